@@ -1,0 +1,25 @@
+/**
+ * Time as a dependency. Invariant: nothing in `src` calls `Date.now()` or `setTimeout` for its logic except through a
+ * `Clock`, so that tests can move time. It knows no time zones: `calendar/` does.
+ */
+import { setTimeout as delay } from 'node:timers/promises';
+
+export interface Clock {
+  /** Milliseconds since the Unix epoch. */
+  now(): number;
+  /** Resolves after `ms` milliseconds; rejects with the signal's reason when aborted. */
+  sleep(ms: number, signal?: AbortSignal): Promise<void>;
+}
+
+export const systemClock: Clock = {
+  now: () => Date.now(),
+  sleep: async (ms, signal) => {
+    await delay(Math.max(0, ms), undefined, signal ? { signal } : {});
+  },
+};
+
+/** A clock that began at `startMs` when `base` showed its present time, and runs on with it. */
+export function shiftClock(base: Clock, startMs: number): Clock {
+  const offsetMs = startMs - base.now();
+  return { now: () => base.now() + offsetMs, sleep: base.sleep };
+}

@@ -1,0 +1,70 @@
+/**
+ * The one error base of flowdrop. Invariant: every error that a person may see carries a stable `code`, what to do
+ * next (`hint`), and a `kind` that alone decides the exit code. It does not format: `cli/failure.ts` does.
+ */
+
+/**
+ * What a failure means for the process.
+ * - `usage`: wrong flags, job file, settings, or SQL: nothing was started (exit 2)
+ * - `failed`: something outside broke; the same call may succeed later (exit 1)
+ * - `incomplete`: finished, but a date is degraded, missing or expired (exit 3)
+ * - `active`: another run of the same job holds its stage (exit 4)
+ * - `interrupted`: the operator stopped it; it can be resumed (exit 130)
+ */
+export type FailureKind = 'usage' | 'failed' | 'incomplete' | 'active' | 'interrupted';
+
+export const EXIT_CODES = { usage: 2, failed: 1, incomplete: 3, active: 4, interrupted: 130 } as const satisfies Record<
+  FailureKind,
+  number
+>;
+
+export interface FaultOptions {
+  readonly kind?: FailureKind;
+  /** What the operator should do next, one sentence. */
+  readonly hint?: string;
+  readonly cause?: unknown;
+}
+
+export class Fault extends Error {
+  override readonly name: string = 'Fault';
+  readonly code: string;
+  readonly kind: FailureKind;
+  readonly hint: string | undefined;
+
+  /** @param code stable upper-case identifier, e.g. `JOB_INVALID` */
+  constructor(code: string, message: string, options: FaultOptions = {}) {
+    super(message, options.cause === undefined ? undefined : { cause: options.cause });
+    this.code = code;
+    this.kind = options.kind ?? 'failed';
+    this.hint = options.hint;
+  }
+}
+
+export function isFault(value: unknown): value is Fault {
+  return value instanceof Fault;
+}
+
+/** The message of anything thrown, with the messages of its causes, outermost first. */
+export function describeError(value: unknown): string {
+  const parts: string[] = [];
+  for (let current: unknown = value, depth = 0; current !== undefined && depth < 5; depth += 1) {
+    if (!(current instanceof Error)) {
+      parts.push(String(current));
+      break;
+    }
+    const text = current.message || current.name;
+    if (!parts.some((part) => part.includes(text))) parts.push(text);
+    current = current.cause;
+  }
+  return parts.join(': ');
+}
+
+/** Throws the orderly interruption fault when `signal` has been aborted. */
+export function assertNotAborted(signal: AbortSignal | undefined): void {
+  if (signal?.aborted) {
+    throw new Fault('INTERRUPTED', 'stopped before it was finished', {
+      kind: 'interrupted',
+      hint: 'Start the same command again: it goes on from what is already staged.',
+    });
+  }
+}

@@ -1,0 +1,61 @@
+/**
+ * The structured log. Invariant: logs go to stderr (stdout is for results), one JSON object a line, or pretty on a
+ * terminal, and known secrets are replaced by `[secret]` in every line, whatever field they travel in.
+ */
+import { Writable } from 'node:stream';
+import { type Logger, pino, stdTimeFunctions } from 'pino';
+import pretty from 'pino-pretty';
+
+export type Log = Logger;
+
+export interface LogOptions {
+  readonly level: string;
+  /** Human-readable lines instead of JSON. */
+  readonly pretty: boolean;
+  /** Values that must never be printed; empty strings are ignored. */
+  readonly secrets: readonly string[];
+  readonly write: (line: string) => void;
+}
+
+/** Secrets shorter than this are not masked by value: they would blank ordinary words. */
+const MIN_SECRET_LENGTH = 6;
+
+export function createLog(options: LogOptions): Log {
+  const redact = createRedactor(options.secrets);
+  const sink = { write: (line: string) => options.write(redact(line)) };
+  const stream = options.pretty
+    ? pretty({
+        colorize: false,
+        ignore: 'pid,hostname',
+        translateTime: 'SYS:HH:MM:ss',
+        destination: sinkStream(sink),
+        sync: true,
+      })
+    : sink;
+  return pino({ level: options.level, base: null, timestamp: stdTimeFunctions.isoTime }, stream);
+}
+
+/** A log that drops everything: for pure tests and for commands that print only their result. */
+export function createSilentLog(): Log {
+  return pino({ level: 'silent' });
+}
+
+/** Returns a function that masks every known secret in a text, also where it is percent- or JSON-encoded. */
+export function createRedactor(secrets: readonly string[]): (text: string) => string {
+  const forms = new Set<string>();
+  for (const secret of secrets) {
+    if (secret.length < MIN_SECRET_LENGTH) continue;
+    forms.add(secret).add(encodeURIComponent(secret)).add(JSON.stringify(secret).slice(1, -1));
+  }
+  const longestFirst = [...forms].sort((a, b) => b.length - a.length);
+  return (text) => longestFirst.reduce((masked, secret) => masked.replaceAll(secret, '[secret]'), text);
+}
+
+function sinkStream(sink: { write(line: string): void }): NodeJS.WritableStream {
+  return new Writable({
+    write(chunk, _encoding, done) {
+      sink.write(String(chunk));
+      done();
+    },
+  });
+}

@@ -1,0 +1,64 @@
+/**
+ * Numbers as people read them: dollars, counts, bytes, durations, shares. Pure; no locale of the machine is used, so
+ * that the same number reads the same in every mail.
+ */
+
+const SCALES: readonly (readonly [number, string])[] = [
+  [1e12, 'T'],
+  [1e9, 'B'],
+  [1e6, 'M'],
+  [1e3, 'K'],
+];
+
+/** Dollars in three significant digits: `$1.24B`, `-$310M`, `$950`. */
+export function formatDollars(value: number): string {
+  if (!Number.isFinite(value)) return 'n/a';
+  const sign = value < 0 ? '-' : '';
+  return `${sign}$${shorten(Math.abs(value))}`;
+}
+
+/** Whole count with thousands separators: `2,295`. */
+export function formatCount(value: number | bigint): string {
+  return String(typeof value === 'bigint' ? value : Math.round(value)).replace(/\B(?=(\d{3})+(?!\d))/g, ',');
+}
+
+/** Share of one as per cent: `62.1 %`; `n/a` for a share of nothing. */
+export function formatPercent(share: number, digits = 1): string {
+  return Number.isFinite(share) ? `${(share * 100).toFixed(digits)} %` : 'n/a';
+}
+
+/** Bytes in powers of 1,000 with the unit: `7.2 MB`. */
+export function formatBytes(sizeBytes: number): string {
+  const units = ['B', 'kB', 'MB', 'GB', 'TB'];
+  let value = sizeBytes;
+  let unit = 0;
+  while (value >= 1000 && unit < units.length - 1) {
+    value /= 1000;
+    unit += 1;
+  }
+  return `${unit === 0 ? value : value.toFixed(1)} ${units[unit]}`;
+}
+
+/** Milliseconds as `850 ms`, `12.5 s`, `3 min 20 s`, `2 h 5 min`. */
+export function formatDuration(ms: number): string {
+  if (ms < 1000) return `${Math.round(ms)} ms`;
+  const seconds = ms / 1000;
+  if (seconds < 60) return `${seconds.toFixed(1)} s`;
+  const minutes = Math.floor(seconds / 60);
+  if (minutes < 60) return `${minutes} min ${Math.round(seconds % 60)} s`;
+  return `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
+}
+
+function shorten(value: number): string {
+  for (const [scale, letter] of SCALES) {
+    // 999.95 of a smaller unit would round up to 1,000 of it: step up first.
+    if (value >= scale * 0.9995) return `${significant(value / scale)}${letter}`;
+  }
+  return significant(value);
+}
+
+function significant(value: number): string {
+  if (value >= 100) return value.toFixed(0);
+  if (value >= 10) return value.toFixed(1);
+  return value.toFixed(2);
+}

@@ -1,0 +1,120 @@
+/**
+ * ClickHouse inside this process (chdb). Invariant: one data path per process, statements run one after another off the
+ * event loop; the native library is loaded when an engine is opened, never at import. An aborted statement is not
+ * interrupted by the engine: the promise rejects at once and the computation ends on its own.
+ */
+import { mkdir } from 'node:fs/promises';
+import type { Session } from 'chdb';
+import { describeError, Fault } from '../core/errors.ts';
+import { readTable } from './columns.ts';
+import type { Engine, FormattedResult, InsertRequest, StatementOptions } from './engine.ts';
+import { EngineFault } from './fault.ts';
+
+export interface EmbeddedOptions {
+  /** Folder of the data; created when missing. Without it the data is temporary and removed on close. */
+  readonly path?: string;
+  /** Cap of the engine's memory, bytes. */
+  readonly maxMemoryBytes?: number;
+  /** Threads of one statement; default: the engine's own choice (the number of cores). */
+  readonly maxThreads?: number;
+}
+
+/** Part of the engine's message when another process has the data path open. */
+const LOCKED = /another server instance|already running|lock/i;
+
+/**
+ * Opens the embedded engine.
+ * @throws Fault `ENGINE_BUSY` (kind `active`) when another process holds the path, `ENGINE_UNAVAILABLE` when the native
+ *   library does not load here
+ */
+export async function openEmbeddedEngine(options: EmbeddedOptions = {}): Promise<Engine> {
+  if (options.path !== undefined) await mkdir(options.path, { recursive: true });
+  const chdb = await import('chdb').catch((cause: unknown) => {
+    throw new Fault('ENGINE_UNAVAILABLE', `the embedded engine does not load: ${describeError(cause)}`, {
+      cause,
+      hint: 'It needs Linux with glibc or macOS; run `npm ci` again so that the platform package is installed.',
+    });
+  });
+  const connectionArgs = [
+    '--output_format_json_quote_64bit_integers=0',
+    ...(options.maxMemoryBytes === undefined ? [] : [`--max_memory_usage=${options.maxMemoryBytes}`]),
+    ...(options.maxThreads === undefined ? [] : [`--max_threads=${options.maxThreads}`]),
+  ];
+  try {
+    const session = new chdb.Session(options.path, { connectionArgs });
+    return new EmbeddedEngine(session, chdb.drainPending);
+  } catch (cause) {
+    const message = describeError(cause);
+    if (LOCKED.test(message)) {
+      throw new Fault('ENGINE_BUSY', `another process is using ${options.path}`, {
+        kind: 'active',
+        cause,
+        hint: 'Wait for the other run to finish, or stop it.',
+      });
+    }
+    throw new Fault('ENGINE_UNAVAILABLE', `the embedded engine does not open ${options.path}: ${message}`, { cause });
+  }
+}
+
+class EmbeddedEngine implements Engine {
+  readonly kind = 'embedded';
+  readonly #session: Session;
+  readonly #drain: () => Promise<void>;
+
+  constructor(session: Session, drain: () => Promise<void>) {
+    this.#session = session;
+    this.#drain = drain;
+  }
+
+  async command(sql: string, options: StatementOptions = {}): Promise<void> {
+    await this.#run(sql, 'Null', options);
+  }
+
+  async rows<Row extends object>(sql: string, options: StatementOptions = {}): Promise<readonly Row[]> {
+    const result = await this.#run(sql, 'JSON', options);
+    return (JSON.parse(Buffer.from(result.bytes).toString('utf8')) as { data: Row[] }).data;
+  }
+
+  async format(sql: string, format: string, options: StatementOptions = {}): Promise<FormattedResult> {
+    return await this.#run(sql, format, options);
+  }
+
+  async columns(sql: string, options: StatementOptions = {}) {
+    return await readTable((await this.#run(sql, 'ArrowStream', options)).bytes);
+  }
+
+  async insert(request: InsertRequest): Promise<void> {
+    try {
+      await this.#session.insert({
+        table: request.table,
+        format: request.format,
+        values: request.payload,
+        ...(request.settings ? { settings: { ...request.settings } } : {}),
+      });
+    } catch (cause) {
+      throw toEngineFault(cause);
+    }
+  }
+
+  async close(): Promise<void> {
+    this.#session.close();
+    await this.#drain();
+  }
+
+  async #run(sql: string, format: string, options: StatementOptions): Promise<FormattedResult> {
+    const queryOptions = { format, ...(options.signal ? { signal: options.signal } : {}) };
+    try {
+      const result = options.params
+        ? await this.#session.queryBindAsync(sql, options.params, queryOptions)
+        : await this.#session.queryAsync(sql, queryOptions);
+      return { bytes: result.bytes(), rows: result.rowsRead };
+    } catch (cause) {
+      throw toEngineFault(cause);
+    }
+  }
+}
+
+function toEngineFault(cause: unknown): EngineFault {
+  const code = (cause as { clickhouseCode?: unknown }).clickhouseCode;
+  return new EngineFault(typeof code === 'number' ? code : 0, describeError(cause), cause);
+}

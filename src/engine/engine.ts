@@ -1,0 +1,45 @@
+/**
+ * The contract of the SQL engine (ClickHouse), as the stages, the archive and the service use it. Invariant: rows of
+ * data enter and leave as bytes or Arrow columns, never as one JavaScript object per row; `rows` is for small results.
+ * Implementations: `embedded.ts` (chdb) and `server.ts` (a ClickHouse server over HTTP).
+ */
+import type { Table } from 'apache-arrow';
+
+/** Values bound to `{name:Type}` placeholders by the engine itself. */
+export type SqlParams = Readonly<Record<string, string | number | boolean | readonly string[] | readonly number[]>>;
+
+export interface StatementOptions {
+  readonly params?: SqlParams;
+  readonly signal?: AbortSignal;
+}
+
+/** Result bytes in an output format of ClickHouse, and how many result rows they hold. */
+export interface FormattedResult {
+  readonly bytes: Uint8Array;
+  readonly rows: number;
+}
+
+export interface InsertRequest {
+  /** Table name, unquoted. */
+  readonly table: string;
+  /** ClickHouse input format of `payload`. */
+  readonly format: 'JSONEachRow' | 'CSVWithNames';
+  readonly payload: Uint8Array;
+  readonly settings?: Readonly<Record<string, string | number>>;
+}
+
+export interface Engine {
+  readonly kind: 'embedded' | 'server';
+  /** Runs one statement that returns no rows. @throws EngineFault */
+  command(sql: string, options?: StatementOptions): Promise<void>;
+  /** Runs one query and returns its rows as objects. 64-bit integers come as numbers when they are safe. @throws EngineFault */
+  rows<Row extends object>(sql: string, options?: StatementOptions): Promise<readonly Row[]>;
+  /** Runs one query and returns its result encoded in `format` (e.g. `JSONEachRow`, `Parquet`). @throws EngineFault */
+  format(sql: string, format: string, options?: StatementOptions): Promise<FormattedResult>;
+  /** Runs one query and returns typed columns. @throws EngineFault */
+  columns(sql: string, options?: StatementOptions): Promise<Table>;
+  /** Feeds encoded rows into a table; all of the payload's rows are stored, or none. @throws EngineFault */
+  insert(request: InsertRequest): Promise<void>;
+  /** Releases the data path. Idempotent. */
+  close(): Promise<void>;
+}

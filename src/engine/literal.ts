@@ -1,0 +1,14 @@
+/**
+ * SQL text from values, for the places where ClickHouse takes no bound parameter (settings, file paths, DDL, SQL sent
+ * over the API). Pure.
+ */
+
+/** A ClickHouse string literal: backslash and quote escaped. */
+export function quoteString(value: string): string {
+  return `'${value.replaceAll('\\', '\\\\').replaceAll("'", "\\'")}'`;
+}
+
+/** A back-quoted identifier. */
+export function quoteIdentifier(name: string): string {
+  return `\`${name.replaceAll('\\', '\\\\').replaceAll('`', '\\`')}\``;
+}
