@@ -17,6 +17,19 @@ export function formatDollars(value: number): string {
   return `${sign}$${shorten(Math.abs(value))}`;
 }
 
+/** Dollars that say their direction: `+$120M`, `-$310M`, `$0.00`. */
+export function formatSignedDollars(value: number): string {
+  return value > 0 ? `+${formatDollars(value)}` : formatDollars(value);
+}
+
+/** A number in so many decimals with thousands separators: `4,697.24`; `n/a` when there is none. */
+export function formatDecimal(value: number | null, digits = 2): string {
+  if (value === null || !Number.isFinite(value)) return 'n/a';
+  const [whole = '', fraction] = value.toFixed(digits).split('.');
+  const grouped = whole.replace(/\B(?=(\d{3})+(?!\d))/g, ',');
+  return fraction === undefined ? grouped : `${grouped}.${fraction}`;
+}
+
 /** Whole count with thousands separators: `2,295`. */
 export function formatCount(value: number | bigint): string {
   return String(typeof value === 'bigint' ? value : Math.round(value)).replace(/\B(?=(\d{3})+(?!\d))/g, ',');

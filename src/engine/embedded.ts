@@ -37,6 +37,8 @@ export async function openEmbeddedEngine(options: EmbeddedOptions = {}): Promise
   });
   const connectionArgs = [
     '--output_format_json_quote_64bit_integers=0',
+    // Times without a zone (the exchange's wall clock) must read the same on every machine.
+    '--session_timezone=UTC',
     ...(options.maxMemoryBytes === undefined ? [] : [`--max_memory_usage=${options.maxMemoryBytes}`]),
     ...(options.maxThreads === undefined ? [] : [`--max_threads=${options.maxThreads}`]),
   ];

@@ -30,7 +30,10 @@ export function parseManifestDate(dataset: string, key: string): string | undefi
   return groups?.['dataset'] === dataset ? groups['date'] : undefined;
 }
 
-/** Key of an artifact of a report: `report.html`, `report.eml`, `receipt.json`. */
-export function reportKey(job: string, date: string, filename: string): string {
-  return `_reports/${job}/date=${date}/${filename}`;
+/**
+ * Key of an artifact of a report: `report.html`, `report.txt`, `receipt.json`.
+ * @param index place of the report in the job file; the first has no folder of its own
+ */
+export function reportKey(job: string, date: string, index: number, filename: string): string {
+  return `_reports/${job}/date=${date}/${index === 0 ? '' : `${index + 1}/`}${filename}`;
 }

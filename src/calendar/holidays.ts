@@ -1,0 +1,84 @@
+/**
+ * Full holidays and early closes of the U.S. options exchanges, by rule. Source: NYSE "Holidays & Trading Hours"
+ * (rule 7.2), which the options exchanges follow. Unscheduled closures are listed. Pure.
+ */
+import { addDays, weekday } from './wall-clock.ts';
+
+/** Days closed by proclamation rather than by rule. */
+const UNSCHEDULED_CLOSURES: ReadonlySet<string> = new Set(['2018-12-05', '2025-01-09']);
+
+/** First year in which Juneteenth closed the exchanges. */
+const JUNETEENTH_SINCE = 2022;
+
+const SUNDAY = 0;
+const MONDAY = 1;
+const THURSDAY = 4;
+const SATURDAY = 6;
+
+/** Whether the exchanges are closed on a weekday. */
+export function isHoliday(date: string): boolean {
+  return UNSCHEDULED_CLOSURES.has(date) || listHolidays(Number(date.slice(0, 4))).includes(date);
+}
+
+/** Whether regular trading ends at 13:00: 3 July, the day after Thanksgiving, Christmas Eve. */
+export function isEarlyClose(date: string): boolean {
+  const day = weekday(date);
+  if (day === SUNDAY || day === SATURDAY || isHoliday(date)) return false;
+  const year = Number(date.slice(0, 4));
+  const beforeFriday = day >= MONDAY && day <= THURSDAY;
+  if (date === addDays(nthWeekday(year, 11, THURSDAY, 4), 1)) return true;
+  return beforeFriday && (date === `${year}-07-03` || date === `${year}-12-24`);
+}
+
+function listHolidays(year: number): readonly string[] {
+  const newYear = `${year}-01-01`;
+  return [
+    // A New Year's Day on a Saturday is not made up: the Friday belongs to the closing of the old year.
+    ...(weekday(newYear) === SATURDAY ? [] : [observe(newYear)]),
+    nthWeekday(year, 1, MONDAY, 3),
+    nthWeekday(year, 2, MONDAY, 3),
+    addDays(easterSunday(year), -2),
+    lastMonday(year, 5),
+    ...(year >= JUNETEENTH_SINCE ? [observe(`${year}-06-19`)] : []),
+    observe(`${year}-07-04`),
+    nthWeekday(year, 9, MONDAY, 1),
+    nthWeekday(year, 11, THURSDAY, 4),
+    observe(`${year}-12-25`),
+  ];
+}
+
+/** Saturday holidays close the Friday before, Sunday holidays the Monday after. */
+function observe(date: string): string {
+  const day = weekday(date);
+  if (day === SATURDAY) return addDays(date, -1);
+  return day === SUNDAY ? addDays(date, 1) : date;
+}
+
+function nthWeekday(year: number, month: number, day: number, nth: number): string {
+  const first = `${year}-${String(month).padStart(2, '0')}-01`;
+  return addDays(first, ((day - weekday(first) + 7) % 7) + (nth - 1) * 7);
+}
+
+function lastMonday(year: number, month: number): string {
+  const last = addDays(`${year}-${String(month + 1).padStart(2, '0')}-01`, -1);
+  return addDays(last, -((weekday(last) - MONDAY + 7) % 7));
+}
+
+/** Easter Sunday by the anonymous Gregorian computus (Meeus, Astronomical Algorithms, ch. 8). */
+function easterSunday(year: number): string {
+  const a = year % 19;
+  const b = Math.floor(year / 100);
+  const c = year % 100;
+  const d = Math.floor(b / 4);
+  const e = b % 4;
+  const f = Math.floor((b + 8) / 25);
+  const g = Math.floor((b - f + 1) / 3);
+  const h = (19 * a + b - d - g + 15) % 30;
+  const i = Math.floor(c / 4);
+  const k = c % 4;
+  const l = (32 + 2 * e + 2 * i - h - k) % 7;
+  const m = Math.floor((a + 11 * h + 22 * l) / 451);
+  const month = Math.floor((h + l - 7 * m + 114) / 31);
+  const day = ((h + l - 7 * m + 114) % 31) + 1;
+  return `${year}-${String(month).padStart(2, '0')}-${String(day).padStart(2, '0')}`;
+}

@@ -1,0 +1,72 @@
+/**
+ * The exchange's wall clock: instants to and from `YYYY-MM-DD HH:MM:SS` in America/New_York. Pure. Wall-clock strings
+ * compare in time order, except in the one hour of autumn that comes twice, when no session is open.
+ */
+import { EXCHANGE_TIME_ZONE } from '../wire/limits.ts';
+
+export const SECONDS_PER_DAY = 86_400;
+const DAY_MS = SECONDS_PER_DAY * 1000;
+
+const parts = new Intl.DateTimeFormat('en-CA', {
+  timeZone: EXCHANGE_TIME_ZONE,
+  hourCycle: 'h23',
+  year: 'numeric',
+  month: '2-digit',
+  day: '2-digit',
+  hour: '2-digit',
+  minute: '2-digit',
+  second: '2-digit',
+});
+
+/** The exchange's wall clock at an instant, `YYYY-MM-DD HH:MM:SS`. @param epochMs milliseconds since the epoch */
+export function formatWallClock(epochMs: number): string {
+  const field: Record<string, string> = {};
+  for (const { type, value } of parts.formatToParts(epochMs)) field[type] = value;
+  return `${field['year']}-${field['month']}-${field['day']} ${field['hour']}:${field['minute']}:${field['second']}`;
+}
+
+/** The exchange's date at an instant, `YYYY-MM-DD`. */
+export function formatWallDate(epochMs: number): string {
+  return formatWallClock(epochMs).slice(0, 10);
+}
+
+/**
+ * The instant at which the exchange's clock shows `date` and `secondOfDay`. In the hour skipped in spring the result is
+ * the instant after the jump; in the hour repeated in autumn, the later one.
+ * @returns milliseconds since the epoch
+ */
+export function parseWallClock(date: string, secondOfDay: number): number {
+  const asUtc = Date.parse(`${date}T00:00:00Z`) + secondOfDay * 1000;
+  // Two rounds settle on the offset in force: the first guess is at most a few hours off.
+  let epochMs = asUtc;
+  for (let round = 0; round < 2; round += 1) epochMs = asUtc - wallOffsetMs(epochMs);
+  return epochMs;
+}
+
+/** `YYYY-MM-DD` moved by whole days. */
+export function addDays(date: string, days: number): string {
+  return new Date(Date.parse(`${date}T00:00:00Z`) + days * DAY_MS).toISOString().slice(0, 10);
+}
+
+/** Day of the week of a date, 0 = Sunday. */
+export function weekday(date: string): number {
+  return new Date(`${date}T00:00:00Z`).getUTCDay();
+}
+
+/** Whether the text is a date that exists, `YYYY-MM-DD`. */
+export function isDate(text: string): boolean {
+  if (!/^\d{4}-\d{2}-\d{2}$/.test(text)) return false;
+  const epochMs = Date.parse(`${text}T00:00:00Z`);
+  return !Number.isNaN(epochMs) && new Date(epochMs).toISOString().startsWith(text);
+}
+
+/** `HH:MM:SS` of a second of the day; 86,400 is `24:00:00`. */
+export function formatSecond(secondOfDay: number): string {
+  const two = (value: number) => String(value).padStart(2, '0');
+  return `${two(Math.floor(secondOfDay / 3600))}:${two(Math.floor(secondOfDay / 60) % 60)}:${two(secondOfDay % 60)}`;
+}
+
+function wallOffsetMs(epochMs: number): number {
+  const wall = Date.parse(`${formatWallClock(epochMs).replace(' ', 'T')}Z`);
+  return wall - Math.floor(epochMs / 1000) * 1000;
+}

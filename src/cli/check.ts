@@ -1,0 +1,65 @@
+/** `flowdrop check [JOB...]`: validates job files; `--live` also asks the API for sample rows with each job's query. */
+import { describeError, EXIT_CODES, isFault } from '../core/errors.ts';
+import type { CliContext, GlobalOptions } from './context.ts';
+import type { ActionResult, Register } from './program.ts';
+
+export const registerCheck: Register = (program, context, act) => {
+  program
+    .command('check')
+    .description('validate job files (all of the jobs folder when none is named)')
+    .argument('[job...]', 'job files, or their names in the jobs folder')
+    .option('--live', "also send each job's query to the API in test mode")
+    .action(async (jobs: string[], options: { live?: boolean }) => {
+      await act((globals) => check(context, globals, jobs, options.live === true));
+    });
+};
+
+interface CheckResult {
+  readonly job: string;
+  readonly ok: boolean;
+  readonly message: string;
+}
+
+async function check(
+  cli: CliContext,
+  globals: GlobalOptions,
+  references: readonly string[],
+  live: boolean,
+): ActionResult {
+  const { listJobFiles } = await import('../job/files.ts');
+  const wanted = references.length > 0 ? references : await listJobFiles(globals.jobs);
+  const results: CheckResult[] = [];
+  for (const reference of wanted) results.push(await checkJob(cli, globals, reference, live));
+  if (globals.json) cli.terminal.out(`${JSON.stringify(results, undefined, 2)}\n`);
+  else for (const { job, ok, message } of results) cli.terminal.out(`${ok ? 'ok  ' : 'FAIL'}  ${job}: ${message}\n`);
+  if (results.length === 0) cli.terminal.err(`There are no job files in ${globals.jobs}.\n`);
+  return results.every(({ ok }) => ok) ? undefined : EXIT_CODES.usage;
+}
+
+async function checkJob(
+  cli: CliContext,
+  globals: GlobalOptions,
+  reference: string,
+  live: boolean,
+): Promise<CheckResult> {
+  const { readJob } = await import('../job/files.ts');
+  try {
+    const job = await readJob(reference, globals.jobs);
+    const what = `${job.source.columns.length} columns of ${job.source.table} to ${job.drop.to}/${job.drop.dataset}`;
+    if (!live) return { job: reference, ok: true, message: what };
+    const { buildPage } = await import('../plan/statement.ts');
+    const { wholeDay } = await import('../plan/window.ts');
+    const log = await cli.compose.openLog({ quiet: true });
+    const source = await cli.compose.openSource(job.source.api, log, 0);
+    const today = new Date(cli.compose.clock.now()).toISOString().slice(0, 10);
+    await source.ask(buildPage(job, wholeDay(today)), { testMode: true, signal: cli.signal });
+    return { job: reference, ok: true, message: `${what}; the API at ${source.url} answers` };
+  } catch (error) {
+    if (!isFault(error)) throw error;
+    return {
+      job: reference,
+      ok: false,
+      message: `${describeError(error)}${error.hint ? `\n      -> ${error.hint}` : ''}`,
+    };
+  }
+}

@@ -1,0 +1,38 @@
+/** Date ranges of the command line. */
+import { isDate } from '../calendar/wall-clock.ts';
+import { Fault } from '../core/errors.ts';
+import { computeLookback } from '../plan/dates.ts';
+import type { DateRange } from '../run/plan.ts';
+
+/** @throws Fault `DATE_INVALID` */
+export function parseRange(from: string, to: string): DateRange {
+  assertDate('--from', from);
+  assertDate('--to', to);
+  if (from <= to) return { from, to };
+  throw new Fault('DATE_INVALID', `--from ${from} is after --to ${to}`, {
+    kind: 'usage',
+    hint: 'Give the earlier date as --from.',
+  });
+}
+
+/** @throws Fault `DATE_INVALID` */
+export function assertDate(option: string, text: string): void {
+  if (isDate(text)) return;
+  throw new Fault('DATE_INVALID', `${option} is ${JSON.stringify(text)}; allowed is a date that exists, YYYY-MM-DD`, {
+    kind: 'usage',
+  });
+}
+
+/** @throws Fault `DATE_EXPIRED` naming the earliest date that can still be had */
+export function assertInsideLookback(range: DateRange, serverNowMs: number): void {
+  const { firstWhole, edge } = computeLookback(serverNowMs);
+  if (range.from >= firstWhole) return;
+  throw new Fault(
+    'DATE_EXPIRED',
+    `${range.from} is outside the API's lookback, which begins at ${edge} (exchange time)`,
+    {
+      kind: 'usage',
+      hint: `The earliest date that can still be exported whole is ${firstWhole}.`,
+    },
+  );
+}

@@ -1,0 +1,64 @@
+/** `flowdrop report JOB`: sends the reports of a sealed date to those who have not got them, or writes a preview. */
+import type { CliContext, GlobalOptions } from './context.ts';
+import type { ActionResult, Register } from './program.ts';
+
+interface ReportOptions {
+  readonly date?: string;
+  readonly preview?: string;
+  readonly only?: string;
+}
+
+export const registerReport: Register = (program, context, act) => {
+  program
+    .command('report')
+    .description('mail the reports of a sealed date to those who have not got them, or preview them')
+    .argument('<job>', 'job file, or its name in the jobs folder')
+    .option('--date <date>', 'trading date; default: the newest sealed one')
+    .option('--preview <dir>', 'write HTML, text and pictures there; mail nobody')
+    .option('--only <address>', 'mail only this recipient, also when it had the report already')
+    .action(async (job: string, options: ReportOptions) => {
+      await act((globals) => report(context, globals, job, options));
+    });
+};
+
+async function report(
+  cli: CliContext,
+  globals: GlobalOptions,
+  reference: string,
+  options: ReportOptions,
+): ActionResult {
+  const { readJob } = await import('../job/files.ts');
+  const { assertDate } = await import('./range.ts');
+  const { Fault } = await import('../core/errors.ts');
+  if (options.date !== undefined) assertDate('--date', options.date);
+  const job = await readJob(reference, globals.jobs);
+  if (job.reports.length === 0) {
+    throw new Fault('REPORT_NONE', `the job ${job.name} has no reports`, {
+      kind: 'usage',
+      hint: `Add \`reports:\` to ${job.file}.`,
+    });
+  }
+  const { withRunSession } = await import('./run-session.ts');
+  return await withRunSession(cli, job, async ({ context }) => {
+    const { deliverReports, previewReport } = await import('../run/deliver.ts');
+    if (options.preview !== undefined) {
+      const { writePreview } = await import('./preview.ts');
+      for (const [index, wanted] of job.reports.entries()) {
+        const preview = await previewReport(context, job, wanted, options.date);
+        if (!preview) throw new Fault('REPORT_PENDING', `nothing of ${job.drop.dataset} is sealed yet`);
+        const files = await writePreview(cli.cwd, options.preview, `${wanted.template}-${index + 1}`, preview);
+        cli.terminal.out(globals.json ? `${JSON.stringify(preview.model, undefined, 2)}\n` : `${files.join('\n')}\n`);
+      }
+      return undefined;
+    }
+    const deliveries = await deliverReports(context, job, {
+      ...(options.date === undefined ? {} : { date: options.date }),
+      ...(options.only === undefined ? {} : { only: options.only }),
+    });
+    const { describeDelivery } = await import('./run-output.ts');
+    if (globals.json) cli.terminal.out(`${JSON.stringify(deliveries, undefined, 2)}\n`);
+    else if (deliveries.length === 0) cli.terminal.out('Nothing is sealed yet, so there is nothing to report on.\n');
+    else cli.terminal.out(`${deliveries.flatMap(describeDelivery).join('\n')}\n`);
+    return undefined;
+  });
+}

@@ -1,0 +1,28 @@
+/** `flowdrop run JOB`: everything unsealed inside the lookback, soonest expiry first; then the reports. */
+import type { CliContext, GlobalOptions } from './context.ts';
+import type { ActionResult, Register } from './program.ts';
+
+export const registerRun: Register = (program, context, act) => {
+  program
+    .command('run')
+    .description('export every unsealed date inside the lookback, soonest expiry first, then mail the reports')
+    .argument('<job>', 'job file, or its name in the jobs folder')
+    .option('--no-report', 'export only')
+    .action(async (job: string, options: { report: boolean }) => {
+      await act((globals) => run(context, globals, job, options.report));
+    });
+};
+
+async function run(cli: CliContext, globals: GlobalOptions, reference: string, withReport: boolean): ActionResult {
+  const { readJob } = await import('../job/files.ts');
+  const { withRunSession } = await import('./run-session.ts');
+  const job = await readJob(reference, globals.jobs);
+  return await withRunSession(cli, job, async ({ context }) => {
+    const { runExport } = await import('../run/run.ts');
+    const { deliverReports } = await import('../run/deliver.ts');
+    const { finishRun } = await import('./run-output.ts');
+    const result = await runExport(context, job);
+    const deliveries = withReport ? await deliverReports(context, job) : [];
+    return finishRun(cli, globals, result, deliveries);
+  });
+}

@@ -1,0 +1,91 @@
+/** `flowdrop serve`: the options data service, on the embedded engine, until SIGTERM. */
+import { InvalidArgumentError } from 'commander';
+import type { CliContext } from './context.ts';
+import type { ActionResult, Register } from './program.ts';
+
+/** Key of a service that was given none: it is not secret, the service listens on the loopback by default. */
+export const LOCAL_KEY = 'cus_local';
+
+interface ServeOptions {
+  readonly data: readonly string[];
+  readonly generate?: number;
+  readonly generateRows?: number;
+  readonly seed?: number;
+  readonly asOf?: string;
+  readonly earliest?: string;
+  readonly rowLimit?: number;
+  readonly scanLimit?: number;
+  readonly requestsPerSecond?: number;
+  readonly key: readonly string[];
+  readonly order?: 'time' | 'symbol';
+  readonly host?: string;
+  readonly port?: number;
+  readonly portalPort?: number;
+}
+
+export const registerServe: Register = (program, context, act) => {
+  program
+    .command('serve')
+    .description('serve the options data API over files or generated sessions; prints its addresses as one JSON line')
+    .option('--data <file>', 'trades: .ndjson, .csv (also .gz) or .parquet; repeatable', collect, [])
+    .option('--generate <sessions>', 'generate this many trading sessions', parseNumber)
+    .option('--generate-rows <rows>', 'trades of each generated session', parseNumber)
+    .option('--seed <number>', 'seed of the generator', parseNumber)
+    .option('--as-of <instant>', 'ISO instant at which the clock of the service starts')
+    .option('--earliest <date>', 'first visible date')
+    .option('--row-limit <rows>', 'most rows of one answer', parseNumber)
+    .option('--scan-limit <rows>', 'most rows read for one answer', parseNumber)
+    .option('--requests-per-second <rate>', 'requests a second of one key', parseNumber)
+    .option(
+      '--key <key>',
+      `accepted key, beginning with cus_ or apikey_; repeatable (default: ${LOCAL_KEY})`,
+      collect,
+      [],
+    )
+    .option('--order <column>', 'what the table is sorted by: time or symbol')
+    .option('--host <address>', 'interface to listen on')
+    .option('--port <port>', 'port of the main entry point; 0 picks one', parseNumber)
+    .option('--portal-port <port>', 'port of the separate entry point; 0 picks one', parseNumber)
+    .action(async (options: ServeOptions) => {
+      await act(() => serve(context, options));
+    });
+};
+
+async function serve(cli: CliContext, options: ServeOptions): ActionResult {
+  const { SERVICE_DEFAULTS, startService } = await import('../service/serve.ts');
+  const { compose, terminal, signal } = cli;
+  const { data, generate, key, ...given } = options;
+  const log = await compose.openLog();
+  const engine = await compose.openEngine();
+  try {
+    const service = await startService(
+      {
+        ...SERVICE_DEFAULTS,
+        ...given,
+        data,
+        generateSessions: generate ?? SERVICE_DEFAULTS.generateSessions,
+        keys: key.length > 0 ? key : [LOCAL_KEY],
+      },
+      { engine, clock: compose.clock, log },
+    );
+    terminal.out(`${JSON.stringify({ url: service.url, portal_url: service.portalUrl, rows: service.rows })}\n`);
+    await new Promise<void>((resolve) => {
+      if (signal.aborted) resolve();
+      signal.addEventListener('abort', () => resolve(), { once: true });
+    });
+    await service.close();
+    return undefined;
+  } finally {
+    await engine.close();
+  }
+}
+
+function collect(value: string, previous: readonly string[]): readonly string[] {
+  return [...previous, value];
+}
+
+function parseNumber(text: string): number {
+  const value = Number(text);
+  if (text.trim() === '' || !Number.isFinite(value)) throw new InvalidArgumentError('it must be a number');
+  return value;
+}

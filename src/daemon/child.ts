@@ -1,0 +1,41 @@
+/** A run as a child process: this program again, with its output passed on line by line. */
+import { spawn } from 'node:child_process';
+import { createInterface } from 'node:readline';
+import type { Readable } from 'node:stream';
+import type { ChildRun } from './daemon.ts';
+
+export interface ChildCommand {
+  readonly executable: string;
+  readonly args: readonly string[];
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly cwd: string;
+}
+
+/** Exit code reported for a child that a signal ended. */
+const SIGNALLED = 128;
+
+export interface ChildOutput {
+  /** A line of its standard output, which carries results. */
+  readonly onOut: (line: string) => void;
+  /** A line of its standard error, which carries logs. */
+  readonly onErr: (line: string) => void;
+}
+
+export function startChild(command: ChildCommand, output: ChildOutput): ChildRun {
+  const child = spawn(command.executable, command.args, {
+    cwd: command.cwd,
+    env: { ...command.env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  forwardLines(child.stdout, output.onOut);
+  forwardLines(child.stderr, output.onErr);
+  const done = new Promise<number>((resolve, reject) => {
+    child.once('error', reject);
+    child.once('close', (code) => resolve(code ?? SIGNALLED));
+  });
+  return { done, stop: () => void child.kill('SIGTERM'), kill: () => void child.kill('SIGKILL') };
+}
+
+function forwardLines(stream: Readable, onLine: (line: string) => void): void {
+  createInterface({ input: stream }).on('line', onLine);
+}

@@ -1,0 +1,46 @@
+/** Job files on disk: which there are, and reading them. A job is asked for by its name or by the path of its file. */
+import { readdir, readFile } from 'node:fs/promises';
+import { basename, join } from 'node:path';
+import { hasErrorCode } from '../core/atomic-file.ts';
+import { Fault } from '../core/errors.ts';
+import type { Job } from './job.ts';
+import { parseJob } from './parse.ts';
+
+const EXTENSIONS = ['.yaml', '.yml'];
+
+/** Paths of all job files of a folder, in name order. @throws Fault `JOBS_MISSING` when there is no such folder */
+export async function listJobFiles(folder: string): Promise<readonly string[]> {
+  try {
+    const names = await readdir(folder);
+    return names
+      .filter((name) => EXTENSIONS.some((extension) => name.endsWith(extension)))
+      .sort()
+      .map((name) => join(folder, name));
+  } catch (error) {
+    if (!hasErrorCode(error, 'ENOENT', 'ENOTDIR')) throw error;
+    throw new Fault('JOBS_MISSING', `there is no folder ${folder}`, {
+      kind: 'usage',
+      hint: 'Run flowdrop where the jobs/ folder is, or give it with --jobs DIR.',
+      cause: error,
+    });
+  }
+}
+
+/** @param reference path of a job file, or the name of one in `folder` @throws Fault `JOB_UNKNOWN`, `JOB_INVALID` */
+export async function readJob(reference: string, folder: string): Promise<Job> {
+  const isPath = EXTENSIONS.some((extension) => reference.endsWith(extension));
+  const candidates = isPath ? [reference] : EXTENSIONS.map((extension) => join(folder, reference + extension));
+  for (const file of candidates) {
+    const text = await readFile(file, 'utf8').catch((error: unknown) => {
+      if (hasErrorCode(error, 'ENOENT', 'ENOTDIR', 'EISDIR')) return undefined;
+      throw error;
+    });
+    if (text !== undefined) return parseJob(file, text);
+  }
+  const known = await listJobFiles(folder).catch(() => []);
+  const names = known.map((file) => basename(file).replace(/\.ya?ml$/, ''));
+  throw new Fault('JOB_UNKNOWN', `there is no job "${reference}" (looked for ${candidates.join(', ')})`, {
+    kind: 'usage',
+    hint: names.length > 0 ? `Known jobs: ${names.join(', ')}.` : 'Give the path of a job file, or --jobs DIR.',
+  });
+}

@@ -1,0 +1,93 @@
+/**
+ * Which dates a run goes for, and what can still be had. Pure: the clock and the ledger come in as arguments. The clock
+ * is the server's (`Date` header), because the server measures lookback and delay by its own.
+ */
+import { listSessions, sessionCloseSecond } from '../calendar/session.ts';
+import { addDays, formatWallClock, formatWallDate, parseWallClock } from '../calendar/wall-clock.ts';
+import { LOOKBACK_DAYS, MINIMUM_DATA_DELAY_MINUTES } from '../wire/limits.ts';
+
+const MINUTE_MS = 60_000;
+const DAY_MS = 86_400_000;
+
+/** Margin after the delay: rows of a session's last second may reach the service late. */
+export const SETTLE_MARGIN_MINUTES = 15;
+
+/**
+ * State of a date of a dataset.
+ * - `available`: sealed, complete; `degraded`: sealed, known not to be complete
+ * - `pending`: not sealed, and it can still be had, now or after the session has settled
+ * - `missing`: a session that the source has no rows of, although it has rows of earlier dates
+ * - `expired`: left the lookback before it was sealed
+ */
+export type Condition = 'available' | 'degraded' | 'pending' | 'missing' | 'expired';
+
+export interface LookbackRange {
+  /** The instant before which rows are no longer visible, milliseconds since the epoch. */
+  readonly edgeMs: number;
+  /** The edge on the exchange's clock. */
+  readonly edge: string;
+  /** First date that is visible from its first second on. */
+  readonly firstWhole: string;
+  /** The date cut by the edge: visible only in part, never sealed as complete. */
+  readonly clipped: string;
+  /** Last session that has settled. `undefined` when none has inside the lookback. */
+  readonly lastSettled: string | undefined;
+}
+
+/** The lookback at an instant of the server's clock. */
+export function computeLookback(serverNowMs: number): LookbackRange {
+  const edgeMs = serverNowMs - LOOKBACK_DAYS * DAY_MS;
+  const edge = formatWallClock(edgeMs);
+  const clipped = edge.slice(0, 10);
+  const firstWhole = edge.endsWith(' 00:00:00') ? clipped : addDays(clipped, 1);
+  const sessions = listSessions(firstWhole, formatWallDate(serverNowMs)).filter(
+    (date) => settledAt(date) <= serverNowMs,
+  );
+  return { edgeMs, edge, firstWhole, clipped, lastSettled: sessions.at(-1) };
+}
+
+/** The instant from which a session may be sealed: close, plus the API's delay, plus a margin. */
+export function settledAt(date: string): number {
+  const close = parseWallClock(date, sessionCloseSecond(date));
+  return close + (MINIMUM_DATA_DELAY_MINUTES + SETTLE_MARGIN_MINUTES) * MINUTE_MS;
+}
+
+/** The instant at which a date begins to be clipped: nothing of it can be sealed as complete any more. */
+export function expiresAt(date: string): number {
+  return parseWallClock(date, 0) + LOOKBACK_DAYS * DAY_MS;
+}
+
+/** Settled sessions inside the lookback that are not sealed, soonest expiry first. */
+export function listUnsealed(lookback: LookbackRange, sealed: ReadonlySet<string>): readonly string[] {
+  if (lookback.lastSettled === undefined) return [];
+  return listSessions(lookback.firstWhole, lookback.lastSettled).filter((date) => !sealed.has(date));
+}
+
+export interface ConditionInput {
+  readonly sealed: ReadonlyMap<string, 'available' | 'degraded'>;
+  /** Session dates that the source was asked for and has no rows of. */
+  readonly empty: ReadonlySet<string>;
+  readonly lookback: LookbackRange;
+}
+
+/**
+ * Conditions of all session dates from the first date known (sealed, or with rows inside the lookback) to the last
+ * settled one. Dates before the first known one are no gap: the job, or the source, did not exist.
+ */
+export function computeConditions(
+  input: ConditionInput,
+  firstKnown: string | undefined,
+): ReadonlyMap<string, Condition> {
+  const conditions = new Map<string, Condition>();
+  const { lookback, sealed, empty } = input;
+  for (const [date, condition] of sealed) conditions.set(date, condition);
+  const last = lookback.lastSettled;
+  if (firstKnown !== undefined && last !== undefined) {
+    for (const date of listSessions(firstKnown, last)) {
+      if (conditions.has(date)) continue;
+      if (date < lookback.firstWhole) conditions.set(date, 'expired');
+      else conditions.set(date, empty.has(date) ? 'missing' : 'pending');
+    }
+  }
+  return new Map([...conditions].sort(([a], [b]) => (a < b ? -1 : 1)));
+}

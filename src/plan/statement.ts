@@ -1,0 +1,111 @@
+/**
+ * The SQL that a job sends: probes, cuts and pages. Pure text. It uses only what holds whether the server keeps `date`
+ * and `time` as strings or as dates, and asks for aggregates in arrays, so that one answer row carries a whole day
+ * whatever the row limit is.
+ */
+import { addDays, formatSecond, SECONDS_PER_DAY } from '../calendar/wall-clock.ts';
+import { quoteIdentifier, quoteString } from '../engine/literal.ts';
+import type { Job } from '../job/job.ts';
+import type { CutRequest } from './pack.ts';
+import type { Bound, Window } from './window.ts';
+
+/** Dates `[from, to]`, both included, and seconds `[fromSecond, toSecond)` of each. */
+export interface ProbeSpan {
+  readonly from: string;
+  readonly to: string;
+  readonly fromSecond: number;
+  readonly toSecond: number;
+}
+
+export const SECOND_OF_DAY =
+  'toInt32(substring(toString(time), 12, 2)) * 3600 + toInt32(substring(toString(time), 15, 2)) * 60 + toInt32(substring(toString(time), 18, 2))';
+
+/**
+ * Counts by second of the dates of a span. Answer: one row a date with equally long arrays
+ * `{date, seconds: int[], counts: int[], ids: int[]}`, the arrays ascending by second.
+ */
+export function buildProbe(job: Job, span: ProbeSpan): string {
+  const { table } = job.source;
+  const where = [spanCondition(span), ...extraCondition(job)].join(' AND ');
+  const perSecond = `SELECT toString(date) AS day, ${SECOND_OF_DAY} AS second, count() AS n, uniqExact(id) AS u FROM ${table} WHERE ${where} GROUP BY day, second ORDER BY day, second`;
+  return `SELECT day AS date, groupArray(second) AS seconds, groupArray(n) AS counts, groupArray(u) AS ids FROM (${perSecond}) GROUP BY day ORDER BY day`;
+}
+
+/** Groups by grain that an aggregating job's own SQL gives. Answer rows as of `buildProbe`, for one date. */
+export function buildGroupProbe(job: Job, span: ProbeSpan): string {
+  if (job.source.kind !== 'aggregate') throw new TypeError('only aggregating jobs have groups');
+  const time = quoteIdentifier(job.source.timeColumn);
+  const second = `toInt32(substring(toString(${time}), 12, 2)) * 3600 + toInt32(substring(toString(${time}), 15, 2)) * 60`;
+  const inner = fillWindow(job.source.sql, spanCondition(span));
+  const perGrain = `SELECT substring(toString(${time}), 1, 10) AS day, ${job.source.grainSeconds >= SECONDS_PER_DAY ? '0' : second} AS second, count() AS n FROM (${inner}) GROUP BY day, second ORDER BY day, second`;
+  return `SELECT day AS date, groupArray(second) AS seconds, groupArray(n) AS counts, groupArray(n) AS ids FROM (${perGrain}) GROUP BY day ORDER BY day`;
+}
+
+/**
+ * The ids at the given ranks of each second, in the ids' byte order. Answer: `{second, ids: string[]}` a row.
+ * @param cuts ranks of one second are `limit` apart, as the packing makes them
+ */
+export function buildCut(job: Job, date: string, cuts: readonly CutRequest[], limit: number): string {
+  const first = Math.min(...cuts.map((cut) => cut.second));
+  const last = Math.max(...cuts.map((cut) => cut.second));
+  const times = cuts.map((cut) => quoteString(formatTime(date, cut.second)));
+  const seconds = cuts.map((cut) => cut.second).join(', ');
+  const ranks = cuts.map((cut) => cut.ranks[0]).join(', ');
+  const where = [
+    spanCondition({ from: date, to: date, fromSecond: first, toSecond: last + 1 }),
+    `time IN (${times.join(', ')})`,
+    ...extraCondition(job),
+  ].join(' AND ');
+  const sorted = `SELECT ${SECOND_OF_DAY} AS second, arraySort(groupArray(id)) AS sorted FROM ${job.source.table} WHERE ${where} GROUP BY second`;
+  const rank = `transform(second, [${seconds}], [${ranks}], 0)`;
+  return `SELECT second, arrayFilter((id, rank) -> rank >= ${rank} AND (rank - ${rank}) % ${limit} = 0, sorted, arrayEnumerate(sorted)) AS ids FROM (${sorted}) ORDER BY second`;
+}
+
+/** The id in the middle of a window inside one second. Answer: one row `{rows, id}`. */
+export function buildMiddle(job: Job, window: Window): string {
+  const where = [windowCondition(window), ...extraCondition(job)].join(' AND ');
+  return `SELECT count() AS rows, arraySort(groupArray(id))[intDiv(count(), 2) + 1] AS id FROM ${job.source.table} WHERE ${where}`;
+}
+
+/** The rows of a window. */
+export function buildPage(job: Job, window: Window): string {
+  const condition = windowCondition(window);
+  if (job.source.kind === 'aggregate') return fillWindow(job.source.sql, condition);
+  const columns = job.source.columns.map((column) => column.name).join(', ');
+  return `SELECT ${columns} FROM ${job.source.table} WHERE ${[condition, ...extraCondition(job)].join(' AND ')}`;
+}
+
+/** The condition of a window on `date`, `time` and, where it is cut inside a second, `id`. */
+export function windowCondition({ date, from, to }: Window): string {
+  const conditions = [`date = ${quoteString(date)}`, `time >= ${quoteString(formatTime(date, from.second))}`];
+  if (from.id !== undefined) {
+    conditions.push(`(time > ${quoteString(formatTime(date, from.second))} OR id >= ${quoteString(from.id)})`);
+  }
+  conditions.push(...upperCondition(date, to));
+  return conditions.join(' AND ');
+}
+
+function upperCondition(date: string, to: Bound): readonly string[] {
+  const time = quoteString(formatTime(date, to.second));
+  if (to.id === undefined) return [`time < ${time}`];
+  return [`time <= ${time}`, `(time < ${time} OR id < ${quoteString(to.id)})`];
+}
+
+function spanCondition({ from, to, fromSecond, toSecond }: ProbeSpan): string {
+  const dates =
+    from === to ? `date = ${quoteString(from)}` : `date >= ${quoteString(from)} AND date <= ${quoteString(to)}`;
+  return `${dates} AND time >= ${quoteString(formatTime(from, fromSecond))} AND time < ${quoteString(formatTime(to, toSecond))}`;
+}
+
+function extraCondition(job: Job): readonly string[] {
+  return job.source.kind === 'rows' && job.source.where !== '' ? [`(${job.source.where})`] : [];
+}
+
+function fillWindow(sql: string, condition: string): string {
+  return sql.replaceAll('{window}', `(${condition})`);
+}
+
+/** `YYYY-MM-DD HH:MM:SS`; the end of a day is the next date's midnight. */
+function formatTime(date: string, second: number): string {
+  return second === SECONDS_PER_DAY ? `${addDays(date, 1)} 00:00:00` : `${date} ${formatSecond(second)}`;
+}

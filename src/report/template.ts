@@ -1,0 +1,70 @@
+/**
+ * Templates to mail bodies: Eta fills in, MJML turns the result into HTML that mail programs understand. Invariant:
+ * in `.mjml` templates every value is escaped before MJML reads it, so that data is never markup; text templates are
+ * filled in as they are. Both libraries load on first use.
+ */
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { describeError, Fault } from '../core/errors.ts';
+
+/** Fills in `<name>.mjml` and compiles it. @throws Fault `TEMPLATE_INVALID` (kind `usage`) naming the file */
+export async function renderHtmlTemplate(folder: string, name: string, view: object): Promise<string> {
+  const file = join(folder, `${name}.mjml`);
+  return await guard(file, async () => {
+    const markup = await fillIn(file, view, true);
+    const { default: mjml2html } = await import('mjml');
+    const { html } = await mjml2html(markup, {
+      validationLevel: 'strict',
+      keepComments: false,
+      // Half of the size: the styles that say the same are inlined already.
+      juiceOptions: { applyAttributesTableElements: false, applyWidthAttributes: false },
+    });
+    return squeeze(html);
+  });
+}
+
+/** Fills in `<name>.txt`. @throws Fault `TEMPLATE_INVALID` (kind `usage`) naming the file */
+export async function renderTextTemplate(folder: string, name: string, view: object): Promise<string> {
+  const file = join(folder, `${name}.txt`);
+  return await guard(file, async () => (await fillIn(file, view, false)).replace(/\n{3,}/g, '\n\n').trimStart());
+}
+
+async function fillIn(file: string, view: object, autoEscape: boolean): Promise<string> {
+  const { Eta } = await import('eta');
+  const eta = new Eta({ autoEscape, autoTrim: false });
+  return await eta.renderStringAsync(await readFile(file, 'utf8'), view);
+}
+
+/** Mail programs clip long HTML: indentation of the markup is worth nothing to a reader, except in preformatted text. */
+function squeeze(html: string): string {
+  const parts = html.split(/(<pre[\s>][\s\S]*?<\/pre>)/);
+  return parts
+    .map((part) => (part.startsWith('<pre') ? part : part.replace(/^[ \t]+/gm, '').replace(/\n{2,}/g, '\n')))
+    .join('');
+}
+
+async function guard(file: string, action: () => Promise<string>): Promise<string> {
+  try {
+    return await action();
+  } catch (cause) {
+    throw new Fault('TEMPLATE_INVALID', `template ${file}: ${describeError(cause)}`, {
+      kind: 'usage',
+      cause,
+      hint: 'Templates are MJML with Eta tags; the comment at the top of the shipped template lists what can be printed.',
+    });
+  }
+}
+
+/** For text templates: cut or padded to `width`, text at the left. */
+export function alignLeft(value: string, width: number): string {
+  return cutTo(value, width).padEnd(width);
+}
+
+/** For text templates: cut or padded to `width`, numbers at the right. */
+export function alignRight(value: string, width: number): string {
+  return cutTo(value, width).padStart(width);
+}
+
+function cutTo(value: string, width: number): string {
+  return value.length > width ? `${value.slice(0, width - 1)}…` : value;
+}

@@ -1,0 +1,90 @@
+/** The biggest single trades of the day by premium, each with what is needed to judge it. */
+import type { DropSource } from './source.ts';
+
+export const BIGGEST_TRADES = 10;
+
+export interface BigTrade {
+  readonly id: string;
+  /** Wall clock of the exchange, `HH:MM:SS`. */
+  readonly time: string;
+  readonly symbol: string;
+  /** `SPY 2026-11-20 600 C`. */
+  readonly contract: string;
+  /** Contracts. */
+  readonly size: number;
+  /** Dollars per share. */
+  readonly price: number;
+  /** Dollars. */
+  readonly premium: number;
+  readonly side: string;
+  readonly sentiment: string;
+  /** Price of the underlying as the record has it; null when it has none (0 in the first records of a session). */
+  readonly spot: number | null;
+  /** Open interest, contracts. */
+  readonly openInterest: number;
+  /** Annualised, 1 = 100 %; null when the record has none. */
+  readonly impliedVolatility: number | null;
+  readonly activityType: string;
+}
+
+interface TradeRow {
+  readonly id: string;
+  readonly clock: string;
+  readonly symbol: string;
+  readonly put_call: string;
+  readonly strike: number;
+  readonly expiration: string;
+  readonly size: number;
+  readonly price: number;
+  readonly premium: number;
+  readonly side: string;
+  readonly sentiment: string;
+  readonly underlying_price: number | null;
+  readonly oi: number;
+  readonly iv: number | null;
+  readonly option_activity_type: string;
+}
+
+/**
+ * The threshold is found on one column first, so that the wide rows are read only from the row groups that hold the
+ * largest (0.25 s against 0.7 s over 7 M rows). Equal premiums are ordered by time and id.
+ */
+export async function queryBiggestTrades(source: DropSource): Promise<readonly BigTrade[]> {
+  const rows = await source.rows<TradeRow>(
+    `SELECT id, formatDateTime(fromUnixTimestamp64Milli(toUnixTimestamp64Milli(time), 'UTC'), '%H:%i:%S') AS clock,
+       symbol, put_call, strike, toString(expiration_date) AS expiration, size, price, premium, side, sentiment,
+       underlying_price, oi, iv, option_activity_type
+     FROM ${source.table}
+     WHERE premium >= (SELECT min(premium) FROM (SELECT premium FROM ${source.table} ORDER BY premium DESC LIMIT ${BIGGEST_TRADES}))
+     ORDER BY premium DESC, time, id LIMIT ${BIGGEST_TRADES}`,
+  );
+  return rows.map(readTrade);
+}
+
+function readTrade(row: TradeRow): BigTrade {
+  return {
+    id: row.id,
+    time: row.clock,
+    symbol: row.symbol,
+    contract: formatContract(row.symbol, row.expiration, row.strike, row.put_call),
+    size: row.size,
+    price: row.price,
+    premium: row.premium,
+    side: row.side,
+    sentiment: row.sentiment,
+    spot: positiveOrNull(row.underlying_price),
+    openInterest: row.oi,
+    impliedVolatility: positiveOrNull(row.iv),
+    activityType: row.option_activity_type,
+  };
+}
+
+/** `SPY 2026-11-20 600 C`: symbol, expiration, strike without trailing zeros, C or P. */
+export function formatContract(symbol: string, expiration: string, strike: number, putCall: string): string {
+  const right = putCall === 'CALL' ? 'C' : putCall === 'PUT' ? 'P' : putCall;
+  return `${symbol} ${expiration} ${strike} ${right}`;
+}
+
+function positiveOrNull(value: number | null): number | null {
+  return value !== null && value > 0 ? value : null;
+}

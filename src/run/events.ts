@@ -1,0 +1,25 @@
+/** What a run tells while it goes on: data for progress bars and logs, never for decisions. */
+
+export type RunEvent =
+  | { readonly kind: 'planned'; readonly dates: readonly string[]; readonly rows: number; readonly pages: number }
+  | {
+      readonly kind: 'date';
+      readonly date: string;
+      readonly rows: number;
+      readonly staged: number;
+      readonly pages: number;
+    }
+  | { readonly kind: 'page'; readonly date: string; readonly window: string; readonly rows: number }
+  | { readonly kind: 'split'; readonly date: string; readonly window: string; readonly reason: string }
+  | { readonly kind: 'recounted'; readonly date: string; readonly changed: number }
+  | {
+      readonly kind: 'sealed';
+      readonly date: string;
+      readonly rows: number;
+      readonly sizeBytes: number;
+      readonly requests: number;
+    }
+  | { readonly kind: 'failed'; readonly date: string; readonly reason: string }
+  | { readonly kind: 'mailed'; readonly date: string; readonly to: string; readonly outcome: string };
+
+export type OnRunEvent = (event: RunEvent) => void;

@@ -1,0 +1,233 @@
+/**
+ * Fetching one date: its counts -> windows -> pages in the stage. Several requests are in flight, their starts paced by
+ * the source. A window that is too much splits itself and the run goes on; a row limit learnt on the way replans what is
+ * left. Windows that are staged already are never asked again.
+ */
+import { assertNotAborted, Fault, isFault } from '../core/errors.ts';
+import type { Log } from '../core/log.ts';
+import type { Job } from '../job/job.ts';
+import type { DayCounts } from '../plan/counts.ts';
+import { type CutIds, type PackedWindow, packToTheRow, planPacking } from '../plan/pack.ts';
+import { planSplit, splitWindow } from '../plan/split.ts';
+import { buildCut, buildMiddle, buildPage } from '../plan/statement.ts';
+import { type Bound, formatWindow, isEmptyWindow } from '../plan/window.ts';
+import { type Page, type Source, SourceFault } from '../source/source.ts';
+import type { Stage } from '../stage/stage.ts';
+import type { OnRunEvent } from './events.ts';
+import type { Learnt } from './learnt.ts';
+
+export interface FetchDeps {
+  readonly source: Source;
+  readonly learnt: Learnt;
+  readonly log: Log;
+  readonly onEvent: OnRunEvent;
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** Requests in flight: enough to keep one start a second while answers take some seconds. Bounds memory too. */
+const MAX_IN_FLIGHT = 4;
+/** Ranks asked in one cut request, so that its text stays far below the server's limit for a query. */
+const MAX_CUTS_PER_REQUEST = 1000;
+/** Asking for cuts costs a request; it must save more than it costs. */
+const MIN_PAGES_SAVED = 2;
+
+/** Brings every row that the counts promise into the stage. @throws Fault when a window fails for good; the others are staged then */
+export async function fetchDate(deps: FetchDeps, job: Job, stage: Stage, counts: DayCounts): Promise<void> {
+  for (;;) {
+    const windows = await planWindows(deps, job, stage, counts);
+    if (windows.length === 0) return;
+    const batch = new Batch(deps, job, stage, counts, windows);
+    await batch.run();
+    if (!batch.replan) return;
+  }
+}
+
+/** The windows of a date at the present row limit, without what is staged. */
+export async function planWindows(
+  deps: FetchDeps,
+  job: Job,
+  stage: Stage,
+  counts: DayCounts,
+): Promise<readonly PackedWindow[]> {
+  const covered = (await stage.windows()).map(({ window }) => window);
+  const limit = deps.learnt.row_limit;
+  const packing = planPacking(stage.date, counts, covered, limit);
+  if (job.source.kind === 'aggregate') return packing.windows;
+  const saved = packing.windows.length - packing.fewest;
+  if (packing.overfull === 0 && saved < MIN_PAGES_SAVED) return packing.windows;
+  const ids = new Map<number, readonly string[]>();
+  for (let at = 0; at < packing.cuts.length; at += MAX_CUTS_PER_REQUEST) {
+    const cuts = packing.cuts.slice(at, at + MAX_CUTS_PER_REQUEST);
+    const page = await askCuts(deps, buildCut(job, stage.date, cuts, limit));
+    // Without the ids the windows between seconds serve; what is too much splits itself.
+    if (page === undefined) return packing.windows;
+    for (const [second, found] of page) ids.set(second, found);
+  }
+  return packToTheRow(stage.date, counts, covered, limit, ids);
+}
+
+async function askCuts(deps: FetchDeps, sql: string): Promise<CutIds | undefined> {
+  try {
+    const page = await deps.source.ask(sql, deps.signal ? { signal: deps.signal } : {});
+    if (page.meta?.truncated) return undefined;
+    const rows = parseRows<{ second: number; ids: readonly string[] }>(page);
+    return new Map(rows.map(({ second, ids }) => [Number(second), ids.map(String)]));
+  } catch (error) {
+    if (error instanceof SourceFault && (error.action === 'split' || error.kind === 'usage')) {
+      deps.log.warn({ event: 'cuts-refused', reason: error.message });
+      if (error.code !== 'UNAUTHORIZED' && error.code !== 'SUBSCRIPTION_REQUIRED') return undefined;
+    }
+    throw error;
+  }
+}
+
+/** One queue of windows, worked on by a few requests at a time. */
+class Batch {
+  /** A smaller row limit was learnt: what is left must be planned again. */
+  replan = false;
+  readonly #deps: FetchDeps;
+  readonly #job: Job;
+  readonly #stage: Stage;
+  readonly #counts: DayCounts;
+  readonly #queue: PackedWindow[];
+  readonly #failures: Fault[] = [];
+  #fatal: unknown;
+
+  constructor(deps: FetchDeps, job: Job, stage: Stage, counts: DayCounts, windows: readonly PackedWindow[]) {
+    this.#deps = deps;
+    this.#job = job;
+    this.#stage = stage;
+    this.#counts = counts;
+    this.#queue = [...windows];
+  }
+
+  async run(): Promise<void> {
+    await Promise.all(Array.from({ length: MAX_IN_FLIGHT }, () => this.#work()));
+    if (this.#fatal !== undefined) throw this.#fatal;
+    const [first] = this.#failures;
+    if (first === undefined || this.replan) return;
+    throw new Fault(
+      first.code,
+      `${this.#failures.length} of the windows of ${this.#stage.date} failed; the first: ${first.message}`,
+      {
+        cause: first,
+        ...(first.hint === undefined ? {} : { hint: first.hint }),
+      },
+    );
+  }
+
+  async #work(): Promise<void> {
+    while (this.#fatal === undefined && !this.replan) {
+      const window = this.#queue.shift();
+      if (window === undefined) return;
+      try {
+        await this.#fetch(window);
+      } catch (error) {
+        this.#settle(window, error);
+      }
+    }
+  }
+
+  /** A wrong query or an interruption ends the batch; anything else fails this window only. */
+  #settle(window: PackedWindow, error: unknown): void {
+    const fatal = !isFault(error) || error.kind === 'usage' || error.kind === 'interrupted';
+    if (fatal) {
+      this.#fatal ??= error;
+      return;
+    }
+    this.#deps.log.error({
+      event: 'window-failed',
+      date: window.date,
+      window: formatWindow(window),
+      reason: error.message,
+    });
+    this.#failures.push(error);
+  }
+
+  async #fetch(window: PackedWindow): Promise<void> {
+    const { source, onEvent, signal } = this.#deps;
+    assertNotAborted(signal);
+    let page: Page;
+    try {
+      page = await source.ask(buildPage(this.#job, window), signal ? { signal } : {});
+    } catch (error) {
+      if (!(error instanceof SourceFault) || error.action !== 'split') throw error;
+      await this.#split(window, error);
+      return;
+    }
+    if (this.#isTruncated(window, page)) {
+      if (!this.replan) await this.#split(window, undefined);
+      return;
+    }
+    await this.#stage.put(window, page);
+    onEvent({ kind: 'page', date: window.date, window: formatWindow(window), rows: page.rows });
+  }
+
+  /**
+   * Whether rows are missing from a 200. The portal says nothing about it: there, fewer rows than were counted show it,
+   * and how many came is the limit.
+   */
+  #isTruncated(window: PackedWindow, page: Page): boolean {
+    const { learnt } = this.#deps;
+    const truncated = page.meta ? page.meta.truncated : window.exact && page.rows > 0 && page.rows < window.rows;
+    const limit = page.meta ? page.meta.row_limit : page.rows;
+    if (truncated && limit < learnt.row_limit) {
+      learnt.row_limit = limit;
+      this.replan = true;
+    }
+    return truncated;
+  }
+
+  async #split(window: PackedWindow, cause: SourceFault | undefined): Promise<void> {
+    const at = await this.#findCut(window, cause);
+    const halves = splitWindow(window, at, this.#counts).filter((half) => !isEmptyWindow(half));
+    this.#deps.onEvent({
+      kind: 'split',
+      date: window.date,
+      window: formatWindow(window),
+      reason: cause ? cause.code : 'truncated',
+    });
+    this.#queue.unshift(...halves);
+  }
+
+  async #findCut(window: PackedWindow, cause: SourceFault | undefined): Promise<Bound> {
+    const plan = planSplit(window, this.#counts, this.#job.source.kind === 'rows');
+    switch (plan.kind) {
+      case 'cut':
+        return plan.at;
+      case 'ask-id': {
+        const id = await this.#askMiddle(window);
+        if (id !== undefined && id !== window.from.id) return { second: window.from.second, id };
+        break;
+      }
+      case 'impossible':
+        break;
+      default:
+        plan satisfies never;
+    }
+    throw new Fault(
+      'WINDOW_TOO_BROAD',
+      `${window.date} ${formatWindow(window)} cannot be made smaller, and it is still too much for the API`,
+      {
+        cause,
+        hint:
+          this.#job.source.kind === 'aggregate'
+            ? 'One grain has more groups than a page holds: add a condition, or group by fewer columns.'
+            : 'Narrow the job, for instance with `where: symbol IN (...)`.',
+      },
+    );
+  }
+
+  async #askMiddle(window: PackedWindow): Promise<string | undefined> {
+    const page = await this.#deps.source.ask(
+      buildMiddle(this.#job, window),
+      this.#deps.signal ? { signal: this.#deps.signal } : {},
+    );
+    const [row] = parseRows<{ rows: number; id: string }>(page);
+    return row && Number(row.rows) > 1 ? row.id : undefined;
+  }
+}
+
+function parseRows<Row>(page: Page): readonly Row[] {
+  return JSON.parse(Buffer.from(page.data).toString('utf8')) as readonly Row[];
+}

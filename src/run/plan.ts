@@ -1,0 +1,86 @@
+/**
+ * What a run would do: the dates it goes for with their counts. Costs one request where the API allows it. The clock of
+ * an API that was never asked before is learnt from the first answer; if it is another day there, the plan is made again.
+ */
+import type { Job } from '../job/job.ts';
+import { type DayCounts, sumCounts } from '../plan/counts.ts';
+import { computeLookback, expiresAt, type LookbackRange, listUnsealed } from '../plan/dates.ts';
+import type { Source } from '../source/source.ts';
+import type { Learnt } from './learnt.ts';
+import { probeRows } from './probe.ts';
+
+export interface PlannedDate {
+  readonly date: string;
+  readonly counts: DayCounts;
+  readonly rows: number;
+  /** Fewest pages at the present row limit. */
+  readonly pages: number;
+  readonly expiresAtMs: number;
+}
+
+export interface RunPlan {
+  readonly lookback: LookbackRange;
+  /** Unsealed dates with rows, soonest expiry first. */
+  readonly dates: readonly PlannedDate[];
+  /** Settled, unsealed session dates that the source has no rows of. */
+  readonly empty: ReadonlySet<string>;
+}
+
+export interface PlanDeps {
+  readonly source: Source;
+  readonly learnt: Learnt;
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** Restricts a plan to `[from, to]`, both included. */
+export interface DateRange {
+  readonly from: string;
+  readonly to: string;
+}
+
+/** A clock that is off by more than this belongs to a simulation or a broken machine: it is asked for again. */
+const TRUSTED_OFFSET_MS = 5 * 60_000;
+
+/** @param sealed dates that have a manifest @throws SourceFault */
+export async function planRun(
+  deps: PlanDeps,
+  job: Job,
+  sealed: ReadonlySet<string>,
+  range?: DateRange,
+): Promise<RunPlan> {
+  const { source, learnt } = deps;
+  const list = (lookback: LookbackRange) =>
+    listUnsealed(lookback, sealed).filter((date) => !range || (date >= range.from && date <= range.to));
+  let lookback = computeLookback(source.serverNow());
+  if (list(lookback).length === 0 && Math.abs(learnt.clock_offset_ms) > TRUSTED_OFFSET_MS) {
+    await source.ask(`SELECT id FROM ${job.source.table} LIMIT 1`, {
+      testMode: true,
+      ...(deps.signal ? { signal: deps.signal } : {}),
+    });
+    lookback = computeLookback(source.serverNow());
+  }
+  for (;;) {
+    const wanted = list(lookback);
+    const asked = wanted.length > 0 ? await probeRows(deps, job, wanted) : new Map<string, DayCounts>();
+    const now = computeLookback(source.serverNow());
+    if (now.firstWhole === lookback.firstWhole && now.lastSettled === lookback.lastSettled) {
+      return buildPlan(now, wanted, asked, learnt.row_limit);
+    }
+    lookback = now;
+  }
+}
+
+function buildPlan(
+  lookback: LookbackRange,
+  wanted: readonly string[],
+  asked: ReadonlyMap<string, DayCounts>,
+  rowLimit: number,
+): RunPlan {
+  const dates = wanted.flatMap((date): PlannedDate[] => {
+    const counts = asked.get(date);
+    if (!counts) return [];
+    const { rows } = sumCounts(counts);
+    return [{ date, counts, rows, pages: Math.ceil(rows / rowLimit), expiresAtMs: expiresAt(date) }];
+  });
+  return { lookback, dates, empty: new Set(wanted.filter((date) => !asked.has(date))) };
+}

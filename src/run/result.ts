@@ -1,0 +1,52 @@
+/** The record of a run: what `--json` prints and what the state directory keeps of the last run of a job. */
+import { z } from 'zod';
+import { readFileIfExists, writeFileAtomic } from '../core/atomic-file.ts';
+
+const dateResultSchema = z.object({
+  date: z.string(),
+  /** `sealed-elsewhere`: another worker's manifest was first; nothing of ours was published. */
+  status: z.enum(['sealed', 'sealed-elsewhere', 'failed']),
+  rows: z.number(),
+  requests: z.number(),
+  size: z.number().optional(),
+  error: z.object({ code: z.string(), message: z.string(), hint: z.string().optional() }).optional(),
+});
+
+const runResultSchema = z.object({
+  job: z.string(),
+  dataset: z.string(),
+  store: z.string(),
+  started_at: z.string(),
+  finished_at: z.string(),
+  /** The API's clock at the end. */
+  server_time: z.string(),
+  requests: z.number(),
+  retries: z.number(),
+  rate_limited: z.number(),
+  bytes: z.number(),
+  row_limit: z.number(),
+  dates: z.array(dateResultSchema),
+  /** Condition of every known session date. */
+  conditions: z.record(z.string(), z.enum(['available', 'degraded', 'pending', 'missing', 'expired'])),
+  /** When each pending date begins to leave the lookback. */
+  expires: z.record(z.string(), z.string()),
+});
+
+export type DateResult = z.infer<typeof dateResultSchema>;
+export type RunResult = z.infer<typeof runResultSchema>;
+
+export async function writeRunResult(path: string, result: RunResult): Promise<void> {
+  await writeFileAtomic(path, `${JSON.stringify(result, undefined, 2)}\n`);
+}
+
+/** The last run of a job, or `undefined` when there was none or its record is from another version. */
+export async function readRunResult(path: string): Promise<RunResult | undefined> {
+  const text = await readFileIfExists(path);
+  if (text === undefined) return undefined;
+  try {
+    return runResultSchema.parse(JSON.parse(text));
+  } catch {
+    // The record is for people and for catch-up; without it a run is merely done once more.
+    return undefined;
+  }
+}

@@ -1,0 +1,55 @@
+/** From the stage's text to the drop's types: one SQL expression a column. Pure. Source of the types: DESIGN, "In the store". */
+import { quoteIdentifier } from '../engine/literal.ts';
+import type { JobColumn } from '../job/job.ts';
+import type { DropType } from '../wire/trade.ts';
+
+/** A column as it is in the drop. */
+export interface DropColumn {
+  readonly name: string;
+  readonly type: DropType;
+  readonly nullable: boolean;
+  readonly description: string;
+}
+
+/** The columns of a drop: the job's, then every field that the answers brought beside them, kept as text. */
+export function listDropColumns(columns: readonly JobColumn[], extraFields: readonly string[]): readonly DropColumn[] {
+  return [
+    ...columns.map(({ name, type, nullable, description }) => ({ name, type, nullable, description })),
+    ...extraFields.map((name) => ({
+      name,
+      type: 'string' as const,
+      nullable: false,
+      description: 'Not in the contract; kept as it came.',
+    })),
+  ];
+}
+
+/** Strict: a text that is not of the type makes the statement fail. Column names are qualified with the alias `s`. */
+export function typeColumn(column: DropColumn): string {
+  const name = quoteIdentifier(column.name);
+  const value = `s.${name}`;
+  const typed = convert(value, column.type);
+  // Without the branch a conversion of the empty text would fail.
+  return `${column.nullable ? `if(${value} = '', NULL, ${typed})` : typed} AS ${name}`;
+}
+
+function convert(value: string, type: DropType): string {
+  switch (type) {
+    case 'string':
+      return `toString(${value})`;
+    case 'int32':
+    case 'double':
+      return value;
+    case 'int64':
+      return `toInt64(${value})`;
+    case 'date':
+      return `toDate32(toString(${value}))`;
+    case 'wall':
+      // Labelled UTC only inside the engine: the file says that it is not adjusted (see footer.ts).
+      return `parseDateTime64BestEffort(if(length(${value}) = 16, concat(${value}, ':00'), ${value}), 3, 'UTC')`;
+    case 'instant':
+      return `if(match(${value}, '^[0-9]+$'), fromUnixTimestamp64Milli(toInt64OrZero(${value}), 'UTC'), parseDateTime64BestEffort(${value}, 3, 'UTC'))`;
+    default:
+      return type satisfies never;
+  }
+}

@@ -1,0 +1,70 @@
+/**
+ * The footer of a drop's Parquet file, completed after the engine has written it: wall-clock columns are declared not
+ * adjusted to UTC, the sort order is declared, and the job, query and column docs go into the key-value metadata. Only
+ * the footer is rewritten; no page is touched. Source: parquet-format, `parquet.thrift` and `LogicalTypes.md`.
+ */
+import { open } from 'node:fs/promises';
+import type { FileMetaData } from 'hyparquet';
+import type { DropColumn } from './columns.ts';
+
+export interface FooterNotes {
+  readonly columns: readonly DropColumn[];
+  /** Names of the sort columns, ascending. */
+  readonly sort: readonly string[];
+  /** Key-value metadata of the file, e.g. `flowdrop.job`. */
+  readonly keyValues: Readonly<Record<string, string>>;
+}
+
+/** Length of the footer's size field and the closing magic bytes. */
+const TAIL_BYTES = 8;
+const MAGIC = Buffer.from('PAR1');
+
+/** Rewrites the footer in place. The file must not be published yet: a crash here leaves it unreadable. */
+export async function writeFooter(path: string, notes: FooterNotes): Promise<void> {
+  const { parquetMetadataAsync } = await import('hyparquet');
+  const { asyncBufferFromFile } = await import('hyparquet');
+  const { ByteWriter } = await import('hyparquet-writer');
+  const { writeMetadata } = await import('hyparquet-writer/src/metadata.js');
+  const metadata = await parquetMetadataAsync(await asyncBufferFromFile(path));
+  const writer = new ByteWriter();
+  writeMetadata(writer, completeMetadata(metadata, notes));
+  const file = await open(path, 'r+');
+  try {
+    const { size } = await file.stat();
+    const tail = Buffer.alloc(TAIL_BYTES);
+    await file.read(tail, 0, TAIL_BYTES, size - TAIL_BYTES);
+    const footerStart = size - TAIL_BYTES - tail.readUInt32LE(0);
+    const footer = Buffer.concat([Buffer.from(writer.getBytes()), MAGIC]);
+    await file.write(footer, 0, footer.length, footerStart);
+    await file.truncate(footerStart + footer.length);
+    await file.sync();
+  } finally {
+    await file.close();
+  }
+}
+
+function completeMetadata(metadata: FileMetaData, notes: FooterNotes): FileMetaData {
+  const wall = new Set(notes.columns.filter((column) => column.type === 'wall').map((column) => column.name));
+  // Element 0 is the root; the leaves follow in column order.
+  const names = metadata.schema.slice(1).map((element) => element.name);
+  const sorting_columns = notes.sort.map((name) => ({
+    column_idx: names.indexOf(name),
+    descending: false,
+    nulls_first: false,
+  }));
+  return {
+    ...metadata,
+    schema: metadata.schema.map((element) => {
+      if (!wall.has(element.name)) return element;
+      // TIMESTAMP_MILLIS would mean UTC to readers that know only converted types.
+      const { converted_type: _, ...rest } = element;
+      return { ...rest, logical_type: { type: 'TIMESTAMP', isAdjustedToUTC: false, unit: 'MILLIS' } };
+    }),
+    row_groups: metadata.row_groups.map((group) => ({ ...group, sorting_columns })),
+    key_value_metadata: [
+      ...(metadata.key_value_metadata ?? []),
+      ...Object.entries(notes.keyValues).map(([key, value]) => ({ key, value })),
+      ...notes.columns.map(({ name, description }) => ({ key: `column.${name}`, value: description })),
+    ],
+  };
+}

@@ -1,0 +1,107 @@
+/**
+ * What an answer that is no page leads to: the table of the design, by error code and HTTP class. Pure. Retrying is the
+ * client's business; here it is only decided.
+ */
+import { type ErrorBody, errorBodySchema } from '../wire/historical.ts';
+import { SourceFault } from './source.ts';
+
+/** `retry` may succeed as it is; `once` is worth one more try and is then a split; the rest is final. */
+export type Verdict =
+  | {
+      readonly kind: 'retry';
+      readonly fault: SourceFault;
+      readonly retryAfterMs?: number;
+      readonly rateLimited?: boolean;
+    }
+  | { readonly kind: 'once'; readonly fault: SourceFault }
+  | { readonly kind: 'final'; readonly fault: SourceFault };
+
+/** How much of an unexpected body goes into an error. */
+const BODY_HEAD_BYTES = 200;
+
+/** @param retryAfter the `Retry-After` header as it came */
+export function judgeFailure(status: number, body: Uint8Array, retryAfter: string | null, sql: string): Verdict {
+  const error = readErrorBody(body);
+  const said = error?.errorMsg ?? error?.message ?? headOf(body);
+  const label = [`HTTP ${status}`, error?.errorCode, error?.reason].filter(Boolean).join(' ');
+  const fault = (code: string, action: SourceFault['action'], extra: { usage?: boolean; hint?: string } = {}) =>
+    new SourceFault(code, `the API answered ${label}: ${said}`, {
+      action,
+      ...(extra.usage ? { kind: 'usage' as const } : {}),
+      ...(extra.hint ? { hint: extra.hint } : {}),
+    });
+  if (error?.errorCode === 'QUERY_TOO_BROAD' || error?.reason === 'SCAN_LIMIT_EXCEEDED') {
+    return { kind: 'final', fault: fault('QUERY_TOO_BROAD', 'split') };
+  }
+  if (status === 401 || status === 403) {
+    const hint =
+      status === 401
+        ? 'Check FLOWDROP_API_KEY (or _FILE): the key is missing, mistyped or revoked. It is not tried again.'
+        : 'The key has no subscription for historical SQL; ask the provider. It is not tried again.';
+    return { kind: 'final', fault: fault(error?.errorCode ?? 'UNAUTHORIZED', 'stop', { usage: true, hint }) };
+  }
+  if (status === 429) {
+    const seconds = Number(retryAfter);
+    const wait = retryAfter !== null && Number.isFinite(seconds) ? { retryAfterMs: seconds * 1000 } : {};
+    return { kind: 'retry', rateLimited: true, fault: fault('RATE_LIMITED', 'fail', { hint: RATE_HINT }), ...wait };
+  }
+  if (status === 504) return { kind: 'once', fault: fault(error?.errorCode ?? 'QUERY_TIMEOUT', 'split') };
+  if (status >= 500)
+    return { kind: 'retry', fault: fault(error?.errorCode ?? 'SERVER_ERROR', 'fail', { hint: LATER_HINT }) };
+  return {
+    kind: 'final',
+    fault: fault(error?.errorCode ?? 'REQUEST_REFUSED', 'stop', {
+      usage: true,
+      hint: `The job's query is wrong: ${sql}`,
+    }),
+  };
+}
+
+/** The answer was a 200, but not a whole, well-formed page. */
+export function judgeMalformed(body: Uint8Array, cause: unknown): Verdict {
+  const why = cause instanceof Error ? cause.message : String(cause);
+  return {
+    kind: 'retry',
+    fault: new SourceFault('ANSWER_MALFORMED', `the API's answer is not a page: ${why}; it begins ${headOf(body)}`, {
+      action: 'fail',
+      hint: LATER_HINT,
+      cause,
+    }),
+  };
+}
+
+/** The connection failed, or no answer came in time. */
+export function judgeNetwork(url: string, cause: unknown): Verdict {
+  return {
+    kind: 'retry',
+    fault: new SourceFault('API_UNREACHABLE', `the API at ${url} cannot be reached: ${describeNetwork(cause)}`, {
+      action: 'fail',
+      hint: 'Check FLOWDROP_API_URL (or FLOWDROP_PORTAL_URL) and the network.',
+      cause,
+    }),
+  };
+}
+
+const RATE_HINT = 'Something else uses this key. Stop it, or lower FLOWDROP_REQUESTS_PER_SECOND.';
+const LATER_HINT = 'Run the same command again later: it goes on from what is already staged.';
+
+function readErrorBody(body: Uint8Array): ErrorBody | undefined {
+  try {
+    return errorBodySchema.parse(JSON.parse(Buffer.from(body).toString('utf8')));
+  } catch {
+    // Gateways answer with HTML or nothing: then the status and the body's head are all there is.
+    return undefined;
+  }
+}
+
+function headOf(body: Uint8Array): string {
+  return JSON.stringify(Buffer.from(body.subarray(0, BODY_HEAD_BYTES)).toString('utf8'));
+}
+
+/** fetch hides what happened in the cause. */
+function describeNetwork(cause: unknown): string {
+  const inner = cause instanceof Error && cause.cause instanceof Error ? cause.cause : cause;
+  if (!(inner instanceof Error)) return String(inner);
+  const code = 'code' in inner ? String(inner.code) : '';
+  return inner.message || code || inner.name;
+}

@@ -1,0 +1,257 @@
+/**
+ * The stage: the local, crash-safe table in which the pages of one partition wait. Invariant: a page is in whole or not
+ * at all, and once: the window's text is both the insert's deduplication token and the value of the column `_window`
+ * (filled from that token by the engine), so rows and ledger are one atomic write. Rows stay as they came, text as text;
+ * `seal/` gives them their types.
+ */
+import { Fault } from '../core/errors.ts';
+import type { Engine } from '../engine/engine.ts';
+import { CLICKHOUSE_CODES, EngineFault } from '../engine/fault.ts';
+import { quoteIdentifier, quoteString } from '../engine/literal.ts';
+import type { Job, JobColumn } from '../job/job.ts';
+import type { SecondCount } from '../plan/counts.ts';
+import { formatWindow, parseWindow, type Window } from '../plan/window.ts';
+
+/** Column of the stage that names the window a row came with; never part of a drop. */
+export const WINDOW_COLUMN = '_window';
+
+/** Tokens kept for deduplication: more than the windows a day can have. */
+const DEDUPLICATION_WINDOW = 1_000_000;
+/** Fields outside the contract that one answer may bring before it is taken for garbage. */
+const MAX_EXTRA_FIELDS = 64;
+
+export interface StagedPage {
+  readonly data: Uint8Array;
+  readonly rows: number;
+  readonly firstRow: Readonly<Record<string, unknown>> | undefined;
+}
+
+export interface StageTotals {
+  readonly rows: number;
+  readonly ids: number;
+}
+
+export interface Stage {
+  readonly date: string;
+  /** Quoted name of the table, for `seal/`. */
+  readonly table: string;
+  /** Stages the page of a window. Idempotent per window and attempt. @throws Fault `PAGE_REFUSED` when a row does not fit the columns */
+  put(window: Window, page: StagedPage): Promise<void>;
+  /** Windows whose pages are in, with their rows. */
+  windows(): Promise<readonly { readonly window: Window; readonly rows: number }[]>;
+  /** Distinct ids staged per second of the day (groups per grain for aggregating jobs). */
+  countBySecond(): Promise<readonly SecondCount[]>;
+  totals(): Promise<StageTotals>;
+  /** Fields beyond the job's columns that the answers brought. */
+  extraFields(): Promise<readonly string[]>;
+  /** Drops the pages of these windows, so that they can be asked again. */
+  forget(windows: readonly Window[]): Promise<void>;
+  /** Drops the whole partition. */
+  discard(): Promise<void>;
+}
+
+/** Opens the stage of a date, creating its table when it is the first time. */
+export async function openStage(engine: Engine, job: Job, date: string): Promise<Stage> {
+  const name = stageTableName(job.drop.dataset, date);
+  await engine.command(createTableSql(name, job));
+  return new EngineStage(engine, job, date, name);
+}
+
+/** Dates that have a stage, ascending, whatever is in it. */
+export async function listStages(engine: Engine, job: Job): Promise<readonly string[]> {
+  const prefix = stageTableName(job.drop.dataset, '');
+  const tables = await engine.rows<{ name: string }>(
+    `SELECT name FROM system.tables WHERE database = currentDatabase() AND startsWith(name, ${quoteString(prefix)}) ORDER BY name`,
+  );
+  return tables.map(({ name }) => name.slice(prefix.length).replaceAll('_', '-'));
+}
+
+function stageTableName(dataset: string, date: string): string {
+  return `stage_${dataset.replaceAll('-', '_')}__${date.replaceAll('-', '_')}`;
+}
+
+function createTableSql(name: string, job: Job): string {
+  const columns = job.source.columns.map((column) => `${quoteIdentifier(column.name)} ${stageType(column)}`);
+  const sort = job.drop.sort.map(quoteIdentifier).join(', ');
+  // The token is the window: what the engine uses to recognise a repeated insert is also what it writes into each row.
+  const ledger = `${WINDOW_COLUMN} LowCardinality(String) DEFAULT getSetting('insert_deduplication_token')`;
+  return `CREATE TABLE IF NOT EXISTS ${quoteIdentifier(name)} (${[...columns, ledger].join(', ')}) ENGINE = MergeTree ORDER BY (${sort}) SETTINGS non_replicated_deduplication_window = ${DEDUPLICATION_WINDOW}`;
+}
+
+/** Numbers in their final type; dates and times as the text they came as, which sorts in time order. */
+export function stageType(column: JobColumn): string {
+  switch (column.type) {
+    case 'int32':
+      return 'Int32';
+    case 'double':
+      return 'Float64';
+    case 'int64':
+    case 'instant':
+    case 'wall':
+      return 'String';
+    case 'date':
+      return 'LowCardinality(String)';
+    case 'string':
+      return column.lowCardinality ? 'LowCardinality(String)' : 'String';
+    default:
+      return column.type satisfies never;
+  }
+}
+
+class EngineStage implements Stage {
+  readonly date: string;
+  readonly table: string;
+  readonly #engine: Engine;
+  readonly #job: Job;
+  readonly #name: string;
+
+  constructor(engine: Engine, job: Job, date: string, name: string) {
+    this.#engine = engine;
+    this.#job = job;
+    this.date = date;
+    this.#name = name;
+    this.table = quoteIdentifier(name);
+  }
+
+  async put(window: Window, page: StagedPage): Promise<void> {
+    if (page.rows === 0) return;
+    this.#assertColumns(window, page);
+    this.#assertNoNulls(window, page);
+    for (let extra = 0; ; extra += 1) {
+      try {
+        await this.#insert(window, page);
+        return;
+      } catch (error) {
+        const field = unknownField(error);
+        if (field === undefined || extra >= MAX_EXTRA_FIELDS) throw this.#refusal(window, page, error);
+        await this.#engine.command(
+          `ALTER TABLE ${this.table} ADD COLUMN IF NOT EXISTS ${quoteIdentifier(field)} String`,
+        );
+      }
+    }
+  }
+
+  async windows() {
+    const found = await this.#engine.rows<{ name: string; n: number }>(
+      `SELECT ${WINDOW_COLUMN} AS name, count() AS n FROM ${this.table} GROUP BY name`,
+    );
+    return found.map(({ name, n }) => ({ window: parseWindow(this.date, name), rows: Number(n) }));
+  }
+
+  async countBySecond() {
+    const { source } = this.#job;
+    const text = quoteIdentifier(source.kind === 'rows' ? 'time' : source.timeColumn);
+    const seconds = `toInt32(substring(${text}, 12, 2)) * 3600 + toInt32(substring(${text}, 15, 2)) * 60 + toInt32OrZero(substring(${text}, 18, 2))`;
+    const second = source.kind === 'aggregate' && source.grainSeconds >= 86_400 ? '0' : seconds;
+    const distinct = source.kind === 'rows' ? 'uniqExact(id)' : 'count()';
+    const found = await this.#engine.rows<{ s: number; n: number; u: number }>(
+      `SELECT ${second} AS s, count() AS n, ${distinct} AS u FROM ${this.table} GROUP BY s ORDER BY s`,
+    );
+    return found.map(({ s, n, u }) => ({ second: s, rows: Number(n), ids: Number(u) }));
+  }
+
+  async totals() {
+    const distinct = this.#job.source.kind === 'rows' ? 'uniqExact(id)' : 'count()';
+    const [total] = await this.#engine.rows<{ n: number; u: number }>(
+      `SELECT count() AS n, ${distinct} AS u FROM ${this.table}`,
+    );
+    return { rows: Number(total?.n ?? 0), ids: Number(total?.u ?? 0) };
+  }
+
+  async extraFields() {
+    const known = [...this.#job.source.columns.map((column) => column.name), WINDOW_COLUMN];
+    const columns = await this.#engine.rows<{ name: string }>(
+      `SELECT name FROM system.columns WHERE database = currentDatabase() AND table = ${quoteString(this.#name)} ORDER BY position`,
+    );
+    return columns.map(({ name }) => name).filter((name) => !known.includes(name));
+  }
+
+  async forget(windows: readonly Window[]): Promise<void> {
+    if (windows.length === 0) return;
+    const names = windows.map((window) => quoteString(formatWindow(window))).join(', ');
+    // The new table begins with an empty memory of tokens, so that the forgotten windows can be staged again.
+    const fresh = quoteIdentifier(`${this.#name}_fresh`);
+    await this.#engine.command(`DROP TABLE IF EXISTS ${fresh} SYNC`);
+    await this.#engine.command(`CREATE TABLE ${fresh} AS ${this.table}`);
+    await this.#engine.command(
+      `INSERT INTO ${fresh} SELECT * FROM ${this.table} WHERE ${WINDOW_COLUMN} NOT IN (${names}) SETTINGS insert_deduplicate = 0`,
+    );
+    await this.#engine.command(`EXCHANGE TABLES ${fresh} AND ${this.table}`);
+    await this.#engine.command(`DROP TABLE ${fresh} SYNC`);
+  }
+
+  async discard(): Promise<void> {
+    await this.#engine.command(`DROP TABLE IF EXISTS ${this.table} SYNC`);
+  }
+
+  async #insert(window: Window, page: StagedPage): Promise<void> {
+    await this.#engine.insert({
+      table: this.#name,
+      format: 'JSONEachRow',
+      payload: page.data,
+      settings: {
+        insert_deduplicate: 1,
+        insert_deduplication_token: formatWindow(window),
+        // A field outside the contract must be seen, not skipped.
+        input_format_skip_unknown_fields: 0,
+        input_format_json_read_numbers_as_strings: 1,
+        input_format_json_read_bools_as_strings: 1,
+        input_format_json_read_objects_as_strings: 1,
+        input_format_json_read_arrays_as_strings: 1,
+      },
+    });
+  }
+
+  /** Absent fields would be filled with defaults, so that a missing column is looked for before it can pass for data. */
+  #assertColumns(window: Window, page: StagedPage): void {
+    const missing = this.#job.source.columns.filter((column) => !(column.name in (page.firstRow ?? {})));
+    if (missing.length === 0) return;
+    throw new Fault(
+      'PAGE_REFUSED',
+      `${this.date} ${formatWindow(window)}: the answer has no field ${missing.map((column) => `"${column.name}"`).join(', ')}; it has ${Object.keys(page.firstRow ?? {}).join(', ')}`,
+      { hint: 'For SQL of your own, list what it returns under `types`, `time` and `split`.' },
+    );
+  }
+
+  /**
+   * The engine would read a null in a column without nulls as 0 or as an empty text. Nulls are rare: pages without the
+   * word are not parsed.
+   */
+  #assertNoNulls(window: Window, page: StagedPage): void {
+    const data = Buffer.from(page.data.buffer, page.data.byteOffset, page.data.byteLength);
+    if (!data.includes('null')) return;
+    const rows = JSON.parse(data.toString('utf8')) as readonly Record<string, unknown>[];
+    for (const column of this.#job.source.columns) {
+      if (column.nullable) continue;
+      const row = rows.find((candidate) => candidate[column.name] === null);
+      if (row === undefined) continue;
+      throw new Fault(
+        'PAGE_REFUSED',
+        `${this.date} ${formatWindow(window)}: "${column.name}" is null in ${JSON.stringify(row).slice(0, 200)}`,
+        {
+          hint: 'Nothing of this page was kept: a null would have become a number. Tell the provider.',
+        },
+      );
+    }
+  }
+
+  #refusal(window: Window, page: StagedPage, cause: unknown): Fault {
+    const head = Buffer.from(page.data.subarray(0, 200)).toString('utf8');
+    return new Fault(
+      'PAGE_REFUSED',
+      `${this.date} ${formatWindow(window)}: the answer's rows do not fit the columns; it begins ${head}`,
+      {
+        cause,
+        hint: 'Nothing of this page was kept. If the API has changed a type, tell us; else run again.',
+      },
+    );
+  }
+}
+
+/** Name of the field in ClickHouse's "Unknown field found while parsing JSONEachRow format: x". */
+function unknownField(error: unknown): string | undefined {
+  if (!(error instanceof EngineFault) || error.clickhouseCode !== CLICKHOUSE_CODES.INCORRECT_DATA) return undefined;
+  return /Unknown field found while parsing \w+ format: (.+?)(?:: \(at row \d+\)|\s*: While|$)/s
+    .exec(error.message)?.[1]
+    ?.trim();
+}

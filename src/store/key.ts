@@ -1,0 +1,62 @@
+/**
+ * What a key may look like. Invariant: a key that passes means the same object in a directory and in S3, stays inside
+ * the store's root, and can be listed back. Pure; it knows no layout: `layout.ts` does.
+ */
+import { Fault } from '../core/errors.ts';
+
+/** S3 allows 1,024 bytes of UTF-8 for prefix and key together. */
+const MAX_KEY_BYTES = 1024;
+/** A file system allows 255 bytes for one name. */
+const MAX_SEGMENT_BYTES = 255;
+/** Control characters break S3's XML listings, lone surrogates have no UTF-8, a backslash is a separator elsewhere. */
+const FORBIDDEN_CHARACTERS = /[\p{Cc}\p{Cs}\\]/u;
+/** Files that are still being written. The name is ours alone, so that a listing can leave it out. */
+const TEMPORARY_NAME = /^\.flowdrop-[0-9a-f]{16}\.tmp$/;
+
+/** @throws Fault `KEY_INVALID` (usage) */
+export function assertKey(key: string): void {
+  assertCharacters(key);
+  for (const segment of key.split('/')) assertSegment(key, segment);
+}
+
+/** A prefix may be empty, and may end anywhere in a name: `trades/date=2026-`. @throws Fault `KEY_INVALID` (usage) */
+export function assertPrefix(prefix: string): void {
+  assertCharacters(prefix);
+  const complete = prefix.split('/').slice(0, -1);
+  for (const segment of complete) assertSegment(prefix, segment);
+}
+
+export function isTemporaryName(name: string): boolean {
+  return TEMPORARY_NAME.test(name);
+}
+
+/** @param token 16 hexadecimal digits, unique to the write */
+export function buildTemporaryName(token: string): string {
+  return `.flowdrop-${token}.tmp`;
+}
+
+/** Compares keys by their UTF-8 bytes, as S3 lists them; JavaScript's own order differs above U+FFFF. */
+export function compareKeys(a: string, b: string): number {
+  return Buffer.compare(Buffer.from(a), Buffer.from(b));
+}
+
+function assertCharacters(key: string): void {
+  if (FORBIDDEN_CHARACTERS.test(key)) throw invalid(key, 'has a control character, a backslash or half a character');
+  if (Buffer.byteLength(key) > MAX_KEY_BYTES) throw invalid(key, `is longer than ${MAX_KEY_BYTES} bytes`);
+}
+
+function assertSegment(key: string, segment: string): void {
+  if (segment === '') throw invalid(key, 'is empty, absolute, ends with / or has // in it');
+  if (segment === '.' || segment === '..') throw invalid(key, `has the segment ${segment}`);
+  if (isTemporaryName(segment)) throw invalid(key, 'has the name of a temporary file');
+  if (Buffer.byteLength(segment) > MAX_SEGMENT_BYTES) {
+    throw invalid(key, `has a segment of more than ${MAX_SEGMENT_BYTES} bytes`);
+  }
+}
+
+function invalid(key: string, what: string): Fault {
+  return new Fault('KEY_INVALID', `store: the key ${JSON.stringify(key)} ${what}`, {
+    kind: 'usage',
+    hint: 'Keys are relative names joined by /, without . or .. segments. Look at the dataset and job names.',
+  });
+}

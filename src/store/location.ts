@@ -1,0 +1,72 @@
+/**
+ * Where a job drops: the value of `drop.to`. Pure: it opens nothing, and an address that we would misread is refused
+ * rather than taken for a directory of that name.
+ */
+import { resolve } from 'node:path';
+import { Fault } from '../core/errors.ts';
+import { assertKey } from './key.ts';
+
+export type StoreLocation =
+  | {
+      readonly kind: 's3';
+      readonly bucket: string /** Without slashes at its ends; may be empty. */;
+      readonly prefix: string;
+    }
+  | { readonly kind: 'directory' /** Absolute. */; readonly path: string };
+
+const SCHEME = /^(?<scheme>[a-z][a-z0-9+.-]*):\/\/(?<rest>.*)$/is;
+/** One letter is a Windows drive, not a scheme. */
+const SCHEME_WITHOUT_SLASHES = /^(?:s3|gs|https?|file|az|abfss?):/i;
+/** Names that S3 and its relatives accept: 3 to 63 of a-z, 0-9, dot and hyphen. */
+const BUCKET = /^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/;
+
+/**
+ * @param value `s3://bucket/prefix`, or a directory
+ * @param baseDirectory what a relative directory is relative to
+ * @throws Fault `LOCATION_INVALID` (usage)
+ */
+export function parseLocation(value: string, baseDirectory: string): StoreLocation {
+  if (value.trim() === '') throw invalid(value, 'is empty');
+  if (/\p{Cc}/u.test(value)) throw invalid(value, 'has a control character in it');
+  const groups = SCHEME.exec(value)?.groups;
+  const scheme = groups?.['scheme']?.toLowerCase();
+  if (scheme === 's3') return parseS3(value, groups?.['rest'] ?? '');
+  if (scheme !== undefined) throw invalid(value, `has the scheme ${scheme}://, which is not supported`);
+  if (SCHEME_WITHOUT_SLASHES.test(value)) throw invalid(value, 'has a scheme without //');
+  return { kind: 'directory', path: resolve(baseDirectory, value) };
+}
+
+/** The location for people, with nothing secret in it. */
+export function formatLocation(location: StoreLocation): string {
+  if (location.kind === 'directory') return location.path;
+  return `s3://${location.bucket}${location.prefix === '' ? '' : `/${location.prefix}`}`;
+}
+
+function parseS3(value: string, rest: string): StoreLocation {
+  const slash = rest.indexOf('/');
+  const bucket = slash < 0 ? rest : rest.slice(0, slash);
+  // The part before @ could be a key: it must not be shown.
+  if (bucket.includes('@')) throw invalid('s3://...', 'has credentials in it; they belong in the environment');
+  if (bucket === '') throw invalid(value, 'names no bucket');
+  if (!BUCKET.test(bucket)) throw invalid(value, `names the bucket ${bucket}, and no bucket may be called that`);
+  const prefix = slash < 0 ? '' : rest.slice(slash + 1).replace(/\/+$/, '');
+  if (/[?#]/.test(prefix)) throw invalid(value, 'has ? or # in it; settings of S3 belong in the environment');
+  if (prefix !== '') assertPrefixIsKey(value, prefix);
+  return { kind: 's3', bucket, prefix };
+}
+
+function assertPrefixIsKey(value: string, prefix: string): void {
+  try {
+    assertKey(prefix);
+  } catch (cause) {
+    throw invalid(value, 'has a prefix with an empty, . or .. segment, or with characters that no key may have', cause);
+  }
+}
+
+function invalid(value: string, what: string, cause?: unknown): Fault {
+  return new Fault('LOCATION_INVALID', `drop.to: ${JSON.stringify(value)} ${what}`, {
+    kind: 'usage',
+    hint: 'Write s3://bucket/prefix or a directory.',
+    cause,
+  });
+}

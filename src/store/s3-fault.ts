@@ -1,0 +1,96 @@
+/**
+ * What S3 and the network answer, as faults of ours: the one mapper of that system. Invariant: the service's own code
+ * survives in the message; requests, and with them credentials, never do.
+ */
+import { assertNotAborted, describeError, Fault } from '../core/errors.ts';
+import { StoreFault } from './fault.ts';
+
+export interface S3Failure {
+  /** The service's or the SDK's name of it, e.g. `NoSuchBucket`; a system error's code, e.g. `ECONNREFUSED`. */
+  readonly name: string;
+  /** 0 when there was no answer. */
+  readonly httpStatus: number;
+  /** Requests the SDK sent before it gave up. */
+  readonly attempts: number;
+  readonly message: string;
+}
+
+/** By name, then by HTTP status. */
+const HINTS: Readonly<Record<string, string>> = {
+  NoSuchBucket: 'Create the bucket, or correct drop.to.',
+  InvalidAccessKeyId: 'The access key is not known there: look at the AWS credentials and at AWS_ENDPOINT_URL_S3.',
+  SignatureDoesNotMatch: 'The secret key is wrong: look at AWS_SECRET_ACCESS_KEY, or at the profile.',
+  ExpiredToken: 'The session has expired: log in again, or use credentials that renew themselves.',
+  RequestTimeTooSkewed: 'The clock of this machine is wrong: set it by NTP.',
+  PermanentRedirect: 'The bucket is in another region: set AWS_REGION.',
+  AuthorizationHeaderMalformed: 'The bucket is in another region: set AWS_REGION.',
+  CredentialsProviderError: 'Give AWS credentials: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a profile or a role.',
+  ECONNREFUSED: 'Nothing listens at the endpoint: look at AWS_ENDPOINT_URL_S3, and whether the service runs.',
+  ENOTFOUND: 'The endpoint has no address: look at AWS_ENDPOINT_URL_S3; FLOWDROP_S3_PATH_STYLE=true may be needed.',
+  EAI_AGAIN: 'The name of the endpoint cannot be looked up now: look at the DNS of this machine.',
+  NotImplemented: 'This S3 service lacks a function that is needed, e.g. If-None-Match: use one that has it.',
+  '400': 'The service did not understand: look at AWS_REGION and FLOWDROP_S3_PATH_STYLE.',
+  '403':
+    'The credentials lack a right: s3:GetObject, s3:PutObject, s3:DeleteObject, s3:AbortMultipartUpload on the ' +
+    'prefix, and s3:ListBucket on the bucket, without which a missing object looks forbidden.',
+};
+const REGION_HINT = 'Set AWS_REGION; S3-compatible services mostly take us-east-1.';
+const NETWORK_HINT = 'Look whether the endpoint is reachable from here, then start the same command again.';
+const LATER_HINT = 'The service is in trouble or asks for less: start the same command again later.';
+const LOCAL_CODES = ['ENOSPC', 'EDQUOT', 'EACCES', 'EPERM', 'EROFS', 'ENOENT', 'ENOTDIR', 'EISDIR', 'EEXIST'] as const;
+const LOCAL_HINT = 'The local file is the trouble: look at the path, its rights and the room on its disk.';
+
+export function readS3Failure(error: unknown): S3Failure {
+  const metadata = readField(error, '$metadata');
+  const code = readField(error, 'code');
+  const name = typeof code === 'string' ? code : error instanceof Error ? error.name : 'Error';
+  return {
+    name,
+    httpStatus: Number(readField(metadata, 'httpStatusCode') ?? 0),
+    attempts: Number(readField(metadata, 'attempts') ?? 1),
+    message: describeError(error),
+  };
+}
+
+/** Whether the service says that there is no such object. A bucket that is missing is a failure, not an absence. */
+export function isAbsent(error: unknown): boolean {
+  const { name, httpStatus } = readS3Failure(error);
+  return name === 'NoSuchKey' || (name === 'NotFound' && httpStatus === 404);
+}
+
+/** Runs one operation; every failure leaves as a `Fault`. @throws StoreFault, or the interruption when aborted */
+export async function attemptS3<T>(
+  operation: string,
+  target: string,
+  signal: AbortSignal | undefined,
+  act: () => Promise<T>,
+): Promise<T> {
+  try {
+    return await act();
+  } catch (error) {
+    assertNotAborted(signal);
+    if (error instanceof Fault) throw error;
+    const failure = readS3Failure(error);
+    // A new error, because the SDK's carries the request with its session token.
+    throw new StoreFault(operation, target, new Error(formatFailure(failure)), hintFor(failure));
+  }
+}
+
+function formatFailure({ name, httpStatus, message }: S3Failure): string {
+  const named = message.startsWith(name) ? message : `${name}: ${message}`;
+  return httpStatus === 0 ? named : `${named} (HTTP ${httpStatus})`;
+}
+
+function hintFor({ name, httpStatus, message }: S3Failure): string {
+  if (LOCAL_CODES.some((code) => code === name)) return LOCAL_HINT;
+  if (/region is missing/i.test(message)) return REGION_HINT;
+  const hint = HINTS[name] ?? HINTS[String(httpStatus)];
+  if (hint !== undefined) return hint;
+  return httpStatus >= 500 || httpStatus === 429 ? LATER_HINT : NETWORK_HINT;
+}
+
+function readField(value: unknown, field: string): unknown {
+  if (typeof value !== 'object' || value === null) return undefined;
+  const fields: Readonly<Record<string, unknown>> = { ...value };
+  return fields[field];
+}

@@ -1,0 +1,261 @@
+/**
+ * The contract of `Store`, as facts that hold for every implementation: a directory, and a real S3 server.
+ * Network and disk faults, aborts, and what only one implementation can do, are in `test/store/`.
+ */
+import { createHash, randomBytes, randomUUID } from 'node:crypto';
+import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { openDirectoryStore } from '../../src/store/directory.ts';
+import { openS3Store } from '../../src/store/s3.ts';
+import type { Store } from '../../src/store/store.ts';
+import { startS3, useS3Credentials } from '../support/s3-server.ts';
+
+const s3 = await startS3();
+
+const IMPLEMENTATIONS = [
+  { name: 'directory', isMissing: false, open: (base: string) => openDirectoryStore(join(base, 'root')) },
+  {
+    name: 's3',
+    // Skipped where no S3 server can be started: not root, or not Debian. CI throws instead of skipping.
+    isMissing: s3.server === undefined,
+    open: async () => {
+      if (s3.server === undefined) throw new Error(s3.reason);
+      useS3Credentials(s3.server);
+      const { bucket, endpoint, pathStyle, region } = s3.server;
+      return await openS3Store({ bucket, prefix: `contract/${randomUUID()}`, endpoint, pathStyle, region });
+    },
+  },
+];
+
+describe.each(IMPLEMENTATIONS)('$name store', ({ isMissing, open }) => {
+  describe.skipIf(isMissing)('contract', () => {
+    let base: string;
+    let store: Store;
+
+    beforeAll(async () => {
+      base = await mkdtemp(join(tmpdir(), 'flowdrop-store-'));
+      store = await open(base);
+    });
+
+    afterAll(async () => {
+      await store?.close();
+      if (base) await rm(base, { recursive: true, force: true });
+    });
+
+    const putText = (key: string, text: string) => store.put(key, { bytes: Buffer.from(text) });
+    const getText = async (key: string) => {
+      const bytes = await store.get(key);
+      return bytes === undefined ? undefined : Buffer.from(bytes).toString();
+    };
+    const listKeys = async (prefix: string) => {
+      const keys: string[] = [];
+      for await (const { key } of store.list(prefix)) keys.push(key);
+      return keys;
+    };
+
+    test('what was put is got, with its size', async () => {
+      await putText('a/manifest.json', '{"rows":1}');
+      expect(await getText('a/manifest.json')).toBe('{"rows":1}');
+      expect(await store.head('a/manifest.json')).toEqual({ key: 'a/manifest.json', sizeBytes: 10 });
+    });
+
+    test('an object that is not there is undefined, not an error', async () => {
+      expect(await store.get('nowhere/at-all')).toBeUndefined();
+      expect(await store.head('nowhere/at-all')).toBeUndefined();
+      expect(await listKeys('nowhere/')).toEqual([]);
+    });
+
+    test('the prefix of a key is no object', async () => {
+      await putText('folder/inside', 'x');
+      expect(await store.get('folder')).toBeUndefined();
+      expect(await store.head('folder')).toBeUndefined();
+      await store.remove('folder');
+      expect(await getText('folder/inside')).toBe('x');
+    });
+
+    test('put replaces the whole object', async () => {
+      await putText('replace/me', 'a long first version');
+      await putText('replace/me', 'short');
+      expect(await getText('replace/me')).toBe('short');
+    });
+
+    test('readers see the old object or the new one, never a mixture', async () => {
+      const versions = ['a', 'b'].map((letter) => letter.repeat(300_000));
+      await putText('mixture', versions[0] ?? '');
+      let isWriting = true;
+      const writing = (async () => {
+        for (let round = 0; round < 20; round += 1) await putText('mixture', versions[round % 2] ?? '');
+        isWriting = false;
+      })();
+      const seen = new Set<boolean>();
+      while (isWriting) seen.add(versions.includes((await getText('mixture')) ?? ''));
+      await writing;
+      expect([...seen]).toEqual([true]);
+    });
+
+    test('an empty object is an object', async () => {
+      await store.put('empty', { bytes: new Uint8Array() });
+      expect(await store.head('empty')).toEqual({ key: 'empty', sizeBytes: 0 });
+      expect(await store.get('empty')).toHaveLength(0);
+      await writeFile(join(base, 'empty'), '');
+      await store.put('empty-file', { path: join(base, 'empty') });
+      expect(await store.download('empty-file', join(base, 'empty-copy'))).toBe(true);
+      expect(await readFile(join(base, 'empty-copy'))).toHaveLength(0);
+    });
+
+    test('a file of 20 MB comes back byte for byte', async () => {
+      const bytes = randomBytes(20_000_123);
+      await writeFile(join(base, 'large'), bytes);
+      await store.put('large.parquet', { path: join(base, 'large') }, { contentType: 'application/octet-stream' });
+      expect(await store.head('large.parquet')).toEqual({ key: 'large.parquet', sizeBytes: bytes.length });
+      expect(await store.download('large.parquet', join(base, 'deep/er/large'))).toBe(true);
+      expect(hash(await readFile(join(base, 'deep/er/large')))).toBe(hash(bytes));
+      expect(await readdir(join(base, 'deep/er'))).toEqual(['large']);
+    });
+
+    test('downloading a missing object is false and touches nothing', async () => {
+      await writeFile(join(base, 'kept'), 'kept');
+      expect(await store.download('nowhere/at-all', join(base, 'kept'))).toBe(false);
+      expect(await readFile(join(base, 'kept'), 'utf8')).toBe('kept');
+    });
+
+    test('download replaces a local file', async () => {
+      await putText('fresh', 'fresh');
+      await writeFile(join(base, 'stale'), 'a longer stale text');
+      expect(await store.download('fresh', join(base, 'stale'))).toBe(true);
+      expect(await readFile(join(base, 'stale'), 'utf8')).toBe('fresh');
+    });
+
+    test('putIfAbsent leaves the object that is there', async () => {
+      expect(await store.putIfAbsent('once', Buffer.from('first'))).toBe(true);
+      expect(await store.putIfAbsent('once', Buffer.from('second'))).toBe(false);
+      expect(await getText('once')).toBe('first');
+    });
+
+    test('of eight parallel putIfAbsent exactly one wins, and its bytes stay', async () => {
+      for (let round = 0; round < 5; round += 1) {
+        const key = `race/${round}`;
+        const won = await Promise.all(
+          Array.from({ length: 8 }, (_, writer) => store.putIfAbsent(key, Buffer.from(`writer ${writer}`))),
+        );
+        expect(won.filter(Boolean)).toHaveLength(1);
+        expect(await getText(key)).toBe(`writer ${won.indexOf(true)}`);
+      }
+    });
+
+    test('keys with blanks, unicode and signs are kept as they are', async () => {
+      const keys = ['k/date=2026-11-19/a b.json', 'k/é日本+%2B&?#.json', 'k/100%.txt', 'k/😀', 'k/～', "k/(')!*~$,;:@"];
+      for (const key of keys) await putText(key, key);
+      for (const key of keys) expect(await getText(key)).toBe(key);
+      for (const key of keys) await store.copy(key, `copied/${key}`);
+      expect((await listKeys('copied/k/')).toSorted()).toEqual(keys.map((key) => `copied/${key}`).toSorted());
+    });
+
+    test('a listing is in the order of UTF-8 bytes, and begins anywhere in a name', async () => {
+      const ordered = ['o/a', 'o/a b', 'o/a-b/x', 'o/a.txt', 'o/aa/1', 'o/aa/2', 'o/b', 'o/～', 'o/😀'];
+      for (const key of ordered.toReversed()) await putText(key, 'x');
+      expect(await listKeys('o/')).toEqual(ordered);
+      expect(await listKeys('o/a')).toEqual(ordered.filter((key) => key.startsWith('o/a')));
+      expect(await listKeys('o/aa/')).toEqual(['o/aa/1', 'o/aa/2']);
+      expect(await listKeys('o/aa/1')).toEqual(['o/aa/1']);
+      expect(await listKeys('')).toEqual(expect.arrayContaining(ordered));
+    });
+
+    test('a folder and a file that sort around the separator are listed in key order', async () => {
+      const ordered = ['s/a-b', 's/a.b', 's/a/x', 's/a0'];
+      for (const key of ordered.toReversed()) await putText(key, 'x');
+      expect(await listKeys('s/')).toEqual(ordered);
+    });
+
+    test('a listing of more than a page has every key once', async () => {
+      const keys = Array.from({ length: 1005 }, (_, index) => `page/${String(index).padStart(5, '0')}`);
+      for (let start = 0; start < keys.length; start += 32) {
+        await Promise.all(keys.slice(start, start + 32).map((key) => putText(key, 'x')));
+      }
+      expect(await listKeys('page/')).toEqual(keys);
+    });
+
+    test('a listing tells sizes', async () => {
+      await putText('sizes/one', '1');
+      await putText('sizes/three', '333');
+      const found = [];
+      for await (const info of store.list('sizes/')) found.push(info);
+      expect(found).toEqual([
+        { key: 'sizes/one', sizeBytes: 1 },
+        { key: 'sizes/three', sizeBytes: 3 },
+      ]);
+    });
+
+    test('copy replaces its target and keeps its source', async () => {
+      await putText('c/from', 'source');
+      await putText('c/to', 'to be replaced');
+      await store.copy('c/from', 'c/to');
+      expect([await getText('c/from'), await getText('c/to')]).toEqual(['source', 'source']);
+      await putText('c/from', 'changed later');
+      expect(await getText('c/to')).toBe('source');
+    });
+
+    test('copying a missing object is a fault', async () => {
+      await expect(store.copy('nowhere/at-all', 'c/never')).rejects.toMatchObject({ code: 'STORE_FAILED' });
+      expect(await store.head('c/never')).toBeUndefined();
+    });
+
+    test('remove is idempotent', async () => {
+      await putText('r/gone', 'x');
+      await store.remove('r/gone');
+      await store.remove('r/gone');
+      expect(await getText('r/gone')).toBeUndefined();
+      expect(await listKeys('r/')).toEqual([]);
+    });
+
+    test('a put that is aborted before it begins leaves nothing', async () => {
+      const options = { signal: AbortSignal.abort() };
+      await expect(store.put('aborted', { bytes: Buffer.from('x') }, options)).rejects.toMatchObject({
+        code: 'INTERRUPTED',
+        kind: 'interrupted',
+      });
+      expect(await store.head('aborted')).toBeUndefined();
+    });
+
+    test('a file that does not exist cannot be put', async () => {
+      const putting = store.put('never', { path: join(base, 'no-such-file') });
+      await expect(putting).rejects.toMatchObject({ code: 'STORE_FAILED', hint: expect.any(String) });
+      expect(await store.head('never')).toBeUndefined();
+    });
+
+    test.each([
+      '',
+      '/a',
+      'a/',
+      'a//b',
+      '.',
+      '..',
+      'a/../b',
+      'a\\b',
+      'a\0b',
+      'a\nb',
+      '\ud800',
+      '.flowdrop-0123456789abcdef.tmp',
+    ])('the key %j is refused by every operation', async (key) => {
+      const fault = { code: 'KEY_INVALID', kind: 'usage', hint: expect.any(String) };
+      await expect(store.get(key)).rejects.toMatchObject(fault);
+      await expect(store.head(key)).rejects.toMatchObject(fault);
+      await expect(store.put(key, { bytes: new Uint8Array() })).rejects.toMatchObject(fault);
+      await expect(store.putIfAbsent(key, new Uint8Array())).rejects.toMatchObject(fault);
+      await expect(store.download(key, join(base, 'no'))).rejects.toMatchObject(fault);
+      await expect(store.copy(key, 'ok')).rejects.toMatchObject(fault);
+      await expect(store.copy('ok', key)).rejects.toMatchObject(fault);
+      await expect(store.remove(key)).rejects.toMatchObject(fault);
+    });
+
+    test('the url of the store has no credentials in it', () => {
+      expect(store.url).not.toMatch(/@|secret/);
+    });
+  });
+});
+
+function hash(bytes: Uint8Array): string {
+  return createHash('sha256').update(bytes).digest('hex');
+}

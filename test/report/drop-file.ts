@@ -1,0 +1,157 @@
+/** Sealed drops for the report's tests: trade records to a Parquet file with the drop's types, written by the engine. */
+import { existsSync, readFileSync } from 'node:fs';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { gunzipSync } from 'node:zlib';
+import type { Engine } from '../../src/engine/engine.ts';
+import { quoteString } from '../../src/engine/literal.ts';
+import type { SealedDrop } from '../../src/report/drop.ts';
+import { TRADE_COLUMNS, type TradeColumn } from '../../src/wire/trade.ts';
+
+/** A record as the API sends it. */
+export interface Trade {
+  readonly id: string;
+  readonly symbol: string;
+  readonly date: string;
+  readonly time: string;
+  readonly put_call: string;
+  readonly strike: number;
+  readonly expiration_date: string;
+  readonly option_activity_type: string;
+  readonly oi: number;
+  readonly size: number;
+  readonly price: number;
+  readonly underlying_price: number;
+  readonly iv: number;
+  readonly premium: number;
+  readonly sentiment: string;
+  readonly option_symbol: string;
+  readonly side: string;
+  readonly gamma: number;
+  readonly [column: string]: string | number;
+}
+
+/** The templates that ship. */
+export const TEMPLATES = fileURLToPath(new URL('../../templates', import.meta.url));
+
+/** One real session of VIX options; beside the repository, never in it. */
+const VIX_FILE = fileURLToPath(new URL('../../../shared/data/vix-trades-2016-06-01.ndjson.gz', import.meta.url));
+
+export const hasVixDay = existsSync(VIX_FILE);
+
+/** The reason to print when the tests on real data are skipped. */
+export const VIX_MISSING = 'SKIPPED: the real VIX day is not beside the repository (../shared/data)';
+
+export function readVixDay(): readonly Trade[] {
+  const lines = gunzipSync(readFileSync(VIX_FILE)).toString('utf8').trim().split('\n');
+  return lines.map((line) => JSON.parse(line) as Trade);
+}
+
+/** A plain record; `changes` make it what the test is about. */
+export function createTrade(changes: Partial<Trade> = {}): Trade {
+  return {
+    id: '1',
+    symbol: 'SPY',
+    date: '2026-11-19',
+    time: '2026-11-19 09:30:02',
+    put_call: 'CALL',
+    strike: 600,
+    expiration_date: '2026-11-20',
+    option_activity_type: 'AUTO',
+    underlying_type: 'ETF',
+    oi: 1000,
+    size: 10,
+    price: 1.25,
+    underlying_price: 601.5,
+    bid: 1.2,
+    bid_size: 10,
+    ask: 1.3,
+    ask_size: 10,
+    iv: 0.18,
+    premium: 1250,
+    sentiment: 'BULLISH',
+    trade_count: 1,
+    expiry_days: 1,
+    delta: 0.5,
+    vega: 0.1,
+    theta: -0.1,
+    rho: 0.01,
+    exchange: '5',
+    daily_volume: 10,
+    earning_date: '',
+    updated_timestamp: '1795080602025',
+    market_cap: '',
+    option_symbol: 'SPY261120C00600000',
+    side: 'ASK',
+    moneyness: 'ITM',
+    gamma: 0.02,
+    dex: 300_750,
+    dei: 500,
+    ...changes,
+  };
+}
+
+/** A folder for one test file's drops; `remove` deletes it. */
+export async function createDropFolder(): Promise<{ readonly path: string; readonly remove: () => Promise<void> }> {
+  const path = await mkdtemp(join(tmpdir(), 'flowdrop-report-'));
+  return { path, remove: async () => await rm(path, { recursive: true, force: true }) };
+}
+
+/** Writes the records as `<name>.parquet` and returns the drop that a seal would describe. */
+export async function writeDrop(
+  engine: Engine,
+  folder: string,
+  name: string,
+  trades: readonly Trade[],
+  columns: readonly TradeColumn[] = TRADE_COLUMNS,
+): Promise<SealedDrop> {
+  const input = join(folder, `${name}.ndjson`);
+  const path = join(folder, `${name}.parquet`);
+  await writeFile(input, trades.map((trade) => `${JSON.stringify(trade)}\n`).join(''));
+  const structure = TRADE_COLUMNS.map((column) => `${column.name} ${readType(column)}`).join(', ');
+  await engine.command(
+    `INSERT INTO FUNCTION file(${quoteString(path)}, Parquet)
+     SELECT ${columns.map((column) => `${typed(column)} AS ${column.name}`).join(', ')}
+     FROM file(${quoteString(input)}, JSONEachRow, ${quoteString(structure)})`,
+  );
+  const times = trades.map((trade) => trade.time).sort();
+  return {
+    dataset: 'trades',
+    date: trades[0]?.date ?? '2026-11-19',
+    revision: 1,
+    condition: 'available',
+    rows: trades.length,
+    min_time: times[0] ?? null,
+    max_time: times.at(-1) ?? null,
+    sealed_at: '2026-11-19T22:31:07.000Z',
+    sha256: 'c0ffee'.padEnd(64, '0'),
+    location: `s3://quant-drops/options/trades/date=2026-11-19/${name}.parquet`,
+    path,
+  };
+}
+
+function readType(column: TradeColumn): string {
+  return column.wire === 'integer' ? 'Int32' : column.wire === 'float' ? 'Float64' : 'String';
+}
+
+function typed({ name, drop, nullable }: TradeColumn): string {
+  const source = nullable ? `nullIf(${name}, '')` : name;
+  switch (drop) {
+    case 'date':
+      return `toDate32(${source})`;
+    case 'wall':
+      return `toDateTime64(${source}, 3, 'UTC')`;
+    case 'instant':
+      return `fromUnixTimestamp64Milli(toInt64(${source}), 'UTC')`;
+    case 'int64':
+      return `toInt64(${source})`;
+    case 'string':
+    case 'int32':
+    case 'double':
+      return source;
+    default:
+      return drop satisfies never;
+  }
+}
