@@ -14,26 +14,16 @@ export const registerPlan: Register = (program, context, act) => {
     .command('plan')
     .description('print what a run would fetch, what it costs and what expires when; one request, changes nothing')
     .argument('<job>', 'job file, or its name in the jobs folder')
-    .option('--from <date>', 'first date, YYYY-MM-DD')
-    .option('--to <date>', 'last date, YYYY-MM-DD')
-    .action(async (job: string, options: { from?: string; to?: string }) => {
+    .action(async (job: string) => {
       await act(async (globals) => {
         const { readJob } = await import('../job/files.ts');
-        const { parseRange } = await import('./range.ts');
-        const range =
-          options.from || options.to ? parseRange(options.from ?? '0001-01-01', options.to ?? '9999-12-31') : undefined;
-        return await printPlan(context, globals, await readJob(job, globals.jobs), range);
+        return await printPlan(context, globals, await readJob(job, globals.jobs));
       });
     });
 };
 
 /** Prints the plan of a job, for a range of dates or for all that is unsealed. */
-export async function printPlan(
-  cli: CliContext,
-  globals: GlobalOptions,
-  job: Job,
-  range: DateRange | undefined,
-): ActionResult {
+export async function printPlan(cli: CliContext, globals: GlobalOptions, job: Job, range?: DateRange): ActionResult {
   const { loadLearnt } = await import('../run/learnt.ts');
   const { planRun } = await import('../run/plan.ts');
   const { stateOf } = await import('../run/state.ts');

@@ -1,7 +1,6 @@
 /** Date ranges of the command line. */
 import { isDate } from '../calendar/wall-clock.ts';
 import { Fault } from '../core/errors.ts';
-import { computeLookback } from '../plan/dates.ts';
 import type { DateRange } from '../run/plan.ts';
 
 /** @throws Fault `DATE_INVALID` */
@@ -21,18 +20,4 @@ export function assertDate(option: string, text: string): void {
   throw new Fault('DATE_INVALID', `${option} is ${JSON.stringify(text)}; allowed is a date that exists, YYYY-MM-DD`, {
     kind: 'usage',
   });
-}
-
-/** @throws Fault `DATE_EXPIRED` naming the earliest date that can still be had */
-export function assertInsideLookback(range: DateRange, serverNowMs: number): void {
-  const { firstWhole, edge } = computeLookback(serverNowMs);
-  if (range.from >= firstWhole) return;
-  throw new Fault(
-    'DATE_EXPIRED',
-    `${range.from} is outside the API's lookback, which begins at ${edge} (exchange time)`,
-    {
-      kind: 'usage',
-      hint: `The earliest date that can still be exported whole is ${firstWhole}.`,
-    },
-  );
 }

@@ -83,7 +83,7 @@ async function readStatus(cli: CliContext, job: Job): Promise<JobStatus> {
           condition === 'pending' || condition === 'missing' ? new Date(expiresAt(date)).toISOString() : null,
       })),
       last_run: last?.finished_at ?? null,
-      next_run: task?.getNextRun()?.toISOString() ?? null,
+      next_run: task?.getNextRuns(1)[0]?.toISOString() ?? null,
     };
   } finally {
     await store.close();

@@ -62,6 +62,8 @@ class EmbeddedEngine implements Engine {
   readonly kind = 'embedded';
   readonly #session: Session;
   readonly #drain: () => Promise<void>;
+  /** Ends when the statements so far have: a failed one must be cleaned up after before the next begins. */
+  #last: Promise<void> = Promise.resolve();
 
   constructor(session: Session, drain: () => Promise<void>) {
     this.#session = session;
@@ -103,7 +105,22 @@ class EmbeddedEngine implements Engine {
     await this.#drain();
   }
 
+  /** One statement, after those before it; an aborted one is given up at once, its turn is kept. */
   async #run(sql: string, format: string, options: StatementOptions): Promise<FormattedResult> {
+    const { signal } = options;
+    const turn = this.#last.then(() => this.#execute(sql, format, options));
+    this.#last = turn.then(ignore, () => this.#clean());
+    if (!signal) return await turn;
+    const aborted = new Promise<never>((_resolve, reject) => {
+      const give = () => reject(toEngineFault(signal.reason));
+      if (signal.aborted) give();
+      signal.addEventListener('abort', give, { once: true });
+      void turn.then(ignore, ignore).then(() => signal.removeEventListener('abort', give));
+    });
+    return await Promise.race([turn, aborted]);
+  }
+
+  async #execute(sql: string, format: string, options: StatementOptions): Promise<FormattedResult> {
     const queryOptions = { format, ...(options.signal ? { signal: options.signal } : {}) };
     try {
       const result = options.params
@@ -114,7 +131,21 @@ class EmbeddedEngine implements Engine {
       throw toEngineFault(cause);
     }
   }
+
+  /**
+   * A statement that fails while it writes leaves what it had written in the library's output buffer, and the next
+   * result, of whatever format, would begin with those bytes (seen in chdb 3.4.0): one statement is spent on them.
+   */
+  async #clean(): Promise<void> {
+    try {
+      await this.#session.queryAsync('SELECT 1', { format: 'Null' });
+    } catch {
+      // Nothing is asked of this statement; an engine that is gone says so to the next one.
+    }
+  }
 }
+
+function ignore(): void {}
 
 function toEngineFault(cause: unknown): EngineFault {
   const code = (cause as { clickhouseCode?: unknown }).clickhouseCode;

@@ -2,6 +2,7 @@
  * What a run would do: the dates it goes for with their counts. Costs one request where the API allows it. The clock of
  * an API that was never asked before is learnt from the first answer; if it is another day there, the plan is made again.
  */
+import { Fault } from '../core/errors.ts';
 import type { Job } from '../job/job.ts';
 import { type DayCounts, sumCounts } from '../plan/counts.ts';
 import { computeLookback, expiresAt, type LookbackRange, listUnsealed } from '../plan/dates.ts';
@@ -41,7 +42,10 @@ export interface DateRange {
 /** A clock that is off by more than this belongs to a simulation or a broken machine: it is asked for again. */
 const TRUSTED_OFFSET_MS = 5 * 60_000;
 
-/** @param sealed dates that have a manifest @throws SourceFault */
+/**
+ * @param sealed dates that have a manifest
+ * @throws SourceFault; Fault `DATE_EXPIRED` naming the earliest date that can still be had
+ */
 export async function planRun(
   deps: PlanDeps,
   job: Job,
@@ -52,13 +56,15 @@ export async function planRun(
   const list = (lookback: LookbackRange) =>
     listUnsealed(lookback, sealed).filter((date) => !range || (date >= range.from && date <= range.to));
   let lookback = computeLookback(source.serverNow());
-  if (list(lookback).length === 0 && Math.abs(learnt.clock_offset_ms) > TRUSTED_OFFSET_MS) {
+  const outside = range !== undefined && range.from < lookback.firstWhole;
+  if (outside || (list(lookback).length === 0 && Math.abs(learnt.clock_offset_ms) > TRUSTED_OFFSET_MS)) {
     await source.ask(`SELECT id FROM ${job.source.table} LIMIT 1`, {
       testMode: true,
       ...(deps.signal ? { signal: deps.signal } : {}),
     });
     lookback = computeLookback(source.serverNow());
   }
+  if (range) assertInsideLookback(range, lookback);
   for (;;) {
     const wanted = list(lookback);
     const asked = wanted.length > 0 ? await probeRows(deps, job, wanted) : new Map<string, DayCounts>();
@@ -68,6 +74,19 @@ export async function planRun(
     }
     lookback = now;
   }
+}
+
+/** What has left the lookback cannot be fetched: it is refused by name rather than left out. */
+function assertInsideLookback(range: DateRange, { firstWhole, edge }: LookbackRange): void {
+  if (range.from >= firstWhole) return;
+  throw new Fault(
+    'DATE_EXPIRED',
+    `${range.from} is outside the API's lookback, which begins at ${edge} (exchange time)`,
+    {
+      kind: 'usage',
+      hint: `The earliest date that can still be exported whole is ${firstWhole}.`,
+    },
+  );
 }
 
 function buildPlan(

@@ -174,7 +174,8 @@ function assertFunction(node: SyntaxNode, rules: Rules, tables: ReadonlySet<stri
   if (TABLE_OPERANDS.test(node.value) && second?.kind === 'Identifier' && !tables.has(second.value.toLowerCase())) {
     throw unknownTable(second.value);
   }
-  if (TYPE_OPERANDS.test(node.value) && second?.kind !== 'Literal') throw invalidSql('A cast takes the name of a type.');
+  if (TYPE_OPERANDS.test(node.value) && second?.kind !== 'Literal')
+    throw invalidSql('A cast takes the name of a type.');
 }
 
 function unknownTable(name: string): ApiFailure {

@@ -21,10 +21,16 @@ export class Pace {
   /** Counts a request of `key`. @returns whole seconds to wait (1 or more) when it comes too early, else 0 */
   admit(key: number): number {
     const now = this.#clock.now();
-    const due = this.#dueMs.get(key) ?? now;
+    const due = this.#readDue(key, now);
     const waitMs = due - this.#intervalMs * TOLERANCE - now;
     if (waitMs > 0) return Math.max(1, Math.ceil(waitMs / 1000));
     this.#dueMs.set(key, Math.max(now, due) + this.#intervalMs);
     return 0;
+  }
+
+  #readDue(key: number, now: number): number {
+    const due = this.#dueMs.get(key) ?? now;
+    // Further ahead than one interval only when the clock was set back, for which no caller should wait.
+    return due > now + this.#intervalMs * (1 + TOLERANCE) ? now : due;
   }
 }

@@ -66,7 +66,7 @@ export function createQueryRunner(
       const { bytes, rows } = await deps.engine.format(`${text} ${settings}`, 'JSONEachRow', { signal });
       if (bytes.length > MAX_RESULT_BYTES) throw tooBroad('The answer has more bytes than the service allows.');
       if (rows <= limits.rowLimit) return { json: bytes, rows, truncated: false };
-      return { json: cutLastRow(bytes), rows: limits.rowLimit, truncated: true };
+      return { json: cutRows(bytes, limits.rowLimit), rows: limits.rowLimit, truncated: true };
     } catch (error) {
       throw toApiFailure(error, text);
     }
@@ -79,8 +79,10 @@ async function expire(clock: Clock, signal: AbortSignal): Promise<never> {
 }
 
 /**
- * The SETTINGS clause. `limit` asks for one row more than may be answered, which tells truncation. The last four keep a
- * count or a repeated query from being answered without reading, so that the scan limit means the same every time.
+ * The SETTINGS clause. `limit` asks for one row more than may be answered, which tells truncation. The four after the
+ * JSON ones keep a count or a repeated query from being answered without reading, so that the scan limit means the same
+ * every time. The last two keep the views' filter in front: in a merged or reordered filter the caller's expressions see
+ * hidden rows, and whether one of them failed would tell what is in those.
  */
 function settingsSql(limits: QueryLimits): string {
   const settings: Readonly<Record<string, string | number>> = {
@@ -99,17 +101,21 @@ function settingsSql(limits: QueryLimits): string {
     optimize_use_implicit_projections: 0,
     use_query_condition_cache: 0,
     use_query_cache: 0,
+    optimize_move_to_prewhere: 0,
+    query_plan_merge_filters: 0,
   };
   return `SETTINGS ${Object.entries(settings)
     .map(([name, value]) => `${name} = ${value}`)
     .join(', ')}`;
 }
 
-/** The array without its last object: the engine writes one object a line, and escapes line ends inside them. */
-function cutLastRow(bytes: Uint8Array): Uint8Array {
-  const close = bytes.lastIndexOf(0x5d);
-  const endOfLast = bytes.lastIndexOf(NEWLINE, close);
-  const startOfLast = bytes.lastIndexOf(NEWLINE, endOfLast - 1);
+/**
+ * The first `rows` objects of the array: the engine writes `[`, one object a line, and `]`, and escapes line ends inside
+ * objects. There may be more than one too many: WITH TIES also holds for the limit of the settings.
+ */
+function cutRows(bytes: Uint8Array, rows: number): Uint8Array {
+  let end = -1;
+  for (let line = 0; line <= rows; line += 1) end = bytes.indexOf(NEWLINE, end + 1);
   // The comma before that line end goes too.
-  return Buffer.concat([bytes.subarray(0, startOfLast - 1), Buffer.from('\n]')]);
+  return Buffer.concat([bytes.subarray(0, end - 1), Buffer.from('\n]')]);
 }

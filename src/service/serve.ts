@@ -94,7 +94,7 @@ export async function startService(options: ServiceOptions, deps: ServiceDepende
   assertOptions(options);
   const keys = new KeyRing(options.keys);
   const clock = options.asOf === undefined ? deps.clock : shiftClock(deps.clock, Date.parse(options.asOf));
-  const trades = await createTrades(deps.engine, clock, options.order);
+  const trades = await createTrades(deps.engine, clock, options.order, options.scanLimit);
   const opened: FastifyInstance[] = [];
   const close = async () => {
     await Promise.all(opened.map((listener) => listener.close()));

@@ -3,7 +3,7 @@
  * processes included, see an object whole or not at all; files still being written are never listed. It does not keep
  * content types, and a key cannot be both an object and the folder of others.
  */
-import { createReadStream } from 'node:fs';
+import { createReadStream, type Dirent } from 'node:fs';
 import { readdir, readFile, stat, unlink } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import type { Readable } from 'node:stream';
@@ -112,8 +112,7 @@ class DirectoryStore implements Store {
       return folder === '' ? reading : ifPresent(reading);
     });
     // A folder is compared with the `/` that its keys have, so that walking it in this order gives keys in order.
-    const names = (entries ?? [])
-      .map((entry) => (entry.isDirectory() ? `${entry.name}/` : entry.name))
+    const names = (await Promise.all((entries ?? []).map((entry) => this.#formatEntry(folder, entry))))
       .filter((name) => !isTemporaryName(name) && isUnder(folder + name, prefix))
       .sort(compareKeys);
     for (const name of names) {
@@ -124,6 +123,14 @@ class DirectoryStore implements Store {
         if (info !== undefined) yield info;
       }
     }
+  }
+
+  /** The entry's name, with a `/` behind a folder. A link stands for what it leads to; a circle of them ends in ELOOP. */
+  async #formatEntry(folder: string, entry: Dirent): Promise<string> {
+    if (!entry.isSymbolicLink()) return entry.isDirectory() ? `${entry.name}/` : entry.name;
+    const path = join(this.url, folder, entry.name);
+    const found = await attempt('list', path, undefined, () => ifPresent(stat(path)));
+    return found?.isDirectory() ? `${entry.name}/` : entry.name;
   }
 
   /** Of a listed file: `undefined` when it was removed meanwhile, or is no plain file. Its name was not checked by us. */

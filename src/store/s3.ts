@@ -195,7 +195,7 @@ class S3Store implements Store {
     const { Body, ContentLength } = found;
     if (!(Body instanceof Readable) || ContentLength === undefined)
       throw new Error('the answer has no body or no length');
-    const timeoutMs = Math.max(MIN_BODY_TIMEOUT_MS, (ContentLength / MIN_BYTES_PER_SECOND) * 1000);
+    const timeoutMs = Math.max(MIN_BODY_TIMEOUT_MS, Math.ceil((ContentLength / MIN_BYTES_PER_SECOND) * 1000));
     try {
       return await use(
         addAbortSignal(AbortSignal.any([...signals, AbortSignal.timeout(timeoutMs)]), Body),

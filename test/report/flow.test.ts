@@ -99,9 +99,11 @@ describe('the edges of a day', () => {
   });
 
   it('of one second, the record with the greater id is the latest', async () => {
-    const trades = [createTrade({ id: '9', oi: 7 }), createTrade({ id: '10', oi: 5 })];
-    const report = await buildFlowReport(engine, await writeDrop(engine, folder.path, 'tie', trades), options);
-    expect(report.gex.total.call).toBeCloseTo(0.02 * 7 * 601.5 ** 2, 6);
+    const [nine, ten] = [createTrade({ id: '9', oi: 7 }), createTrade({ id: '10', oi: 5 })];
+    for (const [name, trades] of [['tie', [nine, ten]] as const, ['tie-reversed', [ten, nine]] as const]) {
+      const report = await buildFlowReport(engine, await writeDrop(engine, folder.path, name, trades), options);
+      expect(report.gex.total.call).toBeCloseTo(0.02 * 7 * 601.5 ** 2, 6);
+    }
   });
 
   it('a symbol with quotes and backslashes can be watched', async () => {

@@ -174,7 +174,8 @@ function createRandomDay(seed: number, count: number): readonly Trade[] {
     const strike = 50 + Math.floor(random() * 12) * 2.5;
     const size = 1 + Math.floor(random() * 300);
     const price = Math.round(random() * 2000) / 100;
-    const seconds = 34_200 + Math.floor(random() * random() * 24_300);
+    // Whole minutes, so that many records of a contract share their time.
+    const seconds = 34_200 + Math.floor(random() * random() * 405) * 60;
     return createTrade({
       // Ids of different lengths, so that their order as texts matters.
       id: String(Math.floor(random() * 1e6) * count + index),

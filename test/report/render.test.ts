@@ -107,6 +107,7 @@ describe('a mail from data that tries to be markup', () => {
       createTrade({ symbol: hostile, premium: 9e9, side: hostile, sentiment: hostile, option_activity_type: hostile }),
       createTrade({ id: '2', symbol: breaking, option_symbol: breaking, put_call: '<%= process.exit() %>' }),
       createTrade({ id: '3', symbol: '</mj-text><mj-raw><b>' }),
+      createTrade({ id: '4', symbol: 'X\r\nBcc: a', side: 'A\u2028Bcc: b', option_activity_type: 'B\nBcc: c' }),
     ];
     mail = await renderDay('hostile', trades, [hostile, breaking, '{{7*7}}']);
   });
@@ -129,7 +130,8 @@ describe('a mail from data that tries to be markup', () => {
   });
 
   it('has no line of the text part that begins with what the data brought', () => {
-    expect(mail.text).not.toMatch(/^Bcc:/m);
+    expect(mail.text).toContain('Bcc: c');
+    expect(mail.text).not.toMatch(/^Bcc:/mu);
   });
 });
 

@@ -18,6 +18,8 @@ export interface TcpProxy {
   /** Bytes of requests that went through so far. */
   readonly requestBytes: number;
   breakWith(fault: ProxyFault): void;
+  /** Overwrites the first occurrence of `text` in one piece of a request with as many `~`, once. */
+  corrupt(text: string): void;
   heal(): void;
   close(): Promise<void>;
 }
@@ -29,6 +31,7 @@ export async function startTcpProxy(target: { readonly host: string; readonly po
   let requestBytes = 0;
   let faults = 0;
   let isBroken = false;
+  let victim: string | undefined;
 
   const breakConnections = (pair: readonly Socket[]) => {
     faults += 1;
@@ -38,6 +41,12 @@ export async function startTcpProxy(target: { readonly host: string; readonly po
   };
   const pass = (direction: ProxyFault['direction'], from: Socket, to: Socket) => {
     from.on('data', (chunk: Buffer) => {
+      const place = direction === 'request' && victim !== undefined ? chunk.indexOf(victim) : -1;
+      if (place >= 0 && victim !== undefined) {
+        chunk.fill('~', place, place + victim.length);
+        victim = undefined;
+        faults += 1;
+      }
       const limit = fault?.direction === direction ? fault.afterBytes - passedBytes : Number.POSITIVE_INFINITY;
       if (fault?.direction === direction) passedBytes += chunk.length;
       if (direction === 'request') requestBytes += Math.min(chunk.length, limit);
@@ -83,7 +92,11 @@ export async function startTcpProxy(target: { readonly host: string; readonly po
       fault = next;
       passedBytes = 0;
     },
+    corrupt(text) {
+      victim = text;
+    },
     heal() {
+      victim = undefined;
       fault = undefined;
       isBroken = false;
     },

@@ -1,0 +1,149 @@
+/** The MIME message, as it arrives at a server and as two independent readers see it: postal-mime and Python's email. */
+import { spawnSync } from 'node:child_process';
+import PostalMime from 'postal-mime';
+import { describe, expect, test } from 'vitest';
+import type { MailMessage } from '../../src/mail/mailer.ts';
+import { buildMailOptions } from '../../src/mail/message.ts';
+import { openSmtpMailer } from '../../src/mail/smtp.ts';
+import { buildMessage, PIXEL } from './fixture.ts';
+import { startSmtpReceiver } from './smtp-receiver.ts';
+
+async function deliver(message: MailMessage): Promise<{ readonly to: string; readonly source: Buffer }> {
+  const receiver = await startSmtpReceiver();
+  const mailer = openSmtpMailer({ url: `smtp://127.0.0.1:${receiver.port}` });
+  try {
+    await mailer.send(message);
+    const [received] = receiver.messages;
+    if (received === undefined) throw new Error('nothing arrived');
+    return received;
+  } finally {
+    await mailer.close();
+    await receiver.close();
+  }
+}
+
+const PYTHON_READER = `
+import sys, json, email, email.policy
+message = email.message_from_bytes(sys.stdin.buffer.read(), policy=email.policy.default)
+def read(part):
+    if part.is_multipart(): return [part.get_content_type(), [read(child) for child in part.iter_parts()]]
+    content = part.get_content()
+    return [part.get_content_type(), part['Content-ID'], part.get_content_disposition(), part.get_filename(),
+            content.replace('\\r\\n', '\\n') if isinstance(content, str) else content.hex()]
+print(json.dumps({'tree': read(message), 'headers': [[k, str(v)] for k, v in message.items()],
+                  'defects': [str(d) for p in message.walk() for d in p.defects]}))
+`;
+// Python is no requirement of flowdrop: where it is missing, postal-mime alone reads the message.
+const HAS_PYTHON = spawnSync('python3', ['--version']).status === 0;
+if (!HAS_PYTHON) console.warn('*** THE READING BY PYTHON IS SKIPPED: there is no python3');
+
+describe('a mail as it arrives', () => {
+  test('has text, HTML and pictures for postal-mime, equal to what was sent', async () => {
+    const message = buildMessage();
+    const parsed = await PostalMime.parse((await deliver(message)).source);
+    expect(parsed.text?.replaceAll('\r\n', '\n').trimEnd()).toBe(message.text.trimEnd());
+    expect(parsed.html?.replaceAll('\r\n', '\n').trimEnd()).toBe(message.html);
+    expect(parsed.subject).toBe(message.subject);
+    expect(parsed.from).toMatchObject({ name: 'Flow Desk', address: 'flow@example.com' });
+    expect(parsed.to).toMatchObject([{ address: 'desk@example.com' }]);
+    expect(parsed.messageId).toBe(`<${message.messageId}>`);
+    expect(new Date(parsed.date ?? '')).toEqual(message.date);
+    expect(parsed.headers).toContainEqual(expect.objectContaining({ key: 'auto-submitted', value: 'auto-generated' }));
+    expect(parsed.attachments.map(({ contentId, filename, mimeType }) => ({ contentId, filename, mimeType }))).toEqual([
+      { contentId: '<gex>', filename: 'gex.png', mimeType: 'image/png' },
+      { contentId: '<gex2>', filename: 'größe 2.png', mimeType: 'image/png' },
+    ]);
+    const [first] = parsed.attachments;
+    expect(Buffer.from(first?.content as ArrayBuffer)).toEqual(PIXEL); // postal-mime gives an ArrayBuffer unless asked otherwise.
+  });
+
+  test.skipIf(!HAS_PYTHON)('has the same for Python, in the tree that mail programs expect', async () => {
+    const message = buildMessage();
+    const { source } = await deliver(message);
+    const run = spawnSync('python3', ['-c', PYTHON_READER], { input: source, encoding: 'utf8' });
+    expect(run.stderr).toBe('');
+    const { tree, headers, defects } = JSON.parse(run.stdout);
+    expect(defects).toEqual([]);
+    const [second] = message.images.slice(1).map(({ png }) => Buffer.from(png).toString('hex'));
+    expect(tree).toEqual([
+      'multipart/alternative',
+      [
+        ['text/plain', null, null, null, message.text],
+        [
+          'multipart/related',
+          [
+            ['text/html', null, null, null, expect.stringMatching(/^<html>.*<\/html>\n?$/s)],
+            ['image/png', '<gex>', 'inline', 'gex.png', PIXEL.toString('hex')],
+            ['image/png', '<gex2>', 'inline', 'größe 2.png', second],
+          ],
+        ],
+      ],
+    ]);
+    expect(tree[1][1][1][0][4].trimEnd()).toBe(message.html);
+    expect(Object.fromEntries(headers)).toMatchObject({
+      Subject: message.subject,
+      From: 'Flow Desk <flow@example.com>',
+      To: 'desk@example.com',
+      'Message-ID': `<${message.messageId}>`,
+      'Auto-Submitted': 'auto-generated',
+      'MIME-Version': '1.0',
+    });
+  });
+
+  test('has no line longer than SMTP allows', async () => {
+    const { source } = await deliver(buildMessage());
+    for (const line of source.toString('latin1').split('\r\n')) expect(line.length).toBeLessThanOrEqual(998);
+  });
+
+  test.each([
+    ['subject', { subject: 'x\r\nBcc: spy@evil.example\r\n\r\n<b>body</b>' }],
+    ['display name', { from: '"x\r\nBcc: spy@evil.example" <flow@example.com>' }],
+    ['Message-ID', { messageId: 'a@b>\r\nBcc: spy@evil.example\r\nX: <c@d' }],
+    ['file name', { images: [{ cid: 'gex', filename: 'a"\r\nBcc: spy@evil.example.png', png: PIXEL }] }],
+    ['content id', { images: [{ cid: 'gex>\r\nBcc: spy@evil.example', filename: 'a.png', png: PIXEL }] }],
+  ] satisfies [string, Partial<MailMessage>][])(
+    'gets no header from a line break in its %s',
+    async (_field, changes) => {
+      const { source, to } = await deliver(buildMessage(changes));
+      expect(to).toBe('desk@example.com');
+      const parsed = await PostalMime.parse(source);
+      expect(parsed.bcc ?? []).toEqual([]);
+      expect(source.toString()).not.toMatch(/^Bcc:/im);
+      expect(parsed.text).toContain('Größe');
+    },
+  );
+
+  test('is the same bytes each time it is sent', async () => {
+    // The server's trace header is not part of the message that was sent.
+    const [first, second] = [await deliver(buildMessage()), await deliver(buildMessage())];
+    expect(first.source.equals(second.source)).toBe(true);
+  });
+});
+
+describe('an address', () => {
+  test.each([
+    '',
+    'desk',
+    'desk@',
+    '@example.com',
+    'a@example.com, b@example.com',
+    'a@example.com; b@example.com',
+    'desk@example.com\r\nBcc: spy@evil.example',
+    'desk@example.com>\r\nRCPT TO:<spy@evil.example',
+    'de sk@example.com',
+    'list: a@example.com, b@example.com;',
+  ])('%j is refused as a recipient', (to) => {
+    expect(() => buildMailOptions(buildMessage({ to }))).toThrow(
+      expect.objectContaining({ code: 'MAIL_ADDRESS_INVALID', kind: 'usage', hint: expect.any(String) }),
+    );
+  });
+
+  test.each([
+    ['desk@example.com', { name: '', address: 'desk@example.com' }],
+    ['Flow Desk <flow+nightly@example.com>', { name: 'Flow Desk', address: 'flow+nightly@example.com' }],
+    ['"Desk, Flow" <flow@example.com>', { name: 'Desk, Flow', address: 'flow@example.com' }],
+    ['Größe <größe@exämple.com>', { name: 'Größe', address: 'größe@exämple.com' }],
+  ])('%s is understood', (to, address) => {
+    expect(buildMailOptions(buildMessage({ to })).to).toEqual(address);
+  });
+});

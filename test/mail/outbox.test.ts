@@ -1,0 +1,68 @@
+/** Mail into a directory. The message itself is tested in `message.test.ts`. */
+import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import PostalMime from 'postal-mime';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { embedImages, formatOutboxName, openOutboxMailer } from '../../src/mail/outbox.ts';
+import { buildMessage, PIXEL } from './fixture.ts';
+
+let directory: string;
+beforeEach(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'flowdrop-outbox-'));
+});
+afterEach(async () => {
+  await rm(directory, { recursive: true, force: true });
+});
+
+test('the outbox has the mail as .eml, and a page with its pictures in it', async () => {
+  const mailer = openOutboxMailer({ directory: join(directory, 'new') });
+  const path = join(directory, 'new/nightly.2026-11-19.r1.0123456789abcdef');
+  expect(await mailer.send(buildMessage())).toEqual({ status: 'sent', detail: `${path}.eml` });
+  const eml = await readFile(`${path}.eml`);
+  const parsed = await PostalMime.parse(eml);
+  expect(parsed.subject).toBe(buildMessage().subject);
+  expect(parsed.attachments).toHaveLength(2);
+  expect(eml.toString('latin1')).not.toMatch(/[^\r]\n/);
+  const html = await readFile(`${path}.html`, 'utf8');
+  expect(html).not.toContain('cid:');
+  expect(html).toContain(`src="data:image/png;base64,${PIXEL.toString('base64')}"`);
+  await mailer.close();
+});
+
+test('sending the same Message-ID again leaves the same two files, byte for byte', async () => {
+  const mailer = openOutboxMailer({ directory });
+  await mailer.send(buildMessage());
+  const read = async () =>
+    Promise.all((await readdir(directory)).toSorted().map((name) => readFile(join(directory, name))));
+  const before = await read();
+  await mailer.send(buildMessage());
+  expect(before).toHaveLength(2);
+  expect(await read()).toEqual(before);
+});
+
+test('an outbox that cannot be written is a fault', async () => {
+  await writeFile(join(directory, 'file'), '');
+  const mailer = openOutboxMailer({ directory: join(directory, 'file/outbox') });
+  await expect(mailer.send(buildMessage())).rejects.toMatchObject({ code: 'MAIL_FAILED', hint: expect.any(String) });
+});
+
+test('a Message-ID cannot lead out of the outbox', async () => {
+  const mailer = openOutboxMailer({ directory: join(directory, 'outbox') });
+  const ids = ['../../escape@x', '/etc/escape@x', '.hidden@x', '@x', `${'long'.repeat(100)}@x`, 'a/b@x', 'a?b@x'];
+  for (const messageId of ids) await mailer.send(buildMessage({ messageId }));
+  expect(await readdir(directory)).toEqual(['outbox']);
+  const names = await readdir(join(directory, 'outbox'));
+  expect(names).toHaveLength(ids.length * 2);
+  for (const name of names) expect(name).toMatch(/^[A-Za-z0-9_-][A-Za-z0-9._-]+\.(eml|html)$/);
+});
+
+test('names of different Message-IDs that are unsafe differ', () => {
+  expect(formatOutboxName('a/b@x')).not.toBe(formatOutboxName('a?b@x'));
+});
+
+test('a reference to a picture that is not in the mail is left as it is', () => {
+  expect(embedImages('<img src="cid:other">', [{ cid: 'oth', filename: 'a.png', png: PIXEL }])).toBe(
+    '<img src="cid:other">',
+  );
+});

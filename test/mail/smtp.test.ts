@@ -1,0 +1,246 @@
+/** Delivery over SMTP in real conversations. What the message looks like inside is tested in `message.test.ts`. */
+import { createServer } from 'node:net';
+import type { SMTPServerOptions } from 'smtp-server';
+import { afterEach, describe, expect, test } from 'vitest';
+import type { Mailer } from '../../src/mail/mailer.ts';
+import { openSmtpMailer } from '../../src/mail/smtp.ts';
+import { parseSmtpUrl } from '../../src/mail/smtp-url.ts';
+import { startTcpProxy } from '../support/tcp-proxy.ts';
+import { buildMessage } from './fixture.ts';
+import { buildReply, startSmtpReceiver } from './smtp-receiver.ts';
+
+const PASSWORD = 'p@ss w/ord:9';
+const USER = `desk:${encodeURIComponent(PASSWORD)}@`;
+const STARTTLS = { disabledCommands: [] } satisfies SMTPServerOptions;
+
+const opened: { close(): Promise<void> }[] = [];
+afterEach(async () => {
+  for (const resource of opened.splice(0).toReversed()) await resource.close();
+});
+
+async function receive(options: SMTPServerOptions = {}) {
+  const receiver = await startSmtpReceiver(options);
+  opened.push(receiver);
+  return receiver;
+}
+
+function openMailer(url: string, timeoutMs = 10_000): Mailer {
+  const mailer = openSmtpMailer({ url, timeoutMs });
+  opened.push(mailer);
+  return mailer;
+}
+
+/** The fault, after a look that nothing in it shows the password. */
+async function sendToFault(mailer: Mailer) {
+  const fault: unknown = await mailer.send(buildMessage()).then(
+    (outcome) => outcome,
+    (error: unknown) => error,
+  );
+  if (!(fault instanceof Error)) throw new Error(`expected a fault, got ${JSON.stringify(fault)}`);
+  const everything = JSON.stringify(fault, [...Object.getOwnPropertyNames(fault), 'message', 'stack', 'cause']);
+  const encoded = Buffer.from(PASSWORD).toString('base64');
+  for (const form of [PASSWORD, encodeURIComponent(PASSWORD), encoded]) expect(everything).not.toContain(form);
+  return fault;
+}
+
+describe('smtp delivery', () => {
+  test('an accepted message is sent, with the answer of the server', async () => {
+    const receiver = await receive();
+    const mailer = openMailer(`smtp://127.0.0.1:${receiver.port}`);
+    expect(mailer.url).toBe(`smtp://127.0.0.1:${receiver.port}`);
+    expect(await mailer.send(buildMessage())).toEqual({
+      status: 'sent',
+      detail: expect.stringMatching(/^250 .*queued/),
+    });
+    expect(receiver.messages.map(({ to }) => to)).toEqual(['desk@example.com']);
+  });
+
+  test('a recipient that is refused for good is an outcome, and the next recipient gets the mail', async () => {
+    const receiver = await receive({
+      onRcptTo({ address }, _session, done) {
+        done(address === 'gone@example.com' ? buildReply(550, 'no such user') : null);
+      },
+    });
+    const mailer = openMailer(`smtp://127.0.0.1:${receiver.port}`);
+    expect(await mailer.send(buildMessage({ to: 'gone@example.com' }))).toEqual({
+      status: 'refused',
+      detail: expect.stringContaining('no such user'),
+    });
+    expect(await mailer.send(buildMessage())).toMatchObject({ status: 'sent' });
+    expect(receiver.messages).toHaveLength(1);
+  });
+
+  test('a message that is refused for good after DATA is an outcome', async () => {
+    const receiver = await receive({
+      onData(stream, _session, done) {
+        stream.resume().on('end', () => done(buildReply(554, 'looks like spam')));
+      },
+    });
+    const outcome = await openMailer(`smtp://127.0.0.1:${receiver.port}`).send(buildMessage());
+    expect(outcome).toEqual({ status: 'refused', detail: expect.stringContaining('looks like spam') });
+  });
+
+  test('a message larger than the server takes is refused without sending it', async () => {
+    const receiver = await receive({ size: 1000 });
+    const outcome = await openMailer(`smtp://127.0.0.1:${receiver.port}`).send(buildMessage());
+    expect(outcome).toMatchObject({ status: 'refused' });
+    expect(receiver.messages).toEqual([]);
+  });
+
+  test.each([
+    ['recipient', { onRcptTo: (_address, _session, done) => done(buildReply(451, 'greylisted')) }],
+    [
+      'message',
+      { onData: (stream, _session, done) => stream.resume().on('end', () => done(buildReply(452, 'greylisted'))) },
+    ],
+  ] satisfies [string, SMTPServerOptions][])(
+    'a %s that is refused for now is a fault to send again',
+    async (_which, options) => {
+      const receiver = await receive(options);
+      const fault = await sendToFault(openMailer(`smtp://127.0.0.1:${receiver.port}`));
+      expect(fault).toMatchObject({ code: 'MAIL_FAILED', kind: 'failed', hint: expect.stringContaining('again') });
+      expect(fault.message).toContain('greylisted');
+    },
+  );
+
+  test('a sender that is refused is a fault about the settings, not the recipient’s outcome', async () => {
+    const receiver = await receive({ onMailFrom: (_address, _session, done) => done(buildReply(553, 'not yours')) });
+    const fault = await sendToFault(openMailer(`smtp://127.0.0.1:${receiver.port}`));
+    expect(fault).toMatchObject({ code: 'MAIL_FAILED', hint: expect.stringContaining('FLOWDROP_MAIL_FROM') });
+  });
+
+  test('a port where nobody listens is a fault that names the setting', async () => {
+    const receiver = await startSmtpReceiver();
+    await receiver.close();
+    const fault = await sendToFault(openMailer(`smtp://${USER}127.0.0.1:${receiver.port}`));
+    expect(fault).toMatchObject({ code: 'MAIL_FAILED', hint: expect.stringContaining('FLOWDROP_SMTP_URL') });
+  });
+
+  test('a server that never greets is given up after the time-out', async () => {
+    const silent = createServer((socket) => socket.on('error', () => {}).resume());
+    await new Promise<void>((resolve) => silent.listen(0, '127.0.0.1', resolve));
+    const address = silent.address();
+    const port = typeof address === 'object' ? address?.port : undefined;
+    const fault = await sendToFault(openMailer(`smtp://127.0.0.1:${port}`, 100));
+    expect(fault).toMatchObject({ code: 'MAIL_FAILED', hint: expect.stringContaining('silent') });
+    silent.close();
+  });
+
+  test('a connection that breaks within the message is a fault, and nothing was delivered', async () => {
+    const receiver = await receive();
+    const proxy = await startTcpProxy({ host: '127.0.0.1', port: receiver.port });
+    opened.push(proxy);
+    proxy.breakWith({ direction: 'request', afterBytes: 1500, lasting: false });
+    const mailer = openMailer(`smtp://127.0.0.1:${proxy.port}`);
+    expect(await sendToFault(mailer)).toMatchObject({ code: 'MAIL_FAILED' });
+    expect(receiver.messages).toEqual([]);
+    expect(await mailer.send(buildMessage())).toMatchObject({ status: 'sent' });
+  });
+});
+
+describe('smtp login', () => {
+  const onAuth: NonNullable<SMTPServerOptions['onAuth']> = (auth, _session, done) => {
+    if (auth.username === 'desk' && auth.password === PASSWORD) done(null, { user: 'desk' });
+    else done(buildReply(535, `wrong password ${auth.password}`));
+  };
+
+  test('user and password of the URL are used, unescaped', async () => {
+    const receiver = await receive({ authOptional: false, allowInsecureAuth: true, onAuth });
+    const mailer = openMailer(`smtp://${USER}127.0.0.1:${receiver.port}`);
+    expect(mailer.url).not.toContain('desk');
+    expect(await mailer.send(buildMessage())).toMatchObject({ status: 'sent' });
+  });
+
+  test('a wrong password is a fault with its own hint, and stays hidden even when the server repeats it', async () => {
+    const refuse: typeof onAuth = (auth, _session, done) => done(buildReply(535, `wrong password ${auth.password}`));
+    const receiver = await receive({ authOptional: false, allowInsecureAuth: true, onAuth: refuse });
+    const fault = await sendToFault(openMailer(`smtp://${USER}127.0.0.1:${receiver.port}`));
+    expect(fault).toMatchObject({
+      code: 'MAIL_FAILED',
+      kind: 'failed',
+      hint: expect.stringContaining('user and password'),
+    });
+    expect(fault.message).toContain('[secret]');
+  });
+
+  test('a server that wants a login and gets none is a fault, not a refusal', async () => {
+    const receiver = await receive({ authOptional: false, allowInsecureAuth: true, onAuth });
+    expect(await sendToFault(openMailer(`smtp://127.0.0.1:${receiver.port}`))).toMatchObject({ code: 'MAIL_FAILED' });
+  });
+});
+
+describe('smtp encryption', () => {
+  test('on loopback STARTTLS is used when offered, whatever the certificate', async () => {
+    const receiver = await receive(STARTTLS);
+    expect(await openMailer(`smtp://127.0.0.1:${receiver.port}`).send(buildMessage())).toMatchObject({
+      status: 'sent',
+    });
+    expect(receiver.messages.map(({ isEncrypted }) => isEncrypted)).toEqual([true]);
+  });
+
+  test('tls=required does not trust a self-signed certificate', async () => {
+    const receiver = await receive(STARTTLS);
+    const fault = await sendToFault(openMailer(`smtp://${USER}127.0.0.1:${receiver.port}?tls=required`));
+    expect(fault).toMatchObject({ code: 'MAIL_FAILED', hint: expect.stringContaining('NODE_EXTRA_CA_CERTS') });
+    expect(receiver.messages).toEqual([]);
+  });
+
+  test('tls=required sends nothing to a server without STARTTLS', async () => {
+    const receiver = await receive();
+    const fault = await sendToFault(openMailer(`smtp://${USER}127.0.0.1:${receiver.port}?tls=required`));
+    expect(fault).toMatchObject({ code: 'MAIL_FAILED' });
+    expect(receiver.messages).toEqual([]);
+  });
+
+  test('smtps does not trust a self-signed certificate', async () => {
+    const receiver = await receive({ secure: true });
+    const fault = await sendToFault(openMailer(`smtps://${USER}127.0.0.1:${receiver.port}`));
+    expect(fault).toMatchObject({ code: 'MAIL_FAILED', hint: expect.stringContaining('certificate') });
+  });
+
+  test('tls=none does not encrypt even when it could', async () => {
+    const receiver = await receive(STARTTLS);
+    await openMailer(`smtp://127.0.0.1:${receiver.port}?tls=none`).send(buildMessage());
+    expect(receiver.messages.map(({ isEncrypted }) => isEncrypted)).toEqual([false]);
+  });
+});
+
+describe('an SMTP URL', () => {
+  test.each([
+    ['smtp://mail.example.com', { host: 'mail.example.com', port: 587, encryption: 'required', auth: undefined }],
+    ['smtps://mail.example.com', { host: 'mail.example.com', port: 465, encryption: 'implicit', auth: undefined }],
+    [
+      'smtp://mail.example.com:25?tls=none',
+      { host: 'mail.example.com', port: 25, encryption: 'none', auth: undefined },
+    ],
+    ['smtp://localhost:1025', { host: 'localhost', port: 1025, encryption: 'opportunistic', auth: undefined }],
+    ['smtp://[::1]:1025/', { host: '::1', port: 1025, encryption: 'opportunistic', auth: undefined }],
+    ['smtp://127.0.0.1?tls=required', { host: '127.0.0.1', port: 587, encryption: 'required', auth: undefined }],
+    ['smtp://a%40b:c%2Fd@h', { host: 'h', port: 587, encryption: 'required', auth: { user: 'a@b', password: 'c/d' } }],
+    // A name that only looks like loopback is another machine.
+    [
+      'smtp://localhost.example.com',
+      { host: 'localhost.example.com', port: 587, encryption: 'required', auth: undefined },
+    ],
+  ])('%s is understood', (url, address) => {
+    expect(parseSmtpUrl(url)).toEqual(address);
+  });
+
+  test.each([
+    '',
+    'mail.example.com',
+    'http://u:topsecret@h',
+    'smtp://',
+    'smtp://u:topsecret@h:99999',
+    'smtp://u:top%secret@h',
+    'smtp://u:topsecret/x@h',
+    'smtp://u:topsecret@h?tls=maybe',
+    'smtp://u:topsecret@h?rejectUnauthorized=false',
+    'smtps://u:topsecret@h?tls=none',
+  ])('%j is refused without showing it', (url) => {
+    const message = expect.not.stringMatching(/topsecret|top%secret/);
+    expect(() => openSmtpMailer({ url })).toThrow(
+      expect.objectContaining({ code: 'SMTP_URL_INVALID', kind: 'usage', message }),
+    );
+  });
+});

@@ -1,0 +1,83 @@
+/**
+ * A really started service for the tests of this folder: free ports, a clock that the test moves, generated trades. The
+ * engine is one per process, so one service runs at a time.
+ */
+import { systemClock } from '../../src/core/clock.ts';
+import { createLog } from '../../src/core/log.ts';
+import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
+import type { Engine } from '../../src/engine/engine.ts';
+import { type RunningService, SERVICE_DEFAULTS, type ServiceOptions, startService } from '../../src/service/serve.ts';
+import { HISTORICAL_PATH, PORTAL_PATH } from '../../src/wire/limits.ts';
+
+export const KEY = 'cus_test_key_1';
+/** A Thursday without holidays near it, two hours after the close: 18:15 in New York. */
+export const EVENING = '2026-11-19T23:15:00Z';
+
+export interface Reply {
+  readonly status: number;
+  readonly headers: Headers;
+  readonly text: string;
+  // biome-ignore lint/suspicious/noExplicitAny: bodies are compared with literals, which checks their shape.
+  readonly body: any;
+}
+
+export interface TestService extends RunningService {
+  readonly engine: Engine;
+  readonly lines: Record<string, unknown>[];
+  /** Moves the service's clock. */
+  advance(ms: number): void;
+  /** Sends SQL to the main entry point. */
+  ask(sql: string): Promise<Reply>;
+  askPortal(sql: string): Promise<Reply>;
+  send(path: string, init: RequestInit): Promise<Reply>;
+  sendPortal(path: string, init: RequestInit): Promise<Reply>;
+  /** Closes the service and its engine. */
+  stop(): Promise<void>;
+}
+
+export async function startTestService(overrides: Partial<ServiceOptions> = {}, engine?: Engine): Promise<TestService> {
+  const used = engine ?? (await openEmbeddedEngine());
+  const lines: Record<string, unknown>[] = [];
+  const log = createLog({
+    level: 'info',
+    pretty: false,
+    secrets: [KEY],
+    write: (line) => lines.push(JSON.parse(line)),
+  });
+  let movedMs = 0;
+  const clock = { now: () => systemClock.now() + movedMs, sleep: systemClock.sleep };
+  const options = { ...SERVICE_DEFAULTS, asOf: EVENING, keys: [KEY], requestsPerSecond: 1_000, port: 0, portalPort: 0 };
+  const service = await startService({ ...options, ...overrides }, { engine: used, clock, log });
+  const send = (path: string, init: RequestInit) => request(`${service.url}${path}`, init);
+  const sendPortal = (path: string, init: RequestInit) => request(`${service.portalUrl}${path}`, init);
+  return {
+    ...service,
+    engine: used,
+    lines,
+    advance: (ms) => {
+      movedMs += ms;
+    },
+    ask: (sql) => send(HISTORICAL_PATH, postJson({ api_key: KEY, sql })),
+    askPortal: (sql) => sendPortal(PORTAL_PATH, postJson({ api_key: KEY, sql })),
+    send,
+    sendPortal,
+    stop: async () => {
+      await service.close();
+      await used.close();
+    },
+  };
+}
+
+export function postJson(body: unknown): RequestInit {
+  return { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) };
+}
+
+export function postForm(fields: Record<string, string>): RequestInit {
+  return { method: 'POST', body: new URLSearchParams(fields) };
+}
+
+async function request(url: string, init: RequestInit): Promise<Reply> {
+  const response = await fetch(url, init);
+  const text = await response.text();
+  return { status: response.status, headers: response.headers, text, body: text === '' ? undefined : JSON.parse(text) };
+}

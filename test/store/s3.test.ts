@@ -1,0 +1,223 @@
+/**
+ * Faults of the S3 store at the socket, its settings and its errors. What holds for every store is in
+ * `test/contract/store.test.ts`.
+ */
+import { randomBytes, randomUUID } from 'node:crypto';
+import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { ListMultipartUploadsCommand, S3Client } from '@aws-sdk/client-s3';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
+import { openS3Store } from '../../src/store/s3.ts';
+import type { S3Options } from '../../src/store/s3-client.ts';
+import type { Store } from '../../src/store/store.ts';
+import { startS3, useS3Credentials } from '../support/s3-server.ts';
+import { startTcpProxy, type TcpProxy } from '../support/tcp-proxy.ts';
+
+const { server } = await startS3();
+const LARGE_BYTES = 40_000_000;
+
+// Skipped where no S3 server can be started: not root, or not Debian. CI throws instead of skipping.
+describe.skipIf(server === undefined)('s3 store', () => {
+  let base: string;
+  let proxy: TcpProxy;
+  let prefix: string;
+  let store: Store;
+  let direct: Store;
+  const open = (options: Partial<S3Options> = {}) => {
+    if (server === undefined) throw new Error('skipped');
+    const { bucket, endpoint, pathStyle, region } = server;
+    return openS3Store({ bucket, prefix, endpoint, pathStyle, region, ...options });
+  };
+
+  beforeAll(async () => {
+    if (server === undefined) return;
+    useS3Credentials(server);
+    base = await mkdtemp(join(tmpdir(), 'flowdrop-s3-'));
+    await writeFile(join(base, 'large'), randomBytes(LARGE_BYTES));
+    const { hostname, port } = new URL(server.endpoint);
+    proxy = await startTcpProxy({ host: hostname, port: Number(port) });
+  });
+
+  afterAll(async () => {
+    await proxy?.close();
+    if (base) await rm(base, { recursive: true, force: true });
+  });
+
+  beforeEach(async () => {
+    prefix = `s3/${randomUUID()}`;
+    direct = await open();
+    store = await open({ endpoint: `http://127.0.0.1:${proxy.port}` });
+  });
+
+  afterEach(async () => {
+    proxy.heal();
+    await store.close();
+    await direct.close();
+    vi.unstubAllEnvs();
+  });
+
+  async function listUploads(): Promise<string[]> {
+    if (server === undefined) throw new Error('skipped');
+    const { bucket, endpoint, pathStyle, region } = server;
+    const client = new S3Client({ endpoint, forcePathStyle: pathStyle, region });
+    try {
+      const { Uploads } = await client.send(new ListMultipartUploadsCommand({ Bucket: bucket, Prefix: prefix }));
+      return (Uploads ?? []).map(({ Key = '' }) => Key);
+    } finally {
+      client.destroy();
+    }
+  }
+
+  test('a large put that is aborted in the middle leaves no object and no parts', async () => {
+    const abort = new AbortController();
+    const before = proxy.requestBytes;
+    const putting = store.put('a/large', { path: join(base, 'large') }, { signal: abort.signal });
+    await vi.waitFor(() => expect(proxy.requestBytes - before).toBeGreaterThan(4_000_000), {
+      interval: 1,
+      timeout: 10_000,
+    });
+    abort.abort();
+    await expect(putting).rejects.toMatchObject({ code: 'INTERRUPTED', kind: 'interrupted' });
+    expect(proxy.requestBytes - before).toBeLessThan(LARGE_BYTES);
+    expect(await direct.head('a/large')).toBeUndefined();
+    expect(await listUploads()).toEqual([]);
+  });
+
+  test('a network that breaks in the middle of a large put leaves the previous object, and parts only until it heals', async () => {
+    await store.put('a/large', { bytes: Buffer.from('previous') });
+    proxy.breakWith({ direction: 'request', afterBytes: 20_000_000, lasting: true });
+    const putting = store.put('a/large', { path: join(base, 'large') });
+    await expect(putting).rejects.toMatchObject({ code: 'STORE_FAILED', hint: expect.any(String) });
+    expect(Buffer.from((await direct.get('a/large')) ?? []).toString()).toBe('previous');
+    expect(await listUploads()).toEqual([`${prefix}/a/large`]);
+    proxy.heal();
+    await store.put('a/large', { path: join(base, 'large') });
+    expect(await direct.head('a/large')).toEqual({ key: 'a/large', sizeBytes: LARGE_BYTES });
+    expect(await listUploads()).toEqual([]);
+  });
+
+  test('closing the store removes the parts that a broken network left', async () => {
+    proxy.breakWith({ direction: 'request', afterBytes: 20_000_000, lasting: true });
+    await expect(store.put('a/large', { path: join(base, 'large') })).rejects.toMatchObject({ code: 'STORE_FAILED' });
+    expect(await listUploads()).toHaveLength(1);
+    proxy.heal();
+    await store.close();
+    expect(await listUploads()).toEqual([]);
+  });
+
+  test('one broken connection in a large put is repaired by repeating that part', async () => {
+    proxy.breakWith({ direction: 'request', afterBytes: 20_000_000, lasting: false });
+    const faults = proxy.faults;
+    await store.put('a/large', { path: join(base, 'large') });
+    expect(proxy.faults).toBe(faults + 1);
+    expect(await direct.head('a/large')).toEqual({ key: 'a/large', sizeBytes: LARGE_BYTES });
+  });
+
+  test('putIfAbsent whose answer was lost finds its own object, and is true', async () => {
+    await store.head('warm'); // The connection exists, so the lost answer is the one to the PUT.
+    proxy.breakWith({ direction: 'answer', afterBytes: 0, lasting: false });
+    const faults = proxy.faults;
+    expect(await store.putIfAbsent('a/manifest.json', Buffer.from('ours'))).toBe(true);
+    expect(proxy.faults).toBe(faults + 1);
+    expect(await store.putIfAbsent('a/manifest.json', Buffer.from('ours'))).toBe(false);
+  });
+
+  test('putIfAbsent whose answer was lost is false when the object is a rival’s', async () => {
+    await direct.put('a/manifest.json', { bytes: Buffer.from('theirs') });
+    proxy.breakWith({ direction: 'answer', afterBytes: 0, lasting: false });
+    expect(await store.putIfAbsent('a/manifest.json', Buffer.from('ours'))).toBe(false);
+    expect(Buffer.from((await direct.get('a/manifest.json')) ?? []).toString()).toBe('theirs');
+  });
+
+  test('a download whose body breaks off once is repeated', async () => {
+    await direct.put('a/large', { path: join(base, 'large') });
+    proxy.breakWith({ direction: 'answer', afterBytes: 10_000_000, lasting: false });
+    const faults = proxy.faults;
+    expect(await store.download('a/large', join(base, 'once/large'))).toBe(true);
+    expect(proxy.faults).toBe(faults + 1);
+    expect(await readdir(join(base, 'once'))).toEqual(['large']);
+  });
+
+  test('a download whose body breaks off for good leaves no file', async () => {
+    await direct.put('a/large', { path: join(base, 'large') });
+    proxy.breakWith({ direction: 'answer', afterBytes: 10_000_000, lasting: true });
+    const downloading = store.download('a/large', join(base, 'never/large'));
+    await expect(downloading).rejects.toMatchObject({ code: 'STORE_FAILED' });
+    expect(await readdir(join(base, 'never'))).toEqual([]);
+  });
+
+  test('a download that is aborted in the middle leaves no file', async () => {
+    await direct.put('a/large', { path: join(base, 'large') });
+    const abort = new AbortController();
+    const downloading = store.download('a/large', join(base, 'aborted/large'), abort.signal);
+    await vi.waitFor(async () => expect(await readdir(join(base, 'aborted'))).toHaveLength(1), { interval: 1 });
+    abort.abort();
+    await expect(downloading).rejects.toMatchObject({ code: 'INTERRUPTED' });
+    expect(await readdir(join(base, 'aborted'))).toEqual([]);
+  });
+
+  test('AWS_ENDPOINT_URL_S3 is honoured when no endpoint is given', async () => {
+    vi.stubEnv('AWS_ENDPOINT_URL_S3', `http://127.0.0.1:${proxy.port}`);
+    if (server === undefined) throw new Error('skipped');
+    const { bucket, pathStyle, region } = server;
+    const before = proxy.requestBytes;
+    const fromEnvironment = await openS3Store({ bucket, prefix, pathStyle, region });
+    await fromEnvironment.put('env', { bytes: Buffer.from('x') });
+    await fromEnvironment.close();
+    expect(proxy.requestBytes).toBeGreaterThan(before);
+    expect(await direct.head('env')).toEqual({ key: 'env', sizeBytes: 1 });
+  });
+
+  test('a wrong secret is a fault that says so and shows no secret', async () => {
+    vi.stubEnv('AWS_SECRET_ACCESS_KEY', 'wrong-secret-value');
+    vi.stubEnv('AWS_SESSION_TOKEN', '');
+    const wrong = await open();
+    const fault: unknown = await wrong.put('x', { bytes: Buffer.from('x') }).catch((error: unknown) => error);
+    await wrong.close();
+    expect(fault).toMatchObject({ code: 'STORE_FAILED', hint: expect.stringMatching(/secret key|rights?/) });
+    expect(JSON.stringify(fault, Object.getOwnPropertyNames(fault))).not.toMatch(/wrong-secret-value|Signature=/);
+  });
+
+  test('a bucket that does not exist is a fault, not an absent object', async () => {
+    const lost = await open({ bucket: 'flowdrop-no-such-bucket' });
+    const fault = { code: 'STORE_FAILED', hint: expect.stringContaining('bucket') };
+    await expect(lost.get('x')).rejects.toMatchObject(fault);
+    await expect(lost.put('x', { bytes: Buffer.from('x') })).rejects.toMatchObject(fault);
+    await expect(lost.list('')[Symbol.asyncIterator]().next()).rejects.toMatchObject(fault);
+    await lost.close();
+  });
+
+  test('a body that is damaged on the way is refused, and the previous object stays', async () => {
+    await store.put('a', { bytes: Buffer.from('previous') });
+    for (const bytes of [Buffer.from('a small fragile body'), Buffer.alloc(100_000, 'a small fragile body')]) {
+      proxy.corrupt('fragile');
+      const faults = proxy.faults;
+      await expect(store.put('a', { bytes })).rejects.toMatchObject({ code: 'STORE_FAILED' });
+      expect(proxy.faults).toBe(faults + 1);
+      expect(Buffer.from((await direct.get('a')) ?? []).toString()).toBe('previous');
+    }
+  });
+
+  test('a part that is damaged on the way is refused, and nothing appears', async () => {
+    await writeFile(join(base, 'fragile'), Buffer.alloc(20_000_000, 'a large fragile body'));
+    proxy.corrupt('fragile');
+    await expect(store.put('a', { path: join(base, 'fragile') })).rejects.toMatchObject({ code: 'STORE_FAILED' });
+    expect(await direct.head('a')).toBeUndefined();
+    expect(await listUploads()).toEqual([]);
+  });
+});
+
+test('an endpoint where nothing listens is a fault that names the setting', async () => {
+  const probe = await startTcpProxy({ host: '127.0.0.1', port: 1 });
+  await probe.close(); // Its port is free now, so nothing listens there.
+  vi.stubEnv('AWS_ACCESS_KEY_ID', 'any');
+  vi.stubEnv('AWS_SECRET_ACCESS_KEY', 'any-secret');
+  const endpoint = `http://127.0.0.1:${probe.port}`;
+  const store = await openS3Store({ bucket: 'bucket', prefix: '', endpoint, region: 'us-east-1', pathStyle: true });
+  const fault = { code: 'STORE_FAILED', hint: expect.stringContaining('AWS_ENDPOINT_URL_S3') };
+  await expect(store.get('x')).rejects.toMatchObject(fault);
+  await expect(store.putIfAbsent('x', Buffer.from('x'))).rejects.toMatchObject(fault);
+  await store.close();
+  vi.unstubAllEnvs();
+});
