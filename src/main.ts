@@ -24,6 +24,8 @@ process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   if (error.code !== 'EPIPE') throw error;
 });
 
+// The SDK would print a paragraph about Node versions into the log of every run.
+process.env['AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED'] ??= 'true';
 if (existsSync(ENV_FILE)) loadEnvFile(ENV_FILE);
 
 const cwd = process.cwd();

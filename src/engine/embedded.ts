@@ -4,7 +4,10 @@
  * interrupted by the engine: the promise rejects at once and the computation ends on its own.
  */
 import { mkdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { kill, pid } from 'node:process';
 import type { Session } from 'chdb';
+import { hasErrorCode, readFileIfExists } from '../core/atomic-file.ts';
 import { describeError, Fault } from '../core/errors.ts';
 import { readTable } from './columns.ts';
 import type { Engine, FormattedResult, InsertRequest, StatementOptions } from './engine.ts';
@@ -19,8 +22,8 @@ export interface EmbeddedOptions {
   readonly maxThreads?: number;
 }
 
-/** Part of the engine's message when another process has the data path open. */
-const LOCKED = /another server instance|already running|lock/i;
+/** Where the engine of a data path says whose it is. It is locked while in use, and stays behind after a kill. */
+const STATUS_FILE = 'status';
 
 /**
  * Opens the embedded engine.
@@ -46,15 +49,35 @@ export async function openEmbeddedEngine(options: EmbeddedOptions = {}): Promise
     const session = new chdb.Session(options.path, { connectionArgs });
     return new EmbeddedEngine(session, chdb.drainPending);
   } catch (cause) {
-    const message = describeError(cause);
-    if (LOCKED.test(message)) {
-      throw new Fault('ENGINE_BUSY', `another process is using ${options.path}`, {
+    const holder = options.path === undefined ? undefined : await findHolder(options.path);
+    if (holder !== undefined) {
+      throw new Fault('ENGINE_BUSY', `another process (${holder}) is using ${options.path}`, {
         kind: 'active',
         cause,
         hint: 'Wait for the other run to finish, or stop it.',
       });
     }
-    throw new Fault('ENGINE_UNAVAILABLE', `the embedded engine does not open ${options.path}: ${message}`, { cause });
+    throw new Fault(
+      'ENGINE_UNAVAILABLE',
+      `the embedded engine does not open ${options.path}: ${describeError(cause)}`,
+      {
+        cause,
+        hint: 'The lines above say why: a full or read-only disk, or files that another user owns.',
+      },
+    );
+  }
+}
+
+/** The running process that has the path open. The engine tells the reason of its refusal only to its own stderr. */
+async function findHolder(path: string): Promise<number | undefined> {
+  const status = await readFileIfExists(join(path, STATUS_FILE));
+  const holder = Number(/^PID: (\d+)/m.exec(status ?? '')?.[1]);
+  if (!Number.isInteger(holder) || holder === pid) return undefined;
+  try {
+    kill(holder, 0); // Signal 0 sends nothing: it only asks whether the process is there.
+    return holder;
+  } catch (error) {
+    return hasErrorCode(error, 'EPERM') ? holder : undefined;
   }
 }
 

@@ -49,7 +49,10 @@ function describeIssue(issue: z.core.$ZodIssue, value: unknown, at: (path: KeyPa
     });
   }
   const came = readPath(value, path);
-  if (came === undefined) return [`${at(path)}: is missing; ${describeExpected(issue)}`];
+  if (came === undefined) {
+    const about = describeKey(path);
+    return [`${at(path)}: is missing; ${describeExpected(issue)}${about ? `: ${about}` : ''}`];
+  }
   return [`${at(path)}: got ${JSON.stringify(came)}; ${describeExpected(issue)}`];
 }
 
@@ -64,6 +67,13 @@ function describeExpected(issue: z.core.$ZodIssue): string {
     default:
       return issue.message;
   }
+}
+
+/** What the schema says a key is for. */
+function describeKey(path: KeyPath): string | undefined {
+  let schema: unknown = jobSchema;
+  for (const key of path) schema = childSchema(unwrap(schema), key);
+  return (schema as { description?: string } | undefined)?.description;
 }
 
 /** The keys that the schema allows at a path, in the schema's order. */

@@ -4,12 +4,16 @@
  */
 import { createHash } from 'node:crypto';
 import type { SendMailOptions } from 'nodemailer';
-import parseAddresses from 'nodemailer/lib/addressparser';
 import { Fault } from '../core/errors.ts';
 import type { MailMessage } from './mailer.ts';
 
-/** An address as SMTP takes it without extensions: no spaces, brackets, quotes or control characters. */
-const PLAIN_ADDRESS = /^[^\s<>()[\]\\,;:"@\p{Cc}]+@[^\s<>()\\,;:"@\p{Cc}]+$/u;
+const LOCAL_AND_DOMAIN = String.raw`[^\s<>()[\]\\,;:"@\p{Cc}]+@[^\s<>()[\]\\,;:"@\p{Cc}]+`;
+const NAME = String.raw`"(?:[^"\\\p{Cc}]|\\[^\p{Cc}])*"|[^"<>@,;:\\\p{Cc}]*`;
+/**
+ * `local@domain`, or a name before it in angle brackets. Stricter than RFC 5322, and than the tolerant parsers of mail
+ * libraries, which make a guess of `de sk@example.com` and would mail somebody else.
+ */
+const ADDRESS = new RegExp(`^(?:(?<bare>${LOCAL_AND_DOMAIN})|(?<name>${NAME}) *<(?<inner>${LOCAL_AND_DOMAIN})>)$`, 'u');
 const CONTROL_CHARACTERS = /\p{Cc}+/gu;
 
 export interface MailAddress {
@@ -50,9 +54,9 @@ export function buildMailOptions(message: MailMessage): SendMailOptions {
 
 /** Reads `Name <local@domain>` or `local@domain`. @throws Fault `MAIL_ADDRESS_INVALID` (usage) */
 export function parseAddress(field: 'from' | 'to', value: string): MailAddress {
-  const parsed = parseAddresses(value, { flatten: true });
-  const [only] = parsed;
-  if (parsed.length !== 1 || only === undefined || !PLAIN_ADDRESS.test(only.address)) {
+  const groups = ADDRESS.exec(value.trim())?.groups;
+  const address = groups?.['bare'] ?? groups?.['inner'];
+  if (address === undefined) {
     throw new Fault(
       'MAIL_ADDRESS_INVALID',
       `mail: ${field} is ${JSON.stringify(value)}, which is not one mail address`,
@@ -62,7 +66,11 @@ export function parseAddress(field: 'from' | 'to', value: string): MailAddress {
       },
     );
   }
-  return { name: only.name.replace(CONTROL_CHARACTERS, ' ').trim(), address: only.address };
+  return { name: unquote((groups?.['name'] ?? '').trim()), address };
+}
+
+function unquote(name: string): string {
+  return name.startsWith('"') ? name.slice(1, -1).replace(/\\(.)/gu, '$1') : name;
 }
 
 function formatMessageId(messageId: string): string {

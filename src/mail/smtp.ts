@@ -97,7 +97,6 @@ function buildTransportOptions(address: SmtpAddress, timeoutMs: number) {
 
 /** 5xx to the recipient or to the message itself: the same mail would be refused again. */
 function isRefusal({ code, command, reply }: SmtpFailure): boolean {
-  if (reply === 0) return code === 'EMESSAGE' && command === 'MAIL FROM'; // larger than the server's SIZE (RFC 1870)
   if (reply < 500 || SESSION_REPLIES.some((session) => session === reply)) return false;
   return command === 'RCPT TO' || (command === 'DATA' && code === 'EMESSAGE');
 }

@@ -21,28 +21,34 @@ export const SECOND_OF_DAY =
   'toInt32(substring(toString(time), 12, 2)) * 3600 + toInt32(substring(toString(time), 15, 2)) * 60 + toInt32(substring(toString(time), 18, 2))';
 
 /**
- * Counts by second of the dates of a span. Answer: one row a date with equally long arrays
- * `{date, seconds: int[], counts: int[], ids: int[]}`, the arrays ascending by second.
+ * Counts by second of the dates of a span. Answer: one row in all, so that no row limit can cut it short unseen:
+ * `{dates: string[], seconds: int[][], counts: int[][], ids: int[][]}`, one inner array a date, ascending by second.
  */
 export function buildProbe(job: Job, span: ProbeSpan): string {
   const { table } = job.source;
   const where = [spanCondition(span), ...extraCondition(job)].join(' AND ');
   const perSecond = `SELECT toString(date) AS day, ${SECOND_OF_DAY} AS second, count() AS n, uniqExact(id) AS u FROM ${table} WHERE ${where} GROUP BY day, second ORDER BY day, second`;
-  return `SELECT day AS date, groupArray(second) AS seconds, groupArray(n) AS counts, groupArray(u) AS ids FROM (${perSecond}) GROUP BY day ORDER BY day`;
+  return gatherDays(perSecond);
 }
 
-/** Groups by grain that an aggregating job's own SQL gives. Answer rows as of `buildProbe`, for one date. */
+/** Groups by grain that an aggregating job's own SQL gives. Answer as of `buildProbe`, for one date. */
 export function buildGroupProbe(job: Job, span: ProbeSpan): string {
   if (job.source.kind !== 'aggregate') throw new TypeError('only aggregating jobs have groups');
   const time = quoteIdentifier(job.source.timeColumn);
   const second = `toInt32(substring(toString(${time}), 12, 2)) * 3600 + toInt32(substring(toString(${time}), 15, 2)) * 60`;
   const inner = fillWindow(job.source.sql, spanCondition(span));
-  const perGrain = `SELECT substring(toString(${time}), 1, 10) AS day, ${job.source.grainSeconds >= SECONDS_PER_DAY ? '0' : second} AS second, count() AS n FROM (${inner}) GROUP BY day, second ORDER BY day, second`;
-  return `SELECT day AS date, groupArray(second) AS seconds, groupArray(n) AS counts, groupArray(n) AS ids FROM (${perGrain}) GROUP BY day ORDER BY day`;
+  const perGrain = `SELECT substring(toString(${time}), 1, 10) AS day, ${job.source.grainSeconds >= SECONDS_PER_DAY ? '0' : second} AS second, count() AS n, count() AS u FROM (${inner}) GROUP BY day, second ORDER BY day, second`;
+  return gatherDays(perGrain);
+}
+
+/** Rows `(day, second, n, u)` in order -> one row of arrays. */
+function gatherDays(ordered: string): string {
+  const perDay = `SELECT day, groupArray(second) AS s, groupArray(n) AS c, groupArray(u) AS i FROM (${ordered}) GROUP BY day ORDER BY day`;
+  return `SELECT groupArray(day) AS dates, groupArray(s) AS seconds, groupArray(c) AS counts, groupArray(i) AS ids FROM (${perDay})`;
 }
 
 /**
- * The ids at the given ranks of each second, in the ids' byte order. Answer: `{second, ids: string[]}` a row.
+ * The ids at the given ranks of each second, in the ids' byte order. Answer: one row `{seconds: int[], ids: string[][]}`.
  * @param cuts ranks of one second are `limit` apart, as the packing makes them
  */
 export function buildCut(job: Job, date: string, cuts: readonly CutRequest[], limit: number): string {
@@ -58,13 +64,14 @@ export function buildCut(job: Job, date: string, cuts: readonly CutRequest[], li
   ].join(' AND ');
   const sorted = `SELECT ${SECOND_OF_DAY} AS second, arraySort(groupArray(id)) AS sorted FROM ${job.source.table} WHERE ${where} GROUP BY second`;
   const rank = `transform(second, [${seconds}], [${ranks}], 0)`;
-  return `SELECT second, arrayFilter((id, rank) -> rank >= ${rank} AND (rank - ${rank}) % ${limit} = 0, sorted, arrayEnumerate(sorted)) AS ids FROM (${sorted}) ORDER BY second`;
+  const found = `SELECT second, arrayFilter((x, rank) -> rank >= ${rank} AND (rank - ${rank}) % ${limit} = 0, sorted, arrayEnumerate(sorted)) AS found FROM (${sorted}) ORDER BY second`;
+  return `SELECT groupArray(second) AS seconds, groupArray(found) AS ids FROM (${found})`;
 }
 
-/** The id in the middle of a window inside one second. Answer: one row `{rows, id}`. */
+/** The id in the middle of a window inside one second. Answer: one row `{rows, middle}`. */
 export function buildMiddle(job: Job, window: Window): string {
   const where = [windowCondition(window), ...extraCondition(job)].join(' AND ');
-  return `SELECT count() AS rows, arraySort(groupArray(id))[intDiv(count(), 2) + 1] AS id FROM ${job.source.table} WHERE ${where}`;
+  return `SELECT count() AS rows, arraySort(groupArray(id))[intDiv(count(), 2) + 1] AS middle FROM ${job.source.table} WHERE ${where}`;
 }
 
 /** The rows of a window. */

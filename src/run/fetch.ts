@@ -69,9 +69,8 @@ export async function planWindows(
 async function askCuts(deps: FetchDeps, sql: string): Promise<CutIds | undefined> {
   try {
     const page = await deps.source.ask(sql, deps.signal ? { signal: deps.signal } : {});
-    if (page.meta?.truncated) return undefined;
-    const rows = parseRows<{ second: number; ids: readonly string[] }>(page);
-    return new Map(rows.map(({ second, ids }) => [Number(second), ids.map(String)]));
+    const [row] = parseRows<{ seconds: readonly number[]; ids: readonly (readonly string[])[] }>(page);
+    return new Map(row?.seconds.map((second, at) => [Number(second), (row.ids[at] ?? []).map(String)]));
   } catch (error) {
     if (error instanceof SourceFault && (error.action === 'split' || error.kind === 'usage')) {
       deps.log.warn({ event: 'cuts-refused', reason: error.message });
@@ -223,8 +222,8 @@ class Batch {
       buildMiddle(this.#job, window),
       this.#deps.signal ? { signal: this.#deps.signal } : {},
     );
-    const [row] = parseRows<{ rows: number; id: string }>(page);
-    return row && Number(row.rows) > 1 ? row.id : undefined;
+    const [row] = parseRows<{ rows: number; middle: string }>(page);
+    return row && Number(row.rows) > 1 ? row.middle : undefined;
   }
 }
 

@@ -1,6 +1,6 @@
 /**
  * Asking the source for counts: as wide as it allows, halved where it does not. One request usually answers for every
- * date of the lookback, because each date is one row of arrays.
+ * date of the lookback, because the whole answer is one row of arrays.
  */
 import { SECONDS_PER_DAY } from '../calendar/wall-clock.ts';
 import { Fault } from '../core/errors.ts';
@@ -131,26 +131,15 @@ function halve(
 
 /** Probe answers are small: they are parsed. @throws Fault `ANSWER_MALFORMED` */
 function readCounts(page: Page): readonly { date: string; counts: readonly SecondCount[] }[] {
-  const rows = JSON.parse(Buffer.from(page.data).toString('utf8')) as readonly Record<string, unknown>[];
-  return rows.map((row) => {
-    const [seconds, counts, ids] = [row['seconds'], row['counts'], row['ids']].map(readNumbers);
-    if (
-      typeof row['date'] !== 'string' ||
-      !seconds ||
-      !counts ||
-      !ids ||
-      counts.length !== seconds.length ||
-      ids.length !== seconds.length
-    ) {
-      throw new Fault(
-        'ANSWER_MALFORMED',
-        `the answer to a probe is not in shape: ${JSON.stringify(row).slice(0, 200)}`,
-      );
-    }
-    return {
-      date: row['date'],
-      counts: seconds.map((second, i) => ({ second, rows: counts[i] ?? 0, ids: ids[i] ?? 0 })),
-    };
+  const [row] = JSON.parse(Buffer.from(page.data).toString('utf8')) as readonly Record<string, unknown>[];
+  const [dates, seconds, counts, ids] = ['dates', 'seconds', 'counts', 'ids'].map((name) => row?.[name]);
+  const malformed = () =>
+    new Fault('ANSWER_MALFORMED', `the answer to a probe is not in shape: ${JSON.stringify(row).slice(0, 200)}`);
+  if (![dates, seconds, counts, ids].every(Array.isArray)) throw malformed();
+  return (dates as readonly unknown[]).map((date, at) => {
+    const [s, c, i] = [seconds, counts, ids].map((lists) => readNumbers((lists as readonly unknown[])[at]));
+    if (typeof date !== 'string' || !s || !c || !i || c.length !== s.length || i.length !== s.length) throw malformed();
+    return { date, counts: s.map((second, place) => ({ second, rows: c[place] ?? 0, ids: i[place] ?? 0 })) };
   });
 }
 

@@ -19,7 +19,13 @@ export interface AuditResult {
 }
 
 /** @param path where the object is copied to for the time of the audit */
-export async function auditDrop(store: Store, dataset: string, date: string, path: string, signal?: AbortSignal): Promise<AuditResult> {
+export async function auditDrop(
+  store: Store,
+  dataset: string,
+  date: string,
+  path: string,
+  signal?: AbortSignal,
+): Promise<AuditResult> {
   let manifest: Manifest | undefined;
   try {
     manifest = await readManifest(store, dataset, date);
@@ -40,7 +46,12 @@ export async function auditDrop(store: Store, dataset: string, date: string, pat
   }
 }
 
-async function compareFile(store: Store, manifest: Manifest, path: string, signal?: AbortSignal): Promise<readonly string[]> {
+async function compareFile(
+  store: Store,
+  manifest: Manifest,
+  path: string,
+  signal?: AbortSignal,
+): Promise<readonly string[]> {
   const [file] = manifest.files;
   const key = dropKey(manifest.dataset, manifest.date);
   const info = await store.head(key);
@@ -52,8 +63,10 @@ async function compareFile(store: Store, manifest: Manifest, path: string, signa
   if (hash !== file.hash) findings.push(`${key} has the hash ${hash}, the manifest says ${file.hash}`);
   try {
     const found = await readIndependently(path);
-    if (found.rows !== manifest.rows) findings.push(`${key} has ${found.rows} rows, the manifest says ${manifest.rows}`);
-    if (JSON.stringify(found.schema) !== JSON.stringify(manifest.schema)) findings.push(`${key} has other columns than the manifest says`);
+    if (found.rows !== manifest.rows)
+      findings.push(`${key} has ${found.rows} rows, the manifest says ${manifest.rows}`);
+    if (JSON.stringify(found.schema) !== JSON.stringify(manifest.schema))
+      findings.push(`${key} has other columns than the manifest says`);
   } catch (error) {
     if (!isFault(error)) throw error;
     findings.push(`${key} cannot be read as Parquet`);

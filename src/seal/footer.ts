@@ -54,6 +54,8 @@ function completeMetadata(metadata: FileMetaData, notes: FooterNotes): FileMetaD
   }));
   return {
     ...metadata,
+    // The pages are of version 1, whatever the engine says; old readers (parquetjs) refuse files that say 2.
+    version: 1,
     schema: metadata.schema.map((element) => {
       if (!wall.has(element.name)) return element;
       // TIMESTAMP_MILLIS would mean UTC to readers that know only converted types.

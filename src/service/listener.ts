@@ -65,6 +65,7 @@ export function createListener(options: ListenerOptions): FastifyInstance {
   app.addHook('onRequest', async (_request, reply) => {
     reply.header('date', new Date(clock.now()).toUTCString());
   });
+  closeWithLastAnswer(app);
   app.post(entry.path, async (request, reply) => sendAnswer(request, reply, await entry.answer(request.body)));
   const { health } = options;
   if (health) app.get('/healthz', async () => health());
@@ -101,12 +102,24 @@ export function createListener(options: ListenerOptions): FastifyInstance {
       rows: answer.rows,
       bytes: body.length,
       ms: Math.round(reply.elapsedTime),
+      ...(log.isLevelEnabled('debug') ? { sql: (request.body as { sql?: unknown } | undefined)?.sql } : {}),
     });
     reply.code(answer.status).headers(answer.headers).type('application/json; charset=utf-8');
     reply.header('vary', 'accept-encoding');
     if (compressed) reply.header('content-encoding', 'gzip');
     return reply.send(body);
   }
+}
+
+/** A connection that was busy when the listener closed would otherwise stay open, idle, until its keep-alive time is up. */
+function closeWithLastAnswer(app: FastifyInstance): void {
+  let isClosing = false;
+  app.addHook('preClose', async () => {
+    isClosing = true;
+  });
+  app.addHook('onResponse', async () => {
+    if (isClosing) setImmediate(() => app.server.closeIdleConnections());
+  });
 }
 
 function parseJson(text: string): unknown {

@@ -16,7 +16,7 @@ interface OpenNode extends SyntaxNode {
   readonly children: SyntaxNode[];
 }
 
-const LINE = /^( *)(\S+) *(.*?)(?: \(alias .*?\))?(?: \(children \d+\))?$/s;
+const LINE = /^( *)(\S+)(.*?)(?: \(alias .*?\))?(?: \(children \d+\))?$/s;
 
 /** @throws Fault `SYNTAX_TREE_UNKNOWN` */
 export function parseSyntaxTree(lines: readonly string[]): SyntaxNode {
@@ -27,7 +27,7 @@ export function parseSyntaxTree(lines: readonly string[]): SyntaxNode {
     if (indent === undefined || kind === undefined || value === undefined || indent.length > path.length) {
       throw new Fault('SYNTAX_TREE_UNKNOWN', 'the engine describes a syntax tree in a way that is not known');
     }
-    const node: OpenNode = { kind, value, children: [] };
+    const node: OpenNode = { kind, value: value.trimStart(), children: [] };
     path.length = indent.length;
     path[path.length - 1]?.children.push(node);
     path.push(node);

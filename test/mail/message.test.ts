@@ -97,21 +97,18 @@ describe('a mail as it arrives', () => {
 
   test.each([
     ['subject', { subject: 'x\r\nBcc: spy@evil.example\r\n\r\n<b>body</b>' }],
-    ['display name', { from: '"x\r\nBcc: spy@evil.example" <flow@example.com>' }],
+    ['display name', { from: '"x; Bcc: spy@evil.example" <flow@example.com>' }],
     ['Message-ID', { messageId: 'a@b>\r\nBcc: spy@evil.example\r\nX: <c@d' }],
     ['file name', { images: [{ cid: 'gex', filename: 'a"\r\nBcc: spy@evil.example.png', png: PIXEL }] }],
     ['content id', { images: [{ cid: 'gex>\r\nBcc: spy@evil.example', filename: 'a.png', png: PIXEL }] }],
-  ] satisfies [string, Partial<MailMessage>][])(
-    'gets no header from a line break in its %s',
-    async (_field, changes) => {
-      const { source, to } = await deliver(buildMessage(changes));
-      expect(to).toBe('desk@example.com');
-      const parsed = await PostalMime.parse(source);
-      expect(parsed.bcc ?? []).toEqual([]);
-      expect(source.toString()).not.toMatch(/^Bcc:/im);
-      expect(parsed.text).toContain('Größe');
-    },
-  );
+  ] satisfies [string, Partial<MailMessage>][])('gets no header from its %s', async (_field, changes) => {
+    const { source, to } = await deliver(buildMessage(changes));
+    expect(to).toBe('desk@example.com');
+    const parsed = await PostalMime.parse(source);
+    expect(parsed.bcc ?? []).toEqual([]);
+    expect(source.toString()).not.toMatch(/^Bcc:/im);
+    expect(parsed.text).toContain('Größe');
+  });
 
   test('is the same bytes each time it is sent', async () => {
     // The server's trace header is not part of the message that was sent.
@@ -131,6 +128,10 @@ describe('an address', () => {
     'desk@example.com\r\nBcc: spy@evil.example',
     'desk@example.com>\r\nRCPT TO:<spy@evil.example',
     'de sk@example.com',
+    '"x\r\nBcc: spy@evil.example" <desk@example.com>',
+    'Desk, Flow <desk@example.com>',
+    'Desk <desk@example.com> <spy@evil.example>',
+    'a@evil.example <desk@example.com>',
     'list: a@example.com, b@example.com;',
   ])('%j is refused as a recipient', (to) => {
     expect(() => buildMailOptions(buildMessage({ to }))).toThrow(
@@ -141,6 +142,8 @@ describe('an address', () => {
   test.each([
     ['desk@example.com', { name: '', address: 'desk@example.com' }],
     ['Flow Desk <flow+nightly@example.com>', { name: 'Flow Desk', address: 'flow+nightly@example.com' }],
+    ['"Desk \\"A\\"" <flow@example.com>', { name: 'Desk "A"', address: 'flow@example.com' }],
+    ['<flow@example.com>', { name: '', address: 'flow@example.com' }],
     ['"Desk, Flow" <flow@example.com>', { name: 'Desk, Flow', address: 'flow@example.com' }],
     ['Größe <größe@exämple.com>', { name: 'Größe', address: 'größe@exämple.com' }],
   ])('%s is understood', (to, address) => {

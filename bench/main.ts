@@ -1,0 +1,37 @@
+/**
+ * `npm run bench [-- NAME...] [--rows N] [--repeat N]`: runs the named benches, all of them without a name, and prints
+ * their tables. Each bench is one file that knows nothing of the others; what they measure runs in processes of its own.
+ */
+import { parseArgs } from 'node:util';
+import { DEFAULT_OPTIONS, type RunBench } from './support/bench.ts';
+import { describeMachine } from './support/machine.ts';
+
+const BENCHES: Readonly<Record<string, () => Promise<RunBench>>> = {
+  requests: async () => (await import('./requests.ts')).benchRequests,
+  seal: async () => (await import('./seal.ts')).benchSeal,
+  settings: async () => (await import('./settings.ts')).benchSettings,
+};
+
+const { values, positionals } = parseArgs({
+  allowPositionals: true,
+  options: {
+    rows: { type: 'string', default: String(DEFAULT_OPTIONS.rows) },
+    repeat: { type: 'string', default: String(DEFAULT_OPTIONS.repeat) },
+  },
+});
+const names = positionals.length > 0 ? positionals : Object.keys(BENCHES);
+const options = { rows: parseCount('--rows', values.rows), repeat: parseCount('--repeat', values.repeat) };
+
+process.stdout.write(`${describeMachine()}\n`);
+for (const name of names) {
+  const load = BENCHES[name];
+  if (!load) throw new Error(`there is no bench "${name}"; there are ${Object.keys(BENCHES).join(', ')}`);
+  const bench = await load();
+  process.stdout.write(`\n${await bench(options)}\n`);
+}
+
+function parseCount(flag: string, text: string): number {
+  const count = Number(text);
+  if (Number.isInteger(count) && count > 0) return count;
+  throw new Error(`${flag} is ${JSON.stringify(text)}; allowed is a whole number above 0`);
+}

@@ -1,0 +1,114 @@
+/**
+ * Page JSON -> sorted Parquet: our way beside its peers, on the same pages. The rounds alternate the ways, so that a
+ * noisy minute hits all of them; every file is read back and must hold the same values in the same order.
+ */
+import { mkdir, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { formatTable } from '../src/cli/table.ts';
+import { formatBytes, formatCount } from '../src/core/units.ts';
+import { formatRatio, median, type RunBench, say } from './support/bench.ts';
+import { type Content, readContent } from './support/content.ts';
+import { fetchPages, type PageSet } from './support/pages.ts';
+import { withFolder } from './support/product.ts';
+import { runWay, WAYS, type WayName, type WayResult } from './support/way.ts';
+
+const CODECS: Readonly<Record<WayName, string>> = {
+  flowdrop: 'ZSTD',
+  duckdb: 'ZSTD',
+  'hyparquet-writer': 'Snappy',
+  'parquetjs-lite': 'Snappy',
+};
+
+/** Ways whose rows are JavaScript objects, sorted by JavaScript. */
+const SORT_IN_JS: ReadonlySet<WayName> = new Set(['hyparquet-writer', 'parquetjs-lite']);
+
+export const benchSeal: RunBench = async ({ rows, repeat }) =>
+  await withFolder(async (folder) => {
+    const set = await fetchPages(join(folder, 'pages'), rows);
+    const results = new Map<WayName, WayResult[]>(WAYS.map((name) => [name, []]));
+    const contents = new Map<WayName, Content>();
+    for (let round = 1; round <= repeat; round += 1) {
+      for (const name of WAYS) {
+        say(`seal: ${name}, ${round} of ${repeat}`);
+        const { result, content } = await measure(folder, name);
+        results.get(name)?.push(result);
+        contents.set(name, content);
+        say(`  ${Math.round(result.wallMs)} ms ${JSON.stringify(result.steps)}`);
+      }
+    }
+    return describe(set, results, contents, repeat);
+  });
+
+async function measure(folder: string, name: WayName): Promise<{ result: WayResult; content: Content }> {
+  const scratch = join(folder, 'scratch');
+  const out = join(folder, `${name}.parquet`);
+  await mkdir(scratch);
+  try {
+    const result = await runWay(name, { pages: join(folder, 'pages'), out, scratch });
+    return { result, content: await readContent(out) };
+  } finally {
+    await rm(scratch, { recursive: true, force: true });
+    await rm(out, { force: true });
+  }
+}
+
+function describe(
+  set: PageSet,
+  results: ReadonlyMap<WayName, readonly WayResult[]>,
+  contents: ReadonlyMap<WayName, Content>,
+  repeat: number,
+): string {
+  const middle = (name: WayName, pick: (result: WayResult) => number) => median((results.get(name) ?? []).map(pick));
+  const ourMs = middle('flowdrop', ({ wallMs }) => wallMs);
+  const duckBytes = middle('duckdb', ({ sizeBytes }) => sizeBytes);
+  const ours = contents.get('flowdrop');
+  const lines = WAYS.map((name) => {
+    const content = contents.get(name);
+    const wallMs = middle(name, (result) => result.wallMs);
+    const sizeBytes = middle(name, (result) => result.sizeBytes);
+    return [
+      name,
+      CODECS[name],
+      formatCount(content?.rows ?? 0),
+      content?.hash === ours?.hash ? 'yes' : 'NO',
+      formatCount(((content?.rows ?? 0) / wallMs) * 1000),
+      formatRatio(ourMs / wallMs),
+      `${(wallMs / 1000).toFixed(1)} s`,
+      `${(middle(name, (result) => result.cpuMs) / 1000).toFixed(1)} s`,
+      formatBytes(middle(name, (result) => result.peakBytes)),
+      formatBytes(sizeBytes),
+      formatRatio(sizeBytes / duckBytes),
+    ];
+  });
+  const titles = ['way', 'codec', 'rows', 'same', 'rows/s', 'speed', 'wall', 'CPU', 'peak memory', 'file', 'size'];
+  const columns = titles.map((title, index) => ({ title, align: index < 2 ? ('left' as const) : ('right' as const) }));
+  const inJs = WAYS.filter((name) => SORT_IN_JS.has(name)).join(' and ');
+  return [
+    `Page JSON to Parquet: ${formatCount(set.rows)} rows, ${set.pages.length} pages, ${formatBytes(set.bytes)} of JSON (medians of ${repeat})`,
+    '',
+    formatTable(columns, lines),
+    '',
+    'speed: against flowdrop in this run. size: against DuckDB with ZSTD. same: all values, in the same order, as flowdrop.',
+    'flowdrop also compares every value of the file with its stage and reads it with a second reader; the others only write.',
+    `All sort by symbol, time, id; ${inJs} sort and type their rows in JavaScript.`,
+    describeSteps(set, results.get('flowdrop') ?? []),
+  ].join('\n');
+}
+
+/** Where the time of our way goes, milliseconds a page. */
+function describeSteps(set: PageSet, results: readonly WayResult[]): string {
+  const names = Object.keys(results[0]?.steps ?? {});
+  const totals = names.map((name) => median(results.map(({ steps }) => steps[name] ?? 0)));
+  const sum = totals.reduce((total, ms) => total + ms, 0);
+  const right = 'right' as const;
+  const columns = [
+    { title: 'step of flowdrop' },
+    { title: 'ms a page', align: right },
+    { title: 'share', align: right },
+  ];
+  const lines = names.map((name, index) => {
+    const ms = totals[index] ?? 0;
+    return [name, (ms / set.pages.length).toFixed(2), `${((ms / sum) * 100).toFixed(1)} %`];
+  });
+  return `\n${formatTable(columns, lines)}`;
+}

@@ -1,0 +1,34 @@
+/** What every bench gets and gives back. */
+
+export interface BenchOptions {
+  /** Generated trades of the one session that is exported. */
+  readonly rows: number;
+  /** Times each measurement is taken; the tables show medians. */
+  readonly repeat: number;
+}
+
+export const DEFAULT_OPTIONS: BenchOptions = { rows: 1_000_000, repeat: 3 };
+
+/** Runs a bench and returns its tables as text. */
+export type RunBench = (options: BenchOptions) => Promise<string>;
+
+/** Rows of a full page: the API's row limit. */
+export const PAGE_ROWS = 10_000;
+
+/** Middle of the sorted values; the mean of the two middle ones when their number is even. */
+export function median(values: readonly number[]): number {
+  const sorted = [...values].sort((a, b) => a - b);
+  const middle = sorted.length >> 1;
+  const upper = sorted[middle] ?? Number.NaN;
+  return sorted.length % 2 === 1 ? upper : ((sorted[middle - 1] ?? Number.NaN) + upper) / 2;
+}
+
+/** A ratio as it is printed: `2.41x`. */
+export function formatRatio(value: number): string {
+  return `${value.toFixed(2)}x`;
+}
+
+/** Progress goes to stderr, so that stdout holds nothing but the tables. */
+export function say(text: string): void {
+  process.stderr.write(`${text}\n`);
+}

@@ -1,0 +1,36 @@
+/**
+ * The proof that the ways wrote the same: one number from every value of a file in its order, computed by DuckDB. Types
+ * that writers spell differently (a timestamp with or without zone) are brought to milliseconds first.
+ */
+import { DuckDBInstance } from '@duckdb/node-api';
+import { TRADE_COLUMNS, type TradeColumn } from '../../src/wire/trade.ts';
+
+export interface Content {
+  readonly rows: number;
+  readonly hash: string;
+  readonly rowGroups: number;
+}
+
+export async function readContent(path: string): Promise<Content> {
+  const instance = await DuckDBInstance.create(':memory:');
+  const connection = await instance.connect();
+  try {
+    await connection.run("SET TimeZone = 'UTC'");
+    const values = TRADE_COLUMNS.map(valueSql).join(', ');
+    const result = await connection.runAndReadAll(
+      `SELECT count(*)::INTEGER AS rows, bit_xor(hash(file_row_number, ${values}))::VARCHAR AS hash,
+        (SELECT count(DISTINCT row_group_id)::INTEGER FROM parquet_metadata('${path}')) AS groups
+       FROM read_parquet('${path}', file_row_number = true)`,
+    );
+    const [row] = result.getRowObjectsJson();
+    return { rows: Number(row?.['rows']), hash: String(row?.['hash']), rowGroups: Number(row?.['groups']) };
+  } finally {
+    connection.closeSync();
+    instance.closeSync();
+  }
+}
+
+function valueSql({ name, drop }: TradeColumn): string {
+  if (drop === 'wall' || drop === 'instant') return `epoch_ms(${name})`;
+  return `${name}::VARCHAR`;
+}

@@ -1,0 +1,99 @@
+/**
+ * The pages that every way converts: raw answers of the service, one file each, fetched once with the windows that the
+ * worker itself would plan. Each way reads the same files, so that none is helped by what another has parsed.
+ */
+import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { systemClock } from '../../src/core/clock.ts';
+import { createSilentLog } from '../../src/core/log.ts';
+import { readJob } from '../../src/job/files.ts';
+import type { Job } from '../../src/job/job.ts';
+import { computeLookback, listUnsealed } from '../../src/plan/dates.ts';
+import { packToTheRow, planPacking } from '../../src/plan/pack.ts';
+import { buildCut, buildPage } from '../../src/plan/statement.ts';
+import { formatWindow } from '../../src/plan/window.ts';
+import { loadLearnt } from '../../src/run/learnt.ts';
+import { probeRows } from '../../src/run/probe.ts';
+import { createHistoricalSource } from '../../src/source/historical.ts';
+import { createPacer } from '../../src/source/pacer.ts';
+import { HISTORICAL_PATH } from '../../src/wire/limits.ts';
+import { PAGE_ROWS, say } from './bench.ts';
+import { JOB_FILE, KEY, REQUESTS_PER_SECOND, withService } from './product.ts';
+
+export interface PageSet {
+  readonly date: string;
+  readonly rows: number;
+  readonly bytes: number;
+  /** Window of each page and the path of its file. */
+  readonly pages: readonly { readonly window: string; readonly path: string }[];
+}
+
+const INDEX = 'pages.json';
+
+export async function readPageSet(folder: string): Promise<PageSet> {
+  return JSON.parse(await readFile(join(folder, INDEX), 'utf8')) as PageSet;
+}
+
+export async function readBenchJob(): Promise<Job> {
+  return await readJob(JOB_FILE, '');
+}
+
+/** Fills the folder with the pages of one generated session. */
+export async function fetchPages(folder: string, rows: number): Promise<PageSet> {
+  say(`generating ${rows} rows and fetching them in pages of ${PAGE_ROWS} ...`);
+  await mkdir(folder, { recursive: true });
+  return await withService(rows, async ({ url }) => {
+    const job = await readBenchJob();
+    const { date, windows } = await planPages(job, url + HISTORICAL_PATH);
+    const pages: { window: string; path: string }[] = [];
+    let bytes = 0;
+    for (const [index, window] of windows.entries()) {
+      const body = await post(url + HISTORICAL_PATH, buildPage(job, window));
+      const path = join(folder, `${String(index).padStart(6, '0')}.json`);
+      await writeFile(path, body);
+      bytes += body.byteLength;
+      pages.push({ window: formatWindow(window), path });
+    }
+    const set: PageSet = { date, rows, bytes, pages };
+    await writeFile(join(folder, INDEX), JSON.stringify(set));
+    return set;
+  });
+}
+
+/** The one generated date and its windows, packed to the row. */
+async function planPages(job: Job, url: string) {
+  const clock = systemClock;
+  const pacer = createPacer(clock, { requestsPerSecond: REQUESTS_PER_SECOND });
+  const options = { url, apiKey: KEY, expectsMeta: true, clockOffsetMs: 0 };
+  const source = createHistoricalSource(options, { clock, pacer, log: createSilentLog() });
+  const learnt = await loadLearnt('', url, clock.now());
+  const found = await probeRows({ source, learnt }, job, listUnsealed(computeLookback(clock.now()), new Set()));
+  const [first] = found;
+  if (!first) throw new Error('the service has no rows of a settled session');
+  const [date, counts] = first;
+  const { cuts } = planPacking(date, counts, [], PAGE_ROWS);
+  const page = cuts.length > 0 ? await source.ask(buildCut(job, date, cuts, PAGE_ROWS)) : undefined;
+  const ids = new Map<number, readonly string[]>();
+  if (page) {
+    const [row] = JSON.parse(Buffer.from(page.data).toString('utf8')) as readonly CutRow[];
+    row?.seconds.forEach((second, at) => void ids.set(second, row.ids[at] ?? []));
+  }
+  return { date, windows: packToTheRow(date, counts, [], PAGE_ROWS, ids) };
+}
+
+/** Answer of `buildCut`. */
+interface CutRow {
+  readonly seconds: readonly number[];
+  readonly ids: readonly (readonly string[])[];
+}
+
+/** The raw body: the client of the worker gives only its parts. */
+async function post(url: string, sql: string): Promise<Uint8Array> {
+  const response = await fetch(url, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ api_key: KEY, sql }),
+  });
+  if (!response.ok) throw new Error(`the service answered ${response.status}: ${await response.text()}`);
+  return new Uint8Array(await response.arrayBuffer());
+}

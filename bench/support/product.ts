@@ -1,0 +1,60 @@
+/** The product under measurement as a user runs it: compiled, in processes of its own, with a bare environment. */
+import { existsSync } from 'node:fs';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { type DemoService, startService } from '../../src/cli/demo-service.ts';
+import { startChild } from '../../src/daemon/child.ts';
+
+export const REPO = fileURLToPath(new URL('../..', import.meta.url));
+export const KEY = 'cus_bench';
+/** Requests a second of the worker and the service: the bench measures work, not waiting. */
+export const REQUESTS_PER_SECOND = 1000;
+export const JOB_FILE = join(REPO, 'jobs', 'nightly-trades.yaml');
+
+const MAIN = join(REPO, 'dist', 'main.js');
+
+/** Runs the action with a temporary folder, which is removed afterwards. */
+export async function withFolder<T>(action: (folder: string) => Promise<T>): Promise<T> {
+  const folder = await mkdtemp(join(tmpdir(), 'flowdrop-bench-'));
+  try {
+    return await action(folder);
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
+}
+
+/** Runs the action against `flowdrop serve` with one generated session. */
+export async function withService<T>(rows: number, action: (service: DemoService) => Promise<T>): Promise<T> {
+  const pace = ['--requests-per-second', String(REQUESTS_PER_SECOND), '--key', KEY];
+  const data = ['--generate', '1', '--generate-rows', String(rows)];
+  return await withFolder(async (cwd) => {
+    const service = await startService(self(), cwd, [...data, ...pace], new AbortController().signal);
+    try {
+      return await action(service);
+    } finally {
+      await service.stop();
+    }
+  });
+}
+
+/** Runs a command of flowdrop with `--json` to its end and returns its document. */
+export async function runJson(cwd: string, args: readonly string[], env: Readonly<Record<string, string>>) {
+  const out: string[] = [];
+  const err: string[] = [];
+  const { executable, args: base, env: bare } = self();
+  const child = startChild(
+    { executable, args: [...base, '--json', ...args], cwd, env: { ...bare, ...env } },
+    { onOut: (line) => out.push(line), onErr: (line) => err.push(line) },
+  );
+  const code = await child.done;
+  if (code !== 0) throw new Error(`flowdrop ${args.join(' ')} ended with ${code}: ${err.join('\n')}`);
+  return JSON.parse(out.join('\n')) as unknown;
+}
+
+function self() {
+  if (!existsSync(MAIN)) throw new Error('dist/ is missing: run `npm run build` first');
+  const env = { PATH: process.env['PATH'], HOME: process.env['HOME'] };
+  return { executable: process.execPath, args: [MAIN], env };
+}

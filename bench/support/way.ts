@@ -1,0 +1,41 @@
+/** One way from pages to Parquet, measured in a process of its own: what goes in, what comes out, and starting it. */
+import { execFile } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+
+export interface WayInput {
+  /** Folder of the pages. */
+  readonly pages: string;
+  /** Parquet file to write. */
+  readonly out: string;
+  /** Folder for whatever the way needs on disk. */
+  readonly scratch: string;
+}
+
+/** Milliseconds of each step, in order. */
+export type Steps = Readonly<Record<string, number>>;
+
+export type RunWay = (input: WayInput) => Promise<Steps>;
+
+export interface WayResult {
+  readonly wallMs: number;
+  readonly cpuMs: number;
+  readonly peakBytes: number;
+  readonly sizeBytes: number;
+  readonly steps: Steps;
+}
+
+export const WAYS = ['flowdrop', 'duckdb', 'hyparquet-writer', 'parquetjs-lite'] as const;
+export type WayName = (typeof WAYS)[number];
+
+/** Heap of the ways that sort in JavaScript, MiB: Node's default is too small for their rows. */
+const MAX_HEAP_MIB = 8192;
+const MAX_OUTPUT_BYTES = 1 << 20;
+
+/** @throws when the process fails; its stderr is in the message */
+export async function runWay(name: WayName, input: WayInput): Promise<WayResult> {
+  const entry = fileURLToPath(new URL('child.ts', import.meta.url));
+  const args = [`--max-old-space-size=${MAX_HEAP_MIB}`, '--import', 'tsx', entry, name, JSON.stringify(input)];
+  const { stdout } = await promisify(execFile)(process.execPath, args, { maxBuffer: MAX_OUTPUT_BYTES });
+  return JSON.parse(stdout) as WayResult;
+}

@@ -1,0 +1,42 @@
+/**
+ * Our way: page bytes -> envelope -> stage -> typed, sorted Parquet -> footer -> read back and compared. The calls are
+ * those of `src/run`; only publishing is left out, because no peer publishes.
+ */
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
+import { parseWindow } from '../../src/plan/window.ts';
+import { listDropColumns } from '../../src/seal/columns.ts';
+import { writeFooter } from '../../src/seal/footer.ts';
+import { writeParquet } from '../../src/seal/parquet.ts';
+import { verifyParquet } from '../../src/seal/verify.ts';
+import { readEnvelope } from '../../src/source/envelope.ts';
+import { openStage } from '../../src/stage/stage.ts';
+import { readBenchJob, readPageSet } from '../support/pages.ts';
+import { createStopwatch } from '../support/stopwatch.ts';
+import type { Steps, WayInput } from '../support/way.ts';
+
+export async function runFlowdrop(input: WayInput): Promise<Steps> {
+  const { time, steps } = createStopwatch();
+  const set = await readPageSet(input.pages);
+  const job = await readBenchJob();
+  const engine = await time('open', () => openEmbeddedEngine({ path: join(input.scratch, 'engine') }));
+  try {
+    const stage = await openStage(engine, job, set.date);
+    for (const { path, window } of set.pages) {
+      const body = await time('read file', () => readFile(path));
+      const page = await time('envelope', () => readEnvelope(body));
+      await time('insert', () => stage.put(parseWindow(set.date, window), page));
+    }
+    const columns = listDropColumns(job.source.columns, await stage.extraFields());
+    const totals = await time('totals', () => stage.totals());
+    const table = { table: stage.table, duplicates: totals.rows - totals.ids };
+    const expected = await time('write and checksum', () => writeParquet(engine, job, table, columns, input.out));
+    const keyValues = { 'flowdrop.job': job.name, 'flowdrop.date': set.date };
+    await time('footer', () => writeFooter(input.out, { columns, sort: job.drop.sort, keyValues }));
+    await time('verify', () => verifyParquet(engine, input.out, columns, expected));
+  } finally {
+    await time('close', () => engine.close());
+  }
+  return steps();
+}

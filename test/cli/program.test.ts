@@ -1,0 +1,133 @@
+/** The command line itself: help, exit codes of usage errors, JSON, schema, check, status and plan. Runs are in `test/flow`. */
+import { spawnSync } from 'node:child_process';
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { flowdrop, listFiles, MAIN, makeFolder, REPO, startService, type TestService } from '../support/flowdrop.ts';
+import { writeJob } from '../support/jobs.ts';
+
+const COMMANDS = ['demo', 'check', 'plan', 'run', 'backfill', 'report', 'status', 'verify', 'start', 'serve', 'schema'];
+/** Packages that the start of a command must not load: the engine, and whatever takes long. */
+const HEAVY = ['chdb', '@clickhouse', 'apache-arrow', '@aws-sdk', 'mjml', 'vega', 'fastify', 'zod', 'nodemailer'];
+
+let cwd: string;
+let remove: () => Promise<void>;
+let service: TestService;
+
+beforeAll(async () => {
+  ({ path: cwd, remove } = await makeFolder());
+  service = await startService(['--generate', '2', '--generate-rows', '500', '--as-of', '2026-11-20T23:00:00Z']);
+});
+afterAll(async () => {
+  await service.stop();
+  await remove();
+});
+
+describe('help', () => {
+  it('lists every command', async () => {
+    const help = await flowdrop(['--help'], { cwd });
+    expect(help.code).toBe(0);
+    for (const command of COMMANDS) expect(help.stdout).toMatch(new RegExp(`^  ${command}\\b`, 'm'));
+  });
+
+  it.each([['--help'], ['plan', '--help'], ['check', '--help']])(
+    'of %s %s loads neither the engine nor anything else heavy',
+    (...args) => {
+      const loaded = listLoaded(args.filter((arg) => arg !== undefined));
+      expect(loaded.length).toBeGreaterThan(5);
+      for (const name of HEAVY) expect(loaded.filter((path) => path.includes(`node_modules/${name}`))).toEqual([]);
+    },
+  );
+});
+
+describe('usage', () => {
+  it.each([
+    { args: ['rum'], says: 'run' },
+    { args: ['run'], says: 'job' },
+    { args: ['backfill', 'x'], says: '--from' },
+    { args: ['serve', '--port', 'many'], says: 'number' },
+  ])('$args ends with exit code 2 and names what is wrong', async ({ args, says }) => {
+    const run = await flowdrop(args, { cwd });
+    expect(run).toMatchObject({ code: 2, stdout: '', stderr: expect.stringContaining(says) });
+  });
+
+  it('with --json puts a failure on stdout as one document too', async () => {
+    const run = await flowdrop(['--json', 'run', 'nowhere'], { cwd });
+    expect(run.code).toBe(2);
+    expect(JSON.parse(run.stdout)).toMatchObject({ error: { code: 'JOB_UNKNOWN' } });
+  });
+});
+
+describe('schema', () => {
+  it('is a JSON Schema that describes every key', async () => {
+    const { stdout } = await flowdrop(['schema'], { cwd });
+    const schema = JSON.parse(stdout) as {
+      properties: Record<string, { description?: string }>;
+      additionalProperties: boolean;
+    };
+    expect(Object.keys(schema.properties)).toEqual(
+      expect.arrayContaining(['name', 'source', 'drop', 'schedule', 'reports', 'alerts']),
+    );
+    expect(schema.additionalProperties).toBe(false);
+    for (const property of Object.values(schema.properties)) expect(property.description).toBeTruthy();
+  });
+});
+
+describe('check', () => {
+  it('accepts the shipped job files, also live', async () => {
+    const jobs = (await listFiles(join(REPO, 'jobs'))).map((name) => join(REPO, 'jobs', name));
+    expect(jobs.length).toBeGreaterThanOrEqual(2);
+    const run = await flowdrop(['check', '--live', ...jobs], { cwd, env: service.env });
+    expect(run.code, run.stdout).toBe(0);
+    expect(run.stdout.match(/^ok/gm)).toHaveLength(jobs.length);
+  });
+
+  it('ends with exit code 2 when one of several is wrong, and still tells of the others', async () => {
+    await writeJob(cwd, { name: 'good' });
+    await writeFile(join(cwd, 'broken.yaml'), 'name: [');
+    const run = await flowdrop(['check', join(cwd, 'good.yaml'), join(cwd, 'broken.yaml')], { cwd });
+    expect(run.code).toBe(2);
+    expect(run.stdout).toMatch(/^ok/m);
+    expect(run.stdout).toMatch(/^FAIL.*broken\.yaml/m);
+  });
+});
+
+describe('plan and status', () => {
+  it('price what a run would do, change nothing, and agree with it afterwards', async () => {
+    const job = await writeJob(cwd, { name: 'priced', reports: '' });
+    const before = await listFiles(cwd);
+    const planned = await flowdrop(['--json', 'plan', job], { cwd, env: service.env });
+    expect(planned.code, planned.stderr).toBe(0);
+    const plan = JSON.parse(planned.stdout) as { dates: { date: string; rows: number; requests: number }[] };
+    expect(plan.dates.map(({ date, rows }) => [date, rows])).toEqual([
+      ['2026-11-19', 500],
+      ['2026-11-20', 500],
+    ]);
+    expect(await listFiles(cwd)).toEqual(before);
+    const requests = service.requests.length;
+    const run = await flowdrop(['run', job], { cwd, env: service.env });
+    expect(run.code).toBe(0);
+    const used = service.requests.length - requests;
+    const promised = plan.dates.reduce((sum, date) => sum + date.requests, 0);
+    // The shared probe is not part of a date's price; nor is the one that learns the clock of a service in the past.
+    expect(used - promised).toBeGreaterThanOrEqual(1);
+    expect(used - promised).toBeLessThanOrEqual(2);
+    const status = await flowdrop(['status', job], { cwd, env: service.env });
+    expect(status.stdout).toMatch(/2026-11-19\s+available\s+500/);
+    const dry = await flowdrop(['backfill', job, '--from', '2026-11-10', '--to', '2026-11-20', '--dry-run'], {
+      cwd,
+      env: service.env,
+    });
+    expect(dry).toMatchObject({ code: 0, stdout: expect.stringContaining('Nothing to fetch') });
+  });
+});
+
+/** Modules that a command loads, as Node's own module trace names them. */
+function listLoaded(args: readonly string[]): readonly string[] {
+  const hook = `data:text/javascript,${encodeURIComponent(
+    "export async function load(url, context, next) { process._rawDebug('LOADED ' + url); return next(url, context); }",
+  )}`;
+  const register = `data:text/javascript,${encodeURIComponent(`import { register } from 'node:module'; register(${JSON.stringify(hook)});`)}`;
+  const { stderr } = spawnSync(process.execPath, ['--import', register, MAIN, ...args], { cwd, encoding: 'utf8' });
+  return stderr.split('\n').filter((line) => line.startsWith('LOADED '));
+}

@@ -1,0 +1,306 @@
+/**
+ * What a person can get wrong, and what can be wrong around a run: each gives a clear error and the right exit code, and
+ * leaves nothing half-written. The shapes of job-file errors are tested one by one in `test/job`.
+ */
+import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import { SMTPServer } from 'smtp-server';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { flowdrop, listFiles, makeFolder, startService, type TestService } from '../support/flowdrop.ts';
+import { writeJob } from '../support/jobs.ts';
+
+/** Monday after two generated sessions. */
+const SERVE = ['--generate', '2', '--generate-rows', '300', '--as-of', '2026-11-20T23:00:00Z'];
+
+let service: TestService;
+const cleanups: (() => Promise<void>)[] = [];
+
+async function folder(): Promise<string> {
+  const { path, remove } = await makeFolder();
+  cleanups.push(remove);
+  return path;
+}
+
+beforeAll(async () => {
+  service = await startService(SERVE);
+  cleanups.push(() => service.stop());
+});
+
+afterAll(async () => {
+  for (const cleanup of cleanups.reverse()) await cleanup();
+});
+
+describe('a job file', () => {
+  const base = 'name: nightly\nsource:\n  api: historical\ndrop:\n  to: drops\n  dataset: trades\n';
+  const cases = [
+    {
+      what: 'with an unknown key',
+      text: `${base}shedule:\n  cron: "0 1 * * *"\n`,
+      says: ['bad.yaml:7', 'shedule', 'did you mean "schedule"', 'reports'],
+    },
+    {
+      what: 'with a wrong cron',
+      text: `${base}schedule:\n  cron: "61 25 * * *"\n`,
+      says: ['bad.yaml:8', 'schedule.cron', '61 25 * * *', 'minute hour day-of-month'],
+    },
+    {
+      what: 'without a destination',
+      text: base.replace('  to: drops\n', ''),
+      says: ['bad.yaml:4', 'drop.to', 'missing', 's3://'],
+    },
+  ];
+  it.each(cases)('$what is refused by file, line, key and what is allowed', async ({ text, says }) => {
+    const cwd = await folder();
+    await writeFile(join(cwd, 'bad.yaml'), text);
+    const run = await flowdrop(['run', 'bad.yaml'], { cwd, env: service.env });
+    expect(run.code).toBe(2);
+    for (const part of says) expect(run.stderr).toContain(part);
+    expect(await listFiles(cwd)).toEqual(['bad.yaml']);
+  });
+
+  it('that does not exist is refused with the names of those that do', async () => {
+    const cwd = await folder();
+    await mkdir(join(cwd, 'jobs'));
+    await writeJob(join(cwd, 'jobs'), { name: 'nightly' });
+    const run = await flowdrop(['run', 'nigthly'], { cwd, env: service.env });
+    expect(run).toMatchObject({ code: 2, stderr: expect.stringContaining('Known jobs: nightly') });
+  });
+});
+
+describe('the API', () => {
+  it('that refuses the key stops the run at once, and the key is shown nowhere', async () => {
+    const cwd = await folder();
+    const before = service.requests.length;
+    const wrong = 'cus_wrong_key_0815';
+    const run = await flowdrop(['--debug', 'run', await writeJob(cwd)], {
+      cwd,
+      env: { ...service.env, FLOWDROP_API_KEY: wrong },
+    });
+    expect(run.code).toBe(2);
+    expect(run.stderr).toContain('UNAUTHORIZED');
+    expect(run.stderr).toContain('FLOWDROP_API_KEY');
+    expect(run.stdout + run.stderr).not.toContain(wrong);
+    expect(service.requests.length - before).toBe(1);
+    expect((await listFiles(cwd)).filter((name) => name.startsWith('drops'))).toEqual([]);
+  });
+
+  it('that has no key set is a missing setting', async () => {
+    const cwd = await folder();
+    const run = await flowdrop(['run', await writeJob(cwd)], { cwd, env: { FLOWDROP_API_URL: service.url } });
+    expect(run).toMatchObject({ code: 2, stderr: expect.stringContaining('FLOWDROP_API_KEY is not set') });
+  });
+
+  const wrongSql = [
+    {
+      what: 'a forbidden table function (400)',
+      where: "symbol IN (SELECT line FROM file('x', CSV))",
+      code: 'INVALID_SQL',
+    },
+    { what: 'an unknown column (422)', where: 'no_such_column = 1', code: 'INVALID_QUERY' },
+  ];
+  it.each(wrongSql)('that rejects $what stops the job and shows the SQL', async ({ where, code }) => {
+    const cwd = await folder();
+    const run = await flowdrop(['run', await writeJob(cwd, { source: `  where: "${where}"` })], {
+      cwd,
+      env: service.env,
+    });
+    expect(run.code).toBe(2);
+    expect(run.stderr).toContain(code);
+    expect(run.stderr).toContain(where);
+    expect((await listFiles(cwd)).filter((name) => name.startsWith('drops'))).toEqual([]);
+  });
+
+  it('that cannot be reached fails the run after bounded retries and names the address', async () => {
+    const cwd = await folder();
+    const closed = await closedPort();
+    const run = await flowdrop(['run', await writeJob(cwd)], {
+      cwd,
+      env: { ...service.env, FLOWDROP_API_URL: `http://127.0.0.1:${closed}` },
+    });
+    expect(run.code).toBe(1);
+    expect(run.stderr).toContain('API_UNREACHABLE');
+    expect(run.stderr).toContain(`127.0.0.1:${closed}`);
+    expect(run.stderr).toContain('FLOWDROP_API_URL');
+  });
+});
+
+describe('a store that cannot be written', () => {
+  it('fails the run before anything is fetched, and a later run with a good store has all the rows', async () => {
+    const cwd = await folder();
+    await writeFile(join(cwd, 'file'), 'not a folder');
+    const before = service.requests.length;
+    const run = await flowdrop(['run', await writeJob(cwd, { to: 'file/drops' })], { cwd, env: service.env });
+    expect(run.code).toBe(1);
+    expect(run.stderr).toContain('STORE_FAILED');
+    expect(service.requests.length).toBe(before);
+    expect(await readFile(join(cwd, 'file'), 'utf8')).toBe('not a folder');
+    const mended = await flowdrop(['run', await writeJob(cwd, { to: 'drops' })], { cwd, env: service.env });
+    expect(mended.code, mended.stderr).toBe(0);
+  });
+
+  it('named by an unknown scheme is refused with what is allowed', async () => {
+    const cwd = await folder();
+    const run = await flowdrop(['run', await writeJob(cwd, { to: 'gs://bucket/x' })], { cwd, env: service.env });
+    expect(run).toMatchObject({ code: 2, stderr: expect.stringContaining('s3://') });
+  });
+});
+
+describe('an SMTP server', () => {
+  it('that refuses one recipient does not keep the mail from the other, nor fail the run', async () => {
+    const received: string[] = [];
+    const { url, close } = await startSmtp((address) => (address.startsWith('desk') ? 550 : undefined), received);
+    const cwd = await folder();
+    const job = await writeJob(cwd);
+    const env = { ...service.env, FLOWDROP_SMTP_URL: url };
+    const run = await flowdrop(['--json', 'run', job], { cwd, env });
+    expect(run.code, run.stderr).toBe(0);
+    const { reports } = JSON.parse(run.stdout) as { reports: { recipients: { to: string; outcome: string }[] }[] };
+    expect(reports[0]?.recipients).toMatchObject([
+      { to: 'desk@example.com', outcome: 'refused' },
+      { to: 'second@example.com', outcome: 'sent' },
+    ]);
+    const again = await flowdrop(['run', job], { cwd, env });
+    expect(again.stdout).toContain('nobody left to mail');
+    expect(received).toEqual(['second@example.com']);
+    await close();
+  });
+
+  it('that is down fails the run after the seal, and the next run only mails', async () => {
+    const cwd = await folder();
+    const job = await writeJob(cwd);
+    const run = await flowdrop(['run', job], {
+      cwd,
+      env: { ...service.env, FLOWDROP_SMTP_URL: `smtp://127.0.0.1:${await closedPort()}` },
+    });
+    expect(run.code).toBe(1);
+    expect(run.stderr).toContain('MAIL_FAILED');
+    expect(
+      (await listFiles(join(cwd, 'drops', 'trades'))).filter((name) => name.endsWith('manifest.json')),
+    ).toHaveLength(2);
+    const before = service.requests.length;
+    const received: string[] = [];
+    const { url, close } = await startSmtp(() => undefined, received);
+    const again = await flowdrop(['run', job], { cwd, env: { ...service.env, FLOWDROP_SMTP_URL: url } });
+    expect(again.code, again.stderr).toBe(0);
+    expect(received.sort()).toEqual(['desk@example.com', 'second@example.com']);
+    expect(service.requests.slice(before).filter(({ rows }) => rows > 1)).toEqual([]);
+    await close();
+  });
+
+  it('that rejects the password is named without the password', async () => {
+    const { url, close } = await startSmtp(() => undefined, [], true);
+    const cwd = await folder();
+    const secret = 'hunter2-secret';
+    const run = await flowdrop(['--debug', 'run', await writeJob(cwd)], {
+      cwd,
+      env: { ...service.env, FLOWDROP_SMTP_URL: url.replace('smtp://', `smtp://bot:${secret}@`) },
+    });
+    expect(run.code).toBe(1);
+    expect(run.stderr).toContain('MAIL_FAILED');
+    expect(run.stdout + run.stderr).not.toContain(secret);
+    await close();
+  });
+});
+
+describe('two runs of one job at once', () => {
+  it('end with exit code 4 for the second, and the first is not disturbed', async () => {
+    const cwd = await folder();
+    const job = await writeJob(cwd, { reports: '' });
+    const slow = { ...service.env, FLOWDROP_REQUESTS_PER_SECOND: '1' };
+    let second: Promise<{ code: number | null; stderr: string }> | undefined;
+    const first = await flowdrop(['run', job], {
+      cwd,
+      env: slow,
+      onStart: (child) => {
+        child.stderr?.once('data', () => {
+          second = flowdrop(['run', job], { cwd, env: slow });
+        });
+      },
+    });
+    expect(first.code, first.stderr).toBe(0);
+    expect(await second).toMatchObject({ code: 4, stderr: expect.stringContaining('another process') });
+  });
+});
+
+describe('a report', () => {
+  it('of a date that is not sealed is pending, not sent', async () => {
+    const cwd = await folder();
+    const run = await flowdrop(['report', await writeJob(cwd), '--date', '2026-11-19'], { cwd, env: service.env });
+    expect(run).toMatchObject({ code: 1, stderr: expect.stringContaining('REPORT_PENDING') });
+    expect((await listFiles(cwd)).filter((name) => name.endsWith('.eml'))).toEqual([]);
+  });
+
+  it('of a drop with a flipped byte is not made, and verify finds it', async () => {
+    const cwd = await folder();
+    const job = await writeJob(cwd);
+    expect((await flowdrop(['run', job, '--no-report'], { cwd, env: service.env })).code).toBe(0);
+    const file = join(cwd, 'drops', 'trades', 'date=2026-11-20', 'trades.parquet');
+    const bytes = await readFile(file);
+    bytes[bytes.length >> 1] = (bytes[bytes.length >> 1] ?? 0) ^ 0xff;
+    await writeFile(file, bytes);
+    const elsewhere = { ...service.env, FLOWDROP_STATE_DIR: join(cwd, 'other-state') };
+    const report = await flowdrop(['report', job], { cwd, env: elsewhere });
+    expect(report).toMatchObject({ code: 1, stderr: expect.stringContaining('DROP_DAMAGED') });
+    const verify = await flowdrop(['verify', job], { cwd, env: service.env });
+    expect(verify.code).toBe(1);
+    expect(verify.stdout).toMatch(/FAIL\s+2026-11-20 .*hash/);
+    expect(verify.stdout).toMatch(/ok\s+2026-11-19/);
+  });
+});
+
+describe('dates', () => {
+  it('outside the lookback are refused by name, with the earliest possible one', async () => {
+    const cwd = await folder();
+    const run = await flowdrop(['backfill', await writeJob(cwd), '--from', '2026-10-01', '--to', '2026-11-20'], {
+      cwd,
+      env: service.env,
+    });
+    expect(run).toMatchObject({ code: 2, stderr: expect.stringMatching(/2026-10-01 is outside .*\n.*2026-11-06/) });
+  });
+
+  it('that do not exist are refused', async () => {
+    const cwd = await folder();
+    const run = await flowdrop(['backfill', await writeJob(cwd), '--from', '2026-02-30', '--to', '2026-11-20'], {
+      cwd,
+      env: service.env,
+    });
+    expect(run).toMatchObject({ code: 2, stderr: expect.stringContaining('2026-02-30') });
+  });
+});
+
+async function closedPort(): Promise<number> {
+  const server = createServer();
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const { port } = server.address() as AddressInfo;
+  await new Promise((resolve) => server.close(resolve));
+  return port;
+}
+
+/** @param refuse reply code for a recipient, or `undefined` to accept @param received recipients of accepted messages */
+async function startSmtp(refuse: (address: string) => number | undefined, received: string[], wrongPassword = false) {
+  const server = new SMTPServer({
+    authOptional: !wrongPassword,
+    allowInsecureAuth: true,
+    disabledCommands: ['STARTTLS'],
+    onAuth: (_auth, _session, done) => done(new Error('wrong')),
+    onRcptTo: (address, _session, done) => {
+      const code = refuse(address.address);
+      done(code === undefined ? undefined : Object.assign(new Error('refused'), { responseCode: code }));
+    },
+    onData: (stream, session, done) => {
+      stream.resume();
+      stream.once('end', () => {
+        received.push(...session.envelope.rcptTo.map(({ address }) => address));
+        done();
+      });
+    },
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const { port } = server.server.address() as AddressInfo;
+  return {
+    url: `smtp://127.0.0.1:${port}`,
+    close: () => new Promise<void>((resolve) => server.close(() => resolve())),
+  };
+}

@@ -1,0 +1,65 @@
+/** `flowdrop demo` in an empty folder, as a new user runs it: what it makes, and that the mail's numbers are the data's. */
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import PostalMime from 'postal-mime';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { formatCount, formatDollars } from '../../src/core/units.ts';
+import { queryDuckDb } from '../support/drop.ts';
+import { type Finished, flowdrop, listFiles, makeFolder } from '../support/flowdrop.ts';
+
+const ROWS = 6_000;
+
+describe('the demo', () => {
+  let cwd: string;
+  let remove: () => Promise<void>;
+  let run: Finished;
+  beforeAll(async () => {
+    ({ path: cwd, remove } = await makeFolder());
+    run = await flowdrop(['demo', '--rows', String(ROWS)], { cwd });
+  });
+  afterAll(async () => await remove());
+
+  it('ends well and says where everything is', () => {
+    expect(run.code, run.stderr).toBe(0);
+    for (const part of ['Drops', 'Mail', 'Report: Options flow', formatCount(ROWS)]) expect(run.stdout).toContain(part);
+  });
+
+  it('seals three sessions, each with its Parquet and manifest, and nothing else', async () => {
+    const files = await listFiles(join(cwd, 'out', 'drops', 'trades'));
+    expect(files).toHaveLength(6);
+    expect(files.filter((name) => name.endsWith('manifest.json'))).toHaveLength(3);
+    expect(files.filter((name) => name.endsWith('trades.parquet'))).toHaveLength(3);
+  });
+
+  it('mails numbers that are those of a query over the Parquet', async () => {
+    const mails = await listFiles(join(cwd, 'out', 'mail'));
+    expect(mails.map((name) => name.replace(/.*\./, ''))).toEqual(['eml', 'html']);
+    const mail = await PostalMime.parse(await readFile(join(cwd, 'out', 'mail', mails[0] ?? '')));
+    const date = /\d{4}-\d{2}-\d{2}/.exec(mail.subject ?? '')?.[0];
+    const [sums] = await queryDuckDb(`
+      SELECT count(*)::DOUBLE AS trades, sum(premium) AS total, sum(premium) FILTER (put_call = 'CALL') AS calls, sum(premium) FILTER (put_call = 'PUT') AS puts,
+        sum(premium) FILTER (sentiment = 'BULLISH') AS bullish, sum(premium) FILTER (sentiment = 'BEARISH') AS bearish
+      FROM '${join(cwd, 'out', 'drops', 'trades', `date=${date}`, 'trades.parquet')}'`);
+    const figures = ['total', 'calls', 'puts', 'bullish', 'bearish'].map((name) => formatDollars(Number(sums?.[name])));
+    for (const figure of [...figures, formatCount(Number(sums?.['trades']))]) {
+      expect(mail.html).toContain(figure);
+      expect(mail.text).toContain(figure);
+    }
+    expect(mail.subject).toContain(figures[0]);
+  });
+
+  it('makes an HTML that shows its pictures without a mail program', async () => {
+    const [html] = (await listFiles(join(cwd, 'out', 'mail'))).filter((name) => name.endsWith('.html'));
+    const text = await readFile(join(cwd, 'out', 'mail', html ?? ''), 'utf8');
+    expect(text).not.toContain('cid:');
+    expect(text.match(/data:image\/png;base64/g)).toHaveLength(2);
+  });
+
+  it('fetches nothing and mails nobody when it is run again', async () => {
+    const before = await listFiles(join(cwd, 'out', 'drops'));
+    const again = await flowdrop(['demo', '--rows', String(ROWS)], { cwd });
+    expect(again.code, again.stderr).toBe(0);
+    expect(again.stdout).toContain('Everything was sealed by an earlier demo');
+    expect(await listFiles(join(cwd, 'out', 'drops'))).toEqual(before);
+  });
+});

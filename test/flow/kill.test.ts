@@ -1,0 +1,121 @@
+/**
+ * SIGKILL at random moments of a run over the real day, started again each time until it seals. What is sealed must be
+ * the source row for row, and no window that was staged may be asked for again.
+ */
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, describe, expect, it } from 'vitest';
+import type { Manifest } from '../../src/seal/manifest.ts';
+import { readInput, readWithDuckDb } from '../support/drop.ts';
+import {
+  flowdrop,
+  hasRealDay,
+  listFiles,
+  makeFolder,
+  REAL_DAY,
+  REAL_DAY_FILE,
+  readJson,
+  startService,
+  type TestService,
+} from '../support/flowdrop.ts';
+import { writeJob } from '../support/jobs.ts';
+import { createRandom } from '../support/random.ts';
+
+const KILLS = 20;
+/** A run of this day takes two to three seconds at this rate; kills fall anywhere in it, start and end included. */
+const RATE = '100';
+const MAX_KILL_MS = 3_000;
+/** Rows of a page: small, so that there are many windows to be killed between. */
+const PAGE_ROWS = 25;
+/** Requests that a run has in flight at most. */
+const MAX_IN_FLIGHT = 4;
+
+const seed = Number(process.env['FLOWDROP_TEST_SEED'] ?? Date.now() % 1_000_000);
+const cleanups: (() => Promise<void>)[] = [];
+
+// Skipped only where the real day is not at hand, which `support/flowdrop.ts` says aloud.
+describe.skipIf(!hasRealDay)('a run that is killed', () => {
+  afterAll(async () => {
+    for (const cleanup of cleanups.reverse()) await cleanup();
+  });
+
+  it(`at ${KILLS} random points seals the same rows and fetches no staged window twice (seed ${seed})`, async () => {
+    const random = createRandom(seed);
+    const service = await startService([
+      '--data',
+      REAL_DAY_FILE,
+      '--as-of',
+      '2016-06-01T21:00:00Z',
+      '--row-limit',
+      String(PAGE_ROWS),
+    ]);
+    cleanups.push(() => service.stop());
+    const { path: cwd, remove } = await makeFolder();
+    cleanups.push(remove);
+    const env = { ...service.env, FLOWDROP_REQUESTS_PER_SECOND: RATE };
+    let kills = 0;
+    let runs = 0;
+    while (kills < KILLS) {
+      // A day that sealed before its kill makes room for the next, in a dataset of its own.
+      const job = await writeJob(cwd, { name: `day-${runs}`, to: `drops-${runs}`, reports: '' });
+      const before = service.requests.length;
+      const killed = await runUntilSealed({ cwd, env, job, random, killsLeft: KILLS - kills });
+      await expectWhole(join(cwd, `drops-${runs}`));
+      const manifest = await readJson<Manifest>(cwd, `drops-${runs}`, 'trades', `date=${REAL_DAY}`, 'manifest.json');
+      expectNoStagedWindowAskedAgain(service, before, manifest, killed);
+      kills += killed;
+      runs += 1;
+    }
+    expect(kills).toBeGreaterThanOrEqual(KILLS);
+    console.log(`killed ${kills} times over ${runs} sealed days (seed ${seed})`);
+  }, 300_000);
+});
+
+interface KillPlan {
+  readonly cwd: string;
+  readonly env: Readonly<Record<string, string>>;
+  readonly job: string;
+  readonly random: () => number;
+  readonly killsLeft: number;
+}
+
+/** @returns the number of kills that hit a running process */
+async function runUntilSealed(plan: KillPlan): Promise<number> {
+  let kills = 0;
+  for (let attempt = 0; ; attempt += 1) {
+    expect(attempt, 'runs without coming to an end').toBeLessThan(100);
+    const delayMs = kills < plan.killsLeft ? 200 + plan.random() * MAX_KILL_MS : undefined;
+    const run = await flowdrop(['run', plan.job], {
+      cwd: plan.cwd,
+      env: plan.env,
+      onStart: (child) => {
+        if (delayMs !== undefined) void sleep(delayMs, undefined, { ref: false }).then(() => child.kill('SIGKILL'));
+      },
+    });
+    if (run.code === 0) return kills;
+    expect(run.code, run.stderr).toBeNull();
+    kills += 1;
+  }
+}
+
+async function expectWhole(store: string): Promise<void> {
+  const input = await readInput(REAL_DAY_FILE);
+  const partition = join(store, 'trades', `date=${REAL_DAY}`);
+  expect(await listFiles(partition)).toEqual(['manifest.json', 'trades.parquet']);
+  const rows = await readWithDuckDb(join(partition, 'trades.parquet'));
+  expect(rows.length).toBe(input.size);
+  for (const row of rows) expect(row).toEqual(input.get(String(row['id'])));
+}
+
+/**
+ * Every page that the service answered is either a window of the manifest or was lost between answer and stage by a
+ * kill: at most those in flight then. Were staged windows asked for again, it would be dozens a kill.
+ */
+function expectNoStagedWindowAskedAgain(service: TestService, before: number, manifest: Manifest, kills: number): void {
+  const pages = service.requests
+    .slice(before)
+    .filter(({ sql, status }) => status === 200 && sql?.startsWith('SELECT id, symbol,'));
+  expect(pages.length).toBeGreaterThanOrEqual(manifest.windows.length);
+  expect(pages.length).toBeLessThanOrEqual(manifest.windows.length + kills * MAX_IN_FLIGHT);
+  expect(manifest.windows.length).toBeGreaterThanOrEqual(Math.ceil(2295 / PAGE_ROWS));
+}

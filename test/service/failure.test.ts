@@ -1,0 +1,66 @@
+/** The engine's errors in the API's terms: the table of codes, what is repeated of a message, and giving up waiting. */
+import { expect, test } from 'vitest';
+import { systemClock } from '../../src/core/clock.ts';
+import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
+import { EngineFault } from '../../src/engine/fault.ts';
+import { REASON_CODES, TIMEOUT_CODES, TOO_BROAD_CODES } from '../../src/service/engine-codes.ts';
+import { toApiFailure } from '../../src/service/failure.ts';
+import { createQueryRunner } from '../../src/service/query.ts';
+import { TOO_BROAD_HINTS } from '../../src/wire/historical.ts';
+
+const TABLES = [...Object.values(REASON_CODES), TOO_BROAD_CODES, TIMEOUT_CODES];
+
+test("each code has the engine's own name, and one meaning", async () => {
+  const engine = await openEmbeddedEngine();
+  const entries = TABLES.flatMap((codes) => Object.entries(codes));
+  const [row] = await engine.rows<{ names: string[] }>(
+    `SELECT arrayMap(code -> errorCodeToName(code), [${entries.map(([, code]) => code).join(', ')}]) AS names`,
+  );
+  expect(row?.names).toEqual(entries.map(([name]) => name));
+  expect(new Set(entries.map(([, code]) => code)).size).toBe(entries.length);
+  await engine.close();
+});
+
+test.each([
+  [158, 422, 'QUERY_TOO_BROAD', 'SCAN_LIMIT_EXCEEDED'],
+  [307, 422, 'QUERY_TOO_BROAD', 'SCAN_LIMIT_EXCEEDED'],
+  [241, 422, 'QUERY_TOO_BROAD', 'SCAN_LIMIT_EXCEEDED'],
+  [159, 504, 'QUERY_TIMEOUT', undefined],
+  [47, 422, 'INVALID_QUERY', 'UNKNOWN_IDENTIFIER'],
+  [46, 422, 'INVALID_QUERY', 'UNKNOWN_FUNCTION'],
+  [62, 422, 'INVALID_QUERY', 'SYNTAX_ERROR'],
+  [215, 422, 'INVALID_QUERY', 'INVALID_AGGREGATION'],
+  [407, 422, 'INVALID_QUERY', 'NUMERIC_OVERFLOW'],
+  [53, 422, 'INVALID_QUERY', 'TYPE_MISMATCH'],
+  [42, 422, 'INVALID_QUERY', 'INVALID_ARGUMENTS'],
+  [182, 422, 'INVALID_QUERY', 'INVALID_EXPRESSION'],
+  [1002, 500, 'INTERNAL_ERROR', undefined],
+  [0, 500, 'INTERNAL_ERROR', undefined],
+])('the code %i is answered %i %s %s', (code, status, errorCode, reason) => {
+  const failure = toApiFailure(new EngineFault(code, 'Code: secret value 12.5 in /some/path'), 'SELECT 1');
+  expect([failure.status, failure.errorCode, failure.details.reason]).toEqual([status, errorCode, reason]);
+  expect(failure.details.hints).toEqual(errorCode === 'QUERY_TOO_BROAD' ? TOO_BROAD_HINTS : undefined);
+  expect(failure.message).not.toMatch(/secret|12\.5|path/);
+});
+
+test("a name is repeated only when it is the caller's own", () => {
+  const fault = new EngineFault(47, 'Unknown expression identifier `hidden_name` in scope');
+  expect(toApiFailure(fault, 'SELECT hidden_name').message).toContain('hidden_name');
+  expect(toApiFailure(fault, 'SELECT other').message).not.toContain('hidden_name');
+});
+
+test('a statement that never ends is answered 504 all the same', async () => {
+  const engine = await openEmbeddedEngine();
+  const never = { ...engine, format: () => new Promise<never>(() => {}) } as unknown as typeof engine; // Only `format` is called.
+  const waited: number[] = [];
+  const clock = { now: systemClock.now, sleep: async (ms: number) => void waited.push(ms) };
+  const guard = { admit: async (sql: string) => sql };
+  const trades = { table: '', scratch: '', databases: [], publish: async () => 0, firstDate: async () => undefined };
+  const runner = createQueryRunner(
+    { engine: never, clock, guard, trades: { ...trades, follow: async () => {}, drop: async () => {} } },
+    { rowLimit: 1, scanLimit: 1 },
+  );
+  await expect(runner.run('SELECT 1')).rejects.toMatchObject({ status: 504, errorCode: 'QUERY_TIMEOUT' });
+  expect(waited).toEqual([45_000]);
+  await engine.close();
+});

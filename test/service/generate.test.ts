@@ -1,0 +1,206 @@
+/** The generated market: the same seed gives the same trades, and they look like a night of the real feed. */
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { systemClock } from '../../src/core/clock.ts';
+import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
+import type { Engine } from '../../src/engine/engine.ts';
+import { generateSessions, listClosedSessions } from '../../src/service/generate.ts';
+import { createTrades, type Trades } from '../../src/service/trades.ts';
+
+const ROWS = 60_000;
+const DATES = ['2026-11-18', '2026-11-19'];
+const SEED = 42;
+
+let engine: Engine;
+let trades: Trades;
+
+beforeAll(async () => {
+  engine = await openEmbeddedEngine();
+  trades = await createTrades(engine, systemClock, 'time', 10_000_000);
+  await fill(DATES, SEED);
+});
+afterAll(() => engine.close());
+
+async function fill(dates: readonly string[], seed: number, rows = ROWS): Promise<void> {
+  await engine.command(`TRUNCATE TABLE ${trades.table}`);
+  await generateSessions(engine, { dates, rows, seed, into: trades.table, scratch: trades.scratch });
+}
+
+async function one(columns: string, where = '1'): Promise<Record<string, number>> {
+  const [row] = await engine.rows<Record<string, number>>(`SELECT ${columns} FROM ${trades.table} WHERE ${where}`);
+  return row ?? {};
+}
+
+/** A hash of every column of every row of a date. */
+async function fingerprint(date: string): Promise<unknown> {
+  return (await one('toString(sum(cityHash64(*))) AS hash, count() AS trades', `date = '${date}'`))['hash'];
+}
+
+describe('determinism', () => {
+  test('the same seed and date give the same trades, whatever other dates there are', async () => {
+    const first = await fingerprint('2026-11-19');
+    await fill(['2026-11-19'], SEED);
+    expect(await fingerprint('2026-11-19')).toBe(first);
+    await fill(['2026-11-19'], SEED + 1);
+    expect(await fingerprint('2026-11-19')).not.toBe(first);
+    await fill(DATES, SEED);
+    expect(await fingerprint('2026-11-19')).toBe(first);
+  });
+});
+
+describe('sessions', () => {
+  test('are the last ones closed at the time, without weekends and holidays', () => {
+    const evening = Date.parse('2026-11-30T22:00:00Z');
+    expect(listClosedSessions(evening, 4)).toEqual(['2026-11-24', '2026-11-25', '2026-11-27', '2026-11-30']);
+    const beforeClose = Date.parse('2026-11-30T21:14:59Z');
+    expect(listClosedSessions(beforeClose, 1)).toEqual(['2026-11-27']);
+    expect(listClosedSessions(evening, 0)).toEqual([]);
+  });
+
+  test('that close early have no trade after 13:15', async () => {
+    await fill(['2026-11-27'], SEED, 5_000);
+    const { last, trades: count } = await one('max(time) AS last, count() AS trades');
+    expect(count).toBe(5_000);
+    expect(String(last) < '2026-11-27 13:15:00').toBe(true);
+    await fill(DATES, SEED);
+  });
+});
+
+describe('identities', () => {
+  test.each([
+    ['ids are unique', 'uniqExact(id) = count()'],
+    ['the trades are as many as asked for', `count() = ${ROWS * DATES.length}`],
+    ['premium is price x size x 100', 'max(abs(premium - price * size * 100)) < 0.005'],
+    ['an option symbol follows the OCC', "countIf(NOT match(option_symbol, '^[A-Z]{1,6}[0-9]{6}[CP][0-9]{8}$')) = 0"],
+    [
+      'an option symbol says expiration, kind and strike',
+      "countIf(NOT endsWith(option_symbol, concat(substring(replaceAll(expiration_date, '-', ''), 3), substring(put_call, 1, 1), leftPad(toString(toUInt32(round(strike * 1000))), 8, '0')))) = 0",
+    ],
+    ['prices are positive whole cents', 'countIf(price <= 0 OR abs(price * 100 - round(price * 100)) > 0.001) = 0'],
+    ['bid is below ask', 'countIf(bid >= ask OR bid < 0) = 0'],
+    [
+      'side says where the price is against the quotes',
+      "countIf(NOT multiIf(side = 'AASK', price > ask, side = 'ASK', price = ask, side = 'BID', price = bid, side = 'BBID', price < bid, price > bid AND price < ask)) = 0",
+    ],
+    [
+      'sentiment follows side and kind',
+      "countIf(sentiment != multiIf(side = 'MID', 'NEUTRAL', (side IN ('ASK', 'AASK')) = (put_call = 'CALL'), 'BULLISH', 'BEARISH')) = 0",
+    ],
+    [
+      'dei and dex follow delta',
+      'max(abs(dei - delta * size * 100)) < 0.01 AND max(abs(dex - dei * underlying_price)) < 50',
+    ],
+    [
+      'delta has its sign and range',
+      "countIf(if(put_call = 'CALL', delta < 0 OR delta > 1, delta > 0 OR delta < -1)) = 0",
+    ],
+    [
+      'gamma and vega are not negative',
+      'countIf(gamma < 0 OR vega < 0 OR NOT isFinite(gamma + vega + theta + rho)) = 0',
+    ],
+    ['funds and indices have no capitalisation', "countIf((underlying_type = 'STOCK') = (market_cap = '')) = 0"],
+    ['earnings are to come', "countIf(earning_date != '' AND earning_date < date) = 0"],
+    ['expirations are to come', 'countIf(expiration_date < date) = 0'],
+    [
+      'days to expiration count days',
+      "countIf(expiry_days != dateDiff('day', toDate(date), toDate(expiration_date))) = 0",
+    ],
+    [
+      'a record is created in the second of its trade',
+      "countIf(intDiv(toUInt64(updated_timestamp), 1000) != toUnixTimestamp(time, 'America/New_York')) = 0",
+    ],
+    [
+      'moneyness follows strike and spot',
+      "countIf(moneyness = 'ITM' AND (put_call = 'CALL') != (underlying_price > strike)) = 0",
+    ],
+    [
+      'only funds and indices trade after 16:00',
+      "countIf(substring(time, 12) >= '16:00:00' AND underlying_type = 'STOCK') = 0",
+    ],
+    ['some do trade after 16:00', "countIf(substring(time, 12) >= '16:00:00') > 0"],
+    [
+      'nothing trades outside of the session',
+      "min(substring(time, 12)) >= '09:30:00' AND max(substring(time, 12)) < '16:15:00'",
+    ],
+    ['there are about forty underlyings', 'uniqExact(symbol) = 40'],
+    ['each trade is one trade', 'min(trade_count) = 1 AND max(trade_count) = 1'],
+  ])('%s', async (_title, condition) => {
+    expect(await one(`${condition} AS holds`)).toEqual({ holds: 1 });
+  });
+
+  test('open interest of a contract is constant over a day', async () => {
+    const [row] = await engine.rows<{ n: number }>(
+      `SELECT count() AS n FROM (SELECT uniqExact(oi) AS k FROM ${trades.table} GROUP BY date, option_symbol HAVING k > 1)`,
+    );
+    expect(row?.n).toBe(0);
+  });
+
+  test('daily volume adds up per contract in the order of time', async () => {
+    const [row] = await engine.rows<{ n: number }>(
+      `SELECT count() AS n FROM (SELECT daily_volume - sum(size) OVER (PARTITION BY date, option_symbol ORDER BY time, id
+       ROWS UNBOUNDED PRECEDING) AS gap FROM ${trades.table}) WHERE gap != 0`,
+    );
+    expect(row?.n).toBe(0);
+  });
+});
+
+describe('shape', () => {
+  test('five symbols carry about half of the trades', async () => {
+    const { share } = await one("countIf(symbol IN ('SPY', 'SPX', 'QQQ', 'NVDA', 'TSLA')) / count() AS share");
+    expect(share).toBeGreaterThan(0.48);
+    expect(share).toBeLessThan(0.56);
+  });
+
+  test('the day is U-shaped, its opening several times the mean', async () => {
+    const inHours = (from: string, to: string) =>
+      `countIf(substring(time, 12) >= '${from}' AND substring(time, 12) < '${to}')`;
+    const { opening, noon, closing, mean } = await one(
+      `${inHours('09:30:00', '09:40:00')} / 10 AS opening, ${inHours('12:00:00', '13:00:00')} / 60 AS noon,
+       ${inHours('15:50:00', '16:00:00')} / 10 AS closing, count() / 405 AS mean`,
+    );
+    expect(Number(opening) / Number(mean)).toBeGreaterThan(3);
+    expect(Number(closing) / Number(mean)).toBeGreaterThan(1.5);
+    expect(Number(noon) / Number(mean)).toBeLessThan(0.8);
+  });
+
+  test('sizes have a heavy tail with some blocks', async () => {
+    const { median, p99, max } = await one('median(size) AS median, quantile(0.99)(size) AS p99, max(size) AS max');
+    expect(median).toBe(1);
+    expect(p99).toBeGreaterThan(15);
+    expect(max).toBeGreaterThanOrEqual(500);
+  });
+
+  test('calls and puts are both common, and sides mostly at the quotes', async () => {
+    const { calls, mid } = await one(
+      "countIf(put_call = 'CALL') / count() AS calls, countIf(side = 'MID') / count() AS mid",
+    );
+    expect(calls).toBeGreaterThan(0.45);
+    expect(calls).toBeLessThan(0.65);
+    expect(mid).toBeGreaterThan(0.2);
+    expect(mid).toBeLessThan(0.4);
+  });
+
+  test('dailies expire on the day in the large funds alone', async () => {
+    const { share } = await one('countIf(expiry_days = 0) / count() AS share', "symbol = 'SPY'");
+    expect(share).toBeGreaterThan(0.3);
+    expect(await one('count() AS n', "expiry_days = 0 AND symbol NOT IN ('SPY', 'SPX', 'QQQ')")).toEqual({ n: 0 });
+  });
+
+  test('a session opens where the one before closed, and the fund follows its index', async () => {
+    const rows = await engine.rows<{ symbol: string; jump: number }>(
+      `SELECT symbol, abs(argMinIf(underlying_price, (time, id), date = '2026-11-19') / argMaxIf(underlying_price, (time, id), date = '2026-11-18') - 1) AS jump
+       FROM ${trades.table} WHERE symbol IN ('SPY', 'SPX', 'QQQ', 'NVDA') GROUP BY symbol`,
+    );
+    for (const { symbol, jump } of rows) expect(jump, symbol).toBeLessThan(0.01);
+    const { ratio } = await one(
+      "avgIf(underlying_price, symbol = 'SPX') / avgIf(underlying_price, symbol = 'SPY') AS ratio",
+    );
+    expect(ratio).toBeCloseTo(6700 / 668, 1);
+  });
+
+  test('strikes are listed ones', async () => {
+    expect(await one('countIf(strike * 2 != round(strike * 2)) AS odd, min(strike) > 0 AS positive')).toEqual({
+      odd: 0,
+      positive: 1,
+    });
+  });
+});

@@ -1,0 +1,95 @@
+/**
+ * Reading drops back with readers that are not ours: DuckDB, hyparquet, parquetjs-lite (whose codecs do not include ZSTD,
+ * so it reads the footer). Values are normalised to what the API sends, so that they can be compared with the input.
+ */
+import { createReadStream } from 'node:fs';
+import { createInterface } from 'node:readline';
+import { createGunzip } from 'node:zlib';
+import { DuckDBInstance } from '@duckdb/node-api';
+import { asyncBufferFromFile, parquetReadObjects } from 'hyparquet';
+import { compressors } from 'hyparquet-compressors';
+
+export type ApiRow = Readonly<Record<string, string | number>>;
+
+/** Rows of a gzipped NDJSON file, by id. */
+export async function readInput(path: string): Promise<ReadonlyMap<string, ApiRow>> {
+  const rows = new Map<string, ApiRow>();
+  for await (const line of createInterface({ input: createReadStream(path).pipe(createGunzip()) })) {
+    if (line.trim() === '') continue;
+    const row = JSON.parse(line) as ApiRow;
+    rows.set(String(row['id']), row);
+  }
+  return rows;
+}
+
+/** Every row of a drop as the API would send it, read by DuckDB, in file order. */
+export async function readWithDuckDb(path: string): Promise<readonly ApiRow[]> {
+  const rows = await queryDuckDb(
+    `SELECT * FROM read_parquet('${path}', file_row_number = true) ORDER BY file_row_number`,
+  );
+  return rows.map(({ file_row_number: _, ...row }) =>
+    normalise(row, {
+      date: (value) => String(value),
+      wall: (value) => String(value),
+      instant: (value) => String(Date.parse(`${String(value).replace(' ', 'T').replace(/\+00$/, '')}Z`)),
+    }),
+  );
+}
+
+/** Rows of any DuckDB query, JSON-able. */
+export async function queryDuckDb(sql: string): Promise<readonly Record<string, unknown>[]> {
+  const instance = await DuckDBInstance.create(':memory:');
+  const connection = await instance.connect();
+  try {
+    await connection.run("SET TimeZone = 'UTC'");
+    const result = await connection.runAndReadAll(sql);
+    return result.getRowObjectsJson() as readonly Record<string, unknown>[];
+  } finally {
+    connection.closeSync();
+    instance.closeSync();
+  }
+}
+
+/** Every row of a drop as the API would send it, read by hyparquet, in file order. */
+export async function readWithHyparquet(path: string): Promise<readonly ApiRow[]> {
+  const rows = await parquetReadObjects({ file: await asyncBufferFromFile(path), compressors });
+  return rows.map((row) =>
+    normalise(row, {
+      date: (value) => (value as Date).toISOString().slice(0, 10),
+      wall: (value) => (value as Date).toISOString().slice(0, 19).replace('T', ' '),
+      instant: (value) => String((value as Date).getTime()),
+    }),
+  );
+}
+
+/** Rows that the footer promises, read by parquetjs-lite (whose decoder of time statistics fails on 64-bit values). */
+export async function countWithParquetJs(path: string): Promise<number> {
+  const { ParquetReader } = await import('parquetjs-lite');
+  const reader = await ParquetReader.openFile(path, { rawStatistics: true });
+  try {
+    return Number(reader.getRowCount());
+  } finally {
+    await reader.close();
+  }
+}
+
+interface Formats {
+  readonly date: (value: unknown) => string;
+  readonly wall: (value: unknown) => string;
+  readonly instant: (value: unknown) => string;
+}
+
+function normalise(row: Readonly<Record<string, unknown>>, formats: Formats): ApiRow {
+  const out: Record<string, string | number> = {};
+  for (const [name, value] of Object.entries(row)) out[name] = normaliseValue(name, value, formats);
+  return out;
+}
+
+function normaliseValue(name: string, value: unknown, formats: Formats): string | number {
+  if (value === null || value === undefined) return '';
+  if (name === 'market_cap') return String(value);
+  if (name === 'date' || name === 'expiration_date' || name === 'earning_date') return formats.date(value);
+  if (name === 'time') return formats.wall(value);
+  if (name === 'updated_timestamp') return formats.instant(value);
+  return typeof value === 'bigint' ? Number(value) : (value as string | number);
+}

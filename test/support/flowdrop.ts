@@ -1,0 +1,144 @@
+/**
+ * The product as a user runs it: `dist/main.js` in processes of its own. Everything a test starts is ended by `stop` or
+ * with the test's folder.
+ */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
+
+export const REPO = fileURLToPath(new URL('../..', import.meta.url));
+export const MAIN = join(REPO, 'dist', 'main.js');
+export const KEY = 'cus_test_key_4711';
+
+/** One whole session of real trades; not part of the repository. */
+export const REAL_DAY_FILE = join(REPO, '..', 'shared', 'data', 'vix-trades-2016-06-01.ndjson.gz');
+export const REAL_DAY = '2016-06-01';
+export const hasRealDay = existsSync(REAL_DAY_FILE);
+if (!hasRealDay) console.warn(`SKIPPED: no ${REAL_DAY_FILE}, so the tests on the real day cannot run`);
+
+export interface Finished {
+  readonly code: number | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+export interface RunOptions {
+  readonly cwd: string;
+  readonly env?: Readonly<Record<string, string>>;
+  /** Called with the process, e.g. to kill it. */
+  readonly onStart?: (child: ChildProcess) => void;
+}
+
+/** Runs `flowdrop` to its end. The environment is bare but for what the test gives. */
+export async function flowdrop(args: readonly string[], options: RunOptions): Promise<Finished> {
+  const child = spawn(process.execPath, [MAIN, ...args], { cwd: options.cwd, env: bareEnvironment(options.env) });
+  let stdout = '';
+  let stderr = '';
+  child.stdout.on('data', (chunk) => {
+    stdout += chunk;
+  });
+  child.stderr.on('data', (chunk) => {
+    stderr += chunk;
+  });
+  options.onStart?.(child);
+  return await new Promise((resolve, reject) => {
+    child.once('error', reject);
+    child.once('close', (code) => resolve({ code, stdout, stderr }));
+  });
+}
+
+export interface RequestLine {
+  readonly entryPoint: string;
+  readonly status: number;
+  readonly rows: number;
+  readonly sql?: string;
+}
+
+export interface TestService {
+  readonly url: string;
+  readonly portalUrl: string;
+  /** Every request that it has answered so far, from its log. */
+  readonly requests: RequestLine[];
+  /** Environment for a worker that uses it as fast as it can. */
+  readonly env: Readonly<Record<string, string>>;
+  stop(): Promise<void>;
+}
+
+/** Fast enough for tests, slow enough that the service's own limit of 1,000 a second is never met. */
+const WORKER_RATE = '200';
+
+/** Starts `flowdrop serve` on free ports and waits for its line. */
+export async function startService(args: readonly string[]): Promise<TestService> {
+  const child = spawn(
+    process.execPath,
+    [MAIN, 'serve', '--port', '0', '--portal-port', '0', '--key', KEY, '--requests-per-second', '1000', ...args],
+    { cwd: tmpdir(), env: bareEnvironment({ FLOWDROP_LOG_LEVEL: 'debug' }) },
+  );
+  const requests: RequestLine[] = [];
+  const said: string[] = [];
+  createInterface({ input: child.stderr }).on('line', (line) => {
+    said.push(line);
+    const entry = parseLine(line);
+    if (entry?.['event'] === 'request') requests.push(entry as unknown as RequestLine);
+  });
+  const ready = await new Promise<{ url: string; portal_url: string }>((resolve, reject) => {
+    createInterface({ input: child.stdout }).once('line', (line) => resolve(JSON.parse(line)));
+    child.once('exit', (code) => reject(new Error(`the service ended with ${code}: ${said.join('\n')}`)));
+  });
+  return {
+    url: ready.url,
+    portalUrl: ready.portal_url,
+    requests,
+    env: workerEnvironment(ready.url, ready.portal_url),
+    async stop() {
+      const ended = new Promise((resolve) => child.once('exit', resolve));
+      child.kill('SIGTERM');
+      await ended;
+    },
+  };
+}
+
+export function workerEnvironment(url: string, portalUrl: string): Readonly<Record<string, string>> {
+  return {
+    FLOWDROP_API_URL: url,
+    FLOWDROP_PORTAL_URL: portalUrl,
+    FLOWDROP_API_KEY: KEY,
+    FLOWDROP_REQUESTS_PER_SECOND: WORKER_RATE,
+  };
+}
+
+/** A folder of its own for a test; `remove` takes it away. */
+export async function makeFolder(): Promise<{ readonly path: string; remove(): Promise<void> }> {
+  const path = await mkdtemp(join(tmpdir(), 'flowdrop-test-'));
+  return { path, remove: () => rm(path, { recursive: true, force: true }) };
+}
+
+/** Names of all files below a folder, relative, sorted. */
+export async function listFiles(folder: string): Promise<readonly string[]> {
+  if (!existsSync(folder)) return [];
+  const entries = await readdir(folder, { recursive: true, withFileTypes: true });
+  return entries
+    .filter((entry) => entry.isFile())
+    .map((entry) => join(entry.parentPath, entry.name).slice(folder.length + 1))
+    .sort();
+}
+
+export async function readJson<T>(...path: readonly string[]): Promise<T> {
+  return JSON.parse(await readFile(join(...path), 'utf8')) as T;
+}
+
+function bareEnvironment(extra: Readonly<Record<string, string>> = {}): Record<string, string> {
+  return { PATH: process.env['PATH'] ?? '', HOME: process.env['HOME'] ?? '', TZ: 'Pacific/Auckland', ...extra };
+}
+
+function parseLine(line: string): Record<string, unknown> | undefined {
+  try {
+    return JSON.parse(line) as Record<string, unknown>;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,30 @@
+/** Job files for tests, written as a user writes them. */
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+
+export interface JobText {
+  readonly name?: string;
+  readonly api?: 'historical' | 'portal';
+  readonly to?: string;
+  readonly source?: string;
+  readonly reports?: string;
+  readonly schedule?: string;
+}
+
+/** Writes `<name>.yaml` into the folder and returns its path. */
+export async function writeJob(folder: string, job: JobText = {}): Promise<string> {
+  const name = job.name ?? 'nightly';
+  const path = join(folder, `${name}.yaml`);
+  const text = `name: ${name}
+source:
+  api: ${job.api ?? 'historical'}
+${job.source ?? ''}
+drop:
+  to: ${job.to ?? 'drops'}
+  dataset: trades
+${job.schedule ?? ''}
+${job.reports ?? 'reports:\n  - template: flow\n    to: [desk@example.com, second@example.com]'}
+`;
+  await writeFile(path, text);
+  return path;
+}
