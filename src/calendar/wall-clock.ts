@@ -32,15 +32,16 @@ export function formatWallDate(epochMs: number): string {
 
 /**
  * The instant at which the exchange's clock shows `date` and `secondOfDay`. In the hour skipped in spring the result is
- * the instant after the jump; in the hour repeated in autumn, the later one.
+ * as long after the jump; in the hour repeated in autumn, the earlier one (as `compatible` in ECMAScript's Temporal).
  * @returns milliseconds since the epoch
  */
 export function parseWallClock(date: string, secondOfDay: number): number {
   const asUtc = Date.parse(`${date}T00:00:00Z`) + secondOfDay * 1000;
-  // Two rounds settle on the offset in force: the first guess is at most a few hours off.
-  let epochMs = asUtc;
-  for (let round = 0; round < 2; round += 1) epochMs = asUtc - wallOffsetMs(epochMs);
-  return epochMs;
+  // Two rounds settle on the offset in force: the first guess is at most a few hours off. Where they never agree, the
+  // time was skipped, and the later of the two lies after the jump.
+  const first = asUtc - wallOffsetMs(asUtc);
+  const second = asUtc - wallOffsetMs(first);
+  return wallOffsetMs(second) === wallOffsetMs(first) ? second : Math.max(first, second);
 }
 
 /** `YYYY-MM-DD` moved by whole days. */

@@ -1,6 +1,7 @@
 /** `flowdrop backfill JOB --from D --to D`: chosen dates on demand, resumable; refused by name outside the lookback. */
+
+import type { ActionResult, Register } from './command.ts';
 import type { CliContext, GlobalOptions } from './context.ts';
-import type { ActionResult, Register } from './program.ts';
 
 interface BackfillOptions {
   readonly from: string;

@@ -1,7 +1,7 @@
 /** `flowdrop check [JOB...]`: validates job files; `--live` also asks the API for sample rows with each job's query. */
 import { describeError, EXIT_CODES, isFault } from '../core/errors.ts';
+import type { ActionResult, Register } from './command.ts';
 import type { CliContext, GlobalOptions } from './context.ts';
-import type { ActionResult, Register } from './program.ts';
 
 export const registerCheck: Register = (program, context, act) => {
   program

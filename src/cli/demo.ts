@@ -3,8 +3,8 @@
  * process, the shipped nightly job in another, everything into `./out`.
  */
 import { Fault } from '../core/errors.ts';
+import type { ActionResult, Register } from './command.ts';
 import type { CliContext } from './context.ts';
-import type { ActionResult, Register } from './program.ts';
 import { LOCAL_KEY } from './serve.ts';
 
 /** Sessions and trades that make a report worth looking at within a minute at one request a second. */

@@ -2,8 +2,8 @@
 import { formatCount, formatDuration } from '../core/units.ts';
 import type { Job } from '../job/job.ts';
 import type { DateRange } from '../run/plan.ts';
+import type { ActionResult, Register } from './command.ts';
 import type { CliContext, GlobalOptions } from './context.ts';
-import type { ActionResult, Register } from './program.ts';
 import { formatTable } from './table.ts';
 
 /** Requests of a date beside its pages: the recount. The probe is shared by all dates. */

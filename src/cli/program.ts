@@ -6,6 +6,7 @@ import { Command, CommanderError } from 'commander';
 import { EXIT_CODES, Fault } from '../core/errors.ts';
 import { registerBackfill } from './backfill.ts';
 import { registerCheck } from './check.ts';
+import type { Act, Register } from './command.ts';
 import type { CliContext, GlobalOptions } from './context.ts';
 import { registerDemo } from './demo.ts';
 import { describeFailure } from './failure.ts';
@@ -17,15 +18,6 @@ import { registerServe } from './serve.ts';
 import { registerStart } from './start.ts';
 import { registerStatus } from './status.ts';
 import { registerVerify } from './verify.ts';
-
-/** What a command's action gives back: an exit code other than 0, or nothing. */
-export type ActionResult = Promise<number | undefined>;
-
-/** Registers one command. `run` receives the positional arguments, the command's options and the global ones. */
-export type Register = (program: Command, context: CliContext, act: Act) => void;
-
-/** Wraps an action so that its result becomes the exit code. */
-export type Act = (action: (globals: GlobalOptions) => ActionResult) => Promise<void>;
 
 const REGISTRATIONS: readonly Register[] = [
   registerDemo,

@@ -1,6 +1,7 @@
 /** `flowdrop report JOB`: sends the reports of a sealed date to those who have not got them, or writes a preview. */
+
+import type { ActionResult, Register } from './command.ts';
 import type { CliContext, GlobalOptions } from './context.ts';
-import type { ActionResult, Register } from './program.ts';
 
 interface ReportOptions {
   readonly date?: string;

@@ -1,6 +1,7 @@
 /** `flowdrop run JOB`: everything unsealed inside the lookback, soonest expiry first; then the reports. */
+
+import type { ActionResult, Register } from './command.ts';
 import type { CliContext, GlobalOptions } from './context.ts';
-import type { ActionResult, Register } from './program.ts';
 
 export const registerRun: Register = (program, context, act) => {
   program

@@ -1,5 +1,5 @@
 /** `flowdrop schema`: the JSON Schema of job files, made from the shape that checks them. */
-import type { Register } from './program.ts';
+import type { Register } from './command.ts';
 
 export const registerSchema: Register = (program, context, act) => {
   program

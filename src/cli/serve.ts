@@ -1,7 +1,7 @@
 /** `flowdrop serve`: the options data service, on the embedded engine, until SIGTERM. */
 import { InvalidArgumentError } from 'commander';
+import type { ActionResult, Register } from './command.ts';
 import type { CliContext } from './context.ts';
-import type { ActionResult, Register } from './program.ts';
 
 /** Key of a service that was given none: it is not secret, the service listens on the loopback by default. */
 export const LOCAL_KEY = 'cus_local';

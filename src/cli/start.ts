@@ -1,7 +1,7 @@
 /** `flowdrop start`: the daemon over all job files with a schedule, until SIGTERM. */
 import { Fault } from '../core/errors.ts';
+import type { ActionResult, Register } from './command.ts';
 import type { CliContext, GlobalOptions } from './context.ts';
-import type { ActionResult, Register } from './program.ts';
 
 export const registerStart: Register = (program, context, act) => {
   program

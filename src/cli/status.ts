@@ -2,8 +2,8 @@
 import { formatCount } from '../core/units.ts';
 import type { Job } from '../job/job.ts';
 import type { Condition } from '../plan/dates.ts';
+import type { ActionResult, Register } from './command.ts';
 import type { CliContext, GlobalOptions } from './context.ts';
-import type { ActionResult, Register } from './program.ts';
 import { formatTable } from './table.ts';
 
 export const registerStatus: Register = (program, context, act) => {

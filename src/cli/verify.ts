@@ -3,8 +3,8 @@ import { EXIT_CODES } from '../core/errors.ts';
 import { formatCount } from '../core/units.ts';
 import type { Job } from '../job/job.ts';
 import type { AuditResult } from '../seal/audit.ts';
+import type { ActionResult, Register } from './command.ts';
 import type { CliContext, GlobalOptions } from './context.ts';
-import type { ActionResult, Register } from './program.ts';
 
 interface VerifyOptions {
   readonly date?: string;

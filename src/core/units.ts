@@ -45,7 +45,8 @@ export function formatBytes(sizeBytes: number): string {
   const units = ['B', 'kB', 'MB', 'GB', 'TB'];
   let value = sizeBytes;
   let unit = 0;
-  while (value >= 1000 && unit < units.length - 1) {
+  // 999.95 of a unit would round up to 1,000.0 of it: step up first.
+  while (value >= (unit === 0 ? 1000 : 999.95) && unit < units.length - 1) {
     value /= 1000;
     unit += 1;
   }
@@ -54,11 +55,13 @@ export function formatBytes(sizeBytes: number): string {
 
 /** Milliseconds as `850 ms`, `12.5 s`, `3 min 20 s`, `2 h 5 min`. */
 export function formatDuration(ms: number): string {
-  if (ms < 1000) return `${Math.round(ms)} ms`;
-  const seconds = ms / 1000;
-  if (seconds < 60) return `${seconds.toFixed(1)} s`;
+  // Each unit is rounded before it is chosen, so that 59.96 s is not "60.0 s" and 119.8 s not "1 min 60 s".
+  if (Math.round(ms) < 1000) return `${Math.round(ms)} ms`;
+  const tenths = Math.round(ms / 100);
+  if (tenths < 600) return `${(tenths / 10).toFixed(1)} s`;
+  const seconds = Math.round(ms / 1000);
   const minutes = Math.floor(seconds / 60);
-  if (minutes < 60) return `${minutes} min ${Math.round(seconds % 60)} s`;
+  if (minutes < 60) return `${minutes} min ${seconds % 60} s`;
   return `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
 }
 
@@ -71,7 +74,7 @@ function shorten(value: number): string {
 }
 
 function significant(value: number): string {
-  if (value >= 100) return value.toFixed(0);
-  if (value >= 10) return value.toFixed(1);
+  if (value >= 99.95) return value.toFixed(0);
+  if (value >= 9.995) return value.toFixed(1);
   return value.toFixed(2);
 }

@@ -110,7 +110,7 @@ export const jobSchema = z.strictObject({
     .optional()
     .describe('Reports mailed for the newest sealed date.'),
   alerts: z
-    .strictObject({ to: z.array(addressSchema).nonempty() })
+    .strictObject({ to: z.array(addressSchema).nonempty().describe('Recipients of alerts.') })
     .optional()
     .describe('Operators who are told of failures.'),
 });

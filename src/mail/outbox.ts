@@ -29,7 +29,7 @@ export function openOutboxMailer(options: OutboxOptions): Mailer {
       const path = join(directory, formatOutboxName(message.messageId));
       try {
         const { message: eml } = await transport.sendMail(mail);
-        if (!Buffer.isBuffer(eml)) throw new Error('the message was not built in memory');
+        if (!Buffer.isBuffer(eml)) throw new TypeError('the message was not built in memory');
         await writeFileAtomic(`${path}.html`, embedImages(message.html, message.images));
         await writeFileAtomic(`${path}.eml`, eml);
       } catch (cause) {

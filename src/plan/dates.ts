@@ -39,7 +39,7 @@ export function computeLookback(serverNowMs: number): LookbackRange {
   const edgeMs = serverNowMs - LOOKBACK_DAYS * DAY_MS;
   const edge = formatWallClock(edgeMs);
   const clipped = edge.slice(0, 10);
-  const firstWhole = edge.endsWith(' 00:00:00') ? clipped : addDays(clipped, 1);
+  const firstWhole = expiresAt(clipped) >= serverNowMs ? clipped : addDays(clipped, 1);
   const sessions = listSessions(firstWhole, formatWallDate(serverNowMs)).filter(
     (date) => settledAt(date) <= serverNowMs,
   );

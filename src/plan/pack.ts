@@ -65,9 +65,10 @@ export function packToTheRow(
   ids: CutIds,
 ): readonly PackedWindow[] {
   const windows: PackedWindow[] = [];
+  const cuts = new Map<number, number[]>();
   for (const gap of listGaps(covered)) {
     const inside = countsInGap(counts, gap);
-    const cuts = new Map<number, number[]>();
+    if (inside.length === 0) continue;
     planCuts(inside, limit, cuts);
     const bounds = [...cuts.keys()]
       .flatMap((second) => (ids.get(second) ?? []).map((id): Bound => ({ second, id })))
@@ -78,11 +79,12 @@ export function packToTheRow(
     for (const to of [...bounds, gap.to]) {
       const rows = Math.min(limit, left);
       if (!isEmptyWindow({ from, to })) windows.push({ date, from, to, rows, exact });
-      left -= rows;
+      // Of a second that the gap has only a part of, nobody knows how many rows are gone.
+      if (exact) left -= rows;
       from = to;
     }
   }
-  return windows.filter((window) => window.rows > 0);
+  return windows;
 }
 
 /** The parts of the day that no window covers, ascending. Parts of one second are covered by its id ranges. */
@@ -148,12 +150,15 @@ function packBetweenSeconds(
 /** Adds the cuts of every `limit` rows to `cuts` and returns the number of pages they make. */
 function planCuts(counts: DayCounts, limit: number, cuts: Map<number, number[]>): number {
   let before = 0;
-  let next = limit;
+  // A second that the gap before ends in is cut already: its cuts go on, so that its ranks stay `limit` apart.
+  const shared = counts[0] && cuts.get(counts[0].second)?.[0];
+  let next = shared === undefined ? limit : shared - 1;
   for (const { second, rows } of counts) {
     while (next < before + rows) {
       const ranks = cuts.get(second) ?? [];
       // The next window begins with the row after the last that fits; rank 1 is the second itself, cut like any other.
-      ranks.push(next - before + 1);
+      const rank = next - before + 1;
+      if (!ranks.includes(rank)) ranks.push(rank);
       cuts.set(second, ranks);
       next += limit;
     }

@@ -27,7 +27,18 @@ export function planSplit(window: PackedWindow, counts: DayCounts, byId: boolean
       return { kind: 'cut', at: { second } };
     before += rows;
   }
-  return byId ? { kind: 'ask-id' } : { kind: 'impossible' };
+  return byId ? narrowToSecond(window, inside[0]?.second) : { kind: 'impossible' };
+}
+
+/**
+ * A window has at most one second with rows, but may reach beyond it: an id cuts only inside its own second, so the
+ * stretches around it are cut off first. Without a counted second the rows came late: then by time.
+ */
+function narrowToSecond({ from, to }: PackedWindow, counted: number | undefined): SplitPlan {
+  const last = to.id === undefined ? to.second - 1 : to.second;
+  if (from.second === last) return { kind: 'ask-id' };
+  const second = counted ?? Math.ceil((from.second + last) / 2);
+  return { kind: 'cut', at: { second: second > from.second ? second : second + 1 } };
 }
 
 /** The two halves of a window. Row counts of the halves come from the counts where the cut is between seconds. */

@@ -2,9 +2,7 @@
  * From a sealed drop to mails: model, rendering, one message per recipient, a receipt after each. Invariant: nothing is
  * mailed of a date that is not sealed, and the receipt in the store, not this machine's memory, says who has got what.
  */
-import { mkdir } from 'node:fs/promises';
-import { dirname } from 'node:path';
-import { assertNotAborted, describeError, Fault } from '../core/errors.ts';
+import { assertNotAborted, describeError } from '../core/errors.ts';
 import type { Job, JobReport } from '../job/job.ts';
 import type { MailOutcome } from '../mail/mailer.ts';
 import {
@@ -16,14 +14,12 @@ import {
   type Receipt,
   recordRecipient,
 } from '../mail/receipt.ts';
-import type { SealedDrop } from '../report/drop.ts';
 import { buildFlowReport, type FlowReport } from '../report/flow.ts';
 import { type RenderedReport, renderFlowReport } from '../report/render.ts';
-import { listSealedDates, readManifest } from '../seal/ledger.ts';
 import type { Manifest } from '../seal/manifest.ts';
-import { hashFile } from '../seal/publish.ts';
-import { dropKey, reportKey } from '../store/layout.ts';
+import { reportKey } from '../store/layout.ts';
 import type { RunContext } from './context.ts';
+import { describeDrop, fetchDrop, findDrop } from './local-drop.ts';
 
 export interface Delivery {
   readonly report: string;
@@ -71,7 +67,7 @@ export async function previewReport(
 ): Promise<{ readonly model: FlowReport; readonly rendered: RenderedReport } | undefined> {
   const drop = await findDrop(context, job, date);
   if (drop === undefined) return undefined;
-  const path = await localDrop(context, job, drop);
+  const path = await fetchDrop(context, job, drop);
   return await render(context, job, report, drop, path);
 }
 
@@ -90,7 +86,7 @@ async function deliver(
   const addresses = only === undefined ? pendingRecipients(receipt, revision, report.to) : [only];
   const delivery = { report: report.template, date, revision, alreadySent: report.to.length - addresses.length };
   if (addresses.length === 0) return { ...delivery, subject: '', recipients: [] };
-  const path = await localDrop(context, job, manifest);
+  const path = await fetchDrop(context, job, manifest);
   const { rendered } = await render(context, job, report, manifest, path);
   if (receipt?.revision !== revision)
     receipt = createReceipt({ report: report.template, job: job.name, date, revision });
@@ -122,7 +118,7 @@ async function render(
   manifest: Manifest,
   path: string,
 ): Promise<{ readonly model: FlowReport; readonly rendered: RenderedReport }> {
-  const model = await buildFlowReport(context.engine, toSealedDrop(context.store.url, manifest, path), {
+  const model = await buildFlowReport(context.engine, describeDrop(context.store.url, manifest, path), {
     symbols: report.symbols,
     now: new Date(context.clock.now()),
     job: job.name,
@@ -186,64 +182,6 @@ async function archive(
   } catch (error) {
     context.log.error({ event: 'archive-failed', date, reason: describeError(error) });
   }
-}
-
-/** The manifest to report on. Without a date: the newest sealed one, or `undefined` when nothing is sealed yet. */
-async function findDrop(
-  context: Pick<RunContext, 'store'>,
-  job: Job,
-  date: string | undefined,
-): Promise<Manifest | undefined> {
-  const wanted = date ?? (await listSealedDates(context.store, job.drop.dataset)).at(-1);
-  if (wanted === undefined) return undefined;
-  const manifest = await readManifest(context.store, job.drop.dataset, wanted);
-  if (manifest) return manifest;
-  throw new Fault(
-    'REPORT_PENDING',
-    `${wanted} of ${job.drop.dataset} is not sealed, so there is nothing to report on yet`,
-    {
-      hint: `Run \`flowdrop run ${job.name}\` first; \`flowdrop status\` shows what is sealed.`,
-    },
-  );
-}
-
-/** The drop's file on this machine: the one just sealed, or a fresh copy of the object; always the bytes of the manifest. */
-async function localDrop(
-  context: Pick<RunContext, 'store' | 'state' | 'signal'>,
-  job: Job,
-  manifest: Manifest,
-): Promise<string> {
-  const path = context.state.drop(manifest.date);
-  const { hash } = manifest.files[0];
-  const kept = await hashFile(path).catch(() => undefined);
-  if (kept !== undefined && hash === `sha256:${kept}`) return path;
-  const key = dropKey(job.drop.dataset, manifest.date);
-  await mkdir(dirname(path), { recursive: true });
-  const found = await context.store.download(key, path, context.signal);
-  if (found && hash === `sha256:${await hashFile(path)}`) return path;
-  throw new Fault(
-    'DROP_DAMAGED',
-    `${context.store.url}/${key} ${found ? 'is not the file that its manifest describes' : 'is missing'}`,
-    {
-      hint: `Run \`flowdrop verify ${job.name} --date ${manifest.date}\`. No report is made from it.`,
-    },
-  );
-}
-
-function toSealedDrop(storeUrl: string, manifest: Manifest, path: string): SealedDrop {
-  return {
-    dataset: manifest.dataset,
-    date: manifest.date,
-    revision: manifest.revision,
-    condition: manifest.condition,
-    rows: manifest.rows,
-    min_time: manifest.min_time ?? '',
-    max_time: manifest.max_time ?? '',
-    sealed_at: manifest.sealed_at,
-    sha256: manifest.files[0].hash.replace('sha256:', ''),
-    location: `${storeUrl}/${dropKey(manifest.dataset, manifest.date)}`,
-    path,
-  };
 }
 
 function domainOf(address: string): string {

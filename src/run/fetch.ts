@@ -4,32 +4,23 @@
  * left. Windows that are staged already are never asked again.
  */
 import { assertNotAborted, Fault, isFault } from '../core/errors.ts';
-import type { Log } from '../core/log.ts';
 import type { Job } from '../job/job.ts';
 import type { DayCounts } from '../plan/counts.ts';
-import { type CutIds, type PackedWindow, packToTheRow, planPacking } from '../plan/pack.ts';
+import type { PackedWindow } from '../plan/pack.ts';
 import { planSplit, splitWindow } from '../plan/split.ts';
-import { buildCut, buildMiddle, buildPage } from '../plan/statement.ts';
+import { buildPage } from '../plan/statement.ts';
 import { type Bound, formatWindow, isEmptyWindow } from '../plan/window.ts';
-import { type Page, type Source, SourceFault } from '../source/source.ts';
+import { type Page, SourceFault } from '../source/source.ts';
 import type { Stage } from '../stage/stage.ts';
 import type { OnRunEvent } from './events.ts';
-import type { Learnt } from './learnt.ts';
+import { askMiddle, planWindows, type WindowDeps } from './windows.ts';
 
-export interface FetchDeps {
-  readonly source: Source;
-  readonly learnt: Learnt;
-  readonly log: Log;
+export interface FetchDeps extends WindowDeps {
   readonly onEvent: OnRunEvent;
-  readonly signal?: AbortSignal | undefined;
 }
 
 /** Requests in flight: enough to keep one start a second while answers take some seconds. Bounds memory too. */
 const MAX_IN_FLIGHT = 4;
-/** Ranks asked in one cut request, so that its text stays far below the server's limit for a query. */
-const MAX_CUTS_PER_REQUEST = 1000;
-/** Asking for cuts costs a request; it must save more than it costs. */
-const MIN_PAGES_SAVED = 2;
 
 /** Brings every row that the counts promise into the stage. @throws Fault when a window fails for good; the others are staged then */
 export async function fetchDate(deps: FetchDeps, job: Job, stage: Stage, counts: DayCounts): Promise<void> {
@@ -39,44 +30,6 @@ export async function fetchDate(deps: FetchDeps, job: Job, stage: Stage, counts:
     const batch = new Batch(deps, job, stage, counts, windows);
     await batch.run();
     if (!batch.replan) return;
-  }
-}
-
-/** The windows of a date at the present row limit, without what is staged. */
-export async function planWindows(
-  deps: FetchDeps,
-  job: Job,
-  stage: Stage,
-  counts: DayCounts,
-): Promise<readonly PackedWindow[]> {
-  const covered = (await stage.windows()).map(({ window }) => window);
-  const limit = deps.learnt.row_limit;
-  const packing = planPacking(stage.date, counts, covered, limit);
-  if (job.source.kind === 'aggregate') return packing.windows;
-  const saved = packing.windows.length - packing.fewest;
-  if (packing.overfull === 0 && saved < MIN_PAGES_SAVED) return packing.windows;
-  const ids = new Map<number, readonly string[]>();
-  for (let at = 0; at < packing.cuts.length; at += MAX_CUTS_PER_REQUEST) {
-    const cuts = packing.cuts.slice(at, at + MAX_CUTS_PER_REQUEST);
-    const page = await askCuts(deps, buildCut(job, stage.date, cuts, limit));
-    // Without the ids the windows between seconds serve; what is too much splits itself.
-    if (page === undefined) return packing.windows;
-    for (const [second, found] of page) ids.set(second, found);
-  }
-  return packToTheRow(stage.date, counts, covered, limit, ids);
-}
-
-async function askCuts(deps: FetchDeps, sql: string): Promise<CutIds | undefined> {
-  try {
-    const page = await deps.source.ask(sql, deps.signal ? { signal: deps.signal } : {});
-    const [row] = parseRows<{ seconds: readonly number[]; ids: readonly (readonly string[])[] }>(page);
-    return new Map(row?.seconds.map((second, at) => [Number(second), (row.ids[at] ?? []).map(String)]));
-  } catch (error) {
-    if (error instanceof SourceFault && (error.action === 'split' || error.kind === 'usage')) {
-      deps.log.warn({ event: 'cuts-refused', reason: error.message });
-      if (error.code !== 'UNAUTHORIZED' && error.code !== 'SUBSCRIPTION_REQUIRED') return undefined;
-    }
-    throw error;
   }
 }
 
@@ -195,7 +148,7 @@ class Batch {
       case 'cut':
         return plan.at;
       case 'ask-id': {
-        const id = await this.#askMiddle(window);
+        const id = await askMiddle(this.#deps, this.#job, window);
         if (id !== undefined && id !== window.from.id) return { second: window.from.second, id };
         break;
       }
@@ -216,17 +169,4 @@ class Batch {
       },
     );
   }
-
-  async #askMiddle(window: PackedWindow): Promise<string | undefined> {
-    const page = await this.#deps.source.ask(
-      buildMiddle(this.#job, window),
-      this.#deps.signal ? { signal: this.#deps.signal } : {},
-    );
-    const [row] = parseRows<{ rows: number; middle: string }>(page);
-    return row && Number(row.rows) > 1 ? row.middle : undefined;
-  }
-}
-
-function parseRows<Row>(page: Page): readonly Row[] {
-  return JSON.parse(Buffer.from(page.data).toString('utf8')) as readonly Row[];
 }

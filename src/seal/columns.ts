@@ -24,13 +24,17 @@ export function listDropColumns(columns: readonly JobColumn[], extraFields: read
   ];
 }
 
-/** Strict: a text that is not of the type makes the statement fail. Column names are qualified with the alias `s`. */
+/** A column of a SELECT list. Strict: a text that is not of the type makes the statement fail. */
 export function typeColumn(column: DropColumn): string {
-  const name = quoteIdentifier(column.name);
-  const value = `s.${name}`;
+  return `${convertColumn(column)} AS ${quoteIdentifier(column.name)}`;
+}
+
+/** The typed value. Column names are qualified with the alias `s`. */
+export function convertColumn(column: DropColumn): string {
+  const value = `s.${quoteIdentifier(column.name)}`;
   const typed = convert(value, column.type);
   // Without the branch a conversion of the empty text would fail.
-  return `${column.nullable ? `if(${value} = '', NULL, ${typed})` : typed} AS ${name}`;
+  return column.nullable ? `if(${value} = '', NULL, ${typed})` : typed;
 }
 
 function convert(value: string, type: DropType): string {
@@ -38,12 +42,13 @@ function convert(value: string, type: DropType): string {
     case 'string':
       return `toString(${value})`;
     case 'int32':
+      return `accurateCast(${value}, 'Int32')`;
     case 'double':
       return value;
     case 'int64':
       return `toInt64(${value})`;
     case 'date':
-      return `toDate32(toString(${value}))`;
+      return strictDate(`toString(${value})`);
     case 'wall':
       // Labelled UTC only inside the engine: the file says that it is not adjusted (see footer.ts).
       return `parseDateTime64BestEffort(if(length(${value}) = 16, concat(${value}, ':00'), ${value}), 3, 'UTC')`;
@@ -52,4 +57,10 @@ function convert(value: string, type: DropType): string {
     default:
       return type satisfies never;
   }
+}
+
+/** `toDate32` alone takes 30 February for 2 March, and any text that begins with digits. */
+function strictDate(text: string): string {
+  const date = `toDate32(${text})`;
+  return `addDays(${date}, throwIf(toString(${date}) != substring(${text}, 1, 10), 'not a date that exists'))`;
 }

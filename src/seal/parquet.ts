@@ -6,7 +6,7 @@ import { rm } from 'node:fs/promises';
 import type { Engine } from '../engine/engine.ts';
 import { quoteIdentifier, quoteString } from '../engine/literal.ts';
 import type { Job } from '../job/job.ts';
-import { type DropColumn, typeColumn } from './columns.ts';
+import { convertColumn, type DropColumn, typeColumn } from './columns.ts';
 
 /** Readers parallelise and prune by row group; DuckDB and Spark like 100 K to 1 M rows. */
 export const ROW_GROUP_ROWS = 131_072;
@@ -34,7 +34,7 @@ export async function writeParquet(
   path: string,
 ): Promise<DropChecksum> {
   await rm(path, { force: true });
-  const sort = job.drop.sort.map((name) => `s.${quoteIdentifier(name)}`).join(', ');
+  const sort = job.drop.sort.map((name) => sortExpression(name, columns)).join(', ');
   const select = selectTyped(job, stage, columns);
   await engine.command(
     `${select} ORDER BY ${sort} INTO OUTFILE ${quoteString(path)} FORMAT Parquet SETTINGS ${[
@@ -73,4 +73,14 @@ function selectTyped(job: Job, stage: StageTable, columns: readonly DropColumn[]
   const newest = job.source.columns.some(({ name }) => name === 'updated_timestamp') ? 'updated_timestamp DESC, ' : '';
   const ranked = `SELECT _part, _part_offset, row_number() OVER (PARTITION BY id ORDER BY ${newest}_part DESC, _part_offset DESC) AS place FROM ${stage.table} WHERE id IN (SELECT id FROM ${stage.table} GROUP BY id HAVING count() > 1)`;
   return `${select} WHERE (s._part, s._part_offset) NOT IN (SELECT _part, _part_offset FROM (${ranked}) WHERE place > 1)`;
+}
+
+/**
+ * The stage's own order where it is that of the drop's type, so that the stage is read in order. Numbers and instants
+ * staged as text, and texts that become null (last, as the footer declares), are sorted as what they become.
+ */
+function sortExpression(name: string, columns: readonly DropColumn[]): string {
+  const column = columns.find((candidate) => candidate.name === name);
+  const asText = column && !column.nullable && column.type !== 'int64' && column.type !== 'instant';
+  return asText || !column ? `s.${quoteIdentifier(name)}` : `${convertColumn(column)} ASC NULLS LAST`;
 }

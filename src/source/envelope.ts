@@ -23,13 +23,15 @@ const OPEN_ARRAY = 0x5b;
 const CLOSE_ARRAY = 0x5d;
 const OPEN_OBJECT = 0x7b;
 const CLOSE_OBJECT = 0x7d;
+/** Not allowed in front of JSON, and sent by some gateways all the same (RFC 8259, section 8.1). */
+const BOM = Buffer.from([0xef, 0xbb, 0xbf]);
 
 /** @throws SyntaxError when the body is not one JSON object with an array `data`; the message names the byte */
 export function readEnvelope(body: Uint8Array): Envelope {
   const bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength);
   const members: Record<string, unknown> = {};
   let data: { start: number; end: number; rows: number } | undefined;
-  let at = skipSpace(bytes, 0);
+  let at = skipSpace(bytes, bytes.subarray(0, BOM.length).equals(BOM) ? BOM.length : 0);
   if (bytes[at] !== OPEN_OBJECT) throw malformed('an object', at, bytes);
   at = skipSpace(bytes, at + 1);
   while (bytes[at] !== CLOSE_OBJECT) {
@@ -38,8 +40,9 @@ export function readEnvelope(body: Uint8Array): Envelope {
     at = skipSpace(bytes, keyEnd);
     if (bytes[at] !== COLON) throw malformed('":"', at, bytes);
     at = skipSpace(bytes, at + 1);
-    if (key === 'data' && bytes[at] === OPEN_ARRAY) {
+    if (key === 'data') {
       if (data) throw malformed('one "data" member only', at, bytes);
+      if (bytes[at] !== OPEN_ARRAY) throw malformed('"data" to be an array', at, bytes);
       data = skipRows(bytes, at);
       at = data.end;
     } else {
@@ -48,8 +51,10 @@ export function readEnvelope(body: Uint8Array): Envelope {
       at = end;
     }
     at = skipSpace(bytes, at);
-    if (bytes[at] === COMMA) at = skipSpace(bytes, at + 1);
-    else if (bytes[at] !== CLOSE_OBJECT) throw malformed('"," or "}"', at, bytes);
+    if (bytes[at] === COMMA) {
+      at = skipSpace(bytes, at + 1);
+      if (bytes[at] === CLOSE_OBJECT) throw malformed('a member after ","', at, bytes);
+    } else if (bytes[at] !== CLOSE_OBJECT) throw malformed('"," or "}"', at, bytes);
   }
   const end = skipSpace(bytes, at + 1);
   if (end !== bytes.length) throw malformed('the end of the answer', end, bytes);

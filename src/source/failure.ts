@@ -19,42 +19,52 @@ export type Verdict =
 /** How much of an unexpected body goes into an error. */
 const BODY_HEAD_BYTES = 200;
 
-/** @param retryAfter the `Retry-After` header as it came */
-export function judgeFailure(status: number, body: Uint8Array, retryAfter: string | null, sql: string): Verdict {
+/**
+ * Milliseconds of a `Retry-After` header, seconds or an HTTP date (RFC 9110, section 10.2.3); `undefined` when it says
+ * nothing. @param serverNowMs the clock that the date is of
+ */
+export function parseRetryAfter(header: string | null, serverNowMs: number): number | undefined {
+  const text = header?.trim() ?? '';
+  if (/^\d+$/.test(text)) return Number(text) * 1000;
+  const date = /[A-Za-z]/.test(text) ? Date.parse(text) : Number.NaN;
+  return Number.isNaN(date) ? undefined : Math.max(0, date - serverNowMs);
+}
+
+/**
+ * @param retryAfterMs what `parseRetryAfter` read
+ * @remarks Which status RATE_LIMITED, QUERY_TIMEOUT and INTERNAL_ERROR come with is not specified, so either decides.
+ */
+export function judgeFailure(status: number, body: Uint8Array, retryAfterMs: number | undefined, sql: string): Verdict {
   const error = readErrorBody(body);
+  const code = error?.errorCode;
   const said = error?.errorMsg ?? error?.message ?? headOf(body);
-  const label = [`HTTP ${status}`, error?.errorCode, error?.reason].filter(Boolean).join(' ');
-  const fault = (code: string, action: SourceFault['action'], extra: { usage?: boolean; hint?: string } = {}) =>
-    new SourceFault(code, `the API answered ${label}: ${said}`, {
+  const label = [`HTTP ${status}`, code, error?.reason].filter(Boolean).join(' ');
+  const fault = (faultCode: string, action: SourceFault['action'], extra: { usage?: boolean; hint?: string } = {}) =>
+    new SourceFault(faultCode, `the API answered ${label}: ${said}`, {
       action,
       ...(extra.usage ? { kind: 'usage' as const } : {}),
       ...(extra.hint ? { hint: extra.hint } : {}),
     });
-  if (error?.errorCode === 'QUERY_TOO_BROAD' || error?.reason === 'SCAN_LIMIT_EXCEEDED') {
+  if (code === 'QUERY_TOO_BROAD' || error?.reason === 'SCAN_LIMIT_EXCEEDED') {
     return { kind: 'final', fault: fault('QUERY_TOO_BROAD', 'split') };
   }
   if (status === 401 || status === 403) {
-    const hint =
-      status === 401
-        ? 'Check FLOWDROP_API_KEY (or _FILE): the key is missing, mistyped or revoked. It is not tried again.'
-        : 'The key has no subscription for historical SQL; ask the provider. It is not tried again.';
-    return { kind: 'final', fault: fault(error?.errorCode ?? 'UNAUTHORIZED', 'stop', { usage: true, hint }) };
+    const hint = status === 401 ? KEY_HINT : SUBSCRIPTION_HINT;
+    const fallback = status === 401 ? 'UNAUTHORIZED' : 'SUBSCRIPTION_REQUIRED';
+    return { kind: 'final', fault: fault(code ?? fallback, 'stop', { usage: true, hint }) };
   }
-  if (status === 429) {
-    const seconds = Number(retryAfter);
-    const wait = retryAfter !== null && Number.isFinite(seconds) ? { retryAfterMs: seconds * 1000 } : {};
+  const wait = retryAfterMs === undefined ? {} : { retryAfterMs };
+  if (status === 429 || code === 'RATE_LIMITED') {
     return { kind: 'retry', rateLimited: true, fault: fault('RATE_LIMITED', 'fail', { hint: RATE_HINT }), ...wait };
   }
-  if (status === 504) return { kind: 'once', fault: fault(error?.errorCode ?? 'QUERY_TIMEOUT', 'split') };
-  if (status >= 500)
-    return { kind: 'retry', fault: fault(error?.errorCode ?? 'SERVER_ERROR', 'fail', { hint: LATER_HINT }) };
-  return {
-    kind: 'final',
-    fault: fault(error?.errorCode ?? 'REQUEST_REFUSED', 'stop', {
-      usage: true,
-      hint: `The job's query is wrong: ${sql}`,
-    }),
-  };
+  if (status === 504 || code === 'QUERY_TIMEOUT') {
+    return { kind: 'once', fault: fault(code ?? 'QUERY_TIMEOUT', 'split') };
+  }
+  if (status >= 500 || status === 408 || code === 'INTERNAL_ERROR') {
+    return { kind: 'retry', fault: fault(code ?? 'SERVER_ERROR', 'fail', { hint: LATER_HINT }), ...wait };
+  }
+  const hint = ADDRESS_STATUSES.has(status) || status < 400 ? ADDRESS_HINT : `The job's query is wrong: ${sql}`;
+  return { kind: 'final', fault: fault(code ?? 'REQUEST_REFUSED', 'stop', { usage: true, hint }) };
 }
 
 /** The answer was a 200, but not a whole, well-formed page. */
@@ -82,6 +92,12 @@ export function judgeNetwork(url: string, cause: unknown): Verdict {
   };
 }
 
+/** What a wrong address answers with; a redirect does too, and is not followed, because the key would go along. */
+const ADDRESS_STATUSES: ReadonlySet<number> = new Set([404, 405, 410]);
+
+const KEY_HINT = 'Check FLOWDROP_API_KEY (or _FILE): the key is missing, mistyped or revoked. It is not tried again.';
+const SUBSCRIPTION_HINT = 'The key has no subscription for historical SQL; ask the provider. It is not tried again.';
+const ADDRESS_HINT = 'Check FLOWDROP_API_URL (or FLOWDROP_PORTAL_URL): this is not the entry point of the API.';
 const RATE_HINT = 'Something else uses this key. Stop it, or lower FLOWDROP_REQUESTS_PER_SECOND.';
 const LATER_HINT = 'Run the same command again later: it goes on from what is already staged.';
 

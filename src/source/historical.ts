@@ -3,11 +3,11 @@
  * whole page or leads to what `failure.ts` says, with bounded, jittered retries. The key travels only in the body.
  */
 import type { Clock } from '../core/clock.ts';
-import { assertNotAborted } from '../core/errors.ts';
-import type { Log } from '../core/log.ts';
+import { assertNotAborted, describeError } from '../core/errors.ts';
+import { createRedactor, type Log } from '../core/log.ts';
 import { metaSchema } from '../wire/historical.ts';
 import { readEnvelope } from './envelope.ts';
-import { judgeFailure, judgeMalformed, judgeNetwork, type Verdict } from './failure.ts';
+import { judgeFailure, judgeMalformed, judgeNetwork, parseRetryAfter, type Verdict } from './failure.ts';
 import type { Pacer } from './pacer.ts';
 import type { AskOptions, Page, Source, SourceStats } from './source.ts';
 
@@ -39,6 +39,9 @@ export function createHistoricalSource(options: HistoricalOptions, deps: Histori
   const { clock, pacer, log } = deps;
   const stats: SourceStats = { requests: 0, retries: 0, rateLimited: 0, bytes: 0 };
   let serverOffsetMs = options.clockOffsetMs;
+  const redact = createRedactor([options.apiKey]);
+  /** Some servers echo the request in their errors; the head of an answer goes into messages. */
+  const maskKey = (body: Uint8Array) => Buffer.from(redact(Buffer.from(body).toString('utf8')));
 
   const post = async (sql: string, ask: AskOptions): Promise<Page | Verdict> => {
     stats.requests += 1;
@@ -53,6 +56,8 @@ export function createHistoricalSource(options: HistoricalOptions, deps: Histori
         headers: { 'content-type': 'application/json', accept: 'application/json' },
         body: JSON.stringify({ api_key: options.apiKey, sql, ...(ask.testMode ? { test_mode: true } : {}) }),
         signal,
+        // A redirect would carry the key to wherever it points.
+        redirect: 'manual',
       });
       status = response.status;
       retryAfter = response.headers.get('retry-after');
@@ -65,11 +70,14 @@ export function createHistoricalSource(options: HistoricalOptions, deps: Histori
       return judgeNetwork(options.url, cause);
     }
     stats.bytes += body.byteLength;
-    if (status !== 200) return judgeFailure(status, body, retryAfter, sql);
+    if (status < 200 || status > 299) {
+      const retryAfterMs = parseRetryAfter(retryAfter, clock.now() + serverOffsetMs);
+      return judgeFailure(status, maskKey(body), retryAfterMs, sql);
+    }
     try {
       return readPage(body, options.expectsMeta);
     } catch (cause) {
-      return judgeMalformed(body, cause);
+      return judgeMalformed(maskKey(body), new SyntaxError(redact(describeError(cause))));
     }
   };
 
@@ -101,7 +109,8 @@ export function createHistoricalSource(options: HistoricalOptions, deps: Histori
       pacer.slowDown(verdict.retryAfterMs ?? backoffMs);
       return;
     }
-    await clock.sleep(backoffMs, signal).catch((cause: unknown) => {
+    const askedMs = verdict.kind === 'retry' ? (verdict.retryAfterMs ?? 0) : 0;
+    await clock.sleep(Math.max(backoffMs, askedMs), signal).catch((cause: unknown) => {
       assertNotAborted(signal);
       throw cause;
     });
@@ -121,6 +130,7 @@ function readPage(body: Uint8Array, expectsMeta: boolean): Page {
   const { data, rows, firstRow, members } = readEnvelope(body);
   if (members['status'] !== 'SUCCESS')
     throw new SyntaxError(`"status" is ${JSON.stringify(members['status'])}, not "SUCCESS"`);
-  const meta = expectsMeta || members['meta'] !== undefined ? metaSchema.parse(members['meta']) : undefined;
+  // What the portal may send as `meta` is not specified: it is used when it is one, and never required.
+  const meta = expectsMeta ? metaSchema.parse(members['meta']) : metaSchema.safeParse(members['meta']).data;
   return { data, rows, firstRow, meta };
 }

@@ -58,7 +58,8 @@ class S3Store implements Store {
     return await this.#attempt('get', key, undefined, (input) =>
       this.#read(input, undefined, async (body, sizeBytes) => {
         const bytes = Buffer.concat(await body.toArray());
-        if (bytes.length !== sizeBytes) throw new Error(`${bytes.length} bytes came where ${sizeBytes} were announced`);
+        if (bytes.length !== sizeBytes)
+          throw new RangeError(`${bytes.length} bytes came where ${sizeBytes} were announced`);
         return new Uint8Array(bytes);
       }),
     );
@@ -194,7 +195,7 @@ class S3Store implements Store {
     if (found === undefined) return undefined;
     const { Body, ContentLength } = found;
     if (!(Body instanceof Readable) || ContentLength === undefined)
-      throw new Error('the answer has no body or no length');
+      throw new TypeError('the answer has no body or no length');
     const timeoutMs = Math.max(MIN_BODY_TIMEOUT_MS, Math.ceil((ContentLength / MIN_BYTES_PER_SECOND) * 1000));
     try {
       return await use(

@@ -1,0 +1,249 @@
+/**
+ * The house rules that a test can hold: who may import whom, no circles, and what STYLE asks of every file. The rules
+ * are read from the source text, so that they cannot drift from it.
+ */
+import { readdirSync, readFileSync } from 'node:fs';
+import { join, relative } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { REPO } from './support/flowdrop.ts';
+
+const SRC = join(REPO, 'src');
+/** Above this a file has more than one thought; only tables of data may be longer. */
+const MAX_LINES = 260;
+
+/** What each folder may import, types included. `*` stands for every folder below it in the layering. */
+const CONTRACTS = ['store', 'mail', 'engine', 'wire', 'core'];
+const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
+  core: [],
+  wire: ['core'],
+  // Pure date arithmetic that everything may use; it needs the exchange's time zone.
+  calendar: ['core', 'wire'],
+  engine: ['wire', 'core'],
+  store: ['wire', 'core'],
+  mail: ['wire', 'core'],
+  job: ['calendar', ...CONTRACTS],
+  plan: ['calendar', 'job', ...CONTRACTS],
+  source: ['plan', 'job', ...CONTRACTS],
+  stage: ['source', 'plan', 'job', ...CONTRACTS],
+  seal: ['stage', 'source', 'plan', 'job', ...CONTRACTS],
+  report: ['seal', 'calendar', ...CONTRACTS],
+  archive: ['seal', 'calendar', ...CONTRACTS],
+  run: ['seal', 'report', 'stage', 'source', 'plan', 'job', 'calendar', 'archive', ...CONTRACTS],
+  daemon: ['job', 'calendar', ...CONTRACTS],
+  service: ['engine', 'wire', 'calendar', 'core'],
+  cli: ['daemon', 'run', 'seal', 'report', 'archive', 'source', 'plan', 'job', 'calendar', ...CONTRACTS],
+  'main.ts': ['cli', 'compose.ts'],
+  'compose.ts': ['cli', 'source', 'job', ...CONTRACTS],
+};
+
+/** Stages join only in `run`: of an earlier stage they may take types, never code. */
+const STAGES = ['job', 'plan', 'source', 'stage', 'seal', 'report', 'archive'];
+
+/** The only places that may load these packages. */
+const PACKAGE_HOMES: Readonly<Record<string, readonly string[]>> = {
+  chdb: ['engine'],
+  '@clickhouse/client': ['engine'],
+  '@aws-sdk/client-s3': ['store'],
+  '@aws-sdk/lib-storage': ['store'],
+  nodemailer: ['mail'],
+  fastify: ['service'],
+  commander: ['cli'],
+  'cli-progress': ['cli'],
+  mjml: ['report'],
+  vega: ['report'],
+  'vega-lite': ['report'],
+  '@resvg/resvg-js': ['report'],
+};
+
+/** `cli` loads the service only when it serves. */
+const LAZY_ONLY: Readonly<Record<string, readonly string[]>> = { cli: ['service'] };
+
+interface Import {
+  readonly from: string;
+  readonly to: string;
+  readonly typeOnly: boolean;
+  readonly lazy: boolean;
+}
+
+const files = readdirSync(SRC, { recursive: true, encoding: 'utf8' }).filter((name) => name.endsWith('.ts'));
+const texts = new Map(files.map((file) => [file, readFileSync(join(SRC, file), 'utf8')]));
+const imports = files.flatMap(readImports);
+
+describe('imports', () => {
+  it('go only where the layering allows', () => {
+    const wrong = imports
+      .filter(({ to }) => to.endsWith('.ts'))
+      .filter(({ from, to, lazy }) => {
+        const [a, b] = [roomOf(from), roomOf(to)];
+        if (a === b) return false;
+        if (LAZY_ONLY[a]?.includes(b)) return !lazy;
+        return !MAY_IMPORT[a]?.includes(b);
+      })
+      .map(({ from, to }) => `${from} -> ${to}`);
+    expect(wrong).toEqual([]);
+  });
+
+  it('of one stage by another are types only', () => {
+    const wrong = imports
+      .filter(({ from, to, typeOnly }) => {
+        const [a, b] = [roomOf(from), roomOf(to)];
+        return a !== b && STAGES.includes(a) && STAGES.includes(b) && !typeOnly;
+      })
+      .map(({ from, to }) => `${from} -> ${to}`);
+    expect(wrong).toEqual([]);
+  });
+
+  it('have no circles, types included', () => {
+    expect(findCircle()).toBeUndefined();
+  });
+
+  it('of a package that belongs to one folder are made there only', () => {
+    const wrong = imports
+      .filter(({ from, to }) => {
+        const home = PACKAGE_HOMES[packageOf(to)];
+        return home !== undefined && !home.includes(roomOf(from));
+      })
+      .map(({ from, to }) => `${from} -> ${to}`);
+    expect(wrong).toEqual([]);
+  });
+
+  it('reach every folder that the rules name, and no other', () => {
+    const rooms = new Set(files.map(roomOf));
+    expect([...rooms].filter((room) => !(room in MAY_IMPORT))).toEqual([]);
+  });
+});
+
+describe('every file of src', () => {
+  it.each(files)('%s opens with a doc comment', (file) => {
+    expect(texts.get(file)?.replace(/^#!.*\n/, '')).toMatch(/^\/\*\*/);
+  });
+
+  it('has a kebab-case name of plain words', () => {
+    const wrong = files.filter((file) => !/^([a-z][a-z0-9-]*\/)?[a-z][a-z0-9-]*(\.d)?\.ts$/.test(file));
+    const vague = files.filter((file) => /\b(utils?|helpers?|common|misc|manager)\b/.test(file));
+    expect([...wrong, ...vague]).toEqual([]);
+  });
+
+  it(`has at most ${MAX_LINES} lines`, () => {
+    const long = [...texts].filter(([, text]) => text.split('\n').length > MAX_LINES).map(([file]) => file);
+    expect(long).toEqual([]);
+  });
+
+  it('has named exports only, and re-exports nothing', () => {
+    const wrong = [...texts]
+      .filter(([file]) => !file.endsWith('.d.ts'))
+      .filter(([, text]) => /^export (default|\*|\{[^}]*\} from)/m.test(text))
+      .map(([file]) => file);
+    expect(wrong).toEqual([]);
+  });
+
+  it('reads nothing of the process but in the entry file', () => {
+    const wrong = [...texts]
+      .filter(([file, text]) => file !== 'main.ts' && /\bprocess\.(env|argv|exit|cwd|on|std)/.test(code(text)))
+      .map(([file]) => file);
+    expect(wrong).toEqual([]);
+  });
+
+  it('throws nothing that an operator could not act on: no bare Error', () => {
+    // RangeError, SyntaxError and TypeError tell a caller inside the program, who turns them into a Fault.
+    const wrong = [...texts].filter(([, text]) => /throw new Error\(/.test(code(text))).map(([file]) => file);
+    expect(wrong).toEqual([]);
+  });
+
+  it('tells the time by a clock that is passed in', () => {
+    const wrong = [...texts]
+      .filter(([file, text]) => file !== 'core/clock.ts' && /\bDate\.now\(\)|new Date\(\)/.test(code(text)))
+      .map(([file]) => file);
+    expect(wrong).toEqual([]);
+  });
+});
+
+describe('the package', () => {
+  const manifest = JSON.parse(readFileSync(join(REPO, 'package.json'), 'utf8')) as {
+    dependencies: Record<string, string>;
+    devDependencies: Record<string, string>;
+  };
+  it('pins every dependency to one version', () => {
+    const loose = Object.entries({ ...manifest.dependencies, ...manifest.devDependencies }).filter(
+      ([, version]) => !/^\d/.test(version),
+    );
+    expect(loose).toEqual([]);
+  });
+
+  it('uses every dependency that it installs for users', () => {
+    const used = new Set(imports.map(({ to }) => packageOf(to)));
+    const text = [...texts.values()].join('\n');
+    const unused = Object.keys(manifest.dependencies).filter((name) => !used.has(name) && !text.includes(`'${name}/`));
+    expect(unused).toEqual([]);
+  });
+
+  it('has a lockfile without download addresses', () => {
+    expect(readFileSync(join(REPO, 'package-lock.json'), 'utf8')).not.toContain('"resolved": "http');
+  });
+});
+
+function readImports(file: string): readonly Import[] {
+  const text = texts.get(file) ?? '';
+  const found: Import[] = [];
+  for (const match of text.matchAll(/^(?:import|export)\s+(type\s+)?([^'";]*?)from\s+'([^']+)'/gms)) {
+    const names = match[2] ?? '';
+    const braced = /\{([^}]*)\}/s.exec(names)?.[1];
+    const allTypes = braced?.split(',').every((name) => name.trim() === '' || name.trim().startsWith('type ')) ?? false;
+    found.push({
+      from: file,
+      to: resolve(file, match[3] ?? ''),
+      typeOnly: match[1] !== undefined || allTypes,
+      lazy: false,
+    });
+  }
+  for (const match of text.matchAll(/\bimport\('([^']+)'\)/g)) {
+    found.push({ from: file, to: resolve(file, match[1] ?? ''), typeOnly: false, lazy: true });
+  }
+  return found;
+}
+
+function resolve(from: string, specifier: string): string {
+  return specifier.startsWith('.') ? relative(SRC, join(SRC, from, '..', specifier)) : specifier;
+}
+
+function roomOf(file: string): string {
+  return file.split('/')[0] ?? file;
+}
+
+function packageOf(specifier: string): string {
+  return specifier
+    .split('/')
+    .slice(0, specifier.startsWith('@') ? 2 : 1)
+    .join('/');
+}
+
+/** Comments and string literals are not code. */
+function code(text: string): string {
+  return text.replace(/\/\*[\s\S]*?\*\/|\/\/.*$/gm, '').replace(/'(?:\\.|[^'\\\n])*'/g, "''");
+}
+
+/** The first circle of imports inside `src`, as the path of files, or `undefined`. */
+function findCircle(): readonly string[] | undefined {
+  const edges = new Map<string, readonly string[]>();
+  for (const file of files)
+    edges.set(
+      file,
+      imports.filter(({ from, to }) => from === file && to.endsWith('.ts')).map(({ to }) => to),
+    );
+  const done = new Set<string>();
+  const visit = (file: string, path: readonly string[]): readonly string[] | undefined => {
+    if (path.includes(file)) return [...path.slice(path.indexOf(file)), file];
+    if (done.has(file)) return undefined;
+    for (const next of edges.get(file) ?? []) {
+      const circle = visit(next, [...path, file]);
+      if (circle) return circle;
+    }
+    done.add(file);
+    return undefined;
+  };
+  for (const file of files) {
+    const circle = visit(file, []);
+    if (circle) return circle;
+  }
+  return undefined;
+}
