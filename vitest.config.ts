@@ -1,4 +1,5 @@
 import { defineConfig } from 'vitest/config';
+import { Tally } from './test/support/tally.ts';
 
 /**
  * One worker process per file (`forks`), because the embedded engine binds one data path per process.
@@ -7,6 +8,7 @@ import { defineConfig } from 'vitest/config';
 export default defineConfig({
   test: {
     include: ['test/**/*.test.ts'],
+    reporters: ['default', new Tally()],
     globalSetup: ['test/support/build.ts'],
     pool: 'forks',
     maxWorkers: 2,

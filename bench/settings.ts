@@ -30,12 +30,12 @@ const VARIANTS: readonly (readonly [string, Settings])[] = [
   ['row groups of 512 Ki', { output_format_parquet_row_group_size: 524_288 }],
   ['blocks of 8 Ki', { max_block_size: 8192 }],
   ['blocks of 128 Ki', { max_block_size: 131_072 }],
-  ['pages of 256 KiB', { output_format_parquet_data_page_size: 262_144 }],
-  ['dictionaries to 4 MiB', { output_format_parquet_max_dictionary_size: 4_194_304 }],
+  ['dictionaries to 256 KiB', { output_format_parquet_max_dictionary_size: 262_144 }],
+  ['dictionaries to 1 MiB', { output_format_parquet_max_dictionary_size: 1_048_576 }],
   ['ZSTD level 1', { output_format_compression_level: 1 }],
-  ['ZSTD level 6', { output_format_compression_level: 6 }],
+  ['ZSTD level 5', { output_format_compression_level: 5 }],
   ['ZSTD level 9', { output_format_compression_level: 9 }],
-  ['one thread', { max_threads: 1 }],
+  ['no bloom, ZSTD level 5', { output_format_parquet_write_bloom_filter: 0, output_format_compression_level: 5 }],
 ];
 
 export const benchSettings: RunBench = async ({ rows, repeat }) =>
@@ -46,6 +46,8 @@ export const benchSettings: RunBench = async ({ rows, repeat }) =>
     try {
       const stage = await stagePages(engine, set);
       const measured = new Map<string, { ms: number[]; bytes: number; bloom: number; groups: number }>();
+      // The first write reads the stage from disk: it counts for nobody.
+      await writeVariant(engine, stage, {}, join(folder, 'variant.parquet'));
       for (let round = 1; round <= repeat; round += 1) {
         for (const [name, settings] of VARIANTS) {
           say(`settings: ${name}, ${round} of ${repeat}`);

@@ -7,6 +7,7 @@ import type { RunWay, WayInput, WayName } from './way.ts';
 
 const LOAD: Readonly<Record<WayName, () => Promise<RunWay>>> = {
   flowdrop: async () => (await import('../way/flowdrop.ts')).runFlowdrop,
+  'flowdrop-serial': async () => (await import('../way/flowdrop.ts')).runFlowdropSerially,
   duckdb: async () => (await import('../way/duckdb.ts')).runDuckDb,
   'hyparquet-writer': async () => (await import('../way/hyparquet-writer.ts')).runHyparquetWriter,
   'parquetjs-lite': async () => (await import('../way/parquetjs-lite.ts')).runParquetJs,

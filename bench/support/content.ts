@@ -1,6 +1,6 @@
 /**
  * The proof that the ways wrote the same: one number from every value of a file in its order, computed by DuckDB. Types
- * that writers spell differently (a timestamp with or without zone) are brought to milliseconds first.
+ * that writers spell differently (a timestamp with or without zone) are brought to milliseconds first, and -0 is 0.
  */
 import { DuckDBInstance } from '@duckdb/node-api';
 import { TRADE_COLUMNS, type TradeColumn } from '../../src/wire/trade.ts';
@@ -8,7 +8,8 @@ import { TRADE_COLUMNS, type TradeColumn } from '../../src/wire/trade.ts';
 export interface Content {
   readonly rows: number;
   readonly hash: string;
-  readonly rowGroups: number;
+  /** What the file says wrote it. */
+  readonly writer: string;
 }
 
 export async function readContent(path: string): Promise<Content> {
@@ -19,11 +20,15 @@ export async function readContent(path: string): Promise<Content> {
     const values = TRADE_COLUMNS.map(valueSql).join(', ');
     const result = await connection.runAndReadAll(
       `SELECT count(*)::INTEGER AS rows, bit_xor(hash(file_row_number, ${values}))::VARCHAR AS hash,
-        (SELECT count(DISTINCT row_group_id)::INTEGER FROM parquet_metadata('${path}')) AS groups
+        (SELECT first(created_by) FROM parquet_file_metadata('${path}')) AS writer
        FROM read_parquet('${path}', file_row_number = true)`,
     );
     const [row] = result.getRowObjectsJson();
-    return { rows: Number(row?.['rows']), hash: String(row?.['hash']), rowGroups: Number(row?.['groups']) };
+    return {
+      rows: Number(row?.['rows']),
+      hash: String(row?.['hash']),
+      writer: String(row?.['writer']).replace(/ \(build .*/, ''),
+    };
   } finally {
     connection.closeSync();
     instance.closeSync();
@@ -32,5 +37,7 @@ export async function readContent(path: string): Promise<Content> {
 
 function valueSql({ name, drop }: TradeColumn): string {
   if (drop === 'wall' || drop === 'instant') return `epoch_ms(${name})`;
+  // Zero is zero: some writers lose the sign of -0.
+  if (drop === 'double') return `(${name} + 0.0)::VARCHAR`;
   return `${name}::VARCHAR`;
 }

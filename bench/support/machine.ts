@@ -1,6 +1,6 @@
 /** The machine that the numbers come from: without it they mean nothing. */
 import { readFileSync } from 'node:fs';
-import { availableParallelism, cpus, loadavg, platform, release, totalmem } from 'node:os';
+import { availableParallelism, cpus, loadavg, platform, totalmem } from 'node:os';
 import { join } from 'node:path';
 import { formatBytes } from '../../src/core/units.ts';
 import { REPO } from './product.ts';
@@ -11,7 +11,7 @@ export function describeMachine(): string {
   const packages = PACKAGES.map((name) => `${name} ${readVersion(name)}`).join(', ');
   const [load = 0] = loadavg();
   return [
-    `Machine: ${availableParallelism()} cores (${cpus()[0]?.model ?? 'unknown'}), ${formatBytes(totalmem())} memory, ${platform()} ${release()}, load ${load.toFixed(1)} at the start`,
+    `Machine: ${availableParallelism()} cores (${cpus()[0]?.model ?? 'unknown'}), ${formatBytes(totalmem())} memory, ${platform()}, load ${load.toFixed(1)} at the start`,
     `Node ${process.versions.node}, ${packages}`,
   ].join('\n');
 }

@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { type DemoService, startService } from '../../src/cli/demo-service.ts';
 import { startChild } from '../../src/daemon/child.ts';
+import { say } from './bench.ts';
 
 export const REPO = fileURLToPath(new URL('../..', import.meta.url));
 export const KEY = 'cus_bench';
@@ -46,7 +47,14 @@ export async function runJson(cwd: string, args: readonly string[], env: Readonl
   const { executable, args: base, env: bare } = self();
   const child = startChild(
     { executable, args: [...base, '--json', ...args], cwd, env: { ...bare, ...env } },
-    { onOut: (line) => out.push(line), onErr: (line) => err.push(line) },
+    {
+      onOut: (line) => out.push(line),
+      // Warnings explain a number that looks wrong, a retry for instance.
+      onErr: (line) => {
+        err.push(line);
+        say(`  ${line}`);
+      },
+    },
   );
   const code = await child.done;
   if (code !== 0) throw new Error(`flowdrop ${args.join(' ')} ended with ${code}: ${err.join('\n')}`);

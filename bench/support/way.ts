@@ -25,7 +25,7 @@ export interface WayResult {
   readonly steps: Steps;
 }
 
-export const WAYS = ['flowdrop', 'duckdb', 'hyparquet-writer', 'parquetjs-lite'] as const;
+export const WAYS = ['flowdrop', 'flowdrop-serial', 'duckdb', 'hyparquet-writer', 'parquetjs-lite'] as const;
 export type WayName = (typeof WAYS)[number];
 
 /** Heap of the ways that sort in JavaScript, MiB: Node's default is too small for their rows. */

@@ -16,18 +16,35 @@ import { readBenchJob, readPageSet } from '../support/pages.ts';
 import { createStopwatch } from '../support/stopwatch.ts';
 import type { Steps, WayInput } from '../support/way.ts';
 
+/** Pages at once: as many as the worker has requests in flight. */
+const IN_FLIGHT = 4;
+
 export async function runFlowdrop(input: WayInput): Promise<Steps> {
+  return await run(input, IN_FLIGHT);
+}
+
+/** One page after another, so that the times of the steps do not overlap. */
+export async function runFlowdropSerially(input: WayInput): Promise<Steps> {
+  return await run(input, 1);
+}
+
+async function run(input: WayInput, inFlight: number): Promise<Steps> {
   const { time, steps } = createStopwatch();
   const set = await readPageSet(input.pages);
   const job = await readBenchJob();
   const engine = await time('open', () => openEmbeddedEngine({ path: join(input.scratch, 'engine') }));
   try {
     const stage = await openStage(engine, job, set.date);
-    for (const { path, window } of set.pages) {
-      const body = await time('read file', () => readFile(path));
-      const page = await time('envelope', () => readEnvelope(body));
-      await time('insert', () => stage.put(parseWindow(set.date, window), page));
-    }
+    const queue = [...set.pages];
+    const work = async () => {
+      for (let next = queue.shift(); next; next = queue.shift()) {
+        const { path, window } = next;
+        const body = await time('read file', () => readFile(path));
+        const page = await time('envelope', () => readEnvelope(body));
+        await time('insert', () => stage.put(parseWindow(set.date, window), page));
+      }
+    };
+    await Promise.all(Array.from({ length: inFlight }, work));
     const columns = listDropColumns(job.source.columns, await stage.extraFields());
     const totals = await time('totals', () => stage.totals());
     const table = { table: stage.table, duplicates: totals.rows - totals.ids };

@@ -23,15 +23,7 @@ const MIN_SECRET_LENGTH = 6;
 export function createLog(options: LogOptions): Log {
   const redact = createRedactor(options.secrets);
   const sink = { write: (line: string) => options.write(redact(line)) };
-  const stream = options.pretty
-    ? pretty({
-        colorize: false,
-        ignore: 'pid,hostname',
-        translateTime: 'SYS:HH:MM:ss',
-        destination: sinkStream(sink),
-        sync: true,
-      })
-    : sink;
+  const stream = options.pretty ? prettyStream(sink, redact) : sink;
   return pino({ level: options.level, base: null, timestamp: stdTimeFunctions.isoTime }, stream);
 }
 
@@ -49,6 +41,18 @@ export function createRedactor(secrets: readonly string[]): (text: string) => st
   }
   const longestFirst = [...forms].sort((a, b) => b.length - a.length);
   return (text) => longestFirst.reduce((masked, secret) => masked.replaceAll(secret, '[secret]'), text);
+}
+
+/** Masked before and after: the pretty form undoes JSON's escapes, and not all of them. */
+function prettyStream(sink: { write(line: string): void }, redact: (text: string) => string) {
+  const stream = pretty({
+    colorize: false,
+    ignore: 'pid,hostname',
+    translateTime: 'SYS:HH:MM:ss',
+    destination: sinkStream(sink),
+    sync: true,
+  });
+  return { write: (line: string) => void stream.write(redact(line)) };
 }
 
 function sinkStream(sink: { write(line: string): void }): NodeJS.WritableStream {

@@ -25,6 +25,7 @@ export function resolveJob(file: string, written: JobFile): Job {
   const source = resolveSource(written.source);
   const sort = written.drop.sort ?? defaultSort(source);
   const names = source.columns.map((column) => column.name);
+  assertOnce(sort, ['drop', 'sort']);
   sort.forEach((name, index) => {
     if (!names.includes(name)) {
       throw new ResolveFault(
@@ -75,6 +76,7 @@ function resolveRowColumns(names: readonly string[] | undefined): readonly JobCo
       );
     }
   }
+  assertOnce(names, ['source', 'columns']);
   return names.map((name, index) => {
     const column = findTradeColumn(name);
     if (column) return column;
@@ -83,6 +85,12 @@ function resolveRowColumns(names: readonly string[] | undefined): readonly JobCo
       ['source', 'columns', index],
       `"${name}" is not a column of the trade record; allowed are ${allowed}`,
     );
+  });
+}
+
+function assertOnce(names: readonly string[], path: readonly string[]): void {
+  names.forEach((name, index) => {
+    if (names.indexOf(name) < index) throw new ResolveFault([...path, index], `"${name}" comes twice`);
   });
 }
 

@@ -75,7 +75,7 @@ const sourceSchema = z
 const cronSchema = z
   .string()
   .refine(
-    (text) => isCron(text),
+    (text) => isCron(text) && text.trim().split(/\s+/).length === 5,
     'a cron expression of five fields: minute hour day-of-month month day-of-week, e.g. "30 17 * * 1-5"',
   );
 

@@ -4,19 +4,15 @@
  * (filled from that token by the engine), so rows and ledger are one atomic write. Rows stay as they came, text as text;
  * `seal/` gives them their types.
  */
-import { Fault } from '../core/errors.ts';
+import { describeError, Fault } from '../core/errors.ts';
 import type { Engine } from '../engine/engine.ts';
 import { CLICKHOUSE_CODES, EngineFault } from '../engine/fault.ts';
 import { quoteIdentifier, quoteString } from '../engine/literal.ts';
-import type { Job, JobColumn } from '../job/job.ts';
+import type { Job } from '../job/job.ts';
 import type { SecondCount } from '../plan/counts.ts';
 import { formatWindow, parseWindow, type Window } from '../plan/window.ts';
+import { createTableSql, stageTableName, WINDOW_COLUMN } from './table.ts';
 
-/** Column of the stage that names the window a row came with; never part of a drop. */
-export const WINDOW_COLUMN = '_window';
-
-/** Tokens kept for deduplication: more than the windows a day can have. */
-const DEDUPLICATION_WINDOW = 1_000_000;
 /** Fields outside the contract that one answer may bring before it is taken for garbage. */
 const MAX_EXTRA_FIELDS = 64;
 
@@ -63,39 +59,8 @@ export async function listStages(engine: Engine, job: Job): Promise<readonly str
   const tables = await engine.rows<{ name: string }>(
     `SELECT name FROM system.tables WHERE database = currentDatabase() AND startsWith(name, ${quoteString(prefix)}) ORDER BY name`,
   );
-  return tables.map(({ name }) => name.slice(prefix.length).replaceAll('_', '-'));
-}
-
-function stageTableName(dataset: string, date: string): string {
-  return `stage_${dataset.replaceAll('-', '_')}__${date.replaceAll('-', '_')}`;
-}
-
-function createTableSql(name: string, job: Job): string {
-  const columns = job.source.columns.map((column) => `${quoteIdentifier(column.name)} ${stageType(column)}`);
-  const sort = job.drop.sort.map(quoteIdentifier).join(', ');
-  // The token is the window: what the engine uses to recognise a repeated insert is also what it writes into each row.
-  const ledger = `${WINDOW_COLUMN} LowCardinality(String) DEFAULT getSetting('insert_deduplication_token')`;
-  return `CREATE TABLE IF NOT EXISTS ${quoteIdentifier(name)} (${[...columns, ledger].join(', ')}) ENGINE = MergeTree ORDER BY (${sort}) SETTINGS non_replicated_deduplication_window = ${DEDUPLICATION_WINDOW}`;
-}
-
-/** Numbers in their final type; dates and times as the text they came as, which sorts in time order. */
-export function stageType(column: JobColumn): string {
-  switch (column.type) {
-    case 'int32':
-      return 'Int32';
-    case 'double':
-      return 'Float64';
-    case 'int64':
-    case 'instant':
-    case 'wall':
-      return 'String';
-    case 'date':
-      return 'LowCardinality(String)';
-    case 'string':
-      return column.lowCardinality ? 'LowCardinality(String)' : 'String';
-    default:
-      return column.type satisfies never;
-  }
+  // A crash inside `forget` leaves a second table of the date: it has no date for a name.
+  return tables.map(({ name }) => name.slice(prefix.length).replaceAll('_', '-')).filter((date) => date.length === 10);
 }
 
 class EngineStage implements Stage {
@@ -116,7 +81,7 @@ class EngineStage implements Stage {
   async put(window: Window, page: StagedPage): Promise<void> {
     if (page.rows === 0) return;
     this.#assertColumns(window, page);
-    this.#assertNoNulls(window, page);
+    if (await this.#isStaged(window)) return;
     for (let extra = 0; ; extra += 1) {
       try {
         await this.#insert(window, page);
@@ -181,7 +146,16 @@ class EngineStage implements Stage {
   }
 
   async discard(): Promise<void> {
+    await this.#engine.command(`DROP TABLE IF EXISTS ${quoteIdentifier(`${this.#name}_fresh`)} SYNC`);
     await this.#engine.command(`DROP TABLE IF EXISTS ${this.table} SYNC`);
+  }
+
+  /** The engine's own memory of tokens does not outlive `forget`. */
+  async #isStaged(window: Window): Promise<boolean> {
+    const found = await this.#engine.rows(
+      `SELECT 1 FROM ${this.table} WHERE ${WINDOW_COLUMN} = ${quoteString(formatWindow(window))} LIMIT 1`,
+    );
+    return found.length > 0;
   }
 
   async #insert(window: Window, page: StagedPage): Promise<void> {
@@ -202,7 +176,7 @@ class EngineStage implements Stage {
     });
   }
 
-  /** Absent fields would be filled with defaults, so that a missing column is looked for before it can pass for data. */
+  /** A field that no row has is told by name, with what there is instead. */
   #assertColumns(window: Window, page: StagedPage): void {
     const missing = this.#job.source.columns.filter((column) => !(column.name in (page.firstRow ?? {})));
     if (missing.length === 0) return;
@@ -213,39 +187,22 @@ class EngineStage implements Stage {
     );
   }
 
-  /**
-   * The engine would read a null in a column without nulls as 0 or as an empty text. Nulls are rare: pages without the
-   * word are not parsed.
-   */
-  #assertNoNulls(window: Window, page: StagedPage): void {
-    const data = Buffer.from(page.data.buffer, page.data.byteOffset, page.data.byteLength);
-    if (!data.includes('null')) return;
-    const rows = JSON.parse(data.toString('utf8')) as readonly Record<string, unknown>[];
-    for (const column of this.#job.source.columns) {
-      if (column.nullable) continue;
-      const row = rows.find((candidate) => candidate[column.name] === null);
-      if (row === undefined) continue;
-      throw new Fault(
-        'PAGE_REFUSED',
-        `${this.date} ${formatWindow(window)}: "${column.name}" is null in ${JSON.stringify(row).slice(0, 200)}`,
-        {
-          hint: 'Nothing of this page was kept: a null would have become a number. Tell the provider.',
-        },
-      );
-    }
-  }
-
   #refusal(window: Window, page: StagedPage, cause: unknown): Fault {
     const head = Buffer.from(page.data.subarray(0, 200)).toString('utf8');
     return new Fault(
       'PAGE_REFUSED',
-      `${this.date} ${formatWindow(window)}: the answer's rows do not fit the columns; it begins ${head}`,
+      `${this.date} ${formatWindow(window)}: the answer's rows do not fit the columns: ${firstLine(cause)}; it begins ${head}`,
       {
         cause,
         hint: 'Nothing of this page was kept. If the API has changed a type, tell us; else run again.',
       },
     );
   }
+}
+
+/** What the engine says, without its stack of functions. */
+function firstLine(error: unknown): string {
+  return describeError(error).split(/: while executing|\n/)[0] ?? '';
 }
 
 /** Name of the field in ClickHouse's "Unknown field found while parsing JSONEachRow format: x". */

@@ -1,0 +1,146 @@
+/**
+ * Trading days and the exchange's clock, against what NYSE has published ("Holidays & Trading Hours", 2024 to 2028).
+ * The 2028 list follows the same rule 7.2. How dates become plans is tested in `test/plan`.
+ */
+import { describe, expect, test } from 'vitest';
+import { isEarlyClose, isHoliday } from '../../src/calendar/holidays.ts';
+import { isSession, listSessions, previousSessions, sessionCloseSecond } from '../../src/calendar/session.ts';
+import {
+  addDays,
+  formatSecond,
+  formatWallClock,
+  formatWallDate,
+  isDate,
+  parseWallClock,
+  weekday,
+} from '../../src/calendar/wall-clock.ts';
+
+/** Full closings, month-day; 2025-01-09 was the day of mourning for President Carter. */
+const CLOSED: Readonly<Record<number, readonly string[]>> = {
+  2024: ['01-01', '01-15', '02-19', '03-29', '05-27', '06-19', '07-04', '09-02', '11-28', '12-25'],
+  2025: ['01-01', '01-09', '01-20', '02-17', '04-18', '05-26', '06-19', '07-04', '09-01', '11-27', '12-25'],
+  2026: ['01-01', '01-19', '02-16', '04-03', '05-25', '06-19', '07-03', '09-07', '11-26', '12-25'],
+  2027: ['01-01', '01-18', '02-15', '03-26', '05-31', '06-18', '07-05', '09-06', '11-25', '12-24'],
+  2028: ['01-17', '02-21', '04-14', '05-29', '06-19', '07-04', '09-04', '11-23', '12-25'],
+};
+
+/** Closings at 13:00. */
+const EARLY: Readonly<Record<number, readonly string[]>> = {
+  2024: ['07-03', '11-29', '12-24'],
+  2025: ['07-03', '11-28', '12-24'],
+  2026: ['11-27', '12-24'],
+  2027: ['11-26'],
+  2028: ['07-03', '11-24'],
+};
+
+function listWeekdays(year: number): readonly string[] {
+  const dates: string[] = [];
+  for (let date = `${year}-01-01`; date.startsWith(String(year)); date = addDays(date, 1)) {
+    if (weekday(date) !== 0 && weekday(date) !== 6) dates.push(date);
+  }
+  return dates;
+}
+
+describe.each(Object.keys(CLOSED).map(Number))('the year %i', (year) => {
+  const short = (date: string) => date.slice(5);
+
+  test(`closes in ${year} on the published holidays and no others`, () => {
+    expect(listWeekdays(year).filter(isHoliday).map(short)).toEqual(CLOSED[year]);
+  });
+
+  test(`closes early in ${year} on the published days and no others`, () => {
+    expect(listWeekdays(year).filter(isEarlyClose).map(short)).toEqual(EARLY[year]);
+  });
+
+  test(`has in ${year} a session on every other weekday`, () => {
+    const closed = new Set(CLOSED[year]);
+    const open = listWeekdays(year).filter((date) => !closed.has(short(date)));
+    expect(listSessions(`${year}-01-01`, `${year}-12-31`)).toEqual(open);
+  });
+});
+
+test('a weekend has no session and no early close', () => {
+  expect(
+    ['2026-11-21', '2026-11-22', '2027-07-03', '2028-12-24'].map((date) => [isSession(date), isEarlyClose(date)]),
+  ).toEqual(Array.from({ length: 4 }, () => [false, false]));
+});
+
+test('the last trades print a quarter of an hour after the close, also on a half day', () => {
+  expect(formatSecond(sessionCloseSecond('2026-11-25'))).toBe('16:15:00');
+  expect(formatSecond(sessionCloseSecond('2026-11-27'))).toBe('13:15:00');
+});
+
+test('previous sessions step over holidays and weekends and end with the date itself when it is one', () => {
+  expect(previousSessions('2026-11-27', 3)).toEqual(['2026-11-24', '2026-11-25', '2026-11-27']);
+  expect(previousSessions('2026-11-29', 2)).toEqual(['2026-11-25', '2026-11-27']);
+  expect(previousSessions('2026-11-29', 0)).toEqual([]);
+});
+
+test('a range of sessions that ends before it begins is empty', () => {
+  expect(listSessions('2026-11-27', '2026-11-20')).toEqual([]);
+});
+
+describe('the wall clock', () => {
+  test.each([
+    ['2026-03-08', 23],
+    ['2026-11-01', 25],
+    ['2026-11-19', 24],
+    ['2027-03-14', 23],
+    ['2027-11-07', 25],
+  ])('makes %s %i hours long', (date, hours) => {
+    expect((parseWallClock(addDays(date, 1), 0) - parseWallClock(date, 0)) / 3_600_000).toBe(hours);
+  });
+
+  test.each([
+    ['2026-11-19T14:30:00Z', '2026-11-19 09:30:00'],
+    ['2026-07-01T13:30:00Z', '2026-07-01 09:30:00'],
+    ['2026-03-08T06:59:59Z', '2026-03-08 01:59:59'],
+    ['2026-03-08T07:00:00Z', '2026-03-08 03:00:00'],
+    ['2026-11-01T05:30:00Z', '2026-11-01 01:30:00'],
+    ['2026-11-01T06:30:00Z', '2026-11-01 01:30:00'],
+    ['2026-11-01T07:00:00Z', '2026-11-01 02:00:00'],
+    ['2026-01-01T05:00:00Z', '2026-01-01 00:00:00'],
+    ['2026-01-01T04:59:59.999Z', '2025-12-31 23:59:59'],
+  ])('shows at %s %s', (instant, wall) => {
+    expect(formatWallClock(Date.parse(instant))).toBe(wall);
+    expect(formatWallDate(Date.parse(instant))).toBe(wall.slice(0, 10));
+  });
+
+  test('reads back every half hour of the year that comes once', () => {
+    const twice = new Set(['2026-11-01 01:00:00', '2026-11-01 01:30:00']);
+    for (let at = Date.parse('2026-01-01T05:00:00Z'); at < Date.parse('2027-01-01T05:00:00Z'); at += 1_800_000) {
+      const wall = formatWallClock(at);
+      if (twice.has(wall)) continue;
+      const second = Number(wall.slice(11, 13)) * 3600 + Number(wall.slice(14, 16)) * 60;
+      expect(parseWallClock(wall.slice(0, 10), second), wall).toBe(at);
+    }
+  });
+
+  test('takes a time skipped in spring for one as long after the jump', () => {
+    expect(new Date(parseWallClock('2026-03-08', 2.5 * 3600)).toISOString()).toBe('2026-03-08T07:30:00.000Z');
+  });
+
+  test('takes the earlier of two equal times in autumn', () => {
+    expect(new Date(parseWallClock('2026-11-01', 1.5 * 3600)).toISOString()).toBe('2026-11-01T05:30:00.000Z');
+  });
+});
+
+test.each([
+  ['2026-11-19', true],
+  ['2028-02-29', true],
+  ['2026-02-29', false],
+  ['2026-13-01', false],
+  ['2026-00-10', false],
+  ['2026-11-31', false],
+  ['2026-1-1', false],
+  ['2026-11-19 ', false],
+  ['20261119', false],
+  ['', false],
+  ['yesterday', false],
+])('isDate of "%s" is %s', (text, expected) => {
+  expect(isDate(text)).toBe(expected);
+});
+
+test('the end of the day reads 24:00:00', () => {
+  expect([0, 34_200, 86_399, 86_400].map(formatSecond)).toEqual(['00:00:00', '09:30:00', '23:59:59', '24:00:00']);
+});

@@ -1,0 +1,179 @@
+/** The leaf modules: atomic files, numbers for people, redaction in logs, errors. Clocks are tested where they are used. */
+import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { hasErrorCode, readFileIfExists, writeFileAtomic } from '../../src/core/atomic-file.ts';
+import { assertNotAborted, describeError, EXIT_CODES, Fault } from '../../src/core/errors.ts';
+import { createLog, createRedactor } from '../../src/core/log.ts';
+import {
+  formatBytes,
+  formatCount,
+  formatDecimal,
+  formatDollars,
+  formatDuration,
+  formatPercent,
+  formatSignedDollars,
+} from '../../src/core/units.ts';
+
+describe('an atomic file', () => {
+  let folder: string;
+  beforeEach(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'flowdrop-core-'));
+  });
+  afterEach(async () => {
+    await rm(folder, { recursive: true, force: true });
+  });
+
+  test('is written into folders that are not there yet, and replaces the old content whole', async () => {
+    const path = join(folder, 'a/b/c.json');
+    await writeFileAtomic(path, 'a long first content');
+    await writeFileAtomic(path, 'short');
+    expect(await readFile(path, 'utf8')).toBe('short');
+    expect(await readdir(join(folder, 'a/b'))).toEqual(['c.json']);
+  });
+
+  test('leaves the old content and no temporary file when it cannot be put in place', async () => {
+    const path = join(folder, 'taken');
+    await mkdir(path);
+    await writeFile(join(path, 'inside'), 'kept');
+    await expect(writeFileAtomic(path, 'new')).rejects.toThrow();
+    expect(await readdir(folder)).toEqual(['taken']);
+    expect(await readFile(join(path, 'inside'), 'utf8')).toBe('kept');
+  });
+
+  test('of many writers at once holds the content of one of them', async () => {
+    const path = join(folder, 'raced');
+    const contents = Array.from({ length: 20 }, (_, i) => String(i).repeat(10_000));
+    await Promise.all(contents.map((content) => writeFileAtomic(path, content)));
+    expect(contents).toContain(await readFile(path, 'utf8'));
+    expect(await readdir(folder)).toEqual(['raced']);
+  });
+
+  test('that is not there reads as undefined, and any other failure is thrown', async () => {
+    expect(await readFileIfExists(join(folder, 'none'))).toBeUndefined();
+    await expect(readFileIfExists(folder)).rejects.toSatisfy((error) => hasErrorCode(error, 'EISDIR'));
+  });
+});
+
+test.each([
+  [0, '$0.00'],
+  [0.5, '$0.50'],
+  [9.999, '$10.0'],
+  [99.97, '$100'],
+  [950, '$950'],
+  [999.4, '$999'],
+  [999.6, '$1.00K'],
+  [1_239_999_999, '$1.24B'],
+  [-310_000_000, '-$310M'],
+  [999_999_999, '$1.00B'],
+  [2.5e15, '$2500T'],
+  [Number.NaN, 'n/a'],
+  [Number.POSITIVE_INFINITY, 'n/a'],
+])('%d dollars read %s', (value, text) => {
+  expect(formatDollars(value)).toBe(text);
+});
+
+test('signed dollars say their direction, and nothing has none', () => {
+  expect([120e6, -310e6, 0].map(formatSignedDollars)).toEqual(['+$120M', '-$310M', '$0.00']);
+});
+
+test.each([
+  [0, '0 ms'],
+  [850, '850 ms'],
+  [999.6, '1.0 s'],
+  [12_500, '12.5 s'],
+  [59_960, '1 min 0 s'],
+  [119_800, '2 min 0 s'],
+  [200_000, '3 min 20 s'],
+  [3_599_900, '1 h 0 min'],
+  [7_500_000, '2 h 5 min'],
+])('%d ms read %s', (ms, text) => {
+  expect(formatDuration(ms)).toBe(text);
+});
+
+test.each([
+  [0, '0 B'],
+  [999, '999 B'],
+  [1000, '1.0 kB'],
+  [7_200_000, '7.2 MB'],
+  [999_960, '1.0 MB'],
+  [3.2e15, '3200.0 TB'],
+])('%d bytes read %s', (size, text) => {
+  expect(formatBytes(size)).toBe(text);
+});
+
+test('counts, decimals and shares are grouped and rounded the same everywhere', () => {
+  expect(formatCount(2295)).toBe('2,295');
+  expect(formatCount(12_345_678n)).toBe('12,345,678');
+  expect(formatCount(-1234)).toBe('-1,234');
+  expect(formatDecimal(4697.2402)).toBe('4,697.24');
+  expect(formatDecimal(1_234_567.891, 0)).toBe('1,234,568');
+  expect(formatDecimal(null)).toBe('n/a');
+  expect(formatPercent(0.6213)).toBe('62.1 %');
+  expect(formatPercent(0 / 0)).toBe('n/a');
+});
+
+describe('a log', () => {
+  const key = 'apikey_a"b\\c d';
+
+  function logInto(pretty: boolean): { lines: string[]; log: ReturnType<typeof createLog> } {
+    const lines: string[] = [];
+    return {
+      lines,
+      log: createLog({ level: 'info', pretty, secrets: [key, '', 'abc'], write: (line) => lines.push(line) }),
+    };
+  }
+
+  test.each([false, true])('never shows a secret, whatever field it travels in (pretty: %s)', (pretty) => {
+    const { lines, log } = logInto(pretty);
+    log.info(
+      { body: { deep: [key] }, url: `https://x/?k=${encodeURIComponent(key)}`, error: new Error(key) },
+      `said ${key}`,
+    );
+    const text = lines.join('');
+    expect(text).toContain('[secret]');
+    expect(text).not.toContain('apikey_a');
+  });
+
+  test('drops lines below its level and writes one JSON object a line', () => {
+    const { lines, log } = logInto(false);
+    log.debug('quiet');
+    log.info({ event: 'x' }, 'loud');
+    expect(lines).toHaveLength(1);
+    expect(JSON.parse(lines[0] ?? '')).toMatchObject({ event: 'x', msg: 'loud' });
+  });
+
+  test('masks the longest secret first and leaves words shorter than a secret alone', () => {
+    const redact = createRedactor(['secret-key', 'secret-key-longer', 'abc']);
+    expect(redact('secret-key-longer secret-key abc')).toBe('[secret] [secret] abc');
+  });
+});
+
+describe('errors', () => {
+  test('are described with their causes, outermost first, and each once', () => {
+    const cause = new Error('disk full');
+    expect(describeError(new Error('cannot write', { cause }))).toBe('cannot write: disk full');
+    expect(describeError(new Error('cannot write: disk full', { cause }))).toBe('cannot write: disk full');
+    expect(describeError('plain')).toBe('plain');
+  });
+
+  test('whose causes go in a circle are described all the same', () => {
+    const a = new Error('a');
+    a.cause = new Error('b', { cause: a });
+    expect(describeError(a)).toBe('a: b');
+  });
+
+  test('carry the exit code by their kind, `failed` unless it is said', () => {
+    expect(new Fault('X', 'x').kind).toBe('failed');
+    expect(EXIT_CODES).toEqual({ usage: 2, failed: 1, incomplete: 3, active: 4, interrupted: 130 });
+  });
+
+  test('an aborted signal becomes a resumable interruption', () => {
+    expect(() => assertNotAborted(AbortSignal.abort())).toThrow(
+      expect.objectContaining({ code: 'INTERRUPTED', kind: 'interrupted' }),
+    );
+    expect(() => assertNotAborted(undefined)).not.toThrow();
+    expect(() => assertNotAborted(new AbortController().signal)).not.toThrow();
+  });
+});

@@ -1,0 +1,324 @@
+/**
+ * Job files: what is shipped parses, and every fault is told with file, line, key path, what came and what is allowed.
+ * What the command line makes of them is tested in `test/flow`.
+ */
+import { readFileSync } from 'node:fs';
+import { describe, expect, test } from 'vitest';
+import { z } from 'zod';
+import { isFault } from '../../src/core/errors.ts';
+import { listJobFiles, readJob } from '../../src/job/files.ts';
+import { parseJob } from '../../src/job/parse.ts';
+import { jobSchema } from '../../src/job/shape.ts';
+import { TRADE_COLUMNS } from '../../src/wire/trade.ts';
+
+const JOBS = new URL('../../jobs/', import.meta.url).pathname;
+
+const GOOD = `name: trades
+source:
+  api: historical
+drop:
+  to: out
+  dataset: trades
+`;
+
+const AGGREGATE = `name: flow
+source:
+  api: historical
+  sql: |
+    SELECT symbol, substring(toString(time), 1, 16) AS minute, sum(size) AS n FROM RawOptionTrades
+    WHERE {window} GROUP BY symbol, minute
+  grain: minute
+  time: minute
+  split: [symbol]
+  types:
+    n: int64
+drop:
+  to: out
+  dataset: flow
+`;
+
+function faultsOf(text: string): string {
+  try {
+    parseJob('jobs/x.yaml', text);
+  } catch (error) {
+    if (!isFault(error) || error.code !== 'JOB_INVALID' || error.kind !== 'usage') throw error;
+    return error.message;
+  }
+  throw new Error('the job was accepted');
+}
+
+test('every shipped job parses and is named like its file', async () => {
+  const files = await listJobFiles(JOBS);
+  expect(files.length).toBeGreaterThan(0);
+  for (const file of files) {
+    const job = parseJob(file, readFileSync(file, 'utf8'));
+    expect(file.endsWith(`/${job.name}.yaml`), file).toBe(true);
+    expect(await readJob(job.name, JOBS)).toEqual(job);
+  }
+});
+
+test('a minimal job gets every default', () => {
+  expect(parseJob('x', GOOD)).toEqual({
+    name: 'trades',
+    file: 'x',
+    source: {
+      kind: 'rows',
+      api: 'historical',
+      table: 'RawOptionTrades',
+      where: '',
+      columns: TRADE_COLUMNS.map(({ name, drop, nullable, lowCardinality, description }) => ({
+        name,
+        type: drop,
+        nullable,
+        lowCardinality,
+        description,
+      })),
+    },
+    drop: { to: 'out', dataset: 'trades', sort: ['symbol', 'time', 'id'] },
+    schedule: undefined,
+    reports: [],
+    alerts: { to: [] },
+  });
+});
+
+test('an aggregating job has its grain, its keys and its types', () => {
+  expect(parseJob('x', AGGREGATE)).toMatchObject({
+    source: { kind: 'aggregate', grainSeconds: 60, timeColumn: 'minute' },
+    drop: { sort: ['symbol', 'minute'] },
+  });
+  const { columns } = parseJob('x', AGGREGATE).source;
+  expect(columns.map(({ name, type }) => `${name} ${type}`)).toEqual(['minute wall', 'symbol string', 'n int64']);
+});
+
+interface Case {
+  readonly title: string;
+  readonly text: string;
+  /** Line of the fault. */
+  readonly line: number;
+  /** What the message must hold: key path, what came, what is allowed. */
+  readonly says: readonly string[];
+}
+
+const CASES: readonly Case[] = [
+  {
+    title: 'a misspelt key',
+    text: GOOD.replace('  dataset:', '  datset:'),
+    line: 6,
+    says: ['drop.datset', 'did you mean "dataset"', 'to, dataset, sort'],
+  },
+  {
+    title: 'two swapped letters',
+    text: `${GOOD}shcedule:\n  cron: "0 1 * * *"\n`,
+    line: 7,
+    says: ['shcedule', 'did you mean "schedule"'],
+  },
+  {
+    title: 'a key in the wrong case',
+    text: GOOD.replace('  api:', '  API:'),
+    line: 3,
+    says: ['source.API', 'did you mean "api"'],
+  },
+  {
+    title: 'a key far from any',
+    text: `${GOOD}whatever: 1\n`,
+    line: 7,
+    says: ['whatever', 'unknown key', 'name, source, partition, drop, schedule, reports, alerts'],
+  },
+  {
+    title: 'an unknown key in a list',
+    text: `${GOOD}reports:\n  - template: flow\n    to: [a@example.com]\n    symbol: [SPY]\n`,
+    line: 10,
+    says: ['reports.0.symbol', 'did you mean "symbols"', 'template, to, symbols'],
+  },
+  {
+    title: 'a wrong cron',
+    text: `${GOOD}schedule:\n  cron: every day\n`,
+    line: 8,
+    says: ['schedule.cron', '"every day"', 'five fields'],
+  },
+  {
+    title: 'a cron with seconds',
+    text: `${GOOD}schedule:\n  cron: "0 30 17 * * 1-5"\n`,
+    line: 8,
+    says: ['schedule.cron', 'five fields'],
+  },
+  {
+    title: 'a wrong time zone',
+    text: `${GOOD}schedule:\n  cron: "30 17 * * 1-5"\n  timezone: New York\n`,
+    line: 9,
+    says: ['schedule.timezone', '"New York"', 'IANA'],
+  },
+  { title: 'no drop.to', text: GOOD.replace('  to: out\n', ''), line: 4, says: ['drop.to', 'is missing'] },
+  {
+    title: 'an empty drop.to',
+    text: GOOD.replace('to: out', 'to: ""'),
+    line: 5,
+    says: ['drop.to', '""', 'must not be empty'],
+  },
+  { title: 'no drop at all', text: 'name: x\nsource:\n  api: historical\n', line: 1, says: ['drop', 'is missing'] },
+  {
+    title: 'an api that there is not',
+    text: GOOD.replace('historical', 'histrical'),
+    line: 3,
+    says: ['source.api', '"histrical"', 'historical, portal'],
+  },
+  {
+    title: 'a table that there is not',
+    text: GOOD.replace('historical', 'historical\n  table: Trades'),
+    line: 4,
+    says: ['source.table', '"Trades"', 'RawOptionTrades, RawOptionTradesMaxDateOnlyMV'],
+  },
+  {
+    title: 'a number for a name',
+    text: GOOD.replace('name: trades', 'name: 5'),
+    line: 1,
+    says: ['name', '5', 'string'],
+  },
+  {
+    title: 'a name that is no folder',
+    text: GOOD.replace('name: trades', 'name: ../Trades'),
+    line: 1,
+    says: ['name', '"../Trades"', 'lower-case'],
+  },
+  { title: 'a text for a list', text: `${GOOD}  sort: symbol\n`, line: 7, says: ['drop.sort', '"symbol"', 'a list'] },
+  {
+    title: 'a text for a section',
+    text: GOOD.replace('source:\n  api: historical', 'source: historical'),
+    line: 2,
+    says: ['source', '"historical"', 'section of keys'],
+  },
+  {
+    title: 'an address that is none',
+    text: `${GOOD}alerts:\n  to: [desk]\n`,
+    line: 8,
+    says: ['alerts.to.0', '"desk"', 'e-mail'],
+  },
+  {
+    title: 'an empty list of recipients',
+    text: `${GOOD}alerts:\n  to: []\n`,
+    line: 8,
+    says: ['alerts.to', '[]', 'must not be empty'],
+  },
+  { title: 'duplicate keys', text: `${GOOD}name: again\n`, line: 7, says: ['unique'] },
+  { title: 'broken YAML', text: 'name: [a\nsource: 1\n', line: 2, says: ['jobs/x.yaml'] },
+  { title: 'an empty file', text: '', line: 1, says: ['the file', 'section of keys'] },
+  { title: 'a list for a file', text: '- name: x\n', line: 1, says: ['the file', 'section of keys'] },
+  { title: 'a text for a file', text: 'hello', line: 1, says: ['the file', '"hello"', 'section of keys'] },
+  {
+    title: 'sql without {window}',
+    text: AGGREGATE.replace('{window}', '1 = 1'),
+    line: 4,
+    says: ['source.sql', '{window}'],
+  },
+  {
+    title: 'sql without GROUP BY',
+    text: AGGREGATE.replace(' GROUP BY symbol, minute', ''),
+    line: 4,
+    says: ['source.sql', 'no GROUP BY'],
+  },
+  {
+    title: 'a split key outside the GROUP BY',
+    text: AGGREGATE.replace('[symbol]', '[symbol, exchange]'),
+    line: 4,
+    says: ['source.sql', '"exchange"', 'torn apart'],
+  },
+  {
+    title: 'a time column outside the GROUP BY',
+    text: AGGREGATE.replace('  time: minute\n', ''),
+    line: 4,
+    says: ['source.sql', '"time"', 'torn apart'],
+  },
+  {
+    title: 'sql without a grain',
+    text: AGGREGATE.replace('  grain: minute\n', ''),
+    line: 4,
+    says: ['source.sql', 'needs `grain`: minute, hour or day'],
+  },
+  {
+    title: 'a grain without sql',
+    text: GOOD.replace('historical', 'historical\n  grain: hour'),
+    line: 4,
+    says: ['source.grain', 'only with `sql`'],
+  },
+  {
+    title: 'columns beside sql',
+    text: AGGREGATE.replace('  grain:', '  columns: [id]\n  grain:'),
+    line: 7,
+    says: ['source.columns', 'does not go with `sql`'],
+  },
+  {
+    title: 'a type that there is not',
+    text: AGGREGATE.replace('int64', 'bigint'),
+    line: 11,
+    says: ['source.types.n', '"bigint"', 'string, int32, int64, double, date, wall, instant'],
+  },
+  {
+    title: 'a sort column that there is not',
+    text: `${GOOD}  sort: [symbol, tme]\n`,
+    line: 7,
+    says: ['drop.sort.1', '"tme"', 'its columns are id, symbol'],
+  },
+  {
+    title: 'a sort column twice',
+    text: `${GOOD}  sort: [symbol, id, symbol]\n`,
+    line: 7,
+    says: ['drop.sort.2', '"symbol"', 'twice'],
+  },
+  {
+    title: 'a column that there is not',
+    text: GOOD.replace('historical', 'historical\n  columns: [id, date, time, foo]'),
+    line: 4,
+    says: ['source.columns.3', '"foo"', 'allowed are id, symbol'],
+  },
+  {
+    title: 'a column twice',
+    text: GOOD.replace('historical', 'historical\n  columns: [id, date, time, id]'),
+    line: 4,
+    says: ['source.columns.3', '"id"', 'twice'],
+  },
+  {
+    title: 'columns without the id',
+    text: GOOD.replace('historical', 'historical\n  columns: [date, time]'),
+    line: 4,
+    says: ['source.columns', '"id" is missing', 'id, date, time'],
+  },
+];
+
+describe('a job file is refused for', () => {
+  test.each(CASES)('$title', ({ text, line, says }) => {
+    const message = faultsOf(text);
+    expect(message).toContain(`jobs/x.yaml:${line}: `);
+    for (const part of says) expect(message).toContain(part);
+  });
+});
+
+test('all faults of a file are told at once, one a line', () => {
+  const message = faultsOf(GOOD.replace('historical', 'x').replace('  to: out\n', '').replace('name:', 'nam:'));
+  expect(message.split('\n')).toHaveLength(4);
+});
+
+test('a job that is not there is told with the jobs that are', async () => {
+  await expect(readJob('nightly', JOBS)).rejects.toMatchObject({
+    code: 'JOB_UNKNOWN',
+    kind: 'usage',
+    hint: expect.stringContaining('nightly-trades'),
+  });
+});
+
+test('a folder of jobs that is not there is a usage fault', async () => {
+  await expect(listJobFiles(`${JOBS}none`)).rejects.toMatchObject({ code: 'JOBS_MISSING', kind: 'usage' });
+});
+
+test('the JSON Schema describes every key', () => {
+  const silent: string[] = [];
+  const visit = (node: unknown, path: string): void => {
+    const { properties, items } = node as { properties?: Record<string, { description?: string }>; items?: unknown };
+    for (const [key, child] of Object.entries(properties ?? {})) {
+      if (!child.description) silent.push(`${path}${key}`);
+      visit(child, `${path}${key}.`);
+    }
+    if (items) visit(items, path);
+  };
+  visit(z.toJSONSchema(jobSchema), '');
+  expect(silent).toEqual([]);
+});

@@ -1,0 +1,102 @@
+/** The README against the product: commands, settings, job keys, exit codes and quick start are those that exist. */
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { EXIT_CODES } from '../src/core/errors.ts';
+import { queryDuckDb } from './support/drop.ts';
+import { flowdrop, makeFolder, REPO, startService } from './support/flowdrop.ts';
+
+const readme = readFileSync(join(REPO, 'README.md'), 'utf8');
+
+/** First cells of the table under a heading, without the code marks. */
+function firstCells(heading: string): readonly string[] {
+  const section = readme.split(`## ${heading}\n`)[1]?.split('\n## ')[0] ?? '';
+  const rows = section.split('\n').filter((line) => line.startsWith('| `'));
+  return rows.map((row) => row.split('|')[1]?.trim() ?? '');
+}
+
+const names = (cell: string) => [...cell.matchAll(/`([^`]+)`/g)].map((match) => match[1] ?? '');
+
+describe('the README', () => {
+  let help: string;
+  let schema: { properties: Record<string, unknown> };
+  beforeAll(async () => {
+    help = (await flowdrop(['--help'], { cwd: REPO })).stdout;
+    schema = JSON.parse((await flowdrop(['schema'], { cwd: REPO })).stdout) as typeof schema;
+  });
+
+  it('lists exactly the commands that exist', () => {
+    const listed = firstCells('Commands')
+      .flatMap(names)
+      .map((name) => name.split(' ')[0]);
+    const real = [...help.matchAll(/^ {2}([a-z]+)\b/gm)].map((match) => match[1]).filter((name) => name !== 'help');
+    expect(listed.filter((name) => name !== 'help').sort()).toEqual([...new Set(real)].sort());
+  });
+
+  it('lists exactly the settings that the code reads', () => {
+    const listed = firstCells('Settings')
+      .flatMap(names)
+      .filter((name) => name.startsWith('FLOWDROP_'));
+    const sources = readFileSync(join(REPO, 'src', 'compose.ts'), 'utf8');
+    const read = new Set([...sources.matchAll(/FLOWDROP_[A-Z0-9_]+/g)].map((match) => match[0]));
+    expect(listed.filter((name) => !name.endsWith('_FILE') || read.has(name)).sort()).toEqual([...read].sort());
+  });
+
+  it('lists exactly the keys of a job file', () => {
+    const listed = firstCells('Job files')
+      .flatMap(names)
+      .filter((name) => /^[a-z.[\]]+$/.test(name));
+    const prefix = { value: '' };
+    const full = listed.map((name) => {
+      if (!name.startsWith('.')) prefix.value = name.slice(0, name.lastIndexOf('.') + 1);
+      return name.startsWith('.') ? prefix.value + name.slice(1) : name;
+    });
+    expect([...new Set(full)].sort()).toEqual([...listKeys(schema, '')].sort());
+  });
+
+  it('lists the exit codes that the code uses', () => {
+    const codes = [...readme.matchAll(/^\| (\d+) \|/gm)].map((match) => Number(match[1]));
+    expect(codes).toEqual([0, ...Object.values(EXIT_CODES)].sort((a, b) => a - b));
+  });
+
+  it('names scripts, files and pictures that are there', () => {
+    const { scripts } = JSON.parse(readFileSync(join(REPO, 'package.json'), 'utf8')) as {
+      scripts: Record<string, string>;
+    };
+    for (const [, script] of readme.matchAll(/npm run ([a-z]+)/g)) expect(scripts[script ?? '']).toBeTruthy();
+    for (const [, path] of readme.matchAll(/\]\(((?!http)[^)]+)\)/g))
+      expect(existsSync(join(REPO, path ?? '')), path).toBe(true);
+    for (const file of readdirSync(join(REPO, 'jobs'))) expect(readme).toContain(`jobs/${file}`);
+  });
+
+  it('has commands and a query for a drop that work as written', async () => {
+    const service = await startService(['--generate', '1', '--generate-rows', '300']);
+    const { path: cwd, remove } = await makeFolder();
+    try {
+      const jobs = join(REPO, 'jobs');
+      const commands = [...readme.matchAll(/^npx flowdrop ((?:check|plan|run)\b[^#\n]*)/gm)].map(
+        (match) => match[1]?.trim().split(/\s+/) ?? [],
+      );
+      expect(commands).toHaveLength(3);
+      for (const args of commands) {
+        const run = await flowdrop(['--jobs', jobs, ...args], { cwd, env: service.env });
+        expect(run.code, `${args.join(' ')}: ${run.stderr}`).toBe(0);
+      }
+      const sql = /```sql\n([\s\S]*?);/.exec(readme)?.[1] ?? '';
+      const rows = await queryDuckDb(sql.replace("'out/", `'${cwd}/out/`));
+      expect(rows.length).toBeGreaterThan(5);
+    } finally {
+      await service.stop();
+      await remove();
+    }
+  });
+});
+
+/** Dotted key paths of a JSON Schema; items of lists are marked `[]`. */
+function listKeys(schema: unknown, path: string): readonly string[] {
+  const node = schema as { properties?: Record<string, unknown>; items?: unknown };
+  if (node.items !== undefined && (node.items as typeof node).properties)
+    return listKeys(node.items, `${path.slice(0, -1)}[].`);
+  if (!node.properties) return [path.slice(0, -1)];
+  return Object.entries(node.properties).flatMap(([key, value]) => listKeys(value, `${path}${key}.`));
+}

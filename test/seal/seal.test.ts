@@ -1,0 +1,471 @@
+/**
+ * Sealing on a real embedded engine: types, order, duplicates, footer, verification, three independent readers, publishing
+ * and audit. When a date may be sealed is tested in `test/plan` and `test/flow`.
+ */
+import { copyFile, mkdtemp, readFile, rm, truncate, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { DuckDBInstance } from '@duckdb/node-api';
+import { asyncBufferFromFile, type FileMetaData, parquetMetadataAsync, parquetReadObjects } from 'hyparquet';
+import { compressors } from 'hyparquet-compressors';
+import { ParquetReader } from 'parquetjs-lite';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
+import type { Engine } from '../../src/engine/engine.ts';
+import { auditDrop } from '../../src/seal/audit.ts';
+import { type DropColumn, listDropColumns } from '../../src/seal/columns.ts';
+import { writeFooter } from '../../src/seal/footer.ts';
+import { listSealedDates, readManifest } from '../../src/seal/ledger.ts';
+import { formatManifest, type Manifest } from '../../src/seal/manifest.ts';
+import { type DropChecksum, ROW_GROUP_ROWS, writeParquet } from '../../src/seal/parquet.ts';
+import { hashFile, publishDrop } from '../../src/seal/publish.ts';
+import { type VerifiedFile, verifyParquet } from '../../src/seal/verify.ts';
+import { openStage, type Stage } from '../../src/stage/stage.ts';
+import { openDirectoryStore } from '../../src/store/directory.ts';
+import { dropKey, manifestKey } from '../../src/store/layout.ts';
+import type { Store } from '../../src/store/store.ts';
+import { createJob, createPage, createTrade, DATE, stageTrades, type TradeRow, windowAt } from '../support/trades.ts';
+
+/** Two row groups: 400,000 rows came out as 131,072 three times and the rest when that was tried. */
+const ROWS = 150_000;
+const job = createJob();
+const NOTES = { 'flowdrop.job': 'trades', 'flowdrop.query': "SELECT 'ü'" };
+let folder: string;
+let engine: Engine;
+
+interface SealedFile {
+  readonly path: string;
+  readonly columns: readonly DropColumn[];
+  readonly sum: DropChecksum;
+}
+
+async function sealFile(stage: Stage, name: string, of = job): Promise<SealedFile> {
+  const columns = listDropColumns(of.source.columns, await stage.extraFields());
+  const { rows, ids } = await stage.totals();
+  const path = join(folder, name);
+  const sum = await writeParquet(engine, of, { table: stage.table, duplicates: rows - ids }, columns, path);
+  await writeFooter(path, { columns, sort: of.drop.sort, keyValues: NOTES });
+  return { path, columns, sum };
+}
+
+async function sealRows(name: string, rows: readonly TradeRow[], of = job): Promise<SealedFile> {
+  const stage = await openStage(engine, of, '2026-11-18');
+  try {
+    await stage.put(windowAt(0), createPage(rows));
+    return await sealFile(stage, name, of);
+  } finally {
+    await stage.discard();
+  }
+}
+
+const readMetadata = async (path: string): Promise<FileMetaData> =>
+  await parquetMetadataAsync(await asyncBufferFromFile(path));
+
+const readRows = async (path: string): Promise<Record<string, unknown>[]> =>
+  await parquetReadObjects({ file: await asyncBufferFromFile(path), compressors });
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'flowdrop-seal-'));
+  engine = await openEmbeddedEngine({ path: join(folder, 'engine') });
+});
+
+afterAll(async () => {
+  await engine.close();
+  await rm(folder, { recursive: true, force: true });
+});
+
+describe('a large drop', () => {
+  let stage: Stage;
+  let sealed: SealedFile;
+  let metadata: FileMetaData;
+
+  beforeAll(async () => {
+    stage = await openStage(engine, job, DATE);
+    await stageTrades(stage, ROWS);
+    sealed = await sealFile(stage, 'large.parquet');
+    metadata = await readMetadata(sealed.path);
+  });
+
+  test('has row groups of exactly 128 Ki rows but for the last', () => {
+    const groups = metadata.row_groups.map(({ num_rows }) => Number(num_rows));
+    expect(groups).toEqual([ROW_GROUP_ROWS, ROWS - ROW_GROUP_ROWS]);
+  });
+
+  test('has the types of the design', () => {
+    const types = Object.fromEntries(metadata.schema.slice(1).map((element) => [element.name, element]));
+    const wall = { type: 'TIMESTAMP', isAdjustedToUTC: false, unit: 'MILLIS' };
+    expect(types['date']).toMatchObject({ type: 'INT32', repetition_type: 'REQUIRED', logical_type: { type: 'DATE' } });
+    expect(types['time']).toMatchObject({ type: 'INT64', repetition_type: 'REQUIRED', logical_type: wall });
+    expect(types['time']?.converted_type).toBeUndefined();
+    expect(types['updated_timestamp']).toMatchObject({
+      type: 'INT64',
+      logical_type: { ...wall, isAdjustedToUTC: true },
+    });
+    expect(types['expiration_date']).toMatchObject({ repetition_type: 'REQUIRED', logical_type: { type: 'DATE' } });
+    expect(types['earning_date']).toMatchObject({ repetition_type: 'OPTIONAL', logical_type: { type: 'DATE' } });
+    expect(types['market_cap']).toMatchObject({ type: 'INT64', repetition_type: 'OPTIONAL' });
+    expect(types['oi']).toMatchObject({ type: 'INT32', repetition_type: 'REQUIRED' });
+    expect(types['premium']).toMatchObject({ type: 'DOUBLE', repetition_type: 'REQUIRED' });
+    expect(types['symbol']).toMatchObject({ type: 'BYTE_ARRAY', logical_type: { type: 'STRING' } });
+  });
+
+  test('declares its order, page index and bloom filters in every row group', () => {
+    const names = metadata.schema.slice(1).map(({ name }) => name);
+    for (const group of metadata.row_groups) {
+      expect(group.sorting_columns?.map(({ column_idx }) => names[column_idx])).toEqual(['symbol', 'time', 'id']);
+      for (const column of group.columns) {
+        expect(column.meta_data?.codec).toBe('ZSTD');
+        expect(column.meta_data?.statistics).toBeDefined();
+        expect(
+          [column.offset_index_offset, column.column_index_offset].every((at) => at !== undefined && at > 0n),
+        ).toBe(true);
+        if (/symbol/.test(column.meta_data?.path_in_schema.join('.') ?? '')) {
+          expect(column.meta_data?.bloom_filter_offset).toBeGreaterThan(0n);
+          expect(column.meta_data?.encodings).toContain('RLE_DICTIONARY');
+        }
+      }
+    }
+  });
+
+  test('says in its metadata what made it and what its columns mean', () => {
+    const pairs = new Map(metadata.key_value_metadata?.map(({ key, value }) => [key, value]));
+    expect(pairs.get('flowdrop.query')).toBe("SELECT 'ü'");
+    expect(pairs.get('column.time')).toMatch(/New_York/);
+  });
+
+  test('verifies, and is the same file byte for byte when it is written again', async () => {
+    expect(await verifyParquet(engine, sealed.path, sealed.columns, sealed.sum)).toMatchObject({
+      rows: ROWS,
+      rowGroups: 2,
+    });
+    const again = await sealFile(stage, 'again.parquet');
+    expect(again.sum).toEqual(sealed.sum);
+    expect(await hashFile(again.path)).toBe(await hashFile(sealed.path));
+  });
+
+  test('is the same file when its pages came in another order', async () => {
+    const other = await openStage(engine, job, '2026-11-17');
+    for (let page = 14; page >= 0; page -= 1) {
+      const rows = Array.from({ length: 10_000 }, (_, i) => createTrade(page * 10_000 + i));
+      await other.put(windowAt(page), createPage(rows));
+    }
+    const { path } = await sealFile(other, 'other.parquet');
+    await other.discard();
+    expect(await hashFile(path)).toBe(await hashFile(sealed.path));
+  });
+
+  test('is read by DuckDB in true order and pruned to the rows that are there', async () => {
+    const duck = await (await DuckDBInstance.create()).connect();
+    const value = async (sql: string) => (await duck.runAndReadAll(sql)).getRows()[0]?.map(String);
+    const file = `read_parquet('${sealed.path}')`;
+    expect(await value(`SELECT count(*), count(DISTINCT id) FROM ${file}`)).toEqual([String(ROWS), String(ROWS)]);
+    const key = `(symbol || ' ' || time::VARCHAR || ' ' || id)`;
+    expect(
+      await value(
+        `SELECT count(*) FROM (SELECT ${key} AS k, lag(${key}) OVER (ORDER BY file_row_number) AS p FROM read_parquet('${sealed.path}', file_row_number = true)) WHERE k <= p`,
+      ),
+    ).toEqual(['0']);
+    // Statistics, page index and bloom filters that lie would lose rows here.
+    for (const where of [
+      "symbol = 'SYM77'",
+      "time = TIMESTAMP '2026-11-19 10:00:00'",
+      'strike = 77.5',
+      "earning_date = DATE '2026-12-01'",
+    ]) {
+      const pruned = await value(`SELECT count(*) FROM ${file} WHERE ${where}`);
+      expect(pruned).toEqual(
+        await value(`SELECT count(*) FROM (SELECT * FROM ${file} OFFSET 0) WHERE (${where}) IS TRUE`),
+      );
+      expect(pruned).not.toEqual(['0']);
+    }
+    expect(await value(`SELECT count(*) FROM ${file} WHERE symbol = 'SYM77'`)).toEqual([
+      String(Array.from({ length: ROWS }, (_, k) => createTrade(k)).filter(({ symbol }) => symbol === 'SYM77').length),
+    ]);
+    duck.closeSync();
+  });
+
+  test('has a footer that parquetjs-lite reads', async () => {
+    const reader = await ParquetReader.openFile(sealed.path, { rawStatistics: true });
+    expect(Number(reader.getRowCount())).toBe(ROWS);
+    await reader.close();
+  });
+
+  describe('that is damaged', () => {
+    const damage = async (change: (path: string) => Promise<void>): Promise<VerifiedFile> => {
+      const path = join(folder, 'damaged.parquet');
+      await copyFile(sealed.path, path);
+      await change(path);
+      return await verifyParquet(engine, path, sealed.columns, sealed.sum);
+    };
+    const flip = async (path: string, at: number) => {
+      const bytes = await readFile(path);
+      bytes[at] = (bytes[at] ?? 0) ^ 0x10;
+      await writeFile(path, bytes);
+    };
+
+    test.each([0.05, 0.2, 0.5])('by one flipped byte at %d of its data does not verify', async (share) => {
+      const column = metadata.row_groups[1]?.columns[0]?.meta_data;
+      const start = Number(column?.data_page_offset);
+      const size = Number(column?.total_compressed_size);
+      await expect(damage((path) => flip(path, start + Math.floor(size * share)))).rejects.toThrow();
+    });
+
+    test('by a cut does not verify', async () => {
+      await expect(damage((path) => truncate(path, 1_000_000))).rejects.toThrow();
+    });
+
+    test('in its schema alone does not verify', async () => {
+      const columns = sealed.columns.map((column) => ({
+        ...column,
+        name: column.name === 'rho' ? 'rh0' : column.name,
+      }));
+      await expect(verifyParquet(engine, sealed.path, columns, sealed.sum)).rejects.toThrow();
+    });
+  });
+
+  test.each([
+    ['rows', { rows: ROWS - 1 }],
+    ['hash', { hash: '1' }],
+  ])('does not verify against other %s', async (_title, change) => {
+    await expect(
+      verifyParquet(engine, sealed.path, sealed.columns, { ...sealed.sum, ...change }),
+    ).rejects.toMatchObject({
+      code: 'SEAL_UNVERIFIED',
+    });
+  });
+});
+
+describe('a small drop', () => {
+  test('has the same rows for hyparquet and DuckDB as were staged', async () => {
+    const texts = ['plain', "quote' \\ slash", 'ünïcödé 🚀', '', 'null', '\u0001\t\n'];
+    const rows = texts.map((symbol, k) => createTrade(k, { symbol, extra: `e${k}` }));
+    const { path } = await sealRows('small.parquet', rows);
+    const expected = [...rows].sort((a, b) =>
+      Buffer.compare(Buffer.from(String(a['symbol'])), Buffer.from(String(b['symbol']))),
+    );
+    const found = await readRows(path);
+    expect(found).toEqual(
+      expected
+        .map((row) => ({
+          ...row,
+          date: new Date(`${row['date']}T00:00:00Z`),
+          time: new Date(`${String(row['time']).replace(' ', 'T')}Z`),
+          expiration_date: new Date(`${row['expiration_date']}T00:00:00Z`),
+          earning_date: row['earning_date'] === '' ? undefined : new Date(`${row['earning_date']}T00:00:00Z`),
+          updated_timestamp: new Date(Number(row['updated_timestamp'])),
+          market_cap: row['market_cap'] === '' ? undefined : BigInt(String(row['market_cap'])),
+        }))
+        .map((row) =>
+          expect.objectContaining(Object.fromEntries(Object.entries(row).filter(([, value]) => value !== undefined))),
+        ),
+    );
+    expect(found.map((row) => row['earning_date'] ?? null)).toEqual(
+      expected.map((row) => (row['earning_date'] === '' ? null : new Date(`${row['earning_date']}T00:00:00Z`))),
+    );
+    const duck = await (await DuckDBInstance.create()).connect();
+    const read = await duck.runAndReadAll(
+      `SELECT symbol, id, time::VARCHAR, epoch_ms(updated_timestamp)::VARCHAR, market_cap::VARCHAR, extra FROM read_parquet('${path}')`,
+    );
+    expect(read.getRows()).toEqual(
+      expected.map((row) => [
+        row['symbol'],
+        row['id'],
+        row['time'],
+        row['updated_timestamp'],
+        row['market_cap'] || null,
+        row['extra'],
+      ]),
+    );
+    duck.closeSync();
+  });
+
+  test('keeps of a repeated id only the row with the newest updated_timestamp', async () => {
+    const rows = [3, 1, 2].map((price) =>
+      createTrade(0, { price, updated_timestamp: String(1_795_000_000_000 + price) }),
+    );
+    const { path, sum, columns } = await sealRows('twice.parquet', [...rows, createTrade(1), createTrade(1)]);
+    expect((await readRows(path)).map(({ id, price }) => [id, price]).sort()).toEqual(
+      [
+        [createTrade(0)['id'], 3],
+        [createTrade(1)['id'], createTrade(1)['price']],
+      ].sort(),
+    );
+    await verifyParquet(engine, path, columns, sum);
+  });
+
+  test.each([
+    ['market_cap', ['900', '1000', '', '-5'], [-5, 900, 1000, null]],
+    ['updated_timestamp', ['1795000000000', '999'], [999, 1_795_000_000_000]],
+    ['earning_date', ['2026-12-02', '', '2026-12-01'], ['2026-12-01', '2026-12-02', null]],
+  ])('sorted by %s is in the order of its values, nulls last as declared', async (name, came, expected) => {
+    const sorted = createJob(`, sort: [${name}, id]`);
+    const { path } = await sealRows(
+      'sorted.parquet',
+      came.map((value, k) => createTrade(k, { [name]: value })),
+      sorted,
+    );
+    const plain = (value: unknown) => {
+      if (value instanceof Date) return name === 'earning_date' ? value.toISOString().slice(0, 10) : value.getTime();
+      return value === undefined || value === null ? null : Number(value);
+    };
+    expect((await readRows(path)).map((row) => plain(row[name]))).toEqual(expected);
+    expect((await readMetadata(path)).row_groups[0]?.sorting_columns?.[0]?.nulls_first).toBe(false);
+  });
+
+  test.each([
+    ['date', '2026-02-30'],
+    ['date', ''],
+    ['date', 'soon'],
+    ['expiration_date', '20261218'],
+    ['time', '2026-02-30 10:00:00'],
+    ['time', ''],
+    ['updated_timestamp', ''],
+    ['market_cap', '12.5'],
+    ['earning_date', 'unknown'],
+  ])('whose %s is "%s" is not written', async (name, value) => {
+    await expect(sealRows('bad.parquet', [createTrade(0), createTrade(1, { [name]: value })])).rejects.toMatchObject({
+      code: 'ENGINE_FAILED',
+    });
+  });
+});
+
+describe('publishing', () => {
+  let store: Store;
+  let sealed: SealedFile;
+  let manifest: Omit<Manifest, 'files'>;
+
+  beforeAll(async () => {
+    sealed = await sealRows(
+      'publish.parquet',
+      Array.from({ length: 100 }, (_, k) => createTrade(k)),
+    );
+    const { rows, rowGroups, schema } = await verifyParquet(engine, sealed.path, sealed.columns, sealed.sum);
+    manifest = {
+      ...{ manifest_version: 1, job_id: 'trades', dataset: 'trades', date: DATE, revision: 1, condition: 'available' },
+      ...{
+        rows,
+        source_rows: rows,
+        duplicates: 0,
+        min_time: null,
+        max_time: null,
+        schema: [...schema],
+        schema_hash: 'x',
+      },
+      ...{ extra_columns: [], sort: ['symbol', 'time', 'id'], compression: 'zstd', row_groups: rowGroups },
+      ...{
+        query: { sql: '', entry_point: 'historical', url: '' },
+        windows: [],
+        requests: 1,
+        started_at: '',
+        sealed_at: '',
+      },
+      ...{ lookback_edge: '', row_limit: 1, flowdrop_version: '0', supersedes: null },
+    };
+  });
+
+  async function openStore(name: string): Promise<void> {
+    store = await openDirectoryStore(join(folder, name));
+  }
+  const audit = async () => (await auditDrop(store, 'trades', DATE, join(folder, 'audit.parquet'))).findings;
+
+  test('writes object and manifest, which the ledger lists and the audit finds right', async () => {
+    await openStore('first');
+    const { won, manifest: published } = await publishDrop(store, sealed.path, manifest);
+    expect(won).toBe(true);
+    expect(published.files).toEqual([
+      {
+        filename: 'trades.parquet',
+        size: (await readFile(sealed.path)).length,
+        hash: `sha256:${await hashFile(sealed.path)}`,
+      },
+    ]);
+    expect(await listSealedDates(store, 'trades')).toEqual([DATE]);
+    expect(await readManifest(store, 'trades', DATE)).toEqual(published);
+    expect(await audit()).toEqual([]);
+  });
+
+  test('changes nothing where a rival has sealed the date', async () => {
+    await openStore('rival');
+    const rival: Manifest = {
+      ...manifest,
+      job_id: 'rival',
+      files: [{ filename: 'trades.parquet', size: 1, hash: 'sha256:0' }],
+    };
+    await store.put(dropKey('trades', DATE), { bytes: Buffer.from('theirs') });
+    await store.put(manifestKey('trades', DATE), { bytes: formatManifest(rival) });
+    expect(await publishDrop(store, sealed.path, manifest)).toEqual({ won: false, manifest: rival });
+    expect(Buffer.from((await store.get(dropKey('trades', DATE))) ?? []).toString()).toBe('theirs');
+    expect(await readManifest(store, 'trades', DATE)).toEqual(rival);
+  });
+
+  test("leaves the rival's manifest when it came during the upload", async () => {
+    await openStore('race');
+    const rival: Manifest = {
+      ...manifest,
+      job_id: 'rival',
+      files: [{ filename: 'trades.parquet', size: 1, hash: 'sha256:0' }],
+    };
+    const slow: Store = Object.create(store, {
+      put: {
+        value: async (...given: Parameters<Store['put']>) => {
+          await store.put(...given);
+          await store.put(manifestKey('trades', DATE), { bytes: formatManifest(rival) });
+        },
+      },
+      get: { value: store.get.bind(store) },
+      putIfAbsent: { value: store.putIfAbsent.bind(store) },
+      url: { value: store.url },
+    });
+    expect(await publishDrop(slow, sealed.path, manifest)).toEqual({ won: false, manifest: rival });
+    expect(await readManifest(store, 'trades', DATE)).toEqual(rival);
+  });
+
+  describe('is audited:', () => {
+    const object = dropKey('trades', DATE);
+    const cases: readonly (readonly [string, () => Promise<void>, RegExp])[] = [
+      [
+        'a flipped byte',
+        async () => {
+          const bytes = Buffer.from((await store.get(object)) ?? []);
+          bytes[1000] = (bytes[1000] ?? 0) ^ 1;
+          await store.put(object, { bytes });
+        },
+        /has the hash/,
+      ],
+      ['a cut object', async () => await store.put(object, { bytes: Buffer.from('PAR1') }), /has 4 bytes/],
+      ['a missing object', async () => await rm(join(folder, 'audited', object)), /is missing/],
+      ['an edited count', async () => await edit({ rows: 99 }), /has 100 rows, the manifest says 99/],
+      ['an edited schema', async () => await edit({ schema: manifest.schema.slice(1) }), /other columns/],
+      [
+        'the manifest of another date',
+        async () => await edit({ date: '2026-11-18' }),
+        /that of trades 2026-11-18|is missing/,
+      ],
+      [
+        'a manifest that is none',
+        async () => await store.put(manifestKey('trades', DATE), { bytes: Buffer.from('{}') }),
+        /not a manifest/,
+      ],
+      ['no manifest', async () => await rm(join(folder, 'audited', manifestKey('trades', DATE))), /not sealed/],
+      [
+        'a foreign file',
+        async () => await store.put(`trades/date=${DATE}/copy.parquet`, { bytes: Buffer.from('x') }),
+        /copy.parquet does not belong/,
+      ],
+    ];
+    const edit = async (change: Partial<Manifest>) => {
+      const found = await readManifest(store, 'trades', DATE);
+      if (!found) throw new Error('there is no manifest');
+      await store.put(manifestKey('trades', DATE), { bytes: formatManifest({ ...found, ...change }) });
+    };
+
+    test.each(cases)('%s is found', async (_title, damage, finding) => {
+      await openStore('audited');
+      await publishDrop(store, sealed.path, manifest);
+      expect(await audit()).toEqual([]);
+      await damage();
+      expect((await audit()).join('\n')).toMatch(finding);
+      await rm(join(folder, 'audited'), { recursive: true });
+    });
+  });
+});

@@ -1,0 +1,151 @@
+/** Reading answers: the envelope of a success byte by byte, and the design's table "What an answer leads to" row by row. */
+import { describe, expect, test } from 'vitest';
+import { readEnvelope } from '../../src/source/envelope.ts';
+import { judgeFailure, judgeMalformed, judgeNetwork, parseRetryAfter } from '../../src/source/failure.ts';
+
+const read = (text: string) => readEnvelope(Buffer.from(text));
+const NESTED = '[{"a":"]}\\"","b":{"data":[1,[2]]},"c":"\\\\"}, {"a":"{\\"data\\":[","d":null}]';
+
+describe('an envelope', () => {
+  test.each([
+    `{"status":"SUCCESS","data":${NESTED},"meta":{"x":[1,{"data":[{}]}]},"n":-1.5e3,"t":true}`,
+    `{"meta":{"x":[1,{"data":[{}]}]},"n":-1.5e3,"data":${NESTED},"t":true,"status":"SUCCESS"}`,
+    ` \r\n{ "t" : true , "d\\u0061ta" :\t${NESTED} , "n":-1.5e3,"status":"SUCCESS","meta":{"x":[1,{"data":[{}]}]} } \n`,
+    `\uFEFF{"data":${NESTED},"n":-1.5e3,"t":true,"status":"SUCCESS","meta":{"x":[1,{"data":[{}]}]}}`,
+  ])('in any order of keys gives the same rows and members: %s', (text) => {
+    const envelope = read(text);
+    expect(Buffer.from(envelope.data).toString()).toBe(NESTED);
+    expect(envelope.rows).toBe(2);
+    expect(envelope.firstRow).toEqual({ a: ']}"', b: { data: [1, [2]] }, c: '\\' });
+    expect(envelope.members).toEqual({ status: 'SUCCESS', meta: { x: [1, { data: [{}] }] }, n: -1500, t: true });
+  });
+
+  test.each(['{"data":[]}', '{"data": [ \n ] }'])('may be empty: %s', (text) => {
+    expect(read(text)).toMatchObject({ rows: 0, firstRow: undefined, members: {} });
+  });
+
+  test('cut at any byte is a fault, and so is one more closing byte', () => {
+    const body = Buffer.from(`{"status":"SUCCESS","n":12,"data":${NESTED},"meta":{"entitlement":"ünï"}}`);
+    expect(readEnvelope(body).rows).toBe(2);
+    for (let end = 0; end < body.length; end += 1) {
+      expect(() => readEnvelope(body.subarray(0, end)), `cut at ${end}`).toThrow(SyntaxError);
+    }
+  });
+
+  const whole = '{"status":"SUCCESS","data":[{"a":1}]}';
+  test.each([
+    ['doubled', whole + whole],
+    ['followed by anything', `${whole} x`],
+    ['followed by a byte of zero', `${whole}\0`],
+    ['an array', `[${whole}]`],
+    ['a text', '"data"'],
+    ['HTML', '<html>{"data":[]}</html>'],
+    ['without data', '{"status":"SUCCESS"}'],
+    ['with data twice', '{"data":[],"data":[]}'],
+    ['with data twice, once null', '{"data":[],"data":null}'],
+    ['with data that is no array', '{"data":{}}'],
+    ['with rows that are no objects', '{"data":[1]}'],
+    ['with rows that are arrays', '{"data":[[]]}'],
+    ['with a comma after the last row', '{"data":[{},]}'],
+    ['with a comma before the first row', '{"data":[,{}]}'],
+    ['with no comma between rows', '{"data":[{}{}]}'],
+    ['with a comma after the last member', '{"data":[],}'],
+    ['with no comma between members', '{"data":[] "status":"SUCCESS"}'],
+    ['with no colon', '{"data"[]}'],
+    ['with a key that is no text', '{data:[]}'],
+    ['with a value that is no JSON', '{"data":[],"x":undefined}'],
+    ['with no value', '{"data":[],"x":}'],
+  ])('that is %s is a fault that names the byte or the text', (_title, text) => {
+    expect(() => read(text)).toThrow(SyntaxError);
+  });
+});
+
+describe('an answer leads to what the design says', () => {
+  const error = (errorCode: string, more: object = {}) =>
+    JSON.stringify({ status: 'ERROR', errorCode, errorMsg: 'said', ...more });
+  const html = '<html><body>Bad gateway</body></html>';
+  const rows: readonly (readonly [number, string, string, string, string, string])[] = [
+    [400, error('INVALID_REQUEST'), 'final', 'stop', 'INVALID_REQUEST', 'usage'],
+    [400, error('INVALID_SQL'), 'final', 'stop', 'INVALID_SQL', 'usage'],
+    [422, error('INVALID_QUERY', { reason: 'UNKNOWN_IDENTIFIER' }), 'final', 'stop', 'INVALID_QUERY', 'usage'],
+    [400, '{"status":"ERROR","message":"sql is required"}', 'final', 'stop', 'REQUEST_REFUSED', 'usage'],
+    [401, error('UNAUTHORIZED'), 'final', 'stop', 'UNAUTHORIZED', 'usage'],
+    [401, html, 'final', 'stop', 'UNAUTHORIZED', 'usage'],
+    [403, error('SUBSCRIPTION_REQUIRED'), 'final', 'stop', 'SUBSCRIPTION_REQUIRED', 'usage'],
+    [403, html, 'final', 'stop', 'SUBSCRIPTION_REQUIRED', 'usage'],
+    [
+      422,
+      error('QUERY_TOO_BROAD', { reason: 'SCAN_LIMIT_EXCEEDED', hints: ['x'] }),
+      'final',
+      'split',
+      'QUERY_TOO_BROAD',
+      'failed',
+    ],
+    [400, error('QUERY_TOO_BROAD'), 'final', 'split', 'QUERY_TOO_BROAD', 'failed'],
+    [429, error('RATE_LIMITED'), 'retry', 'fail', 'RATE_LIMITED', 'failed'],
+    [429, html, 'retry', 'fail', 'RATE_LIMITED', 'failed'],
+    [503, error('RATE_LIMITED'), 'retry', 'fail', 'RATE_LIMITED', 'failed'],
+    [500, error('INTERNAL_ERROR'), 'retry', 'fail', 'INTERNAL_ERROR', 'failed'],
+    [502, html, 'retry', 'fail', 'SERVER_ERROR', 'failed'],
+    [503, '', 'retry', 'fail', 'SERVER_ERROR', 'failed'],
+    [408, html, 'retry', 'fail', 'SERVER_ERROR', 'failed'],
+    [504, error('QUERY_TIMEOUT'), 'once', 'split', 'QUERY_TIMEOUT', 'failed'],
+    [504, html, 'once', 'split', 'QUERY_TIMEOUT', 'failed'],
+    [500, error('QUERY_TIMEOUT'), 'once', 'split', 'QUERY_TIMEOUT', 'failed'],
+    [404, html, 'final', 'stop', 'REQUEST_REFUSED', 'usage'],
+    [302, '', 'final', 'stop', 'REQUEST_REFUSED', 'usage'],
+    [418, 'teapot', 'final', 'stop', 'REQUEST_REFUSED', 'usage'],
+  ];
+
+  test.each(rows)('%i %s: %s, %s', (status, body, kind, action, code, failure) => {
+    const verdict = judgeFailure(status, Buffer.from(body), undefined, 'SELECT 1');
+    expect(verdict).toMatchObject({ kind, fault: { action, code, kind: failure } });
+    expect(verdict.fault.message).toContain(`HTTP ${status}`);
+  });
+
+  test('a refused query shows code, reason, what was said and the SQL', () => {
+    const { fault } = judgeFailure(
+      422,
+      Buffer.from(error('INVALID_QUERY', { reason: 'TYPE_MISMATCH' })),
+      undefined,
+      'SELECT 7',
+    );
+    expect(fault.message).toBe('the API answered HTTP 422 INVALID_QUERY TYPE_MISMATCH: said');
+    expect(fault.hint).toContain('SELECT 7');
+  });
+
+  test('only a 429 counts against the pace, and it carries the wait', () => {
+    expect(judgeFailure(429, Buffer.from(''), 7000, '')).toMatchObject({ rateLimited: true, retryAfterMs: 7000 });
+    expect(judgeFailure(503, Buffer.from(''), 7000, '')).not.toHaveProperty('rateLimited');
+  });
+
+  test('a broken page is retried and shows the first 200 bytes, no more', () => {
+    const { kind, fault } = judgeMalformed(Buffer.from('x'.repeat(5000)), new SyntaxError('why'));
+    expect(kind).toBe('retry');
+    expect(fault).toMatchObject({ code: 'ANSWER_MALFORMED', action: 'fail' });
+    expect(fault.message).toContain(`"${'x'.repeat(200)}"`);
+  });
+
+  test('a lost connection is retried and says what happened', () => {
+    const cause = new TypeError('fetch failed', { cause: Object.assign(new Error(''), { code: 'ECONNRESET' }) });
+    expect(judgeNetwork('http://x', cause)).toMatchObject({
+      kind: 'retry',
+      fault: { code: 'API_UNREACHABLE', action: 'fail' },
+    });
+    expect(judgeNetwork('http://x', cause).fault.message).toContain('ECONNRESET');
+  });
+});
+
+test.each([
+  ['7', 7000],
+  [' 120 ', 120_000],
+  ['0', 0],
+  ['Fri, 20 Nov 2026 12:00:30 GMT', 30_000],
+  ['Fri, 20 Nov 2026 11:00:00 GMT', 0],
+  ['-5', undefined],
+  ['soon', undefined],
+  ['', undefined],
+  [null, undefined],
+])('Retry-After "%s" is %s ms', (header, expected) => {
+  expect(parseRetryAfter(header, Date.parse('2026-11-20T12:00:00Z'))).toBe(expected);
+});

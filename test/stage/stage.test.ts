@@ -1,0 +1,237 @@
+/**
+ * The stage on a real embedded engine: whole pages, once; what does not fit is refused; kills leave whole pages; two
+ * processes never share a path. Types of the drop are tested in `test/seal`.
+ */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
+import type { Engine } from '../../src/engine/engine.ts';
+import { parseJob } from '../../src/job/parse.ts';
+import { listStages, openStage, type Stage } from '../../src/stage/stage.ts';
+import { createRandom } from '../support/random.ts';
+import { createJob, createPage, createTrade, DATE, stageTrades, type TradeRow, windowAt } from '../support/trades.ts';
+
+const CHILD = fileURLToPath(new URL('stage-pages.ts', import.meta.url));
+const job = createJob();
+let folder: string;
+let engine: Engine;
+let stage: Stage;
+const children: ChildProcess[] = [];
+
+/** A child that is killed at the end of the test whatever happens; `lines` is what it prints. */
+function startChild(path: string): { child: ChildProcess; lines: AsyncIterableIterator<string> } {
+  const child = spawn(process.execPath, ['--import', 'tsx', CHILD, path], { stdio: ['ignore', 'pipe', 'ignore'] });
+  children.push(child);
+  if (!child.stdout) throw new Error('the child has no stdout');
+  return { child, lines: createInterface({ input: child.stdout })[Symbol.asyncIterator]() };
+}
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'flowdrop-stage-'));
+});
+
+afterAll(async () => {
+  await engine.close();
+  await rm(folder, { recursive: true, force: true });
+});
+
+// Before the engine of this process is opened: a process has one data path.
+describe('another process', () => {
+  afterEach(() => {
+    for (const child of children) child.kill('SIGKILL');
+  });
+
+  test('that uses the path is told of by an active fault, and kills in the middle of inserts leave whole pages', async () => {
+    const seed = 20_261_120;
+    const random = createRandom(seed);
+    const path = join(folder, 'used');
+    let acknowledged = -1;
+    for (let round = 0; round < 3; round += 1) {
+      const { child, lines } = startChild(path);
+      await lines.next();
+      if (round === 0) {
+        await expect(openEmbeddedEngine({ path })).rejects.toMatchObject({ code: 'ENGINE_BUSY', kind: 'active' });
+      }
+      const pages = acknowledged + 2 + Math.floor(random() * 6);
+      for await (const line of lines) {
+        acknowledged = Math.max(acknowledged, Number(line));
+        if (acknowledged >= pages) break;
+      }
+      child.kill('SIGKILL');
+      await once(child, 'exit');
+    }
+    engine = await openEmbeddedEngine({ path });
+    stage = await openStage(engine, job, DATE);
+    const windows = await stage.windows();
+    expect(windows.length, `seed ${seed}`).toBeGreaterThan(acknowledged);
+    expect(
+      windows.filter(({ rows }) => rows !== 2000),
+      `seed ${seed}`,
+    ).toEqual([]);
+    expect((await stage.totals()).ids, `seed ${seed}`).toBe(windows.length * 2000);
+    await stage.discard();
+  });
+});
+
+describe('a page', () => {
+  beforeEach(async () => {
+    stage = await openStage(engine, job, DATE);
+  });
+  afterEach(async () => {
+    await stage.discard();
+  });
+
+  const rows = Array.from({ length: 3000 }, (_, k) => createTrade(k));
+  const put = async (changes: TradeRow, at = rows.length - 1) =>
+    await stage.put(windowAt(0), createPage(rows.map((row, k) => (k === at ? { ...row, ...changes } : row))));
+
+  test('is in once, however often it is put', async () => {
+    for (let time = 0; time < 3; time += 1) await stage.put(windowAt(0), createPage(rows));
+    expect(await stage.totals()).toEqual({ rows: 3000, ids: 3000 });
+    expect(await stage.windows()).toEqual([{ window: windowAt(0), rows: 3000 }]);
+  });
+
+  test('without rows is nothing', async () => {
+    await stage.put(windowAt(0), createPage([]));
+    expect(await stage.windows()).toEqual([]);
+  });
+
+  test.each<readonly [string, TradeRow, string]>([
+    ['a text for a number', { strike: 'high' }, 'do not fit the columns: Code'],
+    ['a fraction for an integer', { oi: 1.5 }, '1.5'],
+    ['an integer that does not fit', { daily_volume: 4_294_967_297 }, 'fits_int32'],
+    ['a null number', { oi: null }, '"oi" is null'],
+    ['a null text', { id: null }, '"id" is null'],
+    ['a field that is absent', { premium: undefined }, '"premium" is null or absent'],
+    ['a text that is absent', { sentiment: undefined }, '"sentiment" is null or absent'],
+  ])('with %s in its last row is refused whole', async (_title, changes, said) => {
+    await expect(put(changes)).rejects.toMatchObject({
+      code: 'PAGE_REFUSED',
+      message: expect.stringContaining(said),
+    });
+    expect(await stage.totals()).toEqual({ rows: 0, ids: 0 });
+    await stage.put(windowAt(0), createPage(rows));
+    expect(await stage.totals()).toEqual({ rows: 3000, ids: 3000 });
+  });
+
+  test('without a column is refused by its name and with what there is', async () => {
+    await expect(stage.put(windowAt(0), createPage([{ id: 'x', foo: 1 }]))).rejects.toMatchObject({
+      code: 'PAGE_REFUSED',
+      message: expect.stringMatching(/no field "symbol".*it has id, foo/),
+    });
+  });
+
+  test('may have null where the drop has, and the word null in a text', async () => {
+    await put({ earning_date: null, market_cap: null, symbol: 'null' });
+    expect((await stage.totals()).rows).toBe(3000);
+  });
+
+  test('of broken bytes is refused whole', async () => {
+    const page = createPage(rows);
+    const data = Buffer.from(page.data);
+    data.write('}', data.length - 40);
+    await expect(stage.put(windowAt(0), { ...page, data })).rejects.toMatchObject({ code: 'PAGE_REFUSED' });
+    expect((await stage.totals()).rows).toBe(0);
+  });
+
+  test('keeps fields that the contract does not name, as they came', async () => {
+    const odd = { 'we: ird (at row 3)': 'text', 'x`y"z': 5, nested: { a: [1, 'b'] }, flag: true };
+    await put(odd, 7);
+    expect(await stage.extraFields()).toEqual(Object.keys(odd));
+    const [row] = await engine.rows(`SELECT * FROM ${stage.table} WHERE id = '${rows[7]?.['id']}'`);
+    expect(row).toMatchObject({ 'we: ird (at row 3)': 'text', 'x`y"z': '5', flag: 'true' });
+    expect(JSON.parse((row as { nested: string }).nested)).toEqual({ a: [1, 'b'] });
+    await stage.put(windowAt(1), createPage([createTrade(5000)]));
+    expect((await stage.totals()).rows).toBe(3001);
+  });
+
+  test('with more new fields than an answer can have is refused', async () => {
+    const garbage = Object.fromEntries(Array.from({ length: 100 }, (_, i) => [`f${i}`, i]));
+    await expect(put(garbage)).rejects.toMatchObject({ code: 'PAGE_REFUSED' });
+    expect((await stage.totals()).rows).toBe(0);
+  });
+
+  test('beside others at the same time, some of them refused, is in whole', async () => {
+    const outcomes = await Promise.allSettled(
+      Array.from({ length: 12 }, async (_, page) => {
+        const some = Array.from({ length: 1000 }, (_, i) => createTrade(page * 1000 + i));
+        if (page % 3 === 0) some[999] = { ...some[999], oi: 'x' };
+        await Promise.all([stage.put(windowAt(page), createPage(some)), stage.totals()]);
+      }),
+    );
+    expect(outcomes.filter(({ status }) => status === 'rejected')).toHaveLength(4);
+    expect(await stage.totals()).toEqual({ rows: 8000, ids: 8000 });
+  });
+});
+
+describe('the stage of a date', () => {
+  beforeEach(async () => {
+    stage = await openStage(engine, job, DATE);
+  });
+  afterEach(async () => {
+    await stage.discard();
+  });
+
+  test('forgets windows, takes them again, and still has the others once', async () => {
+    await stageTrades(stage, 900, 300);
+    await stage.forget([windowAt(1)]);
+    expect((await stage.windows()).map(({ window }) => window.from.second).sort()).toEqual([0, 2]);
+    await stageTrades(stage, 900, 300);
+    expect(await stage.totals()).toEqual({ rows: 900, ids: 900 });
+    await stage.forget([windowAt(0), windowAt(1), windowAt(2)]);
+    expect(await stage.totals()).toEqual({ rows: 0, ids: 0 });
+    await stageTrades(stage, 900, 300);
+    expect(await stage.totals()).toEqual({ rows: 900, ids: 900 });
+  });
+
+  test('keeps the fields of the remaining windows when it forgets one', async () => {
+    await stage.put(windowAt(0), createPage([createTrade(0, { extra: 'kept' })]));
+    await stage.put(windowAt(1), createPage([createTrade(1)]));
+    await stage.forget([windowAt(1)]);
+    expect(await stage.extraFields()).toEqual(['extra']);
+    expect(await engine.rows(`SELECT extra FROM ${stage.table}`)).toEqual([{ extra: 'kept' }]);
+  });
+
+  test('counts rows and distinct ids by second of the day', async () => {
+    const rows = [0, 1, 31, 32, 32].map((k) => createTrade(k));
+    await stage.put(windowAt(0), createPage(rows));
+    expect(await stage.countBySecond()).toEqual([
+      { second: 34_200, rows: 2, ids: 2 },
+      { second: 34_201, rows: 3, ids: 2 },
+    ]);
+  });
+
+  test('is listed by its date, also when a kill inside `forget` left a second table', async () => {
+    await engine.command(`CREATE TABLE ${stage.table.replace(/`$/, '_fresh`')} AS ${stage.table}`);
+    await (await openStage(engine, job, '2026-11-18')).windows();
+    expect(await listStages(engine, job)).toEqual(['2026-11-18', DATE]);
+    await (await openStage(engine, job, '2026-11-18')).discard();
+    await stage.discard();
+    expect(await engine.rows("SELECT name FROM system.tables WHERE name LIKE 'stage_trades%'")).toEqual([]);
+  });
+
+  test('of an aggregating job counts groups by the start of their grain', async () => {
+    const text = `name: flow
+source:
+  api: historical
+  sql: SELECT symbol, substring(time, 1, 16) AS minute, sum(size) AS n FROM RawOptionTrades WHERE {window} GROUP BY symbol, minute
+  grain: minute
+  time: minute
+  split: [symbol]
+  types: {n: int64}
+drop: {to: out, dataset: flow}
+`;
+    const flow = await openStage(engine, parseJob('x', text), DATE);
+    const rows = ['SPY', 'QQQ'].map((symbol) => ({ symbol, minute: `${DATE} 09:31`, n: '9007199254740993' }));
+    await flow.put(windowAt(0), createPage(rows));
+    expect(await flow.countBySecond()).toEqual([{ second: 34_260, rows: 2, ids: 2 }]);
+    expect(await flow.totals()).toEqual({ rows: 2, ids: 2 });
+    await flow.discard();
+  });
+});

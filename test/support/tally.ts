@@ -1,0 +1,17 @@
+/** A reporter that ends a run with one plain line, `N passed, N failed, N skipped`, for whoever reads only the last line. */
+import type { Reporter, TestModule } from 'vitest/node';
+
+export class Tally implements Reporter {
+  onTestRunEnd(modules: readonly TestModule[]): void {
+    const count = { passed: 0, failed: 0, skipped: 0 };
+    for (const module of modules) {
+      // A file that fails before its first test counts as one failure.
+      if (module.state() === 'failed' && [...module.children.allTests('failed')].length === 0) count.failed += 1;
+      for (const test of module.children.allTests()) {
+        const { state } = test.result();
+        if (state !== 'pending') count[state] += 1;
+      }
+    }
+    console.log(`${count.passed} passed, ${count.failed} failed, ${count.skipped} skipped`);
+  }
+}
