@@ -5,11 +5,11 @@
 import { mkdir, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { asyncBufferFromFile, parquetMetadataAsync } from 'hyparquet';
+import { parseWindow } from '../src/calendar/window.ts';
 import { formatTable } from '../src/cli/table.ts';
 import { formatBytes, formatCount } from '../src/core/units.ts';
 import { openEmbeddedEngine } from '../src/engine/embedded.ts';
 import type { Engine } from '../src/engine/engine.ts';
-import { parseWindow } from '../src/plan/window.ts';
 import { listDropColumns } from '../src/seal/columns.ts';
 import { writeParquet } from '../src/seal/parquet.ts';
 import { readEnvelope } from '../src/source/envelope.ts';
@@ -65,7 +65,7 @@ export const benchSettings: RunBench = async ({ rows, repeat }) =>
   });
 
 async function stagePages(engine: Engine, set: PageSet): Promise<Stage> {
-  const stage = await openStage(engine, await readBenchJob(), set.date);
+  const stage = await openStage(engine, await readBenchJob(), set.date, '');
   for (const { path, window } of set.pages) {
     await stage.put(parseWindow(set.date, window), readEnvelope(await readFile(path)));
   }

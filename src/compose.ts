@@ -7,6 +7,7 @@ import { join, resolve } from 'node:path';
 import type { Composition } from './cli/context.ts';
 import { type Clock, systemClock } from './core/clock.ts';
 import { Fault } from './core/errors.ts';
+import { createRedactor } from './core/redact.ts';
 import type { SourceApi } from './job/job.ts';
 import type { Pacer } from './source/pacer.ts';
 import { HISTORICAL_PATH, PORTAL_PATH, REQUESTS_PER_SECOND } from './wire/limits.ts';
@@ -32,17 +33,14 @@ const DEFAULTS = {
   FLOWDROP_LOG_LEVEL: 'info',
 } as const;
 
+const LOG_LEVELS: readonly string[] = ['debug', 'info', 'warn', 'error', 'silent'];
+
 export function createComposition(input: ComposeInput): Composition {
   const { env, cwd } = input;
   const clock: Clock = systemClock;
   const pacers = new Map<string, Pacer>();
   const setting = (name: keyof typeof DEFAULTS) => env[name] || DEFAULTS[name];
-  const secrets = () =>
-    [
-      readSecret(env, 'FLOWDROP_API_KEY', cwd),
-      passwordOf(readSecret(env, 'FLOWDROP_SMTP_URL', cwd)),
-      env['AWS_SECRET_ACCESS_KEY'],
-    ].filter((secret): secret is string => secret !== undefined && secret !== '');
+  const secrets = () => listSecrets(env, cwd);
   return {
     clock,
     version: readVersion(input.packageDir),
@@ -50,9 +48,10 @@ export function createComposition(input: ComposeInput): Composition {
     packageDir: input.packageDir,
     templatesDir: join(input.packageDir, 'templates'),
     mailFrom: setting('FLOWDROP_MAIL_FROM'),
+    redact: (text) => createRedactor(secrets())(text),
     async openLog(options = {}) {
       const { createLog } = await import('./core/log.ts');
-      const level = input.debug ? 'debug' : options.quiet ? 'error' : setting('FLOWDROP_LOG_LEVEL');
+      const level = input.debug ? 'debug' : options.quiet ? 'error' : readLevel(setting('FLOWDROP_LOG_LEVEL'));
       return createLog({ level, pretty: input.interactive, secrets: secrets(), write: input.writeErr });
     },
     async openStore(to) {
@@ -115,6 +114,17 @@ function sourceUrl(env: Environment, api: SourceApi): string {
     });
   }
   const url = URL.canParse(base) ? new URL(base) : undefined;
+  if (url && (url.username || url.password || url.search || url.hash)) {
+    // The value is not repeated: what does not belong there may be a secret.
+    throw new Fault(
+      'SETTING_INVALID',
+      `${name} has a user, a password or a query in it; allowed is scheme, host, port and path`,
+      {
+        kind: 'usage',
+        hint: 'The key goes into FLOWDROP_API_KEY.',
+      },
+    );
+  }
   if (!url || !/^https?:$/.test(url.protocol)) {
     throw new Fault('SETTING_INVALID', `${name} is ${JSON.stringify(base)}; allowed is an http or https address`, {
       kind: 'usage',
@@ -157,8 +167,38 @@ function readFlag(env: Environment, name: string): boolean {
   });
 }
 
-function passwordOf(url: string | undefined): string | undefined {
-  return url && URL.canParse(url) ? decodeURIComponent(new URL(url).password) : undefined;
+/** Values that must never be shown. A secret that cannot be read now is told when it is needed. */
+function listSecrets(env: Environment, cwd: string): readonly string[] {
+  const read = (name: string) => {
+    try {
+      return readSecret(env, name, cwd) ?? '';
+    } catch {
+      return '';
+    }
+  };
+  const smtpUrl = read('FLOWDROP_SMTP_URL');
+  const password = URL.canParse(smtpUrl) ? new URL(smtpUrl).password : '';
+  const aws = [env['AWS_SECRET_ACCESS_KEY'] ?? '', env['AWS_SESSION_TOKEN'] ?? ''];
+  return [read('FLOWDROP_API_KEY'), password, decodePercent(password), ...aws].filter((secret) => secret !== '');
+}
+
+function decodePercent(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
+
+function readLevel(level: string): string {
+  if (LOG_LEVELS.includes(level)) return level;
+  throw new Fault(
+    'SETTING_INVALID',
+    `FLOWDROP_LOG_LEVEL is ${JSON.stringify(level)}; allowed are ${LOG_LEVELS.join(', ')}`,
+    {
+      kind: 'usage',
+    },
+  );
 }
 
 function readVersion(packageDir: string): string {

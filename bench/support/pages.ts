@@ -4,6 +4,7 @@
  */
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { formatWindow } from '../../src/calendar/window.ts';
 import { systemClock } from '../../src/core/clock.ts';
 import { createSilentLog } from '../../src/core/log.ts';
 import { readJob } from '../../src/job/files.ts';
@@ -11,7 +12,6 @@ import type { Job } from '../../src/job/job.ts';
 import { computeLookback, listUnsealed } from '../../src/plan/dates.ts';
 import { packToTheRow, planPacking } from '../../src/plan/pack.ts';
 import { buildCut, buildPage } from '../../src/plan/statement.ts';
-import { formatWindow } from '../../src/plan/window.ts';
 import { loadLearnt } from '../../src/run/learnt.ts';
 import { probeRows } from '../../src/run/probe.ts';
 import { createHistoricalSource } from '../../src/source/historical.ts';

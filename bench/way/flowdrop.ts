@@ -4,8 +4,8 @@
  */
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { parseWindow } from '../../src/calendar/window.ts';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
-import { parseWindow } from '../../src/plan/window.ts';
 import { listDropColumns } from '../../src/seal/columns.ts';
 import { writeFooter } from '../../src/seal/footer.ts';
 import { writeParquet } from '../../src/seal/parquet.ts';
@@ -34,7 +34,7 @@ async function run(input: WayInput, inFlight: number): Promise<Steps> {
   const job = await readBenchJob();
   const engine = await time('open', () => openEmbeddedEngine({ path: join(input.scratch, 'engine') }));
   try {
-    const stage = await openStage(engine, job, set.date);
+    const stage = await openStage(engine, job, set.date, '');
     const queue = [...set.pages];
     const work = async () => {
       for (let next = queue.shift(); next; next = queue.shift()) {

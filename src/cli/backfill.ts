@@ -35,7 +35,7 @@ async function backfill(
   const { printPlan } = await import('./plan.ts');
   if (options.dryRun) return await printPlan(cli, globals, job, range);
   const { withRunSession } = await import('./run-session.ts');
-  return await withRunSession(cli, job, async ({ context }) => {
+  return await withRunSession(cli, job, async (context) => {
     const { runExport } = await import('../run/run.ts');
     const { finishRun } = await import('./run-output.ts');
     return finishRun(cli, globals, await runExport(context, job, { range }), []);

@@ -1,5 +1,6 @@
 /** `flowdrop check [JOB...]`: validates job files; `--live` also asks the API for sample rows with each job's query. */
-import { describeError, EXIT_CODES, isFault } from '../core/errors.ts';
+import { describeError, EXIT_CODES, type FailureKind, isFault } from '../core/errors.ts';
+import type { Job } from '../job/job.ts';
 import type { ActionResult, Register } from './command.ts';
 import type { CliContext, GlobalOptions } from './context.ts';
 
@@ -18,6 +19,9 @@ interface CheckResult {
   readonly job: string;
   readonly ok: boolean;
   readonly message: string;
+  /** What kind of failure; `undefined` when all is well. */
+  readonly kind?: FailureKind;
+  readonly parsed?: Job;
 }
 
 async function check(
@@ -26,14 +30,19 @@ async function check(
   references: readonly string[],
   live: boolean,
 ): ActionResult {
-  const { listJobFiles } = await import('../job/files.ts');
+  const { assertDistinct, listJobFiles } = await import('../job/files.ts');
   const wanted = references.length > 0 ? references : await listJobFiles(globals.jobs);
   const results: CheckResult[] = [];
   for (const reference of wanted) results.push(await checkJob(cli, globals, reference, live));
-  if (globals.json) cli.terminal.out(`${JSON.stringify(results, undefined, 2)}\n`);
-  else for (const { job, ok, message } of results) cli.terminal.out(`${ok ? 'ok  ' : 'FAIL'}  ${job}: ${message}\n`);
+  if (globals.json) {
+    const shown = results.map(({ job, ok, message }) => ({ job, ok, message }));
+    cli.terminal.out(`${JSON.stringify(shown, undefined, 2)}\n`);
+  } else for (const { job, ok, message } of results) cli.terminal.out(`${ok ? 'ok  ' : 'FAIL'}  ${job}: ${message}\n`);
   if (results.length === 0) cli.terminal.err(`There are no job files in ${globals.jobs}.\n`);
-  return results.every(({ ok }) => ok) ? undefined : EXIT_CODES.usage;
+  assertDistinct(results.flatMap(({ parsed }) => (parsed ? [parsed] : [])));
+  if (results.some(({ kind }) => kind === 'usage')) return EXIT_CODES.usage;
+  const other = results.find(({ kind }) => kind !== undefined)?.kind;
+  return other && EXIT_CODES[other];
 }
 
 async function checkJob(
@@ -46,19 +55,20 @@ async function checkJob(
   try {
     const job = await readJob(reference, globals.jobs);
     const what = `${job.source.columns.length} columns of ${job.source.table} to ${job.drop.to}/${job.drop.dataset}`;
-    if (!live) return { job: reference, ok: true, message: what };
+    if (!live) return { job: reference, ok: true, message: what, parsed: job };
     const { buildPage } = await import('../plan/statement.ts');
-    const { wholeDay } = await import('../plan/window.ts');
+    const { wholeDay } = await import('../calendar/window.ts');
     const log = await cli.compose.openLog({ quiet: true });
     const source = await cli.compose.openSource(job.source.api, log, 0);
     const today = new Date(cli.compose.clock.now()).toISOString().slice(0, 10);
     await source.ask(buildPage(job, wholeDay(today)), { testMode: true, signal: cli.signal });
-    return { job: reference, ok: true, message: `${what}; the API at ${source.url} answers` };
+    return { job: reference, ok: true, message: `${what}; the API at ${source.url} answers`, parsed: job };
   } catch (error) {
-    if (!isFault(error)) throw error;
+    if (!isFault(error) || error.kind === 'interrupted') throw error;
     return {
       job: reference,
       ok: false,
+      kind: error.kind,
       message: `${describeError(error)}${error.hint ? `\n      -> ${error.hint}` : ''}`,
     };
   }

@@ -35,6 +35,8 @@ export interface Composition {
   readonly packageDir: string;
   readonly templatesDir: string;
   readonly mailFrom: string;
+  /** Masks every known secret in a text. */
+  redact(text: string): string;
   openLog(options?: { readonly quiet?: boolean }): Promise<Log>;
   /** @param to `s3://...` or a directory, as in a job file @throws Fault when it is neither */
   openStore(to: string): Promise<Store>;

@@ -55,6 +55,7 @@ async function demo(cli: CliContext, options: { rows: string; sessions: string }
           FLOWDROP_STATE_DIR: join(out, 'state'),
           FLOWDROP_OUTBOX_DIR: join(out, 'mail'),
           FLOWDROP_SMTP_URL: '',
+          FLOWDROP_SMTP_URL_FILE: '',
         },
       },
       { onOut: (line) => lines.push(line), onErr: (line) => terminal.err(`${formatLogLine(line)}\n`) },

@@ -24,18 +24,12 @@ export const registerPlan: Register = (program, context, act) => {
 
 /** Prints the plan of a job, for a range of dates or for all that is unsealed. */
 export async function printPlan(cli: CliContext, globals: GlobalOptions, job: Job, range?: DateRange): ActionResult {
-  const { loadLearnt } = await import('../run/learnt.ts');
   const { planRun } = await import('../run/plan.ts');
-  const { stateOf } = await import('../run/state.ts');
   const { listSealedDates } = await import('../seal/ledger.ts');
+  const { openJobSource } = await import('./source.ts');
   const { compose, terminal, signal } = cli;
   const log = await compose.openLog({ quiet: true });
-  const learnt = await loadLearnt(
-    stateOf(compose.stateDir, job.name).learnt,
-    compose.sourceUrl(job.source.api),
-    compose.clock.now(),
-  );
-  const source = await compose.openSource(job.source.api, log, learnt.clock_offset_ms);
+  const { source, learnt } = await openJobSource(cli, job, log);
   const store = await compose.openStore(job.drop.to);
   try {
     const sealed = new Set(await listSealedDates(store, job.drop.dataset));

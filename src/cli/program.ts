@@ -57,10 +57,16 @@ export async function runProgram(argv: readonly string[], context: CliContext): 
     await program.parseAsync(argv, { from: 'user' });
     return exitCode;
   } catch (error) {
-    if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : EXIT_CODES.usage;
+    if (error instanceof CommanderError) {
+      if (error.exitCode === 0) return 0;
+      if (argv.includes('--json'))
+        terminal.out(`${JSON.stringify({ error: { code: 'USAGE', message: error.message } })}\n`);
+      return EXIT_CODES.usage;
+    }
     const failure = describeFailure(context.signal.aborted ? interruption(error) : error, argv.includes('--debug'));
-    if (argv.includes('--json')) terminal.out(`${JSON.stringify(failure.json)}\n`);
-    terminal.err(failure.text);
+    const { redact } = context.compose;
+    if (argv.includes('--json')) terminal.out(`${redact(JSON.stringify(failure.json))}\n`);
+    terminal.err(redact(failure.text));
     return failure.exitCode;
   }
 }

@@ -1,5 +1,6 @@
 /** `flowdrop report JOB`: sends the reports of a sealed date to those who have not got them, or writes a preview. */
 
+import { EXIT_CODES } from '../core/errors.ts';
 import type { ActionResult, Register } from './command.ts';
 import type { CliContext, GlobalOptions } from './context.ts';
 
@@ -39,17 +40,20 @@ async function report(
       hint: `Add \`reports:\` to ${job.file}.`,
     });
   }
-  const { withRunSession } = await import('./run-session.ts');
-  return await withRunSession(cli, job, async ({ context }) => {
+  const { withDeliverSession } = await import('./run-session.ts');
+  return await withDeliverSession(cli, job, async (context) => {
     const { deliverReports, previewReport } = await import('../run/deliver.ts');
     if (options.preview !== undefined) {
       const { writePreview } = await import('./preview.ts');
+      const models: unknown[] = [];
       for (const [index, wanted] of job.reports.entries()) {
         const preview = await previewReport(context, job, wanted, options.date);
         if (!preview) throw new Fault('REPORT_PENDING', `nothing of ${job.drop.dataset} is sealed yet`);
         const files = await writePreview(cli.cwd, options.preview, `${wanted.template}-${index + 1}`, preview);
-        cli.terminal.out(globals.json ? `${JSON.stringify(preview.model, undefined, 2)}\n` : `${files.join('\n')}\n`);
+        models.push(preview.model);
+        if (!globals.json) cli.terminal.out(`${files.join('\n')}\n`);
       }
+      if (globals.json) cli.terminal.out(`${JSON.stringify(models, undefined, 2)}\n`);
       return undefined;
     }
     const deliveries = await deliverReports(context, job, {
@@ -60,6 +64,7 @@ async function report(
     if (globals.json) cli.terminal.out(`${JSON.stringify(deliveries, undefined, 2)}\n`);
     else if (deliveries.length === 0) cli.terminal.out('Nothing is sealed yet, so there is nothing to report on.\n');
     else cli.terminal.out(`${deliveries.flatMap(describeDelivery).join('\n')}\n`);
-    return undefined;
+    const failed = deliveries.some(({ recipients }) => recipients.some(({ outcome }) => outcome === 'failed'));
+    return failed ? EXIT_CODES.failed : undefined;
   });
 }

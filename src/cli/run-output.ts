@@ -14,7 +14,8 @@ export function finishRun(
   result: RunResult,
   deliveries: readonly Delivery[],
 ): number {
-  const kind = judgeRun(result);
+  const failedMail = deliveries.some(({ recipients }) => recipients.some(({ outcome }) => outcome === 'failed'));
+  const kind = judgeRun(result) ?? (failedMail ? 'failed' : undefined);
   if (globals.json) cli.terminal.out(`${JSON.stringify({ ...result, reports: deliveries }, undefined, 2)}\n`);
   else cli.terminal.out(describeRun(result, deliveries));
   return kind === undefined ? 0 : EXIT_CODES[kind];
@@ -61,6 +62,7 @@ function describeRun(result: RunResult, deliveries: readonly Delivery[]): string
 }
 
 export function describeDelivery(delivery: Delivery): readonly string[] {
+  if (delivery.leftToOther) return [`Report of ${delivery.date}: another worker is mailing it at the moment.`];
   if (delivery.recipients.length === 0) {
     return [`Report of ${delivery.date}: nobody left to mail (${delivery.alreadySent} had it already).`];
   }

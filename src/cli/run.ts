@@ -18,7 +18,7 @@ async function run(cli: CliContext, globals: GlobalOptions, reference: string, w
   const { readJob } = await import('../job/files.ts');
   const { withRunSession } = await import('./run-session.ts');
   const job = await readJob(reference, globals.jobs);
-  return await withRunSession(cli, job, async ({ context }) => {
+  return await withRunSession(cli, job, async (context) => {
     const { runExport } = await import('../run/run.ts');
     const { deliverReports } = await import('../run/deliver.ts');
     const { finishRun } = await import('./run-output.ts');

@@ -1,5 +1,6 @@
 /** `flowdrop start`: the daemon over all job files with a schedule, until SIGTERM. */
 import { Fault } from '../core/errors.ts';
+import type { Job } from '../job/job.ts';
 import type { ActionResult, Register } from './command.ts';
 import type { CliContext, GlobalOptions } from './context.ts';
 
@@ -13,24 +14,19 @@ export const registerStart: Register = (program, context, act) => {
 };
 
 async function start(cli: CliContext, globals: GlobalOptions): ActionResult {
-  const { listJobFiles, readJob } = await import('../job/files.ts');
+  const { assertDistinct, listJobFiles, readJob } = await import('../job/files.ts');
   const { runDaemon } = await import('../daemon/daemon.ts');
   const { startChild } = await import('../daemon/child.ts');
   const { readRunResult } = await import('../run/result.ts');
   const { stateOf } = await import('../run/state.ts');
   const { compose, self } = cli;
   const log = await compose.openLog();
-  const files = new Map<string, string>();
+  const all: Job[] = [];
+  for (const file of await listJobFiles(globals.jobs)) all.push(await readJob(file, globals.jobs));
+  assertDistinct(all);
+  const files = new Map(all.map(({ name, file }) => [name, file]));
   const jobs = [];
-  for (const file of await listJobFiles(globals.jobs)) {
-    const { name, schedule } = await readJob(file, globals.jobs);
-    if (files.has(name)) {
-      throw new Fault('JOB_INVALID', `${file} and ${files.get(name)} are both named "${name}"`, {
-        kind: 'usage',
-        hint: 'Rename one.',
-      });
-    }
-    files.set(name, file);
+  for (const { name, schedule } of all) {
     if (!schedule) continue;
     const last = await readRunResult(stateOf(compose.stateDir, name).lastRun);
     jobs.push({ name, schedule, lastStartedAtMs: last && Date.parse(last.started_at) });

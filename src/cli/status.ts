@@ -1,7 +1,9 @@
 /** `flowdrop status [JOB]`: conditions of the dates, gaps and when they expire, last and next runs. Asks the store only. */
+import { isFault } from '../core/errors.ts';
 import { formatCount } from '../core/units.ts';
 import type { Job } from '../job/job.ts';
 import type { Condition } from '../plan/dates.ts';
+import type { Store } from '../store/store.ts';
 import type { ActionResult, Register } from './command.ts';
 import type { CliContext, GlobalOptions } from './context.ts';
 import { formatTable } from './table.ts';
@@ -45,7 +47,7 @@ async function status(cli: CliContext, globals: GlobalOptions, reference: string
 
 async function readStatus(cli: CliContext, job: Job): Promise<JobStatus> {
   const { computeConditions, computeLookback, expiresAt } = await import('../plan/dates.ts');
-  const { listSealedDates, readManifest } = await import('../seal/ledger.ts');
+  const { listSealedDates } = await import('../seal/ledger.ts');
   const { loadLearnt } = await import('../run/learnt.ts');
   const { readRunResult } = await import('../run/result.ts');
   const { stateOf } = await import('../run/state.ts');
@@ -55,10 +57,9 @@ async function readStatus(cli: CliContext, job: Job): Promise<JobStatus> {
   const last = await readRunResult(state.lastRun);
   const store = await compose.openStore(job.drop.to);
   try {
-    const manifests = new Map<string, { condition: 'available' | 'degraded'; rows: number; revision: number }>();
+    const manifests = new Map<string, ManifestFacts>();
     for (const date of await listSealedDates(store, job.drop.dataset)) {
-      const manifest = await readManifest(store, job.drop.dataset, date);
-      if (manifest) manifests.set(date, manifest);
+      manifests.set(date, await readManifestFacts(store, job.drop.dataset, date));
     }
     // The API's clock as the last run saw it; without one this machine's.
     const offsetMs = (await loadLearnt(state.learnt, learntUrl(cli, job), compose.clock.now())).clock_offset_ms;
@@ -87,6 +88,24 @@ async function readStatus(cli: CliContext, job: Job): Promise<JobStatus> {
     };
   } finally {
     await store.close();
+  }
+}
+
+interface ManifestFacts {
+  readonly condition: 'available' | 'degraded';
+  readonly rows: number | null;
+  readonly revision: number | null;
+}
+
+/** A damaged manifest makes its date degraded: `verify` says what is wrong with it. */
+async function readManifestFacts(store: Store, dataset: string, date: string): Promise<ManifestFacts> {
+  const { readManifest } = await import('../seal/ledger.ts');
+  const unknown: ManifestFacts = { condition: 'degraded', rows: null, revision: null };
+  try {
+    return (await readManifest(store, dataset, date)) ?? unknown;
+  } catch (error) {
+    if (!isFault(error) || error.code !== 'MANIFEST_INVALID') throw error;
+    return unknown;
   }
 }
 

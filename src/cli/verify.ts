@@ -57,19 +57,13 @@ async function verify(
 
 /** Adds what the source counts now for the dates that are still whole inside the lookback. */
 async function recount(cli: CliContext, job: Job, results: readonly AuditResult[]): Promise<readonly AuditResult[]> {
-  const { loadLearnt } = await import('../run/learnt.ts');
   const { probeRows } = await import('../run/probe.ts');
-  const { stateOf } = await import('../run/state.ts');
+  const { openJobSource } = await import('./source.ts');
   const { sumCounts } = await import('../plan/counts.ts');
   const { computeLookback } = await import('../plan/dates.ts');
   const { compose, signal } = cli;
   const log = await compose.openLog({ quiet: true });
-  const learnt = await loadLearnt(
-    stateOf(compose.stateDir, job.name).learnt,
-    compose.sourceUrl(job.source.api),
-    compose.clock.now(),
-  );
-  const source = await compose.openSource(job.source.api, log, learnt.clock_offset_ms);
+  const { source, learnt } = await openJobSource(cli, job, log);
   if (job.source.kind !== 'rows') return results;
   const { firstWhole } = computeLookback(source.serverNow());
   const inside = results.filter(({ date }) => date >= firstWhole).map(({ date }) => date);

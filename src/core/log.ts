@@ -5,6 +5,7 @@
 import { Writable } from 'node:stream';
 import { type Logger, pino, stdTimeFunctions } from 'pino';
 import pretty from 'pino-pretty';
+import { createRedactor } from './redact.ts';
 
 export type Log = Logger;
 
@@ -17,9 +18,6 @@ export interface LogOptions {
   readonly write: (line: string) => void;
 }
 
-/** Secrets shorter than this are not masked by value: they would blank ordinary words. */
-const MIN_SECRET_LENGTH = 6;
-
 export function createLog(options: LogOptions): Log {
   const redact = createRedactor(options.secrets);
   const sink = { write: (line: string) => options.write(redact(line)) };
@@ -30,17 +28,6 @@ export function createLog(options: LogOptions): Log {
 /** A log that drops everything: for pure tests and for commands that print only their result. */
 export function createSilentLog(): Log {
   return pino({ level: 'silent' });
-}
-
-/** Returns a function that masks every known secret in a text, also where it is percent- or JSON-encoded. */
-export function createRedactor(secrets: readonly string[]): (text: string) => string {
-  const forms = new Set<string>();
-  for (const secret of secrets) {
-    if (secret.length < MIN_SECRET_LENGTH) continue;
-    forms.add(secret).add(encodeURIComponent(secret)).add(JSON.stringify(secret).slice(1, -1));
-  }
-  const longestFirst = [...forms].sort((a, b) => b.length - a.length);
-  return (text) => longestFirst.reduce((masked, secret) => masked.replaceAll(secret, '[secret]'), text);
 }
 
 /** Masked before and after: the pretty form undoes JSON's escapes, and not all of them. */

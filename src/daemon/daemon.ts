@@ -1,11 +1,11 @@
 /**
- * The daemon: knows time, not stages. Each due job becomes a child process; a job never overlaps itself; what was missed
+ * The daemon: knows time, not stages. Each due job becomes a child process, one at a time; a job never waits twice; what was missed
  * while the daemon was down is caught up at start, once per job, bounded by the lookback, beyond which nothing is left
  * to fetch.
  */
 import { createTask } from 'node-cron';
 import type { Clock } from '../core/clock.ts';
-import { describeError } from '../core/errors.ts';
+import { describeError, EXIT_CODES } from '../core/errors.ts';
 import type { Log } from '../core/log.ts';
 import type { JobSchedule } from '../job/job.ts';
 import { findMissedTick } from './missed.ts';
@@ -36,28 +36,39 @@ export interface DaemonDeps {
 /** Pages in flight get this long to land when the daemon is stopped. */
 const STOP_GRACE_MS = 10_000;
 
-/** Runs until the signal aborts, then stops every child in order and returns. */
+/** Runs until the signal aborts, then stops the child in order and returns. */
 export async function runDaemon(jobs: readonly ScheduledJob[], deps: DaemonDeps): Promise<void> {
   const { clock, log, signal } = deps;
-  const running = new Map<string, ChildRun>();
-  const start = (job: ScheduledJob, reason: 'scheduled' | 'catch-up') => {
-    if (signal.aborted) return;
-    if (running.has(job.name)) {
-      log.warn({ event: 'overlap', job: job.name }, `${job.name} is due, but its last run is still going on`);
+  const queue: { readonly job: ScheduledJob; readonly reason: string }[] = [];
+  let running: { readonly job: string; readonly child: ChildRun } | undefined;
+
+  // One run at a time: the jobs of a worker share one key, and with it one budget of requests.
+  const startNext = () => {
+    if (running || signal.aborted) return;
+    const next = queue.shift();
+    if (!next) return;
+    const { name } = next.job;
+    const child = deps.startRun(name);
+    running = { job: name, child };
+    log.info({ event: 'started', job: name, reason: next.reason }, `${name}: started (${next.reason})`);
+    child.done
+      .then((code) => logEnd(log, name, code))
+      .catch((error: unknown) => log.error({ event: 'start-failed', job: name, reason: describeError(error) }))
+      .finally(() => {
+        running = undefined;
+        startNext();
+      });
+  };
+  const enqueue = (job: ScheduledJob, reason: 'scheduled' | 'catch-up') => {
+    if (running?.job === job.name || queue.some((waiting) => waiting.job.name === job.name)) {
+      log.warn({ event: 'overlap', job: job.name }, `${job.name} is due, but its last run has not ended`);
       return;
     }
-    const child = deps.startRun(job.name);
-    running.set(job.name, child);
-    log.info({ event: 'started', job: job.name, reason }, `${job.name}: started (${reason})`);
-    child.done
-      .then(
-        (code) => log.info({ event: 'finished', job: job.name, code }, `${job.name}: finished with exit code ${code}`),
-        (error: unknown) => log.error({ event: 'start-failed', job: job.name, reason: describeError(error) }),
-      )
-      .finally(() => running.delete(job.name));
+    queue.push({ job, reason });
+    startNext();
   };
   const tasks = jobs.map((job) =>
-    createTask(job.schedule.cron, () => start(job, 'scheduled'), { timezone: job.schedule.timezone, name: job.name }),
+    createTask(job.schedule.cron, () => enqueue(job, 'scheduled'), { timezone: job.schedule.timezone, name: job.name }),
   );
   for (const [index, job] of jobs.entries()) {
     const task = tasks[index];
@@ -69,26 +80,33 @@ export async function runDaemon(jobs: readonly ScheduledJob[], deps: DaemonDeps)
       next: task?.getNextRun()?.toISOString(),
       missed: missed?.toISOString(),
     });
-    if (missed) start(job, 'catch-up');
+    if (missed) enqueue(job, 'catch-up');
   }
   await aborted(signal);
-  log.info({ event: 'stopping', running: [...running.keys()] }, 'stopping');
+  const last = running as { readonly job: string; readonly child: ChildRun } | undefined; // Set by callbacks since.
+  log.info({ event: 'stopping', running: last?.job }, 'stopping');
   for (const task of tasks) await task.destroy();
-  await stopAll([...running.values()], clock);
+  if (last) await stopChild(last.child, clock);
 }
 
-async function stopAll(children: readonly ChildRun[], clock: Clock): Promise<void> {
-  for (const child of children) child.stop();
-  const all = Promise.allSettled(children.map((child) => child.done));
+/** A run that failed or is incomplete must be seen among the lines of those that went well. */
+function logEnd(log: Log, job: string, code: number): void {
+  const line = { event: 'finished', job, code };
+  const text = `${job}: finished with exit code ${code}`;
+  if (code === 0) log.info(line, text);
+  else if (code === EXIT_CODES.incomplete || code === EXIT_CODES.interrupted) log.warn(line, text);
+  else log.error(line, text);
+}
+
+async function stopChild(child: ChildRun, clock: Clock): Promise<void> {
+  child.stop();
   const grace = new AbortController();
   const patience = clock.sleep(STOP_GRACE_MS, grace.signal).then(
-    () => {
-      for (const child of children) child.kill();
-    },
-    // The children ended before the patience did.
+    () => child.kill(),
+    // The child ended before the patience did.
     () => undefined,
   );
-  await all;
+  await child.done.catch(() => undefined);
   grace.abort();
   await patience;
 }

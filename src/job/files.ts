@@ -26,6 +26,22 @@ export async function listJobFiles(folder: string): Promise<readonly string[]> {
   }
 }
 
+/** Two jobs that write one dataset, or have one name, would take each other's dates and state for their own. @throws Fault `JOB_INVALID` */
+export function assertDistinct(jobs: readonly Job[]): void {
+  for (const [index, job] of jobs.entries()) {
+    for (const other of jobs.slice(0, index)) {
+      const sameDataset = other.drop.to === job.drop.to && other.drop.dataset === job.drop.dataset;
+      if (other.name !== job.name && !sameDataset) continue;
+      const what =
+        other.name === job.name ? `are both named "${job.name}"` : `both write ${job.drop.to}/${job.drop.dataset}`;
+      throw new Fault('JOB_INVALID', `${other.file} and ${job.file} ${what}`, {
+        kind: 'usage',
+        hint: 'Give each job a name and a dataset of its own.',
+      });
+    }
+  }
+}
+
 /** @param reference path of a job file, or the name of one in `folder` @throws Fault `JOB_UNKNOWN`, `JOB_INVALID` */
 export async function readJob(reference: string, folder: string): Promise<Job> {
   const isPath = EXTENSIONS.some((extension) => reference.endsWith(extension));

@@ -22,6 +22,8 @@ const receiptSchema = z.object({
   job: z.string().min(1),
   date: z.iso.date(),
   revision: z.int().positive(),
+  /** Who is mailing: another worker leaves the rest to it while it is fresh. */
+  worker: z.string(),
   /** By address, as `formatRecipientKey` writes it. */
   recipients: z.record(z.string(), recipientSchema),
 });
@@ -49,9 +51,9 @@ const MESSAGE_ID_HASH_DIGITS = 32;
 const MESSAGE_ID_JOB_CHARACTERS = 40;
 
 /** A receipt in which nobody has been mailed yet. */
-export function createReceipt(identity: Pick<Receipt, 'report' | 'job' | 'date' | 'revision'>): Receipt {
-  const { report, job, date, revision } = identity;
-  return { version: 1, report, job, date, revision, recipients: {} };
+export function createReceipt(identity: Pick<Receipt, 'report' | 'job' | 'date' | 'revision' | 'worker'>): Receipt {
+  const { report, job, date, revision, worker } = identity;
+  return { version: 1, report, job, date, revision, worker, recipients: {} };
 }
 
 /** The receipt with this recipient's entry added or replaced. */
@@ -76,6 +78,31 @@ export function pendingRecipients(
     if (receipt?.revision !== revision || !Object.hasOwn(receipt.recipients, key)) return true;
     return receipt.recipients[key]?.status === 'sending';
   });
+}
+
+/** Recipients of a revision with a status. */
+export function countRecipients(
+  receipt: Receipt | undefined,
+  revision: number,
+  status: RecipientReceipt['status'],
+): number {
+  if (receipt?.revision !== revision) return 0;
+  return Object.values(receipt.recipients).filter((entry) => entry.status === status).length;
+}
+
+/** A worker that has written nothing for this long is taken for dead. Longer than a mail server may take to answer. */
+const LEASE_MS = 15 * 60_000;
+
+/** Whether another worker is mailing this revision at the moment. */
+export function isLeasedToOther(
+  receipt: Receipt | undefined,
+  revision: number,
+  worker: string,
+  nowMs: number,
+): boolean {
+  if (receipt?.revision !== revision || receipt.worker === worker) return false;
+  const entries = Object.values(receipt.recipients);
+  return entries.some((entry) => entry.status === 'sending' && nowMs - Date.parse(entry.at) < LEASE_MS);
 }
 
 /** `Desk@Example.com` and `desk@example.com` are one person, who must not get a report twice. */

@@ -5,7 +5,7 @@
  */
 import { createTransport } from 'nodemailer';
 import { describeError, Fault } from '../core/errors.ts';
-import { createRedactor } from '../core/log.ts';
+import { createRedactor } from '../core/redact.ts';
 import type { Mailer, MailMessage, MailOutcome } from './mailer.ts';
 import { buildMailOptions } from './message.ts';
 import { parseSmtpUrl, type SmtpAddress } from './smtp-url.ts';

@@ -46,9 +46,12 @@ export function computeLookback(serverNowMs: number): LookbackRange {
   return { edgeMs, edge, firstWhole, clipped, lastSettled: sessions.at(-1) };
 }
 
-/** The instant from which a session may be sealed: close, plus the API's delay, plus a margin. */
-export function settledAt(date: string): number {
-  const close = parseWallClock(date, sessionCloseSecond(date));
+/**
+ * The instant from which a session may be sealed: close, plus the API's delay, plus a margin.
+ * @param lastSecond second of the date's last row, when there are rows after the close
+ */
+export function settledAt(date: string, lastSecond = 0): number {
+  const close = parseWallClock(date, Math.max(sessionCloseSecond(date), lastSecond));
   return close + (MINIMUM_DATA_DELAY_MINUTES + SETTLE_MARGIN_MINUTES) * MINUTE_MS;
 }
 

@@ -3,8 +3,9 @@
  * between seconds (no further request), or to the row, for which the ids at the cuts must be asked first; the second
  * way uses the fewest pages possible, `ceil(rows / limit)`.
  */
+
+import { type Bound, DAY_END, DAY_START, isEmptyWindow, type Window } from '../calendar/window.ts';
 import type { DayCounts } from './counts.ts';
-import { type Bound, DAY_END, DAY_START, isEmptyWindow, type Window } from './window.ts';
 
 export interface PackedWindow extends Window {
   /** Rows that the counts promise. */

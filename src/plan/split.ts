@@ -1,7 +1,8 @@
 /** Splitting a window that was too much for one answer. Pure: where the ids must be asked first, it says so. */
+
+import type { Bound } from '../calendar/window.ts';
 import type { DayCounts } from './counts.ts';
 import type { PackedWindow } from './pack.ts';
-import type { Bound } from './window.ts';
 
 /** Cut at a bound, or ask for the id in the middle of the one second that is left, or there is nothing to cut. */
 export type SplitPlan =

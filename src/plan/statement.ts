@@ -4,10 +4,10 @@
  * whatever the row limit is.
  */
 import { addDays, formatSecond, SECONDS_PER_DAY } from '../calendar/wall-clock.ts';
+import type { Bound, Window } from '../calendar/window.ts';
 import { quoteIdentifier, quoteString } from '../engine/literal.ts';
 import type { Job } from '../job/job.ts';
 import type { CutRequest } from './pack.ts';
-import type { Bound, Window } from './window.ts';
 
 /** Dates `[from, to]`, both included, and seconds `[fromSecond, toSecond)` of each. */
 export interface ProbeSpan {

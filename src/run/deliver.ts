@@ -2,16 +2,21 @@
  * From a sealed drop to mails: model, rendering, one message per recipient, a receipt after each. Invariant: nothing is
  * mailed of a date that is not sealed, and the receipt in the store, not this machine's memory, says who has got what.
  */
-import { assertNotAborted, describeError } from '../core/errors.ts';
+import { createHash, randomUUID } from 'node:crypto';
+import { readFileIfExists, writeFileAtomic } from '../core/atomic-file.ts';
+import { assertNotAborted, isFault } from '../core/errors.ts';
 import type { Job, JobReport } from '../job/job.ts';
 import type { MailOutcome } from '../mail/mailer.ts';
 import {
   buildMessageId,
+  countRecipients,
   createReceipt,
   encodeReceipt,
+  isLeasedToOther,
   parseReceipt,
   pendingRecipients,
   type Receipt,
+  type RecipientReceipt,
   recordRecipient,
 } from '../mail/receipt.ts';
 import { buildFlowReport, type FlowReport } from '../report/flow.ts';
@@ -26,14 +31,16 @@ export interface Delivery {
   readonly date: string;
   readonly revision: number;
   readonly subject: string;
-  /** One per recipient who was still to be mailed. */
+  /** One per recipient who was still to be mailed. `failed` ones are mailed by the next run, `refused` ones never again. */
   readonly recipients: readonly {
     readonly to: string;
-    readonly outcome: 'sent' | 'refused';
+    readonly outcome: 'sent' | 'refused' | 'failed';
     readonly detail: string;
   }[];
   /** Recipients who had it already. */
   readonly alreadySent: number;
+  /** Another worker is mailing it at the moment. */
+  readonly leftToOther: boolean;
 }
 
 export interface DeliverOptions {
@@ -43,9 +50,12 @@ export interface DeliverOptions {
   readonly only?: string;
 }
 
-/** Sends the reports of a job to everybody who has not got them. @throws Fault `REPORT_PENDING` when the date is not sealed, `MAIL_FAILED` */
+/** What delivery needs of a run: no source, because it reads only what is sealed. */
+export type DeliverContext = Omit<RunContext, 'source' | 'learnt'>;
+
+/** Sends the reports of a job to everybody who has not got them. @throws Fault `REPORT_PENDING` when the date is not sealed */
 export async function deliverReports(
-  context: RunContext,
+  context: DeliverContext,
   job: Job,
   options: DeliverOptions = {},
 ): Promise<readonly Delivery[]> {
@@ -53,14 +63,19 @@ export async function deliverReports(
   const drop = await findDrop(context, job, options.date);
   if (drop === undefined) return [];
   const deliveries: Delivery[] = [];
-  for (const [index, report] of job.reports.entries())
-    deliveries.push(await deliver(context, job, report, index, drop, options.only));
+  for (const report of job.reports) deliveries.push(await deliver(context, job, report, drop, options.only));
   return deliveries;
+}
+
+/** Stable text of what tells one report of a job from another: template and watchlist, not its place in the file. */
+function identifyReport(report: JobReport): string {
+  const identity = JSON.stringify([report.template, [...report.symbols].sort()]);
+  return `${report.template}-${createHash('sha256').update(identity).digest('hex').slice(0, 8)}`;
 }
 
 /** The report of a date as it would be mailed, with its model. @throws Fault `REPORT_PENDING` */
 export async function previewReport(
-  context: Pick<RunContext, 'engine' | 'store' | 'state' | 'clock' | 'templatesDir' | 'signal'>,
+  context: DeliverContext,
   job: Job,
   report: JobReport,
   date: string | undefined,
@@ -72,47 +87,69 @@ export async function previewReport(
 }
 
 async function deliver(
-  context: RunContext,
+  context: DeliverContext,
   job: Job,
   report: JobReport,
-  index: number,
   manifest: Manifest,
   only: string | undefined,
 ): Promise<Delivery> {
   const { date, revision } = manifest;
-  const receiptKey = reportKey(job.name, date, index, 'receipt.json');
-  const kept = await context.store.get(receiptKey);
-  let receipt = kept ? parseReceipt(kept) : undefined;
-  const addresses = only === undefined ? pendingRecipients(receipt, revision, report.to) : [only];
-  const delivery = { report: report.template, date, revision, alreadySent: report.to.length - addresses.length };
+  const id = identifyReport(report);
+  const key = reportKey(job.name, date, id, 'receipt.json');
+  const worker = await readWorker(context.state.worker);
+  const kept = await context.store.get(key);
+  const receipt = kept ? parseReceipt(kept) : undefined;
+  const leftToOther = isLeasedToOther(receipt, revision, worker, context.clock.now());
+  const pending = only === undefined ? pendingRecipients(receipt, revision, report.to) : [only];
+  const addresses = leftToOther ? [] : pending;
+  const alreadySent = countRecipients(receipt, revision, 'sent');
+  const delivery = { report: report.template, date, revision, alreadySent, leftToOther };
   if (addresses.length === 0) return { ...delivery, subject: '', recipients: [] };
-  const path = await fetchDrop(context, job, manifest);
-  const { rendered } = await render(context, job, report, manifest, path);
-  if (receipt?.revision !== revision)
-    receipt = createReceipt({ report: report.template, job: job.name, date, revision });
+  const { rendered } = await render(context, job, report, manifest, await fetchDrop(context, job, manifest));
+  // Before the mail: what a reader has in hand must be in the store too.
+  await archive(context, job, date, id, rendered);
+  const fresh = createReceipt({ report: report.template, job: job.name, date, revision, worker });
+  const ledger: Ledger = { context, key, receipt: { ...(receipt?.revision === revision ? receipt : fresh), worker } };
   const recipients: Delivery['recipients'][number][] = [];
   for (const to of addresses) {
     assertNotAborted(context.signal);
-    const messageId = buildMessageId({
-      report: `${report.template}-${index}`,
-      job: job.name,
-      date,
-      revision,
-      recipient: to,
-      domain: domainOf(context.mailFrom),
-    });
-    receipt = await note(context, receiptKey, receipt, to, 'sending', messageId, '');
-    const outcome = await send(context, rendered, to, messageId);
-    receipt = await note(context, receiptKey, receipt, to, outcome.status, messageId, outcome.detail);
-    context.onEvent({ kind: 'mailed', date, to, outcome: outcome.status });
-    recipients.push({ to, outcome: outcome.status, detail: outcome.detail });
+    const domain = domainOf(context.mailFrom);
+    const messageId = buildMessageId({ report: id, job: job.name, date, revision, recipient: to, domain });
+    const sent = await sendTo(ledger, rendered, to, messageId);
+    context.onEvent({ kind: 'mailed', date, to, outcome: sent.outcome });
+    recipients.push({ to, ...sent });
   }
-  await archive(context, job, date, index, rendered);
   return { ...delivery, subject: rendered.subject, recipients };
 }
 
+/** The receipt while it is written, entry by entry. */
+interface Ledger {
+  readonly context: DeliverContext;
+  readonly key: string;
+  receipt: Receipt;
+}
+
+/** One recipient that cannot be reached now must not keep the mail from the next. */
+async function sendTo(
+  ledger: Ledger,
+  rendered: RenderedReport,
+  to: string,
+  messageId: string,
+): Promise<Pick<Delivery['recipients'][number], 'outcome' | 'detail'>> {
+  await note(ledger, to, 'sending', messageId, '');
+  try {
+    const outcome = await send(ledger.context, rendered, to, messageId);
+    await note(ledger, to, outcome.status, messageId, outcome.detail);
+    return { outcome: outcome.status, detail: outcome.detail };
+  } catch (error) {
+    if (!isFault(error) || error.code !== 'MAIL_FAILED') throw error;
+    // The receipt still says `sending`, so the next run tries again.
+    return { outcome: 'failed', detail: [error.message, error.hint].filter(Boolean).join(' ') };
+  }
+}
+
 async function render(
-  context: Pick<RunContext, 'engine' | 'store' | 'clock' | 'templatesDir'>,
+  context: DeliverContext,
   job: Job,
   report: JobReport,
   manifest: Manifest,
@@ -127,7 +164,7 @@ async function render(
 }
 
 async function send(
-  context: RunContext,
+  context: DeliverContext,
   rendered: RenderedReport,
   to: string,
   messageId: string,
@@ -145,43 +182,43 @@ async function send(
 }
 
 async function note(
-  context: RunContext,
-  key: string,
-  receipt: Receipt,
+  ledger: Ledger,
   to: string,
-  status: 'sending' | 'sent' | 'refused',
-  messageId: string,
+  status: RecipientReceipt['status'],
+  message_id: string,
   detail: string,
-): Promise<Receipt> {
-  const at = new Date(context.clock.now()).toISOString();
-  const next = recordRecipient(receipt, to, { status, at, message_id: messageId, detail });
-  await context.store.put(key, { bytes: encodeReceipt(next) }, { contentType: 'application/json' });
-  return next;
+): Promise<void> {
+  const at = new Date(ledger.context.clock.now()).toISOString();
+  ledger.receipt = recordRecipient(ledger.receipt, to, { status, at, message_id, detail });
+  await ledger.context.store.put(
+    ledger.key,
+    { bytes: encodeReceipt(ledger.receipt) },
+    { contentType: 'application/json' },
+  );
 }
 
-/** Keeps what was mailed beside the data. The mail is out already, so a failure here is told but undoes nothing. */
+/** Keeps what is mailed beside the data. @throws StoreFault */
 async function archive(
-  context: RunContext,
+  context: DeliverContext,
   job: Job,
   date: string,
-  index: number,
+  id: string,
   rendered: RenderedReport,
 ): Promise<void> {
-  try {
-    const put = async (name: string, text: string, contentType: string) =>
-      await context.store.put(reportKey(job.name, date, index, name), { bytes: Buffer.from(text) }, { contentType });
-    await put('report.html', rendered.html, 'text/html; charset=utf-8');
-    await put('report.txt', rendered.text, 'text/plain; charset=utf-8');
-    for (const image of rendered.images) {
-      await context.store.put(
-        reportKey(job.name, date, index, image.filename),
-        { bytes: image.png },
-        { contentType: 'image/png' },
-      );
-    }
-  } catch (error) {
-    context.log.error({ event: 'archive-failed', date, reason: describeError(error) });
-  }
+  const put = async (name: string, bytes: Uint8Array, contentType: string) =>
+    await context.store.put(reportKey(job.name, date, id, name), { bytes }, { contentType });
+  await put('report.html', Buffer.from(rendered.html), 'text/html; charset=utf-8');
+  await put('report.txt', Buffer.from(rendered.text), 'text/plain; charset=utf-8');
+  for (const image of rendered.images) await put(image.filename, image.png, 'image/png');
+}
+
+/** Who this worker is: made once, kept in the state directory. */
+async function readWorker(path: string): Promise<string> {
+  const kept = await readFileIfExists(path);
+  if (kept) return kept.trim();
+  const worker = randomUUID();
+  await writeFileAtomic(path, worker);
+  return worker;
 }
 
 function domainOf(address: string): string {

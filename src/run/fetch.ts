@@ -3,13 +3,14 @@
  * the source. A window that is too much splits itself and the run goes on; a row limit learnt on the way replans what is
  * left. Windows that are staged already are never asked again.
  */
+
+import { type Bound, formatWindow, isEmptyWindow } from '../calendar/window.ts';
 import { assertNotAborted, Fault, isFault } from '../core/errors.ts';
 import type { Job } from '../job/job.ts';
 import type { DayCounts } from '../plan/counts.ts';
 import type { PackedWindow } from '../plan/pack.ts';
 import { planSplit, splitWindow } from '../plan/split.ts';
 import { buildPage } from '../plan/statement.ts';
-import { type Bound, formatWindow, isEmptyWindow } from '../plan/window.ts';
 import { type Page, SourceFault } from '../source/source.ts';
 import type { Stage } from '../stage/stage.ts';
 import type { OnRunEvent } from './events.ts';
@@ -21,6 +22,9 @@ export interface FetchDeps extends WindowDeps {
 
 /** Requests in flight: enough to keep one start a second while answers take some seconds. Bounds memory too. */
 const MAX_IN_FLIGHT = 4;
+
+/** Each has used up its retries: after so many the API is down, and the other windows would only wait for it too. */
+const MAX_FAILURES_IN_A_ROW = 3;
 
 /** Brings every row that the counts promise into the stage. @throws Fault when a window fails for good; the others are staged then */
 export async function fetchDate(deps: FetchDeps, job: Job, stage: Stage, counts: DayCounts): Promise<void> {
@@ -43,6 +47,9 @@ class Batch {
   readonly #counts: DayCounts;
   readonly #queue: PackedWindow[];
   readonly #failures: Fault[] = [];
+  #failuresInARow = 0;
+  /** Row counts at which pages came up short, each once: a second page that stops there shows a row limit. */
+  readonly #shortPages = new Set<number>();
   #fatal: unknown;
 
   constructor(deps: FetchDeps, job: Job, stage: Stage, counts: DayCounts, windows: readonly PackedWindow[]) {
@@ -80,10 +87,13 @@ class Batch {
     }
   }
 
-  /** A wrong query or an interruption ends the batch; anything else fails this window only. */
+  /**
+   * A wrong query, an interruption, rows that do not fit and a broken engine end the batch: the next window would fare no
+   * better. Anything else fails this window only, unless it happens to several in a row.
+   */
   #settle(window: PackedWindow, error: unknown): void {
-    const fatal = !isFault(error) || error.kind === 'usage' || error.kind === 'interrupted';
-    if (fatal) {
+    const windowOnly = error instanceof SourceFault && error.kind === 'failed';
+    if (!windowOnly && !(isFault(error) && error.code === 'WINDOW_TOO_BROAD')) {
       this.#fatal ??= error;
       return;
     }
@@ -94,6 +104,8 @@ class Batch {
       reason: error.message,
     });
     this.#failures.push(error);
+    this.#failuresInARow += 1;
+    if (this.#failuresInARow >= MAX_FAILURES_IN_A_ROW) this.#fatal ??= error;
   }
 
   async #fetch(window: PackedWindow): Promise<void> {
@@ -111,28 +123,38 @@ class Batch {
       if (!this.replan) await this.#split(window, undefined);
       return;
     }
+    this.#failuresInARow = 0;
     await this.#stage.put(window, page);
     onEvent({ kind: 'page', date: window.date, window: formatWindow(window), rows: page.rows });
   }
 
-  /**
-   * Whether rows are missing from a 200. The portal says nothing about it: there, fewer rows than were counted show it,
-   * and how many came is the limit.
-   */
+  /** Whether rows are missing from a 200: the server says so, or fewer came than were counted. */
   #isTruncated(window: PackedWindow, page: Page): boolean {
-    const { learnt } = this.#deps;
-    const truncated = page.meta ? page.meta.truncated : window.exact && page.rows > 0 && page.rows < window.rows;
-    const limit = page.meta ? page.meta.row_limit : page.rows;
-    if (truncated && limit < learnt.row_limit) {
-      learnt.row_limit = limit;
+    const short = window.exact && page.rows > 0 && page.rows < window.rows;
+    if (!page.meta?.truncated && !short) return false;
+    const limit = page.meta ? page.meta.row_limit : this.#guessLimit(page.rows);
+    if (limit !== undefined && limit < this.#deps.learnt.row_limit) {
+      this.#deps.learnt.row_limit = limit;
       this.replan = true;
     }
-    return truncated;
+    return true;
+  }
+
+  /**
+   * The portal tells no limit. One short page may have lost a row to the source; when two windows stop at the same count,
+   * that count is the limit.
+   */
+  #guessLimit(rows: number): number | undefined {
+    if (this.#shortPages.has(rows)) return rows;
+    this.#shortPages.add(rows);
+    return undefined;
   }
 
   async #split(window: PackedWindow, cause: SourceFault | undefined): Promise<void> {
     const at = await this.#findCut(window, cause);
-    const halves = splitWindow(window, at, this.#counts).filter((half) => !isEmptyWindow(half));
+    const halves = splitWindow(window, at, this.#counts).filter(
+      (half) => !isEmptyWindow(half) && !(half.exact && half.rows === 0),
+    );
     this.#deps.onEvent({
       kind: 'split',
       date: window.date,

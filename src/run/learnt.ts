@@ -11,6 +11,7 @@ const FORGET_AFTER_MS = 7 * 86_400_000;
 
 const learntSchema = z.object({
   url: z.string(),
+  /** When the limits began to be learnt; the clock's offset is renewed by every run. */
   learnt_at_ms: z.number(),
   row_limit: z.number().int().positive(),
   /** Dates that one probe may span. */

@@ -5,7 +5,7 @@
 import { Fault } from '../core/errors.ts';
 import type { Job } from '../job/job.ts';
 import { type DayCounts, sumCounts } from '../plan/counts.ts';
-import { computeLookback, expiresAt, type LookbackRange, listUnsealed } from '../plan/dates.ts';
+import { computeLookback, expiresAt, type LookbackRange, listUnsealed, settledAt } from '../plan/dates.ts';
 import type { Source } from '../source/source.ts';
 import type { Learnt } from './learnt.ts';
 import { probeRows } from './probe.ts';
@@ -21,7 +21,7 @@ export interface PlannedDate {
 
 export interface RunPlan {
   readonly lookback: LookbackRange;
-  /** Unsealed dates with rows, soonest expiry first. */
+  /** Unsealed, settled dates with rows, soonest expiry first; also such that the calendar knows no session of. */
   readonly dates: readonly PlannedDate[];
   /** Settled, unsealed session dates that the source has no rows of. */
   readonly empty: ReadonlySet<string>;
@@ -41,6 +41,9 @@ export interface DateRange {
 
 /** A clock that is off by more than this belongs to a simulation or a broken machine: it is asked for again. */
 const TRUSTED_OFFSET_MS = 5 * 60_000;
+
+/** A clock that was wrong is right after one answer; a day may end between two more. */
+const MAX_CLOCK_ROUNDS = 4;
 
 /**
  * @param sealed dates that have a manifest
@@ -65,15 +68,19 @@ export async function planRun(
     lookback = computeLookback(source.serverNow());
   }
   if (range) assertInsideLookback(range, lookback);
-  for (;;) {
+  for (let round = 0; round < MAX_CLOCK_ROUNDS; round += 1) {
     const wanted = list(lookback);
     const asked = wanted.length > 0 ? await probeRows(deps, job, wanted) : new Map<string, DayCounts>();
     const now = computeLookback(source.serverNow());
     if (now.firstWhole === lookback.firstWhole && now.lastSettled === lookback.lastSettled) {
-      return buildPlan(now, wanted, asked, learnt.row_limit);
+      const found = [...asked].filter(([date]) => !sealed.has(date) && date >= now.firstWhole);
+      return buildPlan(now, source.serverNow(), wanted, new Map(found), learnt.row_limit);
     }
     lookback = now;
   }
+  throw new Fault('CLOCK_UNSTEADY', `the clock of the API at ${source.url} jumps from answer to answer`, {
+    hint: 'Lookback and delay are measured by it, so nothing can be planned. Tell the provider.',
+  });
 }
 
 /** What has left the lookback cannot be fetched: it is refused by name rather than left out. */
@@ -91,13 +98,14 @@ function assertInsideLookback(range: DateRange, { firstWhole, edge }: LookbackRa
 
 function buildPlan(
   lookback: LookbackRange,
+  serverNowMs: number,
   wanted: readonly string[],
   asked: ReadonlyMap<string, DayCounts>,
   rowLimit: number,
 ): RunPlan {
-  const dates = wanted.flatMap((date): PlannedDate[] => {
-    const counts = asked.get(date);
-    if (!counts) return [];
+  const dates = [...asked].flatMap(([date, counts]): PlannedDate[] => {
+    // Some contracts trade after the others have closed: a date whose last rows are that fresh is not over.
+    if (serverNowMs < settledAt(date, counts.at(-1)?.second)) return [];
     const { rows } = sumCounts(counts);
     return [{ date, counts, rows, pages: Math.ceil(rows / rowLimit), expiresAtMs: expiresAt(date) }];
   });

@@ -18,7 +18,11 @@ export interface ProbeDeps {
 
 type BuildSql = (job: Job, span: ProbeSpan) => string;
 
-/** Counts of raw rows per second of each date. Dates without rows are absent. @throws SourceFault */
+/**
+ * Counts of raw rows per second of each date. Dates without rows are absent; dates with rows between the first and the
+ * last one asked for may be there unasked, whatever the calendar says of them.
+ * @throws SourceFault
+ */
 export async function probeRows(
   deps: ProbeDeps,
   job: Job,
@@ -41,14 +45,13 @@ async function probe(
   grainSeconds: number,
 ): Promise<ReadonlyMap<string, DayCounts>> {
   const found = new Map<string, SecondCount[]>();
-  const queue = firstSpans(dates, deps.learnt);
+  const queue = firstSpans(dates, deps.learnt, grainSeconds);
   for (let span = queue.shift(); span; span = queue.shift()) {
     const halves = await probeSpan(deps, job, span, build, grainSeconds, found);
     if (halves) queue.unshift(...halves);
   }
   for (const counts of found.values()) counts.sort((a, b) => a.second - b.second);
-  const wanted = new Set(dates);
-  return new Map([...found].filter(([date]) => wanted.has(date)).sort(([a], [b]) => (a < b ? -1 : 1)));
+  return new Map([...found].sort(([a], [b]) => (a < b ? -1 : 1)));
 }
 
 /** Asks one span; returns its halves when it was too much for the source. */
@@ -77,15 +80,17 @@ interface DateSpan extends ProbeSpan {
   readonly dates: readonly string[];
 }
 
-function firstSpans(dates: readonly string[], learnt: Learnt): DateSpan[] {
+/** Spans end between grains: a group counted in two halves would count twice. */
+function firstSpans(dates: readonly string[], learnt: Learnt, grainSeconds: number): DateSpan[] {
   const spans: DateSpan[] = [];
   for (let at = 0; at < dates.length; at += learnt.probe_dates)
     spans.push(...spanOf(dates.slice(at, at + learnt.probe_dates)));
-  if (learnt.probe_seconds >= SECONDS_PER_DAY) return spans;
+  const step = Math.max(grainSeconds, Math.floor(learnt.probe_seconds / grainSeconds) * grainSeconds);
+  if (step >= SECONDS_PER_DAY) return spans;
   return spans.flatMap((span) => {
     const parts: DateSpan[] = [];
-    for (let from = 0; from < SECONDS_PER_DAY; from += learnt.probe_seconds) {
-      parts.push({ ...span, fromSecond: from, toSecond: Math.min(SECONDS_PER_DAY, from + learnt.probe_seconds) });
+    for (let from = 0; from < SECONDS_PER_DAY; from += step) {
+      parts.push({ ...span, fromSecond: from, toSecond: Math.min(SECONDS_PER_DAY, from + step) });
     }
     return parts;
   });
@@ -134,7 +139,10 @@ function readCounts(page: Page): readonly { date: string; counts: readonly Secon
   const [row] = JSON.parse(Buffer.from(page.data).toString('utf8')) as readonly Record<string, unknown>[];
   const [dates, seconds, counts, ids] = ['dates', 'seconds', 'counts', 'ids'].map((name) => row?.[name]);
   const malformed = () =>
-    new Fault('ANSWER_MALFORMED', `the answer to a probe is not in shape: ${JSON.stringify(row).slice(0, 200)}`);
+    new Fault(
+      'ANSWER_MALFORMED',
+      `the answer to a probe is not in shape: ${String(JSON.stringify(row)).slice(0, 200)}`,
+    );
   if (![dates, seconds, counts, ids].every(Array.isArray)) throw malformed();
   return (dates as readonly unknown[]).map((date, at) => {
     const [s, c, i] = [seconds, counts, ids].map((lists) => readNumbers((lists as readonly unknown[])[at]));

@@ -28,6 +28,9 @@ const runResultSchema = z.object({
   dates: z.array(dateResultSchema),
   /** Condition of every known session date. */
   conditions: z.record(z.string(), z.enum(['available', 'degraded', 'pending', 'missing', 'expired'])),
+  /** Dates that this run was the first to find expired; dates inside the lookback that are missing or degraded. */
+  lost: z.array(z.string()).readonly(),
+  gaps: z.array(z.string()).readonly(),
   /** When each pending date begins to leave the lookback. */
   expires: z.record(z.string(), z.string()),
 });

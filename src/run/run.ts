@@ -6,14 +6,15 @@
 import { rm } from 'node:fs/promises';
 import { assertNotAborted, describeError, type FailureKind, Fault, isFault } from '../core/errors.ts';
 import type { Job } from '../job/job.ts';
-import { type Condition, computeConditions, computeLookback, expiresAt } from '../plan/dates.ts';
-import { listSealedDates, readManifest } from '../seal/ledger.ts';
-import { listStages, openStage } from '../stage/stage.ts';
+import { computeLookback, expiresAt } from '../plan/dates.ts';
+import { listSealedDates } from '../seal/ledger.ts';
+import { discardStages, listStages, openStage } from '../stage/stage.ts';
 import { completeDate } from './complete.ts';
+import { findShortfall, readConditions, readManifestIfValid } from './conditions.ts';
 import type { RunContext } from './context.ts';
 import { saveLearnt } from './learnt.ts';
-import { type DateRange, type PlannedDate, planRun, type RunPlan } from './plan.ts';
-import { type DateResult, type RunResult, writeRunResult } from './result.ts';
+import { type DateRange, type PlannedDate, planRun } from './plan.ts';
+import { type DateResult, type RunResult, readRunResult, writeRunResult } from './result.ts';
 import { sealDate } from './seal.ts';
 
 export interface RunOptions {
@@ -21,18 +22,24 @@ export interface RunOptions {
   readonly range?: DateRange;
 }
 
+/** Failures that say the API itself is down, not that a window or a date is at fault. */
+const API_DOWN_CODES: ReadonlySet<string> = new Set([
+  'API_UNREACHABLE',
+  'SERVER_ERROR',
+  'INTERNAL_ERROR',
+  'RATE_LIMITED',
+]);
+
 /** Runs the export part of a job. Reports are sent by `deliver.ts`. @throws Fault when nothing could be started at all */
 export async function runExport(context: RunContext, job: Job, options: RunOptions = {}): Promise<RunResult> {
   const { clock, source, learnt, onEvent } = context;
   const startedAtMs = clock.now();
   const sealed = new Set(await listSealedDates(context.store, job.drop.dataset));
-  await discardSealedStages(context, job, sealed);
-  let plan: RunPlan;
-  try {
-    plan = await planRun(context, job, sealed, options.range);
-  } finally {
-    await keepLearnt(context);
-  }
+  await assertOwnDataset(context, job, sealed);
+  await discardSealedStages(context, sealed);
+  const before = await readRunResult(context.state.lastRun);
+  const plan = await planRun(context, job, sealed, options.range);
+  await keepLearnt(context);
   onEvent({
     kind: 'planned',
     dates: plan.dates.map(({ date }) => date),
@@ -40,9 +47,15 @@ export async function runExport(context: RunContext, job: Job, options: RunOptio
     pages: plan.dates.reduce((sum, { pages }) => sum + pages, 0),
   });
   const results: DateResult[] = [];
-  for (const planned of plan.dates) results.push(await runDate(context, job, planned));
+  for (const planned of plan.dates) {
+    const result = await runDate(context, job, planned);
+    results.push(result);
+    // Each window has used up its retries: the other dates would only wait for the same API.
+    if (result.error && API_DOWN_CODES.has(result.error.code)) break;
+  }
   await keepLearnt(context);
-  const conditions = await readConditions(context, job, plan);
+  await discardOldFiles(context, results);
+  const conditions = await readConditions(context, job, plan, before);
   const result: RunResult = {
     job: job.name,
     dataset: job.drop.dataset,
@@ -57,23 +70,25 @@ export async function runExport(context: RunContext, job: Job, options: RunOptio
     row_limit: learnt.row_limit,
     dates: results,
     conditions: Object.fromEntries(conditions),
+    ...findShortfall(conditions, plan.lookback.clipped, before, options.range),
     expires: Object.fromEntries(
       [...conditions]
         .filter(([, condition]) => condition === 'pending')
         .map(([date]) => [date, new Date(expiresAt(date)).toISOString()]),
     ),
   };
-  await writeRunResult(context.state.lastRun, result);
+  // Chosen dates by hand are no tick of the schedule: the daemon must still catch up what it missed.
+  if (!options.range) await writeRunResult(context.state.lastRun, result);
   return result;
 }
 
-/** How the process should end after these dates: failed beats incomplete. `undefined` when all is well. */
+/**
+ * How the process should end: failed beats incomplete; `undefined` when all is well. A loss counts in the run that finds
+ * it, and a gap for as long as it is inside the lookback; afterwards both are in `status`.
+ */
 export function judgeRun(result: RunResult): FailureKind | undefined {
   if (result.dates.some(({ status }) => status === 'failed')) return 'failed';
-  const incomplete: readonly Condition[] = ['degraded', 'missing', 'expired'];
-  return Object.values(result.conditions).some((condition) => incomplete.includes(condition))
-    ? 'incomplete'
-    : undefined;
+  return result.lost.length > 0 || result.gaps.length > 0 ? 'incomplete' : undefined;
 }
 
 async function runDate(context: RunContext, job: Job, planned: PlannedDate): Promise<DateResult> {
@@ -83,7 +98,7 @@ async function runDate(context: RunContext, job: Job, planned: PlannedDate): Pro
   const startedAtMs = clock.now();
   try {
     assertNotAborted(context.signal);
-    const stage = await openStage(engine, job, date);
+    const stage = await openStage(engine, job, date, source.url);
     const totals = await stage.totals();
     onEvent({ kind: 'date', date, rows: planned.rows, staged: totals.rows, pages: planned.pages });
     const counted = await completeDate(context, job, stage, planned.counts, state.counts(date));
@@ -136,30 +151,37 @@ function assertStillWhole(date: string, serverNowMs: number): void {
   );
 }
 
-/** A run that was killed between the manifest and the end leaves a stage that nobody needs. */
-async function discardSealedStages(context: RunContext, job: Job, sealed: ReadonlySet<string>): Promise<void> {
-  for (const date of await listStages(context.engine, job)) {
-    if (sealed.has(date)) await (await openStage(context.engine, job, date)).discard();
-  }
+/** Two jobs writing one dataset would each take the other's dates for sealed. */
+async function assertOwnDataset(context: RunContext, job: Job, sealed: ReadonlySet<string>): Promise<void> {
+  const newest = [...sealed].sort().at(-1);
+  if (newest === undefined) return;
+  const owner = (await readManifestIfValid(context, job, newest))?.job_id;
+  if (owner === undefined || owner === job.name) return;
+  throw new Fault(
+    'DATASET_TAKEN',
+    `${context.store.url}/${job.drop.dataset} belongs to the job "${owner}", not to "${job.name}"`,
+    {
+      kind: 'usage',
+      hint: 'Give this job a dataset of its own (drop.dataset), or its old name back.',
+    },
+  );
 }
 
-async function readConditions(context: RunContext, job: Job, plan: RunPlan): Promise<ReadonlyMap<string, Condition>> {
-  const sealed = new Map<string, 'available' | 'degraded'>();
-  for (const date of await listSealedDates(context.store, job.drop.dataset)) {
-    // Dates sealed long ago are in their manifests; reading them all would cost a request each.
-    const inside = date >= plan.lookback.clipped;
-    const manifest = inside ? await readManifest(context.store, job.drop.dataset, date) : undefined;
-    sealed.set(date, manifest?.condition ?? 'available');
-  }
-  const firstKnown = [...sealed.keys(), ...plan.dates.map(({ date }) => date)].sort()[0];
-  return computeConditions({ sealed, empty: plan.empty, lookback: plan.lookback }, firstKnown);
+/** A run that was killed between the manifest and the end leaves a stage that nobody needs. */
+async function discardSealedStages(context: RunContext, sealed: ReadonlySet<string>): Promise<void> {
+  for (const date of await listStages(context.engine)) if (sealed.has(date)) await discardStages(context.engine, date);
+}
+
+/** The newest drop's file stays for the report; the others are in the store. */
+async function discardOldFiles(context: RunContext, results: readonly DateResult[]): Promise<void> {
+  const done = results.filter(({ status }) => status !== 'failed').map(({ date }) => date);
+  for (const date of done.slice(0, -1)) await rm(context.state.drop(date), { force: true });
 }
 
 async function keepLearnt(context: RunContext): Promise<void> {
   const { learnt, source, clock, state } = context;
   await saveLearnt(state.learnt, {
     ...learnt,
-    learnt_at_ms: clock.now(),
     clock_offset_ms: source.serverNow() - clock.now(),
   });
 }

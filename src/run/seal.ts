@@ -4,13 +4,14 @@ import { createHash } from 'node:crypto';
 import { mkdir, rm } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { formatWallClock } from '../calendar/wall-clock.ts';
+import { formatWindow, wholeDay } from '../calendar/window.ts';
+import { Fault } from '../core/errors.ts';
 import type { Engine } from '../engine/engine.ts';
 import { quoteIdentifier, quoteString } from '../engine/literal.ts';
 import type { Job } from '../job/job.ts';
 import type { CountTotals } from '../plan/counts.ts';
 import { computeLookback } from '../plan/dates.ts';
 import { buildPage } from '../plan/statement.ts';
-import { formatWindow, wholeDay } from '../plan/window.ts';
 import { type DropColumn, listDropColumns } from '../seal/columns.ts';
 import { writeFooter } from '../seal/footer.ts';
 import { MANIFEST_VERSION, type Manifest } from '../seal/manifest.ts';
@@ -64,6 +65,7 @@ export async function sealDate(deps: SealDeps, job: Job, stage: Stage, input: Se
     },
   });
   const file = await verifyParquet(engine, input.path, columns, expected);
+  assertCounted(job, stage.date, file.rows, totals.rows - totals.ids, input.counted);
   const range = await readTimeRange(engine, input.path, columns);
   const manifest: Omit<Manifest, 'files'> = {
     manifest_version: MANIFEST_VERSION,
@@ -98,6 +100,15 @@ export async function sealDate(deps: SealDeps, job: Job, stage: Stage, input: Se
   await stage.discard();
   if (!published.won) await rm(input.path, { force: true });
   return published;
+}
+
+/** The last line of defence: what is published is what the source counted, but for repeated ids, and never an empty day. */
+function assertCounted(job: Job, date: string, rows: number, duplicates: number, counted: CountTotals): void {
+  const missing = job.source.kind === 'rows' ? counted.ids - rows : 0;
+  if (rows > 0 && missing >= 0 && missing <= duplicates) return;
+  throw new Fault('SEAL_INCOMPLETE', `${date}: the file has ${rows} rows, the source counted ${counted.ids}`, {
+    hint: 'Nothing was published; the staged rows are kept. Run again.',
+  });
 }
 
 async function readTimeRange(engine: Engine, path: string, columns: readonly DropColumn[]) {

@@ -9,6 +9,8 @@ export interface StatePaths {
   readonly engine: string;
   readonly learnt: string;
   readonly lastRun: string;
+  /** Who this worker is to others that share its store. */
+  readonly worker: string;
   /** Counts of the source from before a date's first page; aggregating jobs compare them with the recount. */
   counts(date: string): string;
   /** A drop's file before it is published, and for the report after. */
@@ -22,6 +24,7 @@ export function stateOf(stateDir: string, jobName: string): StatePaths {
     engine: join(root, 'engine'),
     learnt: join(root, 'learnt.json'),
     lastRun: join(root, 'last-run.json'),
+    worker: join(root, 'worker'),
     counts: (date) => join(root, 'counts', `${date}.json`),
     drops: join(root, 'drops'),
     drop: (date) => join(root, 'drops', `${date}.parquet`),

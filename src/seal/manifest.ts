@@ -60,7 +60,8 @@ export function parseManifest(bytes: Uint8Array, where: string): Manifest {
   try {
     return manifestSchema.parse(JSON.parse(Buffer.from(bytes).toString('utf8')));
   } catch (cause) {
-    throw new Fault('MANIFEST_INVALID', `${where} is not a manifest of flowdrop: ${describeError(cause)}`, {
+    const why = cause instanceof z.ZodError ? z.prettifyError(cause).replaceAll('\n', ' ') : describeError(cause);
+    throw new Fault('MANIFEST_INVALID', `${where} is not a manifest of flowdrop: ${why}`, {
       cause,
       hint: 'It was edited or written by something else. Move it away to have the date exported again.',
     });

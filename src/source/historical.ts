@@ -4,7 +4,8 @@
  */
 import type { Clock } from '../core/clock.ts';
 import { assertNotAborted, describeError } from '../core/errors.ts';
-import { createRedactor, type Log } from '../core/log.ts';
+import type { Log } from '../core/log.ts';
+import { createRedactor } from '../core/redact.ts';
 import { metaSchema } from '../wire/historical.ts';
 import { readEnvelope } from './envelope.ts';
 import { judgeFailure, judgeMalformed, judgeNetwork, parseRetryAfter, type Verdict } from './failure.ts';

@@ -11,6 +11,8 @@ export interface PacerOptions {
 
 /** A 429 halves the rate, at most this many times over: below 1/8 the provider is down rather than busy. */
 const MAX_SLOWDOWN = 8;
+/** A server that asks for more patience than this is down: the caller's retries end sooner that way. */
+const MAX_RETRY_AFTER_MS = 15 * 60_000;
 /** Every this many starts without a 429, a lowered rate doubles again, up to the allowed one. */
 const STARTS_TO_RECOVER = 20;
 /** Requests leave this much later than the budget allows: network jitter must not make two of them arrive too close. */
@@ -51,7 +53,7 @@ export function createPacer(clock: Clock, options: PacerOptions): Pacer {
       return turn;
     },
     slowDown(retryAfterMs) {
-      nextStart = Math.max(nextStart, clock.now() + retryAfterMs);
+      nextStart = Math.max(nextStart, clock.now() + Math.min(retryAfterMs, MAX_RETRY_AFTER_MS));
       // Several requests in flight may all meet the same 429: they count once.
       if (startsSince429 > 0 || slowdown === 1) slowdown = Math.min(MAX_SLOWDOWN, slowdown * 2);
       startsSince429 = 0;

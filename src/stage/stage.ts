@@ -4,14 +4,18 @@
  * (filled from that token by the engine), so rows and ledger are one atomic write. Rows stay as they came, text as text;
  * `seal/` gives them their types.
  */
+
+import { formatWindow, parseWindow, type Window } from '../calendar/window.ts';
 import { describeError, Fault } from '../core/errors.ts';
 import type { Engine } from '../engine/engine.ts';
 import { CLICKHOUSE_CODES, EngineFault } from '../engine/fault.ts';
 import { quoteIdentifier, quoteString } from '../engine/literal.ts';
 import type { Job } from '../job/job.ts';
 import type { SecondCount } from '../plan/counts.ts';
-import { formatWindow, parseWindow, type Window } from '../plan/window.ts';
-import { createTableSql, stageTableName, WINDOW_COLUMN } from './table.ts';
+import { createTableSql, parseStageDate, stageTableName, stageTablePrefix, WINDOW_COLUMN } from './table.ts';
+
+/** Not enough space, memory limit, cannot write, cannot open, read-only, time-out: and 0, which no statement raises. */
+const ENVIRONMENT_CODES: ReadonlySet<number> = new Set([0, 243, 241, 75, 76, 164, 159]);
 
 /** Fields outside the contract that one answer may bring before it is taken for garbage. */
 const MAX_EXTRA_FIELDS = 64;
@@ -46,21 +50,38 @@ export interface Stage {
   discard(): Promise<void>;
 }
 
-/** Opens the stage of a date, creating its table when it is the first time. */
-export async function openStage(engine: Engine, job: Job, date: string): Promise<Stage> {
-  const name = stageTableName(job.drop.dataset, date);
+/**
+ * Opens the stage of a date, creating its table when it is the first time. What was staged of the date by another query,
+ * with other columns or from another source is dropped: it cannot be part of this drop.
+ * @param origin address of the source
+ */
+export async function openStage(engine: Engine, job: Job, date: string, origin: string): Promise<Stage> {
+  const name = stageTableName(job, date, origin);
+  for (const other of await listTables(engine, stageTablePrefix(date))) {
+    if (other !== name) await engine.command(`DROP TABLE IF EXISTS ${quoteIdentifier(other)} SYNC`);
+  }
   await engine.command(createTableSql(name, job));
   return new EngineStage(engine, job, date, name);
 }
 
 /** Dates that have a stage, ascending, whatever is in it. */
-export async function listStages(engine: Engine, job: Job): Promise<readonly string[]> {
-  const prefix = stageTableName(job.drop.dataset, '');
+export async function listStages(engine: Engine): Promise<readonly string[]> {
+  const tables = await listTables(engine, stageTablePrefix());
+  return [...new Set(tables.map(parseStageDate))].sort();
+}
+
+/** Drops every stage of a date. */
+export async function discardStages(engine: Engine, date: string): Promise<void> {
+  for (const name of await listTables(engine, stageTablePrefix(date))) {
+    await engine.command(`DROP TABLE IF EXISTS ${quoteIdentifier(name)} SYNC`);
+  }
+}
+
+async function listTables(engine: Engine, prefix: string): Promise<readonly string[]> {
   const tables = await engine.rows<{ name: string }>(
     `SELECT name FROM system.tables WHERE database = currentDatabase() AND startsWith(name, ${quoteString(prefix)}) ORDER BY name`,
   );
-  // A crash inside `forget` leaves a second table of the date: it has no date for a name.
-  return tables.map(({ name }) => name.slice(prefix.length).replaceAll('_', '-')).filter((date) => date.length === 10);
+  return tables.map(({ name }) => name);
 }
 
 class EngineStage implements Stage {
@@ -88,6 +109,7 @@ class EngineStage implements Stage {
         return;
       } catch (error) {
         const field = unknownField(error);
+        if (!isAboutData(error)) throw error;
         if (field === undefined || extra >= MAX_EXTRA_FIELDS) throw this.#refusal(window, page, error);
         await this.#engine.command(
           `ALTER TABLE ${this.table} ADD COLUMN IF NOT EXISTS ${quoteIdentifier(field)} String`,
@@ -198,6 +220,11 @@ class EngineStage implements Stage {
       },
     );
   }
+}
+
+/** A full disk or too little memory is not the page's fault. */
+function isAboutData(error: unknown): boolean {
+  return error instanceof EngineFault && !ENVIRONMENT_CODES.has(error.clickhouseCode);
 }
 
 /** What the engine says, without its stack of functions. */

@@ -5,7 +5,8 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { hasErrorCode, readFileIfExists, writeFileAtomic } from '../../src/core/atomic-file.ts';
 import { assertNotAborted, describeError, EXIT_CODES, Fault } from '../../src/core/errors.ts';
-import { createLog, createRedactor } from '../../src/core/log.ts';
+import { createLog } from '../../src/core/log.ts';
+import { createRedactor } from '../../src/core/redact.ts';
 import {
   formatBytes,
   formatCount,

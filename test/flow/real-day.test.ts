@@ -113,8 +113,8 @@ describe.skipIf(!hasRealDay)('the real day', () => {
         cwd,
         env: service.env,
       });
-      const model = JSON.parse(preview.stdout) as { headline: Record<string, number> };
-      expect(Object.values(model.headline)).toEqual(expect.arrayContaining(Object.values(TOTALS)));
+      const [model] = JSON.parse(preview.stdout) as { headline: Record<string, number> }[];
+      expect(Object.values(model?.headline ?? {})).toEqual(expect.arrayContaining(Object.values(TOTALS)));
       const mails = (await listFiles(join(cwd, 'out', 'mail'))).filter((name) => name.endsWith('.eml'));
       expect(mails).toHaveLength(2);
       const mail = await PostalMime.parse(await readFile(join(cwd, 'out', 'mail', mails[0] ?? '')));

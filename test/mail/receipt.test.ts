@@ -2,16 +2,19 @@
 import { describe, expect, test } from 'vitest';
 import {
   buildMessageId,
+  countRecipients,
   createReceipt,
   encodeReceipt,
+  isLeasedToOther,
   parseReceipt,
   pendingRecipients,
   type RecipientReceipt,
   recordRecipient,
 } from '../../src/mail/receipt.ts';
 
-const IDENTITY = { report: 'flow', job: 'nightly-trades', date: '2026-11-19', revision: 1 };
-const MAIL = { ...IDENTITY, recipient: 'desk@example.com', domain: 'example.com' };
+const REPORT = { report: 'flow', job: 'nightly-trades', date: '2026-11-19', revision: 1 };
+const IDENTITY = { ...REPORT, worker: 'this one' };
+const MAIL = { ...REPORT, recipient: 'desk@example.com', domain: 'example.com' };
 
 function buildEntry(status: RecipientReceipt['status']): RecipientReceipt {
   return { status, at: '2026-11-19T22:30:00.000Z', message_id: 'x@example.com', detail: '' };
@@ -94,5 +97,26 @@ describe('a Message-ID', () => {
     expect(buildMessageId({ ...MAIL, job: `a b\r\n<ü>/${'x'.repeat(500)}` })).toMatch(
       /^[A-Za-z0-9.-]{1,100}@example\.com$/,
     );
+  });
+});
+
+describe('a lease', () => {
+  const at = Date.parse('2026-11-19T22:30:00.000Z');
+  const sending = recordRecipient(createReceipt({ ...IDENTITY, worker: 'other' }), 'a@x.com', buildEntry('sending'));
+  const cases = [
+    { who: 'another worker in the middle of a mail', receipt: sending, revision: 1, now: at + 60_000, leased: true },
+    { who: 'a worker that died long ago', receipt: sending, revision: 1, now: at + 3_600_000, leased: false },
+    { who: 'another revision', receipt: sending, revision: 2, now: at, leased: false },
+    { who: 'this worker', receipt: { ...sending, worker: 'this one' }, revision: 1, now: at, leased: false },
+    { who: 'nobody', receipt: undefined, revision: 1, now: at, leased: false },
+  ];
+  test.each(cases)('of $who holds: $leased', ({ receipt, revision, now, leased }) => {
+    expect(isLeasedToOther(receipt, revision, 'this one', now)).toBe(leased);
+  });
+
+  test('counts are of one revision and one status', () => {
+    expect(countRecipients(sending, 1, 'sending')).toBe(1);
+    expect(countRecipients(sending, 1, 'sent')).toBe(0);
+    expect(countRecipients(sending, 2, 'sending')).toBe(0);
   });
 });

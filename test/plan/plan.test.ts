@@ -3,6 +3,16 @@
  * windows is tested on a real engine in `statement.test.ts`.
  */
 import { describe, expect, test } from 'vitest';
+import {
+  type Bound,
+  DAY_END,
+  DAY_START,
+  formatWindow,
+  isEmptyWindow,
+  parseWindow,
+  type Window,
+  wholeDay,
+} from '../../src/calendar/window.ts';
 import { findDifferences, type SecondCount, sliceCounts, sumCounts } from '../../src/plan/counts.ts';
 import { computeConditions, computeLookback, expiresAt, listUnsealed, settledAt } from '../../src/plan/dates.ts';
 import {
@@ -14,16 +24,6 @@ import {
   planPacking,
 } from '../../src/plan/pack.ts';
 import { planSplit, splitWindow } from '../../src/plan/split.ts';
-import {
-  type Bound,
-  DAY_END,
-  DAY_START,
-  formatWindow,
-  isEmptyWindow,
-  parseWindow,
-  type Window,
-  wholeDay,
-} from '../../src/plan/window.ts';
 import { createRandom } from '../support/random.ts';
 
 const DATE = '2026-11-19';

@@ -1,5 +1,6 @@
 /** The SQL of probes, cuts and pages, asked of a real engine with random rows, whatever types the server has. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { wholeDay } from '../../src/calendar/window.ts';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
 import { quoteString } from '../../src/engine/literal.ts';
@@ -7,7 +8,6 @@ import { parseJob } from '../../src/job/parse.ts';
 import type { DayCounts } from '../../src/plan/counts.ts';
 import { packToTheRow, planPacking } from '../../src/plan/pack.ts';
 import { buildCut, buildGroupProbe, buildMiddle, buildPage, buildProbe } from '../../src/plan/statement.ts';
-import { wholeDay } from '../../src/plan/window.ts';
 import { createRandom } from '../support/random.ts';
 
 const SEED = 42;

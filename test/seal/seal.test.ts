@@ -49,7 +49,7 @@ async function sealFile(stage: Stage, name: string, of = job): Promise<SealedFil
 }
 
 async function sealRows(name: string, rows: readonly TradeRow[], of = job): Promise<SealedFile> {
-  const stage = await openStage(engine, of, '2026-11-18');
+  const stage = await openStage(engine, of, '2026-11-18', '');
   try {
     await stage.put(windowAt(0), createPage(rows));
     return await sealFile(stage, name, of);
@@ -80,7 +80,7 @@ describe('a large drop', () => {
   let metadata: FileMetaData;
 
   beforeAll(async () => {
-    stage = await openStage(engine, job, DATE);
+    stage = await openStage(engine, job, DATE, '');
     await stageTrades(stage, ROWS);
     sealed = await sealFile(stage, 'large.parquet');
     metadata = await readMetadata(sealed.path);
@@ -144,7 +144,7 @@ describe('a large drop', () => {
   });
 
   test('is the same file when its pages came in another order', async () => {
-    const other = await openStage(engine, job, '2026-11-17');
+    const other = await openStage(engine, job, '2026-11-17', '');
     for (let page = 14; page >= 0; page -= 1) {
       const rows = Array.from({ length: 10_000 }, (_, i) => createTrade(page * 10_000 + i));
       await other.put(windowAt(page), createPage(rows));
@@ -414,6 +414,7 @@ describe('publishing', () => {
       },
       get: { value: store.get.bind(store) },
       putIfAbsent: { value: store.putIfAbsent.bind(store) },
+      remove: { value: store.remove.bind(store) },
       url: { value: store.url },
     });
     expect(await publishDrop(slow, sealed.path, manifest)).toEqual({ won: false, manifest: rival });

@@ -5,7 +5,7 @@ import { createJob, createPage, createTrade, DATE, windowAt } from '../support/t
 
 const PAGE_ROWS = 2000;
 const engine = await openEmbeddedEngine({ path: process.argv[2] ?? '' });
-const stage = await openStage(engine, createJob(), DATE);
+const stage = await openStage(engine, createJob(), DATE, '');
 process.stdout.write('open\n');
 for (let page = 0; ; page += 1) {
   const rows = Array.from({ length: PAGE_ROWS }, (_, i) => createTrade(page * PAGE_ROWS + i));

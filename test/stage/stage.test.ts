@@ -67,7 +67,7 @@ describe('another process', () => {
       await once(child, 'exit');
     }
     engine = await openEmbeddedEngine({ path });
-    stage = await openStage(engine, job, DATE);
+    stage = await openStage(engine, job, DATE, '');
     const windows = await stage.windows();
     expect(windows.length, `seed ${seed}`).toBeGreaterThan(acknowledged);
     expect(
@@ -81,7 +81,7 @@ describe('another process', () => {
 
 describe('a page', () => {
   beforeEach(async () => {
-    stage = await openStage(engine, job, DATE);
+    stage = await openStage(engine, job, DATE, '');
   });
   afterEach(async () => {
     await stage.discard();
@@ -172,7 +172,7 @@ describe('a page', () => {
 
 describe('the stage of a date', () => {
   beforeEach(async () => {
-    stage = await openStage(engine, job, DATE);
+    stage = await openStage(engine, job, DATE, '');
   });
   afterEach(async () => {
     await stage.discard();
@@ -209,9 +209,9 @@ describe('the stage of a date', () => {
 
   test('is listed by its date, also when a kill inside `forget` left a second table', async () => {
     await engine.command(`CREATE TABLE ${stage.table.replace(/`$/, '_fresh`')} AS ${stage.table}`);
-    await (await openStage(engine, job, '2026-11-18')).windows();
-    expect(await listStages(engine, job)).toEqual(['2026-11-18', DATE]);
-    await (await openStage(engine, job, '2026-11-18')).discard();
+    await (await openStage(engine, job, '2026-11-18', '')).windows();
+    expect(await listStages(engine)).toEqual(['2026-11-18', DATE]);
+    await (await openStage(engine, job, '2026-11-18', '')).discard();
     await stage.discard();
     expect(await engine.rows("SELECT name FROM system.tables WHERE name LIKE 'stage_trades%'")).toEqual([]);
   });
@@ -227,7 +227,7 @@ source:
   types: {n: int64}
 drop: {to: out, dataset: flow}
 `;
-    const flow = await openStage(engine, parseJob('x', text), DATE);
+    const flow = await openStage(engine, parseJob('x', text), DATE, '');
     const rows = ['SPY', 'QQQ'].map((symbol) => ({ symbol, minute: `${DATE} 09:31`, n: '9007199254740993' }));
     await flow.put(windowAt(0), createPage(rows));
     expect(await flow.countBySecond()).toEqual([{ second: 34_260, rows: 2, ids: 2 }]);

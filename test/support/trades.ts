@@ -1,7 +1,8 @@
 /** Trade rows in the API's shape, made from a few numbers, for the tests of the stage and of the seal. */
+
+import type { Window } from '../../src/calendar/window.ts';
 import type { Job } from '../../src/job/job.ts';
 import { parseJob } from '../../src/job/parse.ts';
-import type { Window } from '../../src/plan/window.ts';
 import type { Stage, StagedPage } from '../../src/stage/stage.ts';
 
 export const DATE = '2026-11-19';

@@ -3,7 +3,7 @@
  * where one second is too much for a page, an id inside it, so windows can be cut anywhere between two rows. Their ids
  * are stable text: the stage keeps them as the ledger of what is in.
  */
-import { formatSecond, SECONDS_PER_DAY } from '../calendar/wall-clock.ts';
+import { formatSecond, SECONDS_PER_DAY } from './wall-clock.ts';
 
 export interface Bound {
   /** Second of the day, 0 to 86,400. */
