@@ -143,6 +143,7 @@ async function sendTo(
     return { outcome: outcome.status, detail: outcome.detail };
   } catch (error) {
     if (!isFault(error) || error.code !== 'MAIL_FAILED') throw error;
+    ledger.context.log.error({ event: 'mail-failed', code: error.code, to, reason: error.message });
     // The receipt still says `sending`, so the next run tries again.
     return { outcome: 'failed', detail: [error.message, error.hint].filter(Boolean).join(' ') };
   }

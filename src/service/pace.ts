@@ -8,21 +8,26 @@ import type { Clock } from '../core/clock.ts';
 /** Share of the interval that a request may be early: a caller who sends each second is not punished for jitter. */
 const TOLERANCE = 0.1;
 
+/** The clock counts whole milliseconds: two requests of one millisecond have no order. */
+const CLOCK_STEP_MS = 1;
+
 export class Pace {
   readonly #clock: Clock;
   readonly #intervalMs: number;
+  readonly #toleranceMs: number;
   readonly #dueMs = new Map<number, number>();
 
   constructor(clock: Clock, requestsPerSecond: number) {
     this.#clock = clock;
     this.#intervalMs = 1000 / requestsPerSecond;
+    this.#toleranceMs = Math.max(this.#intervalMs * TOLERANCE, CLOCK_STEP_MS);
   }
 
   /** Counts a request of `key`. @returns whole seconds to wait (1 or more) when it comes too early, else 0 */
   admit(key: number): number {
     const now = this.#clock.now();
     const due = this.#readDue(key, now);
-    const waitMs = due - this.#intervalMs * TOLERANCE - now;
+    const waitMs = due - this.#toleranceMs - now;
     if (waitMs > 0) return Math.max(1, Math.ceil(waitMs / 1000));
     this.#dueMs.set(key, Math.max(now, due) + this.#intervalMs);
     return 0;
@@ -31,6 +36,6 @@ export class Pace {
   #readDue(key: number, now: number): number {
     const due = this.#dueMs.get(key) ?? now;
     // Further ahead than one interval only when the clock was set back, for which no caller should wait.
-    return due > now + this.#intervalMs * (1 + TOLERANCE) ? now : due;
+    return due > now + this.#intervalMs + this.#toleranceMs ? now : due;
   }
 }

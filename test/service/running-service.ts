@@ -46,7 +46,14 @@ export async function startTestService(overrides: Partial<ServiceOptions> = {}, 
   });
   let movedMs = 0;
   const clock = { now: () => systemClock.now() + movedMs, sleep: systemClock.sleep };
-  const options = { ...SERVICE_DEFAULTS, asOf: EVENING, keys: [KEY], requestsPerSecond: 1_000, port: 0, portalPort: 0 };
+  const options = {
+    ...SERVICE_DEFAULTS,
+    asOf: EVENING,
+    keys: [KEY],
+    requestsPerSecond: 1_000_000,
+    port: 0,
+    portalPort: 0,
+  };
   const service = await startService({ ...options, ...overrides }, { engine: used, clock, log });
   const send = (path: string, init: RequestInit) => request(`${service.url}${path}`, init);
   const sendPortal = (path: string, init: RequestInit) => request(`${service.portalUrl}${path}`, init);
