@@ -1,10 +1,12 @@
 /**
  * The footer of a drop's Parquet file, completed after the engine has written it: wall-clock columns are declared not
- * adjusted to UTC, the sort order is declared, and the job, query and column docs go into the key-value metadata. Only
- * the footer is rewritten; no page is touched. Source: parquet-format, `parquet.thrift` and `LogicalTypes.md`.
+ * adjusted to UTC, the sort order is declared, and the job, query and column docs go into the key-value metadata. Bloom
+ * filters that nobody asks for are left out. Only what follows the last page is rewritten; no page is touched. Source:
+ * parquet-format, `parquet.thrift` and `LogicalTypes.md`.
  */
 import { open } from 'node:fs/promises';
 import type { FileMetaData } from 'hyparquet';
+import { dropBloomFilters, findTailStart } from './bloom-filter.ts';
 import type { DropColumn } from './columns.ts';
 
 export interface FooterNotes {
@@ -17,6 +19,10 @@ export interface FooterNotes {
 
 /** Length of the footer's size field and the closing magic bytes. */
 const TAIL_BYTES = 8;
+/** Columns that readers look single values up in, and that the sort order alone does not find. */
+const BLOOM_COLUMNS: readonly string[] = ['symbol', 'option_symbol'];
+/** Bounds of text columns stay whole: an option symbol differs from its neighbours only in its last letters. */
+const WHOLE_BOUNDS = Number.POSITIVE_INFINITY;
 const MAGIC = Buffer.from('PAR1');
 
 /** Rewrites the footer in place. The file must not be published yet: a crash here leaves it unreadable. */
@@ -26,17 +32,21 @@ export async function writeFooter(path: string, notes: FooterNotes): Promise<voi
   const { ByteWriter } = await import('hyparquet-writer');
   const { writeMetadata } = await import('hyparquet-writer/src/metadata.js');
   const metadata = await parquetMetadataAsync(await asyncBufferFromFile(path));
-  const writer = new ByteWriter();
-  writeMetadata(writer, completeMetadata(metadata, notes));
   const file = await open(path, 'r+');
   try {
     const { size } = await file.stat();
-    const tail = Buffer.alloc(TAIL_BYTES);
-    await file.read(tail, 0, TAIL_BYTES, size - TAIL_BYTES);
-    const footerStart = size - TAIL_BYTES - tail.readUInt32LE(0);
-    const footer = Buffer.concat([Buffer.from(writer.getBytes()), MAGIC]);
-    await file.write(footer, 0, footer.length, footerStart);
-    await file.truncate(footerStart + footer.length);
+    const ending = Buffer.alloc(TAIL_BYTES);
+    await file.read(ending, 0, TAIL_BYTES, size - TAIL_BYTES);
+    const footerStart = size - TAIL_BYTES - ending.readUInt32LE(0);
+    const tailStart = Math.min(footerStart, findTailStart(metadata) || footerStart);
+    const tail = Buffer.alloc(footerStart - tailStart);
+    await file.read(tail, 0, tail.length, tailStart);
+    const kept = dropBloomFilters(metadata, tail, tailStart, BLOOM_COLUMNS);
+    const writer = new ByteWriter();
+    writeMetadata(writer, completeMetadata(kept.metadata, notes), WHOLE_BOUNDS);
+    const rewritten = Buffer.concat([kept.bytes, Buffer.from(writer.getBytes()), MAGIC]);
+    await file.write(rewritten, 0, rewritten.length, tailStart);
+    await file.truncate(tailStart + rewritten.length);
     await file.sync();
   } finally {
     await file.close();

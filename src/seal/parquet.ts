@@ -48,6 +48,8 @@ export async function writeParquet(
       `output_format_parquet_max_dictionary_size = ${MAX_DICTIONARY_BYTES}`,
       'output_format_parquet_write_page_index = 1',
       'output_format_parquet_write_bloom_filter = 1',
+      // All filters after the last page, whatever their size: footer.ts leaves most of them out.
+      `output_format_parquet_bloom_filter_flush_threshold_bytes = ${Number.MAX_SAFE_INTEGER}`,
       'optimize_read_in_order = 1',
       // Blocks that divide a row group make groups of the size asked for.
       `max_block_size = ${ROW_GROUP_ROWS / 2}`,

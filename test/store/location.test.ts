@@ -32,7 +32,7 @@ describe('a drop.to value', () => {
     'https://bucket.s3.amazonaws.com/x',
     'gs://bucket/prefix',
     'gs:bucket',
-    'file:///tmp/x',
+    'file:///data/x',
     'out\nside',
   ])('%j is refused with what is allowed', (value) => {
     expect(() => parseLocation(value, '/base')).toThrow(
