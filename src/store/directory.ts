@@ -8,8 +8,8 @@ import { readdir, readFile, stat, unlink } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import type { Readable } from 'node:stream';
 import { hasErrorCode, syncFolder } from '../core/atomic-file.ts';
-import { assertNotAborted, Fault } from '../core/errors.ts';
-import { StoreFault } from './fault.ts';
+import { assertNotAborted } from '../core/errors.ts';
+import { attempt } from './fault.ts';
 import { assertKey, assertPrefix, compareKeys, isTemporaryName } from './key.ts';
 import type { ObjectBody, ObjectInfo, Store } from './store.ts';
 import { makeFolder, writeWholeFile } from './whole-file.ts';
@@ -22,7 +22,7 @@ const COPY_CHUNK_BYTES = 1 << 20;
 /** Opens the store at `path`, creating the directory if there is none. @throws StoreFault */
 export async function openDirectoryStore(path: string): Promise<Store> {
   const root = resolve(path);
-  await attempt('open', root, undefined, () => makeFolder(root));
+  await attemptLocal('open', root, undefined, () => makeFolder(root));
   return new DirectoryStore(root);
 }
 
@@ -34,11 +34,11 @@ class DirectoryStore implements Store {
   }
 
   async get(key: string): Promise<Uint8Array | undefined> {
-    return await attempt('get', this.#path(key), undefined, () => ifPresent(readFile(this.#path(key))));
+    return await attemptLocal('get', this.#path(key), undefined, () => ifPresent(readFile(this.#path(key))));
   }
 
   async head(key: string): Promise<ObjectInfo | undefined> {
-    const found = await attempt('head', this.#path(key), undefined, () => ifPresent(stat(this.#path(key))));
+    const found = await attemptLocal('head', this.#path(key), undefined, () => ifPresent(stat(this.#path(key))));
     return found?.isFile() ? { key, sizeBytes: found.size } : undefined;
   }
 
@@ -57,7 +57,7 @@ class DirectoryStore implements Store {
   async download(key: string, path: string, signal?: AbortSignal): Promise<boolean> {
     const info = await this.head(key);
     if (info === undefined) return false;
-    return await attempt('download', this.#path(key), signal, () =>
+    return await attemptLocal('download', this.#path(key), signal, () =>
       writeWholeFile(path, readLocal(this.#path(key), signal)),
     );
   }
@@ -76,7 +76,7 @@ class DirectoryStore implements Store {
 
   async remove(key: string): Promise<void> {
     const path = this.#path(key);
-    await attempt('remove', path, undefined, async () => {
+    await attemptLocal('remove', path, undefined, async () => {
       await ifPresent(unlink(path).then(() => syncFolder(join(path, '..'))));
     });
   }
@@ -90,7 +90,7 @@ class DirectoryStore implements Store {
 
   /** A root that has gone since it was opened is a disk that was unmounted: nothing may be written in its place. */
   async #assertRoot(operation: string): Promise<void> {
-    await attempt(operation, this.url, undefined, () => stat(this.url));
+    await attemptLocal(operation, this.url, undefined, () => stat(this.url));
   }
 
   async #write<T>(
@@ -102,12 +102,12 @@ class DirectoryStore implements Store {
     const path = this.#path(key);
     assertNotAborted(signal);
     await this.#assertRoot(operation);
-    return await attempt(operation, path, signal, () => write(path));
+    return await attemptLocal(operation, path, signal, () => write(path));
   }
 
   /** @param folder empty, or a key that ends with `/` */
   async *#listFolder(folder: string, prefix: string): AsyncIterable<ObjectInfo> {
-    const entries = await attempt('list', join(this.url, folder), undefined, () => {
+    const entries = await attemptLocal('list', join(this.url, folder), undefined, () => {
       const reading = readdir(join(this.url, folder), { withFileTypes: true });
       return folder === '' ? reading : ifPresent(reading);
     });
@@ -129,14 +129,14 @@ class DirectoryStore implements Store {
   async #formatEntry(folder: string, entry: Dirent): Promise<string> {
     if (!entry.isSymbolicLink()) return entry.isDirectory() ? `${entry.name}/` : entry.name;
     const path = join(this.url, folder, entry.name);
-    const found = await attempt('list', path, undefined, () => ifPresent(stat(path)));
+    const found = await attemptLocal('list', path, undefined, () => ifPresent(stat(path)));
     return found?.isDirectory() ? `${entry.name}/` : entry.name;
   }
 
   /** Of a listed file: `undefined` when it was removed meanwhile, or is no plain file. Its name was not checked by us. */
   async #info(key: string): Promise<ObjectInfo | undefined> {
     const path = join(this.url, key);
-    const found = await attempt('list', path, undefined, () => ifPresent(stat(path)));
+    const found = await attemptLocal('list', path, undefined, () => ifPresent(stat(path)));
     return found?.isFile() ? { key, sizeBytes: found.size } : undefined;
   }
 }
@@ -159,20 +159,13 @@ async function ifPresent<T>(reading: Promise<T>): Promise<T | undefined> {
   }
 }
 
-/** Runs one operation and turns what the system says into a fault of ours. */
-async function attempt<T>(
+async function attemptLocal<T>(
   operation: string,
   target: string,
   signal: AbortSignal | undefined,
   act: () => Promise<T>,
 ): Promise<T> {
-  try {
-    return await act();
-  } catch (error) {
-    assertNotAborted(signal);
-    if (error instanceof Fault) throw error;
-    throw new StoreFault(operation, target, error, hintFor(error));
-  }
+  return await attempt(operation, target, signal, (error) => ({ cause: error, hint: hintFor(error) }), act);
 }
 
 function hintFor(error: unknown): string | undefined {

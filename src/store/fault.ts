@@ -1,5 +1,5 @@
 /** Errors of the object store: which operation on which object failed, and what the operator can do. */
-import { describeError, Fault } from '../core/errors.ts';
+import { assertNotAborted, describeError, Fault } from '../core/errors.ts';
 
 export class StoreFault extends Fault {
   override readonly name = 'StoreFault';
@@ -10,5 +10,29 @@ export class StoreFault extends Fault {
       cause,
       ...(hint === undefined ? {} : { hint }),
     });
+  }
+}
+
+/** What a foreign error means: its cause without anything secret, and what the operator can do. */
+export interface Explanation {
+  readonly cause: unknown;
+  readonly hint: string | undefined;
+}
+
+/** Runs one operation; every failure leaves as a `Fault`. @throws StoreFault, or the interruption when aborted */
+export async function attempt<T>(
+  operation: string,
+  target: string,
+  signal: AbortSignal | undefined,
+  explain: (error: unknown) => Explanation,
+  act: () => Promise<T>,
+): Promise<T> {
+  try {
+    return await act();
+  } catch (error) {
+    assertNotAborted(signal);
+    if (error instanceof Fault) throw error;
+    const { cause, hint } = explain(error);
+    throw new StoreFault(operation, target, cause, hint);
   }
 }

@@ -2,8 +2,8 @@
  * What S3 and the network answer, as faults of ours: the one mapper of that system. Invariant: the service's own code
  * survives in the message; requests, and with them credentials, never do.
  */
-import { assertNotAborted, describeError, Fault } from '../core/errors.ts';
-import { StoreFault } from './fault.ts';
+import { describeError } from '../core/errors.ts';
+import { attempt, type Explanation } from './fault.ts';
 
 export interface S3Failure {
   /** The service's or the SDK's name of it, e.g. `NoSuchBucket`; a system error's code, e.g. `ECONNREFUSED`. */
@@ -58,22 +58,19 @@ export function isAbsent(error: unknown): boolean {
   return name === 'NoSuchKey' || (name === 'NotFound' && httpStatus === 404);
 }
 
-/** Runs one operation; every failure leaves as a `Fault`. @throws StoreFault, or the interruption when aborted */
 export async function attemptS3<T>(
   operation: string,
   target: string,
   signal: AbortSignal | undefined,
   act: () => Promise<T>,
 ): Promise<T> {
-  try {
-    return await act();
-  } catch (error) {
-    assertNotAborted(signal);
-    if (error instanceof Fault) throw error;
-    const failure = readS3Failure(error);
-    // A new error, because the SDK's carries the request with its session token.
-    throw new StoreFault(operation, target, new Error(formatFailure(failure)), hintFor(failure));
-  }
+  return await attempt(operation, target, signal, explainS3, act);
+}
+
+/** A new error, because the SDK's carries the request with its session token. */
+function explainS3(error: unknown): Explanation {
+  const failure = readS3Failure(error);
+  return { cause: new Error(formatFailure(failure)), hint: hintFor(failure) };
 }
 
 function formatFailure({ name, httpStatus, message }: S3Failure): string {
