@@ -33,8 +33,8 @@ export function typeColumn(column: DropColumn): string {
 export function convertColumn(column: DropColumn): string {
   const value = `s.${quoteIdentifier(column.name)}`;
   const typed = convert(value, column.type);
-  // Without the branch a conversion of the empty text would fail.
-  return column.nullable ? `if(${value} = '', NULL, ${typed})` : typed;
+  // Numbers are staged as numbers; everything else is text, and a conversion of the empty text would fail.
+  return column.nullable && column.type !== 'double' ? `if(${value} = '', NULL, ${typed})` : typed;
 }
 
 function convert(value: string, type: DropType): string {

@@ -45,12 +45,13 @@ export function createTableSql(name: string, job: Job): string {
   const sort = job.drop.sort.map(quoteIdentifier).join(', ');
   // The token is the window: what the engine uses to recognise a repeated insert is also what it writes into each row.
   const ledger = `${WINDOW_COLUMN} LowCardinality(String) DEFAULT getSetting('insert_deduplication_token')`;
-  return `CREATE TABLE IF NOT EXISTS ${quoteIdentifier(name)} (${[...columns, ledger, ...constraint].join(', ')}) ENGINE = MergeTree ORDER BY (${sort}) SETTINGS non_replicated_deduplication_window = ${DEDUPLICATION_WINDOW}`;
+  return `CREATE TABLE IF NOT EXISTS ${quoteIdentifier(name)} (${[...columns, ledger, ...constraint].join(', ')}) ENGINE = MergeTree ORDER BY (${sort}) SETTINGS allow_nullable_key = 1, non_replicated_deduplication_window = ${DEDUPLICATION_WINDOW}`;
 }
 
 /** A null, and a field that a row leaves out, take the column's default: for what may not be null that is a refusal. */
-function onAbsent({ name, nullable }: JobColumn): string {
-  return nullable ? "DEFAULT ''" : `DEFAULT throwIf(materialize(true), ${quoteString(`"${name}" is null or absent`)})`;
+function onAbsent({ name, nullable, type }: JobColumn): string {
+  if (nullable) return type === 'double' ? 'DEFAULT NULL' : "DEFAULT ''";
+  return `DEFAULT throwIf(materialize(true), ${quoteString(`"${name}" is null or absent`)})`;
 }
 
 /**
@@ -62,7 +63,7 @@ function stageType(column: JobColumn): string {
     case 'int32':
       return 'Int64';
     case 'double':
-      return 'Float64';
+      return column.nullable ? 'Nullable(Float64)' : 'Float64';
     case 'int64':
     case 'instant':
     case 'wall':

@@ -11,7 +11,7 @@ export interface TradeColumn {
   /** JSON type on the wire. */
   readonly wire: 'string' | 'integer' | 'float';
   readonly drop: DropType;
-  /** An empty string on the wire is null in the drop. */
+  /** May be null in the drop: an empty string on the wire, or a null where the wire has numbers. */
   readonly nullable: boolean;
   /** Few distinct values: stored dictionary-encoded. */
   readonly lowCardinality: boolean;
@@ -25,6 +25,9 @@ const category = (name: string, description: string): TradeColumn => ({
 });
 const integer = (name: string, description: string): TradeColumn => column(name, 'integer', 'int32', description);
 const float = (name: string, description: string): TradeColumn => column(name, 'float', 'double', description);
+/** Computed by a model, which may fail for a contract: JSON has no NaN, so the engine then sends null. */
+const computed = (name: string, description: string): TradeColumn =>
+  column(name, 'float', 'double', `${description} Null where it could not be computed.`, true);
 
 function column(
   name: string,
@@ -54,15 +57,15 @@ export const TRADE_COLUMNS: readonly TradeColumn[] = [
   integer('bid_size', 'Size on the exchange with the best bid, contracts.'),
   float('ask', 'Best ask of the contract, dollars.'),
   integer('ask_size', 'Size on the exchange with the best ask, contracts.'),
-  float('iv', 'Implied volatility, annualised, 1 = 100 %.'),
+  computed('iv', 'Implied volatility, annualised, 1 = 100 %.'),
   float('premium', 'Dollar cost of the whole trade: price x size x 100.'),
   category('sentiment', 'BULLISH, BEARISH or NEUTRAL; an estimate from whether the trade executed at bid or ask.'),
   integer('trade_count', 'Trades in the record; always 1 in historical data.'),
   integer('expiry_days', 'Days left to expiration.'),
-  float('delta', 'Option delta.'),
-  float('vega', 'Option vega.'),
-  float('theta', 'Option theta (time decay).'),
-  float('rho', 'Option rho.'),
+  computed('delta', 'Option delta.'),
+  computed('vega', 'Option vega.'),
+  computed('theta', 'Option theta (time decay).'),
+  computed('rho', 'Option rho.'),
   category('exchange', 'Exchange where the trade executed.'),
   integer('daily_volume', 'Day volume of the contract including this trade, contracts.'),
   column('earning_date', 'string', 'date', 'Next earnings date of the underlying; null when not known.', true),
@@ -71,7 +74,7 @@ export const TRADE_COLUMNS: readonly TradeColumn[] = [
   category('option_symbol', 'Contract: root, yymmdd, P or C, strike in thousandths (8 digits).'),
   category('side', 'Where the trade executed: AASK, ASK, MID, BID or BBID.'),
   category('moneyness', 'ITM, ATM or OTM.'),
-  float('gamma', 'Option gamma, per dollar of the underlying.'),
-  float('dex', 'Delta exposure of the trade, dollars: delta x size x 100 x underlying.'),
-  float('dei', 'Delta-equivalent shares of the trade: delta x size x 100.'),
+  computed('gamma', 'Option gamma, per dollar of the underlying.'),
+  computed('dex', 'Delta exposure of the trade, dollars: delta x size x 100 x underlying.'),
+  computed('dei', 'Delta-equivalent shares of the trade: delta x size x 100.'),
 ];

@@ -137,7 +137,8 @@ function readType(column: TradeColumn): string {
 }
 
 function typed({ name, drop, nullable }: TradeColumn): string {
-  const source = nullable ? `nullIf(${name}, '')` : name;
+  // Numbers are null on the wire; only text is empty there.
+  const source = nullable && drop !== 'double' ? `nullIf(${name}, '')` : name;
   switch (drop) {
     case 'date':
       return `toDate32(${source})`;

@@ -185,6 +185,21 @@ describe('a large drop', () => {
     duck.closeSync();
   });
 
+  test('has null where a computed number was null, and never 0', async () => {
+    const { path, columns, sum } = await sealRows('nulls.parquet', [
+      createTrade(0, { iv: null, dex: null }),
+      createTrade(1),
+    ]);
+    const duck = await (await DuckDBInstance.create()).connect();
+    const found = await duck.runAndReadAll(`SELECT iv, gamma, dex FROM '${path}' ORDER BY iv NULLS FIRST`);
+    expect(found.getRows()).toEqual([
+      [null, 0.01, null],
+      [0.25, 0.01, 1.5],
+    ]);
+    duck.closeSync();
+    expect(await verifyParquet(engine, path, columns, sum)).toMatchObject({ rows: 2 });
+  });
+
   test('has bloom filters that exclude what is not there and nothing that is', async () => {
     const duck = await (await DuckDBInstance.create()).connect();
     const excluded = async (symbol: string) => {

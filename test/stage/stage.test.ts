@@ -128,7 +128,7 @@ describe('a page', () => {
   });
 
   test('may have null where the drop has, and the word null in a text', async () => {
-    await put({ earning_date: null, market_cap: null, symbol: 'null' });
+    await put({ earning_date: null, market_cap: null, iv: null, gamma: null, symbol: 'null' });
     expect((await stage.totals()).rows).toBe(3000);
   });
 
