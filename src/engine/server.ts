@@ -9,6 +9,7 @@ import { describeError } from '../core/errors.ts';
 import { readTable } from './columns.ts';
 import type { Engine, FormattedResult, InsertRequest, StatementOptions } from './engine.ts';
 import { EngineFault } from './fault.ts';
+import { quoteIdentifier } from './literal.ts';
 
 export interface ServerOptions {
   /** `http(s)://user:password@host:port/database`. */
@@ -17,9 +18,15 @@ export interface ServerOptions {
 
 /** Opens a client; no request is sent until the first statement. */
 export async function openServerEngine(options: ServerOptions): Promise<Engine> {
-  const { createClient } = await import('@clickhouse/client');
+  const { ClickHouseLogLevel, createClient } = await import('@clickhouse/client');
   return new ServerEngine(
-    createClient({ url: options.url, clickhouse_settings: { output_format_json_quote_64bit_integers: 0 } }),
+    createClient({
+      url: options.url,
+      // Failures are thrown; the client would also print them, past our log and its masking.
+      log: { level: ClickHouseLogLevel.OFF },
+      // The answer's head tells the number of rows, so the statement must have ended by then.
+      clickhouse_settings: { output_format_json_quote_64bit_integers: 0, wait_end_of_query: 1 },
+    }),
   );
 }
 
@@ -36,15 +43,20 @@ class ServerEngine implements Engine {
   }
 
   async rows<Row extends object>(sql: string, options: StatementOptions = {}): Promise<readonly Row[]> {
-    const { bytes } = await this.format(sql, 'JSON', options);
-    return (JSON.parse(Buffer.from(bytes).toString('utf8')) as { data: Row[] }).data;
+    return await guard(async () => {
+      const result = await this.#client.query({ query: sql, format: 'JSON', ...bound(options) });
+      return (await result.json<Row>()).data;
+    });
   }
 
   async format(sql: string, format: string, options: StatementOptions = {}): Promise<FormattedResult> {
     return await guard(async () => {
       const result = await this.#client.exec({ query: `${sql}\nFORMAT ${format}`, ...bound(options) });
       const bytes = await buffer(result.stream);
-      return { bytes, rows: Number(result.summary?.result_rows ?? 0) };
+      const rows = result.summary?.result_rows;
+      if (rows === undefined)
+        throw new EngineFault(0, 'the ClickHouse server is too old: it does not tell how many rows it sent');
+      return { bytes, rows: Number(rows) };
     });
   }
 
@@ -53,14 +65,16 @@ class ServerEngine implements Engine {
   }
 
   async insert(request: InsertRequest): Promise<void> {
-    await guard(() =>
-      this.#client.insert({
-        table: request.table,
-        format: request.format,
+    // Not the client's own insert: that takes rows as objects, and ours are bytes.
+    await guard(async () => {
+      const table = request.table.split('.').map(quoteIdentifier).join('.');
+      const { stream } = await this.#client.exec({
+        query: `INSERT INTO ${table} FORMAT ${request.format}`,
         values: Readable.from([request.payload], { objectMode: false }),
         ...(request.settings ? { clickhouse_settings: { ...request.settings } } : {}),
-      }),
-    );
+      });
+      await buffer(stream);
+    });
   }
 
   async close(): Promise<void> {
@@ -79,7 +93,10 @@ async function guard<T>(action: () => Promise<T>): Promise<T> {
   try {
     return await action();
   } catch (cause) {
-    const code = Number((cause as { code?: unknown }).code);
-    throw new EngineFault(Number.isInteger(code) ? code : 0, describeError(cause), cause);
+    if (cause instanceof EngineFault) throw cause;
+    const message = describeError(cause);
+    // The client reads the code only from the wording of newer servers.
+    const code = Number((cause as { code?: unknown }).code ?? /^Code: (\d+)/.exec(message)?.[1]);
+    throw new EngineFault(Number.isInteger(code) ? code : 0, message, cause);
   }
 }
