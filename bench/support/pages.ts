@@ -6,7 +6,6 @@ import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { formatWindow } from '../../src/calendar/window.ts';
 import { systemClock } from '../../src/core/clock.ts';
-import { createSilentLog } from '../../src/core/log.ts';
 import { readJob } from '../../src/job/files.ts';
 import type { Job } from '../../src/job/job.ts';
 import { computeLookback, listUnsealed } from '../../src/plan/dates.ts';
@@ -17,6 +16,7 @@ import { probeRows } from '../../src/run/probe.ts';
 import { createHistoricalSource } from '../../src/source/historical.ts';
 import { createPacer } from '../../src/source/pacer.ts';
 import { HISTORICAL_PATH } from '../../src/wire/limits.ts';
+import { createSilentLog } from '../../test/support/log.ts';
 import { PAGE_ROWS, say } from './bench.ts';
 import { JOB_FILE, KEY, REQUESTS_PER_SECOND, withService } from './product.ts';
 

@@ -49,7 +49,7 @@ async function report(
       for (const [index, wanted] of job.reports.entries()) {
         const preview = await previewReport(context, job, wanted, options.date);
         if (!preview) throw new Fault('REPORT_PENDING', `nothing of ${job.drop.dataset} is sealed yet`);
-        const files = await writePreview(cli.cwd, options.preview, `${wanted.template}-${index + 1}`, preview);
+        const files = await writePreview(cli.cwd, options.preview, `${wanted.template}-${index + 1}`, preview.rendered);
         models.push(preview.model);
         if (!globals.json) cli.terminal.out(`${files.join('\n')}\n`);
       }

@@ -25,11 +25,6 @@ export function createLog(options: LogOptions): Log {
   return pino({ level: options.level, base: null, timestamp: stdTimeFunctions.isoTime }, stream);
 }
 
-/** A log that drops everything: for pure tests and for commands that print only their result. */
-export function createSilentLog(): Log {
-  return pino({ level: 'silent' });
-}
-
 /** Masked before and after: the pretty form undoes JSON's escapes, and not all of them. */
 function prettyStream(sink: { write(line: string): void }, redact: (text: string) => string) {
   const stream = pretty({

@@ -7,8 +7,9 @@ import { join, resolve } from 'node:path';
 import { createTransport } from 'nodemailer';
 import { writeFileAtomic } from '../core/atomic-file.ts';
 import { describeError, Fault } from '../core/errors.ts';
-import type { InlineImage, Mailer, MailMessage, MailOutcome } from './mailer.ts';
+import type { Mailer, MailMessage, MailOutcome } from './mailer.ts';
 import { buildMailOptions } from './message.ts';
+import { embedImages } from './page.ts';
 
 export interface OutboxOptions {
   /** Where the files go; created with the first message. */
@@ -17,7 +18,6 @@ export interface OutboxOptions {
 
 /** Leaves room for the extension and a temporary suffix in the 255 bytes of a file name. */
 const MAX_NAME_CHARACTERS = 180;
-const CID_REFERENCE = /cid:([^"'\s)>&]+)/g;
 
 export function openOutboxMailer(options: OutboxOptions): Mailer {
   const directory = resolve(options.directory);
@@ -44,15 +44,6 @@ export function openOutboxMailer(options: OutboxOptions): Mailer {
       transport.close();
     },
   };
-}
-
-/** The page with its `cid:` pictures written into it, so that one file shows everything without a mail program. */
-export function embedImages(html: string, images: readonly InlineImage[]): string {
-  const byCid = new Map(images.map((image) => [image.cid, image]));
-  return html.replace(CID_REFERENCE, (reference, cid: string) => {
-    const image = byCid.get(cid);
-    return image === undefined ? reference : `data:image/png;base64,${Buffer.from(image.png).toString('base64')}`;
-  });
 }
 
 /** File name without extension for a Message-ID: its local part, with a hash where that part is not safe as it is. */

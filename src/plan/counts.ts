@@ -27,11 +27,6 @@ export function sumCounts(counts: DayCounts): CountTotals {
   return { rows, ids };
 }
 
-/** Counts of the seconds in `[from, to)`. */
-export function sliceCounts(counts: DayCounts, from: number, to: number): DayCounts {
-  return counts.filter((count) => count.second >= from && count.second < to);
-}
-
 /**
  * Seconds at which what is staged is not what the source has now: rows came late, or pages did not bring them.
  * @param staged distinct ids staged per second @param source counts of the recount

@@ -6,6 +6,7 @@
 import { addDays, formatSecond, SECONDS_PER_DAY } from '../calendar/wall-clock.ts';
 import type { Bound, Window } from '../calendar/window.ts';
 import { quoteIdentifier, quoteString } from '../engine/literal.ts';
+import { secondOfDaySql } from '../engine/wall-clock.ts';
 import type { Job } from '../job/job.ts';
 import type { CutRequest } from './pack.ts';
 
@@ -17,8 +18,8 @@ export interface ProbeSpan {
   readonly toSecond: number;
 }
 
-export const SECOND_OF_DAY =
-  'toInt32(substring(toString(time), 12, 2)) * 3600 + toInt32(substring(toString(time), 15, 2)) * 60 + toInt32(substring(toString(time), 18, 2))';
+/** A server may keep `time` as text or as a date with time. */
+const SECOND_OF_DAY = secondOfDaySql('toString(time)');
 
 /**
  * Counts by second of the dates of a span. Answer: one row in all, so that no row limit can cut it short unseen:
@@ -35,7 +36,7 @@ export function buildProbe(job: Job, span: ProbeSpan): string {
 export function buildGroupProbe(job: Job, span: ProbeSpan): string {
   if (job.source.kind !== 'aggregate') throw new TypeError('only aggregating jobs have groups');
   const time = quoteIdentifier(job.source.timeColumn);
-  const second = `toInt32(substring(toString(${time}), 12, 2)) * 3600 + toInt32(substring(toString(${time}), 15, 2)) * 60`;
+  const second = secondOfDaySql(`toString(${time})`);
   const inner = fillWindow(job.source.sql, spanCondition(span));
   const perGrain = `SELECT substring(toString(${time}), 1, 10) AS day, ${job.source.grainSeconds >= SECONDS_PER_DAY ? '0' : second} AS second, count() AS n, count() AS u FROM (${inner}) GROUP BY day, second ORDER BY day, second`;
   return gatherDays(perGrain);

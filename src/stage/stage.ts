@@ -10,6 +10,7 @@ import { describeError, Fault } from '../core/errors.ts';
 import type { Engine } from '../engine/engine.ts';
 import { CLICKHOUSE_CODES, EngineFault } from '../engine/fault.ts';
 import { quoteIdentifier, quoteString } from '../engine/literal.ts';
+import { secondOfDaySql } from '../engine/wall-clock.ts';
 import type { Job } from '../job/job.ts';
 import type { SecondCount } from '../plan/counts.ts';
 import { createTableSql, parseStageDate, stageTableName, stageTablePrefix, WINDOW_COLUMN } from './table.ts';
@@ -128,7 +129,7 @@ class EngineStage implements Stage {
   async countBySecond() {
     const { source } = this.#job;
     const text = quoteIdentifier(source.kind === 'rows' ? 'time' : source.timeColumn);
-    const seconds = `toInt32(substring(${text}, 12, 2)) * 3600 + toInt32(substring(${text}, 15, 2)) * 60 + toInt32OrZero(substring(${text}, 18, 2))`;
+    const seconds = secondOfDaySql(text);
     const second = source.kind === 'aggregate' && source.grainSeconds >= 86_400 ? '0' : seconds;
     const distinct = source.kind === 'rows' ? 'uniqExact(id)' : 'count()';
     const found = await this.#engine.rows<{ s: number; n: number; u: number }>(

@@ -36,12 +36,6 @@ export function parseLocation(value: string, baseDirectory: string): StoreLocati
   return { kind: 'directory', path: resolve(baseDirectory, value) };
 }
 
-/** The location for people, with nothing secret in it. */
-export function formatLocation(location: StoreLocation): string {
-  if (location.kind === 'directory') return location.path;
-  return `s3://${location.bucket}${location.prefix === '' ? '' : `/${location.prefix}`}`;
-}
-
 function parseS3(value: string, rest: string): StoreLocation {
   const slash = rest.indexOf('/');
   const bucket = slash < 0 ? rest : rest.slice(0, slash);

@@ -10,7 +10,6 @@ export const EARLIEST_DATE = '2025-02-28';
 export const REQUESTS_PER_SECOND = 1;
 /** Names that a query may read. Case-insensitive on the wire. */
 export const TABLES = ['RawOptionTrades', 'RawOptionTradesMaxDateOnlyMV'] as const;
-export type TableName = (typeof TABLES)[number];
 /** Header of every 200 answer of the main entry point. */
 export const DELAY_HEADER = 'x-service-historical-sql-minimum-data-delay-minutes';
 

@@ -30,6 +30,7 @@ const IMPLEMENTATIONS = [
 ];
 
 describe.each(IMPLEMENTATIONS)('$name store', ({ isMissing, open }) => {
+  // Skipped only where no S3 server can be had, which `support/s3-server.ts` says aloud; CI never skips it.
   describe.skipIf(isMissing)('contract', () => {
     let base: string;
     let store: Store;

@@ -6,11 +6,11 @@ import { spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { type Clock, systemClock } from '../../src/core/clock.ts';
-import { createSilentLog } from '../../src/core/log.ts';
 import { type ChildRun, runDaemon, type ScheduledJob } from '../../src/daemon/daemon.ts';
 import { findMissedTick } from '../../src/daemon/missed.ts';
 import { flowdrop, listFiles, MAIN, makeFolder, startService, type TestService } from '../support/flowdrop.ts';
 import { writeJob } from '../support/jobs.ts';
+import { createSilentLog } from '../support/log.ts';
 
 const MINUTE = 60_000;
 const DAY = 86_400_000;

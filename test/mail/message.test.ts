@@ -57,6 +57,7 @@ describe('a mail as it arrives', () => {
     expect(Buffer.from(first?.content as ArrayBuffer)).toEqual(PIXEL); // postal-mime gives an ArrayBuffer unless asked otherwise.
   });
 
+  // Python's parser is a second opinion: skipped on machines without Python; CI installs it.
   test.skipIf(!HAS_PYTHON)('has the same for Python, in the tree that mail programs expect', async () => {
     const message = buildMessage();
     const { source } = await deliver(message);

@@ -13,7 +13,7 @@ import {
   type Window,
   wholeDay,
 } from '../../src/calendar/window.ts';
-import { findDifferences, type SecondCount, sliceCounts, sumCounts } from '../../src/plan/counts.ts';
+import { findDifferences, type SecondCount, sumCounts } from '../../src/plan/counts.ts';
 import { computeConditions, computeLookback, expiresAt, listUnsealed, settledAt } from '../../src/plan/dates.ts';
 import {
   type CutIds,
@@ -290,7 +290,6 @@ test('differences are the seconds where staged and counted ids are not the same,
   expect(findDifferences([count(1, 5), count(2, 5), count(4, 1)], [count(1, 5), count(2, 6), count(3, 1)])).toEqual([
     2, 3, 4,
   ]);
-  expect(sliceCounts([count(1, 1), count(2, 1), count(3, 1)], 1, 3).map(({ second }) => second)).toEqual([1, 2]);
 });
 
 describe('the lookback', () => {

@@ -22,6 +22,7 @@ afterAll(async () => {
   await folder.remove();
 });
 
+// Skipped only where the real day is not at hand; the title then says so.
 describe.skipIf(!hasVixDay)(hasVixDay ? 'a real session of VIX options' : VIX_MISSING, () => {
   let report: FlowReport;
   beforeAll(async () => {

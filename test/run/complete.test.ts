@@ -6,7 +6,6 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { createSilentLog } from '../../src/core/log.ts';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
 import type { Job } from '../../src/job/job.ts';
@@ -25,6 +24,7 @@ import {
   tooBroad,
   unreachable,
 } from '../support/engine-source.ts';
+import { createSilentLog } from '../support/log.ts';
 import { createJob, createTrade, DATE } from '../support/trades.ts';
 
 const ROWS = 3_000;
