@@ -72,6 +72,9 @@ export function createComposition(input: ComposeInput): Composition {
       const { openEmbeddedEngine } = await import('./engine/embedded.ts');
       return await openEmbeddedEngine(path === undefined ? {} : { path });
     },
+    async openWorkers(options) {
+      return await (await import('./engine/worker-pool.ts')).openWorkerPool(options);
+    },
     sourceUrl: (api) => sourceUrl(env, api),
     async openSource(api, log, clockOffsetMs) {
       const { createPacer } = await import('./source/pacer.ts');

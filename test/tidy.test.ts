@@ -47,6 +47,7 @@ const PACKAGE_HOMES: Readonly<Record<string, readonly string[]>> = {
   '@aws-sdk/lib-storage': ['store'],
   nodemailer: ['mail'],
   fastify: ['service'],
+  '@fastify/cookie': ['service'],
   commander: ['cli'],
   'cli-progress': ['cli'],
   mjml: ['report'],

@@ -5,6 +5,8 @@
 import type { Clock } from '../core/clock.ts';
 import type { Log } from '../core/log.ts';
 import type { Engine } from '../engine/engine.ts';
+import type { EnginePool } from '../engine/pool.ts';
+import type { WorkerPoolOptions } from '../engine/worker-pool.ts';
 import type { SourceApi } from '../job/job.ts';
 import type { Mailer } from '../mail/mailer.ts';
 import type { Source } from '../source/source.ts';
@@ -42,6 +44,8 @@ export interface Composition {
   openStore(to: string): Promise<Store>;
   /** @param path data path; without it the data is temporary */
   openEngine(path?: string): Promise<Engine>;
+  /** Engines in processes of their own. */
+  openWorkers(options: WorkerPoolOptions): Promise<EnginePool>;
   /** Address of an entry point; the key of what was learnt. @throws Fault `SETTING_MISSING` */
   sourceUrl(api: SourceApi): string;
   openSource(api: SourceApi, log: Log, clockOffsetMs: number): Promise<Source>;

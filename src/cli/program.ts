@@ -9,7 +9,9 @@ import { registerCheck } from './check.ts';
 import type { Act, Register } from './command.ts';
 import type { CliContext, GlobalOptions } from './context.ts';
 import { registerDemo } from './demo.ts';
+import { registerEngineWorker } from './engine-worker.ts';
 import { describeFailure } from './failure.ts';
+import { registerKey } from './key.ts';
 import { registerPlan } from './plan.ts';
 import { registerReport } from './report.ts';
 import { registerRun } from './run.ts';
@@ -30,6 +32,8 @@ const REGISTRATIONS: readonly Register[] = [
   registerVerify,
   registerStart,
   registerServe,
+  registerKey,
+  registerEngineWorker,
   registerSchema,
 ];
 

@@ -1,6 +1,7 @@
 /**
  * Errors of the engine. Invariant: ClickHouse's own numeric code survives, because the service maps it to the API's
- * error codes and the stage reacts to some of them.
+ * error codes and the stage reacts to some of them. A task that was not begun, because too many wait, has its own class:
+ * it is not the statement's fault, and the same call may succeed a moment later.
  */
 import { Fault } from '../core/errors.ts';
 
@@ -10,6 +11,8 @@ export const CLICKHOUSE_CODES = {
   TOO_MANY_ROWS: 158,
   TIMEOUT_EXCEEDED: 159,
   MEMORY_LIMIT_EXCEEDED: 241,
+  TOO_MANY_ROWS_OR_BYTES: 396,
+  TOO_SLOW_PARSING: 718,
 } as const;
 
 export class EngineFault extends Fault {
@@ -20,5 +23,16 @@ export class EngineFault extends Fault {
   constructor(clickhouseCode: number, message: string, cause?: unknown) {
     super('ENGINE_FAILED', message, { cause });
     this.clickhouseCode = clickhouseCode;
+  }
+}
+
+/** Too many tasks wait for an engine already. Nothing was started. */
+export class PoolBusyFault extends Fault {
+  override readonly name = 'PoolBusyFault';
+
+  constructor(waiting: number) {
+    super('POOL_BUSY', `${waiting} queries wait for an engine already`, {
+      hint: 'Try again in a moment; more engines, or a server with more of them, shorten the queue.',
+    });
   }
 }

@@ -5,11 +5,11 @@
 import { Readable } from 'node:stream';
 import { buffer } from 'node:stream/consumers';
 import type { ClickHouseClient } from '@clickhouse/client';
-import { describeError } from '../core/errors.ts';
 import { readTable } from './columns.ts';
 import type { Engine, FormattedResult, InsertRequest, StatementOptions } from './engine.ts';
 import { EngineFault } from './fault.ts';
 import { quoteIdentifier } from './literal.ts';
+import { openServerClient, toEngineFault } from './server-client.ts';
 
 export interface ServerOptions {
   /** `http(s)://user:password@host:port/database`. */
@@ -18,16 +18,7 @@ export interface ServerOptions {
 
 /** Opens a client; no request is sent until the first statement. */
 export async function openServerEngine(options: ServerOptions): Promise<Engine> {
-  const { ClickHouseLogLevel, createClient } = await import('@clickhouse/client');
-  return new ServerEngine(
-    createClient({
-      url: options.url,
-      // Failures are thrown; the client would also print them, past our log and its masking.
-      log: { level: ClickHouseLogLevel.OFF },
-      // The answer's head tells the number of rows, so the statement must have ended by then.
-      clickhouse_settings: { output_format_json_quote_64bit_integers: 0, wait_end_of_query: 1 },
-    }),
-  );
+  return new ServerEngine(await openServerClient({ url: options.url }));
 }
 
 class ServerEngine implements Engine {
@@ -93,10 +84,6 @@ async function guard<T>(action: () => Promise<T>): Promise<T> {
   try {
     return await action();
   } catch (cause) {
-    if (cause instanceof EngineFault) throw cause;
-    const message = describeError(cause);
-    // The client reads the code only from the wording of newer servers.
-    const code = Number((cause as { code?: unknown }).code ?? /^Code: (\d+)/.exec(message)?.[1]);
-    throw new EngineFault(Number.isInteger(code) ? code : 0, message, cause);
+    throw toEngineFault(cause);
   }
 }

@@ -2,11 +2,11 @@
 import { mkdir } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { Fault } from '../core/errors.ts';
+import { hashFile } from '../core/file-hash.ts';
 import type { Job } from '../job/job.ts';
 import type { SealedDrop } from '../report/drop.ts';
 import { listSealedDates, readManifest } from '../seal/ledger.ts';
 import type { Manifest } from '../seal/manifest.ts';
-import { hashFile } from '../seal/publish.ts';
 import { dropKey } from '../store/layout.ts';
 import type { RunContext } from './context.ts';
 

@@ -4,11 +4,11 @@
  */
 import { rm } from 'node:fs/promises';
 import { Fault, isFault } from '../core/errors.ts';
+import { hashFile } from '../core/file-hash.ts';
 import { dropKey, manifestKey, partitionPrefix } from '../store/layout.ts';
 import type { Store } from '../store/store.ts';
 import { readManifest } from './ledger.ts';
 import type { Manifest } from './manifest.ts';
-import { hashFile } from './publish.ts';
 import { readIndependently } from './verify.ts';
 
 export interface AuditResult {

@@ -10,10 +10,8 @@
  *
  * A worker that dies in between leaves a decision that the next one to seal the date finishes.
  */
-import { createHash } from 'node:crypto';
-import { createReadStream } from 'node:fs';
 import { stat } from 'node:fs/promises';
-import { pipeline } from 'node:stream/promises';
+import { hashFile } from '../core/file-hash.ts';
 import { StoreFault } from '../store/fault.ts';
 import { dropFilename, dropKey, manifestKey, sealingDecisionKey, sealingFileKey } from '../store/layout.ts';
 import type { Store } from '../store/store.ts';
@@ -79,11 +77,4 @@ async function publishDecided(store: Store, decided: Manifest): Promise<void> {
 async function readDecision(store: Store, key: string): Promise<Manifest | undefined> {
   const bytes = await store.get(key);
   return bytes && parseManifest(bytes, `${store.url}/${key}`);
-}
-
-/** SHA-256 of a file, hexadecimal. */
-export async function hashFile(path: string): Promise<string> {
-  const hash = createHash('sha256');
-  await pipeline(createReadStream(path), hash);
-  return hash.digest('hex');
 }

@@ -117,7 +117,7 @@ export class FunctionList {
 }
 
 /** Asks the engine which functions it has; an alias counts as what it stands for. */
-export async function readFunctionList(engine: Engine): Promise<FunctionList> {
+export async function readFunctionList(engine: Pick<Engine, 'rows'>): Promise<FunctionList> {
   return new FunctionList(
     await engine.rows<EngineFunction>(
       `SELECT name, toUInt8(is_aggregate) AS is_aggregate, if(alias_to = '', categories, target.category) AS category

@@ -5,19 +5,14 @@
  */
 import { isSession, previousSessions, sessionCloseSecond } from '../calendar/session.ts';
 import { addDays, formatWallDate, parseWallClock, weekday } from '../calendar/wall-clock.ts';
-import type { Engine } from '../engine/engine.ts';
+import type { LoadTarget } from './dataset.ts';
 import { OPEN_SECOND, type SessionPlan, spotSql } from './spot-sql.ts';
 import { tradeSql } from './trade-sql.ts';
 
 export interface GenerateOptions {
-  readonly dates: readonly string[];
-  /** Rows of each date. */
+  readonly date: string;
   readonly rows: number;
   readonly seed: number;
-  /** Database and name of the table that receives the trades, quoted. */
-  readonly into: string;
-  /** Quoted name of a table that may be created and dropped while generating. */
-  readonly scratch: string;
 }
 
 /** Rows made by one statement: its window function sorts them in memory, about 1 kB each. */
@@ -35,20 +30,19 @@ export function listClosedSessions(nowMs: number, count: number): readonly strin
   return previousSessions(closed ? today : addDays(today, -1), count);
 }
 
-/** Makes the trades of `dates` and inserts them. @throws EngineFault */
-export async function generateSessions(engine: Engine, options: GenerateOptions): Promise<void> {
-  for (const date of options.dates) {
-    const plan = planSession(date, options.seed);
-    await engine.command(`DROP TABLE IF EXISTS ${options.scratch} SYNC`);
-    await engine.command(`CREATE TABLE ${options.scratch} ENGINE = Memory AS ${spotSql(plan)}`);
-    const parts = Math.max(1, Math.ceil(options.rows / ROWS_PER_STATEMENT));
-    for (let part = 0; part < parts; part += 1) {
-      await engine.command(
-        `INSERT INTO ${options.into} ${tradeSql(plan, { rows: options.rows, spots: options.scratch, part, parts })}`,
-      );
-    }
+/** Makes the trades of one session and inserts them. @throws EngineFault */
+export async function generateSession(
+  options: GenerateOptions,
+  { engine, scratch, insertSql }: LoadTarget,
+): Promise<void> {
+  const plan = planSession(options.date, options.seed);
+  await engine.command(`DROP TABLE IF EXISTS ${scratch} SYNC`);
+  await engine.command(`CREATE TABLE ${scratch} ENGINE = Memory AS ${spotSql(plan)}`);
+  const parts = Math.max(1, Math.ceil(options.rows / ROWS_PER_STATEMENT));
+  for (let part = 0; part < parts; part += 1) {
+    await engine.command(insertSql(tradeSql(plan, { rows: options.rows, spots: scratch, part, parts })));
   }
-  await engine.command(`DROP TABLE IF EXISTS ${options.scratch} SYNC`);
+  await engine.command(`DROP TABLE IF EXISTS ${scratch} SYNC`);
 }
 
 function planSession(date: string, seed: number): SessionPlan {

@@ -63,7 +63,7 @@ export interface Guard {
 }
 
 /** @param databases names of databases that no identifier may begin with */
-export async function openGuard(engine: Engine, databases: readonly string[]): Promise<Guard> {
+export async function openGuard(engine: Pick<Engine, 'rows'>, databases: readonly string[]): Promise<Guard> {
   const functions = await readFunctionList(engine);
   const known = await engine.rows<{ name: string }>('SELECT name FROM system.databases');
   const closed = new Set([...databases, ...known.map(({ name }) => name)].map((name) => name.toLowerCase()));
@@ -75,7 +75,7 @@ interface Rules {
   readonly databases: ReadonlySet<string>;
 }
 
-async function admitStatement(engine: Engine, rules: Rules, sql: string): Promise<string> {
+async function admitStatement(engine: Pick<Engine, 'rows'>, rules: Rules, sql: string): Promise<string> {
   if (sql.includes('\0')) throw invalidSql('The SQL contains a NUL character.');
   if (Buffer.byteLength(sql) > MAX_SQL_BYTES) throw invalidSql(`The SQL is longer than ${MAX_SQL_BYTES} bytes.`);
   const firstWord = sql.replace(BEFORE_FIRST_WORD, '');
@@ -94,7 +94,7 @@ async function admitStatement(engine: Engine, rules: Rules, sql: string): Promis
 }
 
 /** The engine's one-line formatting: no comments, one statement. */
-async function formatStatement(engine: Engine, sql: string, firstWord: string): Promise<string> {
+async function formatStatement(engine: Pick<Engine, 'rows'>, sql: string, firstWord: string): Promise<string> {
   try {
     const [formatted] = await engine.rows<{ text: string }>(
       `SELECT formatQuerySingleLine(${quoteString(sql)}) AS text`,
@@ -109,7 +109,7 @@ async function formatStatement(engine: Engine, sql: string, firstWord: string): 
   }
 }
 
-async function explainStatement(engine: Engine, canonical: string): Promise<readonly string[]> {
+async function explainStatement(engine: Pick<Engine, 'rows'>, canonical: string): Promise<readonly string[]> {
   try {
     const lines = await engine.rows<{ explain: string }>(`EXPLAIN AST ${canonical}`);
     return lines.map((line) => line.explain);

@@ -1,38 +1,50 @@
 /**
- * The main entry point, POST /api/historical/sql. Order of checks: method, body (400), key (401), pace (429), sample when
- * `test_mode`, guardrails (400), analysis and limits (422), then rows. Bodies as in the specification.
+ * The main entry point, POST /api/historical/sql. Order of checks: method, body (400), key (401), entitlement (403), pace
+ * (429), sample when `test_mode`, guardrails (400), analysis and limits (422), then rows. Bodies as in the specification.
  */
-
 import { type ErrorBody, type HistoricalMeta, type HistoricalRequest, requestSchema } from '../wire/historical.ts';
-import { DELAY_HEADER, HISTORICAL_PATH, LOOKBACK_DAYS, MINIMUM_DATA_DELAY_MINUTES } from '../wire/limits.ts';
+import { DELAY_HEADER, HISTORICAL_PATH, MINIMUM_DATA_DELAY_MINUTES } from '../wire/limits.ts';
+import type { Answer, Endpoint } from './endpoint.ts';
+import { describeLimits, type RowLimits } from './entitlement.ts';
 import { type ApiFailure, invalidRequest } from './failure.ts';
 import type { Gate } from './gate.ts';
-import type { Answer, EntryPoint } from './listener.ts';
 import type { QueryRunner } from './query.ts';
+import type { RowStream } from './row-stream.ts';
 import { SAMPLE_ROWS, writeSample } from './sample.ts';
 
-export interface EntryDependencies {
+export interface EntryParts {
   readonly gate: Gate;
   readonly runner: QueryRunner;
-  readonly rowLimit: number;
+  readonly limits: RowLimits;
 }
 
-export function createHistorical({ gate, runner, rowLimit }: EntryDependencies): EntryPoint {
+const HEADERS = { [DELAY_HEADER]: String(MINIMUM_DATA_DELAY_MINUTES) } as const;
+
+export function createHistorical({ gate, runner, limits }: EntryParts): Endpoint {
   return {
     name: 'historical',
+    method: 'POST',
     path: HISTORICAL_PATH,
-    answer: async (body) => {
+    answer: async ({ body, session, signal }) => {
       const request = parseRequest(body);
-      gate.enter(request.api_key);
-      if (request.test_mode) return writeSuccess(writeSample(), SAMPLE_ROWS, describeAnswer(rowLimit, false));
-      const result = await runner.run(request.sql);
-      return writeSuccess(result.json, result.rows, describeAnswer(rowLimit, result.truncated));
+      const caller = gate.enter({ apiKey: request.api_key, session }, 'historical');
+      const allowed = describeLimits(caller, limits);
+      const describe = (truncated: boolean): HistoricalMeta => ({
+        entitlement: allowed.entitlement,
+        row_limit: allowed.rowLimit,
+        capped: allowed.capped,
+        truncated,
+        ...(allowed.lookbackDays === undefined ? {} : { lookback_days: allowed.lookbackDays }),
+        minimum_data_delay_minutes: MINIMUM_DATA_DELAY_MINUTES,
+      });
+      if (request.test_mode) return writeTestAnswer(describe(false));
+      const rows = await runner.run({ sql: request.sql, rowLimit: allowed.rowLimit, owner: caller.id, signal });
+      return { status: 200, headers: HEADERS, body: writeAnswer(rows, describe), rows: () => rows.rows };
     },
     fail: (failure) => ({
       status: failure.status,
       headers: retryHeaders(failure),
       body: Buffer.from(JSON.stringify(errorBody(failure))),
-      rows: 0,
     }),
   };
 }
@@ -66,26 +78,21 @@ function parseRequest(body: unknown): HistoricalRequest {
   return parsed.data;
 }
 
-function describeAnswer(rowLimit: number, truncated: boolean): HistoricalMeta {
-  return {
-    entitlement: 'active',
-    row_limit: rowLimit,
-    capped: false,
-    truncated,
-    lookback_days: LOOKBACK_DAYS,
-    minimum_data_delay_minutes: MINIMUM_DATA_DELAY_MINUTES,
-  };
+/** Rows first, so that what is known only at their end can stand in `meta`. */
+async function* writeAnswer(
+  rows: RowStream,
+  describe: (truncated: boolean) => HistoricalMeta,
+): AsyncGenerator<Uint8Array> {
+  yield Buffer.from('{"status":"SUCCESS","data":[');
+  yield* rows;
+  yield Buffer.from(`],"meta":${JSON.stringify(describe(rows.truncated))}}`);
 }
 
-function writeSuccess(rowsJson: Uint8Array, rows: number, meta: HistoricalMeta): Answer {
-  return {
-    status: 200,
-    headers: { [DELAY_HEADER]: String(MINIMUM_DATA_DELAY_MINUTES) },
-    body: Buffer.concat([
-      Buffer.from('{"status":"SUCCESS","data":'),
-      rowsJson,
-      Buffer.from(`,"meta":${JSON.stringify(meta)}}`),
-    ]),
-    rows,
-  };
+function writeTestAnswer(meta: HistoricalMeta): Answer {
+  const body = Buffer.concat([
+    Buffer.from('{"status":"SUCCESS","data":'),
+    writeSample(),
+    Buffer.from(`,"meta":${JSON.stringify(meta)}}`),
+  ]);
+  return { status: 200, headers: HEADERS, body, rows: () => SAMPLE_ROWS };
 }

@@ -6,9 +6,9 @@
 import { access } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { describeError, Fault } from '../core/errors.ts';
-import type { Engine } from '../engine/engine.ts';
 import { quoteIdentifier, quoteString } from '../engine/literal.ts';
 import { TRADE_COLUMNS, type TradeColumn } from '../wire/trade.ts';
+import type { LoadTarget } from './dataset.ts';
 
 /** How a file's format is told from its name. */
 const FORMATS: readonly (readonly [RegExp, string])[] = [
@@ -24,10 +24,35 @@ interface FileColumn {
 }
 
 /**
- * Inserts the rows of `file` into `table`.
+ * Inserts the rows of `file`.
  * @throws Fault `DATA_UNREADABLE` or `DATA_INVALID` (kind `usage`)
  */
-export async function loadFile(engine: Engine, file: string, table: string): Promise<void> {
+export async function loadFile(file: string, target: LoadTarget): Promise<void> {
+  const { path, format } = await findFile(file);
+  const source = `file(${quoteString(path)}, ${format}`;
+  try {
+    const columns = await target.engine.rows<FileColumn>(`DESCRIBE TABLE ${source})`);
+    assertColumns(file, columns);
+    // Text formats are read with the record's own types: guessed ones would turn a wall clock into an instant.
+    const typed = format === 'Parquet' ? `${source})` : `${source}, ${quoteString(readStructure())})`;
+    const values = TRADE_COLUMNS.map((column) => valueSql(column, format === 'Parquet' ? columns : []));
+    await target.engine.command(target.insertSql(`SELECT ${values.join(', ')} FROM ${typed}`));
+  } catch (cause) {
+    if (cause instanceof Fault && cause.code === 'DATA_INVALID') throw cause;
+    throw new Fault('DATA_UNREADABLE', `${file}: the rows cannot be read as ${format}: ${describeError(cause)}`, {
+      kind: 'usage',
+      cause,
+      hint: 'Rows are trade records as the API returns them: one JSON object, CSV line or Parquet row each.',
+    });
+  }
+}
+
+/** @throws Fault as `loadFile` does, for what can be told without reading the rows */
+export async function assertLoadable(file: string): Promise<void> {
+  await findFile(file);
+}
+
+async function findFile(file: string): Promise<{ readonly path: string; readonly format: string }> {
   const format = FORMATS.find(([pattern]) => pattern.test(file))?.[1];
   if (!format) {
     throw new Fault('DATA_INVALID', `${file}: the format is told from the name, which must end in ${ALLOWED_NAMES}`, {
@@ -44,22 +69,7 @@ export async function loadFile(engine: Engine, file: string, table: string): Pro
   await access(path).catch((cause: unknown) => {
     throw new Fault('DATA_UNREADABLE', `${file}: ${describeError(cause)}`, { kind: 'usage', cause });
   });
-  const source = `file(${quoteString(path)}, ${format}`;
-  try {
-    const columns = await engine.rows<FileColumn>(`DESCRIBE TABLE ${source})`);
-    assertColumns(file, columns);
-    // Text formats are read with the record's own types: guessed ones would turn a wall clock into an instant.
-    const typed = format === 'Parquet' ? `${source})` : `${source}, ${quoteString(readStructure())})`;
-    const values = TRADE_COLUMNS.map((column) => valueSql(column, format === 'Parquet' ? columns : []));
-    await engine.command(`INSERT INTO ${table} SELECT ${values.join(', ')} FROM ${typed}`);
-  } catch (cause) {
-    if (cause instanceof Fault && cause.code === 'DATA_INVALID') throw cause;
-    throw new Fault('DATA_UNREADABLE', `${file}: the rows cannot be read as ${format}: ${describeError(cause)}`, {
-      kind: 'usage',
-      cause,
-      hint: 'Rows are trade records as the API returns them: one JSON object, CSV line or Parquet row each.',
-    });
-  }
+  return { path, format };
 }
 
 function assertColumns(file: string, columns: readonly FileColumn[]): void {

@@ -1,9 +1,16 @@
 /**
- * The soft rate limit: so many requests a second per key, both entry points together. The generic cell rate algorithm
- * (ITU-T I.371): a key has a time at which its next request is due; early by more than the tolerance is refused, and a
- * refused request costs nothing.
+ * A rate limit: so many requests a second per caller, so many of them at once. The generic cell rate algorithm
+ * (ITU-T I.371): a caller has a time at which the next request is due; early by more than the tolerance is refused, and
+ * a refused request costs nothing. Memory is bounded by the callers of the last moments.
  */
 import type { Clock } from '../core/clock.ts';
+
+export interface PaceOptions {
+  /** Sustained rate. */
+  readonly requestsPerSecond: number;
+  /** Requests that an idle caller may send at once: 1 or more. */
+  readonly burst: number;
+}
 
 /** Share of the interval that a request may be early: a caller who sends each second is not punished for jitter. */
 const TOLERANCE = 0.1;
@@ -15,27 +22,44 @@ export class Pace {
   readonly #clock: Clock;
   readonly #intervalMs: number;
   readonly #toleranceMs: number;
-  readonly #dueMs = new Map<number, number>();
+  /** In the order of the last admission. */
+  readonly #dueMs = new Map<string, number>();
 
-  constructor(clock: Clock, requestsPerSecond: number) {
+  constructor(clock: Clock, options: PaceOptions) {
     this.#clock = clock;
-    this.#intervalMs = 1000 / requestsPerSecond;
-    this.#toleranceMs = Math.max(this.#intervalMs * TOLERANCE, CLOCK_STEP_MS);
+    this.#intervalMs = 1000 / options.requestsPerSecond;
+    this.#toleranceMs = (options.burst - 1) * this.#intervalMs + Math.max(this.#intervalMs * TOLERANCE, CLOCK_STEP_MS);
   }
 
-  /** Counts a request of `key`. @returns whole seconds to wait (1 or more) when it comes too early, else 0 */
-  admit(key: number): number {
+  /** Counts a request of a caller. @returns whole seconds to wait (1 or more) when it comes too early, else 0 */
+  admit(id: string): number {
     const now = this.#clock.now();
-    const due = this.#readDue(key, now);
+    this.#forget(now);
+    const found = this.#dueMs.get(id);
+    const due = found !== undefined && this.#isAhead(found, now) ? found : now;
     const waitMs = due - this.#toleranceMs - now;
     if (waitMs > 0) return Math.max(1, Math.ceil(waitMs / 1000));
-    this.#dueMs.set(key, Math.max(now, due) + this.#intervalMs);
+    this.#dueMs.delete(id); // So that it becomes the last one.
+    this.#dueMs.set(id, due + this.#intervalMs);
     return 0;
   }
 
-  #readDue(key: number, now: number): number {
-    const due = this.#dueMs.get(key) ?? now;
-    // Further ahead than one interval only when the clock was set back, for which no caller should wait.
-    return due > now + this.#intervalMs + this.#toleranceMs ? now : due;
+  /** Callers that are remembered. */
+  get size(): number {
+    return this.#dueMs.size;
+  }
+
+  /** Drops the oldest callers, up to the first whose past still counts: at most those of the last burst are left. */
+  #forget(now: number): void {
+    for (const [id, due] of this.#dueMs) {
+      if (this.#isAhead(due, now)) return;
+      this.#dueMs.delete(id);
+    }
+  }
+
+  /** Further ahead than admission leads to only when the clock was set back, for which no caller should wait. */
+  #isAhead(due: number, now: number): boolean {
+    // A step more, as fractions of milliseconds do not add up exactly.
+    return due > now && due <= now + this.#intervalMs + this.#toleranceMs + CLOCK_STEP_MS;
   }
 }

@@ -1,13 +1,16 @@
 /**
  * The separate entry point, POST /api-portal/historical-trades-by-sql, on an address of its own. It has no `meta`: rows
  * beyond the limit are dropped without a word. Order of checks: key present (400), sql present (400), key valid (401),
- * pace (429), guardrails (400), then as at the main entry point.
+ * entitlement (403), pace (429), guardrails (400), then as at the main entry point. Sessions are not accepted: the
+ * specification requires the key here.
  */
 import { z } from 'zod';
 import { PORTAL_PATH } from '../wire/limits.ts';
+import type { Endpoint } from './endpoint.ts';
+import { describeLimits } from './entitlement.ts';
 import { type ApiFailure, invalidRequest } from './failure.ts';
-import { type EntryDependencies, errorBody, retryHeaders } from './historical.ts';
-import type { EntryPoint } from './listener.ts';
+import { type EntryParts, errorBody, retryHeaders } from './historical.ts';
+import type { RowStream } from './row-stream.ts';
 
 /** Anything that is not text counts as missing: the specification knows no other failure of the body. */
 const portalSchema = z.object({
@@ -17,30 +20,32 @@ const portalSchema = z.object({
 
 const SQL_MISSING = 'SQL query is required in the request body';
 
-export function createPortal({ gate, runner }: EntryDependencies): EntryPoint {
+export function createPortal({ gate, runner, limits }: EntryParts): Endpoint {
   return {
     name: 'portal',
+    method: 'POST',
     path: PORTAL_PATH,
-    answer: async (body) => {
-      const { api_key, sql } = portalSchema.catch({}).parse(body ?? {});
-      if (api_key === undefined) throw invalidRequest('API key is required');
+    answer: async ({ body, signal }) => {
+      const { api_key: apiKey, sql } = portalSchema.catch({}).parse(body ?? {});
+      if (apiKey === undefined) throw invalidRequest('API key is required');
       if (sql === undefined) throw invalidRequest(SQL_MISSING);
-      gate.enter(api_key);
-      const { json, rows } = await runner.run(sql);
-      return {
-        status: 200,
-        headers: {},
-        body: Buffer.concat([Buffer.from('{"status":"SUCCESS","data":'), json, Buffer.from('}')]),
-        rows,
-      };
+      const caller = gate.enter({ apiKey }, 'historical');
+      const { rowLimit } = describeLimits(caller, limits);
+      const rows = await runner.run({ sql, rowLimit, owner: caller.id, signal });
+      return { status: 200, headers: {}, body: writeAnswer(rows), rows: () => rows.rows };
     },
     fail: (failure) => ({
       status: failure.status,
       headers: retryHeaders(failure),
       body: Buffer.from(JSON.stringify(portalBody(failure))),
-      rows: 0,
     }),
   };
+}
+
+async function* writeAnswer(rows: RowStream): AsyncGenerator<Uint8Array> {
+  yield Buffer.from('{"status":"SUCCESS","data":[');
+  yield* rows;
+  yield Buffer.from(']}');
 }
 
 /** The three documented 400 bodies carry one text and nothing else; one of them under another name. */

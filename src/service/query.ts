@@ -1,81 +1,98 @@
 /**
- * Runs one admitted query under the service's limits and cuts its rows to the row limit. Invariant: rows stay bytes; the
- * limits stand in the outermost SETTINGS clause, which the guard has kept free of the caller's own.
+ * Runs one caller's query: admitted by the guard, on an engine of the pool, under the service's limits. Invariant: rows
+ * stay bytes; the limits stand in the outermost SETTINGS clause, which the guard has kept free of the caller's own; the
+ * query has succeeded before the first byte of its rows is given.
  */
-import type { Clock } from '../core/clock.ts';
-import type { Engine } from '../engine/engine.ts';
-import { queryTimeout, toApiFailure, tooBroad } from './failure.ts';
+import { Readable } from 'node:stream';
+import { PoolBusyFault } from '../engine/fault.ts';
+import type { EnginePool } from '../engine/pool.ts';
+import type { Dataset } from './dataset.ts';
+import { ApiFailure, toApiFailure } from './failure.ts';
 import type { Guard } from './guard.ts';
-import type { Trades } from './trades.ts';
+import { RowStream } from './row-stream.ts';
 
-export interface QueryLimits {
-  /** Most rows of an answer. */
+export interface QueryRequest {
+  readonly sql: string;
+  /** Most rows of the answer. */
   readonly rowLimit: number;
-  /** Most rows the engine may read for one. */
-  readonly scanLimit: number;
-}
-
-export interface QueryResult {
-  /** A JSON array of objects. */
-  readonly json: Uint8Array;
-  readonly rows: number;
-  readonly truncated: boolean;
+  /** Who asks: the engines are shared fairly among owners. */
+  readonly owner: string;
+  readonly signal: AbortSignal;
 }
 
 export interface QueryRunner {
   /** @throws ApiFailure */
-  run(sql: string): Promise<QueryResult>;
+  run(request: QueryRequest): Promise<RowStream>;
+}
+
+export interface QueryParts {
+  readonly pool: EnginePool;
+  readonly guard: Guard;
+  readonly dataset: Dataset;
+  /** Most rows that the engine may read for one answer. */
+  readonly scanLimit: number;
+  /** Settings that the engine knows; a server of another version may know fewer. Default: all. */
+  readonly knownSettings?: ReadonlySet<string>;
 }
 
 /** Longest run of one query, seconds. */
 const MAX_EXECUTION_SECONDS = 30;
-/**
- * After this the caller is answered even when the engine has not stopped: some functions do not look at the time limit,
- * and statements of others wait in the same queue.
- */
-const MAX_WAIT_MS = 45_000;
 const MAX_MEMORY_BYTES = 2_000_000_000;
 /**
  * Bytes of an answer: ten thousand full rows are about 7 MB. The engine counts a constant column once for all rows, so
- * the answer itself is measured too.
+ * the embedded pool measures the answer as well.
  */
-const MAX_RESULT_BYTES = 256_000_000;
+export const MAX_RESULT_BYTES = 256_000_000;
+/** When too many wait, a place may be free after this, seconds. */
+const BUSY_RETRY_SECONDS = 2;
 
-const NEWLINE = 0x0a;
-
-export function createQueryRunner(
-  deps: { readonly engine: Engine; readonly clock: Clock; readonly guard: Guard; readonly trades: Trades },
-  limits: QueryLimits,
-): QueryRunner {
-  const settings = settingsSql(limits);
+export function createQueryRunner({ pool, guard, dataset, scanLimit, knownSettings }: QueryParts): QueryRunner {
   return {
-    run: async (sql) => {
-      const give = new AbortController();
+    run: async ({ sql, rowLimit, owner, signal }) => {
       try {
-        return await Promise.race([runQuery(sql, give.signal), expire(deps.clock, give.signal)]);
-      } finally {
-        give.abort();
+        const text = await guard.admit(sql);
+        const statement = `${text} ${settingsSql(rowLimit, scanLimit, knownSettings)}`;
+        return new RowStream(await openLines(statement, owner, signal), rowLimit);
+      } catch (error) {
+        throw toFailure(error, sql);
       }
     },
   };
 
-  async function runQuery(sql: string, signal: AbortSignal): Promise<QueryResult> {
-    const text = await deps.guard.admit(sql);
-    await deps.trades.follow();
-    try {
-      const { bytes, rows } = await deps.engine.format(`${text} ${settings}`, 'JSONEachRow', { signal });
-      if (bytes.length > MAX_RESULT_BYTES) throw tooBroad('The answer has more bytes than the service allows.');
-      if (rows <= limits.rowLimit) return { json: bytes, rows, truncated: false };
-      return { json: cutRows(bytes, limits.rowLimit), rows: limits.rowLimit, truncated: true };
-    } catch (error) {
-      throw toApiFailure(error, text);
-    }
+  /**
+   * The result's lines, once the query has succeeded. The engine is free again when it has given them all, however slowly
+   * the caller takes them: what waits in between is at most one answer.
+   */
+  async function openLines(statement: string, owner: string, signal: AbortSignal): Promise<AsyncIterable<Uint8Array>> {
+    return await new Promise((resolve, reject) => {
+      const lines = new Readable({ read: () => {} });
+      lines.on('error', () => {}); // Whoever reads is told; before anybody does, `reject` has told.
+      const task = pool.use({ owner, signal }, async (engine) => {
+        await dataset.prepare(engine);
+        const pieces = await engine.stream(statement, 'JSONEachRow');
+        resolve(lines);
+        for await (const piece of pieces) {
+          if (lines.destroyed) return;
+          lines.push(piece);
+        }
+        lines.push(null);
+      });
+      task.catch((error: unknown) => {
+        reject(error);
+        lines.destroy(error instanceof Error ? error : new Error(String(error)));
+      });
+    });
   }
 }
 
-async function expire(clock: Clock, signal: AbortSignal): Promise<never> {
-  await clock.sleep(MAX_WAIT_MS, signal);
-  throw queryTimeout();
+function toFailure(error: unknown, sql: string): ApiFailure {
+  if (error instanceof PoolBusyFault) {
+    return new ApiFailure(429, 'RATE_LIMITED', 'Too many queries are waiting; try again in a moment.', {
+      retryAfterSeconds: BUSY_RETRY_SECONDS,
+      cause: error,
+    });
+  }
+  return toApiFailure(error, sql);
 }
 
 /**
@@ -84,17 +101,16 @@ async function expire(clock: Clock, signal: AbortSignal): Promise<never> {
  * every time. The last two keep the views' filter in front: in a merged or reordered filter the caller's expressions see
  * hidden rows, and whether one of them failed would tell what is in those.
  */
-function settingsSql(limits: QueryLimits): string {
+function settingsSql(rowLimit: number, scanLimit: number, known?: ReadonlySet<string>): string {
   const settings: Readonly<Record<string, string | number>> = {
-    limit: limits.rowLimit + 1,
-    max_rows_to_read: limits.scanLimit,
+    limit: rowLimit + 1,
+    max_rows_to_read: scanLimit,
     read_overflow_mode: "'throw'",
     max_execution_time: MAX_EXECUTION_SECONDS,
     timeout_overflow_mode: "'throw'",
     max_memory_usage: MAX_MEMORY_BYTES,
     max_result_bytes: MAX_RESULT_BYTES,
     result_overflow_mode: "'throw'",
-    output_format_json_array_of_rows: 1,
     output_format_json_validate_utf8: 1,
     output_format_json_quote_64bit_integers: 0,
     optimize_trivial_count_query: 0,
@@ -105,17 +121,7 @@ function settingsSql(limits: QueryLimits): string {
     query_plan_merge_filters: 0,
   };
   return `SETTINGS ${Object.entries(settings)
+    .filter(([name]) => known === undefined || known.has(name))
     .map(([name, value]) => `${name} = ${value}`)
     .join(', ')}`;
-}
-
-/**
- * The first `rows` objects of the array: the engine writes `[`, one object a line, and `]`, and escapes line ends inside
- * objects. There may be more than one too many: WITH TIES also holds for the limit of the settings.
- */
-function cutRows(bytes: Uint8Array, rows: number): Uint8Array {
-  let end = -1;
-  for (let line = 0; line <= rows; line += 1) end = bytes.indexOf(NEWLINE, end + 1);
-  // The comma before that line end goes too.
-  return Buffer.concat([bytes.subarray(0, end - 1), Buffer.from('\n]')]);
 }

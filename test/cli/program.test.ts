@@ -6,7 +6,20 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { flowdrop, listFiles, MAIN, makeFolder, REPO, startService, type TestService } from '../support/flowdrop.ts';
 import { writeJob } from '../support/jobs.ts';
 
-const COMMANDS = ['demo', 'check', 'plan', 'run', 'backfill', 'report', 'status', 'verify', 'start', 'serve', 'schema'];
+const COMMANDS = [
+  'demo',
+  'check',
+  'plan',
+  'run',
+  'backfill',
+  'report',
+  'status',
+  'verify',
+  'start',
+  'serve',
+  'key',
+  'schema',
+];
 /** Packages that the start of a command must not load: the engine, and whatever takes long. */
 const HEAVY = ['chdb', '@clickhouse', 'apache-arrow', '@aws-sdk', 'mjml', 'vega', 'fastify', 'zod', 'nodemailer'];
 

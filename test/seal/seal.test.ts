@@ -10,6 +10,7 @@ import { asyncBufferFromFile, type FileMetaData, parquetMetadataAsync, parquetRe
 import { compressors } from 'hyparquet-compressors';
 import { ParquetReader } from 'parquetjs-lite';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { hashFile } from '../../src/core/file-hash.ts';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
 import { auditDrop } from '../../src/seal/audit.ts';
@@ -18,7 +19,7 @@ import { writeFooter } from '../../src/seal/footer.ts';
 import { listSealedDates, readManifest } from '../../src/seal/ledger.ts';
 import { formatManifest, type Manifest } from '../../src/seal/manifest.ts';
 import { type DropChecksum, ROW_GROUP_ROWS, writeParquet } from '../../src/seal/parquet.ts';
-import { hashFile, publishDrop } from '../../src/seal/publish.ts';
+import { publishDrop } from '../../src/seal/publish.ts';
 import { type VerifiedFile, verifyParquet } from '../../src/seal/verify.ts';
 import { openStage, type Stage } from '../../src/stage/stage.ts';
 import { openDirectoryStore } from '../../src/store/directory.ts';

@@ -1,11 +1,9 @@
-/** The engine's errors in the API's terms: the table of codes, what is repeated of a message, and giving up waiting. */
+/** The engine's errors in the API's terms: the table of codes, and what is repeated of a message. */
 import { expect, test } from 'vitest';
-import { systemClock } from '../../src/core/clock.ts';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import { EngineFault } from '../../src/engine/fault.ts';
 import { REASON_CODES, TIMEOUT_CODES, TOO_BROAD_CODES } from '../../src/service/engine-codes.ts';
 import { toApiFailure } from '../../src/service/failure.ts';
-import { createQueryRunner } from '../../src/service/query.ts';
 import { TOO_BROAD_HINTS } from '../../src/wire/historical.ts';
 
 const TABLES = [...Object.values(REASON_CODES), TOO_BROAD_CODES, TIMEOUT_CODES];
@@ -47,20 +45,4 @@ test("a name is repeated only when it is the caller's own", () => {
   const fault = new EngineFault(47, 'Unknown expression identifier `hidden_name` in scope');
   expect(toApiFailure(fault, 'SELECT hidden_name').message).toContain('hidden_name');
   expect(toApiFailure(fault, 'SELECT other').message).not.toContain('hidden_name');
-});
-
-test('a statement that never ends is answered 504 all the same', async () => {
-  const engine = await openEmbeddedEngine();
-  const never = { ...engine, format: () => new Promise<never>(() => {}) } as unknown as typeof engine; // Only `format` is called.
-  const waited: number[] = [];
-  const clock = { now: systemClock.now, sleep: async (ms: number) => void waited.push(ms) };
-  const guard = { admit: async (sql: string) => sql };
-  const trades = { table: '', scratch: '', databases: [], publish: async () => 0, firstDate: async () => undefined };
-  const runner = createQueryRunner(
-    { engine: never, clock, guard, trades: { ...trades, follow: async () => {}, drop: async () => {} } },
-    { rowLimit: 1, scanLimit: 1 },
-  );
-  await expect(runner.run('SELECT 1')).rejects.toMatchObject({ status: 504, errorCode: 'QUERY_TIMEOUT' });
-  expect(waited).toEqual([45_000]);
-  await engine.close();
 });

@@ -1,32 +1,33 @@
 /** The generated market: the same seed gives the same trades, and they look like a night of the real feed. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { systemClock } from '../../src/core/clock.ts';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
-import { generateSessions, listClosedSessions } from '../../src/service/generate.ts';
-import { createTrades, type Trades } from '../../src/service/trades.ts';
+import { generateSession, listClosedSessions } from '../../src/service/generate.ts';
+import { STORED_TABLES } from '../../src/service/stored-tables.ts';
 
 const ROWS = 60_000;
 const DATES = ['2026-11-18', '2026-11-19'];
 const SEED = 42;
 
 let engine: Engine;
-let trades: Trades;
+const TABLE = 'trades';
 
 beforeAll(async () => {
   engine = await openEmbeddedEngine();
-  trades = await createTrades(engine, systemClock, 'time', 10_000_000);
+  const columns = STORED_TABLES.find(({ name }) => name === TABLE)?.columns.map(({ name, type }) => `${name} ${type}`);
+  await engine.command(`CREATE TABLE ${TABLE} (${columns?.join(', ')}) ENGINE = MergeTree ORDER BY (date, time, id)`);
   await fill(DATES, SEED);
 });
 afterAll(() => engine.close());
 
 async function fill(dates: readonly string[], seed: number, rows = ROWS): Promise<void> {
-  await engine.command(`TRUNCATE TABLE ${trades.table}`);
-  await generateSessions(engine, { dates, rows, seed, into: trades.table, scratch: trades.scratch });
+  await engine.command(`TRUNCATE TABLE ${TABLE}`);
+  const target = { engine, scratch: 'scratch', insertSql: (select: string) => `INSERT INTO ${TABLE} ${select}` };
+  for (const date of dates) await generateSession({ date, rows, seed }, target);
 }
 
 async function one(columns: string, where = '1'): Promise<Record<string, number>> {
-  const [row] = await engine.rows<Record<string, number>>(`SELECT ${columns} FROM ${trades.table} WHERE ${where}`);
+  const [row] = await engine.rows<Record<string, number>>(`SELECT ${columns} FROM ${TABLE} WHERE ${where}`);
   return row ?? {};
 }
 
@@ -129,7 +130,7 @@ describe('identities', () => {
 
   test('open interest of a contract is constant over a day', async () => {
     const [row] = await engine.rows<{ n: number }>(
-      `SELECT count() AS n FROM (SELECT uniqExact(oi) AS k FROM ${trades.table} GROUP BY date, option_symbol HAVING k > 1)`,
+      `SELECT count() AS n FROM (SELECT uniqExact(oi) AS k FROM ${TABLE} GROUP BY date, option_symbol HAVING k > 1)`,
     );
     expect(row?.n).toBe(0);
   });
@@ -137,7 +138,7 @@ describe('identities', () => {
   test('daily volume adds up per contract in the order of time', async () => {
     const [row] = await engine.rows<{ n: number }>(
       `SELECT count() AS n FROM (SELECT daily_volume - sum(size) OVER (PARTITION BY date, option_symbol ORDER BY time, id
-       ROWS UNBOUNDED PRECEDING) AS gap FROM ${trades.table}) WHERE gap != 0`,
+       ROWS UNBOUNDED PRECEDING) AS gap FROM ${TABLE}) WHERE gap != 0`,
     );
     expect(row?.n).toBe(0);
   });
@@ -188,7 +189,7 @@ describe('shape', () => {
   test('a session opens where the one before closed, and the fund follows its index', async () => {
     const rows = await engine.rows<{ symbol: string; jump: number }>(
       `SELECT symbol, abs(argMinIf(underlying_price, (time, id), date = '2026-11-19') / argMaxIf(underlying_price, (time, id), date = '2026-11-18') - 1) AS jump
-       FROM ${trades.table} WHERE symbol IN ('SPY', 'SPX', 'QQQ', 'NVDA') GROUP BY symbol`,
+       FROM ${TABLE} WHERE symbol IN ('SPY', 'SPX', 'QQQ', 'NVDA') GROUP BY symbol`,
     );
     for (const { symbol, jump } of rows) expect(jump, symbol).toBeLessThan(0.01);
     const { ratio } = await one(

@@ -38,7 +38,7 @@ afterAll(async () => {
 });
 
 async function serve(file: string, asOf = EVENING_OF_REAL, earliest?: string): Promise<TestService> {
-  service = await startTestService({ data: [file], asOf, ...(earliest ? { earliest } : {}) }, engine);
+  service = await startTestService({ data: [file], asOf, ...(earliest ? { earliest } : {}) });
   return service;
 }
 
@@ -166,7 +166,7 @@ describe('options that are refused', () => {
     [{ asOf: 'yesterday' }, 'SERVICE_OPTION_INVALID'],
     [{ earliest: '2026-02-30' }, 'SERVICE_OPTION_INVALID'],
   ])('%j', async (options, code) => {
-    await expect(startTestService(options, engine)).rejects.toMatchObject({ code, kind: 'usage' });
+    await expect(startTestService(options)).rejects.toMatchObject({ code, kind: 'usage' });
   });
 });
 

@@ -1,4 +1,7 @@
-/** The rate limit: the arithmetic with a hand-moved clock, and over HTTP that both entry points share one budget. */
+/**
+ * The rate limit: the arithmetic with a hand-moved clock, and over HTTP that both entry points share one budget. Which
+ * product has which limit is `gate.test.ts`.
+ */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { systemClock } from '../../src/core/clock.ts';
 import { Pace } from '../../src/service/pace.ts';
@@ -6,24 +9,24 @@ import { HISTORICAL_PATH, PORTAL_PATH } from '../../src/wire/limits.ts';
 import { KEY, postJson, startTestService, type TestService } from './running-service.ts';
 
 describe('pace', () => {
-  function startPace(requestsPerSecond: number) {
+  function startPace(requestsPerSecond: number, burst = 1) {
     let nowMs = 1_000_000;
-    const pace = new Pace({ now: () => nowMs, sleep: systemClock.sleep }, requestsPerSecond);
+    const pace = new Pace({ now: () => nowMs, sleep: systemClock.sleep }, { requestsPerSecond, burst });
     return { pace, advance: (ms: number) => (nowMs += ms) };
   }
 
   test('one request a second passes, a second one within it waits a whole second', () => {
     const { pace, advance } = startPace(1);
-    expect(pace.admit(0)).toBe(0);
-    expect(pace.admit(0)).toBe(1);
+    expect(pace.admit('a')).toBe(0);
+    expect(pace.admit('a')).toBe(1);
     advance(1_000);
-    expect(pace.admit(0)).toBe(0);
+    expect(pace.admit('a')).toBe(0);
   });
 
   test('a caller who sends each second with the jitter of a network is never refused', () => {
     const { pace, advance } = startPace(1);
     for (let sent = 0; sent < 100; sent += 1) {
-      expect(pace.admit(0)).toBe(0);
+      expect(pace.admit('a')).toBe(0);
       advance(sent % 2 === 0 ? 920 : 1_080);
     }
   });
@@ -32,48 +35,111 @@ describe('pace', () => {
     const { pace, advance } = startPace(1);
     let admitted = 0;
     for (let tenth = 0; tenth < 1_000; tenth += 1) {
-      if (pace.admit(0) === 0) admitted += 1;
+      if (pace.admit('a') === 0) admitted += 1;
       advance(100);
     }
     // 100 s, the one at the start, and the last a tenth early.
     expect(admitted).toBe(101);
     const { pace: other, advance: move } = startPace(1);
-    other.admit(0);
+    other.admit('a');
     move(899);
-    expect(other.admit(0)).toBe(1);
+    expect(other.admit('a')).toBe(1);
     move(1);
-    expect(other.admit(0)).toBe(0);
+    expect(other.admit('a')).toBe(0);
   });
 
   test('a refused request costs nothing, and an idle hour saves nothing', () => {
     const { pace, advance } = startPace(1);
-    pace.admit(0);
-    for (let refused = 0; refused < 10; refused += 1) expect(pace.admit(0)).toBe(1);
+    pace.admit('a');
+    for (let refused = 0; refused < 10; refused += 1) expect(pace.admit('a')).toBe(1);
     advance(3_600_000);
-    expect(pace.admit(0)).toBe(0);
-    expect(pace.admit(0)).toBe(1);
+    expect(pace.admit('a')).toBe(0);
+    expect(pace.admit('a')).toBe(1);
   });
 
   test('a slow limit tells how many seconds are left, rounded up', () => {
     const { pace, advance } = startPace(0.1);
-    pace.admit(0);
-    expect(pace.admit(0)).toBe(9);
+    pace.admit('a');
+    expect(pace.admit('a')).toBe(9);
     advance(5_500);
-    expect(pace.admit(0)).toBe(4);
+    expect(pace.admit('a')).toBe(4);
   });
 
   test('a clock that is set back locks nobody out', () => {
     const { pace, advance } = startPace(1);
-    pace.admit(0);
+    pace.admit('a');
     advance(-3_600_000);
-    expect(pace.admit(0)).toBe(0);
-    expect(pace.admit(0)).toBe(1);
+    expect(pace.admit('a')).toBe(0);
+    expect(pace.admit('a')).toBe(1);
   });
 
-  test('keys do not share', () => {
+  test('a burst of ten passes at once, the eleventh waits, and then one a second passes', () => {
+    const { pace, advance } = startPace(1, 10);
+    const atOnce = Array.from({ length: 12 }, () => pace.admit('a'));
+    expect(atOnce).toEqual([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1]);
+    for (let second = 0; second < 5; second += 1) {
+      advance(1_000);
+      expect([pace.admit('a'), pace.admit('a')]).toEqual([0, 1]);
+    }
+  });
+
+  test('an idle second gives one request of a burst back, ten give all, a day no more', () => {
+    const { pace, advance } = startPace(1, 10);
+    const spend = () => {
+      let admitted = 0;
+      while (pace.admit('a') === 0) admitted += 1;
+      return admitted;
+    };
+    expect(spend()).toBe(10);
+    advance(3_000);
+    expect(spend()).toBe(3);
+    advance(10_000);
+    expect(spend()).toBe(10);
+    advance(86_400_000);
+    expect(spend()).toBe(10);
+  });
+
+  test.each([1, 10])('a burst of %i keeps its mean at a rate whose interval is no whole number', (burst) => {
+    const { pace, advance } = startPace(3, burst);
+    let admitted = 0;
+    for (let ms = 0; ms < 100_000; ms += 10) {
+      while (pace.admit('a') === 0) admitted += 1;
+      advance(10);
+    }
+    expect(admitted).toBeGreaterThanOrEqual(300);
+    expect(admitted).toBeLessThanOrEqual(300 + burst);
+  });
+
+  test('a clock that is set back gives a spent burst back, rather than waiting for its old time', () => {
+    const { pace, advance } = startPace(1, 10);
+    while (pace.admit('a') === 0);
+    advance(-3_600_000);
+    expect(pace.admit('a')).toBe(0);
+    advance(3_600_000);
+    expect(pace.admit('a')).toBe(0);
+  });
+
+  test.each([1, 10])('callers of the past are forgotten, whatever order they came in (burst of %i)', (burst) => {
+    const { pace, advance } = startPace(1, burst);
+    for (let caller = 0; caller < 10_000; caller += 1) {
+      pace.admit(`caller ${caller}`);
+      if (caller % 3 === 0) pace.admit('regular');
+      advance(10);
+    }
+    // A hundred come in a second; ten seconds are remembered of one that spent its burst, one of the others.
+    expect(pace.size).toBeLessThanOrEqual(1_200);
+    advance(20_000);
+    pace.admit('regular');
+    expect(pace.size).toBe(1);
+    advance(-3_600_000);
+    pace.admit('other');
+    expect(pace.size).toBe(1);
+  });
+
+  test('callers do not share', () => {
     const { pace } = startPace(1);
-    expect(pace.admit(0)).toBe(0);
-    expect(pace.admit(1)).toBe(0);
+    expect(pace.admit('a')).toBe(0);
+    expect(pace.admit('b')).toBe(0);
   });
 });
 

@@ -1,13 +1,14 @@
 /**
- * A really started service for the tests of this folder: free ports, a clock that the test moves, generated trades. The
- * engine is one per process, so one service runs at a time.
+ * A really started service for tests: free ports, a clock that the test moves, generated trades, engines in processes of
+ * their own.
  */
 import { systemClock } from '../../src/core/clock.ts';
 import { createLog } from '../../src/core/log.ts';
-import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
-import type { Engine } from '../../src/engine/engine.ts';
-import { type RunningService, SERVICE_DEFAULTS, type ServiceOptions, startService } from '../../src/service/serve.ts';
+import { openWorkerPool } from '../../src/engine/worker-pool.ts';
+import { SERVICE_DEFAULTS, type ServiceOptions } from '../../src/service/options.ts';
+import { type RunningService, startService } from '../../src/service/serve.ts';
 import { HISTORICAL_PATH, PORTAL_PATH } from '../../src/wire/limits.ts';
+import { WORKER_COMMAND } from '../support/engine-workers.ts';
 
 export const KEY = 'cus_test_key_1';
 /** A Thursday without holidays near it, two hours after the close: 18:15 in New York. */
@@ -22,7 +23,6 @@ export interface Reply {
 }
 
 export interface TestService extends RunningService {
-  readonly engine: Engine;
   readonly lines: Record<string, unknown>[];
   /** Moves the service's clock. */
   advance(ms: number): void;
@@ -31,12 +31,11 @@ export interface TestService extends RunningService {
   askPortal(sql: string): Promise<Reply>;
   send(path: string, init: RequestInit): Promise<Reply>;
   sendPortal(path: string, init: RequestInit): Promise<Reply>;
-  /** Closes the service and its engine. */
+  /** Closes the service and its engines. */
   stop(): Promise<void>;
 }
 
-export async function startTestService(overrides: Partial<ServiceOptions> = {}, engine?: Engine): Promise<TestService> {
-  const used = engine ?? (await openEmbeddedEngine());
+export async function startTestService(overrides: Partial<ServiceOptions> = {}): Promise<TestService> {
   const lines: Record<string, unknown>[] = [];
   const log = createLog({
     level: 'info',
@@ -54,12 +53,19 @@ export async function startTestService(overrides: Partial<ServiceOptions> = {}, 
     port: 0,
     portalPort: 0,
   };
-  const service = await startService({ ...options, ...overrides }, { engine: used, clock, log });
+  const service = await startService(
+    { ...options, ...overrides },
+    {
+      openWorkers: (workers) => openWorkerPool({ ...workers, command: WORKER_COMMAND }),
+      clock,
+      log,
+      version: '0.0.0-test',
+    },
+  );
   const send = (path: string, init: RequestInit) => request(`${service.url}${path}`, init);
   const sendPortal = (path: string, init: RequestInit) => request(`${service.portalUrl}${path}`, init);
   return {
     ...service,
-    engine: used,
     lines,
     advance: (ms) => {
       movedMs += ms;
@@ -68,10 +74,7 @@ export async function startTestService(overrides: Partial<ServiceOptions> = {}, 
     askPortal: (sql) => sendPortal(PORTAL_PATH, postJson({ api_key: KEY, sql })),
     send,
     sendPortal,
-    stop: async () => {
-      await service.close();
-      await used.close();
-    },
+    stop: () => service.close(),
   };
 }
 

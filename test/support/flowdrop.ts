@@ -52,7 +52,7 @@ export async function flowdrop(args: readonly string[], options: RunOptions): Pr
 }
 
 export interface RequestLine {
-  readonly entryPoint: string;
+  readonly endpoint: string;
   readonly status: number;
   readonly rows: number;
   readonly sql?: string;

@@ -1,0 +1,51 @@
+/**
+ * What a ClickHouse server, of whatever age, can do and lets its user do. Invariant: asked of the server, never concluded
+ * from its version, so that builds and forks with fewer or more settings and functions are told apart.
+ */
+import { EngineFault } from './fault.ts';
+
+export interface Capabilities {
+  /** As the server spells it, e.g. `24.8.4.13`. */
+  readonly version: string;
+  /** Names of all settings: one that is not here makes a statement fail. */
+  readonly settings: ReadonlySet<string>;
+  /** Names of all functions and their aliases, as the server spells them. */
+  readonly functions: readonly string[];
+  /** 0: may write; 1: may read and change no setting; 2: may read and change settings, except this one. */
+  readonly readonly: 0 | 1 | 2;
+}
+
+/** The part of `Engine` and of `PooledEngine` that is enough to ask questions. */
+export interface RowReader {
+  rows<Row extends object>(sql: string): Promise<readonly Row[]>;
+}
+
+/** @throws EngineFault */
+export async function readCapabilities(engine: RowReader): Promise<Capabilities> {
+  const [server] = await engine.rows<{ version: string }>('SELECT version() AS version');
+  const settings = await engine.rows<{ name: string; value: string }>('SELECT name, value FROM system.settings');
+  const functions = await engine.rows<{ name: string }>('SELECT name FROM system.functions');
+  const level = Number(settings.find(({ name }) => name === 'readonly')?.value);
+  if (server === undefined || (level !== 0 && level !== 1 && level !== 2))
+    throw new EngineFault(0, 'the server does not tell its version or its setting `readonly`: is it a ClickHouse?');
+  return {
+    version: server.version,
+    settings: new Set(settings.map(({ name }) => name)),
+    functions: functions.map(({ name }) => name),
+    readonly: level,
+  };
+}
+
+/** Whether `version` is at least `major.minor`. */
+export function isAtLeast(version: string, major: number, minor: number): boolean {
+  const [ownMajor = 0, ownMinor = 0] = version.split('.').map(Number);
+  return ownMajor > major || (ownMajor === major && ownMinor >= minor);
+}
+
+/** Those of `settings` that the server knows. */
+export function keepKnown<Value>(
+  settings: Readonly<Record<string, Value>>,
+  capabilities: Capabilities,
+): Readonly<Record<string, Value>> {
+  return Object.fromEntries(Object.entries(settings).filter(([name]) => capabilities.settings.has(name)));
+}

@@ -1,0 +1,45 @@
+/**
+ * The HTTP client of a ClickHouse server, as both `server.ts` (one caller) and `server-pool.ts` (many) use it. Invariant:
+ * an answer's head is sent when the statement has ended, so a 200 is a success, and ClickHouse's error number survives
+ * whatever the server's age.
+ */
+import type { ClickHouseClient } from '@clickhouse/client';
+import { describeError } from '../core/errors.ts';
+import { EngineFault } from './fault.ts';
+
+export interface ServerClientOptions {
+  /** `http(s)://user:password@host:port/database`. */
+  readonly url: string;
+  /** Connections at the same time. Default: the client's own, 10. */
+  readonly maxConnections?: number;
+  /** Sent with every statement, by the address: old servers take limits of the result and of memory from there only. */
+  readonly settings?: Readonly<Record<string, string | number>>;
+}
+
+/**
+ * The server says nothing before a statement has ended, and the client gives up after so long a silence; its default of
+ * 30 s would end loads and exports. Callers in a hurry have their signal.
+ */
+const MAX_SILENCE_MS = 3_600_000;
+
+/** Opens a client; no request is sent until the first statement. */
+export async function openServerClient(options: ServerClientOptions): Promise<ClickHouseClient> {
+  const { ClickHouseLogLevel, createClient } = await import('@clickhouse/client');
+  return createClient({
+    url: options.url,
+    request_timeout: MAX_SILENCE_MS,
+    ...(options.maxConnections === undefined ? {} : { max_open_connections: options.maxConnections }),
+    // Failures are thrown; the client would also print them, past our log and its masking.
+    log: { level: ClickHouseLogLevel.OFF },
+    clickhouse_settings: { output_format_json_quote_64bit_integers: 0, wait_end_of_query: 1, ...options.settings },
+  });
+}
+
+/** Anything that the client throws, with ClickHouse's number where the server sent one. */
+export function toEngineFault(cause: unknown): EngineFault {
+  if (cause instanceof EngineFault) return cause;
+  const message = describeError(cause);
+  // The client reads the code only from the wording of newer servers.
+  const code = Number((cause as { code?: unknown }).code ?? /^Code: (\d+)/.exec(message)?.[1]);
+  return new EngineFault(Number.isInteger(code) ? code : 0, message, cause);
+}

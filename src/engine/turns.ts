@@ -1,0 +1,148 @@
+/**
+ * Whose turn it is: slots that tasks of several owners take and give back, and the queue before them. Invariant: a slot
+ * has one holder; with more than one slot no owner holds all of them; the queue is bounded. It knows neither engines nor
+ * time: the pools run the tasks.
+ */
+import { EngineFault, PoolBusyFault } from './fault.ts';
+
+export interface TurnLimits {
+  /** Tasks that may work at the same time; at least 1. */
+  readonly size: number;
+  /** Tasks that may wait for a slot; more are refused. */
+  readonly maxWaiting: number;
+}
+
+/** A slot, until it is released. */
+export interface Turn {
+  /** 0 to size - 1. */
+  readonly slot: number;
+  /** Gives the slot to whoever is next. Idempotent. */
+  release(): void;
+}
+
+interface Waiter {
+  readonly owner: string;
+  give(turn: Turn): void;
+  refuse(reason: unknown): void;
+}
+
+export class Turns {
+  readonly size: number;
+  readonly #maxWaiting: number;
+  /** Most slots of one owner. */
+  readonly #share: number;
+  readonly #free: number[];
+  readonly #held = new Map<string, number>();
+  /** In the order of arrival. */
+  readonly #queue: Waiter[] = [];
+  #isClosed = false;
+
+  constructor(limits: TurnLimits) {
+    this.size = limits.size;
+    this.#maxWaiting = limits.maxWaiting;
+    this.#share = Math.max(1, limits.size - 1);
+    this.#free = Array.from({ length: limits.size }, (_, slot) => slot);
+  }
+
+  /** Slots that are held. */
+  get running(): number {
+    return this.size - this.#free.length;
+  }
+
+  get waiting(): number {
+    return this.#queue.length;
+  }
+
+  /**
+   * Waits for a slot: the owner who holds fewest goes first, among equals who came first.
+   * @throws PoolBusyFault when the queue is full, EngineFault when closed, the signal's reason when aborted while waiting
+   */
+  async take(owner: string, signal: AbortSignal): Promise<Turn> {
+    signal.throwIfAborted();
+    if (this.#isClosed) throw closedFault();
+    return await new Promise<Turn>((resolve, reject) => {
+      const leave = () => {
+        this.#queue.splice(this.#queue.indexOf(waiter), 1);
+        waiter.refuse(signal.reason);
+      };
+      const settle =
+        <T>(act: (value: T) => void) =>
+        (value: T) => {
+          signal.removeEventListener('abort', leave);
+          act(value);
+        };
+      const waiter: Waiter = { owner, give: settle(resolve), refuse: settle(reject) };
+      signal.addEventListener('abort', leave, { once: true });
+      this.#queue.push(waiter);
+      this.#giveOut();
+      if (this.#queue.length > this.#maxWaiting) this.#refuseOne();
+    });
+  }
+
+  /** Refuses those who wait and all who come; slots in use stay so until released. Idempotent. */
+  close(): void {
+    this.#isClosed = true;
+    for (const waiter of this.#queue.splice(0)) waiter.refuse(closedFault());
+  }
+
+  #giveOut(): void {
+    while (this.#free.length > 0) {
+      const next = this.#next();
+      if (next === undefined) return;
+      this.#queue.splice(this.#queue.indexOf(next), 1);
+      next.give(this.#hold(next.owner));
+    }
+  }
+
+  #next(): Waiter | undefined {
+    let best: Waiter | undefined;
+    let fewest = this.#share;
+    for (const waiter of this.#queue) {
+      const held = this.#heldBy(waiter.owner);
+      if (held >= fewest) continue;
+      best = waiter;
+      fewest = held;
+    }
+    return best;
+  }
+
+  #hold(owner: string): Turn {
+    // The lowest first: an idle engine that was used before is a warm one.
+    const slot = Math.min(...this.#free);
+    this.#free.splice(this.#free.indexOf(slot), 1);
+    this.#held.set(owner, this.#heldBy(owner) + 1);
+    let isHeld = true;
+    const release = () => {
+      if (!isHeld) return;
+      isHeld = false;
+      const left = this.#heldBy(owner) - 1;
+      if (left === 0) this.#held.delete(owner);
+      else this.#held.set(owner, left);
+      this.#free.push(slot);
+      this.#giveOut();
+    };
+    return { slot, release };
+  }
+
+  /**
+   * Of the owner who waits most the newest is refused: usually the one who just came. One caller with many requests
+   * would otherwise fill the queue, and all others were turned away for it.
+   */
+  #refuseOne(): void {
+    const counts = new Map<string, number>();
+    for (const { owner } of this.#queue) counts.set(owner, (counts.get(owner) ?? 0) + 1);
+    const most = Math.max(...counts.values());
+    const refused = this.#queue.findLast(({ owner }) => counts.get(owner) === most);
+    if (refused === undefined) return;
+    this.#queue.splice(this.#queue.indexOf(refused), 1);
+    refused.refuse(new PoolBusyFault(this.#queue.length));
+  }
+
+  #heldBy(owner: string): number {
+    return this.#held.get(owner) ?? 0;
+  }
+}
+
+function closedFault(): EngineFault {
+  return new EngineFault(0, 'the engines are closed');
+}

@@ -1,0 +1,173 @@
+/**
+ * Embedded engines in processes of their own, as an `EnginePool`. Invariant: a statement that is given up has a moment to
+ * end by itself; then its process is killed and another one takes its place, so that the pool keeps its size.
+ */
+import { join } from 'node:path';
+import { systemClock } from '../core/clock.ts';
+import type { EnginePool, PooledEngine, PoolRequest } from './pool.ts';
+import { Turns } from './turns.ts';
+import { removeWorkerFolder, type WorkerCommand, WorkerProcess } from './worker-process.ts';
+
+export interface WorkerPoolOptions {
+  /** How to start one engine process. */
+  readonly command: WorkerCommand;
+  /** Folder in which each process has a folder of its own, or `paths` of kept ones. */
+  readonly folder: string;
+  /** Processes, and so statements that run at the same time. Each takes about 200 MB and more while it works. */
+  readonly size: number;
+  /** Most tasks that may wait for an engine. */
+  readonly maxWaiting: number;
+  /** Longest result, bytes. */
+  readonly maxResultBytes: number;
+  /** Whether the folders of the processes outlive them. Default: false. */
+  readonly keep?: boolean;
+  /** Told when a process was replaced. */
+  readonly onRestart?: (reason: 'given-up' | 'ended') => void;
+}
+
+/** Most statements end within this after they are given up; killing them would cost a new process, about 0.4 s. */
+const GRACE_MS = 1_000;
+
+/** Opens the pool; every process has started when it resolves. @throws EngineFault */
+export async function openWorkerPool(options: WorkerPoolOptions): Promise<EnginePool> {
+  const pool = new WorkerPool(options);
+  try {
+    await pool.start();
+    return pool;
+  } catch (error) {
+    await pool.close();
+    throw error;
+  }
+}
+
+class WorkerPool implements EnginePool {
+  readonly kind = 'embedded';
+  readonly size: number;
+  readonly #options: WorkerPoolOptions;
+  readonly #turns: Turns;
+  readonly #workers: (Promise<WorkerProcess> | undefined)[] = [];
+  /** Ends of tasks, those included that nobody waits for any more. */
+  readonly #running = new Set<Promise<void>>();
+  #isClosed = false;
+  #starts = 0;
+
+  constructor(options: WorkerPoolOptions) {
+    this.#options = options;
+    this.size = options.size;
+    this.#turns = new Turns({ size: options.size, maxWaiting: options.maxWaiting });
+  }
+
+  get running(): number {
+    return this.#turns.running;
+  }
+
+  get waiting(): number {
+    return this.#turns.waiting;
+  }
+
+  async start(): Promise<void> {
+    await Promise.all(Array.from({ length: this.size }, (_, slot) => this.#worker(slot)));
+  }
+
+  async use<T>({ owner, signal }: PoolRequest, task: (engine: PooledEngine) => Promise<T>): Promise<T> {
+    const turn = await this.#turns.take(owner, signal);
+    const running = this.#worker(turn.slot).then((worker) => ({ worker, result: task(worker) }));
+    const ended = running.then(({ result }) => result);
+    const settled = this.#settle(turn.slot, running, ended, signal).finally(() => turn.release());
+    this.#running.add(settled);
+    void settled.finally(() => this.#running.delete(settled));
+    return await Promise.race([ended, rejectOnAbort(signal, ended)]);
+  }
+
+  async close(): Promise<void> {
+    if (this.#isClosed) return;
+    this.#isClosed = true;
+    this.#turns.close();
+    const workers = await Promise.allSettled(this.#workers);
+    const open = workers.flatMap((worker) => (worker.status === 'fulfilled' && worker.value ? [worker.value] : []));
+    // Idle processes close in order; one that still works is not waited for.
+    const isIdle = this.#running.size === 0;
+    await Promise.all(open.map((worker) => (isIdle ? worker.close() : worker.kill())));
+    await Promise.allSettled(this.#running);
+    if (!this.#options.keep) await removeWorkerFolder(this.#options.folder);
+  }
+
+  /** Waits for the task; when it is given up, for a moment, then ends its process. Replaces a process that is gone. */
+  async #settle(
+    slot: number,
+    running: Promise<{ readonly worker: WorkerProcess }>,
+    ended: Promise<unknown>,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const worker = await running.then(
+      (found) => found.worker,
+      () => undefined,
+    );
+    if (!worker) {
+      this.#workers[slot] = undefined;
+      return;
+    }
+    const done = ended.then(ignore, ignore);
+    if (await isGivenUp(done, signal)) {
+      await worker.kill();
+      await done;
+    }
+    if (!worker.hasEnded || this.#isClosed) return;
+    this.#options.onRestart?.(signal.aborted ? 'given-up' : 'ended');
+    this.#workers[slot] = undefined;
+    // Started at once, so that the next task need not wait; a failure to start is that task's to tell.
+    await this.#worker(slot).then(ignore, ignore);
+  }
+
+  #worker(slot: number): Promise<WorkerProcess> {
+    const present = this.#workers[slot];
+    if (present) return present;
+    const { command, folder, keep, maxResultBytes } = this.#options;
+    this.#starts += 1;
+    const path = keep ? join(folder, String(slot)) : join(folder, `${slot}-${this.#starts}`);
+    const started = WorkerProcess.start(command, { path, maxResultBytes });
+    this.#workers[slot] = started;
+    const drop = () => {
+      if (this.#workers[slot] === started) this.#workers[slot] = undefined;
+    };
+    void started.then(async (worker) => {
+      await worker.ended;
+      if (!keep) await removeWorkerFolder(path);
+      drop();
+    }, drop);
+    return started;
+  }
+}
+
+/** Whether the signal was aborted and the moment after it has passed before `done`. */
+async function isGivenUp(done: Promise<void>, signal: AbortSignal): Promise<boolean> {
+  const over = new AbortController();
+  const finished = done.then(() => {
+    over.abort();
+    return false;
+  });
+  const aborted = new Promise<void>((resolve) => {
+    if (signal.aborted) resolve();
+    else signal.addEventListener('abort', () => resolve(), { once: true, signal: over.signal });
+  });
+  const givenUp = aborted
+    .then(() => systemClock.sleep(GRACE_MS, over.signal))
+    .then(
+      () => true,
+      () => false,
+    );
+  return await Promise.race([finished, givenUp]);
+}
+
+/** Rejects with the signal's reason; stays silent once the task has ended. */
+async function rejectOnAbort(signal: AbortSignal, ended: Promise<unknown>): Promise<never> {
+  return await new Promise<never>((_resolve, reject) => {
+    const give = () => reject(signal.reason);
+    if (signal.aborted) give();
+    signal.addEventListener('abort', give, { once: true });
+    const forget = () => signal.removeEventListener('abort', give);
+    void ended.then(forget, forget);
+  });
+}
+
+function ignore(): void {}

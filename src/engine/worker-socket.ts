@@ -1,0 +1,102 @@
+/**
+ * What the service and an engine process say to each other, over one socket: messages of JSON behind their length, and
+ * behind a message that announces them, raw bytes. Invariant: one side speaks at a time, so nothing needs a number.
+ */
+import type { Duplex } from 'node:stream';
+import { EngineFault } from './fault.ts';
+
+/** What the first message asks of a new process. */
+export interface WorkerOptions {
+  /** Folder of the engine's own data; it belongs to the process. */
+  readonly path: string;
+  /** A longer result is refused with the code of TOO_MANY_ROWS_OR_BYTES, bytes. */
+  readonly maxResultBytes: number;
+}
+
+export interface WorkerStatement {
+  readonly sql: string;
+  readonly format: string;
+}
+
+/** `bytes` raw bytes follow. */
+export interface WorkerResult {
+  readonly bytes: number;
+}
+
+export interface WorkerFailure {
+  readonly code: number;
+  readonly error: string;
+}
+
+/** Length of a message's length. */
+const PREFIX_BYTES = 4;
+/** Pieces in which results are written: large enough to be few, small enough to flow. */
+const PIECE_BYTES = 256 * 1024;
+
+export class WorkerSocket {
+  readonly #socket: Duplex;
+  readonly #chunks: AsyncIterator<Buffer>;
+  #rest: Buffer = Buffer.alloc(0);
+
+  constructor(socket: Duplex) {
+    this.#socket = socket;
+    this.#chunks = socket[Symbol.asyncIterator]() as AsyncIterator<Buffer>; // No encoding is set, so chunks are bytes.
+  }
+
+  /** The next message, or `undefined` when the other side is gone. */
+  async readMessage<Message>(): Promise<Message | undefined> {
+    if (!(await this.#fill(PREFIX_BYTES))) return undefined;
+    const length = this.#take(PREFIX_BYTES).readUInt32LE(0);
+    if (!(await this.#fill(length))) return undefined;
+    return JSON.parse(this.#take(length).toString('utf8')) as Message;
+  }
+
+  /** The `bytes` raw bytes behind the last message, as they come. @throws EngineFault when the other side is gone */
+  async *readBytes(bytes: number): AsyncGenerator<Buffer> {
+    for (let left = bytes; left > 0; ) {
+      if (this.#rest.length === 0 && !(await this.#fill(1))) throw new EngineFault(0, 'the engine process ended');
+      const piece = this.#take(Math.min(left, this.#rest.length));
+      left -= piece.length;
+      yield piece;
+    }
+  }
+
+  writeMessage(message: object): void {
+    const text = Buffer.from(JSON.stringify(message));
+    const prefix = Buffer.alloc(PREFIX_BYTES);
+    prefix.writeUInt32LE(text.length);
+    this.#socket.write(Buffer.concat([prefix, text]));
+  }
+
+  /** Writes raw bytes, no faster than the other side reads. */
+  async writeBytes(bytes: Uint8Array): Promise<void> {
+    for (let start = 0; start < bytes.length; start += PIECE_BYTES) {
+      const flows = this.#socket.write(bytes.subarray(start, start + PIECE_BYTES));
+      if (!flows) await new Promise<void>((resolve) => this.#socket.once('drain', resolve));
+    }
+  }
+
+  end(): void {
+    this.#socket.end();
+  }
+
+  /** Reads until `bytes` are at hand. @returns whether they are */
+  async #fill(bytes: number): Promise<boolean> {
+    if (this.#rest.length >= bytes) return true;
+    const pieces = [this.#rest];
+    for (let held = this.#rest.length; held < bytes; ) {
+      const next = await this.#chunks.next().catch(() => ({ done: true as const, value: undefined }));
+      if (next.done) return false;
+      pieces.push(next.value);
+      held += next.value.length;
+    }
+    this.#rest = pieces.length === 2 && pieces[0]?.length === 0 ? (pieces[1] as Buffer) : Buffer.concat(pieces);
+    return true;
+  }
+
+  #take(bytes: number): Buffer {
+    const taken = this.#rest.subarray(0, bytes);
+    this.#rest = this.#rest.subarray(bytes);
+    return taken;
+  }
+}

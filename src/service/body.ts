@@ -1,0 +1,25 @@
+/**
+ * Request bodies: JSON and form-encoded text to the values that endpoints check. Invariant: what a form cannot say (a
+ * boolean) has the type it would have in JSON; shapes are the endpoints' matter. Pure.
+ */
+import { ApiFailure } from './failure.ts';
+
+/** @throws ApiFailure INVALID_REQUEST */
+export function parseJson(text: string): unknown {
+  if (text.trim() === '') return undefined;
+  try {
+    return JSON.parse(text);
+  } catch (cause) {
+    throw new ApiFailure(400, 'INVALID_REQUEST', 'The request body is not valid JSON.', { cause });
+  }
+}
+
+/** The form's fields; the last of a repeated field counts. */
+export function parseForm(text: string): Readonly<Record<string, string | boolean>> {
+  const fields: Record<string, string | boolean> = {};
+  for (const [name, value] of new URLSearchParams(text)) {
+    const isFlag = name === 'test_mode' && /^(true|false|1|0)$/i.test(value);
+    fields[name] = isFlag ? /^(true|1)$/i.test(value) : value;
+  }
+  return fields;
+}

@@ -1,0 +1,41 @@
+/**
+ * What every endpoint of the service is: one method and path, an answer to a call, and its own shape of failures. The
+ * listener knows HTTP, endpoints do not.
+ */
+import type { ApiFailure } from './failure.ts';
+
+/** A request as an endpoint sees it. */
+export interface Call {
+  /** The parsed JSON or form body; `undefined` when there was none. */
+  readonly body: unknown;
+  readonly query: Readonly<Record<string, unknown>>;
+  /** Named segments of the path, decoded. */
+  readonly params: Readonly<Record<string, string>>;
+  /** The Authorization header. */
+  readonly authorization: string | undefined;
+  /** The verified content of the session cookie, when there is a valid one. */
+  readonly session: string | undefined;
+  /** Aborted when the caller is gone, the call has taken too long, or the service stops. */
+  readonly signal: AbortSignal;
+}
+
+export interface Answer {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string>>;
+  /** Whole or in pieces. */
+  readonly body: Uint8Array | AsyncIterable<Uint8Array>;
+  /** Default: JSON. */
+  readonly contentType?: string;
+  /** Rows in the body; known once the body has been read to its end. */
+  readonly rows?: () => number;
+}
+
+export interface Endpoint {
+  readonly name: string;
+  readonly method: 'GET' | 'POST' | 'DELETE';
+  /** In the router's notation: `/api/v1/market-structure/:symbol`. */
+  readonly path: string;
+  /** @throws ApiFailure, or anything else for an internal error */
+  answer(call: Call): Promise<Answer>;
+  fail(failure: ApiFailure): Answer;
+}

@@ -1,0 +1,104 @@
+/** Keys: how they are made, hashed, told apart and replaced, and what a subscription means for an answer's limits. */
+import { describe, expect, test } from 'vitest';
+import { isFault } from '../../src/core/errors.ts';
+import { describeLimits } from '../../src/service/entitlement.ts';
+import { buildEntry, createKey, type Entitlement, hashKey, KeyRing, parsePlainKeys } from '../../src/service/keys.ts';
+
+const RIGHTS = { historical: 'active', realtime: false } as const;
+
+function entry(key: string, name: string) {
+  return buildEntry(hashKey(key), { name, ...RIGHTS });
+}
+
+describe('a key ring', () => {
+  test('knows a key by its hash, and no other key', () => {
+    const ring = new KeyRing([entry('cus_one', 'one'), entry('cus_two', 'two')]);
+    expect(ring.identify('cus_one')?.name).toBe('one');
+    expect(ring.identify('cus_two')?.name).toBe('two');
+    for (const wrong of ['cus_three', 'cus_on', 'cus_one ', 'CUS_ONE', '', '\0']) {
+      expect(ring.identify(wrong)).toBeUndefined();
+    }
+  });
+
+  test('names a caller by twelve digits of the hash, and finds it by them', () => {
+    const ring = new KeyRing([entry('cus_one', 'one')]);
+    const caller = ring.identify('cus_one');
+    expect(caller).toEqual({ id: hashKey('cus_one').toString('hex').slice(0, 12), name: 'one', ...RIGHTS });
+    expect(caller?.id).toMatch(/^[0-9a-f]{12}$/);
+    expect(ring.find(caller?.id ?? '')).toBe(caller);
+    expect(ring.find('000000000000')).toBeUndefined();
+    expect(ring.find('__proto__')).toBeUndefined();
+  });
+
+  test('forgets a replaced key at once, and gives a kept one its new rights', () => {
+    const ring = new KeyRing([entry('cus_one', 'one'), entry('cus_two', 'two')]);
+    const gone = ring.identify('cus_one')?.id ?? '';
+    ring.replace([buildEntry(hashKey('cus_two'), { name: 'two', historical: 'none', realtime: true })]);
+    expect(ring.identify('cus_one')).toBeUndefined();
+    expect(ring.find(gone)).toBeUndefined();
+    expect(ring.identify('cus_two')).toMatchObject({ historical: 'none', realtime: true });
+    expect(ring.list().map(({ name }) => name)).toEqual(['two']);
+  });
+});
+
+describe('keys of the command line', () => {
+  test('are entitled to everything, and one given twice counts once', () => {
+    const callers = parsePlainKeys(['cus_a', 'apikey_b', 'cus_a']).map(({ caller }) => caller);
+    expect(callers).toMatchObject([
+      { name: '--key 1', historical: 'active', realtime: true },
+      { name: '--key 2', historical: 'active', realtime: true },
+    ]);
+  });
+
+  test.each([['secret'], ['cus_'], ['cus_with space'], ['CUS_secret'], ['xcus_secret']])(
+    'like %j are refused without being repeated',
+    (key) => {
+      const fault = catchFault(() => parsePlainKeys(['cus_fine', key]));
+      expect(fault).toMatchObject({ code: 'KEY_INVALID', kind: 'usage' });
+      expect(fault.message).not.toContain('secret');
+      expect(fault.message).not.toContain('fine');
+    },
+  );
+});
+
+describe('a new key', () => {
+  test('has its prefix, 32 characters, and is never the same', () => {
+    const keys = Array.from({ length: 500 }, (_, index) => createKey(index % 2 === 0 ? 'cus' : 'apikey'));
+    for (const key of keys) expect(key).toMatch(/^(cus|apikey)_[0-9A-Za-z]{32}$/);
+    expect(new Set(keys).size).toBe(500);
+    const used = new Set(keys.join('').replaceAll(/cus_|apikey_/g, ''));
+    expect(used.size).toBe(62);
+    expect(() => parsePlainKeys(keys)).not.toThrow();
+  });
+});
+
+describe('the limits of an answer', () => {
+  const limits = { rowLimit: 10_000, trialRowLimit: 1_000 };
+  const caller = (historical: Entitlement) =>
+    buildEntry(hashKey('cus_x'), { name: 'x', historical, realtime: false }).caller;
+
+  test('of an active caller are the full ones, with a lookback', () => {
+    const shown = describeLimits(caller('active'), limits);
+    expect(shown).toEqual({ entitlement: 'active', rowLimit: 10_000, capped: false, lookbackDays: 15 });
+  });
+
+  test('of a trialing caller are capped, without a lookback', () => {
+    const shown = describeLimits(caller('trialing'), limits);
+    expect(shown).toEqual({ entitlement: 'trialing', rowLimit: 1_000, capped: true });
+    expect(describeLimits(caller('trialing'), { rowLimit: 50, trialRowLimit: 1_000 }).rowLimit).toBe(50);
+  });
+
+  test('of a caller without the subscription are the least', () => {
+    expect(describeLimits(caller('none'), limits)).toEqual(describeLimits(caller('trialing'), limits));
+  });
+});
+
+function catchFault(act: () => unknown) {
+  try {
+    act();
+  } catch (error) {
+    if (isFault(error)) return error;
+    throw error;
+  }
+  expect.unreachable('nothing was thrown');
+}

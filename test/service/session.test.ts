@@ -1,0 +1,165 @@
+/** Sessions: what the cookie looks like, when it is not believed, and what the login and logout endpoints answer. */
+import { createHmac, randomBytes } from 'node:crypto';
+import { describe, expect, test } from 'vitest';
+import { systemClock } from '../../src/core/clock.ts';
+import type { Answer, Call, Endpoint } from '../../src/service/endpoint.ts';
+import { ApiFailure } from '../../src/service/failure.ts';
+import { Gate } from '../../src/service/gate.ts';
+import { buildEntry, hashKey, KeyRing } from '../../src/service/keys.ts';
+import { createLogin, SESSION_COOKIE, SESSION_SECONDS, Sessions } from '../../src/service/session.ts';
+
+const START = Date.parse('2026-11-19T23:15:00Z');
+const ENTRY = buildEntry(hashKey('cus_desk'), { name: 'desk', historical: 'active', realtime: true });
+
+function start(options: { secret?: Buffer; secure?: boolean } = {}) {
+  let nowMs = START;
+  const clock = { now: () => nowMs, sleep: systemClock.sleep };
+  const keys = new KeyRing([ENTRY]);
+  const sessions = new Sessions(clock, keys, { lifetimeSeconds: SESSION_SECONDS, secure: false, ...options });
+  const gate = new Gate(clock, keys, { requestsPerSecond: 1 });
+  const fail = (failure: ApiFailure): Answer => ({ status: failure.status, headers: {}, body: Buffer.from('{}') });
+  const [login, logout] = createLogin({ gate, sessions, fail });
+  if (!login || !logout) throw new Error('there are two endpoints');
+  return { keys, sessions, login, logout, advance: (ms: number) => (nowMs += ms) };
+}
+
+/** What a browser sends back. */
+function cookieOf(setCookie: string | undefined): string {
+  return setCookie?.split(';')[0] ?? '';
+}
+
+function call(body: unknown): Call {
+  return {
+    body,
+    query: {},
+    params: {},
+    authorization: undefined,
+    session: undefined,
+    signal: new AbortController().signal,
+  };
+}
+
+async function statusOf(endpoint: Endpoint, body: unknown): Promise<number> {
+  return await endpoint.answer(call(body)).then(
+    ({ status }) => status,
+    (error: unknown) => {
+      if (error instanceof ApiFailure) return error.status;
+      throw error;
+    },
+  );
+}
+
+describe('a session cookie', () => {
+  test('is kept from scripts and other sites, and lives eight hours', () => {
+    const { sessions } = start();
+    const setCookie = sessions.create(ENTRY.caller);
+    expect(setCookie).toMatch(
+      new RegExp(`^${SESSION_COOKIE}=[^;]+; Max-Age=28800; Path=/; HttpOnly; SameSite=Strict$`),
+    );
+    expect(setCookie).not.toContain('cus_');
+    expect(start({ secure: true }).sessions.create(ENTRY.caller)).toContain('; Secure');
+  });
+
+  test('names its caller, also among other cookies', () => {
+    const { sessions } = start();
+    const cookie = cookieOf(sessions.create(ENTRY.caller));
+    expect(sessions.read(cookie)).toBe(ENTRY.caller.id);
+    expect(sessions.read(`theme=dark; ${cookie}; other="x y"`)).toBe(ENTRY.caller.id);
+  });
+
+  test.each([
+    undefined,
+    '',
+    'theme=dark',
+    `${SESSION_COOKIE}=`,
+    `${SESSION_COOKIE}=.`,
+    `${SESSION_COOKIE}=%ZZ`,
+    ';;=;',
+  ])('that is missing or nonsense (%j) names nobody', (header) => {
+    expect(start().sessions.read(header)).toBeUndefined();
+  });
+
+  test('that was changed in any place names nobody', () => {
+    const { sessions } = start();
+    const cookie = cookieOf(sessions.create(ENTRY.caller));
+    for (let index = SESSION_COOKIE.length + 1; index < cookie.length; index += 1) {
+      const other = cookie[index] === '0' ? '1' : '0';
+      const changed = cookie.slice(0, index) + other + cookie.slice(index + 1);
+      expect(sessions.read(changed), changed).toBeUndefined();
+      expect(sessions.read(cookie.slice(0, index)), cookie.slice(0, index)).toBeUndefined();
+    }
+    expect(sessions.read(`${cookie}0`)).toBeUndefined();
+  });
+
+  test('with a later end, without a signature, or with a weaker one names nobody', () => {
+    const secret = randomBytes(32);
+    const { sessions } = start({ secret });
+    const payload = `${ENTRY.caller.id}.${START + 1e12}`;
+    const sign = (algorithm: string, key: Buffer) =>
+      `${payload}.${createHmac(algorithm, key).update(payload).digest('base64').replace(/=+$/, '')}`;
+    const read = (value: string) => sessions.read(`${SESSION_COOKIE}=${encodeURIComponent(value)}`);
+    expect(read(sign('sha256', secret))).toBe(ENTRY.caller.id);
+    for (const value of [payload, `${payload}.`, sign('sha1', secret), sign('sha256', Buffer.alloc(0))]) {
+      expect(read(value), value).toBeUndefined();
+    }
+  });
+
+  test('of another secret, as after a restart, names nobody', () => {
+    expect(start().sessions.read(cookieOf(start().sessions.create(ENTRY.caller)))).toBeUndefined();
+  });
+
+  test('ends with its last second by the clock of the service', () => {
+    const { sessions, advance } = start();
+    const cookie = cookieOf(sessions.create(ENTRY.caller));
+    advance(SESSION_SECONDS * 1000 - 1);
+    expect(sessions.read(cookie)).toBe(ENTRY.caller.id);
+    advance(1);
+    expect(sessions.read(cookie)).toBeUndefined();
+  });
+
+  test('ends with its key, also when another key has its name', () => {
+    const { keys, sessions } = start();
+    const cookie = cookieOf(sessions.create(ENTRY.caller));
+    keys.replace([buildEntry(hashKey('cus_other'), { name: 'desk', historical: 'active', realtime: true })]);
+    expect(sessions.read(cookie)).toBeUndefined();
+  });
+});
+
+describe('login and logout', () => {
+  test('a key opens a session, and the answer says when it ends', async () => {
+    const { login, sessions } = start();
+    const answer = await login.answer(call({ api_key: 'cus_desk' }));
+    expect(answer).toMatchObject({ status: 200, headers: { 'cache-control': 'no-store' } });
+    expect(JSON.parse(String(answer.body))).toEqual({ status: 'SUCCESS', expires_at: '2026-11-20T07:15:00.000Z' });
+    expect(sessions.read(cookieOf(answer.headers['set-cookie']))).toBe(ENTRY.caller.id);
+  });
+
+  test.each([
+    [undefined, 401],
+    [{}, 401],
+    [{ api_key: '' }, 401],
+    [{ api_key: 'cus_wrong' }, 401],
+    [{ api_key: 7 }, 400],
+    ['cus_desk', 400],
+    [null, 401],
+  ])('a body of %j is %i', async (body, status) => {
+    expect(await statusOf(start().login, body)).toBe(status);
+  });
+
+  test('logins of one key are limited', async () => {
+    const { login, advance } = start();
+    const statuses: number[] = [];
+    for (let attempt = 0; attempt < 12; attempt += 1) statuses.push(await statusOf(login, { api_key: 'cus_desk' }));
+    expect(statuses).toEqual([...Array<number>(10).fill(200), 429, 429]);
+    advance(1_000);
+    expect(await statusOf(login, { api_key: 'cus_desk' })).toBe(200);
+  });
+
+  test('a logout takes the cookie away, session or not', async () => {
+    const { logout } = start();
+    expect([logout.method, logout.path]).toEqual(['DELETE', '/api/session']);
+    const answer = await logout.answer(call(undefined));
+    expect(answer.status).toBe(200);
+    expect(answer.headers['set-cookie']).toBe(`${SESSION_COOKIE}=; Max-Age=0; Path=/; HttpOnly; SameSite=Strict`);
+  });
+});

@@ -1,0 +1,11 @@
+/** How tests start engine processes: as the built program does. */
+import { execPath } from 'node:process';
+import { ENGINE_WORKER_COMMAND } from '../../src/cli/engine-worker.ts';
+import type { WorkerCommand } from '../../src/engine/worker-process.ts';
+import { MAIN } from './flowdrop.ts';
+
+export const WORKER_COMMAND: WorkerCommand = {
+  executable: execPath,
+  args: [MAIN, ENGINE_WORKER_COMMAND],
+  env: { PATH: '/usr/bin:/bin' },
+};
