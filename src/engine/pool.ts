@@ -4,11 +4,10 @@
  * `server-pool.ts` (a ClickHouse server over HTTP).
  */
 
-/**
- * One engine for the length of a task; statements run one after another. The same object stands for the same state
- * (databases, views): a process that was started again is another object.
- */
+/** One engine for the length of a task, and of no use after it; statements run one after another. */
 export interface PooledEngine {
+  /** Stands for the databases and views of this engine: the same object as long as they are the same. */
+  readonly state: object;
   /** Runs one query and returns its rows as objects. 64-bit integers come as numbers. @throws EngineFault */
   rows<Row extends object>(sql: string): Promise<readonly Row[]>;
   /** Runs one statement that returns no rows. @throws EngineFault */

@@ -133,6 +133,7 @@ class HttpPool implements ServerPool {
 
 /** The statements of one task. */
 class ServerStatements implements PooledEngine {
+  readonly state: object;
   readonly #client: ClickHouseClient;
   /** Statements that the server may still be working on, by their ids. */
   readonly #open = new Map<string, AbortController>();
@@ -144,6 +145,8 @@ class ServerStatements implements PooledEngine {
 
   constructor(client: ClickHouseClient) {
     this.#client = client;
+    // All share the server's.
+    this.state = client;
   }
 
   async rows<Row extends object>(sql: string): Promise<readonly Row[]> {

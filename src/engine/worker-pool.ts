@@ -7,6 +7,7 @@ import { systemClock } from '../core/clock.ts';
 import type { EnginePool, PooledEngine, PoolRequest } from './pool.ts';
 import { Turns } from './turns.ts';
 import { removeWorkerFolder, type WorkerCommand, WorkerProcess } from './worker-process.ts';
+import { WorkerTask } from './worker-task.ts';
 
 export interface WorkerPoolOptions {
   /** How to start one engine process. */
@@ -69,14 +70,14 @@ class WorkerPool implements EnginePool {
     await Promise.all(Array.from({ length: this.size }, (_, slot) => this.#worker(slot)));
   }
 
-  async use<T>({ owner, signal }: PoolRequest, task: (engine: PooledEngine) => Promise<T>): Promise<T> {
+  async use<T>({ owner, signal }: PoolRequest, act: (engine: PooledEngine) => Promise<T>): Promise<T> {
     const turn = await this.#turns.take(owner, signal);
-    const running = this.#worker(turn.slot).then((worker) => ({ worker, result: task(worker) }));
-    const ended = running.then(({ result }) => result);
-    const settled = this.#settle(turn.slot, running, ended, signal).finally(() => turn.release());
+    const opening = this.#worker(turn.slot).then((worker) => ({ worker, task: new WorkerTask(worker) }));
+    const result = opening.then(({ task }) => act(task));
+    const settled = this.#settle(turn.slot, opening, result, signal).finally(() => turn.release());
     this.#running.add(settled);
     void settled.finally(() => this.#running.delete(settled));
-    return await Promise.race([ended, rejectOnAbort(signal, ended)]);
+    return await Promise.race([result, rejectOnAbort(signal, settled)]);
   }
 
   async close(): Promise<void> {
@@ -92,26 +93,23 @@ class WorkerPool implements EnginePool {
     if (!this.#options.keep) await removeWorkerFolder(this.#options.folder);
   }
 
-  /** Waits for the task; when it is given up, for a moment, then ends its process. Replaces a process that is gone. */
+  /** Waits until the process is idle again; when the task is given up, for a moment. Replaces a process that is gone. */
   async #settle(
     slot: number,
-    running: Promise<{ readonly worker: WorkerProcess }>,
-    ended: Promise<unknown>,
+    opening: Promise<{ readonly worker: WorkerProcess; readonly task: WorkerTask }>,
+    result: Promise<unknown>,
     signal: AbortSignal,
   ): Promise<void> {
-    const worker = await running.then(
-      (found) => found.worker,
-      () => undefined,
-    );
-    if (!worker) {
-      this.#workers[slot] = undefined;
-      return;
-    }
-    const done = ended.then(ignore, ignore);
-    if (await isGivenUp(done, signal)) {
-      await worker.kill();
-      await done;
-    }
+    const opened = await opening.catch(() => undefined);
+    if (!opened) return; // The slot is empty again, and whoever comes next tries to fill it.
+    const { worker, task } = opened;
+    const aborted = new Promise<void>((resolve) => {
+      if (signal.aborted) resolve();
+      signal.addEventListener('abort', () => resolve(), { once: true });
+    });
+    await Promise.race([result.then(ignore, ignore), aborted, worker.ended]);
+    const idle = task.end().catch(ignore);
+    if (await isGivenUp(idle, aborted)) await worker.kill();
     if (!worker.hasEnded || this.#isClosed) return;
     this.#options.onRestart?.(signal.aborted ? 'given-up' : 'ended');
     this.#workers[slot] = undefined;
@@ -139,34 +137,29 @@ class WorkerPool implements EnginePool {
   }
 }
 
-/** Whether the signal was aborted and the moment after it has passed before `done`. */
-async function isGivenUp(done: Promise<void>, signal: AbortSignal): Promise<boolean> {
+/** Whether the moment after the abort has passed before the process was idle. */
+async function isGivenUp(idle: Promise<void>, aborted: Promise<void>): Promise<boolean> {
   const over = new AbortController();
-  const finished = done.then(() => {
+  const inTime = idle.then(() => {
     over.abort();
     return false;
   });
-  const aborted = new Promise<void>((resolve) => {
-    if (signal.aborted) resolve();
-    else signal.addEventListener('abort', () => resolve(), { once: true, signal: over.signal });
-  });
-  const givenUp = aborted
+  const late = aborted
     .then(() => systemClock.sleep(GRACE_MS, over.signal))
     .then(
       () => true,
-      () => false,
+      () => false, // The sleep ends early only because it is over.
     );
-  return await Promise.race([finished, givenUp]);
+  return await Promise.race([inTime, late]);
 }
 
 /** Rejects with the signal's reason; stays silent once the task has ended. */
-async function rejectOnAbort(signal: AbortSignal, ended: Promise<unknown>): Promise<never> {
+async function rejectOnAbort(signal: AbortSignal, settled: Promise<void>): Promise<never> {
   return await new Promise<never>((_resolve, reject) => {
     const give = () => reject(signal.reason);
     if (signal.aborted) give();
     signal.addEventListener('abort', give, { once: true });
-    const forget = () => signal.removeEventListener('abort', give);
-    void ended.then(forget, forget);
+    void settled.then(() => signal.removeEventListener('abort', give));
   });
 }
 

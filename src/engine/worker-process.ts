@@ -6,7 +6,6 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { rm } from 'node:fs/promises';
 import type { Duplex } from 'node:stream';
 import { EngineFault } from './fault.ts';
-import type { PooledEngine } from './pool.ts';
 import {
   type WorkerFailure,
   type WorkerOptions,
@@ -25,7 +24,7 @@ export interface WorkerCommand {
 /** The end of what the process printed, for the message when it dies. */
 const LAST_WORDS_BYTES = 2_048;
 
-export class WorkerProcess implements PooledEngine {
+export class WorkerProcess {
   /** Resolves when the process is gone. */
   readonly ended: Promise<void>;
   readonly #child: ChildProcess;
@@ -70,21 +69,14 @@ export class WorkerProcess implements PooledEngine {
     return this.#hasEnded;
   }
 
-  async rows<Row extends object>(sql: string): Promise<readonly Row[]> {
-    const pieces: Uint8Array[] = [];
-    for await (const piece of await this.stream(sql, 'JSON')) pieces.push(piece);
-    return (JSON.parse(Buffer.concat(pieces).toString('utf8')) as { data: Row[] }).data;
-  }
-
-  async command(sql: string): Promise<void> {
-    for await (const _piece of await this.stream(sql, 'Null'));
-  }
-
-  async stream(sql: string, format: string): Promise<AsyncIterable<Uint8Array>> {
-    this.#socket.writeMessage({ sql, format } satisfies WorkerStatement);
+  /**
+   * Runs one statement to its end. @returns its result, which must be read to the end before the next statement
+   * @throws EngineFault
+   */
+  async run(statement: WorkerStatement): Promise<AsyncGenerator<Uint8Array>> {
+    this.#socket.writeMessage(statement);
     const { bytes } = await this.#readHead();
-    const pieces = this.#socket.readBytes(bytes);
-    return { [Symbol.asyncIterator]: () => drainOnReturn(pieces) };
+    return this.#socket.readBytes(bytes);
   }
 
   /** Lets the process close its engine and end. */
@@ -106,20 +98,6 @@ export class WorkerProcess implements PooledEngine {
     }
     if ('error' in head) throw new EngineFault(head.code, head.error);
     return head;
-  }
-}
-
-/** A reader who leaves early must not leave bytes for the next statement. */
-async function* drainOnReturn(pieces: AsyncGenerator<Uint8Array>): AsyncGenerator<Uint8Array> {
-  let isDone = false;
-  try {
-    while (!isDone) {
-      const next = await pieces.next();
-      isDone = next.done === true;
-      if (!next.done) yield next.value;
-    }
-  } finally {
-    while (!isDone) isDone = (await pieces.next()).done === true;
   }
 }
 

@@ -187,7 +187,7 @@ class LocalDataset implements Dataset {
   readonly #dates: readonly LoadedSource['dates'][number][];
   readonly #mountStatements: (hidden: string) => readonly string[];
   /** Of each process that is ready: the clock's offset that its views have. */
-  readonly #offsets = new WeakMap<PooledEngine, number>();
+  readonly #offsets = new WeakMap<object, number>();
 
   constructor(
     dates: readonly LoadedSource['dates'][number][],
@@ -206,12 +206,12 @@ class LocalDataset implements Dataset {
 
   async prepare(engine: PooledEngine): Promise<void> {
     const offsetMs = Math.round(this.#clock.now() - systemClock.now());
-    const known = this.#offsets.get(engine);
+    const known = this.#offsets.get(engine.state);
     if (known !== undefined && Math.abs(known - offsetMs) <= CLOCK_TOLERANCE_MS) return;
     if (known === undefined) await this.#mount(engine);
     const source = { trades: this.tables.trades, dates: this.tables.dates, earliest: this.earliest, offsetMs };
     for (const statement of listViewStatements(source)) await engine.command(statement);
-    this.#offsets.set(engine, offsetMs);
+    this.#offsets.set(engine.state, offsetMs);
   }
 
   async #mount(engine: PooledEngine): Promise<void> {

@@ -23,7 +23,7 @@ export interface RequestMeasure {
   readonly seconds: number;
   /** Rows in the body; 0 for a failure. */
   readonly rows: number;
-  /** Bytes of the body as sent, compressed or not. */
+  /** Bytes of the body before compression. */
   readonly bytes: number;
 }
 
@@ -83,7 +83,7 @@ export class ServiceMetrics {
     });
     this.#bytes = new Counter({
       name: 'flowdrop_service_response_bytes_total',
-      help: 'Bytes of answer bodies as sent.',
+      help: 'Bytes of answer bodies before compression.',
       labelNames: ['endpoint'],
       registers,
     });

@@ -9,7 +9,7 @@ import { createRedactor } from '../core/redact.ts';
 import { metaSchema } from '../wire/historical.ts';
 import { readEnvelope } from './envelope.ts';
 import { judgeFailure, judgeMalformed, judgeNetwork, parseRetryAfter, type Verdict } from './failure.ts';
-import type { Pacer } from './pacer.ts';
+import { MAX_RETRY_AFTER_MS, type Pacer } from './pacer.ts';
 import type { AskOptions, Page, Source, SourceStats } from './source.ts';
 
 export interface HistoricalOptions {
@@ -20,6 +20,8 @@ export interface HistoricalOptions {
   readonly expectsMeta: boolean;
   /** The server's clock minus ours, as of an earlier run; the first answer corrects it. */
   readonly clockOffsetMs: number;
+  /** Longest answer that is read, after decompression; a longer one is no page. Default: 1 GiB. */
+  readonly maxAnswerBytes?: number;
 }
 
 /** Tries of one query in all, the first included. */
@@ -29,6 +31,8 @@ const BACKOFF_MS = 500;
 const MAX_BACKOFF_MS = 30_000;
 /** A 10,000-row answer takes seconds; the server's own time-out is shorter than this. */
 const REQUEST_TIMEOUT_MS = 120_000;
+/** A million rows have about 700 MB. An answer without end would otherwise fill the memory until the time-out. */
+const MAX_ANSWER_BYTES = 1024 ** 3;
 
 export interface HistoricalDeps {
   readonly clock: Clock;
@@ -65,10 +69,10 @@ export function createHistoricalSource(options: HistoricalOptions, deps: Histori
       const date = Date.parse(response.headers.get('date') ?? '');
       // The header has whole seconds: half a second is its expected error.
       if (!Number.isNaN(date)) serverOffsetMs = date + 500 - clock.now();
-      body = new Uint8Array(await response.arrayBuffer());
+      body = await readBody(response, options.maxAnswerBytes ?? MAX_ANSWER_BYTES);
     } catch (cause) {
       assertNotAborted(ask.signal);
-      return judgeNetwork(options.url, cause);
+      return cause instanceof RangeError ? judgeMalformed(Buffer.alloc(0), cause) : judgeNetwork(options.url, cause);
     }
     stats.bytes += body.byteLength;
     if (status < 200 || status > 299) {
@@ -110,7 +114,7 @@ export function createHistoricalSource(options: HistoricalOptions, deps: Histori
       pacer.slowDown(verdict.retryAfterMs ?? backoffMs);
       return;
     }
-    const askedMs = verdict.kind === 'retry' ? (verdict.retryAfterMs ?? 0) : 0;
+    const askedMs = verdict.kind === 'retry' ? Math.min(verdict.retryAfterMs ?? 0, MAX_RETRY_AFTER_MS) : 0;
     await clock.sleep(Math.max(backoffMs, askedMs), signal).catch((cause: unknown) => {
       assertNotAborted(signal);
       throw cause;
@@ -124,6 +128,19 @@ export function createHistoricalSource(options: HistoricalOptions, deps: Histori
     serverNow: () => clock.now() + serverOffsetMs,
     intervalMs: () => pacer.intervalMs(),
   };
+}
+
+/** @throws RangeError when the body is longer than allowed, anything else when the connection breaks */
+async function readBody(response: Response, maxBytes: number): Promise<Uint8Array> {
+  const chunks: Uint8Array[] = [];
+  let sizeBytes = 0;
+  for await (const chunk of response.body ?? []) {
+    sizeBytes += chunk.byteLength;
+    // Leaving the loop cancels the rest.
+    if (sizeBytes > maxBytes) throw new RangeError(`it has more than ${maxBytes} bytes`);
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks, sizeBytes);
 }
 
 /** @throws SyntaxError or ZodError when the body is not a page */

@@ -12,7 +12,7 @@ export interface PacerOptions {
 /** A 429 halves the rate, at most this many times over: below 1/8 the provider is down rather than busy. */
 const MAX_SLOWDOWN = 8;
 /** A server that asks for more patience than this is down: the caller's retries end sooner that way. */
-const MAX_RETRY_AFTER_MS = 15 * 60_000;
+export const MAX_RETRY_AFTER_MS = 15 * 60_000;
 /** Every this many starts without a 429, a lowered rate doubles again, up to the allowed one. */
 const STARTS_TO_RECOVER = 20;
 /** Requests leave this much later than the budget allows: network jitter must not make two of them arrive too close. */

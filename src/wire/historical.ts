@@ -1,8 +1,11 @@
 /**
- * Shapes of the historical SQL endpoints: request body, success body and error body, as the specification gives them.
- * Readers are lenient (`meta` may carry further members), writers are exact. Shared by the service and the worker.
+ * Shapes of the main historical SQL endpoint: request body, success body and error body, as the specification gives them.
+ * Readers are lenient (`meta` may carry further members), writers are exact. Shared by the service and the worker; the
+ * interface description is made from them. The separate entry point's own shapes are in `portal.ts`.
  */
 import { z } from 'zod';
+import { LOOKBACK_DAYS, MINIMUM_DATA_DELAY_MINUTES } from './limits.ts';
+import { tradeRecordSchema } from './trade-record.ts';
 
 export const ERROR_CODES = [
   'INVALID_REQUEST',
@@ -40,23 +43,68 @@ export const TOO_BROAD_HINTS: readonly string[] = [
   'LIMIT does not necessarily reduce rows scanned',
 ];
 
+export const apiKeySchema = z
+  .string()
+  .describe('Begins with cus_ or apikey_. Not needed with session authentication.')
+  .meta({ examples: ['cus_0123456789abcdef'] });
+
 export const requestSchema = z.object({
-  api_key: z.string().optional(),
-  sql: z.string(),
-  test_mode: z.boolean().optional(),
+  api_key: apiKeySchema.optional(),
+  sql: z
+    .string()
+    .describe(
+      'One SELECT over RawOptionTrades or RawOptionTradesMaxDateOnlyMV (case-insensitive), in ClickHouse SQL. ' +
+        'Comments are stripped. LIMIT caps the rows returned, not necessarily the rows scanned.',
+    )
+    .meta({
+      examples: [
+        "SELECT symbol, sum(premium) AS premium FROM RawOptionTrades WHERE date = '2026-11-19' GROUP BY symbol",
+      ],
+    }),
+  test_mode: z
+    .boolean()
+    .describe('When true, sample rows are returned and the database is not queried. In a form: true, false, 1 or 0.')
+    .optional(),
 });
 export type HistoricalRequest = z.infer<typeof requestSchema>;
 
 export const metaSchema = z.looseObject({
-  entitlement: z.string(),
-  row_limit: z.number().int().positive(),
-  capped: z.boolean(),
-  truncated: z.boolean(),
-  lookback_days: z.number().int().optional(),
-  minimum_data_delay_minutes: z.number().int(),
+  entitlement: z.string().describe('active or trialing.'),
+  row_limit: z.number().int().positive().describe('Most rows that one response can return.'),
+  capped: z.boolean().describe('True when the row cap of a trial applies.'),
+  truncated: z
+    .boolean()
+    .describe('True when the query produced more than row_limit rows; the rows beyond it were dropped.'),
+  lookback_days: z
+    .number()
+    .int()
+    .describe('Rolling window of visible trades, measured at execution; active paid subscriptions only.')
+    .meta({ examples: [LOOKBACK_DAYS] })
+    .optional(),
+  minimum_data_delay_minutes: z
+    .number()
+    .int()
+    .describe('Visible trades are at least this old.')
+    .meta({ examples: [MINIMUM_DATA_DELAY_MINUTES] }),
 });
 export type HistoricalMeta = z.infer<typeof metaSchema>;
 
+/** A row of any other query. */
+export const resultRowSchema = z
+  .record(z.string(), z.unknown())
+  .describe("A row of the query's own columns, by name or alias.");
+
+export const dataSchema = z.array(z.union([tradeRecordSchema, resultRowSchema])).describe('The rows of the result.');
+
+export const successSchema = z
+  .looseObject({
+    status: z.literal('SUCCESS'),
+    data: dataSchema,
+    meta: metaSchema.extend({ entitlement: z.enum(['active', 'trialing']).describe("The caller's entitlement.") }),
+  })
+  .describe('The rows, and what limits applied to them.');
+
+/** What a reader accepts as an error: gateways and the separate entry point leave members out. */
 export const errorBodySchema = z.looseObject({
   status: z.literal('ERROR'),
   errorCode: z.string().optional(),
@@ -67,3 +115,14 @@ export const errorBodySchema = z.looseObject({
   message: z.string().optional(),
 });
 export type ErrorBody = z.infer<typeof errorBodySchema>;
+
+/** What the service writes as an error. */
+export const historicalFailureSchema = z
+  .strictObject({
+    status: z.literal('ERROR'),
+    errorCode: z.enum(ERROR_CODES).describe('What kind of failure it is.'),
+    reason: z.enum(REASONS).describe('Why the query is refused; with INVALID_QUERY and QUERY_TOO_BROAD.').optional(),
+    hints: z.array(z.string()).describe('What to change about a query that is QUERY_TOO_BROAD.').optional(),
+    errorMsg: z.string().describe('For people.'),
+  })
+  .describe('A failure of a historical SQL request.');
