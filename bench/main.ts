@@ -9,6 +9,7 @@ import { describeMachine } from './support/machine.ts';
 const BENCHES: Readonly<Record<string, () => Promise<RunBench>>> = {
   requests: async () => (await import('./requests.ts')).benchRequests,
   seal: async () => (await import('./seal.ts')).benchSeal,
+  service: async () => (await import('./service.ts')).benchService,
   settings: async () => (await import('./settings.ts')).benchSettings,
 };
 

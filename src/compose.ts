@@ -75,6 +75,17 @@ export function createComposition(input: ComposeInput): Composition {
     async openWorkers(options) {
       return await (await import('./engine/worker-pool.ts')).openWorkerPool(options);
     },
+    async openServer(options) {
+      return await (await import('./engine/server.ts')).openServerEngine(options);
+    },
+    async openServerPool(options) {
+      return await (await import('./engine/server-pool.ts')).openServerPool(options);
+    },
+    get clickhouse() {
+      const url = readSecret(env, 'FLOWDROP_CLICKHOUSE_URL', cwd);
+      const adminUrl = readSecret(env, 'FLOWDROP_CLICKHOUSE_ADMIN_URL', cwd);
+      return { ...(url ? { url } : {}), ...(adminUrl ? { adminUrl } : {}) };
+    },
     sourceUrl: (api) => sourceUrl(env, api),
     async openSource(api, log, clockOffsetMs) {
       const { createPacer } = await import('./source/pacer.ts');
@@ -179,10 +190,11 @@ function listSecrets(env: Environment, cwd: string): readonly string[] {
       return '';
     }
   };
-  const smtpUrl = read('FLOWDROP_SMTP_URL');
-  const password = URL.canParse(smtpUrl) ? new URL(smtpUrl).password : '';
+  const urls = ['FLOWDROP_SMTP_URL', 'FLOWDROP_CLICKHOUSE_URL', 'FLOWDROP_CLICKHOUSE_ADMIN_URL'].map(read);
+  const passwords = urls.map((url) => (URL.canParse(url) ? new URL(url).password : ''));
   const aws = [env['AWS_SECRET_ACCESS_KEY'] ?? '', env['AWS_SESSION_TOKEN'] ?? ''];
-  return [read('FLOWDROP_API_KEY'), password, decodePercent(password), ...aws].filter((secret) => secret !== '');
+  const all = [read('FLOWDROP_API_KEY'), ...passwords, ...passwords.map(decodePercent), ...aws];
+  return all.filter((secret) => secret !== '');
 }
 
 function decodePercent(text: string): string {

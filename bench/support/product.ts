@@ -40,6 +40,22 @@ export async function withService<T>(rows: number, action: (service: DemoService
   });
 }
 
+/** Runs the action against `flowdrop serve` over a folder, which holds one generated session afterwards. */
+export async function withServiceOn<T>(
+  dataDir: string,
+  rows: number,
+  action: (service: DemoService) => Promise<T>,
+): Promise<T> {
+  const pace = ['--requests-per-second', '1000000', '--key', KEY];
+  const data = ['--generate', '1', '--generate-rows', String(rows), '--data-dir', dataDir];
+  const service = await startService(self(), REPO, [...data, ...pace], new AbortController().signal);
+  try {
+    return await action(service);
+  } finally {
+    await service.stop();
+  }
+}
+
 /** Runs a command of flowdrop with `--json` to its end and returns its document. */
 export async function runJson(cwd: string, args: readonly string[], env: Readonly<Record<string, string>>) {
   const out: string[] = [];

@@ -6,6 +6,8 @@ import type { Clock } from '../core/clock.ts';
 import type { Log } from '../core/log.ts';
 import type { Engine } from '../engine/engine.ts';
 import type { EnginePool } from '../engine/pool.ts';
+import type { ServerOptions } from '../engine/server.ts';
+import type { ServerPool, ServerPoolOptions } from '../engine/server-pool.ts';
 import type { WorkerPoolOptions } from '../engine/worker-pool.ts';
 import type { SourceApi } from '../job/job.ts';
 import type { Mailer } from '../mail/mailer.ts';
@@ -46,6 +48,10 @@ export interface Composition {
   openEngine(path?: string): Promise<Engine>;
   /** Engines in processes of their own. */
   openWorkers(options: WorkerPoolOptions): Promise<EnginePool>;
+  openServer(options: ServerOptions): Promise<Engine>;
+  openServerPool(options: ServerPoolOptions): Promise<ServerPool>;
+  /** Addresses of a ClickHouse server for `serve`: the service's own user, and an administrator. */
+  readonly clickhouse: { readonly url?: string; readonly adminUrl?: string };
   /** Address of an entry point; the key of what was learnt. @throws Fault `SETTING_MISSING` */
   sourceUrl(api: SourceApi): string;
   openSource(api: SourceApi, log: Log, clockOffsetMs: number): Promise<Source>;

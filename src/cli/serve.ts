@@ -25,6 +25,7 @@ interface ServeOptions {
   readonly key: readonly string[];
   readonly keyFile?: string;
   readonly secureCookies?: boolean;
+  readonly clickhouseUrl?: string;
   readonly order?: 'time' | 'symbol';
   readonly host?: string;
   readonly port?: number;
@@ -65,6 +66,10 @@ export const registerServe: Register = (program, context, act) => {
       'hashed keys with entitlements, as `flowdrop key` writes them; read again when it changes',
     )
     .option('--secure-cookies', 'session cookies over TLS only, for a service behind a proxy that has it')
+    .option(
+      '--clickhouse-url <url>',
+      'a ClickHouse server instead of the embedded engine; FLOWDROP_CLICKHOUSE_URL keeps the password out of sight',
+    )
     .option('--order <column>', 'what the table is sorted by: time or symbol')
     .option('--host <address>', 'interface to listen on')
     .option('--port <port>', 'port of the main entry point; 0 picks one', parseNumber)
@@ -78,7 +83,9 @@ async function serve(cli: CliContext, options: ServeOptions): ActionResult {
   const { startService } = await import('../service/serve.ts');
   const { SERVICE_DEFAULTS } = await import('../service/options.ts');
   const { compose, terminal, signal, self } = cli;
-  const { generate, key, ...given } = options;
+  const { generate, key, clickhouseUrl, ...given } = options;
+  const { adminUrl, ...server } = compose.clickhouse;
+  const url = clickhouseUrl ?? server.url;
   const log = await compose.openLog();
   const command = { ...self, args: [...self.args, ENGINE_WORKER_COMMAND] };
   const service = await startService(
@@ -90,6 +97,9 @@ async function serve(cli: CliContext, options: ServeOptions): ActionResult {
     },
     {
       openWorkers: (workers) => compose.openWorkers({ ...workers, command }),
+      openServer: compose.openServer,
+      openServerPool: compose.openServerPool,
+      ...(url === undefined ? {} : { clickhouse: { url, ...(adminUrl === undefined ? {} : { adminUrl }) } }),
       clock: compose.clock,
       log,
       version: compose.version,

@@ -4,7 +4,7 @@
  * whatever the server's age.
  */
 import type { ClickHouseClient } from '@clickhouse/client';
-import { describeError } from '../core/errors.ts';
+import { describeError, Fault } from '../core/errors.ts';
 import { EngineFault } from './fault.ts';
 
 export interface ServerClientOptions {
@@ -22,8 +22,18 @@ export interface ServerClientOptions {
  */
 const MAX_SILENCE_MS = 3_600_000;
 
-/** Opens a client; no request is sent until the first statement. */
+/**
+ * Opens a client; no request is sent until the first statement.
+ * @throws Fault `SERVER_URL_INVALID` (kind `usage`)
+ */
 export async function openServerClient(options: ServerClientOptions): Promise<ClickHouseClient> {
+  if (!URL.canParse(options.url) || !/^https?:$/.test(new URL(options.url).protocol)) {
+    // What came is not shown: there is a password in it.
+    throw new Fault('SERVER_URL_INVALID', 'the address of the ClickHouse server is not an http or https URL', {
+      kind: 'usage',
+      hint: 'It looks like http://USER:PASSWORD@HOST:8123/DATABASE.',
+    });
+  }
   const { ClickHouseLogLevel, createClient } = await import('@clickhouse/client');
   return createClient({
     url: options.url,

@@ -25,10 +25,10 @@ export interface ServerPoolOptions extends TurnLimits {
   /** `http(s)://user:password@host:port/database`. */
   readonly url: string;
   /**
-   * Sent with every statement; those that the server does not know are left out. Old servers obey `max_memory_usage` and
-   * `max_result_rows` only here, not in a SETTINGS clause. Default: none.
+   * What is sent with every statement, by the names of the settings that the server knows; unknown ones are left out. Old
+   * servers obey `max_memory_usage` and `max_result_rows` only here, not in a SETTINGS clause. Default: nothing.
    */
-  readonly settings?: Readonly<Record<string, string | number>>;
+  readonly settings?: (known: ReadonlySet<string>) => Readonly<Record<string, string | number>>;
 }
 
 export interface ServerPool extends EnginePool {
@@ -55,7 +55,10 @@ export async function openServerPool(options: ServerPoolOptions): Promise<Server
     maxConnections: 2 * options.size,
     settings: {
       buffer_size: RESULT_MEMORY_BYTES,
-      ...keepKnown({ cancel_http_readonly_queries_on_client_close: 1, ...options.settings }, capabilities),
+      ...keepKnown(
+        { cancel_http_readonly_queries_on_client_close: 1, ...options.settings?.(capabilities.settings) },
+        capabilities,
+      ),
     },
   });
   return new HttpPool(client, capabilities, options);
@@ -101,14 +104,17 @@ class HttpPool implements ServerPool {
       give = reject;
     });
     const abort = () => give(request.signal.reason);
-    const running = this.#run(given, task).finally(() => turn.release());
+    const running = this.#run(given, task).finally(() => {
+      turn.release();
+      this.#running.delete(give);
+    });
     this.#running.set(give, running);
     request.signal.addEventListener('abort', abort, { once: true });
     if (request.signal.aborted) abort();
     try {
-      return await running;
+      // Who gives up need not wait for the server to end the statement; its place does.
+      return await Promise.race([running, given]);
     } finally {
-      this.#running.delete(give);
       request.signal.removeEventListener('abort', abort);
     }
   }
@@ -120,7 +126,7 @@ class HttpPool implements ServerPool {
     await this.#client.close();
   }
 
-  /** The task's result, or the reason for which it is given up, at once; in either case no statement is left. */
+  /** The task's result, or the reason for which it is given up; in either case no statement is left on the server. */
   async #run<T>(given: Promise<never>, task: (engine: PooledEngine) => Promise<T>): Promise<T> {
     const engine = new ServerStatements(this.#client);
     try {

@@ -30,14 +30,14 @@ class ServerEngine implements Engine {
   }
 
   async command(sql: string, options: StatementOptions = {}): Promise<void> {
-    await guard(() => this.#client.command({ query: sql, ...bound(options) }));
+    await guard(() => this.#client.command({ query: sql, ...bound(options) }), options.signal);
   }
 
   async rows<Row extends object>(sql: string, options: StatementOptions = {}): Promise<readonly Row[]> {
     return await guard(async () => {
       const result = await this.#client.query({ query: sql, format: 'JSON', ...bound(options) });
       return (await result.json<Row>()).data;
-    });
+    }, options.signal);
   }
 
   async format(sql: string, format: string, options: StatementOptions = {}): Promise<FormattedResult> {
@@ -48,7 +48,7 @@ class ServerEngine implements Engine {
       if (rows === undefined)
         throw new EngineFault(0, 'the ClickHouse server is too old: it does not tell how many rows it sent');
       return { bytes, rows: Number(rows) };
-    });
+    }, options.signal);
   }
 
   async columns(sql: string, options: StatementOptions = {}) {
@@ -80,8 +80,10 @@ function bound(options: StatementOptions) {
   };
 }
 
-async function guard<T>(action: () => Promise<T>): Promise<T> {
+async function guard<T>(action: () => Promise<T>, signal?: AbortSignal): Promise<T> {
   try {
+    // The client waits for the signal's event only, and one that was aborted before sends none.
+    signal?.throwIfAborted();
     return await action();
   } catch (cause) {
     throw toEngineFault(cause);

@@ -103,13 +103,16 @@ class WorkerPool implements EnginePool {
     const opened = await opening.catch(() => undefined);
     if (!opened) return; // The slot is empty again, and whoever comes next tries to fill it.
     const { worker, task } = opened;
+    const over = new AbortController();
     const aborted = new Promise<void>((resolve) => {
       if (signal.aborted) resolve();
-      signal.addEventListener('abort', () => resolve(), { once: true });
+      // A signal may outlive many tasks.
+      signal.addEventListener('abort', () => resolve(), { once: true, signal: over.signal });
     });
     await Promise.race([result.then(ignore, ignore), aborted, worker.ended]);
     const idle = task.end().catch(ignore);
     if (await isGivenUp(idle, aborted)) await worker.kill();
+    over.abort();
     if (!worker.hasEnded || this.#isClosed) return;
     this.#options.onRestart?.(signal.aborted ? 'given-up' : 'ended');
     this.#workers[slot] = undefined;

@@ -26,8 +26,8 @@ export interface Dataset {
   readonly tables: DatasetTables;
   /** Database names that no query may spell. */
   readonly databases: readonly string[];
-  /** Trades held, hidden ones included. */
-  readonly rows: number;
+  /** Trades held, hidden ones included where they can be counted; `null` where they cannot. */
+  readonly rows: number | null;
   /** First visible date, YYYY-MM-DD. */
   readonly earliest: string;
   /** Makes an engine ready: tables, views, and the views' bounds as the service's clock has them now. @throws EngineFault */

@@ -4,7 +4,8 @@
  */
 import { Fault } from '../core/errors.ts';
 import { EngineFault } from '../engine/fault.ts';
-import { type ErrorCode, type Reason, TOO_BROAD_HINTS } from '../wire/historical.ts';
+import { type Reason, TOO_BROAD_HINTS } from '../wire/historical.ts';
+import type { ApiErrorCode } from '../wire/snapshot.ts';
 import { REASON_CODES, TIMEOUT_CODES, TOO_BROAD_CODES } from './engine-codes.ts';
 
 export interface FailureDetails {
@@ -17,10 +18,10 @@ export interface FailureDetails {
 export class ApiFailure extends Fault {
   override readonly name = 'ApiFailure';
   readonly status: number;
-  readonly errorCode: ErrorCode;
+  readonly errorCode: ApiErrorCode;
   readonly details: FailureDetails;
 
-  constructor(status: number, errorCode: ErrorCode, message: string, details: FailureDetails = {}) {
+  constructor(status: number, errorCode: ApiErrorCode, message: string, details: FailureDetails = {}) {
     super(errorCode, message, details.cause === undefined ? {} : { cause: details.cause });
     this.status = status;
     this.errorCode = errorCode;

@@ -1,9 +1,13 @@
 /**
  * Which of the engine's functions a query may call. Invariant: a function that the engine has is refused unless its
- * category is on the list here, so that a new engine's new kinds are refused by default; a name that the engine does not
- * have is let through, because the engine's own answer to it (UNKNOWN_FUNCTION) is the right one. Compared in lower case.
+ * category is on the list here, so that a new engine's new kinds are refused by default; a name that no engine has is let
+ * through, because the engine's own answer to it (UNKNOWN_FUNCTION) is the right one. Compared in lower case.
  */
-import type { Engine } from '../engine/engine.ts';
+
+/** What is asked of an engine here. */
+export interface RowReader {
+  rows<Row extends object>(sql: string): Promise<readonly Row[]>;
+}
 
 /** Categories of `system.functions` that compute from their arguments alone. */
 const ALLOWED_CATEGORIES: ReadonlySet<string> = new Set([
@@ -29,6 +33,7 @@ const ALLOWED_CATEGORIES: ReadonlySet<string> = new Set([
   'String Replacement',
   'String Search',
   'String Splitting',
+  'Time Window',
   'Tuple',
   'Type Conversion',
   'UUID',
@@ -36,11 +41,13 @@ const ALLOWED_CATEGORIES: ReadonlySet<string> = new Set([
   'Window Functions',
 ]);
 
-/** Harmless functions of the category `Other`, which otherwise holds files, settings and the server's own state. */
+/** Harmless functions of other categories, which otherwise hold files, settings and the server's own state. */
 const ALLOWED_OTHERS: readonly string[] = [
   'bar',
   'byteSize',
+  'caseWithExpression',
   'countDigits',
+  'digits',
   'formatReadableDecimalSize',
   'formatReadableQuantity',
   'formatReadableSize',
@@ -51,6 +58,11 @@ const ALLOWED_OTHERS: readonly string[] = [
   'materialize',
   'neighbor',
   'parseReadableSize',
+  'rand',
+  'rand64',
+  'randCanonical',
+  'randNormal',
+  'randUniform',
   'rowNumberInAllBlocks',
   'rowNumberInBlock',
   'runningDifference',
@@ -62,48 +74,67 @@ const ALLOWED_OTHERS: readonly string[] = [
 ];
 
 /**
- * Refused whatever their category: they do not stop at the time limit (edit distances), fail on purpose, print the
- * engine's stack or build unbounded text.
+ * Refused whatever their category: they do not stop at the time limit (edit distances), fail on purpose, name the engine
+ * or its host, print its stack or build unbounded text.
  */
 const REFUSED =
-  /^(jaro|damerau|levenshtein|editdistance|stringjaccard|sleep|throw|aggthrow|flamegraph|arrayreduce|formatrow|estimatecompression|generate|file$|url$|s3|remote|dict|joinget|getsetting|currentuser|hostname|mergetree)/;
+  /^(jaro|damerau|levenshtein|editdistance|stringjaccard|arraylevenshtein|arraysimilarity|sleep|throw|aggthrow|flamegraph|arrayreduce|formatrow|groupformat|estimatecompression|generate|file$|url$|s3|remote|dict|joinget|getsetting|currentuser|hostname|servertimezone|chdb$|mergetree)/;
 
 /** Suffixes that make another aggregate function out of one, lower case. */
 const COMBINATOR =
   /(if|array|map|distinct|ordefault|ornull|foreach|resample|argmin|argmax|null|simplestate|state|mergestate|merge)$/;
 
 /** Intermediate states come from bytes that a query may forge, and the engine trusts them. */
-const STATE_COMBINATOR = /(state|merge)$/;
+const STATE_COMBINATOR = /state|merge/;
 
 interface EngineFunction {
   readonly name: string;
   readonly category: string;
   readonly is_aggregate: number;
+  /** What an alias stands for; empty for others. */
+  readonly alias_to: string;
 }
 
 export class FunctionList {
   readonly #aggregates = new Set<string>();
   readonly #allowed = new Set<string>();
-  readonly #known = new Set<string>();
+  readonly #known: Set<string>;
 
-  constructor(functions: readonly EngineFunction[]) {
-    const others = new Set(ALLOWED_OTHERS.map((name) => name.toLowerCase()));
+  /**
+   * @param functions the functions of the engine whose kinds are trusted
+   * @param others names that another engine has as well, such as a server with functions of its own: refused unless the
+   *   first one has them too and they are allowed
+   */
+  constructor(functions: readonly EngineFunction[], others: readonly string[] = []) {
+    this.#known = new Set([...others, ...functions.map(({ name }) => name)].map((name) => name.toLowerCase()));
+    const harmless = new Set(ALLOWED_OTHERS.map((name) => name.toLowerCase()));
     for (const { name, category, is_aggregate } of functions) {
       const key = name.toLowerCase();
-      this.#known.add(key);
       if (is_aggregate) this.#aggregates.add(key);
-      if (!REFUSED.test(key) && (ALLOWED_CATEGORIES.has(category) || others.has(key))) this.#allowed.add(key);
+      if (!REFUSED.test(key) && (ALLOWED_CATEGORIES.has(category) || harmless.has(key))) this.#allowed.add(key);
+    }
+    // An alias is as good as what it stands for, which may be a combination that no list names.
+    for (const { name, alias_to } of functions) {
+      const key = name.toLowerCase();
+      if (alias_to === '' || REFUSED.test(key)) continue;
+      if (this.isAllowed(alias_to)) this.#allowed.add(key);
+      else this.#allowed.delete(key);
     }
   }
 
-  /** Whether a query may call `name`, or name it although the engine has no such function. */
+  /** Whether a query may call `name`, or name it although no engine has such a function. */
   isAllowed(name: string): boolean {
     const key = name.toLowerCase();
-    if (this.#known.has(key)) return this.#allowed.has(key);
+    if (this.#allowed.has(key)) return true;
     if (REFUSED.test(key) || key.startsWith('__')) return false;
     const base = this.#stripCombinators(key);
-    if (base === undefined) return true;
-    return this.#allowed.has(base) && !STATE_COMBINATOR.test(key);
+    if (base === undefined) return !this.#known.has(key);
+    return this.#allowed.has(base) && !STATE_COMBINATOR.test(key.slice(base.length));
+  }
+
+  /** Whether `name` is a function that a query may not call: the engine calls some of them without parentheses. */
+  isRefused(name: string): boolean {
+    return this.#known.has(name.toLowerCase()) && !this.isAllowed(name);
   }
 
   /** The aggregate function that `key` is a combination of, if it is one. */
@@ -116,14 +147,13 @@ export class FunctionList {
   }
 }
 
-/** Asks the engine which functions it has; an alias counts as what it stands for. */
-export async function readFunctionList(engine: Pick<Engine, 'rows'>): Promise<FunctionList> {
-  return new FunctionList(
-    await engine.rows<EngineFunction>(
-      `SELECT name, toUInt8(is_aggregate) AS is_aggregate, if(alias_to = '', categories, target.category) AS category
-       FROM system.functions AS called
-       LEFT JOIN (SELECT name AS target_name, categories AS category FROM system.functions) AS target
-         ON target.target_name = called.alias_to`,
-    ),
+/**
+ * Asks the engine which functions it has; an alias counts as what it stands for.
+ * @param others names that another engine has as well
+ */
+export async function readFunctionList(engine: RowReader, others: readonly string[] = []): Promise<FunctionList> {
+  const functions = await engine.rows<EngineFunction>(
+    'SELECT name, toUInt8(is_aggregate) AS is_aggregate, categories AS category, alias_to FROM system.functions',
   );
+  return new FunctionList(functions, others);
 }

@@ -6,22 +6,30 @@
  * The specification allows one SELECT over the whitelisted tables; UNION, other statements, settings, formats and table
  * functions are refused.
  */
-import type { Engine } from '../engine/engine.ts';
-import { EngineFault } from '../engine/fault.ts';
-import { quoteString } from '../engine/literal.ts';
 import { TABLES } from '../wire/limits.ts';
-import { listSubqueryNames, listTokens, spellTables } from './canonical-text.ts';
-import { type ApiFailure, invalidSql, toApiFailure } from './failure.ts';
-import { type FunctionList, readFunctionList } from './functions.ts';
-import { parseSyntaxTree, type SyntaxNode, walkTree } from './syntax-tree.ts';
+import { TRADE_COLUMNS } from '../wire/trade.ts';
+import {
+  listAliases,
+  listAppliedFunctions,
+  listCalledNames,
+  listSubqueryNames,
+  spellTables,
+  type Token,
+} from './canonical-text.ts';
+import { countTableReads } from './expansion.ts';
+import { type ApiFailure, invalidSql, tooBroad } from './failure.ts';
+import { type FunctionList, type RowReader, readFunctionList } from './functions.ts';
+import { parseSelect } from './statement.ts';
+import { type SyntaxNode, walkTree } from './syntax-tree.ts';
 
-/** Longer statements cost the parser more than they can be worth. */
-const MAX_SQL_BYTES = 64 * 1024;
+/** Each reading of a table is planned anew wherever its subquery is used, and subqueries of subqueries multiply. */
+const MAX_TABLE_READS = 100;
 
 /** Nodes that only join or hold others; those with rules of their own are in `assertNode`. */
 const PLAIN_NODES: ReadonlySet<string> = new Set([
   'ArrayJoin',
   'Asterisk',
+  'ColumnsApplyTransformer',
   'ColumnsExceptTransformer',
   'ColumnsListMatcher',
   'ColumnsRegexpMatcher',
@@ -45,26 +53,37 @@ const PLAIN_NODES: ReadonlySet<string> = new Set([
   'WithElement',
 ]);
 
+/** What a table expression may be made of; the list is that of the column names of `FROM t AS x (a, b)`. */
+const TABLE_PARTS: ReadonlySet<string> = new Set(['ExpressionList', 'Subquery', 'TableIdentifier']);
+/** Functions that name the server and that the engine calls without parentheses. */
+const CALLED_BARE =
+  /^(current_?(user|database|schemas?|roles?|catalog)|session_user|system_user|database|schema|user)$/i;
 /** Functions whose second argument may be a table's name. */
 const TABLE_OPERANDS = /^(global)?(not)?(null)?in(ignoreset)?$/i;
 /** Functions whose second argument is a type's name; a computed one would get past the check of literals. */
 const TYPE_OPERANDS = /^(_?cast|accuratecast\w*|reinterpret)$/i;
-/** First words of statements that are not queries, for texts that the engine cannot parse either. */
-const OTHER_STATEMENT =
-  /^(alter|attach|backup|begin|call|check|commit|create|delete|describe|desc|detach|drop|exchange|exec|execute|exists|explain|grant|insert|kill|merge|move|optimize|rename|replace|restore|revoke|rollback|set|show|system|truncate|undrop|update|use|watch)\b/i;
-/** White space, comments and opening parentheses before the first word of the caller's text. */
-const BEFORE_FIRST_WORD = /^(?:\s|\(|--[^\n]*(?:\n|$)|#[^\n]*(?:\n|$)|\/\*.*?\*\/)+/s;
-
-const ONLY_SELECT = 'Only SELECT queries are allowed.';
-
+/** Types hold states by name, and names in quotes can be spelled in many ways. */
+const TYPE_REFUSED = /aggregatefunction|["`\\]/i;
+/** Names of time zones that stand for files and settings of the host. */
+const HOST_TIME_ZONE = /'(file:|libc:|localtime')/i;
+/** Columns that every table has, and that name the database behind the views. */
+const SERVICE_COLUMN = /^_(database|table)$/i;
 export interface Guard {
   /** The canonical text of a statement that may run. @throws ApiFailure */
   admit(sql: string): Promise<string>;
 }
 
-/** @param databases names of databases that no identifier may begin with */
-export async function openGuard(engine: Pick<Engine, 'rows'>, databases: readonly string[]): Promise<Guard> {
-  const functions = await readFunctionList(engine);
+/**
+ * @param engine parses; it may be another one than runs what is admitted
+ * @param databases names of databases that no identifier may begin with
+ * @param functionNames names of functions that another engine has as well, where that one runs what is admitted
+ */
+export async function openGuard(
+  engine: RowReader,
+  databases: readonly string[],
+  functionNames: readonly string[] = [],
+): Promise<Guard> {
+  const functions = await readFunctionList(engine, functionNames);
   const known = await engine.rows<{ name: string }>('SELECT name FROM system.databases');
   const closed = new Set([...databases, ...known.map(({ name }) => name)].map((name) => name.toLowerCase()));
   return { admit: (sql) => admitStatement(engine, { functions, databases: closed }, sql) };
@@ -75,50 +94,31 @@ interface Rules {
   readonly databases: ReadonlySet<string>;
 }
 
-async function admitStatement(engine: Pick<Engine, 'rows'>, rules: Rules, sql: string): Promise<string> {
-  if (sql.includes('\0')) throw invalidSql('The SQL contains a NUL character.');
-  if (Buffer.byteLength(sql) > MAX_SQL_BYTES) throw invalidSql(`The SQL is longer than ${MAX_SQL_BYTES} bytes.`);
-  const firstWord = sql.replace(BEFORE_FIRST_WORD, '');
-  const canonical = await formatStatement(engine, sql, firstWord);
-  // The word is optional to the engine; the specification's rule is about the word.
-  if (!/^(select|with)\b/i.test(firstWord) || !/^(SELECT|WITH)\b/.test(canonical)) throw invalidSql(ONLY_SELECT);
-  const tokens = listTokens(canonical);
-  if (tokens.some((token) => token.kind === 'name' && /[\\\p{Cc}]/u.test(token.value))) {
-    throw invalidSql('A quoted name contains a control character or a backslash.');
+/** What the names of one statement mean, lower case. */
+interface Names {
+  readonly tables: ReadonlySet<string>;
+  /** Columns, and names that the statement gives to expressions. */
+  readonly values: ReadonlySet<string>;
+}
+
+async function admitStatement(engine: RowReader, rules: Rules, sql: string): Promise<string> {
+  const { tokens, tree } = await parseSelect(engine, sql);
+  const subqueries = listSubqueryNames(tokens);
+  const tables = new Set([...TABLES.map((table) => table.toLowerCase()), ...subqueries]);
+  const values = new Set([...TRADE_COLUMNS.map((column) => column.name), ...listAliases(tokens)]);
+  const names: Names = { tables, values };
+  for (const node of walkTree(tree)) assertNode(node, rules, names, tokens);
+  // The tree's description leaves some expressions out.
+  for (const name of listCalledNames(tokens)) assertCall(name, rules);
+  if (countTableReads(tree, subqueries) > MAX_TABLE_READS) {
+    throw tooBroad(
+      `The query reads tables more than ${MAX_TABLE_READS} times, counting subqueries wherever they are used.`,
+    );
   }
-  const tables = new Set([...TABLES.map((table) => table.toLowerCase()), ...listSubqueryNames(tokens)]);
-  const tree = parseSyntaxTree(await explainStatement(engine, canonical));
-  if (tree.kind !== 'SelectWithUnionQuery') throw invalidSql(ONLY_SELECT);
-  for (const node of walkTree(tree)) assertNode(node, rules, tables);
   return spellTables(tokens);
 }
 
-/** The engine's one-line formatting: no comments, one statement. */
-async function formatStatement(engine: Pick<Engine, 'rows'>, sql: string, firstWord: string): Promise<string> {
-  try {
-    const [formatted] = await engine.rows<{ text: string }>(
-      `SELECT formatQuerySingleLine(${quoteString(sql)}) AS text`,
-    );
-    return formatted?.text ?? '';
-  } catch (error) {
-    if (error instanceof EngineFault && error.message.includes('Multi-statements')) {
-      throw invalidSql('Only one statement is allowed.');
-    }
-    if (OTHER_STATEMENT.test(firstWord)) throw invalidSql(ONLY_SELECT);
-    throw toApiFailure(error, sql);
-  }
-}
-
-async function explainStatement(engine: Pick<Engine, 'rows'>, canonical: string): Promise<readonly string[]> {
-  try {
-    const lines = await engine.rows<{ explain: string }>(`EXPLAIN AST ${canonical}`);
-    return lines.map((line) => line.explain);
-  } catch (error) {
-    throw toApiFailure(error, canonical);
-  }
-}
-
-function assertNode(node: SyntaxNode, rules: Rules, tables: ReadonlySet<string>): void {
+function assertNode(node: SyntaxNode, rules: Rules, names: Names, tokens: readonly Token[]): void {
   switch (node.kind) {
     case 'SelectWithUnionQuery':
       assertOneSelect(node);
@@ -127,16 +127,19 @@ function assertNode(node: SyntaxNode, rules: Rules, tables: ReadonlySet<string>)
       assertTableExpression(node);
       return;
     case 'TableIdentifier':
-      if (!tables.has(node.value.toLowerCase())) throw unknownTable(node.value);
+      if (!names.tables.has(node.value.toLowerCase())) throw unknownTable(node.value);
       return;
     case 'Identifier':
-      assertIdentifier(node.value, rules);
+      assertIdentifier(node.value, rules, names);
       return;
     case 'Function':
-      assertFunction(node, rules, tables);
+      assertFunction(node, rules, names);
+      return;
+    case 'ColumnsApplyTransformer':
+      for (const name of listAppliedFunctions(tokens)) assertApplied(name, rules);
       return;
     case 'Literal':
-      if (/AggregateFunction\s*\(/i.test(node.value)) throw invalidSql('Aggregate states are not available.');
+      assertLiteral(node.value);
       return;
     default:
       if (!PLAIN_NODES.has(node.kind)) throw invalidSql('The query uses a construct that is not available.');
@@ -156,26 +159,52 @@ function assertOneSelect(node: SyntaxNode): void {
 function assertTableExpression(node: SyntaxNode): void {
   for (const child of node.children) {
     if (child.kind === 'Function') throw invalidSql(`Table function ${child.value} is not available.`);
-    if (child.kind !== 'TableIdentifier' && child.kind !== 'Subquery') {
-      throw invalidSql('Only the whitelisted tables and subqueries may be read.');
-    }
+    if (!TABLE_PARTS.has(child.kind)) throw invalidSql('Only the whitelisted tables and subqueries may be read.');
   }
 }
 
-function assertIdentifier(name: string, rules: Rules): void {
-  const first = name.split('.')[0]?.toLowerCase() ?? '';
-  if (name.includes('.') && rules.databases.has(first)) throw unknownTable(name);
+function assertIdentifier(name: string, rules: Rules, names: Names): void {
+  const parts = name.toLowerCase().split('.');
+  const first = parts[0] ?? '';
+  if (parts.length > 1 && rules.databases.has(first)) throw unknownTable(name);
+  if (parts.some((part) => SERVICE_COLUMN.test(part))) throw invalidSql(`Column ${name} is not available.`);
+  if (parts.length > 1) return;
+  // An alias means itself only in its own scope.
+  const isFunction = CALLED_BARE.test(first) || (rules.functions.isRefused(first) && !names.values.has(first));
+  if (isFunction) throw invalidSql(`Function ${name} is not available.`);
 }
 
-function assertFunction(node: SyntaxNode, rules: Rules, tables: ReadonlySet<string>): void {
-  if (!rules.functions.isAllowed(node.value)) throw invalidSql(`Function ${node.value} is not available.`);
+function assertFunction(node: SyntaxNode, rules: Rules, names: Names): void {
+  assertCall(node.value, rules);
   const [, second] = node.children[0]?.children ?? [];
   // The right side of IN may be a table's name.
-  if (TABLE_OPERANDS.test(node.value) && second?.kind === 'Identifier' && !tables.has(second.value.toLowerCase())) {
-    throw unknownTable(second.value);
+  if (TABLE_OPERANDS.test(node.value) && second?.kind === 'Identifier') {
+    const name = second.value.toLowerCase();
+    if (!names.tables.has(name) && !names.values.has(name)) throw unknownTable(second.value);
   }
-  if (TYPE_OPERANDS.test(node.value) && second?.kind !== 'Literal')
-    throw invalidSql('A cast takes the name of a type.');
+  if (!TYPE_OPERANDS.test(node.value)) return;
+  if (second?.kind !== 'Literal') throw invalidSql('A cast takes the name of a type.');
+  if (TYPE_REFUSED.test(readLiteral(second.value))) throw invalidSql('That type is not available.');
+}
+
+function assertApplied(name: string | undefined, rules: Rules): void {
+  if (name === undefined) throw invalidSql('APPLY takes the name of a function.');
+  assertCall(name, rules);
+}
+
+function assertCall(name: string, rules: Rules): void {
+  if (!rules.functions.isAllowed(name)) throw invalidSql(`Function ${name} is not available.`);
+}
+
+function assertLiteral(value: string): void {
+  const text = readLiteral(value);
+  if (/aggregatefunction/i.test(text)) throw invalidSql('Aggregate states are not available.');
+  if (HOST_TIME_ZONE.test(text)) throw invalidSql('That time zone is not available.');
+}
+
+/** A literal as the syntax tree shows it, without its backslash escapes. */
+function readLiteral(value: string): string {
+  return value.replace(/\\(.)/gs, '$1');
 }
 
 function unknownTable(name: string): ApiFailure {

@@ -8,21 +8,20 @@ import { join } from 'node:path';
 import type { Clock } from '../core/clock.ts';
 import { hashFile } from '../core/file-hash.ts';
 import type { Log } from '../core/log.ts';
-import { CLICKHOUSE_CODES, EngineFault } from '../engine/fault.ts';
 import type { EnginePool } from '../engine/pool.ts';
 import { EARLIEST_DATE } from '../wire/limits.ts';
 import type { Backend, EngineOpeners } from './backend.ts';
+import { assertChainLoadable, loadChainFile } from './chain-file.ts';
 import type { StatementRunner } from './dataset.ts';
 import { generateSession, listClosedSessions } from './generate.ts';
 import { assertLoadable, loadFile } from './load.ts';
 import { LocalData } from './local-data.ts';
 import type { ServiceOptions } from './options.ts';
+import { openParser } from './parser.ts';
 import { MAX_RESULT_BYTES } from './query.ts';
 
 /** Callers wait in the queue of the endpoint's requests, not in an endless one. */
 const MAX_WAITING = 64;
-/** Texts are short; one that takes longer than this to parse was made for it. */
-const PARSE_TIMEOUT_MS = 5_000;
 
 export interface LocalBackendParts extends EngineOpeners {
   readonly clock: Clock;
@@ -57,7 +56,7 @@ export async function openLocalBackend(options: ServiceOptions, parts: LocalBack
         pool.use({ owner: `start ${number}`, signal }, (engine) => dataset.prepare(engine)),
       ),
     );
-    return { pool, parser: { rows: (sql) => parse(writer, sql) }, dataset, close };
+    return { pool, parser: openParser(writer), dataset, close };
   } catch (error) {
     await close();
     throw error;
@@ -70,6 +69,12 @@ async function fill(data: LocalData, options: ServiceOptions, { clock, log }: Lo
     const source = { id: `sha256:${await hashFile(file)}`, name: file, table: 'trades' } as const;
     const isNew = await data.load(source, (target) => loadFile(file, target));
     log.info({ event: 'loaded', file, isNew });
+  }
+  for (const file of options.chain) {
+    await assertChainLoadable(file);
+    const source = { id: `sha256:${await hashFile(file)}`, name: file, table: 'chains' } as const;
+    const isNew = await data.load(source, async (target) => void (await loadChainFile(file, target)));
+    log.info({ event: 'loaded', chain: file, isNew });
   }
   const { generateRows: rows, seed } = options;
   for (const date of listClosedSessions(clock.now(), options.generateSessions)) {
@@ -85,7 +90,7 @@ async function fill(data: LocalData, options: ServiceOptions, { clock, log }: Lo
   }
 }
 
-/** Data from before the provider's first date would otherwise be invisible. */
+/** Trades and chains from before the provider's first date would otherwise be invisible. */
 function firstVisible(firstDate: string | undefined): string {
   return firstDate !== undefined && firstDate < EARLIEST_DATE ? firstDate : EARLIEST_DATE;
 }
@@ -96,14 +101,4 @@ function runOn(pool: EnginePool): StatementRunner {
     rows: (sql) => pool.use(request, (engine) => engine.rows(sql)),
     command: (sql) => pool.use(request, (engine) => engine.command(sql)),
   };
-}
-
-async function parse<Row extends object>(parser: EnginePool, sql: string): Promise<readonly Row[]> {
-  const signal = AbortSignal.timeout(PARSE_TIMEOUT_MS);
-  try {
-    return await parser.use({ owner: 'parser', signal }, (engine) => engine.rows<Row>(sql));
-  } catch (cause) {
-    if (!signal.aborted) throw cause;
-    throw new EngineFault(CLICKHOUSE_CODES.TOO_SLOW_PARSING, 'the statement takes too long to parse', cause);
-  }
 }

@@ -13,7 +13,14 @@ import { quoteIdentifier, quoteString } from '../engine/literal.ts';
 import type { PooledEngine } from '../engine/pool.ts';
 import { type Catalog, type LoadedSource, readCatalog, writeCatalog } from './catalog.ts';
 import type { Dataset, LoadTarget, StatementRunner } from './dataset.ts';
-import { SOURCE_COLUMN, STORED_TABLES, type StoredTable, sortKey, type TradeOrder } from './stored-tables.ts';
+import {
+  granularityFor,
+  listSortColumns,
+  SOURCE_COLUMN,
+  STORED_TABLES,
+  type StoredTable,
+  type TradeOrder,
+} from './stored-tables.ts';
 import { listViewStatements } from './views.ts';
 
 export interface LocalDataOptions {
@@ -26,13 +33,6 @@ export interface LocalDataOptions {
 
 /** The database of the process that writes. */
 const WRITER_DATABASE = 'flowdrop';
-
-/** ClickHouse's own default, rows. */
-const MAX_GRANULARITY = 8192;
-/** Below this the index costs more than it saves. */
-const MIN_GRANULARITY = 16;
-/** A range of rows touches up to two granules more than it holds: they must be small beside the scan limit. */
-const GRANULES_PER_SCAN_LIMIT = 64;
 
 /** The views follow the service's clock when it has moved against the engine's by more than this. */
 const CLOCK_TOLERANCE_MS = 500;
@@ -56,11 +56,10 @@ export class LocalData {
         },
       );
     }
-    const granularity = Math.max(MIN_GRANULARITY, Math.floor(options.scanLimit / GRANULES_PER_SCAN_LIMIT));
     const catalog = kept ?? {
       version: 1,
       order: options.order,
-      granularity: Math.min(MAX_GRANULARITY, granularity),
+      granularity: granularityFor(options.scanLimit),
       sources: [],
     };
     const data = new LocalData(writer, folder, catalog);
@@ -78,9 +77,10 @@ export class LocalData {
     return this.#catalog.sources.reduce((sum, source) => sum + (source.table === 'trades' ? source.rows : 0), 0);
   }
 
-  /** The first date that has trades. */
+  /** The first date that has trades or a chain. */
   get firstDate(): string | undefined {
-    return this.#listDates()[0]?.date;
+    const dates = this.#catalog.sources.flatMap((source) => source.dates.map(({ date }) => date));
+    return dates.sort()[0];
   }
 
   /**
@@ -172,7 +172,7 @@ export class LocalData {
     const disk = `disk(type = 'object_storage', object_storage_type = 'local', metadata_type = 'plain_rewritable',
       path = ${quoteString(`${resolve(this.#folder, table.name)}/`)}${readonly ? ', readonly = 1' : ''})`;
     return `CREATE TABLE IF NOT EXISTS ${database}.${table.name} (${columns.join(', ')}, ${SOURCE_COLUMN} String)
-      ENGINE = MergeTree PARTITION BY ${SOURCE_COLUMN} ORDER BY (${sortKey(table, this.#catalog.order)})
+      ENGINE = MergeTree PARTITION BY ${SOURCE_COLUMN} ORDER BY (${listSortColumns(table, this.#catalog.order).join(', ')})
       SETTINGS index_granularity = ${this.#catalog.granularity}, disk = ${disk}, table_disk = 1`;
   }
 }

@@ -4,6 +4,7 @@ import type { EnginePool } from '../engine/pool.ts';
 import type { Dataset } from './dataset.ts';
 import type { Endpoint } from './endpoint.ts';
 import type { ServiceMetrics } from './metrics.ts';
+import { buildOpenApi, type OpenApiOptions } from './openapi.ts';
 
 export interface OperationParts {
   readonly pool: EnginePool;
@@ -45,6 +46,18 @@ export function createMetrics(metrics: ServiceMetrics, fail: Endpoint['fail']): 
       body: Buffer.from(await metrics.text()),
       contentType: metrics.contentType,
     }),
+    fail,
+  };
+}
+
+/** GET /openapi.json: the interface description, which does not change while the service runs. */
+export function createInterface(options: OpenApiOptions, fail: Endpoint['fail']): Endpoint {
+  const body = Buffer.from(JSON.stringify(buildOpenApi(options)));
+  return {
+    name: 'openapi',
+    method: 'GET',
+    path: '/openapi.json',
+    answer: async () => ({ status: 200, headers: {}, body }),
     fail,
   };
 }

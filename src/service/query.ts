@@ -101,7 +101,7 @@ function toFailure(error: unknown, sql: string): ApiFailure {
  * every time. The last two keep the views' filter in front: in a merged or reordered filter the caller's expressions see
  * hidden rows, and whether one of them failed would tell what is in those.
  */
-function settingsSql(rowLimit: number, scanLimit: number, known?: ReadonlySet<string>): string {
+export function settingsSql(rowLimit: number, scanLimit: number, known?: ReadonlySet<string>): string {
   const settings: Readonly<Record<string, string | number>> = {
     limit: rowLimit + 1,
     max_rows_to_read: scanLimit,
@@ -110,7 +110,7 @@ function settingsSql(rowLimit: number, scanLimit: number, known?: ReadonlySet<st
     timeout_overflow_mode: "'throw'",
     max_memory_usage: MAX_MEMORY_BYTES,
     max_result_bytes: MAX_RESULT_BYTES,
-    result_overflow_mode: "'throw'",
+    result_overflow_mode: hasLimit(known) ? "'throw'" : "'break'",
     output_format_json_validate_utf8: 1,
     output_format_json_quote_64bit_integers: 0,
     optimize_trivial_count_query: 0,
@@ -124,4 +124,20 @@ function settingsSql(rowLimit: number, scanLimit: number, known?: ReadonlySet<st
     .filter(([name]) => known === undefined || known.has(name))
     .map(([name, value]) => `${name} = ${value}`)
     .join(', ')}`;
+}
+
+/**
+ * Limits that old servers take from the request's address only. Those without the setting `limit` stop at about so many
+ * result rows instead; what is beyond the limit is cut here.
+ */
+export function addressSettings(
+  rowLimit: number,
+  known: ReadonlySet<string>,
+): Readonly<Record<string, string | number>> {
+  if (hasLimit(known)) return {};
+  return { max_memory_usage: MAX_MEMORY_BYTES, max_result_rows: rowLimit + 1, result_overflow_mode: 'break' };
+}
+
+function hasLimit(known: ReadonlySet<string> | undefined): boolean {
+  return known === undefined || known.has('limit');
 }

@@ -9,26 +9,30 @@ import { type Clock, shiftClock } from '../core/clock.ts';
 import { describeError, Fault } from '../core/errors.ts';
 import type { Log } from '../core/log.ts';
 import type { EngineOpeners } from './backend.ts';
+import { createChain } from './chain.ts';
 import { Gate } from './gate.ts';
 import { openGuard } from './guard.ts';
 import { createHistorical } from './historical.ts';
 import { openKeys } from './key-source.ts';
 import { createListener, type Served } from './listener.ts';
 import { openLocalBackend } from './local-backend.ts';
+import { createMarketStructure } from './market-structure.ts';
 import { ServiceMetrics } from './metrics.ts';
-import { createHealth, createMetrics } from './operations.ts';
+import { createHealth, createInterface, createMetrics } from './operations.ts';
 import { assertOptions, type ServiceOptions } from './options.ts';
 import { createPortal } from './portal.ts';
 import { createQueryRunner } from './query.ts';
+import { openServerBackend } from './server-backend.ts';
 import { createLogin, SESSION_SECONDS, Sessions } from './session.ts';
+import { SnapshotReader } from './snapshot.ts';
 
 export interface RunningService {
   /** Base address of the main entry point. */
   readonly url: string;
   /** Base address of the separate entry point. */
   readonly portalUrl: string;
-  /** Trades held, hidden ones included. */
-  readonly rows: number;
+  /** Trades held, hidden ones included where they can be counted; `null` where they cannot. */
+  readonly rows: number | null;
   /** Stops listening, lets requests in flight finish, and ends the engines. */
   close(): Promise<void>;
 }
@@ -38,6 +42,8 @@ export interface ServiceParts extends EngineOpeners {
   readonly log: Log;
   /** Version of the program. */
   readonly version: string;
+  /** A ClickHouse server: the service's own user, and an administrator. Default: the embedded engine. */
+  readonly clickhouse?: { readonly url: string; readonly adminUrl?: string };
 }
 
 /**
@@ -60,7 +66,10 @@ export async function startService(options: ServiceOptions, parts: ServiceParts)
     const gate = new Gate(clock, keys.ring, options);
     const metrics = new ServiceMetrics({ version: parts.version });
     const onRestart = () => metrics.countEngineRestart();
-    const backend = await openLocalBackend(options, { ...parts, clock, onRestart });
+    const { clickhouse } = parts;
+    const backend = clickhouse
+      ? await openServerBackend(options, { ...parts, ...clickhouse, clock })
+      : await openLocalBackend(options, { ...parts, clock, onRestart });
     closers.push(backend.close);
     metrics.watchPool(() => backend.pool);
     const { dataset, pool, knownSettings } = backend;
@@ -74,14 +83,24 @@ export async function startService(options: ServiceOptions, parts: ServiceParts)
     const sessions = new Sessions(clock, keys.ring, { lifetimeSeconds: SESSION_SECONDS, secure });
     const login = createLogin({ gate, sessions, fail: historical.fail });
     const readSession = (header: string | undefined) => sessions.read(header);
+    const onLookup = (result: 'hit' | 'miss') => metrics.countCacheLookup('snapshots', result);
+    const reader = new SnapshotReader({ pool, dataset, clock, onLookup });
+    const { chainLimit } = options;
+    const snapshots = [createChain({ gate, reader, chainLimit }), createMarketStructure({ gate, reader })];
     const { fail } = historical;
-    const operations = [createHealth({ pool, dataset, clock, fail }), createMetrics(metrics, fail)];
     const common = { clock, log, onServed: (served: Served) => metrics.observeRequest(served) };
-    const main = await createListener({ ...common, endpoints: [historical, ...login, ...operations], readSession });
     const portal = await createListener({ ...common, endpoints: [createPortal(entry)] });
-    closers.push(async () => void (await Promise.all([main.close(), portal.close()])));
-    const url = await listen(main, options.host, options.port);
+    closers.push(() => portal.close());
     const portalUrl = await listen(portal, options.host, options.portalPort);
+    const operations = [
+      createHealth({ pool, dataset, clock, fail }),
+      createMetrics(metrics, fail),
+      createInterface({ version: parts.version, portalUrl }, fail),
+    ];
+    const endpoints = [historical, ...snapshots, ...login, ...operations] as const;
+    const main = await createListener({ ...common, endpoints, readSession });
+    closers.push(() => main.close());
+    const url = await listen(main, options.host, options.port);
     return { url, portalUrl, rows: dataset.rows, close };
   } catch (error) {
     await close();

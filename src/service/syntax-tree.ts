@@ -27,7 +27,7 @@ export function parseSyntaxTree(lines: readonly string[]): SyntaxNode {
     if (indent === undefined || kind === undefined || value === undefined || indent.length > path.length) {
       throw new Fault('SYNTAX_TREE_UNKNOWN', 'the engine describes a syntax tree in a way that is not known');
     }
-    const node: OpenNode = { kind, value: value.trimStart(), children: [] };
+    const node: OpenNode = { kind, value: value.replace(/^ /, ''), children: [] };
     path.length = indent.length;
     path[path.length - 1]?.children.push(node);
     path.push(node);

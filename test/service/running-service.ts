@@ -4,9 +4,11 @@
  */
 import { systemClock } from '../../src/core/clock.ts';
 import { createLog } from '../../src/core/log.ts';
+import { openServerEngine } from '../../src/engine/server.ts';
+import { openServerPool } from '../../src/engine/server-pool.ts';
 import { openWorkerPool } from '../../src/engine/worker-pool.ts';
 import { SERVICE_DEFAULTS, type ServiceOptions } from '../../src/service/options.ts';
-import { type RunningService, startService } from '../../src/service/serve.ts';
+import { type RunningService, type ServiceParts, startService } from '../../src/service/serve.ts';
 import { HISTORICAL_PATH, PORTAL_PATH } from '../../src/wire/limits.ts';
 import { WORKER_COMMAND } from '../support/engine-workers.ts';
 
@@ -35,7 +37,11 @@ export interface TestService extends RunningService {
   stop(): Promise<void>;
 }
 
-export async function startTestService(overrides: Partial<ServiceOptions> = {}): Promise<TestService> {
+/** @param clickhouse a server to keep the trades on; default: the embedded engine */
+export async function startTestService(
+  overrides: Partial<ServiceOptions> = {},
+  clickhouse?: ServiceParts['clickhouse'],
+): Promise<TestService> {
   const lines: Record<string, unknown>[] = [];
   const log = createLog({
     level: 'info',
@@ -57,6 +63,9 @@ export async function startTestService(overrides: Partial<ServiceOptions> = {}):
     { ...options, ...overrides },
     {
       openWorkers: (workers) => openWorkerPool({ ...workers, command: WORKER_COMMAND }),
+      openServer: openServerEngine,
+      openServerPool,
+      ...(clickhouse ? { clickhouse } : {}),
       clock,
       log,
       version: '0.0.0-test',

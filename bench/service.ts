@@ -1,0 +1,172 @@
+/**
+ * The options data service beside the bare engine: the same SQL over copies of the same data, once as a request to the
+ * compiled service and once as a statement of chdb in this process, in turns, so that both meet the same machine. The
+ * engine alone has neither guard, keys, pace, cutting nor HTTP; what is more is the service's overhead.
+ */
+import { cp } from 'node:fs/promises';
+import { Agent, request } from 'node:http';
+import { join } from 'node:path';
+import { formatTable } from '../src/cli/table.ts';
+import { systemClock } from '../src/core/clock.ts';
+import { formatCount, formatPercent } from '../src/core/units.ts';
+import { openEmbeddedEngine } from '../src/engine/embedded.ts';
+import type { PooledEngine } from '../src/engine/pool.ts';
+import { LocalData } from '../src/service/local-data.ts';
+import { SERVICE_DEFAULTS } from '../src/service/options.ts';
+import { settingsSql } from '../src/service/query.ts';
+import { EARLIEST_DATE, HISTORICAL_PATH } from '../src/wire/limits.ts';
+import { median, PAGE_ROWS, type RunBench, say } from './support/bench.ts';
+import { KEY, withFolder, withServiceOn } from './support/product.ts';
+
+/** Pairs of measurements for each time the bench repeats. */
+const PAIRS_PER_REPEAT = 30;
+/** Requests under way at the same time, for the throughput. */
+const CONCURRENCY = [1, 4] as const;
+const WARM_UP = 5;
+
+const STATEMENTS = {
+  'small aggregate': `SELECT symbol, count() AS trades, sum(premium) AS premium FROM RawOptionTradesMaxDateOnlyMV
+    WHERE put_call = 'CALL' GROUP BY symbol ORDER BY premium DESC LIMIT 10`,
+  '10,000-row page': `SELECT * FROM RawOptionTradesMaxDateOnlyMV WHERE time >= concat(date, ' 10:00:00')
+    ORDER BY time, id LIMIT ${PAGE_ROWS}`,
+} as const;
+
+type Ask = (sql: string, encoding?: string) => Promise<number>;
+
+export const benchService: RunBench = async ({ rows, repeat }) =>
+  await withFolder(async (folder) => {
+    const data = join(folder, 'data');
+    say(`service: generating ${formatCount(rows)} rows ...`);
+    await withServiceOn(data, rows, async () => {});
+    const copy = join(folder, 'copy');
+    await cp(data, copy, { recursive: true });
+    const engine = await openBareEngine(copy);
+    try {
+      return await withServiceOn(data, rows, ({ url }) => compare(createAsk(url), engine.ask, repeat));
+    } finally {
+      await engine.close();
+    }
+  });
+
+async function compare(service: Ask, engine: Ask, repeat: number): Promise<string> {
+  const lines: (readonly string[])[] = [];
+  const throughput: (readonly string[])[] = [];
+  for (const [name, sql] of Object.entries(STATEMENTS)) {
+    say(`service: ${name}`);
+    const bytes = await service(sql);
+    for (let turn = 0; turn < WARM_UP; turn += 1) await Promise.all([service(sql), engine(sql)]);
+    const pairs: (readonly [number, number])[] = [];
+    for (let pair = 0; pair < PAIRS_PER_REPEAT * repeat; pair += 1) {
+      pairs.push([await time(() => service(sql)), await time(() => engine(sql))]);
+    }
+    const [asked, bare] = [pairs.map(([ours]) => ours), pairs.map(([, alone]) => alone)];
+    // Pair by pair, because what disturbs the machine disturbs both of a pair.
+    const overhead = median(pairs.map(([ours, alone]) => ours / alone)) - 1;
+    const figures = [asked, bare].flatMap((times) => [median(times), quantile(times, 0.99)]);
+    lines.push([name, formatCount(bytes), ...figures.map(formatMs), formatPercent(overhead)]);
+    for (const encoding of ['identity', 'gzip', 'br']) {
+      const rates: string[] = [];
+      for (const concurrency of CONCURRENCY) {
+        rates.push((await measureRate(() => service(sql, encoding), concurrency, PAIRS_PER_REPEAT)).toFixed(1));
+      }
+      throughput.push([name, encoding, formatCount(await service(sql, encoding)), ...rates]);
+    }
+  }
+  const left = (title: string) => ({ title });
+  const right = (title: string) => ({ title, align: 'right' as const });
+  return [
+    `The service and the bare engine in turns, ${PAIRS_PER_REPEAT * repeat} pairs, milliseconds, uncompressed`,
+    '',
+    formatTable(
+      [
+        left('statement'),
+        ...['bytes', 'service p50', 'p99', 'engine p50', 'p99', 'overhead (median of pairs)'].map(right),
+      ],
+      lines,
+    ),
+    '',
+    'Requests a second by encoding and requests under way at the same time',
+    '',
+    formatTable(
+      [
+        left('statement'),
+        left('encoding'),
+        right('bytes sent'),
+        ...CONCURRENCY.map((number) => right(`${number} at a time`)),
+      ],
+      throughput,
+    ),
+  ].join('\n');
+}
+
+/** The engine in this process over a copy of the service's data, with its views and its settings. */
+async function openBareEngine(folder: string): Promise<{ readonly ask: Ask; close(): Promise<void> }> {
+  const engine = await openEmbeddedEngine({ path: join(folder, 'engine', '0') });
+  const { order, scanLimit, rowLimit } = SERVICE_DEFAULTS;
+  const dataset = await (await LocalData.open(engine, { folder, order, scanLimit })).publish(
+    EARLIEST_DATE,
+    systemClock,
+  );
+  const pooled: PooledEngine = {
+    state: engine,
+    rows: (sql) => engine.rows(sql),
+    command: (sql) => engine.command(sql),
+    stream: async (sql, format) => [(await engine.format(sql, format)).bytes].values() as never, // Not asked for here.
+  };
+  await dataset.prepare(pooled);
+  const settings = settingsSql(rowLimit, scanLimit);
+  return {
+    ask: async (sql) => (await engine.format(`${sql} ${settings}`, 'JSONEachRow')).bytes.length,
+    close: () => engine.close(),
+  };
+}
+
+/** Sends SQL over kept connections and reads the whole answer. @returns its bytes as sent */
+function createAsk(url: string): Ask {
+  const agent = new Agent({ keepAlive: true });
+  return async (sql, encoding = 'identity') =>
+    await new Promise((resolve, reject) => {
+      const headers = { 'content-type': 'application/json', 'accept-encoding': encoding };
+      const sent = request(`${url}${HISTORICAL_PATH}`, { method: 'POST', agent, headers }, (answer) => {
+        let bytes = 0;
+        answer.on('data', (piece: Buffer) => {
+          bytes += piece.length;
+        });
+        answer.on('end', () => {
+          if (answer.statusCode === 200) resolve(bytes);
+          else reject(new Error(`the service answered ${answer.statusCode}`));
+        });
+        answer.on('error', reject);
+      });
+      sent.on('error', reject);
+      sent.end(JSON.stringify({ api_key: KEY, sql }));
+    });
+}
+
+async function time(action: () => Promise<unknown>): Promise<number> {
+  const start = performance.now();
+  await action();
+  return performance.now() - start;
+}
+
+async function measureRate(action: () => Promise<unknown>, concurrency: number, count: number): Promise<number> {
+  const start = performance.now();
+  let left = count;
+  const lane = async () => {
+    while (left > 0) {
+      left -= 1;
+      await action();
+    }
+  };
+  await Promise.all(Array.from({ length: concurrency }, lane));
+  return count / ((performance.now() - start) / 1_000);
+}
+
+function quantile(values: readonly number[], share: number): number {
+  const sorted = [...values].sort((a, b) => a - b);
+  return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? Number.NaN;
+}
+
+function formatMs(value: number): string {
+  return value.toFixed(1);
+}

@@ -1,0 +1,120 @@
+/**
+ * Gamma exposure (GEX) of a chain, in dollars per 1 % move of the underlying. Pure.
+ *
+ * Per contract `gamma x OI x 100 x S^2 x 0.01`: the dollars of the underlying that dealers must trade per 1 % move to
+ * stay hedged, under the naive assumption that dealers are long the calls (+) and short the puts (-). The signs are those
+ * of SqueezeMetrics' white paper "Gamma Exposure". Invariant: call sums are at least 0 and put sums at most 0: a gamma
+ * that is not known, or not above 0 (which no bought option has), counts as 0.
+ */
+import { MOVE, type OptionContract, SHARES_PER_CONTRACT } from './contract.ts';
+
+/** Dollars per 1 % move: calls at least 0, puts at most 0, net their sum. */
+export interface ExposureSums {
+  readonly callGex: number;
+  readonly putGex: number;
+  readonly netGex: number;
+}
+
+export interface StrikeExposure extends ExposureSums {
+  readonly strike: number;
+  /** Open interest at the strike, contracts. */
+  readonly callOpenInterest: number;
+  readonly putOpenInterest: number;
+}
+
+export interface ExpirationExposure extends ExposureSums {
+  readonly expirationDate: string;
+}
+
+export interface GammaExposure extends ExposureSums {
+  /** One entry a strike of the chain, ascending. */
+  readonly strikes: readonly StrikeExposure[];
+  /** One entry an expiration of the chain, ascending. */
+  readonly expirations: readonly ExpirationExposure[];
+  /** Strike with the largest call GEX (the lowest of equals); null when no call has any. */
+  readonly callWall: number | null;
+  /** Strike with the most negative put GEX (the lowest of equals); null when no put has any. */
+  readonly putWall: number | null;
+}
+
+interface Tally {
+  call: number;
+  put: number;
+  callOpenInterest: number;
+  putOpenInterest: number;
+}
+
+/**
+ * Sums the exposure of `contracts` as they stand at the price `spot`, dollars, with the gammas that they carry.
+ * Expired contracts count with whatever gamma they carry, which is 0 on exchange pages.
+ */
+export function sumGammaExposure(spot: number, contracts: Iterable<OptionContract>): GammaExposure {
+  const dollars = SHARES_PER_CONTRACT * spot * spot * MOVE;
+  const byStrike = new Map<number, Tally>();
+  const byExpiration = new Map<string, Tally>();
+  const total = createTally();
+  for (const contract of contracts) {
+    const gamma = contract.gamma !== null && contract.gamma > 0 ? contract.gamma : 0;
+    const weight = gamma * contract.openInterest * dollars;
+    add(total, contract, weight);
+    add(readTally(byStrike, contract.strike), contract, weight);
+    add(readTally(byExpiration, contract.expirationDate), contract, weight);
+  }
+  const strikes = [...byStrike]
+    .sort(([a], [b]) => a - b)
+    .map(([strike, tally]) => ({
+      strike,
+      ...readSums(tally),
+      callOpenInterest: tally.callOpenInterest,
+      putOpenInterest: tally.putOpenInterest,
+    }));
+  const expirations = [...byExpiration]
+    .sort(([a], [b]) => (a < b ? -1 : 1))
+    .map(([expirationDate, tally]) => ({ expirationDate, ...readSums(tally) }));
+  return {
+    ...readSums(total),
+    strikes,
+    expirations,
+    callWall: findWall(strikes, ({ callGex }) => callGex),
+    putWall: findWall(strikes, ({ putGex }) => -putGex),
+  };
+}
+
+function add(tally: Tally, { putCall, openInterest }: OptionContract, weight: number): void {
+  if (putCall === 'CALL') {
+    tally.call += weight;
+    tally.callOpenInterest += openInterest;
+  } else {
+    tally.put += weight;
+    tally.putOpenInterest += openInterest;
+  }
+}
+
+/** The strike whose size is largest, when it is above 0. */
+function findWall(strikes: readonly StrikeExposure[], size: (strike: StrikeExposure) => number): number | null {
+  let wall: number | null = null;
+  let largest = 0;
+  for (const strike of strikes) {
+    if (size(strike) <= largest) continue;
+    largest = size(strike);
+    wall = strike.strike;
+  }
+  return wall;
+}
+
+function readSums({ call, put }: Tally): ExposureSums {
+  // `0 - put` rather than `-put`, which would be a negative zero.
+  return { callGex: call, putGex: 0 - put, netGex: call - put };
+}
+
+function readTally<Key>(tallies: Map<Key, Tally>, key: Key): Tally {
+  const found = tallies.get(key);
+  if (found) return found;
+  const created = createTally();
+  tallies.set(key, created);
+  return created;
+}
+
+function createTally(): Tally {
+  return { call: 0, put: 0, callOpenInterest: 0, putOpenInterest: 0 };
+}

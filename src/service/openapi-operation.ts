@@ -1,0 +1,46 @@
+/** What an operation of the interface description is: the vocabulary of the `openapi-*` tables. */
+import type { z } from 'zod';
+import type { SchemaName } from './openapi-schemas.ts';
+
+/** Values by name; each is valid against the schema that it stands beside. */
+export type Examples = Readonly<Record<string, unknown>>;
+
+/** Headers that the description explains once. */
+export type HeaderName = 'Retry-After' | 'Allow' | 'Set-Cookie' | 'X-Service-Historical-Sql-Minimum-Data-Delay-Minutes';
+
+export interface OperationRequest {
+  readonly contentTypes: readonly string[];
+  readonly schema: SchemaName;
+  readonly examples?: Examples;
+}
+
+export interface OperationResponse {
+  readonly status: number;
+  readonly description: string;
+  /** More than one: any of them. */
+  readonly schema: SchemaName | readonly SchemaName[];
+  /** Default: application/json. */
+  readonly contentType?: string;
+  readonly headers?: readonly HeaderName[];
+  readonly examples?: Examples;
+}
+
+export interface Operation {
+  readonly operationId: string;
+  readonly method: 'get' | 'post' | 'delete';
+  /** With parameters in braces. */
+  readonly path: string;
+  /** Default: the main address. */
+  readonly address?: 'portal';
+  readonly summary: string;
+  readonly description: string;
+  readonly tag: 'Historical SQL' | 'Snapshots' | 'Session' | 'Service';
+  /** Alternatives; `body` is the member `api_key`, for which OpenAPI has no scheme. */
+  readonly security: readonly ('bearer' | 'session' | 'body')[];
+  readonly pathParameters?: z.ZodObject;
+  readonly queryParameters?: z.ZodObject;
+  readonly request?: OperationRequest;
+  readonly responses: readonly OperationResponse[];
+}
+
+export const JSON_OR_FORM = ['application/json', 'application/x-www-form-urlencoded'] as const;

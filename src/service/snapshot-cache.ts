@@ -1,0 +1,97 @@
+/**
+ * Computed values that several calls share. Invariants: a value is computed once however many wait for it; a caller who
+ * leaves does not take it from the others, and when the last one leaves the computation is given up; a failure is not
+ * kept. What is kept is bounded by weight, least recently used out first.
+ */
+
+export interface CacheOptions<Value> {
+  /** Most weight of the values kept together. A heavier value is computed, answered, and not kept. */
+  readonly maxWeight: number;
+  readonly weigh: (value: Value) => number;
+  /** Told of every call: `hit` when nothing had to be computed for it. */
+  readonly onLookup?: ((result: 'hit' | 'miss') => void) | undefined;
+}
+
+interface Pending<Value> {
+  readonly result: Promise<Value>;
+  readonly controller: AbortController;
+  waiters: number;
+}
+
+export class SnapshotCache<Value extends object> {
+  readonly #options: CacheOptions<Value>;
+  /** In the order of use, oldest first. */
+  readonly #kept = new Map<string, Value>();
+  readonly #pending = new Map<string, Pending<Value>>();
+  #weight = 0;
+
+  constructor(options: CacheOptions<Value>) {
+    this.#options = options;
+  }
+
+  /**
+   * The value of `key`, computed when there is none.
+   * @param signal ends the waiting of this caller
+   * @throws what `compute` throws, or the signal's reason
+   */
+  async get(key: string, signal: AbortSignal, compute: (signal: AbortSignal) => Promise<Value>): Promise<Value> {
+    signal.throwIfAborted();
+    const kept = this.#kept.get(key);
+    this.#options.onLookup?.(kept || this.#pending.has(key) ? 'hit' : 'miss');
+    if (kept) {
+      this.#kept.delete(key);
+      this.#kept.set(key, kept);
+      return kept;
+    }
+    const pending = this.#pending.get(key) ?? this.#start(key, compute);
+    pending.waiters += 1;
+    try {
+      return await waitFor(pending.result, signal);
+    } finally {
+      pending.waiters -= 1;
+      if (pending.waiters === 0 && this.#pending.get(key) === pending) {
+        this.#pending.delete(key);
+        pending.controller.abort(signal.reason);
+      }
+    }
+  }
+
+  #start(key: string, compute: (signal: AbortSignal) => Promise<Value>): Pending<Value> {
+    const controller = new AbortController();
+    const pending: Pending<Value> = { result: compute(controller.signal), controller, waiters: 0 };
+    this.#pending.set(key, pending);
+    const settle = (value: Value | undefined) => {
+      if (this.#pending.get(key) !== pending) return;
+      this.#pending.delete(key);
+      if (value) this.#keep(key, value);
+    };
+    // Whoever waits gets the failure; nobody may be waiting any more.
+    pending.result.then(settle, () => settle(undefined));
+    return pending;
+  }
+
+  #keep(key: string, value: Value): void {
+    const weight = this.#options.weigh(value);
+    if (weight > this.#options.maxWeight) return;
+    this.#kept.set(key, value);
+    this.#weight += weight;
+    for (const [oldest, dropped] of this.#kept) {
+      if (this.#weight <= this.#options.maxWeight) break;
+      this.#kept.delete(oldest);
+      this.#weight -= this.#options.weigh(dropped);
+    }
+  }
+}
+
+async function waitFor<Value>(result: Promise<Value>, signal: AbortSignal): Promise<Value> {
+  let leave: (() => void) | undefined;
+  const left = new Promise<never>((_resolve, reject) => {
+    leave = () => reject(signal.reason);
+    signal.addEventListener('abort', leave, { once: true });
+  });
+  try {
+    return await Promise.race([result, left]);
+  } finally {
+    if (leave) signal.removeEventListener('abort', leave);
+  }
+}

@@ -1,0 +1,174 @@
+/**
+ * What only the pool over a real ClickHouse server has: statements that end on the server too, settings by the address,
+ * and what the server tells about itself. The contract of all pools is in `test/contract/engine-pool.ts`.
+ */
+import { once } from 'node:events';
+import { type AddressInfo, createConnection, createServer, type Socket } from 'node:net';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { isAtLeast, keepKnown, readCapabilities } from '../../src/engine/capabilities.ts';
+import type { Engine } from '../../src/engine/engine.ts';
+import { EngineFault } from '../../src/engine/fault.ts';
+import { openServerEngine } from '../../src/engine/server.ts';
+import { openServerPool, type ServerPool } from '../../src/engine/server-pool.ts';
+import { startClickHouse } from '../support/clickhouse-server.ts';
+
+const { server, reason } = await startClickHouse();
+
+// Skipped only where no server can be had, which `support/clickhouse-server.ts` says aloud; CI never skips it.
+describe.skipIf(server === undefined)('the pool over a real server', () => {
+  let admin: Engine;
+  let pool: ServerPool;
+
+  const open = (settings: Readonly<Record<string, string | number>> = {}, url = server?.readerUrl ?? '') =>
+    openServerPool({ url, size: 2, maxWaiting: 5, settings: () => settings });
+
+  beforeAll(async () => {
+    if (server === undefined) throw new Error(reason);
+    admin = await openServerEngine({ url: server.adminUrl });
+    await admin.command('CREATE DATABASE flowdrop');
+    pool = await open({ max_rows_to_read: 0 });
+  });
+
+  afterAll(async () => {
+    await pool?.close();
+    await admin?.close();
+    await server?.stop();
+  });
+
+  const request = () => ({ owner: 'a', signal: new AbortController().signal });
+
+  /** Queries of the service's user that the server is working on. */
+  const running = async () =>
+    (await admin.rows<{ query: string }>("SELECT query FROM system.processes WHERE user = 'flowdrop'")).map(
+      ({ query }) => query,
+    );
+
+  /** Starts an endless query whose text has `mark`, and waits until the server runs it. */
+  async function startMarked(mark: string) {
+    const control = new AbortController();
+    const result = pool.use({ owner: 'a', signal: control.signal }, (engine) =>
+      engine.rows(`SELECT sum(number), '${mark}' FROM system.numbers`),
+    );
+    result.catch(() => {});
+    while (!(await running()).some((query) => query.includes(mark)));
+    return { control, result };
+  }
+
+  /** A place is given back when the server has ended the statement. */
+  async function untilFree(own = pool): Promise<void> {
+    while (own.running > 0) await new Promise(setImmediate);
+  }
+
+  test('an aborted query is gone from the server when its place is free', async () => {
+    const { control, result } = await startMarked('mark-1');
+    control.abort(new RangeError('given up'));
+    await expect(result).rejects.toThrow('given up');
+    expect(pool.running).toBe(1);
+    await untilFree();
+    expect(await running()).toEqual([]);
+  });
+
+  test('a query that is aborted right after it was sent is gone as well', async () => {
+    for (let round = 0; round < 20; round += 1) {
+      const control = new AbortController();
+      const result = pool.use({ owner: 'a', signal: control.signal }, async (engine) => {
+        const asking = engine.rows('SELECT sum(number) FROM system.numbers SETTINGS max_execution_time = 20');
+        for (let turn = 0; turn < round; turn += 1) await new Promise(setImmediate);
+        control.abort(new RangeError('given up'));
+        await asking;
+      });
+      await expect(result).rejects.toThrow('given up');
+    }
+    await untilFree();
+    expect(await running()).toEqual([]);
+  });
+
+  test('closing the pool ends its queries on the server', async () => {
+    const own = await open({ max_rows_to_read: 0 });
+    const result = own.use(request(), (engine) => engine.rows("SELECT sum(number), 'mark-2' FROM system.numbers"));
+    result.catch(() => {});
+    while (!(await running()).some((query) => query.includes('mark-2')));
+    await own.close();
+    await expect(result).rejects.toThrow('closed');
+    expect(await running()).toEqual([]);
+  });
+
+  test('a query whose connection breaks is ended on the server and is a failure without a number', async () => {
+    const target = new URL(server?.readerUrl ?? '');
+    const sockets = new Set<Socket>();
+    const proxy = createServer((client) => {
+      const upstream = createConnection({ host: target.hostname, port: Number(target.port) });
+      for (const socket of [client, upstream]) sockets.add(socket.on('error', () => {}));
+      client.pipe(upstream).pipe(client);
+    }).listen(0, '127.0.0.1');
+    await once(proxy, 'listening');
+    const url = new URL(target);
+    url.port = String((proxy.address() as AddressInfo).port); // A listening TCP server has an address with a port.
+    const own = await open({ max_rows_to_read: 0 }, url.href);
+    const result = own.use(request(), (engine) => engine.rows("SELECT sum(number), 'mark-3' FROM system.numbers"));
+    result.catch(() => {});
+    while (!(await running()).some((query) => query.includes('mark-3')));
+    for (const socket of sockets) socket.destroy();
+    await expect(result).rejects.toMatchObject({ code: 'ENGINE_FAILED', clickhouseCode: 0 });
+    await untilFree(own);
+    expect(await running()).toEqual([]);
+    for (const socket of sockets) socket.destroy();
+    proxy.close();
+    await own.close();
+  });
+
+  test('limits sent with every statement hold, the result’s too', async () => {
+    const own = await open({ max_result_rows: 10, max_memory_usage: 50_000_000 });
+    const ask = (sql: string) => own.use(request(), (engine) => engine.rows(sql));
+    await expect(ask('SELECT number FROM numbers(100000)')).rejects.toMatchObject({ clickhouseCode: 396 });
+    await expect(
+      ask('SELECT count() FROM (SELECT number FROM numbers(10000000) GROUP BY number)'),
+    ).rejects.toMatchObject({ clickhouseCode: 241 });
+    await own.close();
+  });
+
+  test('a setting that the server does not know is left out', async () => {
+    const own = await open({ no_such_setting: 1, max_threads: 1 });
+    expect(await own.use(request(), (engine) => engine.rows('SELECT 1 AS one'))).toEqual([{ one: 1 }]);
+    await own.close();
+  });
+
+  test('a server that cannot be reached, or refuses the user, is told when the pool is opened', async () => {
+    await expect(open({}, 'http://flowdrop:change-me@127.0.0.1:1/flowdrop')).rejects.toThrow(EngineFault);
+    const wrong = (server?.readerUrl ?? '').replace('change-me', 'wrong');
+    await expect(open({}, wrong)).rejects.toMatchObject({ clickhouseCode: expect.toSatisfy((code) => code > 0) });
+  });
+
+  test('the server tells its version, settings, functions and what its user may do', async () => {
+    const own = pool.capabilities;
+    expect(own.version).toMatch(/^\d+\.\d+\./);
+    expect(own.readonly).toBe(2);
+    expect(own.settings.has('max_rows_to_read')).toBe(true);
+    expect(own.functions).toEqual(expect.arrayContaining(['toString', 'quantile', 'count']));
+    expect((await readCapabilities(admin)).readonly).toBe(0);
+    expect(keepKnown({ max_threads: 1, no_such_setting: 2 }, own)).toEqual({ max_threads: 1 });
+  });
+});
+
+test.each(['', 'localhost:8123', 'ftp://user:secret@host/'])(
+  'the address %j is refused, and not shown',
+  async (url) => {
+    const opening = openServerPool({ url, size: 1, maxWaiting: 1 });
+    await expect(opening).rejects.toMatchObject({
+      code: 'SERVER_URL_INVALID',
+      kind: 'usage',
+      hint: expect.any(String),
+    });
+    await expect(opening).rejects.not.toThrow('secret');
+  },
+);
+
+test.each([
+  ['18.16.1', 20, 1, false],
+  ['20.1.2.4', 20, 1, true],
+  ['24.10.1', 24, 2, true],
+  ['24.1.9', 24, 2, false],
+  ['26.7.1.1', 24, 2, true],
+])('version %s is at least %i.%i: %s', (version, major, minor, expected) => {
+  expect(isAtLeast(version, major, minor)).toBe(expected);
+});

@@ -1,0 +1,242 @@
+/**
+ * Two lists against a running service, on both entry points: attacks, each of which must be refused with its own error and
+ * show nothing from outside the two tables, and analysts' queries, each of which must be answered. What the guard does in
+ * detail is tested in `guard.test.ts`, visibility under random queries in `visibility-property.test.ts`.
+ */
+import { readdirSync, readFileSync } from 'node:fs';
+import { mkdir, writeFile } from 'node:fs/promises';
+import { hostname } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { parse } from 'yaml';
+import { type Reply, startTestService, type TestService } from './running-service.ts';
+import { type TradeFile, writeTradeFile } from './trade-file.ts';
+
+interface Repeat {
+  readonly prefix: string;
+  readonly unit: string;
+  readonly times: number;
+  readonly suffix: string;
+}
+interface Refusal {
+  readonly code?: string;
+  readonly reason?: string;
+}
+interface AttackGroup extends Refusal {
+  readonly group: string;
+  readonly queries: readonly (string | (Refusal & { readonly sql?: string; readonly repeat?: Repeat }))[];
+}
+interface QueryGroup {
+  readonly group: string;
+  readonly queries: readonly (string | Query)[];
+}
+interface Query {
+  readonly sql: string;
+  /** Number of rows, `some` for at least one (the default), `any` for none or more. */
+  readonly rows?: number | 'some' | 'any';
+  /** Another query whose rows are the same. */
+  readonly same_as?: string;
+  /** The rows themselves. */
+  readonly data?: readonly unknown[];
+}
+interface Attack {
+  readonly sql: string;
+  readonly expected: readonly unknown[];
+}
+
+const MIN_ATTACKS = 300;
+const MIN_QUERIES = 150;
+const STATUS: Readonly<Record<string, number>> = {
+  INVALID_REQUEST: 400,
+  INVALID_SQL: 400,
+  INVALID_QUERY: 422,
+  QUERY_TOO_BROAD: 422,
+};
+/** A refusal takes milliseconds; this leaves room for a busy machine. */
+const MAX_REFUSAL_MS = 5_000;
+
+/** What no answer may hold, each planted where an attack could reach it. */
+const FILE_CANARY = 'canary-in-a-file-5f1c';
+const ENVIRONMENT_CANARY = 'canary-in-the-environment-83aa';
+const HIDDEN_CANARY = 'HIDDEN-CANARY';
+const CANARIES: readonly RegExp[] = [
+  new RegExp(FILE_CANARY, 'i'),
+  new RegExp(ENVIRONMENT_CANARY, 'i'),
+  new RegExp(HIDDEN_CANARY, 'i'),
+  // Names of the service's own databases, versions and messages of the engine.
+  /_[0-9a-f]{16,}/i,
+  /\b2\d\.\d{1,2}\.\d+\.\d+\b/,
+  /DB::|Exception|\bStack trace\b|clickhouse|chdb-/i,
+];
+/** Where the service runs; an answer may repeat such a text only when the caller wrote it. */
+const PLACES: readonly string[] = [hostname(), process.cwd(), process.execPath].filter((place) => place.length > 3);
+
+const attackGroups = readList<AttackGroup>('attacks.yaml');
+const queryGroups = readList<QueryGroup>('queries.yaml');
+const attackCount = countQueries(attackGroups);
+const queryCount = countQueries(queryGroups);
+
+let file: TradeFile;
+let places: readonly string[];
+let planted: readonly string[];
+let service: TestService;
+let refused = 0;
+let answered = 0;
+
+beforeAll(async () => {
+  process.env['FLOWDROP_CANARY'] = ENVIRONMENT_CANARY;
+  file = await writeTradeFile(createRows());
+  await mkdir(join(file.folder, 'canary'));
+  await writeFile(join(file.folder, 'canary', 'canary.csv'), `${FILE_CANARY}\n`);
+  planted = readdirSync(file.folder, { recursive: true, encoding: 'utf8' });
+  places = [...PLACES, file.folder];
+  service = await startTestService({
+    data: [file.path],
+    generateSessions: 3,
+    generateRows: 1_500,
+    scanLimit: 200_000,
+    order: 'symbol',
+  });
+});
+afterAll(async () => {
+  await service.stop();
+  await file.remove();
+  delete process.env['FLOWDROP_CANARY'];
+});
+
+describe('attacks', () => {
+  test.each(attackGroups.map((group) => [group.group, group] as const))('by %s are refused', async (_title, group) => {
+    const failures: unknown[] = [];
+    for (const attack of listAttacks(group)) {
+      const started = performance.now();
+      const reply = await service.ask(attack.sql);
+      const ms = performance.now() - started;
+      const portalReply = await service.askPortal(attack.sql);
+      const came = [reply.status, reply.body.errorCode, reply.body.reason];
+      const wrong = [
+        ...(JSON.stringify(came) === JSON.stringify(attack.expected) ? [] : [came]),
+        ...(portalReply.status === attack.expected[0] ? [] : [['portal', portalReply.status]]),
+        ...(ms < MAX_REFUSAL_MS ? [] : [`${Math.round(ms)} ms`]),
+        ...listLeaks(attack.sql, reply),
+        ...listLeaks(attack.sql, portalReply),
+      ];
+      if (wrong.length > 0) failures.push({ sql: attack.sql.slice(0, 200), expected: attack.expected, wrong });
+      else refused += 1;
+    }
+    expect(failures).toEqual([]);
+  });
+
+  test('leave no file behind, and a service that answers at once', async () => {
+    expect(readdirSync(file.folder, { recursive: true, encoding: 'utf8' })).toEqual(planted);
+    const started = performance.now();
+    const reply = await service.ask("SELECT count() AS trades FROM RawOptionTrades WHERE symbol = 'SEEN'");
+    expect([reply.status, reply.body.data]).toEqual([200, [{ trades: 40 }]]);
+    expect(performance.now() - started).toBeLessThan(MAX_REFUSAL_MS);
+  });
+});
+
+describe('analyst queries', () => {
+  test.each(queryGroups.map((group) => [group.group, group] as const))('of %s are answered', async (_title, group) => {
+    const failures: unknown[] = [];
+    for (const entry of group.queries) {
+      const query = typeof entry === 'string' ? { sql: entry } : entry;
+      const wrong = await checkQuery(query);
+      if (wrong === undefined) answered += 1;
+      else failures.push({ sql: query.sql, wrong });
+    }
+    expect(failures).toEqual([]);
+  });
+
+  test('mean the same at the separate entry point', async () => {
+    const entries = queryGroups.flatMap(({ queries }) => queries).filter((entry) => typeof entry !== 'string');
+    for (const { sql, data } of entries) {
+      if (!data) continue;
+      const reply = await service.askPortal(sql);
+      expect([sql, reply.status, reply.body.data]).toEqual([sql, 200, data]);
+    }
+  });
+});
+
+test('both lists are as long as they must be', () => {
+  process.stdout.write(
+    `attacks: ${refused} refused in ${attackGroups.length} groups; analyst queries: ${answered} answered in ${queryGroups.length} groups\n`,
+  );
+  expect([refused, answered]).toEqual([attackCount, queryCount]);
+  expect(attackCount).toBeGreaterThanOrEqual(MIN_ATTACKS);
+  expect(queryCount).toBeGreaterThanOrEqual(MIN_QUERIES);
+  expect(countDifferent(attackGroups)).toBe(attackCount);
+  expect(countDifferent(queryGroups)).toBe(queryCount);
+});
+
+/** @returns what is wrong with the answer */
+async function checkQuery(query: Query): Promise<unknown> {
+  const reply = await service.ask(query.sql);
+  if (reply.status !== 200) return reply.text.slice(0, 300);
+  const leaks = listLeaks(query.sql, reply);
+  if (leaks.length > 0) return leaks;
+  const data: readonly unknown[] = reply.body.data;
+  if (query.data && JSON.stringify(data) !== JSON.stringify(query.data)) return data.slice(0, 5);
+  if (query.same_as !== undefined) {
+    const other = await service.ask(query.same_as);
+    if (JSON.stringify(other.body.data) !== JSON.stringify(data)) {
+      return { data: data.slice(0, 3), same_as: other.body.data?.slice(0, 3) ?? other.text.slice(0, 300) };
+    }
+  }
+  const { rows = query.data ? query.data.length : 'some' } = query;
+  if (rows === 'any' || (rows === 'some' ? data.length > 0 : data.length === rows)) return undefined;
+  return `${data.length} rows`;
+}
+
+/** Forty trades in plain sight; and on both sides of it, younger than the delay and older than the lookback, hidden ones. */
+function createRows() {
+  const two = (value: number) => String(value).padStart(2, '0');
+  const seen = Array.from({ length: 40 }, (_, k) => ({
+    id: `seen-${two(k)}`,
+    time: `2026-11-1${k % 2 ? 7 : 8} ${two(10 + (k % 5))}:${two(k)}:00`,
+    symbol: 'SEEN',
+    size: k + 1,
+    price: 1 + k / 4,
+    put_call: k % 4 === 0 ? 'PUT' : 'CALL',
+    side: k % 3 === 0 ? 'BID' : 'ASK',
+  }));
+  const hidden = Array.from({ length: 40 }, (_, k) => ({
+    id: `${HIDDEN_CANARY}-${k}`,
+    time: k % 2 ? `2026-11-19 18:14:${two(k)}` : `2026-11-04 18:0${k % 10}:00`,
+    symbol: HIDDEN_CANARY,
+    exchange: HIDDEN_CANARY,
+    size: 0,
+  }));
+  return [...seen, ...hidden];
+}
+
+function listAttacks(group: AttackGroup): readonly Attack[] {
+  return group.queries.map((entry) => {
+    const attack = typeof entry === 'string' ? { sql: entry } : entry;
+    const { repeat } = attack;
+    const text = repeat ? `${repeat.prefix}${repeat.unit.repeat(repeat.times)}${repeat.suffix}` : (attack.sql ?? '');
+    const { code = 'INVALID_SQL', reason } = attack.code === undefined ? group : attack;
+    return { sql: fillPlaces(text), expected: [STATUS[code], code, reason] };
+  });
+}
+
+function fillPlaces(sql: string): string {
+  const folder = join(file.folder, 'canary');
+  return sql.replaceAll('{canary_file}', join(folder, 'canary.csv')).replaceAll('{canary_folder}', folder);
+}
+
+function listLeaks(sql: string, reply: Reply): readonly string[] {
+  const found = CANARIES.filter((canary) => canary.test(reply.text) && !canary.test(sql)).map(String);
+  return [...found, ...places.filter((place) => reply.text.includes(place) && !sql.includes(place))];
+}
+
+function readList<Group>(name: string): readonly Group[] {
+  return parse(readFileSync(new URL(name, import.meta.url), 'utf8')) as Group[]; // The tests below check its shape.
+}
+
+function countQueries(groups: readonly { readonly queries: readonly unknown[] }[]): number {
+  return groups.reduce((count, { queries }) => count + queries.length, 0);
+}
+
+function countDifferent(groups: readonly { readonly queries: readonly unknown[] }[]): number {
+  return new Set(groups.flatMap(({ queries }) => queries.map((query) => JSON.stringify(query)))).size;
+}

@@ -1,0 +1,217 @@
+/**
+ * The interface description: a valid OpenAPI 3.1 document, complete by the specification, whose examples are valid against
+ * their own schemas. That the service answers as described is tested where it answers.
+ */
+import { Validator } from '@seriousme/openapi-schema-validator';
+import { describe, expect, test } from 'vitest';
+import { z } from 'zod';
+import { buildOpenApi } from '../../src/service/openapi.ts';
+import { ERROR_CODES, REASONS } from '../../src/wire/historical.ts';
+import { HISTORICAL_PATH, PORTAL_PATH } from '../../src/wire/limits.ts';
+import { TRADE_COLUMNS } from '../../src/wire/trade.ts';
+
+type Json = Readonly<Record<string, unknown>>;
+
+interface Media {
+  readonly schema: Json;
+  readonly examples?: Readonly<Record<string, { readonly value: unknown }>>;
+}
+
+interface Response {
+  readonly description: string;
+  readonly headers?: Json;
+  readonly content: Readonly<Record<string, Media>>;
+}
+
+interface Operation {
+  readonly operationId: string;
+  readonly security: readonly Json[];
+  readonly tags: readonly string[];
+  readonly parameters?: readonly { readonly name: string; readonly in: string; readonly required: boolean }[];
+  readonly requestBody?: { readonly content: Readonly<Record<string, Media>> };
+  readonly responses: Readonly<Record<string, Response>>;
+}
+
+interface Document {
+  readonly openapi: string;
+  readonly info: Json;
+  readonly servers: readonly { readonly url: string }[];
+  readonly tags: readonly { readonly name: string }[];
+  readonly paths: Readonly<
+    Record<string, Readonly<Record<string, Operation>> & { readonly servers?: readonly Json[] }>
+  >;
+  readonly components: {
+    readonly schemas: Readonly<Record<string, Json>>;
+    readonly headers: Json;
+    readonly securitySchemes: Json;
+  };
+}
+
+// What is written is JSON: the document is looked at as its readers get it.
+const read = (options: Parameters<typeof buildOpenApi>[0]) =>
+  JSON.parse(JSON.stringify(buildOpenApi(options))) as Document;
+const document = read({ version: '0.1.0', portalUrl: 'http://portal.example:8101' });
+const operations = Object.entries(document.paths).flatMap(([path, { servers: _, ...methods }]) =>
+  Object.entries(methods).map(([method, operation]) => ({ title: `${method.toUpperCase()} ${path}`, operation })),
+);
+const find = (title: string) => {
+  const found = operations.find((it) => it.title === title)?.operation;
+  if (!found) throw new Error(`not described: ${title}`);
+  return found;
+};
+
+/** A validator of one schema of the document, built from the document alone. */
+function validatorOf(schema: Json): z.ZodType {
+  const text = JSON.stringify({ ...schema, $defs: document.components.schemas });
+  return z.fromJSONSchema(JSON.parse(text.replaceAll('#/components/schemas/', '#/$defs/')));
+}
+
+function* walk(value: unknown, path = ''): Generator<readonly [string, Json]> {
+  if (typeof value !== 'object' || value === null) return;
+  yield [path, value as Json];
+  for (const [key, inner] of Object.entries(value)) yield* walk(inner, `${path}/${key}`);
+}
+
+describe('the interface description', () => {
+  test.each([
+    ['with the separate address', document],
+    ['without it', read({ version: '0.1.0' })],
+  ])('is valid OpenAPI 3.1, %s', async (_title, it) => {
+    const validator = new Validator();
+    const result = await validator.validate({ ...it });
+    expect(result.errors ?? []).toEqual([]);
+    expect(result.valid).toBe(true);
+    expect(validator.version).toBe('3.1');
+    expect(it.info).toMatchObject({ version: '1.0.0', 'x-flowdrop-version': '0.1.0' });
+  });
+
+  test('names every path with its methods', () => {
+    expect(operations.map(({ title }) => title).sort()).toEqual(
+      [
+        `POST ${HISTORICAL_PATH}`,
+        `POST ${PORTAL_PATH}`,
+        'POST /api/option-chain',
+        'GET /api/v1/market-structure/{symbol}',
+        'POST /api/session',
+        'DELETE /api/session',
+        'GET /healthz',
+        'GET /metrics',
+        'GET /openapi.json',
+      ].sort(),
+    );
+    const ids = operations.map(({ operation }) => operation.operationId);
+    expect(new Set(ids).size).toBe(ids.length);
+  });
+
+  test('tells where each parameter goes, and which is required', () => {
+    expect(find('GET /api/v1/market-structure/{symbol}').parameters).toMatchObject([
+      { name: 'symbol', in: 'path', required: true, schema: { type: 'string' } },
+      { name: 'date', in: 'query', required: false, schema: { type: 'string', format: 'date' } },
+    ]);
+  });
+
+  test('points the separate entry point to its own address, and all else to where the document comes from', () => {
+    expect(document.servers.map(({ url }) => url)).toEqual(['/']);
+    expect(document.paths[PORTAL_PATH]?.servers).toMatchObject([{ url: 'http://portal.example:8101' }]);
+    expect(Object.values(document.paths).filter(({ servers }) => servers)).toHaveLength(1);
+  });
+
+  test.each([
+    [`POST ${HISTORICAL_PATH}`, [200, 400, 401, 403, 405, 422, 429, 500, 504]],
+    [`POST ${PORTAL_PATH}`, [200, 400, 401, 403, 405, 422, 429, 500, 504]],
+    ['POST /api/option-chain', [200, 400, 401, 403, 404, 405, 422, 429, 500, 504]],
+    ['GET /api/v1/market-structure/{symbol}', [200, 400, 401, 403, 404, 405, 429, 500, 503]],
+    ['POST /api/session', [200, 400, 401, 429]],
+  ])('has the statuses of %s', (title, statuses) => {
+    const { responses, requestBody } = find(title);
+    expect(Object.keys(responses).map(Number)).toEqual(statuses);
+    const types = title.startsWith('POST') ? ['application/json', 'application/x-www-form-urlencoded'] : [];
+    expect(Object.keys(requestBody?.content ?? {})).toEqual(types);
+  });
+
+  test('gives every response a body, every 429 and 503 a Retry-After, and the main historical answer its delay', () => {
+    for (const { title, operation } of operations) {
+      for (const [status, response] of Object.entries(operation.responses)) {
+        expect(Object.keys(response.content).length, `${title} ${status}`).toBeGreaterThan(0);
+        expect('Retry-After' in (response.headers ?? {}), `${title} ${status}`).toBe(['429', '503'].includes(status));
+      }
+    }
+    expect(Object.keys(find(`POST ${HISTORICAL_PATH}`).responses['200']?.headers ?? {})).toEqual([
+      'X-Service-Historical-Sql-Minimum-Data-Delay-Minutes',
+    ]);
+  });
+
+  test('describes every column of the trade record, and the codes and reasons of failures', () => {
+    const { TradeRecord, HistoricalFailure } = document.components.schemas;
+    const properties = TradeRecord?.['properties'] as Record<string, Json>;
+    expect(Object.keys(properties)).toEqual(TRADE_COLUMNS.map(({ name }) => name));
+    expect(Object.values(properties).filter((it) => !it['description'])).toEqual([]);
+    expect(HistoricalFailure?.['properties']).toMatchObject({
+      errorCode: { enum: ERROR_CODES },
+      reason: { enum: REASONS },
+    });
+  });
+
+  test('resolves every reference, uses every component, and says the dialect nowhere but at its head', () => {
+    const nodes = [...walk(document)];
+    const references = new Set(nodes.map(([, node]) => node['$ref']).filter((it) => typeof it === 'string'));
+    for (const reference of references) {
+      const [, , kind = '', name = ''] = reference.split('/');
+      expect(Object.keys(document.components[kind as keyof Document['components']]), reference).toContain(name);
+    }
+    const { schemas, headers } = document.components;
+    const unused = [
+      ...Object.keys(schemas).map((it) => `#/components/schemas/${it}`),
+      ...Object.keys(headers).map((it) => `#/components/headers/${it}`),
+    ].filter((it) => !references.has(it));
+    expect(unused).toEqual([]);
+    expect(nodes.filter(([, node]) => '$schema' in node || '$id' in node || '$defs' in node)).toEqual([]);
+    for (const { operation } of operations) {
+      for (const scheme of operation.security.flatMap(Object.keys)) {
+        expect(Object.keys(document.components.securitySchemes)).toContain(scheme);
+      }
+      expect(document.tags.map(({ name }) => name)).toEqual(expect.arrayContaining([...operation.tags]));
+    }
+  });
+
+  test('has examples that are valid against their own schemas', () => {
+    let count = 0;
+    for (const [path, node] of walk(document)) {
+      const { examples } = node;
+      if (examples === undefined || path.endsWith('/properties')) continue;
+      const isMedia = !Array.isArray(examples);
+      const schema = validatorOf(isMedia ? (node['schema'] as Json) : node);
+      const values = isMedia
+        ? Object.values(examples as NonNullable<Media['examples']>).map(({ value }) => value)
+        : examples;
+      for (const value of values) {
+        const { error } = schema.safeParse(value);
+        expect(error?.issues ?? [], `${path} ${JSON.stringify(value)}`).toEqual([]);
+        count += 1;
+      }
+    }
+    expect(count).toBeGreaterThan(15);
+  });
+
+  test('has schemas that refuse what is not theirs', () => {
+    const validate = (name: string, value: unknown) =>
+      validatorOf({ $ref: `#/components/schemas/${name}` }).safeParse(value).success;
+    expect(validate('HistoricalRequest', { api_key: 'cus_1' })).toBe(false);
+    expect(validate('HistoricalRequest', { sql: 'SELECT 1', test_mode: 'yes' })).toBe(false);
+    expect(validate('HistoricalSuccess', { status: 'SUCCESS', data: [] })).toBe(false);
+    expect(validate('HistoricalSuccess', { status: 'SUCCESS', data: [1], meta: {} })).toBe(false);
+    expect(validate('HistoricalFailure', { status: 'ERROR', errorCode: 'OOPS', errorMsg: '' })).toBe(false);
+    expect(validate('PortalSqlMissing', { status: 'ERROR', errorMsg: 'x' })).toBe(false);
+    expect(validate('LoginRequest', {})).toBe(false);
+    expect(validate('ChainRequest', { symbol: 'SPY', date: '3 March' })).toBe(false);
+    expect(validate('ChainRequest', { symbol: 'SPY', put_call: 'Call' })).toBe(true);
+    const { data } = (find(`POST ${HISTORICAL_PATH}`).responses['200']?.content['application/json']?.examples?.[
+      'trades'
+    ]?.value ?? {}) as { readonly data?: readonly Json[] };
+    for (const row of data ?? []) {
+      expect(validate('TradeRecord', row)).toBe(true);
+      expect(validate('TradeRecord', { ...row, strike: '600' })).toBe(false);
+    }
+    expect(data).toHaveLength(2);
+  });
+});

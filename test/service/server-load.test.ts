@@ -1,0 +1,181 @@
+/**
+ * Trades from files into a real server: all of a file or none, in batches, and files that are refused. Where lines end is
+ * in `lines.test.ts`; the embedded engine's own way is in `load.test.ts`.
+ */
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { gzipSync } from 'node:zlib';
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { readCapabilities } from '../../src/engine/capabilities.ts';
+import type { Engine, InsertRequest } from '../../src/engine/engine.ts';
+import { openServerEngine } from '../../src/engine/server.ts';
+import { loadServerFile } from '../../src/service/server-load.ts';
+import { SERVER_TABLES, setUpServer } from '../../src/service/server-setup.ts';
+import { TRADE_COLUMNS } from '../../src/wire/trade.ts';
+import { startClickHouse } from '../support/clickhouse-server.ts';
+import { createTrade, type TradeRow } from '../support/trades.ts';
+
+const { server, reason } = await startClickHouse();
+
+const NAMES = TRADE_COLUMNS.map(({ name }) => name);
+const { trades } = SERVER_TABLES.load;
+
+// Skipped only where no server can be had, which `support/clickhouse-server.ts` says aloud; CI never skips it.
+describe.skipIf(server === undefined)('loading into a server', () => {
+  let admin: Engine;
+  let folder: string;
+
+  beforeAll(async () => {
+    if (server === undefined) throw new Error(reason);
+    folder = await mkdtemp(join(tmpdir(), 'flowdrop-server-load-'));
+    admin = await openServerEngine({ url: server.adminUrl });
+    isExact = (await readCapabilities(admin)).settings.has('precise_float_parsing');
+    await setUpServer(admin, {
+      earliest: '2025-02-28',
+      offsetSeconds: 0,
+      order: 'time',
+      granularity: 8192,
+      tables: [],
+    });
+  });
+
+  beforeEach(async () => {
+    await admin.command(`TRUNCATE TABLE ${trades}`);
+  });
+
+  afterAll(async () => {
+    await admin?.close();
+    await server?.stop();
+    if (folder) await rm(folder, { recursive: true, force: true });
+  });
+
+  const write = async (name: string, content: string | Uint8Array) => {
+    const path = join(folder, name);
+    await writeFile(path, content);
+    return path;
+  };
+  const load = (file: string, engine: Engine = admin) => loadServerFile(engine, file, SERVER_TABLES.load);
+  let isExact = false;
+  /** Servers without the setting read 7.94 as 7.9399999999999995. */
+  const asRead = (value: unknown) => (typeof value === 'number' && !isExact ? Number(value.toPrecision(14)) : value);
+  const loaded = async () =>
+    (await stored()).map((row) =>
+      Object.fromEntries(Object.entries(row).map(([name, value]) => [name, asRead(value)])),
+    );
+  const stored = async () =>
+    await admin.rows<Record<string, unknown>>(`SELECT ${NAMES.join(', ')} FROM ${trades} ORDER BY id`);
+  const count = async () => (await admin.rows<{ rows: number }>(`SELECT count() AS rows FROM ${trades}`))[0]?.rows;
+  const incoming = () => admin.rows("SELECT name FROM system.tables WHERE name = 'incoming'");
+
+  /** The record's columns in their order. */
+  const record = (row: TradeRow): TradeRow => Object.fromEntries(NAMES.map((name) => [name, row[name]]));
+  const rows = Array.from({ length: 50 }, (_, k) => record(createTrade(k)));
+  const sorted = rows.toSorted((a, b) => (String(a['id']) < String(b['id']) ? -1 : 1));
+  const ndjson = (list: readonly TradeRow[]) => list.map((row) => `${JSON.stringify(row)}\n`).join('');
+  const csv = (list: readonly TradeRow[], names = NAMES) =>
+    [names.join(','), ...list.map((row) => names.map((name) => JSON.stringify(row[name])).join(','))].join('\n');
+
+  test.each([
+    ['trades.ndjson', ndjson(rows)],
+    ['trades.jsonl', ndjson(rows).trimEnd()],
+    ['trades.ndjson.gz', gzipSync(ndjson(rows))],
+    ['trades.csv', csv(rows)],
+    ['trades.csv.gz', gzipSync(csv(rows))],
+  ])('%s arrives row for row', async (name, content) => {
+    await load(await write(name, content));
+    expect(await loaded()).toEqual(sorted);
+    expect(await incoming()).toEqual([]);
+  });
+
+  test('columns that the record has not are ignored', async () => {
+    const further = rows.map((row) => ({ further: { a: [1] }, ...row }));
+    await load(await write('further.ndjson', ndjson(further)));
+    expect(await loaded()).toEqual(sorted);
+  });
+
+  test('a long file is sent in batches of bounded size', async () => {
+    const sizes: number[] = [];
+    const watched: Engine = {
+      ...bind(admin),
+      insert: async (request: InsertRequest) => {
+        sizes.push(request.payload.length);
+        await admin.insert(request);
+      },
+    };
+    const many = Array.from({ length: 60_000 }, (_, k) => JSON.stringify(createTrade(k))).join('\n');
+    await load(await write('many.ndjson.gz', gzipSync(many, { level: 1 })), watched);
+    expect(await count()).toBe(60_000);
+    expect(sizes.length).toBeGreaterThan(2);
+    expect(Math.max(...sizes)).toBeLessThan(17_000_000);
+  });
+
+  test('of a file with one bad row far behind nothing is loaded', async () => {
+    const lines = Array.from({ length: 30_000 }, (_, k) => JSON.stringify(createTrade(k)));
+    lines.push('{"id": broken');
+    const file = await write('bad.ndjson', lines.join('\n'));
+    await expect(load(file)).rejects.toMatchObject({ code: 'DATA_UNREADABLE', kind: 'usage' });
+    expect(await count()).toBe(0);
+    expect(await incoming()).toEqual([]);
+  });
+
+  test('a file that lacks a column is refused by its name', async () => {
+    const { strike: _strike, ...without } = rows[0] ?? {};
+    for (const [name, content] of [
+      ['lacks.ndjson', ndjson([without])],
+      [
+        'lacks.csv',
+        csv(
+          rows,
+          NAMES.filter((column) => column !== 'strike'),
+        ),
+      ],
+    ] as const)
+      await expect(load(await write(name, content))).rejects.toMatchObject({
+        code: 'DATA_INVALID',
+        message: expect.stringContaining('rows lack strike;'),
+      });
+    expect(await count()).toBe(0);
+  });
+
+  test('CSV columns in another order are taken by name, or refused by a server that cannot', async () => {
+    const file = await write('order.csv', csv(rows, NAMES.toReversed()));
+    if ((await readCapabilities(admin)).settings.has('input_format_with_names_use_header')) {
+      await load(file);
+      expect(await loaded()).toEqual(sorted);
+    } else {
+      await expect(load(file)).rejects.toMatchObject({ code: 'DATA_INVALID' });
+      expect(await count()).toBe(0);
+    }
+  });
+
+  test.each([
+    ['no such file', 'missing.ndjson', undefined, 'DATA_UNREADABLE'],
+    ['another format', 'trades.parquet', 'PAR1', 'DATA_INVALID'],
+    ['no JSON', 'text.ndjson', 'id symbol\n', 'DATA_INVALID'],
+    ['a broken archive', 'broken.ndjson.gz', 'not gzip', 'DATA_UNREADABLE'],
+    ['a cut archive', 'cut.ndjson.gz', gzipSync(ndjson(rows)).subarray(0, 900), 'DATA_UNREADABLE'],
+  ])('%s is refused', async (_what, name, content, code) => {
+    const file = content === undefined ? join(folder, name) : await write(name, content);
+    await expect(load(file)).rejects.toMatchObject({ code, kind: 'usage', message: expect.stringContaining(name) });
+    expect(await count()).toBe(0);
+    expect(await incoming()).toEqual([]);
+  });
+
+  test('an empty file has no rows', async () => {
+    await load(await write('empty.ndjson', ''));
+    expect(await count()).toBe(0);
+  });
+});
+
+function bind(engine: Engine): Engine {
+  return {
+    kind: engine.kind,
+    command: (sql, options) => engine.command(sql, options),
+    rows: (sql, options) => engine.rows(sql, options),
+    format: (sql, format, options) => engine.format(sql, format, options),
+    columns: (sql, options) => engine.columns(sql, options),
+    insert: (request) => engine.insert(request),
+    close: () => engine.close(),
+  };
+}

@@ -1,0 +1,213 @@
+/**
+ * What the tests of the chain and market-structure endpoints share: tables filled with generated trades, a pool over the
+ * one engine of the test, and calls straight to an endpoint. HTTP itself is tested elsewhere.
+ */
+import type { Clock } from '../../src/core/clock.ts';
+import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
+import type { Engine } from '../../src/engine/engine.ts';
+import { quoteIdentifier } from '../../src/engine/literal.ts';
+import type { EnginePool, PooledEngine } from '../../src/engine/pool.ts';
+import { type LoadedChainFile, loadChainFile } from '../../src/service/chain-file.ts';
+import { CHAIN_COLUMNS, CHAIN_SORT } from '../../src/service/chain-table.ts';
+import type { Answer, Call, Endpoint } from '../../src/service/endpoint.ts';
+import { ApiFailure } from '../../src/service/failure.ts';
+import { generateSession } from '../../src/service/generate.ts';
+import { SnapshotReader } from '../../src/service/snapshot.ts';
+import { TRADE_COLUMNS, type TradeColumn } from '../../src/wire/trade.ts';
+
+export const KEY = 'cus_test_key_1';
+
+/** A record, as far as the tests read it. */
+export interface Trade {
+  readonly id: string;
+  readonly symbol: string;
+  readonly date: string;
+  readonly time: string;
+  readonly put_call: 'CALL' | 'PUT';
+  readonly strike: number;
+  readonly expiration_date: string;
+  readonly option_symbol: string;
+  readonly oi: number;
+  readonly size: number;
+  readonly price: number;
+  readonly underlying_price: number;
+  readonly premium: number;
+  readonly sentiment: string;
+  readonly [column: string]: string | number | null;
+}
+
+export interface Reply {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly text: string;
+  // biome-ignore lint/suspicious/noExplicitAny: bodies are compared with literals, which checks their shape.
+  readonly body: any;
+}
+
+/** What a pool is made to do for one test: every task fails with it, or waits for its signal. */
+export type PoolTrouble = Error | 'hang';
+
+export interface Bench {
+  readonly engine: Engine;
+  readonly tables: { readonly trades: string; readonly chains: string; readonly dates: string };
+  readonly pool: EnginePool;
+  /** Tasks that the pool has begun. */
+  readonly tasks: () => number;
+  /** Tasks that were given up. */
+  readonly aborted: () => number;
+  setTrouble(trouble: PoolTrouble | undefined): void;
+  /** Credentials that entered, in order; `refuse` makes the next one fail. */
+  readonly entered: object[];
+  refuse(failure: ApiFailure | undefined): void;
+  readonly gate: { enter(credentials: object, product: string): void };
+  readonly clock: Clock;
+  setNow(instant: string): void;
+  createReader(earliest?: string): SnapshotReader;
+  insert(trades: readonly object[]): Promise<void>;
+  /** The records of a symbol and date up to a wall-clock time, by time and id. */
+  readTrades(symbol: string, date: string, until?: string): Promise<readonly Trade[]>;
+  close(): Promise<void>;
+}
+
+export async function openBench(): Promise<Bench> {
+  const engine = await openEmbeddedEngine();
+  await engine.command('CREATE DATABASE bench ENGINE = Atomic');
+  const tables = { trades: '`bench`.`trades`', chains: '`bench`.`chains`', dates: '`bench`.`dates`' };
+  const columns = TRADE_COLUMNS.map((column) => `${quoteIdentifier(column.name)} ${storedType(column)}`);
+  await engine.command(
+    `CREATE TABLE ${tables.trades} (${columns.join(', ')}) ENGINE = MergeTree ORDER BY (date, time, id)`,
+  );
+  await engine.command(
+    `CREATE TABLE ${tables.chains} (${CHAIN_COLUMNS.map(({ name, type }) => `${name} ${type}`).join(', ')}, source_of_load String)
+     ENGINE = MergeTree ORDER BY (${CHAIN_SORT.join(', ')})`,
+  );
+  // A view, so that it follows the tests; the service keeps a table.
+  await engine.command(
+    `CREATE VIEW ${tables.dates} AS SELECT date, min(time) AS first_time FROM ${tables.trades} GROUP BY date`,
+  );
+  let trouble: PoolTrouble | undefined;
+  let [tasks, aborted, nowMs] = [0, 0, 0];
+  let refusal: ApiFailure | undefined;
+  const entered: object[] = [];
+  const pooled: PooledEngine = {
+    state: {},
+    rows: (sql) => engine.rows(sql),
+    command: (sql) => engine.command(sql),
+    stream: () => Promise.reject(new RangeError('not used by snapshots')),
+  };
+  const pool: EnginePool = {
+    kind: 'embedded',
+    size: 1,
+    running: 0,
+    waiting: 0,
+    use: async ({ signal }, task) => {
+      tasks += 1;
+      if (trouble === 'hang') {
+        await new Promise((_resolve, reject) => {
+          signal.addEventListener('abort', () => {
+            aborted += 1;
+            reject(signal.reason);
+          });
+        });
+      }
+      if (trouble instanceof Error) throw trouble;
+      return await task(pooled);
+    },
+    close: async () => {},
+  };
+  const clock: Clock = { now: () => nowMs, sleep: async () => {} };
+  return {
+    engine,
+    tables,
+    pool,
+    clock,
+    entered,
+    tasks: () => tasks,
+    aborted: () => aborted,
+    setTrouble: (value) => {
+      trouble = value;
+    },
+    refuse: (failure) => {
+      refusal = failure;
+    },
+    gate: {
+      enter: (credentials, product) => {
+        entered.push({ ...credentials, product });
+        if (refusal) throw refusal;
+      },
+    },
+    setNow: (instant) => {
+      nowMs = Date.parse(instant);
+    },
+    createReader: (earliest = '2000-01-01') =>
+      new SnapshotReader({ pool, dataset: { tables, earliest, prepare: async () => {} }, clock }),
+    insert: async (trades) => {
+      const payload = Buffer.from(trades.map((trade) => JSON.stringify(trade)).join('\n'));
+      await engine.insert({ table: 'bench.trades', format: 'JSONEachRow', payload });
+    },
+    readTrades: async (symbol, date, until = `${date} 24:00:00`) =>
+      await engine.rows<Trade>(
+        `SELECT * FROM ${tables.trades} WHERE symbol = '${symbol}' AND date = '${date}' AND time <= '${until}'
+         ORDER BY time, id`,
+      ),
+    close: () => engine.close(),
+  };
+}
+
+export async function generate(bench: Bench, dates: readonly string[], rows: number): Promise<void> {
+  const insertSql = (select: string) => `INSERT INTO ${bench.tables.trades} ${select}`;
+  for (const date of dates) {
+    await generateSession({ date, rows, seed: 5 }, { engine: bench.engine, scratch: 'bench.scratch', insertSql });
+  }
+}
+
+/** Loads a chain as the service does: with a column more, which says where a row came from. */
+export async function loadChain(bench: Bench, file: string): Promise<readonly LoadedChainFile[]> {
+  const insertSql = (select: string) => `INSERT INTO ${bench.tables.chains} SELECT *, 'test' FROM (${select})`;
+  return await loadChainFile(file, { engine: bench.engine, scratch: 'bench.scratch', insertSql });
+}
+
+/** Calls the endpoint as the listener does: a failure is answered in the endpoint's shape. */
+export async function ask(endpoint: Endpoint, call: Partial<Call>): Promise<Reply> {
+  const { signal } = new AbortController();
+  const whole: Call = {
+    body: undefined,
+    query: {},
+    params: {},
+    authorization: undefined,
+    session: undefined,
+    signal,
+    ...call,
+  };
+  const answer = await endpoint.answer(whole).catch((error: unknown) => {
+    if (error instanceof ApiFailure) return endpoint.fail(error);
+    throw error;
+  });
+  const text = await readText(answer);
+  return { status: answer.status, headers: answer.headers, text, body: JSON.parse(text) };
+}
+
+async function readText({ body }: Answer): Promise<string> {
+  if (body instanceof Uint8Array) return Buffer.from(body).toString('utf8');
+  const pieces: Uint8Array[] = [];
+  for await (const piece of body) pieces.push(piece);
+  return Buffer.concat(pieces).toString('utf8');
+}
+
+/** The latest record of each contract, computed in a plain loop. */
+export function listLatest(trades: readonly Trade[]): readonly (Trade & { readonly volume: number })[] {
+  const latest = new Map<string, Trade>();
+  const volumes = new Map<string, number>();
+  for (const trade of trades) {
+    const name = [trade.option_symbol, trade.expiration_date, trade.put_call, trade.strike].join(' ');
+    latest.set(name, trade);
+    volumes.set(name, (volumes.get(name) ?? 0) + trade.size);
+  }
+  return [...latest].map(([name, trade]) => ({ ...trade, volume: volumes.get(name) ?? 0 }));
+}
+
+/** As the service stores them. */
+function storedType({ name, wire }: TradeColumn): string {
+  if (wire !== 'string') return wire === 'integer' ? 'Int32' : 'Float64';
+  return ['id', 'time', 'updated_timestamp'].includes(name) ? 'String' : 'LowCardinality(String)';
+}

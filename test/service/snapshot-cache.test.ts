@@ -1,0 +1,80 @@
+/** What snapshots are kept, shared and given up: the cache alone, with values made by the test. */
+import { expect, test } from 'vitest';
+import { SnapshotCache } from '../../src/service/snapshot-cache.ts';
+
+interface Value {
+  readonly size: number;
+}
+
+const never = new AbortController().signal;
+
+function createCache() {
+  const computed: string[] = [];
+  const cache = new SnapshotCache<Value>({ maxWeight: 10, weigh: ({ size }) => size });
+  const get = (key: string, size: number) =>
+    cache.get(key, never, async () => {
+      computed.push(key);
+      return { size };
+    });
+  return { cache, computed, get };
+}
+
+test('the least recently used values leave when the weight is too much', async () => {
+  const { computed, get } = createCache();
+  await get('a', 4);
+  await get('b', 4);
+  await get('a', 4);
+  await get('c', 4);
+  expect(computed).toEqual(['a', 'b', 'c']);
+  await get('a', 4);
+  await get('c', 4);
+  expect(computed).toEqual(['a', 'b', 'c']);
+  await get('b', 4);
+  expect(computed).toEqual(['a', 'b', 'c', 'b']);
+});
+
+test('a value heavier than all may weigh is answered, not kept, and drives no other out', async () => {
+  const { computed, get } = createCache();
+  await get('a', 4);
+  expect(await get('heavy', 11)).toEqual({ size: 11 });
+  await get('heavy', 11);
+  await get('a', 4);
+  expect(computed).toEqual(['a', 'heavy', 'heavy']);
+});
+
+test('callers who wait for one value get the same, computed once', async () => {
+  const { computed, get } = createCache();
+  const [first, second] = await Promise.all([get('a', 1), get('a', 1)]);
+  expect(first).toBe(second);
+  expect(computed).toEqual(['a']);
+});
+
+test('a failure reaches every caller and is not kept', async () => {
+  const { cache, get } = createCache();
+  const fail = () => cache.get('a', never, () => Promise.reject(new RangeError('once')));
+  const results = await Promise.allSettled([fail(), fail()]);
+  expect(results.map(({ status }) => status)).toEqual(['rejected', 'rejected']);
+  expect(await get('a', 1)).toEqual({ size: 1 });
+});
+
+test('a caller who comes after the last one left has the value computed anew', async () => {
+  const { cache, get } = createCache();
+  const caller = new AbortController();
+  let given: AbortSignal | undefined;
+  const left = cache.get('a', caller.signal, (signal) => {
+    given = signal;
+    return new Promise(() => {});
+  });
+  caller.abort(new RangeError('gone'));
+  await expect(left).rejects.toThrow('gone');
+  expect(given?.aborted).toBe(true);
+  expect(await get('a', 1)).toEqual({ size: 1 });
+});
+
+test('a caller who has left already computes nothing', async () => {
+  const { cache, computed } = createCache();
+  await expect(cache.get('a', AbortSignal.abort(new RangeError('gone')), async () => ({ size: 1 }))).rejects.toThrow(
+    'gone',
+  );
+  expect(computed).toEqual([]);
+});

@@ -1,0 +1,145 @@
+/**
+ * A real ClickHouse server for the tests: Debian's, which `clickhouse-start.sh` installs (as root on Debian) and runs, with
+ * the reader that docs/service.md gives to operators of old servers. Each test file has one of its own, in a temporary
+ * folder, on loopback, and stops it. Invariant: in CI there is no way without one.
+ */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { access, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { REPO } from './flowdrop.ts';
+
+export interface ClickHouseServer {
+  readonly version: string;
+  /** An administrator. */
+  readonly adminUrl: string;
+  /** The service's user, in the database of its views. */
+  readonly readerUrl: string;
+  stop(): Promise<void>;
+}
+
+export type ClickHouseStart =
+  | { readonly server: ClickHouseServer; readonly reason: undefined }
+  | { readonly server: undefined; readonly reason: string };
+
+const SCRIPT = fileURLToPath(new URL('clickhouse-start.sh', import.meta.url));
+/** Installing takes the most of it. */
+const START_TIMEOUT_MS = 240_000;
+/** Between two tries to reach a server that starts. */
+const POLL_MS = 50;
+
+const ADMIN = { headers: { 'x-clickhouse-user': 'admin' } };
+
+/** @throws when `CI` is set and there is no server: CI skips nothing */
+export async function startClickHouse(): Promise<ClickHouseStart> {
+  const start = await findOrStart();
+  if (start.server === undefined) {
+    if (process.env['CI']) throw new Error(`CI needs a ClickHouse server: ${start.reason}`);
+    console.warn(`\n*** CLICKHOUSE SERVER TESTS ARE SKIPPED: ${start.reason}\n`);
+  }
+  return start;
+}
+
+/** The skips that apply to `server`, said aloud: titles with reasons, of which there are none on a present server. */
+export function announceSkips(
+  server: ClickHouseServer | undefined,
+  skips: Readonly<Record<string, string>>,
+): Readonly<Record<string, string>> {
+  if (server === undefined || !server.version.startsWith('18.')) return {};
+  const lines = Object.entries(skips).map(([title, why]) => `  ${title}: ${why}`);
+  console.warn(`\n${lines.length} tests are skipped on ClickHouse ${server.version}:\n${lines.join('\n')}\n`);
+  return skips;
+}
+
+/** The users.xml of docs/service.md. */
+export async function readUsersXml(): Promise<string> {
+  const text = await readFile(join(REPO, 'docs/service.md'), 'utf8');
+  const [, xml] = /```xml\n(.*?)```/s.exec(text) ?? [];
+  if (xml === undefined) throw new Error('docs/service.md has no xml block');
+  return xml;
+}
+
+async function findOrStart(): Promise<ClickHouseStart> {
+  const reason = await findObstacle();
+  if (reason !== undefined) return { server: undefined, reason };
+  const folder = await mkdtemp(join(tmpdir(), 'flowdrop-test-clickhouse-'));
+  try {
+    return { server: await launch(folder), reason: undefined };
+  } catch (error) {
+    await rm(folder, { recursive: true, force: true });
+    return { server: undefined, reason: String(error) };
+  }
+}
+
+async function findObstacle(): Promise<string | undefined> {
+  const exists = (path: string) =>
+    access(path).then(
+      () => true,
+      () => false,
+    );
+  if (process.platform !== 'linux') return 'clickhouse-start.sh works on Linux only';
+  if (await exists('/usr/sbin/clickhouse-server')) return undefined;
+  if (process.getuid?.() !== 0) return 'clickhouse-start.sh installs clickhouse-server as root';
+  return (await exists('/usr/bin/apt-get')) ? undefined : 'clickhouse-start.sh needs apt-get';
+}
+
+async function launch(folder: string): Promise<ClickHouseServer> {
+  const port = await findFreePort();
+  const users = join(folder, 'reader.xml');
+  await writeFile(users, await readUsersXml());
+  const child = spawn(SCRIPT, [folder, String(port), users], { stdio: ['ignore', 'ignore', 'pipe'] });
+  let said = '';
+  child.stderr.on('data', (data: Buffer) => {
+    said += data.toString();
+  });
+  await untilReady(child, port).catch(async (error: unknown) => {
+    await stop(child);
+    throw new Error(`clickhouse-start.sh failed: ${String(error)}: ${said.trim()}`);
+  });
+  const address = `127.0.0.1:${port}`;
+  const version = await (await fetch(`http://${address}/?query=SELECT+version()`, ADMIN)).text();
+  return {
+    version: version.trim(),
+    adminUrl: `http://admin:@${address}/default`,
+    readerUrl: `http://flowdrop:change-me@${address}/flowdrop`,
+    stop: async () => {
+      await stop(child);
+      await rm(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+async function untilReady(child: ChildProcess, port: number): Promise<void> {
+  const end = performance.now() + START_TIMEOUT_MS;
+  while (performance.now() < end) {
+    if (child.exitCode !== null || child.signalCode !== null) throw new Error('it has ended');
+    const isReady = await fetch(`http://127.0.0.1:${port}/ping`).then(
+      (response) => response.ok,
+      () => false,
+    );
+    if (isReady) return;
+    await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+  }
+  throw new Error('it does not answer');
+}
+
+async function stop(child: ChildProcess): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return;
+  const ended = once(child, 'exit');
+  // Nothing of it is kept, so it need not end in good order.
+  child.kill('SIGKILL');
+  await ended;
+}
+
+async function findFreePort(): Promise<number> {
+  const probe = createServer().listen(0, '127.0.0.1');
+  await once(probe, 'listening');
+  const address = probe.address();
+  probe.close();
+  await once(probe, 'close');
+  if (address === null || typeof address === 'string') throw new Error('no TCP port');
+  return address.port;
+}

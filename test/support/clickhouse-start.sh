@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# Runs Debian's clickhouse-server (old, but real) in the foreground on 127.0.0.1 only, until it is killed.
+#   clickhouse-start.sh DATA_DIR HTTP_PORT READER_XML
+# READER_XML is the users.xml that docs/service.md gives to operators; an administrator without a password is added to it.
+# Installs the package when it is missing (as root). The server ends with the process that started this script.
+set -euo pipefail
+umask 022
+[ $# -eq 3 ] || { echo "usage: $0 DATA_DIR HTTP_PORT READER_XML" >&2; exit 2; }
+D=$(realpath -m -- "$1") PORT=$2 READER=$(realpath -- "$3")
+mkdir -p "$D"/{data,tmp,files,log}
+
+installed() { [ "$(dpkg-query -W -f '${db:Status-Status}' clickhouse-server 2>/dev/null)" = installed ]; }
+if ! installed; then
+  [ "$(id -u)" = 0 ] || { echo "needs root to install clickhouse-server" >&2; exit 1; }
+  exec 9>/tmp/flowdrop-test-clickhouse.lock; flock -w 240 9    # test files start side by side
+  if ! installed; then
+    export DEBIAN_FRONTEND=noninteractive
+    policy=
+    if [ ! -e /usr/sbin/policy-rc.d ]; then    # the package must not start a daemon of its own
+      printf '#!/bin/sh\nexit 101\n' >/usr/sbin/policy-rc.d; chmod 755 /usr/sbin/policy-rc.d; policy=1
+    fi
+    failed=
+    { apt-get update -q && apt-get install -qy --no-install-recommends clickhouse-server; } >"$D/log/apt.log" 2>&1 9>&- || failed=1
+    [ -z "$policy" ] || rm -f /usr/sbin/policy-rc.d
+    [ -z "$failed" ] || { tail -5 "$D/log/apt.log" >&2; exit 1; }
+  fi
+  exec 9>&-
+fi
+
+cat >"$D/config.xml" <<C
+<?xml version="1.0"?>
+<yandex>
+  <logger><level>warning</level><log>$D/log/server.log</log><errorlog>$D/log/error.log</errorlog><size>10M</size><count>1</count></logger>
+  <listen_host>127.0.0.1</listen_host>
+  <http_port>$PORT</http_port>
+  <path>$D/data/</path>
+  <tmp_path>$D/tmp/</tmp_path>
+  <user_files_path>$D/files/</user_files_path>
+  <mark_cache_size>67108864</mark_cache_size>
+  <timezone>Asia/Tokyo</timezone><!-- Neither ours nor the exchange's: nothing may depend on it. -->
+  <users_config>users.xml</users_config>
+  <default_profile>default</default_profile>
+  <default_database>default</default_database>
+</yandex>
+C
+admin='<admin><password></password><networks><ip>127.0.0.1</ip></networks><profile>default</profile><quota>default</quota></admin>'
+sed "s|<users>|<users>$admin|" "$READER" >"$D/users.xml"
+
+exec setpriv --pdeathsig KILL clickhouse-server --config-file="$D/config.xml"

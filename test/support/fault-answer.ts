@@ -1,0 +1,123 @@
+/**
+ * Broken answers as values: what the fault proxy sends instead of what the service said. Pure; `fault-proxy.ts` decides
+ * when, and does what only a connection can do (resets, early ends, stalls).
+ */
+import { STATUS_CODES } from 'node:http';
+import { gunzipSync, gzipSync } from 'node:zlib';
+import type { Fault } from './fault-plan.ts';
+import { createRandom } from './random.ts';
+
+export interface WholeAnswer {
+  readonly status: number;
+  /** Lower-case names; no length, no connection headers. */
+  readonly headers: Readonly<Record<string, string | string[]>>;
+  readonly body: Buffer;
+}
+
+/** The answer with its body or head broken; `undefined` when this answer has nothing that the fault could break. */
+export function breakAnswer(fault: Fault, answer: WholeAnswer): WholeAnswer | undefined {
+  const { headers, body } = answer;
+  switch (fault.kind) {
+    case 'truncate':
+      return { ...answer, body: cut(body, fault.share) };
+    case 'duplicate':
+      return { ...answer, body: Buffer.concat([body, body]) };
+    case 'content-type':
+      return { ...answer, headers: { ...headers, 'content-type': fault.value } };
+    case 'garble':
+      if (fault.how === 'bytes') return body.length > 0 ? { ...answer, body: flipBits(body, fault) } : undefined;
+      return { ...answer, headers: { ...headers, 'content-encoding': 'gzip' }, body: readPlain(answer) };
+    case 'alter':
+      return rewrite(answer, (text) => alterDigit(text, fault.seed));
+    case 'shorten':
+      return rewrite(answer, (text) => dropRows(text, fault.rows));
+    default:
+      return undefined;
+  }
+}
+
+/** The first `share` of the bytes, at least one byte fewer than all unless the share is 1. */
+export function cut(body: Buffer, share: number): Buffer {
+  return share >= 1 ? body : body.subarray(0, Math.min(body.length - 1, Math.floor(body.length * share)));
+}
+
+/** @param date the service's clock as a `Date` header; an HTTP date of Retry-After counts from it */
+export function buildStatusAnswer(fault: Extract<Fault, { kind: 'status' | 'redirect' }>, date: string): WholeAnswer {
+  const { status } = fault;
+  if (fault.kind === 'redirect') return { status, headers: { date, location: fault.location }, body: Buffer.alloc(0) };
+  const { retryAfter } = fault;
+  const wait = retryAfter && {
+    'retry-after':
+      retryAfter.as === 'number'
+        ? String(retryAfter.seconds)
+        : new Date(Date.parse(date) + retryAfter.seconds * 1000).toUTCString(),
+  };
+  const type = { api: 'application/json; charset=utf-8', html: 'text/html', empty: undefined }[fault.body];
+  return {
+    status,
+    headers: { date, ...(type ? { 'content-type': type } : {}), ...wait },
+    body: Buffer.from(STATUS_BODIES[fault.body](status)),
+  };
+}
+
+const STATUS_BODIES = {
+  api: (status: number) =>
+    JSON.stringify({ status: 'ERROR', errorCode: ERROR_CODES[status] ?? 'INTERNAL_ERROR', errorMsg: 'a fault' }),
+  html: (status: number) =>
+    `<html>\r\n<head><title>${status} ${STATUS_CODES[status]}</title></head>\r\n<body>gateway</body>\r\n</html>\r\n`,
+  empty: () => '',
+};
+
+const ERROR_CODES: Readonly<Record<number, string>> = {
+  400: 'INVALID_REQUEST',
+  401: 'UNAUTHORIZED',
+  403: 'SUBSCRIPTION_REQUIRED',
+  422: 'QUERY_TOO_BROAD',
+  429: 'RATE_LIMITED',
+  504: 'QUERY_TIMEOUT',
+};
+
+function flipBits(body: Buffer, { count, seed }: { readonly count: number; readonly seed: number }): Buffer {
+  const random = createRandom(seed);
+  const flipped = Buffer.from(body);
+  for (let i = 0; i < count; i += 1) {
+    const at = Math.floor(random() * flipped.length);
+    flipped[at] = (flipped[at] ?? 0) ^ (1 << Math.floor(random() * 8));
+  }
+  // Two flips of one bit would be none.
+  if (flipped.equals(body)) flipped[0] = (flipped[0] ?? 0) ^ 1;
+  return flipped;
+}
+
+function readPlain({ headers, body }: WholeAnswer): Buffer {
+  return headers['content-encoding'] === 'gzip' ? gunzipSync(body) : body;
+}
+
+/** Changes the text of an answer and keeps its encoding, so that it is as well-formed as before. */
+function rewrite(answer: WholeAnswer, change: (text: string) => string | undefined): WholeAnswer | undefined {
+  const text = change(readPlain(answer).toString('utf8'));
+  if (text === undefined) return undefined;
+  const plain = Buffer.from(text);
+  return { ...answer, body: answer.headers['content-encoding'] === 'gzip' ? gzipSync(plain) : plain };
+}
+
+/** Another digit in place of one in the rows; the first digit of a number stays, lest the number begins with 0. */
+function alterDigit(text: string, seed: number): string | undefined {
+  const rows = /"data":\s*\[.*\]/s.exec(text);
+  if (!rows) return undefined;
+  const places = [...rows[0].matchAll(/(?<=\d)\d/g)].map((match) => rows.index + match.index);
+  const at = places[Math.floor(createRandom(seed)() * places.length)];
+  if (at === undefined) return undefined;
+  return `${text.slice(0, at)}${(Number(text[at]) + 1) % 10}${text.slice(at + 1)}`;
+}
+
+function dropRows(text: string, rows: number): string | undefined {
+  try {
+    const page = JSON.parse(text) as { data?: unknown };
+    if (!Array.isArray(page.data) || page.data.length === 0) return undefined;
+    return JSON.stringify({ ...page, data: page.data.slice(0, -rows) });
+  } catch {
+    // Not JSON: no rows to drop.
+    return undefined;
+  }
+}

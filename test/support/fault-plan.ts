@@ -1,0 +1,178 @@
+/**
+ * What the fault proxy does to which request: faults as data, scripted or drawn from a seed. Pure; `fault-proxy.ts` acts.
+ * Invariant: the fault of a request is a function of the plan and of that request alone, so a seed repeats a failure.
+ */
+import { createRandom } from './random.ts';
+
+export type Fault =
+  /** Milliseconds before the head, or between head and body. */
+  | { readonly kind: 'delay'; readonly before: 'head' | 'body'; readonly ms: number }
+  /** The body in small pieces. */
+  | { readonly kind: 'drip'; readonly bytes: number; readonly everyMs: number }
+  /** RST: before the service is asked, after it answered, after the head, or in the middle of the body. */
+  | { readonly kind: 'reset'; readonly at: 'request' | 'answer' | 'head' | 'body' }
+  /**
+   * The first `share` (0 to 1) of the body's bytes. `length`: a clean close short of Content-Length; `chunked`: a clean
+   * close without the final chunk; `consistent`: as if that were all.
+   */
+  | { readonly kind: 'truncate'; readonly how: 'length' | 'chunked' | 'consistent'; readonly share: number }
+  /**
+   * `bytes`: flips one bit in each of `count` places of the body as transferred, which gzip's check sum finds and plain
+   * JSON may hide; `gzip`: calls gzip what is none.
+   */
+  | { readonly kind: 'garble'; readonly how: 'bytes'; readonly count: number; readonly seed: number }
+  | { readonly kind: 'garble'; readonly how: 'gzip' }
+  /** Another digit in a value of a row: still a whole page, and wrong. Nothing in one answer gives it away. */
+  | { readonly kind: 'alter'; readonly seed: number }
+  /** The last rows are missing: still a whole page. Nothing in one answer gives it away. */
+  | { readonly kind: 'shorten'; readonly rows: number }
+  /** The body twice. */
+  | { readonly kind: 'duplicate' }
+  /** An answer of the proxy's own: as the API writes errors, as a load balancer does, or with no body. */
+  | {
+      readonly kind: 'status';
+      readonly status: number;
+      readonly body: 'api' | 'html' | 'empty';
+      /** Retry-After: seconds, as a number or as an HTTP date on the service's clock. Default: no such header. */
+      readonly retryAfter?: { readonly seconds: number; readonly as: 'number' | 'date' };
+    }
+  | { readonly kind: 'content-type'; readonly value: string }
+  /** A 200 whose rows never end. */
+  | { readonly kind: 'endless' }
+  /** No byte of an answer until the proxy closes. */
+  | { readonly kind: 'stall' }
+  /** This connection is reset, and new ones are refused until `heal`, or for a while. */
+  | { readonly kind: 'refuse'; readonly forMs?: number }
+  | { readonly kind: 'redirect'; readonly status: 301 | 302 | 303 | 307 | 308; readonly location: string }
+  /** HTTP/1.0: no length, no chunks; the end of the connection is the end of the body, of which a `share` is sent. */
+  | { readonly kind: 'close-delimited'; readonly share: number }
+  /** 100, 102 or 103 in front of the answer, asked for or not. */
+  | { readonly kind: 'informational'; readonly status: 100 | 102 | 103 };
+
+export type FaultKind = Fault['kind'];
+
+/** A request as a rule sees it. */
+export interface SeenRequest {
+  /** 1 for the first that arrived at the proxy. */
+  readonly number: number;
+  readonly method: string;
+  readonly path: string;
+  readonly body: string;
+  /** The member `sql` of a JSON or form body; empty without one. */
+  readonly sql: string;
+}
+
+export interface FaultRule {
+  /** The number of one request or of several, a pattern that its SQL or path matches, or any condition. */
+  readonly on: number | readonly number[] | RegExp | ((request: SeenRequest) => boolean);
+  readonly fault: Fault;
+  /** How often the rule applies at most. Default: always. */
+  readonly times?: number;
+}
+
+/** The first rule that applies counts. */
+export type ScriptedPlan = readonly FaultRule[];
+
+export interface RandomPlan {
+  readonly seed: number;
+  /** Probability of each kind, per request; the sum is at most 1. The rest of a fault is drawn too. */
+  readonly rates: Partial<Readonly<Record<FaultKind, number>>>;
+}
+
+export type FaultPlan = ScriptedPlan | RandomPlan;
+
+/** Chooses the fault of a request; keeps count of rules with `times`. */
+export function createFaultChoice(plan: FaultPlan): (request: SeenRequest) => Fault | undefined {
+  if ('seed' in plan) {
+    assertRates(plan);
+    return ({ number }) => drawFault(plan, number);
+  }
+  const used = new Map<FaultRule, number>();
+  return (request) => {
+    const rule = plan.find(
+      (it) => matches(it, request) && (used.get(it) ?? 0) < (it.times ?? Number.POSITIVE_INFINITY),
+    );
+    if (rule) used.set(rule, (used.get(rule) ?? 0) + 1);
+    return rule?.fault;
+  };
+}
+
+/** Reads the SQL of a request body, JSON or form. */
+export function readSql(body: string): string {
+  try {
+    const { sql } = JSON.parse(body) as { sql?: unknown };
+    return typeof sql === 'string' ? sql : '';
+  } catch {
+    // Not JSON, so perhaps a form; a body that is neither has no SQL.
+    return new URLSearchParams(body).get('sql') ?? '';
+  }
+}
+
+function matches({ on }: FaultRule, request: SeenRequest): boolean {
+  if (typeof on === 'number') return request.number === on;
+  if (on instanceof RegExp) return [request.sql, request.path].some((text) => text.search(on) >= 0);
+  return typeof on === 'function' ? on(request) : on.includes(request.number);
+}
+
+function assertRates({ rates }: RandomPlan): void {
+  const sum = Object.values(rates).reduce((total, rate) => total + rate, 0);
+  if (sum > 1 + Number.EPSILON * 10)
+    throw new RangeError(`the rates of a fault plan sum to ${sum}; at most 1 is allowed`);
+}
+
+/** Each request has a stream of its own: what others drew does not matter. */
+function drawFault({ seed, rates }: RandomPlan, number: number): Fault | undefined {
+  const random = createRandom(Math.imul(seed, 0x9e3779b1) + Math.imul(number, 0x85ebca6b));
+  let left = random();
+  for (const [kind, rate] of Object.entries(rates) as [FaultKind, number][]) {
+    left -= rate;
+    if (left < 0) return DRAWS[kind](random);
+  }
+  return undefined;
+}
+
+type Random = () => number;
+
+const pick = <T>(random: Random, choices: readonly [T, ...T[]]): T =>
+  choices[Math.floor(random() * choices.length)] ?? choices[0];
+const seedOf = (random: Random) => Math.floor(random() * 2 ** 31);
+
+const DRAWS: { readonly [Kind in FaultKind]: (random: Random) => Extract<Fault, { kind: Kind }> } = {
+  delay: (random) => ({ kind: 'delay', before: pick(random, ['head', 'body']), ms: Math.ceil(random() * 20) }),
+  drip: (random) => ({ kind: 'drip', bytes: 1 + Math.floor(random() * 2000), everyMs: 1 }),
+  reset: (random) => ({ kind: 'reset', at: pick(random, ['request', 'answer', 'head', 'body']) }),
+  truncate: (random) => ({
+    kind: 'truncate',
+    how: pick(random, ['length', 'chunked', 'consistent']),
+    share: random() * 0.98,
+  }),
+  garble: (random) =>
+    random() < 0.25
+      ? { kind: 'garble', how: 'gzip' }
+      : { kind: 'garble', how: 'bytes', count: 1 + Math.floor(random() * 4), seed: seedOf(random) },
+  alter: (random) => ({ kind: 'alter', seed: seedOf(random) }),
+  shorten: (random) => ({ kind: 'shorten', rows: 1 + Math.floor(random() * 3) }),
+  duplicate: () => ({ kind: 'duplicate' }),
+  status: (random) => {
+    const status = pick(random, [429, 500, 502, 503, 504]);
+    const body = pick<'api' | 'html' | 'empty'>(random, ['api', 'html', 'empty']);
+    if (status !== 429 && status !== 503) return { kind: 'status', status, body };
+    const as = pick<'number' | 'date' | undefined>(random, ['number', 'date', undefined]);
+    if (as === undefined) return { kind: 'status', status, body };
+    return { kind: 'status', status, body, retryAfter: { seconds: 1 + Math.floor(random() * 20), as } };
+  },
+  'content-type': (random) => ({
+    kind: 'content-type',
+    value: pick(random, ['text/html', 'application/octet-stream', 'application/json; charset=utf-16', '']),
+  }),
+  endless: () => ({ kind: 'endless' }),
+  stall: () => ({ kind: 'stall' }),
+  refuse: (random) => ({ kind: 'refuse', forMs: Math.ceil(random() * 20) }),
+  redirect: (random) => ({
+    kind: 'redirect',
+    status: pick(random, [301, 302, 303, 307, 308]),
+    location: 'http://127.0.0.1:9/elsewhere',
+  }),
+  'close-delimited': (random) => ({ kind: 'close-delimited', share: pick(random, [1, random()]) }),
+  informational: (random) => ({ kind: 'informational', status: pick(random, [100, 102, 103]) }),
+};
