@@ -52,6 +52,19 @@ export function listAliases(tokens: readonly Token[]): ReadonlySet<string> {
   return new Set(named.map((token) => token.value.toLowerCase()));
 }
 
+/** Names that stand for nothing but a text literal, lower case. */
+export function listTextAliases(tokens: readonly Token[]): ReadonlySet<string> {
+  const solid = tokens.filter(isSolid);
+  const isText = (index: number) =>
+    solid[index]?.kind === 'string' && /^(WITH|SELECT|,)$/.test(solid[index - 1]?.text ?? '');
+  const given = solid.flatMap((token, index) =>
+    solid[index - 1]?.text === 'AS' ? [{ name: token.value.toLowerCase(), isText: isText(index - 2) }] : [],
+  );
+  // A name that is also given to something else means that somewhere.
+  const others = new Set(given.filter((alias) => !alias.isText).map(({ name }) => name));
+  return new Set(given.filter(({ name }) => !others.has(name)).map(({ name }) => name));
+}
+
 /**
  * Functions that `APPLY` calls, which the syntax tree does not show; `undefined` stands for what is not a plain name with
  * literals behind it. More is found than is there when something else is called APPLY.

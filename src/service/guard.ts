@@ -13,6 +13,7 @@ import {
   listAppliedFunctions,
   listCalledNames,
   listSubqueryNames,
+  listTextAliases,
   spellTables,
   type Token,
 } from './canonical-text.ts';
@@ -21,6 +22,7 @@ import { type ApiFailure, invalidSql, tooBroad } from './failure.ts';
 import { type FunctionList, type RowReader, readFunctionList } from './functions.ts';
 import { parseSelect } from './statement.ts';
 import { type SyntaxNode, walkTree } from './syntax-tree.ts';
+import { hasPlainZones, namesHostZone } from './time-zones.ts';
 
 /** Each reading of a table is planned anew wherever its subquery is used, and subqueries of subqueries multiply. */
 const MAX_TABLE_READS = 100;
@@ -64,8 +66,6 @@ const TABLE_OPERANDS = /^(global)?(not)?(null)?in(ignoreset)?$/i;
 const TYPE_OPERANDS = /^(_?cast|accuratecast\w*|reinterpret)$/i;
 /** Types hold states by name, and names in quotes can be spelled in many ways. */
 const TYPE_REFUSED = /aggregatefunction|["`\\]/i;
-/** Names of time zones that stand for files and settings of the host. */
-const HOST_TIME_ZONE = /'(file:|libc:|localtime')/i;
 /** Columns that every table has, and that name the database behind the views. */
 const SERVICE_COLUMN = /^_(database|table)$/i;
 export interface Guard {
@@ -99,6 +99,8 @@ interface Names {
   readonly tables: ReadonlySet<string>;
   /** Columns, and names that the statement gives to expressions. */
   readonly values: ReadonlySet<string>;
+  /** Names that the statement gives to text literals. */
+  readonly texts: ReadonlySet<string>;
 }
 
 async function admitStatement(engine: RowReader, rules: Rules, sql: string): Promise<string> {
@@ -106,7 +108,7 @@ async function admitStatement(engine: RowReader, rules: Rules, sql: string): Pro
   const subqueries = listSubqueryNames(tokens);
   const tables = new Set([...TABLES.map((table) => table.toLowerCase()), ...subqueries]);
   const values = new Set([...TRADE_COLUMNS.map((column) => column.name), ...listAliases(tokens)]);
-  const names: Names = { tables, values };
+  const names: Names = { tables, values, texts: listTextAliases(tokens) };
   for (const node of walkTree(tree)) assertNode(node, rules, names, tokens);
   // The tree's description leaves some expressions out.
   for (const name of listCalledNames(tokens)) assertCall(name, rules);
@@ -182,6 +184,7 @@ function assertFunction(node: SyntaxNode, rules: Rules, names: Names): void {
     const name = second.value.toLowerCase();
     if (!names.tables.has(name) && !names.values.has(name)) throw unknownTable(second.value);
   }
+  if (!hasPlainZones(node, names.texts)) throw invalidSql('A time zone is named by a text, not by an expression.');
   if (!TYPE_OPERANDS.test(node.value)) return;
   if (second?.kind !== 'Literal') throw invalidSql('A cast takes the name of a type.');
   if (TYPE_REFUSED.test(readLiteral(second.value))) throw invalidSql('That type is not available.');
@@ -199,7 +202,7 @@ function assertCall(name: string, rules: Rules): void {
 function assertLiteral(value: string): void {
   const text = readLiteral(value);
   if (/aggregatefunction/i.test(text)) throw invalidSql('Aggregate states are not available.');
-  if (HOST_TIME_ZONE.test(text)) throw invalidSql('That time zone is not available.');
+  if (namesHostZone(text)) throw invalidSql('That time zone is not available.');
 }
 
 /** A literal as the syntax tree shows it, without its backslash escapes. */

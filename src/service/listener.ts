@@ -13,6 +13,7 @@ import type { Log } from '../core/log.ts';
 import { parseForm, parseJson } from './body.ts';
 import type { Answer, Call, Endpoint } from './endpoint.ts';
 import { ApiFailure, internalError, invalidRequest, queryTimeout } from './failure.ts';
+import { findRefusal } from './refusal.ts';
 
 /** What is known of a request when its answer has been sent. */
 export interface Served {
@@ -67,6 +68,12 @@ export async function createListener(options: ListenerOptions): Promise<FastifyI
     forceCloseConnections: 'idle',
     exposeHeadRoutes: false,
     genReqId: () => randomUUID(),
+    // A path that cannot be decoded, or whose segment is too long; the hooks below are not run for it.
+    frameworkErrors: (_error, request, reply) => {
+      open(request, reply);
+      reply.raw.once('finish', () => tellServed(request, reply));
+      refuse(request, reply);
+    },
     http: { maxHeaderSize: MAX_HEADER_BYTES, headersTimeout: HEADERS_TIMEOUT_MS },
   });
   app.server.maxConnections = MAX_CONNECTIONS;
@@ -80,9 +87,7 @@ export async function createListener(options: ListenerOptions): Promise<FastifyI
     brotliOptions: { params: { [constants.BROTLI_PARAM_QUALITY]: COMPRESSION_LEVEL } },
   });
   addBodyParsers(app);
-  app.addHook('onRequest', async (request, reply) => {
-    reply.header('date', new Date(clock.now()).toUTCString()).header('x-request-id', request.id);
-  });
+  app.addHook('onRequest', async (request, reply) => open(request, reply));
   app.addHook('onResponse', async (request, reply) => tellServed(request, reply));
   closeWithLastAnswer(app);
   for (const endpoint of endpoints) {
@@ -101,19 +106,19 @@ export async function createListener(options: ListenerOptions): Promise<FastifyI
       errorHandler: async (error, request, reply) => sendFailure(request, reply, endpoint, toFailure(error)),
     });
   }
-  app.setNotFoundHandler(async (request, reply) => {
-    const path = request.url.split('?')[0] ?? '';
-    const here = endpoints.filter((endpoint) => matchesPath(endpoint.path, path));
-    const allowed = here.map((endpoint) => endpoint.method).join(', ');
-    const [endpoint = endpoints[0]] = here;
-    if (here.length > 0) reply.header('allow', allowed);
-    const failure =
-      here.length > 0
-        ? new ApiFailure(405, 'METHOD_NOT_ALLOWED', `Only ${allowed} is allowed here.`)
-        : new ApiFailure(404, 'INVALID_REQUEST', 'There is nothing at this address.');
-    return sendFailure(request, reply, endpoint, failure);
-  });
+  app.setNotFoundHandler(async (request, reply) => refuse(request, reply));
+  // The body of a request that no endpoint takes may be anything: it is refused for its method or path all the same.
+  app.setErrorHandler(async (_error, request, reply) => refuse(request, reply));
   return app;
+
+  function open(request: FastifyRequest, reply: FastifyReply): void {
+    reply.header('date', new Date(clock.now()).toUTCString()).header('x-request-id', request.id);
+  }
+
+  function refuse(request: FastifyRequest, reply: FastifyReply): FastifyReply {
+    const { endpoint, failure, headers } = findRefusal(endpoints, request.method, request.url);
+    return sendFailure(request, reply.headers(headers), endpoint, failure);
+  }
 
   /** The endpoint's answer, or the failure of being late: the call's signal is aborted in both ways out. */
   async function answerInTime(endpoint: Endpoint, request: FastifyRequest, reply: FastifyReply): Promise<Answer> {
@@ -217,12 +222,6 @@ function addBodyParsers(app: FastifyInstance): void {
       parse(body),
     );
   }
-}
-
-/** Whether a path is one of the endpoint's: `:name` stands for one segment. */
-function matchesPath(pattern: string, path: string): boolean {
-  const [wanted, given] = [pattern.split('/'), path.split('/')];
-  return wanted.length === given.length && wanted.every((part, at) => part.startsWith(':') || part === given[at]);
 }
 
 /** A connection that was busy when the listener closed would otherwise stay open, idle, until its keep-alive time is up. */

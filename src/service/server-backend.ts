@@ -16,6 +16,7 @@ import type { ServerPool } from '../engine/server-pool.ts';
 import { EARLIEST_DATE } from '../wire/limits.ts';
 import type { Backend, EngineOpeners } from './backend.ts';
 import { loadChainFile } from './chain-file.ts';
+import { CHAIN_COLUMNS } from './chain-table.ts';
 import type { Dataset, LoadTarget } from './dataset.ts';
 import { generateSession, listClosedSessions } from './generate.ts';
 import type { ServiceOptions } from './options.ts';
@@ -133,7 +134,8 @@ function readHere(local: EnginePool, admin: Engine, table: string): LoadTarget {
   const request = { owner: 'loader', signal: new AbortController().signal };
   return {
     scratch: '',
-    insertSql: (select) => select,
+    // The columns are the table's by their order; rows as objects need its names.
+    insertSql: (select) => `SELECT * FROM (${select}) AS chain (${CHAIN_COLUMNS.map(({ name }) => name).join(', ')})`,
     engine: {
       rows: (sql) => local.use(request, (engine) => engine.rows(sql)),
       command: async (select) => {

@@ -37,7 +37,7 @@ const FORMATS: readonly (readonly [RegExp, InsertRequest['format']])[] = [
 const ALLOWED_NAMES = '.ndjson, .jsonl or .csv (each also with .gz)';
 
 /**
- * Inserts the rows of `file`. A file that is loaded twice is there twice.
+ * Inserts the rows of `file` whose ids are not there on their dates: a file that is loaded again changes nothing.
  * @param engine an administrator's
  * @throws Fault `DATA_UNREADABLE` or `DATA_INVALID` (kind `usage`)
  */
@@ -54,7 +54,8 @@ export async function loadServerFile(engine: Engine, file: string, places: LoadP
     const isOrdered = format === 'CSVWithNames' && !server.settings.has('input_format_with_names_use_header');
     const settings = keepKnown(INSERT_SETTINGS, server);
     await insertBatches(engine, file, { format, table: incoming, isOrdered, settings });
-    await engine.command(`INSERT INTO ${trades} SELECT * FROM ${incoming}`);
+    const present = `SELECT id FROM ${trades} WHERE date IN (SELECT DISTINCT date FROM ${incoming})`;
+    await engine.command(`INSERT INTO ${trades} SELECT * FROM ${incoming} WHERE id NOT IN (${present})`);
   } catch (cause) {
     if (cause instanceof Fault && cause.code === 'DATA_INVALID') throw cause;
     throw new Fault('DATA_UNREADABLE', `${file}: the rows cannot be read as ${format}: ${describeError(cause)}`, {

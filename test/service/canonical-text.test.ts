@@ -1,6 +1,14 @@
 /** Reading the engine's one-line formatting: strings are never taken for names, names of tables are spelled one way. */
 import { describe, expect, test } from 'vitest';
-import { listSubqueryNames, listTokens, spellTables } from '../../src/service/canonical-text.ts';
+import {
+  listAliases,
+  listAppliedFunctions,
+  listCalledNames,
+  listSubqueryNames,
+  listTokens,
+  spellTables,
+} from '../../src/service/canonical-text.ts';
+import { countTableReads } from '../../src/service/expansion.ts';
 import { parseSyntaxTree, walkTree } from '../../src/service/syntax-tree.ts';
 
 describe('canonical text', () => {
@@ -25,6 +33,32 @@ describe('canonical text', () => {
       "WITH First AS (SELECT 1), second AS (WITH third AS (SELECT 2) SELECT 3), 4 AS fourth SELECT 'fifth AS (SELECT' AS sixth";
     expect(listSubqueryNames(listTokens(text))).toEqual(['first', 'second', 'third']);
   });
+
+  test('names of subqueries may have columns, be quoted, or be materialized; none may be a path', () => {
+    const text =
+      'WITH t(a, b) AS (SELECT 1), u AS MATERIALIZED (SELECT 2), `big x` AS (SELECT 3), `/a/b` AS (SELECT 4), `c.csv` AS (SELECT 5) SELECT 6';
+    expect(listSubqueryNames(listTokens(text))).toEqual(['t', 'u', 'big x']);
+  });
+
+  test('aliases are names behind AS, paths and strings left out', () => {
+    const text = "SELECT [1] AS Xs, 'AS no' AS `a b`, 1 AS `/etc/x` FROM t AS u";
+    expect([...listAliases(listTokens(text))]).toEqual(['xs', 'a b', 'u']);
+  });
+
+  test.each([
+    ['SELECT * APPLY max FROM t', ['max']],
+    ['SELECT * APPLY quantile(0.9), 1', ['quantile']],
+    ['SELECT * APPLY max APPLY `sleep`', ['max', 'sleep']],
+    ['SELECT * APPLY x -> f(x) FROM t', [undefined]],
+    ['SELECT * APPLY (x, y) FROM t', [undefined]],
+    ['SELECT * APPLY quantile(f(1)) FROM t', [undefined]],
+  ])('functions that a transformer applies are found in %j', (text, expected) => {
+    expect(listAppliedFunctions(listTokens(text))).toEqual(expected);
+  });
+
+  test('called names are those before a parenthesis, not those in strings', () => {
+    expect(listCalledNames(listTokens("SELECT a(1), `b`(2), 'c(3)' AND (x)"))).toEqual(['a', 'b']);
+  });
 });
 
 describe('syntax tree', () => {
@@ -46,5 +80,26 @@ describe('syntax tree', () => {
   test('is refused when a level is left out, or nothing is there', () => {
     expect(() => parseSyntaxTree(['A', '  B'])).toThrow(/not known/);
     expect(() => parseSyntaxTree([])).toThrow(/no syntax tree/);
+  });
+
+  test('keeps white space that belongs to a name', () => {
+    expect(parseSyntaxTree(['TableIdentifier  x']).value).toBe(' x');
+  });
+
+  test('tells how many tables are read once subqueries stand where they are used', () => {
+    const tree = parseSyntaxTree([
+      'SelectQuery',
+      ' ExpressionList',
+      '  WithElement',
+      '   TableIdentifier t',
+      '   TableIdentifier t',
+      '  WithElement',
+      '   TableIdentifier a',
+      '   Identifier a',
+      ' TableIdentifier b',
+      ' TableIdentifier t',
+      ' Identifier t',
+    ]);
+    expect(countTableReads(tree, ['a', 'b'])).toBe(5);
   });
 });

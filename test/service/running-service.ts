@@ -2,7 +2,8 @@
  * A really started service for tests: free ports, a clock that the test moves, generated trades, engines in processes of
  * their own.
  */
-import { systemClock } from '../../src/core/clock.ts';
+import { EventEmitter, once, setMaxListeners } from 'node:events';
+import { type Clock, systemClock } from '../../src/core/clock.ts';
 import { createLog } from '../../src/core/log.ts';
 import { openServerEngine } from '../../src/engine/server.ts';
 import { openServerPool } from '../../src/engine/server-pool.ts';
@@ -26,7 +27,7 @@ export interface Reply {
 
 export interface TestService extends RunningService {
   readonly lines: Record<string, unknown>[];
-  /** Moves the service's clock. */
+  /** Moves the service's clock; what sleeps until a time that has come so wakes. */
   advance(ms: number): void;
   /** Sends SQL to the main entry point. */
   ask(sql: string): Promise<Reply>;
@@ -49,8 +50,7 @@ export async function startTestService(
     secrets: [KEY],
     write: (line) => lines.push(JSON.parse(line)),
   });
-  let movedMs = 0;
-  const clock = { now: () => systemClock.now() + movedMs, sleep: systemClock.sleep };
+  const { clock, advance } = createMovedClock();
   const options = {
     ...SERVICE_DEFAULTS,
     asOf: EVENING,
@@ -76,15 +76,35 @@ export async function startTestService(
   return {
     ...service,
     lines,
-    advance: (ms) => {
-      movedMs += ms;
-    },
+    advance,
     ask: (sql) => send(HISTORICAL_PATH, postJson({ api_key: KEY, sql })),
     askPortal: (sql) => sendPortal(PORTAL_PATH, postJson({ api_key: KEY, sql })),
     send,
     sendPortal,
     stop: () => service.close(),
   };
+}
+
+/** The real clock, and how far a test has moved it. Who sleeps wakes when either has brought the time. */
+function createMovedClock(): { readonly clock: Clock; advance(ms: number): void } {
+  let movedMs = 0;
+  const moves = new EventEmitter();
+  setMaxListeners(0, moves);
+  const now = () => systemClock.now() + movedMs;
+  const sleep = async (ms: number, signal?: AbortSignal) => {
+    const dueMs = now() + ms;
+    while (now() < dueMs) {
+      const over = new AbortController();
+      const stop = signal ? AbortSignal.any([signal, over.signal]) : over.signal;
+      const moved = once(moves, 'moved', { signal: stop });
+      await Promise.race([systemClock.sleep(dueMs - now(), stop), moved]).finally(() => over.abort());
+    }
+  };
+  const advance = (ms: number) => {
+    movedMs += ms;
+    moves.emit('moved');
+  };
+  return { clock: { now, sleep }, advance };
 }
 
 export function postJson(body: unknown): RequestInit {

@@ -13,7 +13,7 @@ import { type TradeFile, writeTradeFile } from './trade-file.ts';
 const SEED = Number(process.env['FLOWDROP_TEST_SEED'] ?? 20_261_119);
 const ROWS = 1_200;
 /** Per service and shape of query. */
-const QUERIES = 20;
+const QUERIES = 16;
 /** 13:00 in New York: what is from 12:45 on, or up to 13:00 fifteen days earlier, is hidden. */
 const MIDDAY = '2026-11-19T18:00:00Z';
 const HIDDEN = 'HIDDEN';

@@ -1,0 +1,143 @@
+/**
+ * The whole service over a real ClickHouse server, as its read-only user: guard, limits, views, snapshots and answers.
+ * The answers' shapes are those of `contract.test.ts`; the server's own side is in `server-setup`, `-load`, `-sql`.
+ */
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { openServerEngine } from '../../src/engine/server.ts';
+import { SERVER_TABLES } from '../../src/service/server-setup.ts';
+import { startClickHouse } from '../support/clickhouse-server.ts';
+import { createTrade, DATE } from '../support/trades.ts';
+import { EVENING, KEY, postJson, startTestService, type TestService } from './running-service.ts';
+
+const { server, reason } = await startClickHouse();
+
+const ROWS = 30_000;
+const ROW_LIMIT = 500;
+
+// Skipped only where no server can be had, which `support/clickhouse-server.ts` says aloud; CI never skips it.
+describe.skipIf(server === undefined)('the service over a server', () => {
+  let folder: string;
+  let file: string;
+  let service: TestService;
+
+  const open = async (overrides = {}) => {
+    if (server === undefined) throw new Error(reason);
+    const { readerUrl: url, adminUrl } = server;
+    return await startTestService({ asOf: EVENING, rowLimit: ROW_LIMIT, ...overrides }, { url, adminUrl });
+  };
+
+  beforeAll(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'flowdrop-server-service-'));
+    file = join(folder, 'trades.ndjson');
+    const hidden = createTrade(ROWS, { id: 'hidden', date: '2026-11-01', time: '2026-11-01 10:00:00' });
+    const trades = [...Array.from({ length: ROWS }, (_, k) => createTrade(k)), hidden];
+    await writeFile(file, trades.map((trade) => JSON.stringify(trade)).join('\n'));
+    service = await open({ data: [file] });
+  });
+
+  afterAll(async () => {
+    await service?.stop();
+    await server?.stop();
+    if (folder) await rm(folder, { recursive: true, force: true });
+  });
+
+  test('rows come with the envelope, and those beyond the limit are dropped and told', async () => {
+    const one = await service.ask('SELECT id, size, strike FROM rawoptiontrades ORDER BY time, id LIMIT 1');
+    expect([one.status, one.body.data.length, one.body.meta.truncated]).toEqual([200, 1, false]);
+    const whole = await service.ask('SELECT * FROM RawOptionTrades');
+    expect([whole.status, whole.body.data.length, whole.body.meta.truncated]).toEqual([200, ROW_LIMIT, true]);
+    const portal = await service.askPortal('SELECT * FROM RawOptionTrades');
+    expect([portal.status, portal.body.data.length, portal.body.meta]).toEqual([200, ROW_LIMIT, undefined]);
+  });
+
+  test('the lookback hides rows whatever the query says', async () => {
+    const sql =
+      "SELECT count() AS n, countIf(id = 'hidden') AS h, min(date) AS first FROM RawOptionTrades WHERE 1 OR time < '2026-11-04'";
+    const { status, body } = await service.ask(sql);
+    expect([status, body.data]).toEqual([200, [{ n: ROWS, h: 0, first: DATE }]]);
+  });
+
+  test('a service that starts again with the same file doubles nothing', async () => {
+    const again = await open({ data: [file] });
+    try {
+      expect((await again.ask('SELECT count() AS n FROM RawOptionTrades')).body.data).toEqual([{ n: ROWS }]);
+    } finally {
+      await again.stop();
+    }
+  });
+
+  test.each([
+    ['SELECT * FROM flowdrop_data.trades', 400, 'INVALID_SQL', undefined],
+    ['SELECT * FROM system.users', 400, 'INVALID_SQL', undefined],
+    ["SELECT * FROM url('http://127.0.0.1', CSV, 'a String')", 400, 'INVALID_SQL', undefined],
+    ['SELECT hostName()', 400, 'INVALID_SQL', undefined],
+    ['SELECT nope FROM RawOptionTrades', 422, 'INVALID_QUERY', 'UNKNOWN_IDENTIFIER'],
+    ['SELECT nope(id) FROM RawOptionTrades', 422, 'INVALID_QUERY', 'UNKNOWN_FUNCTION'],
+    ['SELECT id FROM RawOptionTrades GROUP BY symbol', 422, 'INVALID_QUERY', 'INVALID_AGGREGATION'],
+    ['SELECT id FROM', 422, 'INVALID_QUERY', 'SYNTAX_ERROR'],
+  ])('%s is refused with %i %s', async (sql, status, errorCode, why) => {
+    const reply = await service.ask(sql);
+    expect([reply.status, reply.body.errorCode, reply.body.reason]).toEqual([status, errorCode, why]);
+  });
+
+  test('a query that reads more than the scan limit is too broad', async () => {
+    const narrow = await open({ scanLimit: 1_000 });
+    try {
+      const reply = await narrow.ask('SELECT sum(premium) FROM RawOptionTrades');
+      expect([reply.status, reply.body.errorCode]).toEqual([422, 'QUERY_TOO_BROAD']);
+    } finally {
+      await narrow.stop();
+    }
+  });
+
+  test('a slow query blocks neither others nor health', async () => {
+    const slow = service.ask(
+      'SELECT count() FROM RawOptionTrades AS a CROSS JOIN RawOptionTrades AS b WHERE a.size + b.size > 1000',
+    );
+    let isOver = false;
+    const ended = slow.finally(() => {
+      isOver = true;
+    });
+    expect((await service.send('/healthz', { method: 'GET' })).status).toBe(200);
+    expect((await service.ask('SELECT count() AS n FROM RawOptionTrades')).status).toBe(200);
+    expect(isOver).toBe(false);
+    await ended;
+  });
+
+  test('snapshots come from the views, and from a chain file that this machine reads', async () => {
+    const chain = join(folder, 'chain.ndjson');
+    const contract = { symbol: 'XYZ', date: DATE, as_of: `${DATE}T20:00:00Z`, spot: 50, expiration_date: '2026-12-18' };
+    const contracts = [40, 50, 60].map((strike) => ({
+      ...{ ...contract, option_symbol: `XYZ261218C000${strike}000`, put_call: 'CALL', strike },
+      ...{ volume: 1, open_interest: 100, gamma: 0.02, iv: 0.3 },
+    }));
+    await writeFile(chain, contracts.map((row) => JSON.stringify(row)).join('\n'));
+    const loaded = await open({ chain: [chain] });
+    try {
+      const asked = (body: object) => loaded.send('/api/option-chain', postJson({ api_key: KEY, ...body }));
+      const traded = await asked({ symbol: createTrade(1)['symbol'] });
+      expect([traded.status, traded.body.meta.source]).toEqual([200, 'trades']);
+      expect(traded.body.data.length).toBeGreaterThan(0);
+      const filed = await asked({ symbol: 'XYZ', strike_min: 45 });
+      expect([filed.status, filed.body.meta.source, filed.body.data.length]).toEqual([200, 'file', 2]);
+      const structure = await loaded.send('/api/v1/market-structure/XYZ', {
+        headers: { authorization: `Bearer ${KEY}` },
+      });
+      // Three contracts of 0.02 x 100 x 100 x 50^2 x 0.01.
+      expect([structure.status, structure.body.data.intraday_gex?.call_gex]).toEqual([200, 15_000]);
+    } finally {
+      await loaded.stop();
+    }
+  });
+
+  test('nobody can insert through the service, and its own user cannot either', async () => {
+    const reader = await openServerEngine({ url: server?.readerUrl ?? '' });
+    await expect(reader.command(`TRUNCATE TABLE ${SERVER_TABLES.load.trades}`)).rejects.toMatchObject({
+      clickhouseCode: 164,
+    });
+    await reader.close();
+  });
+});
