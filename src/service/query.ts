@@ -98,8 +98,8 @@ function toFailure(error: unknown, sql: string): ApiFailure {
 /**
  * The SETTINGS clause. `limit` asks for one row more than may be answered, which tells truncation. The four after the
  * JSON ones keep a count or a repeated query from being answered without reading, so that the scan limit means the same
- * every time. The last two keep the views' filter in front: in a merged or reordered filter the caller's expressions see
- * hidden rows, and whether one of them failed would tell what is in those.
+ * every time. The last four keep the views' filter in front: in a merged or reordered filter, in a join's filter or a late
+ * projection the caller's expressions see hidden rows, and whether one of them failed would tell what is in those.
  */
 export function settingsSql(rowLimit: number, scanLimit: number, known?: ReadonlySet<string>): string {
   const settings: Readonly<Record<string, string | number>> = {
@@ -119,6 +119,8 @@ export function settingsSql(rowLimit: number, scanLimit: number, known?: Readonl
     use_query_cache: 0,
     optimize_move_to_prewhere: 0,
     query_plan_merge_filters: 0,
+    enable_join_runtime_filters: 0,
+    query_plan_optimize_lazy_materialization: 0,
   };
   return `SETTINGS ${Object.entries(settings)
     .filter(([name]) => known === undefined || known.has(name))

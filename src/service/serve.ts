@@ -73,7 +73,7 @@ export async function startService(options: ServiceOptions, parts: ServiceParts)
     closers.push(backend.close);
     metrics.watchPool(() => backend.pool);
     const { dataset, pool, knownSettings } = backend;
-    const guard = await openGuard(backend.parser, dataset.databases);
+    const guard = await openGuard(backend.parser, dataset.databases, backend.knownFunctions);
     const { scanLimit, rowLimit, trialRowLimit } = options;
     const known = knownSettings ? { knownSettings } : {};
     const runner = createQueryRunner({ pool, guard, dataset, scanLimit, ...known });
