@@ -24,12 +24,20 @@ const PAIRS_PER_REPEAT = 30;
 const CONCURRENCY = [1, 4] as const;
 const WARM_UP = 5;
 
-const STATEMENTS = {
-  'small aggregate': `SELECT symbol, count() AS trades, sum(premium) AS premium FROM RawOptionTradesMaxDateOnlyMV
-    WHERE put_call = 'CALL' GROUP BY symbol ORDER BY premium DESC LIMIT 10`,
-  '10,000-row page': `SELECT * FROM RawOptionTradesMaxDateOnlyMV WHERE time >= concat(date, ' 10:00:00')
-    ORDER BY time, id LIMIT ${PAGE_ROWS}`,
-} as const;
+/** Every request is a text of its own, as the pages of an export are. */
+const STATEMENTS: Readonly<Record<string, (turn: number) => string>> = {
+  'small aggregate': (turn) => `SELECT symbol, count() AS trades, sum(premium) AS premium
+    FROM RawOptionTradesMaxDateOnlyMV WHERE put_call = 'CALL' AND time >= concat(date, '${startOf(turn)}')
+    GROUP BY symbol ORDER BY premium DESC LIMIT 10`,
+  '10,000-row page': (turn) => `SELECT * FROM RawOptionTradesMaxDateOnlyMV
+    WHERE time >= concat(date, '${startOf(turn)}') ORDER BY time, id LIMIT ${PAGE_ROWS}`,
+};
+
+/** A time after the opening, another for each of a quarter of an hour's seconds. */
+function startOf(turn: number): string {
+  const second = 36_000 + (turn % 900);
+  return ` ${new Date(second * 1_000).toISOString().slice(11, 19)}`;
+}
 
 type Ask = (sql: string, encoding?: string) => Promise<number>;
 
@@ -51,12 +59,18 @@ export const benchService: RunBench = async ({ rows, repeat }) =>
 async function compare(service: Ask, engine: Ask, repeat: number): Promise<string> {
   const lines: (readonly string[])[] = [];
   const throughput: (readonly string[])[] = [];
-  for (const [name, sql] of Object.entries(STATEMENTS)) {
+  let turn = 0;
+  for (const [name, write] of Object.entries(STATEMENTS)) {
+    const next = () => {
+      turn += 1;
+      return write(turn);
+    };
     say(`service: ${name}`);
-    const bytes = await service(sql);
-    for (let turn = 0; turn < WARM_UP; turn += 1) await Promise.all([service(sql), engine(sql)]);
+    const bytes = await service(next());
+    for (let time = 0; time < WARM_UP; time += 1) await Promise.all([service(next()), engine(next())]);
     const pairs: (readonly [number, number])[] = [];
     for (let pair = 0; pair < PAIRS_PER_REPEAT * repeat; pair += 1) {
+      const sql = next();
       pairs.push([await time(() => service(sql)), await time(() => engine(sql))]);
     }
     const [asked, bare] = [pairs.map(([ours]) => ours), pairs.map(([, alone]) => alone)];
@@ -67,9 +81,9 @@ async function compare(service: Ask, engine: Ask, repeat: number): Promise<strin
     for (const encoding of ['identity', 'gzip', 'br']) {
       const rates: string[] = [];
       for (const concurrency of CONCURRENCY) {
-        rates.push((await measureRate(() => service(sql, encoding), concurrency, PAIRS_PER_REPEAT)).toFixed(1));
+        rates.push((await measureRate(() => service(next(), encoding), concurrency, PAIRS_PER_REPEAT)).toFixed(1));
       }
-      throughput.push([name, encoding, formatCount(await service(sql, encoding)), ...rates]);
+      throughput.push([name, encoding, formatCount(await service(next(), encoding)), ...rates]);
     }
   }
   const left = (title: string) => ({ title });

@@ -30,8 +30,6 @@ export interface WorkerFailure {
 
 /** Length of a message's length. */
 const PREFIX_BYTES = 4;
-/** Pieces in which results are written: large enough to be few, small enough to flow. */
-const PIECE_BYTES = 256 * 1024;
 
 export class WorkerSocket {
   readonly #socket: Duplex;
@@ -68,12 +66,11 @@ export class WorkerSocket {
     this.#socket.write(Buffer.concat([prefix, text]));
   }
 
-  /** Writes raw bytes, no faster than the other side reads. */
+  /** Writes raw bytes; resolves when the other side has taken all but what the pipe holds. */
   async writeBytes(bytes: Uint8Array): Promise<void> {
-    for (let start = 0; start < bytes.length; start += PIECE_BYTES) {
-      const flows = this.#socket.write(bytes.subarray(start, start + PIECE_BYTES));
-      if (!flows) await new Promise<void>((resolve) => this.#socket.once('drain', resolve));
-    }
+    await new Promise<void>((resolve) => {
+      this.#socket.write(bytes, () => resolve());
+    });
   }
 
   end(): void {

@@ -44,6 +44,8 @@ const RECEIVE_TIMEOUT_MS = 30_000;
 /** Time to answer: longer than the engine's own limit, for statements that do not look at it. */
 const ANSWER_TIMEOUT_MS = 45_000;
 const MAX_CONNECTIONS = 1_000;
+/** Bytes of an answer on their way into the network: with Node's 16 kB each piece of a page waits for the one before. */
+const WRITE_AHEAD_BYTES = 1_048_576;
 /** Smaller bodies are not worth compressing. */
 const MIN_COMPRESSED_BYTES = 1_024;
 /** The fastest levels: a page of trades shrinks to about a sixth with them, and the worker waits for it. */
@@ -74,7 +76,11 @@ export async function createListener(options: ListenerOptions): Promise<FastifyI
       reply.raw.once('finish', () => tellServed(request, reply));
       refuse(request, reply);
     },
-    http: { maxHeaderSize: MAX_HEADER_BYTES, headersTimeout: HEADERS_TIMEOUT_MS },
+    http: {
+      maxHeaderSize: MAX_HEADER_BYTES,
+      headersTimeout: HEADERS_TIMEOUT_MS,
+      highWaterMark: WRITE_AHEAD_BYTES,
+    },
   });
   app.server.maxConnections = MAX_CONNECTIONS;
   const { constants } = await import('node:zlib');
@@ -171,7 +177,9 @@ export async function createListener(options: ListenerOptions): Promise<FastifyI
       account.bytes = answer.body.length;
       return reply.send(Buffer.from(answer.body.buffer, answer.body.byteOffset, answer.body.length));
     }
-    return reply.send(Readable.from(countBytes(answer.body, account), { objectMode: false }));
+    return reply.send(
+      Readable.from(countBytes(answer.body, account), { objectMode: false, highWaterMark: WRITE_AHEAD_BYTES }),
+    );
   }
 
   function tellServed(request: FastifyRequest, reply: FastifyReply): void {

@@ -3,12 +3,12 @@
  * stay bytes; the limits stand in the outermost SETTINGS clause, which the guard has kept free of the caller's own; the
  * query has succeeded before the first byte of its rows is given.
  */
-import { Readable } from 'node:stream';
 import { PoolBusyFault } from '../engine/fault.ts';
 import type { EnginePool } from '../engine/pool.ts';
 import type { Dataset } from './dataset.ts';
 import { ApiFailure, toApiFailure } from './failure.ts';
 import type { Guard } from './guard.ts';
+import { PieceQueue } from './piece-queue.ts';
 import { RowStream } from './row-stream.ts';
 
 export interface QueryRequest {
@@ -65,21 +65,20 @@ export function createQueryRunner({ pool, guard, dataset, scanLimit, knownSettin
    */
   async function openLines(statement: string, owner: string, signal: AbortSignal): Promise<AsyncIterable<Uint8Array>> {
     return await new Promise((resolve, reject) => {
-      const lines = new Readable({ read: () => {} });
-      lines.on('error', () => {}); // Whoever reads is told; before anybody does, `reject` has told.
+      const lines = new PieceQueue();
       const task = pool.use({ owner, signal }, async (engine) => {
         await dataset.prepare(engine);
         const pieces = await engine.stream(statement, 'JSONEachRow');
         resolve(lines);
         for await (const piece of pieces) {
-          if (lines.destroyed) return;
+          if (lines.isLeft) break;
           lines.push(piece);
         }
-        lines.push(null);
+        lines.end();
       });
       task.catch((error: unknown) => {
-        reject(error);
-        lines.destroy(error instanceof Error ? error : new Error(String(error)));
+        reject(error); // Says nothing once the lines are open; then they tell.
+        lines.fail(error);
       });
     });
   }

@@ -8,6 +8,7 @@ import type { FastifyInstance } from 'fastify';
 import { type Clock, shiftClock } from '../core/clock.ts';
 import { describeError, Fault } from '../core/errors.ts';
 import type { Log } from '../core/log.ts';
+import { rememberAdmitted } from './admitted.ts';
 import type { EngineOpeners } from './backend.ts';
 import { createChain } from './chain.ts';
 import { Gate } from './gate.ts';
@@ -73,7 +74,7 @@ export async function startService(options: ServiceOptions, parts: ServiceParts)
     closers.push(backend.close);
     metrics.watchPool(() => backend.pool);
     const { dataset, pool, knownSettings } = backend;
-    const guard = await openGuard(backend.parser, dataset.databases, backend.knownFunctions);
+    const guard = rememberAdmitted(await openGuard(backend.parser, dataset.databases, backend.knownFunctions));
     const { scanLimit, rowLimit, trialRowLimit } = options;
     const known = knownSettings ? { knownSettings } : {};
     const runner = createQueryRunner({ pool, guard, dataset, scanLimit, ...known });
