@@ -52,7 +52,8 @@ export function createComposition(input: ComposeInput): Composition {
     async openLog(options = {}) {
       const { createLog } = await import('./core/log.ts');
       const level = input.debug ? 'debug' : options.quiet ? 'error' : readLevel(setting('FLOWDROP_LOG_LEVEL'));
-      return createLog({ level, pretty: input.interactive, secrets: secrets(), write: input.writeErr });
+      const all = [...secrets(), ...(options.secrets ?? [])];
+      return createLog({ level, pretty: input.interactive, secrets: all, write: input.writeErr });
     },
     async openStore(to) {
       const { parseLocation } = await import('./store/location.ts');

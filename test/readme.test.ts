@@ -54,6 +54,16 @@ describe('the README', () => {
     expect([...new Set(full)].sort()).toEqual([...listKeys(schema, '')].sort());
   });
 
+  it('and docs/service.md list exactly the options of the service', async () => {
+    const serviceHelp = (await flowdrop(['serve', '--help'], { cwd: REPO })).stdout;
+    const real = [...serviceHelp.matchAll(/^ {2}(--[a-z-]+)/gm)].map((match) => match[1] ?? '');
+    const options = readFileSync(join(REPO, 'docs', 'service.md'), 'utf8').split('## Endpoints')[0] ?? '';
+    const listed = [...options.matchAll(/^\| .*$/gm)].flatMap(([row]) =>
+      [...(row.split('|')[1] ?? '').matchAll(/--[a-z][a-z-]*/g)].map(([name]) => name),
+    );
+    expect(listed.sort()).toEqual(real.sort());
+  });
+
   it('lists the exit codes that the code uses', () => {
     const codes = [...readme.matchAll(/^\| (\d+) +\|/gm)].map((match) => Number(match[1]));
     expect(codes).toEqual([0, ...Object.values(EXIT_CODES)].sort((a, b) => a - b));

@@ -41,7 +41,8 @@ export interface Composition {
   readonly mailFrom: string;
   /** Masks every known secret in a text. */
   redact(text: string): string;
-  openLog(options?: { readonly quiet?: boolean }): Promise<Log>;
+  /** @param options `secrets`: further texts to mask */
+  openLog(options?: { readonly quiet?: boolean; readonly secrets?: readonly string[] }): Promise<Log>;
   /** @param to `s3://...` or a directory, as in a job file @throws Fault when it is neither */
   openStore(to: string): Promise<Store>;
   /** @param path data path; without it the data is temporary */

@@ -1,4 +1,4 @@
-/** `flowdrop serve`: the options data service, on the embedded engine, until SIGTERM. */
+/** `flowdrop serve`: the options data service, on the embedded engine or a ClickHouse server, until SIGTERM. */
 import { InvalidArgumentError } from 'commander';
 import type { ActionResult, Register } from './command.ts';
 import type { CliContext } from './context.ts';
@@ -6,6 +6,9 @@ import { ENGINE_WORKER_COMMAND } from './engine-worker.ts';
 
 /** Key of a service that was given none: it is not secret, the service listens on the loopback by default. */
 export const LOCAL_KEY = 'cus_local';
+
+/** What an engine process needs of the environment. */
+const WORKER_VARIABLES = ['PATH', 'TMPDIR', 'LD_LIBRARY_PATH'] as const;
 
 interface ServeOptions {
   readonly data: readonly string[];
@@ -35,7 +38,9 @@ interface ServeOptions {
 export const registerServe: Register = (program, context, act) => {
   program
     .command('serve')
-    .description('serve the options data API over files or generated sessions; prints its addresses as one JSON line')
+    .description(
+      'serve the options data API over files, generated sessions or a ClickHouse server; prints its addresses as one JSON line',
+    )
     .option('--data <file>', 'trades: .ndjson, .csv (also .gz) or .parquet; repeatable', collect, [])
     .option(
       '--chain <file>',
@@ -86,8 +91,11 @@ async function serve(cli: CliContext, options: ServeOptions): ActionResult {
   const { generate, key, clickhouseUrl, ...given } = options;
   const { adminUrl, ...server } = compose.clickhouse;
   const url = clickhouseUrl ?? server.url;
-  const log = await compose.openLog();
-  const command = { ...self, args: [...self.args, ENGINE_WORKER_COMMAND] };
+  const password = url !== undefined && URL.canParse(url) ? new URL(url).password : '';
+  const log = await compose.openLog({ secrets: [...key, password].filter((secret) => secret !== '') });
+  // Callers' SQL runs there: what is not in its environment cannot be read from it.
+  const env = Object.fromEntries(WORKER_VARIABLES.map((name) => [name, self.env[name]]));
+  const command = { executable: self.executable, args: [...self.args, ENGINE_WORKER_COMMAND], env };
   const service = await startService(
     {
       ...SERVICE_DEFAULTS,

@@ -12,7 +12,7 @@ import { WorkerTask } from './worker-task.ts';
 export interface WorkerPoolOptions {
   /** How to start one engine process. */
   readonly command: WorkerCommand;
-  /** Folder in which each process has a folder of its own, or `paths` of kept ones. */
+  /** Folder in which each process has a folder of its own. */
   readonly folder: string;
   /** Processes, and so statements that run at the same time. Each takes about 200 MB and more while it works. */
   readonly size: number;

@@ -3,8 +3,9 @@
  * there is no fourth state, and a process that was killed never answers again.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
-import { rm } from 'node:fs/promises';
+import { mkdir, rm } from 'node:fs/promises';
 import type { Duplex } from 'node:stream';
+import { Fault } from '../core/errors.ts';
 import { EngineFault } from './fault.ts';
 import {
   type WorkerFailure,
@@ -32,9 +33,12 @@ export class WorkerProcess {
   #lastWords = '';
   #hasEnded = false;
 
-  /** @throws EngineFault when the engine does not open */
+  /** @throws Fault of the engine when it does not open, `ENGINE_BUSY` for one */
   static async start(command: WorkerCommand, options: WorkerOptions): Promise<WorkerProcess> {
+    await mkdir(options.path, { recursive: true });
     const child = spawn(command.executable, command.args, {
+      // A folder of its own: the program reads a file of settings where it starts.
+      cwd: options.path,
       env: { ...command.env },
       stdio: ['ignore', 'ignore', 'pipe', 'pipe'],
     });
@@ -96,9 +100,14 @@ export class WorkerProcess {
       await this.ended;
       throw new EngineFault(0, `the engine process ended: ${this.#lastWords.trim() || 'without a word'}`);
     }
-    if ('error' in head) throw new EngineFault(head.code, head.error);
+    if ('error' in head) throw toFault(head);
     return head;
   }
+}
+
+function toFault({ code, error, fault }: WorkerFailure): Fault {
+  if (!fault) return new EngineFault(code, error);
+  return new Fault(fault.code, error, { kind: fault.kind, ...(fault.hint === undefined ? {} : { hint: fault.hint }) });
 }
 
 /** Removes what an ended process left on disk. */

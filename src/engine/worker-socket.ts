@@ -3,6 +3,7 @@
  * behind a message that announces them, raw bytes. Invariant: one side speaks at a time, so nothing needs a number.
  */
 import type { Duplex } from 'node:stream';
+import type { FailureKind } from '../core/errors.ts';
 import { EngineFault } from './fault.ts';
 
 /** What the first message asks of a new process. */
@@ -24,8 +25,11 @@ export interface WorkerResult {
 }
 
 export interface WorkerFailure {
+  /** ClickHouse's number. */
   readonly code: number;
   readonly error: string;
+  /** A fault that is not a statement's: the engine did not open. */
+  readonly fault?: { readonly code: string; readonly kind: FailureKind; readonly hint: string | undefined };
 }
 
 /** Length of a message's length. */

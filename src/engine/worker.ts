@@ -5,6 +5,7 @@
  */
 import { Socket } from 'node:net';
 import { kill, pid } from 'node:process';
+import { describeError, isFault } from '../core/errors.ts';
 import { openEmbeddedEngine } from './embedded.ts';
 import type { Engine } from './engine.ts';
 import { CLICKHOUSE_CODES, EngineFault } from './fault.ts';
@@ -66,6 +67,8 @@ async function answer(
 }
 
 function describeFailure(error: unknown): WorkerFailure {
-  const code = error instanceof EngineFault ? error.clickhouseCode : 0;
-  return { code, error: error instanceof Error ? error.message : String(error) };
+  const message = describeError(error);
+  if (error instanceof EngineFault) return { code: error.clickhouseCode, error: message };
+  if (!isFault(error)) return { code: 0, error: message };
+  return { code: 0, error: message, fault: { code: error.code, kind: error.kind, hint: error.hint } };
 }

@@ -28,8 +28,8 @@ export function rememberAdmitted(guard: Guard): Guard {
   /** By the text without its time literals, in the order of use. */
   const templates = new Map<string, Template>();
   return {
-    admit: async (sql) => {
-      if (!isPlain(sql)) return await guard.admit(sql);
+    admit: async (sql, asker) => {
+      if (!isPlain(sql)) return await guard.admit(sql, asker);
       const literals = sql.match(TIME_LITERAL) ?? [];
       const key = sql.replace(TIME_LITERAL, "'?'");
       const known = templates.get(key);
@@ -38,8 +38,8 @@ export function rememberAdmitted(guard: Guard): Guard {
         templates.set(key, known);
         return fill(known, literals);
       }
-      const admitted = await guard.admit(sql);
-      const template = await learnTemplate(guard, sql, literals.length);
+      const admitted = await guard.admit(sql, asker);
+      const template = await learnTemplate((marked) => guard.admit(marked, asker), sql, literals.length);
       if (template && fill(template, literals) === admitted) {
         templates.set(key, template);
         if (templates.size > MAX_REMEMBERED) templates.delete(templates.keys().next().value ?? key);
@@ -55,11 +55,15 @@ function isPlain(sql: string): boolean {
 }
 
 /** Lets the guard read the statement with literals that tell their places, for two may be equal and change theirs. */
-async function learnTemplate(guard: Guard, sql: string, count: number): Promise<Template | undefined> {
+async function learnTemplate(
+  admit: (sql: string) => Promise<string>,
+  sql: string,
+  count: number,
+): Promise<Template | undefined> {
   const marks = Array.from({ length: count }, (_, place) => `'${FIRST_MARK + place}'`);
   let place = 0;
   const marked = sql.replace(TIME_LITERAL, () => marks[place++] ?? '');
-  const admitted = await guard.admit(marked).catch(() => undefined);
+  const admitted = await admit(marked).catch(() => undefined);
   if (admitted === undefined || !isPlain(admitted)) return undefined;
   const found = admitted.match(TIME_LITERAL) ?? [];
   if (found.length !== count || found.some((mark, at) => mark !== marks[at])) return undefined;

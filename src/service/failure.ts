@@ -3,7 +3,7 @@
  * from the caller's own words: the engine's messages can hold hidden rows and paths, and are never passed on.
  */
 import { Fault } from '../core/errors.ts';
-import { EngineFault } from '../engine/fault.ts';
+import { EngineFault, PoolBusyFault } from '../engine/fault.ts';
 import { type Reason, TOO_BROAD_HINTS } from '../wire/historical.ts';
 import type { ApiErrorCode } from '../wire/snapshot.ts';
 import { REASON_CODES, TIMEOUT_CODES, TOO_BROAD_CODES } from './engine-codes.ts';
@@ -75,6 +75,7 @@ const ANALYSIS_REASONS = Object.keys(REASON_CODES) as AnalysisReason[]; // The t
  */
 export function toApiFailure(error: unknown, sql: string): ApiFailure {
   if (error instanceof ApiFailure) return error;
+  if (error instanceof PoolBusyFault) return busy(error);
   if (!(error instanceof EngineFault)) return internalError(error);
   const has = (codes: Readonly<Record<string, number>>) => Object.values(codes).includes(error.clickhouseCode);
   if (has(TOO_BROAD_CODES)) return tooBroad('The query reads or holds more than the service allows.', error);
@@ -83,6 +84,16 @@ export function toApiFailure(error: unknown, sql: string): ApiFailure {
     if (has(REASON_CODES[reason])) return invalidQuery(reason, describeReason(reason, error.message, sql), error);
   }
   return internalError(error);
+}
+
+/** When too many wait, a place may be free after this, seconds. */
+export const BUSY_RETRY_SECONDS = 2;
+
+function busy(cause: PoolBusyFault): ApiFailure {
+  return new ApiFailure(429, 'RATE_LIMITED', 'Too many queries are waiting; try again in a moment.', {
+    retryAfterSeconds: BUSY_RETRY_SECONDS,
+    cause,
+  });
 }
 
 export function internalError(cause: unknown): ApiFailure {

@@ -3,11 +3,7 @@
  * category is on the list here, so that a new engine's new kinds are refused by default; a name that no engine has is let
  * through, because the engine's own answer to it (UNKNOWN_FUNCTION) is the right one. Compared in lower case.
  */
-
-/** What is asked of an engine here. */
-export interface RowReader {
-  rows<Row extends object>(sql: string): Promise<readonly Row[]>;
-}
+import type { RowReader } from './parser.ts';
 
 /** Categories of `system.functions` that compute from their arguments alone. */
 const ALLOWED_CATEGORIES: ReadonlySet<string> = new Set([

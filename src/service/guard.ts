@@ -6,6 +6,7 @@
  * The specification allows one SELECT over the whitelisted tables; UNION, other statements, settings, formats and table
  * functions are refused.
  */
+import type { PoolRequest } from '../engine/pool.ts';
 import { TABLES } from '../wire/limits.ts';
 import { TRADE_COLUMNS } from '../wire/trade.ts';
 import {
@@ -19,7 +20,8 @@ import {
 } from './canonical-text.ts';
 import { countTableReads } from './expansion.ts';
 import { type ApiFailure, invalidSql, tooBroad } from './failure.ts';
-import { type FunctionList, type RowReader, readFunctionList } from './functions.ts';
+import { type FunctionList, readFunctionList } from './functions.ts';
+import type { Parser, RowReader } from './parser.ts';
 import { parseSelect } from './statement.ts';
 import { type SyntaxNode, walkTree } from './syntax-tree.ts';
 import { hasPlainZones, namesHostZone } from './time-zones.ts';
@@ -69,24 +71,29 @@ const TYPE_REFUSED = /aggregatefunction|["`\\]/i;
 /** Columns that every table has, and that name the database behind the views. */
 const SERVICE_COLUMN = /^_(database|table)$/i;
 export interface Guard {
-  /** The canonical text of a statement that may run. @throws ApiFailure */
-  admit(sql: string): Promise<string>;
+  /**
+   * The canonical text of a statement that may run.
+   * @param asker in whose name the engine is asked
+   * @throws ApiFailure
+   */
+  admit(sql: string, asker: PoolRequest): Promise<string>;
 }
 
 /**
- * @param engine parses; it may be another one than runs what is admitted
+ * @param parser may be another engine than runs what is admitted
  * @param databases names of databases that no identifier may begin with
  * @param functionNames names of functions that another engine has as well, where that one runs what is admitted
  */
 export async function openGuard(
-  engine: RowReader,
+  parser: Parser,
   databases: readonly string[],
   functionNames: readonly string[] = [],
 ): Promise<Guard> {
+  const engine = parser.for({ owner: 'start', signal: new AbortController().signal });
   const functions = await readFunctionList(engine, functionNames);
   const known = await engine.rows<{ name: string }>('SELECT name FROM system.databases');
   const closed = new Set([...databases, ...known.map(({ name }) => name)].map((name) => name.toLowerCase()));
-  return { admit: (sql) => admitStatement(engine, { functions, databases: closed }, sql) };
+  return { admit: (sql, asker) => admitStatement(parser.for(asker), { functions, databases: closed }, sql) };
 }
 
 interface Rules {

@@ -5,7 +5,8 @@
  * files that others read), and a query can spell neither the database of the tables nor their path.
  */
 import { randomBytes } from 'node:crypto';
-import { resolve } from 'node:path';
+import { readdir } from 'node:fs/promises';
+import { join, resolve } from 'node:path';
 import type { Clock } from '../core/clock.ts';
 import { systemClock } from '../core/clock.ts';
 import { Fault } from '../core/errors.ts';
@@ -62,6 +63,11 @@ export class LocalData {
       granularity: granularityFor(options.scanLimit),
       sources: [],
     };
+    if (!kept) {
+      await assertEmpty(folder);
+      // Before the tables: data without a catalog is somebody's loss, not the beginning of a load.
+      await writeCatalog(folder, catalog);
+    }
     const data = new LocalData(writer, folder, catalog);
     await data.#attach();
     return data;
@@ -84,7 +90,7 @@ export class LocalData {
   }
 
   /**
-   * Loads one source, unless it is there. An interrupted load is removed and done again.
+   * Loads one source, unless it is there. What an interrupted load left was removed when the folder was opened.
    * @param source `replaces`: sources that this one stands for are removed first
    * @param fill inserts the rows
    * @returns whether it was loaded now
@@ -99,9 +105,7 @@ export class LocalData {
     const replaced = this.#catalog.sources.filter(replaces);
     const quoted = `${WRITER_DATABASE}.${table}`;
     await this.#keep(this.#catalog.sources.filter((other) => !replaced.includes(other)));
-    for (const gone of [...replaced.map((other) => other.id), id]) {
-      await this.#writer.command(`ALTER TABLE ${quoted} DROP PARTITION ${quoteString(gone)}`);
-    }
+    for (const gone of replaced) await this.#drop(gone.table, gone.id);
     await fill({
       engine: this.#writer,
       scratch: `${WRITER_DATABASE}.scratch`,
@@ -137,7 +141,6 @@ export class LocalData {
 
   async #attach(): Promise<void> {
     await this.#writer.command(`CREATE DATABASE IF NOT EXISTS ${WRITER_DATABASE} ENGINE = Atomic`);
-    const isKept = this.#catalog.sources.length > 0;
     for (const table of STORED_TABLES) {
       const known = await this.#writer.rows<{ detached: number }>(
         `SELECT 1 AS detached FROM system.detached_tables
@@ -146,7 +149,23 @@ export class LocalData {
       if (known.length > 0) await this.#writer.command(`ATTACH TABLE ${WRITER_DATABASE}.${table.name}`);
       else await this.#writer.command(this.#createSql(WRITER_DATABASE, table, false));
     }
-    if (!isKept) await writeCatalog(this.#folder, this.#catalog);
+    await this.#removeUnknown();
+  }
+
+  /** Removes what an interrupted load or replacement left behind: rows whose source is not in the catalog. */
+  async #removeUnknown(): Promise<void> {
+    const known = new Set(this.#catalog.sources.map(({ id }) => id));
+    for (const { name } of STORED_TABLES) {
+      const found = await this.#writer.rows<{ source: string }>(
+        `SELECT DISTINCT partition AS source FROM system.parts
+         WHERE database = '${WRITER_DATABASE}' AND table = ${quoteString(name)} AND active`,
+      );
+      for (const { source } of found) if (!known.has(source)) await this.#drop(name, source);
+    }
+  }
+
+  async #drop(table: LoadedSource['table'], source: string): Promise<void> {
+    await this.#writer.command(`ALTER TABLE ${WRITER_DATABASE}.${table} DROP PARTITION ${quoteString(source)}`);
   }
 
   async #keep(sources: readonly LoadedSource[]): Promise<void> {
@@ -174,6 +193,18 @@ export class LocalData {
     return `CREATE TABLE IF NOT EXISTS ${database}.${table.name} (${columns.join(', ')}, ${SOURCE_COLUMN} String)
       ENGINE = MergeTree PARTITION BY ${SOURCE_COLUMN} ORDER BY (${listSortColumns(table, this.#catalog.order).join(', ')})
       SETTINGS index_granularity = ${this.#catalog.granularity}, disk = ${disk}, table_disk = 1`;
+  }
+}
+
+/** @throws Fault when there is data of which no catalog tells */
+async function assertEmpty(folder: string): Promise<void> {
+  for (const { name } of STORED_TABLES) {
+    const found = await readdir(join(folder, name)).catch(() => []);
+    if (found.length === 0) continue;
+    throw new Fault('DATA_DIR_INVALID', `${join(folder, name)} has data, and ${folder} has no catalog.json`, {
+      kind: 'usage',
+      hint: 'Choose another --data-dir, or remove this one and load again.',
+    });
   }
 }
 

@@ -6,9 +6,9 @@
 import { Fault } from '../core/errors.ts';
 import { MARKET_STRUCTURE_PATH, marketStructureRequestSchema } from '../wire/market-structure.ts';
 import type { Answer, Call, Endpoint } from './endpoint.ts';
-import { ApiFailure, internalError } from './failure.ts';
+import { ApiFailure, BUSY_RETRY_SECONDS, internalError } from './failure.ts';
 import type { Snapshot, SnapshotReader } from './snapshot.ts';
-import { answerFailure, BUSY_RETRY_SECONDS, type Entrance, parseRequest } from './snapshot-answer.ts';
+import { answerFailure, type Entrance, parseRequest } from './snapshot-answer.ts';
 import { describeMarket } from './structure.ts';
 
 export interface MarketStructureParts {

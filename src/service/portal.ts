@@ -6,6 +6,7 @@
  */
 import { z } from 'zod';
 import { PORTAL_PATH } from '../wire/limits.ts';
+import { portalRequestSchema } from '../wire/portal.ts';
 import type { Endpoint } from './endpoint.ts';
 import { describeLimits } from './entitlement.ts';
 import { type ApiFailure, invalidRequest } from './failure.ts';
@@ -13,9 +14,9 @@ import { type EntryParts, errorBody, retryHeaders } from './historical.ts';
 import type { RowStream } from './row-stream.ts';
 
 /** Anything that is not text counts as missing: the specification knows no other failure of the body. */
-const portalSchema = z.object({
-  api_key: z.string().min(1).optional().catch(undefined),
-  sql: z.string().trim().min(1).optional().catch(undefined),
+const readingSchema = z.object({
+  api_key: portalRequestSchema.shape.api_key.min(1).optional().catch(undefined),
+  sql: portalRequestSchema.shape.sql.trim().min(1).optional().catch(undefined),
 });
 
 const SQL_MISSING = 'SQL query is required in the request body';
@@ -26,7 +27,7 @@ export function createPortal({ gate, runner, limits }: EntryParts): Endpoint {
     method: 'POST',
     path: PORTAL_PATH,
     answer: async ({ body, signal }) => {
-      const { api_key: apiKey, sql } = portalSchema.catch({}).parse(body ?? {});
+      const { api_key: apiKey, sql } = readingSchema.catch({}).parse(body ?? {});
       if (apiKey === undefined) throw invalidRequest('API key is required');
       if (sql === undefined) throw invalidRequest(SQL_MISSING);
       const caller = gate.enter({ apiKey }, 'historical');

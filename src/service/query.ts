@@ -3,12 +3,11 @@
  * stay bytes; the limits stand in the outermost SETTINGS clause, which the guard has kept free of the caller's own; the
  * query has succeeded before the first byte of its rows is given.
  */
-import { PoolBusyFault } from '../engine/fault.ts';
 import type { EnginePool } from '../engine/pool.ts';
 import type { Dataset } from './dataset.ts';
-import { ApiFailure, toApiFailure } from './failure.ts';
+import { toApiFailure } from './failure.ts';
 import type { Guard } from './guard.ts';
-import { PieceQueue } from './piece-queue.ts';
+import { HeldBytes, PieceQueue } from './piece-queue.ts';
 import { RowStream } from './row-stream.ts';
 
 export interface QueryRequest {
@@ -43,36 +42,37 @@ const MAX_MEMORY_BYTES = 2_000_000_000;
  * the embedded pool measures the answer as well.
  */
 export const MAX_RESULT_BYTES = 256_000_000;
-/** When too many wait, a place may be free after this, seconds. */
-const BUSY_RETRY_SECONDS = 2;
+/** Bytes of answers that wait for their callers; beyond it the engines wait with them. */
+const MAX_HELD_BYTES = 512_000_000;
 
 export function createQueryRunner({ pool, guard, dataset, scanLimit, knownSettings }: QueryParts): QueryRunner {
+  const held = new HeldBytes(MAX_HELD_BYTES);
   return {
     run: async ({ sql, rowLimit, owner, signal }) => {
       try {
-        const text = await guard.admit(sql);
+        const text = await guard.admit(sql, { owner, signal });
         const statement = `${text} ${settingsSql(rowLimit, scanLimit, knownSettings)}`;
         return new RowStream(await openLines(statement, owner, signal), rowLimit);
       } catch (error) {
-        throw toFailure(error, sql);
+        throw toApiFailure(error, sql);
       }
     },
   };
 
   /**
    * The result's lines, once the query has succeeded. The engine is free again when it has given them all, however slowly
-   * the caller takes them: what waits in between is at most one answer.
+   * the caller takes them, unless too much waits for callers already.
    */
   async function openLines(statement: string, owner: string, signal: AbortSignal): Promise<AsyncIterable<Uint8Array>> {
     return await new Promise((resolve, reject) => {
-      const lines = new PieceQueue();
+      const lines = new PieceQueue(held);
       const task = pool.use({ owner, signal }, async (engine) => {
         await dataset.prepare(engine);
         const pieces = await engine.stream(statement, 'JSONEachRow');
         resolve(lines);
         for await (const piece of pieces) {
           if (lines.isLeft) break;
-          lines.push(piece);
+          await lines.push(piece, signal);
         }
         lines.end();
       });
@@ -82,16 +82,6 @@ export function createQueryRunner({ pool, guard, dataset, scanLimit, knownSettin
       });
     });
   }
-}
-
-function toFailure(error: unknown, sql: string): ApiFailure {
-  if (error instanceof PoolBusyFault) {
-    return new ApiFailure(429, 'RATE_LIMITED', 'Too many queries are waiting; try again in a moment.', {
-      retryAfterSeconds: BUSY_RETRY_SECONDS,
-      cause: error,
-    });
-  }
-  return toApiFailure(error, sql);
 }
 
 /**
@@ -112,6 +102,7 @@ export function settingsSql(rowLimit: number, scanLimit: number, known?: Readonl
     result_overflow_mode: hasLimit(known) ? "'throw'" : "'break'",
     output_format_json_validate_utf8: 1,
     output_format_json_quote_64bit_integers: 0,
+    session_timezone: "'UTC'",
     optimize_trivial_count_query: 0,
     optimize_use_implicit_projections: 0,
     use_query_condition_cache: 0,

@@ -1,8 +1,8 @@
 /**
  * Trades from files into a ClickHouse server: NDJSON and CSV (both also gzipped), in the shape of the trade record. The
  * file is on this machine and not on the server's, so its bytes are sent, in batches of whole lines. Invariant: of a file
- * all rows are taken, or none; memory holds one batch; a line is never a JavaScript object (the first is looked at for the
- * names of its columns).
+ * that cannot be read to its end nothing is taken, and loading again completes what an interruption left; memory here
+ * holds one batch; a line is never a JavaScript object (the first is looked at for the names of its columns).
  */
 import { createReadStream } from 'node:fs';
 import { pipeline } from 'node:stream';

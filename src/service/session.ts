@@ -6,8 +6,8 @@
  */
 import { randomBytes } from 'node:crypto';
 import { fastifyCookie, Signer } from '@fastify/cookie';
-import { z } from 'zod';
 import type { Clock } from '../core/clock.ts';
+import { loginRequestSchema } from '../wire/session.ts';
 import type { Answer, Endpoint } from './endpoint.ts';
 import { type ApiFailure, invalidRequest } from './failure.ts';
 import type { Gate } from './gate.ts';
@@ -77,7 +77,8 @@ export interface LoginDependencies {
   readonly fail: (failure: ApiFailure) => Answer;
 }
 
-const loginSchema = z.object({ api_key: z.string().optional() });
+/** A missing key is no wrong shape but a missing key: 401. */
+const loginSchema = loginRequestSchema.partial();
 
 /** POST opens a session with a key, DELETE ends it. */
 export function createLogin({ gate, sessions, fail }: LoginDependencies): readonly Endpoint[] {

@@ -3,9 +3,8 @@
  * failure is answered. The specification does not show the body of their failures: it is that of the historical ones.
  */
 import type { z } from 'zod';
-import { PoolBusyFault } from '../engine/fault.ts';
 import type { Answer } from './endpoint.ts';
-import { ApiFailure, internalError, invalidRequest, queryTimeout, toApiFailure } from './failure.ts';
+import { type ApiFailure, internalError, invalidRequest, queryTimeout, toApiFailure } from './failure.ts';
 
 /** Who may ask for a product, and how often; the service's gate is one. */
 export interface Entrance {
@@ -25,9 +24,6 @@ export function parseRequest<Schema extends z.ZodType>(schema: Schema, request: 
   throw invalidRequest(`The request is not valid: ${where}${issue?.message ?? 'unknown shape'}.`);
 }
 
-/** When too many wait, a place may be free after this, seconds. */
-export const BUSY_RETRY_SECONDS = 2;
-
 export function answerFailure({ status, errorCode, message, details }: ApiFailure): Answer {
   const { retryAfterSeconds } = details;
   return {
@@ -40,12 +36,6 @@ export function answerFailure({ status, errorCode, message, details }: ApiFailur
 /** The failure of a snapshot that could not be read: the SQL is the service's own, so it is never the caller's fault. */
 export function toSnapshotFailure(error: unknown): ApiFailure {
   if (error instanceof DOMException && error.name === 'TimeoutError') return queryTimeout(error);
-  if (error instanceof PoolBusyFault) {
-    return new ApiFailure(429, 'RATE_LIMITED', 'Too many queries are waiting; try again in a moment.', {
-      retryAfterSeconds: BUSY_RETRY_SECONDS,
-      cause: error,
-    });
-  }
   const failure = toApiFailure(error, '');
   return failure.status === 422 ? internalError(error) : failure;
 }

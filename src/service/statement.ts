@@ -7,7 +7,7 @@ import { EngineFault } from '../engine/fault.ts';
 import { quoteString } from '../engine/literal.ts';
 import { listTokens, type Token } from './canonical-text.ts';
 import { invalidSql, toApiFailure } from './failure.ts';
-import type { RowReader } from './functions.ts';
+import type { RowReader } from './parser.ts';
 import { parseSyntaxTree, type SyntaxNode } from './syntax-tree.ts';
 
 /** Longer statements cost the parser more than they can be worth. */
@@ -62,9 +62,8 @@ async function formatStatement(engine: RowReader, sql: string, firstWord: string
     );
     return formatted?.text ?? '';
   } catch (error) {
-    if (error instanceof EngineFault && error.message.includes('Multi-statements')) {
-      throw invalidSql('Only one statement is allowed.');
-    }
+    if (!(error instanceof EngineFault)) throw toApiFailure(error, sql);
+    if (error.message.includes('Multi-statements')) throw invalidSql('Only one statement is allowed.');
     if (OTHER_STATEMENT.test(firstWord)) throw invalidSql(ONLY_SELECT);
     throw toApiFailure(error, sql);
   }

@@ -5,6 +5,8 @@ import type { Engine } from '../../src/engine/engine.ts';
 import { rememberAdmitted } from '../../src/service/admitted.ts';
 import { type Guard, openGuard } from '../../src/service/guard.ts';
 
+const ASKER = { owner: 'somebody', signal: new AbortController().signal };
+
 let engine: Engine;
 let guard: Guard;
 let asked: string[];
@@ -12,19 +14,19 @@ let remembering: Guard;
 
 beforeAll(async () => {
   engine = await openEmbeddedEngine();
-  guard = await openGuard(engine, ['hidden']);
+  guard = await openGuard({ for: () => engine }, ['hidden']);
   asked = [];
   remembering = rememberAdmitted({
     admit: async (sql) => {
       asked.push(sql);
-      return await guard.admit(sql);
+      return await guard.admit(sql, ASKER);
     },
   });
 });
 afterAll(() => engine.close());
 
 async function outcome(by: Guard, sql: string): Promise<string> {
-  return await by.admit(sql).catch((error: unknown) => `refused: ${String(error)}`);
+  return await by.admit(sql, ASKER).catch((error: unknown) => `refused: ${String(error)}`);
 }
 
 const page = (from: string, to: string) =>
@@ -36,7 +38,7 @@ test('the pages of an export are parsed once', async () => {
     (_, k) => [`2026-11-19 10:${k + 10}:00`, `2026-11-19 10:${k + 11}:00`] as const,
   );
   for (const [from, to] of windows) {
-    expect(await remembering.admit(page(from, to))).toBe(await guard.admit(page(from, to)));
+    expect(await remembering.admit(page(from, to), ASKER)).toBe(await guard.admit(page(from, to), ASKER));
   }
   // Once as it is, once to learn where its literals are.
   expect(asked).toHaveLength(2);
