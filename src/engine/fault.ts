@@ -12,7 +12,6 @@ export const CLICKHOUSE_CODES = {
   TIMEOUT_EXCEEDED: 159,
   MEMORY_LIMIT_EXCEEDED: 241,
   TOO_MANY_ROWS_OR_BYTES: 396,
-  TOO_SLOW_PARSING: 718,
 } as const;
 
 export class EngineFault extends Fault {

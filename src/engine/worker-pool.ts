@@ -22,8 +22,8 @@ export interface WorkerPoolOptions {
   readonly maxResultBytes: number;
   /** Whether the folders of the processes outlive them. Default: false. */
   readonly keep?: boolean;
-  /** Told when a process was replaced. */
-  readonly onRestart?: (reason: 'given-up' | 'ended') => void;
+  /** Told when a process has ended that will be replaced. */
+  readonly onRestart?: () => void;
 }
 
 /** Most statements end within this after they are given up; killing them would cost a new process, about 0.4 s. */
@@ -114,7 +114,6 @@ class WorkerPool implements EnginePool {
     if (await isGivenUp(idle, aborted)) await worker.kill();
     over.abort();
     if (!worker.hasEnded || this.#isClosed) return;
-    this.#options.onRestart?.(signal.aborted ? 'given-up' : 'ended');
     this.#workers[slot] = undefined;
     // Started at once, so that the next task need not wait; a failure to start is that task's to tell.
     await this.#worker(slot).then(ignore, ignore);
@@ -133,6 +132,7 @@ class WorkerPool implements EnginePool {
     };
     void started.then(async (worker) => {
       await worker.ended;
+      if (!this.#isClosed) this.#options.onRestart?.();
       if (!keep) await removeWorkerFolder(path);
       drop();
     }, drop);

@@ -5,6 +5,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { mkdir, rm } from 'node:fs/promises';
 import type { Duplex } from 'node:stream';
+import { systemClock } from '../core/clock.ts';
 import { Fault } from '../core/errors.ts';
 import { EngineFault } from './fault.ts';
 import {
@@ -24,6 +25,8 @@ export interface WorkerCommand {
 
 /** The end of what the process printed, for the message when it dies. */
 const LAST_WORDS_BYTES = 2_048;
+/** Opening takes a fraction of a second, on a busy machine a few. */
+const START_TIMEOUT_MS = 60_000;
 
 export class WorkerProcess {
   /** Resolves when the process is gone. */
@@ -44,7 +47,17 @@ export class WorkerProcess {
     });
     const worker = new WorkerProcess(child);
     worker.#socket.writeMessage(options);
-    await worker.#readHead();
+    const over = new AbortController();
+    // A process that hangs while it opens would hold its place for ever.
+    systemClock.sleep(START_TIMEOUT_MS, over.signal).then(
+      () => child.kill('SIGKILL'),
+      () => {}, // It has opened, or failed to.
+    );
+    try {
+      await worker.#readHead();
+    } finally {
+      over.abort();
+    }
     return worker;
   }
 

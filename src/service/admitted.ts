@@ -27,6 +27,8 @@ interface Template {
 export function rememberAdmitted(guard: Guard): Guard {
   /** By the text without its time literals, in the order of use. */
   const templates = new Map<string, Template>();
+  /** Keys that came once: only what comes again is worth a second parsing. */
+  const seen = new Set<string>();
   return {
     admit: async (sql, asker) => {
       if (!isPlain(sql)) return await guard.admit(sql, asker);
@@ -39,6 +41,11 @@ export function rememberAdmitted(guard: Guard): Guard {
         return fill(known, literals);
       }
       const admitted = await guard.admit(sql, asker);
+      if (!seen.delete(key)) {
+        seen.add(key);
+        if (seen.size > MAX_REMEMBERED) seen.delete(seen.keys().next().value ?? key);
+        return admitted;
+      }
       const template = await learnTemplate((marked) => guard.admit(marked, asker), sql, literals.length);
       if (template && fill(template, literals) === admitted) {
         templates.set(key, template);

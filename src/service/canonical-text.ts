@@ -82,8 +82,12 @@ export function listAppliedFunctions(tokens: readonly Token[]): readonly (string
 
 /** Index of the parenthesis that ends a list of literals. */
 function findClose(solid: readonly Token[], open: number): number | undefined {
-  const close = solid.findIndex((token, place) => place > open && (token.text === ')' || token.kind === 'name'));
-  return solid[close]?.text === ')' ? close : undefined;
+  for (let place = open + 1; place < solid.length; place += 1) {
+    const token = solid[place];
+    if (token?.text === ')') return place;
+    if (token?.kind === 'name') return undefined;
+  }
+  return undefined;
 }
 
 /** What stands behind a transformer is a word, a comma, a parenthesis or nothing; behind the name of a lambda, an arrow. */

@@ -28,6 +28,8 @@ export interface Dataset {
   readonly databases: readonly string[];
   /** Trades held, hidden ones included where they can be counted; `null` where they cannot. */
   readonly rows: number | null;
+  /** How old the newest trades of `tables.trades` are, milliseconds. */
+  readonly delayMs: number;
   /** First visible date, YYYY-MM-DD. */
   readonly earliest: string;
   /** Makes an engine ready: tables, views, and the views' bounds as the service's clock has them now. @throws EngineFault */

@@ -16,7 +16,6 @@ import {
   listSubqueryNames,
   listTextAliases,
   spellTables,
-  type Token,
 } from './canonical-text.ts';
 import { countTableReads } from './expansion.ts';
 import { type ApiFailure, invalidSql, tooBroad } from './failure.ts';
@@ -116,9 +115,12 @@ async function admitStatement(engine: RowReader, rules: Rules, sql: string): Pro
   const tables = new Set([...TABLES.map((table) => table.toLowerCase()), ...subqueries]);
   const values = new Set([...TRADE_COLUMNS.map((column) => column.name), ...listAliases(tokens)]);
   const names: Names = { tables, values, texts: listTextAliases(tokens) };
-  for (const node of walkTree(tree)) assertNode(node, rules, names, tokens);
+  for (const node of walkTree(tree)) assertNode(node, rules, names);
   // The tree's description leaves some expressions out.
   for (const name of listCalledNames(tokens)) assertCall(name, rules);
+  if (Array.from(walkTree(tree)).some(({ kind }) => kind === 'ColumnsApplyTransformer')) {
+    for (const name of listAppliedFunctions(tokens)) assertApplied(name, rules);
+  }
   if (countTableReads(tree, subqueries) > MAX_TABLE_READS) {
     throw tooBroad(
       `The query reads tables more than ${MAX_TABLE_READS} times, counting subqueries wherever they are used.`,
@@ -127,7 +129,7 @@ async function admitStatement(engine: RowReader, rules: Rules, sql: string): Pro
   return spellTables(tokens);
 }
 
-function assertNode(node: SyntaxNode, rules: Rules, names: Names, tokens: readonly Token[]): void {
+function assertNode(node: SyntaxNode, rules: Rules, names: Names): void {
   switch (node.kind) {
     case 'SelectWithUnionQuery':
       assertOneSelect(node);
@@ -143,9 +145,6 @@ function assertNode(node: SyntaxNode, rules: Rules, names: Names, tokens: readon
       return;
     case 'Function':
       assertFunction(node, rules, names);
-      return;
-    case 'ColumnsApplyTransformer':
-      for (const name of listAppliedFunctions(tokens)) assertApplied(name, rules);
       return;
     case 'Literal':
       assertLiteral(node.value);

@@ -49,7 +49,8 @@ export async function createListener(options: ListenerOptions): Promise<FastifyI
   return app;
 
   function open(request: FastifyRequest, reply: FastifyReply): void {
-    reply.header('date', new Date(clock.now()).toUTCString()).header('x-request-id', request.id);
+    const date = new Date(clock.now()).toUTCString();
+    reply.headers({ date, 'x-request-id': request.id, vary: 'accept-encoding' });
   }
 
   async function handle(endpoint: Endpoint, request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {

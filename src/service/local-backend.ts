@@ -2,8 +2,6 @@
  * The embedded backend: data in a folder, one engine process that loads it and afterwards parses, and several that mount
  * it and answer. Owns the folder unless it was named.
  */
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Clock } from '../core/clock.ts';
 import { hashFile } from '../core/file-hash.ts';
@@ -19,6 +17,8 @@ import { LocalData } from './local-data.ts';
 import type { ServiceOptions } from './options.ts';
 import { openParser } from './parser.ts';
 import { MAX_RESULT_BYTES } from './query.ts';
+import { makeServiceFolder, removeServiceFolder } from './service-folder.ts';
+import { granularityFor } from './stored-tables.ts';
 
 /** Callers wait in the queue of the endpoint's requests, not in an endless one. */
 const MAX_WAITING = 64;
@@ -31,21 +31,31 @@ export interface LocalBackendParts extends EngineOpeners {
 
 /** @throws Fault `DATA_INVALID`, `DATA_UNREADABLE`, `DATA_DIR_INVALID` (kind `usage`) */
 export async function openLocalBackend(options: ServiceOptions, parts: LocalBackendParts): Promise<Backend> {
-  const temporary = await mkdtemp(join(tmpdir(), 'flowdrop-service-'));
+  const temporary = await makeServiceFolder();
   const opened: EnginePool[] = [];
   const close = async () => {
     await Promise.all(opened.map((pool) => pool.close()));
-    await rm(temporary, { recursive: true, force: true, maxRetries: 3 });
+    await removeServiceFolder(temporary);
   };
   try {
     const limits = { maxWaiting: MAX_WAITING, maxResultBytes: MAX_RESULT_BYTES };
     const folder = options.dataDir ?? join(temporary, 'data');
-    const writer = await parts.openWorkers({ ...limits, folder: join(folder, 'engine'), size: 1, keep: true });
+    const onRestart = parts.onRestart ? { onRestart: parts.onRestart } : {};
+    const writer = await parts.openWorkers({
+      ...limits,
+      ...onRestart,
+      folder: join(folder, 'engine'),
+      size: 1,
+      keep: true,
+    });
     opened.push(writer);
     const data = await LocalData.open(runOn(writer), { folder, order: options.order, scanLimit: options.scanLimit });
+    if (data.granularity > granularityFor(options.scanLimit)) {
+      const { granularity } = data;
+      parts.log.warn({ event: 'data', folder, granularity }, 'the kept index is too coarse for this --scan-limit');
+    }
     await fill(data, options, parts);
     const dataset = await data.publish(options.earliest ?? firstVisible(data.firstDate), parts.clock);
-    const onRestart = parts.onRestart ? { onRestart: parts.onRestart } : {};
     const size = options.concurrency;
     const pool = await parts.openWorkers({ ...limits, ...onRestart, folder: join(temporary, 'workers'), size });
     opened.push(pool);
@@ -56,6 +66,7 @@ export async function openLocalBackend(options: ServiceOptions, parts: LocalBack
         pool.use({ owner: `start ${number}`, signal }, (engine) => dataset.prepare(engine)),
       ),
     );
+    await data.confirm(runOn(pool), dataset.tables);
     return { pool, parser: openParser(writer), dataset, close };
   } catch (error) {
     await close();

@@ -4,16 +4,14 @@
  * answer queries side by side. Invariant: nothing writes to the folders while they are mounted (a merge would remove
  * files that others read), and a query can spell neither the database of the tables nor their path.
  */
-import { randomBytes } from 'node:crypto';
 import { readdir } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import type { Clock } from '../core/clock.ts';
-import { systemClock } from '../core/clock.ts';
-import { Fault } from '../core/errors.ts';
+import { describeError, Fault } from '../core/errors.ts';
 import { quoteIdentifier, quoteString } from '../engine/literal.ts';
-import type { PooledEngine } from '../engine/pool.ts';
 import { type Catalog, type LoadedSource, readCatalog, writeCatalog } from './catalog.ts';
-import type { Dataset, LoadTarget, StatementRunner } from './dataset.ts';
+import type { Dataset, DatasetTables, LoadTarget, StatementRunner } from './dataset.ts';
+import { LocalDataset } from './local-dataset.ts';
 import {
   granularityFor,
   listSortColumns,
@@ -22,7 +20,6 @@ import {
   type StoredTable,
   type TradeOrder,
 } from './stored-tables.ts';
-import { listViewStatements } from './views.ts';
 
 export interface LocalDataOptions {
   /** Folder of the data; created when missing. */
@@ -35,13 +32,12 @@ export interface LocalDataOptions {
 /** The database of the process that writes. */
 const WRITER_DATABASE = 'flowdrop';
 
-/** The views follow the service's clock when it has moved against the engine's by more than this. */
-const CLOCK_TOLERANCE_MS = 500;
-
 export class LocalData {
   readonly #writer: StatementRunner;
   readonly #folder: string;
   #catalog: Catalog;
+  /** Loaded now, and not yet seen by another process. */
+  #pending: readonly LoadedSource[] = [];
 
   /** @throws Fault `DATA_DIR_INVALID` (kind `usage`) when the folder holds data of another shape */
   static async open(writer: StatementRunner, options: LocalDataOptions): Promise<LocalData> {
@@ -79,13 +75,18 @@ export class LocalData {
     this.#catalog = catalog;
   }
 
+  /** Rows of a granule of the index. */
+  get granularity(): number {
+    return this.#catalog.granularity;
+  }
+
   get rows(): number {
-    return this.#catalog.sources.reduce((sum, source) => sum + (source.table === 'trades' ? source.rows : 0), 0);
+    return this.#sources.reduce((sum, source) => sum + (source.table === 'trades' ? source.rows : 0), 0);
   }
 
   /** The first date that has trades or a chain. */
   get firstDate(): string | undefined {
-    const dates = this.#catalog.sources.flatMap((source) => source.dates.map(({ date }) => date));
+    const dates = this.#sources.flatMap((source) => source.dates.map(({ date }) => date));
     return dates.sort()[0];
   }
 
@@ -101,9 +102,10 @@ export class LocalData {
     replaces: (other: LoadedSource) => boolean = () => false,
   ): Promise<boolean> {
     const { id, name, table } = source;
-    if (this.#catalog.sources.some((other) => other.id === id)) return false;
-    const replaced = this.#catalog.sources.filter(replaces);
+    if (this.#sources.some((other) => other.id === id)) return false;
+    const replaced = this.#sources.filter(replaces);
     const quoted = `${WRITER_DATABASE}.${table}`;
+    this.#pending = this.#pending.filter((other) => !replaced.includes(other));
     await this.#keep(this.#catalog.sources.filter((other) => !replaced.includes(other)));
     for (const gone of replaced) await this.#drop(gone.table, gone.id);
     await fill({
@@ -119,7 +121,7 @@ export class LocalData {
       `SELECT date, ${firstTime} AS first_time FROM ${quoted} WHERE ${SOURCE_COLUMN} = ${quoteString(id)}
        GROUP BY date ORDER BY date`,
     );
-    await this.#keep([...this.#catalog.sources, { id, name, table, rows: counted?.rows ?? 0, dates: [...dates] }]);
+    this.#pending = [...this.#pending, { id, name, table, rows: counted?.rows ?? 0, dates: [...dates] }];
     return true;
   }
 
@@ -137,6 +139,39 @@ export class LocalData {
         rows: this.rows,
       },
     );
+  }
+
+  /**
+   * Looks at the data as another process sees it, and writes into the catalog what is really there: a disk that is full
+   * has been seen to take a load without a word and to keep nothing of it.
+   * @param reader an engine that has mounted the data
+   * @throws Fault `DATA_DIR_INVALID` when rows are missing
+   */
+  async confirm(reader: StatementRunner, tables: DatasetTables): Promise<void> {
+    for (const { name } of STORED_TABLES) {
+      const found = await reader.rows<{ id: string; rows: number }>(
+        `SELECT ${SOURCE_COLUMN} AS id, count() AS rows FROM ${tables[name]} GROUP BY id`,
+      );
+      const rows = new Map(found.map((source) => [source.id, source.rows]));
+      for (const source of this.#sources.filter(({ table }) => table === name)) {
+        const present = rows.get(source.id) ?? 0;
+        if (present !== source.rows) throw incomplete(this.#folder, source, `${present} can be read`);
+      }
+    }
+    for (const source of this.#pending) {
+      const where = `${SOURCE_COLUMN} = ${quoteString(source.id)}`;
+      await reader
+        .rows(`SELECT sum(cityHash64(*)) AS hash FROM ${tables[source.table]} WHERE ${where}`)
+        .catch((cause: unknown) => {
+          throw incomplete(this.#folder, source, describeError(cause));
+        });
+    }
+    await this.#keep([...this.#catalog.sources, ...this.#pending]);
+    this.#pending = [];
+  }
+
+  get #sources(): readonly LoadedSource[] {
+    return [...this.#catalog.sources, ...this.#pending];
   }
 
   async #attach(): Promise<void> {
@@ -175,7 +210,7 @@ export class LocalData {
 
   #listDates(): readonly LoadedSource['dates'][number][] {
     const first = new Map<string, string>();
-    for (const { dates } of this.#catalog.sources.filter((source) => source.table === 'trades')) {
+    for (const { dates } of this.#sources.filter((source) => source.table === 'trades')) {
       for (const { date, first_time } of dates) {
         const known = first.get(date);
         if (known === undefined || first_time < known) first.set(date, first_time);
@@ -196,6 +231,12 @@ export class LocalData {
   }
 }
 
+function incomplete(folder: string, source: LoadedSource, found: string): Fault {
+  return new Fault('DATA_DIR_INVALID', `${folder} should have ${source.rows} rows of ${source.name}, and ${found}`, {
+    hint: 'The disk may be full. Make room, remove the folder (or choose another --data-dir) and load again.',
+  });
+}
+
 /** @throws Fault when there is data of which no catalog tells */
 async function assertEmpty(folder: string): Promise<void> {
   for (const { name } of STORED_TABLES) {
@@ -205,55 +246,5 @@ async function assertEmpty(folder: string): Promise<void> {
       kind: 'usage',
       hint: 'Choose another --data-dir, or remove this one and load again.',
     });
-  }
-}
-
-/** The loaded data as a process sees it that has mounted the folders. */
-class LocalDataset implements Dataset {
-  readonly tables;
-  readonly databases: readonly string[];
-  readonly rows: number;
-  readonly earliest: string;
-  readonly #clock: Clock;
-  readonly #dates: readonly LoadedSource['dates'][number][];
-  readonly #mountStatements: (hidden: string) => readonly string[];
-  /** Of each process that is ready: the clock's offset that its views have. */
-  readonly #offsets = new WeakMap<object, number>();
-
-  constructor(
-    dates: readonly LoadedSource['dates'][number][],
-    mountStatements: (hidden: string) => readonly string[],
-    given: { readonly earliest: string; readonly clock: Clock; readonly rows: number },
-  ) {
-    const hidden = `trades_${randomBytes(12).toString('hex')}`;
-    this.databases = [hidden, `service_${randomBytes(12).toString('hex')}`];
-    this.tables = { trades: `${hidden}.trades`, chains: `${hidden}.chains`, dates: `${hidden}.dates` };
-    this.rows = given.rows;
-    this.earliest = given.earliest;
-    this.#clock = given.clock;
-    this.#dates = dates;
-    this.#mountStatements = mountStatements;
-  }
-
-  async prepare(engine: PooledEngine): Promise<void> {
-    const offsetMs = Math.round(this.#clock.now() - systemClock.now());
-    const known = this.#offsets.get(engine.state);
-    if (known !== undefined && Math.abs(known - offsetMs) <= CLOCK_TOLERANCE_MS) return;
-    if (known === undefined) await this.#mount(engine);
-    const source = { trades: this.tables.trades, dates: this.tables.dates, earliest: this.earliest, offsetMs };
-    for (const statement of listViewStatements(source)) await engine.command(statement);
-    this.#offsets.set(engine.state, offsetMs);
-  }
-
-  async #mount(engine: PooledEngine): Promise<void> {
-    const [hidden = '', visible = ''] = this.databases;
-    await engine.command(`CREATE DATABASE ${hidden} ENGINE = Atomic`);
-    for (const statement of this.#mountStatements(hidden)) await engine.command(statement);
-    await engine.command(`CREATE TABLE ${this.tables.dates} (date String, first_time String) ENGINE = Memory`);
-    const values = this.#dates.map(({ date, first_time }) => `(${quoteString(date)}, ${quoteString(first_time)})`);
-    if (values.length > 0) await engine.command(`INSERT INTO ${this.tables.dates} VALUES ${values.join(', ')}`);
-    // Unqualified names resolve here. In the default database of the embedded engine they would be file names.
-    await engine.command(`CREATE DATABASE ${visible} ENGINE = Atomic`);
-    await engine.command(`USE ${visible}`);
   }
 }

@@ -28,7 +28,7 @@ export function openParser(pool: EnginePool): Parser {
         try {
           return await pool.use({ owner, signal: AbortSignal.any([signal, late.signal]) }, async (engine) => {
             // Counted from when it is this text's turn.
-            const giveUp = () => late.abort(new EngineFault(CLICKHOUSE_CODES.TOO_SLOW_PARSING, TOO_SLOW));
+            const giveUp = () => late.abort(new EngineFault(CLICKHOUSE_CODES.TIMEOUT_EXCEEDED, TOO_SLOW));
             systemClock.sleep(PARSE_TIMEOUT_MS, over.signal).then(giveUp, () => {}); // It was parsed in time.
             return await engine.rows<Row>(sql);
           });

@@ -82,6 +82,12 @@ export class PieceQueue implements AsyncIterable<Uint8Array> {
     this.end();
   }
 
+  /** Drops what is left: nobody takes it. A reader who does after all is told `reason`. */
+  leave(reason: unknown): void {
+    this.#drop();
+    this.fail(reason);
+  }
+
   async *[Symbol.asyncIterator](): AsyncGenerator<Uint8Array> {
     try {
       while (true) {
@@ -96,10 +102,14 @@ export class PieceQueue implements AsyncIterable<Uint8Array> {
         });
       }
     } finally {
-      this.#isLeft = true;
-      this.#pieces = [];
-      this.#hold(-this.#held);
+      this.#drop();
     }
+  }
+
+  #drop(): void {
+    this.#isLeft = true;
+    this.#pieces = [];
+    this.#hold(-this.#held);
   }
 
   #hold(bytes: number): void {

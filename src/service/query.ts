@@ -66,6 +66,8 @@ export function createQueryRunner({ pool, guard, dataset, scanLimit, knownSettin
   async function openLines(statement: string, owner: string, signal: AbortSignal): Promise<AsyncIterable<Uint8Array>> {
     return await new Promise((resolve, reject) => {
       const lines = new PieceQueue(held);
+      // Whoever is gone before the first piece never begins to read, and so never leaves.
+      signal.addEventListener('abort', () => lines.leave(signal.reason), { once: true });
       const task = pool.use({ owner, signal }, async (engine) => {
         await dataset.prepare(engine);
         const pieces = await engine.stream(statement, 'JSONEachRow');

@@ -92,7 +92,8 @@ export async function startService(options: ServiceOptions, parts: ServiceParts)
     const { fail } = historical;
     const common = { clock, log, onServed: (served: Served) => metrics.observeRequest(served) };
     const portal = await createListener({ ...common, endpoints: [createPortal(entry)] });
-    closers.push(() => portal.close());
+    const listeners = [portal];
+    closers.push(async () => void (await Promise.all(listeners.map((listener) => listener.close()))));
     const portalUrl = await listen(portal, options.host, options.portalPort);
     const operations = [
       createHealth({ pool, dataset, clock, fail }),
@@ -101,7 +102,7 @@ export async function startService(options: ServiceOptions, parts: ServiceParts)
     ];
     const endpoints = [historical, ...snapshots, ...login, ...operations] as const;
     const main = await createListener({ ...common, endpoints, readSession });
-    closers.push(() => main.close());
+    listeners.push(main);
     const url = await listen(main, options.host, options.port);
     return { url, portalUrl, rows: dataset.rows, close };
   } catch (error) {

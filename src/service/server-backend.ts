@@ -3,8 +3,6 @@
  * an engine process of this machine parses them first, so that the guard is the same everywhere. With an administrator's
  * address it also makes the databases and views and loads files; without one it takes what it finds, after checking it.
  */
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import { type Clock, systemClock } from '../core/clock.ts';
@@ -13,7 +11,7 @@ import type { Log } from '../core/log.ts';
 import type { Engine } from '../engine/engine.ts';
 import type { EnginePool } from '../engine/pool.ts';
 import type { ServerPool } from '../engine/server-pool.ts';
-import { EARLIEST_DATE } from '../wire/limits.ts';
+import { EARLIEST_DATE, MINIMUM_DATA_DELAY_MINUTES } from '../wire/limits.ts';
 import type { Backend, EngineOpeners } from './backend.ts';
 import { loadChainFile } from './chain-file.ts';
 import { CHAIN_COLUMNS } from './chain-table.ts';
@@ -25,6 +23,7 @@ import { addressSettings, MAX_RESULT_BYTES } from './query.ts';
 import { checkServer } from './server-check.ts';
 import { loadServerFile } from './server-load.ts';
 import { SERVER_TABLES, type ServerPlan, setUpServer } from './server-setup.ts';
+import { makeServiceFolder, removeServiceFolder } from './service-folder.ts';
 import { granularityFor, listSortColumns, STORED_TABLES } from './stored-tables.ts';
 
 /** Callers wait here rather than on the server. */
@@ -44,8 +43,8 @@ export interface ServerBackendParts extends EngineOpeners {
 /** @throws Fault `SERVER_NOT_READY`, `SERVICE_OPTION_INVALID`, `DATA_INVALID`, `DATA_UNREADABLE` (kind `usage`) */
 export async function openServerBackend(options: ServiceOptions, parts: ServerBackendParts): Promise<Backend> {
   assertPossible(options, parts);
-  const folder = await mkdtemp(join(tmpdir(), 'flowdrop-service-'));
-  const closers: (() => Promise<void>)[] = [() => rm(folder, { recursive: true, force: true, maxRetries: 3 })];
+  const folder = await makeServiceFolder();
+  const closers: (() => Promise<void>)[] = [() => removeServiceFolder(folder)];
   const close = async () => {
     for (const end of closers.splice(0).reverse()) await end();
   };
@@ -175,6 +174,8 @@ async function openDataset(pool: ServerPool, options: ServiceOptions, parts: Ser
     databases: [...new Set([...report.databases, ...SERVER_TABLES.databases])],
     rows: await countRows(pool),
     earliest: options.earliest ?? EARLIEST_DATE,
+    // The service's user sees the views only.
+    delayMs: MINIMUM_DATA_DELAY_MINUTES * 60_000,
     // The views are the server's, and move with its clock.
     prepare: async () => {},
   };

@@ -54,6 +54,8 @@ export async function loadServerFile(engine: Engine, file: string, places: LoadP
     const isOrdered = format === 'CSVWithNames' && !server.settings.has('input_format_with_names_use_header');
     const settings = keepKnown(INSERT_SETTINGS, server);
     await insertBatches(engine, file, { format, table: incoming, isOrdered, settings });
+    const [nameless] = await engine.rows<{ n: number }>(`SELECT count() AS n FROM ${incoming} WHERE id = ''`);
+    if (Number(nameless?.n) > 0) throw invalid(`${file}: ${nameless?.n} rows have an empty id; each must have its own`);
     const present = `SELECT id FROM ${trades} WHERE date IN (SELECT DISTINCT date FROM ${incoming})`;
     await engine.command(`INSERT INTO ${trades} SELECT * FROM ${incoming} WHERE id NOT IN (${present})`);
   } catch (cause) {

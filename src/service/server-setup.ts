@@ -73,7 +73,19 @@ const DISTINCT_COLUMNS: ReadonlySet<string> = new Set(['id', 'time', 'updated_ti
  */
 export async function setUpServer(admin: Engine, plan: ServerPlan): Promise<void> {
   const { version } = await readCapabilities(admin);
-  for (const statement of [...planTables(plan, version), ...planViews(plan, version)]) await admin.command(statement);
+  for (const statement of planTables(plan, version)) await admin.command(statement);
+  await fillFirstTimes(admin);
+  for (const statement of planViews(plan, version)) await admin.command(statement);
+}
+
+/** The feed sees only rows that come after it: those of a table that was there before are counted once. */
+async function fillFirstTimes(admin: Engine): Promise<void> {
+  const { data } = SERVER_DATABASES;
+  const [known] = await admin.rows<{ dates: number }>(`SELECT count() AS dates FROM ${data}.first_times`);
+  if (Number(known?.dates) > 0) return;
+  await admin.command(
+    `INSERT INTO ${data}.first_times SELECT date, minState(time) AS first_time FROM ${data}.trades GROUP BY date`,
+  );
 }
 
 /** Makes the views agree with the service's clock again, where it was moved. @throws EngineFault */

@@ -23,7 +23,7 @@ import { countRefreshes, findMoment, isClosed, type Moment } from './snapshot-ti
 
 export interface SnapshotParts {
   readonly pool: EnginePool;
-  readonly dataset: Pick<Dataset, 'tables' | 'earliest' | 'prepare'>;
+  readonly dataset: Pick<Dataset, 'tables' | 'earliest' | 'delayMs' | 'prepare'>;
   readonly clock: Clock;
   /** Told of every call: `hit` when its snapshot was there, or being computed for another. */
   readonly onLookup?: (result: 'hit' | 'miss') => void;
@@ -121,7 +121,7 @@ export class SnapshotReader {
 
   /** What the tables hold, as far as it may be seen now. Read anew at each refresh: a server may be given more. */
   async #open(signal: AbortSignal): Promise<{ readonly contents: Contents; readonly nowMs: number }> {
-    const nowMs = this.#parts.clock.now();
+    const nowMs = this.#parts.clock.now() - this.#parts.dataset.delayMs;
     const { earliest, tables } = this.#parts.dataset;
     const held = await this.#contents.get(String(countRefreshes(nowMs)), signal, (shared) =>
       this.#use(shared, async (engine) => ({

@@ -17,8 +17,20 @@ const ZONE_PLACES: readonly (readonly [RegExp, number])[] = [
   [/^(year|quarter|month|day|dayofmonth|dayofyear|hour|minute|second)$/, 1],
   [/^(todatetime64\w*|formatdatetime\w*|date_format|parsedatetime(64)?(orzero|ornull|injoda\w*)?|datename)$/, 2],
   [/^(tostartofweek|tolastdayofweek|toweek|week|toyearweek|yearweek|todayofweek|dayofweek|date_?trunc)$/, 2],
-  [/^(datediff|date_diff|timestamp_?diff)$/, 3],
+  [/^(datediff|date_diff|timestamp_?diff|age)$/, 3],
+  [/^makedatetime$/, 6],
+  [/^makedatetime64$/, 8],
 ];
+
+/**
+ * Further functions that may take one, as the engine spells them: in which place is not known, so from the second
+ * argument on they take only what cannot be a text that was put together.
+ */
+const MAY_TAKE_ZONE =
+  /^(to[A-Z0-9_]|parse[A-Z]|tumble|hop|windowID|snowflake|UUIDv7|date(Name|Trunc|Diff)|time(Slot|Diff)|monthName|__to)/;
+/** Functions whose results are numbers, times or intervals. Lower case. */
+const NO_TEXT =
+  /^(tointerval\w+|to(u?int|float|decimal)\d+|todate(32|time|time32|time64)?|plus|minus|multiply|divide|intdiv|modulo|negate|now|today|yesterday)$/;
 
 /** Whether a literal, without its escapes, names a zone of the host. */
 export function namesHostZone(literal: string): boolean {
@@ -31,9 +43,14 @@ export function namesHostZone(literal: string): boolean {
  */
 export function hasPlainZones(call: SyntaxNode, textAliases: ReadonlySet<string>): boolean {
   const place = ZONE_PLACES.find(([pattern]) => pattern.test(call.value.toLowerCase()))?.[1];
-  if (place === undefined) return true;
-  const zones = (call.children[0]?.children ?? []).slice(place);
-  return zones.every(
-    ({ kind, value }) => kind === 'Literal' || (kind === 'Identifier' && textAliases.has(value.toLowerCase())),
-  );
+  if (place === undefined && !MAY_TAKE_ZONE.test(call.value)) return true;
+  const isReadable = ({ kind, value }: SyntaxNode) =>
+    kind === 'Literal' || (kind === 'Identifier' && textAliases.has(value.toLowerCase()));
+  const args = call.children[0]?.children ?? [];
+  if (place !== undefined) return args.slice(place).every(isReadable);
+  return args.slice(1).every((argument) => isReadable(argument) || isNoText(argument));
+}
+
+function isNoText({ kind, value }: SyntaxNode): boolean {
+  return kind === 'Function' && NO_TEXT.test(value.toLowerCase());
 }

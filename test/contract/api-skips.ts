@@ -72,7 +72,7 @@ export interface Skips {
 }
 
 /** The skips that apply, said aloud: none on a service of this process. */
-export async function announceSkips(target: Target): Promise<Skips> {
+export async function announceAddressSkips(target: Target): Promise<Skips> {
   if (!target.isReal) return { titles: {}, hasRealtime: true };
   const chain = await target.send('/api/option-chain', postJson({ api_key: target.key, symbol: 'SPY' }));
   const hasRealtime = chain.status !== 403;

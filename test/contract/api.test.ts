@@ -15,7 +15,7 @@ import { REPO } from '../support/flowdrop.ts';
 import { COLUMN_CHECKS, FURTHER_COLUMNS, findFault } from './api-checks.ts';
 import { hasDocument, readDocument } from './api-document.ts';
 import { API_ROWS, listTitles, NOTES } from './api-rows.ts';
-import { announceSkips, REAL_ADDRESS_SKIPS, REALTIME_SKIPS } from './api-skips.ts';
+import { announceAddressSkips, REAL_ADDRESS_SKIPS, REALTIME_SKIPS } from './api-skips.ts';
 import {
   CHAIN_LIMIT,
   KEYS,
@@ -44,7 +44,7 @@ let services: Services;
 const real = openRealTarget();
 const target = real ?? openLocalTarget(() => services);
 const { key } = target;
-const skips = await announceSkips(target);
+const skips = await announceAddressSkips(target);
 /** Sections of the option chain and of market structure. */
 const describeRealtime = describe.skipIf(!skips.hasRealtime);
 

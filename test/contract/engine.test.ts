@@ -7,11 +7,11 @@ import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
 import { EngineFault } from '../../src/engine/fault.ts';
 import { openServerEngine } from '../../src/engine/server.ts';
-import { announceSkips, startClickHouse } from '../support/clickhouse-server.ts';
+import { announceServerSkips, startClickHouse } from '../support/clickhouse-server.ts';
 import { OLD_SERVER_SKIPS } from './engine-skips.ts';
 
 const { server, reason } = await startClickHouse();
-const serverSkips = announceSkips(server, OLD_SERVER_SKIPS);
+const serverSkips = announceServerSkips(server, OLD_SERVER_SKIPS);
 
 const IMPLEMENTATIONS = [
   { name: 'embedded', isMissing: false, skips: {}, open: () => openEmbeddedEngine() },

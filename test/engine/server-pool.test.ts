@@ -4,7 +4,7 @@
  */
 import { once } from 'node:events';
 import { type AddressInfo, createConnection, createServer, type Socket } from 'node:net';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { isAtLeast, keepKnown, readCapabilities } from '../../src/engine/capabilities.ts';
 import type { Engine } from '../../src/engine/engine.ts';
 import { EngineFault } from '../../src/engine/fault.ts';
@@ -13,6 +13,9 @@ import { openServerPool, type ServerPool } from '../../src/engine/server-pool.ts
 import { startClickHouse } from '../support/clickhouse-server.ts';
 
 const { server, reason } = await startClickHouse();
+
+/** For what a server does in a moment, unless it is in trouble. */
+const WAIT = { timeout: 20_000, interval: 5 };
 
 // Skipped only where no server can be had, which `support/clickhouse-server.ts` says aloud; CI never skips it.
 describe.skipIf(server === undefined)('the pool over a real server', () => {
@@ -43,6 +46,10 @@ describe.skipIf(server === undefined)('the pool over a real server', () => {
       ({ query }) => query,
     );
 
+  async function untilRunning(mark: string): Promise<void> {
+    await vi.waitFor(async () => expect(await running()).toContainEqual(expect.stringContaining(mark)), WAIT);
+  }
+
   /** Starts an endless query whose text has `mark`, and waits until the server runs it. */
   async function startMarked(mark: string) {
     const control = new AbortController();
@@ -50,13 +57,13 @@ describe.skipIf(server === undefined)('the pool over a real server', () => {
       engine.rows(`SELECT sum(number), '${mark}' FROM system.numbers`),
     );
     result.catch(() => {});
-    while (!(await running()).some((query) => query.includes(mark)));
+    await untilRunning(mark);
     return { control, result };
   }
 
   /** A place is given back when the server has ended the statement. */
   async function untilFree(own = pool): Promise<void> {
-    while (own.running > 0) await new Promise(setImmediate);
+    await vi.waitFor(() => expect(own.running).toBe(0), WAIT);
   }
 
   test('an aborted query is gone from the server when its place is free', async () => {
@@ -87,7 +94,7 @@ describe.skipIf(server === undefined)('the pool over a real server', () => {
     const own = await open({ max_rows_to_read: 0 });
     const result = own.use(request(), (engine) => engine.rows("SELECT sum(number), 'mark-2' FROM system.numbers"));
     result.catch(() => {});
-    while (!(await running()).some((query) => query.includes('mark-2')));
+    await untilRunning('mark-2');
     await own.close();
     await expect(result).rejects.toThrow('closed');
     expect(await running()).toEqual([]);
@@ -107,7 +114,7 @@ describe.skipIf(server === undefined)('the pool over a real server', () => {
     const own = await open({ max_rows_to_read: 0 }, url.href);
     const result = own.use(request(), (engine) => engine.rows("SELECT sum(number), 'mark-3' FROM system.numbers"));
     result.catch(() => {});
-    while (!(await running()).some((query) => query.includes('mark-3')));
+    await untilRunning('mark-3');
     for (const socket of sockets) socket.destroy();
     await expect(result).rejects.toMatchObject({ code: 'ENGINE_FAILED', clickhouseCode: 0 });
     await untilFree(own);

@@ -89,7 +89,7 @@ describe.skipIf(!hasRealDay)('the real day', () => {
       expectSameRows(await readWithHyparquet(join(cwd, PARTITION, 'trades.parquet')));
     });
 
-    it('has a footer that parquetjs-lite reads', async () => {
+    it('gives parquetjs-lite its footer with the number of rows', async () => {
       expect(await countWithParquetJs(join(cwd, PARTITION, 'trades.parquet'))).toBe(2295);
     });
 

@@ -40,8 +40,8 @@ test('the pages of an export are parsed once', async () => {
   for (const [from, to] of windows) {
     expect(await remembering.admit(page(from, to), ASKER)).toBe(await guard.admit(page(from, to), ASKER));
   }
-  // Once as it is, once to learn where its literals are.
-  expect(asked).toHaveLength(2);
+  // Twice as it is, and once to learn where its literals are.
+  expect(asked).toHaveLength(3);
 });
 
 /** Each pair differs only in literals of times; the second must not become a variant of the first by mistake. */
@@ -78,7 +78,8 @@ const PAIRS: readonly (readonly [string, string])[] = [
 ];
 
 test.each(PAIRS)('%s', async (first, second) => {
-  for (const sql of [first, second, first]) expect(await outcome(remembering, sql)).toBe(await outcome(guard, sql));
+  for (const sql of [first, first, second, first])
+    expect(await outcome(remembering, sql)).toBe(await outcome(guard, sql));
 });
 
 /** Texts in which a literal is not what it seems. */
@@ -97,7 +98,8 @@ const TRICKS: readonly string[] = [
 ];
 
 test.each(TRICKS)('remembers nothing that would let %s through', async (sql) => {
-  await outcome(remembering, "SELECT id FROM RawOptionTrades WHERE time > '1' AND time < '2'");
+  const plain = "SELECT id FROM RawOptionTrades WHERE time > '1' AND time < '2'";
+  for (let time = 0; time < 2; time += 1) await outcome(remembering, plain);
   expect(await outcome(remembering, sql)).toBe(await outcome(guard, sql));
 });
 

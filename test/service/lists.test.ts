@@ -9,6 +9,8 @@ import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
+import { ENVIRONMENT_CANARY } from '../support/engine-workers.ts';
+import { hasProcesses, listChildren, readEnvironment } from '../support/processes.ts';
 import { type Reply, startTestService, type TestService } from './running-service.ts';
 import { type TradeFile, writeTradeFile } from './trade-file.ts';
 
@@ -57,7 +59,6 @@ const MAX_REFUSAL_MS = 5_000;
 
 /** What no answer may hold, each planted where an attack could reach it. */
 const FILE_CANARY = 'canary-in-a-file-5f1c';
-const ENVIRONMENT_CANARY = 'canary-in-the-environment-83aa';
 const HIDDEN_CANARY = 'HIDDEN-CANARY';
 const CANARIES: readonly RegExp[] = [
   new RegExp(FILE_CANARY, 'i'),
@@ -84,7 +85,6 @@ let refused = 0;
 let answered = 0;
 
 beforeAll(async () => {
-  process.env['FLOWDROP_CANARY'] = ENVIRONMENT_CANARY;
   file = await writeTradeFile(createRows());
   await mkdir(join(file.folder, 'canary'));
   await writeFile(join(file.folder, 'canary', 'canary.csv'), `${FILE_CANARY}\n`);
@@ -101,7 +101,14 @@ beforeAll(async () => {
 afterAll(async () => {
   await service.stop();
   await file.remove();
-  delete process.env['FLOWDROP_CANARY'];
+});
+
+// Skipped only where there is no /proc, which `support/processes.ts` says aloud.
+test.skipIf(!hasProcesses)('the canary in the environment is where attacks run', async () => {
+  const engines = await listChildren(process.pid);
+  const planted = await Promise.all(engines.map(async (pid) => (await readEnvironment(pid))['FLOWDROP_CANARY']));
+  // The writer, which parses, and the default number of engines.
+  expect(planted).toEqual(Array.from({ length: 4 }, () => ENVIRONMENT_CANARY));
 });
 
 describe('attacks', () => {

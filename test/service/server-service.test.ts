@@ -5,9 +5,10 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { openServerEngine } from '../../src/engine/server.ts';
 import { SERVER_TABLES } from '../../src/service/server-setup.ts';
+import { HISTORICAL_PATH } from '../../src/wire/limits.ts';
 import { startClickHouse } from '../support/clickhouse-server.ts';
 import { createTrade, DATE } from '../support/trades.ts';
 import { EVENING, KEY, postJson, startTestService, type TestService } from './running-service.ts';
@@ -16,6 +17,8 @@ const { server, reason } = await startClickHouse();
 
 const ROWS = 30_000;
 const ROW_LIMIT = 500;
+/** For what a server does in a moment, unless it is in trouble. */
+const WAIT = { timeout: 20_000, interval: 20 };
 
 // Skipped only where no server can be had, which `support/clickhouse-server.ts` says aloud; CI never skips it.
 describe.skipIf(server === undefined)('the service over a server', () => {
@@ -93,18 +96,32 @@ describe.skipIf(server === undefined)('the service over a server', () => {
     }
   });
 
-  test('a slow query blocks neither others nor health', async () => {
-    const slow = service.ask(
-      'SELECT count() FROM RawOptionTrades AS a CROSS JOIN RawOptionTrades AS b WHERE a.size + b.size > 1000',
+  test('a slow query blocks neither others nor health, and is gone with its caller', async () => {
+    const readRunning = async () => {
+      const metrics = await (await fetch(`${service.url}/metrics`)).text();
+      return Number(/^flowdrop_service_engine_pool_running (\d+)$/m.exec(metrics)?.[1]);
+    };
+    const control = new AbortController();
+    // 2.7e13 pairs of pairs: it does not end by itself while the test runs.
+    const sql = `SELECT count() FROM (SELECT a.size AS s FROM RawOptionTrades AS a CROSS JOIN RawOptionTrades AS b) AS ab
+      CROSS JOIN (SELECT size AS t FROM RawOptionTrades) AS c WHERE s + t > 0`;
+    const init = { ...postJson({ api_key: KEY, sql }), signal: control.signal };
+    const slow = service.send(HISTORICAL_PATH, init).then(({ text }) => text);
+    const state = { isOver: false };
+    const ended = slow.then(
+      (text) => {
+        state.isOver = true;
+        return text;
+      },
+      (error: Error) => error.name,
     );
-    let isOver = false;
-    const ended = slow.finally(() => {
-      isOver = true;
-    });
+    await vi.waitFor(async () => expect(await readRunning()).toBe(1), WAIT);
     expect((await service.send('/healthz', { method: 'GET' })).status).toBe(200);
     expect((await service.ask('SELECT count() AS n FROM RawOptionTrades')).status).toBe(200);
-    expect(isOver).toBe(false);
-    await ended;
+    expect([state.isOver, await readRunning()]).toEqual([false, 1]);
+    control.abort();
+    expect(await ended).toBe('AbortError');
+    await vi.waitFor(async () => expect(await readRunning()).toBe(0), WAIT);
   });
 
   test('snapshots come from the views, and from a chain file that this machine reads', async () => {

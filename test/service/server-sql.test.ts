@@ -10,7 +10,7 @@ import { quoteString } from '../../src/engine/literal.ts';
 import { openServerEngine } from '../../src/engine/server.ts';
 import { openServerPool, type ServerPool } from '../../src/engine/server-pool.ts';
 import { SERVER_TABLES, type ServerPlan, setUpServer } from '../../src/service/server-setup.ts';
-import { announceSkips, startClickHouse } from '../support/clickhouse-server.ts';
+import { announceServerSkips, startClickHouse } from '../support/clickhouse-server.ts';
 
 const { server, reason } = await startClickHouse();
 
@@ -53,7 +53,7 @@ const FAILURES: readonly (readonly [string, string, number])[] = [
   ['an aggregate in WHERE', 'SELECT id FROM RawOptionTrades WHERE sum(size) > 1', 184],
 ];
 
-const skips = announceSkips(server, {
+const skips = announceServerSkips(server, {
   'a common table expression': 'its WITH names expressions only',
   'a window function': 'it has no window functions',
 });

@@ -140,7 +140,7 @@ export async function openBench(): Promise<Bench> {
       nowMs = Date.parse(instant);
     },
     createReader: (earliest = '2000-01-01') =>
-      new SnapshotReader({ pool, dataset: { tables, earliest, prepare: async () => {} }, clock }),
+      new SnapshotReader({ pool, dataset: { tables, earliest, delayMs: 0, prepare: async () => {} }, clock }),
     insert: async (trades) => {
       const payload = Buffer.from(trades.map((trade) => JSON.stringify(trade)).join('\n'));
       await engine.insert({ table: 'bench.trades', format: 'JSONEachRow', payload });

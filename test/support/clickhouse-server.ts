@@ -44,7 +44,7 @@ export async function startClickHouse(): Promise<ClickHouseStart> {
 }
 
 /** The skips that apply to `server`, said aloud: titles with reasons, of which there are none on a present server. */
-export function announceSkips(
+export function announceServerSkips(
   server: ClickHouseServer | undefined,
   skips: Readonly<Record<string, string>>,
 ): Readonly<Record<string, string>> {

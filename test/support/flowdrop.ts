@@ -3,6 +3,7 @@
  * with the test's folder.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -59,47 +60,71 @@ export interface RequestLine {
 }
 
 export interface TestService {
+  readonly pid: number;
   readonly url: string;
   readonly portalUrl: string;
+  /** Trades that it said to hold when it was ready. */
+  readonly rows: number | null;
+  /** Its log so far. */
+  readonly lines: Record<string, unknown>[];
   /** Every request that it has answered so far, from its log. */
   readonly requests: RequestLine[];
   /** Environment for a worker that uses it as fast as it can. */
   readonly env: Readonly<Record<string, string>>;
   stop(): Promise<void>;
+  /** Ends it by SIGKILL: it can put nothing in order. */
+  kill(): Promise<void>;
 }
 
 /** Fast enough for tests; the service's limit is far above it, so that nothing is ever asked twice for a 429. */
 const WORKER_RATE = '200';
 
-/** Starts `flowdrop serve` on free ports and waits for its line. */
-export async function startService(args: readonly string[]): Promise<TestService> {
+/** Starts `flowdrop serve` on free ports and waits for its line. @param env beside the bare environment */
+export async function startService(
+  args: readonly string[],
+  env: Readonly<Record<string, string>> = {},
+): Promise<TestService> {
   const child = spawn(
     process.execPath,
     [MAIN, 'serve', '--port', '0', '--portal-port', '0', '--key', KEY, '--requests-per-second', '1000000', ...args],
-    { cwd: tmpdir(), env: bareEnvironment({ FLOWDROP_LOG_LEVEL: 'debug' }) },
+    { cwd: tmpdir(), env: bareEnvironment({ FLOWDROP_LOG_LEVEL: 'debug', ...env }) },
   );
+  const lines: Record<string, unknown>[] = [];
   const requests: RequestLine[] = [];
   const said: string[] = [];
   createInterface({ input: child.stderr }).on('line', (line) => {
     said.push(line);
     const entry = parseLine(line);
+    if (entry) lines.push(entry);
     if (entry?.['event'] === 'request') requests.push(entry as unknown as RequestLine);
   });
-  const ready = await new Promise<{ url: string; portal_url: string }>((resolve, reject) => {
+  const ready = await new Promise<ReadyLine>((resolve, reject) => {
     createInterface({ input: child.stdout }).once('line', (line) => resolve(JSON.parse(line)));
     child.once('exit', (code) => reject(new Error(`the service ended with ${code}: ${said.join('\n')}`)));
   });
+  const end = async (signal: NodeJS.Signals) => {
+    if (child.exitCode !== null || child.signalCode !== null) return;
+    const ended = once(child, 'exit');
+    child.kill(signal);
+    await ended;
+  };
   return {
+    pid: child.pid ?? 0, // It has a number, for it has answered.
     url: ready.url,
     portalUrl: ready.portal_url,
+    rows: ready.rows,
+    lines,
     requests,
     env: workerEnvironment(ready.url, ready.portal_url),
-    async stop() {
-      const ended = new Promise((resolve) => child.once('exit', resolve));
-      child.kill('SIGTERM');
-      await ended;
-    },
+    stop: () => end('SIGTERM'),
+    kill: () => end('SIGKILL'),
   };
+}
+
+interface ReadyLine {
+  readonly url: string;
+  readonly portal_url: string;
+  readonly rows: number | null;
 }
 
 export function workerEnvironment(url: string, portalUrl: string): Readonly<Record<string, string>> {

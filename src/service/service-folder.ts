@@ -1,0 +1,39 @@
+/**
+ * The temporary folder of one service: its data where none is named, and its engines' own. Invariant: it is removed at the
+ * end; what a killed service left behind, the next one removes.
+ */
+import { mkdtemp, readdir, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { kill, pid } from 'node:process';
+import { hasErrorCode } from '../core/atomic-file.ts';
+
+const PREFIX = 'flowdrop-service-';
+const OWNED = new RegExp(`^${PREFIX}(\\d+)-`);
+
+export async function makeServiceFolder(): Promise<string> {
+  await removeLeft();
+  return await mkdtemp(join(tmpdir(), `${PREFIX}${pid}-`));
+}
+
+export async function removeServiceFolder(folder: string): Promise<void> {
+  await rm(folder, { recursive: true, force: true, maxRetries: 3 });
+}
+
+async function removeLeft(): Promise<void> {
+  for (const name of await readdir(tmpdir())) {
+    const owner = Number(OWNED.exec(name)?.[1]);
+    if (!Number.isInteger(owner) || isRunning(owner)) continue;
+    // Another user's folder stays: it is not ours to remove.
+    await removeServiceFolder(join(tmpdir(), name)).catch(() => {});
+  }
+}
+
+function isRunning(owner: number): boolean {
+  try {
+    kill(owner, 0); // Signal 0 sends nothing: it only asks whether the process is there.
+    return true;
+  } catch (error) {
+    return hasErrorCode(error, 'EPERM');
+  }
+}

@@ -1,0 +1,158 @@
+/**
+ * Lines of rows to the inside of a JSON array: wherever the engine's bytes are cut, with and without a limit. Over HTTP,
+ * with the engine's own bytes, it is part of `contract.test.ts`.
+ */
+import { describe, expect, test } from 'vitest';
+import { RowStream } from '../../src/service/row-stream.ts';
+
+/** Line ends, quotes and commas inside of values, an empty value, and characters of one to four bytes. */
+const ROWS = [
+  { id: 'a', n: 1 },
+  { id: 'line\nend, "quoted" \\ \r\n]},\t{', n: -0.5 },
+  { id: '', n: null },
+  { id: 'é€😀\u2028', n: 1e300 },
+];
+const LINES = toLines(ROWS);
+
+function toLines(rows: readonly object[]): Buffer {
+  return Buffer.from(rows.map((row) => `${JSON.stringify(row)}\n`).join(''));
+}
+
+/** Copies, for the stream writes into its pieces. */
+function cut(bytes: Buffer, ...places: readonly number[]): readonly Uint8Array[] {
+  const bounds = [0, ...places, bytes.length];
+  return bounds.slice(1).map((end, at) => Uint8Array.from(bytes.subarray(bounds[at], end)));
+}
+
+function cutEvery(bytes: Buffer, length: number): readonly Uint8Array[] {
+  return cut(bytes, ...Array.from({ length: Math.ceil(bytes.length / length) - 1 }, (_, at) => (at + 1) * length));
+}
+
+/** What a caller would have. */
+async function read(pieces: readonly Uint8Array[], rowLimit: number) {
+  const stream = new RowStream(toAsync(pieces), rowLimit);
+  const given: Uint8Array[] = [];
+  for await (const piece of stream) given.push(Uint8Array.from(piece));
+  const text = Buffer.concat(given).toString('utf8');
+  return { text, data: JSON.parse(`[${text}]`) as unknown[], rows: stream.rows, truncated: stream.truncated };
+}
+
+async function* toAsync(pieces: readonly Uint8Array[]): AsyncGenerator<Uint8Array> {
+  yield* pieces;
+}
+
+const whole = (count: number, truncated: boolean) => ({ data: ROWS.slice(0, count), rows: count, truncated });
+
+describe('without a limit that matters', () => {
+  test('every row passes as it is, and nothing stands between them but commas', async () => {
+    const { text, ...rest } = await read(cut(LINES), 100);
+    expect(rest).toEqual(whole(4, false));
+    expect(text).toBe(ROWS.map((row) => JSON.stringify(row)).join(','));
+  });
+
+  test('no rows are an empty array, whether there are pieces or none', async () => {
+    for (const pieces of [[], [new Uint8Array()], [new Uint8Array(), new Uint8Array()]]) {
+      expect(await read(pieces, 1)).toEqual({ text: '', data: [], rows: 0, truncated: false });
+    }
+  });
+
+  test('a line end is a line end although the last one is missing', async () => {
+    const bytes = LINES.subarray(0, -1);
+    expect((await read(cut(bytes), 100)).data).toEqual(ROWS);
+  });
+});
+
+describe.each([1, 2, 3, 4, 5])('with a limit of %i rows', (limit) => {
+  const expected = whole(Math.min(limit, ROWS.length), limit < ROWS.length);
+
+  test('two pieces may meet at any byte', async () => {
+    for (let at = 0; at <= LINES.length; at += 1) {
+      const { text, ...rest } = await read(cut(LINES, at), limit);
+      expect(rest, `cut at ${at}: ${text}`).toEqual(expected);
+    }
+  });
+
+  test('three pieces may meet at any two bytes, an empty one among them', async () => {
+    for (let first = 0; first <= LINES.length; first += 1) {
+      for (let second = first; second <= LINES.length; second += 1) {
+        const { text, ...rest } = await read(cut(LINES, first, second), limit);
+        if (JSON.stringify(rest) !== JSON.stringify(expected))
+          expect(rest, `cut at ${first}, ${second}: ${text}`).toEqual(expected);
+      }
+    }
+  });
+
+  test('pieces may be of any equal length, down to one byte', async () => {
+    for (let length = 1; length <= LINES.length; length += 1) {
+      const { text, ...rest } = await read(cutEvery(LINES, length), limit);
+      expect(rest, `pieces of ${length}: ${text}`).toEqual(expected);
+    }
+  });
+
+  test('each row may be a piece of its own, with empty ones around it', async () => {
+    const pieces = ROWS.flatMap((row) => [new Uint8Array(), Uint8Array.from(toLines([row])), new Uint8Array()]);
+    const { text: _text, ...rest } = await read(pieces, limit);
+    expect(rest).toEqual(expected);
+  });
+});
+
+describe('at the limit', () => {
+  test('rows that fit exactly are not truncated, one more is, and none of it is given', async () => {
+    const exact = await read(cut(toLines(ROWS.slice(0, 2))), 2);
+    expect([exact.rows, exact.truncated]).toEqual([2, false]);
+    const more = await read(cut(toLines(ROWS.slice(0, 3))), 2);
+    expect([more.rows, more.truncated, more.text]).toEqual([2, true, exact.text]);
+  });
+
+  test('empty pieces behind the last row that fits are no further row', async () => {
+    const pieces = [...cut(toLines(ROWS.slice(0, 2))), new Uint8Array(), new Uint8Array()];
+    expect(await read(pieces, 2)).toMatchObject(whole(2, false));
+  });
+
+  test('the rest of the lines is left unread, and its giver is told', async () => {
+    let isLeft = false;
+    let taken = 0;
+    async function* give() {
+      try {
+        for (const piece of cutEvery(toLines(Array.from({ length: 1_000 }, (_, n) => ({ n }))), 100)) {
+          taken += 1;
+          yield piece;
+        }
+      } finally {
+        isLeft = true;
+      }
+    }
+    const stream = new RowStream(give(), 10);
+    for await (const piece of stream) expect(piece.length).toBeGreaterThan(0);
+    expect([stream.rows, stream.truncated, isLeft]).toEqual([10, true, true]);
+    expect(taken).toBeLessThan(5);
+  });
+
+  test('leaving the stream early tells the giver as well', async () => {
+    let isLeft = false;
+    async function* give() {
+      try {
+        while (true) yield Uint8Array.from(LINES);
+      } finally {
+        isLeft = true;
+      }
+    }
+    for await (const _piece of new RowStream(give(), 1_000_000)) break;
+    expect(isLeft).toBe(true);
+  });
+});
+
+test('a failure of the lines comes through, behind the rows before it', async () => {
+  async function* give() {
+    yield Uint8Array.from(toLines(ROWS.slice(0, 1)));
+    throw new RangeError('the engine is gone');
+  }
+  const stream = new RowStream(give(), 100);
+  const given: string[] = [];
+  const reading = (async () => {
+    for await (const piece of stream) given.push(Buffer.from(piece).toString('utf8'));
+  })();
+  await expect(reading).rejects.toThrow('the engine is gone');
+  expect(JSON.parse(`[${given.join('')}]`)).toEqual(ROWS.slice(0, 1));
+  expect([stream.rows, stream.truncated]).toEqual([1, false]);
+});
