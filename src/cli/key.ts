@@ -10,7 +10,7 @@ import { Fault } from '../core/errors.ts';
 import type { ActionResult, Register } from './command.ts';
 import type { CliContext, GlobalOptions } from './context.ts';
 
-/** As in `service/keys.ts`, which is loaded only when a key is made; the compiler holds them together. */
+/** As in `service/access/keys.ts`, which is loaded only when a key is made; the compiler holds them together. */
 const ENTITLEMENTS = ['active', 'trialing', 'none'] as const;
 const PREFIXES = ['cus', 'apikey'] as const;
 
@@ -46,9 +46,9 @@ async function makeKey(
   globals: GlobalOptions,
   options: KeyOptions & Required<Omit<KeyOptions, 'file'>>,
 ): ActionResult {
-  const { buildEntry, createKey, hashKey } = await import('../service/keys.ts');
-  const { isKeyName, NAME_RULE } = await import('../service/key-file.ts');
-  const { appendEntry, describeEntry, renderEntry } = await import('../service/key-entry.ts');
+  const { buildEntry, createKey, hashKey } = await import('../service/access/keys.ts');
+  const { isKeyName, NAME_RULE } = await import('../service/access/key-file.ts');
+  const { appendEntry, describeEntry, renderEntry } = await import('../service/access/key-entry.ts');
   const { name, entitlement, realtime, prefix, file } = options;
   if (!isKeyName(name)) throw new Fault('KEY_NAME_INVALID', `--name: ${NAME_RULE}`, { kind: 'usage' });
   const key = createKey(prefix);

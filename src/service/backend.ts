@@ -5,7 +5,7 @@ import type { ServerOptions } from '../engine/server.ts';
 import type { ServerPool, ServerPoolOptions } from '../engine/server-pool.ts';
 import type { WorkerPoolOptions } from '../engine/worker-pool.ts';
 import type { Dataset } from './dataset.ts';
-import type { Parser } from './parser.ts';
+import type { Parser } from './sql/parser.ts';
 
 /** Opens engines; the composition knows how. */
 export interface EngineOpeners {

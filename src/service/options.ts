@@ -2,7 +2,7 @@
 import { isDate } from '../calendar/wall-clock.ts';
 import { Fault } from '../core/errors.ts';
 import { REQUESTS_PER_SECOND } from '../wire/limits.ts';
-import type { TradeOrder } from './stored-tables.ts';
+import type { TradeOrder } from './data/stored-tables.ts';
 
 export interface ServiceOptions {
   /** Files of trade records: `.ndjson`, `.jsonl`, `.csv` (each also gzipped) or `.parquet`. Default: none. */

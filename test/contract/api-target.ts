@@ -11,8 +11,8 @@ import { join } from 'node:path';
 import { env } from 'node:process';
 import { setTimeout as delay } from 'node:timers/promises';
 import { stringify } from 'yaml';
-import { describeEntry } from '../../src/service/key-entry.ts';
-import { buildEntry, hashKey } from '../../src/service/keys.ts';
+import { describeEntry } from '../../src/service/access/key-entry.ts';
+import { buildEntry, hashKey } from '../../src/service/access/keys.ts';
 import { KEY, type Reply, startTestService, type TestService } from '../service/running-service.ts';
 
 export interface Target {

@@ -8,8 +8,8 @@ import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { isFault } from '../../src/core/errors.ts';
-import { assertChainLoadable } from '../../src/service/chain-file.ts';
-import { CHAIN_COLUMNS } from '../../src/service/chain-table.ts';
+import { assertChainLoadable } from '../../src/service/data/chain-file.ts';
+import { CHAIN_COLUMNS } from '../../src/service/data/chain-table.ts';
 import { hasSpxPage, readSpxPage, SPX_PAGE, SPX_REFERENCE } from '../support/chain-page.ts';
 import { type Bench, loadChain, openBench } from './snapshot-bench.ts';
 

@@ -4,9 +4,9 @@
  */
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { EngineFault, PoolBusyFault } from '../../src/engine/fault.ts';
-import { createChain } from '../../src/service/chain.ts';
-import type { Endpoint } from '../../src/service/endpoint.ts';
-import { ApiFailure, queryTimeout } from '../../src/service/failure.ts';
+import type { Endpoint } from '../../src/service/http/endpoint.ts';
+import { ApiFailure, queryTimeout } from '../../src/service/http/failure.ts';
+import { createChain } from '../../src/service/snapshot/chain.ts';
 import { CHAIN_PATH, chainFailureSchema, chainSuccessSchema } from '../../src/wire/chain.ts';
 import { createTrade } from '../report/drop-file.ts';
 import { ask, type Bench, generate, KEY, listLatest, openBench, type Reply } from './snapshot-bench.ts';

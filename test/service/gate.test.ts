@@ -1,9 +1,9 @@
 /** The gate: who is let in to which product, in which order it refuses, and whose budget a call counts to. */
 import { describe, expect, test } from 'vitest';
 import { systemClock } from '../../src/core/clock.ts';
-import { ApiFailure } from '../../src/service/failure.ts';
-import { Gate, type Product } from '../../src/service/gate.ts';
-import { buildEntry, type Entitlement, hashKey, KeyRing } from '../../src/service/keys.ts';
+import { Gate, type Product } from '../../src/service/access/gate.ts';
+import { buildEntry, type Entitlement, hashKey, KeyRing } from '../../src/service/access/keys.ts';
+import { ApiFailure } from '../../src/service/http/failure.ts';
 
 const PRODUCTS: readonly Product[] = ['historical', 'chain', 'market-structure'];
 

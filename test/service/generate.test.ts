@@ -2,8 +2,8 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
-import { generateSession, listClosedSessions } from '../../src/service/generate.ts';
-import { STORED_TABLES } from '../../src/service/stored-tables.ts';
+import { STORED_TABLES } from '../../src/service/data/stored-tables.ts';
+import { generateSession, listClosedSessions } from '../../src/service/generate/generate.ts';
 
 const ROWS = 60_000;
 const DATES = ['2026-11-18', '2026-11-19'];

@@ -1,8 +1,15 @@
 /** Keys: how they are made, hashed, told apart and replaced, and what a subscription means for an answer's limits. */
 import { describe, expect, test } from 'vitest';
 import { isFault } from '../../src/core/errors.ts';
-import { describeLimits } from '../../src/service/entitlement.ts';
-import { buildEntry, createKey, type Entitlement, hashKey, KeyRing, parsePlainKeys } from '../../src/service/keys.ts';
+import { describeLimits } from '../../src/service/access/entitlement.ts';
+import {
+  buildEntry,
+  createKey,
+  type Entitlement,
+  hashKey,
+  KeyRing,
+  parsePlainKeys,
+} from '../../src/service/access/keys.ts';
 
 const RIGHTS = { historical: 'active', realtime: false } as const;
 

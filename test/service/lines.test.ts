@@ -1,6 +1,6 @@
 /** Batches of whole lines out of a stream of bytes. That they load is in `server-load.test.ts`. */
 import { describe, expect, test } from 'vitest';
-import { splitLines } from '../../src/service/lines.ts';
+import { splitLines } from '../../src/service/data/lines.ts';
 
 async function* cut(text: string, size: number): AsyncGenerator<Uint8Array> {
   const bytes = Buffer.from(text);

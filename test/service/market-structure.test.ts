@@ -4,9 +4,9 @@
  */
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { EngineFault, PoolBusyFault } from '../../src/engine/fault.ts';
-import type { Endpoint } from '../../src/service/endpoint.ts';
-import { ApiFailure, queryTimeout } from '../../src/service/failure.ts';
-import { createMarketStructure } from '../../src/service/market-structure.ts';
+import type { Endpoint } from '../../src/service/http/endpoint.ts';
+import { ApiFailure, queryTimeout } from '../../src/service/http/failure.ts';
+import { createMarketStructure } from '../../src/service/snapshot/market-structure.ts';
 import {
   MARKET_STRUCTURE_PATH,
   marketStructureFailureSchema,

@@ -4,7 +4,7 @@
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { systemClock } from '../../src/core/clock.ts';
-import { Pace } from '../../src/service/pace.ts';
+import { Pace } from '../../src/service/access/pace.ts';
 import { HISTORICAL_PATH, PORTAL_PATH } from '../../src/wire/limits.ts';
 import { KEY, postJson, startTestService, type TestService } from './running-service.ts';
 

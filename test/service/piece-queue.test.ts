@@ -3,7 +3,7 @@
  * engine over HTTP is in `answers.test.ts`.
  */
 import { describe, expect, test } from 'vitest';
-import { HeldBytes, PieceQueue } from '../../src/service/piece-queue.ts';
+import { HeldBytes, PieceQueue } from '../../src/service/historical/piece-queue.ts';
 
 const { signal } = new AbortController();
 /** More than one queue may always hold. */

@@ -3,7 +3,7 @@
  * with the engine's own bytes, it is part of `contract.test.ts`.
  */
 import { describe, expect, test } from 'vitest';
-import { RowStream } from '../../src/service/row-stream.ts';
+import { RowStream } from '../../src/service/historical/row-stream.ts';
 
 /** Line ends, quotes and commas inside of values, an empty value, and characters of one to four bytes. */
 const ROWS = [

@@ -10,8 +10,8 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { readCapabilities } from '../../src/engine/capabilities.ts';
 import type { Engine, InsertRequest } from '../../src/engine/engine.ts';
 import { openServerEngine } from '../../src/engine/server.ts';
-import { loadServerFile } from '../../src/service/server-load.ts';
-import { SERVER_TABLES, setUpServer } from '../../src/service/server-setup.ts';
+import { loadServerFile } from '../../src/service/data/server-load.ts';
+import { SERVER_TABLES, setUpServer } from '../../src/service/data/server-setup.ts';
 import { TRADE_COLUMNS } from '../../src/wire/trade.ts';
 import { startClickHouse } from '../support/clickhouse-server.ts';
 import { createTrade, type TradeRow } from '../support/trades.ts';

@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { openServerEngine } from '../../src/engine/server.ts';
-import { SERVER_TABLES } from '../../src/service/server-setup.ts';
+import { SERVER_TABLES } from '../../src/service/data/server-setup.ts';
 import { HISTORICAL_PATH } from '../../src/wire/limits.ts';
 import { startClickHouse } from '../support/clickhouse-server.ts';
 import { createTrade, DATE } from '../support/trades.ts';

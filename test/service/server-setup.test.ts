@@ -16,9 +16,7 @@ import { quoteString } from '../../src/engine/literal.ts';
 import type { PooledEngine } from '../../src/engine/pool.ts';
 import { openServerEngine } from '../../src/engine/server.ts';
 import { openServerPool, type ServerPool } from '../../src/engine/server-pool.ts';
-import { SERVICE_DEFAULTS } from '../../src/service/options.ts';
-import { settingsSql } from '../../src/service/query.ts';
-import { checkServer } from '../../src/service/server-check.ts';
+import { checkServer } from '../../src/service/data/server-check.ts';
 import {
   moveServerViews,
   planTables,
@@ -26,7 +24,9 @@ import {
   SERVER_TABLES,
   type ServerPlan,
   setUpServer,
-} from '../../src/service/server-setup.ts';
+} from '../../src/service/data/server-setup.ts';
+import { settingsSql } from '../../src/service/historical/query.ts';
+import { SERVICE_DEFAULTS } from '../../src/service/options.ts';
 import { TABLES } from '../../src/wire/limits.ts';
 import { TRADE_COLUMNS } from '../../src/wire/trade.ts';
 import { startClickHouse } from '../support/clickhouse-server.ts';

@@ -9,7 +9,7 @@ import type { Engine } from '../../src/engine/engine.ts';
 import { quoteString } from '../../src/engine/literal.ts';
 import { openServerEngine } from '../../src/engine/server.ts';
 import { openServerPool, type ServerPool } from '../../src/engine/server-pool.ts';
-import { SERVER_TABLES, type ServerPlan, setUpServer } from '../../src/service/server-setup.ts';
+import { SERVER_TABLES, type ServerPlan, setUpServer } from '../../src/service/data/server-setup.ts';
 import { announceServerSkips, startClickHouse } from '../support/clickhouse-server.ts';
 
 const { server, reason } = await startClickHouse();

@@ -7,12 +7,12 @@ import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
 import { quoteIdentifier } from '../../src/engine/literal.ts';
 import type { EnginePool, PooledEngine } from '../../src/engine/pool.ts';
-import { type LoadedChainFile, loadChainFile } from '../../src/service/chain-file.ts';
-import { CHAIN_COLUMNS, CHAIN_SORT } from '../../src/service/chain-table.ts';
-import type { Answer, Call, Endpoint } from '../../src/service/endpoint.ts';
-import { ApiFailure } from '../../src/service/failure.ts';
-import { generateSession } from '../../src/service/generate.ts';
-import { SnapshotReader } from '../../src/service/snapshot.ts';
+import { type LoadedChainFile, loadChainFile } from '../../src/service/data/chain-file.ts';
+import { CHAIN_COLUMNS, CHAIN_SORT } from '../../src/service/data/chain-table.ts';
+import { generateSession } from '../../src/service/generate/generate.ts';
+import type { Answer, Call, Endpoint } from '../../src/service/http/endpoint.ts';
+import { ApiFailure } from '../../src/service/http/failure.ts';
+import { SnapshotReader } from '../../src/service/snapshot/snapshot.ts';
 import { TRADE_COLUMNS, type TradeColumn } from '../../src/wire/trade.ts';
 
 export const KEY = 'cus_test_key_1';

@@ -1,0 +1,89 @@
+/**
+ * Who may ask for what, and how often: authentication (401), then entitlement (403), then the pace of that caller and
+ * product (429). Invariant: a refused call costs nothing of any budget. One gate serves all addresses, so that both
+ * entry points of historical SQL share one budget.
+ */
+import type { Clock } from '../../core/clock.ts';
+import { ApiFailure } from '../http/failure.ts';
+import type { Caller, KeyRing } from './keys.ts';
+import { Pace } from './pace.ts';
+
+export type Product = 'historical' | 'chain' | 'market-structure';
+
+export interface Credentials {
+  /** From the body or the Authorization header; an empty one counts as none. */
+  readonly apiKey?: string | undefined;
+  /** Caller id of a verified session. */
+  readonly session?: string | undefined;
+}
+
+export interface GateOptions {
+  /** Historical SQL, per key. */
+  readonly requestsPerSecond: number;
+}
+
+/** The specification's limit of the option chain. That of market structure is not shown: the same, counted apart. */
+const SNAPSHOT_PACE = { requestsPerSecond: 1, burst: 10 } as const;
+/** A person or a script logs in a few times a day; ten at once are a team behind one key. */
+const LOGIN_PACE = { requestsPerSecond: 1, burst: 10 } as const;
+
+export class Gate {
+  readonly #keys: KeyRing;
+  readonly #paces: Readonly<Record<Product | 'login', Pace>>;
+
+  constructor(clock: Clock, keys: KeyRing, options: GateOptions) {
+    this.#keys = keys;
+    this.#paces = {
+      historical: new Pace(clock, { requestsPerSecond: options.requestsPerSecond, burst: 1 }),
+      chain: new Pace(clock, SNAPSHOT_PACE),
+      'market-structure': new Pace(clock, SNAPSHOT_PACE),
+      login: new Pace(clock, LOGIN_PACE),
+    };
+  }
+
+  /**
+   * Lets one call in. A key that is given counts, even beside a valid session.
+   * @throws ApiFailure 401 UNAUTHORIZED, 403 SUBSCRIPTION_REQUIRED, 429 RATE_LIMITED with `retryAfterSeconds`
+   */
+  enter(credentials: Credentials, product: Product): Caller {
+    const caller = this.#identify(credentials);
+    assertEntitled(caller, product);
+    this.#assertPace(caller, product);
+    return caller;
+  }
+
+  /**
+   * Whose key it is, for a new session; any valid key has one. Wrong keys are not counted: they are compared in constant
+   * time and cannot be guessed, and a limit for all would let one stranger lock everybody out.
+   * @throws ApiFailure 401 UNAUTHORIZED, 429 RATE_LIMITED with `retryAfterSeconds`
+   */
+  enterLogin(apiKey: string | undefined): Caller {
+    const caller = this.#identify({ apiKey });
+    this.#assertPace(caller, 'login');
+    return caller;
+  }
+
+  #identify({ apiKey, session }: Credentials): Caller {
+    const hasKey = apiKey !== undefined && apiKey !== '';
+    const caller = hasKey ? this.#keys.identify(apiKey) : session && this.#keys.find(session);
+    if (!caller) throw new ApiFailure(401, 'UNAUTHORIZED', 'The API key is missing or not valid.');
+    return caller;
+  }
+
+  #assertPace(caller: Caller, budget: Product | 'login'): void {
+    const waitSeconds = this.#paces[budget].admit(caller.id);
+    if (waitSeconds === 0) return;
+    throw new ApiFailure(429, 'RATE_LIMITED', `Too many requests; try again in ${waitSeconds} s.`, {
+      retryAfterSeconds: waitSeconds,
+    });
+  }
+}
+
+function assertEntitled(caller: Caller, product: Product): void {
+  if (product === 'historical') {
+    if (caller.historical !== 'none') return;
+    throw new ApiFailure(403, 'SUBSCRIPTION_REQUIRED', 'This key has no subscription to historical SQL.');
+  }
+  if (caller.realtime) return;
+  throw new ApiFailure(403, 'SUBSCRIPTION_REQUIRED', 'This key has no realtime subscription, trialing or active.');
+}

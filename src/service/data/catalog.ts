@@ -1,0 +1,51 @@
+/**
+ * What a data folder holds: which sources were loaded to their end, and how its tables are made. Invariant: a source that
+ * is not in the catalog is not in the data; what an interrupted load left behind is removed before the next one.
+ */
+import { join } from 'node:path';
+import { z } from 'zod';
+import { readFileIfExists, writeFileAtomic } from '../../core/atomic-file.ts';
+import { describeError, Fault } from '../../core/errors.ts';
+
+const sourceSchema = z.object({
+  /** What was loaded, e.g. `sha256:...` of a file: the partition of its rows. */
+  id: z.string(),
+  /** For people: the file's name, or the generated date. */
+  name: z.string(),
+  table: z.enum(['trades', 'chains']),
+  rows: z.number().int(),
+  /** Its dates, each with the time of the first trade. */
+  dates: z.array(z.object({ date: z.string(), first_time: z.string() })),
+});
+export type LoadedSource = z.infer<typeof sourceSchema>;
+
+const catalogSchema = z.object({
+  version: z.literal(1),
+  order: z.enum(['time', 'symbol']),
+  /** Rows of one granule of the index. */
+  granularity: z.number().int().positive(),
+  sources: z.array(sourceSchema),
+});
+export type Catalog = z.infer<typeof catalogSchema>;
+
+const CATALOG_FILE = 'catalog.json';
+
+/** @throws Fault `DATA_DIR_INVALID` (kind `usage`) when there is one that cannot be read */
+export async function readCatalog(folder: string): Promise<Catalog | undefined> {
+  const path = join(folder, CATALOG_FILE);
+  const text = await readFileIfExists(path);
+  if (text === undefined) return undefined;
+  try {
+    return catalogSchema.parse(JSON.parse(text));
+  } catch (cause) {
+    throw new Fault('DATA_DIR_INVALID', `${path} is not a catalog of version 1: ${describeError(cause)}`, {
+      kind: 'usage',
+      cause,
+      hint: 'Choose another --data-dir, or remove this one and load again.',
+    });
+  }
+}
+
+export async function writeCatalog(folder: string, catalog: Catalog): Promise<void> {
+  await writeFileAtomic(join(folder, CATALOG_FILE), `${JSON.stringify(catalog, null, 2)}\n`);
+}

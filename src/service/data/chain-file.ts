@@ -1,0 +1,169 @@
+/**
+ * Option chains from files: the exchange's delayed-quote page (`.csv`), or one contract a row in the columns of the
+ * table of chains (`.csv`, `.ndjson`, `.jsonl`); each also gzipped. Invariant: the engine reads the file; nothing of a
+ * file that is refused is in the table.
+ */
+import { access } from 'node:fs/promises';
+import { resolve } from 'node:path';
+import { describeError, Fault } from '../../core/errors.ts';
+import { quoteIdentifier, quoteString } from '../../engine/literal.ts';
+import type { LoadTarget, StatementRunner } from '../dataset.ts';
+import { assertCells, type CellCheck, invalidChain, READ_IN_ORDER } from './chain-check.ts';
+import { isPage, readPage } from './chain-page.ts';
+import { CHAIN_COLUMNS } from './chain-table.ts';
+
+/** A chain that was loaded. */
+export interface LoadedChainFile {
+  readonly symbol: string;
+  /** Trading date, YYYY-MM-DD. */
+  readonly date: string;
+  /** Instant of the chain, UTC, ISO 8601. */
+  readonly as_of: string;
+  /** Price of the underlying, dollars; 0 when not known. */
+  readonly spot: number;
+  readonly contracts: number;
+}
+
+interface ChainCounts extends LoadedChainFile {
+  readonly spots: number;
+  readonly names: number;
+}
+
+const FORMATS: readonly (readonly [RegExp, string])[] = [
+  [/\.(ndjson|jsonl)(\.gz)?$/i, 'JSONEachRow'],
+  [/\.csv(\.gz)?$/i, 'CSVWithNames'],
+];
+const ALLOWED_NAMES = '.csv, .ndjson or .jsonl (each also with .gz)';
+
+/** The page's heading has four lines; more are read in case of empty ones. */
+const HEAD_LINES = 12;
+
+const HINT =
+  "A chain is the exchange's delayed-quote page as downloaded, or one contract a row in the columns " +
+  `${CHAIN_COLUMNS.filter(({ optional }) => !optional)
+    .map(({ name }) => name)
+    .join(', ')}.`;
+
+/**
+ * Inserts the contracts of `file`; the target's columns are `CHAIN_COLUMNS`.
+ * @returns the chains that were in the file; a page has one
+ * @throws Fault `DATA_UNREADABLE` or `DATA_INVALID` (kind `usage`)
+ */
+export async function loadChainFile(file: string, target: LoadTarget): Promise<readonly LoadedChainFile[]> {
+  const { path, format } = await findFile(file);
+  try {
+    const head = await readHead(target.engine, path);
+    const isExchangePage = format === 'CSVWithNames' && isPage(head);
+    const select = isExchangePage
+      ? await readPage(target.engine, file, path, head)
+      : await readContracts(target.engine, file, path, format);
+    const chains = await listChains(target.engine, file, select);
+    await target.engine.command(target.insertSql(select));
+    return chains;
+  } catch (cause) {
+    if (cause instanceof Fault && cause.code === 'DATA_INVALID') throw cause;
+    throw unreadable(`${file}: the chain cannot be read: ${describeError(cause)}`, cause);
+  }
+}
+
+/** @throws Fault as `loadChainFile` does, for what can be told without reading the file */
+export async function assertChainLoadable(file: string): Promise<void> {
+  await findFile(file);
+}
+
+async function findFile(file: string): Promise<{ readonly path: string; readonly format: string }> {
+  const format = FORMATS.find(([pattern]) => pattern.test(file))?.[1];
+  if (!format) throw invalidChain(`${file}: the format is told from the name, which must end in ${ALLOWED_NAMES}`);
+  const path = resolve(file);
+  // The engine would expand these to several files.
+  if (/[*?{}]/.test(path)) throw invalidChain(`${path}: the path contains one of * ? { }, which are not allowed`);
+  await access(path).catch((cause: unknown) => {
+    throw unreadable(`${file}: ${describeError(cause)}`, cause);
+  });
+  return { path, format };
+}
+
+async function readHead(engine: StatementRunner, path: string): Promise<readonly string[]> {
+  const rows = await engine.rows<{ line: string }>(
+    `SELECT line FROM file(${quoteString(path)}, LineAsString, 'line String') LIMIT ${HEAD_LINES} ${READ_IN_ORDER}`,
+  );
+  return rows.map(({ line }) => line);
+}
+
+/** Checks a file of one contract a row. @returns SQL of its contracts in the columns of the table of chains */
+async function readContracts(engine: StatementRunner, file: string, path: string, format: string): Promise<string> {
+  const source = `file(${quoteString(path)}, ${format}`;
+  const described = await engine.rows<{ name: string }>(`DESCRIBE TABLE ${source})`);
+  const present = new Set(described.map(({ name }) => name));
+  const missing = CHAIN_COLUMNS.filter(({ name, optional }) => !optional && !present.has(name));
+  if (missing.length > 0) {
+    const came = [...present].join(', ');
+    throw invalidChain(`${file}: rows lack ${missing.map(({ name }) => name).join(', ')}; they have ${came}`, HINT);
+  }
+  const structure = CHAIN_COLUMNS.map(({ name, type }) => `${quoteIdentifier(name)} ${type}`).join(', ');
+  const typed = `${source}, ${quoteString(structure)})`;
+  // The first line of a CSV file has the names.
+  const line = `rowNumberInAllBlocks() + ${format === 'CSVWithNames' ? 2 : 1}`;
+  const rows = `(SELECT *, ${line} AS file_line FROM ${typed})`;
+  await assertCells(engine, { file, rows, line: 'file_line', checks: ROW_CHECKS });
+  const asOf = "concat(replaceOne(toString(parseDateTime64BestEffort(as_of, 3, 'UTC')), ' ', 'T'), 'Z')";
+  const values: Readonly<Record<string, string>> = { symbol: 'upper(symbol)', as_of: asOf };
+  const columns = CHAIN_COLUMNS.map(({ name }) => `${values[name] ?? name} AS ${quoteIdentifier(`page_${name}`)}`);
+  return `SELECT ${columns.join(', ')} FROM ${typed}`;
+}
+
+const atLeastZero = (cell: string): CellCheck => ({
+  cell,
+  text: cell,
+  condition: `isFinite(${cell}) AND ${cell} >= 0`,
+  allowed: 'a number, 0 or more',
+});
+
+/** The engine takes 30 February for 2 March: only what comes back the same was a date. */
+const isDateSql = (cell: string) => `toString(toDate32OrNull(${cell})) = ${cell}`;
+
+const ROW_CHECKS: readonly CellCheck[] = [
+  { cell: 'symbol', text: 'symbol', condition: "symbol != ''", allowed: 'the symbol of the underlying' },
+  { cell: 'date', text: 'date', condition: isDateSql('date'), allowed: 'a date, YYYY-MM-DD' },
+  {
+    cell: 'as_of',
+    text: 'as_of',
+    condition: "isNotNull(parseDateTime64BestEffortOrNull(as_of, 3, 'UTC'))",
+    allowed: 'an ISO instant, e.g. 2024-01-07T15:52:00Z',
+  },
+  {
+    cell: 'expiration_date',
+    text: 'expiration_date',
+    condition: isDateSql('expiration_date'),
+    allowed: 'a date, YYYY-MM-DD',
+  },
+  { cell: 'put_call', text: 'put_call', condition: "put_call IN ('CALL', 'PUT')", allowed: 'CALL or PUT' },
+  ...['spot', 'strike', 'volume', 'open_interest'].map(atLeastZero),
+];
+
+/**
+ * The chains that `select` gives.
+ * @param select its columns are those of the table, each with `page_` before its name
+ * @throws Fault `DATA_INVALID` when there is none, or one that contradicts itself
+ */
+async function listChains(engine: StatementRunner, file: string, select: string): Promise<readonly LoadedChainFile[]> {
+  const chains = await engine.rows<ChainCounts>(
+    `SELECT page_symbol AS symbol, page_date AS date, page_as_of AS as_of, any(page_spot) AS spot, count() AS contracts,
+       uniqExact(page_spot) AS spots,
+       uniqExact(page_option_symbol, page_expiration_date, page_put_call, page_strike) AS names
+     FROM (${select}) GROUP BY symbol, date, as_of ORDER BY symbol, date, as_of`,
+  );
+  if (chains.length === 0) throw invalidChain(`${file}: there are no contracts; allowed is one or more`, HINT);
+  for (const { symbol, date, as_of, spots, names, contracts } of chains) {
+    const name = `the chain of ${symbol} on ${date} as of ${as_of}`;
+    if (spots > 1) throw invalidChain(`${file}: ${name} has ${spots} values of spot; allowed is one`);
+    if (names < contracts) {
+      throw invalidChain(`${file}: ${name} has ${contracts} rows of ${names} contracts; allowed is one each`);
+    }
+  }
+  return chains.map(({ spots: _spots, names: _names, ...chain }) => chain);
+}
+
+function unreadable(message: string, cause: unknown): Fault {
+  return new Fault('DATA_UNREADABLE', message, { kind: 'usage', cause, hint: HINT });
+}

@@ -1,0 +1,190 @@
+/**
+ * The exchange's delayed-quote page of one underlying, as its web site gives it for download (Cboe, "Delayed Quotes",
+ * quote table): three lines of heading, then a line a strike and expiration, calls to the left and puts to the right.
+ * Invariant: the engine reads the lines; here only the heading is understood.
+ */
+
+import { sessionCloseSecond } from '../../calendar/session.ts';
+import { formatWallDate, isDate, parseWallClock } from '../../calendar/wall-clock.ts';
+import { quoteIdentifier, quoteString } from '../../engine/literal.ts';
+import type { StatementRunner } from '../dataset.ts';
+import { assertCells, type CellCheck, invalidChain, READ_IN_ORDER } from './chain-check.ts';
+import { CHAIN_COLUMNS } from './chain-table.ts';
+
+const SIDE = ['Last Sale', 'Net', 'Bid', 'Ask', 'Volume', 'IV', 'Delta', 'Gamma', 'Open Interest'];
+const COLUMNS = ['Expiration Date', 'Calls', ...SIDE, 'Strike', 'Puts', ...SIDE];
+/** Cells from a column of the calls to the same of the puts. */
+const PUT_SHIFT = SIDE.length + 2;
+const STRIKE_CELL = COLUMNS.indexOf('Strike') + 1;
+/** Characters of a contract's symbol after its root: date, P or C, strike. */
+const SYMBOL_TAIL = 15;
+
+const MONTHS = ['jan', 'feb', 'mar', 'apr', 'may', 'jun', 'jul', 'aug', 'sep', 'oct', 'nov', 'dec'];
+
+interface Heading {
+  readonly spot: number;
+  readonly asOfMs: number;
+  /** Lines up to the names of the columns, these included. */
+  readonly lines: number;
+}
+
+/** Whether the file's first lines are those of such a page. */
+export function isPage(head: readonly string[]): boolean {
+  return head.some((line) => line.startsWith('Expiration Date,Calls,'));
+}
+
+/**
+ * Checks the page.
+ * @param head the file's first lines
+ * @returns SQL of its contracts in the columns of the table of chains
+ * @throws Fault `DATA_INVALID`, EngineFault
+ */
+export async function readPage(
+  engine: StatementRunner,
+  file: string,
+  path: string,
+  head: readonly string[],
+): Promise<string> {
+  const heading = parseHeading(file, head);
+  const lines = `(
+    SELECT rowNumberInAllBlocks() + 1 AS line, splitByChar(',', replaceAll(raw, '\\r', '')) AS cells,
+      toDate32(parseDateTimeOrNull(substring(cells[1], 5), '%b %d %Y', 'UTC')) AS expiration
+    FROM file(${quoteString(path)}, LineAsString, 'raw String')
+  )`;
+  const rows = `(SELECT * FROM ${lines} WHERE line > ${heading.lines} AND cells != [''])`;
+  await assertCells(engine, {
+    file,
+    rows,
+    line: 'line',
+    checks: [...listChecks('C', 0), ...listChecks('P', PUT_SHIFT)],
+  });
+  const symbol = await readSymbol(engine, file, rows);
+  const cell = (name: string) => `cells[${COLUMNS.indexOf(name) + 1} + shift]`;
+  const number = (name: string) => `toFloat64OrNull(${cell(name)})`;
+  const values: Readonly<Record<string, string>> = {
+    symbol: quoteString(symbol),
+    date: quoteString(formatWallDate(heading.asOfMs)),
+    as_of: quoteString(new Date(heading.asOfMs).toISOString()),
+    spot: String(heading.spot),
+    option_symbol: cell('Calls'),
+    expiration_date: 'toString(expiration)',
+    put_call: "if(shift = 0, 'CALL', 'PUT')",
+    strike: `toFloat64(cells[${STRIKE_CELL}])`,
+    bid: number('Bid'),
+    ask: number('Ask'),
+    // The page writes 0 for a contract that has never traded.
+    last: `nullIf(${number('Last Sale')}, 0)`,
+    volume: `toInt32(${cell('Volume')})`,
+    open_interest: `toInt32(${cell('Open Interest')})`,
+    iv: number('IV'),
+    delta: number('Delta'),
+    gamma: number('Gamma'),
+  };
+  const columns = CHAIN_COLUMNS.map(({ name }) => `${values[name] ?? 'NULL'} AS ${quoteIdentifier(`page_${name}`)}`);
+  // Every line below the heading has been checked to name a contract; told by that, the lines may come in any order.
+  return `SELECT ${columns.join(', ')} FROM ${lines} ARRAY JOIN [0, ${PUT_SHIFT}] AS shift WHERE ${isContract('cells[2]', 'C')}`;
+}
+
+/** @throws Fault `DATA_INVALID` */
+function parseHeading(file: string, head: readonly string[]): Heading {
+  const index = head.findIndex((line) => line.startsWith('Expiration Date,Calls,'));
+  const columns = (head[index] ?? '').trim();
+  if (columns !== COLUMNS.join(',')) {
+    throw invalidChain(`${file}: line ${index + 1}: the columns are ${columns}; allowed is ${COLUMNS.join(',')}`);
+  }
+  const above = head.slice(0, index).join('\n');
+  const last = /\bLast: *([^,\n]*)/.exec(above)?.[1] ?? '';
+  const spot = Number(last);
+  if (last === '' || !(spot > 0)) {
+    throw invalidChain(`${file}: the heading has the price "Last: ${last}"; allowed is a number above 0`);
+  }
+  const date = /\bDate: *([^"\n]*)/.exec(above)?.[1] ?? '';
+  const asOfMs = parsePageDate(date);
+  if (asOfMs === undefined) {
+    throw invalidChain(
+      `${file}: the heading has "Date: ${date}"; allowed is a date like "January 7, 2024 at 10:52 AM EST"`,
+    );
+  }
+  return { spot, asOfMs, lines: index + 1 };
+}
+
+/** The instant of `January 7, 2024 at 10:52 AM EST`; without a time, of that session's close. The exchange's clock. */
+function parsePageDate(text: string): number | undefined {
+  const match = /^([A-Z][a-z]{2})[a-z]* (\d{1,2}),? (\d{4})(?: at (\d{1,2}):(\d{2}) ([AP])M(?: E[SD]?T)?)?\s*$/.exec(
+    text,
+  );
+  if (!match) return undefined;
+  const [, month = '', day = '', year = '', hour, minute, half] = match;
+  const number = MONTHS.indexOf(month.toLowerCase()) + 1;
+  const date = `${year}-${String(number).padStart(2, '0')}-${day.padStart(2, '0')}`;
+  if (!isDate(date)) return undefined;
+  if (hour === undefined) return parseWallClock(date, sessionCloseSecond(date));
+  const hours = (Number(hour) % 12) + (half === 'P' ? 12 : 0);
+  return parseWallClock(date, hours * 3600 + Number(minute) * 60);
+}
+
+/** @param shift cells from the calls' columns to those of this side */
+function listChecks(letter: 'C' | 'P', shift: number): readonly CellCheck[] {
+  const side = letter === 'C' ? 'of the calls' : 'of the puts';
+  const text = (name: string) => `cells[${COLUMNS.indexOf(name) + 1 + shift}]`;
+  const number = (name: string): CellCheck => ({
+    cell: `${name} ${side}`,
+    text: text(name),
+    condition: `${text(name)} = '' OR isFinite(toFloat64OrNull(${text(name)}))`,
+    allowed: 'a number, or nothing',
+  });
+  const whole = (name: string): CellCheck => ({
+    cell: `${name} ${side}`,
+    text: text(name),
+    condition: `toInt32OrNull(${text(name)}) >= 0`,
+    allowed: 'a whole number, 0 or more',
+  });
+  return [
+    {
+      cell: 'the number of cells',
+      text: 'length(cells)',
+      condition: `length(cells) = ${COLUMNS.length}`,
+      allowed: String(COLUMNS.length),
+    },
+    {
+      cell: 'Expiration Date',
+      text: 'cells[1]',
+      condition: 'isNotNull(expiration)',
+      allowed: 'a date like Fri Jan 05 2024',
+    },
+    {
+      cell: `Symbol ${side}`,
+      text: text('Calls'),
+      condition: isContract(text('Calls'), letter),
+      allowed: `a contract like SPX240119${letter}04700000`,
+    },
+    {
+      cell: 'Strike',
+      text: `cells[${STRIKE_CELL}]`,
+      condition: `toFloat64OrNull(cells[${STRIKE_CELL}]) > 0`,
+      allowed: 'a number above 0',
+    },
+    ...['Last Sale', 'Bid', 'Ask', 'IV', 'Delta', 'Gamma'].map(number),
+    ...['Volume', 'Open Interest'].map(whole),
+  ];
+}
+
+/** Condition that a text is a contract's symbol, a call's or a put's. */
+function isContract(text: string, letter: 'C' | 'P'): string {
+  return `match(${text}, '^[A-Z0-9.]{1,6}[0-9]{6}${letter}[0-9]{8}$')`;
+}
+
+/** The page names the underlying for people only. Its symbol is the root that all roots of its contracts begin with. */
+async function readSymbol(engine: StatementRunner, file: string, rows: string): Promise<string> {
+  const [found] = await engine.rows<{ roots: readonly string[] }>(
+    `SELECT arraySort(groupUniqArray(substring(cells[2], 1, length(cells[2]) - ${SYMBOL_TAIL}))) AS roots
+     FROM ${rows} ${READ_IN_ORDER}`,
+  );
+  const roots = found?.roots ?? [];
+  const [symbol] = roots.toSorted((a, b) => a.length - b.length);
+  if (symbol === undefined) throw invalidChain(`${file}: there are no contracts; allowed is one or more`);
+  if (roots.every((root) => root.startsWith(symbol))) return symbol;
+  throw invalidChain(
+    `${file}: the contracts have the roots ${roots.join(', ')}; allowed is one root, and others that begin with it`,
+  );
+}

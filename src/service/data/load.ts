@@ -1,0 +1,109 @@
+/**
+ * Trades from files: NDJSON, CSV (both also gzipped) and Parquet, in the shape of the trade record. Invariant: the engine
+ * reads the file; a file whose rows lack a column of the record is refused by name before any row is taken. Further
+ * columns are ignored.
+ */
+import { access } from 'node:fs/promises';
+import { resolve } from 'node:path';
+import { describeError, Fault } from '../../core/errors.ts';
+import { quoteIdentifier, quoteString } from '../../engine/literal.ts';
+import { TRADE_COLUMNS, type TradeColumn } from '../../wire/trade.ts';
+import type { LoadTarget } from '../dataset.ts';
+
+/** How a file's format is told from its name. */
+const FORMATS: readonly (readonly [RegExp, string])[] = [
+  [/\.(ndjson|jsonl)(\.gz)?$/i, 'JSONEachRow'],
+  [/\.csv(\.gz)?$/i, 'CSVWithNames'],
+  [/\.parquet$/i, 'Parquet'],
+];
+const ALLOWED_NAMES = '.ndjson, .jsonl, .csv (each also with .gz) or .parquet';
+
+interface FileColumn {
+  readonly name: string;
+  readonly type: string;
+}
+
+/**
+ * Inserts the rows of `file`.
+ * @throws Fault `DATA_UNREADABLE` or `DATA_INVALID` (kind `usage`)
+ */
+export async function loadFile(file: string, target: LoadTarget): Promise<void> {
+  const { path, format } = await findFile(file);
+  const source = `file(${quoteString(path)}, ${format}`;
+  try {
+    const columns = await target.engine.rows<FileColumn>(`DESCRIBE TABLE ${source})`);
+    assertColumns(file, columns);
+    // Text formats are read with the record's own types: guessed ones would turn a wall clock into an instant.
+    const typed = format === 'Parquet' ? `${source})` : `${source}, ${quoteString(readStructure())})`;
+    const values = TRADE_COLUMNS.map((column) => valueSql(column, format === 'Parquet' ? columns : []));
+    await target.engine.command(target.insertSql(`SELECT ${values.join(', ')} FROM ${typed}`));
+  } catch (cause) {
+    if (cause instanceof Fault && cause.code === 'DATA_INVALID') throw cause;
+    throw new Fault('DATA_UNREADABLE', `${file}: the rows cannot be read as ${format}: ${describeError(cause)}`, {
+      kind: 'usage',
+      cause,
+      hint: 'Rows are trade records as the API returns them: one JSON object, CSV line or Parquet row each.',
+    });
+  }
+}
+
+/** @throws Fault as `loadFile` does, for what can be told without reading the rows */
+export async function assertLoadable(file: string): Promise<void> {
+  await findFile(file);
+}
+
+async function findFile(file: string): Promise<{ readonly path: string; readonly format: string }> {
+  const format = FORMATS.find(([pattern]) => pattern.test(file))?.[1];
+  if (!format) {
+    throw new Fault('DATA_INVALID', `${file}: the format is told from the name, which must end in ${ALLOWED_NAMES}`, {
+      kind: 'usage',
+    });
+  }
+  const path = resolve(file);
+  // The engine would expand these to several files.
+  if (/[*?{}]/.test(path)) {
+    throw new Fault('DATA_INVALID', `${path}: the path contains one of * ? { }, which are not allowed`, {
+      kind: 'usage',
+    });
+  }
+  await access(path).catch((cause: unknown) => {
+    throw new Fault('DATA_UNREADABLE', `${file}: ${describeError(cause)}`, { kind: 'usage', cause });
+  });
+  return { path, format };
+}
+
+function assertColumns(file: string, columns: readonly FileColumn[]): void {
+  const present = new Set(columns.map((column) => column.name));
+  const missing = TRADE_COLUMNS.filter((column) => !present.has(column.name)).map((column) => column.name);
+  if (missing.length === 0) return;
+  const came = columns.map((column) => column.name).join(', ');
+  const wanted = TRADE_COLUMNS.map((column) => column.name).join(', ');
+  throw new Fault('DATA_INVALID', `${file}: rows lack ${missing.join(', ')}; they have ${came}; allowed is ${wanted}`, {
+    kind: 'usage',
+    hint: 'Rows are trade records as the API returns them.',
+  });
+}
+
+function readStructure(): string {
+  return TRADE_COLUMNS.map(
+    ({ name, wire }) => `${quoteIdentifier(name)} ${wire === 'string' ? 'String' : engineType(wire)}`,
+  ).join(', ');
+}
+
+/** A column's value in the record's type, from whatever type it has in a typed file. */
+function valueSql({ name, wire, drop }: TradeColumn, columns: readonly FileColumn[]): string {
+  const column = quoteIdentifier(name);
+  const type = columns.find((candidate) => candidate.name === name)?.type;
+  if (type === undefined) return column;
+  if (wire !== 'string') return `ifNull(CAST(${column}, 'Nullable(${engineType(wire)})'), 0)`;
+  if (type.includes('DateTime')) {
+    return drop === 'instant'
+      ? `ifNull(toString(toUnixTimestamp64Milli(CAST(${column}, 'Nullable(DateTime64(3))'))), '')`
+      : `ifNull(substring(toString(${column}), 1, 19), '')`;
+  }
+  return `ifNull(toString(${column}), '')`;
+}
+
+function engineType(wire: 'integer' | 'float'): string {
+  return wire === 'integer' ? 'Int32' : 'Float64';
+}

@@ -1,0 +1,115 @@
+/**
+ * The embedded backend: data in a folder, one engine process that loads it and afterwards parses, and several that mount
+ * it and answer. Owns the folder unless it was named.
+ */
+import { join } from 'node:path';
+import type { Clock } from '../../core/clock.ts';
+import { hashFile } from '../../core/file-hash.ts';
+import type { Log } from '../../core/log.ts';
+import type { EnginePool } from '../../engine/pool.ts';
+import { EARLIEST_DATE } from '../../wire/limits.ts';
+import type { Backend, EngineOpeners } from '../backend.ts';
+import type { StatementRunner } from '../dataset.ts';
+import { generateSession, listClosedSessions } from '../generate/generate.ts';
+import { MAX_RESULT_BYTES } from '../historical/query.ts';
+import type { ServiceOptions } from '../options.ts';
+import { makeServiceFolder, removeServiceFolder } from '../service-folder.ts';
+import { openParser } from '../sql/parser.ts';
+import { assertChainLoadable, loadChainFile } from './chain-file.ts';
+import { assertLoadable, loadFile } from './load.ts';
+import { LocalData } from './local-data.ts';
+import { granularityFor } from './stored-tables.ts';
+
+/** Callers wait in the queue of the endpoint's requests, not in an endless one. */
+const MAX_WAITING = 64;
+
+export interface LocalBackendParts extends EngineOpeners {
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly onRestart?: () => void;
+}
+
+/** @throws Fault `DATA_INVALID`, `DATA_UNREADABLE`, `DATA_DIR_INVALID` (kind `usage`) */
+export async function openLocalBackend(options: ServiceOptions, parts: LocalBackendParts): Promise<Backend> {
+  const temporary = await makeServiceFolder();
+  const opened: EnginePool[] = [];
+  const close = async () => {
+    await Promise.all(opened.map((pool) => pool.close()));
+    await removeServiceFolder(temporary);
+  };
+  try {
+    const limits = { maxWaiting: MAX_WAITING, maxResultBytes: MAX_RESULT_BYTES };
+    const folder = options.dataDir ?? join(temporary, 'data');
+    const onRestart = parts.onRestart ? { onRestart: parts.onRestart } : {};
+    const writer = await parts.openWorkers({
+      ...limits,
+      ...onRestart,
+      folder: join(folder, 'engine'),
+      size: 1,
+      keep: true,
+    });
+    opened.push(writer);
+    const data = await LocalData.open(runOn(writer), { folder, order: options.order, scanLimit: options.scanLimit });
+    if (data.granularity > granularityFor(options.scanLimit)) {
+      const { granularity } = data;
+      parts.log.warn({ event: 'data', folder, granularity }, 'the kept index is too coarse for this --scan-limit');
+    }
+    await fill(data, options, parts);
+    const dataset = await data.publish(options.earliest ?? firstVisible(data.firstDate), parts.clock);
+    const size = options.concurrency;
+    const pool = await parts.openWorkers({ ...limits, ...onRestart, folder: join(temporary, 'workers'), size });
+    opened.push(pool);
+    // Each process mounts the data now rather than in the first caller's time.
+    const signal = new AbortController().signal;
+    await Promise.all(
+      Array.from({ length: size }, (_, number) =>
+        pool.use({ owner: `start ${number}`, signal }, (engine) => dataset.prepare(engine)),
+      ),
+    );
+    await data.confirm(runOn(pool), dataset.tables);
+    return { pool, parser: openParser(writer), dataset, close };
+  } catch (error) {
+    await close();
+    throw error;
+  }
+}
+
+async function fill(data: LocalData, options: ServiceOptions, { clock, log }: LocalBackendParts): Promise<void> {
+  for (const file of options.data) {
+    await assertLoadable(file);
+    const source = { id: `sha256:${await hashFile(file)}`, name: file, table: 'trades' } as const;
+    const isNew = await data.load(source, (target) => loadFile(file, target));
+    log.info({ event: 'loaded', file, isNew });
+  }
+  for (const file of options.chain) {
+    await assertChainLoadable(file);
+    const source = { id: `sha256:${await hashFile(file)}`, name: file, table: 'chains' } as const;
+    const isNew = await data.load(source, async (target) => void (await loadChainFile(file, target)));
+    log.info({ event: 'loaded', chain: file, isNew });
+  }
+  const { generateRows: rows, seed } = options;
+  for (const date of listClosedSessions(clock.now(), options.generateSessions)) {
+    const place = `generated:${date}:`;
+    const source = { id: `${place}${rows}:${seed}`, name: date, table: 'trades' } as const;
+    // Another generation of the same date would be a second market beside the first.
+    const isNew = await data.load(
+      source,
+      (target) => generateSession({ date, rows, seed }, target),
+      (other) => other.id.startsWith(place),
+    );
+    log.info({ event: 'generated', date, rows, isNew });
+  }
+}
+
+/** Trades and chains from before the provider's first date would otherwise be invisible. */
+function firstVisible(firstDate: string | undefined): string {
+  return firstDate !== undefined && firstDate < EARLIEST_DATE ? firstDate : EARLIEST_DATE;
+}
+
+function runOn(pool: EnginePool): StatementRunner {
+  const request = { owner: 'loader', signal: new AbortController().signal };
+  return {
+    rows: (sql) => pool.use(request, (engine) => engine.rows(sql)),
+    command: (sql) => pool.use(request, (engine) => engine.command(sql)),
+  };
+}

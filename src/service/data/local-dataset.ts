@@ -1,0 +1,65 @@
+/**
+ * The data of a folder as a process sees it that mounts it read-only: tables in a database whose random name no query can
+ * spell, and the views in another one, which is the current. Invariant: an engine is made ready once, and its views follow
+ * the service's clock.
+ */
+import { randomBytes } from 'node:crypto';
+import { type Clock, systemClock } from '../../core/clock.ts';
+import { quoteString } from '../../engine/literal.ts';
+import type { PooledEngine } from '../../engine/pool.ts';
+import type { Dataset } from '../dataset.ts';
+import type { LoadedSource } from './catalog.ts';
+import { listViewStatements } from './views.ts';
+
+/** The views follow the service's clock when it has moved against the engine's by more than this. */
+const CLOCK_TOLERANCE_MS = 500;
+
+export class LocalDataset implements Dataset {
+  readonly tables;
+  readonly delayMs = 0;
+  readonly databases: readonly string[];
+  readonly rows: number;
+  readonly earliest: string;
+  readonly #clock: Clock;
+  readonly #dates: readonly LoadedSource['dates'][number][];
+  readonly #mountStatements: (hidden: string) => readonly string[];
+  /** Of each process that is ready: the clock's offset that its views have. */
+  readonly #offsets = new WeakMap<object, number>();
+
+  constructor(
+    dates: readonly LoadedSource['dates'][number][],
+    mountStatements: (hidden: string) => readonly string[],
+    given: { readonly earliest: string; readonly clock: Clock; readonly rows: number },
+  ) {
+    const hidden = `trades_${randomBytes(12).toString('hex')}`;
+    this.databases = [hidden, `service_${randomBytes(12).toString('hex')}`];
+    this.tables = { trades: `${hidden}.trades`, chains: `${hidden}.chains`, dates: `${hidden}.dates` };
+    this.rows = given.rows;
+    this.earliest = given.earliest;
+    this.#clock = given.clock;
+    this.#dates = dates;
+    this.#mountStatements = mountStatements;
+  }
+
+  async prepare(engine: PooledEngine): Promise<void> {
+    const offsetMs = Math.round(this.#clock.now() - systemClock.now());
+    const known = this.#offsets.get(engine.state);
+    if (known !== undefined && Math.abs(known - offsetMs) <= CLOCK_TOLERANCE_MS) return;
+    if (known === undefined) await this.#mount(engine);
+    const source = { trades: this.tables.trades, dates: this.tables.dates, earliest: this.earliest, offsetMs };
+    for (const statement of listViewStatements(source)) await engine.command(statement);
+    this.#offsets.set(engine.state, offsetMs);
+  }
+
+  async #mount(engine: PooledEngine): Promise<void> {
+    const [hidden = '', visible = ''] = this.databases;
+    await engine.command(`CREATE DATABASE ${hidden} ENGINE = Atomic`);
+    for (const statement of this.#mountStatements(hidden)) await engine.command(statement);
+    await engine.command(`CREATE TABLE ${this.tables.dates} (date String, first_time String) ENGINE = Memory`);
+    const values = this.#dates.map(({ date, first_time }) => `(${quoteString(date)}, ${quoteString(first_time)})`);
+    if (values.length > 0) await engine.command(`INSERT INTO ${this.tables.dates} VALUES ${values.join(', ')}`);
+    // Unqualified names resolve here. In the default database of the embedded engine they would be file names.
+    await engine.command(`CREATE DATABASE ${visible} ENGINE = Atomic`);
+    await engine.command(`USE ${visible}`);
+  }
+}

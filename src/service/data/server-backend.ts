@@ -1,0 +1,190 @@
+/**
+ * The backend over a ClickHouse server or cluster: callers' queries run there, as a user that may only read the views;
+ * an engine process of this machine parses them first, so that the guard is the same everywhere. With an administrator's
+ * address it also makes the databases and views and loads files; without one it takes what it finds, after checking it.
+ */
+import { join } from 'node:path';
+import { buffer } from 'node:stream/consumers';
+import { type Clock, systemClock } from '../../core/clock.ts';
+import { Fault } from '../../core/errors.ts';
+import type { Log } from '../../core/log.ts';
+import type { Engine } from '../../engine/engine.ts';
+import type { EnginePool } from '../../engine/pool.ts';
+import type { ServerPool } from '../../engine/server-pool.ts';
+import { EARLIEST_DATE, MINIMUM_DATA_DELAY_MINUTES } from '../../wire/limits.ts';
+import type { Backend, EngineOpeners } from '../backend.ts';
+import type { Dataset, LoadTarget } from '../dataset.ts';
+import { generateSession, listClosedSessions } from '../generate/generate.ts';
+import { addressSettings, MAX_RESULT_BYTES } from '../historical/query.ts';
+import type { ServiceOptions } from '../options.ts';
+import { makeServiceFolder, removeServiceFolder } from '../service-folder.ts';
+import { openParser } from '../sql/parser.ts';
+import { loadChainFile } from './chain-file.ts';
+import { CHAIN_COLUMNS } from './chain-table.ts';
+import { checkServer } from './server-check.ts';
+import { loadServerFile } from './server-load.ts';
+import { SERVER_TABLES, type ServerPlan, setUpServer } from './server-setup.ts';
+import { granularityFor, listSortColumns, STORED_TABLES } from './stored-tables.ts';
+
+/** Callers wait here rather than on the server. */
+const MAX_WAITING = 64;
+/** The views follow the server's clock; one that is further off is worth a warning, seconds. */
+const CLOCK_WARNING_SECONDS = 5;
+
+export interface ServerBackendParts extends EngineOpeners {
+  readonly clock: Clock;
+  readonly log: Log;
+  /** Address of the service's own user. */
+  readonly url: string;
+  /** Address of an administrator. */
+  readonly adminUrl?: string;
+}
+
+/** @throws Fault `SERVER_NOT_READY`, `SERVICE_OPTION_INVALID`, `DATA_INVALID`, `DATA_UNREADABLE` (kind `usage`) */
+export async function openServerBackend(options: ServiceOptions, parts: ServerBackendParts): Promise<Backend> {
+  assertPossible(options, parts);
+  const folder = await makeServiceFolder();
+  const closers: (() => Promise<void>)[] = [() => removeServiceFolder(folder)];
+  const close = async () => {
+    for (const end of closers.splice(0).reverse()) await end();
+  };
+  try {
+    const parserPool = await parts.openWorkers({
+      folder: join(folder, 'parser'),
+      size: 1,
+      maxWaiting: MAX_WAITING,
+      maxResultBytes: MAX_RESULT_BYTES,
+    });
+    closers.push(() => parserPool.close());
+    if (parts.adminUrl !== undefined) {
+      await makeReady(await parts.openServer({ url: parts.adminUrl }), parserPool, options, parts);
+    }
+    const pool = await parts.openServerPool({
+      url: parts.url,
+      size: options.concurrency,
+      maxWaiting: MAX_WAITING,
+      settings: (known) => addressSettings(options.rowLimit, known),
+    });
+    closers.push(() => pool.close());
+    const dataset = await openDataset(pool, options, parts);
+    return {
+      pool,
+      parser: openParser(parserPool),
+      dataset,
+      knownSettings: pool.capabilities.settings,
+      knownFunctions: pool.capabilities.functions,
+      close,
+    };
+  } catch (error) {
+    await close();
+    throw error;
+  }
+}
+
+function assertPossible(options: ServiceOptions, { adminUrl }: ServerBackendParts): void {
+  if (options.dataDir !== undefined) throw refuse('dataDir', options.dataDir, 'nothing: the server keeps the data');
+  if (adminUrl !== undefined) return;
+  const wants = options.data.length + options.chain.length + options.generateSessions > 0 || options.asOf !== undefined;
+  if (wants) {
+    throw refuse(
+      'clickhouseAdminUrl',
+      undefined,
+      "an administrator's address, without which data, chain, generate and asOf are not possible",
+    );
+  }
+}
+
+function refuse(name: string, value: unknown, allowed: string): Fault {
+  return new Fault('SERVICE_OPTION_INVALID', `${name} is ${String(value)}; allowed is ${allowed}`, { kind: 'usage' });
+}
+
+/** Databases, tables, views and rows. The administrator's connection is closed again. */
+async function makeReady(
+  admin: Engine,
+  local: EnginePool,
+  options: ServiceOptions,
+  { clock, log }: ServerBackendParts,
+): Promise<void> {
+  try {
+    await setUpServer(admin, planServer(options, clock));
+    const { load, read } = SERVER_TABLES;
+    for (const file of options.data) {
+      await loadServerFile(admin, file, load);
+      log.info({ event: 'loaded', file });
+    }
+    for (const date of listClosedSessions(clock.now(), options.generateSessions)) {
+      const [found] = await admin.rows<{ trades: number }>(
+        `SELECT count() AS trades FROM ${load.trades} WHERE date = '${date}'`,
+      );
+      if (Number(found?.trades) > 0) continue;
+      const insertSql = (select: string) => `INSERT INTO ${load.trades} ${select}`;
+      const target = { engine: admin, scratch: load.incoming, insertSql };
+      await generateSession({ date, rows: options.generateRows, seed: options.seed }, target);
+      log.info({ event: 'generated', date, rows: options.generateRows });
+    }
+    for (const file of options.chain) await loadChainFile(file, readHere(local, admin, read.chains));
+  } finally {
+    await admin.close();
+  }
+}
+
+/** The file is on this machine: the engine here reads it, and its rows are sent. Chains are small. */
+function readHere(local: EnginePool, admin: Engine, table: string): LoadTarget {
+  const request = { owner: 'loader', signal: new AbortController().signal };
+  return {
+    scratch: '',
+    // The columns are the table's by their order; rows as objects need its names.
+    insertSql: (select) => `SELECT * FROM (${select}) AS chain (${CHAIN_COLUMNS.map(({ name }) => name).join(', ')})`,
+    engine: {
+      rows: (sql) => local.use(request, (engine) => engine.rows(sql)),
+      command: async (select) => {
+        const payload = await local.use(request, async (engine) => buffer(await engine.stream(select, 'JSONEachRow')));
+        await admin.insert({ table, format: 'JSONEachRow', payload });
+      },
+    },
+  };
+}
+
+function planServer(options: ServiceOptions, clock: Clock): ServerPlan {
+  return {
+    earliest: options.earliest ?? EARLIEST_DATE,
+    offsetSeconds: options.asOf === undefined ? 0 : (clock.now() - systemClock.now()) / 1_000,
+    order: options.order,
+    granularity: granularityFor(options.scanLimit),
+    tables: STORED_TABLES.filter(({ name }) => name === 'chains').map((table) => ({
+      ...table,
+      order: listSortColumns(table, options.order),
+    })),
+  };
+}
+
+async function openDataset(pool: ServerPool, options: ServiceOptions, parts: ServerBackendParts): Promise<Dataset> {
+  const request = { owner: 'start', signal: new AbortController().signal };
+  const report = await pool.use(request, (engine) => checkServer(engine, pool.capabilities));
+  for (const warning of report.warnings) parts.log.warn({ event: 'clickhouse' }, warning);
+  const apartSeconds = Math.abs(report.presentMs - systemClock.now()) / 1_000;
+  if (apartSeconds > CLOCK_WARNING_SECONDS) {
+    parts.log.warn(
+      { event: 'clickhouse', apartSeconds },
+      "the server's clock, which delay and lookback follow, differs",
+    );
+  }
+  return {
+    tables: SERVER_TABLES.read,
+    databases: [...new Set([...report.databases, ...SERVER_TABLES.databases])],
+    rows: await countRows(pool),
+    earliest: options.earliest ?? EARLIEST_DATE,
+    // The service's user sees the views only.
+    delayMs: MINIMUM_DATA_DELAY_MINUTES * 60_000,
+    // The views are the server's, and move with its clock.
+    prepare: async () => {},
+  };
+}
+
+/** Visible trades; `null` when there are more than the user may read at once. */
+async function countRows(pool: EnginePool): Promise<number | null> {
+  const request = { owner: 'start', signal: new AbortController().signal };
+  const sql = `SELECT count() AS rows FROM ${SERVER_TABLES.read.trades}`;
+  const counted = await pool.use(request, (engine) => engine.rows<{ rows: number }>(sql)).catch(() => undefined);
+  return counted?.[0] === undefined ? null : Number(counted[0].rows);
+}

@@ -1,0 +1,140 @@
+/**
+ * Trades from files into a ClickHouse server: NDJSON and CSV (both also gzipped), in the shape of the trade record. The
+ * file is on this machine and not on the server's, so its bytes are sent, in batches of whole lines. Invariant: of a file
+ * that cannot be read to its end nothing is taken, and loading again completes what an interruption left; memory here
+ * holds one batch; a line is never a JavaScript object (the first is looked at for the names of its columns).
+ */
+import { createReadStream } from 'node:fs';
+import { pipeline } from 'node:stream';
+import { createGunzip } from 'node:zlib';
+import { describeError, Fault } from '../../core/errors.ts';
+import { keepKnown, readCapabilities } from '../../engine/capabilities.ts';
+import type { Engine, InsertRequest } from '../../engine/engine.ts';
+import { TRADE_COLUMNS } from '../../wire/trade.ts';
+import { splitLines } from './lines.ts';
+
+export interface LoadPlaces {
+  /** Table that receives the rows. */
+  readonly trades: string;
+  /** Table that is created, filled and dropped on the way. */
+  readonly incoming: string;
+}
+
+/** Bytes of one INSERT: about 13,000 records. Larger ones make fewer parts to merge and hold more memory at both ends. */
+const BATCH_BYTES = 16_000_000;
+/**
+ * Columns that the record has not are ignored. A price of 7.94 is 7.94: without the second one, servers read numbers fast
+ * and to within a last digit, as those that do not know it always do.
+ */
+const INSERT_SETTINGS = { input_format_skip_unknown_fields: 1, precise_float_parsing: 1 };
+/** A line that is longer than this is no trade record. */
+const MAX_LINE_BYTES = 1_000_000;
+
+const FORMATS: readonly (readonly [RegExp, InsertRequest['format']])[] = [
+  [/\.(ndjson|jsonl)(\.gz)?$/i, 'JSONEachRow'],
+  [/\.csv(\.gz)?$/i, 'CSVWithNames'],
+];
+const ALLOWED_NAMES = '.ndjson, .jsonl or .csv (each also with .gz)';
+
+/**
+ * Inserts the rows of `file` whose ids are not there on their dates: a file that is loaded again changes nothing.
+ * @param engine an administrator's
+ * @throws Fault `DATA_UNREADABLE` or `DATA_INVALID` (kind `usage`)
+ */
+export async function loadServerFile(engine: Engine, file: string, places: LoadPlaces): Promise<void> {
+  const format = FORMATS.find(([pattern]) => pattern.test(file))?.[1];
+  if (format === undefined)
+    throw invalid(`${file}: a ClickHouse server takes ${ALLOWED_NAMES}; that is told from the name`);
+  const { trades, incoming } = places;
+  await engine.command(`DROP TABLE IF EXISTS ${incoming}`);
+  await engine.command(`CREATE TABLE ${incoming} AS ${trades} ENGINE = MergeTree ORDER BY (date, time, id)`);
+  try {
+    const server = await readCapabilities(engine);
+    // Old servers take the columns of a CSV file in the table's order and skip its header.
+    const isOrdered = format === 'CSVWithNames' && !server.settings.has('input_format_with_names_use_header');
+    const settings = keepKnown(INSERT_SETTINGS, server);
+    await insertBatches(engine, file, { format, table: incoming, isOrdered, settings });
+    const [nameless] = await engine.rows<{ n: number }>(`SELECT count() AS n FROM ${incoming} WHERE id = ''`);
+    if (Number(nameless?.n) > 0) throw invalid(`${file}: ${nameless?.n} rows have an empty id; each must have its own`);
+    const present = `SELECT id FROM ${trades} WHERE date IN (SELECT DISTINCT date FROM ${incoming})`;
+    await engine.command(`INSERT INTO ${trades} SELECT * FROM ${incoming} WHERE id NOT IN (${present})`);
+  } catch (cause) {
+    if (cause instanceof Fault && cause.code === 'DATA_INVALID') throw cause;
+    throw new Fault('DATA_UNREADABLE', `${file}: the rows cannot be read as ${format}: ${describeError(cause)}`, {
+      kind: 'usage',
+      cause,
+      hint: 'Rows are trade records as the API returns them: one JSON object or CSV line each.',
+    });
+  } finally {
+    await engine.command(`DROP TABLE IF EXISTS ${incoming}`);
+  }
+}
+
+interface BatchTarget extends Pick<InsertRequest, 'settings'> {
+  readonly format: InsertRequest['format'];
+  readonly table: string;
+  /** Whether the file's columns must be the record's, in its order. */
+  readonly isOrdered: boolean;
+}
+
+async function insertBatches(engine: Engine, file: string, target: BatchTarget): Promise<void> {
+  const { format, settings = {}, table } = target;
+  const isCsv = format === 'CSVWithNames';
+  const limits = { batchBytes: BATCH_BYTES, maxLineBytes: MAX_LINE_BYTES, hasQuotes: isCsv };
+  let header: Uint8Array | undefined;
+  for await (const batch of splitLines(readBytes(file), limits)) {
+    const isFirst = header === undefined;
+    if (header === undefined) {
+      header = batch.subarray(0, batch.indexOf(0x0a) + 1);
+      const names = isCsv ? parseCsvNames(header) : parseJsonNames(file, header);
+      assertColumns(file, names);
+      if (target.isOrdered) assertOrder(file, names);
+    }
+    const payload = isCsv && !isFirst ? Buffer.concat([header, batch]) : batch;
+    await engine.insert({ table, format, payload, settings });
+  }
+}
+
+function readBytes(file: string): AsyncIterable<Uint8Array> {
+  const source = createReadStream(file);
+  if (!/\.gz$/i.test(file)) return source;
+  // The error of either stream is thrown by whoever reads the last one.
+  return pipeline(source, createGunzip(), () => {});
+}
+
+function assertColumns(file: string, present: readonly string[]): void {
+  const missing = TRADE_COLUMNS.filter(({ name }) => !present.includes(name)).map(({ name }) => name);
+  if (missing.length === 0) return;
+  const wanted = TRADE_COLUMNS.map(({ name }) => name).join(', ');
+  throw invalid(`${file}: rows lack ${missing.join(', ')}; they have ${present.join(', ')}; allowed is ${wanted}`);
+}
+
+function assertOrder(file: string, names: readonly string[]): void {
+  const wanted = TRADE_COLUMNS.map(({ name }) => name).join(', ');
+  if (names.join(', ') === wanted) return;
+  throw invalid(`${file}: this old ClickHouse server takes CSV columns in one order only: ${wanted}`);
+}
+
+function parseJsonNames(file: string, line: Uint8Array): readonly string[] {
+  try {
+    const row: unknown = JSON.parse(Buffer.from(line).toString('utf8'));
+    if (typeof row === 'object' && row !== null) return Object.keys(row);
+  } catch {
+    // Said below, with what came.
+  }
+  const head = Buffer.from(line).toString('utf8').slice(0, 80).trim();
+  throw invalid(`${file}, line 1: ${head} is not a JSON object; allowed is one a line`);
+}
+
+/** Names have neither commas nor quotes in them. */
+function parseCsvNames(line: Uint8Array): readonly string[] {
+  const text = Buffer.from(line).toString('utf8').trim();
+  return text.split(',').map((name) => name.replace(/^"(.*)"$/, '$1'));
+}
+
+function invalid(message: string): Fault {
+  return new Fault('DATA_INVALID', message, {
+    kind: 'usage',
+    hint: 'Rows are trade records as the API returns them.',
+  });
+}

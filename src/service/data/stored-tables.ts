@@ -1,0 +1,46 @@
+/** How trades and chains are stored: columns with their types, and what they are sorted by. A table of data. */
+import { TRADE_COLUMNS, type TradeColumn } from '../../wire/trade.ts';
+import { CHAIN_COLUMNS, CHAIN_SORT } from './chain-table.ts';
+
+export type TradeOrder = 'time' | 'symbol';
+
+export interface StoredTable {
+  readonly name: 'trades' | 'chains';
+  readonly columns: readonly { readonly name: string; readonly type: string }[];
+}
+
+/** ClickHouse's own default, rows. */
+const MAX_GRANULARITY = 8192;
+/** Below this the index costs more than it saves. */
+const MIN_GRANULARITY = 16;
+/** A range of rows touches up to two granules more than it holds: they must be small beside the scan limit. */
+const GRANULES_PER_SCAN_LIMIT = 64;
+
+/** Names the load that a row came with; a partition of its own, so that an interrupted load can be taken back. */
+export const SOURCE_COLUMN = 'source_of_load';
+
+/** Text columns with as many values as rows; the others have few. */
+const DISTINCT_COLUMNS: ReadonlySet<string> = new Set(['id', 'time', 'updated_timestamp']);
+
+export const STORED_TABLES: readonly StoredTable[] = [
+  { name: 'trades', columns: TRADE_COLUMNS.map((column) => ({ name: column.name, type: storedType(column) })) },
+  { name: 'chains', columns: CHAIN_COLUMNS.map(({ name, type }) => ({ name, type })) },
+];
+
+/** The date is the first part of the time, so it does not change the order; it lets a filter on the date prune as well. */
+export function listSortColumns(table: StoredTable, order: TradeOrder): readonly string[] {
+  if (table.name === 'chains') return CHAIN_SORT;
+  return order === 'time' ? ['date', 'time', 'id'] : ['symbol', 'date', 'time', 'id'];
+}
+
+/** The type that a column is stored with and answered as. */
+function storedType(column: TradeColumn): string {
+  if (column.wire === 'integer') return 'Int32';
+  if (column.wire === 'float') return 'Float64';
+  return DISTINCT_COLUMNS.has(column.name) ? 'String' : 'LowCardinality(String)';
+}
+
+/** Rows of a granule of the index that go with a scan limit. */
+export function granularityFor(scanLimit: number): number {
+  return Math.min(MAX_GRANULARITY, Math.max(MIN_GRANULARITY, Math.floor(scanLimit / GRANULES_PER_SCAN_LIMIT)));
+}

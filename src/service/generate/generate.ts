@@ -1,0 +1,79 @@
+/**
+ * Generated trading sessions: option trades that look like a night of the real feed, for whoever has no data yet.
+ * Invariant: the same seed, date and number of rows give the same trades, whatever other dates are generated; all rows
+ * are made by the engine's SQL. It is a shape to test and demonstrate with, not a model of a market.
+ */
+import { isSession, previousSessions, sessionCloseSecond } from '../../calendar/session.ts';
+import { addDays, formatWallDate, parseWallClock, weekday } from '../../calendar/wall-clock.ts';
+import type { LoadTarget } from '../dataset.ts';
+import { OPEN_SECOND, type SessionPlan, spotSql } from './spot-sql.ts';
+import { tradeSql } from './trade-sql.ts';
+
+export interface GenerateOptions {
+  readonly date: string;
+  readonly rows: number;
+  readonly seed: number;
+}
+
+/** Rows made by one statement: its window function sorts them in memory, about 1 kB each. */
+const ROWS_PER_STATEMENT = 500_000;
+
+const FRIDAY = 5;
+const DAILY_EXPIRATIONS = 10;
+const WEEKLY_EXPIRATIONS = 8;
+const MONTHLY_EXPIRATIONS = 12;
+
+/** The last `count` sessions that had closed at `nowMs`, ascending. */
+export function listClosedSessions(nowMs: number, count: number): readonly string[] {
+  const today = formatWallDate(nowMs);
+  const closed = isSession(today) && parseWallClock(today, sessionCloseSecond(today)) <= nowMs;
+  return previousSessions(closed ? today : addDays(today, -1), count);
+}
+
+/** Makes the trades of one session and inserts them. @throws EngineFault */
+export async function generateSession(
+  options: GenerateOptions,
+  { engine, scratch, insertSql }: LoadTarget,
+): Promise<void> {
+  const plan = planSession(options.date, options.seed);
+  await engine.command(`DROP TABLE IF EXISTS ${scratch} SYNC`);
+  await engine.command(`CREATE TABLE ${scratch} ENGINE = Memory AS ${spotSql(plan)}`);
+  const parts = Math.max(1, Math.ceil(options.rows / ROWS_PER_STATEMENT));
+  for (let part = 0; part < parts; part += 1) {
+    await engine.command(insertSql(tradeSql(plan, { rows: options.rows, spots: scratch, part, parts })));
+  }
+  await engine.command(`DROP TABLE IF EXISTS ${scratch} SYNC`);
+}
+
+function planSession(date: string, seed: number): SessionPlan {
+  return {
+    date,
+    seed,
+    openMs: parseWallClock(date, OPEN_SECOND),
+    closeSecond: sessionCloseSecond(date),
+    dailies: listDailies(date),
+    weeklies: listFridays(date).slice(0, WEEKLY_EXPIRATIONS),
+    monthlies: listFridays(date).filter(isThirdWeek).slice(0, MONTHLY_EXPIRATIONS),
+  };
+}
+
+function listDailies(date: string): readonly string[] {
+  const dates: string[] = [];
+  for (let day = date; dates.length < DAILY_EXPIRATIONS; day = addDays(day, 1)) if (isSession(day)) dates.push(day);
+  return dates;
+}
+
+/** Weekly expirations of more than a year: Fridays, or the Thursday before a Friday without a session. */
+function listFridays(date: string): readonly string[] {
+  const first = addDays(date, (FRIDAY - weekday(date) + 7) % 7);
+  return Array.from({ length: 56 }, (_, week) => addDays(first, week * 7))
+    .map((friday) => (isSession(friday) ? friday : addDays(friday, -1)))
+    .filter((expiration) => expiration >= date);
+}
+
+/** Whether a Friday (or the Thursday in its place) is in the week of the month's third Friday. */
+function isThirdWeek(date: string): boolean {
+  const friday = addDays(date, FRIDAY - weekday(date));
+  const day = Number(friday.slice(8));
+  return day >= 15 && day <= 21;
+}

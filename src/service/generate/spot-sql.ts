@@ -1,0 +1,102 @@
+/**
+ * SQL for the generated price of every underlying in every minute of one session. Invariant: a session opens where the
+ * one before closed, and every figure is a function of seed, symbol and date alone. The walk of the closes is a
+ * first-order autoregression (so that prices stay near their level for years), and the minutes between two closes are a
+ * Brownian bridge. Pure.
+ */
+import { quoteString } from '../../engine/literal.ts';
+import { strikeStep, UNDERLYINGS } from './market.ts';
+
+export interface SessionPlan {
+  readonly date: string;
+  readonly seed: number;
+  /** Instant of the opening, milliseconds since the epoch. */
+  readonly openMs: number;
+  /** Second of the day after which nothing trades. */
+  readonly closeSecond: number;
+  /** Expirations at or after the date, ascending. */
+  readonly dailies: readonly string[];
+  readonly weeklies: readonly string[];
+  readonly monthlies: readonly string[];
+}
+
+/** 09:30:00, second of the day. */
+export const OPEN_SECOND = 34_200;
+
+/** Pull of the closes back to their level, per session. */
+const PERSISTENCE = 0.985;
+/** Sessions that a close remembers. Both closes of a session use the same number, so its length is not seen. */
+const MEMORY_SESSIONS = 240;
+/** Monday from which sessions are counted. */
+const EPOCH_MONDAY = Date.UTC(2000, 0, 3);
+const DAY_MS = 86_400_000;
+const EARNINGS_CYCLE_DAYS = 91;
+
+/** A uniform number in (0, 1) from the hash of `keys`, SQL expressions. */
+export function uniformSql(...keys: readonly string[]): string {
+  // 53 bits fill a double; the half keeps 0 out, whose logarithm is infinite.
+  return `((bitShiftRight(cityHash64(${keys.join(', ')}), 11) + 0.5) / 9007199254740992)`;
+}
+
+/** A standard normal number from the hash of `keys` (Box and Muller). */
+export function normalSql(...keys: readonly string[]): string {
+  return `(sqrt(-2 * log(${uniformSql(...keys, "'r'")})) * cos(2 * pi() * ${uniformSql(...keys, "'a'")}))`;
+}
+
+/**
+ * A query with one row per underlying and minute: `underlying` (its index in `UNDERLYINGS`), `minute` since the opening,
+ * `spot` at its start and `next_spot` at its end, and the attributes that a trade carries.
+ */
+export function spotSql(plan: SessionPlan): string {
+  const minutes = (plan.closeSecond - OPEN_SECOND) / 60;
+  const index = sessionIndex(plan.date);
+  const epochDay = Date.parse(`${plan.date}T00:00:00Z`) / DAY_MS;
+  const close = (at: number) =>
+    `arraySum(j -> pow(${PERSISTENCE}, j) * ${moveSql(plan.seed, `toInt32(${at} - j)`)}, range(${MEMORY_SESSIONS}))`;
+  const walk = `arrayConcat([0.], arrayCumSum(m -> ${moveSql(plan.seed, `${index}, toInt32(m)`)}, range(${minutes})))`;
+  const level = (m: string) =>
+    `${m} / ${minutes} * (close - open) + (walk[${m} + 1] - ${m} / ${minutes} * walk[${minutes + 1}]) / sqrt(${minutes})`;
+  return `
+SELECT
+  underlying, minute, path[minute + 1] AS spot, path[minute + 2] AS next_spot,
+  symbol, type, step, cycle, weekly_root,
+  iv * exp(0.08 * ${normalSql(String(plan.seed), 'symbol', String(index), "'iv'")}) AS atm_iv,
+  if(type = 'STOCK', toString(toInt64(round(path[1] * shares_millions) * 1e6)), '') AS market_cap,
+  if(type = 'STOCK', toString(toDate(toInt32(earnings_day + multiIf(earnings_day % 7 = 2, 2, earnings_day % 7 = 3, 1, 0)))), '')
+    AS earning_date
+FROM (
+  SELECT *,
+    arrayMap(m -> price * exp(open + ${level('m')}), range(${minutes + 1})) AS path,
+    ${epochDay} + (${EARNINGS_CYCLE_DAYS * 1000} - (${epochDay} - cityHash64(${plan.seed}, symbol, 'earnings') % ${EARNINGS_CYCLE_DAYS})) % ${EARNINGS_CYCLE_DAYS}
+      AS earnings_day
+  FROM (
+    SELECT *, ${close(index - 1)} AS open, ${close(index)} AS close, ${walk} AS walk FROM ${underlyingsSql()}
+  )
+)
+ARRAY JOIN range(${minutes}) AS minute`;
+}
+
+/** One move of an underlying in units of a log return: the market's part and its own. */
+function moveSql(seed: number, at: string): string {
+  const market = normalSql(String(seed), "'market'", at);
+  const own = normalSql(String(seed), 'walk_name', at);
+  return `(daily_move * (beta * ${market} + sqrt(1 - beta * beta) * ${own}))`;
+}
+
+function underlyingsSql(): string {
+  const rows = UNDERLYINGS.map((underlying, index) => {
+    const { symbol, type, price, dailyMove, beta, iv, sharesMillions, cycle, walk, weeklyRoot } = underlying;
+    const texts = [symbol, type, cycle, walk, weeklyRoot].map(quoteString);
+    return `(${[index, ...texts, price, dailyMove, beta, iv, sharesMillions, strikeStep(price)].join(', ')})`;
+  });
+  const structure =
+    'underlying UInt8, symbol String, type String, cycle String, walk_name String, weekly_root String, ' +
+    'price Float64, daily_move Float64, beta Float64, iv Float64, shares_millions Float64, step Float64';
+  return `values(${quoteString(structure)}, ${rows.join(', ')})`;
+}
+
+/** Weekdays since the epoch: consecutive for consecutive sessions but for holidays, where the price may gap. */
+function sessionIndex(date: string): number {
+  const days = (Date.parse(`${date}T00:00:00Z`) - EPOCH_MONDAY) / DAY_MS;
+  return Math.floor(days / 7) * 5 + Math.min(days % 7, 4);
+}

@@ -1,0 +1,219 @@
+/**
+ * SQL for the generated trades of one session, in the column order of the trade record. Invariant: every draw is a hash
+ * of seed, date, row number and the draw's name, so that a row depends on nothing else; money is whole cents until the
+ * last step. Prices and greeks are Black-Scholes (Hull, Options, Futures and Other Derivatives, ch. 15 and 19) with a
+ * smile. Pure.
+ */
+import { quoteString } from '../../engine/literal.ts';
+import { UNDERLYINGS } from './market.ts';
+import { normalSql, OPEN_SECOND, type SessionPlan, uniformSql } from './spot-sql.ts';
+
+export interface TradePart {
+  /** Rows of the whole session. */
+  readonly rows: number;
+  /** Table made from `spotSql`. */
+  readonly spots: string;
+  /** This statement's part of the underlyings, 0-based, and how many parts there are. */
+  readonly part: number;
+  readonly parts: number;
+}
+
+/** Risk-free rate, continuously compounded. */
+const RATE = 0.04;
+/** An option that expires today is priced as if at least this were left, seconds. */
+const MIN_LEFT_SECONDS = 600;
+const YEAR_SECONDS = 365 * 86_400;
+/** Regular trading ends this long before index options and funds do, seconds. */
+const LATE_SECONDS = 900;
+/** Slots of the table from which a row's underlying is drawn. */
+const SLOTS = 1_000;
+
+/** Shares of the trades that crowd around the opening and the close, and how fast they thin out, seconds. */
+const OPENING = { share: 0.24, fadeSeconds: 1_080 } as const;
+const CLOSING = { share: 0.16, fadeSeconds: 1_320 } as const;
+/** Share of the trades of funds and indices that print after regular trading. */
+const LATE_SHARE = 0.015;
+
+const ACTIVITY_TYPES: readonly (readonly [string, number])[] = [
+  ['AUTO', 0.52],
+  ['SLAN', 0.15],
+  ['MLET', 0.12],
+  ['SLAI', 0.07],
+  ['ISOI', 0.06],
+  ['MLAT', 0.03],
+  ['MLAI', 0.025],
+  ['MAIM', 0.015],
+  ['SHOT', 0.01],
+];
+const SIDES: readonly (readonly [string, number])[] = [
+  ['AASK', 0.04],
+  ['ASK', 0.31],
+  ['MID', 0.3],
+  ['BID', 0.31],
+  ['BBID', 0.04],
+];
+const EXCHANGES = [
+  'CBOE',
+  'PHLX',
+  'ISE',
+  'ARCA',
+  'AMEX',
+  'BATS',
+  'EDGX',
+  'C2',
+  'BOX',
+  'MIAX',
+  'PERL',
+  'EMLD',
+  'NSDQ',
+  'MRX',
+  'GMNI',
+  'MEMX',
+];
+
+/** The session's trades; those of one part of the underlyings. */
+export function tradeSql(plan: SessionPlan, part: TradePart): string {
+  const draw = (name: string) => uniformSql(String(plan.seed), quoteString(plan.date), 'i', quoteString(name));
+  const normal = (name: string) => normalSql(String(plan.seed), quoteString(plan.date), 'i', quoteString(name));
+  return recordSql(plan, draw, quoteSql(contractSql(plan, part, draw, normal), draw));
+}
+
+type Draw = (name: string) => string;
+
+/** When, on what, and which contract. */
+function contractSql(plan: SessionPlan, part: TradePart, draw: Draw, normal: Draw): string {
+  const regular = plan.closeSecond - LATE_SECONDS - OPEN_SECOND;
+  const fade = (seconds: number) => `log(1 - ${draw('within')} * (1 - exp(-${regular} / ${seconds}))) * ${seconds}`;
+  const late = indexesOf(({ type }) => type !== 'STOCK');
+  const pick = (dates: readonly string[], decay: number) =>
+    `[${dates.map(quoteString).join(', ')}][least(${dates.length}, 1 + toUInt32(floor(-log(${draw('expiration')}) * ${decay})))]`;
+  return `
+SELECT *,
+  dateDiff('day', toDate('${plan.date}'), toDate(expiration_date)) AS expiry_days,
+  greatest(expiry_days * 86400 + ${16 * 3600 - OPEN_SECOND} - second, ${MIN_LEFT_SECONDS}) / ${YEAR_SECONDS} AS years,
+  greatest(step, round(spot * exp(
+    if(put_call = 'CALL', 1, -1) * if(${draw('in the money')} < 0.2, -0.5, 0.9) * abs(${normal('strike')}) * atm_iv * sqrt(years)
+  ) / step) * step) AS strike,
+  concat(if(expiration_date IN (${plan.monthlies.map(quoteString).join(', ')}), symbol, weekly_root),
+    substring(replaceAll(expiration_date, '-', ''), 3), substring(put_call, 1, 1),
+    leftPad(toString(toUInt32(round(strike * 1000))), 8, '0')) AS option_symbol
+FROM (
+  SELECT i, second, symbol, type, step, atm_iv, market_cap, earning_date, weekly_root,
+    round(spot + (next_spot - spot) * (second % 60) / 60, 2) AS spot,
+    if(${draw('call')} < if(type = 'STOCK', 0.6, 0.47), 'CALL', 'PUT') AS put_call,
+    multiIf(
+      cycle = 'daily' AND ${draw('cycle')} < 0.7, ${pick(plan.dailies, 1.4)},
+      ${draw('cycle')} < if(cycle = 'daily', 0.88, 0.62), ${pick(plan.weeklies, 1.3)},
+      ${pick(plan.monthlies, 2.4)}) AS expiration_date
+  FROM (
+    SELECT number AS i,
+      [${slots().join(',')}][1 + cityHash64(${plan.seed}, '${plan.date}', number, 'underlying') % ${SLOTS}] AS underlying,
+      toInt32(multiIf(
+        underlying IN (${late.join(', ')}) AND ${draw('late')} < ${LATE_SHARE}, ${regular} + floor(${draw('within')} * ${LATE_SECONDS}),
+        ${draw('hour')} < ${OPENING.share}, least(${regular - 1}, floor(-${fade(OPENING.fadeSeconds)})),
+        ${draw('hour')} > ${1 - CLOSING.share}, greatest(0, ${regular - 1} + ceil(${fade(CLOSING.fadeSeconds)})),
+        floor(${draw('within')} * ${regular}))) AS second,
+      toUInt16(intDiv(second, 60)) AS minute
+    FROM numbers(${part.rows})
+    WHERE underlying % ${part.parts} = ${part.part}
+  ) AS trade
+  INNER JOIN ${part.spots} AS spot USING (underlying, minute)
+)`;
+}
+
+/** What the contract is worth, what is quoted for it, and where the trade was done, in cents. */
+function quoteSql(contract: string, draw: Draw): string {
+  const cumulative = (value: string) => `(0.5 * (1 + erf((${value}) / sqrt(2))))`;
+  return `
+SELECT *,
+  -- The further from the money in standard deviations, the dearer; puts more so.
+  greatest(-4, least(4, log(strike / spot) / (atm_iv * sqrt(greatest(years, 0.008))))) AS distance,
+  round(atm_iv * (1 - 0.06 * distance + 0.025 * distance * distance) * (1 + 0.15 * exp(-12 * years)), 4) AS iv,
+  if(put_call = 'CALL', 1, -1) AS sign,
+  iv * sqrt(years) AS deviation,
+  (log(spot / strike) + (${RATE} + iv * iv / 2) * years) / deviation AS d1,
+  d1 - deviation AS d2,
+  exp(-d1 * d1 / 2) / sqrt(2 * pi()) AS density,
+  exp(-${RATE} * years) AS discount,
+  ${cumulative('sign * d1')} AS n1,
+  ${cumulative('sign * d2')} AS n2,
+  greatest(0.1, 100 * sign * (spot * n1 - strike * discount * n2)) AS worth_cents,
+  greatest(1, worth_cents * (0.004 + 0.03 * ${draw('spread')})) AS spread_cents,
+  toInt64(greatest(0, floor(worth_cents - spread_cents / 2))) AS bid_cents,
+  greatest(bid_cents + 1, toInt64(ceil(worth_cents + spread_cents / 2))) AS ask_cents,
+  ${chooseSql(SIDES, draw('side'))} AS wanted_side,
+  -- Nothing fits inside a spread of a cent, nor below a bid of a cent.
+  multiIf(
+    bid_cents < 2 AND wanted_side != 'AASK', 'ASK',
+    wanted_side = 'MID' AND ask_cents - bid_cents < 2, if(${draw('tight')} < 0.5, 'ASK', 'BID'),
+    wanted_side) AS side,
+  multiIf(
+    side = 'AASK', ask_cents + 1,
+    side = 'ASK', ask_cents,
+    side = 'BID', bid_cents,
+    side = 'BBID', bid_cents - 1,
+    bid_cents + 1 + toInt64(floor(${draw('inside')} * (ask_cents - bid_cents - 1)))) AS price_cents,
+  toInt32(if(${draw('block')} < 0.001, 50 * (10 + floor(${draw('lots')} * 90)), least(2000, floor(pow(${draw('lots')}, -0.75))))) AS size
+FROM (${contract})`;
+}
+
+/** The trade record. */
+function recordSql(plan: SessionPlan, draw: Draw, quotes: string): string {
+  const share = (name: string, count: number) => `toUInt32(floor(${draw(name)} * ${count}))`;
+  const id = `concat('${plan.date.replaceAll('-', '')}', leftPad(toString(i), 9, '0'))`;
+  const openInterest = `exp(4.5 + 1.7 * ${normalSql(String(plan.seed), `'${plan.date}'`, 'option_symbol', "'oi'")})`;
+  return `
+SELECT
+  ${id} AS id, symbol, '${plan.date}' AS date,
+  concat('${plan.date} ', formatDateTime(toDateTime(${OPEN_SECOND} + second, 'UTC'), '%T')) AS time,
+  put_call, strike, expiration_date,
+  ${chooseSql(ACTIVITY_TYPES, draw('activity'))} AS option_activity_type,
+  type AS underlying_type,
+  toInt32(least(400000, floor(${openInterest}))) AS oi,
+  size, price_cents / 100 AS price, spot AS underlying_price,
+  bid_cents / 100 AS bid, toInt32(if(bid_cents = 0, 0, 1 + ${share('bid size', 400)})) AS bid_size,
+  ask_cents / 100 AS ask, toInt32(1 + ${share('ask size', 400)}) AS ask_size,
+  iv, toFloat64(price_cents * size) AS premium,
+  multiIf(side = 'MID', 'NEUTRAL', (side IN ('ASK', 'AASK')) = (put_call = 'CALL'), 'BULLISH', 'BEARISH') AS sentiment,
+  1 AS trade_count, expiry_days,
+  round(sign * n1, 4) AS delta,
+  round(spot * density * sqrt(years) / 100, 4) AS vega,
+  round((-spot * density * iv / (2 * sqrt(years)) - sign * ${RATE} * strike * discount * n2) / 365, 4) AS theta,
+  round(sign * strike * years * discount * n2 / 100, 4) AS rho,
+  if(type = 'INDEX', 'CBOE', [${EXCHANGES.map(quoteString).join(', ')}][1 + ${share('exchange', EXCHANGES.length)}]) AS exchange,
+  toInt32(sum(size) OVER (PARTITION BY option_symbol ORDER BY second, i ROWS UNBOUNDED PRECEDING)) AS daily_volume,
+  earning_date,
+  toString(${plan.openMs} + second * 1000 + ${share('milliseconds', 1000)}) AS updated_timestamp,
+  market_cap, option_symbol, side,
+  multiIf(abs(strike - spot) <= step / 2, 'ATM', sign * (spot - strike) > 0, 'ITM', 'OTM') AS moneyness,
+  round(density / (spot * deviation), 6) AS gamma,
+  round(delta * size * 100 * spot, 2) AS dex,
+  round(delta * size * 100, 2) AS dei
+FROM (${quotes})`;
+}
+
+/** A value by its weight; the last takes what is left. */
+function chooseSql(weights: readonly (readonly [string, number])[], drawn: string): string {
+  let below = 0;
+  const branches = weights.slice(0, -1).map(([value, weight]) => {
+    below += weight;
+    return `drawn < ${below.toFixed(3)}, ${quoteString(value)}`;
+  });
+  const last = weights[weights.length - 1]?.[0] ?? '';
+  return `arrayMap(drawn -> multiIf(${branches.join(', ')}, ${quoteString(last)}), [${drawn}])[1]`;
+}
+
+function indexesOf(accept: (underlying: (typeof UNDERLYINGS)[number]) => boolean): readonly number[] {
+  return UNDERLYINGS.flatMap((underlying, index) => (accept(underlying) ? [index] : []));
+}
+
+/** Each underlying as often as its weight says. */
+function slots(): readonly number[] {
+  const total = UNDERLYINGS.reduce((sum, { weight }) => sum + weight, 0);
+  let reached = 0;
+  return UNDERLYINGS.flatMap(({ weight }, index) => {
+    const from = Math.round((reached / total) * SLOTS);
+    reached += weight;
+    return Array.from({ length: Math.round((reached / total) * SLOTS) - from }, () => index);
+  });
+}

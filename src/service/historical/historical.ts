@@ -1,0 +1,98 @@
+/**
+ * The main entry point, POST /api/historical/sql. Order of checks: method, body (400), key (401), entitlement (403), pace
+ * (429), sample when `test_mode`, guardrails (400), analysis and limits (422), then rows. Bodies as in the specification.
+ */
+import { type ErrorBody, type HistoricalMeta, type HistoricalRequest, requestSchema } from '../../wire/historical.ts';
+import { DELAY_HEADER, HISTORICAL_PATH, MINIMUM_DATA_DELAY_MINUTES } from '../../wire/limits.ts';
+import { describeLimits, type RowLimits } from '../access/entitlement.ts';
+import type { Gate } from '../access/gate.ts';
+import type { Answer, Endpoint } from '../http/endpoint.ts';
+import { type ApiFailure, invalidRequest } from '../http/failure.ts';
+import type { QueryRunner } from './query.ts';
+import type { RowStream } from './row-stream.ts';
+import { SAMPLE_ROWS, writeSample } from './sample.ts';
+
+export interface EntryParts {
+  readonly gate: Gate;
+  readonly runner: QueryRunner;
+  readonly limits: RowLimits;
+}
+
+const HEADERS = { [DELAY_HEADER]: String(MINIMUM_DATA_DELAY_MINUTES) } as const;
+
+export function createHistorical({ gate, runner, limits }: EntryParts): Endpoint {
+  return {
+    name: 'historical',
+    method: 'POST',
+    path: HISTORICAL_PATH,
+    answer: async ({ body, session, signal }) => {
+      const request = parseRequest(body);
+      const caller = gate.enter({ apiKey: request.api_key, session }, 'historical');
+      const allowed = describeLimits(caller, limits);
+      const describe = (truncated: boolean): HistoricalMeta => ({
+        entitlement: allowed.entitlement,
+        row_limit: allowed.rowLimit,
+        capped: allowed.capped,
+        truncated,
+        ...(allowed.lookbackDays === undefined ? {} : { lookback_days: allowed.lookbackDays }),
+        minimum_data_delay_minutes: MINIMUM_DATA_DELAY_MINUTES,
+      });
+      if (request.test_mode) return writeTestAnswer(describe(false));
+      const rows = await runner.run({ sql: request.sql, rowLimit: allowed.rowLimit, owner: caller.id, signal });
+      return { status: 200, headers: HEADERS, body: writeAnswer(rows, describe), rows: () => rows.rows };
+    },
+    fail: (failure) => ({
+      status: failure.status,
+      headers: retryHeaders(failure),
+      body: Buffer.from(JSON.stringify(errorBody(failure))),
+    }),
+  };
+}
+
+/** The specification's error body, members in its order. */
+export function errorBody(failure: ApiFailure): ErrorBody {
+  const { reason, hints } = failure.details;
+  return {
+    status: 'ERROR',
+    errorCode: failure.errorCode,
+    ...(reason ? { reason } : {}),
+    ...(hints ? { hints: [...hints] } : {}),
+    errorMsg: failure.message,
+  };
+}
+
+export function retryHeaders(failure: ApiFailure): Readonly<Record<string, string>> {
+  const seconds = failure.details.retryAfterSeconds;
+  return seconds === undefined ? {} : { 'retry-after': String(seconds) };
+}
+
+/** @throws ApiFailure INVALID_REQUEST */
+function parseRequest(body: unknown): HistoricalRequest {
+  const parsed = requestSchema.safeParse(body ?? {});
+  if (!parsed.success) {
+    const [issue] = parsed.error.issues;
+    const where = issue && issue.path.length > 0 ? `${issue.path.join('.')}: ` : '';
+    throw invalidRequest(`The request body is not valid: ${where}${issue?.message ?? 'unknown shape'}.`);
+  }
+  if (parsed.data.sql.trim() === '') throw invalidRequest('The request body is not valid: sql is empty.');
+  return parsed.data;
+}
+
+/** Rows first, so that what is known only at their end can stand in `meta`. */
+async function* writeAnswer(
+  rows: RowStream,
+  describe: (truncated: boolean) => HistoricalMeta,
+): AsyncGenerator<Uint8Array> {
+  yield Buffer.from('{"status":"SUCCESS","data":[');
+  yield* rows;
+  yield Buffer.from(`],"meta":${JSON.stringify(describe(rows.truncated))}}`);
+}
+
+function writeTestAnswer(meta: HistoricalMeta): Answer {
+  const body = Buffer.concat([
+    Buffer.from('{"status":"SUCCESS","data":'),
+    writeSample(),
+    Buffer.from(`,"meta":${JSON.stringify(meta)}}`),
+  ]);
+  return { status: 200, headers: HEADERS, body, rows: () => SAMPLE_ROWS };
+}

@@ -1,0 +1,57 @@
+/**
+ * The separate entry point, POST /api-portal/historical-trades-by-sql, on an address of its own. It has no `meta`: rows
+ * beyond the limit are dropped without a word. Order of checks: key present (400), sql present (400), key valid (401),
+ * entitlement (403), pace (429), guardrails (400), then as at the main entry point. Sessions are not accepted: the
+ * specification requires the key here.
+ */
+import { z } from 'zod';
+import { PORTAL_PATH } from '../../wire/limits.ts';
+import { portalRequestSchema } from '../../wire/portal.ts';
+import { describeLimits } from '../access/entitlement.ts';
+import type { Endpoint } from '../http/endpoint.ts';
+import { type ApiFailure, invalidRequest } from '../http/failure.ts';
+import { type EntryParts, errorBody, retryHeaders } from './historical.ts';
+import type { RowStream } from './row-stream.ts';
+
+/** Anything that is not text counts as missing: the specification knows no other failure of the body. */
+const readingSchema = z.object({
+  api_key: portalRequestSchema.shape.api_key.min(1).optional().catch(undefined),
+  sql: portalRequestSchema.shape.sql.trim().min(1).optional().catch(undefined),
+});
+
+const SQL_MISSING = 'SQL query is required in the request body';
+
+export function createPortal({ gate, runner, limits }: EntryParts): Endpoint {
+  return {
+    name: 'portal',
+    method: 'POST',
+    path: PORTAL_PATH,
+    answer: async ({ body, signal }) => {
+      const { api_key: apiKey, sql } = readingSchema.catch({}).parse(body ?? {});
+      if (apiKey === undefined) throw invalidRequest('API key is required');
+      if (sql === undefined) throw invalidRequest(SQL_MISSING);
+      const caller = gate.enter({ apiKey }, 'historical');
+      const { rowLimit } = describeLimits(caller, limits);
+      const rows = await runner.run({ sql, rowLimit, owner: caller.id, signal });
+      return { status: 200, headers: {}, body: writeAnswer(rows), rows: () => rows.rows };
+    },
+    fail: (failure) => ({
+      status: failure.status,
+      headers: retryHeaders(failure),
+      body: Buffer.from(JSON.stringify(portalBody(failure))),
+    }),
+  };
+}
+
+async function* writeAnswer(rows: RowStream): AsyncGenerator<Uint8Array> {
+  yield Buffer.from('{"status":"SUCCESS","data":[');
+  yield* rows;
+  yield Buffer.from(']}');
+}
+
+/** The three documented 400 bodies carry one text and nothing else; one of them under another name. */
+function portalBody(failure: ApiFailure): object {
+  if (failure.status !== 400) return errorBody(failure);
+  if (failure.message === SQL_MISSING) return { status: 'ERROR', message: SQL_MISSING };
+  return { status: 'ERROR', errorMsg: failure.message };
+}

@@ -1,0 +1,88 @@
+/**
+ * The HTTP framework with the service's limits, before any route: sizes, times, compression, bodies, and stopping.
+ * Invariant: no connection lives without traffic, and closing ends within `STOP_MS`.
+ */
+import { randomUUID } from 'node:crypto';
+import { constants } from 'node:zlib';
+import fastifyCompress from '@fastify/compress';
+import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from 'fastify';
+import type { Clock } from '../../core/clock.ts';
+import { parseForm, parseJson } from './body.ts';
+
+/** A statement may have 64 kB, and JSON or percent escapes make it longer. */
+const MAX_BODY_BYTES = 512 * 1024;
+const MAX_HEADER_BYTES = 16 * 1024;
+/** Time to receive the headers, and the whole request; answering may take longer. */
+const HEADERS_TIMEOUT_MS = 10_000;
+const RECEIVE_TIMEOUT_MS = 30_000;
+/** A connection on which nothing moves for so long is cut: longer than an answer may take to begin. */
+const SILENCE_TIMEOUT_MS = 60_000;
+const MAX_CONNECTIONS = 1_000;
+/** Time for answers under way when the service stops: shorter than what supervisors give. */
+const STOP_MS = 8_000;
+/** Bytes of an answer on their way into the network: with Node's 16 kB each piece of a page waits for the one before. */
+export const WRITE_AHEAD_BYTES = 1_048_576;
+/** Smaller bodies are not worth compressing. */
+const MIN_COMPRESSED_BYTES = 1_024;
+/** The fastest levels: a page of trades shrinks to about a sixth with them, and the worker waits for it. */
+const COMPRESSION_LEVEL = 1;
+
+/** @param onBadAddress answers a request whose path cannot be decoded or is too long; no hook runs for it */
+export async function createHttpApp(
+  clock: Clock,
+  onBadAddress: (request: FastifyRequest, reply: FastifyReply) => void,
+): Promise<FastifyInstance> {
+  const app = fastify({
+    logger: false,
+    bodyLimit: MAX_BODY_BYTES,
+    requestTimeout: RECEIVE_TIMEOUT_MS,
+    connectionTimeout: SILENCE_TIMEOUT_MS,
+    forceCloseConnections: 'idle',
+    exposeHeadRoutes: false,
+    genReqId: () => randomUUID(),
+    frameworkErrors: (_error, request, reply) => onBadAddress(request, reply),
+    http: { maxHeaderSize: MAX_HEADER_BYTES, headersTimeout: HEADERS_TIMEOUT_MS, highWaterMark: WRITE_AHEAD_BYTES },
+  });
+  app.server.maxConnections = MAX_CONNECTIONS;
+  await app.register(fastifyCompress, {
+    // Requests are small: nothing is gained by unpacking them, and a packed bomb is kept out.
+    globalDecompression: false,
+    threshold: MIN_COMPRESSED_BYTES,
+    encodings: ['zstd', 'gzip', 'br', 'deflate'],
+    zlibOptions: { level: COMPRESSION_LEVEL },
+    brotliOptions: { params: { [constants.BROTLI_PARAM_QUALITY]: COMPRESSION_LEVEL } },
+  });
+  addBodyParsers(app);
+  endOnClose(app, clock);
+  return app;
+}
+
+function addBodyParsers(app: FastifyInstance): void {
+  app.removeAllContentTypeParsers();
+  const parsers = { 'application/json': parseJson, 'application/x-www-form-urlencoded': parseForm };
+  for (const [type, parse] of Object.entries(parsers)) {
+    app.addContentTypeParser(type, { parseAs: 'string' }, async (_request: FastifyRequest, body: string) =>
+      parse(body),
+    );
+  }
+}
+
+/**
+ * A connection that was busy when closing began would otherwise stay open, idle, until its keep-alive time is up; and one
+ * whose caller does not read, for as long as the caller likes.
+ */
+function endOnClose(app: FastifyInstance, clock: Clock): void {
+  const closed = new AbortController();
+  let isClosing = false;
+  app.addHook('preClose', async () => {
+    isClosing = true;
+    clock.sleep(STOP_MS, closed.signal).then(
+      () => app.server.closeAllConnections(),
+      () => {}, // All had ended before.
+    );
+  });
+  app.addHook('onClose', async () => closed.abort());
+  app.addHook('onResponse', async () => {
+    if (isClosing) setImmediate(() => app.server.closeIdleConnections());
+  });
+}

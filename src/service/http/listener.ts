@@ -1,0 +1,112 @@
+/**
+ * One HTTP listener for a set of endpoints. Invariant: every answer, failures included, carries the `Date` of the
+ * service's clock and a request id, and is one line in the log. What the answers mean is the endpoints' matter; sizes,
+ * times and compression are `http-app.ts`'s.
+ */
+import { Readable } from 'node:stream';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { Clock } from '../../core/clock.ts';
+import { describeError } from '../../core/errors.ts';
+import type { Log } from '../../core/log.ts';
+import { AnswerLog, type Served } from './answer-log.ts';
+import { answerInTime } from './deadline.ts';
+import type { Answer, Call, Endpoint } from './endpoint.ts';
+import { ApiFailure, internalError, invalidRequest } from './failure.ts';
+import { createHttpApp, WRITE_AHEAD_BYTES } from './http-app.ts';
+import { findRefusal } from './refusal.ts';
+
+export interface ListenerOptions {
+  readonly endpoints: readonly [Endpoint, ...Endpoint[]];
+  readonly clock: Clock;
+  readonly log: Log;
+  /** The content of a valid session cookie. Default: no sessions. */
+  readonly readSession?: (cookieHeader: string | undefined) => string | undefined;
+  readonly onServed?: (served: Served) => void;
+}
+
+export async function createListener(options: ListenerOptions): Promise<FastifyInstance> {
+  const { endpoints, clock, log } = options;
+  const answers = new AnswerLog(log, options.onServed);
+  const app = await createHttpApp(clock, (request, reply) => {
+    open(request, reply);
+    reply.raw.once('finish', () => answers.end(request, reply));
+    refuse(request, reply);
+  });
+  app.addHook('onRequest', async (request, reply) => open(request, reply));
+  app.addHook('onResponse', async (request, reply) => answers.end(request, reply));
+  for (const endpoint of endpoints) {
+    app.route({
+      method: endpoint.method,
+      url: endpoint.path,
+      handler: (request, reply) => handle(endpoint, request, reply),
+      // The framework's own refusals, before the endpoint is asked.
+      errorHandler: async (error, request, reply) => sendFailure(request, reply, endpoint, toFailure(error)),
+    });
+  }
+  app.setNotFoundHandler(async (request, reply) => refuse(request, reply));
+  // The body of a request that no endpoint takes may be anything: it is refused for its method or path all the same.
+  app.setErrorHandler(async (_error, request, reply) => refuse(request, reply));
+  return app;
+
+  function open(request: FastifyRequest, reply: FastifyReply): void {
+    const date = new Date(clock.now()).toUTCString();
+    reply.headers({ date, 'x-request-id': request.id, vary: 'accept-encoding' });
+  }
+
+  async function handle(endpoint: Endpoint, request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
+    try {
+      const act = (signal: AbortSignal) => endpoint.answer(toCall(request, signal, options));
+      return send(request, reply, endpoint, await answerInTime(reply.raw, clock, act));
+    } catch (error) {
+      if (!reply.raw.destroyed) return sendFailure(request, reply, endpoint, toFailure(error));
+      const ms = Math.round(reply.elapsedTime);
+      log.info({ event: 'caller-gone', requestId: request.id, endpoint: endpoint.name, ms });
+      return reply.hijack();
+    }
+  }
+
+  function refuse(request: FastifyRequest, reply: FastifyReply): FastifyReply {
+    const { endpoint, failure, headers } = findRefusal(endpoints, request.method, request.url);
+    return sendFailure(request, reply.headers(headers), endpoint, failure);
+  }
+
+  function sendFailure(request: FastifyRequest, reply: FastifyReply, endpoint: Endpoint, failure: ApiFailure) {
+    if (failure.status >= 500) log.error({ requestId: request.id, err: describeError(failure) }, 'request failed');
+    return send(request, reply, endpoint, endpoint.fail(failure), failure);
+  }
+
+  function send(
+    request: FastifyRequest,
+    reply: FastifyReply,
+    endpoint: Endpoint,
+    answer: Answer,
+    failure?: ApiFailure,
+  ): FastifyReply {
+    const body = answers.begin(request, endpoint, answer, failure);
+    const type = answer.contentType ?? 'application/json; charset=utf-8';
+    reply.code(answer.status).headers(answer.headers).type(type);
+    if (body instanceof Uint8Array) return reply.send(Buffer.from(body.buffer, body.byteOffset, body.length));
+    return reply.send(Readable.from(body, { objectMode: false, highWaterMark: WRITE_AHEAD_BYTES }));
+  }
+}
+
+function toCall(request: FastifyRequest, signal: AbortSignal, options: ListenerOptions): Call {
+  return {
+    body: request.body,
+    query: request.query as Call['query'], // The framework's parser gives text, or lists of it.
+    params: request.params as Call['params'], // Named segments of the path, as the router found them.
+    authorization: request.headers.authorization,
+    session: options.readSession?.(request.headers.cookie),
+    signal,
+  };
+}
+
+function toFailure(error: unknown): ApiFailure {
+  if (error instanceof ApiFailure) return error;
+  const status = (error as { statusCode?: unknown }).statusCode;
+  // The framework's own refusals: unknown content type, too long a body.
+  if (typeof status === 'number' && status >= 400 && status < 500) {
+    return invalidRequest('The request body must be JSON or form-encoded, and not longer than 512 kB.');
+  }
+  return internalError(error);
+}

@@ -1,0 +1,63 @@
+/** The endpoints for those who run the service: is it there, how does it do, what does it offer. They ask no engine. */
+import type { Clock } from '../../core/clock.ts';
+import type { EnginePool } from '../../engine/pool.ts';
+import type { Dataset } from '../dataset.ts';
+import { buildOpenApi, type OpenApiOptions } from '../openapi/openapi.ts';
+import type { Endpoint } from './endpoint.ts';
+import type { ServiceMetrics } from './metrics.ts';
+
+export interface OperationParts {
+  readonly pool: EnginePool;
+  readonly dataset: Dataset;
+  readonly clock: Clock;
+  /** Failures in the shape of the main entry point. */
+  readonly fail: Endpoint['fail'];
+}
+
+/** GET /healthz: answered whatever the engines do. */
+export function createHealth({ pool, dataset, clock, fail }: OperationParts): Endpoint {
+  return {
+    name: 'healthz',
+    method: 'GET',
+    path: '/healthz',
+    answer: async () => {
+      const health = {
+        status: 'ok',
+        rows: dataset.rows,
+        time: new Date(clock.now()).toISOString(),
+        engines: pool.size,
+        waiting: pool.waiting,
+      };
+      return { status: 200, headers: {}, body: Buffer.from(JSON.stringify(health)) };
+    },
+    fail,
+  };
+}
+
+/** GET /metrics: the text format of Prometheus. */
+export function createMetrics(metrics: ServiceMetrics, fail: Endpoint['fail']): Endpoint {
+  return {
+    name: 'metrics',
+    method: 'GET',
+    path: '/metrics',
+    answer: async () => ({
+      status: 200,
+      headers: {},
+      body: Buffer.from(await metrics.text()),
+      contentType: metrics.contentType,
+    }),
+    fail,
+  };
+}
+
+/** GET /openapi.json: the interface description, which does not change while the service runs. */
+export function createInterface(options: OpenApiOptions, fail: Endpoint['fail']): Endpoint {
+  const body = Buffer.from(JSON.stringify(buildOpenApi(options)));
+  return {
+    name: 'openapi',
+    method: 'GET',
+    path: '/openapi.json',
+    answer: async () => ({ status: 200, headers: {}, body }),
+    fail,
+  };
+}

@@ -1,0 +1,183 @@
+/**
+ * The interface description, OpenAPI 3.1, made from the zod schemas that validate and from tables of operations. Pure: it
+ * describes what the specification says and knows nothing of how it is answered.
+ */
+import { z } from 'zod';
+import { MINIMUM_DATA_DELAY_MINUTES } from '../../wire/limits.ts';
+import { SESSION_COOKIE } from '../access/session.ts';
+import { HISTORICAL_OPERATIONS } from './openapi-historical.ts';
+import type { Examples, HeaderName, Operation, OperationResponse } from './openapi-operation.ts';
+import { SCHEMAS, type SchemaName } from './openapi-schemas.ts';
+import { SERVICE_OPERATIONS } from './openapi-service.ts';
+import { SNAPSHOT_OPERATIONS } from './openapi-snapshots.ts';
+
+export interface OpenApiOptions {
+  /** Version of the program. The interface has a version of its own. */
+  readonly version: string;
+  /** Base address of the separate entry point. Default: a variable that the reader of the document fills in. */
+  readonly portalUrl?: string;
+}
+
+/** The version that the specification gives the interface. */
+const INTERFACE_VERSION = '1.0.0';
+const DEFAULT_PORTAL_URL = 'http://127.0.0.1:8101';
+
+const OPERATIONS: readonly Operation[] = [...HISTORICAL_OPERATIONS, ...SNAPSHOT_OPERATIONS, ...SERVICE_OPERATIONS];
+
+const TAGS = [
+  { name: 'Historical SQL', description: 'SELECT over individual option trades, at least 15 minutes old.' },
+  { name: 'Snapshots', description: 'Option chain and market structure, as of an instant.' },
+  { name: 'Session', description: 'A cookie in place of a key.' },
+  { name: 'Service', description: 'For operators and tools; no key needed.' },
+] as const;
+
+const SECURITY_SCHEMES = {
+  bearer: {
+    type: 'http',
+    scheme: 'bearer',
+    description: 'The API key, which begins with cus_ or apikey_, in the Authorization header.',
+  },
+  session: {
+    type: 'apiKey',
+    in: 'cookie',
+    name: SESSION_COOKIE,
+    description: 'The cookie that POST /api/session sets. The POST endpoints of the main address then need no api_key.',
+  },
+} as const;
+
+const HEADERS = {
+  'Retry-After': {
+    description: 'Seconds to wait before the next request.',
+    schema: { type: 'integer', minimum: 0 },
+  },
+  Allow: { description: 'The methods that are allowed here.', schema: { type: 'string' } },
+  'Set-Cookie': { description: 'The cookie of the session, or its end.', schema: { type: 'string' } },
+  'X-Service-Historical-Sql-Minimum-Data-Delay-Minutes': {
+    description: 'Visible trades are at least this old.',
+    schema: { type: 'integer', const: MINIMUM_DATA_DELAY_MINUTES },
+  },
+} as const satisfies Readonly<Record<HeaderName, object>>;
+
+const INFO_TEXT = [
+  'Historical option trades over SQL, option chain snapshots and market structure (dealer gamma exposure).',
+  'Three ways to show who asks: an API key as the member `api_key` of the body (the POST endpoints), an API key in the ' +
+    'Authorization header (market structure), or the cookie of a session (the POST endpoints).',
+  'Limits of historical SQL: trades are at least 15 minutes old; active subscriptions see the last 15 days, measured at ' +
+    'execution; data starts on 2025-02-28; one request per second and key, both entry points together.',
+].join('\n\n');
+
+/** The whole document, ready for JSON. */
+export function buildOpenApi({ version, portalUrl }: OpenApiOptions): object {
+  const paths: Record<string, Record<string, unknown>> = {};
+  for (const operation of OPERATIONS) {
+    paths[operation.path] = {
+      ...paths[operation.path],
+      ...(operation.address === 'portal' ? { servers: [describePortal(portalUrl)] } : {}),
+      [operation.method]: describeOperation(operation),
+    };
+  }
+  return {
+    openapi: '3.1.0',
+    info: {
+      title: 'Options Data API',
+      version: INTERFACE_VERSION,
+      description: INFO_TEXT,
+      'x-flowdrop-version': version,
+    },
+    servers: [{ url: '/', description: 'The main address: the one that this document comes from.' }],
+    tags: TAGS,
+    paths,
+    components: {
+      schemas: describeSchemas(),
+      headers: HEADERS,
+      securitySchemes: SECURITY_SCHEMES,
+    },
+  };
+}
+
+function describePortal(url: string | undefined): object {
+  const description = 'The separate address of the second historical SQL entry point.';
+  if (url !== undefined) return { url, description };
+  return { url: '{portal_url}', description, variables: { portal_url: { default: DEFAULT_PORTAL_URL } } };
+}
+
+function describeOperation(operation: Operation): object {
+  const { operationId, summary, description, tag, security, request, responses } = operation;
+  const parameters = [
+    ...describeParameters('path', operation.pathParameters),
+    ...describeParameters('query', operation.queryParameters),
+  ];
+  return {
+    operationId,
+    summary,
+    description,
+    tags: [tag],
+    // An empty requirement is the key in the body, or no key at all.
+    security: security.map((scheme) => (scheme === 'body' ? {} : { [scheme]: [] })),
+    ...(parameters.length > 0 ? { parameters } : {}),
+    ...(request ? { requestBody: { required: true, content: describeContent(request) } } : {}),
+    responses: Object.fromEntries(responses.map((response) => [String(response.status), describeResponse(response)])),
+  };
+}
+
+function describeResponse({ description, headers, schema, examples, contentType }: OperationResponse): object {
+  const media = { contentTypes: [contentType ?? 'application/json'], schema, ...(examples ? { examples } : {}) };
+  return {
+    description,
+    ...(headers
+      ? { headers: Object.fromEntries(headers.map((name) => [name, { $ref: `#/components/headers/${name}` }])) }
+      : {}),
+    content: describeContent(media),
+  };
+}
+
+interface Media {
+  readonly contentTypes: readonly string[];
+  readonly schema: SchemaName | readonly SchemaName[];
+  readonly examples?: Examples;
+}
+
+function describeContent({ contentTypes, schema, examples }: Media): object {
+  const references = [schema].flat().map((name) => ({ $ref: refer(name) }));
+  const media = {
+    schema: references.length === 1 ? references[0] : { anyOf: references },
+    ...(examples
+      ? { examples: Object.fromEntries(Object.entries(examples).map(([name, value]) => [name, { value }])) }
+      : {}),
+  };
+  return Object.fromEntries(contentTypes.map((type) => [type, media]));
+}
+
+function describeParameters(place: 'path' | 'query', parameters: z.ZodObject | undefined): readonly object[] {
+  if (!parameters) return [];
+  const json: z.core.JSONSchema.BaseSchema = z.toJSONSchema(parameters, { io: 'input', override: simplify });
+  const { properties = {}, required = [] } = json;
+  return Object.entries(properties).map(([name, property]) => {
+    const { description, ...schema } = property as z.core.JSONSchema.BaseSchema; // zod makes no `true` or `false` here.
+    return { name, in: place, required: required.includes(name), ...(description ? { description } : {}), schema };
+  });
+}
+
+function describeSchemas(): object {
+  const registry = z.registry<{ id: string }>();
+  for (const [id, schema] of Object.entries(SCHEMAS)) registry.add(schema, { id });
+  const { schemas } = z.toJSONSchema(registry, { uri: refer, io: 'input', override: simplify });
+  return Object.fromEntries(Object.entries(schemas).map(([id, schema]) => [id, dropMeta(schema)]));
+}
+
+/** What a document of its own would need, and a part of this one must not have. */
+function dropMeta<T extends { $schema?: unknown; $id?: unknown }>(schema: T): Omit<T, '$schema' | '$id'> {
+  const { $schema, $id, ...rest } = schema;
+  return rest;
+}
+
+/** A format says what its pattern says, and the bounds of exact integers are JavaScript's, not the interface's. */
+function simplify({ jsonSchema }: { readonly jsonSchema: z.core.JSONSchema.BaseSchema }): void {
+  if (jsonSchema.format !== undefined) delete jsonSchema.pattern;
+  if (jsonSchema.maximum === Number.MAX_SAFE_INTEGER) delete jsonSchema.maximum;
+  if (jsonSchema.minimum === Number.MIN_SAFE_INTEGER) delete jsonSchema.minimum;
+}
+
+function refer(name: string): string {
+  return `#/components/schemas/${name}`;
+}

@@ -1,0 +1,99 @@
+/**
+ * POST /api/option-chain: the contracts of one symbol at the latest snapshot of a session. Order of checks: body (400),
+ * key and pace (401, 403, 429), date and symbol (404), size (422). The filters choose among the contracts of the
+ * snapshot; none matching is an empty answer, not a failure.
+ */
+import { setImmediate as pause } from 'node:timers/promises';
+import {
+  CHAIN_LIMIT,
+  CHAIN_PATH,
+  type ChainMeta,
+  type ChainRequest,
+  type ChainRow,
+  chainRequestSchema,
+} from '../../wire/chain.ts';
+import type { Answer, Call, Endpoint } from '../http/endpoint.ts';
+import { ApiFailure } from '../http/failure.ts';
+import type { Snapshot, SnapshotReader } from './snapshot.ts';
+import { answerFailure, type Entrance, parseRequest, toSnapshotFailure } from './snapshot-answer.ts';
+
+export interface ChainParts {
+  readonly gate: Entrance;
+  readonly reader: SnapshotReader;
+  /** Most contracts of one answer; more is REQUEST_TOO_BROAD. Default: 25,000. */
+  readonly chainLimit?: number;
+}
+
+/** Rows encoded at once, about 5 ms: other calls get their turn in between. */
+const ROWS_PER_PIECE = 2_000;
+
+export function createChain({ gate, reader, chainLimit = CHAIN_LIMIT }: ChainParts): Endpoint {
+  return { name: 'chain', method: 'POST', path: CHAIN_PATH, answer, fail: answerFailure };
+
+  async function answer(call: Call): Promise<Answer> {
+    const request = parseRequest(chainRequestSchema, dropEmpty(call.body));
+    gate.enter({ apiKey: request.api_key, session: call.session }, 'chain');
+    const snapshot = await reader.read(request, call.signal).catch((error: unknown) => {
+      throw toSnapshotFailure(error);
+    });
+    const rows = filterContracts(snapshot.contracts, request);
+    if (rows.length > chainLimit) {
+      throw new ApiFailure(
+        422,
+        'REQUEST_TOO_BROAD',
+        `${rows.length} contracts match, and one answer has at most ${chainLimit}; narrow the filters.`,
+      );
+    }
+    return {
+      status: 200,
+      headers: {},
+      body: writeChain(rows, describeChain(snapshot, rows.length)),
+      rows: () => rows.length,
+    };
+  }
+}
+
+/** Forms send a member that was left empty as empty text: it was left out. The symbol is not optional, and stays. */
+function dropEmpty(body: unknown): unknown {
+  if (typeof body !== 'object' || body === null || Array.isArray(body)) return body ?? {};
+  return Object.fromEntries(Object.entries(body).filter(([name, value]) => value !== '' || name === 'symbol'));
+}
+
+function filterContracts(contracts: readonly ChainRow[], request: ChainRequest): readonly ChainRow[] {
+  const { expiration_date, put_call, strike, strike_min = 0, strike_max = Number.POSITIVE_INFINITY } = request;
+  return contracts.filter(
+    (row) =>
+      (expiration_date === undefined || row.expiration_date === expiration_date) &&
+      (put_call === undefined || row.put_call === put_call) &&
+      (strike === undefined || row.strike === strike) &&
+      row.strike >= strike_min &&
+      row.strike <= strike_max,
+  );
+}
+
+function describeChain(snapshot: Snapshot, contracts: number): ChainMeta {
+  const { symbol, date, chainAsOfMs, nextMs, spot, source } = snapshot;
+  // A chain from a file stands as it is, whatever the session does.
+  const refreshMs = source === 'file' ? undefined : nextMs;
+  return {
+    symbol,
+    date,
+    as_of: new Date(chainAsOfMs).toISOString(),
+    session: refreshMs === undefined ? 'CLOSED' : 'OPEN',
+    next_refresh: refreshMs === undefined ? null : new Date(refreshMs).toISOString(),
+    spot: spot ?? null,
+    contracts,
+    total_contracts: snapshot.contracts.length,
+    source,
+  };
+}
+
+async function* writeChain(rows: readonly ChainRow[], meta: ChainMeta): AsyncGenerator<Uint8Array> {
+  yield Buffer.from('{"data":[');
+  for (let at = 0; at < rows.length; at += ROWS_PER_PIECE) {
+    const piece = rows.slice(at, at + ROWS_PER_PIECE).map((row) => JSON.stringify(row));
+    yield Buffer.from(`${at === 0 ? '\n' : ',\n'}${piece.join(',\n')}`);
+    await pause();
+  }
+  yield Buffer.from(`],"meta":${JSON.stringify(meta)}}`);
+}

@@ -1,0 +1,64 @@
+/**
+ * GET /api/v1/market-structure/{symbol}: dealer gamma exposure and flow of one symbol at the latest snapshot of a
+ * session. Order of checks: symbol and date (400), key and pace (401, 403, 429), snapshot (404, 503). The key comes in
+ * the Authorization header only.
+ */
+import { Fault } from '../../core/errors.ts';
+import { MARKET_STRUCTURE_PATH, marketStructureRequestSchema } from '../../wire/market-structure.ts';
+import type { Answer, Call, Endpoint } from '../http/endpoint.ts';
+import { ApiFailure, BUSY_RETRY_SECONDS, internalError } from '../http/failure.ts';
+import type { Snapshot, SnapshotReader } from './snapshot.ts';
+import { answerFailure, type Entrance, parseRequest } from './snapshot-answer.ts';
+import { describeMarket } from './structure.ts';
+
+export interface MarketStructureParts {
+  readonly gate: Entrance;
+  readonly reader: SnapshotReader;
+}
+
+export function createMarketStructure({ gate, reader }: MarketStructureParts): Endpoint {
+  /** Encoded answers, for as long as their snapshots are kept. */
+  const answers = new WeakMap<Snapshot, Uint8Array>();
+  return { name: 'market-structure', method: 'GET', path: MARKET_STRUCTURE_PATH, answer, fail };
+
+  async function answer(call: Call): Promise<Answer> {
+    const request = parseRequest(marketStructureRequestSchema, {
+      symbol: call.params['symbol'],
+      date: call.query['date'],
+    });
+    gate.enter({ apiKey: readBearer(call.authorization) }, 'market-structure');
+    const snapshot = await reader.read(request, call.signal).catch((error: unknown) => {
+      throw toMarketFailure(error);
+    });
+    const body = answers.get(snapshot) ?? Buffer.from(JSON.stringify(describeMarket(snapshot)));
+    answers.set(snapshot, body);
+    return { status: 200, headers: {}, body };
+  }
+}
+
+/** A call that took too long is told by whoever looked at the clock, not by the snapshot's reader. */
+function fail(failure: ApiFailure): Answer {
+  return answerFailure(failure.status === 504 ? unavailable(failure) : failure);
+}
+
+/** The key of `Bearer KEY`; the scheme's name is case-insensitive (RFC 9110, section 11.1). */
+function readBearer(authorization: string | undefined): string | undefined {
+  return /^bearer +(\S+) *$/i.exec(authorization ?? '')?.[1];
+}
+
+function toMarketFailure(error: unknown): ApiFailure {
+  if (error instanceof ApiFailure && error.status === 404) {
+    // This endpoint has one code for both: no such date, and no such symbol on it.
+    return new ApiFailure(404, 'SNAPSHOT_NOT_FOUND', error.message);
+  }
+  // The engine's faults, and whatever a signal gave for the time being up.
+  if (error instanceof Fault || error instanceof DOMException) return unavailable(error);
+  return internalError(error);
+}
+
+function unavailable(cause: unknown): ApiFailure {
+  return new ApiFailure(503, 'SNAPSHOT_UNAVAILABLE', 'The snapshot cannot be had now; try again in a moment.', {
+    retryAfterSeconds: BUSY_RETRY_SECONDS,
+    cause,
+  });
+}

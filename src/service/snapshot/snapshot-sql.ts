@@ -1,0 +1,115 @@
+/**
+ * SQL of snapshots, over the service's own tables: which dates there are, a symbol's contracts at an instant, and its
+ * flow until then. Pure. A contract is named in full (root, expiration, call or put, strike), because the option symbol
+ * alone may be empty; its state is that of its latest record by time, then id.
+ */
+import { quoteIdentifier, quoteString } from '../../engine/literal.ts';
+import { CONTRACT_COLUMNS } from '../data/chain-table.ts';
+import type { DatasetTables } from '../dataset.ts';
+import type { Moment } from './snapshot-time.ts';
+
+/** Longest run of one statement, seconds, and most memory of it, bytes: a whole session has millions of trades. */
+const SETTINGS = 'SETTINGS max_execution_time = 30, max_memory_usage = 2000000000';
+
+const RECORD_ORDER = '(time, id)';
+
+/** Columns of a contract's latest record, by the names they are answered with. */
+const LATEST: readonly (readonly [name: string, column: string])[] = [
+  ['bid', 'bid'],
+  ['bid_size', 'bid_size'],
+  ['ask', 'ask'],
+  ['ask_size', 'ask_size'],
+  ['last', 'price'],
+  ['last_time', 'time'],
+  ['open_interest', 'oi'],
+  ['iv', 'iv'],
+  ['delta', 'delta'],
+  ['gamma', 'gamma'],
+  ['theta', 'theta'],
+  ['vega', 'vega'],
+  ['rho', 'rho'],
+];
+
+/** `date, first`: every date that has trades, ascending, with the time of its first. */
+export function buildDatesQuery({ dates }: DatasetTables): string {
+  return `SELECT date, min(first_time) AS first FROM ${dates} GROUP BY date ORDER BY date ${SETTINGS}`;
+}
+
+/** `symbol, date, as_of, spot`: every loaded chain. */
+export function buildLoadedQuery({ chains }: DatasetTables): string {
+  return `SELECT DISTINCT symbol, date, as_of, spot FROM ${chains} ORDER BY symbol, date, as_of ${SETTINGS}`;
+}
+
+/** `last`: time of the last trade of a date. */
+export function buildLastTimeQuery({ trades }: DatasetTables, date: string): string {
+  return `SELECT max(time) AS last FROM ${trades} WHERE date = ${quoteString(date)} ${SETTINGS}`;
+}
+
+/** The contracts of a loaded chain; each once, when two files held the same chain. */
+export function buildLoadedChainQuery(
+  { chains }: DatasetTables,
+  chain: { readonly symbol: string; readonly date: string; readonly as_of: string },
+): string {
+  return `SELECT symbol, ${CONTRACT_COLUMNS.join(', ')} FROM ${chains}
+    WHERE symbol = ${quoteString(chain.symbol)} AND date = ${quoteString(chain.date)} AND as_of = ${quoteString(chain.as_of)}
+    ORDER BY expiration_date, strike, put_call, option_symbol
+    LIMIT 1 BY expiration_date, strike, put_call, option_symbol ${SETTINGS}`;
+}
+
+/** The contracts that have traded. The day's volume is the one that the exchange counted, which knows of every trade. */
+export function buildTradedChainQuery({ trades }: DatasetTables, symbol: string, moment: Moment): string {
+  const key = 'symbol, option_symbol, expiration_date, put_call, strike';
+  const columns = LATEST.map(([, column]) => quoteIdentifier(column)).join(', ');
+  const values: Readonly<Record<string, string>> = {
+    volume: 'day_volume AS volume',
+    ...Object.fromEntries(LATEST.map(([name], index) => [name, `latest.${index + 1} AS ${quoteIdentifier(name)}`])),
+  };
+  return `SELECT symbol, ${CONTRACT_COLUMNS.map((name) => values[name] ?? name).join(', ')} FROM (
+      SELECT ${key}, argMax((${columns}), ${RECORD_ORDER}) AS latest, max(daily_volume) AS day_volume
+      FROM ${trades} WHERE ${recordsSql(symbol, moment)} GROUP BY ${key}
+    ) ORDER BY expiration_date, strike, put_call, option_symbol ${SETTINGS}`;
+}
+
+const NEUTRAL = "sentiment NOT IN ('BULLISH', 'BEARISH')";
+
+const FLOW: Readonly<Record<string, string>> = {
+  trades: 'count()',
+  call_trades: "countIf(put_call = 'CALL')",
+  put_trades: "countIf(put_call = 'PUT')",
+  bullish_trades: "countIf(sentiment = 'BULLISH')",
+  bearish_trades: "countIf(sentiment = 'BEARISH')",
+  neutral_trades: `countIf(${NEUTRAL})`,
+  contracts: 'sum(size)',
+  call_contracts: "sumIf(size, put_call = 'CALL')",
+  put_contracts: "sumIf(size, put_call = 'PUT')",
+  total_premium: 'sum(premium)',
+  call_premium: "sumIf(premium, put_call = 'CALL')",
+  put_premium: "sumIf(premium, put_call = 'PUT')",
+  bullish_premium: "sumIf(premium, sentiment = 'BULLISH')",
+  bearish_premium: "sumIf(premium, sentiment = 'BEARISH')",
+  neutral_premium: `sumIf(premium, ${NEUTRAL})`,
+};
+
+/** Attributes of the underlying: the latest that says something. */
+const META: Readonly<Record<string, string>> = {
+  spot: `argMaxIf(underlying_price, ${RECORD_ORDER}, underlying_price > 0)`,
+  underlying_type: `argMaxIf(toString(underlying_type), ${RECORD_ORDER}, underlying_type != '')`,
+  market_cap: `argMaxIf(toFloat64OrZero(toString(market_cap)), ${RECORD_ORDER}, toFloat64OrZero(toString(market_cap)) > 0)`,
+  earning_date: `argMaxIf(toString(earning_date), ${RECORD_ORDER}, earning_date != '')`,
+};
+
+/** One row: the flow of a symbol, and what its records say of the underlying; zeros and empty text without records. */
+export function buildFlowQuery({ trades }: DatasetTables, symbol: string, moment: Moment): string {
+  const values = Object.entries({ ...FLOW, ...META }).map(
+    ([name, sql]) => `${sql} AS ${quoteIdentifier(`out_${name}`)}`,
+  );
+  // Renamed outside: an alias with the name of a column would be taken for it in the other expressions.
+  const names = Object.keys({ ...FLOW, ...META }).map((name) => `out_${name} AS ${quoteIdentifier(name)}`);
+  return `SELECT ${names.join(', ')} FROM (
+      SELECT ${values.join(', ')} FROM ${trades} WHERE ${recordsSql(symbol, moment)}
+    ) ${SETTINGS}`;
+}
+
+function recordsSql(symbol: string, { date, wallTime }: Moment): string {
+  return `date = ${quoteString(date)} AND symbol = ${quoteString(symbol)} AND time <= ${quoteString(wallTime)}`;
+}

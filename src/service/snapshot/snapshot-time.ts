@@ -1,0 +1,60 @@
+/**
+ * When snapshots of a session are taken: every 90 seconds since the opening, the last one at the close, or at the
+ * session's last trade where that printed later. Pure. Invariant: a snapshot's instant is never after the present, and
+ * the last snapshot of a session never changes.
+ */
+import { sessionCloseSecond } from '../../calendar/session.ts';
+import { formatWallClock, parseWallClock } from '../../calendar/wall-clock.ts';
+import { SNAPSHOT_REFRESH_SECONDS } from '../../wire/snapshot.ts';
+import { OPEN_SECOND } from '../generate/spot-sql.ts';
+
+const REFRESH_MS = SNAPSHOT_REFRESH_SECONDS * 1000;
+
+/** The instant of a session that a snapshot shows. */
+export interface Moment {
+  /** Session date, YYYY-MM-DD. */
+  readonly date: string;
+  readonly asOfMs: number;
+  /** The same on the exchange's wall clock, `YYYY-MM-DD HH:MM:SS`; trades up to it count. */
+  readonly wallTime: string;
+  /** Instant of the next snapshot; undefined when this is the session's last. */
+  readonly nextMs: number | undefined;
+}
+
+/** Times of a session's first and last trade, `YYYY-MM-DD HH:MM:SS`. */
+export interface TradeTimes {
+  readonly first: string;
+  /** Needed only after the close. */
+  readonly last?: string | undefined;
+}
+
+/** Whether regular trading has ended, so that the last trade's time tells when the session has. */
+export function isClosed(date: string, nowMs: number): boolean {
+  return nowMs >= parseWallClock(date, sessionCloseSecond(date));
+}
+
+/** Which refresh of all snapshots an instant belongs to. */
+export function countRefreshes(nowMs: number): number {
+  return Math.floor(nowMs / REFRESH_MS);
+}
+
+/** The latest snapshot of a session at `nowMs`; undefined before its first, or when no trade counts by then. */
+export function findMoment(date: string, trades: TradeTimes, nowMs: number): Moment | undefined {
+  const openMs = parseWallClock(date, OPEN_SECOND);
+  const endMs = Math.max(parseWallClock(date, sessionCloseSecond(date)), parseTime(trades.last ?? '', date));
+  const taken = Math.floor((nowMs - openMs) / REFRESH_MS);
+  // At the opening itself nothing has traded: the first snapshot is taken 90 seconds later.
+  if (taken < 1) return undefined;
+  const dueMs = openMs + taken * REFRESH_MS;
+  const asOfMs = nowMs >= endMs ? endMs : dueMs;
+  const wallTime = formatWallClock(asOfMs);
+  if (trades.first > wallTime) return undefined;
+  return { date, asOfMs, wallTime, nextMs: nowMs >= endMs ? undefined : Math.min(dueMs + REFRESH_MS, endMs) };
+}
+
+/** The instant of a trade's time; 0 for the time of another date than the session's, which does not prolong it. */
+function parseTime(time: string, date: string): number {
+  const match = /^(\d{4}-\d{2}-\d{2}) (\d{2}):(\d{2}):(\d{2})/.exec(time);
+  if (match?.[1] !== date) return 0;
+  return parseWallClock(date, Number(match[2]) * 3600 + Number(match[3]) * 60 + Number(match[4]));
+}

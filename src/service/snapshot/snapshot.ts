@@ -1,0 +1,222 @@
+/**
+ * Snapshots of one symbol: its chain and its flow at an instant of a session, for the option chain and the
+ * market-structure endpoints alike. Invariants: nothing after the snapshot's instant is in it; a snapshot once
+ * computed stays as it is while it is kept; many calls for one snapshot cost one computation.
+ */
+import { formatWallDate } from '../../calendar/wall-clock.ts';
+import type { Clock } from '../../core/clock.ts';
+import type { EnginePool, PooledEngine } from '../../engine/pool.ts';
+import type { ChainRow } from '../../wire/chain.ts';
+import type { Dataset } from '../dataset.ts';
+import { ApiFailure } from '../http/failure.ts';
+import { type FlowRow, NO_FLOW } from './flow.ts';
+import { SnapshotCache } from './snapshot-cache.ts';
+import {
+  buildDatesQuery,
+  buildFlowQuery,
+  buildLastTimeQuery,
+  buildLoadedChainQuery,
+  buildLoadedQuery,
+  buildTradedChainQuery,
+} from './snapshot-sql.ts';
+import { countRefreshes, findMoment, isClosed, type Moment } from './snapshot-time.ts';
+
+export interface SnapshotParts {
+  readonly pool: EnginePool;
+  readonly dataset: Pick<Dataset, 'tables' | 'earliest' | 'delayMs' | 'prepare'>;
+  readonly clock: Clock;
+  /** Told of every call: `hit` when its snapshot was there, or being computed for another. */
+  readonly onLookup?: (result: 'hit' | 'miss') => void;
+}
+
+export interface SnapshotRequest {
+  readonly symbol: string;
+  /** YYYY-MM-DD; undefined: the latest session. */
+  readonly date?: string | undefined;
+}
+
+export interface Snapshot {
+  readonly symbol: string;
+  /** Session date, YYYY-MM-DD. */
+  readonly date: string;
+  readonly source: 'trades' | 'file';
+  /** Instant of the chain, and of the flow, milliseconds since the epoch. */
+  readonly chainAsOfMs: number;
+  readonly flowAsOfMs: number;
+  /** Instant of the next snapshot; undefined when this is the session's last. */
+  readonly nextMs: number | undefined;
+  /** Latest positive price of the underlying, dollars. */
+  readonly spot: number | undefined;
+  /** By expiration, strike, call or put. */
+  readonly contracts: readonly ChainRow[];
+  readonly flow: FlowRow;
+}
+
+/** A chain from a file, as its rows name it. */
+interface LoadedChain {
+  readonly symbol: string;
+  readonly date: string;
+  readonly as_of: string;
+  readonly spot: number;
+}
+
+/** A date that has trades, and the time of its first. */
+interface Session {
+  readonly date: string;
+  readonly first: string;
+}
+
+interface Contents {
+  readonly sessions: readonly Session[];
+  readonly loaded: readonly LoadedChain[];
+}
+
+/** Where a snapshot is to be read from: at least one of the two. */
+interface Place {
+  readonly date: string;
+  readonly moment: Moment | undefined;
+  readonly chain: LoadedChain | undefined;
+}
+
+/** Contracts kept in memory, about 700 bytes each: a few of the largest chains, or those of every usual symbol. */
+const MAX_KEPT_CONTRACTS = 100_000;
+/** A snapshot without contracts still has a weight. */
+const SNAPSHOT_WEIGHT = 10;
+
+/** Dates whose last trade is known; the exchange has about 250 sessions a year. */
+const MAX_KEPT_DATES = 1_000;
+
+/** Snapshots belong to nobody: together they leave engines to the historical queries. */
+const OWNER = 'snapshots';
+
+export class SnapshotReader {
+  readonly #parts: SnapshotParts;
+  readonly #contents = new SnapshotCache<Contents>({ maxWeight: 1, weigh: () => 1 });
+  readonly #lastTimes = new SnapshotCache<{ readonly last: string }>({ maxWeight: MAX_KEPT_DATES, weigh: () => 1 });
+  readonly #snapshots: SnapshotCache<Snapshot>;
+
+  constructor(parts: SnapshotParts) {
+    this.#parts = parts;
+    this.#snapshots = new SnapshotCache({
+      maxWeight: MAX_KEPT_CONTRACTS,
+      weigh: ({ contracts }) => SNAPSHOT_WEIGHT + contracts.length,
+      onLookup: parts.onLookup,
+    });
+  }
+
+  /**
+   * The symbol's snapshot at the service's present.
+   * @throws ApiFailure 404 `SNAPSHOT_NOT_FOUND` when the date has none, 404 `SYMBOL_NOT_FOUND` when the symbol has none
+   *   on that date; EngineFault, PoolBusyFault, the signal's reason
+   */
+  async read({ symbol, date }: SnapshotRequest, signal: AbortSignal): Promise<Snapshot> {
+    const { contents, nowMs } = await this.#open(signal);
+    const place =
+      date === undefined
+        ? await this.#findLatest(contents, symbol, nowMs, signal)
+        : await this.#find(contents, symbol, date, nowMs, signal);
+    const key = [symbol, place.date, place.chain?.as_of ?? '', place.moment?.asOfMs ?? ''].join(' ');
+    return await this.#snapshots.get(key, signal, (shared) => this.#compute(symbol, place, shared));
+  }
+
+  /** What the tables hold, as far as it may be seen now. Read anew at each refresh: a server may be given more. */
+  async #open(signal: AbortSignal): Promise<{ readonly contents: Contents; readonly nowMs: number }> {
+    const nowMs = this.#parts.clock.now() - this.#parts.dataset.delayMs;
+    const { earliest, tables } = this.#parts.dataset;
+    const held = await this.#contents.get(String(countRefreshes(nowMs)), signal, (shared) =>
+      this.#use(shared, async (engine) => ({
+        sessions: await engine.rows<Session>(buildDatesQuery(tables)),
+        loaded: await engine.rows<LoadedChain>(buildLoadedQuery(tables)),
+      })),
+    );
+    const today = formatWallDate(nowMs);
+    const isVisible = ({ date }: { readonly date: string }) => date >= earliest && date <= today;
+    const loaded = held.loaded.filter((chain) => isVisible(chain) && Date.parse(chain.as_of) <= nowMs);
+    return { contents: { sessions: held.sessions.filter(isVisible), loaded }, nowMs };
+  }
+
+  async #find(contents: Contents, symbol: string, date: string, nowMs: number, signal: AbortSignal): Promise<Place> {
+    const session = contents.sessions.find((candidate) => candidate.date === date);
+    const moment = session && (await this.#findMoment(session, nowMs, signal));
+    const ofDate = contents.loaded.filter((chain) => chain.date === date);
+    if (!moment && ofDate.length === 0) throw snapshotNotFound(`There is no snapshot for ${date}.`);
+    const chain = ofDate.findLast((candidate) => candidate.symbol === symbol);
+    if (!moment && !chain) throw symbolNotFound(symbol, date);
+    return { date, moment, chain };
+  }
+
+  /** The latest session with trades, or the symbol's own loaded chain where that is later. */
+  async #findLatest(contents: Contents, symbol: string, nowMs: number, signal: AbortSignal): Promise<Place> {
+    let moment: Moment | undefined;
+    for (const session of contents.sessions.toReversed()) {
+      // Only the present date can be without one: earlier ones have ended.
+      moment = await this.#findMoment(session, nowMs, signal);
+      if (moment) break;
+    }
+    const chain = contents.loaded
+      .filter((candidate) => candidate.symbol === symbol)
+      .sort(byDate)
+      .at(-1);
+    if (chain && (!moment || chain.date > moment.date)) return { date: chain.date, moment: undefined, chain };
+    if (moment) return { date: moment.date, moment, chain: chain?.date === moment.date ? chain : undefined };
+    const [other] = contents.loaded;
+    throw other ? symbolNotFound(symbol, 'the latest session') : snapshotNotFound('There is no snapshot yet.');
+  }
+
+  async #findMoment({ date, first }: Session, nowMs: number, signal: AbortSignal): Promise<Moment | undefined> {
+    if (!isClosed(date, nowMs)) return findMoment(date, { first }, nowMs);
+    // Of the present date more trades may come.
+    const key = date === formatWallDate(nowMs) ? `${date} ${countRefreshes(nowMs)}` : date;
+    const sql = buildLastTimeQuery(this.#parts.dataset.tables, date);
+    const times = await this.#lastTimes.get(key, signal, (shared) =>
+      this.#use(shared, async (engine) => (await engine.rows<{ last: string }>(sql))[0] ?? { last: '' }),
+    );
+    return findMoment(date, { first, ...times }, nowMs);
+  }
+
+  async #compute(symbol: string, { date, moment, chain }: Place, signal: AbortSignal): Promise<Snapshot> {
+    const { tables } = this.#parts.dataset;
+    const { contracts, flow } = await this.#use(signal, async (engine) => {
+      const sql = chain
+        ? buildLoadedChainQuery(tables, chain)
+        : moment && buildTradedChainQuery(tables, symbol, moment);
+      return {
+        contracts: sql ? await engine.rows<ChainRow>(sql) : [],
+        flow: (moment && (await engine.rows<FlowRow>(buildFlowQuery(tables, symbol, moment)))[0]) ?? NO_FLOW,
+      };
+    });
+    if (contracts.length === 0) throw symbolNotFound(symbol, date);
+    const chainAsOfMs = chain ? Date.parse(chain.as_of) : (moment?.asOfMs ?? 0);
+    return {
+      symbol,
+      date,
+      source: chain ? 'file' : 'trades',
+      chainAsOfMs,
+      flowAsOfMs: moment?.asOfMs ?? chainAsOfMs,
+      nextMs: moment?.nextMs,
+      spot: [chain?.spot, flow.spot].find((price) => price !== undefined && price > 0),
+      contracts,
+      flow,
+    };
+  }
+
+  async #use<T>(signal: AbortSignal, task: (engine: PooledEngine) => Promise<T>): Promise<T> {
+    const { pool, dataset } = this.#parts;
+    return await pool.use({ owner: OWNER, signal }, async (engine) => {
+      await dataset.prepare(engine);
+      return await task(engine);
+    });
+  }
+}
+
+function byDate(a: LoadedChain, b: LoadedChain): number {
+  return a.date < b.date || (a.date === b.date && a.as_of < b.as_of) ? -1 : 1;
+}
+
+function snapshotNotFound(message: string): ApiFailure {
+  return new ApiFailure(404, 'SNAPSHOT_NOT_FOUND', message);
+}
+
+function symbolNotFound(symbol: string, date: string): ApiFailure {
+  return new ApiFailure(404, 'SYMBOL_NOT_FOUND', `There is no snapshot of ${symbol} for ${date}.`);
+}

@@ -1,0 +1,221 @@
+/**
+ * The guardrails: which SQL may run. Invariant: the engine's own parser decides what the text means. Its canonical
+ * formatting of the text is what is examined (as a syntax tree, node by node, against lists of what is allowed) and
+ * exactly that formatting is what runs. Rows are not this module's matter: the views keep hidden rows hidden.
+ *
+ * The specification allows one SELECT over the whitelisted tables; UNION, other statements, settings, formats and table
+ * functions are refused.
+ */
+import type { PoolRequest } from '../../engine/pool.ts';
+import { TABLES } from '../../wire/limits.ts';
+import { TRADE_COLUMNS } from '../../wire/trade.ts';
+import { type ApiFailure, invalidSql, tooBroad } from '../http/failure.ts';
+import {
+  listAliases,
+  listAppliedFunctions,
+  listCalledNames,
+  listSubqueryNames,
+  listTextAliases,
+  spellTables,
+} from './canonical-text.ts';
+import { countTableReads } from './expansion.ts';
+import { type FunctionList, readFunctionList } from './functions.ts';
+import type { Parser, RowReader } from './parser.ts';
+import { parseSelect } from './statement.ts';
+import { type SyntaxNode, walkTree } from './syntax-tree.ts';
+import { hasPlainZones, namesHostZone } from './time-zones.ts';
+
+/** Each reading of a table is planned anew wherever its subquery is used, and subqueries of subqueries multiply. */
+const MAX_TABLE_READS = 100;
+
+/** Nodes that only join or hold others; those with rules of their own are in `assertNode`. */
+const PLAIN_NODES: ReadonlySet<string> = new Set([
+  'ArrayJoin',
+  'Asterisk',
+  'ColumnsApplyTransformer',
+  'ColumnsExceptTransformer',
+  'ColumnsListMatcher',
+  'ColumnsRegexpMatcher',
+  'ColumnsReplaceTransformer',
+  'ColumnsReplaceTransformer::Replacement',
+  'ColumnsTransformerList',
+  'ExpressionList',
+  'InterpolateElement',
+  'OrderByElement',
+  'QualifiedAsterisk',
+  'QualifiedColumnsListMatcher',
+  'QualifiedColumnsRegexpMatcher',
+  'SelectQuery',
+  'StorageOrderByElement',
+  'Subquery',
+  'TableJoin',
+  'TablesInSelectQuery',
+  'TablesInSelectQueryElement',
+  'WindowDefinition',
+  'WindowListElement',
+  'WithElement',
+]);
+
+/** What a table expression may be made of; the list is that of the column names of `FROM t AS x (a, b)`. */
+const TABLE_PARTS: ReadonlySet<string> = new Set(['ExpressionList', 'Subquery', 'TableIdentifier']);
+/** Functions that name the server and that the engine calls without parentheses. */
+const CALLED_BARE =
+  /^(current_?(user|database|schemas?|roles?|catalog)|session_user|system_user|database|schema|user)$/i;
+/** Functions whose second argument may be a table's name. */
+const TABLE_OPERANDS = /^(global)?(not)?(null)?in(ignoreset)?$/i;
+/** Functions whose second argument is a type's name; a computed one would get past the check of literals. */
+const TYPE_OPERANDS = /^(_?cast|accuratecast\w*|reinterpret)$/i;
+/** Types hold states by name, and names in quotes can be spelled in many ways. */
+const TYPE_REFUSED = /aggregatefunction|["`\\]/i;
+/** Columns that every table has, and that name the database behind the views. */
+const SERVICE_COLUMN = /^_(database|table)$/i;
+export interface Guard {
+  /**
+   * The canonical text of a statement that may run.
+   * @param asker in whose name the engine is asked
+   * @throws ApiFailure
+   */
+  admit(sql: string, asker: PoolRequest): Promise<string>;
+}
+
+/**
+ * @param parser may be another engine than runs what is admitted
+ * @param databases names of databases that no identifier may begin with
+ * @param functionNames names of functions that another engine has as well, where that one runs what is admitted
+ */
+export async function openGuard(
+  parser: Parser,
+  databases: readonly string[],
+  functionNames: readonly string[] = [],
+): Promise<Guard> {
+  const engine = parser.for({ owner: 'start', signal: new AbortController().signal });
+  const functions = await readFunctionList(engine, functionNames);
+  const known = await engine.rows<{ name: string }>('SELECT name FROM system.databases');
+  const closed = new Set([...databases, ...known.map(({ name }) => name)].map((name) => name.toLowerCase()));
+  return { admit: (sql, asker) => admitStatement(parser.for(asker), { functions, databases: closed }, sql) };
+}
+
+interface Rules {
+  readonly functions: FunctionList;
+  readonly databases: ReadonlySet<string>;
+}
+
+/** What the names of one statement mean, lower case. */
+interface Names {
+  readonly tables: ReadonlySet<string>;
+  /** Columns, and names that the statement gives to expressions. */
+  readonly values: ReadonlySet<string>;
+  /** Names that the statement gives to text literals. */
+  readonly texts: ReadonlySet<string>;
+}
+
+async function admitStatement(engine: RowReader, rules: Rules, sql: string): Promise<string> {
+  const { tokens, tree } = await parseSelect(engine, sql);
+  const subqueries = listSubqueryNames(tokens);
+  const tables = new Set([...TABLES.map((table) => table.toLowerCase()), ...subqueries]);
+  const values = new Set([...TRADE_COLUMNS.map((column) => column.name), ...listAliases(tokens)]);
+  const names: Names = { tables, values, texts: listTextAliases(tokens) };
+  for (const node of walkTree(tree)) assertNode(node, rules, names);
+  // The tree's description leaves some expressions out.
+  for (const name of listCalledNames(tokens)) assertCall(name, rules);
+  if (Array.from(walkTree(tree)).some(({ kind }) => kind === 'ColumnsApplyTransformer')) {
+    for (const name of listAppliedFunctions(tokens)) assertApplied(name, rules);
+  }
+  if (countTableReads(tree, subqueries) > MAX_TABLE_READS) {
+    throw tooBroad(
+      `The query reads tables more than ${MAX_TABLE_READS} times, counting subqueries wherever they are used.`,
+    );
+  }
+  return spellTables(tokens);
+}
+
+function assertNode(node: SyntaxNode, rules: Rules, names: Names): void {
+  switch (node.kind) {
+    case 'SelectWithUnionQuery':
+      assertOneSelect(node);
+      return;
+    case 'TableExpression':
+      assertTableExpression(node);
+      return;
+    case 'TableIdentifier':
+      if (!names.tables.has(node.value.toLowerCase())) throw unknownTable(node.value);
+      return;
+    case 'Identifier':
+      assertIdentifier(node.value, rules, names);
+      return;
+    case 'Function':
+      assertFunction(node, rules, names);
+      return;
+    case 'Literal':
+      assertLiteral(node.value);
+      return;
+    default:
+      if (!PLAIN_NODES.has(node.kind)) throw invalidSql('The query uses a construct that is not available.');
+  }
+}
+
+/** Further children are FORMAT and INTO OUTFILE; a second query is a UNION. */
+function assertOneSelect(node: SyntaxNode): void {
+  const [queries, ...others] = node.children;
+  if (others.length > 0) throw invalidSql('FORMAT and INTO OUTFILE are not allowed.');
+  const [query, ...more] = queries?.children ?? [];
+  if (more.length > 0 || query?.kind !== 'SelectQuery')
+    throw invalidSql('UNION, INTERSECT and EXCEPT are not allowed.');
+  if (query.children.some((child) => child.kind === 'Set')) throw invalidSql('SETTINGS is not allowed.');
+}
+
+function assertTableExpression(node: SyntaxNode): void {
+  for (const child of node.children) {
+    if (child.kind === 'Function') throw invalidSql(`Table function ${child.value} is not available.`);
+    if (!TABLE_PARTS.has(child.kind)) throw invalidSql('Only the whitelisted tables and subqueries may be read.');
+  }
+}
+
+function assertIdentifier(name: string, rules: Rules, names: Names): void {
+  const parts = name.toLowerCase().split('.');
+  const first = parts[0] ?? '';
+  if (parts.length > 1 && rules.databases.has(first)) throw unknownTable(name);
+  if (parts.some((part) => SERVICE_COLUMN.test(part))) throw invalidSql(`Column ${name} is not available.`);
+  if (parts.length > 1) return;
+  // An alias means itself only in its own scope.
+  const isFunction = CALLED_BARE.test(first) || (rules.functions.isRefused(first) && !names.values.has(first));
+  if (isFunction) throw invalidSql(`Function ${name} is not available.`);
+}
+
+function assertFunction(node: SyntaxNode, rules: Rules, names: Names): void {
+  assertCall(node.value, rules);
+  const [, second] = node.children[0]?.children ?? [];
+  // The right side of IN may be a table's name.
+  if (TABLE_OPERANDS.test(node.value) && second?.kind === 'Identifier') {
+    const name = second.value.toLowerCase();
+    if (!names.tables.has(name) && !names.values.has(name)) throw unknownTable(second.value);
+  }
+  if (!hasPlainZones(node, names.texts)) throw invalidSql('A time zone is named by a text, not by an expression.');
+  if (!TYPE_OPERANDS.test(node.value)) return;
+  if (second?.kind !== 'Literal') throw invalidSql('A cast takes the name of a type.');
+  if (TYPE_REFUSED.test(readLiteral(second.value))) throw invalidSql('That type is not available.');
+}
+
+function assertApplied(name: string | undefined, rules: Rules): void {
+  if (name === undefined) throw invalidSql('APPLY takes the name of a function.');
+  assertCall(name, rules);
+}
+
+function assertCall(name: string, rules: Rules): void {
+  if (!rules.functions.isAllowed(name)) throw invalidSql(`Function ${name} is not available.`);
+}
+
+function assertLiteral(value: string): void {
+  const text = readLiteral(value);
+  if (/aggregatefunction/i.test(text)) throw invalidSql('Aggregate states are not available.');
+  if (namesHostZone(text)) throw invalidSql('That time zone is not available.');
+}
+
+/** A literal as the syntax tree shows it, without its backslash escapes. */
+function readLiteral(value: string): string {
+  return value.replace(/\\(.)/gs, '$1');
+}
+
+function unknownTable(name: string): ApiFailure {
+  return invalidSql(`Table ${name} is not available; allowed are ${TABLES.join(' and ')}.`);
+}
