@@ -62,7 +62,7 @@ describe.skipIf(!hasRealDay)('a run that is killed', () => {
       const killed = await runUntilSealed({ cwd, env, job, random, killsLeft: KILLS - kills });
       await expectWhole(join(cwd, `drops-${runs}`));
       const manifest = await readJson<Manifest>(cwd, `drops-${runs}`, 'trades', `date=${REAL_DAY}`, 'manifest.json');
-      expectNoStagedWindowAskedAgain(service, before, manifest, killed);
+      expectNoStagedWindowAskedAgain(service, before, manifest, { kills: killed, isLearning: runs === 0 });
       kills += killed;
       runs += 1;
     }
@@ -109,13 +109,21 @@ async function expectWhole(store: string): Promise<void> {
 
 /**
  * Every page that the service answered is either a window of the manifest or was lost between answer and stage by a
- * kill: at most those in flight then. Were staged windows asked for again, it would be dozens a kill.
+ * kill: at most those in flight then. On the first day the row limit is not known yet: until it has been learnt and saved,
+ * each run may have as many answers again that are truncated. Were staged windows asked for again, it would be dozens a
+ * kill.
  */
-function expectNoStagedWindowAskedAgain(service: TestService, before: number, manifest: Manifest, kills: number): void {
+function expectNoStagedWindowAskedAgain(
+  service: TestService,
+  before: number,
+  manifest: Manifest,
+  { kills, isLearning }: { readonly kills: number; readonly isLearning: boolean },
+): void {
   const pages = service.requests
     .slice(before)
     .filter(({ sql, status }) => status === 200 && sql?.startsWith('SELECT id, symbol,'));
   expect(pages.length).toBeGreaterThanOrEqual(manifest.windows.length);
-  expect(pages.length).toBeLessThanOrEqual(manifest.windows.length + kills * MAX_IN_FLIGHT);
+  const truncated = isLearning ? (kills + 1) * MAX_IN_FLIGHT : 0;
+  expect(pages.length).toBeLessThanOrEqual(manifest.windows.length + kills * MAX_IN_FLIGHT + truncated);
   expect(manifest.windows.length).toBeGreaterThanOrEqual(Math.ceil(2295 / PAGE_ROWS));
 }
