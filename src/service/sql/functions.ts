@@ -37,6 +37,9 @@ const ALLOWED_CATEGORIES: ReadonlySet<string> = new Set([
   'Window Functions',
 ]);
 
+/** Functions of these may take the name of a time zone. */
+const ZONE_CATEGORIES = /Dates and Times|Time Window|Type Conversion|UUID/;
+
 /** Harmless functions of other categories, which otherwise hold files, settings and the server's own state. */
 const ALLOWED_OTHERS: readonly string[] = [
   'bar',
@@ -95,6 +98,7 @@ export class FunctionList {
   readonly #aggregates = new Set<string>();
   readonly #allowed = new Set<string>();
   readonly #known: Set<string>;
+  readonly #zoned = new Set<string>();
 
   /**
    * @param functions the functions of the engine whose kinds are trusted
@@ -107,11 +111,13 @@ export class FunctionList {
     for (const { name, category, is_aggregate } of functions) {
       const key = name.toLowerCase();
       if (is_aggregate) this.#aggregates.add(key);
+      if (ZONE_CATEGORIES.test(category)) this.#zoned.add(key);
       if (!REFUSED.test(key) && (ALLOWED_CATEGORIES.has(category) || harmless.has(key))) this.#allowed.add(key);
     }
     // An alias is as good as what it stands for, which may be a combination that no list names.
     for (const { name, alias_to } of functions) {
       const key = name.toLowerCase();
+      if (this.#zoned.has(alias_to.toLowerCase())) this.#zoned.add(key);
       if (alias_to === '' || REFUSED.test(key)) continue;
       if (this.isAllowed(alias_to)) this.#allowed.add(key);
       else this.#allowed.delete(key);
@@ -126,6 +132,11 @@ export class FunctionList {
     const base = this.#stripCombinators(key);
     if (base === undefined) return !this.#known.has(key);
     return this.#allowed.has(base) && !STATE_COMBINATOR.test(key.slice(base.length));
+  }
+
+  /** Whether `name` may take the name of a time zone. */
+  mayTakeZone(name: string): boolean {
+    return this.#zoned.has(name.toLowerCase());
   }
 
   /** Whether `name` is a function that a query may not call: the engine calls some of them without parentheses. */

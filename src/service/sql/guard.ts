@@ -190,7 +190,9 @@ function assertFunction(node: SyntaxNode, rules: Rules, names: Names): void {
     const name = second.value.toLowerCase();
     if (!names.tables.has(name) && !names.values.has(name)) throw unknownTable(second.value);
   }
-  if (!hasPlainZones(node, names.texts)) throw invalidSql('A time zone is named by a text, not by an expression.');
+  const mayTakeZone = rules.functions.mayTakeZone(node.value);
+  if (!hasPlainZones(node, names.texts, mayTakeZone))
+    throw invalidSql('A time zone is named by a text, not by an expression.');
   if (!TYPE_OPERANDS.test(node.value)) return;
   if (second?.kind !== 'Literal') throw invalidSql('A cast takes the name of a type.');
   if (TYPE_REFUSED.test(readLiteral(second.value))) throw invalidSql('That type is not available.');

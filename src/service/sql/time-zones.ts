@@ -18,16 +18,12 @@ const ZONE_PLACES: readonly (readonly [RegExp, number])[] = [
   [/^(todatetime64\w*|formatdatetime\w*|date_format|parsedatetime(64)?(orzero|ornull|injoda\w*)?|datename)$/, 2],
   [/^(tostartofweek|tolastdayofweek|toweek|week|toyearweek|yearweek|todayofweek|dayofweek|date_?trunc)$/, 2],
   [/^(datediff|date_diff|timestamp_?diff|age)$/, 3],
+  [/^(add|subtract)\w+$/, 2],
+  [/^makedate(32)?$/, 3],
   [/^makedatetime$/, 6],
   [/^makedatetime64$/, 8],
 ];
 
-/**
- * Further functions that may take one, as the engine spells them: in which place is not known, so from the second
- * argument on they take only what cannot be a text that was put together.
- */
-const MAY_TAKE_ZONE =
-  /^(to[A-Z0-9_]|parse[A-Z]|tumble|hop|windowID|snowflake|UUIDv7|date(Name|Trunc|Diff)|time(Slot|Diff)|monthName|__to)/;
 /** Functions whose results are numbers, times or intervals. Lower case. */
 const NO_TEXT =
   /^(tointerval\w+|to(u?int|float|decimal)\d+|todate(32|time|time32|time64)?|plus|minus|multiply|divide|intdiv|modulo|negate|now|today|yesterday)$/;
@@ -40,10 +36,12 @@ export function namesHostZone(literal: string): boolean {
 /**
  * Whether every time zone that a call names can be read in the statement.
  * @param textAliases names that the statement gives to text literals, lower case
+ * @param mayTakeZone whether the called function may take a zone; where, is known of some only: the others take, from the
+ *   second argument on, nothing that can be a text that was put together
  */
-export function hasPlainZones(call: SyntaxNode, textAliases: ReadonlySet<string>): boolean {
+export function hasPlainZones(call: SyntaxNode, textAliases: ReadonlySet<string>, mayTakeZone: boolean): boolean {
   const place = ZONE_PLACES.find(([pattern]) => pattern.test(call.value.toLowerCase()))?.[1];
-  if (place === undefined && !MAY_TAKE_ZONE.test(call.value)) return true;
+  if (place === undefined && !mayTakeZone) return true;
   const isReadable = ({ kind, value }: SyntaxNode) =>
     kind === 'Literal' || (kind === 'Identifier' && textAliases.has(value.toLowerCase()));
   const args = call.children[0]?.children ?? [];
