@@ -34,15 +34,32 @@ export interface WorkerFailure {
 
 /** Length of a message's length. */
 const PREFIX_BYTES = 4;
+/** Bytes that are read before they are asked for. */
+const READ_AHEAD_BYTES = 1_048_576;
 
 export class WorkerSocket {
   readonly #socket: Duplex;
-  readonly #chunks: AsyncIterator<Buffer>;
+  /** What came and is not taken. */
+  readonly #chunks: Buffer[] = [];
+  #held = 0;
   #rest: Buffer = Buffer.alloc(0);
+  #isEnded = false;
+  #wake: () => void = () => {};
 
   constructor(socket: Duplex) {
     this.#socket = socket;
-    this.#chunks = socket[Symbol.asyncIterator]() as AsyncIterator<Buffer>; // No encoding is set, so chunks are bytes.
+    // Not the stream's own iterator: with its small buffer every chunk would stop and start the socket.
+    socket.on('data', (chunk: Buffer) => {
+      this.#chunks.push(chunk);
+      this.#held += chunk.length;
+      if (this.#held > READ_AHEAD_BYTES) socket.pause();
+      this.#wake();
+    });
+    const end = () => {
+      this.#isEnded = true;
+      this.#wake();
+    };
+    socket.on('end', end).on('close', end);
   }
 
   /** The next message, or `undefined` when the other side is gone. */
@@ -86,13 +103,25 @@ export class WorkerSocket {
     if (this.#rest.length >= bytes) return true;
     const pieces = [this.#rest];
     for (let held = this.#rest.length; held < bytes; ) {
-      const next = await this.#chunks.next().catch(() => ({ done: true as const, value: undefined }));
-      if (next.done) return false;
-      pieces.push(next.value);
-      held += next.value.length;
+      const chunk = await this.#next();
+      if (!chunk) return false;
+      pieces.push(chunk);
+      held += chunk.length;
     }
     this.#rest = pieces.length === 2 && pieces[0]?.length === 0 ? (pieces[1] as Buffer) : Buffer.concat(pieces);
     return true;
+  }
+
+  async #next(): Promise<Buffer | undefined> {
+    while (this.#chunks.length === 0 && !this.#isEnded) {
+      await new Promise<void>((resolve) => {
+        this.#wake = resolve;
+      });
+    }
+    const chunk = this.#chunks.shift();
+    this.#held -= chunk?.length ?? 0;
+    if (this.#held <= READ_AHEAD_BYTES && this.#socket.isPaused()) this.#socket.resume();
+    return chunk;
   }
 
   #take(bytes: number): Buffer {
