@@ -80,16 +80,15 @@ export function judgeMalformed(body: Uint8Array, cause: unknown): Verdict {
   };
 }
 
-/** The connection failed, or no answer came in time. */
-export function judgeNetwork(url: string, cause: unknown): Verdict {
-  return {
-    kind: 'retry',
-    fault: new SourceFault('API_UNREACHABLE', `the API at ${url} cannot be reached: ${describeNetwork(cause)}`, {
-      action: 'fail',
-      hint: 'Check FLOWDROP_API_URL (or FLOWDROP_PORTAL_URL) and the network.',
-      cause,
-    }),
-  };
+/**
+ * The connection failed, or no answer came in time.
+ * @param hasBegun whether an answer had begun
+ */
+export function judgeNetwork(url: string, cause: unknown, hasBegun: boolean): Verdict {
+  const what = hasBegun ? `the answer of the API at ${url} broke off` : `the API at ${url} cannot be reached`;
+  const hint = hasBegun ? 'Check the network, and what stands between here and the API.' : NETWORK_HINT;
+  const message = `${what}: ${describeNetwork(cause)}`;
+  return { kind: 'retry', fault: new SourceFault('API_UNREACHABLE', message, { action: 'fail', hint, cause }) };
 }
 
 /** What a wrong address answers with; a redirect does too, and is not followed, because the key would go along. */
@@ -99,6 +98,7 @@ const KEY_HINT = 'Check FLOWDROP_API_KEY (or _FILE): the key is missing, mistype
 const SUBSCRIPTION_HINT = 'The key has no subscription for historical SQL; ask the provider. It is not tried again.';
 const ADDRESS_HINT = 'Check FLOWDROP_API_URL (or FLOWDROP_PORTAL_URL): this is not the entry point of the API.';
 const RATE_HINT = 'Something else uses this key. Stop it, or lower FLOWDROP_REQUESTS_PER_SECOND.';
+const NETWORK_HINT = 'Check FLOWDROP_API_URL (or FLOWDROP_PORTAL_URL) and the network.';
 const LATER_HINT = 'Run the same command again later: it goes on from what is already staged.';
 
 function readErrorBody(body: Uint8Array): ErrorBody | undefined {

@@ -52,7 +52,8 @@ export function createHistoricalSource(options: HistoricalOptions, deps: Histori
     stats.requests += 1;
     const timeout = AbortSignal.timeout(REQUEST_TIMEOUT_MS);
     const signal = ask.signal ? AbortSignal.any([ask.signal, timeout]) : timeout;
-    let status: number;
+    let status: number | undefined;
+    let answeredOffsetMs = serverOffsetMs;
     let retryAfter: string | null;
     let body: Uint8Array;
     try {
@@ -68,19 +69,23 @@ export function createHistoricalSource(options: HistoricalOptions, deps: Histori
       retryAfter = response.headers.get('retry-after');
       const date = Date.parse(response.headers.get('date') ?? '');
       // The header has whole seconds: half a second is its expected error.
-      if (!Number.isNaN(date)) serverOffsetMs = date + 500 - clock.now();
+      if (!Number.isNaN(date)) answeredOffsetMs = date + 500 - clock.now();
       body = await readBody(response, options.maxAnswerBytes ?? MAX_ANSWER_BYTES);
     } catch (cause) {
       assertNotAborted(ask.signal);
-      return cause instanceof RangeError ? judgeMalformed(Buffer.alloc(0), cause) : judgeNetwork(options.url, cause);
+      if (cause instanceof RangeError) return judgeMalformed(Buffer.alloc(0), cause);
+      return judgeNetwork(options.url, cause, status !== undefined);
     }
     stats.bytes += body.byteLength;
     if (status < 200 || status > 299) {
-      const retryAfterMs = parseRetryAfter(retryAfter, clock.now() + serverOffsetMs);
+      const retryAfterMs = parseRetryAfter(retryAfter, clock.now() + answeredOffsetMs);
       return judgeFailure(status, maskKey(body), retryAfterMs, sql);
     }
     try {
-      return readPage(body, options.expectsMeta);
+      const page = readPage(body, options.expectsMeta);
+      // Only a page is surely the API's: a gateway in between has a clock of its own.
+      serverOffsetMs = answeredOffsetMs;
+      return page;
     } catch (cause) {
       return judgeMalformed(maskKey(body), new SyntaxError(redact(describeError(cause))));
     }

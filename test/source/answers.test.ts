@@ -128,11 +128,12 @@ describe('an answer leads to what the design says', () => {
 
   test('a lost connection is retried and says what happened', () => {
     const cause = new TypeError('fetch failed', { cause: Object.assign(new Error(''), { code: 'ECONNRESET' }) });
-    expect(judgeNetwork('http://x', cause)).toMatchObject({
+    expect(judgeNetwork('http://x', cause, false)).toMatchObject({
       kind: 'retry',
       fault: { code: 'API_UNREACHABLE', action: 'fail' },
     });
-    expect(judgeNetwork('http://x', cause).fault.message).toContain('ECONNRESET');
+    expect(judgeNetwork('http://x', cause, false).fault.message).toMatch(/cannot be reached.*ECONNRESET/);
+    expect(judgeNetwork('http://x', cause, true).fault.message).toMatch(/broke off.*ECONNRESET/);
   });
 });
 

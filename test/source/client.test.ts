@@ -307,6 +307,13 @@ describe('the client', () => {
     expect(new Date(source.serverNow()).toISOString()).toBe('2026-11-17T20:01:00.500Z');
   });
 
+  test('takes no clock from an answer that is not a page: a gateway has its own', async () => {
+    const offsetMs = source.serverNow() - clock.now();
+    const date = 'Tue, 17 Nov 2026 20:00:00 GMT';
+    await failing(Array.from({ length: 5 }, () => answer(502, '<html>', { date })));
+    expect(source.serverNow() - clock.now()).toBe(offsetMs);
+  });
+
   test.each([
     '{"status":"SUCCESS","data":[]}',
     '{"status":"SUCCESS","data":[],"meta":null}',
