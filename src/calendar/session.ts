@@ -9,6 +9,9 @@ import { addDays, weekday } from './wall-clock.ts';
 const LATE_CLOSE = (16 * 60 + 15) * 60;
 const LATE_CLOSE_EARLY_DAY = (13 * 60 + 15) * 60;
 
+/** 09:30:00 on the exchange's clock, second of the day. */
+export const OPEN_SECOND = (9 * 60 + 30) * 60;
+
 export function isSession(date: string): boolean {
   const day = weekday(date);
   return day !== 0 && day !== 6 && !isHoliday(date);

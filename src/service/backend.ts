@@ -7,6 +7,9 @@ import type { WorkerPoolOptions } from '../engine/worker-pool.ts';
 import type { Dataset } from './dataset.ts';
 import type { Parser } from './sql/parser.ts';
 
+/** Tasks that may wait for an engine, of either backend; a caller is told to come again sooner than it would be answered. */
+export const MAX_WAITING = 64;
+
 /** Opens engines; the composition knows how. */
 export interface EngineOpeners {
   /** Engine processes of this machine. */

@@ -24,7 +24,6 @@ export const marketStructureRequestSchema = z.object({
   symbol: symbolSchema.describe('Underlying option root; lower case is taken as upper case.'),
   date: dateSchema.optional().describe('Retained historical date; left out: the active snapshot.'),
 });
-export type MarketStructureRequest = z.infer<typeof marketStructureRequestSchema>;
 
 const number = (description: string) => z.number().describe(description);
 const whole = (description: string) => z.number().int().describe(description);
@@ -66,7 +65,6 @@ const intradayGexSchema = z.object({
   call_gex: z.number().nonnegative().describe('Full-chain call exposure, dollars.'),
   put_gex: z.number().nonpositive().describe('Full-chain put exposure, dollars, negative.'),
 });
-export type IntradayGex = z.infer<typeof intradayGexSchema>;
 
 const sums = {
   call_gex: z.number().nonnegative().describe('Calls: gamma x open interest x 100 x spot^2 x 0.01, dollars.'),

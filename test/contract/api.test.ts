@@ -45,7 +45,7 @@ const real = openRealTarget();
 const target = real ?? openLocalTarget(() => services);
 const { key } = target;
 const skips = await announceAddressSkips(target);
-/** Sections of the option chain and of market structure. */
+/** Sections of the option chain and of market structure; skipped at an address whose key has no realtime product. */
 const describeRealtime = describe.skipIf(!skips.hasRealtime);
 
 if (real) vi.setConfig({ testTimeout: REAL_TIMEOUT_MS });
@@ -56,6 +56,7 @@ afterAll(() => services?.stop());
 
 /** One statement of the document, skipped where it cannot be asked. */
 function fact(title: string, run: () => Promise<void>): void {
+  // Skipped at a real address only, each with its reason in `api-skips.ts`, which are printed.
   test.skipIf(title in skips.titles)(title, run);
 }
 
@@ -1135,6 +1136,7 @@ describe('the rows of the specification', () => {
     expect(new Set(doubles).size).toBe(doubles.length);
   });
 
+  // Skipped where the document, which is not part of the repository, is not beside it; said aloud.
   test.skipIf(!hasDocument)('are those of the document, in its order', () => {
     const known = Object.entries(API_ROWS).flatMap(([section, rows]) =>
       Object.keys(rows).map((row) => ({ section, row })),

@@ -216,7 +216,7 @@ describe('one contract a row', () => {
 
 describe('a file', () => {
   test.each([
-    ['chain.xlsx', 'DATA_INVALID', 'must end in .csv, .ndjson or .jsonl'],
+    ['chain.xlsx', 'DATA_INVALID', 'must end in .ndjson, .jsonl or .csv'],
     ['missing.csv', 'DATA_UNREADABLE', 'ENOENT'],
     ['a*.csv', 'DATA_INVALID', 'the path contains one of'],
   ])('named %s is refused', async (name, code, message) => {

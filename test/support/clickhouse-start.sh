@@ -12,7 +12,7 @@ mkdir -p "$D"/{data,tmp,files,log}
 installed() { [ "$(dpkg-query -W -f '${db:Status-Status}' clickhouse-server 2>/dev/null)" = installed ]; }
 if ! installed; then
   [ "$(id -u)" = 0 ] || { echo "needs root to install clickhouse-server" >&2; exit 1; }
-  exec 9>/tmp/flowdrop-test-clickhouse.lock; flock -w 240 9    # test files start side by side
+  exec 9>"$(dirname -- "$D")/flowdrop-test-clickhouse.lock"; flock -w 240 9    # test files start side by side
   if ! installed; then
     export DEBIAN_FRONTEND=noninteractive
     policy=

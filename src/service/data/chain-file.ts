@@ -3,14 +3,13 @@
  * table of chains (`.csv`, `.ndjson`, `.jsonl`); each also gzipped. Invariant: the engine reads the file; nothing of a
  * file that is refused is in the table.
  */
-import { access } from 'node:fs/promises';
-import { resolve } from 'node:path';
 import { describeError, Fault } from '../../core/errors.ts';
 import { quoteIdentifier, quoteString } from '../../engine/literal.ts';
 import type { LoadTarget, StatementRunner } from '../dataset.ts';
 import { assertCells, type CellCheck, invalidChain, READ_IN_ORDER } from './chain-check.ts';
 import { isPage, readPage } from './chain-page.ts';
 import { CHAIN_COLUMNS } from './chain-table.ts';
+import { findFile, readFormat, TEXT_FILES } from './data-file.ts';
 
 /** A chain that was loaded. */
 export interface LoadedChainFile {
@@ -29,12 +28,6 @@ interface ChainCounts extends LoadedChainFile {
   readonly names: number;
 }
 
-const FORMATS: readonly (readonly [RegExp, string])[] = [
-  [/\.(ndjson|jsonl)(\.gz)?$/i, 'JSONEachRow'],
-  [/\.csv(\.gz)?$/i, 'CSVWithNames'],
-];
-const ALLOWED_NAMES = '.csv, .ndjson or .jsonl (each also with .gz)';
-
 /** The page's heading has four lines; more are read in case of empty ones. */
 const HEAD_LINES = 12;
 
@@ -50,7 +43,8 @@ const HINT =
  * @throws Fault `DATA_UNREADABLE` or `DATA_INVALID` (kind `usage`)
  */
 export async function loadChainFile(file: string, target: LoadTarget): Promise<readonly LoadedChainFile[]> {
-  const { path, format } = await findFile(file);
+  const format = readFormat(file, TEXT_FILES);
+  const path = await findFile(file);
   try {
     const head = await readHead(target.engine, path);
     const isExchangePage = format === 'CSVWithNames' && isPage(head);
@@ -68,19 +62,8 @@ export async function loadChainFile(file: string, target: LoadTarget): Promise<r
 
 /** @throws Fault as `loadChainFile` does, for what can be told without reading the file */
 export async function assertChainLoadable(file: string): Promise<void> {
+  readFormat(file, TEXT_FILES);
   await findFile(file);
-}
-
-async function findFile(file: string): Promise<{ readonly path: string; readonly format: string }> {
-  const format = FORMATS.find(([pattern]) => pattern.test(file))?.[1];
-  if (!format) throw invalidChain(`${file}: the format is told from the name, which must end in ${ALLOWED_NAMES}`);
-  const path = resolve(file);
-  // The engine would expand these to several files.
-  if (/[*?{}]/.test(path)) throw invalidChain(`${path}: the path contains one of * ? { }, which are not allowed`);
-  await access(path).catch((cause: unknown) => {
-    throw unreadable(`${file}: ${describeError(cause)}`, cause);
-  });
-  return { path, format };
 }
 
 async function readHead(engine: StatementRunner, path: string): Promise<readonly string[]> {

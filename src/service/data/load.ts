@@ -3,20 +3,11 @@
  * reads the file; a file whose rows lack a column of the record is refused by name before any row is taken. Further
  * columns are ignored.
  */
-import { access } from 'node:fs/promises';
-import { resolve } from 'node:path';
 import { describeError, Fault } from '../../core/errors.ts';
 import { quoteIdentifier, quoteString } from '../../engine/literal.ts';
 import { TRADE_COLUMNS, type TradeColumn } from '../../wire/trade.ts';
 import type { LoadTarget } from '../dataset.ts';
-
-/** How a file's format is told from its name. */
-const FORMATS: readonly (readonly [RegExp, string])[] = [
-  [/\.(ndjson|jsonl)(\.gz)?$/i, 'JSONEachRow'],
-  [/\.csv(\.gz)?$/i, 'CSVWithNames'],
-  [/\.parquet$/i, 'Parquet'],
-];
-const ALLOWED_NAMES = '.ndjson, .jsonl, .csv (each also with .gz) or .parquet';
+import { DATA_FILES, findFile, readFormat } from './data-file.ts';
 
 interface FileColumn {
   readonly name: string;
@@ -28,7 +19,8 @@ interface FileColumn {
  * @throws Fault `DATA_UNREADABLE` or `DATA_INVALID` (kind `usage`)
  */
 export async function loadFile(file: string, target: LoadTarget): Promise<void> {
-  const { path, format } = await findFile(file);
+  const format = readFormat(file, DATA_FILES);
+  const path = await findFile(file);
   const source = `file(${quoteString(path)}, ${format}`;
   try {
     const columns = await target.engine.rows<FileColumn>(`DESCRIBE TABLE ${source})`);
@@ -49,27 +41,8 @@ export async function loadFile(file: string, target: LoadTarget): Promise<void> 
 
 /** @throws Fault as `loadFile` does, for what can be told without reading the rows */
 export async function assertLoadable(file: string): Promise<void> {
+  readFormat(file, DATA_FILES);
   await findFile(file);
-}
-
-async function findFile(file: string): Promise<{ readonly path: string; readonly format: string }> {
-  const format = FORMATS.find(([pattern]) => pattern.test(file))?.[1];
-  if (!format) {
-    throw new Fault('DATA_INVALID', `${file}: the format is told from the name, which must end in ${ALLOWED_NAMES}`, {
-      kind: 'usage',
-    });
-  }
-  const path = resolve(file);
-  // The engine would expand these to several files.
-  if (/[*?{}]/.test(path)) {
-    throw new Fault('DATA_INVALID', `${path}: the path contains one of * ? { }, which are not allowed`, {
-      kind: 'usage',
-    });
-  }
-  await access(path).catch((cause: unknown) => {
-    throw new Fault('DATA_UNREADABLE', `${file}: ${describeError(cause)}`, { kind: 'usage', cause });
-  });
-  return { path, format };
 }
 
 function assertColumns(file: string, columns: readonly FileColumn[]): void {

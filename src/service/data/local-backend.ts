@@ -8,7 +8,7 @@ import { hashFile } from '../../core/file-hash.ts';
 import type { Log } from '../../core/log.ts';
 import type { EnginePool } from '../../engine/pool.ts';
 import { EARLIEST_DATE } from '../../wire/limits.ts';
-import type { Backend, EngineOpeners } from '../backend.ts';
+import { type Backend, type EngineOpeners, MAX_WAITING } from '../backend.ts';
 import type { StatementRunner } from '../dataset.ts';
 import { generateSession, listClosedSessions } from '../generate/generate.ts';
 import { MAX_RESULT_BYTES } from '../historical/query.ts';
@@ -19,9 +19,6 @@ import { assertChainLoadable, loadChainFile } from './chain-file.ts';
 import { assertLoadable, loadFile } from './load.ts';
 import { LocalData } from './local-data.ts';
 import { granularityFor } from './stored-tables.ts';
-
-/** Callers wait in the queue of the endpoint's requests, not in an endless one. */
-const MAX_WAITING = 64;
 
 export interface LocalBackendParts extends EngineOpeners {
   readonly clock: Clock;

@@ -226,7 +226,7 @@ export class LocalData {
     const disk = `disk(type = 'object_storage', object_storage_type = 'local', metadata_type = 'plain_rewritable',
       path = ${quoteString(`${resolve(this.#folder, table.name)}/`)}${readonly ? ', readonly = 1' : ''})`;
     return `CREATE TABLE IF NOT EXISTS ${database}.${table.name} (${columns.join(', ')}, ${SOURCE_COLUMN} String)
-      ENGINE = MergeTree PARTITION BY ${SOURCE_COLUMN} ORDER BY (${listSortColumns(table, this.#catalog.order).join(', ')})
+      ENGINE = MergeTree PARTITION BY ${SOURCE_COLUMN} ORDER BY (${listSortColumns(table.name, this.#catalog.order).join(', ')})
       SETTINGS index_granularity = ${this.#catalog.granularity}, disk = ${disk}, table_disk = 1`;
   }
 }

@@ -12,7 +12,7 @@ import type { Engine } from '../../engine/engine.ts';
 import type { EnginePool } from '../../engine/pool.ts';
 import type { ServerPool } from '../../engine/server-pool.ts';
 import { EARLIEST_DATE, MINIMUM_DATA_DELAY_MINUTES } from '../../wire/limits.ts';
-import type { Backend, EngineOpeners } from '../backend.ts';
+import { type Backend, type EngineOpeners, MAX_WAITING } from '../backend.ts';
 import type { Dataset, LoadTarget } from '../dataset.ts';
 import { generateSession, listClosedSessions } from '../generate/generate.ts';
 import { addressSettings, MAX_RESULT_BYTES } from '../historical/query.ts';
@@ -26,8 +26,6 @@ import { loadServerFile } from './server-load.ts';
 import { SERVER_TABLES, type ServerPlan, setUpServer } from './server-setup.ts';
 import { granularityFor, listSortColumns, STORED_TABLES } from './stored-tables.ts';
 
-/** Callers wait here rather than on the server. */
-const MAX_WAITING = 64;
 /** The views follow the server's clock; one that is further off is worth a warning, seconds. */
 const CLOCK_WARNING_SECONDS = 5;
 
@@ -153,7 +151,7 @@ function planServer(options: ServiceOptions, clock: Clock): ServerPlan {
     granularity: granularityFor(options.scanLimit),
     tables: STORED_TABLES.filter(({ name }) => name === 'chains').map((table) => ({
       ...table,
-      order: listSortColumns(table, options.order),
+      order: listSortColumns(table.name, options.order),
     })),
   };
 }

@@ -11,6 +11,7 @@ import { describeError, Fault } from '../../core/errors.ts';
 import { keepKnown, readCapabilities } from '../../engine/capabilities.ts';
 import type { Engine, InsertRequest } from '../../engine/engine.ts';
 import { TRADE_COLUMNS } from '../../wire/trade.ts';
+import { readFormat, TEXT_FILES } from './data-file.ts';
 import { splitLines } from './lines.ts';
 
 export interface LoadPlaces {
@@ -30,21 +31,13 @@ const INSERT_SETTINGS = { input_format_skip_unknown_fields: 1, precise_float_par
 /** A line that is longer than this is no trade record. */
 const MAX_LINE_BYTES = 1_000_000;
 
-const FORMATS: readonly (readonly [RegExp, InsertRequest['format']])[] = [
-  [/\.(ndjson|jsonl)(\.gz)?$/i, 'JSONEachRow'],
-  [/\.csv(\.gz)?$/i, 'CSVWithNames'],
-];
-const ALLOWED_NAMES = '.ndjson, .jsonl or .csv (each also with .gz)';
-
 /**
  * Inserts the rows of `file` whose ids are not there on their dates: a file that is loaded again changes nothing.
  * @param engine an administrator's
  * @throws Fault `DATA_UNREADABLE` or `DATA_INVALID` (kind `usage`)
  */
 export async function loadServerFile(engine: Engine, file: string, places: LoadPlaces): Promise<void> {
-  const format = FORMATS.find(([pattern]) => pattern.test(file))?.[1];
-  if (format === undefined)
-    throw invalid(`${file}: a ClickHouse server takes ${ALLOWED_NAMES}; that is told from the name`);
+  const format = readFormat(file, TEXT_FILES);
   const { trades, incoming } = places;
   await engine.command(`DROP TABLE IF EXISTS ${incoming}`);
   await engine.command(`CREATE TABLE ${incoming} AS ${trades} ENGINE = MergeTree ORDER BY (date, time, id)`);

@@ -8,7 +8,8 @@ import { isAtLeast, readCapabilities } from '../../engine/capabilities.ts';
 import type { Engine } from '../../engine/engine.ts';
 import { quoteIdentifier, quoteString } from '../../engine/literal.ts';
 import { EXCHANGE_TIME_ZONE, LOOKBACK_DAYS, MINIMUM_DATA_DELAY_MINUTES, TABLES } from '../../wire/limits.ts';
-import { TRADE_COLUMNS, type TradeColumn } from '../../wire/trade.ts';
+import { TRADE_COLUMNS } from '../../wire/trade.ts';
+import { listSortColumns, storedType, type TradeOrder } from './stored-tables.ts';
 
 export const SERVER_DATABASES = {
   /** The trades themselves. */
@@ -32,7 +33,7 @@ export interface ServerPlan {
   /** The service's clock minus the server's, seconds; 0 unless the service's clock is set. */
   readonly offsetSeconds: number;
   /** What the trades are sorted by, and so which filters read few rows. */
-  readonly order: 'time' | 'symbol';
+  readonly order: TradeOrder;
   /** Rows of a granule: ClickHouse's own 8192, fewer where a scan limit is small. */
   readonly granularity: number;
   readonly tables: readonly VisibleTable[];
@@ -62,9 +63,6 @@ const DICTIONARY_VERSION = [20, 1] as const;
 const REPLACE_VERSION = [20, 1] as const;
 /** Servers from this version on run a view with its creator's rights, so that its reader needs none on the data. */
 export const DEFINER_VERSION = [24, 2] as const;
-
-/** Text columns with as many distinct values as rows. */
-const DISTINCT_COLUMNS: ReadonlySet<string> = new Set(['id', 'time', 'updated_timestamp']);
 
 /**
  * Creates what is missing, and the views anew; `SERVER_TABLES` says where everything is then.
@@ -99,9 +97,8 @@ export function planTables(plan: ServerPlan, version: string): readonly string[]
   const { data, visible } = SERVER_DATABASES;
   const type = (name: string) =>
     isAtLeast(version, ...DICTIONARY_VERSION) ? name : name.replace(/LowCardinality\((\w+)\)/, '$1');
-  const columns = TRADE_COLUMNS.map((column) => `${quoteIdentifier(column.name)} ${type(tradeType(column))}`);
-  // The date is the first part of the time, so it does not change the order; it lets a filter on the date prune as well.
-  const sortKey = plan.order === 'time' ? 'date, time, id' : 'symbol, date, time, id';
+  const columns = TRADE_COLUMNS.map((column) => `${quoteIdentifier(column.name)} ${type(storedType(column))}`);
+  const sortKey = listSortColumns('trades', plan.order).join(', ');
   return [
     `CREATE DATABASE IF NOT EXISTS ${data}`,
     `CREATE DATABASE IF NOT EXISTS ${visible}`,
@@ -160,11 +157,4 @@ export function planViews(plan: ServerPlan, version: string): readonly string[] 
  */
 function boundSql(seconds: number): string {
   return `toString(toTimeZone(now() + toInt32(${seconds}), ${quoteString(EXCHANGE_TIME_ZONE)}))`;
-}
-
-/** The type that a column is stored with and answered as. */
-function tradeType(column: TradeColumn): string {
-  if (column.wire === 'integer') return 'Int32';
-  if (column.wire === 'float') return 'Float64';
-  return DISTINCT_COLUMNS.has(column.name) ? 'String' : 'LowCardinality(String)';
 }

@@ -28,13 +28,13 @@ export const STORED_TABLES: readonly StoredTable[] = [
 ];
 
 /** The date is the first part of the time, so it does not change the order; it lets a filter on the date prune as well. */
-export function listSortColumns(table: StoredTable, order: TradeOrder): readonly string[] {
-  if (table.name === 'chains') return CHAIN_SORT;
+export function listSortColumns(table: StoredTable['name'], order: TradeOrder): readonly string[] {
+  if (table === 'chains') return CHAIN_SORT;
   return order === 'time' ? ['date', 'time', 'id'] : ['symbol', 'date', 'time', 'id'];
 }
 
 /** The type that a column is stored with and answered as. */
-function storedType(column: TradeColumn): string {
+export function storedType(column: TradeColumn): string {
   if (column.wire === 'integer') return 'Int32';
   if (column.wire === 'float') return 'Float64';
   return DISTINCT_COLUMNS.has(column.name) ? 'String' : 'LowCardinality(String)';

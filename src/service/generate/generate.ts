@@ -3,10 +3,10 @@
  * Invariant: the same seed, date and number of rows give the same trades, whatever other dates are generated; all rows
  * are made by the engine's SQL. It is a shape to test and demonstrate with, not a model of a market.
  */
-import { isSession, previousSessions, sessionCloseSecond } from '../../calendar/session.ts';
+import { isSession, OPEN_SECOND, previousSessions, sessionCloseSecond } from '../../calendar/session.ts';
 import { addDays, formatWallDate, parseWallClock, weekday } from '../../calendar/wall-clock.ts';
 import type { LoadTarget } from '../dataset.ts';
-import { OPEN_SECOND, type SessionPlan, spotSql } from './spot-sql.ts';
+import { type SessionPlan, spotSql } from './spot-sql.ts';
 import { tradeSql } from './trade-sql.ts';
 
 export interface GenerateOptions {

@@ -4,6 +4,7 @@
  * first-order autoregression (so that prices stay near their level for years), and the minutes between two closes are a
  * Brownian bridge. Pure.
  */
+import { OPEN_SECOND } from '../../calendar/session.ts';
 import { quoteString } from '../../engine/literal.ts';
 import { strikeStep, UNDERLYINGS } from './market.ts';
 
@@ -19,9 +20,6 @@ export interface SessionPlan {
   readonly weeklies: readonly string[];
   readonly monthlies: readonly string[];
 }
-
-/** 09:30:00, second of the day. */
-export const OPEN_SECOND = 34_200;
 
 /** Pull of the closes back to their level, per session. */
 const PERSISTENCE = 0.985;

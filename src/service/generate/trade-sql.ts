@@ -4,9 +4,10 @@
  * last step. Prices and greeks are Black-Scholes (Hull, Options, Futures and Other Derivatives, ch. 15 and 19) with a
  * smile. Pure.
  */
+import { OPEN_SECOND } from '../../calendar/session.ts';
 import { quoteString } from '../../engine/literal.ts';
 import { UNDERLYINGS } from './market.ts';
-import { normalSql, OPEN_SECOND, type SessionPlan, uniformSql } from './spot-sql.ts';
+import { normalSql, type SessionPlan, uniformSql } from './spot-sql.ts';
 
 export interface TradePart {
   /** Rows of the whole session. */
