@@ -75,6 +75,11 @@ export async function startService(options: ServiceOptions, parts: ServiceParts)
     closers.push(backend.close);
     metrics.watchPool(() => backend.pool);
     const { dataset, pool, knownSettings } = backend;
+    metrics.watch(
+      'flowdrop_service_trades',
+      'Trades held, as far as they can be counted.',
+      () => dataset.rows ?? Number.NaN,
+    );
     const guard = rememberAdmitted(await openGuard(backend.parser, dataset.databases, backend.knownFunctions));
     const { scanLimit, rowLimit, trialRowLimit } = options;
     const known = knownSettings ? { knownSettings } : {};

@@ -18,7 +18,6 @@ import { openServerEngine } from '../../src/engine/server.ts';
 import { openServerPool, type ServerPool } from '../../src/engine/server-pool.ts';
 import { checkServer } from '../../src/service/data/server-check.ts';
 import {
-  moveServerViews,
   planTables,
   planViews,
   SERVER_TABLES,
@@ -135,7 +134,7 @@ describe.skipIf(server === undefined)('an old server, over the wire', () => {
   });
 
   test('the bounds follow the service’s clock where it is moved, and the first date holds', async () => {
-    await moveServerViews(admin, { ...PLAN, offsetSeconds: -DAY - 0.4 });
+    await setUpServer(admin, { ...PLAN, offsetSeconds: -DAY - 0.4 });
     expect(await asReader((engine) => seenAges(engine, TABLES[0]))).toEqual([
       2 * DAY,
       15 * DAY - 5 * MINUTE,
@@ -144,9 +143,9 @@ describe.skipIf(server === undefined)('an old server, over the wire', () => {
     const [last] = await admin.rows<{ date: string }>(
       `SELECT max(date) AS date FROM ${SERVER_TABLES.load.trades} WHERE id = '${2 * DAY}'`,
     );
-    await moveServerViews(admin, { ...PLAN, earliest: last?.date ?? '' });
+    await setUpServer(admin, { ...PLAN, earliest: last?.date ?? '' });
     expect(await asReader((engine) => seenAges(engine, TABLES[0]))).toEqual([16 * MINUTE, 2 * DAY]);
-    await moveServerViews(admin, PLAN);
+    await setUpServer(admin, PLAN);
   });
 
   test('the service’s user writes nothing and lifts nothing', async () => {

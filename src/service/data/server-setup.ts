@@ -86,12 +86,6 @@ async function fillFirstTimes(admin: Engine): Promise<void> {
   );
 }
 
-/** Makes the views agree with the service's clock again, where it was moved. @throws EngineFault */
-export async function moveServerViews(admin: Engine, plan: ServerPlan): Promise<void> {
-  const { version } = await readCapabilities(admin);
-  for (const statement of planViews(plan, version)) await admin.command(statement);
-}
-
 /** Statements that create databases and tables where they are missing. */
 export function planTables(plan: ServerPlan, version: string): readonly string[] {
   const { data, visible } = SERVER_DATABASES;
