@@ -1,11 +1,23 @@
 /**
  * Full holidays and early closes of the U.S. options exchanges, by rule. Source: NYSE "Holidays & Trading Hours"
- * (rule 7.2), which the options exchanges follow. Unscheduled closures are listed. Pure.
+ * (rule 7.2), which the options exchanges follow; the early closes are those since 2013. Unscheduled closures are listed;
+ * what is proclaimed after this release comes in an override (`override.ts`). Pure.
  */
 import { addDays, weekday } from './wall-clock.ts';
 
-/** Days closed by proclamation rather than by rule. */
-const UNSCHEDULED_CLOSURES: ReadonlySet<string> = new Set(['2018-12-05', '2025-01-09']);
+/** Days closed by proclamation or disaster rather than by rule. */
+const UNSCHEDULED_CLOSURES: ReadonlySet<string> = new Set([
+  '2001-09-11',
+  '2001-09-12',
+  '2001-09-13',
+  '2001-09-14',
+  '2004-06-11',
+  '2007-01-02',
+  '2012-10-29',
+  '2012-10-30',
+  '2018-12-05',
+  '2025-01-09',
+]);
 
 /** First year in which Juneteenth closed the exchanges. */
 const JUNETEENTH_SINCE = 2022;

@@ -1,37 +1,82 @@
 /**
  * Trading sessions: which dates have one, and when its last trades print. Pure. The calendar proposes dates; whether a
- * date has data is learnt from the source.
+ * date has data is learnt from the source. Every function takes the operator's override, which goes before the rules.
  */
 import { isEarlyClose, isHoliday } from './holidays.ts';
 import { addDays, weekday } from './wall-clock.ts';
 
-/** Index options and some ETFs trade until a quarter past, so a session's last trades print then. Seconds of the day. */
-const LATE_CLOSE = (16 * 60 + 15) * 60;
-const LATE_CLOSE_EARLY_DAY = (13 * 60 + 15) * 60;
+/** What is otherwise than the rules say. A date is in one of the sets at most. */
+export interface CalendarOverride {
+  /** No session. */
+  readonly closed: ReadonlySet<string>;
+  /** A session that ends early, whatever the rules say of the date. */
+  readonly earlyClose: ReadonlySet<string>;
+  /** A whole session, whatever the rules say of the date. */
+  readonly open: ReadonlySet<string>;
+}
+
+/** The rules alone. */
+export const NO_OVERRIDE: CalendarOverride = { closed: new Set(), earlyClose: new Set(), open: new Set() };
+
+/** Options of stocks close with the stock exchange; those of indices and of some ETFs a quarter of an hour later. */
+export type OptionClass = 'equity' | 'index';
+
+/** Seconds of the day on the exchange's clock. Source: NYSE calendar ("1:00 p.m., 1:15 p.m. for eligible options"). */
+const CLOSE_SECONDS: Readonly<Record<'whole' | 'early', Readonly<Record<OptionClass, number>>>> = {
+  whole: { equity: 16 * 3600, index: (16 * 60 + 15) * 60 },
+  early: { equity: 13 * 3600, index: (13 * 60 + 15) * 60 },
+};
 
 /** 09:30:00 on the exchange's clock, second of the day. */
 export const OPEN_SECOND = (9 * 60 + 30) * 60;
 
-export function isSession(date: string): boolean {
+export function isSession(date: string, override = NO_OVERRIDE): boolean {
+  if (override.closed.has(date)) return false;
+  if (override.open.has(date) || override.earlyClose.has(date)) return true;
   const day = weekday(date);
   return day !== 0 && day !== 6 && !isHoliday(date);
 }
 
+/** Whether the session of the date ends early; `false` where there is none. */
+export function isHalfDay(date: string, override = NO_OVERRIDE): boolean {
+  if (override.closed.has(date) || override.open.has(date)) return false;
+  return override.earlyClose.has(date) || isEarlyClose(date);
+}
+
+/** Second of the day (exchange's clock) at which options of a class close; meaningless where there is no session. */
+export function closeSecond(date: string, options: OptionClass, override = NO_OVERRIDE): number {
+  return CLOSE_SECONDS[isHalfDay(date, override) ? 'early' : 'whole'][options];
+}
+
 /** Second of the day (exchange's clock) after which a session has no more trades. */
-export function sessionCloseSecond(date: string): number {
-  return isEarlyClose(date) ? LATE_CLOSE_EARLY_DAY : LATE_CLOSE;
+export function sessionCloseSecond(date: string, override = NO_OVERRIDE): number {
+  return closeSecond(date, 'index', override);
 }
 
 /** Session dates of `[from, to]`, both included, ascending. */
-export function listSessions(from: string, to: string): readonly string[] {
+export function listSessions(from: string, to: string, override = NO_OVERRIDE): readonly string[] {
   const dates: string[] = [];
-  for (let date = from; date <= to; date = addDays(date, 1)) if (isSession(date)) dates.push(date);
+  for (let date = from; date <= to; date = addDays(date, 1)) if (isSession(date, override)) dates.push(date);
   return dates;
 }
 
 /** The last `count` session dates up to and including `date`, ascending. */
-export function previousSessions(date: string, count: number): readonly string[] {
+export function previousSessions(date: string, count: number, override = NO_OVERRIDE): readonly string[] {
   const dates: string[] = [];
-  for (let day = date; dates.length < count; day = addDays(day, -1)) if (isSession(day)) dates.unshift(day);
+  for (let day = date; dates.length < count; day = addDays(day, -1)) if (isSession(day, override)) dates.unshift(day);
   return dates;
+}
+
+/** The first session after `date`. */
+export function nextSession(date: string, override = NO_OVERRIDE): string {
+  let day = addDays(date, 1);
+  while (!isSession(day, override)) day = addDays(day, 1);
+  return day;
+}
+
+/** The last session before `date`. */
+export function previousSession(date: string, override = NO_OVERRIDE): string {
+  let day = addDays(date, -1);
+  while (!isSession(day, override)) day = addDays(day, -1);
+  return day;
 }

@@ -1,14 +1,23 @@
 /**
- * Windows: half-open ranges of one trading date, asked in one request each. Pure. A bound is a second of the day and,
- * where one second is too much for a page, an id inside it, so windows can be cut anywhere between two rows. Their ids
- * are stable text: the stage keeps them as the ledger of what is in.
+ * Windows: half-open ranges of one trading date, asked in one request each. Pure. A date's rows are cut along an axis:
+ * by time (second, then id) or, where the server's table is ordered so, by symbol (symbol, second, id). A bound is a
+ * place between two rows of that order, so windows can be cut anywhere. Their texts are stable: the stage keeps them as
+ * the ledger of what is in.
  */
 import { formatSecond, SECONDS_PER_DAY } from './wall-clock.ts';
 
+/** The order that a date's windows are cut along. */
+export type Axis = 'time' | 'symbol';
+
 export interface Bound {
-  /** Second of the day, 0 to 86,400. */
+  /** Only on the symbol axis: rows of symbols below it lie before the bound. */
+  readonly symbol?: string;
+  /** Second of the day, 0 to 86,400. On the symbol axis, of the rows of `symbol`. */
   readonly second: number;
-  /** Rows of that second with an id below this one lie before the bound; `undefined`: all of the second lies after it. */
+  /**
+   * Rows of that second (of the grain, where rows are grouped) with a key below this one lie before the bound;
+   * `undefined`: all of the second lies after it. The key is the row's id, or the group's split key.
+   */
   readonly id?: string;
 }
 
@@ -18,6 +27,10 @@ export interface Window {
   readonly to: Bound;
 }
 
+/** A stretch of a date. */
+export type Stretch = Pick<Window, 'from' | 'to'>;
+
+/** The ends of a date on either axis. */
 export const DAY_START: Bound = { second: 0 };
 export const DAY_END: Bound = { second: SECONDS_PER_DAY };
 
@@ -25,13 +38,44 @@ export function wholeDay(date: string): Window {
   return { date, from: DAY_START, to: DAY_END };
 }
 
-/** Whether no row can lie between the bounds of the window. */
-export function isEmptyWindow({ from, to }: Pick<Window, 'from' | 'to'>): boolean {
-  return from.second > to.second || (from.second === to.second && (to.id === undefined || from.id === to.id));
+/** The axis that a window is cut along; a whole day is cut along none. */
+export function axisOf({ from, to }: Stretch): Axis | undefined {
+  if (from.symbol !== undefined || to.symbol !== undefined) return 'symbol';
+  return compareBounds(from, DAY_START) === 0 && compareBounds(to, DAY_END) === 0 ? undefined : 'time';
 }
 
-/** Stable text of a window: `09:30:00..09:31:00`, with percent-encoded ids after `+` where it is cut inside a second. */
-export function formatWindow(window: Pick<Window, 'from' | 'to'>): string {
+/** Order of bounds of one axis in a day; a bound without an id comes before those inside its second. */
+export function compareBounds(a: Bound, b: Bound): number {
+  if (a.symbol !== b.symbol) {
+    // Without a symbol it is an end of the day.
+    if (a.symbol === undefined) return a.second === 0 ? -1 : 1;
+    if (b.symbol === undefined) return b.second === 0 ? 1 : -1;
+    return compareText(a.symbol, b.symbol);
+  }
+  if (a.second !== b.second) return a.second - b.second;
+  if (a.id === b.id) return 0;
+  if (a.id === undefined) return -1;
+  if (b.id === undefined) return 1;
+  return compareText(a.id, b.id);
+}
+
+/** The engine's order of texts: by bytes. */
+export function compareText(a: string, b: string): number {
+  return Buffer.compare(Buffer.from(a), Buffer.from(b));
+}
+
+/** Whether no row can lie between the bounds of the window. */
+export function isEmptyWindow({ from, to }: Stretch): boolean {
+  return compareBounds(from, to) >= 0;
+}
+
+/** Whether two stretches of one axis have a place for a row in common. */
+export function isOverlapping(a: Stretch, b: Stretch): boolean {
+  return compareBounds(a.from, b.to) < 0 && compareBounds(b.from, a.to) < 0;
+}
+
+/** Stable text of a window: `09:30:00..09:31:00`, with percent-encoded ids after `+`, symbols before `@`. */
+export function formatWindow(window: Stretch): string {
   return `${formatBound(window.from)}..${formatBound(window.to)}`;
 }
 
@@ -42,16 +86,23 @@ export function parseWindow(date: string, text: string): Window {
   return { date, from: parseBound(from), to: parseBound(to) };
 }
 
-function formatBound(bound: Bound): string {
-  // Dots are encoded too, so that `..` separates bounds whatever an id holds.
-  const id =
-    bound.id === undefined ? '' : `+${encodeURIComponent(bound.id).replaceAll('.', '%2E').replaceAll("'", '%27')}`;
-  return formatSecond(bound.second) + id;
+function formatBound({ symbol, second, id }: Bound): string {
+  const before = symbol === undefined ? '' : `${encodeText(symbol)}@`;
+  return before + formatSecond(second) + (id === undefined ? '' : `+${encodeText(id)}`);
+}
+
+/** Dots are encoded too, so that `..` separates bounds whatever a text holds. */
+function encodeText(text: string): string {
+  return encodeURIComponent(text).replaceAll('.', '%2E').replaceAll("'", '%27');
 }
 
 function parseBound(text: string): Bound {
-  const match = /^(\d{2}):(\d{2}):(\d{2})(?:\+(.*))?$/.exec(text);
+  const match = /^(?:([^@]*)@)?(\d{2}):(\d{2}):(\d{2})(?:\+(.*))?$/.exec(text);
   if (!match) throw new RangeError(`not a bound of a window: ${text}`);
-  const second = Number(match[1]) * 3600 + Number(match[2]) * 60 + Number(match[3]);
-  return match[4] === undefined ? { second } : { second, id: decodeURIComponent(match[4]) };
+  const [, symbol, hours, minutes, seconds, id] = match;
+  return {
+    ...(symbol === undefined ? {} : { symbol: decodeURIComponent(symbol) }),
+    second: Number(hours) * 3600 + Number(minutes) * 60 + Number(seconds),
+    ...(id === undefined ? {} : { id: decodeURIComponent(id) }),
+  };
 }

@@ -10,16 +10,20 @@ const SCALES: readonly (readonly [number, string])[] = [
   [1e3, 'K'],
 ];
 
+const NO_DOLLARS = '$0.00';
+
 /** Dollars in three significant digits: `$1.24B`, `-$310M`, `$950`. */
 export function formatDollars(value: number): string {
   if (!Number.isFinite(value)) return 'n/a';
-  const sign = value < 0 ? '-' : '';
-  return `${sign}$${shorten(Math.abs(value))}`;
+  const text = `$${shorten(Math.abs(value))}`;
+  // What is printed as nothing has no sign.
+  return value < 0 && text !== NO_DOLLARS ? `-${text}` : text;
 }
 
 /** Dollars that say their direction: `+$120M`, `-$310M`, `$0.00`. */
 export function formatSignedDollars(value: number): string {
-  return value > 0 ? `+${formatDollars(value)}` : formatDollars(value);
+  const text = formatDollars(value);
+  return value > 0 && text !== NO_DOLLARS ? `+${text}` : text;
 }
 
 /** A number in so many decimals with thousands separators: `4,697.24`; `n/a` when there is none. */

@@ -3,6 +3,7 @@
  * event loop; the native library is loaded when an engine is opened, never at import. An aborted statement is not
  * interrupted by the engine: the promise rejects at once and the computation ends on its own.
  */
+import { execFile } from 'node:child_process';
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { kill, pid } from 'node:process';
@@ -38,6 +39,8 @@ export async function openEmbeddedEngine(options: EmbeddedOptions = {}): Promise
       hint: 'It needs Linux with glibc or macOS; run `npm ci` again so that the platform package is installed.',
     });
   });
+  // Asked before the engine is, which would write of its lock to stderr in its own words.
+  if (options.path !== undefined && (await isHeldElsewhere(options.path))) throw await describeBusy(options.path);
   const connectionArgs = [
     '--output_format_json_quote_64bit_integers=0',
     // Times without a zone (the exchange's wall clock) must read the same on every machine.
@@ -49,13 +52,10 @@ export async function openEmbeddedEngine(options: EmbeddedOptions = {}): Promise
     const session = new chdb.Session(options.path, { connectionArgs });
     return new EmbeddedEngine(session, chdb.drainPending);
   } catch (cause) {
-    const holder = options.path === undefined ? undefined : await findHolder(options.path);
-    if (holder !== undefined) {
-      throw new Fault('ENGINE_BUSY', `another process (${holder}) is using ${options.path}`, {
-        kind: 'active',
-        cause,
-        hint: 'Wait for the other run to finish, or stop it.',
-      });
+    if (options.path !== undefined) {
+      const holder = await findHolder(options.path);
+      const isHeld = holder !== undefined || (await readLock(options.path)) !== 'free';
+      if (isHeld) throw await describeBusy(options.path, cause);
     }
     throw new Fault(
       'ENGINE_UNAVAILABLE',
@@ -68,10 +68,24 @@ export async function openEmbeddedEngine(options: EmbeddedOptions = {}): Promise
   }
 }
 
+async function describeBusy(path: string, cause?: unknown): Promise<Fault> {
+  const holder = await findHolder(path);
+  const who = holder === undefined ? 'another process, perhaps in another container,' : `another process (${holder})`;
+  return new Fault('ENGINE_BUSY', `${who} is using ${path}`, {
+    kind: 'active',
+    cause,
+    hint: 'Wait for the other run to finish, or stop it.',
+  });
+}
+
+/** What this process has open the engine itself may share. */
+async function isHeldElsewhere(path: string): Promise<boolean> {
+  return (await readHolder(path)) !== pid && (await readLock(path)) === 'held';
+}
+
 /** The running process that has the path open. The engine tells the reason of its refusal only to its own stderr. */
 async function findHolder(path: string): Promise<number | undefined> {
-  const status = await readFileIfExists(join(path, STATUS_FILE));
-  const holder = Number(/^PID: (\d+)/m.exec(status ?? '')?.[1]);
+  const holder = await readHolder(path);
   if (!Number.isInteger(holder) || holder === pid) return undefined;
   try {
     kill(holder, 0); // Signal 0 sends nothing: it only asks whether the process is there.
@@ -79,6 +93,30 @@ async function findHolder(path: string): Promise<number | undefined> {
   } catch (error) {
     return hasErrorCode(error, 'EPERM') ? holder : undefined;
   }
+}
+
+/** Number of the process that opened the path last; not a number where none did. */
+async function readHolder(path: string): Promise<number> {
+  const status = await readFileIfExists(join(path, STATUS_FILE));
+  return Number(/^PID: (\d+)/m.exec(status ?? '')?.[1]);
+}
+
+/** Exit code of `flock` when somebody else has the lock. */
+const LOCKED = 75;
+
+/**
+ * Whether the status file is locked: by a process of another container too, whose number says nothing here. A machine
+ * without `flock` cannot tell; a path that does not open and has a status file then counts as held, because taking it for
+ * broken would cost the rows of a running process.
+ */
+async function readLock(path: string): Promise<'free' | 'held' | 'unknown'> {
+  const status = join(path, STATUS_FILE);
+  if ((await readFileIfExists(status)) === undefined) return 'free';
+  return await new Promise((resolve) => {
+    execFile('flock', ['-n', '-E', String(LOCKED), status, 'true'], (error) => {
+      resolve(error === null ? 'free' : error.code === LOCKED ? 'held' : 'unknown');
+    });
+  });
 }
 
 class EmbeddedEngine implements Engine {

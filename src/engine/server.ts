@@ -16,12 +16,18 @@ export interface ServerOptions {
   readonly url: string;
 }
 
+/** What only a server can: a result that is longer than memory, encoded by the server, as it comes. */
+export interface StreamingEngine extends Engine {
+  /** Runs one query; the stream's bytes are its result in `format`. @throws EngineFault before the first byte */
+  stream(sql: string, format: string, options?: StatementOptions): Promise<Readable>;
+}
+
 /** Opens a client; no request is sent until the first statement. */
-export async function openServerEngine(options: ServerOptions): Promise<Engine> {
+export async function openServerEngine(options: ServerOptions): Promise<StreamingEngine> {
   return new ServerEngine(await openServerClient({ url: options.url }));
 }
 
-class ServerEngine implements Engine {
+class ServerEngine implements StreamingEngine {
   readonly kind = 'server';
   readonly #client: ClickHouseClient;
 
@@ -48,6 +54,13 @@ class ServerEngine implements Engine {
       if (rows === undefined)
         throw new EngineFault(0, 'the ClickHouse server is too old: it does not tell how many rows it sent');
       return { bytes, rows: Number(rows) };
+    }, options.signal);
+  }
+
+  async stream(sql: string, format: string, options: StatementOptions = {}): Promise<Readable> {
+    return await guard(async () => {
+      const { stream } = await this.#client.exec({ query: `${sql}\nFORMAT ${format}`, ...bound(options) });
+      return stream;
     }, options.signal);
   }
 

@@ -1,7 +1,27 @@
 /** SQL over wall-clock text, `YYYY-MM-DD HH:MM[:SS]`, for sources and stages alike. Pure. */
 
+const SECONDS_PER_DAY = 86_400;
+
 /** The second of the day of a text expression; a text without seconds counts as its minute. */
 export function secondOfDaySql(text: string): string {
-  const part = (start: number, convert: string) => `${convert}(substring(${text}, ${start}, 2))`;
-  return `${part(12, 'toInt32')} * 3600 + ${part(15, 'toInt32')} * 60 + ${part(18, 'toInt32OrZero')}`;
+  const part = (start: number, factor: string) => `toInt32OrZero(substring(${text}, ${start}, 2))${factor}`;
+  return `${part(12, ' * 3600')} + ${part(15, ' * 60')} + ${part(18, '')}`;
+}
+
+/**
+ * The second by which a row of a date is counted: that of its time; where its time is of an earlier date the first one,
+ * of a later date the last. @param day expression of the row's date, `YYYY-MM-DD` @param grain seconds of a cell
+ */
+export function secondOfDateSql(text: string, day: string, grain = 1): string {
+  return clampToDateSql(text, day, ['0', secondOfDaySql(text), String(SECONDS_PER_DAY - grain)]);
+}
+
+/** One of three expressions: for a time of an earlier date, of the date itself, of a later one. */
+export function clampToDateSql(
+  text: string,
+  day: string,
+  [before, inside, after]: readonly [string, string, string],
+): string {
+  const own = `substring(${text}, 1, 10)`;
+  return `multiIf(${own} < ${day}, ${before}, ${own} > ${day}, ${after}, ${inside})`;
 }

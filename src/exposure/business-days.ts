@@ -4,17 +4,17 @@
  */
 
 /** Business days of a year, as the reference counts them. */
-const BUSINESS_DAYS_PER_YEAR = 262;
+export const BUSINESS_DAYS_PER_YEAR = 262;
 
 const DAY_MS = 86_400_000;
-const DAYS_PER_WEEK = 7;
-const WEEKDAYS = 5;
-/** A Monday, so that the first five days of every seven since are weekdays. */
-const EPOCH_MONDAY_MS = Date.UTC(1970, 0, 5);
+export const DAYS_PER_WEEK = 7;
+export const WEEKDAYS = 5;
+/** A Monday in days since 1970-01-01, so that the first five days of every seven since are weekdays. */
+export const FIRST_MONDAY = 4;
 
 /** Weekdays of `[from, to)`, dates as YYYY-MM-DD; 0 when `to` is not after `from`. */
 export function countBusinessDays(from: string, to: string): number {
-  return Math.max(0, countSinceEpoch(to) - countSinceEpoch(from));
+  return Math.max(0, countWeekdays(to) - countWeekdays(from));
 }
 
 /** Years from `date` to an expiration: business days / 262, where an expiration within the day still has one day. */
@@ -22,9 +22,9 @@ export function countYears(date: string, expirationDate: string): number {
   return Math.max(1, countBusinessDays(date, expirationDate)) / BUSINESS_DAYS_PER_YEAR;
 }
 
-/** Weekdays from the epoch to `date`, which is not counted; negative before the epoch. */
-function countSinceEpoch(date: string): number {
-  const days = (Date.parse(`${date}T00:00:00Z`) - EPOCH_MONDAY_MS) / DAY_MS;
+/** Weekdays from the first Monday of 1970 to `date`, which is not counted; negative before it. */
+export function countWeekdays(date: string): number {
+  const days = Date.parse(`${date}T00:00:00Z`) / DAY_MS - FIRST_MONDAY;
   const weeks = Math.floor(days / DAYS_PER_WEEK);
   return weeks * WEEKDAYS + Math.min(days - weeks * DAYS_PER_WEEK, WEEKDAYS);
 }

@@ -15,6 +15,12 @@ const LEVELS = 60;
 const LOWEST = 0.8;
 const HIGHEST = 1.2;
 
+/** The prices of a profile as multiples of the spot, ascending. */
+export const PRICE_LEVELS: readonly number[] = Array.from(
+  { length: LEVELS },
+  (_, level) => LOWEST + ((HIGHEST - LOWEST) * level) / (LEVELS - 1),
+);
+
 /** Net exposure by price of the underlying. */
 export interface GammaProfile {
   /** Prices of the underlying, ascending, dollars. */
@@ -39,13 +45,19 @@ export function computeZeroGamma(spot: number, date: string, contracts: Iterable
  */
 export function buildGammaProfile(spot: number, date: string, contracts: Iterable<OptionContract>): GammaProfile {
   const terms = listTerms(date, contracts);
-  const prices = new Float64Array(LEVELS);
-  const netGex = new Float64Array(LEVELS);
-  for (let level = 0; level < LEVELS; level += 1) {
-    const price = spot * (LOWEST + ((HIGHEST - LOWEST) * level) / (LEVELS - 1));
-    prices[level] = price;
-    netGex[level] = sumTerms(terms, Math.log(price)) * price * NORMAL_PEAK * SHARES_PER_CONTRACT * MOVE;
-  }
+  return scaleGammaProfile(
+    spot,
+    PRICE_LEVELS.map((level) => sumTerms(terms, Math.log(spot * level))),
+  );
+}
+
+/**
+ * The profile from what its sums come to, for whoever sums elsewhere (the report does it in the engine).
+ * @param sums at each of `PRICE_LEVELS` the signed sum of `OI x a x exp(-(a ln P + b)^2 / 2)`, as `buildGammaProfile` says
+ */
+export function scaleGammaProfile(spot: number, sums: readonly number[]): GammaProfile {
+  const prices = Float64Array.from(PRICE_LEVELS, (level) => spot * level);
+  const netGex = prices.map((price, level) => (sums[level] ?? 0) * price * NORMAL_PEAK * SHARES_PER_CONTRACT * MOVE);
   return { prices, netGex };
 }
 

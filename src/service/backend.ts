@@ -4,8 +4,8 @@ import type { EnginePool } from '../engine/pool.ts';
 import type { ServerOptions } from '../engine/server.ts';
 import type { ServerPool, ServerPoolOptions } from '../engine/server-pool.ts';
 import type { WorkerPoolOptions } from '../engine/worker-pool.ts';
+import type { Parser } from '../guard/parser.ts';
 import type { Dataset } from './dataset.ts';
-import type { Parser } from './sql/parser.ts';
 
 /** Tasks that may wait for an engine, of either backend; a caller is told to come again sooner than it would be answered. */
 export const MAX_WAITING = 64;

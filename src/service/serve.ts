@@ -8,6 +8,7 @@ import type { FastifyInstance } from 'fastify';
 import { type Clock, shiftClock } from '../core/clock.ts';
 import { describeError, Fault } from '../core/errors.ts';
 import type { Log } from '../core/log.ts';
+import { openGuard } from '../guard/guard.ts';
 import { Gate } from './access/gate.ts';
 import { openKeys } from './access/key-source.ts';
 import { createLogin, SESSION_SECONDS, Sessions } from './access/session.ts';
@@ -26,7 +27,6 @@ import { createChain } from './snapshot/chain.ts';
 import { createMarketStructure } from './snapshot/market-structure.ts';
 import { SnapshotReader } from './snapshot/snapshot.ts';
 import { rememberAdmitted } from './sql/admitted.ts';
-import { openGuard } from './sql/guard.ts';
 
 export interface RunningService {
   /** Base address of the main entry point. */

@@ -5,14 +5,15 @@
  */
 import { createReadStream, type Dirent } from 'node:fs';
 import { readdir, readFile, stat, unlink } from 'node:fs/promises';
-import { join, resolve } from 'node:path';
+import { dirname, join, resolve } from 'node:path';
 import type { Readable } from 'node:stream';
 import { hasErrorCode, syncFolder } from '../core/atomic-file.ts';
 import { assertNotAborted } from '../core/errors.ts';
 import { attempt } from './fault.ts';
 import { assertKey, assertPrefix, compareKeys, isTemporaryName } from './key.ts';
+import { assertLinkSeconds } from './link.ts';
 import type { ObjectBody, ObjectInfo, Store } from './store.ts';
-import { makeFolder, writeWholeFile } from './whole-file.ts';
+import { makeFolder, removeStaleTemporaries, writeWholeFile } from './whole-file.ts';
 
 /** What the system answers when there is no such file. `EISDIR`: the name is a folder, so no object has it. */
 const ABSENT = ['ENOENT', 'ENOTDIR', 'EISDIR'] as const;
@@ -28,6 +29,8 @@ export async function openDirectoryStore(path: string): Promise<Store> {
 
 class DirectoryStore implements Store {
   readonly url: string;
+  /** Folders that were looked through for what killed processes left. */
+  readonly #swept = new Set<string>();
 
   constructor(root: string) {
     this.url = root;
@@ -81,6 +84,12 @@ class DirectoryStore implements Store {
     });
   }
 
+  /** None: a file has no address that a reader elsewhere could open. What S3 would refuse is refused here too. */
+  async link(key: string, seconds: number): Promise<undefined> {
+    assertKey(key);
+    assertLinkSeconds(seconds);
+  }
+
   async close(): Promise<void> {}
 
   #path(key: string): string {
@@ -102,7 +111,13 @@ class DirectoryStore implements Store {
     const path = this.#path(key);
     assertNotAborted(signal);
     await this.#assertRoot(operation);
-    return await attemptLocal(operation, path, signal, () => write(path));
+    const written = await attemptLocal(operation, path, signal, () => write(path));
+    const folder = dirname(path);
+    if (!this.#swept.has(folder)) {
+      this.#swept.add(folder);
+      await attemptLocal(operation, folder, signal, () => removeStaleTemporaries(folder));
+    }
+    return written;
   }
 
   /** @param folder empty, or a key that ends with `/` */
@@ -173,6 +188,8 @@ function hintFor(error: unknown): string | undefined {
     return 'Give this user the right to write there; the file system must also allow hard links.';
   }
   if (hasErrorCode(error, 'ENOSPC', 'EDQUOT')) return 'The disk is full: make room, then start the same command again.';
+  if (hasErrorCode(error, 'EFBIG'))
+    return 'The file is above the limit of this user or file system: look at ulimit -f.';
   if (hasErrorCode(error, 'ENOENT')) return 'Look whether the path exists, and whether its disk is mounted.';
   if (hasErrorCode(error, 'ENOTDIR', 'EEXIST', 'EISDIR')) {
     return 'A file stands where a folder is needed, or a folder where a file is: move it, or choose another place.';

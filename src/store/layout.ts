@@ -3,11 +3,32 @@
  *
  *     <dataset>/date=2026-11-19/<dataset>.parquet
  *     <dataset>/date=2026-11-19/manifest.json
+ *     <dataset>/date=2026-11-19/summary.parquet         for datasets of single trades
+ *     <dataset>/condition.json
+ *     <dataset>/_history/date=2026-11-19/rev=1/...      the files of a replaced revision, under their names
  *     _sealing/<dataset>/date=2026-11-19/rev=1/...     only while a date is being sealed
- *     _reports/<job>/date=2026-11-19/<report>/report.html, receipt.json, ...
+ *     _doctor/...                                       only while `flowdrop doctor` tries its rights
+ *     _alerts/<job>.json                               what operators were told, and what is still open
+ *     _reports/<job>/date=2026-11-19/<report>/receipt.json
+ *     _reports/<job>/date=2026-11-19/<report>/claim=1.json    who took the receipt over, once per number
+ *     _reports/<job>/date=2026-11-19/<report>/rev=1/report.html, report.eml, report.json    what was mailed of a revision
  */
 
+/** Where files lie that are to become drops. */
+export const SEALING_PREFIX = '_sealing/';
+/** Where `flowdrop doctor` tries its rights. The underscore keeps Hive-style readers out. */
+export const DOCTOR_PREFIX = '_doctor/';
+export const MANIFEST_FILENAME = 'manifest.json';
+export const SUMMARY_FILENAME = 'summary.parquet';
+
 const MANIFEST_KEY = /^(?<dataset>[^/]+)\/date=(?<date>\d{4}-\d{2}-\d{2})\/manifest\.json$/;
+/**
+ * What may be written in parts: files that are being sealed, what `flowdrop doctor` tries, and, where they are large or to be encrypted, the copies of
+ * them to a partition or its history. So only there a killed worker can leave parts of its own.
+ */
+const PARTS_KEY = /^(?:_(?:sealing|doctor)\/.+|[^/]+\/(?:_history\/)?date=\d{4}-\d{2}-\d{2}\/.+)$/;
+/** Below the dataset's folder. */
+const PARTITION_KEY = /^(?<history>_history\/)?date=(?<date>\d{4}-\d{2}-\d{2})\/(?:rev=(?<revision>[1-9]\d*)\/)?[^/]+$/;
 
 export function partitionPrefix(dataset: string, date: string): string {
   return `${dataset}/date=${date}/`;
@@ -22,7 +43,48 @@ export function dropKey(dataset: string, date: string): string {
 }
 
 export function manifestKey(dataset: string, date: string): string {
-  return `${partitionPrefix(dataset, date)}manifest.json`;
+  return partitionPrefix(dataset, date) + MANIFEST_FILENAME;
+}
+
+/** The conditions of all dates of a dataset. */
+export function conditionKey(dataset: string): string {
+  return `${dataset}/condition.json`;
+}
+
+/** Everything of a dataset: partitions, conditions, history. */
+export function datasetPrefix(dataset: string): string {
+  return `${dataset}/`;
+}
+
+/** Partitions of a dataset, without its history. */
+export function partitionsPrefix(dataset: string): string {
+  return `${dataset}/date=`;
+}
+
+/** Replaced revisions of a date. The underscore keeps Hive-style readers (Spark, Trino, Athena) out. */
+export function historyPrefix(dataset: string, date: string): string {
+  return `${dataset}/_history/date=${date}/`;
+}
+
+/** A file of a replaced revision; its manifest is written last, so the revision is kept exactly when it has one. */
+export function historyKey(dataset: string, date: string, revision: number, filename: string): string {
+  return `${historyPrefix(dataset, date)}rev=${revision}/${filename}`;
+}
+
+/** What a key below a dataset is a part of; `undefined` for what the layout does not know. */
+export function parseDatasetKey(
+  dataset: string,
+  key: string,
+):
+  | { readonly kind: 'partition' | 'history'; readonly date: string; readonly revision: number }
+  | { readonly kind: 'condition' }
+  | undefined {
+  if (key === conditionKey(dataset)) return { kind: 'condition' };
+  const groups = key.startsWith(datasetPrefix(dataset)) && PARTITION_KEY.exec(key.slice(dataset.length + 1))?.groups;
+  if (!groups) return undefined;
+  const revision = Number(groups['revision'] ?? 0);
+  if ((groups['history'] === undefined) !== (revision === 0)) return undefined;
+  return { kind: revision === 0 ? 'partition' : 'history', date: groups['date'] ?? '', revision };
 }
 
 /** A file on its way to become a drop, named by its content. */
@@ -35,8 +97,31 @@ export function sealingDecisionKey(dataset: string, date: string, revision: numb
   return `${sealingPrefix(dataset, date, revision)}decision.json`;
 }
 
-function sealingPrefix(dataset: string, date: string, revision: number): string {
-  return `_sealing/${dataset}/date=${date}/rev=${revision}/`;
+/** What is being sealed: of a dataset, or of one revision of a date. */
+export function sealingPrefix(dataset: string, date?: string, revision?: number): string {
+  const root = `${SEALING_PREFIX}${dataset}/`;
+  return date === undefined || revision === undefined ? root : `${root}date=${date}/rev=${revision}/`;
+}
+
+/** Whether the key is that of rows to be kept: Parquet, and not only while a date is being sealed. */
+export function isDropFileKey(key: string): boolean {
+  return key.endsWith('.parquet') && !key.startsWith(SEALING_PREFIX);
+}
+
+/** Whether an unfinished upload to the key can be one of ours. */
+export function isWrittenInParts(key: string): boolean {
+  return PARTS_KEY.test(key);
+}
+
+/** Date and revision of an object below `sealingPrefix`. */
+export function parseSealingKey(
+  dataset: string,
+  key: string,
+): { readonly date: string; readonly revision: number } | undefined {
+  const root = sealingPrefix(dataset);
+  const groups =
+    key.startsWith(root) && /^date=(?<date>[\d-]{10})\/rev=(?<revision>\d+)\//.exec(key.slice(root.length))?.groups;
+  return groups ? { date: groups['date'] ?? '', revision: Number(groups['revision']) } : undefined;
 }
 
 /** The date of a manifest's key, or `undefined` for any other object. */
@@ -46,9 +131,35 @@ export function parseManifestDate(dataset: string, key: string): string | undefi
 }
 
 /**
- * Key of an artifact of a report: `report.html`, `report.txt`, `receipt.json`.
+ * Who has got the report of a date.
  * @param report what tells the report from others of the job, whatever their order in the job file
  */
-export function reportKey(job: string, date: string, report: string, filename: string): string {
-  return `_reports/${job}/date=${date}/${report}/${filename}`;
+export function receiptKey(job: string, date: string, report: string): string {
+  return `${reportsPrefix(job)}date=${date}/${report}/receipt.json`;
+}
+
+/** The n-th taking over of a receipt; the first one is the receipt itself. */
+export function claimKey(job: string, date: string, report: string, turn: number): string {
+  return `${reportsPrefix(job)}date=${date}/${report}/claim=${turn}.json`;
+}
+
+/** The date of a receipt's key, or `undefined` for any other object. */
+export function parseReceiptDate(job: string, report: string, key: string): string | undefined {
+  const date = key.slice(reportsPrefix(job).length + 'date='.length).slice(0, 10);
+  return key === receiptKey(job, date, report) ? date : undefined;
+}
+
+/** All reports of a job. */
+export function reportsPrefix(job: string): string {
+  return `_reports/${job}/`;
+}
+
+/** Copies of what was mailed of a revision: `report.html`, `report.eml`, `report.json`. */
+export function reportCopyPrefix(job: string, date: string, report: string, revision: number): string {
+  return `${reportsPrefix(job)}date=${date}/${report}/rev=${revision}/`;
+}
+
+/** What the operators of a job were told. */
+export function alertsKey(job: string): string {
+  return `_alerts/${job}.json`;
 }

@@ -36,6 +36,11 @@ export function parseLocation(value: string, baseDirectory: string): StoreLocati
   return { kind: 'directory', path: resolve(baseDirectory, value) };
 }
 
+/** Whether the value is meant as a place in S3, well-formed or not. */
+export function isS3Location(value: string): boolean {
+  return /^s3:/i.test(value);
+}
+
 function parseS3(value: string, rest: string): StoreLocation {
   const slash = rest.indexOf('/');
   const bucket = slash < 0 ? rest : rest.slice(0, slash);

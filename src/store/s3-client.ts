@@ -1,9 +1,10 @@
 /**
  * The S3 client with everything bounded: time to connect, time without a byte, number of attempts. Credentials, and
- * whatever is not given here, come from the SDK's own chain (`AWS_*` variables, profile, instance role). Bodies need no
- * checksum of ours: the SDK signs the SHA-256 of each, and a server refuses one that was damaged on the way.
+ * whatever is not given here, come from the SDK's own chain (`AWS_*` variables, profile, instance role). The CRC32 that the
+ * SDK adds is not verified by every service; the SHA-256 that it signs and the Content-MD5 that we send with every body are.
  */
 import { S3Client } from '@aws-sdk/client-s3';
+import type { ObjectOptions } from './store.ts';
 
 export interface S3Options {
   readonly bucket: string;
@@ -15,21 +16,23 @@ export interface S3Options {
   readonly pathStyle?: boolean;
   /** Default: `AWS_REGION`, then the profile's. */
   readonly region?: string;
+  /** How objects are written; default: as the bucket has it. */
+  readonly objects?: ObjectOptions;
 }
 
 const CONNECT_TIMEOUT_MS = 5_000;
-/** From the request to the head of the answer: one part of an upload over a slow line, or a service under load. */
-const REQUEST_TIMEOUT_MS = 120_000;
 /** The first try and three more: enough for a restart of a gateway, short enough to tell the operator within minutes. */
 const MAX_ATTEMPTS = 4;
 
-export function createS3Client({ endpoint, pathStyle, region }: S3Options): S3Client {
+export function createS3Client({ endpoint, pathStyle, region }: S3Options, requestTimeoutMs: number): S3Client {
   return new S3Client({
     maxAttempts: MAX_ATTEMPTS,
     retryMode: 'standard',
     requestHandler: {
       connectionTimeout: CONNECT_TIMEOUT_MS,
-      requestTimeout: REQUEST_TIMEOUT_MS,
+      requestTimeout: requestTimeoutMs,
+      // Without it an answer whose body stops after its head would be waited for without end.
+      socketTimeout: requestTimeoutMs,
       throwOnRequestTimeout: true,
     },
     ...(endpoint === undefined ? {} : { endpoint }),

@@ -15,6 +15,19 @@ export interface S3Failure {
   readonly message: string;
 }
 
+/** The service answered, and has not done what it was asked to do. */
+export class UnmetRequest extends TypeError {
+  override readonly name = 'UnmetRequest';
+  readonly hint: string;
+
+  constructor(message: string, hint: string) {
+    super(message);
+    this.hint = hint;
+  }
+}
+
+const DAMAGED_HINT =
+  'The bytes were damaged on the way: start the same command again, and look at what is between here and the endpoint.';
 /** By name, then by HTTP status. */
 const HINTS: Readonly<Record<string, string>> = {
   NoSuchBucket: 'Create the bucket, or correct drop.to.',
@@ -28,11 +41,18 @@ const HINTS: Readonly<Record<string, string>> = {
   ECONNREFUSED: 'Nothing listens at the endpoint: look at AWS_ENDPOINT_URL_S3, and whether the service runs.',
   ENOTFOUND: 'The endpoint has no address: look at AWS_ENDPOINT_URL_S3; FLOWDROP_S3_PATH_STYLE=true may be needed.',
   EAI_AGAIN: 'The name of the endpoint cannot be looked up now: look at the DNS of this machine.',
+  BadDigest: DAMAGED_HINT,
+  XAmzContentSHA256Mismatch: DAMAGED_HINT,
+  InvalidArgument: 'The service refuses a setting: look at drop.s3.storage_class, encryption, kms_key, tags and acl.',
+  InvalidStorageClass: 'The service has no such storage class: correct drop.s3.storage_class.',
+  InvalidObjectState:
+    'The object is in an archive class and cannot be read at once: choose another drop.s3.storage_class.',
   NotImplemented: 'This S3 service lacks a function that is needed, e.g. If-None-Match: use one that has it.',
   '400': 'The service did not understand: look at AWS_REGION and FLOWDROP_S3_PATH_STYLE.',
   '403':
     'The credentials lack a right: s3:GetObject, s3:PutObject, s3:DeleteObject, s3:AbortMultipartUpload on the ' +
-    'prefix, and s3:ListBucket on the bucket, without which a missing object looks forbidden.',
+    'prefix, and s3:ListBucket on the bucket, without which a missing object looks forbidden; with drop.s3 also ' +
+    's3:PutObjectTagging, s3:PutObjectAcl, kms:GenerateDataKey and kms:Decrypt.',
 };
 const REGION_HINT = 'Set AWS_REGION; S3-compatible services mostly take us-east-1.';
 const NETWORK_HINT = 'Look whether the endpoint is reachable from here, then start the same command again.';
@@ -70,7 +90,8 @@ export async function attemptS3<T>(
 /** A new error, because the SDK's carries the request with its session token. */
 function explainS3(error: unknown): Explanation {
   const failure = readS3Failure(error);
-  return { cause: new Error(formatFailure(failure)), hint: hintFor(failure) };
+  const hint = error instanceof UnmetRequest ? error.hint : hintFor(failure);
+  return { cause: new Error(formatFailure(failure)), hint };
 }
 
 function formatFailure({ name, httpStatus, message }: S3Failure): string {

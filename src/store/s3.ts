@@ -1,54 +1,75 @@
 /**
  * A store in an S3 bucket, or in any service that speaks S3 and knows `If-None-Match` on PutObject (AWS, Ceph, MinIO,
- * R2). Invariant: an object is written by one request that decides, so readers see it whole or not at all. Copies are
- * limited to S3's 5 GiB for one request.
+ * R2). Invariant: an object is written by one request that decides, so readers see it whole or not at all; and every
+ * body carries an MD5 that the service verifies, so what was damaged on the way never becomes an object. Only when every
+ * answer to that one request is lost may a failed write have left the new object, whole.
  */
+import { createHash } from 'node:crypto';
 import { readFile, stat } from 'node:fs/promises';
-import { addAbortSignal, Readable } from 'node:stream';
 import {
   CopyObjectCommand,
   DeleteObjectCommand,
-  GetObjectCommand,
   HeadObjectCommand,
   PutObjectCommand,
   paginateListObjectsV2,
   type S3Client,
 } from '@aws-sdk/client-s3';
-import { systemClock } from '../core/clock.ts';
+import { type Clock, systemClock } from '../core/clock.ts';
 import { assertKey, assertPrefix } from './key.ts';
+import { assertLinkSeconds, type ObjectLink } from './link.ts';
+import { ifPresent, readBody } from './s3-body.ts';
 import { createS3Client, type S3Options } from './s3-client.ts';
-import { attemptS3, isAbsent, readS3Failure } from './s3-fault.ts';
-import { PartUploader, SINGLE_PUT_MAX_BYTES } from './s3-upload.ts';
-import type { ObjectBody, ObjectInfo, PutOptions, Store } from './store.ts';
+import { attemptS3, readS3Failure } from './s3-fault.ts';
+import { removeLeftovers } from './s3-leftovers.ts';
+import { S3_LIMITS, type S3Limits } from './s3-limits.ts';
+import { signLink } from './s3-link.ts';
+import { MultipartUploader, type ObjectAddress, type ObjectHead } from './s3-multipart.ts';
+import { assertEncrypted, buildWriteSettings } from './s3-write-settings.ts';
+import type { ObjectBody, ObjectInfo, ObjectOptions, PutOptions, Store } from './store.ts';
 import { writeWholeFile } from './whole-file.ts';
 
-/** A body slower than this has stalled. */
-const MIN_BYTES_PER_SECOND = 64 * 1024;
-const MIN_BODY_TIMEOUT_MS = 60_000;
-/** The SDK repeats requests, not bodies that break off. */
-const MAX_DOWNLOADS = 3;
-/** Names of a body that broke off, stalled or came short; `Error` is our own count of its bytes. */
-const BROKEN_BODY = ['ECONNRESET', 'EPIPE', 'ETIMEDOUT', 'TimeoutError', 'ABORT_ERR', 'Error'] as const;
+export interface S3Surroundings {
+  readonly clock?: Clock;
+  /** Told what nobody needs to act on. */
+  readonly note?: (text: string) => void;
+  readonly limits?: Partial<S3Limits>;
+}
+
 /** Rivals of a conditional PUT may get a 409 while one of them is being decided: ask again until it is. */
 const MAX_CONFLICTS = 8;
 const CONFLICT_WAIT_MS = 50;
 
 /** Opens the store; the first request happens with the first call. */
-export async function openS3Store(options: S3Options): Promise<Store> {
-  return new S3Store(createS3Client(options), options);
+export async function openS3Store(options: S3Options, surroundings: S3Surroundings = {}): Promise<Store> {
+  const limits = { ...S3_LIMITS, ...surroundings.limits };
+  return new S3Store(createS3Client(options, limits.requestTimeoutMs), options, limits, surroundings);
 }
 
 class S3Store implements Store {
   readonly url: string;
   readonly #client: S3Client;
-  readonly #uploader: PartUploader;
+  readonly #uploader: MultipartUploader;
+  readonly #limits: S3Limits;
+  readonly #clock: Clock;
+  readonly #note: (text: string) => void;
+  readonly #objects: ObjectOptions;
   readonly #bucket: string;
   /** Empty, or ends with `/`. */
   readonly #root: string;
+  #hasLookedForLeftovers = false;
 
-  constructor(client: S3Client, { bucket, prefix }: S3Options) {
+  constructor(
+    client: S3Client,
+    { bucket, prefix, objects = {} }: S3Options,
+    limits: S3Limits,
+    { clock = systemClock, note = () => {} }: S3Surroundings,
+  ) {
     this.#client = client;
-    this.#uploader = new PartUploader(client);
+    this.#uploader = new MultipartUploader(client);
+    this.#limits = limits;
+    this.#clock = clock;
+    this.#note = note;
+    this.#objects = objects;
     this.#bucket = bucket;
     this.#root = prefix === '' ? '' : `${prefix}/`;
     this.url = `s3://${bucket}${prefix === '' ? '' : `/${prefix}`}`;
@@ -56,7 +77,7 @@ class S3Store implements Store {
 
   async get(key: string): Promise<Uint8Array | undefined> {
     return await this.#attempt('get', key, undefined, (input) =>
-      this.#read(input, undefined, async (body, sizeBytes) => {
+      readBody(this.#client, input, undefined, async (body, sizeBytes) => {
         const bytes = Buffer.concat(await body.toArray());
         if (bytes.length !== sizeBytes)
           throw new RangeError(`${bytes.length} bytes came where ${sizeBytes} were announced`);
@@ -76,28 +97,33 @@ class S3Store implements Store {
     const { contentType, signal } = options;
     await this.#attempt('put', key, signal, async (input) => {
       await this.#uploader.removeUnfinished();
-      if ('bytes' in body) return await this.#putBytes(input, body.bytes, options);
-      const { size } = await stat(body.path);
-      if (size <= SINGLE_PUT_MAX_BYTES) return await this.#putBytes(input, await readFile(body.path), options);
-      await this.#uploader.upload({ bucket: input.Bucket, key: input.Key, contentType }, body.path, size, signal);
+      const head = this.#buildHead(key, contentType);
+      if ('bytes' in body) await this.#putBytes(input, head, body.bytes, signal);
+      else if ((await stat(body.path)).size <= this.#limits.putBytes)
+        await this.#putBytes(input, head, await readFile(body.path), signal);
+      else await this.#uploader.upload(input, head, body.path, this.#limits.partBytes, signal);
     });
+    await this.#removeLeftovers();
   }
 
   async putIfAbsent(key: string, bytes: Uint8Array, options: PutOptions = {}): Promise<boolean> {
-    return await this.#attempt('putIfAbsent', key, options.signal, async (input) => {
+    const { contentType, signal } = options;
+    return await this.#attempt('putIfAbsent', key, signal, async (input) => {
+      const head = this.#buildHead(key, contentType);
+      let mayHaveWon = false;
       for (let conflicts = 0; ; conflicts += 1) {
         try {
-          await this.#putBytes({ ...input, IfNoneMatch: '*' }, bytes, options);
+          await this.#putBytes({ ...input, IfNoneMatch: '*' }, head, bytes, signal);
           return true;
         } catch (error) {
           const { httpStatus, attempts } = readS3Failure(error);
           const isExisting = httpStatus === 412;
-          // An attempt whose answer was lost may have won: then the object is ours, byte for byte.
-          const isUncertain = isExisting ? attempts > 1 : httpStatus === 0 && !options.signal?.aborted;
-          if (isUncertain && (await this.#holds(key, bytes))) return true;
+          // An attempt whose answer was lost, or was the service's own trouble, may have won: then the object is ours.
+          mayHaveWon ||= attempts > 1 || httpStatus === 0 || httpStatus >= 500;
+          if (mayHaveWon && httpStatus !== 409 && !signal?.aborted && (await this.#holds(key, bytes))) return true;
           if (isExisting) return false;
           if (httpStatus !== 409 || conflicts === MAX_CONFLICTS) throw error;
-          await systemClock.sleep(CONFLICT_WAIT_MS * (conflicts + Math.random()), options.signal);
+          await systemClock.sleep(CONFLICT_WAIT_MS * (conflicts + Math.random()), signal);
         }
       }
     });
@@ -105,17 +131,10 @@ class S3Store implements Store {
 
   async download(key: string, path: string, signal?: AbortSignal): Promise<boolean> {
     return await this.#attempt('download', key, signal, async (input) => {
-      for (let attempt = 1; ; attempt += 1) {
-        try {
-          const written = await this.#read(input, signal, (body, expectedBytes) =>
-            writeWholeFile(path, body, { expectedBytes }),
-          );
-          return written ?? false;
-        } catch (error) {
-          // An answer of the service, and what the local disk says, would be the same again.
-          if (signal?.aborted || attempt === MAX_DOWNLOADS || !isBrokenBody(error)) throw error;
-        }
-      }
+      const written = await readBody(this.#client, input, signal, (body, expectedBytes) =>
+        writeWholeFile(path, body, { expectedBytes }),
+      );
+      return written ?? false;
     });
   }
 
@@ -138,16 +157,27 @@ class S3Store implements Store {
 
   async copy(from: string, to: string): Promise<void> {
     assertKey(from);
-    const source = [this.#bucket, ...`${this.#root}${from}`.split('/')].map(encodeURIComponent).join('/');
-    await this.#attempt('copy', to, undefined, (input) =>
-      this.#client.send(new CopyObjectCommand({ ...input, CopySource: source })),
-    );
+    const address = [this.#bucket, ...`${this.#root}${from}`.split('/')].map(encodeURIComponent).join('/');
+    await this.#attempt('copy', to, undefined, async (input) => {
+      await this.#uploader.removeUnfinished();
+      const source = await this.#client.send(new HeadObjectCommand({ ...input, Key: this.#root + from }));
+      const sizeBytes = source.ContentLength ?? 0;
+      if (sizeBytes <= this.#limits.copyBytes && (await this.#copyAtOnce(input, to, address))) return;
+      const { Metadata, ETag: etag } = source;
+      const head = { ...this.#buildHead(to, source.ContentType), ...(Metadata === undefined ? {} : { Metadata }) };
+      await this.#uploader.copy(input, head, { address, etag, sizeBytes }, this.#limits.copyPartBytes);
+    });
   }
 
   async remove(key: string): Promise<void> {
     await this.#attempt('remove', key, undefined, (input) =>
       ifPresent(this.#client.send(new DeleteObjectCommand(input))),
     );
+  }
+
+  async link(key: string, seconds: number): Promise<ObjectLink> {
+    assertLinkSeconds(seconds);
+    return await this.#attempt('link', key, undefined, (input) => signLink(this.#client, input, seconds, this.#clock));
   }
 
   async close(): Promise<void> {
@@ -166,69 +196,62 @@ class S3Store implements Store {
     return await attemptS3(operation, `${this.url}/${key}`, signal, () => act(input));
   }
 
+  #buildHead(key: string, contentType: string | undefined): ObjectHead {
+    const settings = buildWriteSettings(this.#objects, key);
+    return contentType === undefined ? settings : { ...settings, ContentType: contentType };
+  }
+
   async #putBytes(
     input: ObjectAddress & { readonly IfNoneMatch?: string },
+    head: ObjectHead,
     bytes: Uint8Array,
-    { contentType, signal }: PutOptions,
+    signal: AbortSignal | undefined,
   ): Promise<void> {
-    await this.#client.send(
+    const answer = await this.#client.send(
       new PutObjectCommand({
         ...input,
+        ...head,
         Body: bytes,
         ContentLength: bytes.byteLength,
-        ...(contentType === undefined ? {} : { ContentType: contentType }),
+        ContentMD5: createHash('md5').update(bytes).digest('base64'),
       }),
       signal === undefined ? {} : { abortSignal: signal },
     );
+    try {
+      assertEncrypted(head, answer);
+    } catch (error) {
+      const { Bucket, Key } = input;
+      await this.#client.send(new DeleteObjectCommand({ Bucket, Key }));
+      throw error;
+    }
   }
 
-  /** Hands the body to `use` with its length; `undefined` when there is no such object. */
-  async #read<T>(
-    input: ObjectAddress,
-    signal: AbortSignal | undefined,
-    use: (body: Readable, sizeBytes: number) => Promise<T>,
-  ): Promise<T | undefined> {
-    const stop = new AbortController();
-    const signals = signal === undefined ? [stop.signal] : [stop.signal, signal];
-    const abortSignal = AbortSignal.any(signals);
-    const found = await ifPresent(this.#client.send(new GetObjectCommand(input), { abortSignal }));
-    if (found === undefined) return undefined;
-    const { Body, ContentLength } = found;
-    if (!(Body instanceof Readable) || ContentLength === undefined)
-      throw new TypeError('the answer has no body or no length');
-    const timeoutMs = Math.max(MIN_BODY_TIMEOUT_MS, Math.ceil((ContentLength / MIN_BYTES_PER_SECOND) * 1000));
+  /**
+   * `false` where only a copy in parts will do: when the copy must be encrypted, because a multipart upload tells before
+   * the first byte whether it will be, and when the service has no other copy of encrypted objects (Ceph answers 501).
+   */
+  async #copyAtOnce(input: ObjectAddress, to: string, address: string): Promise<boolean> {
+    const settings = buildWriteSettings(this.#objects, to);
+    if (settings.ServerSideEncryption !== undefined) return false;
+    const tagging = settings.Tagging === undefined ? {} : ({ TaggingDirective: 'REPLACE' } as const);
     try {
-      return await use(
-        addAbortSignal(AbortSignal.any([...signals, AbortSignal.timeout(timeoutMs)]), Body),
-        ContentLength,
-      );
-    } finally {
-      // Closes the connection of a body that was not read to its end.
-      stop.abort();
+      await this.#client.send(new CopyObjectCommand({ ...input, ...settings, ...tagging, CopySource: address }));
+      return true;
+    } catch (error) {
+      if (readS3Failure(error).httpStatus === 501) return false;
+      throw error;
     }
+  }
+
+  /** Once, after the first write: by then it is known that the network works and that this store is written to. */
+  async #removeLeftovers(): Promise<void> {
+    if (this.#hasLookedForLeftovers) return;
+    this.#hasLookedForLeftovers = true;
+    await removeLeftovers(this.#client, { Bucket: this.#bucket, Prefix: this.#root }, this.#clock, this.#note);
   }
 
   async #holds(key: string, bytes: Uint8Array): Promise<boolean> {
     const stored = await this.get(key);
     return stored !== undefined && Buffer.compare(stored, bytes) === 0;
   }
-}
-
-interface ObjectAddress {
-  readonly Bucket: string;
-  readonly Key: string;
-}
-
-async function ifPresent<T>(request: Promise<T>): Promise<T | undefined> {
-  try {
-    return await request;
-  } catch (error) {
-    if (isAbsent(error)) return undefined;
-    throw error;
-  }
-}
-
-function isBrokenBody(error: unknown): boolean {
-  const { name, httpStatus } = readS3Failure(error);
-  return httpStatus === 0 && BROKEN_BODY.some((broken) => broken === name);
 }

@@ -3,6 +3,7 @@
  * segments. Invariant: an object appears whole or not at all, and replacing one is atomic for readers.
  * Implementations: `directory.ts` and `s3.ts`; both run the one suite in `test/contract/store.test.ts`.
  */
+import type { ObjectLink } from './link.ts';
 
 export interface ObjectInfo {
   readonly key: string;
@@ -11,6 +12,17 @@ export interface ObjectInfo {
 
 /** A small object in memory, or a local file that is streamed. */
 export type ObjectBody = { readonly bytes: Uint8Array } | { readonly path: string };
+
+/** How objects are written to S3; what is left out is as the bucket has it. */
+export interface ObjectOptions {
+  readonly encryption?: 'sse-s3' | 'sse-kms';
+  /** Key of `sse-kms`. */
+  readonly kmsKey?: string;
+  readonly storageClass?: string;
+  readonly tags?: Readonly<Record<string, string>>;
+  /** Canned ACL. */
+  readonly acl?: string;
+}
 
 export interface PutOptions {
   readonly contentType?: string;
@@ -36,5 +48,10 @@ export interface Store {
   copy(from: string, to: string): Promise<void>;
   /** Removes the object. Idempotent: a missing object is no error. */
   remove(key: string): Promise<void>;
+  /**
+   * An address that lets anybody who has it read the object for `seconds`, or `undefined` where a store has none (a
+   * directory). Sends no request: the object is not looked for. @throws Fault `LINK_INVALID` when it is to last too long
+   */
+  link(key: string, seconds: number): Promise<ObjectLink | undefined>;
   close(): Promise<void>;
 }

@@ -3,11 +3,11 @@
  * made durable, counted, and only then given their name. Small files of other stages use `core/atomic-file.ts`.
  */
 import { randomBytes } from 'node:crypto';
-import { link, mkdir, open, rename, rm, stat } from 'node:fs/promises';
+import { link, mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { Readable } from 'node:stream';
 import { hasErrorCode, syncFolder } from '../core/atomic-file.ts';
-import { buildTemporaryName } from './key.ts';
+import { buildTemporaryName, isTemporaryName } from './key.ts';
 
 export interface WholeFileOptions {
   /** Leave a file that is already there as it is. */
@@ -38,6 +38,28 @@ export async function writeWholeFile(
   } finally {
     if (body instanceof Readable) body.destroy();
     await removeIfPresent(temporary);
+  }
+}
+
+/** A write takes minutes at most: what is older was left by a process that was killed. */
+const STALE_AFTER_MS = 24 * 3_600_000;
+
+/**
+ * Removes temporary files that killed processes left in a folder that was written to a moment ago: its own time is the
+ * file system's clock. What cannot be removed is left to the next write.
+ */
+export async function removeStaleTemporaries(folder: string): Promise<void> {
+  const { mtimeMs: now } = await stat(folder);
+  for (const name of await readdir(folder)) {
+    if (!isTemporaryName(name)) continue;
+    const path = join(folder, name);
+    const age = await stat(path).then(
+      ({ mtimeMs }) => now - mtimeMs,
+      // Its writer has just given it its name.
+      () => 0,
+    );
+    // A leftover costs space, not correctness: it is hidden, and the next write tries again.
+    if (age > STALE_AFTER_MS) await rm(path, { force: true }).catch(() => undefined);
   }
 }
 
@@ -115,7 +137,15 @@ async function createFolder(folder: string): Promise<boolean> {
     await mkdir(folder);
     return true;
   } catch (error) {
-    if (hasErrorCode(error, 'EEXIST', 'EISDIR', 'EROFS') && (await stat(folder)).isDirectory()) return false;
+    if (hasErrorCode(error, 'EEXIST', 'EISDIR', 'EROFS') && (await isFolder(folder))) return false;
     throw error;
   }
+}
+
+/** What cannot be looked at is none: the failure to make it says more than the failure to look. */
+async function isFolder(path: string): Promise<boolean> {
+  return await stat(path).then(
+    (found) => found.isDirectory(),
+    () => false,
+  );
 }

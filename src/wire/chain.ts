@@ -5,8 +5,6 @@
 import { z } from 'zod';
 import { dateSchema, failureSchema, symbolSchema } from './snapshot.ts';
 
-export const CHAIN_PATH = '/api/option-chain';
-
 /** Most contracts of one answer; a whole SPX chain has about 21,000. */
 export const CHAIN_LIMIT = 25_000;
 

@@ -15,6 +15,9 @@ export const DELAY_HEADER = 'x-service-historical-sql-minimum-data-delay-minutes
 
 export const HISTORICAL_PATH = '/api/historical/sql';
 export const PORTAL_PATH = '/api-portal/historical-trades-by-sql';
+export const CHAIN_PATH = '/api/option-chain';
+/** In the router's notation. */
+export const MARKET_STRUCTURE_PATH = '/api/v1/market-structure/:symbol';
 
 /** The time zone of `date` and `time` fields. */
 export const EXCHANGE_TIME_ZONE = 'America/New_York';

@@ -6,9 +6,6 @@
 import { z } from 'zod';
 import { dateSchema, failureSchema, symbolSchema } from './snapshot.ts';
 
-/** In the router's notation. */
-export const MARKET_STRUCTURE_PATH = '/api/v1/market-structure/:symbol';
-
 export const MARKET_STRUCTURE_ERROR_CODES = [
   'INVALID_REQUEST',
   'UNAUTHORIZED',

@@ -1,10 +1,21 @@
 /**
- * Trading days and the exchange's clock, against what NYSE has published ("Holidays & Trading Hours", 2024 to 2028).
- * The 2028 list follows the same rule 7.2. How dates become plans is tested in `test/plan`.
+ * Trading days and the exchange's clock, against what was published: "NYSE Group Announces ... Holiday and Early Closings
+ * Calendar" of 2021-12-27 (2022 to 2024), 2024-11-08 (2025 to 2027) and 2025-12-23 (2026 to 2028), and NYSE's holiday
+ * schedule of 2013 (2014, 2015). The options exchanges, Cboe among them, keep the same days: "1:00 p.m. (1:15 p.m. for
+ * eligible options)". How dates become plans is tested in `test/plan`, the operator's override in `override.test.ts`.
  */
 import { describe, expect, test } from 'vitest';
 import { isEarlyClose, isHoliday } from '../../src/calendar/holidays.ts';
-import { isSession, listSessions, previousSessions, sessionCloseSecond } from '../../src/calendar/session.ts';
+import {
+  closeSecond,
+  isHalfDay,
+  isSession,
+  listSessions,
+  nextSession,
+  previousSession,
+  previousSessions,
+  sessionCloseSecond,
+} from '../../src/calendar/session.ts';
 import {
   addDays,
   formatSecond,
@@ -15,8 +26,12 @@ import {
   weekday,
 } from '../../src/calendar/wall-clock.ts';
 
-/** Full closings, month-day; 2025-01-09 was the day of mourning for President Carter. */
+/** Full closings, month-day; 2025-01-09 was the national day of mourning for President Carter, announced ten days before. */
 const CLOSED: Readonly<Record<number, readonly string[]>> = {
+  2014: ['01-01', '01-20', '02-17', '04-18', '05-26', '07-04', '09-01', '11-27', '12-25'],
+  2015: ['01-01', '01-19', '02-16', '04-03', '05-25', '07-03', '09-07', '11-26', '12-25'],
+  2022: ['01-17', '02-21', '04-15', '05-30', '06-20', '07-04', '09-05', '11-24', '12-26'],
+  2023: ['01-02', '01-16', '02-20', '04-07', '05-29', '06-19', '07-04', '09-04', '11-23', '12-25'],
   2024: ['01-01', '01-15', '02-19', '03-29', '05-27', '06-19', '07-04', '09-02', '11-28', '12-25'],
   2025: ['01-01', '01-09', '01-20', '02-17', '04-18', '05-26', '06-19', '07-04', '09-01', '11-27', '12-25'],
   2026: ['01-01', '01-19', '02-16', '04-03', '05-25', '06-19', '07-03', '09-07', '11-26', '12-25'],
@@ -26,6 +41,10 @@ const CLOSED: Readonly<Record<number, readonly string[]>> = {
 
 /** Closings at 13:00. */
 const EARLY: Readonly<Record<number, readonly string[]>> = {
+  2014: ['07-03', '11-28', '12-24'],
+  2015: ['11-27', '12-24'],
+  2022: ['11-25'],
+  2023: ['07-03', '11-24'],
   2024: ['07-03', '11-29', '12-24'],
   2025: ['07-03', '11-28', '12-24'],
   2026: ['11-27', '12-24'],
@@ -69,6 +88,40 @@ test('the last trades print a quarter of an hour after the close, also on a half
   expect(formatSecond(sessionCloseSecond('2026-11-25'))).toBe('16:15:00');
   expect(formatSecond(sessionCloseSecond('2026-11-27'))).toBe('13:15:00');
 });
+
+test.each([
+  { date: '2026-11-25', half: false, equity: '16:00:00', index: '16:15:00' },
+  { date: '2026-11-27', half: true, equity: '13:00:00', index: '13:15:00' },
+  { date: '2024-07-03', half: true, equity: '13:00:00', index: '13:15:00' },
+  { date: '2026-07-02', half: false, equity: '16:00:00', index: '16:15:00' },
+])('on $date options of stocks close at $equity, those of indices at $index', ({ date, half, equity, index }) => {
+  expect(isHalfDay(date)).toBe(half);
+  expect(formatSecond(closeSecond(date, 'equity'))).toBe(equity);
+  expect(formatSecond(closeSecond(date, 'index'))).toBe(index);
+});
+
+test.each([
+  ['2026-11-25', '2026-11-27'],
+  ['2026-11-27', '2026-11-30'],
+  ['2025-01-08', '2025-01-10'],
+  ['2027-12-31', '2028-01-03'],
+  ['2026-07-02', '2026-07-06'],
+])('the session after %s is that of %s, and the other way round', (earlier, later) => {
+  expect(nextSession(earlier)).toBe(later);
+  expect(previousSession(later)).toBe(earlier);
+});
+
+test('a date between two sessions has both as its neighbours', () => {
+  expect([previousSession('2026-11-28'), nextSession('2026-11-28')]).toEqual(['2026-11-27', '2026-11-30']);
+});
+
+test.each(['2001-09-11', '2004-06-11', '2007-01-02', '2012-10-29', '2012-10-30', '2018-12-05', '2025-01-09'])(
+  '%s had no session, although no rule says so',
+  (date) => {
+    expect(isSession(date)).toBe(false);
+    expect(isHalfDay(date)).toBe(false);
+  },
+);
 
 test('previous sessions step over holidays and weekends and end with the date itself when it is one', () => {
   expect(previousSessions('2026-11-27', 3)).toEqual(['2026-11-24', '2026-11-25', '2026-11-27']);

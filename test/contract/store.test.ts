@@ -15,9 +15,15 @@ import { startS3, useS3Credentials } from '../support/s3-server.ts';
 const s3 = await startS3();
 
 const IMPLEMENTATIONS = [
-  { name: 'directory', isMissing: false, open: (base: string) => openDirectoryStore(join(base, 'root')) },
+  {
+    name: 'directory',
+    isMissing: false,
+    hasLinks: false,
+    open: (base: string) => openDirectoryStore(join(base, 'root')),
+  },
   {
     name: 's3',
+    hasLinks: true,
     // Skipped where no S3 server can be started: not root, or not Debian. CI throws instead of skipping.
     isMissing: s3.server === undefined,
     open: async () => {
@@ -29,7 +35,7 @@ const IMPLEMENTATIONS = [
   },
 ];
 
-describe.each(IMPLEMENTATIONS)('$name store', ({ isMissing, open }) => {
+describe.each(IMPLEMENTATIONS)('$name store', ({ isMissing, hasLinks, open }) => {
   // Skipped only where no S3 server can be had, which `support/s3-server.ts` says aloud; CI never skips it.
   describe.skipIf(isMissing)('contract', () => {
     let base: string;
@@ -249,6 +255,30 @@ describe.each(IMPLEMENTATIONS)('$name store', ({ isMissing, open }) => {
       await expect(store.copy(key, 'ok')).rejects.toMatchObject(fault);
       await expect(store.copy('ok', key)).rejects.toMatchObject(fault);
       await expect(store.remove(key)).rejects.toMatchObject(fault);
+      await expect(store.link(key, 60)).rejects.toMatchObject(fault);
+    });
+
+    test.each([0, -1, 1.5, Number.NaN, Number.POSITIVE_INFINITY, 7 * 86_400 + 1])(
+      'a link of %d seconds is refused',
+      async (seconds) => {
+        await expect(store.link('linked', seconds)).rejects.toMatchObject({
+          code: 'LINK_INVALID',
+          kind: 'usage',
+          hint: expect.stringContaining('7 days'),
+        });
+      },
+    );
+
+    test('a link, where a store has one, gives the bytes of that object to anybody', async () => {
+      const key = 'k/date=2026-11-19/a b+é.parquet';
+      const bytes = randomBytes(300_000);
+      await store.put(key, { bytes });
+      const link = await store.link(key, 7 * 86_400);
+      expect(link === undefined).toBe(!hasLinks);
+      if (link === undefined) return;
+      const answer = await fetch(link.url);
+      expect(answer.status).toBe(200);
+      expect(hash(new Uint8Array(await answer.arrayBuffer()))).toBe(hash(bytes));
     });
 
     test('the url of the store has no credentials in it', () => {

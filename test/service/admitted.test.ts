@@ -2,8 +2,8 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
+import { type Guard, openGuard } from '../../src/guard/guard.ts';
 import { rememberAdmitted } from '../../src/service/sql/admitted.ts';
-import { type Guard, openGuard } from '../../src/service/sql/guard.ts';
 
 const ASKER = { owner: 'somebody', signal: new AbortController().signal };
 

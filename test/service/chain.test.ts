@@ -2,12 +2,14 @@
  * The option chain endpoint, called without HTTP: every parameter, status and shape; which snapshot is answered when;
  * and each row against plain loops over the trades. Loading chains from files is in `chain-file.test.ts`.
  */
+
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { EngineFault, PoolBusyFault } from '../../src/engine/fault.ts';
 import type { Endpoint } from '../../src/service/http/endpoint.ts';
 import { ApiFailure, queryTimeout } from '../../src/service/http/failure.ts';
 import { createChain } from '../../src/service/snapshot/chain.ts';
-import { CHAIN_PATH, chainFailureSchema, chainSuccessSchema } from '../../src/wire/chain.ts';
+import { chainFailureSchema, chainSuccessSchema } from '../../src/wire/chain.ts';
+import { CHAIN_PATH } from '../../src/wire/limits.ts';
 import { createTrade } from '../report/drop-file.ts';
 import { ask, type Bench, generate, KEY, listLatest, openBench, type Reply } from './snapshot-bench.ts';
 

@@ -2,8 +2,8 @@
 import { expect, test } from 'vitest';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import { EngineFault } from '../../src/engine/fault.ts';
+import { REASON_CODES, TIMEOUT_CODES, TOO_BROAD_CODES } from '../../src/guard/engine-codes.ts';
 import { toApiFailure } from '../../src/service/http/failure.ts';
-import { REASON_CODES, TIMEOUT_CODES, TOO_BROAD_CODES } from '../../src/service/sql/engine-codes.ts';
 import { TOO_BROAD_HINTS } from '../../src/wire/historical.ts';
 
 const TABLES = [...Object.values(REASON_CODES), TOO_BROAD_CODES, TIMEOUT_CODES];

@@ -3,45 +3,25 @@
  * show nothing from outside the two tables, and analysts' queries, each of which must be answered. What the guard does in
  * detail is tested in `guard.test.ts`, visibility under random queries in `visibility-property.test.ts`.
  */
-import { readdirSync, readFileSync } from 'node:fs';
+import { readdirSync } from 'node:fs';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { parse } from 'yaml';
 import { ENVIRONMENT_CANARY } from '../support/engine-workers.ts';
 import { hasProcesses, listChildren, readEnvironment } from '../support/processes.ts';
+import {
+  ATTACK_GROUPS,
+  type AttackGroup,
+  createSeenTrades,
+  listAttacks,
+  QUERY_GROUPS,
+  type Query,
+} from '../support/sql-lists.ts';
 import { type Reply, startTestService, type TestService } from './running-service.ts';
 import { type TradeFile, writeTradeFile } from './trade-file.ts';
 
-interface Repeat {
-  readonly prefix: string;
-  readonly unit: string;
-  readonly times: number;
-  readonly suffix: string;
-}
-interface Refusal {
-  readonly code?: string;
-  readonly reason?: string;
-}
-interface AttackGroup extends Refusal {
-  readonly group: string;
-  readonly queries: readonly (string | (Refusal & { readonly sql?: string; readonly repeat?: Repeat }))[];
-}
-interface QueryGroup {
-  readonly group: string;
-  readonly queries: readonly (string | Query)[];
-}
-interface Query {
-  readonly sql: string;
-  /** Number of rows, `some` for at least one (the default), `any` for none or more. */
-  readonly rows?: number | 'some' | 'any';
-  /** Another query whose rows are the same. */
-  readonly same_as?: string;
-  /** The rows themselves. */
-  readonly data?: readonly unknown[];
-}
-interface Attack {
+interface ExpectedAttack {
   readonly sql: string;
   readonly expected: readonly unknown[];
 }
@@ -72,8 +52,8 @@ const CANARIES: readonly RegExp[] = [
 /** Where the service runs; an answer may repeat such a text only when the caller wrote it. */
 const PLACES: readonly string[] = [hostname(), process.cwd(), process.execPath].filter((place) => place.length > 3);
 
-const attackGroups = readList<AttackGroup>('attacks.yaml');
-const queryGroups = readList<QueryGroup>('queries.yaml');
+const attackGroups = ATTACK_GROUPS;
+const queryGroups = QUERY_GROUPS;
 const attackCount = countQueries(attackGroups);
 const queryCount = countQueries(queryGroups);
 
@@ -114,7 +94,7 @@ test.skipIf(!hasProcesses)('the canary in the environment is where attacks run',
 describe('attacks', () => {
   test.each(attackGroups.map((group) => [group.group, group] as const))('by %s are refused', async (_title, group) => {
     const failures: unknown[] = [];
-    for (const attack of listAttacks(group)) {
+    for (const attack of listExpected(group)) {
       const started = performance.now();
       const reply = await service.ask(attack.sql);
       const ms = performance.now() - started;
@@ -197,15 +177,7 @@ async function checkQuery(query: Query): Promise<unknown> {
 /** Forty trades in plain sight; and on both sides of it, younger than the delay and older than the lookback, hidden ones. */
 function createRows() {
   const two = (value: number) => String(value).padStart(2, '0');
-  const seen = Array.from({ length: 40 }, (_, k) => ({
-    id: `seen-${two(k)}`,
-    time: `2026-11-1${k % 2 ? 7 : 8} ${two(10 + (k % 5))}:${two(k)}:00`,
-    symbol: 'SEEN',
-    size: k + 1,
-    price: 1 + k / 4,
-    put_call: k % 4 === 0 ? 'PUT' : 'CALL',
-    side: k % 3 === 0 ? 'BID' : 'ASK',
-  }));
+  const seen = createSeenTrades();
   const hidden = Array.from({ length: 40 }, (_, k) => ({
     id: `${HIDDEN_CANARY}-${k}`,
     time: k % 2 ? `2026-11-19 18:14:${two(k)}` : `2026-11-04 18:0${k % 10}:00`,
@@ -216,14 +188,11 @@ function createRows() {
   return [...seen, ...hidden];
 }
 
-function listAttacks(group: AttackGroup): readonly Attack[] {
-  return group.queries.map((entry) => {
-    const attack = typeof entry === 'string' ? { sql: entry } : entry;
-    const { repeat } = attack;
-    const text = repeat ? `${repeat.prefix}${repeat.unit.repeat(repeat.times)}${repeat.suffix}` : (attack.sql ?? '');
-    const { code = 'INVALID_SQL', reason } = attack.code === undefined ? group : attack;
-    return { sql: fillPlaces(text), expected: [STATUS[code], code, reason] };
-  });
+function listExpected(group: AttackGroup): readonly ExpectedAttack[] {
+  return listAttacks(group).map(({ sql, code, reason }) => ({
+    sql: fillPlaces(sql),
+    expected: [STATUS[code], code, reason],
+  }));
 }
 
 function fillPlaces(sql: string): string {
@@ -234,10 +203,6 @@ function fillPlaces(sql: string): string {
 function listLeaks(sql: string, reply: Reply): readonly string[] {
   const found = CANARIES.filter((canary) => canary.test(reply.text) && !canary.test(sql)).map(String);
   return [...found, ...places.filter((place) => reply.text.includes(place) && !sql.includes(place))];
-}
-
-function readList<Group>(name: string): readonly Group[] {
-  return parse(readFileSync(new URL(name, import.meta.url), 'utf8')) as Group[]; // The tests below check its shape.
 }
 
 function countQueries(groups: readonly { readonly queries: readonly unknown[] }[]): number {

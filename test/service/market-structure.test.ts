@@ -2,16 +2,14 @@
  * The market-structure endpoint, called without HTTP: every status and shape, the flow and exposure against plain loops
  * over the trades, and the published figures of the real SPX chain. When snapshots are taken is in `chain.test.ts`.
  */
+
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { EngineFault, PoolBusyFault } from '../../src/engine/fault.ts';
 import type { Endpoint } from '../../src/service/http/endpoint.ts';
 import { ApiFailure, queryTimeout } from '../../src/service/http/failure.ts';
 import { createMarketStructure } from '../../src/service/snapshot/market-structure.ts';
-import {
-  MARKET_STRUCTURE_PATH,
-  marketStructureFailureSchema,
-  marketStructureSuccessSchema,
-} from '../../src/wire/market-structure.ts';
+import { MARKET_STRUCTURE_PATH } from '../../src/wire/limits.ts';
+import { marketStructureFailureSchema, marketStructureSuccessSchema } from '../../src/wire/market-structure.ts';
 import { createTrade } from '../report/drop-file.ts';
 import { hasSpxPage, SPX_PAGE, SPX_REFERENCE } from '../support/chain-page.ts';
 import {

@@ -2,9 +2,11 @@
  * The program serving the real SPX chain, as `serve --chain` reads it from the exchange's page: the published figures over
  * HTTP. The same figures without HTTP, and all shapes, are in `market-structure.test.ts` and `chain-file.test.ts`.
  */
+
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { CHAIN_PATH, chainSuccessSchema } from '../../src/wire/chain.ts';
-import { MARKET_STRUCTURE_PATH, marketStructureSuccessSchema } from '../../src/wire/market-structure.ts';
+import { chainSuccessSchema } from '../../src/wire/chain.ts';
+import { CHAIN_PATH, MARKET_STRUCTURE_PATH } from '../../src/wire/limits.ts';
+import { marketStructureSuccessSchema } from '../../src/wire/market-structure.ts';
 import { hasSpxPage, SPX_PAGE, SPX_REFERENCE } from '../support/chain-page.ts';
 import { KEY, startService, type TestService } from '../support/flowdrop.ts';
 import { postJson } from './running-service.ts';

@@ -1,9 +1,10 @@
 /** Faults of the directory store at the file system. What holds for every store is in `test/contract/store.test.ts`. */
 import { execFileSync, spawnSync } from 'node:child_process';
 import { createWriteStream } from 'node:fs';
-import { mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readdir, readFile, rm, symlink, utimes, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
 import { openDirectoryStore } from '../../src/store/directory.ts';
 import type { Store } from '../../src/store/store.ts';
@@ -22,6 +23,7 @@ afterEach(async () => {
   await rm(base, { recursive: true, force: true });
 });
 
+const PUT_FILE = fileURLToPath(new URL('../support/put-file.ts', import.meta.url));
 const FAULT = { name: 'StoreFault', code: 'STORE_FAILED', hint: expect.any(String) };
 
 async function listKeys(prefix = ''): Promise<string[]> {
@@ -36,6 +38,16 @@ test('a temporary file that a crash left is never listed, got or copied', async 
   await store.put('a/whole', { bytes: Buffer.from('x') });
   expect(await listKeys()).toEqual(['a/whole']);
   await expect(store.get('a/.flowdrop-0123456789abcdef.tmp')).rejects.toMatchObject({ code: 'KEY_INVALID' });
+});
+
+test('a temporary file that a crash left is removed when it is a day old, a younger one is not', async () => {
+  await mkdir(join(root, 'a'));
+  const [old, young] = ['.flowdrop-0123456789abcdef.tmp', '.flowdrop-fedcba9876543210.tmp'];
+  for (const name of [old, young]) await writeFile(join(root, 'a', name), 'half');
+  const yesterday = new Date(Date.now() - 25 * 3_600_000);
+  await utimes(join(root, 'a', old), yesterday, yesterday);
+  await store.put('a/whole', { bytes: Buffer.from('x') });
+  expect((await readdir(join(root, 'a'))).sort()).toEqual([young, 'whole']);
 });
 
 test('a directory store cannot be opened below a regular file', async () => {
@@ -98,11 +110,25 @@ test('objects of a folder that is linked from elsewhere are listed', async () =>
   expect(await listKeys()).toEqual(['linked/x']);
 });
 
+test('a limit on the size of files leaves no half-written object, and the previous one', async () => {
+  await store.put('a/b', { bytes: Buffer.from('previous') });
+  await writeFile(join(base, 'large'), Buffer.alloc(1_000_000));
+  // A process of its own, because a limit cannot be taken back; 100 blocks of 512 or 1,024 bytes.
+  const command = 'ulimit -f 100; exec "$0" --import tsx "$@"';
+  const putting = spawnSync('sh', ['-c', command, process.execPath, PUT_FILE, root, 'a/b', join(base, 'large')]);
+  expect(putting.status).toBe(1);
+  expect(putting.stderr.toString()).toContain('STORE_FAILED');
+  expect(putting.stderr.toString()).toContain('limit');
+  expect(await readdir(join(root, 'a'))).toEqual(['b']);
+  expect(await readFile(join(root, 'a/b'), 'utf8')).toBe('previous');
+});
+
 // Mounting needs root and a system that allows it; containers mostly do not.
 const CANNOT_MOUNT = spawnSync('unshare', ['-m', 'true']).status !== 0;
-if (CANNOT_MOUNT) console.warn('*** THE FULL DISK TEST IS SKIPPED: mounting a tmpfs is not allowed here');
+if (CANNOT_MOUNT)
+  console.warn('*** THE TESTS OF FULL AND READ-ONLY DISKS ARE SKIPPED: mounting a tmpfs is not allowed here');
 
-describe.skipIf(CANNOT_MOUNT)('on a full disk', () => {
+describe.skipIf(CANNOT_MOUNT)('on a small disk', () => {
   let disk: string;
 
   beforeAll(async () => {
@@ -125,5 +151,23 @@ describe.skipIf(CANNOT_MOUNT)('on a full disk', () => {
     expect(await readdir(join(disk, 'a'))).toEqual(['b']);
     await full.put('a/b', { bytes: Buffer.from('next') });
     expect(await readFile(join(disk, 'a/b'), 'utf8')).toBe('next');
+  });
+
+  test('a disk that became read-only fails every write with a hint, leaves nothing half-written, and is read on', async () => {
+    const store = await openDirectoryStore(join(disk, 'read-only'));
+    await store.put('a/b', { bytes: Buffer.from('previous') });
+    execFileSync('mount', ['-o', 'remount,ro', disk]);
+    try {
+      const fault = { ...FAULT, hint: expect.stringContaining('right to write') };
+      await expect(store.put('a/b', { bytes: Buffer.from('next') })).rejects.toMatchObject(fault);
+      await expect(store.putIfAbsent('new/c', Buffer.from('x'))).rejects.toMatchObject(fault);
+      await expect(store.copy('a/b', 'a/d')).rejects.toMatchObject(fault);
+      await expect(store.remove('a/b')).rejects.toMatchObject(fault);
+      expect(await readdir(join(disk, 'read-only'))).toEqual(['a']);
+      expect(await readdir(join(disk, 'read-only/a'))).toEqual(['b']);
+      expect(Buffer.from((await store.get('a/b')) ?? []).toString()).toBe('previous');
+    } finally {
+      execFileSync('mount', ['-o', 'remount,rw', disk]);
+    }
   });
 });

@@ -7,9 +7,10 @@
 import { isAtLeast, readCapabilities } from '../../engine/capabilities.ts';
 import type { Engine } from '../../engine/engine.ts';
 import { quoteIdentifier, quoteString } from '../../engine/literal.ts';
+import { answerType } from '../../wire/engine-type.ts';
 import { EXCHANGE_TIME_ZONE, LOOKBACK_DAYS, MINIMUM_DATA_DELAY_MINUTES, TABLES } from '../../wire/limits.ts';
 import { TRADE_COLUMNS } from '../../wire/trade.ts';
-import { listSortColumns, storedType, type TradeOrder } from './stored-tables.ts';
+import { listSortColumns, type TradeOrder } from './stored-tables.ts';
 
 export const SERVER_DATABASES = {
   /** The trades themselves. */
@@ -91,7 +92,7 @@ export function planTables(plan: ServerPlan, version: string): readonly string[]
   const { data, visible } = SERVER_DATABASES;
   const type = (name: string) =>
     isAtLeast(version, ...DICTIONARY_VERSION) ? name : name.replace(/LowCardinality\((\w+)\)/, '$1');
-  const columns = TRADE_COLUMNS.map((column) => `${quoteIdentifier(column.name)} ${type(storedType(column))}`);
+  const columns = TRADE_COLUMNS.map((column) => `${quoteIdentifier(column.name)} ${type(answerType(column))}`);
   const sortKey = listSortColumns('trades', plan.order).join(', ');
   return [
     `CREATE DATABASE IF NOT EXISTS ${data}`,

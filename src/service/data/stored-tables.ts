@@ -1,5 +1,6 @@
 /** How trades and chains are stored: columns with their types, and what they are sorted by. A table of data. */
-import { TRADE_COLUMNS, type TradeColumn } from '../../wire/trade.ts';
+import { answerType } from '../../wire/engine-type.ts';
+import { TRADE_COLUMNS } from '../../wire/trade.ts';
 import { CHAIN_COLUMNS, CHAIN_SORT } from './chain-table.ts';
 
 export type TradeOrder = 'time' | 'symbol';
@@ -19,11 +20,8 @@ const GRANULES_PER_SCAN_LIMIT = 64;
 /** Names the load that a row came with; a partition of its own, so that an interrupted load can be taken back. */
 export const SOURCE_COLUMN = 'source_of_load';
 
-/** Text columns with as many values as rows; the others have few. */
-const DISTINCT_COLUMNS: ReadonlySet<string> = new Set(['id', 'time', 'updated_timestamp']);
-
 export const STORED_TABLES: readonly StoredTable[] = [
-  { name: 'trades', columns: TRADE_COLUMNS.map((column) => ({ name: column.name, type: storedType(column) })) },
+  { name: 'trades', columns: TRADE_COLUMNS.map((column) => ({ name: column.name, type: answerType(column) })) },
   { name: 'chains', columns: CHAIN_COLUMNS.map(({ name, type }) => ({ name, type })) },
 ];
 
@@ -31,13 +29,6 @@ export const STORED_TABLES: readonly StoredTable[] = [
 export function listSortColumns(table: StoredTable['name'], order: TradeOrder): readonly string[] {
   if (table === 'chains') return CHAIN_SORT;
   return order === 'time' ? ['date', 'time', 'id'] : ['symbol', 'date', 'time', 'id'];
-}
-
-/** The type that a column is stored with and answered as. */
-export function storedType(column: TradeColumn): string {
-  if (column.wire === 'integer') return 'Int32';
-  if (column.wire === 'float') return 'Float64';
-  return DISTINCT_COLUMNS.has(column.name) ? 'String' : 'LowCardinality(String)';
 }
 
 /** Rows of a granule of the index that go with a scan limit. */

@@ -23,10 +23,13 @@ const DAILY_EXPIRATIONS = 10;
 const WEEKLY_EXPIRATIONS = 8;
 const MONTHLY_EXPIRATIONS = 12;
 
-/** The last `count` sessions that had closed at `nowMs`, ascending. */
+/** Rows are visible a quarter of an hour late, and whoever exports them waits as long again for stragglers. */
+const OVER_AFTER_MS = 30 * 60_000;
+
+/** The last `count` sessions that were over at `nowMs`, and whose last rows could be exported, ascending. */
 export function listClosedSessions(nowMs: number, count: number): readonly string[] {
   const today = formatWallDate(nowMs);
-  const closed = isSession(today) && parseWallClock(today, sessionCloseSecond(today)) <= nowMs;
+  const closed = isSession(today) && parseWallClock(today, sessionCloseSecond(today)) + OVER_AFTER_MS <= nowMs;
   return previousSessions(closed ? today : addDays(today, -1), count);
 }
 

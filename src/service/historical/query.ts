@@ -4,9 +4,9 @@
  * query has succeeded before the first byte of its rows is given.
  */
 import type { EnginePool } from '../../engine/pool.ts';
+import type { Guard } from '../../guard/guard.ts';
 import type { Dataset } from '../dataset.ts';
 import { toApiFailure } from '../http/failure.ts';
-import type { Guard } from '../sql/guard.ts';
 import { HeldBytes, PieceQueue } from './piece-queue.ts';
 import { RowStream } from './row-stream.ts';
 

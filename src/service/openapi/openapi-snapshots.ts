@@ -1,5 +1,5 @@
 /** Option chain and market structure, as the interface description tells them. A table of data. */
-import { CHAIN_PATH } from '../../wire/chain.ts';
+import { CHAIN_PATH } from '../../wire/limits.ts';
 import { marketStructureRequestSchema } from '../../wire/market-structure.ts';
 import { SNAPSHOT_REFRESH_SECONDS } from '../../wire/snapshot.ts';
 import { JSON_OR_FORM, type Operation } from './openapi-operation.ts';

@@ -3,15 +3,10 @@
  * key and pace (401, 403, 429), date and symbol (404), size (422). The filters choose among the contracts of the
  * snapshot; none matching is an empty answer, not a failure.
  */
+
 import { setImmediate as pause } from 'node:timers/promises';
-import {
-  CHAIN_LIMIT,
-  CHAIN_PATH,
-  type ChainMeta,
-  type ChainRequest,
-  type ChainRow,
-  chainRequestSchema,
-} from '../../wire/chain.ts';
+import { CHAIN_LIMIT, type ChainMeta, type ChainRequest, type ChainRow, chainRequestSchema } from '../../wire/chain.ts';
+import { CHAIN_PATH } from '../../wire/limits.ts';
 import type { Answer, Call, Endpoint } from '../http/endpoint.ts';
 import { ApiFailure } from '../http/failure.ts';
 import type { Snapshot, SnapshotReader } from './snapshot.ts';

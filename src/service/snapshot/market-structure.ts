@@ -3,8 +3,10 @@
  * session. Order of checks: symbol and date (400), key and pace (401, 403, 429), snapshot (404, 503). The key comes in
  * the Authorization header only.
  */
+
 import { Fault } from '../../core/errors.ts';
-import { MARKET_STRUCTURE_PATH, marketStructureRequestSchema } from '../../wire/market-structure.ts';
+import { MARKET_STRUCTURE_PATH } from '../../wire/limits.ts';
+import { marketStructureRequestSchema } from '../../wire/market-structure.ts';
 import type { Answer, Call, Endpoint } from '../http/endpoint.ts';
 import { ApiFailure, BUSY_RETRY_SECONDS, internalError } from '../http/failure.ts';
 import type { Snapshot, SnapshotReader } from './snapshot.ts';

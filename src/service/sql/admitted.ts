@@ -5,7 +5,7 @@
  * literals, no escapes; and because only literals made of digits and the punctuation of times may differ, about whose
  * content no rule of the guard and no parser cares. Everything else goes to the guard.
  */
-import type { Guard } from './guard.ts';
+import type { Guard } from '../../guard/guard.ts';
 
 /** Characters whose meaning does not depend on their neighbours, beside `-` and `/`, which may begin comments. */
 const PLAIN_TEXT = /^[\w\s,.()[\]<>=!+*%:'/-]*$/;

@@ -2,16 +2,15 @@
  * The engine as a parser of callers' SQL: never runs it. Invariant: a text that takes too long to parse is given up, and
  * its process with it.
  */
-import { systemClock } from '../../core/clock.ts';
-import { CLICKHOUSE_CODES, EngineFault } from '../../engine/fault.ts';
-import type { EnginePool, PoolRequest } from '../../engine/pool.ts';
-import type { StatementRunner } from '../dataset.ts';
+import { systemClock } from '../core/clock.ts';
+import { CLICKHOUSE_CODES, EngineFault } from '../engine/fault.ts';
+import type { EnginePool, PooledEngine, PoolRequest } from '../engine/pool.ts';
 
 /** Texts are short; one that takes longer than this to parse was made for it. */
 const PARSE_TIMEOUT_MS = 5_000;
 const TOO_SLOW = 'the statement takes too long to parse';
 
-export type RowReader = Pick<StatementRunner, 'rows'>;
+export type RowReader = Pick<PooledEngine, 'rows'>;
 
 export interface Parser {
   /** The parser in one caller's name: the callers share it fairly. */

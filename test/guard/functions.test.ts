@@ -1,6 +1,6 @@
 /** Which function names a query may use: by kind, by alias, by combination, and with a second engine's names. */
 import { describe, expect, test } from 'vitest';
-import { FunctionList } from '../../src/service/sql/functions.ts';
+import { FunctionList } from '../../src/guard/functions.ts';
 
 const called = (name: string, category: string, is_aggregate = 0, alias_to = '') => ({
   name,

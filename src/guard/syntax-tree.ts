@@ -2,7 +2,7 @@
  * The engine's syntax tree of a statement, from the lines of `EXPLAIN AST`. Invariant: depth comes from the indentation
  * and nothing is guessed; a line that is not understood is an error. Pure.
  */
-import { Fault } from '../../core/errors.ts';
+import { Fault } from '../core/errors.ts';
 
 export interface SyntaxNode {
   /** `SelectQuery`, `Function`, `TableIdentifier`, ... */

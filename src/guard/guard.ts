@@ -6,10 +6,9 @@
  * The specification allows one SELECT over the whitelisted tables; UNION, other statements, settings, formats and table
  * functions are refused.
  */
-import type { PoolRequest } from '../../engine/pool.ts';
-import { TABLES } from '../../wire/limits.ts';
-import { TRADE_COLUMNS } from '../../wire/trade.ts';
-import { type ApiFailure, invalidSql, tooBroad } from '../http/failure.ts';
+import type { PoolRequest } from '../engine/pool.ts';
+import { TABLES } from '../wire/limits.ts';
+import { TRADE_COLUMNS } from '../wire/trade.ts';
 import {
   listAliases,
   listAppliedFunctions,
@@ -21,6 +20,7 @@ import {
 import { countTableReads } from './expansion.ts';
 import { type FunctionList, readFunctionList } from './functions.ts';
 import type { Parser, RowReader } from './parser.ts';
+import { type Refusal, refuseSql, refuseTooBroad } from './refusal.ts';
 import { parseSelect } from './statement.ts';
 import { type SyntaxNode, walkTree } from './syntax-tree.ts';
 import { hasPlainZones, namesHostZone } from './time-zones.ts';
@@ -73,7 +73,7 @@ export interface Guard {
   /**
    * The canonical text of a statement that may run.
    * @param asker in whose name the engine is asked
-   * @throws ApiFailure
+   * @throws Refusal
    */
   admit(sql: string, asker: PoolRequest): Promise<string>;
 }
@@ -122,7 +122,7 @@ async function admitStatement(engine: RowReader, rules: Rules, sql: string): Pro
     for (const name of listAppliedFunctions(tokens)) assertApplied(name, rules);
   }
   if (countTableReads(tree, subqueries) > MAX_TABLE_READS) {
-    throw tooBroad(
+    throw refuseTooBroad(
       `The query reads tables more than ${MAX_TABLE_READS} times, counting subqueries wherever they are used.`,
     );
   }
@@ -150,24 +150,23 @@ function assertNode(node: SyntaxNode, rules: Rules, names: Names): void {
       assertLiteral(node.value);
       return;
     default:
-      if (!PLAIN_NODES.has(node.kind)) throw invalidSql('The query uses a construct that is not available.');
+      if (!PLAIN_NODES.has(node.kind)) throw refuseSql('The query uses a construct that is not available.');
   }
 }
 
 /** Further children are FORMAT and INTO OUTFILE; a second query is a UNION. */
 function assertOneSelect(node: SyntaxNode): void {
   const [queries, ...others] = node.children;
-  if (others.length > 0) throw invalidSql('FORMAT and INTO OUTFILE are not allowed.');
+  if (others.length > 0) throw refuseSql('FORMAT and INTO OUTFILE are not allowed.');
   const [query, ...more] = queries?.children ?? [];
-  if (more.length > 0 || query?.kind !== 'SelectQuery')
-    throw invalidSql('UNION, INTERSECT and EXCEPT are not allowed.');
-  if (query.children.some((child) => child.kind === 'Set')) throw invalidSql('SETTINGS is not allowed.');
+  if (more.length > 0 || query?.kind !== 'SelectQuery') throw refuseSql('UNION, INTERSECT and EXCEPT are not allowed.');
+  if (query.children.some((child) => child.kind === 'Set')) throw refuseSql('SETTINGS is not allowed.');
 }
 
 function assertTableExpression(node: SyntaxNode): void {
   for (const child of node.children) {
-    if (child.kind === 'Function') throw invalidSql(`Table function ${child.value} is not available.`);
-    if (!TABLE_PARTS.has(child.kind)) throw invalidSql('Only the whitelisted tables and subqueries may be read.');
+    if (child.kind === 'Function') throw refuseSql(`Table function ${child.value} is not available.`);
+    if (!TABLE_PARTS.has(child.kind)) throw refuseSql('Only the whitelisted tables and subqueries may be read.');
   }
 }
 
@@ -175,11 +174,11 @@ function assertIdentifier(name: string, rules: Rules, names: Names): void {
   const parts = name.toLowerCase().split('.');
   const first = parts[0] ?? '';
   if (parts.length > 1 && rules.databases.has(first)) throw unknownTable(name);
-  if (parts.some((part) => SERVICE_COLUMN.test(part))) throw invalidSql(`Column ${name} is not available.`);
+  if (parts.some((part) => SERVICE_COLUMN.test(part))) throw refuseSql(`Column ${name} is not available.`);
   if (parts.length > 1) return;
   // An alias means itself only in its own scope.
   const isFunction = CALLED_BARE.test(first) || (rules.functions.isRefused(first) && !names.values.has(first));
-  if (isFunction) throw invalidSql(`Function ${name} is not available.`);
+  if (isFunction) throw refuseSql(`Function ${name} is not available.`);
 }
 
 function assertFunction(node: SyntaxNode, rules: Rules, names: Names): void {
@@ -192,25 +191,25 @@ function assertFunction(node: SyntaxNode, rules: Rules, names: Names): void {
   }
   const mayTakeZone = rules.functions.mayTakeZone(node.value);
   if (!hasPlainZones(node, names.texts, mayTakeZone))
-    throw invalidSql('A time zone is named by a text, not by an expression.');
+    throw refuseSql('A time zone is named by a text, not by an expression.');
   if (!TYPE_OPERANDS.test(node.value)) return;
-  if (second?.kind !== 'Literal') throw invalidSql('A cast takes the name of a type.');
-  if (TYPE_REFUSED.test(readLiteral(second.value))) throw invalidSql('That type is not available.');
+  if (second?.kind !== 'Literal') throw refuseSql('A cast takes the name of a type.');
+  if (TYPE_REFUSED.test(readLiteral(second.value))) throw refuseSql('That type is not available.');
 }
 
 function assertApplied(name: string | undefined, rules: Rules): void {
-  if (name === undefined) throw invalidSql('APPLY takes the name of a function.');
+  if (name === undefined) throw refuseSql('APPLY takes the name of a function.');
   assertCall(name, rules);
 }
 
 function assertCall(name: string, rules: Rules): void {
-  if (!rules.functions.isAllowed(name)) throw invalidSql(`Function ${name} is not available.`);
+  if (!rules.functions.isAllowed(name)) throw refuseSql(`Function ${name} is not available.`);
 }
 
 function assertLiteral(value: string): void {
   const text = readLiteral(value);
-  if (/aggregatefunction/i.test(text)) throw invalidSql('Aggregate states are not available.');
-  if (namesHostZone(text)) throw invalidSql('That time zone is not available.');
+  if (/aggregatefunction/i.test(text)) throw refuseSql('Aggregate states are not available.');
+  if (namesHostZone(text)) throw refuseSql('That time zone is not available.');
 }
 
 /** A literal as the syntax tree shows it, without its backslash escapes. */
@@ -218,6 +217,6 @@ function readLiteral(value: string): string {
   return value.replace(/\\(.)/gs, '$1');
 }
 
-function unknownTable(name: string): ApiFailure {
-  return invalidSql(`Table ${name} is not available; allowed are ${TABLES.join(' and ')}.`);
+function unknownTable(name: string): Refusal {
+  return refuseSql(`Table ${name} is not available; allowed are ${TABLES.join(' and ')}.`);
 }

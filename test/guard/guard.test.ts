@@ -3,7 +3,7 @@
  * statement here did something on the bare engine, or is of a kind that did.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { startTestService, type TestService } from './running-service.ts';
+import { startTestService, type TestService } from '../service/running-service.ts';
 
 const SELECTS: readonly string[] = [
   'SELECT count() FROM RawOptionTrades',

@@ -3,11 +3,11 @@
  * syntax tree of exactly that. Invariant: what comes out is one SELECT statement without FORMAT and INTO OUTFILE; what it
  * may read and call is not this module's matter. The parser's cost is bounded.
  */
-import { EngineFault } from '../../engine/fault.ts';
-import { quoteString } from '../../engine/literal.ts';
-import { invalidSql, toApiFailure } from '../http/failure.ts';
+import { EngineFault } from '../engine/fault.ts';
+import { quoteString } from '../engine/literal.ts';
 import { listTokens, type Token } from './canonical-text.ts';
 import type { RowReader } from './parser.ts';
+import { refuseSql, toRefusal } from './refusal.ts';
 import { parseSyntaxTree, type SyntaxNode } from './syntax-tree.ts';
 
 /** Longer statements cost the parser more than they can be worth. */
@@ -37,18 +37,18 @@ export interface SelectStatement {
   readonly tree: SyntaxNode;
 }
 
-/** @throws ApiFailure */
+/** @throws Refusal */
 export async function parseSelect(engine: RowReader, sql: string): Promise<SelectStatement> {
-  if (sql.includes('\0')) throw invalidSql('The SQL contains a NUL character.');
-  if (Buffer.byteLength(sql) > MAX_SQL_BYTES) throw invalidSql(`The SQL is longer than ${MAX_SQL_BYTES} bytes.`);
+  if (sql.includes('\0')) throw refuseSql('The SQL contains a NUL character.');
+  if (Buffer.byteLength(sql) > MAX_SQL_BYTES) throw refuseSql(`The SQL is longer than ${MAX_SQL_BYTES} bytes.`);
   const firstWord = sql.replace(BEFORE_FIRST_WORD, '');
   const canonical = await formatStatement(engine, sql, firstWord);
   // The word is optional to the engine; the specification's rule is about the word.
-  if (!/^(select|with)\b/i.test(firstWord) || !/^(SELECT|WITH)\b/.test(canonical)) throw invalidSql(ONLY_SELECT);
+  if (!/^(select|with)\b/i.test(firstWord) || !/^(SELECT|WITH)\b/.test(canonical)) throw refuseSql(ONLY_SELECT);
   const tokens = listTokens(canonical);
   // Such a name could pass for several lines of the tree's description.
   if (tokens.some((token) => token.kind === 'name' && /[\\\p{Cc}]/u.test(token.value))) {
-    throw invalidSql('A quoted name contains a control character or a backslash.');
+    throw refuseSql('A quoted name contains a control character or a backslash.');
   }
   return { tokens, tree: parseSyntaxTree(await explainStatement(engine, canonical)) };
 }
@@ -62,10 +62,10 @@ async function formatStatement(engine: RowReader, sql: string, firstWord: string
     );
     return formatted?.text ?? '';
   } catch (error) {
-    if (!(error instanceof EngineFault)) throw toApiFailure(error, sql);
-    if (error.message.includes('Multi-statements')) throw invalidSql('Only one statement is allowed.');
-    if (OTHER_STATEMENT.test(firstWord)) throw invalidSql(ONLY_SELECT);
-    throw toApiFailure(error, sql);
+    if (!(error instanceof EngineFault)) throw error;
+    if (error.message.includes('Multi-statements')) throw refuseSql('Only one statement is allowed.');
+    if (OTHER_STATEMENT.test(firstWord)) throw refuseSql(ONLY_SELECT);
+    throw toRefusal(error, sql);
   }
 }
 
@@ -79,7 +79,7 @@ async function explainStatement(engine: RowReader, canonical: string): Promise<r
     return lines.map((line) => line.explain);
   } catch (error) {
     // It has been parsed before, and not in parentheses.
-    if (error instanceof EngineFault && NOT_PLAIN.includes(error.clickhouseCode)) throw invalidSql(ONLY_PLAIN_SELECT);
-    throw toApiFailure(error, canonical);
+    if (error instanceof EngineFault && NOT_PLAIN.includes(error.clickhouseCode)) throw refuseSql(ONLY_PLAIN_SELECT);
+    throw toRefusal(error, canonical);
   }
 }

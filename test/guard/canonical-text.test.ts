@@ -7,9 +7,9 @@ import {
   listSubqueryNames,
   listTokens,
   spellTables,
-} from '../../src/service/sql/canonical-text.ts';
-import { countTableReads } from '../../src/service/sql/expansion.ts';
-import { parseSyntaxTree, walkTree } from '../../src/service/sql/syntax-tree.ts';
+} from '../../src/guard/canonical-text.ts';
+import { countTableReads } from '../../src/guard/expansion.ts';
+import { parseSyntaxTree, walkTree } from '../../src/guard/syntax-tree.ts';
 
 describe('canonical text', () => {
   test('tokens add up to the text', () => {

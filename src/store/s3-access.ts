@@ -1,0 +1,55 @@
+/**
+ * The address and credentials of an S3 store, as the SDK itself would use them: environment, profile or role, whichever
+ * its chain finds. Asked once; temporary credentials last as long as they last.
+ */
+import type { S3Access } from './access.ts';
+import { createS3Client, type S3Options } from './s3-client.ts';
+import { attemptS3 } from './s3-fault.ts';
+
+/** Credentials may come from a service of the cloud's, which answers at once or not at all. */
+const REQUEST_TIMEOUT_MS = 10_000;
+
+/** @throws StoreFault when there are no credentials or no region */
+export async function readS3Access(options: S3Options): Promise<S3Access> {
+  const { bucket, prefix } = options;
+  const client = createS3Client(options, REQUEST_TIMEOUT_MS);
+  try {
+    return await attemptS3('open', `s3://${bucket}`, undefined, async () => {
+      const { accessKeyId, secretAccessKey, sessionToken } = await client.config.credentials();
+      return {
+        kind: 's3',
+        bucketUrl: await readBucketUrl(client, bucket),
+        bucket,
+        prefix,
+        accessKeyId,
+        secretAccessKey,
+        sessionToken,
+      };
+    });
+  } finally {
+    client.destroy();
+  }
+}
+
+async function readBucketUrl({ config }: ReturnType<typeof createS3Client>, bucket: string): Promise<string> {
+  const configured = config.endpoint ? await config.endpoint() : await config.serviceConfiguredEndpoint?.();
+  const endpoint = typeof configured === 'string' ? configured : configured && formatEndpoint(configured);
+  const { url } = config.endpointProvider({
+    Bucket: bucket,
+    Region: await config.region(),
+    // The engine knows the bucket in a host name only where the name is Amazon's.
+    ForcePathStyle: config.forcePathStyle === true || endpoint !== undefined,
+    ...(endpoint === undefined ? {} : { Endpoint: endpoint }),
+  });
+  return url.href.replace(/\/$/, '');
+}
+
+function formatEndpoint(endpoint: {
+  readonly protocol: string;
+  readonly hostname: string;
+  readonly port?: number | undefined;
+  readonly path: string;
+}): string {
+  const { protocol, hostname, port, path } = endpoint;
+  return `${protocol}//${hostname}${port === undefined ? '' : `:${port}`}${path}`;
+}

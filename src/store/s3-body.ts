@@ -1,0 +1,70 @@
+/** Bodies of objects as they come from S3: bounded in time, counted, and their connection closed whatever happens. */
+import { addAbortSignal, Readable } from 'node:stream';
+import { GetObjectCommand, type S3Client } from '@aws-sdk/client-s3';
+import { isAbsent, readS3Failure } from './s3-fault.ts';
+
+/** A body slower than this has stalled. */
+const MIN_BYTES_PER_SECOND = 64 * 1024;
+const MIN_BODY_TIMEOUT_MS = 60_000;
+/** Names of a body that broke off, stalled or came short; `RangeError` is our own count of its bytes. */
+const BROKEN_BODY = ['ECONNRESET', 'EPIPE', 'ETIMEDOUT', 'TimeoutError', 'ABORT_ERR', 'Error', 'RangeError'] as const;
+
+/** The SDK repeats requests, not bodies that break off. */
+const MAX_READS = 3;
+
+/** Hands the body to `use` with its length, again when it breaks off; `undefined` when there is no such object. */
+export async function readBody<T>(
+  client: S3Client,
+  address: { readonly Bucket: string; readonly Key: string },
+  signal: AbortSignal | undefined,
+  use: (body: Readable, sizeBytes: number) => Promise<T>,
+): Promise<T | undefined> {
+  for (let reads = 1; ; reads += 1) {
+    try {
+      return await readOnce(client, address, signal, use);
+    } catch (error) {
+      if (signal?.aborted || reads === MAX_READS || !isBrokenBody(error)) throw error;
+    }
+  }
+}
+
+async function readOnce<T>(
+  client: S3Client,
+  address: { readonly Bucket: string; readonly Key: string },
+  signal: AbortSignal | undefined,
+  use: (body: Readable, sizeBytes: number) => Promise<T>,
+): Promise<T | undefined> {
+  const stop = new AbortController();
+  const signals = signal === undefined ? [stop.signal] : [stop.signal, signal];
+  const abortSignal = AbortSignal.any(signals);
+  const found = await ifPresent(client.send(new GetObjectCommand(address), { abortSignal }));
+  if (found === undefined) return undefined;
+  const { Body, ContentLength } = found;
+  if (!(Body instanceof Readable) || ContentLength === undefined)
+    throw new TypeError('the answer has no body or no length');
+  const timeoutMs = Math.max(MIN_BODY_TIMEOUT_MS, Math.ceil((ContentLength / MIN_BYTES_PER_SECOND) * 1000));
+  try {
+    return await use(
+      addAbortSignal(AbortSignal.any([...signals, AbortSignal.timeout(timeoutMs)]), Body),
+      ContentLength,
+    );
+  } finally {
+    // Closes the connection of a body that was not read to its end.
+    stop.abort();
+  }
+}
+
+/** Whether the same request may bring the whole body: not after an answer of the service, nor a fault of the local disk. */
+function isBrokenBody(error: unknown): boolean {
+  const { name, httpStatus } = readS3Failure(error);
+  return httpStatus === 0 && BROKEN_BODY.some((broken) => broken === name);
+}
+
+export async function ifPresent<T>(request: Promise<T>): Promise<T | undefined> {
+  try {
+    return await request;
+  } catch (error) {
+    if (isAbsent(error)) return undefined;
+    throw error;
+  }
+}

@@ -1,0 +1,195 @@
+/**
+ * Large objects to S3 in parts, from a local file or from another object. Invariant: the object appears with the last
+ * request only, every part's MD5 is verified by the service, and the whole is compared with what was sent. A failed or
+ * stopped upload leaves no parts behind, which S3 would go on charging for; what could not be removed because the
+ * network was down is removed at the next occasion. A killed process leaves its parts: see `s3-leftovers.ts`.
+ */
+import { createHash } from 'node:crypto';
+import { type FileHandle, open } from 'node:fs/promises';
+import {
+  AbortMultipartUploadCommand,
+  CompleteMultipartUploadCommand,
+  CreateMultipartUploadCommand,
+  DeleteObjectCommand,
+  HeadObjectCommand,
+  type S3Client,
+  UploadPartCommand,
+  UploadPartCopyCommand,
+} from '@aws-sdk/client-s3';
+import { assertNotAborted } from '../core/errors.ts';
+import { isAbsent, readS3Failure, UnmetRequest } from './s3-fault.ts';
+import {
+  computeETag,
+  countBytes,
+  type Part,
+  planParts,
+  readPart,
+  type StoredPart,
+  sendAll,
+  unquote,
+} from './s3-parts.ts';
+import { assertEncrypted, type WriteSettings } from './s3-write-settings.ts';
+
+export interface ObjectAddress {
+  readonly Bucket: string;
+  readonly Key: string;
+}
+
+/** What the object is to be, beside its bytes. */
+export interface ObjectHead extends WriteSettings {
+  readonly ContentType?: string;
+  readonly Metadata?: Record<string, string>;
+}
+
+/** An object that is copied: its address as the header wants it, and which version of it. */
+export interface CopySource {
+  readonly address: string;
+  readonly etag: string | undefined;
+  readonly sizeBytes: number;
+}
+
+interface Upload extends ObjectAddress {
+  readonly UploadId: string;
+}
+
+/** The SDK repeats what it knows to be a broken connection, not bytes that are no HTTP. */
+const MAX_HEADS = 3;
+
+export class MultipartUploader {
+  readonly #client: S3Client;
+  readonly #unfinished = new Set<Upload>();
+
+  constructor(client: S3Client) {
+    this.#client = client;
+  }
+
+  /** @param partBytes wanted size of a part. On abort, parts in flight are finished first: see `#run`. */
+  async upload(
+    target: ObjectAddress,
+    head: ObjectHead,
+    path: string,
+    partBytes: number,
+    signal: AbortSignal | undefined,
+  ): Promise<void> {
+    const file = await open(path, 'r');
+    try {
+      const { size } = await file.stat();
+      const send = async (upload: Upload, part: Part) => await this.#sendPart(upload, part, file);
+      await this.#run(target, head, planParts(size, partBytes), send, signal);
+    } finally {
+      await file.close();
+    }
+  }
+
+  /** Copies inside the service, of any size, also where it cannot copy an encrypted object in one request (Ceph). */
+  async copy(target: ObjectAddress, head: ObjectHead, source: CopySource, partBytes: number): Promise<void> {
+    const parts = planParts(source.sizeBytes, partBytes);
+    const send = async (upload: Upload, part: Part) => await this.#copyPart(upload, part, source, parts.length === 1);
+    await this.#run(target, head, parts, send, undefined);
+  }
+
+  /** Removes the parts of uploads that failed. What still cannot be removed is kept for the next call. */
+  async removeUnfinished(): Promise<void> {
+    for (const upload of [...this.#unfinished]) {
+      if (await this.#isRemoved(upload)) this.#unfinished.delete(upload);
+    }
+  }
+
+  async #run(
+    target: ObjectAddress,
+    head: ObjectHead,
+    parts: readonly Part[],
+    send: (upload: Upload, part: Part) => Promise<StoredPart>,
+    signal: AbortSignal | undefined,
+  ): Promise<void> {
+    assertNotAborted(signal);
+    const created = await this.#client.send(new CreateMultipartUploadCommand({ ...target, ...head }));
+    const upload = { ...target, UploadId: created.UploadId ?? '' };
+    try {
+      assertEncrypted(head, created);
+      const stored = await sendAll(parts, async (part) => await send(upload, part), signal);
+      await this.#complete(upload, stored, countBytes(parts));
+    } catch (error) {
+      // Nothing is in flight any more: S3 may keep a part that arrives after its upload was aborted.
+      this.#unfinished.add(upload);
+      await this.removeUnfinished();
+      assertNotAborted(signal);
+      throw error;
+    }
+  }
+
+  async #sendPart(upload: Upload, part: Part, file: FileHandle): Promise<StoredPart> {
+    const bytes = await readPart(file, part);
+    const md5 = createHash('md5').update(bytes).digest();
+    const { ETag } = await this.#client.send(
+      new UploadPartCommand({
+        ...upload,
+        PartNumber: part.number,
+        Body: bytes,
+        ContentLength: bytes.length,
+        ContentMD5: md5.toString('base64'),
+      }),
+    );
+    return { completed: { PartNumber: part.number, ETag }, md5 };
+  }
+
+  async #copyPart(upload: Upload, part: Part, source: CopySource, isWhole: boolean): Promise<StoredPart> {
+    const { CopyPartResult } = await this.#client.send(
+      new UploadPartCopyCommand({
+        ...upload,
+        PartNumber: part.number,
+        CopySource: source.address,
+        // An empty object has no range.
+        ...(isWhole ? {} : { CopySourceRange: `bytes=${part.start}-${part.start + part.sizeBytes - 1}` }),
+        ...(source.etag === undefined ? {} : { CopySourceIfMatch: source.etag }),
+      }),
+    );
+    return { completed: { PartNumber: part.number, ETag: CopyPartResult?.ETag }, md5: undefined };
+  }
+
+  async #complete(upload: Upload, stored: readonly StoredPart[], sizeBytes: number): Promise<void> {
+    const { Bucket, Key, UploadId } = upload;
+    const etag = computeETag(stored);
+    let lost: unknown;
+    try {
+      const MultipartUpload = { Parts: stored.map(({ completed }) => completed) };
+      await this.#client.send(new CompleteMultipartUploadCommand({ Bucket, Key, UploadId, MultipartUpload }));
+    } catch (error) {
+      // The answer may have been lost, not the request: then the object is there, and shows by its tag that it is ours.
+      if (etag === undefined) throw error;
+      lost = error;
+    }
+    const found = await this.#head({ Bucket, Key });
+    const isOurs = found?.ContentLength === sizeBytes && (etag === undefined || unquote(found.ETag) === etag);
+    if (lost !== undefined && !isOurs) throw lost;
+    // An object that has gone again was removed by another worker, who is done with it.
+    if (isOurs || found === undefined) return;
+    await this.#client.send(new DeleteObjectCommand({ Bucket, Key }));
+    throw new UnmetRequest(
+      `sent were ${sizeBytes} bytes with the tag ${etag ?? '(unknown)'}, stored are ${found.ContentLength ?? 0} with ${found.ETag ?? 'none'}; the object was removed`,
+      'The bytes were damaged on the way or in the service: start the same command again, and look at what is between here and there.',
+    );
+  }
+
+  /** Asked again when the answer made no sense: a failure here would disown an object that is whole. */
+  async #head(address: ObjectAddress) {
+    for (let tries = 1; ; tries += 1) {
+      try {
+        return await this.#client.send(new HeadObjectCommand(address));
+      } catch (error) {
+        if (isAbsent(error)) return undefined;
+        if (tries === MAX_HEADS || readS3Failure(error).httpStatus !== 0) throw error;
+      }
+    }
+  }
+
+  async #isRemoved({ Bucket, Key, UploadId }: Upload): Promise<boolean> {
+    try {
+      await this.#client.send(new AbortMultipartUploadCommand({ Bucket, Key, UploadId }));
+      return true;
+    } catch (error) {
+      // The upload's own failure is what the caller must see; this one only postpones the cleaning.
+      return readS3Failure(error).name === 'NoSuchUpload';
+    }
+  }
+}

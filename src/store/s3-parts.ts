@@ -1,0 +1,90 @@
+/**
+ * The parts of a multipart upload: how an object is cut, how its parts are sent, and by which tag the whole is known.
+ * It sends nothing itself: `s3-multipart.ts` does.
+ */
+import { createHash } from 'node:crypto';
+import type { FileHandle } from 'node:fs/promises';
+import type { CompletedPart } from '@aws-sdk/client-s3';
+import { assertNotAborted } from '../core/errors.ts';
+
+export interface Part {
+  /** From 1. */
+  readonly number: number;
+  readonly start: number;
+  readonly sizeBytes: number;
+}
+
+/** A part that is in the service: its tag there, and the MD5 of its bytes where they went through our hands. */
+export interface StoredPart {
+  readonly completed: CompletedPart;
+  readonly md5: Buffer | undefined;
+}
+
+/** S3's limit: larger objects get larger parts. */
+const MAX_PARTS = 10_000;
+/** Parts in flight, so 32 MiB of memory for a file; more does not fill a line better. */
+const IN_FLIGHT = 4;
+
+/** At least one part: an upload without parts cannot be completed. */
+export function planParts(sizeBytes: number, wantedBytes: number): readonly Part[] {
+  const partBytes = Math.max(wantedBytes, Math.ceil(sizeBytes / MAX_PARTS));
+  return Array.from({ length: Math.max(1, Math.ceil(sizeBytes / partBytes)) }, (_, index) => {
+    const start = index * partBytes;
+    return { number: index + 1, start, sizeBytes: Math.min(partBytes, sizeBytes - start) };
+  });
+}
+
+/** Sends the parts, a few at a time. After a failure or an abort no other is begun, and those in flight are finished. */
+export async function sendAll(
+  parts: readonly Part[],
+  send: (part: Part) => Promise<StoredPart>,
+  signal: AbortSignal | undefined,
+): Promise<readonly StoredPart[]> {
+  const stored: StoredPart[] = [];
+  const waiting = [...parts];
+  let hasFailed = false;
+  const work = async () => {
+    for (let part = waiting.shift(); part !== undefined && !hasFailed; part = waiting.shift()) {
+      try {
+        assertNotAborted(signal);
+        stored[part.number - 1] = await send(part);
+      } catch (error) {
+        hasFailed = true;
+        throw error;
+      }
+    }
+  };
+  const ends = await Promise.allSettled(Array.from({ length: IN_FLIGHT }, work));
+  for (const end of ends) if (end.status === 'rejected') throw end.reason;
+  return stored;
+}
+
+export async function readPart(file: FileHandle, { start, sizeBytes }: Part): Promise<Uint8Array> {
+  const bytes = Buffer.allocUnsafe(sizeBytes);
+  for (let filled = 0; filled < sizeBytes; ) {
+    const { bytesRead } = await file.read(bytes, filled, sizeBytes - filled, start + filled);
+    if (bytesRead === 0) throw new RangeError(`the file ends at ${start + filled} bytes: it became shorter meanwhile`);
+    filled += bytesRead;
+  }
+  return bytes;
+}
+
+/**
+ * The tag of the whole object where the service makes tags of MD5s, as S3 without KMS and Ceph do: the MD5 of the parts'
+ * MD5s. Otherwise `undefined`: the parts were verified by the service, and only the size can be compared.
+ */
+export function computeETag(stored: readonly StoredPart[]): string | undefined {
+  const md5s = stored.flatMap(({ completed, md5 }) => {
+    return md5 !== undefined && unquote(completed.ETag) === md5.toString('hex') ? [md5] : [];
+  });
+  if (md5s.length < stored.length) return undefined;
+  return `${createHash('md5').update(Buffer.concat(md5s)).digest('hex')}-${stored.length}`;
+}
+
+export function unquote(etag: string | undefined): string | undefined {
+  return etag?.replaceAll('"', '');
+}
+
+export function countBytes(parts: readonly Part[]): number {
+  return parts.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0);
+}

@@ -1,0 +1,255 @@
+/**
+ * Objects in parts: that the whole is compared with what was sent, copies above the limit of one request, and the parts
+ * that a killed worker leaves. Broken networks are in `s3-network.test.ts`, settings in `s3-settings.test.ts`.
+ */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { randomBytes, randomUUID } from 'node:crypto';
+import { once } from 'node:events';
+import { mkdtemp, readFile, rm, truncate, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import {
+  CreateMultipartUploadCommand,
+  HeadObjectCommand,
+  ListMultipartUploadsCommand,
+  S3Client,
+} from '@aws-sdk/client-s3';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
+import { shiftClock, systemClock } from '../../src/core/clock.ts';
+import { openS3Store, type S3Surroundings } from '../../src/store/s3.ts';
+import type { S3Options } from '../../src/store/s3-client.ts';
+import { removeLeftovers } from '../../src/store/s3-leftovers.ts';
+import type { Store } from '../../src/store/store.ts';
+import { type HttpRecorder, startHttpRecorder } from '../support/http-recorder.ts';
+import { startS3, useS3Credentials } from '../support/s3-server.ts';
+import { startTcpProxy } from '../support/tcp-proxy.ts';
+
+const { server } = await startS3();
+const MIB = 1024 * 1024;
+const LARGE_BYTES = 11 * MIB + 123;
+const HOUR_MS = 3_600_000;
+const PUT_FILE = fileURLToPath(new URL('../support/put-file.ts', import.meta.url));
+/** The smallest parts that S3 takes, so that small files have several. */
+const SMALL = { putBytes: 6 * MIB, partBytes: 5 * MIB };
+
+// Skipped where no S3 server can be started: not root, or not Debian. CI throws instead of skipping.
+describe.skipIf(server === undefined)('s3 objects in parts', () => {
+  let base: string;
+  let large: string;
+  let recorder: HttpRecorder;
+  let client: S3Client;
+  let prefix: string;
+  const stores: Store[] = [];
+
+  beforeAll(async () => {
+    if (server === undefined) return;
+    useS3Credentials(server);
+    base = await mkdtemp(join(tmpdir(), 'flowdrop-s3-parts-'));
+    large = join(base, 'large');
+    await writeFile(large, randomBytes(LARGE_BYTES));
+    recorder = await startHttpRecorder(server.endpoint);
+    client = new S3Client({ endpoint: server.endpoint, forcePathStyle: server.pathStyle, region: server.region });
+  });
+
+  afterAll(async () => {
+    client?.destroy();
+    await recorder?.close();
+    if (base) await rm(base, { recursive: true, force: true });
+  });
+
+  beforeEach(() => {
+    prefix = `parts/${randomUUID()}`;
+    recorder.requests.length = 0;
+    recorder.before = async () => {};
+  });
+
+  afterEach(async () => {
+    for (const store of stores.splice(0)) await store.close();
+  });
+
+  function describeStore(endpoint = server?.endpoint ?? ''): S3Options {
+    if (server === undefined) throw new Error('skipped');
+    const { bucket, pathStyle, region } = server;
+    return { bucket, prefix, endpoint, pathStyle, region };
+  }
+
+  async function open(surroundings: S3Surroundings = {}, endpoint = recorder.url): Promise<Store> {
+    const limits = { ...SMALL, ...surroundings.limits };
+    const store = await openS3Store(describeStore(endpoint), { ...surroundings, limits });
+    stores.push(store);
+    return store;
+  }
+
+  async function listUploads(): Promise<string[]> {
+    const input = { Bucket: server?.bucket ?? '', Prefix: prefix };
+    const { Uploads } = await client.send(new ListMultipartUploadsCommand(input));
+    return (Uploads ?? []).map(({ Key = '' }) => Key);
+  }
+
+  async function expectContent(store: Store, key: string): Promise<void> {
+    const copy = join(base, 'copy');
+    expect(await store.download(key, copy)).toBe(true);
+    expect(Buffer.compare(await readFile(copy), await readFile(large))).toBe(0);
+  }
+
+  test('an object that is not what was sent is removed, and the put fails', async () => {
+    const store = await open();
+    const direct = await open({}, server?.endpoint);
+    for (const damaged of [randomBytes(LARGE_BYTES), Buffer.from('short')]) {
+      // As if the service had damaged it: between the completion and the comparison it becomes another object.
+      recorder.before = async ({ method }) => {
+        if (method === 'HEAD') await direct.put('a', { bytes: damaged });
+      };
+      await expect(store.put('a', { path: large })).rejects.toMatchObject({
+        code: 'STORE_FAILED',
+        message: expect.stringContaining('the object was removed'),
+        hint: expect.stringContaining('damaged'),
+      });
+      expect(await direct.head('a')).toBeUndefined();
+      expect(await listUploads()).toEqual([]);
+    }
+  });
+
+  test('an object that another worker removed meanwhile is no damage', async () => {
+    const store = await open();
+    const direct = await open({}, server?.endpoint);
+    recorder.before = async ({ method }) => {
+      if (method === 'HEAD') await direct.remove('a');
+    };
+    await store.put('a', { path: large });
+    expect(await listUploads()).toEqual([]);
+  });
+
+  test('a file that becomes shorter while it is sent leaves no object and no parts', async () => {
+    const shrinking = join(base, 'shrinking');
+    await writeFile(shrinking, randomBytes(LARGE_BYTES));
+    const store = await open();
+    recorder.before = async ({ url }) => {
+      if (url.includes('uploads')) await truncate(shrinking, 6 * MIB);
+    };
+    await expect(store.put('a', { path: shrinking })).rejects.toMatchObject({
+      code: 'STORE_FAILED',
+      message: expect.stringContaining('shorter'),
+    });
+    expect(await store.head('a')).toBeUndefined();
+    expect(await listUploads()).toEqual([]);
+  });
+
+  test('a copy above the limit of one request is made in parts, and keeps bytes and content type', async () => {
+    const store = await open({ limits: { copyBytes: 7 * MIB, copyPartBytes: 5 * MIB } });
+    await store.put('from é/a b', { path: large }, { contentType: 'text/x-drop' });
+    recorder.requests.length = 0;
+    await store.copy('from é/a b', 'to');
+    const ranges = recorder.requests.flatMap(({ headers }) => headers['x-amz-copy-source-range'] ?? []);
+    expect(ranges.toSorted()).toEqual([
+      `bytes=0-${5 * MIB - 1}`,
+      `bytes=${10 * MIB}-${LARGE_BYTES - 1}`,
+      `bytes=${5 * MIB}-${10 * MIB - 1}`,
+    ]);
+    await expectContent(store, 'to');
+    const { ContentType } = await client.send(
+      new HeadObjectCommand({ Bucket: server?.bucket ?? '', Key: `${prefix}/to` }),
+    );
+    expect(ContentType).toBe('text/x-drop');
+    expect(await listUploads()).toEqual([]);
+  });
+
+  test('a copy in parts whose source is gone leaves nothing', async () => {
+    const store = await open({ limits: { copyBytes: 7 * MIB, copyPartBytes: 5 * MIB } });
+    const direct = await open({}, server?.endpoint);
+    await store.put('from', { path: large });
+    recorder.before = async ({ url }) => {
+      if (url.includes('uploads')) await direct.remove('from');
+    };
+    await expect(store.copy('from', 'to')).rejects.toMatchObject({ code: 'STORE_FAILED' });
+    expect(await direct.head('to')).toBeUndefined();
+    expect(await listUploads()).toEqual([]);
+  });
+
+  test('a copy up to the limit of one request is one request', async () => {
+    const store = await open();
+    await store.put('from', { path: large });
+    recorder.requests.length = 0;
+    await store.copy('from', 'to');
+    expect(recorder.requests.map(({ method }) => method)).toEqual(['HEAD', 'PUT']);
+    await expectContent(store, 'to');
+  });
+
+  /** Kills a process in the middle of an upload: its connection stands still there until it is dead. */
+  async function leaveParts(key: string): Promise<void> {
+    const { hostname, port } = new URL(server?.endpoint ?? '');
+    const proxy = await startTcpProxy({ host: hostname, port: Number(port) });
+    const path = join(base, 'larger');
+    await writeFile(path, randomBytes(40 * MIB));
+    proxy.breakWith({ direction: 'request', afterBytes: 30 * MIB, lasting: true, how: 'stall' });
+    const options = JSON.stringify(describeStore(`http://127.0.0.1:${proxy.port}`));
+    const child: ChildProcess = spawn(process.execPath, ['--import', 'tsx', PUT_FILE, options, key, path], {
+      stdio: 'ignore',
+    });
+    const ended = once(child, 'exit');
+    await vi.waitFor(() => expect(proxy.faults).toBeGreaterThan(0), { timeout: 20_000 });
+    child.kill('SIGKILL');
+    expect(await ended).toEqual([null, 'SIGKILL']);
+    await proxy.close();
+    expect(await listUploads()).toContain(`${prefix}/${key}`);
+  }
+
+  test('the parts of a worker that was killed are removed by a writer a day later, and not before', async () => {
+    await leaveParts('_sealing/trades/date=2026-11-19/rev=1/0a.parquet');
+    await leaveParts('elsewhere/not-ours.parquet');
+    const notes: string[] = [];
+    const later = (hours: number): S3Surroundings => ({
+      clock: shiftClock(systemClock, systemClock.now() + hours * HOUR_MS),
+      note: (text) => notes.push(text),
+    });
+    const soon = await open(later(23));
+    await soon.put('a', { bytes: Buffer.from('x') });
+    expect(await listUploads()).toHaveLength(2);
+    const nextDay = await open(later(25));
+    expect(await nextDay.head('a')).toBeDefined();
+    expect(await listUploads()).toHaveLength(2);
+    await nextDay.put('a', { bytes: Buffer.from('y') });
+    expect(await listUploads()).toEqual([`${prefix}/elsewhere/not-ours.parquet`]);
+    expect(notes).toEqual([expect.stringContaining('_sealing/trades/date=2026-11-19/rev=1/0a.parquet')]);
+  }, 60_000);
+
+  test('leftovers of files, copies and history are removed, page by page, and uploads of others are not', async () => {
+    const ours = [
+      '_sealing/trades/date=2026-11-19/rev=1/0a.parquet',
+      'trades/_history/date=2026-11-19/rev=1/trades.parquet',
+      'trades/date=2026-11-19/trades.parquet',
+    ];
+    const others = ['a/trades/date=2026-11-19/x.parquet', 'notes/x', 'trades/date=today/x.parquet', 'x.parquet'];
+    const Bucket = server?.bucket ?? '';
+    for (const key of [...ours, ...others])
+      await client.send(new CreateMultipartUploadCommand({ Bucket, Key: `${prefix}/${key}` }));
+    const notes: string[] = [];
+    const place = { Bucket, Prefix: `${prefix}/`, MaxUploads: 2 };
+    const nextDay = shiftClock(systemClock, systemClock.now() + 25 * HOUR_MS);
+    await removeLeftovers(client, place, nextDay, (text) => notes.push(text));
+    expect((await listUploads()).toSorted()).toEqual(others.map((key) => `${prefix}/${key}`));
+    expect(notes).toEqual(ours.map((key) => expect.stringContaining(key)));
+  });
+
+  test('leftovers are looked for once in a store’s life, and only below the prefix of the store', async () => {
+    const store = await open();
+    await store.head('a');
+    for (const key of ['a', 'b', 'c']) await store.put(key, { bytes: Buffer.from(key) });
+    const listings = recorder.requests.filter(({ method, url }) => method === 'GET' && url.includes('uploads'));
+    expect(listings).toHaveLength(1);
+    expect(listings[0]?.url).toContain(`prefix=${encodeURIComponent(`${prefix}/`)}&`);
+  });
+
+  test('a right to list uploads that is missing fails nothing and is noted', async () => {
+    const notes: string[] = [];
+    const store = await open({ note: (text) => notes.push(text) });
+    // A header that was not signed makes the server answer 403, as it does when the right is missing.
+    recorder.before = async ({ method, url, headers }) => {
+      if (method === 'GET' && url.includes('uploads')) headers['x-amz-date'] = '20200101T000000Z';
+    };
+    await store.put('a', { bytes: Buffer.from('x') });
+    expect(await store.head('a')).toEqual({ key: 'a', sizeBytes: 1 });
+    expect(notes).toEqual([expect.stringContaining('were not looked for')]);
+  });
+});
