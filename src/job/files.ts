@@ -3,8 +3,8 @@ import { readdir, readFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { hasErrorCode } from '../core/atomic-file.ts';
 import { Fault } from '../core/errors.ts';
+import { findNearest } from '../core/nearest.ts';
 import type { Job } from './job.ts';
-import { parseJob } from './parse.ts';
 
 const EXTENSIONS = ['.yaml', '.yml'];
 
@@ -24,6 +24,11 @@ export async function listJobFiles(folder: string): Promise<readonly string[]> {
       cause: error,
     });
   }
+}
+
+/** How a job file is asked for when it lies in the jobs folder. */
+export function formatJobReference(file: string): string {
+  return basename(file).replace(/\.ya?ml$/, '');
 }
 
 /** Two jobs that write one dataset, or have one name, would take each other's dates and state for their own. @throws Fault `JOB_INVALID` */
@@ -51,12 +56,17 @@ export async function readJob(reference: string, folder: string): Promise<Job> {
       if (hasErrorCode(error, 'ENOENT', 'ENOTDIR', 'EISDIR')) return undefined;
       throw error;
     });
-    if (text !== undefined) return parseJob(file, text);
+    // Loaded here, so that a list of the files, as for completion, is to be had at once.
+    if (text !== undefined) return (await import('./parse.ts')).parseJob(file, text);
   }
   const known = await listJobFiles(folder).catch(() => []);
-  const names = known.map((file) => basename(file).replace(/\.ya?ml$/, ''));
+  const names = known.map(formatJobReference);
+  const near = findNearest(isPath ? formatJobReference(reference) : reference, names);
   throw new Fault('JOB_UNKNOWN', `there is no job "${reference}" (looked for ${candidates.join(', ')})`, {
     kind: 'usage',
-    hint: names.length > 0 ? `Known jobs: ${names.join(', ')}.` : 'Give the path of a job file, or --jobs DIR.',
+    hint:
+      names.length > 0
+        ? `${near ? `Did you mean "${near}"? ` : ''}Known jobs: ${names.join(', ')}.`
+        : 'Give the path of a job file, or --jobs DIR.',
   });
 }

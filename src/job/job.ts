@@ -2,37 +2,48 @@
  * The resolved job: what the code uses, after `parse.ts` has checked what the user wrote (`shape.ts`) and filled the
  * defaults in. Every field is final; nothing here is optional because a default was forgotten.
  */
+import { Fault } from '../core/errors.ts';
+import type { ObjectOptions } from '../store/store.ts';
 import type { DropType } from '../wire/trade.ts';
 
-export interface Job {
+export interface Job<Source extends JobSource = JobSource> {
   readonly name: string;
   /** Path of the job file, for messages. */
   readonly file: string;
-  readonly source: JobSource;
+  readonly source: Source;
   readonly drop: JobDrop;
+  readonly checks: readonly JobCheck[];
   readonly schedule: JobSchedule | undefined;
   readonly reports: readonly JobReport[];
-  readonly alerts: { readonly to: readonly string[] };
+  readonly alerts: JobAlerts;
 }
 
-export type SourceApi = 'historical' | 'portal';
+/** A job whose rows are asked for with SQL. */
+export type SqlJob = Job<SqlSource>;
 
-export type JobSource = RowSource | AggregateSource;
+/** Entry points of historical SQL. */
+export type SqlApi = 'historical' | 'portal';
+export type SnapshotApi = 'chain' | 'market-structure';
+
+export type SqlSource = RowSource | AggregateSource;
+export type JobSource = SqlSource | SnapshotSource | ServerSource;
 
 /** Individual trades: every row has an `id`, so windows may be cut inside a second. */
 export interface RowSource {
   readonly kind: 'rows';
-  readonly api: SourceApi;
+  readonly api: SqlApi;
   readonly table: string;
   readonly columns: readonly JobColumn[];
   /** Extra condition, SQL; empty for none. */
   readonly where: string;
+  /** The user's own SELECT of single trades with one or more `{window}`; empty for the columns of the table. */
+  readonly sql: string;
 }
 
-/** Rows aggregated by the API: windows are cut only between grains, so that no group is ever split. */
+/** Rows aggregated by the API: windows are cut only between groups, so that no group is ever split. */
 export interface AggregateSource {
   readonly kind: 'aggregate';
-  readonly api: SourceApi;
+  readonly api: SqlApi;
   readonly table: string;
   readonly columns: readonly JobColumn[];
   /** The user's SQL with one or more `{window}`. */
@@ -41,6 +52,27 @@ export interface AggregateSource {
   readonly grainSeconds: number;
   /** Output column that holds the start of the grain. */
   readonly timeColumn: string;
+  /** Other keys of the GROUP BY that are columns of the table: a grain that is too much may be split by the first. */
+  readonly splitColumns: readonly string[];
+}
+
+/** One snapshot per symbol and date, asked for by name: option chains and market structure. */
+export interface SnapshotSource {
+  readonly kind: 'snapshots';
+  readonly api: SnapshotApi;
+  readonly symbols: readonly string[];
+  readonly columns: readonly JobColumn[];
+}
+
+/** A table of a ClickHouse server, streamed as it is. */
+export interface ServerSource {
+  readonly kind: 'table';
+  readonly api: 'clickhouse';
+  /** `database.table`. */
+  readonly table: string;
+  readonly columns: readonly JobColumn[];
+  /** Extra condition, SQL; empty for none. */
+  readonly where: string;
 }
 
 export interface JobColumn {
@@ -57,16 +89,99 @@ export interface JobDrop {
   readonly dataset: string;
   /** Columns of the drop's sort order, ascending. */
   readonly sort: readonly string[];
+  /** How objects are written where the store is S3. */
+  readonly s3: ObjectOptions;
 }
+
+/** What must hold of a date before it is sealed; a check that only warns is recorded in the manifest. */
+export type JobCheck = { readonly onFailure: 'warn' | 'fail' } & (
+  | { readonly check: 'min-rows'; readonly rows: number }
+  | { readonly check: 'max-nulls'; readonly column: string; readonly share: number }
+  /** `premium = price x size x 100` within a relative tolerance. */
+  | { readonly check: 'premium'; readonly tolerance: number }
+  | { readonly check: 'unique-id' }
+  | { readonly check: 'dates' }
+);
 
 export interface JobSchedule {
   readonly cron: string;
   readonly timezone: string;
 }
 
+/** Numbers of a report that a condition may ask about; `run/report-number.ts` reads them. */
+export const REPORT_NUMBERS = [
+  'premium',
+  'call_premium',
+  'put_premium',
+  'net_call_premium',
+  'net_put_premium',
+  'bullish_share',
+  'bearish_share',
+  'neutral_share',
+  'put_call_by_premium',
+  'put_call_by_volume',
+  'zero_dte_share',
+  'multi_leg_share',
+  'sweep_share',
+  'net_gex',
+  'unusual_symbols',
+  'premium_change',
+] as const;
+
+export type ReportNumber = (typeof REPORT_NUMBERS)[number];
+
+/** Holds when the number is known, above `above` and below `below`; null is no bound. */
+export interface ReportCondition {
+  readonly number: ReportNumber;
+  readonly above: number | null;
+  readonly below: number | null;
+}
+
+export interface ReportRecipient {
+  readonly address: string;
+  /** Watchlist of this recipient; null: the report's own. */
+  readonly symbols: readonly string[] | null;
+  /** IANA zone in which this recipient reads instants; trade times stay the exchange's wall clock. */
+  readonly timezone: string;
+}
+
+export type ReportAttachmentKind = 'csv' | 'parquet' | 'pdf';
+
 export interface JobReport {
-  readonly template: 'flow';
-  readonly to: readonly string[];
+  readonly template: 'flow' | 'digest';
+  /** Tells the report from another of the job with the same template and symbols; null: by those. */
+  readonly name: string | null;
+  readonly to: readonly ReportRecipient[];
   /** Focus list; empty means all symbols. */
   readonly symbols: readonly string[];
+  /** Of a digest: datasets in the same store, in the order shown; empty for `flow`. */
+  readonly datasets: readonly string[];
+  /** Dataset of market-structure drops in the same store, for comparison. */
+  readonly marketStructure: string | null;
+  readonly attach: readonly ReportAttachmentKind[];
+  /** Of all attachments of a mail together; what does not fit is left out and named in the log. */
+  readonly attachLimitBytes: number;
+  /** How long a link to the drop holds; null: no link. */
+  readonly linkSeconds: number | null;
+  /** All must hold for a mail; empty: always. */
+  readonly onlyWhen: readonly ReportCondition[];
+  /** What becomes of a day without a trade. */
+  readonly onEmpty: 'send' | 'skip';
+  /** Relative change of a number above which a restated day is mailed again, as a correction. */
+  readonly correctionThreshold: number;
+  /** `mailto:` or `https:` address of List-Unsubscribe; null: no such header. */
+  readonly unsubscribe: string | null;
+}
+
+/** Operators who are told when something is wrong with the job. */
+export interface JobAlerts {
+  readonly to: readonly string[];
+  /** Whether they are posted to the webhook too, where there is one. */
+  readonly webhook: boolean;
+}
+
+/** @throws Fault `JOB_NOT_SQL` (usage) when the job's rows are not asked for with SQL */
+export function assertSqlJob(job: Job): asserts job is SqlJob {
+  if (job.source.kind === 'rows' || job.source.kind === 'aggregate') return;
+  throw new Fault('JOB_NOT_SQL', `${job.file}: api: ${job.source.api} is not asked for with SQL`, { kind: 'usage' });
 }

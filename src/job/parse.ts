@@ -5,8 +5,10 @@
 import { isMap, isScalar, LineCounter, type Node, parseDocument } from 'yaml';
 import type { z } from 'zod';
 import { Fault } from '../core/errors.ts';
+import { findNearest } from '../core/nearest.ts';
 import type { Job } from './job.ts';
-import { ResolveFault, resolveJob } from './resolve.ts';
+import { resolveJob } from './resolve.ts';
+import { ResolveFault } from './resolve-fault.ts';
 import { jobSchema } from './shape.ts';
 
 type KeyPath = readonly (string | number)[];
@@ -42,51 +44,96 @@ function invalidJob(faults: readonly string[]): Fault {
 function describeIssue(issue: z.core.$ZodIssue, value: unknown, at: (path: KeyPath) => string): readonly string[] {
   const path = issue.path.filter((key) => typeof key !== 'symbol');
   if (issue.code === 'unrecognized_keys') {
-    const allowed = listKeys(path);
+    const allowed = listKeys(path, value);
     return issue.keys.map((key) => {
-      const near = allowed.find((candidate) => isNear(candidate, key));
+      const near = findNearest(key, allowed);
       return `${at([...path, key])}: unknown key "${key}"${near ? ` (did you mean "${near}"?)` : ''}; allowed here: ${allowed.join(', ')}`;
     });
   }
+  const inner = issue.code === 'invalid_union' ? chooseIssues(issue, readPath(value, path)) : undefined;
+  if (inner) return inner.flatMap((found) => describeIssue({ ...found, path: [...path, ...found.path] }, value, at));
   const came = readPath(value, path);
   if (came === undefined) {
-    const about = describeKey(path);
+    const about = describeKey(path, value);
     return [`${at(path)}: is missing; ${describeExpected(issue)}${about ? `: ${about}` : ''}`];
   }
   return [`${at(path)}: got ${JSON.stringify(came)}; ${describeExpected(issue)}`];
 }
+
+/** What is wrong with a value that may be of several kinds: the faults of the kind it is of; all kinds, when it is of none. */
+function chooseIssues(issue: z.core.$ZodIssueInvalidUnion, value: unknown): readonly z.core.$ZodIssue[] | undefined {
+  if (issue.errors.length === 0) return undefined;
+  const isOfKind = (issues: readonly z.core.$ZodIssue[]) =>
+    !issues.some(({ code, path }) => code === 'invalid_type' && path.length === 0);
+  const chosen = issue.errors.find(isOfKind);
+  if (chosen) return chosen;
+  const kinds = issue.errors.flatMap((issues) => issues.slice(0, 1).map(describeExpected));
+  const message = kinds.join(', or ');
+  return [{ code: 'custom', path: [], message, input: value, params: {} }];
+}
+
+const TYPE_WORDS: Readonly<Record<string, string>> = {
+  array: 'a list',
+  object: 'a section of keys',
+  int: 'a whole number',
+};
 
 function describeExpected(issue: z.core.$ZodIssue): string {
   switch (issue.code) {
     case 'invalid_value':
       return `allowed: ${issue.values.map((value) => String(value)).join(', ')}`;
     case 'invalid_type':
-      return `it must be ${issue.expected === 'array' ? 'a list' : issue.expected === 'object' ? 'a section of keys' : `a ${issue.expected}`}`;
+      return `it must be ${TYPE_WORDS[issue.expected] ?? `a ${issue.expected}`}`;
+    case 'invalid_union':
+      return 'options' in issue && issue.options ? `allowed: ${issue.options.join(', ')}` : issue.message;
     case 'too_small':
-      return 'it must not be empty';
+      if (!isNumeric(issue.origin)) return 'it must not be empty';
+      return `it must be ${issue.inclusive ? 'at least' : 'more than'} ${issue.minimum}`;
+    case 'too_big':
+      if (!isNumeric(issue.origin)) return issue.message;
+      return `it must be ${issue.inclusive ? 'at most' : 'less than'} ${issue.maximum}`;
     default:
       return issue.message;
   }
 }
 
+function isNumeric(origin: string): boolean {
+  return origin === 'number' || origin === 'int';
+}
+
 /** What the schema says a key is for. */
-function describeKey(path: KeyPath): string | undefined {
-  let schema: unknown = jobSchema;
-  for (const key of path) schema = childSchema(unwrap(schema), key);
+function describeKey(path: KeyPath, value: unknown): string | undefined {
+  const schema = schemaAt(path, value);
   return (schema as { description?: string } | undefined)?.description;
 }
 
 /** The keys that the schema allows at a path, in the schema's order. */
-function listKeys(path: KeyPath): readonly string[] {
-  let shape: unknown = jobSchema;
-  for (const key of path) shape = childSchema(unwrap(shape), key);
-  const object = unwrap(shape) as { shape?: Record<string, unknown> };
-  return Object.keys(object.shape ?? {});
+function listKeys(path: KeyPath, value: unknown): readonly string[] {
+  const object = chooseShape(schemaAt(path, value), readPath(value, path)) as { shape?: Record<string, unknown> };
+  return Object.keys(object?.shape ?? {});
+}
+
+function schemaAt(path: KeyPath, value: unknown): unknown {
+  return path.reduce<unknown>(
+    (schema, key, depth) => childSchema(chooseShape(schema, readPath(value, path.slice(0, depth))), key),
+    jobSchema,
+  );
+}
+
+/** The schema behind its wrappers; of several shapes the one that the value names by a key, or is of at all. */
+function chooseShape(schema: unknown, value: unknown): unknown {
+  const node = unwrap(schema) as {
+    def?: { discriminator?: string; options?: readonly { shape: Record<string, { values?: Set<unknown> }> }[] };
+  };
+  const key = node?.def?.discriminator;
+  if (key === undefined) return node?.def?.options?.find((option) => 'shape' in option) ?? node;
+  const named = readPath(value, [key]);
+  return node.def?.options?.find(({ shape }) => shape[key]?.values?.has(named));
 }
 
 function childSchema(schema: unknown, key: string | number): unknown {
-  const node = schema as { shape?: Record<string, unknown>; element?: unknown };
-  return typeof key === 'number' ? node.element : node.shape?.[key];
+  const node = schema as { shape?: Record<string, unknown>; element?: unknown } | undefined;
+  return typeof key === 'number' ? node?.element : node?.shape?.[key];
 }
 
 function unwrap(schema: unknown): unknown {
@@ -113,15 +160,4 @@ function findLine(contents: unknown, path: KeyPath, lines: LineCounter): number 
     node = next;
   }
   return lines.linePos(offset).line;
-}
-
-/** One edit apart, or the same but for case. */
-function isNear(a: string, b: string): boolean {
-  if (a.toLowerCase() === b.toLowerCase()) return true;
-  if (Math.abs(a.length - b.length) > 1) return false;
-  const [short, long] = a.length <= b.length ? [a, b] : [b, a];
-  let i = 0;
-  while (i < short.length && short[i] === long[i]) i += 1;
-  const swapped = short[i] === long[i + 1] && short[i + 1] === long[i] && short.slice(i + 2) === long.slice(i + 2);
-  return short.slice(i) === long.slice(i + 1) || short.slice(i + 1) === long.slice(i + 1) || swapped;
 }

@@ -1,24 +1,21 @@
 /** From the job file's shape to the resolved job: defaults filled in, columns looked up in the contract. Pure. */
-import { Fault } from '../core/errors.ts';
-import { TRADE_COLUMNS, type TradeColumn } from '../wire/trade.ts';
-import type { Job, JobColumn, JobSource } from './job.ts';
+
+import { isS3Location } from '../store/location.ts';
+import type { ObjectOptions } from '../store/store.ts';
+import { TRADE_COLUMNS } from '../wire/trade.ts';
+import { resolveCheck } from './check.ts';
+import type { Job, JobColumn, JobSource, SnapshotApi, SnapshotSource, SqlApi, SqlSource } from './job.ts';
+import { resolveReports } from './report.ts';
+import { ResolveFault } from './resolve-fault.ts';
+import { resolveServerSource } from './server-source.ts';
 import { JOB_DEFAULTS, type JobFile } from './shape.ts';
+import { SNAPSHOT_COLUMNS, SNAPSHOT_SORT } from './snapshot-columns.ts';
+import { assertOnce, customColumn, findTradeColumn, toJobColumn } from './trade-columns.ts';
 
 const GRAIN_SECONDS = { minute: 60, hour: 3600, day: 86_400 } as const;
 
 /** Columns that the ledger itself needs in a job of single trades: identity and place in time. */
 const REQUIRED_COLUMNS = ['id', 'date', 'time'] as const;
-
-/** A rule that the shape alone cannot hold, at a key path of the file. */
-export class ResolveFault extends Fault {
-  override readonly name = 'ResolveFault';
-  readonly path: readonly (string | number)[];
-
-  constructor(path: readonly (string | number)[], message: string) {
-    super('JOB_INVALID', message, { kind: 'usage' });
-    this.path = path;
-  }
-}
 
 /** @throws ResolveFault naming the key path that cannot be resolved */
 export function resolveJob(file: string, written: JobFile): Job {
@@ -34,36 +31,114 @@ export function resolveJob(file: string, written: JobFile): Job {
       );
     }
   });
+  if (written.drop.s3 !== undefined && !isS3Location(written.drop.to)) {
+    throw new ResolveFault(['drop', 's3'], 'goes only with `to: s3://...`; a directory has none of these settings');
+  }
+  (written.reports ?? []).forEach((report, index) => {
+    if (report.link === undefined || isS3Location(written.drop.to)) return;
+    throw new ResolveFault(['reports', index, 'link'], 'goes only with `to: s3://...`; a directory has no links');
+  });
+  assertReportable(source, written.reports);
   return {
     name: written.name,
     file,
     source,
-    drop: { to: written.drop.to, dataset: written.drop.dataset, sort },
+    drop: { to: written.drop.to, dataset: written.drop.dataset, sort, s3: resolveObjectOptions(written.drop.s3) },
+    checks: (written.checks ?? []).map((check, index) => resolveCheck(check, index, names)),
     schedule: written.schedule && {
       cron: written.schedule.cron,
       timezone: written.schedule.timezone ?? JOB_DEFAULTS.timezone,
     },
-    reports: (written.reports ?? []).map((report) => ({ ...report, symbols: report.symbols ?? [] })),
-    alerts: written.alerts ?? { to: [] },
+    reports: resolveReports(written.reports ?? []),
+    alerts: { to: written.alerts?.to ?? [], webhook: written.alerts?.webhook ?? true },
+  };
+}
+
+/** The flow report is made from single trades; of snapshots there are none. */
+function assertReportable(source: JobSource, reports: JobFile['reports']): void {
+  if (source.kind !== 'snapshots' || reports === undefined || reports.length === 0) return;
+  throw new ResolveFault(['reports'], `a job of \`api: ${source.api}\` has no trades, which the report is made from`);
+}
+
+function resolveObjectOptions(written: JobFile['drop']['s3']): ObjectOptions {
+  const { kms_key: kmsKey, storage_class: storageClass, encryption, tags, acl } = written ?? {};
+  return {
+    ...(encryption === undefined ? {} : { encryption }),
+    ...(kmsKey === undefined ? {} : { kmsKey }),
+    ...(storageClass === undefined ? {} : { storageClass }),
+    ...(tags === undefined ? {} : { tags }),
+    ...(acl === undefined ? {} : { acl }),
   };
 }
 
 function resolveSource(written: JobFile['source']): JobSource {
-  const base = { api: written.api, table: written.table ?? JOB_DEFAULTS.table };
-  if (written.sql === undefined || written.grain === undefined) {
-    const columns = resolveRowColumns(written.columns);
-    return { kind: 'rows', ...base, columns, where: written.where ?? JOB_DEFAULTS.where };
+  switch (written.api) {
+    case 'historical':
+    case 'portal':
+      return resolveSqlSource(written, written.api);
+    case 'chain':
+    case 'market-structure':
+      return resolveSnapshotSource(written, written.api);
+    case 'clickhouse':
+      return resolveServerSource(written);
+    default:
+      return written.api satisfies never;
+  }
+}
+
+function resolveSnapshotSource(written: JobFile['source'], api: SnapshotApi): SnapshotSource {
+  const symbols = written.symbols ?? [];
+  assertOnce(symbols, ['source', 'symbols']);
+  return { kind: 'snapshots', api, symbols, columns: SNAPSHOT_COLUMNS[api] };
+}
+
+function resolveSqlSource(written: JobFile['source'], api: SqlApi): SqlSource {
+  const base = { api, table: written.table ?? JOB_DEFAULTS.table };
+  const sql = (written.sql ?? '').trim().replace(/;$/, '');
+  if (written.grain === undefined) {
+    if (sql === '') {
+      const columns = resolveRowColumns(written.columns);
+      return { kind: 'rows', ...base, columns, where: written.where ?? JOB_DEFAULTS.where, sql };
+    }
+    assertRowSql(sql);
+    return { kind: 'rows', ...base, columns: resolveRowSqlColumns(written), where: '', sql };
   }
   const timeColumn = written.time ?? JOB_DEFAULTS.timeColumn;
-  assertLossless(written.sql, [timeColumn, ...(written.split ?? [])]);
+  assertLossless(sql, [timeColumn, ...(written.split ?? [])]);
   return {
     kind: 'aggregate',
     ...base,
     columns: resolveAggregateColumns(written, timeColumn),
-    sql: written.sql.trim().replace(/;$/, ''),
+    sql,
     grainSeconds: GRAIN_SECONDS[written.grain],
     timeColumn,
+    splitColumns: (written.split ?? []).filter((name) => findTradeColumn(name) !== undefined),
   };
+}
+
+/** Windows cut a query of single trades anywhere between two rows: what looks at several rows at once would be torn. */
+function assertRowSql(sql: string): void {
+  const found = /\b(group\s+by|limit|offset|distinct|order\s+by|having|union|over\s*\()/i.exec(stripLiterals(sql))?.[1];
+  if (found === undefined) return;
+  throw new ResolveFault(
+    ['source', 'sql'],
+    `has ${found.toUpperCase().replace(/\s*\($/, '')}: SQL without \`grain\` is asked in windows cut between any two rows, so it must be a plain SELECT ... WHERE {window}`,
+  );
+}
+
+/** The columns that `types` names: those of the trade record by their own type unless it says another. */
+function resolveRowSqlColumns(written: JobFile['source']): readonly JobColumn[] {
+  const typed = Object.entries(written.types ?? {});
+  const names = typed.map(([name]) => name);
+  const required = REQUIRED_COLUMNS.filter((name) => !names.includes(name));
+  return [
+    ...required.flatMap((name) => findTradeColumn(name) ?? []),
+    ...typed.map(([name, type]) => ({ ...(findTradeColumn(name) ?? customColumn(name, type)), type })),
+  ];
+}
+
+function stripLiterals(sql: string): string {
+  return sql.replace(/'(?:[^'\\]|\\.)*'/g, "''");
 }
 
 function resolveRowColumns(names: readonly string[] | undefined): readonly JobColumn[] {
@@ -85,12 +160,6 @@ function resolveRowColumns(names: readonly string[] | undefined): readonly JobCo
       ['source', 'columns', index],
       `"${name}" is not a column of the trade record; allowed are ${allowed}`,
     );
-  });
-}
-
-function assertOnce(names: readonly string[], path: readonly string[]): void {
-  names.forEach((name, index) => {
-    if (names.indexOf(name) < index) throw new ResolveFault([...path, index], `"${name}" comes twice`);
   });
 }
 
@@ -125,21 +194,11 @@ function assertLossless(sql: string, keys: readonly string[]): void {
 }
 
 function defaultSort(source: JobSource): readonly string[] {
+  if (source.kind === 'snapshots') return SNAPSHOT_SORT[source.api];
   const names = source.columns.map((column) => column.name);
   const usual = JOB_DEFAULTS.sort.filter((name) => names.includes(name));
-  if (source.kind === 'rows') return usual;
+  // A server's own table may have none of them; `date` it must have.
+  if (source.kind === 'table' && usual.length === 0) return ['date'];
+  if (source.kind !== 'aggregate') return usual;
   return [...usual.filter((name) => name !== source.timeColumn), source.timeColumn];
-}
-
-function findTradeColumn(name: string): JobColumn | undefined {
-  const column = TRADE_COLUMNS.find((known) => known.name === name);
-  return column && toJobColumn(column);
-}
-
-function toJobColumn({ name, drop, nullable, lowCardinality, description }: TradeColumn): JobColumn {
-  return { name, type: drop, nullable, lowCardinality, description };
-}
-
-function customColumn(name: string, type: JobColumn['type']): JobColumn {
-  return { name, type, nullable: false, lowCardinality: false, description: '' };
 }

@@ -5,6 +5,8 @@
 import { validate as isCron } from 'node-cron';
 import { z } from 'zod';
 import { EXCHANGE_TIME_ZONE, TABLES } from '../wire/limits.ts';
+import { addressSchema, nameSchema, timezoneSchema } from './plain-shape.ts';
+import { REPORT_DEFAULTS, reportSchema } from './report-shape.ts';
 
 /** Defaults of a job file; CLI flags have none of their own. */
 export const JOB_DEFAULTS = {
@@ -13,27 +15,41 @@ export const JOB_DEFAULTS = {
   timeColumn: 'time',
   sort: ['symbol', 'time', 'id'],
   timezone: EXCHANGE_TIME_ZONE,
+  onFailure: 'fail',
+  /** Prices come with four decimals, premium as a float. */
+  premiumTolerance: 0.0001,
+  report: REPORT_DEFAULTS,
 } as const;
-
-/** Names become folders, keys and file names, so they are plain. */
-const nameSchema = z
-  .string()
-  .regex(/^[a-z0-9][a-z0-9_-]{0,62}$/, 'lower-case letters, digits, - and _, beginning with a letter or digit');
 
 const identifierSchema = z
   .string()
   .regex(/^[A-Za-z_][A-Za-z0-9_]{0,62}$/, 'a column name: letters, digits and _, not beginning with a digit');
 
-const addressSchema = z.email('an e-mail address like desk@example.com');
-
 const columnTypeSchema = z
   .enum(['string', 'int32', 'int64', 'double', 'date', 'wall', 'instant'])
   .describe('Type in the drop; `wall` is the exchange wall clock, `instant` is UTC.');
 
+const symbolSchema = z.string().regex(/^[A-Z0-9][A-Z0-9.^/_-]{0,15}$/, 'a symbol in capitals, e.g. SPX or BRK.B');
+
+/** Keys of `source` that go with each API, besides `api` itself. */
+const SOURCE_KEYS = {
+  historical: ['table', 'columns', 'where', 'sql', 'grain', 'time', 'split', 'types'],
+  portal: ['table', 'columns', 'where', 'sql', 'grain', 'time', 'split', 'types'],
+  chain: ['symbols'],
+  'market-structure': ['symbols'],
+  clickhouse: ['table', 'columns', 'where', 'types'],
+} as const;
+
 const sourceSchema = z
   .strictObject({
-    api: z.enum(['historical', 'portal']).describe('Entry point of the options data API.'),
-    table: z.enum(TABLES).optional().describe(`Table to read. Default: ${JOB_DEFAULTS.table}.`),
+    api: z
+      .enum(['historical', 'portal', 'chain', 'market-structure', 'clickhouse'])
+      .describe('What is read: an endpoint of the options data API, or a ClickHouse server.'),
+    table: z
+      .string()
+      .min(1)
+      .optional()
+      .describe(`Table to read: ${TABLES.join(' or ')} (default: the first); of a ClickHouse server, database.table.`),
     columns: z
       .array(identifierSchema)
       .nonempty()
@@ -44,7 +60,7 @@ const sourceSchema = z
       .string()
       .refine((sql) => sql.includes('{window}'), 'must contain {window}, where the condition on date and time goes')
       .optional()
-      .describe('Aggregating SELECT with a {window} placeholder; needs `grain`.'),
+      .describe('SELECT of your own with a {window} placeholder: single trades, or groups with `grain`.'),
     grain: z
       .enum(['minute', 'hour', 'day'])
       .optional()
@@ -52,24 +68,101 @@ const sourceSchema = z
     time: identifierSchema
       .optional()
       .describe('Output column with the start of the grain, `YYYY-MM-DD HH:MM[:SS]`. Default: time.'),
-    split: z.array(identifierSchema).optional().describe('Other keys of the GROUP BY.'),
+    split: z
+      .array(identifierSchema)
+      .nonempty()
+      .optional()
+      .describe('Other keys of the GROUP BY; a grain that is too much for a page is split by the first.'),
     types: z
       .record(identifierSchema, columnTypeSchema)
       .optional()
       .describe('Types of output columns that are not columns of the trade record.'),
+    symbols: z.array(symbolSchema).nonempty().optional().describe('Symbols whose snapshots are exported.'),
   })
   .superRefine((source, context) => {
     const fail = (key: string, message: string) => context.addIssue({ code: 'custom', path: [key], message });
+    const allowed: readonly string[] = SOURCE_KEYS[source.api];
+    for (const key of Object.keys(source)) {
+      if (key === 'api' || allowed.includes(key)) continue;
+      fail(key, `does not go with \`api: ${source.api}\`; allowed there: ${allowed.join(', ')}`);
+    }
+    if (allowed.includes('symbols') && source.symbols === undefined) fail('symbols', 'which symbols to export');
+    if (source.api === 'clickhouse' && source.table === undefined) fail('table', 'which table to read: database.table');
+    if (allowed.includes('sql') && source.table !== undefined && !TABLES.some((table) => table === source.table))
+      fail('table', `allowed: ${TABLES.join(', ')}`);
     if (source.sql === undefined) {
-      for (const key of ['grain', 'time', 'split', 'types'] as const) {
-        if (source[key] !== undefined) fail(key, 'goes only with `sql`');
+      for (const key of ['grain', 'time', 'split'] as const) {
+        if (source[key] !== undefined && allowed.includes(key)) fail(key, 'goes only with `sql`');
       }
+      if (source.types !== undefined && source.api !== 'clickhouse') fail('types', 'goes only with `sql`');
     } else {
-      if (source.grain === undefined) fail('sql', 'needs `grain`: minute, hour or day');
+      if (source.grain === undefined) {
+        for (const key of ['time', 'split'] as const)
+          if (source[key] !== undefined) fail(key, 'goes only with `grain`');
+      }
       for (const key of ['columns', 'where'] as const) {
         if (source[key] !== undefined) fail(key, 'does not go with `sql`: write it in the SQL');
       }
     }
+  });
+
+const onFailureSchema = z
+  .enum(['warn', 'fail'])
+  .optional()
+  .describe('`fail` keeps the date from being sealed, `warn` is only told. Default: fail.');
+
+const checkSchema = z
+  .discriminatedUnion('check', [
+    z.strictObject({
+      check: z.literal('min-rows').describe('The date has at least so many rows.'),
+      rows: z.int().positive().describe('Fewest rows.'),
+      on_failure: onFailureSchema,
+    }),
+    z.strictObject({
+      check: z.literal('max-nulls').describe('At most this share of a column is null or empty.'),
+      column: identifierSchema.describe('Column of the drop.'),
+      share: z.number().min(0).max(1).describe('Largest share, 0 to 1.'),
+      on_failure: onFailureSchema,
+    }),
+    z.strictObject({
+      check: z.literal('premium').describe('premium = price x size x 100 in every row.'),
+      tolerance: z.number().min(0).optional().describe('Largest relative difference. Default: 0.0001.'),
+      on_failure: onFailureSchema,
+    }),
+    z.strictObject({ check: z.literal('unique-id').describe('No id comes twice.'), on_failure: onFailureSchema }),
+    z.strictObject({
+      check: z.literal('dates').describe('Every row is of the date it is dropped under.'),
+      on_failure: onFailureSchema,
+    }),
+  ])
+  .describe('What must hold of a date before it is sealed.');
+
+const s3Schema = z
+  .strictObject({
+    encryption: z
+      .enum(['sse-s3', 'sse-kms'])
+      .optional()
+      .describe('Server-side encryption. Default: that of the bucket.'),
+    kms_key: z.string().min(1).optional().describe('Key of `sse-kms`: id, ARN or alias. Default: that of the bucket.'),
+    storage_class: z
+      .string()
+      .regex(/^[A-Z][A-Z0-9_]*$/, 'a storage class like STANDARD_IA')
+      .optional()
+      .describe('Storage class of the drops. Default: that of the bucket.'),
+    tags: z
+      .record(z.string().min(1).max(128), z.string().max(256))
+      .optional()
+      .describe('Tags of every object, at most 10.'),
+    acl: z
+      .enum(['private', 'bucket-owner-read', 'bucket-owner-full-control', 'authenticated-read', 'public-read'])
+      .optional()
+      .describe('Canned ACL. Default: none is sent.'),
+  })
+  .superRefine((s3, context) => {
+    const fail = (key: string, message: string) => context.addIssue({ code: 'custom', path: [key], message });
+    if (s3.kms_key !== undefined && s3.encryption !== 'sse-kms')
+      fail('kms_key', 'goes only with `encryption: sse-kms`');
+    if (Object.keys(s3.tags ?? {}).length > 10) fail('tags', 'S3 allows at most 10 tags');
   });
 
 const cronSchema = z
@@ -78,8 +171,6 @@ const cronSchema = z
     (text) => isCron(text) && text.trim().split(/\s+/).length === 5,
     'a cron expression of five fields: minute hour day-of-month month day-of-week, e.g. "30 17 * * 1-5"',
   );
-
-const timezoneSchema = z.string().refine(isTimeZone, 'a time zone of the IANA database, e.g. America/New_York');
 
 export const jobSchema = z.strictObject({
   name: nameSchema.describe('Name of the job; also names its state and its reports.'),
@@ -90,8 +181,10 @@ export const jobSchema = z.strictObject({
       to: z.string().min(1, 's3://bucket/prefix or a directory').describe('s3://bucket/prefix or a directory.'),
       dataset: nameSchema.describe('Name of the dataset in the store.'),
       sort: z.array(identifierSchema).nonempty().optional().describe('Sort order. Default: symbol, time, id.'),
+      s3: s3Schema.optional().describe('How objects are written to S3.'),
     })
     .describe('Where and how to drop it.'),
+  checks: z.array(checkSchema).optional().describe('What must hold of a date before it is sealed.'),
   schedule: z
     .strictObject({
       cron: cronSchema.describe('When to run, five-field cron.'),
@@ -99,30 +192,18 @@ export const jobSchema = z.strictObject({
     })
     .optional()
     .describe('When `flowdrop start` runs it; without it only by hand.'),
-  reports: z
-    .array(
-      z.strictObject({
-        template: z.literal('flow').describe('Template of the report.'),
-        to: z.array(addressSchema).nonempty().describe('Recipients; each gets a mail of their own.'),
-        symbols: z.array(z.string().min(1)).optional().describe('Watchlist shown in a table of its own.'),
-      }),
-    )
-    .optional()
-    .describe('Reports mailed for the newest sealed date.'),
+  reports: z.array(reportSchema).optional().describe('Reports mailed for the newest sealed date.'),
   alerts: z
-    .strictObject({ to: z.array(addressSchema).nonempty().describe('Recipients of alerts.') })
+    .strictObject({
+      to: z.array(addressSchema).nonempty().optional().describe('Recipients of alerts, by mail.'),
+      webhook: z
+        .boolean()
+        .optional()
+        .describe('Whether alerts are posted to FLOWDROP_ALERT_WEBHOOK_URL too, where that is set. Default: true.'),
+    })
     .optional()
-    .describe('Operators who are told of failures.'),
+    .describe('Operators who are told of failures, once per cause, and when it is over.'),
 });
 
 /** What the user writes. */
 export type JobFile = z.infer<typeof jobSchema>;
-
-function isTimeZone(text: string): boolean {
-  try {
-    new Intl.DateTimeFormat('en', { timeZone: text });
-    return true;
-  } catch {
-    return false;
-  }
-}

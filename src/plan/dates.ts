@@ -2,7 +2,7 @@
  * Which dates a run goes for, and what can still be had. Pure: the clock and the ledger come in as arguments. The clock
  * is the server's (`Date` header), because the server measures lookback and delay by its own.
  */
-import { listSessions, sessionCloseSecond } from '../calendar/session.ts';
+import { type CalendarOverride, listSessions, NO_OVERRIDE, sessionCloseSecond } from '../calendar/session.ts';
 import { addDays, formatWallClock, formatWallDate, parseWallClock } from '../calendar/wall-clock.ts';
 import { LOOKBACK_DAYS, MINIMUM_DATA_DELAY_MINUTES } from '../wire/limits.ts';
 
@@ -32,26 +32,28 @@ export interface LookbackRange {
   readonly clipped: string;
   /** Last session that has settled. `undefined` when none has inside the lookback. */
   readonly lastSettled: string | undefined;
+  /** What is otherwise than the rules of the exchange say. */
+  readonly calendar: CalendarOverride;
 }
 
 /** The lookback at an instant of the server's clock. */
-export function computeLookback(serverNowMs: number): LookbackRange {
+export function computeLookback(serverNowMs: number, calendar: CalendarOverride = NO_OVERRIDE): LookbackRange {
   const edgeMs = serverNowMs - LOOKBACK_DAYS * DAY_MS;
   const edge = formatWallClock(edgeMs);
   const clipped = edge.slice(0, 10);
   const firstWhole = expiresAt(clipped) >= serverNowMs ? clipped : addDays(clipped, 1);
-  const sessions = listSessions(firstWhole, formatWallDate(serverNowMs)).filter(
-    (date) => settledAt(date) <= serverNowMs,
+  const sessions = listSessions(firstWhole, formatWallDate(serverNowMs), calendar).filter(
+    (date) => settledAt(date, 0, calendar) <= serverNowMs,
   );
-  return { edgeMs, edge, firstWhole, clipped, lastSettled: sessions.at(-1) };
+  return { edgeMs, edge, firstWhole, clipped, lastSettled: sessions.at(-1), calendar };
 }
 
 /**
  * The instant from which a session may be sealed: close, plus the API's delay, plus a margin.
  * @param lastSecond second of the date's last row, when there are rows after the close
  */
-export function settledAt(date: string, lastSecond = 0): number {
-  const close = parseWallClock(date, Math.max(sessionCloseSecond(date), lastSecond));
+export function settledAt(date: string, lastSecond = 0, calendar: CalendarOverride = NO_OVERRIDE): number {
+  const close = parseWallClock(date, Math.max(sessionCloseSecond(date, calendar), lastSecond));
   return close + (MINIMUM_DATA_DELAY_MINUTES + SETTLE_MARGIN_MINUTES) * MINUTE_MS;
 }
 
@@ -60,10 +62,9 @@ export function expiresAt(date: string): number {
   return parseWallClock(date, 0) + LOOKBACK_DAYS * DAY_MS;
 }
 
-/** Settled sessions inside the lookback that are not sealed, soonest expiry first. */
-export function listUnsealed(lookback: LookbackRange, sealed: ReadonlySet<string>): readonly string[] {
-  if (lookback.lastSettled === undefined) return [];
-  return listSessions(lookback.firstWhole, lookback.lastSettled).filter((date) => !sealed.has(date));
+/** Settled sessions that are whole inside the lookback, soonest expiry first. */
+export function listSettled({ firstWhole, lastSettled, calendar }: LookbackRange): readonly string[] {
+  return lastSettled === undefined ? [] : listSessions(firstWhole, lastSettled, calendar);
 }
 
 export interface ConditionInput {
@@ -86,7 +87,7 @@ export function computeConditions(
   for (const [date, condition] of sealed) conditions.set(date, condition);
   const last = lookback.lastSettled;
   if (firstKnown !== undefined && last !== undefined) {
-    for (const date of listSessions(firstKnown, last)) {
+    for (const date of listSessions(firstKnown, last, lookback.calendar)) {
       if (conditions.has(date)) continue;
       if (date < lookback.firstWhole) conditions.set(date, 'expired');
       else conditions.set(date, empty.has(date) ? 'missing' : 'pending');

@@ -1,32 +1,42 @@
 /**
  * Packing: counts of a date -> windows that each fill a page and together tile what is not staged yet. Pure. Two ways:
- * between seconds (no further request), or to the row, for which the ids at the cuts must be asked first; the second
+ * between cells (no further request), or to the row, for which the places at the cuts must be asked first; the second
  * way uses the fewest pages possible, `ceil(rows / limit)`.
  */
-
-import { type Bound, DAY_END, DAY_START, isEmptyWindow, type Window } from '../calendar/window.ts';
-import type { DayCounts } from './counts.ts';
+import { SECONDS_PER_DAY } from '../calendar/wall-clock.ts';
+import {
+  type Bound,
+  compareBounds,
+  DAY_END,
+  DAY_START,
+  isEmptyWindow,
+  type Stretch,
+  type Window,
+} from '../calendar/window.ts';
+import { type CellCount, type DayCounts, keyOf, startOf, stretchOf } from './counts.ts';
 
 export interface PackedWindow extends Window {
   /** Rows that the counts promise. */
   readonly rows: number;
-  /** Whether `rows` is exact as of the counts; an upper bound where a window begins or ends inside a second already staged in part. */
+  /** Whether `rows` is exact as of the counts; an upper bound where a window begins or ends inside a cell already staged in part. */
   readonly exact: boolean;
 }
 
-/** Ranks (1-based, in id order, of the date's whole second) at which windows begin inside a second. */
+/** Ranks (1-based, in the order of the axis, of the whole cell) at which windows begin inside a cell. */
 export interface CutRequest {
-  readonly second: number;
+  readonly cell: CellCount;
   readonly ranks: readonly number[];
+  /** Where the cell is a part of a symbol's day and is not its last: the second that it ends before. */
+  readonly until?: number;
 }
 
-/** Ids found for a `CutRequest`, in the order of its ranks. */
-export type CutIds = ReadonlyMap<number, readonly string[]>;
+/** Places found for a `CutRequest`, in the order of its ranks, by `keyOf` its cell. */
+export type CutPlaces = ReadonlyMap<string, readonly Bound[]>;
 
 /** What can be packed without further questions, and which cuts would be needed to pack to the row. */
 export interface Packing {
   readonly windows: readonly PackedWindow[];
-  /** Seconds that alone exceed the limit: these cuts must be asked, or their windows split themselves. */
+  /** Cells that alone exceed the limit: these cuts must be asked, or their windows split themselves. */
   readonly overfull: number;
   /** Pages when packed to the row. */
   readonly fewest: number;
@@ -35,52 +45,45 @@ export interface Packing {
 
 /**
  * Plans the windows of a date.
- * @param covered windows already staged, in any order; what they cover is left out
+ * @param covered windows already staged, in any order, of the counts' axis; what they cover is left out
  * @param limit most rows of a page
  */
 export function planPacking(date: string, counts: DayCounts, covered: readonly Window[], limit: number): Packing {
   const windows: PackedWindow[] = [];
-  const cuts = new Map<number, number[]>();
+  const cuts: Cuts = new Map();
   let overfull = 0;
   let fewest = 0;
   for (const gap of listGaps(covered)) {
     const inside = countsInGap(counts, gap);
-    windows.push(...packBetweenSeconds(date, gap, inside, limit));
+    windows.push(...packBetweenCells(date, gap, inside, limit, counts));
     overfull += inside.filter((count) => count.rows > limit).length;
     fewest += planCuts(inside, limit, cuts);
   }
-  return {
-    windows,
-    overfull,
-    fewest,
-    cuts: [...cuts].map(([second, ranks]) => ({ second, ranks })),
-  };
+  return { windows, overfull, fewest, cuts: [...cuts.values()] };
 }
 
-/** Windows packed to the row, once the ids at the cuts are known. Gaps and counts as in `planPacking`. */
+/** Windows packed to the row, once the places of the cuts are known. Gaps and counts as in `planPacking`. */
 export function packToTheRow(
   date: string,
   counts: DayCounts,
   covered: readonly Window[],
   limit: number,
-  ids: CutIds,
+  places: CutPlaces,
 ): readonly PackedWindow[] {
   const windows: PackedWindow[] = [];
-  const cuts = new Map<number, number[]>();
   for (const gap of listGaps(covered)) {
     const inside = countsInGap(counts, gap);
     if (inside.length === 0) continue;
-    planCuts(inside, limit, cuts);
-    const bounds = [...cuts.keys()]
-      .flatMap((second) => (ids.get(second) ?? []).map((id): Bound => ({ second, id })))
+    const bounds = inside
+      .flatMap((cell) => places.get(keyOf(cell)) ?? [])
       .filter((bound) => compareBounds(gap.from, bound) < 0 && compareBounds(bound, gap.to) < 0);
-    const exact = isWholeSeconds(gap);
+    const exact = isBetweenCells(inside, gap, counts);
     let left = inside.reduce((sum, count) => sum + count.rows, 0);
     let from = gap.from;
     for (const to of [...bounds, gap.to]) {
       const rows = Math.min(limit, left);
       if (!isEmptyWindow({ from, to })) windows.push({ date, from, to, rows, exact });
-      // Of a second that the gap has only a part of, nobody knows how many rows are gone.
+      // Of a cell that the gap has only a part of, nobody knows how many rows are gone.
       if (exact) left -= rows;
       from = to;
     }
@@ -88,10 +91,10 @@ export function packToTheRow(
   return windows;
 }
 
-/** The parts of the day that no window covers, ascending. Parts of one second are covered by its id ranges. */
-export function listGaps(covered: readonly Window[]): readonly Pick<Window, 'from' | 'to'>[] {
+/** The parts of the day that no window covers, ascending. */
+export function listGaps(covered: readonly Window[]): readonly Stretch[] {
   const sorted = [...covered].sort((a, b) => compareBounds(a.from, b.from));
-  const gaps: Pick<Window, 'from' | 'to'>[] = [];
+  const gaps: Stretch[] = [];
   let reached: Bound = DAY_START;
   for (const window of sorted) {
     if (compareBounds(reached, window.from) < 0) gaps.push({ from: reached, to: window.from });
@@ -101,69 +104,88 @@ export function listGaps(covered: readonly Window[]): readonly Pick<Window, 'fro
   return gaps;
 }
 
-/** Order of bounds in a day: by second, then by id, a bound without an id first. */
-export function compareBounds(a: Bound, b: Bound): number {
-  if (a.second !== b.second) return a.second - b.second;
-  if (a.id === b.id) return 0;
-  if (a.id === undefined) return -1;
-  if (b.id === undefined) return 1;
-  return Buffer.compare(Buffer.from(a.id), Buffer.from(b.id));
-}
-
 /**
- * Counts of a gap. A second that the gap has only a part of counts in full: how many of its rows lie in the part is not
+ * Counts of a stretch. A cell that it has only a part of counts in full: how many of its rows lie in the part is not
  * known here, and too small a window costs less than a truncated one.
  */
-function countsInGap(counts: DayCounts, gap: Pick<Window, 'from' | 'to'>): DayCounts {
-  return counts.filter(
-    ({ second }) =>
-      second >= gap.from.second && (second < gap.to.second || (second === gap.to.second && gap.to.id !== undefined)),
-  );
+export function countsInGap(counts: DayCounts, gap: Stretch): DayCounts {
+  return counts.filter((cell, index) => {
+    const start = startOf(cell);
+    if (compareBounds(start, gap.to) >= 0) return false;
+    return compareBounds(start, gap.from) >= 0 || isInside(cell, counts[index + 1], gap.from);
+  });
 }
 
-function isWholeSeconds(gap: Pick<Window, 'from' | 'to'>): boolean {
-  return gap.from.id === undefined && gap.to.id === undefined;
+/** Rows of the cells that lie in a window whole: so many it must bring at least. */
+export function countWhole(counts: DayCounts, window: Stretch): number {
+  const inside = countsInGap(counts, window);
+  return inside.reduce((sum, cell, index) => {
+    const to = inside[index + 1] ?? stretchOf(cell).to;
+    const end = 'rows' in to ? startOf(to) : to;
+    const isWhole = compareBounds(window.from, startOf(cell)) <= 0 && compareBounds(end, window.to) <= 0;
+    return isWhole ? sum + cell.rows : sum;
+  }, 0);
 }
 
-/** Greedy from the left: a window ends where the next second would not fit. Empty stretches belong to a neighbour. */
-function packBetweenSeconds(
+/** Whether a bound lies behind rows that the cell may have, and before the next cell. */
+function isInside(cell: CellCount, next: CellCount | undefined, bound: Bound): boolean {
+  if (next !== undefined && compareBounds(startOf(next), bound) <= 0) return false;
+  if (compareBounds(startOf(cell), bound) >= 0 || cell.symbol !== bound.symbol) return false;
+  return cell.symbol === undefined ? cell.second === bound.second : bound.second < SECONDS_PER_DAY;
+}
+
+function isBetweenCells(cells: DayCounts, gap: Stretch, all: DayCounts): boolean {
+  const [first] = cells;
+  const offset = first === undefined ? 0 : all.indexOf(first);
+  return !cells.some((cell, index) => {
+    const next = all[offset + index + 1];
+    return isInside(cell, next, gap.from) || isInside(cell, next, gap.to);
+  });
+}
+
+/** Greedy from the left: a window ends where the next cell would not fit. Empty stretches belong to a neighbour. */
+function packBetweenCells(
   date: string,
-  gap: Pick<Window, 'from' | 'to'>,
+  gap: Stretch,
   counts: DayCounts,
   limit: number,
+  all: DayCounts,
 ): PackedWindow[] {
   const windows: PackedWindow[] = [];
+  const exact = isBetweenCells(counts, gap, all);
   let from = gap.from;
   let rows = 0;
   const close = (to: Bound) => {
-    if (rows > 0 && !isEmptyWindow({ from, to })) windows.push({ date, from, to, rows, exact: isWholeSeconds(gap) });
+    if (rows > 0 && !isEmptyWindow({ from, to })) windows.push({ date, from, to, rows, exact });
     from = to;
     rows = 0;
   };
   for (const count of counts) {
-    if (rows > 0 && rows + count.rows > limit) close({ second: count.second });
+    if (rows > 0 && rows + count.rows > limit) close(startOf(count));
     rows += count.rows;
   }
   close(gap.to);
   return windows;
 }
 
+type Cuts = Map<string, { readonly cell: CellCount; readonly ranks: number[] }>;
+
 /** Adds the cuts of every `limit` rows to `cuts` and returns the number of pages they make. */
-function planCuts(counts: DayCounts, limit: number, cuts: Map<number, number[]>): number {
+function planCuts(counts: DayCounts, limit: number, cuts: Cuts): number {
   let before = 0;
-  // A second that the gap before ends in is cut already: its cuts go on, so that its ranks stay `limit` apart.
-  const shared = counts[0] && cuts.get(counts[0].second)?.[0];
+  // A cell that the gap before ends in is cut already: its cuts go on, so that its ranks stay `limit` apart.
+  const shared = counts[0] && cuts.get(keyOf(counts[0]))?.ranks[0];
   let next = shared === undefined ? limit : shared - 1;
-  for (const { second, rows } of counts) {
-    while (next < before + rows) {
-      const ranks = cuts.get(second) ?? [];
-      // The next window begins with the row after the last that fits; rank 1 is the second itself, cut like any other.
+  for (const cell of counts) {
+    while (next < before + cell.rows) {
+      const cut = cuts.get(keyOf(cell)) ?? { cell, ranks: [] };
+      // The next window begins with the row after the last that fits; rank 1 is the cell itself, cut like any other.
       const rank = next - before + 1;
-      if (!ranks.includes(rank)) ranks.push(rank);
-      cuts.set(second, ranks);
+      if (!cut.ranks.includes(rank)) cut.ranks.push(rank);
+      cuts.set(keyOf(cell), cut);
       next += limit;
     }
-    before += rows;
+    before += cell.rows;
   }
   return Math.ceil(before / limit);
 }

@@ -1,54 +1,64 @@
-/** Splitting a window that was too much for one answer. Pure: where the ids must be asked first, it says so. */
+/** Splitting a window that was too much for one answer. Pure: where the rows must be asked first, it says so. */
+import { SECONDS_PER_DAY } from '../calendar/wall-clock.ts';
+import { type Bound, compareBounds } from '../calendar/window.ts';
+import { type CellCount, type DayCounts, startOf } from './counts.ts';
+import { countsInGap, type PackedWindow } from './pack.ts';
 
-import type { Bound } from '../calendar/window.ts';
-import type { DayCounts } from './counts.ts';
-import type { PackedWindow } from './pack.ts';
-
-/** Cut at a bound, or ask for the id in the middle of the one second that is left, or there is nothing to cut. */
+/** Cut at a bound, or ask for the row in the middle of the one cell that is left, or there is nothing to cut. */
 export type SplitPlan =
   | { readonly kind: 'cut'; readonly at: Bound }
-  | { readonly kind: 'ask-id' }
+  | { readonly kind: 'ask-middle' }
   | { readonly kind: 'impossible' };
 
 /**
  * Where to cut a window in two, by the counts so that both halves have about the same number of rows.
- * @param byId whether windows may be cut inside a second
+ * @param grainSeconds length of a cell on the time axis, 1 for single trades
+ * @param hasKey whether windows may be cut inside a cell: by id, or by a split key
  */
-export function planSplit(window: PackedWindow, counts: DayCounts, byId: boolean): SplitPlan {
-  const inside = counts.filter(
-    ({ second }) =>
-      second >= window.from.second &&
-      (second < window.to.second || (second === window.to.second && window.to.id !== undefined)),
-  );
+export function planSplit(window: PackedWindow, counts: DayCounts, grainSeconds: number, hasKey: boolean): SplitPlan {
+  const inside = countsInGap(counts, window);
   const total = inside.reduce((sum, count) => sum + count.rows, 0);
   let before = 0;
-  for (const [index, { second, rows }] of inside.entries()) {
-    // Cut before the second that passes the middle, but never before the first: the left half must have rows.
-    if (index > 0 && (before + rows / 2 >= total / 2 || index === inside.length - 1))
-      return { kind: 'cut', at: { second } };
-    before += rows;
+  for (const [index, cell] of inside.entries()) {
+    // Cut before the cell that passes the middle, but never before the first: the left half must have rows.
+    if (index > 0 && (before + cell.rows / 2 >= total / 2 || index === inside.length - 1))
+      return { kind: 'cut', at: startOf(cell) };
+    before += cell.rows;
   }
-  return byId ? narrowToSecond(window, inside[0]?.second) : { kind: 'impossible' };
+  if (!hasKey) return { kind: 'impossible' };
+  const [only] = inside;
+  return only?.symbol === undefined ? narrowToSecond(window, only?.second, grainSeconds) : narrowToSymbol(window, only);
 }
 
 /**
  * A window has at most one second with rows, but may reach beyond it: an id cuts only inside its own second, so the
  * stretches around it are cut off first. Without a counted second the rows came late: then by time.
  */
-function narrowToSecond({ from, to }: PackedWindow, counted: number | undefined): SplitPlan {
-  const last = to.id === undefined ? to.second - 1 : to.second;
-  if (from.second === last) return { kind: 'ask-id' };
-  const second = counted ?? Math.ceil((from.second + last) / 2);
-  return { kind: 'cut', at: { second: second > from.second ? second : second + 1 } };
+function narrowToSecond({ from, to }: PackedWindow, counted: number | undefined, grainSeconds: number): SplitPlan {
+  if (from.symbol !== undefined || to.symbol !== undefined) return { kind: 'ask-middle' };
+  const last = to.id === undefined ? to.second - grainSeconds : to.second;
+  if (from.second >= last) return { kind: 'ask-middle' };
+  const middle = Math.ceil((from.second + last) / 2 / grainSeconds) * grainSeconds;
+  const second = counted ?? middle;
+  return { kind: 'cut', at: { second: second > from.second ? second : second + grainSeconds } };
 }
 
-/** The two halves of a window. Row counts of the halves come from the counts where the cut is between seconds. */
+/** The same for a window with rows of one symbol: what other symbols might have is cut off first. */
+function narrowToSymbol({ from, to }: PackedWindow, { symbol = '', second }: CellCount): SplitPlan {
+  const start: Bound = { symbol, second };
+  const end: Bound = { symbol, second: SECONDS_PER_DAY };
+  if (compareBounds(from, start) < 0) return { kind: 'cut', at: start };
+  if (compareBounds(end, to) < 0) return { kind: 'cut', at: end };
+  return { kind: 'ask-middle' };
+}
+
+/** The two halves of a window. Row counts of the halves come from the counts where the cut is between cells. */
 export function splitWindow(window: PackedWindow, at: Bound, counts: DayCounts): readonly [PackedWindow, PackedWindow] {
-  const left = counts
-    .filter(({ second }) => second >= window.from.second && second < at.second)
-    .reduce((sum, count) => sum + count.rows, 0);
-  const exact = window.exact && at.id === undefined;
-  const rows = at.id === undefined ? left : Math.floor(window.rows / 2);
+  const isCellStart = counts.some((cell) => compareBounds(startOf(cell), at) === 0);
+  const isBetween = isCellStart || (at.id === undefined && (at.symbol === undefined || at.second === SECONDS_PER_DAY));
+  const left = countsInGap(counts, { from: window.from, to: at }).reduce((sum, count) => sum + count.rows, 0);
+  const exact = window.exact && isBetween;
+  const rows = isBetween ? Math.min(left, window.rows) : Math.floor(window.rows / 2);
   return [
     { ...window, to: at, rows, exact },
     { ...window, from: at, rows: Math.max(0, window.rows - rows), exact },

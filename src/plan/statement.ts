@@ -3,117 +3,182 @@
  * and `time` as strings or as dates, and asks for aggregates in arrays, so that one answer row carries a whole day
  * whatever the row limit is.
  */
-import { addDays, formatSecond, SECONDS_PER_DAY } from '../calendar/wall-clock.ts';
-import type { Bound, Window } from '../calendar/window.ts';
+import { SECONDS_PER_DAY } from '../calendar/wall-clock.ts';
+import { axisOf, type Bound, type Stretch, type Window, wholeDay } from '../calendar/window.ts';
 import { quoteIdentifier, quoteString } from '../engine/literal.ts';
-import { secondOfDaySql } from '../engine/wall-clock.ts';
-import type { Job } from '../job/job.ts';
+import { updateMarkSql } from '../engine/update-mark.ts';
+import { clampToDateSql, secondOfDateSql } from '../engine/wall-clock.ts';
+import type { SqlJob, SqlSource } from '../job/job.ts';
+import { type DayEdges, datesCondition, keyColumn, windowCondition } from './condition.ts';
+import { type CellCount, startOf } from './counts.ts';
 import type { CutRequest } from './pack.ts';
 
-/** Dates `[from, to]`, both included, and seconds `[fromSecond, toSecond)` of each. */
-export interface ProbeSpan {
-  readonly from: string;
-  readonly to: string;
-  readonly fromSecond: number;
-  readonly toSecond: number;
+/** Dates `[from, to]`, both included, and the stretch of each that is counted. Stretches of several dates are whole days. */
+export interface ProbeSpan extends Stretch {
+  readonly fromDate: string;
+  readonly toDate: string;
+  /** What rows are counted by. */
+  readonly axis: 'time' | 'symbol';
+  readonly edges: DayEdges;
 }
 
-/** A server may keep `time` as text or as a date with time. */
-const SECOND_OF_DAY = secondOfDaySql('toString(time)');
+/** A server may keep `time` as text or as a date with time, and `date` as text or as a date. */
+const TIME_TEXT = 'toString(time)';
+const DAY_TEXT = 'toString(date)';
+/** A time in whose text a second cannot be found, in quotes; windows would not tell such rows apart. Empty without one. */
+const UNREADABLE_TIME = `maxIf(concat('"', ${TIME_TEXT}, '"'), length(${TIME_TEXT}) < 19 OR substring(${TIME_TEXT}, 11, 1) != ' ')`;
+/** Length of the time of day in a place: `HH:MM:SS`. */
+const TIME_LENGTH = 8;
+
+/** Time of day and id as one text that sorts in the order of the symbol axis. */
+function placeSql(date: string): string {
+  const inside = `substring(${TIME_TEXT}, 12, ${TIME_LENGTH})`;
+  return `concat(${clampToDateSql(TIME_TEXT, quoteString(date), ["'00:00:00'", inside, "'23:59:59'"])}, id)`;
+}
 
 /**
- * Counts by second of the dates of a span. Answer: one row in all, so that no row limit can cut it short unseen:
- * `{dates: string[], seconds: int[][], counts: int[][], ids: int[][]}`, one inner array a date, ascending by second.
+ * Counts by cell of the dates of a span. Answer: one row in all, so that no row limit can cut it short unseen:
+ * `{dates: string[], cells: (int | string)[][], counts: int[][], ids: int[][], marks: string[][]}`, one inner array a
+ * date, ascending: seconds of the day on the time axis, symbols on the other. And `unreadable: string`, the text of a
+ * `time` that has no second, in quotes; empty when all have.
  */
-export function buildProbe(job: Job, span: ProbeSpan): string {
-  const { table } = job.source;
-  const where = [spanCondition(span), ...extraCondition(job)].join(' AND ');
-  const perSecond = `SELECT toString(date) AS day, ${SECOND_OF_DAY} AS second, count() AS n, uniqExact(id) AS u FROM ${table} WHERE ${where} GROUP BY day, second ORDER BY day, second`;
-  return gatherDays(perSecond);
+export function buildProbe(job: SqlJob, span: ProbeSpan): string {
+  const cell = span.axis === 'symbol' ? "ifNull(toString(symbol), '')" : secondOfDateSql(TIME_TEXT, DAY_TEXT);
+  const mark = hasUpdates(job.source) ? updateMarkSql('updated_timestamp') : "''";
+  const distinct = job.source.kind === 'rows' ? 'uniqExact(id)' : 'count()';
+  return gatherDays(
+    `SELECT ${DAY_TEXT} AS day, ${cell} AS cell, count() AS n, ${distinct} AS u, ${mark} AS m, ${UNREADABLE_TIME} AS odd FROM ${readRows(job.source, spanCondition(job.source, span))} GROUP BY day, cell ORDER BY day, cell`,
+  );
 }
 
-/** Groups by grain that an aggregating job's own SQL gives. Answer as of `buildProbe`, for one date. */
-export function buildGroupProbe(job: Job, span: ProbeSpan): string {
-  if (job.source.kind !== 'aggregate') throw new TypeError('only aggregating jobs have groups');
-  const time = quoteIdentifier(job.source.timeColumn);
-  const second = secondOfDaySql(`toString(${time})`);
-  const inner = fillWindow(job.source.sql, spanCondition(span));
-  const perGrain = `SELECT substring(toString(${time}), 1, 10) AS day, ${job.source.grainSeconds >= SECONDS_PER_DAY ? '0' : second} AS second, count() AS n, count() AS u FROM (${inner}) GROUP BY day, second ORDER BY day, second`;
-  return gatherDays(perGrain);
+/** Rows and distinct ids of a whole date. Answer: one row `{rows, ids}`. */
+export function buildTotals(job: SqlJob, date: string, edges: DayEdges): string {
+  const condition = windowCondition(job.source, wholeDay(date), edges);
+  return `SELECT count() AS rows, uniqExact(id) AS ids FROM ${readRows(job.source, condition)}`;
 }
 
-/** Rows `(day, second, n, u)` in order -> one row of arrays. */
+/** Groups by cell that an aggregating job's own SQL gives. Answer as of `buildProbe`, for one date: that of the span. */
+export function buildGroupProbe(job: SqlJob, span: ProbeSpan): string {
+  const { source } = job;
+  if (source.kind !== 'aggregate') throw new TypeError('only aggregating jobs have groups');
+  const time = `toString(${quoteIdentifier(source.timeColumn)})`;
+  const day = quoteString(span.fromDate);
+  const isDaily = source.grainSeconds >= SECONDS_PER_DAY;
+  const grain = isDaily ? '0' : secondOfDateSql(time, day, source.grainSeconds);
+  const cell = span.axis === 'symbol' ? 'toString(symbol)' : grain;
+  return gatherDays(
+    `SELECT ${day} AS day, ${cell} AS cell, count() AS n, count() AS u, '' AS m, '' AS odd FROM (${fillWindow(source.sql, spanCondition(source, span))}) GROUP BY day, cell ORDER BY day, cell`,
+  );
+}
+
+/** Rows `(day, cell, n, u, m, odd)` in order -> one row of arrays. */
 function gatherDays(ordered: string): string {
-  const perDay = `SELECT day, groupArray(second) AS s, groupArray(n) AS c, groupArray(u) AS i FROM (${ordered}) GROUP BY day ORDER BY day`;
-  return `SELECT groupArray(day) AS dates, groupArray(s) AS seconds, groupArray(c) AS counts, groupArray(i) AS ids FROM (${perDay})`;
+  const perDay = `SELECT day, groupArray(cell) AS c, groupArray(n) AS ns, groupArray(u) AS us, groupArray(m) AS ms, max(odd) AS strange FROM (${ordered}) GROUP BY day ORDER BY day`;
+  return `SELECT groupArray(day) AS dates, groupArray(c) AS cells, groupArray(ns) AS counts, groupArray(us) AS ids, groupArray(ms) AS marks, max(strange) AS unreadable FROM (${perDay})`;
 }
 
 /**
- * The ids at the given ranks of each second, in the ids' byte order. Answer: one row `{seconds: int[], ids: string[][]}`.
- * @param cuts ranks of one second are `limit` apart, as the packing makes them
+ * The places at the given ranks of each cell, in the order of the axis. Answer: one row
+ * `{cells: (int | string)[], places: string[][]}`; `parsePlace` reads a place.
+ * @param cuts of cells of one axis; parts of a symbol's day come alone. Ranks of one cell are `limit` apart, as the
+ *   packing makes them
  */
-export function buildCut(job: Job, date: string, cuts: readonly CutRequest[], limit: number): string {
-  const first = Math.min(...cuts.map((cut) => cut.second));
-  const last = Math.max(...cuts.map((cut) => cut.second));
-  const times = cuts.map((cut) => quoteString(formatTime(date, cut.second)));
-  const seconds = cuts.map((cut) => cut.second).join(', ');
+export function buildCut(
+  job: SqlJob,
+  date: string,
+  cuts: readonly CutRequest[],
+  limit: number,
+  edges: DayEdges,
+): string {
+  const bySymbol = cuts[0]?.cell.symbol !== undefined;
+  const keys = cuts.map(({ cell }) => (bySymbol ? quoteString(cell.symbol ?? '') : String(cell.second))).join(', ');
   const ranks = cuts.map((cut) => cut.ranks[0]).join(', ');
-  const where = [
-    spanCondition({ from: date, to: date, fromSecond: first, toSecond: last + 1 }),
-    `time IN (${times.join(', ')})`,
-    ...extraCondition(job),
-  ].join(' AND ');
-  const sorted = `SELECT ${SECOND_OF_DAY} AS second, arraySort(groupArray(id)) AS sorted FROM ${job.source.table} WHERE ${where} GROUP BY second`;
-  const rank = `transform(second, [${seconds}], [${ranks}], 0)`;
-  const found = `SELECT second, arrayFilter((x, rank) -> rank >= ${rank} AND (rank - ${rank}) % ${limit} = 0, sorted, arrayEnumerate(sorted)) AS found FROM (${sorted}) ORDER BY second`;
-  return `SELECT groupArray(second) AS seconds, groupArray(found) AS ids FROM (${found})`;
+  const second = secondOfDateSql(TIME_TEXT, quoteString(date));
+  const stretch = bySymbol ? symbolStretch(cuts) : secondStretch(cuts);
+  // By the second, not by the text: a time may have a fraction of one.
+  const chosen = bySymbol ? `symbol IN (${keys})` : `${second} IN (${keys})`;
+  const condition = `${windowCondition(job.source, { date, ...stretch }, edges)} AND ${chosen}`;
+  const cell = bySymbol ? 'toString(symbol)' : second;
+  const place = bySymbol ? placeSql(date) : 'toString(id)';
+  const sorted = `SELECT ${cell} AS cell, arraySort(groupArray(${place})) AS sorted FROM ${readRows(job.source, condition)} GROUP BY cell`;
+  const rank = `transform(cell, [${keys}], [${ranks}], 0)`;
+  const found = `SELECT cell, arrayFilter((x, rank) -> rank >= ${rank} AND (rank - ${rank}) % ${limit} = 0, sorted, arrayEnumerate(sorted)) AS found FROM (${sorted}) ORDER BY cell`;
+  return `SELECT groupArray(cell) AS cells, groupArray(found) AS places FROM (${found})`;
 }
 
-/** The id in the middle of a window inside one second. Answer: one row `{rows, middle}`. */
-export function buildMiddle(job: Job, window: Window): string {
-  const where = [windowCondition(window), ...extraCondition(job)].join(' AND ');
-  return `SELECT count() AS rows, arraySort(groupArray(id))[intDiv(count(), 2) + 1] AS middle FROM ${job.source.table} WHERE ${where}`;
+function secondStretch(cuts: readonly CutRequest[]): Stretch {
+  const seconds = cuts.map(({ cell }) => cell.second);
+  return { from: { second: Math.min(...seconds) }, to: { second: Math.max(...seconds) + 1 } };
+}
+
+/** The stretch of the day that all of the cuts' cells are of. */
+function symbolStretch([first]: readonly CutRequest[]): Stretch {
+  return { from: { second: first?.cell.second ?? 0 }, to: { second: first?.until ?? SECONDS_PER_DAY } };
+}
+
+/** A place that `buildCut` found in a cell. */
+export function parsePlace(cell: Pick<CellCount, 'symbol' | 'second'>, place: string): Bound {
+  if (cell.symbol === undefined) return { second: cell.second, id: place };
+  const [hours, minutes, seconds] = place.slice(0, TIME_LENGTH).split(':').map(Number);
+  const second = (hours ?? 0) * 3600 + (minutes ?? 0) * 60 + (seconds ?? 0);
+  return { ...startOf(cell), second, id: place.slice(TIME_LENGTH) };
+}
+
+/** The place in the middle of a window's rows. Answer: one row `{rows, middle}`; `parseMiddle` reads it. */
+export function buildMiddle(job: SqlJob, window: Window, edges: DayEdges): string {
+  const condition = windowCondition(job.source, window, edges);
+  const key = keyColumn(job.source);
+  if (job.source.kind === 'aggregate') {
+    const keys = `arraySort(groupUniqArray(toString(${quoteIdentifier(key ?? '')})))`;
+    return `SELECT length(found) AS rows, found[intDiv(length(found), 2) + 1] AS middle FROM (SELECT ${keys} AS found FROM ${job.source.table} WHERE ${condition})`;
+  }
+  const place =
+    axisOf(window) === 'symbol' ? `concat(toString(symbol), '@', ${placeSql(window.date)})` : 'toString(id)';
+  return `SELECT count() AS rows, arraySort(groupArray(${place}))[intDiv(count(), 2) + 1] AS middle FROM ${readRows(job.source, condition)}`;
+}
+
+/** @param middle as `buildMiddle` finds it: an id or split key inside the window's one second, or symbol, time and id */
+export function parseMiddle(window: Window, middle: string): Bound {
+  if (axisOf(window) !== 'symbol') return { second: window.from.second, id: middle };
+  // Of one symbol its length is known, whatever is in it.
+  const at =
+    window.from.symbol !== undefined && window.from.symbol === window.to.symbol
+      ? window.from.symbol.length
+      : middle.indexOf('@');
+  return parsePlace({ symbol: middle.slice(0, at), second: 0 }, middle.slice(at + 1));
 }
 
 /** The rows of a window. */
-export function buildPage(job: Job, window: Window): string {
-  const condition = windowCondition(window);
-  if (job.source.kind === 'aggregate') return fillWindow(job.source.sql, condition);
+export function buildPage(job: SqlJob, window: Window, edges: DayEdges): string {
+  const condition = windowCondition(job.source, window, edges);
+  if (job.source.sql !== '') return fillWindow(job.source.sql, condition);
   const columns = job.source.columns.map((column) => column.name).join(', ');
-  return `SELECT ${columns} FROM ${job.source.table} WHERE ${[condition, ...extraCondition(job)].join(' AND ')}`;
+  return `SELECT ${columns} FROM ${readRows(job.source, condition)}`;
 }
 
-/** The condition of a window on `date`, `time` and, where it is cut inside a second, `id`. */
-export function windowCondition({ date, from, to }: Window): string {
-  const conditions = [`date = ${quoteString(date)}`, `time >= ${quoteString(formatTime(date, from.second))}`];
-  if (from.id !== undefined) {
-    conditions.push(`(time > ${quoteString(formatTime(date, from.second))} OR id >= ${quoteString(from.id)})`);
-  }
-  conditions.push(...upperCondition(date, to));
-  return conditions.join(' AND ');
+/** Whether the job's rows can be counted, and its windows cut, by symbol. */
+export function canCutBySymbol({ source }: SqlJob): boolean {
+  if (source.kind === 'aggregate') return source.splitColumns.includes('symbol');
+  return source.sql === '' || source.columns.some(({ name }) => name === 'symbol');
 }
 
-function upperCondition(date: string, to: Bound): readonly string[] {
-  const time = quoteString(formatTime(date, to.second));
-  if (to.id === undefined) return [`time < ${time}`];
-  return [`time <= ${time}`, `(time < ${time} OR id < ${quoteString(to.id)})`];
+function spanCondition(source: SqlSource, { fromDate, toDate, from, to, edges }: ProbeSpan): string {
+  if (fromDate === toDate) return windowCondition(source, { date: fromDate, from, to }, edges);
+  return datesCondition(fromDate, toDate, edges);
 }
 
-function spanCondition({ from, to, fromSecond, toSecond }: ProbeSpan): string {
-  const dates =
-    from === to ? `date = ${quoteString(from)}` : `date >= ${quoteString(from)} AND date <= ${quoteString(to)}`;
-  return `${dates} AND time >= ${quoteString(formatTime(from, fromSecond))} AND time < ${quoteString(formatTime(to, toSecond))}`;
+/** What follows FROM: the table, or the user's own SELECT, restricted by a condition. */
+function readRows(source: SqlSource, condition: string): string {
+  if (source.kind === 'rows' && source.sql !== '') return `(${fillWindow(source.sql, condition)})`;
+  const extra = source.kind === 'rows' && source.where !== '' ? [`(${source.where})`] : [];
+  return `${source.table} WHERE ${[condition, ...extra].join(' AND ')}`;
 }
 
-function extraCondition(job: Job): readonly string[] {
-  return job.source.kind === 'rows' && job.source.where !== '' ? [`(${job.source.where})`] : [];
+/** The rows of an aggregating job are read from the table itself; SQL of single trades may leave the column out. */
+function hasUpdates(source: SqlSource): boolean {
+  return source.kind === 'aggregate' || source.columns.some(({ name }) => name === 'updated_timestamp');
 }
 
 function fillWindow(sql: string, condition: string): string {
   return sql.replaceAll('{window}', `(${condition})`);
-}
-
-/** `YYYY-MM-DD HH:MM:SS`; the end of a day is the next date's midnight. */
-function formatTime(date: string, second: number): string {
-  return second === SECONDS_PER_DAY ? `${addDays(date, 1)} 00:00:00` : `${date} ${formatSecond(second)}`;
 }

@@ -1,90 +1,247 @@
 /**
- * Auditing a sealed date: the object re-hashed, re-read by the independent reader and compared with its manifest. Finds
- * a flipped byte, a missing object, an edited manifest. Changes nothing.
+ * Auditing a sealed date: the manifest against its own hash, its files re-hashed, re-read by an independent reader and
+ * compared with what the manifest says of them. Finds a flipped byte, a missing object, an edited manifest, a summary
+ * that is not the drop's, a foreign file. Changes nothing. The dataset around the dates: `audit-dataset.ts`.
  */
-import { rm } from 'node:fs/promises';
-import { Fault, isFault } from '../core/errors.ts';
+import { mkdir, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { isFault } from '../core/errors.ts';
 import { hashFile } from '../core/file-hash.ts';
-import { dropKey, manifestKey, partitionPrefix } from '../store/layout.ts';
+import type { Engine } from '../engine/engine.ts';
+import { EngineFault } from '../engine/fault.ts';
+import { dropFilename, manifestKey, partitionPrefix, SUMMARY_FILENAME } from '../store/layout.ts';
 import type { Store } from '../store/store.ts';
-import { readManifest } from './ledger.ts';
-import type { Manifest } from './manifest.ts';
-import { readIndependently } from './verify.ts';
+import { checkOf, runChecks } from './check.ts';
+import { hashManifest, hashSchema, type Manifest, type ManifestFile, parseManifest } from './manifest.ts';
+import { type ReadBack, readBack } from './read-back.ts';
+import { readSuccessor } from './restating.ts';
+import { compareSummary } from './summary.ts';
+
+export interface AuditDeps {
+  readonly store: Store;
+  /** Computes the summary and the checks anew. */
+  readonly engine: Engine;
+  /** Local folder that the objects are copied to for the time of the audit. */
+  readonly folder: string;
+  readonly signal?: AbortSignal | undefined;
+}
 
 export interface AuditResult {
   readonly date: string;
   readonly rows: number;
   /** What is wrong, in words; empty when the drop is as it was sealed. */
   readonly findings: readonly string[];
+  /** The manifest, when there is one in shape. */
+  readonly manifest: Manifest | undefined;
+  /** The revision that is about to replace it: files of it lie there already, which is no damage. `null`: none. */
+  readonly restating: number | null;
 }
 
-/** @param path where the object is copied to for the time of the audit */
-export async function auditDrop(
-  store: Store,
-  dataset: string,
-  date: string,
-  path: string,
-  signal?: AbortSignal,
-): Promise<AuditResult> {
-  let manifest: Manifest | undefined;
-  try {
-    manifest = await readManifest(store, dataset, date);
-  } catch (error) {
-    if (!(error instanceof Fault) || error.code !== 'MANIFEST_INVALID') throw error;
-    return { date, rows: 0, findings: [error.message] };
+/** Since this version a manifest carries its own hash. */
+const SIGNED_SINCE_VERSION = 2;
+
+export async function auditDrop(deps: AuditDeps, dataset: string, date: string): Promise<AuditResult> {
+  const { store } = deps;
+  const key = manifestKey(dataset, date);
+  const bytes = await store.get(key);
+  if (!bytes) return damaged(date, undefined, ['there is no manifest: the date is not sealed']);
+  const read = readSigned(bytes, `${store.url}/${key}`);
+  const { manifest } = read;
+  if (!manifest) return damaged(date, manifest, read.findings);
+  if (manifest.dataset !== dataset || manifest.date !== date) {
+    return damaged(date, manifest, [...read.findings, `the manifest is that of ${manifest.dataset} ${manifest.date}`]);
   }
-  if (!manifest) return { date, rows: 0, findings: ['there is no manifest: the date is not sealed'] };
+  const found = [...(await auditFiles(deps, manifest)), ...(await findForeignObjects(store, [manifest]))];
+  const next = found.length > 0 ? await readSuccessor(store, manifest) : undefined;
+  if (next === undefined) return damaged(date, manifest, [...read.findings, ...found]);
+  const left = await findStrangeFiles(deps, manifest, next);
+  return { ...damaged(date, manifest, [...read.findings, ...left]), restating: next.revision };
+}
+
+function damaged(date: string, manifest: Manifest | undefined, findings: readonly string[]): AuditResult {
+  return { date, rows: manifest?.rows ?? 0, findings, manifest, restating: null };
+}
+
+/** While a revision is replaced: files that are neither of the old one nor of the new one. */
+async function findStrangeFiles(deps: AuditDeps, manifest: Manifest, next: Manifest): Promise<readonly string[]> {
+  const { folder, store } = deps;
+  const prefix = partitionPrefix(manifest.dataset, manifest.date);
+  const path = join(folder, 'restated');
+  const findings: string[] = [];
+  await mkdir(folder, { recursive: true });
   try {
-    const findings = [
-      ...(await compareFile(store, manifest, path, signal)),
-      ...(await findForeignObjects(store, manifest)),
-      ...compareIdentity(manifest, dataset, date),
-    ];
-    return { date, rows: manifest.rows, findings };
+    for (const file of next.files) {
+      const old = manifest.files.filter(({ filename }) => filename === file.filename);
+      const wrong: (readonly string[])[] = [];
+      for (const each of [file, ...old]) wrong.push(await fetchAndHash(deps, prefix, each, path));
+      // What the old revision had no file for may not be there yet.
+      const isKnown =
+        wrong.some(({ length }) => length === 0) || (old.length === 0 && !(await store.head(prefix + file.filename)));
+      if (!isKnown) findings.push(...(wrong.at(-1) ?? []));
+    }
   } finally {
     await rm(path, { force: true });
   }
+  return [...findings, ...(await findForeignObjects(store, [manifest, next]))];
 }
 
-async function compareFile(
-  store: Store,
-  manifest: Manifest,
+/** A manifest and what its own hash says of it. */
+export function readSigned(
+  bytes: Uint8Array,
+  where: string,
+): { readonly manifest: Manifest | undefined; readonly findings: readonly string[] } {
+  try {
+    const manifest = parseManifest(bytes, where);
+    const hash = hashManifest(JSON.parse(Buffer.from(bytes).toString('utf8')) as object);
+    if (manifest.manifest_hash === hash) return { manifest, findings: [] };
+    if (manifest.manifest_hash === undefined && manifest.manifest_version < SIGNED_SINCE_VERSION) {
+      return { manifest, findings: [] };
+    }
+    const says = manifest.manifest_hash ?? 'nothing';
+    return { manifest, findings: [`${where} was edited: its hash is ${hash}, it says ${says}`] };
+  } catch (error) {
+    if (!isFault(error) || error.code !== 'MANIFEST_INVALID') throw error;
+    return { manifest: undefined, findings: [error.message] };
+  }
+}
+
+async function auditFiles(deps: AuditDeps, manifest: Manifest): Promise<readonly string[]> {
+  const { folder, engine } = deps;
+  const [drop] = manifest.files;
+  const prefix = partitionPrefix(manifest.dataset, manifest.date);
+  const paths = { drop: join(folder, 'drop.parquet'), summary: join(folder, 'summary.parquet') };
+  await mkdir(folder, { recursive: true });
+  try {
+    const misnamed = compareNames(manifest);
+    // What the names say is not the drop's, so nothing that is read by them would be.
+    if (misnamed.length > 0) return misnamed;
+    const findings: string[] = [];
+    const damage = await fetchAndHash(deps, prefix, drop, paths.drop);
+    findings.push(...damage);
+    if (damage.length === 0) findings.push(...(await auditRows(deps, manifest, prefix + drop.filename, paths.drop)));
+    const summary = manifest.files.find(({ filename }) => filename === SUMMARY_FILENAME);
+    if (summary) {
+      const spoilt = await fetchAndHash(deps, prefix, summary, paths.summary);
+      findings.push(...spoilt);
+      if (spoilt.length + damage.length === 0) {
+        findings.push(
+          ...(await compute(prefix + summary.filename, () => compareSummary(engine, paths.drop, paths.summary))),
+        );
+      }
+    }
+    return findings;
+  } finally {
+    await rm(paths.drop, { force: true });
+    await rm(paths.summary, { force: true });
+  }
+}
+
+/** The names of the files, and that the summary is among them where the manifest says that there is one. */
+function compareNames(manifest: Manifest): readonly string[] {
+  const summary = manifest.summary ? [manifest.summary] : [];
+  const expected = [dropFilename(manifest.dataset), ...summary];
+  const found = manifest.files.map(({ filename }) => filename);
+  if (found.join('\n') === expected.join('\n')) return [];
+  return [`the manifest lists the files ${found.join(', ')}; a drop of it has ${expected.join(', ')}`];
+}
+
+/** Copies an object to `path`. What is wrong with it, in words. */
+export async function fetchAndHash(
+  { store, signal }: Pick<AuditDeps, 'store' | 'signal'>,
+  prefix: string,
+  file: ManifestFile,
   path: string,
-  signal?: AbortSignal,
 ): Promise<readonly string[]> {
-  const [file] = manifest.files;
-  const key = dropKey(manifest.dataset, manifest.date);
+  const key = prefix + file.filename;
   const info = await store.head(key);
-  if (!info) return [`${key} is missing`];
+  if (!info || !(await store.download(key, path, signal))) return [`${key} is missing`];
   const findings: string[] = [];
   if (info.sizeBytes !== file.size) findings.push(`${key} has ${info.sizeBytes} bytes, the manifest says ${file.size}`);
-  if (!(await store.download(key, path, signal))) return [`${key} is missing`];
   const hash = `sha256:${await hashFile(path)}`;
   if (hash !== file.hash) findings.push(`${key} has the hash ${hash}, the manifest says ${file.hash}`);
+  return findings;
+}
+
+async function auditRows(deps: AuditDeps, manifest: Manifest, key: string, path: string): Promise<readonly string[]> {
+  let found: ReadBack;
   try {
-    const found = await readIndependently(path);
-    if (found.rows !== manifest.rows)
-      findings.push(`${key} has ${found.rows} rows, the manifest says ${manifest.rows}`);
-    if (JSON.stringify(found.schema) !== JSON.stringify(manifest.schema))
-      findings.push(`${key} has other columns than the manifest says`);
+    found = await readBack(path, manifest.sort, deps.signal);
   } catch (error) {
     if (!isFault(error)) throw error;
-    findings.push(`${key} cannot be read as Parquet`);
+    return [`${key} cannot be read as Parquet`];
+  }
+  const findings = compareFacts(key, manifest, found);
+  if (found.disorder !== undefined) {
+    findings.push(`${key} is not in the order of ${manifest.sort.join(', ')}: row ${found.disorder} is out of place`);
+  }
+  return [...findings, ...(await compute('the checks', () => repeatChecks(deps.engine, manifest, path)))];
+}
+
+/** What the engine finds; that it can compute nothing from these files is a finding as well, that it is gone is none. */
+async function compute(what: string, find: () => Promise<readonly string[]>): Promise<readonly string[]> {
+  try {
+    return await find();
+  } catch (error) {
+    if (!(error instanceof EngineFault) || error.clickhouseCode === 0) throw error;
+    const [words = ''] = error.message.split('\n');
+    return [`${what} cannot be computed: ${words}`];
+  }
+}
+
+function compareFacts(key: string, manifest: Manifest, found: ReadBack): string[] {
+  const facts: readonly (readonly [string, unknown, unknown])[] = [
+    ['rows', found.rows, manifest.rows],
+    ['row groups', found.rowGroups, manifest.row_groups],
+    ['the first time', found.minTime, manifest.min_time],
+    ['the last time', found.maxTime, manifest.max_time],
+    ['the schema hash', hashSchema([...found.schema]), manifest.schema_hash],
+    ['the declared order', found.declaredSort.join(', '), found.rowGroups === 0 ? '' : manifest.sort.join(', ')],
+    ['the compression', found.codecs.join(', '), found.rowGroups === 0 ? '' : manifest.compression],
+  ];
+  const findings = facts
+    .filter(([, has, says]) => has !== says)
+    .map(([what, has, says]) =>
+      typeof has === 'number'
+        ? `${key} has ${has} ${what}, the manifest says ${String(says)}`
+        : `${key} has ${what} ${String(has)}, the manifest says ${String(says)}`,
+    );
+  if (JSON.stringify(found.schema) !== JSON.stringify(manifest.schema)) {
+    findings.push(`${key} has other columns than the manifest says`);
   }
   return findings;
 }
 
-async function findForeignObjects(store: Store, manifest: Manifest): Promise<readonly string[]> {
-  const { dataset, date } = manifest;
-  const known = new Set([dropKey(dataset, date), manifestKey(dataset, date)]);
+/** Checks that this version does not know are left alone. */
+async function repeatChecks(engine: Engine, manifest: Manifest, path: string): Promise<readonly string[]> {
+  const known = (manifest.checks ?? []).flatMap((said) => {
+    const check = checkOf(said);
+    return check ? [{ said, check }] : [];
+  });
+  const found = await runChecks(
+    engine,
+    path,
+    known.map(({ check }) => check),
+    manifest.date,
+  );
+  return known.flatMap(({ said }, index) => {
+    const again = found[index];
+    if (again?.found === said.found && again.passed === said.passed) return [];
+    return [`check ${said.check} finds ${again?.found ?? 'nothing'}, the manifest says ${said.found}`];
+  });
+}
+
+/** @param manifests whose files belong there, of one date */
+async function findForeignObjects(
+  store: Store,
+  manifests: readonly [Manifest, ...Manifest[]],
+): Promise<readonly string[]> {
+  const [{ dataset, date }] = manifests;
+  const prefix = partitionPrefix(dataset, date);
+  const files = manifests.flatMap((manifest) => manifest.files.map(({ filename }) => prefix + filename));
+  const known = new Set([manifestKey(dataset, date), ...files]);
   const findings: string[] = [];
-  for await (const { key } of store.list(partitionPrefix(dataset, date))) {
+  for await (const { key } of store.list(prefix)) {
     if (!known.has(key)) findings.push(`${key} does not belong to the drop`);
   }
   return findings;
-}
-
-function compareIdentity(manifest: Manifest, dataset: string, date: string): readonly string[] {
-  if (manifest.dataset === dataset && manifest.date === date) return [];
-  return [`the manifest is that of ${manifest.dataset} ${manifest.date}`];
 }

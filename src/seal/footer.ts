@@ -6,6 +6,7 @@
  */
 import { open } from 'node:fs/promises';
 import type { FileMetaData } from 'hyparquet';
+import { Fault } from '../core/errors.ts';
 import { dropBloomFilters, findTailStart } from './bloom-filter.ts';
 import type { DropColumn } from './columns.ts';
 
@@ -25,13 +26,14 @@ const BLOOM_COLUMNS: readonly string[] = ['symbol', 'option_symbol'];
 const WHOLE_BOUNDS = Number.POSITIVE_INFINITY;
 const MAGIC = Buffer.from('PAR1');
 
-/** Rewrites the footer in place. The file must not be published yet: a crash here leaves it unreadable. */
+/**
+ * Rewrites the footer in place. The file must not be published yet: a crash here leaves it unreadable.
+ * @throws Fault `SEAL_UNVERIFIED` when the engine left no whole file, as on a full disk, of which it may not tell
+ */
 export async function writeFooter(path: string, notes: FooterNotes): Promise<void> {
-  const { parquetMetadataAsync } = await import('hyparquet');
-  const { asyncBufferFromFile } = await import('hyparquet');
   const { ByteWriter } = await import('hyparquet-writer');
   const { writeMetadata } = await import('hyparquet-writer/src/metadata.js');
-  const metadata = await parquetMetadataAsync(await asyncBufferFromFile(path));
+  const metadata = await readMetadata(path);
   const file = await open(path, 'r+');
   try {
     const { size } = await file.stat();
@@ -50,6 +52,18 @@ export async function writeFooter(path: string, notes: FooterNotes): Promise<voi
     await file.sync();
   } finally {
     await file.close();
+  }
+}
+
+async function readMetadata(path: string): Promise<FileMetaData> {
+  const { asyncBufferFromFile, parquetMetadataAsync } = await import('hyparquet');
+  try {
+    return await parquetMetadataAsync(await asyncBufferFromFile(path));
+  } catch (cause) {
+    throw new Fault('SEAL_UNVERIFIED', `${path} was not written whole: its footer cannot be read`, {
+      cause,
+      hint: 'Nothing was published; the staged rows are kept. Look whether the disk is full, then run again.',
+    });
   }
 }
 

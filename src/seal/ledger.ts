@@ -1,12 +1,12 @@
 /** The ledger of a dataset: the manifests in the store are the record of what is sealed. Reading only. */
-import { manifestKey, parseManifestDate } from '../store/layout.ts';
+import { manifestKey, parseManifestDate, partitionsPrefix } from '../store/layout.ts';
 import type { Store } from '../store/store.ts';
 import { type Manifest, parseManifest } from './manifest.ts';
 
 /** Sealed dates of a dataset, ascending. Costs a listing, no object is read. */
 export async function listSealedDates(store: Store, dataset: string): Promise<readonly string[]> {
   const dates: string[] = [];
-  for await (const { key } of store.list(`${dataset}/`)) {
+  for await (const { key } of store.list(partitionsPrefix(dataset))) {
     const date = parseManifestDate(dataset, key);
     if (date !== undefined) dates.push(date);
   }

@@ -1,46 +1,77 @@
 /**
  * The manifest of a drop: written last, so that a date is sealed exactly when it has one. Field names follow Databento's
- * `manifest.json` where it has them (`job_id`, `files[].filename, size, hash`).
+ * `manifest.json` where it has them (`job_id`, `files[].filename, size, hash`). Members that this version does not know
+ * are kept, and manifests of version 1, which lack the optional ones, are still read.
  */
+import { createHash } from 'node:crypto';
 import { z } from 'zod';
 import { describeError, Fault } from '../core/errors.ts';
 
-export const MANIFEST_VERSION = 1;
+/** 2 added `manifest_hash`, without which an edit cannot be found, and what a restatement says of itself. */
+export const MANIFEST_VERSION = 2;
 
-const fileSchema = z.object({
-  filename: z.string(),
+const fileSchema = z.looseObject({
+  /** A name in the partition's folder. */
+  filename: z.string().regex(/^(?!\.{1,2}$)[^/]+$/),
   size: z.number().int(),
   hash: z.string().startsWith('sha256:'),
 });
 
-export const manifestSchema = z.object({
-  manifest_version: z.literal(MANIFEST_VERSION),
+const checkResultSchema = z.looseObject({
+  check: z.string(),
+  on_failure: z.enum(['warn', 'fail']),
+  passed: z.boolean(),
+  /** What was measured, and its bound; in the unit of the check. */
+  found: z.number(),
+  allowed: z.number(),
+  column: z.string().optional(),
+  tolerance: z.number().optional(),
+});
+
+export const changesSchema = z.looseObject({
+  added: z.number().int(),
+  removed: z.number().int(),
+  altered: z.number().int(),
+  columns_added: z.array(z.string()),
+  columns_removed: z.array(z.string()),
+});
+
+export const manifestSchema = z.looseObject({
+  manifest_version: z.number().int().positive(),
   job_id: z.string(),
   dataset: z.string(),
   date: z.string(),
   revision: z.number().int().positive(),
   condition: z.enum(['available', 'degraded']),
-  /** The drop's file; a tuple, so that the first is always there. */
+  /** Why the drop is known not to be complete; absent for an available one. */
+  degraded_reason: z.string().optional(),
+  /** The drop's file first; a tuple, so that it is always there. Then the summary, where there is one. */
   files: z.tuple([fileSchema], fileSchema),
   /** Rows in the file. */
   rows: z.number().int(),
-  /** Rows that the source counted when the date was sealed. */
-  source_rows: z.number().int(),
+  /** Rows that the source counted when the date was sealed; null when it could not be asked any more. */
+  source_rows: z.number().int().nullable(),
   /** Rows left out because their id came with a newer `updated_timestamp`. */
   duplicates: z.number().int(),
   /** First and last `time` of the rows, exchange's wall clock; null for a drop without rows or without time. */
   min_time: z.string().nullable(),
   max_time: z.string().nullable(),
-  schema: z.array(z.object({ name: z.string(), type: z.string(), nullable: z.boolean() })),
+  schema: z.array(z.looseObject({ name: z.string(), type: z.string(), nullable: z.boolean() })),
   schema_hash: z.string(),
   /** Columns beyond the contract, kept as they came. */
   extra_columns: z.array(z.string()),
   sort: z.array(z.string()),
   compression: z.string(),
   row_groups: z.number().int(),
+  /** Results of the job's checks on these rows. */
+  checks: z.array(checkResultSchema).optional(),
+  /** Name of the file with the daily aggregates; null when the rows are no single trades. */
+  summary: z.string().nullable().optional(),
   /** SQL of a page with its window left open, and the entry point that answered it. */
-  query: z.object({ sql: z.string(), entry_point: z.string(), url: z.string() }),
-  windows: z.array(z.object({ window: z.string(), rows: z.number().int() })),
+  query: z.looseObject({ sql: z.string(), entry_point: z.string(), url: z.string() }),
+  windows: z.array(z.looseObject({ window: z.string(), rows: z.number().int() })),
+  /** Windows that the source has nothing of, and why: symbols of snapshot jobs. */
+  missing: z.array(z.object({ window: z.string(), reason: z.string() })).optional(),
   /** Requests that the date took, counts and recounts included. */
   requests: z.number().int(),
   started_at: z.string(),
@@ -51,9 +82,23 @@ export const manifestSchema = z.object({
   flowdrop_version: z.string(),
   /** Revision that this one replaces. */
   supersedes: z.number().int().nullable(),
+  /** What the replaced revision did not have, had, or had otherwise; null when its object could not be read. */
+  changes: changesSchema.nullable().optional(),
+  /** SHA-256 over the canonical JSON of all other members: an edit of any of them is found. */
+  manifest_hash: z.string().optional(),
 });
 
-export type Manifest = z.infer<typeof manifestSchema>;
+/** The members that this version knows; others are kept, but nothing may depend on them. */
+type Known<T> = { [Name in keyof T as string extends Name ? never : Name]: T[Name] };
+
+export type Manifest = Known<z.infer<typeof manifestSchema>>;
+export type ManifestFile = Manifest['files'][number];
+export type CheckResult = z.infer<typeof checkResultSchema>;
+export type DropChanges = z.infer<typeof changesSchema>;
+
+type PublishedKey = 'files' | 'revision' | 'supersedes';
+/** What is known of a drop before it is published: publishing adds the files, and the place among the revisions. */
+export type ManifestDraft = Omit<Manifest, PublishedKey | 'manifest_hash'>;
 
 /** @param where the store's URL and key, for the error @throws Fault `MANIFEST_INVALID` */
 export function parseManifest(bytes: Uint8Array, where: string): Manifest {
@@ -70,4 +115,30 @@ export function parseManifest(bytes: Uint8Array, where: string): Manifest {
 
 export function formatManifest(manifest: Manifest): Uint8Array {
   return Buffer.from(`${JSON.stringify(manifest, undefined, 2)}\n`);
+}
+
+/** The manifest with the hash of its content in it. */
+export function signManifest(manifest: ManifestDraft & Pick<Manifest, PublishedKey>): Manifest {
+  // A copy as JSON has it: what is undefined is not written, and must not be hashed.
+  const plain = JSON.parse(JSON.stringify(manifest)) as Manifest; // The same members.
+  return { ...plain, manifest_hash: hashManifest(plain) };
+}
+
+/** `sha256:` of all members but `manifest_hash`, in canonical JSON. */
+export function hashManifest(manifest: object): string {
+  const { manifest_hash: _, ...rest } = manifest as { manifest_hash?: unknown };
+  return `sha256:${createHash('sha256').update(formatCanonical(rest)).digest('hex')}`;
+}
+
+/** `sha256:` of a file's columns, as a manifest has them. */
+export function hashSchema(schema: Manifest['schema']): string {
+  return `sha256:${createHash('sha256').update(JSON.stringify(schema)).digest('hex')}`;
+}
+
+/** JSON without blanks, members sorted by name: the same text for the same content, whatever the order of writing. */
+function formatCanonical(value: unknown): string {
+  if (Array.isArray(value)) return `[${value.map(formatCanonical).join(',')}]`;
+  if (typeof value !== 'object' || value === null) return JSON.stringify(value);
+  const members = Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1));
+  return `{${members.map(([name, member]) => `${JSON.stringify(name)}:${formatCanonical(member)}`).join(',')}}`;
 }

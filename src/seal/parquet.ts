@@ -17,6 +17,38 @@ export const COMPRESSION = 'zstd';
  */
 const MAX_DICTIONARY_BYTES = 524_288;
 
+/** Readers that know the page index skip pages: at the engine's 1 MiB a column of a row group is a single one. */
+const PAGE_BYTES = 131_072;
+
+/** How a drop is encoded, wherever the engine is that writes it. */
+export const PARQUET_SETTINGS: Readonly<Record<string, string | number>> = {
+  output_format_parquet_row_group_size: ROW_GROUP_ROWS,
+  output_format_parquet_compression_method: COMPRESSION,
+  output_format_parquet_max_dictionary_size: MAX_DICTIONARY_BYTES,
+  output_format_parquet_data_page_size: PAGE_BYTES,
+  output_format_parquet_write_page_index: 1,
+  output_format_parquet_write_bloom_filter: 1,
+  // All filters after the last page, whatever their size: footer.ts leaves most of them out.
+  output_format_parquet_bloom_filter_flush_threshold_bytes: Number.MAX_SAFE_INTEGER,
+  // Blocks that divide a row group make groups of the size asked for.
+  max_block_size: ROW_GROUP_ROWS / 2,
+};
+
+/** A SETTINGS clause. */
+export function writeSettings(settings: Readonly<Record<string, string | number>>): string {
+  const each = Object.entries(settings).map(
+    ([name, value]) => `${name} = ${typeof value === 'number' ? value : quoteString(value)}`,
+  );
+  return `SETTINGS ${each.join(', ')}`;
+}
+
+/** How a stage is read in its own order. */
+const READ_SETTINGS: Readonly<Record<string, number>> = {
+  optimize_read_in_order: 1,
+  // With it every part of the stage keeps blocks ready, and memory grows with the number of parts.
+  read_in_order_use_buffering: 0,
+};
+
 export interface StageTable {
   /** Quoted name of the stage's table. */
   readonly table: string;
@@ -42,18 +74,7 @@ export async function writeParquet(
   const sort = job.drop.sort.map((name) => sortExpression(name, columns)).join(', ');
   const select = selectTyped(job, stage, columns);
   await engine.command(
-    `${select} ORDER BY ${sort} INTO OUTFILE ${quoteString(path)} FORMAT Parquet SETTINGS ${[
-      `output_format_parquet_row_group_size = ${ROW_GROUP_ROWS}`,
-      `output_format_parquet_compression_method = '${COMPRESSION}'`,
-      `output_format_parquet_max_dictionary_size = ${MAX_DICTIONARY_BYTES}`,
-      'output_format_parquet_write_page_index = 1',
-      'output_format_parquet_write_bloom_filter = 1',
-      // All filters after the last page, whatever their size: footer.ts leaves most of them out.
-      `output_format_parquet_bloom_filter_flush_threshold_bytes = ${Number.MAX_SAFE_INTEGER}`,
-      'optimize_read_in_order = 1',
-      // Blocks that divide a row group make groups of the size asked for.
-      `max_block_size = ${ROW_GROUP_ROWS / 2}`,
-    ].join(', ')}`,
+    `${select} ORDER BY ${sort} INTO OUTFILE ${quoteString(path)} FORMAT Parquet ${writeSettings({ ...PARQUET_SETTINGS, ...READ_SETTINGS })}`,
   );
   return await readChecksum(engine, select, columns);
 }
@@ -67,13 +88,35 @@ export async function checksumParquet(
   return await readChecksum(engine, `SELECT * FROM file(${quoteString(path)}, Parquet)`, columns);
 }
 
-async function readChecksum(engine: Engine, select: string, columns: readonly DropColumn[]): Promise<DropChecksum> {
-  const values = columns.map(({ name }) => `ifNull(toString(${quoteIdentifier(name)}), '\\0')`).join(', ');
+/** Checksum of what a query gives. */
+export async function readChecksum(
+  engine: Pick<Engine, 'rows'>,
+  select: string,
+  columns: readonly DropColumn[],
+): Promise<DropChecksum> {
+  // Stage and file have the same types here, so that the values themselves can be hashed: half the work of their texts.
+  const values = columns.map(hashedValue).join(', ');
   const [sum] = await engine.rows<{ rows: number; hash: string }>(
     `SELECT count() AS rows, toString(sum(cityHash64(${values}))) AS hash FROM (${select})`,
   );
   return { rows: Number(sum?.rows ?? 0), hash: sum?.hash ?? '' };
 }
+
+/** A null has no hash: it is a flag of its own, and the value beside it is always the same. */
+function hashedValue({ name, type, nullable }: DropColumn): string {
+  const value = quoteIdentifier(name);
+  return nullable ? `isNull(${value}), ifNull(${value}, ${EMPTY[type]})` : value;
+}
+
+const EMPTY: Readonly<Record<DropColumn['type'], string>> = {
+  string: "''",
+  int32: '0',
+  int64: '0',
+  double: '0',
+  date: 'toDate32(0)',
+  wall: "toDateTime64(0, 3, 'UTC')",
+  instant: "toDateTime64(0, 3, 'UTC')",
+};
 
 function selectTyped(job: Job, stage: StageTable, columns: readonly DropColumn[]): string {
   const select = `SELECT ${columns.map(typeColumn).join(', ')} FROM ${stage.table} AS s`;

@@ -61,12 +61,17 @@ export async function readIndependently(path: string): Promise<VerifiedFile> {
   return {
     rows: Number(metadata.num_rows),
     rowGroups: metadata.row_groups.length,
-    schema: metadata.schema.slice(1).map((element) => ({
-      name: element.name,
-      type: describeType(element),
-      nullable: element.repetition_type === 'OPTIONAL',
-    })),
+    schema: describeSchema(metadata),
   };
+}
+
+/** The columns as a manifest has them. */
+export function describeSchema(metadata: FileMetaData): VerifiedFile['schema'] {
+  return metadata.schema.slice(1).map((element) => ({
+    name: element.name,
+    type: describeType(element),
+    nullable: element.repetition_type === 'OPTIONAL',
+  }));
 }
 
 /** Parquet's own words for a column's type: `BYTE_ARRAY/STRING`, `INT64/TIMESTAMP(MILLIS,utc=false)`. */

@@ -101,7 +101,8 @@ const RATE_HINT = 'Something else uses this key. Stop it, or lower FLOWDROP_REQU
 const NETWORK_HINT = 'Check FLOWDROP_API_URL (or FLOWDROP_PORTAL_URL) and the network.';
 const LATER_HINT = 'Run the same command again later: it goes on from what is already staged.';
 
-function readErrorBody(body: Uint8Array): ErrorBody | undefined {
+/** The body of an error as the API writes it. */
+export function readErrorBody(body: Uint8Array): ErrorBody | undefined {
   try {
     return errorBodySchema.parse(JSON.parse(Buffer.from(body).toString('utf8')));
   } catch {

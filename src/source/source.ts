@@ -42,12 +42,16 @@ export interface SourceStats {
   retries: number;
   rateLimited: number;
   bytes: number;
+  /** Mean time from the start of a request to the end of its answer, the last ones weighing most; 0 before the first. */
+  answerMs: number;
 }
 
 export interface AskOptions {
   readonly signal?: AbortSignal;
   /** Ask for sample rows; the server does not query its database. */
   readonly testMode?: boolean;
+  /** A date is about to expire: before the requests that are not urgent, of this process and others. */
+  readonly urgent?: boolean;
 }
 
 export interface Source {

@@ -1,47 +1,55 @@
 /**
  * The stage: the local, crash-safe table in which the pages of one partition wait. Invariant: a page is in whole or not
- * at all, and once: the window's text is both the insert's deduplication token and the value of the column `_window`
- * (filled from that token by the engine), so rows and ledger are one atomic write. Rows stay as they came, text as text;
- * `seal/` gives them their types.
+ * at all, and once: the window's text is a column of every row, so rows and ledger are one atomic write, and a window that
+ * is in is not put again. Rows stay as they came, text as text; `seal/` gives them their types.
  */
-
-import { formatWindow, parseWindow, type Window } from '../calendar/window.ts';
-import { describeError, Fault } from '../core/errors.ts';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { compareText, formatWindow, parseWindow, type Window } from '../calendar/window.ts';
 import type { Engine } from '../engine/engine.ts';
-import { CLICKHOUSE_CODES, EngineFault } from '../engine/fault.ts';
 import { quoteIdentifier, quoteString } from '../engine/literal.ts';
-import { secondOfDaySql } from '../engine/wall-clock.ts';
 import type { Job } from '../job/job.ts';
-import type { SecondCount } from '../plan/counts.ts';
-import { createTableSql, parseStageDate, stageTableName, stageTablePrefix, WINDOW_COLUMN } from './table.ts';
-
-/** Not enough space, memory limit, cannot write, cannot open, read-only, time-out: and 0, which no statement raises. */
-const ENVIRONMENT_CODES: ReadonlySet<number> = new Set([0, 243, 241, 75, 76, 164, 159]);
+import type { DayCounts } from '../plan/counts.ts';
+import { countStaged, type StageTotals, secondKey } from './count.ts';
+import { Intake, type IntakeTarget, isAboutData } from './intake.ts';
+import { assertColumns, readUnknownField, refusePage, type StagedPage } from './page.ts';
+import {
+  buildPageStructure,
+  buildPageValues,
+  createTableSql,
+  parseStageDate,
+  stageTableName,
+  stageTablePrefix,
+  WINDOW_COLUMN,
+} from './table.ts';
 
 /** Fields outside the contract that one answer may bring before it is taken for garbage. */
 const MAX_EXTRA_FIELDS = 64;
 
-export interface StagedPage {
-  readonly data: Uint8Array;
-  readonly rows: number;
-  readonly firstRow: Readonly<Record<string, unknown>> | undefined;
-}
+/** Folder beside the engine's data in which pages wait for their insert. */
+const SPOOL = 'pages';
 
-export interface StageTotals {
+const DONE = Promise.resolve();
+
+export interface StagedName {
+  readonly window: string;
   readonly rows: number;
-  readonly ids: number;
 }
 
 export interface Stage {
   readonly date: string;
   /** Quoted name of the table, for `seal/`. */
   readonly table: string;
-  /** Stages the page of a window. Idempotent per window and attempt. @throws Fault `PAGE_REFUSED` when a row does not fit the columns */
-  put(window: Window, page: StagedPage): Promise<void>;
+  /** Stages the page of a window, or of what the text names; its rows are on disk when this returns. Idempotent per window. @throws Fault `PAGE_REFUSED` when a row does not fit */
+  put(window: Window | string, page: StagedPage): Promise<void>;
   /** Windows whose pages are in, with their rows. */
   windows(): Promise<readonly { readonly window: Window; readonly rows: number }[]>;
-  /** Distinct ids staged per second of the day (groups per grain for aggregating jobs). */
-  countBySecond(): Promise<readonly SecondCount[]>;
+  /** The same by the text that names them. */
+  pages(): Promise<readonly StagedName[]>;
+  /** What is staged by second of the day (groups by grain for aggregating jobs). @param symbol only of this one */
+  countBySecond(symbol?: string): Promise<DayCounts>;
+  /** What is staged by symbol. */
+  countBySymbol(): Promise<DayCounts>;
   totals(): Promise<StageTotals>;
   /** Fields beyond the job's columns that the answers brought. */
   extraFields(): Promise<readonly string[]>;
@@ -62,7 +70,11 @@ export async function openStage(engine: Engine, job: Job, date: string, origin: 
     if (other !== name) await engine.command(`DROP TABLE IF EXISTS ${quoteIdentifier(other)} SYNC`);
   }
   await engine.command(createTableSql(name, job));
-  return new EngineStage(engine, job, date, name);
+  const spool = join(await findDataFolder(engine), SPOOL, name);
+  const stage = new EngineStage(engine, job, date, name, spool);
+  // Pages that a killed process was about to load: they will be asked again.
+  await stage.clearSpool();
+  return stage;
 }
 
 /** Dates that have a stage, ascending, whatever is in it. */
@@ -85,65 +97,104 @@ async function listTables(engine: Engine, prefix: string): Promise<readonly stri
   return tables.map(({ name }) => name);
 }
 
+/** Folder of the engine's own data: there is room for the rows, so there is for pages on their way. */
+async function findDataFolder(engine: Engine): Promise<string> {
+  const [disk] = await engine.rows<{ path: string }>("SELECT path FROM system.disks WHERE name = 'default'");
+  return disk?.path ?? tmpdir();
+}
+
 class EngineStage implements Stage {
   readonly date: string;
   readonly table: string;
   readonly #engine: Engine;
   readonly #job: Job;
   readonly #name: string;
+  readonly #intake: Intake;
+  /** Windows that are in, and those on their way; `undefined` when the table has to be asked. */
+  #staged: Promise<Map<string, Promise<void>>> | undefined;
+  #extraFields: Promise<readonly string[]> | undefined;
 
-  constructor(engine: Engine, job: Job, date: string, name: string) {
+  constructor(engine: Engine, job: Job, date: string, name: string, spool: string) {
     this.#engine = engine;
     this.#job = job;
     this.date = date;
     this.#name = name;
     this.table = quoteIdentifier(name);
+    this.#intake = new Intake(engine, spool, () => this.#target());
   }
 
-  async put(window: Window, page: StagedPage): Promise<void> {
+  async put(window: Window | string, page: StagedPage): Promise<void> {
     if (page.rows === 0) return;
-    this.#assertColumns(window, page);
-    if (await this.#isStaged(window)) return;
+    const name = typeof window === 'string' ? window : formatWindow(window);
+    assertColumns(this.#job, this.date, name, page);
+    // A promise, so that pages that come first at the same time share one answer.
+    this.#staged ??= this.#readStaged();
+    const staged = await this.#staged;
+    const putting = staged.get(name) ?? this.#load(name, page);
+    staged.set(name, putting);
+    try {
+      await putting;
+    } catch (error) {
+      staged.delete(name);
+      throw error;
+    }
+  }
+
+  async #readStaged(): Promise<Map<string, Promise<void>>> {
+    try {
+      return new Map((await this.pages()).map(({ window }) => [window, DONE]));
+    } catch (error) {
+      this.#staged = undefined;
+      throw error;
+    }
+  }
+
+  async #load(name: string, page: StagedPage): Promise<void> {
     for (let extra = 0; ; extra += 1) {
       try {
-        await this.#insert(window, page);
+        await this.#intake.put(name, page.data);
         return;
       } catch (error) {
-        const field = unknownField(error);
+        const field = readUnknownField(error);
         if (!isAboutData(error)) throw error;
-        if (field === undefined || extra >= MAX_EXTRA_FIELDS) throw this.#refusal(window, page, error);
+        if (field === undefined || extra >= MAX_EXTRA_FIELDS) throw refusePage(this.date, name, page, error);
         await this.#engine.command(
           `ALTER TABLE ${this.table} ADD COLUMN IF NOT EXISTS ${quoteIdentifier(field)} String`,
         );
+        this.#extraFields = undefined;
       }
     }
   }
 
   async windows() {
-    const found = await this.#engine.rows<{ name: string; n: number }>(
-      `SELECT ${WINDOW_COLUMN} AS name, count() AS n FROM ${this.table} GROUP BY name`,
-    );
-    return found.map(({ name, n }) => ({ window: parseWindow(this.date, name), rows: Number(n) }));
+    return (await this.pages()).map(({ window, rows }) => ({ window: parseWindow(this.date, window), rows }));
   }
 
-  async countBySecond() {
-    const { source } = this.#job;
-    const text = quoteIdentifier(source.kind === 'rows' ? 'time' : source.timeColumn);
-    const seconds = secondOfDaySql(text);
-    const second = source.kind === 'aggregate' && source.grainSeconds >= 86_400 ? '0' : seconds;
-    const distinct = source.kind === 'rows' ? 'uniqExact(id)' : 'count()';
-    const found = await this.#engine.rows<{ s: number; n: number; u: number }>(
-      `SELECT ${second} AS s, count() AS n, ${distinct} AS u FROM ${this.table} GROUP BY s ORDER BY s`,
+  async pages() {
+    const found = await this.#engine.rows<{ name: string; n: number }>(
+      `SELECT ${WINDOW_COLUMN} AS name, count() AS n FROM ${this.table} GROUP BY name ORDER BY name`,
     );
-    return found.map(({ s, n, u }) => ({ second: s, rows: Number(n), ids: Number(u) }));
+    return found.map(({ name, n }) => ({ window: name, rows: Number(n) }));
+  }
+
+  async countBySecond(symbol?: string) {
+    const counts = await countStaged<number>(this.#engine, this.#job, this.table, secondKey(this.#job, this.date), {
+      symbol,
+    });
+    const of = symbol === undefined ? {} : { symbol };
+    return [...counts].map(([second, count]) => ({ ...of, second, ...count })).sort((a, b) => a.second - b.second);
+  }
+
+  async countBySymbol() {
+    const counts = await countStaged<string>(this.#engine, this.#job, this.table, 'symbol');
+    return [...counts]
+      .map(([symbol, count]) => ({ symbol, second: 0, ...count }))
+      .sort((a, b) => compareText(a.symbol, b.symbol));
   }
 
   async totals() {
-    const distinct = this.#job.source.kind === 'rows' ? 'uniqExact(id)' : 'count()';
-    const [total] = await this.#engine.rows<{ n: number; u: number }>(
-      `SELECT count() AS n, ${distinct} AS u FROM ${this.table}`,
-    );
-    return { rows: Number(total?.n ?? 0), ids: Number(total?.u ?? 0) };
+    const found = (await countStaged<number>(this.#engine, this.#job, this.table, '0')).get(0);
+    return { rows: found?.rows ?? 0, ids: found?.ids ?? 0 };
   }
 
   async extraFields() {
@@ -157,86 +208,36 @@ class EngineStage implements Stage {
   async forget(windows: readonly Window[]): Promise<void> {
     if (windows.length === 0) return;
     const names = windows.map((window) => quoteString(formatWindow(window))).join(', ');
-    // The new table begins with an empty memory of tokens, so that the forgotten windows can be staged again.
     const fresh = quoteIdentifier(`${this.#name}_fresh`);
     await this.#engine.command(`DROP TABLE IF EXISTS ${fresh} SYNC`);
     await this.#engine.command(`CREATE TABLE ${fresh} AS ${this.table}`);
     await this.#engine.command(
-      `INSERT INTO ${fresh} SELECT * FROM ${this.table} WHERE ${WINDOW_COLUMN} NOT IN (${names}) SETTINGS insert_deduplicate = 0`,
+      `INSERT INTO ${fresh} SELECT * FROM ${this.table} WHERE ${WINDOW_COLUMN} NOT IN (${names})`,
     );
     await this.#engine.command(`EXCHANGE TABLES ${fresh} AND ${this.table}`);
     await this.#engine.command(`DROP TABLE ${fresh} SYNC`);
+    this.#staged = undefined;
   }
 
   async discard(): Promise<void> {
     await this.#engine.command(`DROP TABLE IF EXISTS ${quoteIdentifier(`${this.#name}_fresh`)} SYNC`);
     await this.#engine.command(`DROP TABLE IF EXISTS ${this.table} SYNC`);
+    this.#staged = undefined;
+    await this.clearSpool();
   }
 
-  /** The engine's own memory of tokens does not outlive `forget`. */
-  async #isStaged(window: Window): Promise<boolean> {
-    const found = await this.#engine.rows(
-      `SELECT 1 FROM ${this.table} WHERE ${WINDOW_COLUMN} = ${quoteString(formatWindow(window))} LIMIT 1`,
-    );
-    return found.length > 0;
+  async clearSpool(): Promise<void> {
+    await this.#intake.clear();
   }
 
-  async #insert(window: Window, page: StagedPage): Promise<void> {
-    await this.#engine.insert({
-      table: this.#name,
-      format: 'JSONEachRow',
-      payload: page.data,
-      settings: {
-        insert_deduplicate: 1,
-        insert_deduplication_token: formatWindow(window),
-        // A field outside the contract must be seen, not skipped.
-        input_format_skip_unknown_fields: 0,
-        input_format_json_read_numbers_as_strings: 1,
-        input_format_json_read_bools_as_strings: 1,
-        input_format_json_read_objects_as_strings: 1,
-        input_format_json_read_arrays_as_strings: 1,
-      },
-    });
+  async #target(): Promise<IntakeTarget> {
+    this.#extraFields ??= this.extraFields();
+    const extraFields = await this.#extraFields;
+    return {
+      table: this.table,
+      columns: [...this.#job.source.columns.map(({ name }) => name), ...extraFields],
+      values: (window) => buildPageValues(this.#job, extraFields, window),
+      structure: buildPageStructure(this.#job, this.date, extraFields),
+    };
   }
-
-  /** A field that no row has is told by name, with what there is instead. */
-  #assertColumns(window: Window, page: StagedPage): void {
-    const missing = this.#job.source.columns.filter((column) => !(column.name in (page.firstRow ?? {})));
-    if (missing.length === 0) return;
-    throw new Fault(
-      'PAGE_REFUSED',
-      `${this.date} ${formatWindow(window)}: the answer has no field ${missing.map((column) => `"${column.name}"`).join(', ')}; it has ${Object.keys(page.firstRow ?? {}).join(', ')}`,
-      { hint: 'For SQL of your own, list what it returns under `types`, `time` and `split`.' },
-    );
-  }
-
-  #refusal(window: Window, page: StagedPage, cause: unknown): Fault {
-    const head = Buffer.from(page.data.subarray(0, 200)).toString('utf8');
-    return new Fault(
-      'PAGE_REFUSED',
-      `${this.date} ${formatWindow(window)}: the answer's rows do not fit the columns: ${firstLine(cause)}; it begins ${head}`,
-      {
-        cause,
-        hint: 'Nothing of this page was kept. If the API has changed a type, tell us; else run again.',
-      },
-    );
-  }
-}
-
-/** A full disk or too little memory is not the page's fault. */
-function isAboutData(error: unknown): boolean {
-  return error instanceof EngineFault && !ENVIRONMENT_CODES.has(error.clickhouseCode);
-}
-
-/** What the engine says, without its stack of functions. */
-function firstLine(error: unknown): string {
-  return describeError(error).split(/: while executing|\n/)[0] ?? '';
-}
-
-/** Name of the field in ClickHouse's "Unknown field found while parsing JSONEachRow format: x". */
-function unknownField(error: unknown): string | undefined {
-  if (!(error instanceof EngineFault) || error.clickhouseCode !== CLICKHOUSE_CODES.INCORRECT_DATA) return undefined;
-  return /Unknown field found while parsing \w+ format: (.+?)(?:: \(at row \d+\)|\s*: While|$)/s
-    .exec(error.message)?.[1]
-    ?.trim();
 }

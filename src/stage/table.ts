@@ -9,8 +9,14 @@ import type { Job, JobColumn } from '../job/job.ts';
 /** Column of the stage that names the window a row came with; never part of a drop. */
 export const WINDOW_COLUMN = '_window';
 
-/** Tokens kept for deduplication: more than the windows a day can have. */
-const DEDUPLICATION_WINDOW = 1_000_000;
+const TABLE_SETTINGS = [
+  'allow_nullable_key = 1',
+  // Merging two or three small parts at a time, as the engine would, writes every row more often; with 32, sealing 10
+  // million rows took 1.1 GB, because every part that is left has its buffers.
+  'min_parts_to_merge_at_once = 8',
+  // All columns of a part in one file: making a file for every column of every part took a fifth of the time of a day.
+  'min_bytes_for_wide_part = 1000000000000',
+].join(', ');
 
 const PREFIX = 'stage__';
 
@@ -36,16 +42,38 @@ export function parseStageDate(name: string): string {
 }
 
 export function createTableSql(name: string, job: Job): string {
-  const columns = job.source.columns.map(
-    (column) => `${quoteIdentifier(column.name)} ${stageType(column)} ${onAbsent(column)}`,
-  );
+  const columns = job.source.columns.map((column) => `${quoteIdentifier(column.name)} ${stageType(column)}`);
   const integers = job.source.columns.filter((column) => column.type === 'int32');
   const range = integers.map(({ name }) => `${quoteIdentifier(name)} BETWEEN -2147483648 AND 2147483647`).join(' AND ');
   const constraint = integers.length === 0 ? [] : [`CONSTRAINT fits_int32 CHECK ${range}`];
   const sort = job.drop.sort.map(quoteIdentifier).join(', ');
-  // The token is the window: what the engine uses to recognise a repeated insert is also what it writes into each row.
-  const ledger = `${WINDOW_COLUMN} LowCardinality(String) DEFAULT getSetting('insert_deduplication_token')`;
-  return `CREATE TABLE IF NOT EXISTS ${quoteIdentifier(name)} (${[...columns, ledger, ...constraint].join(', ')}) ENGINE = MergeTree ORDER BY (${sort}) SETTINGS allow_nullable_key = 1, non_replicated_deduplication_window = ${DEDUPLICATION_WINDOW}`;
+  const ledger = `${WINDOW_COLUMN} LowCardinality(String)`;
+  return `CREATE TABLE IF NOT EXISTS ${quoteIdentifier(name)} (${[...columns, ledger, ...constraint].join(', ')}) ENGINE = MergeTree ORDER BY (${sort}) SETTINGS ${TABLE_SETTINGS}`;
+}
+
+/** The columns of a page as the engine reads them; `extraFields` are kept as text where a row has them. */
+export function buildPageStructure(job: Job, date: string, extraFields: readonly string[]): string {
+  const columns = job.source.columns.map(
+    (column) =>
+      `${quoteIdentifier(column.name)} ${stageType(column)} ${askedFor(column, date, job) ?? onAbsent(column)}`,
+  );
+  return [...columns, ...extraFields.map((name) => `${quoteIdentifier(name)} String`)].join(', ');
+}
+
+/** A row of a snapshot need not repeat what was asked for: the date, and the symbol, which its window begins with. */
+function askedFor({ name }: JobColumn, date: string, job: Job): string | undefined {
+  if (job.source.kind !== 'snapshots') return undefined;
+  if (name === 'date') return `DEFAULT ${quoteString(date)}`;
+  return name === 'symbol' ? "DEFAULT ''" : undefined;
+}
+
+/** What a row of a page is staged as. @param window expression with the text of its window */
+export function buildPageValues(job: Job, extraFields: readonly string[], window: string): readonly string[] {
+  return [...job.source.columns.map(({ name }) => name), ...extraFields].map((name) => {
+    const value = quoteIdentifier(name);
+    if (job.source.kind !== 'snapshots' || name !== 'symbol') return value;
+    return `if(${value} = '', splitByChar(' ', ${window})[1], ${value})`;
+  });
 }
 
 /** A null, and a field that a row leaves out, take the column's default: for what may not be null that is a refusal. */

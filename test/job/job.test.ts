@@ -66,6 +66,7 @@ test('a minimal job gets every default', () => {
       api: 'historical',
       table: 'RawOptionTrades',
       where: '',
+      sql: '',
       columns: TRADE_COLUMNS.map(({ name, drop, nullable, lowCardinality, description }) => ({
         name,
         type: drop,
@@ -74,10 +75,11 @@ test('a minimal job gets every default', () => {
         description,
       })),
     },
-    drop: { to: 'out', dataset: 'trades', sort: ['symbol', 'time', 'id'] },
+    drop: { to: 'out', dataset: 'trades', sort: ['symbol', 'time', 'id'], s3: {} },
+    checks: [],
     schedule: undefined,
     reports: [],
-    alerts: { to: [] },
+    alerts: { to: [], webhook: true },
   });
 });
 
@@ -122,7 +124,7 @@ const CASES: readonly Case[] = [
     title: 'a key far from any',
     text: `${GOOD}whatever: 1\n`,
     line: 7,
-    says: ['whatever', 'unknown key', 'name, source, partition, drop, schedule, reports, alerts'],
+    says: ['whatever', 'unknown key', 'name, source, partition, drop, checks, schedule, reports, alerts'],
   },
   {
     title: 'an unknown key in a list',
@@ -160,7 +162,7 @@ const CASES: readonly Case[] = [
     title: 'an api that there is not',
     text: GOOD.replace('historical', 'histrical'),
     line: 3,
-    says: ['source.api', '"histrical"', 'historical, portal'],
+    says: ['source.api', '"histrical"', 'historical, portal, chain, market-structure, clickhouse'],
   },
   {
     title: 'a table that there is not',
@@ -199,6 +201,54 @@ const CASES: readonly Case[] = [
     line: 8,
     says: ['alerts.to', '[]', 'must not be empty'],
   },
+  {
+    title: 'an unknown key of a check',
+    text: `${GOOD}checks:\n  - check: max-nulls\n    column: price\n    shares: 0.1\n`,
+    line: 10,
+    says: ['checks.0.shares', 'did you mean "share"', 'allowed here: check, column, share, on_failure'],
+  },
+  {
+    title: 'a key of another check',
+    text: `${GOOD}checks:\n  - check: dates\n    rows: 5\n`,
+    line: 9,
+    says: ['checks.0.rows', 'allowed here: check, on_failure'],
+  },
+  {
+    title: 'a check that there is not',
+    text: `${GOOD}checks:\n  - check: min-row\n`,
+    line: 8,
+    says: ['checks.0.check', '"min-row"', 'allowed: min-rows, max-nulls, premium, unique-id, dates'],
+  },
+  {
+    title: 'a check without its name',
+    text: `${GOOD}checks:\n  - rows: 5\n`,
+    line: 8,
+    says: ['checks.0.check', 'is missing; allowed: min-rows, max-nulls, premium, unique-id, dates'],
+  },
+  {
+    title: 'a check without one of its keys',
+    text: `${GOOD}checks:\n  - check: max-nulls\n    column: price\n`,
+    line: 8,
+    says: ['checks.0.share', 'is missing; it must be a number: Largest share, 0 to 1.'],
+  },
+  {
+    title: 'a number that is too large',
+    text: `${GOOD}checks:\n  - check: max-nulls\n    column: price\n    share: 2\n`,
+    line: 10,
+    says: ['checks.0.share', 'got 2; it must be at most 1'],
+  },
+  {
+    title: 'a number that is too small',
+    text: `${GOOD}checks:\n  - check: premium\n    tolerance: -1\n`,
+    line: 9,
+    says: ['checks.0.tolerance', 'got -1; it must be at least 0'],
+  },
+  {
+    title: 'a count of nothing',
+    text: `${GOOD}checks:\n  - check: min-rows\n    rows: 0\n`,
+    line: 9,
+    says: ['checks.0.rows', 'got 0; it must be more than 0'],
+  },
   { title: 'duplicate keys', text: `${GOOD}name: again\n`, line: 7, says: ['unique'] },
   { title: 'broken YAML', text: 'name: [a\nsource: 1\n', line: 2, says: ['jobs/x.yaml'] },
   { title: 'an empty file', text: '', line: 1, says: ['the file', 'section of keys'] },
@@ -229,10 +279,10 @@ const CASES: readonly Case[] = [
     says: ['source.sql', '"time"', 'torn apart'],
   },
   {
-    title: 'sql without a grain',
+    title: 'a split without a grain',
     text: AGGREGATE.replace('  grain: minute\n', ''),
-    line: 4,
-    says: ['source.sql', 'needs `grain`: minute, hour or day'],
+    line: 8,
+    says: ['source.split', 'goes only with `grain`'],
   },
   {
     title: 'a grain without sql',

@@ -1,28 +1,55 @@
 /** The SQL of probes, cuts and pages, asked of a real engine with random rows, whatever types the server has. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { wholeDay } from '../../src/calendar/window.ts';
+import { type Bound, DAY_END, DAY_START, formatWindow, type Window, wholeDay } from '../../src/calendar/window.ts';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
 import { quoteString } from '../../src/engine/literal.ts';
-import { parseJob } from '../../src/job/parse.ts';
-import type { DayCounts } from '../../src/plan/counts.ts';
-import { packToTheRow, planPacking } from '../../src/plan/pack.ts';
-import { buildCut, buildGroupProbe, buildMiddle, buildPage, buildProbe } from '../../src/plan/statement.ts';
+import { type DayCounts, keyOf } from '../../src/plan/counts.ts';
+import { type CutRequest, packToTheRow, planPacking } from '../../src/plan/pack.ts';
+import {
+  buildCut,
+  buildGroupProbe,
+  buildMiddle,
+  buildPage,
+  buildProbe,
+  type ProbeSpan,
+  parseMiddle,
+  parsePlace,
+} from '../../src/plan/statement.ts';
+import { parseSqlJob } from '../support/jobs.ts';
 import { createRandom } from '../support/random.ts';
 
 const SEED = 42;
 const DATE = '2026-11-19';
 const LIMIT = 100;
-const SPAN = { from: '2026-11-18', to: DATE, fromSecond: 0, toSecond: 86_400 };
-const job = parseJob(
+const SPAN: ProbeSpan = {
+  fromDate: '2026-11-18',
+  toDate: DATE,
+  from: DAY_START,
+  to: DAY_END,
+  axis: 'time',
+  edges: 'open',
+};
+const BY_SYMBOL: ProbeSpan = { ...SPAN, fromDate: DATE, axis: 'symbol' };
+const job = parseSqlJob(
   'x',
   'name: t\nsource: {api: historical, columns: [id, date, time, symbol]}\ndrop: {to: o, dataset: t}\n',
 );
-const spy = parseJob(
+const spy = parseSqlJob(
   'x',
   `name: t\nsource: {api: historical, columns: [id, date, time, symbol], where: "symbol = 'SPY' OR 1 = 0"}\ndrop: {to: o, dataset: t}\n`,
 );
-const flow = parseJob(
+const own = parseSqlJob(
+  'x',
+  `name: t
+source:
+  api: historical
+  sql: SELECT id, date, time, symbol, length(id) AS size_of_id FROM RawOptionTrades WHERE symbol = 'SPY' AND {window}
+  types: {id: string, symbol: string, size_of_id: int64}
+drop: {to: o, dataset: t}
+`,
+);
+const flow = parseSqlJob(
   'x',
   `name: f
 source:
@@ -40,12 +67,29 @@ let engine: Engine;
 let rows: readonly { id: string; date: string; time: string; symbol: string }[];
 
 /** The counts of one date out of a probe's one row. */
-async function readProbe(sql: string, date: string): Promise<DayCounts> {
-  const found = await engine.rows<{ dates: string[]; seconds: number[][]; counts: number[][]; ids: number[][] }>(sql);
+async function readProbe(sql: string, date: string, axis: 'time' | 'symbol' = 'time'): Promise<DayCounts> {
+  const found = await engine.rows<{ dates: string[]; cells: unknown[][]; counts: number[][]; ids: number[][] }>(sql);
   expect(found).toHaveLength(1);
   const at = found[0]?.dates.indexOf(date) ?? -1;
-  const [seconds = [], counts = [], ids = []] = [found[0]?.seconds[at], found[0]?.counts[at], found[0]?.ids[at]];
-  return seconds.map((second, i) => ({ second, rows: Number(counts[i]), ids: Number(ids[i]) }));
+  const [cells = [], counts = [], ids = []] = [found[0]?.cells[at], found[0]?.counts[at], found[0]?.ids[at]];
+  return cells.map((cell, i) => ({
+    ...(axis === 'time' ? { second: Number(cell) } : { symbol: String(cell), second: 0 }),
+    rows: Number(counts[i]),
+    ids: Number(ids[i]),
+    mark: '',
+  }));
+}
+
+/** The places of cuts, by cell. */
+async function readCuts(sql: string, cuts: readonly CutRequest[]): Promise<ReadonlyMap<string, readonly Bound[]>> {
+  const [found] = await engine.rows<{ cells: unknown[]; places: string[][] }>(sql);
+  const names = found?.cells.map(String) ?? [];
+  return new Map(
+    cuts.map(({ cell }) => [
+      keyOf(cell),
+      (found?.places[names.indexOf(cell.symbol ?? String(cell.second))] ?? []).map((place) => parsePlace(cell, place)),
+    ]),
+  );
 }
 
 const secondOf = (time: string) =>
@@ -96,48 +140,97 @@ describe.each([
     const expected = new Map<number, number>();
     for (const { date, time } of rows)
       if (date === DATE) expected.set(secondOf(time), (expected.get(secondOf(time)) ?? 0) + 1);
-    expect(counts).toEqual([...expected].sort(([a], [b]) => a - b).map(([second, n]) => ({ second, rows: n, ids: n })));
-    const part = await readProbe(buildProbe(job, { from: DATE, to: DATE, fromSecond: 34_201, toSecond: 34_210 }), DATE);
+    expect(counts).toEqual(
+      [...expected].sort(([a], [b]) => a - b).map(([second, n]) => ({ second, rows: n, ids: n, mark: '' })),
+    );
+    const part = await readProbe(
+      buildProbe(job, { ...SPAN, fromDate: DATE, from: { second: 34_201 }, to: { second: 34_210 } }),
+      DATE,
+    );
     expect(part).toEqual(counts.filter(({ second }) => second >= 34_201 && second < 34_210));
   });
 
   test.each([
-    ['all rows', job],
-    ['some rows', spy],
-  ])('gives %s exactly once in exactly full pages', async (_title, of) => {
+    ['all rows by time', job, SPAN],
+    ['some rows by time', spy, SPAN],
+    ['all rows by symbol', job, BY_SYMBOL],
+    ['some rows by symbol', spy, BY_SYMBOL],
+    ['rows of SQL of its own', own, SPAN],
+    ['rows of SQL of its own by symbol', own, BY_SYMBOL],
+  ])('gives %s exactly once in exactly full pages', async (_title, of, span) => {
     const wanted = rows
       .filter(({ date, symbol }) => date === DATE && (of === job || symbol === 'SPY'))
       .map(({ id }) => id);
-    const counts = await readProbe(buildProbe(of, SPAN), DATE);
+    const counts = await readProbe(buildProbe(of, span), DATE, span.axis);
     const { cuts } = planPacking(DATE, counts, [], LIMIT);
-    const [found] = await engine.rows<{ seconds: number[]; ids: string[][] }>(buildCut(of, DATE, cuts, LIMIT));
-    const ids = new Map(found?.seconds.map((second, i) => [second, found.ids[i] ?? []]));
-    expect([...ids].map(([second, list]) => [second, list.length])).toEqual(
-      cuts.map(({ second, ranks }) => [second, ranks.length]),
+    const places = await readCuts(buildCut(of, DATE, cuts, LIMIT, 'open'), cuts);
+    expect([...places].map(([key, list]) => [key, list.length])).toEqual(
+      cuts.map(({ cell, ranks }) => [keyOf(cell), ranks.length]),
     );
-    const windows = packToTheRow(DATE, counts, [], LIMIT, ids);
+    const windows = packToTheRow(DATE, counts, [], LIMIT, places);
     expect(windows).toHaveLength(Math.ceil(wanted.length / LIMIT));
     const pages: string[][] = [];
-    for (const window of windows) pages.push(await idsOf(buildPage(of, window)));
+    for (const window of windows) pages.push(await idsOf(buildPage(of, window, 'open')));
     expect(pages.map(({ length }) => length)).toEqual(windows.map((window) => window.rows));
     expect(pages.flat().sort()).toEqual([...wanted].sort());
+  });
+
+  test('is cut to the row in a part of the day of one symbol', async () => {
+    const inside = rows.filter((row) => row.date === DATE && row.symbol === 'QQQ' && secondOf(row.time) >= 34_201);
+    const cell = { symbol: 'QQQ', second: 34_201, rows: inside.length, ids: inside.length, mark: '' };
+    const cuts = [{ cell, ranks: [11, 31, 51] }];
+    const found = (await readCuts(buildCut(job, DATE, cuts, 20, 'open'), cuts)).get(keyOf(cell)) ?? [];
+    const bounds: Bound[] = [{ symbol: 'QQQ', second: 34_201 }, ...found.slice(0, 3)];
+    for (const [index, rowCount] of [10, 20, 20].entries()) {
+      const window: Window = { date: DATE, from: bounds[index] ?? DAY_START, to: bounds[index + 1] ?? DAY_END };
+      expect(await idsOf(buildPage(job, window, 'open')), formatWindow(window)).toHaveLength(rowCount);
+    }
+  });
+
+  test('is cut along the symbols by the row in the middle', async () => {
+    const window: Window = {
+      date: DATE,
+      from: { symbol: "O'X", second: 34_200 },
+      to: { symbol: 'SPY', second: 34_200 },
+    };
+    const all = await idsOf(buildPage(job, window, 'open'));
+    const [found] = await engine.rows<{ rows: number; middle: string }>(buildMiddle(job, window, 'open'));
+    expect(Number(found?.rows)).toBe(all.length);
+    const at = parseMiddle(window, found?.middle ?? '');
+    const left = await idsOf(buildPage(job, { ...window, to: at }, 'open'));
+    const right = await idsOf(buildPage(job, { ...window, from: at }, 'open'));
+    expect(left).toHaveLength(Math.floor(all.length / 2));
+    expect([...left, ...right].sort()).toEqual([...all].sort());
+  });
+
+  test('gives every group once when a grain is cut by its split key', async () => {
+    const window: Window = { date: DATE, from: { second: 34_200 }, to: { second: 34_260 } };
+    const [found] = await engine.rows<{ rows: number; middle: string }>(buildMiddle(flow, window, 'open'));
+    expect(Number(found?.rows)).toBe(3);
+    const at = parseMiddle(window, found?.middle ?? '');
+    const read = (of: Window) => engine.rows<{ symbol: string; n: number }>(buildPage(flow, of, 'open'));
+    const halves = [...(await read({ ...window, to: at })), ...(await read({ ...window, from: at }))];
+    const sorted = (list: readonly { symbol: string; n: number }[]) =>
+      list.map(({ symbol, n }) => `${symbol} ${n}`).sort();
+    expect(sorted(halves)).toEqual(sorted(await read(window)));
+    expect(halves).toHaveLength(3);
   });
 
   test('is cut in the middle of a second by the id in the middle', async () => {
     const window = { date: DATE, from: { second: 34_200 }, to: { second: 34_201 } };
     const inside = rows.filter((row) => row.date === DATE && secondOf(row.time) === 34_200);
-    const [found] = await engine.rows<{ rows: number; middle: string }>(buildMiddle(job, window));
+    const [found] = await engine.rows<{ rows: number; middle: string }>(buildMiddle(job, window, 'open'));
     expect(Number(found?.rows)).toBe(inside.length);
     const at = { second: 34_200, id: found?.middle ?? '' };
-    const left = await idsOf(buildPage(job, { ...window, to: at }));
-    const right = await idsOf(buildPage(job, { ...window, from: at }));
+    const left = await idsOf(buildPage(job, { ...window, to: at }, 'open'));
+    const right = await idsOf(buildPage(job, { ...window, from: at }, 'open'));
     expect(left).toHaveLength(Math.floor(inside.length / 2));
     expect([...left, ...right].sort()).toEqual(inside.map(({ id }) => id).sort());
   });
 
   test('has as many groups by grain as the job of groups returns', async () => {
-    const counts = await readProbe(buildGroupProbe(flow, { ...SPAN, from: DATE }), DATE);
-    const groups = await engine.rows<{ minute: string }>(buildPage(flow, wholeDay(DATE)));
+    const counts = await readProbe(buildGroupProbe(flow, { ...SPAN, fromDate: DATE }), DATE);
+    const groups = await engine.rows<{ minute: string }>(buildPage(flow, wholeDay(DATE), 'open'));
     expect(counts.reduce((sum, count) => sum + count.rows, 0)).toBe(groups.length);
     expect(counts.map(({ second }) => second)).toEqual(
       [...new Set(groups.map(({ minute }) => secondOf(`${minute}:00`)))].sort((a, b) => a - b),

@@ -1,6 +1,6 @@
 /**
- * Sealing on a real embedded engine: types, order, duplicates, footer, verification, three independent readers, publishing
- * and audit. When a date may be sealed is tested in `test/plan` and `test/flow`.
+ * Writing a drop on a real embedded engine: types, order, duplicates, footer, verification, three independent readers.
+ * Publishing is in `publish.test.ts`, the audit in `audit.test.ts`, whole dates in `test/run/seal.test.ts`.
  */
 import { copyFile, mkdtemp, readFile, rm, truncate, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -13,18 +13,12 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { hashFile } from '../../src/core/file-hash.ts';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
-import { auditDrop } from '../../src/seal/audit.ts';
 import { type DropColumn, listDropColumns } from '../../src/seal/columns.ts';
 import { writeFooter } from '../../src/seal/footer.ts';
-import { listSealedDates, readManifest } from '../../src/seal/ledger.ts';
-import { formatManifest, type Manifest } from '../../src/seal/manifest.ts';
 import { type DropChecksum, ROW_GROUP_ROWS, writeParquet } from '../../src/seal/parquet.ts';
-import { publishDrop } from '../../src/seal/publish.ts';
+import { readBack } from '../../src/seal/read-back.ts';
 import { type VerifiedFile, verifyParquet } from '../../src/seal/verify.ts';
 import { openStage, type Stage } from '../../src/stage/stage.ts';
-import { openDirectoryStore } from '../../src/store/directory.ts';
-import { dropKey, manifestKey } from '../../src/store/layout.ts';
-import type { Store } from '../../src/store/store.ts';
 import { createJob, createPage, createTrade, DATE, stageTrades, type TradeRow, windowAt } from '../support/trades.ts';
 
 /** Two row groups: 400,000 rows came out as 131,072 three times and the rest when that was tried. */
@@ -143,6 +137,14 @@ describe('a large drop', () => {
     const again = await sealFile(stage, 'again.parquet');
     expect(again.sum).toEqual(sealed.sum);
     expect(await hashFile(again.path)).toBe(await hashFile(sealed.path));
+  });
+
+  test('is read back whole by the independent reader: every page of every column, in the order declared', async () => {
+    expect(await readBack(sealed.path, job.drop.sort)).toMatchObject({
+      ...{ rows: ROWS, rowGroups: 2, disorder: undefined, declaredSort: job.drop.sort, codecs: ['zstd'] },
+      ...{ minTime: `${DATE} 09:30:00`, maxTime: `${DATE} 10:53:19` },
+    });
+    expect((await readBack(sealed.path, ['id'])).disorder).toBeGreaterThan(0);
   });
 
   test('is the same file when its pages came in another order', async () => {
@@ -368,148 +370,6 @@ describe('a small drop', () => {
   ])('whose %s is "%s" is not written', async (name, value) => {
     await expect(sealRows('bad.parquet', [createTrade(0), createTrade(1, { [name]: value })])).rejects.toMatchObject({
       code: 'ENGINE_FAILED',
-    });
-  });
-});
-
-describe('publishing', () => {
-  let store: Store;
-  let sealed: SealedFile;
-  let manifest: Omit<Manifest, 'files'>;
-
-  beforeAll(async () => {
-    sealed = await sealRows(
-      'publish.parquet',
-      Array.from({ length: 100 }, (_, k) => createTrade(k)),
-    );
-    const { rows, rowGroups, schema } = await verifyParquet(engine, sealed.path, sealed.columns, sealed.sum);
-    manifest = {
-      ...{ manifest_version: 1, job_id: 'trades', dataset: 'trades', date: DATE, revision: 1, condition: 'available' },
-      ...{
-        rows,
-        source_rows: rows,
-        duplicates: 0,
-        min_time: null,
-        max_time: null,
-        schema: [...schema],
-        schema_hash: 'x',
-      },
-      ...{ extra_columns: [], sort: ['symbol', 'time', 'id'], compression: 'zstd', row_groups: rowGroups },
-      ...{
-        query: { sql: '', entry_point: 'historical', url: '' },
-        windows: [],
-        requests: 1,
-        started_at: '',
-        sealed_at: '',
-      },
-      ...{ lookback_edge: '', row_limit: 1, flowdrop_version: '0', supersedes: null },
-    };
-  });
-
-  async function openStore(name: string): Promise<void> {
-    store = await openDirectoryStore(join(folder, name));
-  }
-  const audit = async () => (await auditDrop(store, 'trades', DATE, join(folder, 'audit.parquet'))).findings;
-
-  test('writes object and manifest, which the ledger lists and the audit finds right', async () => {
-    await openStore('first');
-    const { won, manifest: published } = await publishDrop(store, sealed.path, manifest);
-    expect(won).toBe(true);
-    expect(published.files).toEqual([
-      {
-        filename: 'trades.parquet',
-        size: (await readFile(sealed.path)).length,
-        hash: `sha256:${await hashFile(sealed.path)}`,
-      },
-    ]);
-    expect(await listSealedDates(store, 'trades')).toEqual([DATE]);
-    expect(await readManifest(store, 'trades', DATE)).toEqual(published);
-    expect(await audit()).toEqual([]);
-  });
-
-  test('changes nothing where a rival has sealed the date', async () => {
-    await openStore('rival');
-    const rival: Manifest = {
-      ...manifest,
-      job_id: 'rival',
-      files: [{ filename: 'trades.parquet', size: 1, hash: 'sha256:0' }],
-    };
-    await store.put(dropKey('trades', DATE), { bytes: Buffer.from('theirs') });
-    await store.put(manifestKey('trades', DATE), { bytes: formatManifest(rival) });
-    expect(await publishDrop(store, sealed.path, manifest)).toEqual({ won: false, manifest: rival });
-    expect(Buffer.from((await store.get(dropKey('trades', DATE))) ?? []).toString()).toBe('theirs');
-    expect(await readManifest(store, 'trades', DATE)).toEqual(rival);
-  });
-
-  test("leaves the rival's manifest when it came during the upload", async () => {
-    await openStore('race');
-    const rival: Manifest = {
-      ...manifest,
-      job_id: 'rival',
-      files: [{ filename: 'trades.parquet', size: 1, hash: 'sha256:0' }],
-    };
-    const slow: Store = Object.create(store, {
-      put: {
-        value: async (...given: Parameters<Store['put']>) => {
-          await store.put(...given);
-          await store.put(manifestKey('trades', DATE), { bytes: formatManifest(rival) });
-        },
-      },
-      get: { value: store.get.bind(store) },
-      putIfAbsent: { value: store.putIfAbsent.bind(store) },
-      remove: { value: store.remove.bind(store) },
-      url: { value: store.url },
-    });
-    expect(await publishDrop(slow, sealed.path, manifest)).toEqual({ won: false, manifest: rival });
-    expect(await readManifest(store, 'trades', DATE)).toEqual(rival);
-  });
-
-  describe('is audited:', () => {
-    const object = dropKey('trades', DATE);
-    const cases: readonly (readonly [string, () => Promise<void>, RegExp])[] = [
-      [
-        'a flipped byte',
-        async () => {
-          const bytes = Buffer.from((await store.get(object)) ?? []);
-          bytes[1000] = (bytes[1000] ?? 0) ^ 1;
-          await store.put(object, { bytes });
-        },
-        /has the hash/,
-      ],
-      ['a cut object', async () => await store.put(object, { bytes: Buffer.from('PAR1') }), /has 4 bytes/],
-      ['a missing object', async () => await rm(join(folder, 'audited', object)), /is missing/],
-      ['an edited count', async () => await edit({ rows: 99 }), /has 100 rows, the manifest says 99/],
-      ['an edited schema', async () => await edit({ schema: manifest.schema.slice(1) }), /other columns/],
-      [
-        'the manifest of another date',
-        async () => await edit({ date: '2026-11-18' }),
-        /that of trades 2026-11-18|is missing/,
-      ],
-      [
-        'a manifest that is none',
-        async () => await store.put(manifestKey('trades', DATE), { bytes: Buffer.from('{}') }),
-        /not a manifest/,
-      ],
-      ['no manifest', async () => await rm(join(folder, 'audited', manifestKey('trades', DATE))), /not sealed/],
-      [
-        'a foreign file',
-        async () => await store.put(`trades/date=${DATE}/copy.parquet`, { bytes: Buffer.from('x') }),
-        /copy.parquet does not belong/,
-      ],
-    ];
-    const edit = async (change: Partial<Manifest>) => {
-      const found = await readManifest(store, 'trades', DATE);
-      if (!found) throw new Error('there is no manifest');
-      await store.put(manifestKey('trades', DATE), { bytes: formatManifest({ ...found, ...change }) });
-    };
-
-    test.each(cases)('%s is found', async (_title, damage, finding) => {
-      await openStore('audited');
-      await publishDrop(store, sealed.path, manifest);
-      expect(await audit()).toEqual([]);
-      await damage();
-      expect((await audit()).join('\n')).toMatch(finding);
-      await rm(join(folder, 'audited'), { recursive: true });
     });
   });
 });

@@ -1,123 +1,19 @@
 /**
- * The pacer on a fake clock, and the historical client against a local HTTP server that fails in every way a server can.
- * What each answer means is tested in `answers.test.ts`.
+ * The historical client against a local HTTP server that fails in every way a server can. What each answer means is tested
+ * in `answers.test.ts`, the pace in `pacer.test.ts`.
  */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { gzipSync } from 'node:zlib';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import type { Clock } from '../../src/core/clock.ts';
 import { createLog } from '../../src/core/log.ts';
 import { createHistoricalSource } from '../../src/source/historical.ts';
-import { createPacer } from '../../src/source/pacer.ts';
+import { createPacer, type Pacer } from '../../src/source/pacer.ts';
 import type { Source } from '../../src/source/source.ts';
-import { createRandom } from '../support/random.ts';
+import { createFakeClock, FAKE_START } from '../support/fake-clock.ts';
 
 const KEY = 'apikey_0123456789abcdef';
-const NOW = Date.parse('2026-11-20T15:00:00Z');
-
-/** A clock that jumps to the end of each sleep; `slept` is what was asked. */
-function createFakeClock(): Clock & { slept: number[]; advance(ms: number): void } {
-  let now = NOW;
-  const slept: number[] = [];
-  return {
-    slept,
-    now: () => now,
-    advance: (ms) => {
-      now += ms;
-    },
-    sleep: async (ms, signal) => {
-      signal?.throwIfAborted();
-      slept.push(ms);
-      now += ms;
-    },
-  };
-}
-
-describe('the pacer', () => {
-  test('never starts two requests closer than the interval, whatever the answers take', async () => {
-    const seed = 7;
-    const random = createRandom(seed);
-    const clock = createFakeClock();
-    const pacer = createPacer(clock, { requestsPerSecond: 1 });
-    const starts: number[] = [];
-    for (let i = 0; i < 500; i += 1) {
-      await pacer.acquire();
-      starts.push(clock.now());
-      clock.advance(random() < 0.3 ? random() * 5000 : random() * 900);
-    }
-    const gaps = starts.slice(1).map((start, i) => start - (starts[i] ?? 0));
-    expect(Math.min(...gaps), `seed ${seed}`).toBeGreaterThanOrEqual(1000);
-    expect(Math.min(...gaps), `seed ${seed}`).toBeLessThan(1020);
-  });
-
-  test('saves no unused second up for a burst', async () => {
-    const clock = createFakeClock();
-    const pacer = createPacer(clock, { requestsPerSecond: 2 });
-    await pacer.acquire();
-    clock.advance(60_000);
-    await pacer.acquire();
-    const first = clock.now();
-    await pacer.acquire();
-    expect(clock.now() - first).toBeGreaterThanOrEqual(500);
-  });
-
-  test('serves callers in the order they came', async () => {
-    const pacer = createPacer(createFakeClock(), { requestsPerSecond: 1 });
-    const order: number[] = [];
-    await Promise.all(Array.from({ length: 20 }, (_, i) => pacer.acquire().then(() => order.push(i))));
-    expect(order).toEqual(Array.from({ length: 20 }, (_, i) => i));
-  });
-
-  test('obeys Retry-After to the second, also for a caller that sleeps already', async () => {
-    const clock = createFakeClock();
-    const pacer = createPacer(clock, { requestsPerSecond: 1 });
-    await pacer.acquire();
-    const sleep = clock.sleep;
-    let told = false;
-    clock.sleep = async (ms, signal) => {
-      await sleep(ms, signal);
-      if (!told) pacer.slowDown(30_000);
-      told = true;
-    };
-    const began = clock.now();
-    await pacer.acquire();
-    expect(clock.now() - began).toBeGreaterThanOrEqual(30_000 + 1000);
-    expect(clock.now() - began).toBeLessThan(30_000 + 1020);
-  });
-
-  test('halves the pace at a 429, once for all in flight, to an eighth at most, and takes it back', async () => {
-    const clock = createFakeClock();
-    const pacer = createPacer(clock, { requestsPerSecond: 1 });
-    const full = pacer.intervalMs();
-    pacer.slowDown(0);
-    pacer.slowDown(0);
-    expect(pacer.intervalMs()).toBe(full * 2);
-    for (let i = 0; i < 5; i += 1) {
-      await pacer.acquire();
-      pacer.slowDown(0);
-    }
-    expect(pacer.intervalMs()).toBe(full * 8);
-    const intervals: number[] = [];
-    for (let i = 0; i < 60; i += 1) {
-      await pacer.acquire();
-      intervals.push(pacer.intervalMs() / full);
-    }
-    expect([0, 18, 19, 38, 39, 58, 59].map((i) => intervals[i])).toEqual([8, 8, 4, 4, 2, 2, 1]);
-  });
-
-  test('lets an aborted caller go without spending its turn', async () => {
-    const clock = createFakeClock();
-    const pacer = createPacer(clock, { requestsPerSecond: 1 });
-    await pacer.acquire();
-    const began = clock.now();
-    const stopped = pacer.acquire(AbortSignal.abort(new Error('stop')));
-    const next = pacer.acquire();
-    await expect(stopped).rejects.toThrow('stop');
-    await next;
-    expect(clock.now() - began).toBeLessThan(1020);
-  });
-});
+const NOW = FAKE_START;
 
 describe('the client', () => {
   type Handler = (request: IncomingMessage, response: ServerResponse, body: string) => void;
@@ -168,10 +64,9 @@ describe('the client', () => {
     expect(lines.join('')).not.toContain(KEY);
   });
 
-  function open(expectsMeta: boolean): Source {
+  function open(expectsMeta: boolean, pacer: Pacer = createPacer(clock, { requestsPerSecond: 1 })): Source {
     const log = createLog({ level: 'debug', pretty: false, secrets: [KEY], write: (line) => lines.push(line) });
     const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/sql`;
-    const pacer = createPacer(clock, { requestsPerSecond: 1 });
     return createHistoricalSource({ url, apiKey: KEY, expectsMeta, clockOffsetMs: 0 }, { clock, pacer, log });
   }
 
@@ -185,6 +80,22 @@ describe('the client', () => {
     );
   };
   const repeat = (handler: Handler) => Array.from({ length: 10 }, () => handler);
+
+  test('does not send a query again that was refused as too broad, but one that ran out of time', async () => {
+    const refusal = answer(
+      422,
+      JSON.stringify({ status: 'ERROR', errorCode: 'QUERY_TOO_BROAD', errorMsg: 'too broad' }),
+    );
+    queue = [refusal];
+    await expect(source.ask('SELECT 1')).rejects.toMatchObject({ code: 'QUERY_TOO_BROAD' });
+    await expect(source.ask('SELECT 1')).rejects.toMatchObject({ code: 'QUERY_TOO_BROAD', action: 'split' });
+    expect(bodies).toHaveLength(1);
+    expect((await source.ask('SELECT 2')).rows).toBe(1);
+    queue = [answer(504), answer(504)];
+    await expect(source.ask('SELECT 3')).rejects.toMatchObject({ action: 'split' });
+    expect((await source.ask('SELECT 3')).rows).toBe(1);
+    expect(bodies).toHaveLength(5);
+  });
 
   test('brings a page home and sends the key in the body only', async () => {
     const page = await source.ask('SELECT 1', { testMode: true });
@@ -265,6 +176,29 @@ describe('the client', () => {
     expect(longest).toBeGreaterThanOrEqual(2000);
     expect(longest).toBeLessThanOrEqual(4000);
     expect(clock.now() - NOW).toBeGreaterThan(250 + 500 + 1000 + 2000);
+  });
+
+  test('tells the pacer what is urgent, and when a request that met a 429 started', async () => {
+    const pacer = createPacer(clock, { requestsPerSecond: 1 });
+    const urgent: unknown[] = [];
+    const refused: unknown[] = [];
+    const recording: Pacer = {
+      ...pacer,
+      acquire: async (options) => {
+        urgent.push(options?.urgent);
+        await pacer.acquire(options);
+      },
+      slowDown: async (retryAfterMs, startedAtMs) => {
+        refused.push(startedAtMs);
+        await pacer.slowDown(retryAfterMs, startedAtMs);
+      },
+    };
+    queue.push(answer(429));
+    const asked = open(true, recording);
+    await asked.ask('SELECT 1', { urgent: true });
+    await asked.ask('SELECT 1');
+    expect(urgent).toEqual([true, true, undefined]);
+    expect(refused).toEqual([NOW]);
   });
 
   test.each([429, 503])('waits as long as Retry-After of a %i says', async (status) => {

@@ -110,6 +110,7 @@ describe('a page comes home', () => {
     { kind: 'drip', bytes: 100, everyMs: 1 },
     { kind: 'content-type', value: 'text/html' },
     { kind: 'close-delimited', share: 1 },
+    { kind: 'informational', status: 100 },
     { kind: 'informational', status: 102 },
     { kind: 'informational', status: 103 },
   ];
@@ -118,6 +119,14 @@ describe('a page comes home', () => {
     expectTruth(await source.ask(QUERY));
     expect(proxy.injected).toEqual([{ request: 1, fault }]);
     expect(source.stats).toMatchObject({ requests: 1, retries: 0 });
+  });
+
+  // With `fetch` of Node 20 such a body never ends, which a page of a few rows does not show.
+  test('on the second try after a flipped bit far inside a large page', async () => {
+    proxy.follow([{ on: 1, fault: { kind: 'garble', how: 'bytes', count: 1, seed: 3 } }]);
+    const page = await source.ask('SELECT * FROM RawOptionTrades LIMIT 9000');
+    expect(page.rows).toBe(9000);
+    expect(source.stats).toMatchObject({ requests: 2, retries: 1 });
   });
 
   const passing: readonly Fault[] = [
@@ -134,7 +143,6 @@ describe('a page comes home', () => {
     { kind: 'garble', how: 'gzip' },
     { kind: 'duplicate' },
     { kind: 'close-delimited', share: 0.5 },
-    { kind: 'informational', status: 100 },
     ...[500, 502, 503, 504, 429].flatMap((status) =>
       (['api', 'html', 'empty'] as const).map((body) => ({ kind: 'status', status, body }) as const),
     ),
@@ -212,7 +220,7 @@ describe('a fault that lasts', () => {
     [{ kind: 'truncate', how: 'length', share: 0.5 }, 'API_UNREACHABLE', 'fail', 5],
     [{ kind: 'truncate', how: 'consistent', share: 0.5 }, 'ANSWER_MALFORMED', 'fail', 5],
     [{ kind: 'duplicate' }, 'ANSWER_MALFORMED', 'fail', 5],
-    [FLIPPED, 'API_UNREACHABLE', 'fail', 5],
+    [FLIPPED, 'ANSWER_MALFORMED', 'fail', 5],
     [status(500), 'INTERNAL_ERROR', 'fail', 5],
     [status(429), 'RATE_LIMITED', 'fail', 5],
     [status(504), 'QUERY_TIMEOUT', 'split', 2],

@@ -4,15 +4,17 @@
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { formatWindow } from '../../src/calendar/window.ts';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
 import { parseJob } from '../../src/job/parse.ts';
+import { countStaged, secondKey } from '../../src/stage/count.ts';
 import { listStages, openStage, type Stage } from '../../src/stage/stage.ts';
 import { createRandom } from '../support/random.ts';
 import { createJob, createPage, createTrade, DATE, stageTrades, type TradeRow, windowAt } from '../support/trades.ts';
@@ -57,6 +59,10 @@ describe('another process', () => {
       await lines.next();
       if (round === 0) {
         await expect(openEmbeddedEngine({ path })).rejects.toMatchObject({ code: 'ENGINE_BUSY', kind: 'active' });
+        // In another container the holder has a number that means nothing here: then the lock tells.
+        const status = join(path, 'status');
+        await writeFile(status, (await readFile(status, 'utf8')).replace(/PID: \d+/, 'PID: 4194303'));
+        await expect(openEmbeddedEngine({ path })).rejects.toMatchObject({ code: 'ENGINE_BUSY', kind: 'active' });
       }
       const pages = acknowledged + 2 + Math.floor(random() * 6);
       for await (const line of lines) {
@@ -95,6 +101,67 @@ describe('a page', () => {
     for (let time = 0; time < 3; time += 1) await stage.put(windowAt(0), createPage(rows));
     expect(await stage.totals()).toEqual({ rows: 3000, ids: 3000 });
     expect(await stage.windows()).toEqual([{ window: windowAt(0), rows: 3000 }]);
+  });
+
+  test('is in once when it is put twice at the same time', async () => {
+    await Promise.all([0, 1, 0].map((at) => stage.put(windowAt(at), createPage(rows))));
+    expect((await stage.windows()).map(({ rows: count }) => count)).toEqual([3000, 3000]);
+  });
+
+  test('is one part of the table, however large, so that a kill leaves all of it or nothing', async () => {
+    const large = Array.from({ length: 150_000 }, (_, k) => createTrade(k));
+    await engine.command(`SYSTEM STOP MERGES ${stage.table}`);
+    await stage.put(windowAt(0), createPage(large));
+    const name = stage.table.replaceAll('`', '');
+    expect(await engine.rows(`SELECT rows FROM system.parts WHERE table = '${name}' AND active AND rows > 0`)).toEqual([
+      { rows: 150_000 },
+    ]);
+  });
+
+  test('that waits for another goes in with others that wait, and each row has the window it came with', async () => {
+    const pages = Array.from({ length: 7 }, (_, page) =>
+      Array.from({ length: 50 + page }, (_, k) => createTrade(page * 100 + k)),
+    );
+    await engine.command(`SYSTEM STOP MERGES ${stage.table}`);
+    await Promise.all(pages.map((some, page) => stage.put(windowAt(page), createPage(some))));
+    const staged = (await stage.windows()).map(({ window, rows: count }) => [window.from.second, count]).sort();
+    expect(staged).toEqual(pages.map((some, page) => [page, some.length]));
+    const ids = await engine.rows<{ w: string; ids: string[] }>(
+      `SELECT _window AS w, arraySort(groupArray(id)) AS ids FROM ${stage.table} GROUP BY w`,
+    );
+    for (const { window } of await stage.windows()) {
+      const expected = pages[window.from.second]?.map((row) => String(row['id'])).sort();
+      expect(ids.find(({ w }) => w === formatWindow(window))?.ids).toEqual(expected);
+    }
+    const name = stage.table.replaceAll('`', '');
+    const [parts] = await engine.rows<{ n: number }>(
+      `SELECT count() AS n FROM system.parts WHERE table = '${name}' AND active`,
+    );
+    expect(Number(parts?.n)).toBeLessThan(pages.length);
+  });
+
+  test('leaves no file behind, whether it is taken or refused', async () => {
+    await stage.put(windowAt(0), createPage(rows));
+    await expect(put({ strike: 'high' }, 3)).resolves.toBeUndefined(); // Its window is in already.
+    await expect(stage.put(windowAt(1), createPage([createTrade(0, { strike: 'high' })]))).rejects.toThrow();
+    const [disk] = await engine.rows<{ path: string }>("SELECT path FROM system.disks WHERE name = 'default'");
+    const spool = join(disk?.path ?? '', 'pages', stage.table.replaceAll('`', ''));
+    expect(await readdir(spool)).toEqual([]);
+    await writeFile(join(spool, 'left.json'), '{');
+    await openStage(engine, job, DATE, '');
+    await expect(readdir(spool)).rejects.toThrow('ENOENT');
+  });
+
+  test.each([
+    ['two rows without a comma', (text: string) => text.replace('},{', '}x{')],
+    ['a field twice', (text: string) => text.replace('"strike":', '"oi":1,"strike":')],
+    ['a cut', (text: string) => `${text.slice(0, text.length - 500)}]`],
+    ['an array that ends before the end', (text: string) => text.replace('},{', '}],{')],
+  ])('with %s is refused whole', async (_title, garble) => {
+    const page = createPage(rows);
+    const data = Buffer.from(garble(Buffer.from(page.data).toString('utf8')));
+    await expect(stage.put(windowAt(0), { ...page, data })).rejects.toMatchObject({ code: 'PAGE_REFUSED' });
+    expect((await stage.totals()).rows).toBe(0);
   });
 
   test('without rows is nothing', async () => {
@@ -199,12 +266,40 @@ describe('the stage of a date', () => {
   });
 
   test('counts rows and distinct ids by second of the day', async () => {
-    const rows = [0, 1, 31, 32, 32].map((k) => createTrade(k));
+    const rows = [0, 1, 31, 32, 32].map((k) => createTrade(k, { updated_timestamp: String(1_700_000_000_000 + k) }));
     await stage.put(windowAt(0), createPage(rows));
     expect(await stage.countBySecond()).toEqual([
-      { second: 34_200, rows: 2, ids: 2 },
-      { second: 34_201, rows: 3, ids: 2 },
+      { second: 34_200, rows: 2, ids: 2, mark: 'sum 3400000000001' },
+      { second: 34_201, rows: 3, ids: 2, mark: 'sum 5100000000095' },
     ]);
+  });
+
+  test('counts by symbol, and one symbol by second', async () => {
+    const rows = [0, 1, 31, 32].map((k) =>
+      createTrade(k, { symbol: k === 1 ? 'QQQ' : 'SPY', updated_timestamp: String(k) }),
+    );
+    await stage.put(windowAt(0), createPage(rows));
+    expect(await stage.countBySymbol()).toEqual([
+      { symbol: 'QQQ', second: 0, rows: 1, ids: 1, mark: 'sum 1' },
+      { symbol: 'SPY', second: 0, rows: 3, ids: 3, mark: 'sum 63' },
+    ]);
+    expect(await stage.countBySecond('SPY')).toEqual([
+      { symbol: 'SPY', second: 34_200, rows: 1, ids: 1, mark: '0' },
+      { symbol: 'SPY', second: 34_201, rows: 2, ids: 2, mark: 'sum 63' },
+    ]);
+  });
+
+  test('counts the same in one pass and in many', async () => {
+    await stage.put(
+      windowAt(0),
+      createPage([...Array.from({ length: 500 }, (_, k) => createTrade(k)), createTrade(7)]),
+    );
+    const key = secondKey(job, DATE);
+    const once = await countStaged<number>(engine, job, stage.table, key);
+    const often = await countStaged<number>(engine, job, stage.table, key, { passIds: 50 });
+    expect([...often].sort()).toEqual([...once].sort());
+    expect([...once.values()].reduce((sum, { ids }) => sum + ids, 0)).toBe(500);
+    expect([...once.values()].reduce((sum, count) => sum + count.rows, 0)).toBe(501);
   });
 
   test('is listed by its date, also when a kill inside `forget` left a second table', async () => {
@@ -230,7 +325,7 @@ drop: {to: out, dataset: flow}
     const flow = await openStage(engine, parseJob('x', text), DATE, '');
     const rows = ['SPY', 'QQQ'].map((symbol) => ({ symbol, minute: `${DATE} 09:31`, n: '9007199254740993' }));
     await flow.put(windowAt(0), createPage(rows));
-    expect(await flow.countBySecond()).toEqual([{ second: 34_260, rows: 2, ids: 2 }]);
+    expect(await flow.countBySecond()).toEqual([{ second: 34_260, rows: 2, ids: 2, mark: '' }]);
     expect(await flow.totals()).toEqual({ rows: 2, ids: 2 });
     await flow.discard();
   });

@@ -1,0 +1,68 @@
+/**
+ * The files of a dataset as the engine reads them: all of them under one pattern, each known by its path. Invariant: no
+ * character of a name is taken for a pattern. In a directory the engine reads through a link of ours; from S3 it reads
+ * ranges of the objects itself, with the store's credentials in a statement that no caller can see.
+ */
+import { symlink } from 'node:fs/promises';
+import { join } from 'node:path';
+import { Fault } from '../core/errors.ts';
+import { quoteString } from '../engine/literal.ts';
+import type { StoreAccess } from '../store/access.ts';
+import { dropFilename, partitionPrefix } from '../store/layout.ts';
+
+export interface DropFiles {
+  /** Table function over every date's file. @param structure columns to read, with their types */
+  tableSql(structure: string): string;
+  /** What the engine calls the file of a date. */
+  pathOf(date: string): string;
+  /** Texts of ours that no message may repeat: credentials, folders. */
+  readonly secrets: readonly string[];
+}
+
+/** What the engine takes for patterns. */
+const PATTERN = /[*?{}]/;
+const LINK = 'drops';
+
+/** @param folder of our own, for the link @throws Fault `ARCHIVE_LOCATION_INVALID` (usage) */
+export async function openDropFiles(access: StoreAccess, dataset: string, folder: string): Promise<DropFiles> {
+  const filename = dropFilename(dataset);
+  if (access.kind === 'directory') {
+    assertPlain(dataset);
+    const link = join(folder, LINK);
+    await symlink(join(access.path, dataset), link);
+    return {
+      tableSql: (structure) => `file(${quoteString(`${link}/date=*/${filename}`)}, Parquet, ${quoteString(structure)})`,
+      pathOf: (date) => `${link}/date=${date}/${filename}`,
+      secrets: [folder],
+    };
+  }
+  const root = access.prefix === '' ? '' : `${access.prefix}/`;
+  assertPlain(root + dataset);
+  const base = `${access.bucketUrl}/${encodePath(`${root}${dataset}`)}`;
+  const { accessKeyId, secretAccessKey, sessionToken } = access;
+  const credentials = [accessKeyId, secretAccessKey, ...(sessionToken === undefined ? [] : [sessionToken])];
+  return {
+    tableSql: (structure) => {
+      const args = [`${base}/date=*/${encodePath(filename)}`, ...credentials, 'Parquet', structure];
+      return `s3(${args.map(quoteString).join(', ')})`;
+    },
+    pathOf: (date) => `${access.bucket}/${root}${partitionPrefix(dataset, date)}${filename}`,
+    secrets: [...credentials, folder],
+  };
+}
+
+function encodePath(path: string): string {
+  return path.split('/').map(encodeURIComponent).join('/');
+}
+
+function assertPlain(path: string): void {
+  if (!PATTERN.test(path)) return;
+  throw new Fault(
+    'ARCHIVE_LOCATION_INVALID',
+    `${path} has one of * ? { } in it, which the engine takes for a pattern`,
+    {
+      kind: 'usage',
+      hint: 'Query a copy whose name has none of them.',
+    },
+  );
+}

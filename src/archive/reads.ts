@@ -1,0 +1,173 @@
+/**
+ * Which dates and times the readings of a statement can touch, from its resolved tree. Invariant: what is left out cannot
+ * be in any answer; where a condition is not understood, everything is kept. Only conditions count that stand in the WHERE
+ * of the very query that reads the table, and in joins only for the side whose rows the join cannot bring back. Pure.
+ */
+
+import { argumentsOf, childrenUnder, type TreeNode, textsOf } from './query-tree.ts';
+import { TRADE_TABLES, type TradeTable } from './tables.ts';
+import { intersect, isBefore, type TimeBounds, UNBOUNDED, unite } from './time-bounds.ts';
+
+/** One reading of a table. */
+export interface TableRead {
+  readonly table: TradeTable;
+  /** Whether rows of the date can be in the answer. */
+  mayTouch(date: string): boolean;
+  /** Bounds of the text of `time` of all rows that can be in the answer, both included; `undefined`: no bound. */
+  readonly time: TimeBounds;
+}
+
+/** A reading about which nothing is known. */
+export function wholeRead(table: TradeTable): TableRead {
+  return { table, mayTouch: () => true, time: UNBOUNDED };
+}
+
+/** @returns `undefined` when the tree names a table that is none of ours: nothing is known then */
+export function listReads(root: TreeNode): readonly TableRead[] | undefined {
+  const bound = new Map<TreeNode, readonly TreeNode[]>();
+  const reads: TableRead[] = [];
+  const visit = (node: TreeNode): boolean => {
+    if (node.kind === 'query') {
+      const conditions = ['WHERE', 'PREWHERE'].flatMap((heading) => childrenUnder(node, heading));
+      for (const table of childrenUnder(node, 'JOIN TREE').flatMap(listFilteredTables)) bound.set(table, conditions);
+    }
+    if (node.kind === 'other' && /^TABLE(_FUNCTION)? /.test(node.text)) return false;
+    if (node.kind === 'table') {
+      const table = TRADE_TABLES.find((known) => known === node.name);
+      if (table === undefined) return false;
+      reads.push(describeRead(table, node.id, bound.get(node) ?? []));
+    }
+    return node.children.every(visit);
+  };
+  return visit(root) ? reads : undefined;
+}
+
+/** Tables below a FROM whose rows the WHERE filters: a row that it refuses can bring no other row into the answer. */
+function listFilteredTables(node: TreeNode): readonly TreeNode[] {
+  if (node.kind === 'table') return [node];
+  if (node.kind !== 'join' || !node.isPlain) return [];
+  const sides = [
+    ...(/^(INNER|LEFT)$/.test(node.join) ? childrenUnder(node, 'LEFT TABLE EXPRESSION') : []),
+    ...(/^(INNER|RIGHT)$/.test(node.join) ? childrenUnder(node, 'RIGHT TABLE EXPRESSION') : []),
+  ];
+  return sides.flatMap(listFilteredTables);
+}
+
+function describeRead(table: TradeTable, id: number, conditions: readonly TreeNode[]): TableRead {
+  return {
+    table,
+    mayTouch: (date) => conditions.every((condition) => judge(condition, id, date) !== false),
+    time: conditions.map((condition) => boundTime(condition, id)).reduce(intersect, UNBOUNDED),
+  };
+}
+
+/** What a condition is for all rows of a date: `undefined` when it depends on more than the date. */
+function judge(node: TreeNode, id: number, date: string): boolean | undefined {
+  if (node.kind !== 'function') return undefined;
+  const args = argumentsOf(node);
+  const judged = () => args.map((argument) => judge(argument, id, date));
+  switch (node.name) {
+    case 'and':
+      return judgeAll(judged(), false);
+    case 'or':
+      return judgeAll(judged(), true);
+    case 'not': {
+      const [inner] = judged();
+      return inner === undefined ? undefined : !inner;
+    }
+    case 'in':
+    case 'notIn': {
+      const list = isColumn(args[0], 'date', id) ? textsOf(args[1]) : undefined;
+      return list && list.includes(date) === (node.name === 'in');
+    }
+    case 'startsWith': {
+      const [prefix] = (isColumn(args[0], 'date', id) && textsOf(args[1])) || [];
+      return prefix === undefined ? undefined : date.startsWith(prefix);
+    }
+    default: {
+      const comparison = readComparison(node.name, args, 'date', id);
+      return comparison && compare(date, comparison);
+    }
+  }
+}
+
+/** `dominant`: the value of one that decides for all. */
+function judgeAll(values: readonly (boolean | undefined)[], dominant: boolean): boolean | undefined {
+  if (values.includes(dominant)) return dominant;
+  return values.includes(undefined) ? undefined : !dominant;
+}
+
+function boundTime(node: TreeNode, id: number): TimeBounds {
+  if (node.kind !== 'function') return UNBOUNDED;
+  const args = argumentsOf(node);
+  if (node.name === 'and') return args.map((argument) => boundTime(argument, id)).reduce(intersect, UNBOUNDED);
+  if (node.name === 'or') return args.map((argument) => boundTime(argument, id)).reduce(unite);
+  const comparison = readComparison(node.name, args, 'time', id);
+  switch (comparison?.operator) {
+    case 'equals':
+      return { from: comparison.text, to: comparison.text };
+    case 'greater':
+    case 'greaterOrEquals':
+      return { from: comparison.text, to: undefined };
+    case 'less':
+    case 'lessOrEquals':
+      return { from: undefined, to: comparison.text };
+    default:
+      return UNBOUNDED;
+  }
+}
+
+type Operator = 'equals' | 'notEquals' | 'less' | 'lessOrEquals' | 'greater' | 'greaterOrEquals';
+
+interface Comparison {
+  readonly operator: Operator;
+  readonly text: string;
+}
+
+const MIRRORED: Readonly<Record<Operator, Operator>> = {
+  equals: 'equals',
+  notEquals: 'notEquals',
+  less: 'greater',
+  lessOrEquals: 'greaterOrEquals',
+  greater: 'less',
+  greaterOrEquals: 'lessOrEquals',
+};
+
+/** A column beside one literal, in either order. */
+function readComparison(
+  name: string,
+  [left, right]: readonly TreeNode[],
+  column: string,
+  id: number,
+): Comparison | undefined {
+  if (!(name in MIRRORED)) return undefined;
+  const operator = name as Operator; // It is a key of the record.
+  const isMirrored = isColumn(right, column, id);
+  if (!isMirrored && !isColumn(left, column, id)) return undefined;
+  const [text, ...more] = textsOf(isMirrored ? left : right) ?? [];
+  if (text === undefined || more.length > 0) return undefined;
+  return { operator: isMirrored ? MIRRORED[operator] : operator, text };
+}
+
+function compare(value: string, { operator, text }: Comparison): boolean {
+  switch (operator) {
+    case 'equals':
+      return value === text;
+    case 'notEquals':
+      return value !== text;
+    case 'less':
+      return isBefore(value, text);
+    case 'lessOrEquals':
+      return !isBefore(text, value);
+    case 'greater':
+      return isBefore(text, value);
+    case 'greaterOrEquals':
+      return !isBefore(value, text);
+    default:
+      return operator satisfies never;
+  }
+}
+
+function isColumn(node: TreeNode | undefined, name: string, id: number): boolean {
+  return node?.kind === 'column' && node.name === name && node.source === id;
+}

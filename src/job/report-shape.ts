@@ -1,0 +1,126 @@
+/** The section `reports` of a job file, as the user writes it; `report.ts` resolves it. A part of `shape.ts`. */
+import { z } from 'zod';
+import { EXCHANGE_TIME_ZONE } from '../wire/limits.ts';
+import { REPORT_NUMBERS } from './job.ts';
+import {
+  addressSchema,
+  durationSchema,
+  nameSchema,
+  parseDurationSeconds,
+  parseSizeBytes,
+  sizeSchema,
+  timezoneSchema,
+} from './plain-shape.ts';
+
+export const REPORT_DEFAULTS = {
+  timezone: EXCHANGE_TIME_ZONE,
+  /** Many mail servers take 10 MB a message, in which base64 makes four bytes of three. */
+  attachLimit: '5MB',
+  onEmpty: 'note',
+  /** One per cent: less is seldom worth a second mail. */
+  correctAbove: 0.01,
+} as const;
+
+/** A link is signed with SigV4, which holds for no longer. */
+const MAX_LINK_SECONDS = 7 * 86_400;
+/** Above it hardly a mail server takes the message. */
+const MAX_ATTACH_BYTES = 20_000_000;
+
+/** A symbol is found as it is written, so `spy` would be told as a symbol without trades. */
+const watchlistSchema = z.array(
+  z
+    .string()
+    .min(1)
+    .refine((text) => text === text.toUpperCase(), 'a symbol in capitals, e.g. SPX or BRK.B'),
+);
+
+const recipientSchema = z
+  .strictObject({
+    address: addressSchema.describe('Mail address of the recipient.'),
+    symbols: watchlistSchema.optional().describe("Watchlist of this recipient. Default: the report's."),
+    timezone: timezoneSchema
+      .optional()
+      .describe(`Time zone in which this recipient reads instants. Default: ${REPORT_DEFAULTS.timezone}.`),
+  })
+  .describe('A recipient with a watchlist or a time zone of their own.');
+
+const conditionSchema = z
+  .strictObject({
+    number: z.enum(REPORT_NUMBERS).describe('Number of the report; shares and changes are fractions, 0.25 = 25 %.'),
+    above: z.number().optional().describe('The number must be more than this.'),
+    below: z.number().optional().describe('The number must be less than this.'),
+  })
+  .superRefine(({ above, below }, context) => {
+    const fail = (message: string) => context.addIssue({ code: 'custom', path: ['number'], message });
+    if (above === undefined && below === undefined) fail('needs a bound beside it: `above`, `below` or both');
+    if (above !== undefined && below !== undefined && above >= below)
+      fail(`nothing is above ${above} and below ${below}`);
+  });
+
+export const reportSchema = z
+  .strictObject({
+    template: z.enum(['flow', 'digest']).describe('`flow`: one dataset in full; `digest`: several datasets in short.'),
+    to: z
+      .array(z.union([addressSchema, recipientSchema]))
+      .nonempty()
+      .describe('Recipients; each gets a mail of their own.'),
+    symbols: watchlistSchema.optional().describe('Watchlist shown in a table of its own.'),
+    name: nameSchema
+      .optional()
+      .describe('Tells the report from another of this job with the same template and symbols; needed only then.'),
+    datasets: z
+      .array(nameSchema)
+      .nonempty()
+      .optional()
+      .describe('Of a digest: datasets in the same store, in the order shown.'),
+    market_structure: nameSchema
+      .optional()
+      .describe('Dataset of market-structure drops in the same store; its exposure is shown beside ours.'),
+    attach: z
+      .array(z.enum(['csv', 'parquet', 'pdf']))
+      .optional()
+      .describe('Attached files: the tables as CSV or Parquet, the report as PDF.'),
+    attach_limit: sizeSchema
+      .refine((text) => parseSizeBytes(text) <= MAX_ATTACH_BYTES, 'at most 20MB: mail servers take no more')
+      .optional()
+      .describe(`Largest size of all attachments of a mail. Default: ${REPORT_DEFAULTS.attachLimit}.`),
+    link: z
+      .strictObject({
+        expires: durationSchema
+          .refine((text) => parseDurationSeconds(text) <= MAX_LINK_SECONDS, 'at most 7d, which is as long as S3 allows')
+          .describe('How long the link holds: 90m, 12h, at most 7d.'),
+      })
+      .optional()
+      .describe('A signed link to the drop in the mail; in S3 only.'),
+    only_when: z.array(conditionSchema).optional().describe('Mail only when all of these hold. Default: always.'),
+    on_empty: z
+      .enum(['note', 'skip'])
+      .optional()
+      .describe(`A day without trades: mail a note, or nothing. Default: ${REPORT_DEFAULTS.onEmpty}.`),
+    correct_above: z
+      .number()
+      .min(0)
+      .max(1)
+      .optional()
+      .describe(
+        `Relative change of a number above which a restated day is mailed again. Default: ${REPORT_DEFAULTS.correctAbove}.`,
+      ),
+    unsubscribe: z
+      .string()
+      .regex(/^(mailto:[^\s<>,@]+@[^\s<>,@]+|https:\/\/[^\s<>,/]+[^\s<>,]*)$/, 'a mailto: or https: address')
+      .optional()
+      .describe('Address of the List-Unsubscribe header: mailto: or https:.'),
+  })
+  .superRefine((report, context) => {
+    const fail = (key: string, message: string) => context.addIssue({ code: 'custom', path: [key], message });
+    if (report.template === 'flow') {
+      if (report.datasets !== undefined) fail('datasets', 'goes only with `template: digest`');
+      return;
+    }
+    if (report.datasets === undefined) fail('datasets', 'which datasets to show');
+    for (const key of ['attach', 'attach_limit', 'link'] as const)
+      if (report[key] !== undefined) fail(key, 'goes only with `template: flow`');
+  });
+
+/** What the user writes. */
+export type ReportFile = z.infer<typeof reportSchema>;

@@ -1,0 +1,60 @@
+/** Reports of a job file: defaults filled in, and rules that one report alone cannot break. Pure. */
+import type { JobReport, ReportRecipient } from './job.ts';
+import { parseDurationSeconds, parseSizeBytes } from './plain-shape.ts';
+import { REPORT_DEFAULTS, type ReportFile } from './report-shape.ts';
+import { ResolveFault } from './resolve-fault.ts';
+import { assertOnce } from './trade-columns.ts';
+
+/** @throws ResolveFault when two reports, or two recipients of one, could not be told apart */
+export function resolveReports(written: readonly ReportFile[]): readonly JobReport[] {
+  const reports = written.map(resolveReport);
+  const identities = reports.map(formatReportIdentity);
+  identities.forEach((identity, index) => {
+    const first = identities.indexOf(identity);
+    if (first === index) return;
+    throw new ResolveFault(
+      ['reports', index],
+      `has the template and symbols of reports.${first}, so who got which could not be told; give one of them a \`name\`, or put all recipients into one`,
+    );
+  });
+  return reports;
+}
+
+/**
+ * What tells a report from others of its job in the store, whatever its place in the file. A change of it is another
+ * report, which nobody has got yet: so what may be edited without mailing again (recipients, attachments, conditions) is
+ * no part of it.
+ */
+export function formatReportIdentity({ template, name, symbols, datasets }: JobReport): string {
+  if (name !== null) return JSON.stringify([template, { name }]);
+  return JSON.stringify([template, [...symbols].sort(), ...(datasets.length === 0 ? [] : [datasets])]);
+}
+
+function resolveReport(written: ReportFile, index: number): JobReport {
+  assertOnce(written.attach ?? [], ['reports', index, 'attach']);
+  assertOnce(written.datasets ?? [], ['reports', index, 'datasets']);
+  const to = written.to.map(resolveRecipient);
+  const keys = to.map(({ address }) => address.toLowerCase());
+  assertOnce(keys, ['reports', index, 'to']);
+  return {
+    template: written.template,
+    name: written.name ?? null,
+    to,
+    symbols: written.symbols ?? [],
+    datasets: written.datasets ?? [],
+    marketStructure: written.market_structure ?? null,
+    attach: written.attach ?? [],
+    attachLimitBytes: parseSizeBytes(written.attach_limit ?? REPORT_DEFAULTS.attachLimit),
+    linkSeconds: written.link === undefined ? null : parseDurationSeconds(written.link.expires),
+    onlyWhen: (written.only_when ?? []).map(({ number, above = null, below = null }) => ({ number, above, below })),
+    onEmpty: (written.on_empty ?? REPORT_DEFAULTS.onEmpty) === 'note' ? 'send' : 'skip',
+    correctionThreshold: written.correct_above ?? REPORT_DEFAULTS.correctAbove,
+    unsubscribe: written.unsubscribe ?? null,
+  };
+}
+
+function resolveRecipient(written: ReportFile['to'][number]): ReportRecipient {
+  if (typeof written === 'string') return { address: written, symbols: null, timezone: REPORT_DEFAULTS.timezone };
+  const { address, symbols = null, timezone = REPORT_DEFAULTS.timezone } = written;
+  return { address, symbols, timezone };
+}

@@ -1,0 +1,47 @@
+/** The source of a job that reads a table of a ClickHouse server: which columns, of which types. Pure. */
+import { TRADE_COLUMNS } from '../wire/trade.ts';
+import type { JobColumn, ServerSource } from './job.ts';
+import { ResolveFault } from './resolve-fault.ts';
+import { JOB_DEFAULTS, type JobFile } from './shape.ts';
+import { assertOnce, customColumn, findTradeColumn } from './trade-columns.ts';
+
+/** The column that a table's rows are told apart by date with. */
+const DATE_COLUMN = 'date';
+const TABLE_NAME = /^[A-Za-z_]\w*(\.[A-Za-z_]\w*)?$/;
+
+/**
+ * Columns are those that `columns` names; without it those that `types` names; without either the trade record's.
+ * @throws ResolveFault
+ */
+export function resolveServerSource(written: JobFile['source']): ServerSource {
+  const { table = '', types = {}, where = JOB_DEFAULTS.where } = written;
+  if (!TABLE_NAME.test(table)) {
+    throw new ResolveFault(['source', 'table'], `"${table}" is not the name of a table; it looks like database.table`);
+  }
+  const typed = Object.keys(types);
+  const names = written.columns ?? (typed.length > 0 ? typed : TRADE_COLUMNS.map(({ name }) => name));
+  const path = ['source', written.columns ? 'columns' : 'types'];
+  assertOnce(names, path);
+  if (!names.includes(DATE_COLUMN)) {
+    throw new ResolveFault(path, `"${DATE_COLUMN}" is missing: it says which drop a row belongs to`);
+  }
+  const stray = typed.find((name) => !names.includes(name));
+  if (stray !== undefined) {
+    throw new ResolveFault(['source', 'types', stray], 'is typed here, but is not among `columns`');
+  }
+  return { kind: 'table', api: 'clickhouse', table, columns: names.map((name) => resolveColumn(name, types)), where };
+}
+
+/** What the contract does not know of may be null: the table's own columns may. */
+function resolveColumn(name: string, types: NonNullable<JobFile['source']['types']>): JobColumn {
+  const known = findTradeColumn(name);
+  const type = types[name] ?? known?.type;
+  if (type === undefined) {
+    const at = ['source', 'columns'];
+    throw new ResolveFault(at, `"${name}" is not a column of the trade record: give its type under \`types\``);
+  }
+  if (name === DATE_COLUMN && type !== 'date') {
+    throw new ResolveFault(['source', 'types', name], `is ${type}; it must be date, for it names the drop`);
+  }
+  return known && known.type === type ? known : { ...customColumn(name, type), nullable: name !== DATE_COLUMN };
+}

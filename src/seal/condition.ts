@@ -1,0 +1,82 @@
+/**
+ * `condition.json` of a dataset: one line per known session date, in the manner of Databento's `condition.json` (`date`,
+ * `condition`, `last_modified_date`), with the sealed revision and its rows. Text and objects only; who knows which date
+ * is in which condition is `run/conditions.ts`.
+ */
+import { z } from 'zod';
+import { conditionKey } from '../store/layout.ts';
+import type { Store } from '../store/store.ts';
+import type { Manifest } from './manifest.ts';
+
+const entrySchema = z.looseObject({
+  date: z.string(),
+  condition: z.enum(['available', 'degraded', 'pending', 'missing', 'expired']),
+  /** UTC date on which the sealed revision was written; null for a date that is not sealed. */
+  last_modified_date: z.string().nullable(),
+  revision: z.number().int().nullable(),
+  rows: z.number().int().nullable(),
+});
+
+export type ConditionEntry = z.infer<typeof entrySchema>;
+
+export interface ConditionDocument {
+  /** By date, ascending. Empty when there is no document, or one that is not in shape. */
+  readonly entries: ReadonlyMap<string, ConditionEntry>;
+  /** The text as it is in the store; empty when there is none. */
+  readonly text: string;
+  /** What is wrong with the document, in words. */
+  readonly fault: string | undefined;
+}
+
+export async function readConditionDocument(store: Store, dataset: string): Promise<ConditionDocument> {
+  const bytes = await store.get(conditionKey(dataset));
+  if (bytes === undefined) return { entries: new Map(), text: '', fault: undefined };
+  const text = Buffer.from(bytes).toString('utf8');
+  const parsed = z.array(entrySchema).safeParse(parseJson(text));
+  if (!parsed.success) {
+    return { entries: new Map(), text, fault: z.prettifyError(parsed.error).replaceAll('\n', ' ') };
+  }
+  return { entries: new Map(parsed.data.map((entry) => [entry.date, entry])), text, fault: undefined };
+}
+
+/** Writes the document when it says something else than the one that was read. @returns whether it was written */
+export async function writeConditionDocument(
+  store: Store,
+  dataset: string,
+  entries: readonly ConditionEntry[],
+  before: ConditionDocument,
+): Promise<boolean> {
+  const text = formatEntries(entries);
+  if (text === before.text || (before.text === '' && entries.length === 0)) return false;
+  await store.put(conditionKey(dataset), { bytes: Buffer.from(text) }, { contentType: 'application/json' });
+  return true;
+}
+
+/** The entry of a sealed date. */
+export function describeSealed(manifest: Manifest): ConditionEntry {
+  return {
+    date: manifest.date,
+    condition: manifest.condition,
+    last_modified_date: manifest.sealed_at.slice(0, 'YYYY-MM-DD'.length),
+    revision: manifest.revision,
+    rows: manifest.rows,
+  };
+}
+
+export function describeUnsealed(date: string, condition: ConditionEntry['condition']): ConditionEntry {
+  return { date, condition, last_modified_date: null, revision: null, rows: null };
+}
+
+/** One entry a line, so that a change of one date is a change of one line. */
+function formatEntries(entries: readonly ConditionEntry[]): string {
+  const lines = [...entries].sort((a, b) => (a.date < b.date ? -1 : 1)).map((entry) => `  ${JSON.stringify(entry)}`);
+  return lines.length === 0 ? '[]\n' : `[\n${lines.join(',\n')}\n]\n`;
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}

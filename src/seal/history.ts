@@ -1,0 +1,42 @@
+/**
+ * The history of a date: the files of a replaced revision, moved there before its object is overwritten. Invariant: a
+ * file in the history is the one that its manifest describes, and the manifest there comes last. The bytes are downloaded
+ * and checked on their way, because another worker may overwrite the object at any moment: a copy inside the store could
+ * keep the new revision under the old one's name.
+ */
+import { rm } from 'node:fs/promises';
+import { hashFile } from '../core/file-hash.ts';
+import { historyKey, MANIFEST_FILENAME, partitionPrefix } from '../store/layout.ts';
+import type { Store } from '../store/store.ts';
+import { formatManifest, type Manifest, type ManifestFile } from './manifest.ts';
+
+/** Idempotent, and safe beside other workers that do the same. @param scratch local path, removed afterwards */
+export async function keepHistory(store: Store, manifest: Manifest, scratch: string): Promise<void> {
+  const { dataset, date, revision } = manifest;
+  const manifestAt = historyKey(dataset, date, revision, MANIFEST_FILENAME);
+  if (await store.head(manifestAt)) return;
+  try {
+    for (const file of manifest.files) {
+      // A file that is not the manifest's is either damaged, and false as history, or the new revision's: then another
+      // worker has kept the old one before it overwrote it.
+      if (!(await fetchFile(store, manifest, file, scratch))) continue;
+      await store.put(historyKey(dataset, date, revision, file.filename), { path: scratch });
+    }
+  } finally {
+    await rm(scratch, { force: true });
+  }
+  await store.putIfAbsent(manifestAt, formatManifest(manifest), { contentType: 'application/json' });
+}
+
+/** Downloads a file of a sealed date; `false` when there is none, or other bytes than the manifest says. */
+export async function fetchFile(
+  store: Store,
+  manifest: Pick<Manifest, 'dataset' | 'date'>,
+  file: ManifestFile,
+  path: string,
+  signal?: AbortSignal,
+): Promise<boolean> {
+  const key = partitionPrefix(manifest.dataset, manifest.date) + file.filename;
+  if (!(await store.download(key, path, signal))) return false;
+  return file.hash === `sha256:${await hashFile(path)}`;
+}

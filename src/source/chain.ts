@@ -1,0 +1,79 @@
+/**
+ * Client of the option chain endpoint. Invariant: rows stay the bytes they came as; the key travels only in the body.
+ * What a row and `meta` hold is not specified, so nothing is asked of them but not to contradict the request.
+ */
+import { readEnvelope } from './envelope.ts';
+import { createRequester, type RequesterDeps, type RequesterOptions } from './requester.ts';
+import {
+  assertAbout,
+  type ChainFilter,
+  createSnapshotAsk,
+  type SnapshotAnswer,
+  type SnapshotClient,
+} from './snapshot.ts';
+
+export interface SnapshotOptions extends RequesterOptions {
+  /** Address of the endpoint, path included. */
+  readonly url: string;
+}
+
+/** Below any strike, in thousandths: a request for nothing. */
+const NO_STRIKE = 0;
+
+export function createChainClient(options: SnapshotOptions, deps: RequesterDeps): SnapshotClient {
+  const { url, apiKey } = options;
+  const requester = createRequester(options, deps);
+  const { stats, serverNow, intervalMs } = requester;
+  const send = createSnapshotAsk(requester, 'chain');
+  const post = async (symbol: string, date: string | undefined, filter: ChainFilter, signal?: AbortSignal) =>
+    await send({
+      url,
+      method: 'POST',
+      headers: { 'content-type': 'application/json', accept: 'application/json' },
+      body: JSON.stringify({
+        api_key: apiKey,
+        symbol,
+        ...(date === undefined ? {} : { date }),
+        ...writeFilter(filter),
+      }),
+      signal,
+      asked: describeRequest(symbol, date, filter),
+      read: (body) => readAnswer(body, symbol, date),
+    });
+  return {
+    url,
+    stats,
+    canNarrow: true,
+    ask: ({ symbol, date, filter = {} }, signal) => post(symbol, date, filter, signal),
+    async greet(symbol, signal) {
+      await post(symbol, undefined, { strikeMax: NO_STRIKE }, signal);
+    },
+    serverNow,
+    intervalMs,
+  };
+}
+
+function readAnswer(body: Uint8Array, symbol: string, date: string | undefined): SnapshotAnswer {
+  const { data, rows, firstRow, members } = readEnvelope(body);
+  const { meta } = members;
+  if (typeof meta !== 'object' || meta === null) throw new SyntaxError('"meta" is not an object');
+  const said = meta as Readonly<Record<string, unknown>>; // An object was just seen; of its members nothing is known.
+  assertAbout('symbol', symbol, said['symbol']);
+  if (date !== undefined) {
+    assertAbout('date', date, said['date']);
+    assertAbout('date', date, firstRow?.['date']);
+  }
+  return { kind: 'rows', data, rows, firstRow };
+}
+
+function writeFilter({ putCall, strikeMin, strikeMax }: ChainFilter): Readonly<Record<string, string | number>> {
+  return {
+    ...(putCall === undefined ? {} : { put_call: putCall }),
+    ...(strikeMin === undefined ? {} : { strike_min: strikeMin / 1000 }),
+    ...(strikeMax === undefined ? {} : { strike_max: strikeMax / 1000 }),
+  };
+}
+
+function describeRequest(symbol: string, date: string | undefined, filter: ChainFilter): string {
+  return [symbol, date ?? 'latest session', ...Object.values(writeFilter(filter))].join(' ');
+}

@@ -1,0 +1,135 @@
+/**
+ * Client of the market-structure endpoint. Invariant: the key travels only in the Authorization header; an answer that
+ * breaks the specification's shape or constraints is a fault, never a row. One snapshot becomes one row: what is known is
+ * flat, and each object is kept whole as JSON text beside it, because what `symbol_meta`, `flow` and `structure` hold is
+ * not specified.
+ */
+import { z } from 'zod';
+import { isDate } from '../calendar/wall-clock.ts';
+import type { JobColumn } from '../job/job.ts';
+import type { SnapshotOptions } from './chain.ts';
+import { createRequester, type RequesterDeps } from './requester.ts';
+import { assertAbout, createSnapshotAsk, type SnapshotAnswer, type SnapshotClient } from './snapshot.ts';
+
+/** What the specification requires; members beyond it are kept. */
+const answerSchema = z.looseObject({
+  data: z.looseObject({
+    symbol: z.string(),
+    symbol_meta: z.looseObject({}),
+    flow: z.looseObject({}),
+    intraday_gex: z
+      .looseObject({
+        spot: z.number().positive(),
+        call_gex: z.number().nonnegative(),
+        put_gex: z.number().nonpositive(),
+      })
+      .nullable(),
+    structure: z.looseObject({}),
+  }),
+  meta: z.looseObject({
+    effective_date: z.iso.date(),
+    structure_as_of: z.iso.datetime({ offset: true }),
+    flow_as_of: z.iso.datetime({ offset: true }),
+    intraday_gex_as_of: z.iso.datetime({ offset: true }).nullable(),
+  }),
+});
+type MarketStructure = z.infer<typeof answerSchema>;
+
+const OBJECTS = ['symbol_meta', 'flow', 'structure'] as const;
+
+/** @param columns of the job: known members of the objects are those named `<object>_<member>` */
+export function createMarketStructureClient(
+  options: SnapshotOptions,
+  columns: readonly JobColumn[],
+  deps: RequesterDeps,
+): SnapshotClient {
+  const { url, apiKey } = options;
+  const requester = createRequester(options, deps);
+  const { stats, serverNow, intervalMs } = requester;
+  const send = createSnapshotAsk(requester, 'market-structure');
+  const get = async (symbol: string, date: string | undefined, signal?: AbortSignal) =>
+    await send({
+      url: `${url}/${encodeURIComponent(symbol)}${date === undefined ? '' : `?date=${date}`}`,
+      method: 'GET',
+      headers: { authorization: `Bearer ${apiKey}`, accept: 'application/json' },
+      signal,
+      asked: `${symbol} ${date ?? 'active snapshot'}`,
+      read: (body) => readAnswer(body, { symbol, date, columns }),
+    });
+  return {
+    url,
+    stats,
+    canNarrow: false,
+    ask: ({ symbol, date }, signal) => get(symbol, date, signal),
+    async greet(symbol, signal) {
+      await get(symbol, undefined, signal);
+    },
+    serverNow,
+    intervalMs,
+  };
+}
+
+interface Asked {
+  readonly symbol: string;
+  readonly date: string | undefined;
+  readonly columns: readonly JobColumn[];
+}
+
+function readAnswer(body: Uint8Array, asked: Asked): SnapshotAnswer {
+  const checked = answerSchema.safeParse(JSON.parse(Buffer.from(body).toString('utf8')));
+  if (!checked.success) throw new SyntaxError(z.prettifyError(checked.error).replaceAll('\n', ' '));
+  const { data, meta } = checked.data;
+  assertAbout('symbol', asked.symbol, data.symbol);
+  if (asked.date !== undefined) assertAbout('date', asked.date, meta.effective_date);
+  const row = flatten(checked.data, asked.columns);
+  return { kind: 'rows', data: Buffer.from(JSON.stringify([row])), rows: 1, firstRow: row };
+}
+
+/** The row of a snapshot. Members that are not of the type of their column are null in it, and whole in the JSON text. */
+function flatten({ data, meta }: MarketStructure, columns: readonly JobColumn[]): Readonly<Record<string, unknown>> {
+  const { symbol, symbol_meta, flow, intraday_gex, structure, ...otherData } = data;
+  const { effective_date, structure_as_of, flow_as_of, intraday_gex_as_of, ...otherMeta } = meta;
+  const objects = { symbol_meta, flow, structure };
+  const members = columns.flatMap((column) => {
+    const object = OBJECTS.find((name) => column.name.startsWith(`${name}_`) && !(column.name in meta));
+    if (object === undefined) return [];
+    return [[column.name, readMember(objects[object][column.name.slice(object.length + 1)], column)] as const];
+  });
+  return {
+    // First, so that no undocumented member can take the place of a documented one.
+    ...Object.fromEntries(Object.entries(otherMeta).map(([name, value]) => [`meta_${name}`, value])),
+    ...Object.fromEntries(Object.entries(otherData).map(([name, value]) => [`data_${name}`, value])),
+    symbol: symbol.toUpperCase(),
+    date: effective_date,
+    effective_date,
+    structure_as_of,
+    flow_as_of,
+    intraday_gex_as_of,
+    spot: intraday_gex?.spot ?? null,
+    call_gex: intraday_gex?.call_gex ?? null,
+    put_gex: intraday_gex?.put_gex ?? null,
+    ...Object.fromEntries(members),
+    symbol_meta: JSON.stringify(symbol_meta),
+    flow: JSON.stringify(flow),
+    intraday_gex: intraday_gex && JSON.stringify(intraday_gex),
+    structure: JSON.stringify(structure),
+  };
+}
+
+function readMember(value: unknown, { type }: JobColumn): unknown {
+  switch (type) {
+    case 'double':
+      return typeof value === 'number' ? value : null;
+    case 'int32':
+    case 'int64':
+      return Number.isSafeInteger(value) ? value : null;
+    case 'date':
+      return typeof value === 'string' && isDate(value) ? value : null;
+    case 'string':
+    case 'wall':
+    case 'instant':
+      return typeof value === 'string' ? value : null;
+    default:
+      return type satisfies never;
+  }
+}

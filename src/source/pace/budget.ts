@@ -1,0 +1,38 @@
+/** The request budgets of a key, as data, and the pace that follows from one. Pure. */
+import { REQUESTS_PER_SECOND } from '../../wire/limits.ts';
+
+export interface Budget {
+  /** Sustained request starts a second. */
+  readonly requestsPerSecond: number;
+  /** Starts that an idle while may save up; 1 saves none. */
+  readonly burst: number;
+}
+
+/**
+ * What the provider limits apart from one another, from the section "Limits" of the API's specification:
+ * - `historical`: "1 request per second", both entry points together; no burst is granted
+ * - `chain`: "sustained traffic of 1 request per second per customer; short bursts of 10 requests or fewer"
+ * - `market-structure`: "not shown", so no more than is granted elsewhere
+ */
+export const BUDGETS = {
+  historical: { requestsPerSecond: REQUESTS_PER_SECOND, burst: 1 },
+  chain: { requestsPerSecond: 1, burst: 10 },
+  'market-structure': { requestsPerSecond: 1, burst: 1 },
+} as const satisfies Record<string, Budget>;
+
+export type BudgetName = keyof typeof BUDGETS;
+
+/** Requests leave this much later than the budget allows: network jitter must not make two of them arrive too close. */
+const JITTER_GUARD = 1.01;
+
+export interface Pace {
+  /** Between two starts, when no 429 has lowered the rate. */
+  readonly intervalMs: number;
+  readonly burst: number;
+  /** No start is held back longer than this after a 429. */
+  readonly longestPauseMs: number;
+}
+
+export function paceOf(budget: Budget, longestPauseMs: number): Pace {
+  return { intervalMs: (1000 / budget.requestsPerSecond) * JITTER_GUARD, burst: budget.burst, longestPauseMs };
+}

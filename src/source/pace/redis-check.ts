@@ -1,0 +1,40 @@
+/** Whether the Redis of `FLOWDROP_REDIS_URL` can keep a budget: it is reached, lets us in, and runs scripts. */
+import { describeError, Fault } from '../../core/errors.ts';
+import { readAddress } from './redis.ts';
+
+const CONNECT_TIMEOUT_MS = 3_000;
+const COMMAND_TIMEOUT_MS = 5_000;
+/** First with what the scripts of the budget use. */
+const OLDEST_MAJOR = 6;
+
+/** @returns what was seen, without user and password @throws Fault `SETTING_INVALID`, `PACE_REDIS_FAILED` */
+export async function checkRedis(url: string): Promise<string> {
+  const address = readAddress(url);
+  const { Redis } = await import('ioredis');
+  const redis = new Redis(url, {
+    lazyConnect: true,
+    connectTimeout: CONNECT_TIMEOUT_MS,
+    commandTimeout: COMMAND_TIMEOUT_MS,
+    maxRetriesPerRequest: 0,
+    retryStrategy: () => null,
+  });
+  let lastError: unknown;
+  redis.on('error', (error) => {
+    lastError = error;
+  });
+  try {
+    await redis.connect();
+    const version = /redis_version:(\S+)/.exec(await redis.info('server'))?.[1] ?? '(unknown)';
+    if (Number.parseInt(version, 10) < OLDEST_MAJOR)
+      throw new RangeError(`it is of version ${version}; needed is ${OLDEST_MAJOR} or newer`);
+    await redis.eval("return redis.call('TIME')[1]", 0);
+    return `Redis ${version} at ${address} lets us in and runs scripts`;
+  } catch (cause) {
+    throw new Fault('PACE_REDIS_FAILED', `Redis at ${address} does not serve: ${describeError(lastError ?? cause)}`, {
+      cause,
+      hint: 'Check FLOWDROP_REDIS_URL and the server. Without the setting the budget is of this machine alone.',
+    });
+  } finally {
+    redis.disconnect();
+  }
+}

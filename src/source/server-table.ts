@@ -1,0 +1,149 @@
+/**
+ * A table of a ClickHouse server, as jobs read it. Invariant: rows leave the server as a finished file and go to disk as
+ * they come, with backpressure; none becomes a JavaScript object. What the server and the table can do is asked of them,
+ * never concluded from a version.
+ */
+import { createWriteStream } from 'node:fs';
+import { pipeline } from 'node:stream/promises';
+import type { Clock } from '../core/clock.ts';
+import { assertNotAborted, Fault, isFault } from '../core/errors.ts';
+import type { Log } from '../core/log.ts';
+import { keepKnown, readCapabilities } from '../engine/capabilities.ts';
+import type { StatementOptions } from '../engine/engine.ts';
+import { quoteIdentifier } from '../engine/literal.ts';
+import type { StreamingEngine } from '../engine/server.ts';
+import type { ServerSource } from '../job/job.ts';
+import type { SourceStats } from './source.ts';
+
+export interface ServerTableDeps {
+  readonly engine: StreamingEngine;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+/** What the table and its server are like. */
+export interface TableShape {
+  /** ClickHouse type of each column of the table. */
+  readonly types: ReadonlyMap<string, string>;
+  /** Those of the wanted settings that the server knows. */
+  keepKnown(settings: Readonly<Record<string, string | number>>): Readonly<Record<string, string | number>>;
+}
+
+export interface ServerTable {
+  /** Address of the server, without user and password. */
+  readonly url: string;
+  readonly stats: Readonly<SourceStats>;
+  /** Asked once. @throws Fault `SERVER_TOO_OLD`, `TABLE_UNFIT` (usage) naming the columns that the table has not */
+  describe(signal?: AbortSignal): Promise<TableShape>;
+  /** Rows of a query with few of them. @throws EngineFault */
+  rows<Row extends object>(sql: string, options?: StatementOptions): Promise<readonly Row[]>;
+  /** Streams the result of a query, encoded by the server, into a file. @throws EngineFault, Fault `DOWNLOAD_BROKEN` */
+  download(sql: string, format: string, path: string, signal?: AbortSignal): Promise<void>;
+  /** The server's clock, as it was when the table was described, run on by this machine's. */
+  serverNow(): number;
+  /** Nothing is paced: the server is one's own. */
+  intervalMs(): number;
+  close(): Promise<void>;
+}
+
+/** Without these the server writes no Parquet, or not of the drop's size and compression. */
+const NEEDED_SETTINGS = ['output_format_parquet_row_group_size', 'output_format_parquet_compression_method'] as const;
+const NEEDED_FUNCTIONS = ['toDate32', 'accurateCast', 'fromUnixTimestamp64Milli', 'parseDateTime64BestEffort'] as const;
+
+/** @param address `http(s)://user:password@host:port/database` */
+export function openServerTable(address: string, source: ServerSource, deps: ServerTableDeps): ServerTable {
+  const { engine, clock, log } = deps;
+  const stats: SourceStats = { requests: 0, retries: 0, rateLimited: 0, bytes: 0, answerMs: 0 };
+  let serverOffsetMs = 0;
+  let shape: Promise<TableShape> | undefined;
+  const rows = async <Row extends object>(sql: string, { signal }: StatementOptions = {}) => {
+    assertNotAborted(signal);
+    stats.requests += 1;
+    log.debug({ event: 'statement', sql });
+    try {
+      return await engine.rows<Row>(sql, signal ? { signal } : {});
+    } catch (cause) {
+      assertNotAborted(signal);
+      throw cause;
+    }
+  };
+  const describe = async (signal?: AbortSignal): Promise<TableShape> => {
+    assertNotAborted(signal);
+    const ask = signal ? { signal } : {};
+    const capabilities = await readCapabilities({ rows: (sql) => rows(sql, ask) });
+    assertModern(capabilities.version, capabilities.settings, capabilities.functions);
+    const [now] = await rows<{ ms: number }>('SELECT toUnixTimestamp(now()) * 1000 AS ms', ask);
+    if (now) serverOffsetMs = Number(now.ms) - clock.now();
+    const found = await rows<{ name: string; type: string }>(`DESCRIBE TABLE ${quoteTable(source.table)}`, ask);
+    const types = new Map(found.map(({ name, type }) => [name, type]));
+    assertColumns(source, types);
+    return { types, keepKnown: (settings) => keepKnown(settings, capabilities) };
+  };
+  return {
+    url: withoutUser(address),
+    stats,
+    describe(signal) {
+      shape ??= describe(signal);
+      return shape;
+    },
+    rows,
+    async download(sql, format, path, signal) {
+      assertNotAborted(signal);
+      stats.requests += 1;
+      log.debug({ event: 'statement', sql });
+      const stream = await engine.stream(sql, format, signal ? { signal } : {});
+      const file = createWriteStream(path);
+      try {
+        await pipeline(stream, file, signal ? { signal } : {});
+        stats.bytes += file.bytesWritten;
+      } catch (cause) {
+        assertNotAborted(signal);
+        if (isFault(cause)) throw cause;
+        throw new Fault('DOWNLOAD_BROKEN', `the rows of ${source.table} broke off on their way to ${path}`, {
+          cause,
+          hint: 'Check the network, the server, and the space on this disk. Run again: nothing of it was published.',
+        });
+      }
+    },
+    serverNow: () => clock.now() + serverOffsetMs,
+    intervalMs: () => 0,
+    close: () => engine.close(),
+  };
+}
+
+/** The table's name, quoted part by part. */
+export function quoteTable(table: string): string {
+  return table.split('.').map(quoteIdentifier).join('.');
+}
+
+function assertModern(version: string, settings: ReadonlySet<string>, functions: readonly string[]): void {
+  const lacking = [
+    ...NEEDED_SETTINGS.filter((name) => !settings.has(name)),
+    ...NEEDED_FUNCTIONS.filter((name) => !functions.includes(name)),
+  ];
+  if (lacking.length === 0) return;
+  throw new Fault(
+    'SERVER_TOO_OLD',
+    `the ClickHouse server ${version} cannot write a drop: it has no ${lacking.join(', ')}`,
+    {
+      kind: 'usage',
+      hint: 'Give the address of a newer server (23.3 or later) in FLOWDROP_CLICKHOUSE_URL.',
+    },
+  );
+}
+
+function assertColumns(source: ServerSource, types: ReadonlyMap<string, string>): void {
+  const missing = source.columns.map(({ name }) => name).filter((name) => !types.has(name));
+  if (missing.length === 0) return;
+  throw new Fault(
+    'TABLE_UNFIT',
+    `${source.table} has no column ${missing.join(', ')}; its columns are ${[...types.keys()].join(', ')}`,
+    { kind: 'usage', hint: 'Name the columns of this table in the job: `source.columns`, and `source.types`.' },
+  );
+}
+
+function withoutUser(address: string): string {
+  if (!URL.canParse(address)) return '';
+  const { origin, pathname } = new URL(address);
+  return origin + pathname;
+}

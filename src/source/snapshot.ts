@@ -1,0 +1,119 @@
+/**
+ * The contract of snapshots: one symbol and date in, the rows of that snapshot out. Invariant: an answer is either rows or
+ * the API's own word that there is no such snapshot; everything else is a `SourceFault`. What an answer says of itself
+ * (its date, its symbol) must be what was asked for. Also here: what the endpoints have in common.
+ */
+import { judgeFailure, readErrorBody, type Verdict } from './failure.ts';
+import type { Call, Requester } from './requester.ts';
+import { SourceFault, type SourceStats } from './source.ts';
+
+/** What is asked for in one request; only option chains have filters. */
+export interface SnapshotRequest {
+  readonly symbol: string;
+  readonly date: string;
+  readonly filter?: ChainFilter;
+}
+
+/** A part of a chain. Strikes are in thousandths of a dollar, both included; `undefined` is open-ended. */
+export interface ChainFilter {
+  readonly putCall?: 'CALL' | 'PUT';
+  readonly strikeMin?: number;
+  readonly strikeMax?: number;
+}
+
+export type SnapshotAnswer =
+  | {
+      readonly kind: 'rows';
+      /** A JSON array of rows, as bytes. */
+      readonly data: Uint8Array;
+      readonly rows: number;
+      readonly firstRow: Readonly<Record<string, unknown>> | undefined;
+    }
+  | { readonly kind: 'missing'; readonly rows: 0 /** In the API's own words. */; readonly reason: string };
+
+export interface SnapshotClient {
+  /** Address of the endpoint, for people. */
+  readonly url: string;
+  readonly stats: Readonly<SourceStats>;
+  /** Whether a request can have a filter. */
+  readonly canNarrow: boolean;
+  /** Costs one request, more with retries. @throws SourceFault whose action is `split` when a narrower filter may help */
+  ask(request: SnapshotRequest, signal?: AbortSignal): Promise<SnapshotAnswer>;
+  /** The cheapest request that shows whether the endpoint answers, and what its clock says. @throws SourceFault */
+  greet(symbol: string, signal?: AbortSignal): Promise<void>;
+  /** The server's clock: its last `Date` header, run on by this machine's clock. */
+  serverNow(): number;
+  /** Milliseconds between two request starts at present. */
+  intervalMs(): number;
+}
+
+/** The specification names these codes, but not the body that they come in. */
+const NOT_FOUND = /(?:snapshot|symbol)[ _]not[ _]found|no (?:snapshot|chain|symbol)/i;
+
+/**
+ * The reason that a 404 gives for having no snapshot; `undefined` for any other answer. A wrong address answers 404 too,
+ * so one that does not speak of snapshots counts only where there have been some.
+ * @param isKnown whether this address has given a snapshot before
+ */
+function readMissing(status: number, body: Uint8Array, isKnown: boolean): string | undefined {
+  if (status !== 404) return undefined;
+  const text = Buffer.from(body).toString('utf8');
+  if (!NOT_FOUND.test(text)) return isKnown ? 'HTTP 404' : undefined;
+  return readErrorBody(body)?.errorCode ?? /[A-Z]+_NOT_FOUND/.exec(text)?.[0] ?? 'SNAPSHOT_NOT_FOUND';
+}
+
+/** What a failure of a snapshot endpoint leads to. @param about what was asked for */
+function judgeSnapshotFailure(
+  status: number,
+  body: Uint8Array,
+  retryAfterMs: number | undefined,
+  about: string,
+): Verdict {
+  const verdict = judgeFailure(status, body, retryAfterMs, about);
+  const { fault } = verdict;
+  const again = (code: string, action: SourceFault['action'], hint: string, isUsage: boolean): Verdict => ({
+    kind: 'final',
+    fault: new SourceFault(code, `${about}: ${fault.message}`, { action, hint, ...(isUsage ? { kind: 'usage' } : {}) }),
+  });
+  if (status === 422) return again('REQUEST_TOO_BROAD', 'split', BROAD_HINT, false);
+  if (status === 403) return again(fault.code, 'stop', RIGHTS_HINT, true);
+  if (status === 400) return again(fault.code, 'stop', REQUEST_HINT, true);
+  return verdict;
+}
+
+/** A request for one snapshot. */
+export type SnapshotCall = Pick<Call<SnapshotAnswer>, 'url' | 'method' | 'headers' | 'body' | 'signal'> & {
+  /** What is asked for, for messages. */
+  readonly asked: string;
+  /** Reads the body of a success. @throws anything when it is malformed */
+  read(body: Uint8Array): SnapshotAnswer;
+};
+
+/** Asks for snapshots, and remembers whether this address has given one: from then on its 404 means that there is none. */
+export function createSnapshotAsk(requester: Requester, kind: string): (call: SnapshotCall) => Promise<SnapshotAnswer> {
+  let isKnown = false;
+  return async ({ asked, read, ...request }) =>
+    await requester.send<SnapshotAnswer>({
+      ...request,
+      about: { [kind]: asked },
+      read: (status, body) => {
+        const reason = readMissing(status, body, isKnown);
+        if (reason !== undefined) return { kind: 'missing', rows: 0, reason };
+        if (status < 200 || status > 299) return undefined;
+        const answer = read(body);
+        isKnown ||= answer.kind === 'rows';
+        return answer;
+      },
+      judge: (status, body, retryAfterMs) => judgeSnapshotFailure(status, body, retryAfterMs, asked),
+    });
+}
+
+/** @throws SyntaxError when an answer says that it is about something else than what was asked for */
+export function assertAbout(what: string, asked: string, said: unknown): void {
+  if (typeof said !== 'string' || said.toUpperCase() === asked) return;
+  throw new SyntaxError(`it is of the ${what} ${JSON.stringify(said)}, ${asked} was asked for`);
+}
+
+const BROAD_HINT = 'The chain was narrowed as far as it can be.';
+const RIGHTS_HINT = 'The key is not entitled to this endpoint; ask the provider. It is not tried again.';
+const REQUEST_HINT = 'Check `source.symbols` of the job: the API does not take this symbol or date.';

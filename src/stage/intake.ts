@@ -1,0 +1,150 @@
+/**
+ * The way of pages into the stage's table. The bytes of a page are spooled to a file, because the engine reads a file
+ * twice as fast as the same bytes inside a statement, and pages that arrive while an insert is under way go in together
+ * with the next one: one insert of four pages costs half of four inserts. Invariant: one insert at a time, and each
+ * makes one part, so that its pages are in together or not at all; a page that does not fit is refused alone.
+ */
+import { randomUUID } from 'node:crypto';
+import { mkdir, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Engine } from '../engine/engine.ts';
+import { EngineFault } from '../engine/fault.ts';
+import { quoteIdentifier, quoteString } from '../engine/literal.ts';
+import { WINDOW_COLUMN } from './table.ts';
+
+/** Pages of one insert at most, and their bytes: both bound the memory of its block (10,000 trades have about 7 MB). */
+const MAX_GROUP_PAGES = 8;
+const MAX_GROUP_BYTES = 64 * 1024 * 1024;
+const OPEN_BRACKET = 0x5b;
+const CLOSE_BRACKET = 0x5d;
+
+/** Not enough space, memory limit, cannot write, cannot open, read-only, time-out: and 0, which no statement raises. */
+const ENVIRONMENT_CODES: ReadonlySet<number> = new Set([0, 243, 241, 75, 76, 164, 159]);
+
+export interface SpooledPage {
+  /** Text of the window, which every row of the page gets. */
+  readonly window: string;
+  /** Name of the file with its rows, within the spool's folder. */
+  readonly file: string;
+}
+
+/** Where pages go: the table, the columns of a page, and the declaration of those columns. */
+export interface IntakeTarget {
+  /** Quoted name. */
+  readonly table: string;
+  readonly columns: readonly string[];
+  /** Their values, as SQL. @param window expression with the text of a row's window */
+  readonly values: (window: string) => readonly string[];
+  /** The declaration as `file()` takes it. */
+  readonly structure: string;
+}
+
+interface WaitingPage extends SpooledPage {
+  readonly bytes: number;
+  readonly settle: { resolve(): void; reject(error: unknown): void };
+}
+
+export class Intake {
+  readonly #engine: Engine;
+  readonly #folder: string;
+  readonly #target: () => Promise<IntakeTarget>;
+  readonly #waiting: WaitingPage[] = [];
+  #isLoading = false;
+
+  /** @param folder for the spooled pages; emptied by `clear` @param target asked before every insert */
+  constructor(engine: Engine, folder: string, target: () => Promise<IntakeTarget>) {
+    this.#engine = engine;
+    this.#folder = folder;
+    this.#target = target;
+  }
+
+  /** Returns when the rows are in the table. @throws EngineFault when they are not, about this page only or about the machine */
+  async put(window: string, data: Uint8Array): Promise<void> {
+    const file = `${randomUUID()}.json`;
+    const path = join(this.#folder, file);
+    try {
+      await mkdir(this.#folder, { recursive: true });
+      await writeFile(path, withoutBrackets(data));
+      await new Promise<void>((resolve, reject) => {
+        this.#waiting.push({ window, file, bytes: data.byteLength, settle: { resolve, reject } });
+        void this.#loadAll();
+      });
+    } finally {
+      await rm(path, { force: true });
+    }
+  }
+
+  /** Removes what a killed process left behind. */
+  async clear(): Promise<void> {
+    await rm(this.#folder, { recursive: true, force: true });
+  }
+
+  async #loadAll(): Promise<void> {
+    if (this.#isLoading) return;
+    this.#isLoading = true;
+    while (this.#waiting.length > 0) await this.#loadGroup(this.#waiting.splice(0, this.#countGroup()));
+    this.#isLoading = false;
+  }
+
+  /** Waiting pages that go into the next insert: one at least, however large it is. */
+  #countGroup(): number {
+    let bytes = 0;
+    const fits = this.#waiting.findIndex((page, index) => {
+      bytes += page.bytes;
+      return index === MAX_GROUP_PAGES || (index > 0 && bytes > MAX_GROUP_BYTES);
+    });
+    return fits === -1 ? this.#waiting.length : fits;
+  }
+
+  /** Never throws: every page of the group is told its own outcome. */
+  async #loadGroup(group: readonly WaitingPage[]): Promise<void> {
+    try {
+      await this.#load(group);
+      for (const { settle } of group) settle.resolve();
+    } catch (error) {
+      if (group.length === 1 || !isAboutData(error)) {
+        for (const { settle } of group) settle.reject(error);
+        return;
+      }
+      for (const page of group) await this.#loadGroup([page]);
+    }
+  }
+
+  async #load(pages: readonly SpooledPage[]): Promise<void> {
+    const { table, columns, values, structure } = await this.#target();
+    const names = columns.map(quoteIdentifier);
+    const files = pages.map(({ file }) => file);
+    const path = join(this.#folder, files.length === 1 ? (files[0] ?? '') : `{${files.join(',')}}`);
+    const list = (texts: readonly string[]) => `[${texts.map(quoteString).join(', ')}]`;
+    const window = `transform(_file, ${list(files)}, ${list(pages.map((page) => page.window))})`;
+    await this.#engine.command(
+      `INSERT INTO ${table} (${[...names, WINDOW_COLUMN].join(', ')}) SELECT ${[...values(window), window].join(', ')} FROM file(${quoteString(path)}, JSONEachRow, ${quoteString(structure)}) SETTINGS ${SETTINGS}`,
+    );
+  }
+}
+
+const SETTINGS = [
+  // A field outside the contract must be seen, not skipped.
+  'input_format_skip_unknown_fields = 0',
+  'input_format_json_read_numbers_as_strings = 1',
+  'input_format_json_read_bools_as_strings = 1',
+  'input_format_json_read_objects_as_strings = 1',
+  'input_format_json_read_arrays_as_strings = 1',
+  // A single page is read by all cores as well.
+  'min_chunk_bytes_for_parallel_parsing = 1048576',
+  // All rows in one block, and so in one part, whatever the size: this is what makes an insert whole or nothing.
+  'max_insert_threads = 1',
+  'min_insert_block_size_rows = 1000000000',
+  'min_insert_block_size_bytes = 1000000000000',
+].join(', ');
+
+/** A full disk or too little memory is not the page's fault. */
+export function isAboutData(error: unknown): boolean {
+  return error instanceof EngineFault && !ENVIRONMENT_CODES.has(error.clickhouseCode);
+}
+
+/** Rows between brackets are one value, which only one core can read. */
+function withoutBrackets(data: Uint8Array): Uint8Array {
+  const isArray = data[0] === OPEN_BRACKET && data.at(-1) === CLOSE_BRACKET;
+  return isArray ? data.subarray(1, -1) : data;
+}

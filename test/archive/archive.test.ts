@@ -1,0 +1,365 @@
+/**
+ * The archive over real drops, in a directory and in S3: which files and row groups are read, what is told of gaps, what
+ * damage does, and that credentials stay out of sight. That it answers as the service does is in `differential.test.ts`,
+ * that leaving dates out changes no answer in `pruning.test.ts`.
+ */
+import { randomUUID } from 'node:crypto';
+import { mkdtemp, rm, truncate } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { asyncBufferFromFile, parquetReadObjects } from 'hyparquet';
+import { compressors } from 'hyparquet-compressors';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
+import type { Engine } from '../../src/engine/engine.ts';
+import { formatManifest, parseManifest, signManifest } from '../../src/seal/manifest.ts';
+import type { StoreAccess } from '../../src/store/access.ts';
+import { openDirectoryStore } from '../../src/store/directory.ts';
+import { dropKey, manifestKey } from '../../src/store/layout.ts';
+import { openS3Store } from '../../src/store/s3.ts';
+import { readS3Access } from '../../src/store/s3-access.ts';
+import type { Store } from '../../src/store/store.ts';
+import { startS3, useS3Credentials } from '../support/s3-server.ts';
+import { openTestArchive, type TestArchive } from './open-archive.ts';
+import { publishDay } from './publish-day.ts';
+
+/** Four row groups. */
+const LARGE = { date: '2026-11-18', rows: 400_000 };
+/** The sessions of these days; the 12th is not sealed, the 13th is known to be incomplete. */
+const SMALL = ['2026-11-10', '2026-11-11', '2026-11-13', '2026-11-16', '2026-11-17'];
+const SMALL_ROWS = 300;
+/** One that 400,000 rows hold about a thousand times, all of them in one row group. */
+const OPTION = 'SYM7261218C00100000';
+/** Of the file, of which a point query may read so much. */
+const MAX_POINT_SHARE = 0.02;
+
+const { server } = await startS3();
+if (server) useS3Credentials(server);
+
+interface Place {
+  readonly store: Store;
+  readonly access: StoreAccess;
+  remove(): Promise<void>;
+}
+
+async function openDirectoryPlace(): Promise<Place> {
+  // Characters of patterns, quotes and blanks in the path must mean nothing.
+  const path = join(await mkdtemp(join(tmpdir(), 'flowdrop-archive-')), "quant's {drops} *?");
+  const store = await openDirectoryStore(path);
+  return { store, access: { kind: 'directory', path }, remove: () => rm(join(path, '..'), { recursive: true }) };
+}
+
+async function openS3Place(): Promise<Place> {
+  if (server === undefined) throw new Error('skipped');
+  const { bucket, endpoint, pathStyle, region } = server;
+  const options = { bucket, prefix: `archive/${randomUUID()}/quant's drops + 100%`, endpoint, pathStyle, region };
+  const store = await openS3Store(options);
+  const remove = async () => {
+    for await (const { key } of store.list('')) await store.remove(key);
+    await store.close();
+  };
+  return { store, access: await readS3Access(options), remove };
+}
+
+const places = [
+  { name: 'a directory', open: openDirectoryPlace, isS3: false },
+  // Skipped where no S3 server can be started: not root, or not Debian. CI throws instead of skipping.
+  ...(server ? [{ name: 'S3', open: openS3Place, isS3: true }] : []),
+];
+
+/** Written once, copied to each place. */
+let days: Place;
+
+beforeAll(async () => {
+  days = await openDirectoryPlace();
+  const engine = await openEmbeddedEngine();
+  for (const date of SMALL) {
+    await publishDay(engine, days.store, {
+      date,
+      rows: SMALL_ROWS,
+      condition: date === '2026-11-13' ? 'degraded' : 'available',
+      // From the 16th on the source sends a field that it did not send before.
+      ...(date >= '2026-11-16' ? { change: (k: number) => ({ venue: `V${k % 3}` }) } : {}),
+    });
+  }
+  await publishDay(engine, days.store, LARGE);
+  await engine.close();
+}, 120_000);
+afterAll(() => days?.remove());
+
+describe.each(places)('the archive in $name', ({ open, isS3 }) => {
+  let place: Place;
+  let archive: TestArchive;
+  let largeBytes: number;
+
+  beforeAll(async () => {
+    place = await open();
+    for await (const { key } of days.store.list('')) {
+      await place.store.put(key, { path: join(days.store.url, key) });
+    }
+    largeBytes = (await place.store.head(dropKey('trades', LARGE.date)))?.sizeBytes ?? 0;
+    archive = await openTestArchive(place.store, place.access, 'trades');
+  });
+  afterAll(async () => {
+    await archive?.stop();
+    await place?.remove();
+  });
+
+  test('counts every row of every sealed date', async () => {
+    const { rows, cost, coverage } = await archive.rows(
+      'SELECT date, count() AS n, countIf(date = substring(time, 1, 10)) AS same FROM RawOptionTrades GROUP BY date ORDER BY date',
+    );
+    expect(rows).toEqual([
+      ...SMALL.map((date) => ({ date, n: SMALL_ROWS, same: SMALL_ROWS })),
+      { date: LARGE.date, n: LARGE.rows, same: LARGE.rows },
+    ]);
+    expect([cost.files, coverage.dates.length]).toEqual([6, 6]);
+  });
+
+  test('has the newest sealed date as the other table', async () => {
+    const { rows, cost } = await archive.rows(
+      'SELECT min(date) AS a, max(date) AS b, count() AS n FROM rawoptiontradesmaxdateonlymv',
+    );
+    expect(rows).toEqual([{ a: LARGE.date, b: LARGE.date, n: LARGE.rows }]);
+    expect(cost.files).toBe(1);
+  });
+
+  test.each([
+    ["date = '2026-11-16'", 1],
+    ["date >= '2026-11-11' AND date < '2026-11-16'", 2],
+    ['toDayOfWeek(toDate(date)) = 1', 1],
+    ['date = (SELECT min(date) FROM RawOptionTradesMaxDateOnlyMV WHERE size > 0)', 2],
+    ["date LIKE '%-1_' AND date NOT LIKE '%18' AND endsWith(date, '7')", 1],
+  ])('chooses files by WHERE %s', async (condition, files) => {
+    const { rows, cost } = await archive.rows(
+      `SELECT count() AS n, sum(size) AS s FROM RawOptionTrades WHERE ${condition}`,
+    );
+    expect(Number(rows[0]?.['n'])).toBeGreaterThan(0);
+    expect(cost.files).toBe(files);
+  });
+
+  test('a condition on the outside of a subquery or of a join chooses files as well', async () => {
+    const outside = await archive.rows(
+      "SELECT count() AS n FROM (SELECT date, size FROM RawOptionTrades) WHERE date = '2026-11-16' AND size > 0",
+    );
+    expect([outside.rows, outside.cost.files]).toEqual([[{ n: SMALL_ROWS }], 1]);
+    const joined = await archive.rows(
+      "SELECT count() AS n FROM RawOptionTrades AS a JOIN RawOptionTrades AS b USING (id) WHERE a.date = '2026-11-16' AND b.date = '2026-11-16'",
+    );
+    expect([joined.rows, joined.cost.files]).toEqual([[{ n: SMALL_ROWS }], 2]);
+  });
+
+  test('a point query reads one row group of four, and little of the file', async () => {
+    const { rows, cost } = await archive.rows(
+      `SELECT count() AS n, sum(size) AS s, countIf(option_symbol = '${OPTION}') AS same FROM RawOptionTrades WHERE option_symbol = '${OPTION}' AND date = '${LARGE.date}'`,
+    );
+    expect(Number(rows[0]?.['n'])).toBeGreaterThan(500);
+    expect(rows[0]?.['same']).toBe(rows[0]?.['n']);
+    expect([cost.rowGroups, cost.prunedRowGroups]).toEqual([1, 3]);
+    if (!isS3) return;
+    process.stdout.write(
+      `point query over S3: ${cost.s3Bytes} of ${largeBytes} bytes, ${((100 * cost.s3Bytes) / largeBytes).toFixed(2)} %\n`,
+    );
+    expect(cost.s3Bytes / largeBytes).toBeLessThan(MAX_POINT_SHARE);
+  });
+
+  test('a contract that was never traded costs no more than footers and bloom filters', async () => {
+    const where = `FROM RawOptionTrades WHERE date = '${LARGE.date}' AND option_symbol`;
+    const { rows, cost } = await archive.rows(`SELECT * ${where} = 'SYM7261218C00999000'`);
+    expect(rows).toEqual([]);
+    const present = await archive.rows(`SELECT * ${where} = '${OPTION}'`);
+    expect(present.rows.length).toBeGreaterThan(500);
+    if (!isS3) return;
+    process.stdout.write(
+      `absent contract over S3: ${cost.s3Bytes} bytes, present, all columns: ${present.cost.s3Bytes}\n`,
+    );
+    expect(cost.s3Bytes).toBeLessThan(present.cost.s3Bytes / 4);
+  });
+
+  test('a condition on the time chooses row groups of a symbol', async () => {
+    const all = await archive.rows(
+      `SELECT count() AS n FROM RawOptionTrades WHERE date = '${LARGE.date}' AND time < '${LARGE.date} 09:00:00'`,
+    );
+    expect([all.rows, all.cost.rowGroups]).toEqual([[{ n: 0 }], 0]);
+    const some = await archive.rows(
+      `SELECT count() AS n, max(time) AS newest FROM RawOptionTrades WHERE date = '${LARGE.date}' AND time <= '${LARGE.date} 09:30:01'`,
+    );
+    expect(some.rows).toEqual([{ n: 60, newest: `${LARGE.date} 09:30:01` }]);
+  });
+
+  test('names sessions that are not sealed, dates that are degraded, and columns that dates lack', async () => {
+    const { coverage } = await archive.rows('SELECT uniq(venue) FROM RawOptionTrades');
+    expect(coverage.missing).toEqual(['2026-11-12', '2026-11-19']);
+    expect(coverage.degraded).toEqual(['2026-11-13']);
+    expect([...coverage.lacking]).toEqual([['venue', ['2026-11-10', '2026-11-11', '2026-11-13', '2026-11-18']]]);
+    const named = async (columns: string) =>
+      (await archive.rows(`SELECT ${columns} FROM RawOptionTrades AS t WHERE date < '2026-11-17'`)).coverage.lacking
+        .size;
+    // A product and a count of rows read no other column; a list of all columns does.
+    for (const columns of ['sum(size*price)', 'count(*)', 'sum((size) * 2)', '(date, size).2 * 3'])
+      expect([columns, await named(columns)]).toEqual([columns, 0]);
+    for (const columns of ['*', 't.*', 'size, *', 'DISTINCT *', 'cityHash64(*)', 'cityHash64(size, *)'])
+      expect([columns, await named(columns)]).toEqual([columns, 1]);
+    const some = await archive.rows(
+      "SELECT count() FROM RawOptionTrades WHERE date BETWEEN '2026-11-16' AND '2026-11-18'",
+    );
+    expect([some.coverage.missing, some.coverage.degraded]).toEqual([[], []]);
+    const timed = await archive.rows(
+      "SELECT count() FROM RawOptionTrades WHERE time >= '2026-11-12 10' AND time < '2026-11-17'",
+    );
+    expect(timed.coverage.missing).toEqual(['2026-11-12']);
+    const none = await archive.rows('SELECT 1 AS one');
+    expect([none.rows, none.coverage.dates, none.coverage.missing]).toEqual([[{ one: 1 }], [], []]);
+  });
+
+  test('a column that only some dates have is empty text for the others', async () => {
+    const { rows } = await archive.rows(
+      "SELECT venue, count() AS n FROM RawOptionTrades WHERE date < '2026-11-18' GROUP BY venue ORDER BY venue",
+    );
+    expect(rows).toEqual([
+      { venue: '', n: 900 },
+      { venue: 'V0', n: 200 },
+      { venue: 'V1', n: 200 },
+      { venue: 'V2', n: 200 },
+    ]);
+    const lacks = await archive.rows(
+      "SELECT venue, count() AS n FROM RawOptionTrades WHERE date = '2026-11-10' GROUP BY venue",
+    );
+    expect([lacks.rows, lacks.cost.files]).toEqual([[{ venue: '', n: SMALL_ROWS }], 1]);
+    expect([...lacks.coverage.lacking]).toEqual([['venue', ['2026-11-10']]]);
+  });
+
+  test('dates that nobody has are no rows, of all columns', async () => {
+    const { rows, cost } = await archive.rows("SELECT * FROM RawOptionTrades WHERE date = '2020-01-02'");
+    expect([rows, cost.files]).toEqual([[], 0]);
+    const types = await archive.rows(
+      "SELECT count() AS n, toTypeName(any(date)) AS d, toTypeName(sum(size)) AS s FROM RawOptionTrades WHERE date = '2020-01-02'",
+    );
+    expect(types.rows).toEqual([{ n: 0, d: 'String', s: 'Int64' }]);
+  });
+
+  test('no view, error or setting shows where the drops are, or the credentials', async () => {
+    const secrets =
+      place.access.kind === 's3' ? [place.access.secretAccessKey, place.access.bucketUrl] : [place.access.path];
+    const attempts = [
+      'SHOW CREATE TABLE RawOptionTrades',
+      'SELECT create_table_query FROM system.tables',
+      'SELECT query FROM system.query_log',
+      'SELECT _path FROM RawOptionTrades LIMIT 1',
+      'SELECT _file FROM RawOptionTrades LIMIT 1',
+      'SELECT path_date_of_drop FROM RawOptionTrades LIMIT 1',
+      'SELECT toInt32(id) FROM RawOptionTrades',
+      'SELECT throwIf(1) FROM RawOptionTrades',
+    ];
+    for (const sql of attempts) {
+      const error: unknown = await archive.rows(sql).catch((cause: unknown) => cause);
+      expect(error, sql).toMatchObject({ kind: 'usage' });
+      const { message, hint } = error as { message: string; hint: string };
+      for (const secret of [...secrets, 'flowdrop-archive-', 'archive_', 'date=2026'])
+        expect(`${message} ${hint}`, sql).not.toContain(secret);
+    }
+  });
+
+  test('writes Parquet, Arrow, CSV and a bounded table', async () => {
+    const sql =
+      "SELECT id, date, size, price, iv, market_cap FROM RawOptionTrades WHERE date = '2026-11-16' ORDER BY id";
+    const { rows } = await archive.rows(sql);
+    const parquet = await archive.bytes(sql, 'parquet');
+    const path = join(await mkdtemp(join(tmpdir(), 'flowdrop-out-')), 'x.parquet');
+    await (await import('node:fs/promises')).writeFile(path, parquet);
+    expect(await parquetReadObjects({ file: await asyncBufferFromFile(path), compressors })).toEqual(rows);
+    await rm(join(path, '..'), { recursive: true });
+    const { tableFromIPC } = await import('apache-arrow');
+    const arrow = tableFromIPC(await archive.bytes(sql, 'arrow'));
+    expect(arrow.toArray().map((row) => ({ ...row.toJSON() }))).toEqual(rows);
+    const csv = (await archive.bytes(sql, 'csv')).toString('utf8').trim().split('\n');
+    expect([csv.length, csv[0]]).toEqual([SMALL_ROWS + 1, '"id","date","size","price","iv","market_cap"']);
+    const table = JSON.parse((await archive.bytes('SELECT id FROM RawOptionTrades', 'table')).toString('utf8'));
+    expect(table.data).toHaveLength(1_001);
+  });
+
+  test('a result is not bounded', async () => {
+    const lines = (await archive.bytes('SELECT id FROM RawOptionTrades', 'csv')).toString('utf8').trim().split('\n');
+    expect(lines).toHaveLength(1 + LARGE.rows + SMALL.length * SMALL_ROWS);
+  });
+
+  test('a statement that is given up ends at once, with its process', async () => {
+    const controller = new AbortController();
+    const own = await openTestArchive(place.store, place.access, 'trades', { signal: controller.signal });
+    try {
+      const asked = own.rows(
+        'SELECT count() FROM RawOptionTrades AS a CROSS JOIN RawOptionTrades AS b WHERE a.size * b.oi % 7 = 3',
+      );
+      const started = performance.now();
+      controller.abort(new Error('SIGINT'));
+      await expect(asked).rejects.toMatchObject({ kind: 'interrupted' });
+      expect(performance.now() - started).toBeLessThan(2_000);
+    } finally {
+      await own.stop();
+    }
+  });
+});
+
+describe('what is wrong with the drops', () => {
+  let engine: Engine;
+  let place: Place;
+  let archive: TestArchive;
+
+  beforeAll(async () => {
+    place = await openDirectoryPlace();
+    engine = await openEmbeddedEngine();
+    for (const date of ['2026-11-17', '2026-11-18', '2026-11-19'])
+      await publishDay(engine, place.store, { date, rows: 50 });
+    await place.store.remove(dropKey('trades', '2026-11-17'));
+    await truncate(join(place.store.url, dropKey('trades', '2026-11-18')), 900);
+    archive = await openTestArchive(place.store, place.access, 'trades');
+  });
+  afterAll(async () => {
+    await archive?.stop();
+    await engine?.close();
+    await place?.remove();
+  });
+
+  test.each([
+    ['2026-11-17', /2026-11-17: trades\.parquet is missing/],
+    ['2026-11-18', /2026-11-18: trades\.parquet has 900 bytes where the manifest says \d+/],
+  ])('is named by its date when the query can touch %s', async (date, message) => {
+    await expect(archive.rows(`SELECT count() FROM RawOptionTrades WHERE date = '${date}'`)).rejects.toMatchObject({
+      code: 'DROP_DAMAGED',
+      kind: 'failed',
+      message: expect.stringMatching(message),
+    });
+    await expect(archive.rows('SELECT count() FROM RawOptionTrades')).rejects.toMatchObject({ code: 'DROP_DAMAGED' });
+  });
+
+  test('is no matter to a query that cannot touch it', async () => {
+    const { rows } = await archive.rows("SELECT count() AS n FROM RawOptionTrades WHERE date > '2026-11-18'");
+    expect(rows).toEqual([{ n: 50 }]);
+  });
+
+  test('rows that are no trades are refused', async () => {
+    const key = manifestKey('trades', '2026-11-19');
+    const kept = await place.store.get(key);
+    if (kept === undefined) throw new Error('there is no manifest');
+    const manifest = parseManifest(kept, key);
+    const schema = manifest.schema.filter(({ name }) => name !== 'id');
+    await place.store.put(key, { bytes: formatManifest(signManifest({ ...manifest, schema })) });
+    const own = await openTestArchive(place.store, place.access, 'trades');
+    try {
+      await expect(own.rows('SELECT count() FROM RawOptionTrades')).rejects.toMatchObject({
+        code: 'NO_TRADES',
+        kind: 'usage',
+        message: 'the drops of trades are no single trades: they have no id',
+      });
+    } finally {
+      await own.stop();
+      await place.store.put(key, { bytes: kept });
+    }
+  });
+
+  test('an archive of nothing is refused', async () => {
+    await expect(openTestArchive(place.store, place.access, 'nothing')).rejects.toMatchObject({
+      code: 'ARCHIVE_EMPTY',
+    });
+  });
+});

@@ -1,0 +1,64 @@
+/** A really opened archive for tests: over a directory or S3, with an engine process of its own. */
+import { randomUUID } from 'node:crypto';
+import { mkdtemp, readFile, realpath, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { type Archive, type ArchiveAnswer, openArchive } from '../../src/archive/archive.ts';
+import type { OutputFormat } from '../../src/archive/output.ts';
+import { openWorkerPool } from '../../src/engine/worker-pool.ts';
+import { readManifestOf } from '../../src/seal/restating.ts';
+import type { StoreAccess } from '../../src/store/access.ts';
+import type { Store } from '../../src/store/store.ts';
+import { WORKER_COMMAND } from '../support/engine-workers.ts';
+
+export interface TestArchive extends Archive {
+  /** The answer's rows, and what is told beside them. */
+  rows(sql: string): Promise<ArchiveAnswer & { readonly rows: readonly Row[] }>;
+  /** The answer's bytes. */
+  bytes(sql: string, format: OutputFormat): Promise<Buffer>;
+  /** Closes it and removes its folder. */
+  stop(): Promise<void>;
+}
+
+export type Row = Readonly<Record<string, unknown>>;
+
+/** As much as the service allows. */
+const MAX_MEMORY_BYTES = 2_000_000_000;
+
+export async function openTestArchive(
+  store: Store,
+  access: StoreAccess,
+  dataset: string,
+  given: { readonly lastSession?: string; readonly signal?: AbortSignal } = {},
+): Promise<TestArchive> {
+  const folder = await realpath(await mkdtemp(join(tmpdir(), 'flowdrop-archive-')));
+  const archive = await openArchive({
+    store,
+    access,
+    dataset,
+    readManifest: (date, sizeBytes) => readManifestOf(store, dataset, date, sizeBytes),
+    lastSession: given.lastSession ?? '2026-11-19',
+    folder,
+    maxMemoryBytes: MAX_MEMORY_BYTES,
+    signal: given.signal ?? new AbortController().signal,
+    openWorkers: (workers) => openWorkerPool({ ...workers, command: WORKER_COMMAND }),
+  });
+  const answer = async (sql: string, format: OutputFormat) => {
+    const path = join(folder, randomUUID());
+    const told = await archive.query({ sql, format, path });
+    const bytes = await readFile(path);
+    await rm(path);
+    return { ...told, bytes };
+  };
+  return Object.assign(archive, {
+    rows: async (sql: string) => {
+      const { bytes, ...told } = await answer(sql, 'json');
+      return { ...told, rows: JSON.parse(bytes.toString('utf8')) as readonly Row[] }; // The shape of the format.
+    },
+    bytes: async (sql: string, format: OutputFormat) => (await answer(sql, format)).bytes,
+    stop: async () => {
+      await archive.close();
+      await rm(folder, { recursive: true, force: true });
+    },
+  });
+}

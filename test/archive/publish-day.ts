@@ -1,0 +1,59 @@
+/** Sealed dates for the archive's tests: staged, written, completed, verified and published as a run does it. */
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { Engine } from '../../src/engine/engine.ts';
+import { listDropColumns } from '../../src/seal/columns.ts';
+import { writeFooter } from '../../src/seal/footer.ts';
+import { hashSchema, type Manifest } from '../../src/seal/manifest.ts';
+import { writeParquet } from '../../src/seal/parquet.ts';
+import { publishDrop } from '../../src/seal/publish.ts';
+import { verifyParquet } from '../../src/seal/verify.ts';
+import { openStage } from '../../src/stage/stage.ts';
+import type { Store } from '../../src/store/store.ts';
+import { createDraft } from '../support/manifest.ts';
+import { createJob, createPage, createTrade, type TradeRow, windowAt } from '../support/trades.ts';
+
+const job = createJob();
+const PAGE_ROWS = 10_000;
+
+export interface Day {
+  readonly date: string;
+  readonly rows: number;
+  readonly condition?: Manifest['condition'];
+  /** Changes of row `k`. */
+  readonly change?: (k: number) => TradeRow;
+}
+
+/** @returns the manifest as published */
+export async function publishDay(engine: Engine, store: Store, day: Day): Promise<Manifest> {
+  const { date, rows: count, condition = 'available', change = () => ({}) } = day;
+  const folder = await mkdtemp(join(tmpdir(), 'flowdrop-day-'));
+  const stage = await openStage(engine, job, date, '');
+  try {
+    let [min, max] = ['9999', ''];
+    for (let from = 0; from < count; from += PAGE_ROWS) {
+      const rows = Array.from({ length: Math.min(PAGE_ROWS, count - from) }, (_, i) => {
+        const trade = createTrade(from + i);
+        const time = `${date}${String(trade['time']).slice(10)}`;
+        if (time < min) min = time;
+        if (time > max) max = time;
+        return { ...trade, id: `${date}-${trade['id']}`, date, time, ...change(from + i) };
+      });
+      await stage.put({ ...windowAt(from / PAGE_ROWS), date }, createPage(rows));
+    }
+    const columns = listDropColumns(job.source.columns, await stage.extraFields());
+    const path = join(folder, 'trades.parquet');
+    const sum = await writeParquet(engine, job, { table: stage.table, duplicates: 0 }, columns, path);
+    await writeFooter(path, { columns, sort: job.drop.sort, keyValues: {} });
+    const { rows, rowGroups, schema } = await verifyParquet(engine, path, columns, sum);
+    const draft = createDraft({
+      ...{ date, condition, rows, source_rows: rows, min_time: min, max_time: max, row_groups: rowGroups },
+      ...{ schema: [...schema], schema_hash: hashSchema([...schema]), sort: [...job.drop.sort] },
+    });
+    return (await publishDrop(store, { drop: path, summary: undefined }, draft)).manifest;
+  } finally {
+    await stage.discard();
+    await rm(folder, { recursive: true, force: true });
+  }
+}

@@ -1,0 +1,81 @@
+/** Lookback, settling, expiry and the conditions of dates, as pure functions of a clock and a ledger. */
+import { describe, expect, test } from 'vitest';
+import { computeConditions, computeLookback, expiresAt, listSettled, settledAt } from '../../src/plan/dates.ts';
+
+describe('the lookback', () => {
+  const at = (instant: string) => computeLookback(Date.parse(instant));
+
+  test.each([
+    ['2026-11-20T22:00:00Z', '2026-11-05 17:00:00', '2026-11-05', '2026-11-06', '2026-11-20'],
+    ['2026-11-20T21:44:59Z', '2026-11-05 16:44:59', '2026-11-05', '2026-11-06', '2026-11-19'],
+    ['2026-11-20T21:45:00Z', '2026-11-05 16:45:00', '2026-11-05', '2026-11-06', '2026-11-20'],
+    ['2026-11-27T18:45:00Z', '2026-11-12 13:45:00', '2026-11-12', '2026-11-13', '2026-11-27'],
+    ['2026-11-20T05:00:00Z', '2026-11-05 00:00:00', '2026-11-05', '2026-11-05', '2026-11-19'],
+    ['2026-11-20T05:00:00.001Z', '2026-11-05 00:00:00', '2026-11-05', '2026-11-06', '2026-11-19'],
+    // Over the change of clocks the edge is 15 times 24 hours ago, not the same hour of the wall clock.
+    ['2026-11-10T05:00:00Z', '2026-10-26 01:00:00', '2026-10-26', '2026-10-27', '2026-11-09'],
+    ['2026-03-16T04:30:00Z', '2026-02-28 23:30:00', '2026-02-28', '2026-03-01', '2026-03-13'],
+  ])('at %s begins at %s', (now, edge, clipped, firstWhole, lastSettled) => {
+    expect(at(now)).toMatchObject({ edge, clipped, firstWhole, lastSettled });
+  });
+
+  test('expires a date when the edge reaches its midnight', () => {
+    for (const date of ['2026-11-05', '2026-10-26', '2026-03-02', '2026-03-09']) {
+      const expires = expiresAt(date);
+      expect([computeLookback(expires).firstWhole, computeLookback(expires + 1).firstWhole > date], date).toEqual([
+        date,
+        true,
+      ]);
+    }
+  });
+
+  test('lists the sessions that are over, soonest expiry first, without the clipped date', () => {
+    expect(listSettled(at('2026-11-20T22:00:00Z'))).toEqual([
+      ...['2026-11-06', '2026-11-09', '2026-11-10', '2026-11-11', '2026-11-12', '2026-11-13'],
+      ...['2026-11-16', '2026-11-17', '2026-11-18', '2026-11-19', '2026-11-20'],
+    ]);
+  });
+
+  test('settles a session half an hour after its last trades', () => {
+    expect(new Date(settledAt('2026-11-20')).toISOString()).toBe('2026-11-20T21:45:00.000Z');
+    expect(new Date(settledAt('2026-11-27')).toISOString()).toBe('2026-11-27T18:45:00.000Z');
+    expect(new Date(settledAt('2026-07-01')).toISOString()).toBe('2026-07-01T20:45:00.000Z');
+  });
+});
+
+describe('the condition of a session', () => {
+  const lookback = computeLookback(Date.parse('2026-11-20T22:00:00Z'));
+  const conditions = (
+    sealed: readonly [string, 'available' | 'degraded'][],
+    empty: readonly string[],
+    first: string | undefined,
+  ) => computeConditions({ sealed: new Map(sealed), empty: new Set(empty), lookback }, first);
+
+  test('is that of its manifest, or pending, missing or expired without one', () => {
+    const found = conditions(
+      [
+        ['2026-11-03', 'available'],
+        ['2026-11-18', 'degraded'],
+      ],
+      ['2026-11-17'],
+      '2026-11-03',
+    );
+    expect([...found]).toEqual([
+      ['2026-11-03', 'available'],
+      ['2026-11-04', 'expired'],
+      ['2026-11-05', 'expired'],
+      ...['2026-11-06', '2026-11-09', '2026-11-10', '2026-11-11', '2026-11-12', '2026-11-13', '2026-11-16'].map(
+        (date) => [date, 'pending'],
+      ),
+      ['2026-11-17', 'missing'],
+      ['2026-11-18', 'degraded'],
+      ['2026-11-19', 'pending'],
+      ['2026-11-20', 'pending'],
+    ]);
+  });
+
+  test('is no gap before the first known date', () => {
+    expect([...conditions([], [], '2026-11-19').keys()]).toEqual(['2026-11-19', '2026-11-20']);
+    expect([...conditions([], ['2026-11-19'], undefined)]).toEqual([]);
+  });
+});

@@ -1,0 +1,327 @@
+/**
+ * Packing and splitting as pure data, on random days of both axes: windows tile what is not staged, and none exceeds the
+ * limit by the counts given. The SQL made of windows is tested on a real engine in `statement.test.ts`.
+ */
+import { describe, expect, test } from 'vitest';
+import {
+  type Axis,
+  type Bound,
+  compareBounds,
+  DAY_END,
+  DAY_START,
+  formatWindow,
+  isEmptyWindow,
+  type Stretch,
+  type Window,
+  wholeDay,
+} from '../../src/calendar/window.ts';
+import {
+  type CellCount,
+  type DayCounts,
+  findDifferences,
+  keyOf,
+  mergeBySymbol,
+  sumCounts,
+} from '../../src/plan/counts.ts';
+import {
+  type CutPlaces,
+  type CutRequest,
+  listGaps,
+  type PackedWindow,
+  packToTheRow,
+  planPacking,
+} from '../../src/plan/pack.ts';
+import { planSplit, splitWindow } from '../../src/plan/split.ts';
+import { createRandom } from '../support/random.ts';
+
+const DATE = '2026-11-19';
+const SEEDS = Array.from({ length: 200 }, (_, i) => i + 1);
+
+/** A row of a day as the source has it. */
+interface Row {
+  readonly symbol?: string;
+  readonly second: number;
+  readonly id: string;
+}
+
+/** Rows in the order of the axis. Ids and symbols are ASCII: JavaScript's order of strings is that of their bytes. */
+function createDay(random: () => number, axis: Axis): readonly Row[] {
+  const rows: Row[] = [];
+  const cells = new Set(Array.from({ length: 1 + Math.floor(random() * 40) }, () => Math.floor(random() * 60)));
+  for (const cell of [...cells].sort((a, b) => a - b)) {
+    for (let k = 0, n = 1 + Math.floor(random() ** 3 * 60); k < n; k += 1) {
+      const id = `${cell}-${String(k).padStart(3, '0')}`;
+      if (axis === 'time') rows.push({ second: 34_200 + cell, id });
+      else rows.push({ symbol: `S${String(cell).padStart(2, '0')}`, second: 34_200 + Math.floor(random() * 3), id });
+    }
+  }
+  return rows.sort((a, b) => (isBefore(a, b) ? -1 : 1));
+}
+
+/** An oracle apart from `compareBounds`. */
+function isBefore(a: Bound, b: Bound): boolean {
+  const place = ({ symbol, second, id }: Bound) =>
+    [symbol ?? (second === 0 ? '' : '~'), String(second).padStart(5, '0'), id ?? ''].join(' ');
+  return place(a) < place(b);
+}
+
+const holds = ({ from, to }: Stretch, row: Bound) => !isBefore(row, from) && isBefore(row, to);
+const rowsIn = (day: readonly Row[], window: Stretch) => day.filter((row) => holds(window, row));
+const cellOf = ({ symbol, second }: Bound) => (symbol === undefined ? String(second) : symbol);
+
+/** Counts by second or by symbol; some symbols in two parts of their day. */
+function countDay(day: readonly Row[], random: () => number = () => 1): DayCounts {
+  const cells: CellCount[] = [];
+  const parted = new Map<string, boolean>();
+  for (const { symbol, second } of day) {
+    if (symbol !== undefined && !parted.has(symbol)) parted.set(symbol, random() < 0.2);
+    const start = symbol !== undefined && parted.get(symbol) && second >= 34_201 ? 34_201 : 0;
+    const cell = { ...(symbol === undefined ? { second } : { symbol, second: start }), rows: 1, ids: 1, mark: '' };
+    const last = cells.at(-1);
+    if (last && keyOf(last) === keyOf(cell))
+      cells[cells.length - 1] = { ...last, rows: last.rows + 1, ids: last.ids + 1 };
+    else cells.push(cell);
+  }
+  return cells;
+}
+
+/** As the statement does it: from the first rank on, every `limit` rows, as many as were asked for. */
+function findPlaces(day: readonly Row[], counts: DayCounts, cuts: readonly CutRequest[], limit: number): CutPlaces {
+  return new Map(
+    cuts.map(({ cell, ranks: [first = 0, ...rest] }) => {
+      const next = counts.find((other) => other.symbol === cell.symbol && other.second > cell.second);
+      const inside = day.filter(
+        (row) =>
+          cellOf(row) === cellOf(cell) &&
+          (cell.symbol === undefined ||
+            (row.second >= cell.second && (next === undefined || row.second < next.second))),
+      );
+      const found = inside.filter((_, i) => i + 1 >= first && (i + 1 - first) % limit === 0);
+      return [keyOf(cell), found.slice(0, rest.length + 1)];
+    }),
+  );
+}
+
+/** Some windows of the day, at random bounds between any two rows, that do not overlap. */
+function createCovered(random: () => number, day: readonly Row[], counts: DayCounts): Window[] {
+  const bounds: Bound[] = [
+    ...day.filter(() => random() < 0.08),
+    ...counts
+      .filter(() => random() < 0.1)
+      .map(({ symbol, second }) => (symbol === undefined ? { second } : { symbol, second })),
+  ];
+  const sorted = [DAY_START, ...bounds.sort(compareBounds), DAY_END];
+  const windows = sorted.slice(1).map((to, i) => ({ date: DATE, from: sorted[i] ?? DAY_START, to }));
+  return windows.filter((window) => random() < 0.4 && !isEmptyWindow(window));
+}
+
+function assertTiles(day: readonly Row[], windows: readonly Window[], covered: readonly Window[], seed: string): void {
+  for (const row of day) {
+    const times = [...windows, ...covered].filter((window) => holds(window, row)).length;
+    if (times !== 1) throw new Error(`${seed}: row ${row.id} is in ${times} windows`);
+  }
+  expect(windows.filter(isEmptyWindow), seed).toEqual([]);
+}
+
+describe.each(['time', 'symbol'] as const)('on random days along the %s axis', (axis) => {
+  test('windows between cells tile what is not staged, and only single cells exceed the limit', () => {
+    for (const seed of SEEDS) {
+      const random = createRandom(seed);
+      const day = createDay(random, axis);
+      const counts = countDay(day, random);
+      const covered = createCovered(random, day, counts);
+      const limit = 1 + Math.floor(random() * 40);
+      const { windows, overfull } = planPacking(DATE, counts, covered, limit);
+      assertTiles(day, windows, covered, `seed ${seed}`);
+      for (const window of windows) {
+        const rows = rowsIn(day, window);
+        expect(rows.length, `seed ${seed}`).toBeLessThanOrEqual(window.rows);
+        if (window.exact) expect(rows.length, `seed ${seed}`).toBe(window.rows);
+        if (rows.length > limit) expect(new Set(rows.map(cellOf)).size, `seed ${seed}`).toBe(1);
+      }
+      if (overfull === 0)
+        expect(Math.max(0, ...windows.map(({ rows }) => rows)), `seed ${seed}`).toBeLessThanOrEqual(limit);
+    }
+  });
+
+  test('windows to the row tile what is not staged and none exceeds the limit', () => {
+    for (const seed of SEEDS) {
+      const random = createRandom(seed);
+      const day = createDay(random, axis);
+      const counts = countDay(day, random);
+      const covered = createCovered(random, day, counts);
+      const limit = 1 + Math.floor(random() * 40);
+      const places = findPlaces(day, counts, planPacking(DATE, counts, covered, limit).cuts, limit);
+      const windows = packToTheRow(DATE, counts, covered, limit, places);
+      assertTiles(day, windows, covered, `seed ${seed}`);
+      for (const window of windows) {
+        const rows = rowsIn(day, window).length;
+        expect(rows, `seed ${seed} ${formatWindow(window)}`).toBeLessThanOrEqual(limit);
+        expect(rows, `seed ${seed}`).toBeLessThanOrEqual(window.rows);
+        if (window.exact) expect(rows, `seed ${seed}`).toBe(window.rows);
+      }
+    }
+  });
+
+  test('windows to the row are the fewest possible when nothing is staged', () => {
+    for (const seed of SEEDS) {
+      const random = createRandom(seed);
+      const day = createDay(random, axis);
+      const limit = 1 + Math.floor(random() * 40);
+      const counts = countDay(day, random);
+      const { cuts, fewest } = planPacking(DATE, counts, [], limit);
+      const windows = packToTheRow(DATE, counts, [], limit, findPlaces(day, counts, cuts, limit));
+      const expected = Math.ceil(sumCounts(counts).rows / limit);
+      expect([windows.length, fewest], `seed ${seed}`).toEqual([expected, expected]);
+      expect(
+        windows.slice(0, -1).every(({ rows }) => rows === limit),
+        `seed ${seed}`,
+      ).toBe(true);
+    }
+  });
+
+  test('splitting ends with windows within the limit that tile the day', () => {
+    for (const seed of SEEDS) {
+      const random = createRandom(seed);
+      const day = createDay(random, axis);
+      const limit = 1 + Math.floor(random() * 10);
+      // The counts know of only some cells: rows of the others came late.
+      const counts = countDay(day).filter(() => random() < 0.8);
+      const done: PackedWindow[] = [];
+      const start: Window =
+        axis === 'time' ? wholeDay(DATE) : { date: DATE, from: { symbol: '', second: 0 }, to: DAY_END };
+      const queue: PackedWindow[] = [{ ...start, rows: sumCounts(counts).rows, exact: true }];
+      for (let steps = 0, window = queue.shift(); window; window = queue.shift(), steps += 1) {
+        if (steps > 3000) throw new Error(`seed ${seed}: the splits make no progress`);
+        const rows = rowsIn(day, window);
+        if (rows.length <= limit) {
+          done.push(window);
+          continue;
+        }
+        const plan = planSplit(window, counts, 1, true);
+        const middle = rows[Math.floor(rows.length / 2)];
+        if (plan.kind === 'ask-middle' && axis === 'time' && rows.some(({ second }) => second !== rows[0]?.second)) {
+          throw new Error(`seed ${seed}: an id cannot cut ${formatWindow(window)}`);
+        }
+        if (plan.kind === 'impossible' || !middle) throw new Error(`seed ${seed}: no split of ${formatWindow(window)}`);
+        const at = plan.kind === 'cut' ? plan.at : middle;
+        const halves = splitWindow(window, at, counts);
+        // Not `expect`: there are tens of thousands of halves.
+        const bounds = JSON.stringify(halves.map(({ from, to }) => [from, to]));
+        if (
+          halves.some(isEmptyWindow) ||
+          bounds !==
+            JSON.stringify([
+              [window.from, at],
+              [at, window.to],
+            ])
+        ) {
+          throw new Error(`seed ${seed}: ${formatWindow(window)} splits into ${bounds}`);
+        }
+        queue.push(...halves);
+      }
+      assertTiles(day, done, [], `seed ${seed}`);
+    }
+  });
+});
+
+const cells = (...rows: readonly number[]): DayCounts =>
+  rows.map((n, i) => ({ second: 10 * i, rows: n, ids: n, mark: '' }));
+
+test('a window between seconds is as full as whole seconds allow', () => {
+  const counts = cells(3, 3, 4, 6, 1, 9, 1);
+  expect(planPacking(DATE, counts, [], 6).windows.map(formatWindow)).toEqual([
+    '00:00:00..00:00:20',
+    '00:00:20..00:00:30',
+    '00:00:30..00:00:40',
+    '00:00:40..00:00:50',
+    '00:00:50..00:01:00',
+    '00:01:00..24:00:00',
+  ]);
+  expect(planPacking(DATE, counts, [], 6)).toMatchObject({ overfull: 1, fewest: 5 });
+});
+
+test('a window between symbols ends where the next symbol would not fit', () => {
+  const counts = ['AAPL', 'QQQ', 'SPY'].map((symbol, i) => ({
+    symbol,
+    second: 0,
+    rows: i + 2,
+    ids: i + 2,
+    mark: '',
+  }));
+  expect(planPacking(DATE, counts, [], 5).windows.map(formatWindow)).toEqual([
+    '00:00:00..SPY@00:00:00',
+    'SPY@00:00:00..24:00:00',
+  ]);
+});
+
+test('two gaps that share a second are cut alike, so that one answer serves both', () => {
+  const day: readonly Row[] = [
+    ...['a', 'b', 'c', 'd'].map((id) => ({ second: 1, id })),
+    ...Array.from({ length: 23 }, (_, k) => ({ second: 2, id: `x${String(k).padStart(2, '0')}` })),
+    ...['z1', 'z2', 'z3', 'z4', 'z5', 'z6'].map((id) => ({ second: 3, id })),
+  ];
+  const counts = countDay(day);
+  const covered = [{ date: DATE, from: { second: 2, id: 'x02' }, to: { second: 2, id: 'x05' } }];
+  const { cuts } = planPacking(DATE, counts, covered, 10);
+  const windows = packToTheRow(DATE, counts, covered, 10, findPlaces(day, counts, cuts, 10));
+  assertTiles(day, windows, covered, 'two gaps');
+  expect(Math.max(...windows.map((window) => rowsIn(day, window).length))).toBeLessThanOrEqual(10);
+});
+
+test('a split of groups without a split key never cuts inside a grain', () => {
+  const window = { ...wholeDay(DATE), rows: 50, exact: true };
+  const count = (second: number, rows: number) => ({ second, rows, ids: rows, mark: '' });
+  expect(planSplit(window, [count(60, 50)], 60, false)).toEqual({ kind: 'impossible' });
+  expect(planSplit(window, [count(60, 9), count(120, 1)], 60, false)).toEqual({ kind: 'cut', at: { second: 120 } });
+});
+
+test('a split of groups narrows to one grain before it asks for a key', () => {
+  const window = { ...wholeDay(DATE), rows: 50, exact: true };
+  const counts = [{ second: 120, rows: 50, ids: 50, mark: '' }];
+  expect(planSplit(window, counts, 60, true)).toEqual({ kind: 'cut', at: { second: 120 } });
+  const right = { ...window, from: { second: 120 } };
+  expect(planSplit(right, counts, 60, true)).toEqual({ kind: 'cut', at: { second: 180 } });
+  expect(planSplit({ ...right, to: { second: 180 } }, counts, 60, true)).toEqual({ kind: 'ask-middle' });
+});
+
+test('gaps are what no window covers, also when windows overlap', () => {
+  const at = (from: number, to: number): Window => ({ date: DATE, from: { second: from }, to: { second: to } });
+  expect(listGaps([at(10, 20), at(0, 5), at(15, 18)])).toEqual(
+    [at(5, 10), at(20, 86_400)].map(({ from, to }) => ({ from, to })),
+  );
+  expect(listGaps([wholeDay(DATE)])).toEqual([]);
+});
+
+test('differences are the cells where staged and counted ids are not the same, on either side', () => {
+  const count = (second: number, ids: number) => ({ second, rows: ids + 1, ids, mark: '' });
+  const found = findDifferences([count(1, 5), count(2, 5), count(4, 1)], [count(1, 5), count(2, 6), count(3, 1)]);
+  expect(found.map(({ second }) => second)).toEqual([2, 3, 4]);
+});
+
+test('a row that was corrected under its id is a difference, where the source tells when rows were made', () => {
+  const count = (mark: string) => [{ second: 1, rows: 5, ids: 5, mark }];
+  expect(findDifferences(count('sum 1700'), count('sum 1701'))).toHaveLength(1);
+  expect(findDifferences(count('2026-11-19 15:00:00.250'), count('2026-11-19 15:00:00.251'))).toHaveLength(1);
+  expect(findDifferences(count('sum 1700'), count('sum 1700'))).toEqual([]);
+  // The same instant in other words is none.
+  expect(findDifferences(count('2026-11-19 15:00:00.250'), count('2026-11-19T15:00:00Z'))).toEqual([]);
+  expect(findDifferences(count(''), count('sum 1701'))).toEqual([]);
+});
+
+test('parts of a symbol count as one', () => {
+  const part = (symbol: string, second: number, rows: number, mark: string) => ({
+    symbol,
+    second,
+    rows,
+    ids: rows,
+    mark,
+  });
+  expect(
+    mergeBySymbol([
+      part('SPY', 0, 2, 'sum 5'),
+      part('SPY', 40_000, 3, 'sum 18446744073709551615'),
+      part('A', 0, 1, '1'),
+    ]),
+  ).toEqual([part('A', 0, 1, '1'), part('SPY', 0, 5, 'sum 4')]);
+});

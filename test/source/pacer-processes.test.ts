@@ -1,0 +1,155 @@
+/**
+ * One request budget for all processes of a machine: real processes, killed and stopped too. The times are those at which
+ * each process decided to start, so that a busy machine cannot make a right pace look wrong.
+ */
+import { readdir, readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { afterAll, afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { makeFolder } from '../support/flowdrop.ts';
+import { createPaceProcesses, type PaceProcess } from '../support/pace-process.ts';
+import { createRandom } from '../support/random.ts';
+
+const RATE = 50;
+const INTERVAL_MS = (1000 / RATE) * 1.01;
+
+const pool = createPaceProcesses();
+let folder: Awaited<ReturnType<typeof makeFolder>>;
+beforeEach(async () => {
+  folder = await makeFolder();
+});
+afterEach(async () => {
+  await pool.release();
+  await folder.remove();
+});
+afterAll(() => pool.stop());
+
+async function start(count: number, requestsPerSecond = RATE): Promise<readonly PaceProcess[]> {
+  const options = { budget: 'historical', stateDir: folder.path, apiKey: 'key', requestsPerSecond } as const;
+  return await Promise.all(Array.from({ length: count }, () => pool.open(options)));
+}
+
+const startsOf = (processes: readonly PaceProcess[]) => processes.flatMap(({ starts }) => starts).sort((a, b) => a - b);
+const gapsOf = (times: readonly number[]) => times.slice(1).map((time, i) => time - (times[i] ?? 0));
+const median = (values: readonly number[]) => [...values].sort((a, b) => a - b)[values.length >> 1] ?? 0;
+
+/** The names of who started, in the order of the starts. */
+function orderOf(processes: readonly PaceProcess[]): readonly number[] {
+  const all = processes.flatMap(({ starts }, who) => starts.map((at) => ({ at, who })));
+  return all.sort((a, b) => a.at - b.at).map(({ who }) => who);
+}
+
+describe('processes that share a budget', () => {
+  test('never start closer than the interval, and keep it full', async () => {
+    const processes = await start(4);
+    await Promise.all(processes.map((process) => process.follow({ take: 25 })));
+    const starts = startsOf(processes);
+    expect(starts).toHaveLength(100);
+    expect(Math.min(...gapsOf(starts))).toBeGreaterThanOrEqual(INTERVAL_MS);
+    expect(median(gapsOf(starts))).toBeLessThan(INTERVAL_MS * 1.5);
+  });
+
+  test('get half each when two of them wait', async () => {
+    const processes = await start(2);
+    await Promise.all(processes.map((process) => process.follow({ take: 50 })));
+    // As long as both wait: from the first start of the later one to the last start of the earlier one.
+    const from = Math.max(...processes.map(({ starts }) => starts[0] ?? 0));
+    const to = Math.min(...processes.map(({ starts }) => starts.at(-1) ?? 0));
+    const [mine = 0, others = 0] = processes.map(({ starts }) => starts.filter((at) => at >= from && at <= to).length);
+    expect(mine + others).toBeGreaterThan(60);
+    expect(mine / (mine + others)).toBeGreaterThan(0.4);
+    expect(mine / (mine + others)).toBeLessThan(0.6);
+  });
+
+  test('let the urgent one go first, and starve no other', async () => {
+    const processes = await start(3);
+    const [urgent] = processes;
+    const others = processes.slice(1).map((process) => process.follow({ take: 30 }));
+    await vi.waitUntil(() => startsOf(processes).length > 3, { interval: 5 });
+    await urgent?.follow({ take: 30, urgent: true });
+    const order = orderOf(processes);
+    await Promise.all(others);
+    const contended = order.slice(order.indexOf(0), order.lastIndexOf(0) + 1);
+    const share = 30 / contended.length;
+    // Three of four; less when a busy machine lets it come late to its turn.
+    expect(share).toBeGreaterThan(0.6);
+    expect(share).toBeLessThanOrEqual(30 / 39);
+    expect(new Set(contended)).toEqual(new Set([0, 1, 2]));
+  });
+
+  test('slow down together at a 429, obey its pause to the second, and count it once', async () => {
+    const processes = await start(2);
+    await Promise.all(processes.map((process) => process.follow({ take: 3 })));
+    const told = Date.now();
+    await Promise.all(processes.map((process) => process.follow({ slowDownMs: 1000 })));
+    await Promise.all(processes.map((process) => process.follow({ take: 4 })));
+    const after = startsOf(processes).slice(6);
+    expect(after).toHaveLength(8);
+    expect((after[0] ?? 0) - told).toBeGreaterThanOrEqual(1000);
+    expect((after[0] ?? 0) - told).toBeLessThan(2000);
+    expect(Math.min(...gapsOf(after))).toBeGreaterThanOrEqual(2 * INTERVAL_MS);
+    expect(Math.min(...gapsOf(after))).toBeLessThan(3.5 * INTERVAL_MS);
+  });
+});
+
+describe('a process that goes away', () => {
+  test('by SIGKILL while it waits holds nobody up', async () => {
+    const processes = await start(2, 2);
+    const [victim, other] = processes;
+    await other?.follow({ take: 1 });
+    void victim?.follow({ take: 10 });
+    await vi.waitUntil(async () => (await readStates()).some(({ waiters }) => waiters.length === 1), { interval: 5 });
+    await victim?.kill();
+    await other?.follow({ take: 1 });
+    const [first = 0, second = 0] = other?.starts ?? [];
+    // Its turn came first; that nobody took it would have cost a tenth of a second, its silence ten seconds.
+    expect(second - first).toBeGreaterThanOrEqual(505);
+    expect(second - first).toBeLessThan(1500);
+  });
+
+  test('by SIGSTOP with the next turn is passed over, and takes its turns again later', async () => {
+    const processes = await start(2, 10);
+    const [sleeper, other] = processes;
+    const sleeping = sleeper?.follow({ take: 8 });
+    await vi.waitUntil(() => (sleeper?.starts.length ?? 0) >= 2, { interval: 5 });
+    sleeper?.child.kill('SIGSTOP');
+    await other?.follow({ take: 4 });
+    expect(other?.starts).toHaveLength(4);
+    // A tenth of a second a turn; to wait until it counts as gone would take ten.
+    expect((other?.starts[3] ?? 0) - (other?.starts[0] ?? 0)).toBeLessThan(5_000);
+    expect((other?.starts[0] ?? 0) - (sleeper?.starts.at(-1) ?? 0)).toBeLessThan(5_000);
+    sleeper?.child.kill('SIGCONT');
+    await sleeping;
+    expect(sleeper?.starts).toHaveLength(8);
+    expect(Math.min(...gapsOf(startsOf(processes)))).toBeGreaterThanOrEqual(101);
+  });
+
+  test('by SIGKILL at any moment, of writing too, leaves a budget that the others keep', async () => {
+    const seed = 11;
+    const random = createRandom(seed);
+    const rate = 400;
+    const processes = await start(4, rate);
+    const [survivor, ...victims] = processes;
+    for (const victim of victims) void victim.follow({ take: 10_000 });
+    const surviving = survivor?.follow({ take: 150 });
+    for (const victim of victims) {
+      await vi.waitUntil(() => victim.starts.length > 5, { interval: 1 });
+      const enough = victim.starts.length + Math.floor(random() * 20);
+      await vi.waitUntil(() => victim.starts.length > enough, { interval: 1 });
+      await victim.kill();
+    }
+    await surviving;
+    expect(survivor?.starts).toHaveLength(150);
+    expect(Math.min(...gapsOf(startsOf(processes))), `seed ${seed}`).toBeGreaterThanOrEqual((1000 / rate) * 1.01);
+  });
+});
+
+async function readStates(): Promise<readonly { readonly waiters: readonly unknown[] }[]> {
+  const pace = join(folder.path, 'pace');
+  const [budget = ''] = await readdir(pace);
+  const names = (await readdir(join(pace, budget))).filter((name) => name.endsWith('.json'));
+  // A state may be replaced and removed between listing and reading.
+  const texts = await Promise.all(
+    names.map((name) => readFile(join(pace, budget, name), 'utf8').catch(() => undefined)),
+  );
+  return texts.flatMap((text) => (text === undefined ? [] : [JSON.parse(text) as { waiters: readonly unknown[] }]));
+}

@@ -1,0 +1,412 @@
+/**
+ * The request budget on clocks that the test moves: the pace, its recovery, turns between processes, and what a budget's
+ * file may come to. That real processes keep to it is in `pacer-processes.test.ts`, that machines do in
+ * `pacer-redis.test.ts`.
+ */
+import { spawnSync } from 'node:child_process';
+import { readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { hostname } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import type { Clock } from '../../src/core/clock.ts';
+import { BUDGETS, type BudgetName, paceOf } from '../../src/source/pace/budget.ts';
+import { createQueue } from '../../src/source/pace/queue.ts';
+import { createMemoryCell } from '../../src/source/pace/state-file.ts';
+import { createPacer, MAX_RETRY_AFTER_MS, openPacer, type Pacer } from '../../src/source/pacer.ts';
+import { createFakeClock, createVirtualClock } from '../support/fake-clock.ts';
+import { makeFolder } from '../support/flowdrop.ts';
+import { createRandom } from '../support/random.ts';
+
+const KEY = 'apikey_0123456789abcdef';
+const INTERVAL_MS = 1010;
+
+/** Of a state's file. */
+const numberOf = (name: string) => Number.parseInt(name, 10);
+/** Times between the neighbours of a list. */
+const gapsOf = (times: readonly number[]) => times.slice(1).map((time, i) => time - (times[i] ?? 0));
+
+async function takeStarts(pacer: Pacer, clock: Clock, count: number): Promise<readonly number[]> {
+  const starts: number[] = [];
+  for (let i = 0; i < count; i += 1) {
+    await pacer.acquire();
+    starts.push(clock.now());
+  }
+  return starts;
+}
+
+describe('the pace', () => {
+  test('never lets two requests start closer than the interval, whatever the answers take', async () => {
+    const seed = 7;
+    const random = createRandom(seed);
+    const clock = createFakeClock();
+    const pacer = createPacer(clock, { requestsPerSecond: 1 });
+    const starts: number[] = [];
+    for (let i = 0; i < 500; i += 1) {
+      await pacer.acquire();
+      starts.push(clock.now());
+      clock.advance(random() < 0.3 ? random() * 5000 : random() * 900);
+    }
+    const gaps = gapsOf(starts);
+    expect(Math.min(...gaps), `seed ${seed}`).toBeGreaterThanOrEqual(1000);
+    expect(Math.min(...gaps), `seed ${seed}`).toBeLessThan(1020);
+  });
+
+  test('is kept full when answers take two and a half seconds and several are in flight', async () => {
+    const clock = createVirtualClock();
+    const pacer = createPacer(clock, { requestsPerSecond: 1 });
+    const starts: number[] = [];
+    const ask = async () => {
+      for (let i = 0; i < 10; i += 1) {
+        await pacer.acquire();
+        starts.push(clock.now());
+        await clock.sleep(2500);
+      }
+    };
+    await clock.run(Promise.all([ask(), ask(), ask(), ask()]));
+    expect(starts).toHaveLength(40);
+    expect(Math.min(...gapsOf(starts))).toBeGreaterThanOrEqual(INTERVAL_MS - 0.01);
+    expect((starts.at(-1) ?? 0) - (starts[0] ?? 0)).toBeLessThan(39 * INTERVAL_MS * 1.01);
+  });
+
+  test('saves no unused second up for a burst', async () => {
+    const clock = createFakeClock();
+    const pacer = createPacer(clock, { requestsPerSecond: 2 });
+    await pacer.acquire();
+    clock.advance(60_000);
+    await pacer.acquire();
+    const first = clock.now();
+    await pacer.acquire();
+    expect(clock.now() - first).toBeGreaterThanOrEqual(500);
+  });
+
+  test('serves the callers of a process in the order they came', async () => {
+    const pacer = createPacer(createFakeClock(), { requestsPerSecond: 1 });
+    const order: number[] = [];
+    await Promise.all(Array.from({ length: 20 }, (_, i) => pacer.acquire().then(() => order.push(i))));
+    expect(order).toEqual(Array.from({ length: 20 }, (_, i) => i));
+  });
+
+  test('lets an aborted caller go at once, from behind a sleeping one too, without spending its turn', async () => {
+    const clock = createVirtualClock();
+    const pacer = createPacer(clock, { requestsPerSecond: 1 });
+    const began = clock.now();
+    await pacer.acquire();
+    const controller = new AbortController();
+    const head = pacer.acquire();
+    const stopped = pacer.acquire({ signal: controller.signal });
+    const next = pacer.acquire();
+    controller.abort(new Error('stop'));
+    // Time stands still: nobody runs the clock.
+    await expect(stopped).rejects.toThrow('stop');
+    await expect(pacer.acquire({ signal: AbortSignal.abort(new Error('late')) })).rejects.toThrow('late');
+    await clock.run(Promise.all([head, next]));
+    expect(clock.now() - began).toBeCloseTo(2 * INTERVAL_MS, 0);
+  });
+});
+
+describe('a 429', () => {
+  test('is obeyed to the second, also by a caller that sleeps already', async () => {
+    const clock = createFakeClock();
+    const pacer = createPacer(clock, { requestsPerSecond: 1 });
+    await pacer.acquire();
+    const sleep = clock.sleep;
+    let told = false;
+    clock.sleep = async (ms, signal) => {
+      await sleep(ms, signal);
+      if (!told) void pacer.slowDown(30_000);
+      told = true;
+    };
+    const began = clock.now();
+    await pacer.acquire();
+    expect(clock.now() - began).toBeGreaterThanOrEqual(30_000 + 1000);
+    expect(clock.now() - began).toBeLessThan(30_000 + 1020);
+  });
+
+  test('holds requests back for a quarter of an hour at most', async () => {
+    const clock = createFakeClock();
+    const pacer = createPacer(clock, { requestsPerSecond: 1 });
+    const began = clock.now();
+    await pacer.slowDown(24 * 3_600_000);
+    await pacer.acquire();
+    expect(clock.now() - began).toBe(MAX_RETRY_AFTER_MS);
+  });
+
+  test('halves the pace, once for all in flight, to an eighth at most, and takes it back', async () => {
+    const clock = createFakeClock();
+    const pacer = createPacer(clock, { requestsPerSecond: 1 });
+    const full = pacer.intervalMs();
+    await pacer.slowDown(0);
+    await pacer.slowDown(0);
+    expect(pacer.intervalMs()).toBe(full * 2);
+    for (let i = 0; i < 5; i += 1) {
+      await pacer.acquire();
+      await pacer.slowDown(0);
+    }
+    expect(pacer.intervalMs()).toBe(full * 8);
+    const intervals: number[] = [];
+    for (let i = 0; i < 60; i += 1) {
+      await pacer.acquire();
+      intervals.push(pacer.intervalMs() / full);
+    }
+    expect([0, 18, 19, 38, 39, 58, 59].map((i) => intervals[i])).toEqual([8, 8, 4, 4, 2, 2, 1]);
+  });
+
+  test('met by a request from before the last slow-down does not count again, even after another start', async () => {
+    const clock = createFakeClock();
+    const pacer = createPacer(clock, { requestsPerSecond: 1 });
+    const full = pacer.intervalMs();
+    const [first = 0, second = 0] = await takeStarts(pacer, clock, 2);
+    clock.advance(100);
+    await pacer.slowDown(0, first);
+    const [third = 0] = await takeStarts(pacer, clock, 1);
+    clock.advance(100);
+    await pacer.slowDown(0, second);
+    expect(pacer.intervalMs()).toBe(full * 2);
+    await pacer.slowDown(0, third);
+    expect(pacer.intervalMs()).toBe(full * 4);
+  });
+});
+
+describe('turns between processes', () => {
+  type Starter = { readonly name: string; readonly urgent?: boolean; readonly count: number; readonly at?: number };
+
+  /** Each starter is a process of its own before one budget. @returns their names in the order of the starts */
+  async function order(starters: readonly Starter[]): Promise<readonly string[]> {
+    const clock = createVirtualClock();
+    const cell = createMemoryCell();
+    const pace = paceOf(BUDGETS.historical, MAX_RETRY_AFTER_MS);
+    const starts: { readonly name: string; readonly at: number }[] = [];
+    const act = async ({ name, urgent = false, count, at = 0 }: Starter) => {
+      const queue = createQueue({ clock, pace, cell });
+      await clock.sleep(at);
+      for (let i = 0; i < count; i += 1) {
+        await queue.acquire(urgent, undefined);
+        starts.push({ name, at: clock.now() });
+      }
+    };
+    await clock.run(Promise.all(starters.map(act)));
+    expect(Math.min(...gapsOf(starts.map(({ at }) => at)))).toBeGreaterThanOrEqual(INTERVAL_MS - 0.01);
+    return starts.map(({ name }) => name);
+  }
+
+  test('alternate between equals, however many requests each has', async () => {
+    const names = await order([
+      { name: 'a', count: 20 },
+      { name: 'b', count: 20 },
+      { name: 'c', count: 20 },
+    ]);
+    for (let i = 0; i < names.length; i += 3) expect([...names.slice(i, i + 3)].sort()).toEqual(['a', 'b', 'c']);
+  });
+
+  test('come to a process that joins after one round at most', async () => {
+    const names = await order([
+      { name: 'a', count: 30 },
+      { name: 'b', count: 30 },
+      { name: 'late', count: 5, at: 10_500 },
+    ]);
+    expect(names.slice(0, 11)).not.toContain('late');
+    expect(names.slice(11, 14)).toContain('late');
+  });
+
+  test('go to urgent requests first, and one in four to the others, who take it in turn', async () => {
+    const names = await order([
+      { name: 'a', count: 10 },
+      { name: 'b', count: 10 },
+      { name: 'urgent', urgent: true, count: 21, at: 1_500 },
+    ]);
+    // The urgent one came while the second start was waited for.
+    const contended = names.slice(names.indexOf('urgent'), names.lastIndexOf('urgent') + 1);
+    expect(contended.filter((name) => name === 'urgent')).toHaveLength(21);
+    for (let i = 0; i + 4 <= contended.length; i += 1)
+      expect(contended.slice(i, i + 4).filter((name) => name !== 'urgent')).toHaveLength(1);
+    const others = contended.filter((name) => name !== 'urgent');
+    expect(Math.abs(others.filter((name) => name === 'a').length - others.length / 2)).toBeLessThanOrEqual(1);
+    expect(names.indexOf('urgent')).toBeLessThanOrEqual(2);
+  });
+
+  test('of one process go to its urgent requests before those that wait longer', async () => {
+    const clock = createVirtualClock();
+    const pacer = createPacer(clock, { requestsPerSecond: 1 });
+    const order: string[] = [];
+    const take = async (name: string, urgent: boolean) => {
+      await pacer.acquire({ urgent });
+      order.push(name);
+    };
+    const plain = ['p1', 'p2', 'p3'].map((name) => take(name, false));
+    await clock.run(Promise.all([...plain, take('u1', true), take('u2', true)]));
+    expect(order).toEqual(['p1', 'u1', 'u2', 'p2', 'p3']);
+  });
+});
+
+describe('a budget in a folder', () => {
+  let folder: Awaited<ReturnType<typeof makeFolder>>;
+  let clock: ReturnType<typeof createFakeClock>;
+  beforeEach(async () => {
+    folder = await makeFolder();
+    clock = createFakeClock();
+  });
+  afterEach(() => folder.remove());
+
+  const open = (budget: BudgetName = 'historical', apiKey = KEY) =>
+    openPacer(budget, { clock, stateDir: folder.path, apiKey });
+  const listStates = async () => {
+    const [budget = ''] = await readdir(join(folder.path, 'pace'));
+    const states = (await readdir(join(folder.path, 'pace', budget))).sort((a, b) => numberOf(a) - numberOf(b));
+    return { path: join(folder.path, 'pace', budget), states };
+  };
+
+  test('goes on where another pacer of it stopped', async () => {
+    await takeStarts(await open(), clock, 1);
+    const began = clock.now();
+    await takeStarts(await open(), clock, 1);
+    expect(clock.now() - began).toBeCloseTo(INTERVAL_MS, 0);
+  });
+
+  test('is touched by the first request, not by opening it', async () => {
+    const pacer = await open();
+    expect(await readdir(folder.path)).toEqual([]);
+    await pacer.acquire();
+    expect(await readdir(folder.path)).toEqual(['pace']);
+  });
+
+  test('is named without the key, keeps few files, and holds nothing of the key', async () => {
+    await takeStarts(await open(), clock, 50);
+    const { path, states } = await listStates();
+    expect(path).toMatch(/historical-[0-9a-f]{16}$/);
+    expect(states.length).toBeLessThanOrEqual(17);
+    const texts = await Promise.all(states.map((name) => readFile(join(path, name), 'utf8')));
+    expect(texts.filter((text) => text.includes(KEY))).toEqual([]);
+  });
+
+  test('of another key or another kind does not slow this one down', async () => {
+    const pacers = [
+      await open(),
+      await open('historical', 'another_key_98765'),
+      await open('chain'),
+      await open('market-structure'),
+    ];
+    const began = clock.now();
+    await pacers[0]?.slowDown(60_000);
+    for (const pacer of pacers.slice(1)) await pacer.acquire();
+    expect(clock.now()).toBe(began);
+    await pacers[0]?.acquire();
+    expect(clock.now() - began).toBe(60_000);
+  });
+
+  test('of the option chain grants ten at once after a quiet while, then one a second', async () => {
+    const pacer = await open('chain');
+    for (const quietMs of [0, 60_000]) {
+      clock.advance(quietMs);
+      const began = clock.now();
+      const starts = await takeStarts(pacer, clock, 15);
+      expect(starts.slice(0, 10)).toEqual(Array.from({ length: 10 }, () => began));
+      for (const gap of gapsOf(starts.slice(9))) expect(gap).toBeCloseTo(INTERVAL_MS, 0);
+    }
+    clock.advance(3 * INTERVAL_MS);
+    const began = clock.now();
+    expect((await takeStarts(pacer, clock, 5)).filter((start) => start === began)).toHaveLength(3);
+  });
+
+  test('of the option chain has nothing saved up after a 429', async () => {
+    const pacer = await open('chain');
+    await pacer.slowDown(5_000);
+    for (const gap of gapsOf(await takeStarts(pacer, clock, 5))) expect(gap).toBeCloseTo(2 * INTERVAL_MS, 0);
+  });
+
+  test.each([
+    ['empty', ''],
+    ['half-written', '{"version":1,"turn":3,"paced_'],
+    ['of another version', '{"version":2}'],
+    ['full of impossible numbers', '{"version":1,"turn":-1,"paced_until":null}'],
+  ])('that was left %s costs one whole interval', async (_name, text) => {
+    await takeStarts(await open(), clock, 3);
+    clock.advance(60_000);
+    const { path, states } = await listStates();
+    await writeFile(join(path, states.at(-1) ?? ''), text);
+    const began = clock.now();
+    const starts = await takeStarts(await open(), clock, 3);
+    expect((starts[0] ?? 0) - began).toBeCloseTo(INTERVAL_MS, 0);
+    for (const gap of gapsOf(starts)) expect(gap).toBeCloseTo(INTERVAL_MS, 0);
+  });
+
+  test('survives what a kill leaves between any two steps of writing', async () => {
+    await takeStarts(await open(), clock, 2);
+    const { path, states } = await listStates();
+    const newest = states.at(-1) ?? '';
+    const text = await readFile(join(path, newest), 'utf8');
+    // Killed while it wrote the next state; after it wrote it; after it linked it but before it told anybody.
+    await writeFile(join(path, 'aaaaaaaaaaaa.tmp'), text.slice(0, 20));
+    await writeFile(join(path, 'bbbbbbbbbbbb.tmp'), text);
+    await writeFile(join(path, `${numberOf(newest) + 1}.json`), text);
+    const began = clock.now();
+    const [start = 0] = await takeStarts(await open(), clock, 1);
+    expect(start - began).toBeCloseTo(INTERVAL_MS, 0);
+    // The fake clock is years away from the files' own times, so they count as abandoned by the next to open it.
+    clock.advance(365 * 24 * 3_600_000 * 100);
+    await (await open()).acquire();
+    expect((await listStates()).states.filter((name) => name.endsWith('.tmp'))).toEqual([]);
+  });
+
+  test('that is taken away while it is used is made again', async () => {
+    const pacer = await open();
+    await pacer.acquire();
+    await rm(join(folder.path, 'pace'), { recursive: true });
+    await pacer.acquire();
+    expect((await listStates()).states.length).toBeGreaterThan(0);
+  });
+
+  test('ignores a holder and a waiter that are gone, or that are said to be from another time', async () => {
+    await takeStarts(await open(), clock, 1);
+    const { path, states } = await listStates();
+    const state = JSON.parse(await readFile(join(path, states.at(-1) ?? ''), 'utf8')) as Record<string, unknown>;
+    const waiter = { lane: 'x', host: 'elsewhere', pid: 1, process_start: '1', urgent: true, last_turn: 0 };
+    const ended = spawnSync(process.execPath, ['--version']).pid;
+    const ghosts = [
+      { ...waiter, lane: 'silent', seen: clock.now() - 60_000 },
+      { ...waiter, lane: 'of the future', seen: clock.now() + 3_600_000 },
+      { ...waiter, lane: 'ended', host: hostname(), pid: ended, seen: clock.now() },
+      { ...waiter, lane: 'with our number', host: hostname(), pid: process.pid, seen: clock.now() },
+    ];
+    const holder = { lane: 'silent', until: clock.now() + 3_600_000 };
+    await writeFile(join(path, '999.json'), JSON.stringify({ ...state, holder, waiters: ghosts }));
+    const began = clock.now();
+    await takeStarts(await open(), clock, 1);
+    expect(clock.now() - began).toBeCloseTo(INTERVAL_MS, 0);
+  });
+
+  test.each([
+    ['an hour back', -3_600_000],
+    ['a year back', -365 * 24 * 3_600_000],
+    ['an hour ahead', 3_600_000],
+    ['a year ahead', 365 * 24 * 3_600_000],
+  ])('waits one interval at most when the clock is set %s', async (_name, byMs) => {
+    const pacer = await open();
+    await takeStarts(pacer, clock, 3);
+    clock.advance(byMs);
+    const began = clock.now();
+    const starts = await takeStarts(pacer, clock, 3);
+    expect((starts[0] ?? 0) - began).toBeLessThanOrEqual(INTERVAL_MS + 0.01);
+    for (const gap of gapsOf(starts)) expect(gap).toBeCloseTo(INTERVAL_MS, 0);
+  });
+
+  test('waits no longer than it was told when the clock is set back after a 429', async () => {
+    const pacer = await open();
+    await takeStarts(pacer, clock, 1);
+    await pacer.slowDown(MAX_RETRY_AFTER_MS);
+    clock.advance(-3_600_000);
+    const began = clock.now();
+    await pacer.acquire();
+    expect(clock.now() - began).toBeCloseTo(2 * INTERVAL_MS, 0);
+  });
+
+  test('that cannot be written is a fault that says what to do, and nothing starts', async () => {
+    await writeFile(join(folder.path, 'file'), '');
+    const stateDir = join(folder.path, 'file');
+    const pacer = await openPacer('historical', { clock, stateDir, apiKey: KEY });
+    await expect(pacer.acquire()).rejects.toMatchObject({
+      code: 'PACE_UNWRITABLE',
+      message: expect.stringContaining(stateDir),
+      hint: expect.stringContaining('FLOWDROP_STATE_DIR'),
+    });
+  });
+});
