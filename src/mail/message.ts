@@ -31,14 +31,23 @@ export function buildMailOptions(message: MailMessage): SendMailOptions {
     date: message.date,
     text: message.text,
     html: message.html,
-    attachments: message.images.map((image) => ({
-      cid: image.cid,
-      filename: image.filename,
-      content: Buffer.from(image.png),
-      contentType: 'image/png',
-      contentDisposition: 'inline',
-    })),
+    attachments: [
+      ...message.images.map((image) => ({
+        cid: image.cid,
+        filename: image.filename,
+        content: Buffer.from(image.png),
+        contentType: 'image/png',
+        contentDisposition: 'inline' as const,
+      })),
+      ...message.attachments.map(({ filename, contentType, bytes }) => ({
+        filename,
+        content: Buffer.from(bytes),
+        contentType,
+        contentDisposition: 'attachment' as const,
+      })),
+    ],
     headers: {
+      ...buildUnsubscribe(message.listUnsubscribe),
       // RFC 3834: holiday and other automatic replies must not answer this mail.
       'Auto-Submitted': 'auto-generated',
       // Exchange does not read RFC 3834.
@@ -52,6 +61,15 @@ export function buildMailOptions(message: MailMessage): SendMailOptions {
   };
 }
 
+/** RFC 2369, and RFC 8058 where a mail program may unsubscribe with one POST, which goes over https only. */
+function buildUnsubscribe(address: string | null): Record<string, { prepared: true; value: string } | string> {
+  if (address === null) return {};
+  // Prepared: folding or encoding would put blanks into the address.
+  const list = { prepared: true as const, value: `<${address.replace(/[<>\s\p{Cc}]/gu, '')}>` };
+  if (!address.startsWith('https:')) return { 'List-Unsubscribe': list };
+  return { 'List-Unsubscribe': list, 'List-Unsubscribe-Post': 'List-Unsubscribe=One-Click' };
+}
+
 /** Reads `Name <local@domain>` or `local@domain`. @throws Fault `MAIL_ADDRESS_INVALID` (usage) */
 export function parseAddress(field: 'from' | 'to', value: string): MailAddress {
   const groups = ADDRESS.exec(value.trim())?.groups;
@@ -62,7 +80,10 @@ export function parseAddress(field: 'from' | 'to', value: string): MailAddress {
       `mail: ${field} is ${JSON.stringify(value)}, which is not one mail address`,
       {
         kind: 'usage',
-        hint: 'Write one address, as name@example.com or Name <name@example.com>; several recipients are several entries.',
+        hint:
+          field === 'from'
+            ? 'Set FLOWDROP_MAIL_FROM to one address, as name@example.com or Name <name@example.com>.'
+            : 'Write one address, as name@example.com or Name <name@example.com>; several recipients are several entries.',
       },
     );
   }

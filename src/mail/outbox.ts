@@ -3,12 +3,13 @@
  * its pictures. Invariant: the same Message-ID is the same pair of files, so that sending again is idempotent.
  */
 import { createHash } from 'node:crypto';
+import { constants } from 'node:fs';
+import { access, stat } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
-import { createTransport } from 'nodemailer';
-import { writeFileAtomic } from '../core/atomic-file.ts';
-import { describeError, Fault } from '../core/errors.ts';
-import type { Mailer, MailMessage, MailOutcome } from './mailer.ts';
-import { buildMailOptions } from './message.ts';
+import { hasErrorCode, writeFileAtomic } from '../core/atomic-file.ts';
+import { describeError, isFault } from '../core/errors.ts';
+import { buildEml } from './eml.ts';
+import { type Mailer, MailFault, type MailMessage, type MailOutcome } from './mailer.ts';
 import { embedImages } from './page.ts';
 
 export interface OutboxOptions {
@@ -18,31 +19,43 @@ export interface OutboxOptions {
 
 /** Leaves room for the extension and a temporary suffix in the 255 bytes of a file name. */
 const MAX_NAME_CHARACTERS = 180;
+const OUTBOX_HINT = 'The outbox must be a directory in which this user may write, on a disk with room.';
 
 export function openOutboxMailer(options: OutboxOptions): Mailer {
   const directory = resolve(options.directory);
-  const transport = createTransport({ streamTransport: true, buffer: true, newline: 'windows' });
   return {
     url: directory,
     async send(message: MailMessage): Promise<MailOutcome> {
-      const mail = buildMailOptions(message);
       const path = join(directory, formatOutboxName(message.messageId));
       try {
-        const { message: eml } = await transport.sendMail(mail);
-        if (!Buffer.isBuffer(eml)) throw new TypeError('the message was not built in memory');
+        const eml = await buildEml(message);
         await writeFileAtomic(`${path}.html`, embedImages(message.html, message.images));
         await writeFileAtomic(`${path}.eml`, eml);
       } catch (cause) {
-        throw new Fault('MAIL_FAILED', `mail: ${path}.eml was not written: ${describeError(cause)}`, {
+        if (isFault(cause)) throw cause;
+        throw new MailFault('settings', `mail: ${path}.eml was not written: ${describeError(cause)}`, {
           cause,
-          hint: 'The outbox must be a directory in which this user may write, on a disk with room.',
+          hint: OUTBOX_HINT,
         });
       }
       return { status: 'sent', detail: `${path}.eml` };
     },
-    async close(): Promise<void> {
-      transport.close();
+    async verify(): Promise<string> {
+      try {
+        const found = await stat(directory);
+        if (!found.isDirectory()) throw new TypeError('it is no directory');
+        await access(directory, constants.W_OK);
+        return `no SMTP server is set: mail is written to ${directory}`;
+      } catch (cause) {
+        if (hasErrorCode(cause, 'ENOENT'))
+          return `no SMTP server is set: mail is written to ${directory}, which the first one makes`;
+        throw new MailFault('settings', `mail: nothing can be written to ${directory}: ${describeError(cause)}`, {
+          cause,
+          hint: OUTBOX_HINT,
+        });
+      }
     },
+    async close(): Promise<void> {},
   };
 }
 

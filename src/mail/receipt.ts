@@ -8,16 +8,24 @@ import { z } from 'zod';
 import { describeError, Fault } from '../core/errors.ts';
 
 const recipientSchema = z.object({
-  status: z.enum(['sending', 'sent', 'refused']),
+  /**
+   * - `waiting`: to be mailed, not begun
+   * - `sending`: begun, and its end is not known
+   * - `failed`: certainly not delivered yet
+   * - `skipped`: not to be mailed, for the reason in `detail`
+   */
+  status: z.enum(['waiting', 'sending', 'sent', 'refused', 'failed', 'skipped']),
   /** When the status was taken, ISO 8601 in UTC. */
   at: z.iso.datetime(),
-  message_id: z.string().min(1),
-  /** What the mail server said; empty while sending. */
+  /** Empty for a recipient who was never to be mailed. */
+  message_id: z.string(),
+  /** What the mail server said, or why nothing is mailed; empty while it is not known. */
   detail: z.string(),
 });
 
 const receiptSchema = z.object({
-  version: z.literal(1),
+  /** 2 added `waiting`, `failed`, `skipped`, `mailed_before` and `by_hand`. */
+  version: z.union([z.literal(1), z.literal(2)]),
   report: z.string().min(1),
   job: z.string().min(1),
   date: z.iso.date(),
@@ -26,11 +34,18 @@ const receiptSchema = z.object({
   worker: z.string(),
   /** By address, as `formatRecipientKey` writes it. */
   recipients: z.record(z.string(), recipientSchema),
+  /** By address: the latest earlier revision that this person was mailed. */
+  mailed_before: z.record(z.string(), z.int().positive()).optional(),
+  /** The date was chosen by an operator: it is not the first of the reports that runs send. */
+  by_hand: z.boolean().optional(),
+  /** How often it was taken over: absent for never. */
+  turn: z.int().positive().optional(),
 });
 
 export type RecipientReceipt = Readonly<z.infer<typeof recipientSchema>>;
-export type Receipt = Readonly<Omit<z.infer<typeof receiptSchema>, 'recipients'>> & {
+export type Receipt = Readonly<Omit<z.infer<typeof receiptSchema>, 'recipients' | 'mailed_before'>> & {
   readonly recipients: Readonly<Record<string, RecipientReceipt>>;
+  readonly mailed_before?: Readonly<Record<string, number>> | undefined;
 };
 
 export interface MailIdentity {
@@ -50,10 +65,57 @@ const MESSAGE_ID_HASH_DIGITS = 32;
 /** Keeps the Message-ID far below the 998 characters of a header line. */
 const MESSAGE_ID_JOB_CHARACTERS = 40;
 
-/** A receipt in which nobody has been mailed yet. */
-export function createReceipt(identity: Pick<Receipt, 'report' | 'job' | 'date' | 'revision' | 'worker'>): Receipt {
+type ReceiptIdentity = Pick<Receipt, 'report' | 'job' | 'date' | 'revision' | 'worker'>;
+
+/**
+ * The receipt of a revision: the one there is, taken over by this worker, or one in which nobody has been mailed yet.
+ * @param before the date's receipt, of whatever revision
+ */
+export function openReceipt(identity: ReceiptIdentity, before: Receipt | undefined, isByHand: boolean): Receipt {
   const { report, job, date, revision, worker } = identity;
-  return { version: 1, report, job, date, revision, worker, recipients: {} };
+  // A date that a run has reported on stays one.
+  const byHand = isByHand && (before === undefined || before.by_hand === true) ? { by_hand: true } : {};
+  if (before?.revision === revision) {
+    const { by_hand: _, ...kept } = before;
+    return { ...kept, version: 2, worker, ...byHand };
+  }
+  const mailed = listMailed(before);
+  return {
+    ...{ version: 2, report, job, date, revision, worker, recipients: listOwed(before) },
+    ...(Object.keys(mailed).length > 0 ? { mailed_before: mailed } : {}),
+    ...byHand,
+  };
+}
+
+/** Latest revision that each person was mailed, by address. */
+function listMailed(receipt: Receipt | undefined): Readonly<Record<string, number>> {
+  if (receipt === undefined) return {};
+  const sent = Object.entries(receipt.recipients).filter(([, { status }]) => status === 'sent');
+  return { ...receipt.mailed_before, ...Object.fromEntries(sent.map(([key]) => [key, receipt.revision])) };
+}
+
+/**
+ * Those of an earlier revision who have not got it, as owed this one: a test send of the new revision must not make a run
+ * forget them.
+ */
+function listOwed(receipt: Receipt | undefined): Receipt['recipients'] {
+  const owed = Object.entries(receipt?.recipients ?? {}).filter(([, { status }]) => status !== 'sent');
+  const detail = `was not mailed revision ${receipt?.revision}`;
+  return Object.fromEntries(owed.map(([key, { at }]) => [key, { status: 'failed', at, message_id: '', detail }]));
+}
+
+/** The earlier revision that this person was mailed; `undefined` when there is none. */
+export function findMailedBefore(receipt: Receipt, address: string): number | undefined {
+  const key = formatRecipientKey(address);
+  const mailed = receipt.mailed_before ?? {};
+  return Object.hasOwn(mailed, key) ? mailed[key] : undefined;
+}
+
+/** Whether the receipt has ever had to do with this person: somebody who came to the list later is no debt of the past. */
+export function isKnownRecipient(receipt: Receipt, address: string): boolean {
+  return (
+    Object.hasOwn(receipt.recipients, formatRecipientKey(address)) || findMailedBefore(receipt, address) !== undefined
+  );
 }
 
 /** The receipt with this recipient's entry added or replaced. */
@@ -63,7 +125,8 @@ export function recordRecipient(receipt: Receipt, address: string, entry: Recipi
 
 /**
  * Who has still to be mailed this revision, each once, in the order given. `sending` counts as pending: the process
- * ended between the message and the receipt, and a repetition that can be recognised is better than a lost report.
+ * ended between the message and the receipt, or no answer came, and a repetition that can be recognised is better than
+ * a lost report.
  */
 export function pendingRecipients(
   receipt: Receipt | undefined,
@@ -76,8 +139,23 @@ export function pendingRecipients(
     if (seen.has(key)) return false;
     seen.add(key);
     if (receipt?.revision !== revision || !Object.hasOwn(receipt.recipients, key)) return true;
-    return receipt.recipients[key]?.status === 'sending';
+    return PENDING.some((status) => status === receipt.recipients[key]?.status);
   });
+}
+
+const PENDING: readonly RecipientReceipt['status'][] = ['waiting', 'sending', 'failed'];
+
+/**
+ * The receipt in which this worker says that it is about to mail these people, before anything is computed for them.
+ * A message whose end is not known stays one.
+ */
+export function claimRecipients(receipt: Receipt, addresses: readonly string[], at: string): Receipt {
+  return addresses.reduce((claimed, address) => {
+    const known = claimed.recipients[formatRecipientKey(address)];
+    const isBegun = known?.status === 'sending';
+    const entry = isBegun ? { ...known, at } : { status: 'waiting' as const, at, message_id: '', detail: '' };
+    return recordRecipient(claimed, address, entry);
+  }, receipt);
 }
 
 /** Recipients of a revision with a status. */
@@ -91,7 +169,9 @@ export function countRecipients(
 }
 
 /** A worker that has written nothing for this long is taken for dead. Longer than a mail server may take to answer. */
-const LEASE_MS = 15 * 60_000;
+export const LEASE_MS = 15 * 60_000;
+
+const UNDER_WAY: readonly RecipientReceipt['status'][] = ['waiting', 'sending'];
 
 /** Whether another worker is mailing this revision at the moment. */
 export function isLeasedToOther(
@@ -102,7 +182,7 @@ export function isLeasedToOther(
 ): boolean {
   if (receipt?.revision !== revision || receipt.worker === worker) return false;
   const entries = Object.values(receipt.recipients);
-  return entries.some((entry) => entry.status === 'sending' && nowMs - Date.parse(entry.at) < LEASE_MS);
+  return entries.some(({ status, at }) => UNDER_WAY.includes(status) && nowMs - Date.parse(at) < LEASE_MS);
 }
 
 /** `Desk@Example.com` and `desk@example.com` are one person, who must not get a report twice. */

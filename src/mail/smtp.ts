@@ -1,12 +1,14 @@
 /**
  * Mail through an SMTP server. Invariant: a message counts as sent only after the server's answer to the end of DATA; a
- * refusal of the recipient or the message is an outcome, anything else a `Fault` without secrets in it. It does not
- * retry: `run/` does, with the receipt in hand.
+ * refusal of the recipient or the message is an outcome, anything else a `MailFault` without secrets in it, which says
+ * whether the message may have been delivered all the same. One connection serves many messages. It does not send
+ * anything twice by itself: `run/` does, with the receipt in hand.
  */
+import { PassThrough, pipeline, type Readable } from 'node:stream';
 import { createTransport } from 'nodemailer';
-import { describeError, Fault } from '../core/errors.ts';
+import { describeError } from '../core/errors.ts';
 import { createRedactor } from '../core/redact.ts';
-import type { Mailer, MailMessage, MailOutcome } from './mailer.ts';
+import { type Mailer, type MailFate, MailFault, type MailMessage, type MailOutcome } from './mailer.ts';
 import { buildMailOptions } from './message.ts';
 import { parseSmtpUrl, type SmtpAddress } from './smtp-url.ts';
 
@@ -18,6 +20,8 @@ export interface SmtpOptions {
    * server sooner, and mails twice when a slow one had accepted after all.
    */
   readonly timeoutMs?: number;
+  /** How long a run may wait to try again what the server put off; default: that of delivery. */
+  readonly patienceMs?: number;
 }
 
 const DEFAULT_TIMEOUT_MS = 600_000;
@@ -25,8 +29,16 @@ const DEFAULT_TIMEOUT_MS = 600_000;
 const CONNECT_TIMEOUT_MS = 30_000;
 /** Time the server has to close its side after QUIT. */
 const CLOSE_TIMEOUT_MS = 1_000;
+/** Of the pool: one connection, so that a server sees one calm client; and as many messages over it as it likes. */
+const MAX_CONNECTIONS = 1;
+const MAX_MESSAGES = Number.POSITIVE_INFINITY;
+/** Once more over a new connection when the server had closed the idle one and not a byte of the message was read. */
+const MAX_REQUEUES = 1;
 /** 5xx answers about the session, not the recipient: bad sequence, authentication or encryption needed. */
 const SESSION_REPLIES = [503, 530, 534, 535, 538] as const;
+
+/** Failures without an answer that no repetition mends: certificate or no STARTTLS; login; an impossible envelope. */
+const LASTING_CODES = ['ETLS', 'EAUTH', 'ENOAUTH', 'EENVELOPE'] as const;
 
 const HINTS: Readonly<Record<string, string>> = {
   EAUTH: 'The server does not accept the user and password in FLOWDROP_SMTP_URL: correct them.',
@@ -38,6 +50,8 @@ const HINTS: Readonly<Record<string, string>> = {
 };
 const CERTIFICATE_HINT = "The server's certificate is not trusted: give its CA in NODE_EXTRA_CA_CERTS.";
 const SENDER_HINT = 'The server does not take mail from this sender: look at FLOWDROP_MAIL_FROM and the account.';
+const UNKNOWN_HINT =
+  'Nobody knows whether it was delivered: the next run sends it again under the same Message-ID, by which a repetition is recognised.';
 const LATER_HINT = 'The server may accept it later: send the report again.';
 
 /** What nodemailer adds to its errors, as far as it is used here. */
@@ -55,8 +69,20 @@ export function openSmtpMailer(options: SmtpOptions): Mailer {
   const url = formatUrl(address);
   const redact = createRedactor(listSecrets(address));
   const transport = createTransport(buildTransportOptions(address, options.timeoutMs ?? DEFAULT_TIMEOUT_MS));
+  /** Messages under way, by Message-ID: the last stream before the socket. */
+  const streams = new Map<string, Readable>();
+  transport.use('stream', (mail, done) => {
+    mail.message.processFunc((input) => {
+      // What is wrong with the input is told by the stream that the transport reads.
+      const last = pipeline(input, new PassThrough(), () => undefined);
+      streams.set(mail.message.messageId(), last);
+      return last;
+    });
+    done();
+  });
   return {
     url,
+    ...(options.patienceMs === undefined ? {} : { patienceMs: options.patienceMs }),
     async send(message: MailMessage): Promise<MailOutcome> {
       const mail = buildMailOptions(message);
       try {
@@ -65,10 +91,28 @@ export function openSmtpMailer(options: SmtpOptions): Mailer {
       } catch (error) {
         const failure = readFailure(error, redact);
         if (isRefusal(failure)) return { status: 'refused', detail: failure.text };
+        const wasHandedOver = streams.get(String(mail.messageId))?.readableEnded === true;
+        const fate = judgeFate(failure, wasHandedOver);
         // The cause is left out: it holds the conversation, and with it what was said to log in.
-        throw new Fault('MAIL_FAILED', `mail: ${url} did not take the message: ${failure.text}`, {
-          hint: hintFor(failure),
+        throw new MailFault(fate, `mail: ${url} did not take the message: ${failure.text}`, {
+          hint: fate === 'unknown' ? UNKNOWN_HINT : hintFor(failure),
         });
+      } finally {
+        streams.delete(String(mail.messageId));
+      }
+    },
+    async verify(): Promise<string> {
+      // A server that is silent for minutes may take a mail all the same; whoever waits for this is a person.
+      const timeoutMs = Math.min(options.timeoutMs ?? DEFAULT_TIMEOUT_MS, CONNECT_TIMEOUT_MS);
+      const trial = createTransport(buildTransportOptions(address, timeoutMs));
+      try {
+        await trial.verify();
+        return `${url} answers${address.auth ? ' and accepts the login' : '; no login is set'} (TLS: ${address.encryption})`;
+      } catch (error) {
+        const failure = readFailure(error, redact);
+        throw new MailFault('settings', `mail: ${url} does not let us in: ${failure.text}`, { hint: hintFor(failure) });
+      } finally {
+        trial.close();
       }
     },
     async close(): Promise<void> {
@@ -77,9 +121,25 @@ export function openSmtpMailer(options: SmtpOptions): Mailer {
   };
 }
 
+/**
+ * @param wasHandedOver all bytes of the message were given to the socket: whoever does not answer then may have taken it
+ */
+function judgeFate(failure: SmtpFailure, wasHandedOver: boolean): MailFate {
+  if (failure.reply === 0) {
+    if (wasHandedOver) return 'unknown';
+    const isLasting = isCertificate(failure) || LASTING_CODES.some((code) => code === failure.code);
+    return isLasting ? 'settings' : 'unreachable';
+  }
+  return failure.reply >= 500 || failure.code === 'EAUTH' ? 'settings' : 'later';
+}
+
 function buildTransportOptions(address: SmtpAddress, timeoutMs: number) {
   const { host, port, encryption, auth } = address;
   return {
+    pool: true as const,
+    maxConnections: MAX_CONNECTIONS,
+    maxMessages: MAX_MESSAGES,
+    maxRequeues: MAX_REQUEUES,
     host,
     port,
     secure: encryption === 'implicit',
@@ -101,8 +161,13 @@ function isRefusal({ code, command, reply }: SmtpFailure): boolean {
   return command === 'RCPT TO' || (command === 'DATA' && code === 'EMESSAGE');
 }
 
+/** The code is that of any broken connection; only the words tell. */
+function isCertificate({ text }: Pick<SmtpFailure, 'text'>): boolean {
+  return /certificate/i.test(text);
+}
+
 function hintFor({ code, command, reply, text }: SmtpFailure): string {
-  if (/certificate/i.test(text)) return CERTIFICATE_HINT;
+  if (isCertificate({ text })) return CERTIFICATE_HINT;
   if (reply >= 500 && command === 'MAIL FROM') return SENDER_HINT;
   if (reply >= 400 && reply < 500 && code !== 'EAUTH') return LATER_HINT;
   return HINTS[code] ?? 'Look at the answer of the server, and at FLOWDROP_SMTP_URL.';

@@ -1,17 +1,27 @@
 /**
- * The flow report as data: every number of the mail, computed by the engine from one sealed file. Invariants: the model
- * is plain JSON; rows never come to JavaScript, only bounded results do; a file whose row count is not the sealed one
- * makes no report. How it looks is `view.ts` and the templates' affair.
+ * The flow report as data: every number of the mail, computed by the engine from one sealed file and the summaries of
+ * the sessions before it. Invariants: the model is plain JSON; rows never come to JavaScript, only bounded results do; a
+ * file whose row count is not the sealed one makes no report. How it looks is `text/`, `draw/` and the templates' affair.
  */
 import { Fault } from '../core/errors.ts';
 import type { Engine } from '../engine/engine.ts';
 import type { SealedDrop, ShownDrop } from './drop.ts';
-import { type Gex, queryGex, type SymbolGex } from './gex.ts';
-import { buildHeadlineQuery, type Premium, type PremiumRow, readPremium } from './premium.ts';
-import { type HalfHour, queryHalfHours } from './session.ts';
-import { assertColumns, openDropSource } from './source.ts';
-import { querySymbolFlows, type SymbolFlow } from './symbol.ts';
-import { type BigTrade, queryBiggestTrades } from './trade.ts';
+import type { Exposure } from './exposure-model.ts';
+import type { FlowReport, WatchedSymbol } from './model.ts';
+import { readExpiries, readMoneyness } from './numbers/bucket.ts';
+import { buildComparison } from './numbers/comparison.ts';
+import { queryExclusions } from './numbers/exclusions.ts';
+import { queryExposure } from './numbers/exposure.ts';
+import { type PastSession, queryHistory } from './numbers/history.ts';
+import { readPremium } from './numbers/premium.ts';
+import { buildRebuildQueries } from './numbers/rebuild.ts';
+import { queryVolumeAboveOpenInterest } from './numbers/series.ts';
+import { readHalfHours } from './numbers/session.ts';
+import { querySums, type Sums } from './numbers/sums.ts';
+import { readSymbolFlow, readSymbolFlows } from './numbers/symbol.ts';
+import { queryBiggestTrades } from './numbers/trade.ts';
+import { readAgainstPast, readUnusual } from './numbers/unusual.ts';
+import { assertColumns, keepRecords, openDropFile } from './source.ts';
 
 /** More would push the mail over the size at which Gmail clips it; the rest is counted in the mail. */
 export const MAX_WATCHLIST = 25;
@@ -23,33 +33,10 @@ export interface FlowOptions {
   /** Name of the job, for the reader. */
   readonly job: string;
   readonly signal?: AbortSignal;
-}
-
-/** One symbol of the focus list; null where it did not trade. */
-export interface WatchedSymbol {
-  readonly symbol: string;
-  readonly flow: SymbolFlow | null;
-  readonly gex: SymbolGex | null;
-}
-
-export interface FlowReport {
-  readonly kind: 'flow';
-  readonly job: string;
-  /** UTC, ISO 8601. */
-  readonly createdAt: string;
-  readonly drop: ShownDrop;
-  readonly headline: Premium;
-  readonly halfHours: readonly HalfHour[];
-  /** Symbols that traded. */
-  readonly symbolCount: number;
-  readonly topSymbols: readonly SymbolFlow[];
-  readonly biggestTrades: readonly BigTrade[];
-  readonly gex: Gex;
-  readonly watchlist: readonly WatchedSymbol[];
-  /** Symbols of the focus list beyond `MAX_WATCHLIST`, not shown. */
-  readonly watchlistLeftOut: number;
-  /** SQL that rebuilds `headline` from the object, saved under its own name, in DuckDB or ClickHouse. */
-  readonly rebuildQuery: string;
+  /** Local files of the summaries of sealed sessions before this date, newest first; more than five are not looked at. */
+  readonly before: readonly PastSession[];
+  /** Local file of the market-structure drop of this date; null when none is sealed. */
+  readonly marketStructure: string | null;
 }
 
 /**
@@ -59,40 +46,52 @@ export interface FlowReport {
 export async function buildFlowReport(engine: Engine, drop: SealedDrop, options: FlowOptions): Promise<FlowReport> {
   const wanted = [...new Set(options.symbols)];
   const focus = wanted.slice(0, MAX_WATCHLIST);
-  const source = openDropSource(engine, drop, options.signal);
-  await assertColumns(source, drop);
-  const headline = readPremium((await source.rows<PremiumRow>(buildHeadlineQuery(source.table)))[0]);
-  assertSealedRows(drop, headline.trades);
-  const symbols = await querySymbolFlows(source, focus);
-  const gex = await queryGex(source, focus);
+  const file = openDropFile(engine, drop, options.signal);
+  await assertColumns(file, drop);
+  const { exclusions, condition } = await queryExclusions(file);
+  assertSealedRows(drop, exclusions.recorded.trades);
+  const source = keepRecords(file, condition);
+  const history = await queryHistory(file, options.before);
+  const hasPrevious = history.previous !== null;
+  const sums = await querySums(source, focus, history);
+  const headline = readPremium(sums.headline);
+  const symbols = readSymbolFlows(sums.symbols);
+  const volumeAboveOpenInterest = await queryVolumeAboveOpenInterest(source);
+  const { date } = drop;
+  const exposure = await queryExposure(source, { date, focus, marketStructure: options.marketStructure });
   return {
     kind: 'flow',
     job: options.job,
     createdAt: options.now.toISOString(),
     drop: pickShown(drop),
     headline,
-    halfHours: await queryHalfHours(source),
-    symbolCount: symbols.count,
+    exclusions,
+    volumeAboveOpenInterest,
+    comparison: buildComparison(headline, volumeAboveOpenInterest, history),
+    expiries: readExpiries(sums.expiries),
+    moneyness: readMoneyness(sums.moneyness),
+    halfHours: readHalfHours(sums.slots),
+    symbolCount: sums.symbolCount,
     topSymbols: symbols.top,
+    mostBullish: symbols.mostBullish,
+    mostBearish: symbols.mostBearish,
+    unusual: readUnusual(sums.symbols, hasPrevious),
     biggestTrades: await queryBiggestTrades(source),
-    gex,
-    watchlist: focus.map((symbol) => ({
-      symbol,
-      flow: symbols.focus.find((flow) => flow.symbol === symbol) ?? null,
-      gex: gex.focus.find((row) => row.symbol === symbol) ?? null,
-    })),
+    exposure,
+    watchlist: focus.map((symbol) => watch(symbol, sums, exposure, hasPrevious)),
     watchlistLeftOut: wanted.length - focus.length,
-    rebuildQuery: buildRebuildQuery(drop.location),
+    rebuildQueries: buildRebuildQueries(drop.location, exclusions),
   };
 }
 
-/**
- * The query that is printed in the mail. A double-quoted file name is a table in DuckDB and in clickhouse-local alike.
- * @param location URL of the object; the reader has it under its last name
- */
-export function buildRebuildQuery(location: string): string {
-  const name = location.slice(location.lastIndexOf('/') + 1).replaceAll('"', '""');
-  return `${buildHeadlineQuery(`"${name}"`)};`;
+function watch(symbol: string, sums: Sums, exposure: Exposure, hasPrevious: boolean): WatchedSymbol {
+  const row = sums.symbols.find((candidate) => candidate.symbol === symbol);
+  return {
+    symbol,
+    flow: row === undefined ? null : readSymbolFlow(row),
+    exposure: exposure.focus.find((candidate) => candidate.symbol === symbol) ?? null,
+    unusual: row === undefined ? null : readAgainstPast(row, hasPrevious),
+  };
 }
 
 function assertSealedRows(drop: SealedDrop, rows: number): void {

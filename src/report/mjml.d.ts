@@ -4,6 +4,8 @@ declare module 'mjml' {
     /** `strict` throws on an unknown element or attribute, with what is wrong in the message. */
     readonly validationLevel: 'strict' | 'soft' | 'skip';
     readonly keepComments: boolean;
+    /** Web fonts to load, by name; the default is a list of Google's. */
+    readonly fonts: Readonly<Record<string, string>>;
     /** Of the style inliner: whether styles are repeated as HTML attributes. */
     readonly juiceOptions: { readonly applyAttributesTableElements: boolean; readonly applyWidthAttributes: boolean };
   }

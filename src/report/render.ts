@@ -1,13 +1,31 @@
 /**
  * The report as a mail: subject, HTML, text and the pictures that the HTML shows. Invariant: rendering computes no
- * number; the same model and templates give the same mail. It sends nothing: that is `mail/`.
+ * number; the same model, templates and options give the same mail. It sends nothing: that is `mail/`.
  */
 import type { InlineImage } from '../mail/mailer.ts';
-import { buildSessionChart, buildSymbolChart, CHART_WIDTH } from './chart.ts';
-import type { FlowReport } from './flow.ts';
-import { renderPicture } from './picture.ts';
+import { buildDigestView, type DigestPart } from './digest.ts';
+import { buildSessionChart, buildSymbolChart, CHART_WIDTH } from './draw/chart.ts';
+import { renderPicture } from './draw/picture.ts';
+import { buildStrikeChart } from './draw/strikes.ts';
+import type { FlowReport } from './model.ts';
 import { alignLeft, alignRight, renderHtmlTemplate, renderTextTemplate } from './template.ts';
-import { buildFlowView } from './view.ts';
+import { buildFlowView } from './text/view.ts';
+
+export interface RenderOptions {
+  readonly templatesDir: string;
+  /** IANA zone of the reader, for instants (sealed at, created at); trade times stay the exchange's wall clock. */
+  readonly timezone: string;
+  /** Presigned download, or null. */
+  readonly link: { readonly url: string; readonly expiresAt: string } | null;
+  readonly late: boolean;
+  /** Names of files that were to be attached and are too large. */
+  readonly leftOut?: readonly string[];
+  /** Present in a correction: what changed against the revision that was mailed. */
+  readonly correction: {
+    readonly fromRevision: number;
+    readonly changes: readonly { readonly name: string; readonly before: string; readonly after: string }[];
+  } | null;
+}
 
 export interface RenderedReport {
   readonly subject: string;
@@ -17,28 +35,45 @@ export interface RenderedReport {
   readonly images: readonly InlineImage[];
 }
 
-/** The template's file name without extension: `flow.mjml` and `flow.txt`. */
-const TEMPLATE = 'flow';
-
 /**
- * Renders the report with the templates of a folder.
+ * Renders the report with `flow.mjml` and `flow.txt` of a folder.
  * @throws Fault `TEMPLATE_INVALID` (kind `usage`) when a template is missing or wrong
  */
-export async function renderFlowReport(report: FlowReport, templatesDir: string): Promise<RenderedReport> {
-  const view = { ...buildFlowView(report), chartWidth: CHART_WIDTH, left: alignLeft, right: alignRight };
-  const html = await renderHtmlTemplate(templatesDir, TEMPLATE, view);
-  const text = await renderTextTemplate(templatesDir, TEMPLATE, view);
-  const drawn = report.headline.trades === 0 ? [] : await drawCharts(report);
-  // A designer may leave a chart out: a picture that nothing refers to would show as an attachment.
-  const images = drawn.filter((image) => html.includes(`cid:${image.cid}`));
-  return { subject: view.subject, html, text, images };
+export async function renderFlowReport(report: FlowReport, options: RenderOptions): Promise<RenderedReport> {
+  const view = buildFlowView(report, options);
+  const { html, text } = await fillTemplates('flow', view, options);
+  return { subject: view.subject, html, text, images: await drawCharts(report, html) };
 }
 
-async function drawCharts(report: FlowReport): Promise<readonly InlineImage[]> {
-  const session = await renderPicture(buildSessionChart(report.halfHours), CHART_WIDTH);
-  const symbols = await renderPicture(buildSymbolChart(report.topSymbols), CHART_WIDTH);
-  return [
-    { cid: 'session', filename: 'sentiment-through-the-day.png', png: session },
-    { cid: 'symbols', filename: 'premium-by-symbol.png', png: symbols },
+/**
+ * Renders several datasets' reports as one mail, with `digest.mjml` and `digest.txt`. It has no pictures.
+ * @throws Fault `TEMPLATE_INVALID` (kind `usage`) when a template is missing or wrong
+ */
+export async function renderDigest(reports: readonly DigestPart[], options: RenderOptions): Promise<RenderedReport> {
+  const view = buildDigestView(reports, options);
+  const { html, text } = await fillTemplates('digest', view, options);
+  return { subject: view.subject, html, text, images: [] };
+}
+
+async function fillTemplates(name: string, view: object, { templatesDir }: RenderOptions) {
+  const printed = { ...view, chartWidth: CHART_WIDTH, left: alignLeft, right: alignRight };
+  return {
+    html: await renderHtmlTemplate(templatesDir, name, printed),
+    text: await renderTextTemplate(templatesDir, name, printed),
+  };
+}
+
+/** Draws what the HTML refers to: a picture that nothing shows would come as an attachment. */
+async function drawCharts(report: FlowReport, html: string): Promise<readonly InlineImage[]> {
+  const { lead } = report.exposure;
+  const charts = [
+    { cid: 'session', filename: 'sentiment-through-the-day.png', build: () => buildSessionChart(report.halfHours) },
+    { cid: 'symbols', filename: 'premium-by-symbol.png', build: () => buildSymbolChart(report.topSymbols) },
+    ...(lead === null ? [] : [{ cid: 'strikes', filename: 'gex-by-strike.png', build: () => buildStrikeChart(lead) }]),
   ];
+  const images: InlineImage[] = [];
+  for (const { cid, filename, build } of charts) {
+    if (html.includes(`cid:${cid}`)) images.push({ cid, filename, png: await renderPicture(build(), CHART_WIDTH) });
+  }
+  return images;
 }

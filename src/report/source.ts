@@ -5,45 +5,40 @@
 import { Fault } from '../core/errors.ts';
 import type { Engine, SqlParams } from '../engine/engine.ts';
 import { quoteString } from '../engine/literal.ts';
+import { COUNTED_COLUMNS } from '../wire/counted-sql.ts';
+import { PREMIUM_COLUMNS } from '../wire/premium-sql.ts';
 import { TRADE_COLUMNS } from '../wire/trade.ts';
 import type { SealedDrop } from './drop.ts';
 
 /** The columns that the numbers are computed from. */
 const REQUIRED: readonly string[] = [
-  'id',
-  'symbol',
-  'time',
-  'put_call',
-  'strike',
-  'expiration_date',
-  'option_activity_type',
-  'oi',
-  'size',
-  'price',
-  'underlying_price',
-  'iv',
-  'premium',
-  'sentiment',
-  'option_symbol',
-  'side',
-  'gamma',
+  ...new Set([
+    ...COUNTED_COLUMNS,
+    ...PREMIUM_COLUMNS,
+    ...['oi', 'underlying_price', 'iv', 'moneyness', 'delta', 'gamma'],
+  ]),
 ];
 
-/** What a family of numbers is computed from: the drop's file as a table, and the engine that reads it. */
+/** What a family of numbers is computed from: a table of the drop's records, and the engine that reads it. */
 export interface DropSource {
-  /** For the FROM clause. */
+  /** For the FROM clause: the whole file, or the records of it that count. */
   readonly table: string;
   /** Runs one query with a small result. @throws EngineFault */
   rows<Row extends object>(sql: string, params?: SqlParams): Promise<readonly Row[]>;
 }
 
-/** @param signal aborts the running query's promise; the engine may finish on its own */
-export function openDropSource(engine: Engine, drop: SealedDrop, signal: AbortSignal | undefined): DropSource {
+/** The whole file, what does not count included. @param signal aborts the running query's promise; the engine may finish on its own */
+export function openDropFile(engine: Engine, drop: SealedDrop, signal: AbortSignal | undefined): DropSource {
   return {
     table: `file(${quoteString(drop.path)}, Parquet)`,
     rows: async (sql, params) =>
       await engine.rows(sql, { ...(params ? { params } : {}), ...(signal ? { signal } : {}) }),
   };
+}
+
+/** The records of a file that a condition keeps; the file itself where all count. */
+export function keepRecords(file: DropSource, condition: string | null): DropSource {
+  return condition === null ? file : { ...file, table: `(SELECT * FROM ${file.table} WHERE ${condition})` };
 }
 
 /**

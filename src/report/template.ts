@@ -9,13 +9,15 @@ import { describeError, Fault } from '../core/errors.ts';
 
 /** Fills in `<name>.mjml` and compiles it. @throws Fault `TEMPLATE_INVALID` (kind `usage`) naming the file */
 export async function renderHtmlTemplate(folder: string, name: string, view: object): Promise<string> {
-  const file = join(folder, `${name}.mjml`);
-  return await guard(file, async () => {
-    const markup = await fillIn(file, view, true);
+  const file = `${name}.mjml`;
+  return await guard(join(folder, file), async () => {
+    const markup = await fillIn(folder, file, view, true);
     const { default: mjml2html } = await import('mjml');
     const { html } = await mjml2html(markup, {
       validationLevel: 'strict',
       keepComments: false,
+      // None of a web server: opening a mail tells nobody, and the programs' own fonts do.
+      fonts: {},
       // Half of the size: the styles that say the same are inlined already.
       juiceOptions: { applyAttributesTableElements: false, applyWidthAttributes: false },
     });
@@ -25,14 +27,18 @@ export async function renderHtmlTemplate(folder: string, name: string, view: obj
 
 /** Fills in `<name>.txt`. @throws Fault `TEMPLATE_INVALID` (kind `usage`) naming the file */
 export async function renderTextTemplate(folder: string, name: string, view: object): Promise<string> {
-  const file = join(folder, `${name}.txt`);
-  return await guard(file, async () => (await fillIn(file, view, false)).replace(/\n{3,}/g, '\n\n').trimStart());
+  const file = `${name}.txt`;
+  return await guard(join(folder, file), async () => {
+    const text = await fillIn(folder, file, view, false);
+    return text.replace(/\n{3,}/g, '\n\n').trimStart();
+  });
 }
 
-async function fillIn(file: string, view: object, autoEscape: boolean): Promise<string> {
+/** A template may include another of its folder: `<%~ include('./style.mjml', it) %>`. */
+async function fillIn(folder: string, file: string, view: object, autoEscape: boolean): Promise<string> {
   const { Eta } = await import('eta');
-  const eta = new Eta({ autoEscape, autoTrim: false });
-  return await eta.renderStringAsync(await readFile(file, 'utf8'), view);
+  const eta = new Eta({ autoEscape, autoTrim: false, views: folder, defaultExtension: '' });
+  return await eta.renderStringAsync(await readFile(join(folder, file), 'utf8'), view);
 }
 
 /** Mail programs clip long HTML: indentation of the markup is worth nothing to a reader, except in preformatted text. */

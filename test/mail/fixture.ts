@@ -18,6 +18,8 @@ export function buildMessage(changes: Partial<MailMessage> = {}): MailMessage {
       { cid: 'gex', filename: 'gex.png', png: PIXEL },
       { cid: 'gex2', filename: 'größe 2.png', png: new Uint8Array([...PIXEL, 0]) },
     ],
+    attachments: [],
+    listUnsubscribe: null,
     messageId: 'nightly.2026-11-19.r1.0123456789abcdef@example.com',
     date: new Date('2026-11-19T22:30:00Z'),
     ...changes,

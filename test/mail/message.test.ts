@@ -91,6 +91,49 @@ describe('a mail as it arrives', () => {
     });
   });
 
+  test('has its attachments beside text and pictures, under their names and types', async () => {
+    const attachments = [
+      {
+        filename: 'symbols.csv',
+        contentType: 'text/csv; charset=utf-8',
+        bytes: Buffer.from('symbol,premium\r\nSPY,1\r\n'),
+      },
+      { filename: 'größe.pdf', contentType: 'application/pdf', bytes: new Uint8Array([0, 1, 2, 255]) },
+    ];
+    const { source } = await deliver(buildMessage({ attachments }));
+    const parsed = await PostalMime.parse(source, { attachmentEncoding: 'arraybuffer' });
+    const attached = parsed.attachments.filter(({ disposition }) => disposition === 'attachment');
+    expect(attached.map(({ filename, mimeType }) => [filename, mimeType])).toEqual([
+      ['symbols.csv', 'text/csv'],
+      ['größe.pdf', 'application/pdf'],
+    ]);
+    expect(attached.map(({ content }) => Buffer.from(content as ArrayBuffer).toString('hex'))).toEqual(
+      attachments.map(({ bytes }) => Buffer.from(bytes).toString('hex')),
+    );
+    expect(parsed.attachments.filter(({ disposition }) => disposition === 'inline')).toHaveLength(2);
+  });
+
+  test.each([
+    [null, undefined, undefined],
+    ['mailto:off@example.com?subject=unsubscribe', '<mailto:off@example.com?subject=unsubscribe>', undefined],
+    ['https://example.com/off?u=1', '<https://example.com/off?u=1>', 'List-Unsubscribe=One-Click'],
+    [
+      `https://example.com/${'long/'.repeat(60)}`,
+      `<https://example.com/${'long/'.repeat(60)}>`,
+      'List-Unsubscribe=One-Click',
+    ],
+    [
+      'https://example.com/>\r\nBcc: spy@evil.example',
+      '<https://example.com/Bcc:spy@evil.example>',
+      'List-Unsubscribe=One-Click',
+    ],
+  ])('whose unsubscribe address is %j says so as RFC 2369 and RFC 8058 ask', async (listUnsubscribe, list, post) => {
+    const parsed = await PostalMime.parse((await deliver(buildMessage({ listUnsubscribe }))).source);
+    const header = (name: string) => parsed.headers.find(({ key }) => key === name)?.value;
+    expect([header('list-unsubscribe'), header('list-unsubscribe-post')]).toEqual([list, post]);
+    expect(parsed.bcc ?? []).toEqual([]);
+  });
+
   test('has no line longer than SMTP allows', async () => {
     const { source } = await deliver(buildMessage());
     for (const line of source.toString('latin1').split('\r\n')) expect(line.length).toBeLessThanOrEqual(998);

@@ -2,10 +2,13 @@
 import { describe, expect, test } from 'vitest';
 import {
   buildMessageId,
+  claimRecipients,
   countRecipients,
-  createReceipt,
   encodeReceipt,
+  findMailedBefore,
+  isKnownRecipient,
   isLeasedToOther,
+  openReceipt,
   parseReceipt,
   pendingRecipients,
   type RecipientReceipt,
@@ -14,6 +17,7 @@ import {
 
 const REPORT = { report: 'flow', job: 'nightly-trades', date: '2026-11-19', revision: 1 };
 const IDENTITY = { ...REPORT, worker: 'this one' };
+const createReceipt = (identity: typeof IDENTITY) => openReceipt(identity, undefined, false);
 const MAIL = { ...REPORT, recipient: 'desk@example.com', domain: 'example.com' };
 
 function buildEntry(status: RecipientReceipt['status']): RecipientReceipt {
@@ -24,7 +28,7 @@ describe('a receipt', () => {
   test('is read back as it was written', () => {
     const receipt = recordRecipient(createReceipt(IDENTITY), 'Desk@Example.com ', buildEntry('sent'));
     expect(parseReceipt(encodeReceipt(receipt))).toEqual({
-      version: 1,
+      version: 2,
       ...IDENTITY,
       recipients: { 'desk@example.com': buildEntry('sent') },
     });
@@ -41,6 +45,7 @@ describe('a receipt', () => {
     '{',
     '[]',
     '{"version":2}',
+    JSON.stringify({ ...createReceipt(IDENTITY), version: 3 }),
     JSON.stringify({ ...createReceipt(IDENTITY), recipients: { a: { status: 'lost' } } }),
   ])('that reads %j is a fault: nobody is mailed on a guess', (text) => {
     expect(() => parseReceipt(Buffer.from(text))).toThrow(
@@ -49,15 +54,72 @@ describe('a receipt', () => {
   });
 });
 
+describe('the receipt of the next revision', () => {
+  let first = openReceipt(IDENTITY, undefined, false);
+  for (const status of ['sent', 'failed', 'skipped'] as const)
+    first = recordRecipient(first, `${status}@x.com`, buildEntry(status));
+  const second = openReceipt({ ...IDENTITY, revision: 2 }, first, false);
+
+  test('owes those who were not mailed the one before, and knows who was', () => {
+    expect(Object.entries(second.recipients).map(([key, { status }]) => [key, status])).toEqual([
+      ['failed@x.com', 'failed'],
+      ['skipped@x.com', 'failed'],
+    ]);
+    expect(findMailedBefore(second, 'Sent@x.com')).toBe(1);
+    for (const address of ['failed@x.com', 'skipped@x.com', 'constructor'])
+      expect(findMailedBefore(second, address)).toBeUndefined();
+  });
+
+  test('remembers the latest revision that a person was mailed, also over one that was skipped', () => {
+    const skipped = recordRecipient(second, 'sent@x.com', buildEntry('skipped'));
+    const third = openReceipt({ ...IDENTITY, revision: 3 }, skipped, false);
+    expect(findMailedBefore(third, 'sent@x.com')).toBe(1);
+    const sent = recordRecipient(second, 'sent@x.com', buildEntry('sent'));
+    expect(findMailedBefore(openReceipt({ ...IDENTITY, revision: 3 }, sent, false), 'sent@x.com')).toBe(2);
+  });
+
+  test('knows those who had to do with it, and nobody else', () => {
+    expect(isKnownRecipient(second, 'SENT@x.com')).toBe(true);
+    expect(isKnownRecipient(first, 'skipped@x.com')).toBe(true);
+    expect(isKnownRecipient(second, 'new@x.com')).toBe(false);
+  });
+
+  test('is taken over with everything in it when the revision is the same', () => {
+    const other = openReceipt({ ...IDENTITY, worker: 'other' }, first, true);
+    expect(other).toEqual({ ...first, worker: 'other' });
+  });
+
+  test('is one by hand until a run has to do with it, and then one of a run for good', () => {
+    const byHand = openReceipt(IDENTITY, undefined, true);
+    expect(byHand.by_hand).toBe(true);
+    for (const revision of [1, 2]) {
+      expect(openReceipt({ ...IDENTITY, revision }, byHand, true).by_hand).toBe(true);
+      expect(openReceipt({ ...IDENTITY, revision }, byHand, false).by_hand).toBeUndefined();
+      expect(openReceipt({ ...IDENTITY, revision }, first, true).by_hand).toBeUndefined();
+    }
+  });
+
+  test('of version 1 is read as it is', () => {
+    const old = { ...first, version: 1 };
+    expect(parseReceipt(Buffer.from(JSON.stringify(old)))).toEqual(old);
+  });
+});
+
 describe('pending recipients', () => {
-  const addresses = ['sent@x.com', 'refused@x.com', 'sending@x.com', 'new@x.com'];
+  const STATUSES = ['sent', 'refused', 'sending', 'waiting', 'failed', 'skipped'] as const;
+  const addresses = [...STATUSES.map((status) => `${status}@x.com`), 'new@x.com'];
   let receipt = createReceipt(IDENTITY);
-  for (const status of ['sent', 'refused', 'sending'] as const) {
+  for (const status of STATUSES) {
     receipt = recordRecipient(receipt, `${status}@x.com`, buildEntry(status));
   }
 
-  test('are those neither sent nor refused; a send whose end is unknown is repeated', () => {
-    expect(pendingRecipients(receipt, 1, addresses)).toEqual(['sending@x.com', 'new@x.com']);
+  test('are those without an end; a send whose end is unknown is repeated', () => {
+    expect(pendingRecipients(receipt, 1, addresses)).toEqual([
+      'sending@x.com',
+      'waiting@x.com',
+      'failed@x.com',
+      'new@x.com',
+    ]);
   });
 
   test('are all of them when there is no receipt, or one of another revision', () => {
@@ -100,10 +162,25 @@ describe('a Message-ID', () => {
   });
 });
 
+test('a claim makes people wait, and leaves a message whose end is not known as it is', () => {
+  const at = '2026-11-20T08:00:00.000Z';
+  const begun = recordRecipient(createReceipt(IDENTITY), 'begun@x.com', buildEntry('sending'));
+  const failed = recordRecipient(begun, 'failed@x.com', buildEntry('failed'));
+  expect(claimRecipients(failed, ['Begun@x.com', 'failed@x.com', 'new@x.com'], at).recipients).toEqual({
+    'begun@x.com': { ...buildEntry('sending'), at },
+    'failed@x.com': { status: 'waiting', at, message_id: '', detail: '' },
+    'new@x.com': { status: 'waiting', at, message_id: '', detail: '' },
+  });
+});
+
 describe('a lease', () => {
   const at = Date.parse('2026-11-19T22:30:00.000Z');
   const sending = recordRecipient(createReceipt({ ...IDENTITY, worker: 'other' }), 'a@x.com', buildEntry('sending'));
+  const waiting = claimRecipients(createReceipt({ ...IDENTITY, worker: 'other' }), ['a@x.com'], buildEntry('sent').at);
+  const ended = recordRecipient(waiting, 'a@x.com', buildEntry('failed'));
   const cases = [
+    { who: 'another worker about to mail', receipt: waiting, revision: 1, now: at + 60_000, leased: true },
+    { who: 'another worker that has given up', receipt: ended, revision: 1, now: at + 60_000, leased: false },
     { who: 'another worker in the middle of a mail', receipt: sending, revision: 1, now: at + 60_000, leased: true },
     { who: 'a worker that died long ago', receipt: sending, revision: 1, now: at + 3_600_000, leased: false },
     { who: 'another revision', receipt: sending, revision: 2, now: at, leased: false },

@@ -1,11 +1,15 @@
 /** A real SMTP server on loopback that keeps what it accepts. Its certificate is the self-signed one of `smtp-server`. */
 import { once } from 'node:events';
-import type { AddressInfo } from 'node:net';
+import type { AddressInfo, Socket } from 'node:net';
 import { SMTPServer, type SMTPServerOptions } from 'smtp-server';
 
 export interface SmtpReceiver {
   readonly port: number;
   readonly messages: readonly { readonly to: string; readonly source: Buffer; readonly isEncrypted: boolean }[];
+  /** Connections that were ever made. */
+  connections(): number;
+  /** Breaks every connection there is, without a word. */
+  drop(): void;
   close(): Promise<void>;
 }
 
@@ -29,10 +33,16 @@ export async function startSmtpReceiver(options: SMTPServerOptions = {}): Promis
   // A client that turns away from our certificate is an error here, and a fact under test there.
   server.on('error', () => {});
   const listener = server.listen(0, '127.0.0.1');
+  const sockets: Socket[] = [];
+  listener.on('connection', (socket: Socket) => void sockets.push(socket));
   await once(listener, 'listening');
   return {
     port: (listener.address() as AddressInfo).port, // A listening TCP server has an address with a port.
     messages,
+    connections: () => sockets.length,
+    drop() {
+      for (const socket of sockets) socket.destroy();
+    },
     close: () => new Promise((resolve) => server.close(() => resolve())),
   };
 }

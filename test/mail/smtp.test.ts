@@ -102,7 +102,8 @@ describe('smtp delivery', () => {
     async (_which, options) => {
       const receiver = await receive(options);
       const fault = await sendToFault(openMailer(`smtp://127.0.0.1:${receiver.port}`));
-      expect(fault).toMatchObject({ code: 'MAIL_FAILED', kind: 'failed', hint: expect.stringContaining('again') });
+      const hint = expect.stringContaining('again');
+      expect(fault).toMatchObject({ code: 'MAIL_FAILED', fate: 'later', kind: 'failed', hint });
       expect(fault.message).toContain('greylisted');
     },
   );
@@ -110,14 +111,16 @@ describe('smtp delivery', () => {
   test('a sender that is refused is a fault about the settings, not the recipient’s outcome', async () => {
     const receiver = await receive({ onMailFrom: (_address, _session, done) => done(buildReply(553, 'not yours')) });
     const fault = await sendToFault(openMailer(`smtp://127.0.0.1:${receiver.port}`));
-    expect(fault).toMatchObject({ code: 'MAIL_FAILED', hint: expect.stringContaining('FLOWDROP_MAIL_FROM') });
+    const hint = expect.stringContaining('FLOWDROP_MAIL_FROM');
+    expect(fault).toMatchObject({ code: 'MAIL_FAILED', fate: 'settings', hint });
   });
 
   test('a port where nobody listens is a fault that names the setting', async () => {
     const receiver = await startSmtpReceiver();
     await receiver.close();
     const fault = await sendToFault(openMailer(`smtp://${USER}127.0.0.1:${receiver.port}`));
-    expect(fault).toMatchObject({ code: 'MAIL_FAILED', hint: expect.stringContaining('FLOWDROP_SMTP_URL') });
+    const hint = expect.stringContaining('FLOWDROP_SMTP_URL');
+    expect(fault).toMatchObject({ code: 'MAIL_FAILED', fate: 'unreachable', hint });
   });
 
   test('a server that never greets is given up after the time-out', async () => {
@@ -126,7 +129,8 @@ describe('smtp delivery', () => {
     const address = silent.address();
     const port = typeof address === 'object' ? address?.port : undefined;
     const fault = await sendToFault(openMailer(`smtp://127.0.0.1:${port}`, 100));
-    expect(fault).toMatchObject({ code: 'MAIL_FAILED', hint: expect.stringContaining('silent') });
+    const hint = expect.stringContaining('silent');
+    expect(fault).toMatchObject({ code: 'MAIL_FAILED', fate: 'unreachable', hint });
     silent.close();
   });
 
@@ -139,6 +143,51 @@ describe('smtp delivery', () => {
     expect(await sendToFault(mailer)).toMatchObject({ code: 'MAIL_FAILED' });
     expect(receiver.messages).toEqual([]);
     expect(await mailer.send(buildMessage())).toMatchObject({ status: 'sent' });
+  });
+});
+
+describe('a connection', () => {
+  test('serves many messages, whatever became of each', async () => {
+    const receiver = await receive({
+      onRcptTo({ address }, _session, done) {
+        done(address === 'gone@example.com' ? buildReply(550, 'no such user') : null);
+      },
+    });
+    const mailer = openMailer(`smtp://127.0.0.1:${receiver.port}`);
+    for (const to of ['a@example.com', 'gone@example.com', 'b@example.com', 'c@example.com'])
+      await mailer.send(buildMessage({ to }));
+    expect(receiver.messages.map(({ to }) => to)).toEqual(['a@example.com', 'b@example.com', 'c@example.com']);
+    expect(receiver.connections()).toBe(1);
+  });
+
+  test('that the server closed between two messages is made again, and nothing is sent twice', async () => {
+    const receiver = await receive();
+    const mailer = openMailer(`smtp://127.0.0.1:${receiver.port}`);
+    await mailer.send(buildMessage({ to: 'a@example.com' }));
+    receiver.drop();
+    expect(await mailer.send(buildMessage({ to: 'b@example.com' }))).toMatchObject({ status: 'sent' });
+    expect(receiver.messages.map(({ to }) => to)).toEqual(['a@example.com', 'b@example.com']);
+  });
+
+  test('that breaks before all of a large message was handed over has certainly not delivered it', async () => {
+    const receiver = await receive({
+      onData: (stream) => void stream.once('data', () => receiver.drop()),
+    });
+    // Far more than the buffers of both ends take.
+    const bytes = new Uint8Array(32_000_000);
+    const attachments = [{ filename: 'large.bin', contentType: 'application/octet-stream', bytes }];
+    const sent = openMailer(`smtp://127.0.0.1:${receiver.port}`).send(buildMessage({ attachments }));
+    await expect(sent).rejects.toMatchObject({ code: 'MAIL_FAILED', fate: 'unreachable' });
+  });
+
+  test('that breaks or falls silent after the whole message may have delivered it', async () => {
+    for (const isBroken of [true, false]) {
+      const receiver = await receive({
+        onData: (stream) => void stream.resume().once('end', () => isBroken && receiver.drop()),
+      });
+      const sent = openMailer(`smtp://127.0.0.1:${receiver.port}`, 500).send(buildMessage());
+      await expect(sent).rejects.toMatchObject({ fate: 'unknown', hint: expect.stringContaining('Message-ID') });
+    }
   });
 });
 
@@ -161,7 +210,7 @@ describe('smtp login', () => {
     const fault = await sendToFault(openMailer(`smtp://${USER}127.0.0.1:${receiver.port}`));
     expect(fault).toMatchObject({
       code: 'MAIL_FAILED',
-      kind: 'failed',
+      fate: 'settings',
       hint: expect.stringContaining('user and password'),
     });
     expect(fault.message).toContain('[secret]');
@@ -185,7 +234,8 @@ describe('smtp encryption', () => {
   test('tls=required does not trust a self-signed certificate', async () => {
     const receiver = await receive(STARTTLS);
     const fault = await sendToFault(openMailer(`smtp://${USER}127.0.0.1:${receiver.port}?tls=required`));
-    expect(fault).toMatchObject({ code: 'MAIL_FAILED', hint: expect.stringContaining('NODE_EXTRA_CA_CERTS') });
+    const hint = expect.stringContaining('NODE_EXTRA_CA_CERTS');
+    expect(fault).toMatchObject({ code: 'MAIL_FAILED', fate: 'settings', hint });
     expect(receiver.messages).toEqual([]);
   });
 

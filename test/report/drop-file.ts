@@ -24,13 +24,13 @@ export interface Trade {
   readonly size: number;
   readonly price: number;
   readonly underlying_price: number;
-  readonly iv: number;
+  readonly iv: number | null;
   readonly premium: number;
   readonly sentiment: string;
   readonly option_symbol: string;
   readonly side: string;
-  readonly gamma: number;
-  readonly [column: string]: string | number;
+  readonly gamma: number | null;
+  readonly [column: string]: string | number | null;
 }
 
 /** The templates that ship. */
@@ -132,8 +132,9 @@ export async function writeDrop(
   };
 }
 
-function readType(column: TradeColumn): string {
-  return column.wire === 'integer' ? 'Int32' : column.wire === 'float' ? 'Float64' : 'String';
+function readType({ wire, nullable }: TradeColumn): string {
+  if (wire === 'float') return nullable ? 'Nullable(Float64)' : 'Float64';
+  return wire === 'integer' ? 'Int32' : 'String';
 }
 
 function typed({ name, drop, nullable }: TradeColumn): string {

@@ -1,15 +1,32 @@
 /**
- * The report's numbers against published totals of one real session, and at the edges: no trades, one trade, records
- * without prices, a file that is not the sealed one. Random days against a second implementation: `naive.test.ts`.
+ * The report's numbers against published totals of one real session, and at the edges: no trades, one trade, all of them
+ * cancelled, which print a cancel message takes back, records without prices, sessions that cannot be compared with, a
+ * file that is not the sealed one. Random days against a second implementation: `naive.test.ts`.
  */
+import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
-import { buildFlowReport, type FlowReport } from '../../src/report/flow.ts';
+import type { SealedDrop } from '../../src/report/drop.ts';
+import { buildFlowReport, type FlowOptions } from '../../src/report/flow.ts';
+import type { FlowReport } from '../../src/report/model.ts';
+import { writeSummary } from '../../src/seal/summary.ts';
 import { TRADE_COLUMNS } from '../../src/wire/trade.ts';
-import { createDropFolder, createTrade, hasVixDay, readVixDay, VIX_MISSING, writeDrop } from './drop-file.ts';
+import {
+  createDropFolder,
+  createTrade,
+  hasVixDay,
+  readVixDay,
+  type Trade,
+  VIX_MISSING,
+  writeDrop,
+} from './drop-file.ts';
+import { computePremium, splitFates } from './plain-loops.ts';
 
-const options = { symbols: [], now: new Date('2026-11-19T22:32:00Z'), job: 'nightly-trades' };
+const options: FlowOptions = {
+  ...{ symbols: [], now: new Date('2026-11-19T22:32:00Z'), job: 'nightly-trades' },
+  ...{ before: [], marketStructure: null },
+};
 let engine: Engine;
 let folder: Awaited<ReturnType<typeof createDropFolder>>;
 
@@ -30,20 +47,34 @@ describe.skipIf(!hasVixDay)(hasVixDay ? 'a real session of VIX options' : VIX_MI
     report = await buildFlowReport(engine, drop, { ...options, symbols: ['VIX', 'SPY'] });
   });
 
-  it('has the published premium totals', () => {
-    const { headline } = report;
-    expect(headline).toMatchObject({ trades: 2295, contracts: 306_679 });
-    expect(headline.total).toBeCloseTo(22_724_231, 2);
-    expect(headline.calls).toBeCloseTo(13_397_856, 2);
-    expect(headline.puts).toBeCloseTo(9_326_375, 2);
-    expect(headline.bullish).toBeCloseTo(4_678_012, 2);
-    expect(headline.bearish).toBeCloseTo(3_674_655, 2);
-    expect(headline.neutral).toBeCloseTo(14_371_564, 2);
-    expect(headline.putCallByPremium).toBeCloseTo(9_326_375 / 13_397_856, 12);
+  it('has the published totals of all records', () => {
+    const { recorded } = report.exclusions;
+    expect(recorded.trades).toBe(2295);
+    expect(recorded.premium).toBeCloseTo(22_724_231, 2);
   });
 
-  it('counts the one cancel message and its premium', () => {
-    expect(report.headline).toMatchObject({ cancels: 1, cancelled: 39_600 });
+  it('leaves out the cancel message, the print that it takes back and the late reports, and says so', () => {
+    const { cancelMessages, cancelledPrints, unmatchedCancels, lateReports } = report.exclusions;
+    expect(cancelMessages).toEqual({ trades: 1, premium: 39_600 });
+    expect(cancelledPrints).toEqual({ trades: 1, premium: 39_600 });
+    expect(unmatchedCancels).toBe(0);
+    expect(lateReports.trades).toBe(24);
+    expect(report.headline.trades).toBe(2295 - 1 - 1 - 24);
+  });
+
+  it('has the published sums by put, call and sentiment in what counts and what does not together', () => {
+    const leftOut = computePremium(leftOutOf(readVixDay()));
+    const { headline } = report;
+    const all = (name: 'contracts' | 'total' | 'calls' | 'puts' | 'bullish' | 'bearish' | 'neutral') =>
+      headline[name] + leftOut[name];
+    expect(leftOut.trades).toBe(26);
+    expect(all('contracts')).toBe(306_679);
+    expect(all('total')).toBeCloseTo(22_724_231, 2);
+    expect(all('calls')).toBeCloseTo(13_397_856, 2);
+    expect(all('puts')).toBeCloseTo(9_326_375, 2);
+    expect(all('bullish')).toBeCloseTo(4_678_012, 2);
+    expect(all('bearish')).toBeCloseTo(3_674_655, 2);
+    expect(all('neutral')).toBeCloseTo(14_371_564, 2);
   });
 
   it('covers the session in half hours without a hole', () => {
@@ -51,14 +82,14 @@ describe.skipIf(!hasVixDay)(hasVixDay ? 'a real session of VIX options' : VIX_MI
       ...['09:30', '10:00', '10:30', '11:00', '11:30', '12:00', '12:30', '13:00'],
       ...['13:30', '14:00', '14:30', '15:00', '15:30', '16:00'],
     ]);
-    expect(report.halfHours.reduce((sum, slot) => sum + slot.total, 0)).toBeCloseTo(22_724_231, 2);
+    expect(report.halfHours.reduce((sum, slot) => sum + slot.total, 0)).toBeCloseTo(report.headline.total, 2);
   });
 
   it('prices GEX at the last positive price of the underlying', () => {
-    expect(report.gex.top).toHaveLength(1);
-    expect(report.gex.top[0]).toMatchObject({ symbol: 'VIX', contracts: 230 });
-    expect(report.gex.top[0]?.spot).toBeGreaterThan(14);
-    expect(report.gex.total.net).toBe(report.gex.total.call + report.gex.total.put);
+    const { top, total } = report.exposure;
+    expect(top).toMatchObject([{ symbol: 'VIX', contracts: report.volumeAboveOpenInterest.ofSeries }]);
+    expect(top[0]?.spot).toBeGreaterThan(14);
+    expect(total.netGex).toBe(total.callGex + total.putGex);
   });
 
   it('shows a watched symbol that did not trade as such', () => {
@@ -77,16 +108,59 @@ describe.skipIf(!hasVixDay)(hasVixDay ? 'a real session of VIX options' : VIX_MI
 describe('the edges of a day', () => {
   it('an empty day has zeros, no ratios and no rows', async () => {
     const report = await buildFlowReport(engine, await writeDrop(engine, folder.path, 'empty', []), options);
-    expect(report.headline).toMatchObject({ trades: 0, total: 0, neutral: 0, putCallByPremium: null });
-    expect(report).toMatchObject({ halfHours: [], topSymbols: [], biggestTrades: [], symbolCount: 0 });
-    expect(report.gex).toMatchObject({ top: [], total: { call: 0, put: 0, net: 0, contracts: 0 } });
+    expectEmpty(report);
+    expect(report.exclusions.recorded).toEqual({ trades: 0, premium: 0 });
+    expect(report.rebuildQueries[0]?.sql).not.toContain('counted');
+  });
+
+  it('a day of which every trade was cancelled has zeros too, and says what was cancelled', async () => {
+    const trades = Array.from({ length: 30 }, (_, index) => createTrade({ id: `p${index}` }));
+    const cancels = trades.map(({ id }) => createTrade({ id: `c${id}`, option_activity_type: 'CNOL' }));
+    const report = await build('cancelled', [...trades, ...cancels]);
+    expectEmpty(report);
+    expect(report.exclusions).toEqual({
+      cancelMessages: { trades: 30, premium: 37_500 },
+      cancelledPrints: { trades: 30, premium: 37_500 },
+      unmatchedCancels: 0,
+      lateReports: { trades: 0, premium: 0 },
+      recorded: { trades: 60, premium: 75_000 },
+    });
+  });
+
+  it('more cancelled prints than a query lists are left out all the same, in many row groups', async () => {
+    const trades = Array.from({ length: 20_500 }, (_, index) => createTrade({ id: `p${index}`, premium: 1 }));
+    const kept = createTrade({ id: 'kept', size: 11, premium: 7 });
+    const cancels = trades.map(({ id }) => createTrade({ id: `c${id}`, option_activity_type: 'CANC', premium: 1 }));
+    const drop = await writeDrop(engine, folder.path, 'many', [...trades, kept, ...cancels]);
+    const report = await buildFlowReport(engine, await splitRowGroups(drop), options);
+    expect(report.exclusions.cancelledPrints.trades).toBe(20_500);
+    expect(report.headline).toMatchObject({ trades: 1, total: 7 });
+    expect(report.biggestTrades.map(({ id }) => id)).toEqual(['kept']);
+  });
+
+  it('the rows that are left out are those cancelled, whatever their row group', async () => {
+    const trades = Array.from({ length: 5000 }, (_, index) =>
+      createTrade({ id: String(index).padStart(4, '0'), price: index, premium: index }),
+    );
+    const cancelled = trades.filter((_, index) => index % 7 === 3);
+    const cancels = cancelled.map((trade) => ({ ...trade, id: `c${trade.id}`, option_activity_type: 'CANC' }));
+    const drop = await writeDrop(engine, folder.path, 'groups', [...cancels, ...trades]);
+    const report = await buildFlowReport(engine, await splitRowGroups(drop), options);
+    const kept = trades.filter((_, index) => index % 7 !== 3);
+    expect(report.headline.total).toBe(kept.reduce((total, { premium }) => total + premium, 0));
+    expect(report.biggestTrades.map(({ id }) => id)).toEqual(
+      kept
+        .slice(-10)
+        .reverse()
+        .map(({ id }) => id),
+    );
   });
 
   it('a single trade is readable as a contract, with its exposure by the formula', async () => {
     const drop = await writeDrop(engine, folder.path, 'single', [createTrade()]);
     const report = await buildFlowReport(engine, drop, options);
     expect(report.biggestTrades).toMatchObject([{ contract: 'SPY 2026-11-20 600 C', time: '09:30:02', size: 10 }]);
-    expect(report.gex.total.net).toBeCloseTo(0.02 * 1000 * 100 * 601.5 ** 2 * 0.01, 6);
+    expect(report.exposure.total.netGex).toBeCloseTo(0.02 * 1000 * 100 * 601.5 ** 2 * 0.01, 6);
     expect(report.headline.putCallByVolume).toBe(0);
   });
 
@@ -94,16 +168,16 @@ describe('the edges of a day', () => {
     const trades = [createTrade(), createTrade({ id: '2', symbol: 'XYZ', underlying_price: 0, bid: 0, ask: 0 })];
     const drop = await writeDrop(engine, folder.path, 'unpriced', trades);
     const report = await buildFlowReport(engine, drop, { ...options, symbols: ['XYZ'] });
-    expect(report.gex.unpricedSymbols).toBe(1);
-    expect(report.gex.top.map((row) => row.symbol)).toEqual(['SPY']);
-    expect(report.watchlist[0]?.gex).toMatchObject({ spot: null, net: 0 });
+    expect(report.exposure.unpricedSymbols).toBe(1);
+    expect(report.exposure.top.map((row) => row.symbol)).toEqual(['SPY']);
+    expect(report.watchlist[0]?.exposure).toMatchObject({ spot: null, netGex: 0 });
   });
 
   it('of one second, the record with the greater id is the latest', async () => {
     const [nine, ten] = [createTrade({ id: '9', oi: 7 }), createTrade({ id: '10', oi: 5 })];
     for (const [name, trades] of [['tie', [nine, ten]] as const, ['tie-reversed', [ten, nine]] as const]) {
       const report = await buildFlowReport(engine, await writeDrop(engine, folder.path, name, trades), options);
-      expect(report.gex.total.call).toBeCloseTo(0.02 * 7 * 601.5 ** 2, 6);
+      expect(report.exposure.total.callGex).toBeCloseTo(0.02 * 7 * 601.5 ** 2, 6);
     }
   });
 
@@ -112,6 +186,129 @@ describe('the edges of a day', () => {
     const drop = await writeDrop(engine, folder.path, 'quotes', [createTrade({ symbol })]);
     const report = await buildFlowReport(engine, drop, { ...options, symbols: [symbol] });
     expect(report.watchlist[0]?.flow?.total).toBe(1250);
+  });
+});
+
+describe('a cancel message', () => {
+  const at = (id: string, time: string, changes: Partial<Trade> = {}) =>
+    createTrade({ id, time: `2026-11-19 ${time}`, ...changes });
+  const cancel = (id: string, time: string, changes: Partial<Trade> = {}) =>
+    at(id, time, { option_activity_type: 'CANC', ...changes });
+  const CASES: readonly (readonly [string, readonly Trade[], readonly string[]])[] = [
+    ['takes back the latest earlier print', [at('a', '10:00:00'), at('b', '10:05:00'), cancel('c', '10:06:00')], ['a']],
+    ['takes back a print of its own time', [at('b', '10:00:00'), cancel('a', '10:00:00')], []],
+    ['takes back no later print', [cancel('c', '10:00:00'), at('a', '10:00:01')], ['a']],
+    ['takes of one time the greatest id', [at('9', '10:00:00'), at('10', '10:00:00'), cancel('c', '11:00:00')], ['10']],
+    [
+      'of two takes back a print each',
+      [at('a', '10:00:00'), at('b', '10:01:00'), at('d', '10:02:00'), cancel('c', '11:00:00'), cancel('e', '11:00:00')],
+      ['a'],
+    ],
+    [
+      'that came between two prints leaves the later one to the next',
+      [
+        at('a', '10:00:00'),
+        cancel('c', '10:01:00'),
+        at('b', '10:02:00'),
+        cancel('e', '10:03:00'),
+        cancel('f', '10:04:00'),
+      ],
+      [],
+    ],
+    [
+      'without a print leaves an earlier print to the next one',
+      [cancel('c', '09:31:00'), at('a', '10:00:00'), at('b', '10:01:00'), cancel('e', '10:02:00')],
+      ['a'],
+    ],
+    ...(
+      [
+        { symbol: 'QQQ' },
+        { option_symbol: 'X' },
+        { put_call: 'PUT' },
+        { strike: 601 },
+        { expiration_date: '2026-11-27' },
+        { size: 11 },
+        { price: 1.26 },
+      ] satisfies Partial<Trade>[]
+    ).map((changes): (typeof CASES)[number] => [
+      `of another ${Object.keys(changes)[0]} takes back nothing`,
+      [at('a', '10:00:00'), cancel('c', '10:01:00', changes)],
+      ['a'],
+    ]),
+    [
+      'takes back a late report as well',
+      [at('a', '10:00:00', { option_activity_type: 'LATE' }), cancel('c', '10:01:00')],
+      [],
+    ],
+  ];
+
+  it.each(CASES)('%s', async (title, trades, kept) => {
+    const { biggestTrades, exclusions } = await build(title.replaceAll(' ', '-'), trades);
+    expect(biggestTrades.map(({ id }) => id).sort()).toEqual([...kept].sort());
+    const cancels = trades.filter(({ option_activity_type: type }) => type === 'CANC').length;
+    const taken = trades.length - cancels - kept.length;
+    expect(exclusions).toMatchObject({ unmatchedCancels: cancels - taken, lateReports: { trades: 0 } });
+    expect(exclusions.cancelledPrints.trades).toBe(taken);
+  });
+});
+
+describe('a comparison', () => {
+  const summarise = async (date: string, premium: number) => {
+    const { path: drop } = await writeDrop(engine, folder.path, `past-${date}`, [createTrade({ date, premium })]);
+    const path = join(folder.path, `past-${date}.summary.parquet`);
+    await writeSummary(engine, drop, path);
+    return { date, path };
+  };
+
+  it('without sessions before has no numbers but the latest', async () => {
+    const { comparison, unusual } = await build('first', [createTrade()]);
+    expect(comparison).toMatchObject({ previousDate: null, meanDates: [] });
+    expect(comparison.changes.total).toEqual({ latest: 1250, previous: null, mean: null });
+    expect(unusual).toEqual([]);
+  });
+
+  it('with one session before has it as previous and as mean', async () => {
+    const before = [await summarise('2026-11-18', 500)];
+    const { comparison } = await build('second', [createTrade()], { before });
+    expect(comparison.changes.total).toEqual({ latest: 1250, previous: 500, mean: 500 });
+    expect(comparison.changes.putCallByPremium).toEqual({ latest: 0, previous: 0, mean: 0 });
+  });
+
+  it('leaves out a summary of an older definition, whose sums have cancelled trades in them', async () => {
+    const [newer, older] = [await summarise('2026-11-17', 700), await summarise('2026-11-16', 900)];
+    const path = join(folder.path, 'older.summary.parquet');
+    await engine.command(
+      `SELECT symbol, trades, contracts, total_premium, call_premium FROM file('${older.path}') INTO OUTFILE '${path}' FORMAT Parquet`,
+    );
+    const old = { date: '2026-11-18', path };
+    const { comparison } = await build('third', [createTrade()], { before: [old, newer] });
+    expect(comparison).toMatchObject({ previousDate: null, meanDates: ['2026-11-17'] });
+    expect(comparison.changes.total).toEqual({ latest: 1250, previous: null, mean: 700 });
+  });
+
+  it('of ratios leaves out a session that has none', async () => {
+    const none = await writeDrop(engine, folder.path, 'none', []);
+    const path = join(folder.path, 'none.summary.parquet');
+    await writeSummary(engine, none.path, path);
+    const before = [{ date: '2026-11-18', path }, await summarise('2026-11-10', 700)];
+    const { comparison } = await build('fourth', [createTrade()], { before });
+    expect(comparison.changes.zeroDteShare).toEqual({ latest: 0, previous: null, mean: 0 });
+    expect(comparison.changes.total).toEqual({ latest: 1250, previous: 0, mean: 350 });
+  });
+
+  it('finds nothing unusual in a symbol of a few hundred dollars', async () => {
+    const before = [
+      await summarise('2026-11-13', 1),
+      await summarise('2026-11-12', 1),
+      await summarise('2026-11-11', 1),
+    ];
+    const { unusual, watchlist } = await build('small', [createTrade()], { before, symbols: ['SPY'] });
+    expect(unusual).toEqual([]);
+    expect(watchlist[0]?.unusual).toMatchObject({ premium: 1250, mean: 1, ratio: 1250, sessions: 3, previous: 1 });
+    const large = await build('large', [createTrade({ premium: 1e6 })], { before });
+    expect(large.unusual).toMatchObject([{ symbol: 'SPY', premium: 1e6, ratio: 1e6 }]);
+    const few = await build('few', [createTrade({ premium: 1e6 })], { before: before.slice(1) });
+    expect(few.unusual).toEqual([]);
   });
 });
 
@@ -133,3 +330,39 @@ describe('a file that the report refuses', () => {
     });
   });
 });
+
+async function build(name: string, trades: readonly Trade[], changes: Partial<FlowOptions> = {}): Promise<FlowReport> {
+  return await buildFlowReport(engine, await writeDrop(engine, folder.path, name, trades), { ...options, ...changes });
+}
+
+/** The same file in row groups of a thousand rows, as a whole day has many. */
+async function splitRowGroups(drop: SealedDrop): Promise<SealedDrop> {
+  const path = `${drop.path}.groups`;
+  await engine.command(
+    `INSERT INTO FUNCTION file('${path}', Parquet) SELECT * FROM file('${drop.path}', Parquet)
+     SETTINGS output_format_parquet_row_group_size = 1000, max_block_size = 1000, max_insert_block_size = 1000, min_insert_block_size_rows = 1, min_insert_block_size_bytes = 1, max_threads = 1`,
+  );
+  const [footer] = await engine.rows<{ groups: number }>(
+    `SELECT num_row_groups AS groups FROM file('${path}', ParquetMetadata)`,
+  );
+  expect(footer?.groups).toBeGreaterThanOrEqual(5);
+  return { ...drop, path };
+}
+
+function leftOutOf(trades: readonly Trade[]): readonly Trade[] {
+  const { cancels, cancelled, late } = splitFates(trades);
+  return [...cancels, ...cancelled, ...late];
+}
+
+/** Zeros and nulls in every place, and no number that is none. */
+function expectEmpty(report: FlowReport): void {
+  expect(report.headline).toMatchObject({ trades: 0, total: 0, neutral: 0, netCalls: 0, putCallByPremium: null });
+  expect(report).toMatchObject({ halfHours: [], topSymbols: [], mostBullish: [], biggestTrades: [], symbolCount: 0 });
+  expect(report.volumeAboveOpenInterest).toEqual({ series: 0, ofSeries: 0, premium: 0 });
+  expect(report.expiries.map(({ trades }) => trades)).toEqual([0, 0, 0, 0]);
+  expect(report.moneyness.map(({ total }) => total)).toEqual([0, 0, 0, 0]);
+  expect(report.comparison.changes.zeroDteShare.latest).toBeNull();
+  expect(report.exposure).toMatchObject({ top: [], total: { callGex: 0, putGex: 0, netGex: 0, contracts: 0 } });
+  // What is no number turns into null on the way through JSON.
+  expect(JSON.parse(JSON.stringify(report))).toEqual(report);
+}

@@ -1,215 +1,210 @@
 /**
- * The report's numbers against a second implementation in plain loops, over random days; and the printed query, run by
- * DuckDB over the same file. Seeds are fixed, so that a failure can be looked at again.
+ * The report's numbers against a second implementation in plain loops, over random days with cancel messages, late
+ * reports, hostile texts and missing numbers, each with a history of summaries. Seeds are fixed, so that a failure can
+ * be looked at again. Exposure: `exposure.test.ts`; the printed queries: `rebuild.test.ts`.
  */
-import { DuckDBInstance } from '@duckdb/node-api';
+import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
-import type { SealedDrop } from '../../src/report/drop.ts';
-import { buildFlowReport, type FlowReport } from '../../src/report/flow.ts';
-import { readPremium } from '../../src/report/premium.ts';
-import { createDropFolder, createTrade, type Trade, writeDrop } from './drop-file.ts';
+import { buildFlowReport } from '../../src/report/flow.ts';
+import type { FlowReport, Premium } from '../../src/report/model.ts';
+import { writeSummary } from '../../src/seal/summary.ts';
+import { createDropFolder, type Trade, writeDrop } from './drop-file.ts';
+import {
+  computeExclusions,
+  computePremium,
+  computeVolumeAboveOpenInterest,
+  daysLeft,
+  expectSame,
+  groupBy,
+  splitFates,
+  sum,
+} from './plain-loops.ts';
+import { createRandomDay, HOSTILE } from './random-day.ts';
 
-const options = { symbols: ['S0', 'S14', 'NONE'], now: new Date('2026-11-19T22:32:00Z'), job: 'nightly-trades' };
+const PRINTS = 3000;
+/** Newest first; the sixth is one more than the mean takes. */
+const BEFORE = ['2026-11-18', '2026-11-17', '2026-11-16', '2026-11-13', '2026-11-12', '2026-11-11'];
+const SYMBOLS = ['S0', 'S14', 'NONE', ...HOSTILE];
 
-describe.each([1, 2, 3])('random day %i', (seed) => {
-  const trades = createRandomDay(seed, 4000);
+describe.each([1, 2, 3, 4])('random day %i', (seed) => {
+  const trades = createRandomDay(seed, { date: '2026-11-19', prints: PRINTS, burst: { symbol: 'S5', times: 6 } });
+  const past = BEFORE.map((date, index) => createRandomDay(seed * 100 + index, { date, prints: 600 }));
+  const fates = splitFates(trades);
+  const { counted } = fates;
+  const pastCounted = past.slice(0, 5).map((day) => splitFates(day).counted);
   let engine: Engine;
   let folder: Awaited<ReturnType<typeof createDropFolder>>;
-  let drop: SealedDrop;
   let report: FlowReport;
 
   beforeAll(async () => {
     engine = await openEmbeddedEngine();
     folder = await createDropFolder();
-    drop = await writeDrop(engine, folder.path, `day-${seed}`, trades);
-    report = await buildFlowReport(engine, drop, options);
+    const before: { date: string; path: string }[] = [];
+    for (const [index, date] of BEFORE.entries()) {
+      const { path: drop } = await writeDrop(engine, folder.path, `before-${date}`, past[index] ?? []);
+      const path = join(folder.path, `${date}.summary.parquet`);
+      await writeSummary(engine, drop, path);
+      before.push({ date, path });
+    }
+    const drop = await writeDrop(engine, folder.path, `day-${seed}`, trades);
+    const options = { symbols: SYMBOLS, now: new Date('2026-11-19T22:32:00Z'), job: 'nightly', marketStructure: null };
+    report = await buildFlowReport(engine, drop, { ...options, before });
   });
   afterAll(async () => {
     await engine.close();
     await folder.remove();
   });
 
-  it('premium by calls, puts and sentiment agrees with plain loops', () => {
-    expectPremium(report.headline, trades);
+  it('leaves out the same records, each of them once', () => {
+    const expected = computeExclusions(fates);
+    expectSame(report.exclusions, expected);
+    expect(expected.cancelledPrints.trades).toBeGreaterThan(100);
+    expect(expected.unmatchedCancels).toBeGreaterThan(10);
+    const { cancelMessages, cancelledPrints, lateReports, recorded } = report.exclusions;
+    const leftOut = cancelMessages.trades + cancelledPrints.trades + lateReports.trades;
+    expect(report.headline.trades + leftOut).toBe(recorded.trades);
   });
 
-  it('the half hours agree with plain loops', () => {
-    for (const slot of report.halfHours) {
-      expectPremium(
-        slot,
-        trades.filter((trade) => startOf(trade.time) === slot.start),
-      );
+  it('has the headline of plain loops', () => {
+    expectSame(report.headline, computePremium(counted));
+  });
+
+  it('has the half hours of plain loops, without a hole', () => {
+    const slots = groupBy(counted, (trade) => startOf(trade.time));
+    for (const { start, ...slot } of report.halfHours) expectSame(slot, computePremium(slots.get(start) ?? []));
+    const minutes = report.halfHours.map(({ start }) => Number(start.slice(0, 2)) * 60 + Number(start.slice(3)));
+    expect(minutes).toEqual(minutes.map((_, index) => (minutes[0] ?? 0) + 30 * index));
+    expect(sum(report.halfHours, ({ trades: own }) => own)).toBe(counted.length);
+  });
+
+  it('has the expirations and the moneyness of plain loops', () => {
+    const expiryOf = (trade: Trade) => {
+      const days = daysLeft(trade);
+      return days <= 0 ? '0DTE' : days <= 7 ? 'week' : days <= 31 ? 'month' : 'later';
+    };
+    const moneynessOf = ({ moneyness }: Trade) =>
+      ['ITM', 'ATM', 'OTM'].includes(String(moneyness)) ? String(moneyness) : 'unknown';
+    expect(report.expiries.map(({ bucket }) => bucket)).toEqual(['0DTE', 'week', 'month', 'later']);
+    expect(report.moneyness.map(({ bucket }) => bucket)).toEqual(['ITM', 'ATM', 'OTM', 'unknown']);
+    for (const [parts, bucketOf] of [[report.expiries, expiryOf] as const, [report.moneyness, moneynessOf] as const]) {
+      const groups = groupBy(counted, bucketOf);
+      for (const { bucket, ...part } of parts) {
+        const { trades: count, contracts, total, calls, puts } = computePremium(groups.get(bucket) ?? []);
+        expect(count).toBeGreaterThan(100);
+        expectSame(part, { trades: count, contracts, total, calls, puts });
+      }
     }
-    expect(report.halfHours.reduce((sum, slot) => sum + slot.trades, 0)).toBe(trades.length);
   });
 
-  it('the top symbols agree with plain loops, in order', () => {
-    const bySymbol = groupBy(trades, (trade) => trade.symbol);
-    const sums = [...bySymbol].map(([symbol, own]) => ({ symbol, own, total: sum(own, (trade) => trade.premium) }));
-    sums.sort((a, b) => b.total - a.total);
-    expect(report.topSymbols.map((flow) => flow.symbol)).toEqual(sums.slice(0, 10).map((entry) => entry.symbol));
-    for (const flow of report.topSymbols) expectPremium(flow, bySymbol.get(flow.symbol) ?? []);
-    expect(report.symbolCount).toBe(bySymbol.size);
-  });
-
-  it('the watchlist has its symbols in the order asked for', () => {
-    expect(report.watchlist.map((watched) => watched.symbol)).toEqual(options.symbols);
-    expectPremium(
-      report.watchlist[1]?.flow,
-      trades.filter((trade) => trade.symbol === 'S14'),
+  it('has the symbols of plain loops, by premium and by net sentiment', () => {
+    const flows = [...groupBy(counted, ({ symbol }) => symbol)].map(([symbol, own]) => ({
+      symbol,
+      ...computePremium(own),
+    }));
+    const names = (list: readonly { symbol: string }[]) => list.map(({ symbol }) => symbol);
+    const lean = (flow: Premium) => flow.bullish - flow.bearish;
+    const by = (value: (flow: Premium) => number) => [...flows].sort((a, b) => value(b) - value(a));
+    expect(report.symbolCount).toBe(flows.length);
+    expect(names(report.topSymbols)).toEqual(names(by(({ total }) => total).slice(0, 10)));
+    expect(names(report.mostBullish)).toEqual(
+      names(
+        by(lean)
+          .filter((flow) => lean(flow) > 0)
+          .slice(0, 5),
+      ),
     );
-    expect(report.watchlist[2]).toEqual({ symbol: 'NONE', flow: null, gex: null });
-  });
-
-  it('the biggest trades are the ten largest by premium', () => {
-    const sorted = [...trades].sort((a, b) => b.premium - a.premium || compare(a.time, b.time) || compare(a.id, b.id));
-    expect(report.biggestTrades.map((trade) => trade.id)).toEqual(sorted.slice(0, 10).map((trade) => trade.id));
-  });
-
-  it('GEX per symbol and in total agrees with plain loops', () => {
-    const naive = computeGex(trades);
-    for (const row of [...report.gex.top, ...report.gex.focus]) {
-      const own = naive.get(row.symbol);
-      expectClose(row.call, own?.call ?? Number.NaN);
-      expectClose(row.put, own?.put ?? Number.NaN);
-      expect(row.contracts).toBe(own?.contracts);
-    }
-    expectClose(
-      report.gex.total.net,
-      sum([...naive.values()], (own) => own.call + own.put),
-      1e-8,
+    expect(names(report.mostBearish)).toEqual(
+      names(
+        by((flow) => -lean(flow))
+          .filter((flow) => lean(flow) < 0)
+          .slice(0, 5),
+      ),
     );
-    const largest = [...naive].sort(([, a], [, b]) => Math.abs(b.call + b.put) - Math.abs(a.call + a.put));
-    expect(report.gex.top.map((row) => row.symbol)).toEqual(largest.slice(0, 10).map(([symbol]) => symbol));
+    const shown = [...report.topSymbols, ...report.mostBullish, ...report.mostBearish];
+    for (const flow of shown) expectSame(flow, flows.find(({ symbol }) => symbol === flow.symbol) ?? {});
+    expect(report.topSymbols.map(({ place }) => place)).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
   });
 
-  it('the printed query in DuckDB gives the headline numbers', async () => {
-    const instance = await DuckDBInstance.create(':memory:');
-    const connection = await instance.connect();
-    try {
-      await connection.run(`SET file_search_path = '${folder.path}'`);
-      const [row] = (await connection.runAndReadAll(report.rebuildQuery)).getRowObjects();
-      expectSame(readPremium(toNumbers(row)), report.headline);
-    } finally {
-      connection.closeSync();
-      instance.closeSync();
+  it('has the series above their open interest of plain loops', () => {
+    const expected = computeVolumeAboveOpenInterest(counted);
+    expectSame(report.volumeAboveOpenInterest, expected);
+    expect(expected.series).toBeGreaterThan(10);
+  });
+
+  it('has the biggest trades of plain loops, in order', () => {
+    const sorted = [...counted].sort((a, b) => b.premium - a.premium || compare(a.time, b.time) || compare(a.id, b.id));
+    const expected = sorted.slice(0, 10).map((trade) => ({
+      ...{ id: trade.id, time: trade.time.slice(11), symbol: trade.symbol, size: trade.size, price: trade.price },
+      ...{ premium: trade.premium, side: trade.side, sentiment: trade.sentiment, openInterest: trade.oi },
+      spot: trade.underlying_price > 0 ? trade.underlying_price : null,
+      impliedVolatility: trade.iv !== null && trade.iv > 0 ? trade.iv : null,
+      days: daysLeft(trade),
+      activityType: trade.option_activity_type,
+      multiLeg: ['MLET', 'MLAI', 'TLFT', 'MESL'].includes(trade.option_activity_type),
+      sweep: trade.option_activity_type === 'ISOI',
+    }));
+    expect(report.biggestTrades).toMatchObject(expected);
+  });
+
+  it('compares with the session before and the mean of five', () => {
+    const { comparison } = report;
+    expect(comparison.previousDate).toBe(BEFORE[0]);
+    expect(comparison.meanDates).toEqual(BEFORE.slice(0, 5));
+    const numbersOf = (day: readonly Trade[]) => {
+      const premium = computePremium(day);
+      const { zeroDte, multiLeg, sweep, total, ...sums } = premium;
+      const shares = {
+        ...{ zeroDteShare: zeroDte / total, multiLegShare: multiLeg / total, sweepShare: sweep / total },
+        ...{ callShare: sums.calls / total, putShare: sums.puts / total },
+      };
+      return { ...sums, total, ...shares, volumeAboveOpenInterest: computeVolumeAboveOpenInterest(day).premium };
+    };
+    const [latest, before] = [numbersOf(counted), pastCounted.map(numbersOf)];
+    for (const [name, change] of Object.entries(comparison.changes)) {
+      const of = (numbers: object) => Number((numbers as Record<string, unknown>)[name]);
+      expectSame(change, { latest: of(latest), previous: of(before[0] ?? {}), mean: sum(before, of) / 5 });
+    }
+    expect(Object.keys(comparison.changes)).toHaveLength(18);
+  });
+
+  it('names the symbols that stand out against their own sessions', () => {
+    const pastOf = (symbol: string) => pastCounted.map((day) => day.filter((trade) => trade.symbol === symbol));
+    const candidates = [...groupBy(counted, ({ symbol }) => symbol)].flatMap(([symbol, own]) => {
+      const sessions = pastOf(symbol);
+      const mean = sum(sessions, (day) => sum(day, ({ premium }) => premium)) / 5;
+      const { total, netCalls, netPuts, bullish, bearish } = computePremium(own);
+      const traded = sessions.filter((day) => day.length > 0).length;
+      const previous = sum(sessions[0] ?? [], ({ premium }) => premium);
+      const base = { symbol, premium: total, previous, mean, ratio: total / mean, sessions: traded };
+      // Records without a symbol have no history: a summary counts them in its total only.
+      return symbol === '' || traded < 3 ? [] : [{ ...base, netCalls, netPuts, bullish, bearish }];
+    });
+    const expected = candidates
+      .filter(({ premium, ratio }) => premium >= 1e6 && ratio >= 2)
+      .sort((a, b) => b.ratio - a.ratio)
+      .slice(0, 10);
+    expect(report.unusual.map(({ symbol }) => symbol)).toEqual(expected.map(({ symbol }) => symbol));
+    for (const [index, row] of expected.entries()) expectSame(report.unusual[index], row);
+    expect(expected.map(({ symbol }) => symbol)).toContain('S5');
+    for (const { symbol, unusual } of report.watchlist) {
+      const own = candidates.find((candidate) => candidate.symbol === symbol);
+      if (own) expectSame(unusual, own);
+      else expect(unusual).toBeNull();
     }
   });
 
-  it('the printed query in ClickHouse gives the headline numbers', async () => {
-    const here = report.rebuildQuery.replace(`"day-${seed}.parquet"`, `"${drop.path}"`).replace(/;$/, '');
-    const [row] = await engine.rows<Parameters<typeof readPremium>[0] & object>(here);
-    expectSame(readPremium(row), report.headline);
+  it('has the watchlist in the order asked for', () => {
+    expect(report.watchlist.map(({ symbol }) => symbol)).toEqual(SYMBOLS);
+    for (const { symbol, flow } of report.watchlist) {
+      const own = counted.filter((trade) => trade.symbol === symbol);
+      if (own.length === 0) expect(flow).toBeNull();
+      else expectSame(flow, computePremium(own));
+    }
+    expect(report.watchlist.filter(({ flow }) => flow !== null).length).toBeGreaterThan(3);
   });
 });
-
-type Sums = FlowReport['headline'];
-
-function expectPremium(actual: Sums | null | undefined, trades: readonly Trade[]): void {
-  const premium = (of: (trade: Trade) => boolean) => sum(trades.filter(of), (trade) => trade.premium);
-  const volume = (of: (trade: Trade) => boolean) => sum(trades.filter(of), (trade) => trade.size);
-  const isCall = (trade: Trade) => trade.put_call === 'CALL';
-  const isPut = (trade: Trade) => trade.put_call === 'PUT';
-  const isCancel = (trade: Trade) => trade.option_activity_type === 'CANC';
-  expect(actual).not.toBeNull();
-  expectSame(actual as Sums, {
-    trades: trades.length,
-    contracts: volume(() => true),
-    callContracts: volume(isCall),
-    putContracts: volume(isPut),
-    total: premium(() => true),
-    calls: premium(isCall),
-    puts: premium(isPut),
-    bullish: premium((trade) => trade.sentiment === 'BULLISH'),
-    bearish: premium((trade) => trade.sentiment === 'BEARISH'),
-    neutral: premium((trade) => !['BULLISH', 'BEARISH'].includes(trade.sentiment)),
-    putCallByPremium: trades.some(isCall) ? premium(isPut) / premium(isCall) : null,
-    putCallByVolume: trades.some(isCall) ? volume(isPut) / volume(isCall) : null,
-    cancels: trades.filter(isCancel).length,
-    cancelled: premium(isCancel),
-  });
-}
-
-function expectSame(actual: Sums, expected: Sums): void {
-  for (const [name, value] of Object.entries(expected)) {
-    const own = actual[name as keyof Sums];
-    if (value === null || own === null) expect(own, name).toBe(value);
-    else expectClose(own, value);
-  }
-}
-
-/** Relative, as sums of doubles depend on their order. */
-function expectClose(actual: number, expected: number, tolerance = 1e-9): void {
-  expect(Math.abs(actual - expected)).toBeLessThanOrEqual(tolerance * Math.max(1, Math.abs(expected)));
-}
-
-function computeGex(trades: readonly Trade[]): Map<string, { call: number; put: number; contracts: number }> {
-  const ordered = [...trades].sort((a, b) => compare(a.time, b.time) || compare(a.id, b.id));
-  const spots = new Map<string, number>();
-  const latest = new Map<string, Trade>();
-  for (const trade of ordered) {
-    if (trade.underlying_price > 0) spots.set(trade.symbol, trade.underlying_price);
-    latest.set(trade.option_symbol, trade);
-  }
-  const exposures = new Map<string, { call: number; put: number; contracts: number }>();
-  for (const { symbol, gamma, oi, put_call } of latest.values()) {
-    const own = exposures.get(symbol) ?? { call: 0, put: 0, contracts: 0 };
-    const dollars = gamma * oi * 100 * (spots.get(symbol) ?? 0) ** 2 * 0.01;
-    if (put_call === 'CALL') own.call += dollars;
-    else own.put -= dollars;
-    own.contracts += 1;
-    exposures.set(symbol, own);
-  }
-  return exposures;
-}
-
-function createRandomDay(seed: number, count: number): readonly Trade[] {
-  const random = createRandom(seed);
-  const pick = <T>(values: readonly T[]): T => values[Math.floor(random() * values.length)] as T;
-  return Array.from({ length: count }, (_, index) => {
-    const symbol = `S${Math.floor(random() * random() * 20)}`;
-    const call = random() < 0.6;
-    const strike = 50 + Math.floor(random() * 12) * 2.5;
-    const size = 1 + Math.floor(random() * 300);
-    const price = Math.round(random() * 2000) / 100;
-    // Whole minutes, so that many records of a contract share their time.
-    const seconds = 34_200 + Math.floor(random() * random() * 405) * 60;
-    return createTrade({
-      // Ids of different lengths, so that their order as texts matters.
-      id: String(Math.floor(random() * 1e6) * count + index),
-      symbol,
-      time: `2026-11-19 ${clock(seconds)}`,
-      put_call: call ? 'CALL' : 'PUT',
-      strike,
-      option_symbol: `${symbol}261120${call ? 'C' : 'P'}${String(strike * 1000).padStart(8, '0')}`,
-      option_activity_type: pick(['AUTO', 'SLAN', 'MLET', 'CANC']),
-      oi: Math.floor(random() * 50_000),
-      size,
-      price,
-      premium: price * size * 100,
-      underlying_price: random() < 0.05 ? 0 : 40 + random() * 60,
-      gamma: random() * 0.1,
-      sentiment: pick(['BULLISH', 'BEARISH', 'NEUTRAL', '']),
-    });
-  });
-}
-
-/** A small generator of numbers in [0, 1) (mulberry32). */
-function createRandom(seed: number): () => number {
-  let state = seed;
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296;
-  };
-}
-
-function clock(seconds: number): string {
-  return new Date(seconds * 1000).toISOString().slice(11, 19);
-}
 
 function startOf(time: string): string {
   return `${time.slice(11, 13)}:${Number(time.slice(14, 16)) < 30 ? '00' : '30'}`;
@@ -217,19 +212,4 @@ function startOf(time: string): string {
 
 function compare(a: string, b: string): number {
   return a < b ? -1 : a > b ? 1 : 0;
-}
-
-function sum<T>(values: readonly T[], of: (value: T) => number): number {
-  return values.reduce((total, value) => total + of(value), 0);
-}
-
-function groupBy(trades: readonly Trade[], key: (trade: Trade) => string): Map<string, Trade[]> {
-  const groups = new Map<string, Trade[]>();
-  for (const trade of trades) groups.set(key(trade), [...(groups.get(key(trade)) ?? []), trade]);
-  return groups;
-}
-
-function toNumbers(row: Readonly<Record<string, unknown>> | undefined): Parameters<typeof readPremium>[0] {
-  const numbers = Object.entries(row ?? {}).map(([name, value]) => [name, Number(value)]);
-  return Object.fromEntries(numbers) as Parameters<typeof readPremium>[0];
 }

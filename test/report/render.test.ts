@@ -1,72 +1,63 @@
 /**
- * The mail that a report becomes: subject, HTML, text and pictures, for a full day, an empty one, one trade, and for
- * data that tries to be markup. The numbers themselves: `flow.test.ts` and `naive.test.ts`.
+ * The mail that a report becomes: subject, HTML, text and pictures, on ordinary and on extreme days, and from data that
+ * tries to be markup. The numbers themselves: `flow.test.ts` and `naive.test.ts`; how it looks: `browser.test.ts`.
  */
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
-import type { Engine } from '../../src/engine/engine.ts';
-import { buildSymbolChart, CHART_WIDTH } from '../../src/report/chart.ts';
-import type { SealedDrop } from '../../src/report/drop.ts';
-import { buildFlowReport, MAX_WATCHLIST } from '../../src/report/flow.ts';
-import { renderPicture } from '../../src/report/picture.ts';
-import { readPremium } from '../../src/report/premium.ts';
-import { type RenderedReport, renderFlowReport } from '../../src/report/render.ts';
-import {
-  createDropFolder,
-  createTrade,
-  hasVixDay,
-  readVixDay,
-  TEMPLATES,
-  type Trade,
-  VIX_MISSING,
-  writeDrop,
-} from './drop-file.ts';
+import { copyFile, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { CHART_WIDTH } from '../../src/report/draw/chart.ts';
+import { type RenderedReport, renderDigest, renderFlowReport } from '../../src/report/render.ts';
+import { DAYS, DIGEST, HOSTILE, OPTIONS, pickDay } from './days.ts';
+import { TEMPLATES } from './drop-file.ts';
+import { createReport, createSymbolExposure, createSymbolFlow, createUnusual } from './model-fixture.ts';
 
 /** Gmail clips a message beyond about 102 kB. */
 const MAX_HTML_BYTES = 100_000;
+/** Pictures in base64 and all headers included. */
+const MAX_MAIL_BYTES = 1_000_000;
 
-let engine: Engine;
-let folder: Awaited<ReturnType<typeof createDropFolder>>;
-
-beforeAll(async () => {
-  engine = await openEmbeddedEngine();
-  folder = await createDropFolder();
-});
-afterAll(async () => {
-  await engine.close();
-  await folder.remove();
-});
-
-async function renderDay(
-  name: string,
-  trades: readonly Trade[],
-  symbols: readonly string[] = [],
-  changes: Partial<SealedDrop> = {},
-): Promise<RenderedReport> {
-  const drop = { ...(await writeDrop(engine, folder.path, name, trades)), ...changes };
-  const now = new Date('2026-11-19T22:32:00Z');
-  return await renderFlowReport(
-    await buildFlowReport(engine, drop, { symbols, now, job: 'nightly-trades' }),
-    TEMPLATES,
-  );
+async function renderDay(name: string): Promise<RenderedReport> {
+  const { report, options } = pickDay(name);
+  return await renderFlowReport(report, options);
 }
 
-describe.skipIf(!hasVixDay)(hasVixDay ? 'the mail of a real session' : VIX_MISSING, () => {
+describe('the mail of an ordinary day', () => {
   let mail: RenderedReport;
   beforeAll(async () => {
-    mail = await renderDay('vix', readVixDay(), ['VIX']);
+    mail = await renderDay('normal');
   });
 
   it('has date and headline in the subject', () => {
-    expect(mail.subject).toBe('Options flow 2016-06-01: $22.7M premium, 59 % calls, bullish +$1.00M');
+    expect(mail.subject).toBe('Options flow 2026-11-19: $1.24B premium, 62 % calls, bullish by $112M');
   });
 
-  it('says the headline numbers, the stamp and where the file is, in both parts', () => {
+  it('says its numbers, the stamp and where the file is, in both parts', () => {
     const facts = [
-      ...['$22.7M', '$13.4M', '$9.33M', '$4.68M', '$3.67M', '$14.4M', '0.70', '2,295', '306,679 contracts'],
-      ...['available', '09:30:02', '16:14:52', '2026-11-19 22:31 UTC', 'Wednesday, 1 June 2016', '1 cancel message'],
-      ...['c0ffee'.padEnd(64, '0'), 's3://quant-drops/options/trades/date=2026-11-19/vix.parquet', 'VIX'],
-      ...['per 1 % move', 'ontracts that traded this day only', 'sum(premium) AS total_premium'],
+      ...['Thursday, 19 November 2026', 'available', '09:30:00', '16:14:57', '812,345 rows', '2026-11-19 17:31 EST'],
+      ...['$1.24B', '+12 % vs 18 Nov', '+6.4 % vs 5-session mean', 'bullish by $112M', '47 %', '$583M'],
+      ...['+$60.4M', '601.50', '0.9 % above', '596.09', 'Net call premium', '0DTE share', 'Multi-leg share'],
+      ...['Sweep share', 'Volume above OI', '9,312 of 41,870 series', 'MSTR', '4.3 ×', 'Out of the money'],
+      ...[
+        'SPX 2026-12-18 6000 P',
+        'multi-leg',
+        '57 days',
+        'OI 18,230',
+        'IV 18 %',
+        '18 Dec 2026',
+        '9 later expirations',
+      ],
+      ...[
+        '-190 %',
+        'Ours weighs the open interest',
+        'Prints they cancel',
+        'Late reports',
+        '812,543',
+        '2 cancel messages',
+      ],
+      ...['docs/formulas.md', 'per 1 % move', 'ontracts that traded this day only', 'sum(premium) AS total_premium'],
+      ...['c0ffee1234567890'.repeat(4), 's3://quant-drops/options/trades/date=2026-11-19/trades.parquet'],
+      ...['2026-11-26 17:32 EST'],
     ];
     for (const fact of facts) {
       expect(mail.html, fact).toContain(fact);
@@ -74,14 +65,30 @@ describe.skipIf(!hasVixDay)(hasVixDay ? 'the mail of a real session' : VIX_MISSI
     }
   });
 
-  it('names no local path', () => {
-    expect(mail.html + mail.text).not.toContain(folder.path);
+  it('prints the headline query in the HTML, and the query of every table in the text', () => {
+    expect(mail.html.match(/<pre/g)).toHaveLength(1);
+    for (const { table, sql } of pickDay('normal').report.rebuildQueries) {
+      expect(mail.text).toContain(sql);
+      if (table !== 'Headline') expect(mail.text).toContain(`-- ${table}\n`);
+    }
   });
 
-  it('shows every picture that it carries, with a text for those who do not see it', () => {
-    expect(mail.images.map((image) => image.cid)).toEqual(['session', 'symbols']);
+  it('leaves a query that is too long for a phone to the text', async () => {
+    const long = { table: 'Headline', sql: `SELECT ${'1 + '.repeat(2000)}1;` };
+    const { html, text } = await renderFlowReport(createReport({ rebuildQueries: [long] }), OPTIONS);
+    expect(html).not.toContain('<pre');
+    expect(html).toContain('the queries in the plain-text part of this mail');
+    expect(text).toContain(long.sql);
+  });
+
+  it('shows every picture that it carries, with a text that states what it shows', () => {
+    expect(mail.images.map((image) => image.cid)).toEqual(['session', 'symbols', 'strikes']);
     for (const { cid } of mail.images) expect(mail.html).toContain(`src="cid:${cid}"`);
-    expect(mail.html).toContain('alt="Premium per half hour, stacked by sentiment. Busiest half hour: ');
+    expect(mail.html).toContain('alt="Premium per half hour, stacked by sentiment. Busiest half hour: 09:30');
+    expect(mail.html).toContain('alt="Premium by symbol, stacked by sentiment. SPX leads with');
+    expect(mail.html).toMatch(
+      /alt="Gamma exposure of SPY by strike[^"]*Call wall at 625, put wall at 575; spot 601\.50/,
+    );
   });
 
   it('has pictures of twice the width shown', () => {
@@ -91,37 +98,102 @@ describe.skipIf(!hasVixDay)(hasVixDay ? 'the mail of a real session' : VIX_MISSI
     }
   });
 
-  it('marks headers of columns and rows for screen readers', () => {
-    expect(mail.html).toContain('scope="col"');
-    expect(mail.html).toContain('scope="row"');
-    expect(mail.html).toContain('<caption');
+  it('has a caption and scoped headers on every table of data', () => {
+    const tables = mail.html.split('<table').filter((table) => table.includes('<th'));
+    expect(tables.length).toBeGreaterThan(10);
+    for (const table of tables) {
+      expect(table).toContain('<caption');
+      for (const header of table.match(/<th\b[^>]*>/g) ?? []) expect(header).toMatch(/scope="(col|row)"/);
+    }
+  });
+
+  it('loads nothing from anywhere', () => {
+    expect(mail.html).not.toMatch(/@import|<link\b|url\(/);
+    const sources = [...mail.html.matchAll(/src="([^"]*)"/g)].map((match) => match[1]);
+    expect(sources.filter((source) => !source?.startsWith('cid:'))).toEqual([]);
+  });
+
+  it('tells each reader instants in the zone of that reader', async () => {
+    const berlin = await renderDay('first-day');
+    expect(berlin.html).toContain('2026-11-19 23:31 GMT+1');
+    expect(berlin.text).toContain('09:30:00-16:14:57 ET');
+  });
+
+  it('prints a link only when a browser should open it', async () => {
+    const link = { url: 'javascript:alert(1)', expiresAt: OPTIONS.link?.expiresAt ?? '' };
+    const bad = await renderFlowReport(pickDay('normal').report, { ...OPTIONS, link });
+    expect(bad.html + bad.text).not.toContain('javascript:');
+    expect(mail.html).toContain(`<a href="${OPTIONS.link?.url.replaceAll('&', '&amp;')}"`);
+  });
+});
+
+describe('the mail of every fixed day', () => {
+  it.each(DAYS.map(({ name }) => name))(
+    '%s fits the limits of mail programs and shows no missing value',
+    async (name) => {
+      const mail = await renderDay(name);
+      expect(Buffer.byteLength(mail.html)).toBeLessThan(MAX_HTML_BYTES);
+      const pictures = mail.images.reduce((sum, { png }) => sum + png.byteLength * 1.37, 0);
+      expect(Buffer.byteLength(mail.html) * 1.1 + Buffer.byteLength(mail.text) + pictures).toBeLessThan(MAX_MAIL_BYTES);
+      expect(mail.html + mail.text).not.toMatch(/NaN|Infinity|undefined|\bnull\b|\[object/);
+      expect(mail.subject).toMatch(/^[\x20-\x7e]{10,120}$/);
+    },
+  );
+
+  it('stays below the size that Gmail clips with the longest watchlist and every table full', async () => {
+    const symbols = Array.from({ length: 25 }, (_, index) => `LONGSYM${index}`);
+    const flows = symbols.map((symbol, index) => createSymbolFlow(symbol, index + 1));
+    const focus = symbols.map((symbol) =>
+      createSymbolExposure(symbol, {
+        marketStructure: {
+          intradayGex: -1e9,
+          difference: -1.3,
+          explanation: `${symbol}: ${'a sentence of common length on why. '.repeat(4)}`,
+        },
+      }),
+    );
+    const top = Array.from({ length: 10 }, (_, index) => createSymbolExposure(`TOP${index}`));
+    const full = createReport();
+    const report = createReport({
+      topSymbols: flows.slice(0, 10),
+      mostBullish: flows.slice(0, 5),
+      mostBearish: flows.slice(0, 5),
+      unusual: symbols.slice(0, 10).map((symbol) => createUnusual(symbol, 3, 1e8)),
+      biggestTrades: symbols.slice(0, 10).flatMap(() => full.biggestTrades.slice(0, 1)),
+      exposure: { ...full.exposure, focus, top, lead: focus[0] ?? null },
+      watchlist: symbols.map((symbol, index) => ({
+        symbol,
+        flow: flows[index] ?? null,
+        exposure: focus[index] ?? null,
+        unusual: createUnusual(symbol, 3, 1e8),
+      })),
+      watchlistLeftOut: 35,
+    });
+    const mail = await renderFlowReport(report, OPTIONS);
+    expect(Buffer.byteLength(mail.html)).toBeLessThan(MAX_HTML_BYTES);
+    expect(mail.html).toContain('35 more on the list are not shown');
+    expect(mail.html).toContain('The plain-text part has the others.');
+    expect(mail.text).toContain('LONGSYM24: a sentence of common length on why.');
+    expect(mail.html).toContain('TOP4');
   });
 });
 
 describe('a mail from data that tries to be markup', () => {
-  const hostile = '<script>alert(1)</script>';
   let mail: RenderedReport;
   beforeAll(async () => {
-    const breaking = '"><img src=x onerror=alert(1)>\r\nBcc: all@example.com';
-    const trades = [
-      createTrade({ symbol: hostile, premium: 9e9, side: hostile, sentiment: hostile, option_activity_type: hostile }),
-      createTrade({ id: '2', symbol: breaking, option_symbol: breaking, put_call: '<%= process.exit() %>' }),
-      createTrade({ id: '3', symbol: '</mj-text><mj-raw><b>' }),
-      createTrade({ id: '4', symbol: 'X\r\nBcc: a', side: 'A\u2028Bcc: b', option_activity_type: 'B\nBcc: c' }),
-    ];
-    mail = await renderDay('hostile', trades, [hostile, breaking, '{{7*7}}']);
+    mail = await renderDay('hostile');
   });
 
   it('shows the symbol as text', () => {
     expect(mail.html).toContain('&lt;script&gt;alert(1)&lt;/script&gt;');
     expect(mail.html).not.toMatch(/<script/i);
-    expect(mail.text).toContain(hostile);
+    expect(mail.text).toContain(HOSTILE[0].slice(0, 11));
   });
 
   it('has no element or attribute that came with the data', () => {
     expect(mail.html).not.toMatch(/<img[^>]+onerror/i);
     expect(mail.html).not.toMatch(/<mj-raw/i);
-    expect(mail.html.match(/<img /g)).toHaveLength(2);
+    expect(mail.html.match(/<img /g)).toHaveLength(3);
   });
 
   it('has a subject of printable ASCII on one line, without any text of a record', () => {
@@ -130,68 +202,108 @@ describe('a mail from data that tries to be markup', () => {
   });
 
   it('has no line of the text part that begins with what the data brought', () => {
-    expect(mail.text).toContain('Bcc: c');
-    expect(mail.text).not.toMatch(/^Bcc:/mu);
+    expect(mail.text).toContain('Bcc:');
+    expect(mail.text).not.toMatch(/^\s*Bcc:/mu);
+  });
+
+  it('has no mark that reverses the reading direction', () => {
+    expect(mail.html + mail.text).not.toMatch(/[\u202A-\u202E\u2066-\u2069]/);
   });
 });
 
 describe('the mail of an unusual day', () => {
   it('an empty day says so, and carries no pictures', async () => {
-    const mail = await renderDay('empty', [], ['SPY']);
+    const mail = await renderDay('no-trades');
     expect(mail.subject).toBe('Options flow 2026-11-19: no trades');
     expect(mail.images).toEqual([]);
     expect(mail.html).not.toContain('cid:');
+    for (const part of [mail.html, mail.text])
+      expect(part).toContain('No option traded in the sealed drop of this date.');
+  });
+
+  it('a day with nothing before it shows no columns of the past', async () => {
+    const mail = await renderDay('first-day');
     for (const part of [mail.html, mail.text]) {
-      expect(part).toContain('No trades in the sealed drop of this date');
-      expect(part).not.toMatch(/NaN|Infinity|undefined|null/);
+      expect(part).toContain('No sealed session lies before this one to compare with.');
+      expect(part).not.toContain('5-session mean');
     }
   });
 
-  it('a single trade renders whole', async () => {
-    const mail = await renderDay('single', [createTrade()]);
-    expect(mail.subject).toBe('Options flow 2026-11-19: $1.25K premium, 100 % calls, bullish +$1.25K');
-    expect(mail.images).toHaveLength(2);
-    expect(mail.text).toContain('SPY 2026-11-20 600 C');
-    expect(mail.html + mail.text).not.toMatch(/NaN|Infinity|undefined/);
-  });
-
   it('a degraded day says it in the subject and above the numbers', async () => {
-    const mail = await renderDay('degraded', [createTrade()], [], { condition: 'degraded' });
-    expect(mail.subject).toContain('[degraded]');
-    expect(mail.html).toContain('This day is not verified as complete.');
-    expect(mail.text).toContain('DEGRADED');
+    const mail = await renderDay('degraded');
+    expect(mail.subject).toContain('2026-11-19 [degraded]:');
+    expect(mail.html.indexOf('This day is not verified as complete.')).toBeLessThan(mail.html.indexOf('Total premium'));
+    expect(mail.text).toContain('DEGRADED: degraded, revision 2');
   });
 
-  it('a full market with the longest watchlist stays below the size that mail programs clip', async () => {
-    const symbols = Array.from({ length: 60 }, (_, index) => `LONGSYM${index}`);
-    const trades = symbols.flatMap((symbol, index) => [
-      createTrade({ id: `${index}a`, symbol, premium: 123_456_789 + index }),
-      createTrade({ id: `${index}b`, symbol, put_call: 'PUT', sentiment: 'BEARISH', time: '2026-11-19 15:59:59' }),
-    ]);
-    const mail = await renderDay('full', trades, symbols);
-    expect(Buffer.byteLength(mail.html)).toBeLessThan(MAX_HTML_BYTES);
-    expect(mail.html).toContain(`${60 - MAX_WATCHLIST} more on the list are not shown`);
+  it('a late report is marked late', async () => {
+    const mail = await renderDay('late');
+    expect(mail.subject).toContain('[late]');
+    for (const part of [mail.html, mail.text]) expect(part).toContain('SENT LATE');
+  });
+
+  it('a correction is short: what changed, the first screen and the key numbers', async () => {
+    const [mail, whole] = [await renderDay('correction'), await renderDay('normal')];
+    expect(mail.subject).toMatch(/^Correction: options flow 2026-11-19: /);
+    expect(mail.images).toEqual([]);
+    for (const part of [mail.html, mail.text]) {
+      for (const fact of ['evision 2 of this day replaces revision 1', '+$188M', '+$211M', '5-session mean']) {
+        expect(part).toContain(fact);
+      }
+    }
+    expect(mail.text.length).toBeLessThan(whole.text.length / 2);
   });
 });
 
-describe('a chart', () => {
-  it('has its text drawn: another symbol of the same length is another picture', async () => {
-    const flow = { ...readPremium(undefined), total: 100, bullish: 60, bearish: 40, place: 1 };
-    const draw = async (symbol: string) =>
-      Buffer.from(await renderPicture(buildSymbolChart([{ ...flow, symbol }]), CHART_WIDTH)).toString('base64');
-    const [spy, again, qqq] = [await draw('SPY'), await draw('SPY'), await draw('QQQ')];
-    expect(spy === again).toBe(true);
-    expect(spy === qqq).toBe(false);
+describe('a digest', () => {
+  let mail: RenderedReport;
+  beforeAll(async () => {
+    mail = await renderDigest(DIGEST, OPTIONS);
+  });
+
+  it('counts its datasets and what is pending in the subject', () => {
+    expect(mail.subject).toBe('Options flow digest 2026-11-19 [degraded]: 3 datasets, $9.97B premium, 1 pending');
+  });
+
+  it('shows each dataset in short, in order, and no number of a date that is not sealed', () => {
+    for (const part of [mail.html, mail.text]) {
+      const places = ['All U.S. options', 'Index options', 'is not sealed yet'].map((fact) => part.lastIndexOf(fact));
+      expect(places).toEqual([...places].sort((a, b) => a - b));
+      expect(places[0]).toBeGreaterThan(0);
+    }
+    expect(mail.text.slice(mail.text.indexOf('== European-style <b> =='))).not.toMatch(/\$\d/);
+    expect(mail.html).toContain('European-style &lt;b&gt;');
+    expect(mail.images).toEqual([]);
+  });
+
+  it('of nothing but pending datasets says so', async () => {
+    const none = await renderDigest([{ title: 'trades', pending: '2026-11-19' }], { ...OPTIONS, late: true });
+    expect(none.subject).toBe('Options flow digest 2026-11-19 [late]: 1 dataset, 1 pending');
+    expect(none.text).toContain('PENDING: Thursday, 19 November 2026');
   });
 });
 
 describe('templates', () => {
   it('a missing template is named in the error', async () => {
-    const drop = await writeDrop(engine, folder.path, 'template', [createTrade()]);
-    const report = await buildFlowReport(engine, drop, { symbols: [], now: new Date(0), job: 'nightly-trades' });
-    await expect(renderFlowReport(report, folder.path)).rejects.toMatchObject({
+    const options = { ...OPTIONS, templatesDir: join(TEMPLATES, 'nowhere') };
+    await expect(renderFlowReport(createReport(), options)).rejects.toMatchObject({
       code: 'TEMPLATE_INVALID',
       message: expect.stringContaining('flow.mjml'),
     });
+  });
+
+  it('a chart that a designer takes out is not carried', async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'flowdrop-templates-'));
+    try {
+      for (const file of await readdir(TEMPLATES)) await copyFile(join(TEMPLATES, file), join(folder, file));
+      const own =
+        '<mjml><mj-body><mj-section><mj-column><mj-text><%= it.premium %></mj-text></mj-column></mj-section></mj-body></mjml>';
+      await writeFile(join(folder, 'flow.mjml'), own);
+      const mail = await renderFlowReport(createReport(), { ...OPTIONS, templatesDir: folder });
+      expect(mail.html).toContain('$1.24B');
+      expect(mail.images).toEqual([]);
+    } finally {
+      await rm(folder, { recursive: true });
+    }
   });
 });

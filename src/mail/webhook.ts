@@ -1,0 +1,167 @@
+/**
+ * Alerts to a chat tool or a program: one JSON document by POST, signed where there is a secret. Invariant: an address
+ * that answers 2xx has it; a redirect is not followed, because it could carry the document anywhere; tries are bounded.
+ * The address is a secret itself (whoever knows it may post), so it is never shown.
+ *
+ * Whoever receives it computes HMAC-SHA256 of `<X-Flowdrop-Timestamp>.<body>` with the secret, in hexadecimal, compares it
+ * with `X-Flowdrop-Signature: sha256=...` in constant time, and refuses timestamps that are minutes old.
+ */
+import { createHmac } from 'node:crypto';
+import { once } from 'node:events';
+import { type IncomingMessage, request as requestHttp } from 'node:http';
+import { request as requestHttps } from 'node:https';
+import type { Clock } from '../core/clock.ts';
+import { assertNotAborted, describeError, Fault } from '../core/errors.ts';
+import { createRedactor } from '../core/redact.ts';
+
+export interface WebhookOptions {
+  /** `http://` or `https://` address. */
+  readonly url: string;
+  /** Signs each document; without it there is no signature header. */
+  readonly secret?: string;
+  /** Longest time of one try, in ms; default 10,000. A chat tool that takes longer holds up the end of every run. */
+  readonly timeoutMs?: number;
+}
+
+export interface Webhook {
+  /** Scheme, host and port, for people. */
+  readonly url: string;
+  /** Not idempotent: the document should say its own identity. @throws Fault `WEBHOOK_FAILED` when it was not taken */
+  post(document: object, signal?: AbortSignal): Promise<void>;
+}
+
+const DEFAULT_TIMEOUT_MS = 10_000;
+/** Tries in all, the first included: an outage that outlasts them is left to the next run. */
+const MAX_TRIES = 4;
+/** First back-off; doubles with each try, jittered downwards so that it never exceeds the cap. */
+const BACKOFF_MS = 1000;
+const MAX_WAIT_MS = 30_000;
+/** How much of an answer goes into an error. */
+const BODY_HEAD_BYTES = 200;
+
+const RETRIED_STATUSES: ReadonlySet<number> = new Set([408, 425, 429]);
+
+interface Refusal {
+  readonly text: string;
+  readonly hint: string;
+  readonly isWorthRetry: boolean;
+  /** Of a `Retry-After` header. */
+  readonly waitMs?: number;
+}
+
+/** Opens nothing until the first post. */
+export function createWebhook(options: WebhookOptions, clock: Clock): Webhook {
+  const { origin, pathname, search } = new URL(options.url);
+  const redact = createRedactor([options.url, `${pathname}${search}`, options.secret ?? '']);
+  return {
+    url: origin,
+    async post(document, signal) {
+      const body = JSON.stringify(document);
+      for (let attempt = 1; ; attempt += 1) {
+        assertNotAborted(signal);
+        const refusal = await attemptPost(options, body, clock, signal);
+        if (refusal === undefined) return;
+        if (!refusal.isWorthRetry || attempt === MAX_TRIES) {
+          const tries = attempt === 1 ? '' : ` (${attempt} tries)`;
+          throw new Fault(
+            'WEBHOOK_FAILED',
+            redact(`webhook: ${origin} did not take the alert${tries}: ${refusal.text}`),
+            {
+              hint: refusal.hint,
+            },
+          );
+        }
+        const backoffMs = BACKOFF_MS * 2 ** (attempt - 1) * (0.5 + Math.random() / 2);
+        await clock.sleep(Math.min(refusal.waitMs ?? backoffMs, MAX_WAIT_MS), signal);
+      }
+    },
+  };
+}
+
+/** @returns `undefined` when it was taken */
+async function attemptPost(
+  options: WebhookOptions,
+  body: string,
+  clock: Clock,
+  signal: AbortSignal | undefined,
+): Promise<Refusal | undefined> {
+  const timeout = AbortSignal.timeout(options.timeoutMs ?? DEFAULT_TIMEOUT_MS);
+  try {
+    const answer = await send(options, body, clock.now(), signal ? AbortSignal.any([signal, timeout]) : timeout);
+    const status = answer.statusCode ?? 0;
+    if (status >= 200 && status < 300) {
+      answer.destroy();
+      return undefined;
+    }
+    return judge(status, answer.headers['retry-after'], await readHead(answer));
+  } catch (error) {
+    assertNotAborted(signal);
+    const text = timeout.aborted ? 'no answer in time' : describeError(error);
+    return { text, hint: 'Look whether FLOWDROP_ALERT_WEBHOOK_URL is reachable from here.', isWorthRetry: true };
+  }
+}
+
+/** Not `fetch`, for the reason in decision 44: a damaged compressed answer would never end there. */
+async function send(
+  { url, secret }: WebhookOptions,
+  body: string,
+  nowMs: number,
+  signal: AbortSignal,
+): Promise<IncomingMessage> {
+  const timestamp = String(Math.floor(nowMs / 1000));
+  const outgoing = (url.startsWith('https:') ? requestHttps : requestHttp)(url, {
+    method: 'POST',
+    headers: {
+      'content-type': 'application/json; charset=utf-8',
+      'content-length': Buffer.byteLength(body),
+      'user-agent': 'flowdrop',
+      connection: 'close',
+      'x-flowdrop-timestamp': timestamp,
+      ...(secret ? { 'x-flowdrop-signature': `sha256=${signWebhook(secret, timestamp, body)}` } : {}),
+    },
+    signal,
+  });
+  // `once` throws it as long as there is no answer; what comes after an answer was judged does not matter.
+  outgoing.on('error', () => {});
+  outgoing.end(body);
+  const [answer] = (await once(outgoing, 'response')) as [IncomingMessage];
+  answer.on('error', () => {});
+  return answer;
+}
+
+/** Hexadecimal HMAC-SHA256 of timestamp and body. */
+export function signWebhook(secret: string, timestamp: string, body: string): string {
+  return createHmac('sha256', secret).update(`${timestamp}.${body}`).digest('hex');
+}
+
+function judge(status: number, retryAfter: string | undefined, head: string): Refusal {
+  const text = `HTTP ${status}${head === '' ? '' : `: ${head}`}`;
+  if (status >= 500 || RETRIED_STATUSES.has(status)) {
+    const seconds = /^\d+$/.test(retryAfter ?? '') ? Number(retryAfter) : undefined;
+    const wait = seconds === undefined ? {} : { waitMs: seconds * 1000 };
+    return { text, hint: 'It may take it later: the next run tells it again.', isWorthRetry: true, ...wait };
+  }
+  const hint =
+    status >= 300 && status < 400
+      ? 'Redirects are not followed: set FLOWDROP_ALERT_WEBHOOK_URL to where it leads.'
+      : 'Check FLOWDROP_ALERT_WEBHOOK_URL and FLOWDROP_ALERT_WEBHOOK_SECRET; the next run tells it again.';
+  return { text, hint, isWorthRetry: false };
+}
+
+/** The beginning of what was answered, quoted; an answer that breaks off or never ends gives what came. */
+async function readHead(answer: IncomingMessage): Promise<string> {
+  const chunks: Buffer[] = [];
+  let sizeBytes = 0;
+  try {
+    for await (const chunk of answer as AsyncIterable<Buffer>) {
+      chunks.push(chunk);
+      sizeBytes += chunk.length;
+      if (sizeBytes >= BODY_HEAD_BYTES) break;
+    }
+  } catch {
+    // The status is what counts; the body only helps a person.
+  }
+  answer.destroy();
+  const head = Buffer.concat(chunks).subarray(0, BODY_HEAD_BYTES).toString('utf8').trim();
+  return head === '' ? '' : JSON.stringify(head);
+}

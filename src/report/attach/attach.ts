@@ -1,0 +1,90 @@
+/**
+ * What leaves with the mail beside the mail: the report's tables as CSV or Parquet, one file a table, and the report as
+ * PDF. Invariant: the files together never exceed the limit, and what is left out is named, so that a reader who misses
+ * a file knows that it was not forgotten.
+ */
+import type { FlowReport } from '../model.ts';
+import { listTables } from './contents.ts';
+import { formatCsv } from './csv.ts';
+import { formatParquet } from './parquet.ts';
+import { formatPdf } from './pdf.ts';
+
+export type AttachmentKind = 'csv' | 'parquet' | 'pdf';
+
+export interface ReportAttachment {
+  readonly filename: string;
+  readonly contentType: string;
+  readonly bytes: Uint8Array;
+}
+
+export interface AttachOptions {
+  /** Of the files together, before the mail encodes them, which adds 37 %. */
+  readonly limitBytes: number;
+  /** IANA zone of the reader, for the instants of the PDF. */
+  readonly timezone: string;
+}
+
+export interface Attachments {
+  readonly attachments: readonly ReportAttachment[];
+  /** Names of files that did not fit. */
+  readonly leftOut: readonly string[];
+}
+
+/** In the order asked for; a file that does not fit makes way for smaller ones behind it. */
+export async function buildAttachments(
+  report: FlowReport,
+  kinds: readonly AttachmentKind[],
+  options: AttachOptions,
+): Promise<Attachments> {
+  const attachments: ReportAttachment[] = [];
+  const leftOut: string[] = [];
+  let roomBytes = options.limitBytes;
+  for (const kind of new Set(kinds)) {
+    for (const file of await buildFiles(report, kind, options.timezone)) {
+      if (file.bytes.byteLength > roomBytes) leftOut.push(file.filename);
+      else {
+        roomBytes -= file.bytes.byteLength;
+        attachments.push(file);
+      }
+    }
+  }
+  return { attachments, leftOut };
+}
+
+async function buildFiles(
+  report: FlowReport,
+  kind: AttachmentKind,
+  timezone: string,
+): Promise<readonly ReportAttachment[]> {
+  switch (kind) {
+    case 'csv':
+      return listTables(report).map((table) => ({
+        filename: nameFile(report, table.name, 'csv'),
+        contentType: 'text/csv; charset=utf-8; header=present',
+        bytes: formatCsv(table),
+      }));
+    case 'parquet':
+      return await Promise.all(
+        listTables(report).map(async (table) => ({
+          filename: nameFile(report, table.name, 'parquet'),
+          contentType: 'application/vnd.apache.parquet',
+          bytes: await formatParquet(table, report.drop),
+        })),
+      );
+    case 'pdf':
+      return [
+        {
+          filename: nameFile(report, 'report', 'pdf'),
+          contentType: 'application/pdf',
+          bytes: await formatPdf(report, timezone),
+        },
+      ];
+    default:
+      return kind satisfies never;
+  }
+}
+
+/** `trades-2026-11-19-symbols.csv`: files of several days and datasets lie side by side in one folder. */
+function nameFile({ drop }: FlowReport, name: string, extension: string): string {
+  return `${drop.dataset}-${drop.date}-${name}.${extension}`.replace(/[^\w.-]/g, '_');
+}

@@ -1,0 +1,185 @@
+/**
+ * Which tables leave with the mail, and their columns. A table without rows is left out: an empty file says less than
+ * none. Symbols and exposures that the report shows in several places are one table here, each symbol once.
+ */
+
+import type {
+  ExpirationGex,
+  Exposure,
+  ExposureSums,
+  RankedExposure,
+  StrikeGex,
+  SymbolExposure,
+} from '../exposure-model.ts';
+import type { BigTrade, FlowReport, HalfHour, Premium, PremiumPart, SymbolFlow, UnusualSymbol } from '../model.ts';
+import { buildKeyNumberTable } from './key-numbers.ts';
+import { type AttachedTable, buildTable, type ColumnReader, kept, shown } from './table.ts';
+
+/** @param focus the symbols whose strikes and expirations are listed */
+export function listTables(report: FlowReport, focus = report.exposure.focus): readonly AttachedTable[] {
+  const { date } = report.drop;
+  const { exposure } = report;
+  const strikes = focus.flatMap(({ symbol, strikes }) => strikes.map((row) => ({ symbol, ...row })));
+  const expirations = focus.flatMap(({ symbol, expirations }) => expirations.map((row) => ({ symbol, ...row })));
+  return [
+    buildKeyNumberTable(report),
+    buildTable({ name: 'symbols', title: 'Premium by symbol', date }, listSymbols(report), SYMBOL_COLUMNS),
+    buildTable({ name: 'unusual-symbols', title: 'Unusual activity', date }, report.unusual, UNUSUAL_COLUMNS),
+    buildTable({ name: 'half-hours', title: 'Premium by half hour', date }, report.halfHours, HALF_HOUR_COLUMNS),
+    buildTable(
+      { name: 'expirations', title: 'Premium by days to expiration', date },
+      report.headline.trades === 0 ? [] : report.expiries,
+      [shown<(typeof report.expiries)[number]>('Expires', 'bucket', 'text', ({ bucket }) => bucket), ...PART_COLUMNS],
+    ),
+    buildTable(
+      { name: 'moneyness', title: 'Premium by moneyness', date },
+      report.headline.trades === 0 ? [] : report.moneyness,
+      [
+        shown<(typeof report.moneyness)[number]>('Moneyness', 'bucket', 'text', ({ bucket }) => bucket),
+        ...PART_COLUMNS,
+      ],
+    ),
+    buildTable({ name: 'biggest-trades', title: 'Biggest trades', date }, report.biggestTrades, TRADE_COLUMNS),
+    buildTable({ name: 'gex-by-symbol', title: 'Exposure by symbol', date }, listExposures(exposure), EXPOSURE_COLUMNS),
+    buildTable({ name: 'gex-by-strike', title: 'GEX by strike', date }, strikes, STRIKE_COLUMNS),
+    buildTable({ name: 'gex-by-expiration', title: 'GEX by expiration', date }, expirations, EXPIRATION_COLUMNS),
+  ].filter(({ rows }) => rows.length > 0);
+}
+
+interface ListedSymbol {
+  readonly flow: SymbolFlow;
+  readonly watched: boolean;
+}
+
+/** Those of the ranking, of both lists of sentiment and of the watchlist, by their place of the day. */
+function listSymbols(report: FlowReport): readonly ListedSymbol[] {
+  const watched = new Set(report.watchlist.map(({ symbol }) => symbol));
+  const flows = [
+    ...report.topSymbols,
+    ...report.mostBullish,
+    ...report.mostBearish,
+    ...report.watchlist.flatMap(({ flow }) => (flow === null ? [] : [flow])),
+  ];
+  return [...new Map(flows.map((flow) => [flow.symbol, flow])).values()]
+    .toSorted((a, b) => a.place - b.place)
+    .map((flow) => ({ flow, watched: watched.has(flow.symbol) }));
+}
+
+/** The symbols in full first, then the rest of the ranking. */
+function listExposures({ focus, top }: Exposure): readonly (RankedExposure & Partial<SymbolExposure>)[] {
+  const known = new Set(focus.map(({ symbol }) => symbol));
+  return [...focus, ...top.filter(({ symbol }) => !known.has(symbol))];
+}
+
+/** Without a price of the underlying the sums are 0 and mean nothing. */
+function priced(sum: Exclude<keyof ExposureSums, 'contracts'>): (row: RankedExposure) => number | null {
+  return (row) => (row.spot === null ? null : row[sum]);
+}
+
+const PREMIUM_COLUMNS: readonly ColumnReader<Premium>[] = [
+  shown('Trades', 'trades', 'count', (row) => row.trades),
+  kept('contracts', 'count', (row) => row.contracts),
+  kept('call_contracts', 'count', (row) => row.callContracts),
+  kept('put_contracts', 'count', (row) => row.putContracts),
+  shown('Premium', 'premium', 'dollars', (row) => row.total),
+  shown('Calls', 'call_premium', 'dollars', (row) => row.calls),
+  shown('Puts', 'put_premium', 'dollars', (row) => row.puts),
+  shown('Net calls', 'net_call_premium', 'dollars', (row) => row.netCalls),
+  shown('Net puts', 'net_put_premium', 'dollars', (row) => row.netPuts),
+  shown('Bullish', 'bullish_premium', 'dollars', (row) => row.bullish),
+  shown('Bearish', 'bearish_premium', 'dollars', (row) => row.bearish),
+  shown('Neutral', 'neutral_premium', 'dollars', (row) => row.neutral),
+  shown('Put/call', 'put_call_by_premium', 'ratio', (row) => row.putCallByPremium),
+  kept('put_call_by_volume', 'ratio', (row) => row.putCallByVolume),
+  kept('zero_dte_premium', 'dollars', (row) => row.zeroDte),
+  kept('multi_leg_premium', 'dollars', (row) => row.multiLeg),
+  kept('sweep_premium', 'dollars', (row) => row.sweep),
+];
+
+const SYMBOL_COLUMNS: readonly ColumnReader<ListedSymbol>[] = [
+  shown('Symbol', 'symbol', 'text', ({ flow }) => flow.symbol),
+  kept('place', 'count', ({ flow }) => flow.place),
+  kept('watched', 'flag', ({ watched }) => watched),
+  ...PREMIUM_COLUMNS.map(({ read, ...column }) => ({ ...column, read: ({ flow }: ListedSymbol) => read(flow) })),
+];
+
+const HALF_HOUR_COLUMNS: readonly ColumnReader<HalfHour>[] = [
+  shown('From', 'start', 'text', (row) => row.start),
+  ...PREMIUM_COLUMNS,
+];
+
+const PART_COLUMNS: readonly ColumnReader<PremiumPart>[] = [
+  shown('Trades', 'trades', 'count', (row) => row.trades),
+  shown('Contracts', 'contracts', 'count', (row) => row.contracts),
+  shown('Premium', 'premium', 'dollars', (row) => row.total),
+  shown('Calls', 'call_premium', 'dollars', (row) => row.calls),
+  shown('Puts', 'put_premium', 'dollars', (row) => row.puts),
+];
+
+const UNUSUAL_COLUMNS: readonly ColumnReader<UnusualSymbol>[] = [
+  shown('Symbol', 'symbol', 'text', (row) => row.symbol),
+  shown('Premium', 'premium', 'dollars', (row) => row.premium),
+  shown('Session before', 'previous_premium', 'dollars', (row) => row.previous),
+  shown('Mean', 'mean_premium', 'dollars', (row) => row.mean),
+  shown('Premium / mean', 'ratio', 'ratio', (row) => row.ratio),
+  shown('Sessions', 'sessions', 'count', (row) => row.sessions),
+  shown('Net calls', 'net_call_premium', 'dollars', (row) => row.netCalls),
+  shown('Net puts', 'net_put_premium', 'dollars', (row) => row.netPuts),
+  shown('Bullish', 'bullish_premium', 'dollars', (row) => row.bullish),
+  shown('Bearish', 'bearish_premium', 'dollars', (row) => row.bearish),
+];
+
+const TRADE_COLUMNS: readonly ColumnReader<BigTrade>[] = [
+  shown('Time', 'time', 'text', (row) => row.time),
+  kept('id', 'text', (row) => row.id),
+  kept('symbol', 'text', (row) => row.symbol),
+  shown('Contract', 'contract', 'text', (row) => row.contract),
+  shown('Size', 'size', 'count', (row) => row.size),
+  shown('Price', 'price', 'price', (row) => row.price),
+  shown('Premium', 'premium', 'dollars', (row) => row.premium),
+  shown('Side', 'side', 'text', (row) => row.side),
+  shown('Sentiment', 'sentiment', 'text', (row) => row.sentiment),
+  shown('Spot', 'spot', 'price', (row) => row.spot),
+  shown('OI', 'open_interest', 'count', (row) => row.openInterest),
+  shown('IV', 'implied_volatility', 'fraction', (row) => row.impliedVolatility),
+  shown('Days', 'days_to_expiration', 'count', (row) => row.days),
+  shown('Type', 'option_activity_type', 'text', (row) => row.activityType),
+  kept('multi_leg', 'flag', (row) => row.multiLeg),
+  kept('sweep', 'flag', (row) => row.sweep),
+];
+
+const EXPOSURE_COLUMNS: readonly ColumnReader<RankedExposure & Partial<SymbolExposure>>[] = [
+  shown('Symbol', 'symbol', 'text', (row) => row.symbol),
+  shown('Spot', 'spot', 'price', (row) => row.spot),
+  shown('Net GEX', 'net_gex', 'dollars', priced('netGex')),
+  shown('Calls', 'call_gex', 'dollars', priced('callGex')),
+  shown('Puts', 'put_gex', 'dollars', priced('putGex')),
+  shown('Net delta', 'net_dex', 'dollars', priced('netDex')),
+  kept('call_dex', 'dollars', priced('callDex')),
+  kept('put_dex', 'dollars', priced('putDex')),
+  kept('contracts', 'count', (row) => row.contracts),
+  shown('Zero gamma', 'zero_gamma', 'price', (row) => row.zeroGamma ?? null),
+  shown('Call wall', 'call_wall', 'price', (row) => row.callWall ?? null),
+  shown('Put wall', 'put_wall', 'price', (row) => row.putWall ?? null),
+  shown('Abs. gamma', 'absolute_gamma_strike', 'price', (row) => row.absoluteGammaStrike ?? null),
+  kept('market_structure_gex', 'dollars', (row) => row.marketStructure?.intradayGex ?? null),
+  kept('market_structure_difference', 'fraction', (row) => row.marketStructure?.difference ?? null),
+];
+
+const GEX_COLUMNS: readonly ColumnReader<Pick<StrikeGex, 'callGex' | 'putGex' | 'netGex'>>[] = [
+  shown('Call GEX', 'call_gex', 'dollars', (row) => row.callGex),
+  shown('Put GEX', 'put_gex', 'dollars', (row) => row.putGex),
+  shown('Net GEX', 'net_gex', 'dollars', (row) => row.netGex),
+];
+
+const STRIKE_COLUMNS: readonly ColumnReader<StrikeGex & { readonly symbol: string }>[] = [
+  shown('Symbol', 'symbol', 'text', (row) => row.symbol),
+  shown('Strike', 'strike', 'price', (row) => row.strike),
+  ...GEX_COLUMNS,
+];
+
+const EXPIRATION_COLUMNS: readonly ColumnReader<ExpirationGex & { readonly symbol: string }>[] = [
+  shown('Symbol', 'symbol', 'text', (row) => row.symbol),
+  shown('Expiration', 'expiration_date', 'date', (row) => row.expirationDate),
+  ...GEX_COLUMNS,
+];

@@ -1,0 +1,99 @@
+/**
+ * The day's key numbers as one table: each beside the session before and the mean of the sessions before, with its unit
+ * in its own column, because a number without one means nothing to a program.
+ */
+
+import type { SymbolExposure } from '../exposure-model.ts';
+import { type Change, COMPARED, type Compared, type FlowReport } from '../model.ts';
+import { type AttachedTable, buildTable, type ColumnKind, kept, shown } from './table.ts';
+
+type Unit = Extract<ColumnKind, 'dollars' | 'count' | 'fraction' | 'ratio' | 'price'>;
+
+interface KeyNumber extends Change {
+  readonly name: string;
+  readonly unit: Unit;
+}
+
+const LABELS: Readonly<Record<Compared, readonly [name: string, unit: Unit]>> = {
+  total: ['Premium', 'dollars'],
+  calls: ['Call premium', 'dollars'],
+  puts: ['Put premium', 'dollars'],
+  callShare: ['Call share of premium', 'fraction'],
+  putShare: ['Put share of premium', 'fraction'],
+  netCalls: ['Net call premium', 'dollars'],
+  netPuts: ['Net put premium', 'dollars'],
+  bullish: ['Bullish premium', 'dollars'],
+  bearish: ['Bearish premium', 'dollars'],
+  neutral: ['Neutral premium', 'dollars'],
+  trades: ['Trades', 'count'],
+  contracts: ['Contracts', 'count'],
+  putCallByPremium: ['Put/call by premium', 'ratio'],
+  putCallByVolume: ['Put/call by volume', 'ratio'],
+  zeroDteShare: ['0DTE share of premium', 'fraction'],
+  multiLegShare: ['Multi-leg share of premium', 'fraction'],
+  sweepShare: ['Sweep share of premium', 'fraction'],
+  volumeAboveOpenInterest: ['Premium where volume is above OI', 'dollars'],
+};
+
+export function buildKeyNumberTable(report: FlowReport): AttachedTable {
+  const { comparison, drop } = report;
+  return buildTable(
+    { name: 'key-numbers', title: 'Key numbers', date: drop.date },
+    [
+      ...COMPARED.map((key) => {
+        const [name, unit] = LABELS[key];
+        return { name, unit, ...comparison.changes[key] };
+      }),
+      ...listOwnNumbers(report),
+    ],
+    [
+      shown('Number', 'name', 'text', (row) => row.name),
+      kept('unit', 'text', (row) => row.unit),
+      shown(drop.date, 'latest', 'measure', (row) => row.latest),
+      shown(comparison.previousDate ?? 'Session before', 'previous', 'measure', (row) => row.previous),
+      shown(describeMean(comparison.meanDates.length), 'mean', 'measure', (row) => row.mean),
+      kept('previous_date', 'date', () => comparison.previousDate),
+      kept('mean_sessions', 'count', () => comparison.meanDates.length),
+    ],
+  );
+}
+
+function describeMean(sessions: number): string {
+  return sessions === 0 ? 'Mean' : `Mean of ${sessions} session${sessions === 1 ? '' : 's'}`;
+}
+
+/** Numbers that no earlier day's summary has. */
+function listOwnNumbers({ exposure, exclusions, volumeAboveOpenInterest }: FlowReport): readonly KeyNumber[] {
+  const { cancelMessages, cancelledPrints, lateReports, recorded, unmatchedCancels } = exclusions;
+  return [
+    ofToday('Series where volume is above OI', 'count', volumeAboveOpenInterest.series),
+    ofToday('Series that traded', 'count', volumeAboveOpenInterest.ofSeries),
+    ofToday('Net GEX per 1 % move', 'dollars', exposure.total.netGex),
+    ofToday('Call GEX per 1 % move', 'dollars', exposure.total.callGex),
+    ofToday('Put GEX per 1 % move', 'dollars', exposure.total.putGex),
+    ofToday('Net delta exposure', 'dollars', exposure.total.netDex),
+    ...(exposure.lead === null ? [] : listLevels(exposure.lead)),
+    ofToday('Records in the file', 'count', recorded.trades),
+    ofToday('Left out: cancel messages', 'count', cancelMessages.trades),
+    ofToday('Left out: cancelled prints', 'count', cancelledPrints.trades),
+    ofToday('Left out: premium of cancelled prints', 'dollars', cancelledPrints.premium),
+    ofToday('Cancel messages without a print', 'count', unmatchedCancels),
+    ofToday('Left out: late reports', 'count', lateReports.trades),
+    ofToday('Left out: premium of late reports', 'dollars', lateReports.premium),
+  ];
+}
+
+function listLevels(lead: SymbolExposure): readonly KeyNumber[] {
+  const of = (level: string, value: number | null) => ofToday(`${lead.symbol} ${level}`, 'price', value);
+  return [
+    of('spot', lead.spot),
+    of('zero gamma', lead.zeroGamma),
+    of('call wall', lead.callWall),
+    of('put wall', lead.putWall),
+    of('absolute-gamma strike', lead.absoluteGammaStrike),
+  ];
+}
+
+function ofToday(name: string, unit: Unit, latest: number | null): KeyNumber {
+  return { name, unit, latest, previous: null, mean: null };
+}

@@ -1,0 +1,139 @@
+/**
+ * The look of the PDF: paper, fonts, colours, and the pieces that a page is put together from. Invariant: everything that
+ * is drawn is either part of the document's structure, for those who have it read aloud, or marked as decoration.
+ */
+import { createRequire } from 'node:module';
+
+/** Of the U.S. desks that read it; other printers scale it by 3 %. */
+const PAPER = 'LETTER';
+const MARGINS = { top: 40, right: 40, bottom: 52, left: 40 } as const;
+
+const FONTS = {
+  plain: 'dejavu-fonts-ttf/ttf/DejaVuSansCondensed.ttf',
+  bold: 'dejavu-fonts-ttf/ttf/DejaVuSansCondensed-Bold.ttf',
+  code: 'dejavu-fonts-ttf/ttf/DejaVuSansMono.ttf',
+} as const;
+
+export type FontName = keyof typeof FONTS;
+
+/** Dark enough on white for small print: 7:1 and more. */
+export const COLOURS = {
+  ink: '#1d2630',
+  faint: '#4a5663',
+  good: '#1b5e35',
+  bad: '#8a3b00',
+  stripe: '#f3f5f7',
+  band: '#dfe5eb',
+} as const;
+
+export interface Page {
+  readonly doc: PDFKit.PDFDocument;
+  /** The structure that everything on the pages belongs to. */
+  readonly body: PDFKit.PDFStructureElement;
+}
+
+export interface PageOptions {
+  readonly title: string;
+  readonly subject: string;
+  readonly createdAt: Date;
+}
+
+/** Everything that pdfkit would take from the clock is given, so that the same report gives the same bytes. */
+export async function openPage({ title, subject, createdAt }: PageOptions): Promise<Page> {
+  const { default: PDFDocument } = await import('pdfkit');
+  const { resolve } = createRequire(import.meta.url);
+  const doc = new PDFDocument({
+    size: PAPER,
+    margins: MARGINS,
+    pdfVersion: '1.7',
+    tagged: true,
+    lang: 'en-US',
+    displayTitle: true,
+    bufferPages: true,
+    font: resolve(FONTS.plain),
+    info: {
+      Title: title,
+      Subject: subject,
+      Author: 'flowdrop',
+      Creator: 'flowdrop',
+      Producer: 'flowdrop (pdfkit)',
+      CreationDate: createdAt,
+      ModDate: createdAt,
+    },
+  });
+  for (const [name, file] of Object.entries(FONTS)) doc.registerFont(name, resolve(file));
+  const body = doc.struct('Document');
+  doc.addStructure(body);
+  return { doc, body };
+}
+
+export interface TextStyle {
+  /** `H1`, `H2`, `P`, `Code`, `Caption`. */
+  readonly type: string;
+  readonly font?: FontName;
+  readonly size: number;
+  readonly colour?: string;
+  /** Space below, points. */
+  readonly after?: number;
+}
+
+export function writeText({ doc, body }: Page, text: string, style: TextStyle): void {
+  const { type, font = 'plain', size, colour = COLOURS.ink, after = 0 } = style;
+  doc.font(font).fontSize(size).fillColor(colour);
+  doc.text(text, MARGINS.left, doc.y, { structParent: body, structType: type, lineGap: 1.5 });
+  doc.y += after;
+}
+
+/** A heading that is also a bookmark, on a page that has room for what must follow it. */
+export function writeHeading(page: Page, text: string, followingHeight: number): void {
+  const { doc } = page;
+  doc.y += 14;
+  makeRoom(page, followingHeight + 24);
+  doc.outline.addItem(text);
+  writeText(page, text, { type: 'H2', font: 'bold', size: 11.5, after: 4 });
+}
+
+export function makeRoom({ doc }: Page, height: number): void {
+  // On a fresh page there is no more room to be had.
+  if (doc.y > doc.page.margins.top && doc.y + height > doc.page.maxY()) doc.addPage();
+}
+
+export function contentWidth({ doc }: Page): number {
+  return doc.page.width - doc.page.margins.left - doc.page.margins.right;
+}
+
+/** @param alt what is read aloud instead of the picture */
+export function placePicture({ doc, body }: Page, png: Uint8Array, alt: string, width: number): void {
+  const place = () => void doc.image(Buffer.from(png), MARGINS.left, doc.y, { width });
+  body.add(doc.struct('Figure', { alt }, place));
+  doc.y += scaledHeight(png, width);
+}
+
+/** The height of a PNG that is shown in a width. */
+export function scaledHeight(png: Uint8Array, width: number): number {
+  // PNG, 11.2.2: width and height are the first fields of the first chunk.
+  const view = new DataView(png.buffer, png.byteOffset);
+  return (view.getUint32(20) / view.getUint32(16)) * width;
+}
+
+/** Writes the foot of every page, which needs their number, and returns the file. */
+export async function closePage({ doc, body }: Page, foot: string): Promise<Uint8Array> {
+  body.end();
+  const { start, count } = doc.bufferedPageRange();
+  for (let index = start; index < start + count; index += 1) {
+    doc.switchToPage(index);
+    // Below the margin pdfkit would begin another page.
+    doc.page.margins.bottom = 0;
+    doc.markContent('Artifact', { type: 'Pagination' });
+    doc.font('plain').fontSize(7.5).fillColor(COLOURS.faint);
+    const y = doc.page.height - 34;
+    const width = doc.page.width - MARGINS.left - MARGINS.right;
+    doc.text(foot, MARGINS.left, y, { width, lineBreak: false });
+    doc.text(`Page ${index - start + 1} of ${count}`, MARGINS.left, y, { width, align: 'right' });
+    doc.endMarkedContent();
+  }
+  doc.end();
+  const chunks: Buffer[] = [];
+  for await (const chunk of doc) chunks.push(Buffer.from(chunk));
+  return new Uint8Array(Buffer.concat(chunks));
+}

@@ -1,0 +1,108 @@
+/**
+ * A table on the pages of the PDF: one line a row, columns as wide as what is in them, the header again on every page.
+ * Numbers are shortened for reading, as in the mail; the files for programs have them in full.
+ */
+import { formatCount, formatDecimal, formatDollars, formatPercent } from '../../core/units.ts';
+import { cleanLabel } from '../text/label.ts';
+import { COLOURS, contentWidth, type Page } from './pdf-page.ts';
+import type { AttachedTable, Cell, Column, ColumnKind } from './table.ts';
+
+const FONT_SIZE = 7.5;
+const ROW_HEIGHT = 13;
+const PADDING = { top: 2.2, right: 4, bottom: 2.2, left: 4 } as const;
+/** Points that a column may be wider than what is in it: wider, and the eye loses the line. */
+const MAX_SLACK = 36;
+/** Shown where there is no number. */
+const NONE = '–';
+const TEXTS: readonly ColumnKind[] = ['text', 'date', 'flag'];
+
+/** Of a table with its header, or of so many rows of it as stay together on a page. */
+export function measureTable(table: AttachedTable, maxRows = 10): number {
+  return (Math.min(table.rows.length, maxRows) + 1) * ROW_HEIGHT;
+}
+
+export function drawTable(page: Page, table: AttachedTable): void {
+  const { doc, body } = page;
+  const columns = table.columns.flatMap((column, index) => (column.heading === null ? [] : [{ ...column, index }]));
+  const unit = table.columns.findIndex(({ name }) => name === 'unit');
+  const head = columns.map(({ heading }) => heading ?? '');
+  const rows = table.rows.map((row) =>
+    columns.map(({ kind, index }) => formatCell(row[index] ?? null, kind, row[unit] ?? null)),
+  );
+  const widths = fitWidths(page, columns, head, rows);
+  doc.font('plain').fontSize(FONT_SIZE).fillColor(COLOURS.ink);
+  // Rows as the drawing counts them, repeated headers included: those have no stripe.
+  const heads = new Set([0]);
+  const drawn = doc.table({
+    structParent: body,
+    position: { x: doc.page.margins.left, y: doc.y },
+    columnStyles: columns.map((column, index) => ({
+      width: widths[index] ?? 0,
+      align: { x: isText(column) ? 'left' : 'right' },
+    })),
+    rowStyles: (row) => ({
+      height: ROW_HEIGHT,
+      ...(heads.has(row) ? { backgroundColor: COLOURS.band } : {}),
+      ...(heads.has(row) || row % 2 === 1 ? {} : { backgroundColor: COLOURS.stripe }),
+    }),
+    defaultStyle: { border: 0, padding: PADDING, textColor: COLOURS.ink, textOptions: { lineBreak: false } },
+  });
+  const drawHead = () =>
+    drawn.row(head.map((text) => ({ text, type: 'TH', scope: 'Column', font: { src: 'bold', size: FONT_SIZE } })));
+  drawHead();
+  let count = 1;
+  for (const row of rows) {
+    if (doc.y + ROW_HEIGHT >= doc.page.maxY()) {
+      heads.add(count);
+      drawHead();
+      count += 1;
+    }
+    drawn.row(row.map((text, index) => (index === 0 ? { text, type: 'TH', scope: 'Row' } : text)));
+    count += 1;
+  }
+  drawn.end();
+}
+
+function fitWidths(
+  page: Page,
+  columns: readonly Column[],
+  head: readonly string[],
+  rows: readonly (readonly string[])[],
+): readonly number[] {
+  const { doc } = page;
+  const measure = (text: string) => doc.widthOfString(text) + PADDING.left + PADDING.right + 1;
+  doc.font('bold').fontSize(FONT_SIZE);
+  const headWidths = head.map(measure);
+  doc.font('plain');
+  const needed = headWidths.map((width, index) => Math.max(width, ...rows.map((row) => measure(row[index] ?? ''))));
+  const room = contentWidth(page);
+  const sum = total(needed);
+  if (sum <= room) {
+    const slack = Math.min(MAX_SLACK, (room - sum) / needed.length);
+    return needed.map((width) => width + slack);
+  }
+  // A number that is cut is another number: what is too wide is taken from the texts.
+  const texts = needed.map((width, index) => (isText(columns[index]) ? width : 0));
+  const left = Math.max(0, room - (sum - total(texts)));
+  return needed.map((width, index) => (isText(columns[index]) ? (width / total(texts)) * left : width));
+}
+
+function total(widths: readonly number[]): number {
+  return widths.reduce((sum, width) => sum + width, 0);
+}
+
+function isText(column: Column | undefined): boolean {
+  return column !== undefined && TEXTS.includes(column.kind);
+}
+
+/** @param unit of a `measure`: the kind that its number is shown as */
+function formatCell(cell: Cell, kind: ColumnKind, unit: Cell): string {
+  if (cell === null) return NONE;
+  if (typeof cell === 'string') return cleanLabel(cell);
+  if (typeof cell === 'boolean') return cell ? 'yes' : 'no';
+  const shape = kind === 'measure' ? unit : kind;
+  if (shape === 'dollars') return formatDollars(cell);
+  if (shape === 'fraction') return formatPercent(cell);
+  if (shape === 'count') return formatCount(cell);
+  return formatDecimal(cell, Number.isInteger(cell) && shape === 'price' ? 0 : 2);
+}

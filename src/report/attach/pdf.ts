@@ -1,0 +1,114 @@
+/**
+ * The report on paper: stamp, key numbers, charts, tables, and where the numbers come from. Invariant: it computes no
+ * number, and the same model gives the same bytes (the document's date is the report's).
+ */
+import type { FlowReport } from '../model.ts';
+import { listConventions } from '../text/convention.ts';
+import { cleanLabel, cleanLine, countOf, formatDay, formatInstant, formatWallClock } from '../text/label.ts';
+import { buildSentences } from '../text/sentences.ts';
+import { listTables } from './contents.ts';
+import { drawFigures, type Figure } from './figure.ts';
+import {
+  COLOURS,
+  closePage,
+  contentWidth,
+  makeRoom,
+  openPage,
+  type Page,
+  placePicture,
+  scaledHeight,
+  writeHeading,
+  writeText,
+} from './pdf-page.ts';
+import { drawTable, measureTable } from './pdf-table.ts';
+import type { AttachedTable } from './table.ts';
+
+const SMALL = 8;
+
+/** @param timezone IANA zone of the reader, for instants; trade times stay the exchange's wall clock */
+export async function formatPdf(report: FlowReport, timezone: string): Promise<Uint8Array> {
+  const { drop, exposure } = report;
+  // Strikes of every symbol of a watchlist would be a page each: those files are for programs.
+  const tables = listTables(report, exposure.lead === null ? [] : [exposure.lead]);
+  const figures = await drawFigures(report);
+  const page = await openPage({
+    title: `Options flow ${drop.date}`,
+    subject: `${cleanLabel(drop.dataset)}, revision ${drop.revision}`,
+    createdAt: new Date(report.createdAt),
+  });
+  writeStamp(page, report, timezone);
+  const [first, ...others] = tables;
+  if (first !== undefined) writeTable(page, first);
+  for (const figure of figures) writeFigure(page, figure);
+  for (const table of others) writeTable(page, table);
+  writeOrigin(page, report, timezone);
+  return await closePage(page, `Options flow ${drop.date}, ${cleanLabel(drop.dataset)} revision ${drop.revision}`);
+}
+
+function writeStamp(page: Page, report: FlowReport, timezone: string): void {
+  const { drop, headline } = report;
+  const complete = drop.condition === 'available';
+  const trades =
+    headline.trades === 0
+      ? 'no trades'
+      : `${countOf(headline.trades, 'trade')} counted, ${formatWallClock(drop.min_time ?? '', drop.date)} to ${formatWallClock(drop.max_time ?? '', drop.date)} New York`;
+  writeText(page, 'Options flow', { type: 'H1', font: 'bold', size: 20 });
+  writeText(page, formatDay(drop.date), { type: 'P', size: 12, colour: COLOURS.faint, after: 6 });
+  writeText(page, complete ? 'Complete' : 'Degraded: a part of the day may be missing', {
+    type: 'P',
+    font: 'bold',
+    size: 9.5,
+    colour: complete ? COLOURS.good : COLOURS.bad,
+  });
+  writeText(
+    page,
+    [
+      `${countOf(drop.rows, 'row')}, revision ${drop.revision}`,
+      trades,
+      `sealed ${formatInstant(drop.sealed_at, timezone)}`,
+    ].join('; '),
+    { type: 'P', size: SMALL + 1, colour: COLOURS.faint, after: 6 },
+  );
+  for (const sentence of buildSentences(report)) writeText(page, sentence, { type: 'P', size: 10 });
+}
+
+function writeTable(page: Page, table: AttachedTable): void {
+  writeHeading(page, table.title, measureTable(table));
+  drawTable(page, table);
+}
+
+function writeFigure(page: Page, { title, finding, png }: Figure): void {
+  const width = contentWidth(page) * 0.86;
+  writeHeading(page, title, scaledHeight(png, width) + 30);
+  placePicture(page, png, finding, width);
+  writeText(page, finding, { type: 'Caption', size: SMALL + 1, colour: COLOURS.faint });
+}
+
+function writeOrigin(page: Page, report: FlowReport, timezone: string): void {
+  const { drop, createdAt, rebuildQueries } = report;
+  writeHeading(page, 'Conventions', 60);
+  for (const { term, text } of listConventions(report)) writeText(page, `${term}: ${text}`, origin(2));
+  writeHeading(page, 'Where the numbers come from', 60);
+  writeText(page, `Every number is computed from the sealed file ${cleanLine(drop.location)}`, origin());
+  writeText(page, `SHA-256 ${cleanLine(drop.sha256)}`, origin());
+  writeText(page, `This report was made ${formatInstant(createdAt, timezone)}.`, origin(4));
+  if (rebuildQueries.length === 0) return;
+  writeText(page, 'These queries give the tables again, in DuckDB or ClickHouse:', origin(4));
+  for (const { table, sql } of rebuildQueries) {
+    makeRoom(page, 60);
+    writeText(page, cleanLabel(table), { type: 'P', font: 'bold', size: SMALL });
+    writeText(page, cleanCode(sql), { type: 'Code', font: 'code', size: 6.5, after: 5 });
+  }
+}
+
+function origin(after = 0) {
+  return { type: 'P', size: SMALL, after } as const;
+}
+
+/** Line ends stay; other control characters and marks of reading direction would draw what is not said. */
+function cleanCode(sql: string): string {
+  return sql
+    .split(/\r?\n/)
+    .map((line) => line.replace(/[^\P{C}\t]/gu, ' ').replaceAll('\t', '  '))
+    .join('\n');
+}

@@ -1,0 +1,122 @@
+/**
+ * The report's charts of premium as Vega-Lite specifications (GEX by strike: `strikes.ts`). Pure: data in, specification out; `picture.ts` draws them. Colours
+ * are told apart by colour-blind readers (blue and orange, with grey between) and lie on white, whatever the mail
+ * program's theme.
+ */
+import type { TopLevelSpec } from 'vega-lite';
+import type { HalfHour, Premium, SymbolFlow } from '../model.ts';
+import { nameSymbol } from '../text/label.ts';
+
+/** Width at which a chart is shown, CSS pixels. Drawn at twice that. */
+export const CHART_WIDTH = 600;
+
+export const CHART_FONT = 'DejaVu Sans';
+
+export const COLOURS = { Bullish: '#1f6fb5', Neutral: '#b9c1ca', Bearish: '#d9731a' } as const;
+export const INK = '#3b4654';
+export const FAINT = '#e4e8ed';
+/** Large, because a phone shows the picture at half its width. */
+export const FONT_SIZE = 19;
+const BAR_HEIGHT = 36;
+
+/** Dollars on an axis as in the tables: `$1.5B`, where d3 says `1.5G`. */
+export const DOLLAR_LABEL = "'$' + replace(replace(format(datum.value, '~s'), 'G', 'B'), 'k', 'K')";
+
+/** Stacked columns of premium per half hour. */
+export function buildSessionChart(halfHours: readonly HalfHour[]): TopLevelSpec {
+  return {
+    ...frame(
+      halfHours.flatMap((slot) => split(slot.start, slot)),
+      250,
+    ),
+    mark: { type: 'bar', cornerRadius: 1 },
+    encoding: {
+      x: {
+        field: 'label',
+        type: 'ordinal',
+        sort: null,
+        axis: {
+          title: null,
+          labelAngle: 0,
+          labelOverlap: 'parity',
+          labelSeparation: 6,
+          labelPadding: 8,
+          ticks: false,
+          domainColor: '#aab3bd',
+        },
+      },
+      y: { field: 'premium', type: 'quantitative', axis: dollarAxis() },
+      ...stack(),
+    },
+  };
+}
+
+/** Stacked bars of premium per symbol, largest first. */
+export function buildSymbolChart(flows: readonly SymbolFlow[]): TopLevelSpec {
+  return {
+    ...frame(
+      flows.flatMap((flow) => split(nameSymbol(flow.symbol), flow)),
+      Math.max(2, flows.length) * BAR_HEIGHT + 60,
+    ),
+    mark: { type: 'bar', cornerRadius: 1, height: { band: 0.72 } },
+    encoding: {
+      y: {
+        field: 'label',
+        type: 'nominal',
+        sort: null,
+        axis: { title: null, labelLimit: 130, ticks: false, domain: false, labelPadding: 8 },
+      },
+      x: { field: 'premium', type: 'quantitative', axis: dollarAxis() },
+      ...stack(),
+    },
+  };
+}
+
+function split(label: string, premium: Premium) {
+  return [
+    { label, sentiment: 'Bullish', order: 0, premium: premium.bullish },
+    { label, sentiment: 'Neutral', order: 1, premium: premium.neutral },
+    { label, sentiment: 'Bearish', order: 2, premium: premium.bearish },
+  ];
+}
+
+function stack() {
+  return {
+    color: {
+      field: 'sentiment',
+      type: 'nominal',
+      scale: { domain: Object.keys(COLOURS), range: Object.values(COLOURS) },
+      legend: {
+        title: null,
+        orient: 'top',
+        direction: 'horizontal',
+        symbolType: 'square',
+        symbolSize: 160,
+        columnPadding: 26,
+      },
+    },
+    order: { field: 'order', type: 'quantitative' },
+  } as const;
+}
+
+function dollarAxis() {
+  return { title: null, labelExpr: DOLLAR_LABEL, tickCount: 5, domain: false, ticks: false, gridColor: FAINT } as const;
+}
+
+function frame(values: readonly object[], height: number) {
+  return {
+    $schema: 'https://vega.github.io/schema/vega-lite/v6.json',
+    width: CHART_WIDTH,
+    height,
+    autosize: { type: 'fit', contains: 'padding' },
+    padding: { left: 6, right: 14, top: 8, bottom: 8 },
+    background: '#ffffff',
+    data: { values: [...values] },
+    config: {
+      font: CHART_FONT,
+      view: { stroke: null },
+      axis: { labelFontSize: FONT_SIZE, labelColor: INK },
+      legend: { labelFontSize: FONT_SIZE, labelColor: INK },
+    },
+  } as const;
+}

@@ -1,0 +1,143 @@
+/**
+ * Where the labels of marked levels go, so that no label covers another and no line crosses one, unless labels are
+ * longer than half of the plot. Pure arithmetic in pixels. A label stands beside its line, to the left or to the right, in a row above the plot; its line reaches up to
+ * that row. Levels of the same value share a label; one outside of the axis is named at its edge and has no line.
+ */
+
+export interface Level {
+  /** `Spot`, `Zero gamma`. */
+  readonly name: string;
+  readonly value: number;
+  /** The value as printed. */
+  readonly text: string;
+}
+
+export interface PlacedMarker {
+  /** `Spot 601.50`, or several names of one level. */
+  readonly text: string;
+  /** Of the first level of this label. */
+  readonly name: string;
+  /** Of the line, pixels from the left of the plot. */
+  readonly x: number;
+  /** Of the label's left end, and an upper bound of its width. */
+  readonly labelX: number;
+  readonly labelWidth: number;
+  /** Which end of the label is at the line. */
+  readonly align: 'left' | 'right';
+  /** 0 is the lowest row of labels, next to the plot. */
+  readonly row: number;
+  /** Whether the level lies on the axis: only then has it a line. */
+  readonly inside: boolean;
+}
+
+export interface Axis {
+  readonly min: number;
+  readonly max: number;
+  /** Pixels. */
+  readonly width: number;
+  /** Width of a character, pixels; an upper bound keeps labels apart. */
+  readonly charWidth: number;
+}
+
+/** Between a line and its label, and between a label and the next line. */
+const GAP = 6;
+
+/** So many are searched through exhaustively: 4,096 layouts. */
+const MAX_LEVELS = 4;
+
+/** From left to right. @param levels at most four; more are not shown */
+export function placeMarkers(levels: readonly Level[], axis: Axis): readonly PlacedMarker[] {
+  const marks = mergeLevels(levels.slice(0, MAX_LEVELS), axis);
+  let best: readonly PlacedMarker[] = [];
+  let least = Number.POSITIVE_INFINITY;
+  for (const aligns of listChoices(marks.length, ['left', 'right'] as const)) {
+    for (const rows of listChoices(marks.length, [...marks.keys()])) {
+      const layout = marks.map((mark, index) => place(mark, aligns[index] ?? 'left', rows[index] ?? 0, axis.width));
+      const cost = costOf(layout);
+      if (cost < least) [best, least] = [layout, cost];
+    }
+  }
+  return best;
+}
+
+interface Mark {
+  readonly text: string;
+  readonly name: string;
+  readonly x: number;
+  readonly width: number;
+  readonly inside: boolean;
+}
+
+/** Every way to choose one of the options `count` times. */
+function listChoices<Option>(count: number, options: readonly Option[]): readonly (readonly Option[])[] {
+  if (count === 0) return [[]];
+  return listChoices(count - 1, options).flatMap((chosen) => options.map((option) => [...chosen, option]));
+}
+
+/** A label that would leave the plot is moved back into it, over its own line. */
+function place(mark: Mark, align: 'left' | 'right', row: number, plotWidth: number): PlacedMarker {
+  const { text, name, x, inside, width } = mark;
+  const wanted = wantedX(x, width, align);
+  const labelX = Math.max(0, Math.min(plotWidth - width, wanted));
+  return { text, name, x, inside, align, row, labelX, labelWidth: width };
+}
+
+function wantedX(x: number, width: number, align: 'left' | 'right'): number {
+  return align === 'left' ? x + GAP : x - GAP - width;
+}
+
+/** Labels over labels weigh most, lines through labels next, then pixels that labels were moved, then the height of the whole, then of each. */
+function costOf(layout: readonly PlacedMarker[]): number {
+  let cost = 0;
+  let highest = 0;
+  for (const [index, one] of layout.entries()) {
+    highest = Math.max(highest, one.row);
+    cost += one.row + Math.abs(one.labelX - wantedX(one.x, one.labelWidth, one.align)) * 100;
+    for (const other of layout.slice(index + 1)) cost += costOfPair(one, other);
+  }
+  return cost + highest * 10;
+}
+
+function costOfPair(a: PlacedMarker, b: PlacedMarker): number {
+  const covers =
+    a.row === b.row && a.labelX < b.labelX + b.labelWidth + GAP && b.labelX < a.labelX + a.labelWidth + GAP;
+  return (covers ? 1e12 : 0) + (isCrossed(a, b) ? 1e9 : 0) + (isCrossed(b, a) ? 1e9 : 0);
+}
+
+/** A line reaches from the plot up to the row of its own label. */
+function isCrossed(label: PlacedMarker, line: PlacedMarker): boolean {
+  const within = line.x > label.labelX - GAP / 2 && line.x < label.labelX + label.labelWidth + GAP / 2;
+  return line.inside && line.row >= label.row && within;
+}
+
+function mergeLevels(levels: readonly Level[], axis: Axis): readonly Mark[] {
+  const placed = levels.map((level) => ({ level, ...placeLevel(level, axis) })).sort((a, b) => a.x - b.x);
+  const groups: (typeof placed)[] = [];
+  for (const one of placed) {
+    const last = groups.at(-1);
+    const before = last?.[0];
+    const same = before?.inside === true && one.inside && one.level.value === before.level.value;
+    if (same) last?.push(one);
+    else groups.push([one]);
+  }
+  return groups.flatMap(([first, ...rest]) => {
+    if (first === undefined) return [];
+    const { x, inside, level } = first;
+    const plain = `${joinNames([level.name, ...rest.map((one) => one.level.name)])} ${level.text}`;
+    const text = inside ? plain : x === 0 ? `← ${plain}` : `${plain} →`;
+    return [{ text, name: level.name, x, inside, width: text.length * axis.charWidth }];
+  });
+}
+
+/** `Call, put wall`: what the names end with in common is said once. */
+function joinNames(names: readonly string[]): string {
+  const words = names.map((name, index) => (index === 0 ? name : name.toLowerCase()));
+  const short = words.map((word, index) => (words[index + 1]?.endsWith(' wall') ? word.replace(/ wall$/, '') : word));
+  return short.join(', ');
+}
+
+function placeLevel({ value }: Level, { min, max, width }: Axis): { readonly x: number; readonly inside: boolean } {
+  if (value < min) return { x: 0, inside: false };
+  if (value > max) return { x: width, inside: false };
+  return { x: ((value - min) / (max - min)) * width, inside: true };
+}

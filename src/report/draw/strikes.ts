@@ -1,0 +1,201 @@
+/**
+ * GEX by strike as a Vega-Lite specification: calls up, puts down, and the levels that matter as labelled lines. Pure.
+ * The size of the plot is fixed, not fitted, because the labels above it are placed by our own arithmetic.
+ */
+import type { TopLevelSpec } from 'vega-lite';
+import { formatDecimal } from '../../core/units.ts';
+import type { StrikeGex, SymbolExposure } from '../exposure-model.ts';
+import { formatStrike } from '../text/exposure.ts';
+import { CHART_FONT, CHART_WIDTH, COLOURS, DOLLAR_LABEL, FAINT, FONT_SIZE, INK } from './chart.ts';
+import { type Level, type PlacedMarker, placeMarkers } from './marker.ts';
+
+type Layer = Extract<TopLevelSpec, { layer: unknown }>['layer'][number];
+
+const PADDING = { left: 92, right: 16, top: 40, bottom: 40 } as const;
+export const PLOT_WIDTH = CHART_WIDTH - PADDING.left - PADDING.right;
+const PLOT_HEIGHT = 240;
+/** Height of a row of labels. */
+const ROW = 26;
+/** DejaVu Sans Bold is at most this wide per letter on the average of our labels, as a part of its size. */
+const LETTER = 0.7;
+const LABEL_SIZE = 17;
+/** Of the distance between strikes. */
+const BAR_PART = 0.78;
+/** Of the largest strike: smaller ones at either end are not drawn. */
+const TRIM_PART = 0.01;
+
+/** Black for the price; the walls in their bars' colours; zero gamma in a third, with a pattern of its own. */
+const STYLES: Readonly<Record<string, { readonly colour: string; readonly dash: readonly number[] }>> = {
+  Spot: { colour: '#17212d', dash: [] },
+  'Zero gamma': { colour: '#6b3fa0', dash: [6, 4] },
+  'Call wall': { colour: '#17609f', dash: [2, 3] },
+  'Put wall': { colour: '#a54808', dash: [2, 3] },
+};
+
+/** @param lead a symbol with at least one strike */
+export function buildStrikeChart(lead: SymbolExposure): TopLevelSpec {
+  const bars = widenStrikes(trimStrikes(lead.strikes));
+  const axis = { ...spanOf(bars), width: PLOT_WIDTH, charWidth: LABEL_SIZE * LETTER };
+  const markers = placeMarkers(listLevels(lead), axis);
+  const rows = markers.reduce((most, marker) => Math.max(most, marker.row + 1), 0);
+  return {
+    $schema: 'https://vega.github.io/schema/vega-lite/v6.json',
+    width: PLOT_WIDTH,
+    height: PLOT_HEIGHT,
+    autosize: 'none',
+    padding: { ...PADDING, top: PADDING.top + rows * ROW },
+    background: '#ffffff',
+    config: {
+      font: CHART_FONT,
+      view: { stroke: null },
+      axis: { labelFontSize: FONT_SIZE, labelColor: INK, ticks: false, domain: false, title: null },
+    },
+    layer: [
+      {
+        data: {
+          values: bars.flatMap(({ from, to, callGex, putGex }) => [
+            { from, to, gex: callGex, kind: 'Calls' },
+            { from, to, gex: putGex, kind: 'Puts' },
+          ]),
+        },
+        mark: { type: 'rect', cornerRadius: 1 },
+        encoding: {
+          x: {
+            field: 'from',
+            type: 'quantitative',
+            scale: { domain: [axis.min, axis.max], nice: false, zero: false },
+            axis: {
+              grid: false,
+              labelPadding: 8,
+              format: '~f',
+              tickCount: 6,
+              labelOverlap: 'parity',
+              labelFlush: true,
+            },
+          },
+          x2: { field: 'to' },
+          y2: { datum: 0 },
+          y: {
+            field: 'gex',
+            type: 'quantitative',
+            scale: { zero: true },
+            axis: { labelExpr: SIGNED_DOLLAR_LABEL, tickCount: 5, gridColor: FAINT, labelPadding: 8 },
+          },
+          color: {
+            field: 'kind',
+            type: 'nominal',
+            scale: { domain: ['Calls', 'Puts'], range: [COLOURS.Bullish, COLOURS.Bearish] },
+            legend: null,
+          },
+        },
+      },
+      { data: { values: [{}] }, mark: { type: 'rule', color: '#8a94a0' }, encoding: { y: { datum: 0 } } },
+      ...markers.flatMap((marker) => [...drawLine(marker), drawLabel(marker)]),
+      ...drawLegend(rows),
+    ],
+  };
+}
+
+/** d3 writes a minus sign before the dollar's; `-$1.5B` as in the tables. */
+const SIGNED_DOLLAR_LABEL = `(datum.value < 0 ? '-' : '') + ${DOLLAR_LABEL.replace('datum.value', 'abs(datum.value)')}`;
+
+function listLevels(lead: SymbolExposure): readonly Level[] {
+  const level = (name: string, value: number | null, text: (value: number) => string) =>
+    value === null ? [] : [{ name, value, text: text(value) }];
+  return [
+    ...level('Spot', lead.spot, formatDecimal),
+    ...level('Zero gamma', lead.zeroGamma, formatDecimal),
+    ...level('Call wall', lead.callWall, formatStrike),
+    ...level('Put wall', lead.putWall, formatStrike),
+  ];
+}
+
+/** Strikes far from the spot with next to no exposure would only make the others narrow. */
+function trimStrikes(strikes: readonly StrikeGex[]): readonly StrikeGex[] {
+  const sizes = strikes.map(({ callGex, putGex }) => Math.abs(callGex) + Math.abs(putGex));
+  const least = Math.max(...sizes) * TRIM_PART;
+  const first = sizes.findIndex((size) => size >= least);
+  const last = sizes.findLastIndex((size) => size >= least);
+  return first === -1 ? strikes : strikes.slice(first, last + 1);
+}
+
+interface Bar extends StrikeGex {
+  readonly from: number;
+  readonly to: number;
+}
+
+/** As wide as the nearer neighbour allows, for strikes are closer together near the spot; no wider than most are. */
+function widenStrikes(strikes: readonly StrikeGex[]): readonly Bar[] {
+  const gaps = strikes.slice(1).map(({ strike }, index) => strike - (strikes[index]?.strike ?? strike));
+  const usual = [...gaps].sort((a, b) => a - b)[Math.floor(gaps.length / 2)];
+  return strikes.map((row, index) => {
+    // A single strike has no neighbour: then its own size gives the scale.
+    const most = usual ?? Math.max(1, Math.abs(row.strike) * 0.004);
+    const half = (Math.min(most, gaps[index - 1] ?? most, gaps[index] ?? most) * BAR_PART) / 2;
+    return { ...row, from: row.strike - half, to: row.strike + half };
+  });
+}
+
+/** From the first bar to the last, and a margin for the levels beside them. */
+function spanOf(bars: readonly Bar[]): { readonly min: number; readonly max: number } {
+  const min = bars[0]?.from ?? 0;
+  const max = bars.at(-1)?.to ?? 1;
+  const margin = bars.length < 2 ? (max - min) * 4 : (max - min) * 0.02;
+  return { min: min - margin, max: max + margin };
+}
+
+function styleOf(marker: PlacedMarker) {
+  return STYLES[marker.name] ?? { colour: INK, dash: [] };
+}
+
+function labelTop(row: number): number {
+  return -(row + 1) * ROW;
+}
+
+function drawLine(marker: PlacedMarker): Layer[] {
+  if (!marker.inside) return [];
+  const { colour, dash } = styleOf(marker);
+  // A label too long for either side lies over its own line, which then ends below it.
+  const covered = marker.x > marker.labelX && marker.x < marker.labelX + marker.labelWidth;
+  const top = labelTop(marker.row) + (covered ? ROW - 3 : 3);
+  return [
+    {
+      data: { values: [{}] },
+      mark: { type: 'rule', color: colour, strokeWidth: 2, strokeDash: [...dash] },
+      encoding: { x: { value: marker.x }, y: { value: top }, y2: { value: PLOT_HEIGHT } },
+    },
+  ];
+}
+
+function drawLabel(marker: PlacedMarker): Layer {
+  return {
+    data: { values: [{ text: marker.text }] },
+    mark: {
+      ...{ type: 'text', align: marker.align, baseline: 'middle', fontSize: LABEL_SIZE, fontWeight: 'bold' },
+      color: styleOf(marker).colour,
+    },
+    encoding: {
+      x: { value: marker.align === 'left' ? marker.labelX : marker.labelX + marker.labelWidth },
+      y: { value: labelTop(marker.row) + ROW / 2 - 4 },
+      text: { field: 'text' },
+    },
+  };
+}
+
+/** By hand, because a legend of the library's would move the plot. */
+function drawLegend(rows: number): Layer[] {
+  const y = -rows * ROW - 22;
+  const entry = (text: string, x: number, colour: string): Layer[] => [
+    {
+      data: { values: [{}] },
+      mark: { type: 'square', filled: true, size: 160, color: colour, opacity: 1 },
+      encoding: { x: { value: x }, y: { value: y } },
+    },
+    {
+      data: { values: [{ text }] },
+      mark: { type: 'text', align: 'left', baseline: 'middle', fontSize: FONT_SIZE, color: INK },
+      encoding: { x: { value: x + 14 }, y: { value: y }, text: { field: 'text' } },
+    },
+  ];
+  return [...entry('Calls +', 8, COLOURS.Bullish), ...entry('Puts −', 128, COLOURS.Bearish)];
+}

@@ -1,0 +1,164 @@
+/**
+ * The SQL of gamma and delta exposure: one pass over the counted records, from which the engine makes the latest state of
+ * every series, the sums of every symbol, and the details of a few. Invariants: the result is bounded (`TOP_EXPOSURES` and
+ * the wanted symbols, each with at most `NEAR_STRIKES` strikes and `FIRST_EXPIRATIONS` expirations); a value that no bought
+ * option can have (a gamma below 0, a call's delta outside 0..1, a put's outside -1..0, a negative open interest, infinity
+ * or NaN) counts as 0 in its own series and touches nothing else. What the numbers mean is `exposure.ts`' affair.
+ */
+import {
+  BUSINESS_DAYS_PER_YEAR,
+  countWeekdays,
+  DAYS_PER_WEEK,
+  FIRST_MONDAY,
+  WEEKDAYS,
+} from '../../exposure/business-days.ts';
+import { MOVE, SHARES_PER_CONTRACT } from '../../exposure/contract.ts';
+import { PRICE_LEVELS } from '../../exposure/zero-gamma.ts';
+import { RECORD_ORDER } from '../source.ts';
+
+/** Symbols of the ranking: what a reader takes in at a glance. */
+export const TOP_EXPOSURES = 10;
+/** Strikes that a chart of a mail can show apart from each other. */
+export const NEAR_STRIKES = 60;
+/** Expirations of a table on a phone; the rest is one line. */
+export const FIRST_EXPIRATIONS = 12;
+
+/** Below it (0.0001 %) there is no volatility to speak of: all gamma sits between two prices of the profile, and d1 overflows. */
+const LEAST_VOLATILITY = 1e-6;
+
+/** One symbol; the arrays are empty unless its details were wanted. */
+export interface ExposureRow {
+  readonly symbol: string;
+  /** 0 when no record had a price. */
+  readonly spot: number;
+  readonly series: number;
+  readonly call_gex: number;
+  readonly put_gex: number;
+  readonly call_dex: number;
+  readonly put_dex: number;
+  /** 1 = the largest net GEX, whatever its sign; symbols without a price come last. */
+  readonly place: number;
+  readonly all_series: number;
+  readonly all_call_gex: number;
+  readonly all_put_gex: number;
+  readonly all_call_dex: number;
+  readonly all_put_dex: number;
+  readonly unpriced: number;
+  /** By distance from the spot: strike, call GEX, put GEX. */
+  readonly near_strikes: readonly (readonly [number, number, number])[];
+  /** Ascending: date, call GEX, put GEX. */
+  readonly first_expirations: readonly (readonly [string, number, number])[];
+  readonly later_count: number;
+  readonly later_net: number;
+  /** Strikes; null where no series has such exposure. */
+  readonly call_wall: number | null;
+  readonly put_wall: number | null;
+  readonly absolute_gamma: number | null;
+  /** What `scaleGammaProfile` takes. */
+  readonly profile: readonly number[];
+}
+
+/**
+ * Rows are ordered by place: those up to `TOP_EXPOSURES`, and the symbols of the parameter `focus` (Array(String)).
+ * Detailed are the symbols of `focus` and the first of the ranking.
+ * @param table what to read, as the FROM clause takes it
+ * @param date trading date, YYYY-MM-DD
+ */
+export function buildExposureQuery(table: string, date: string): string {
+  return `WITH
+    series AS (${selectSeries(table)}),
+    symbols AS (${selectSymbols()}),
+    ranked AS (
+      SELECT *, row_number() OVER (ORDER BY spot > 0 DESC, abs(call_gex + put_gex) DESC, symbol) AS place,
+        sum(series) OVER () AS all_series, sum(call_gex) OVER () AS all_call_gex, sum(put_gex) OVER () AS all_put_gex,
+        sum(call_dex) OVER () AS all_call_dex, sum(put_dex) OVER () AS all_put_dex, countIf(spot = 0) OVER () AS unpriced
+      FROM symbols
+    ),
+    details AS (${selectDetails(date)})
+    SELECT * EXCEPT (strikes, expirations),
+      arraySlice(arraySort(s -> (abs(s.1 - spot), s.1), strikes), 1, ${NEAR_STRIKES}) AS near_strikes,
+      arrayMap(e -> (toString(e.1), e.2, e.3), arraySlice(expirations, 1, ${FIRST_EXPIRATIONS})) AS first_expirations,
+      greatest(length(expirations) - ${FIRST_EXPIRATIONS}, 0) AS later_count,
+      arraySum(e -> e.2 + e.3, arraySlice(expirations, ${FIRST_EXPIRATIONS + 1})) AS later_net,
+      ${selectStrike('s.2')} AS call_wall, ${selectStrike('-s.3')} AS put_wall, ${selectStrike('s.2 - s.3')} AS absolute_gamma
+    FROM details ORDER BY place`;
+}
+
+/** The numbers that a record says of its series, in the order in which they are packed, eight bytes each. */
+const STATE = ['gamma', 'delta', 'iv', 'toFloat64(oi)'] as const;
+const BYTES = 8;
+
+/**
+ * One row a series, by its latest record whose gamma is known: a model that failed for one print (null) does not take back
+ * what the print before said. The four numbers are packed into one text of bytes, because the engine keeps a copy of the
+ * order beside every `argMax` (a third less time and memory), and a tuple takes twice as long. The contract is hashed
+ * in full, because option_symbol alone may be empty, and strike with expiration alone does not tell SPX from SPXW; grouped by
+ * the five columns themselves it takes twice as long. `sign` is 0 for what is neither a call nor a put.
+ */
+function selectSeries(table: string): string {
+  const pack = STATE.map((column) => `reinterpretAsFixedString(ifNull(${column}, 0))`).join(', ');
+  const unpack = (column: (typeof STATE)[number]) => {
+    const value = `reinterpretAsFloat64(substring(state, ${STATE.indexOf(column) * BYTES + 1}, ${BYTES}))`;
+    return `if(isFinite(${value}), ${value}, 0)`;
+  };
+  const priced = 'underlying_price > 0 AND isFinite(underlying_price)';
+  return `SELECT any(symbol) AS root, any(strike) AS k, any(expiration_date) AS expires,
+      any(toInt8(transform(put_call, ['CALL', 'PUT'], [1, -1], 0))) AS sign,
+      argMaxIf(concat(${pack}), ${RECORD_ORDER}, isFinite(gamma)) AS state,
+      greatest(${unpack('toFloat64(oi)')}, 0) AS lots,
+      ${unpack('iv')} AS sigma,
+      sign * lots * greatest(${unpack('gamma')}, 0) AS gamma_lots,
+      ${unpack('delta')} AS latest_delta,
+      if(sign * latest_delta BETWEEN 0 AND 1, lots * latest_delta, 0) AS delta_lots,
+      argMaxIf(underlying_price, ${RECORD_ORDER}, ${priced}) AS latest_price,
+      maxIf(${RECORD_ORDER}, ${priced}) AS priced_at
+    FROM ${table} GROUP BY cityHash64(symbol, option_symbol, put_call, strike, expiration_date)`;
+}
+
+/** One row a symbol, its series packed into an array: 40 bytes a series, so that the file is read once. */
+function selectSymbols(): string {
+  const sumSide = (column: string, sign: number) => `sumIf(${column}, sign = ${sign}) * ${SHARES_PER_CONTRACT} * spot`;
+  return `SELECT root AS symbol, argMax(latest_price, priced_at) AS spot, toUInt32(count()) AS series,
+      ${sumSide('gamma_lots', 1)} * spot * ${MOVE} AS call_gex, ${sumSide('gamma_lots', -1)} * spot * ${MOVE} AS put_gex,
+      ${sumSide('delta_lots', 1)} AS call_dex, ${sumSide('delta_lots', -1)} AS put_dex,
+      groupArray((sign, k, expires, gamma_lots, lots, sigma)) AS packed
+    FROM series GROUP BY root`;
+}
+
+/**
+ * Sums of the wanted symbols by strike, by expiration, and at each price of the gamma profile. A symbol that is only
+ * ranked keeps one row of zeros (LEFT ARRAY JOIN). `sumMap` sorts by key, and drops keys whose sums are all 0.
+ */
+function selectDetails(date: string): string {
+  const kept = ['spot', 'series', 'call_gex', 'put_gex', 'call_dex', 'put_dex', 'place', 'unpriced'];
+  const all = ['all_series', 'all_call_gex', 'all_put_gex', 'all_call_dex', 'all_put_dex'];
+  const dollars = `gamma_lots * spot * spot * ${SHARES_PER_CONTRACT * MOVE}`;
+  const zipped = (key: string, condition: string) =>
+    `arrayZip((sumMapIf([${key}], [call_side], [put_side], ${condition}) AS by_${key}).1, by_${key}.2, by_${key}.3)`;
+  return `SELECT symbol, ${[...kept, ...all].map((name) => `any(${name}) AS ${name}`).join(', ')},
+      ${zipped('k', 'k > 0 AND isFinite(k)')} AS strikes, ${zipped('expires', 'true')} AS expirations,
+      sumForEach(arrayMap(level -> weight * exp(-pow(slope * (level + log_spot) + shift, 2) / 2), [${PRICE_LEVELS.map(Math.log).join(', ')}])) AS profile
+    FROM (
+      SELECT * EXCEPT (packed), log(spot) AS log_spot, item.1 AS sign, item.2 AS k, item.3 AS expires, item.4 AS gamma_lots,
+        if(sign = 1, ${dollars}, 0) AS call_side, if(sign = -1, ${dollars}, 0) AS put_side,
+        item.6 >= ${LEAST_VOLATILITY} AND item.5 > 0 AND k > 0 AND expires >= toDate32('${date}') AS alive,
+        if(alive, 1 / (item.6 * sqrt(${yearsTo('expires', date)})), 1) AS slope,
+        if(alive, sign * item.5 * slope, 0) AS weight,
+        if(alive, 1 / (2 * slope) - slope * log(k), 0) AS shift
+      FROM ranked LEFT ARRAY JOIN if(has({focus:Array(String)}, symbol) OR place = 1, packed, []) AS item
+      WHERE place <= ${TOP_EXPOSURES} OR has({focus:Array(String)}, symbol)
+    ) GROUP BY symbol`;
+}
+
+/** `countYears` of `exposure/business-days.ts` over a column of dates. */
+function yearsTo(column: string, date: string): string {
+  const days = `(toInt32(${column}) - ${FIRST_MONDAY})`;
+  const weekdays = `(intDiv(${days}, ${DAYS_PER_WEEK}) * ${WEEKDAYS} + least(${days} % ${DAYS_PER_WEEK}, ${WEEKDAYS}))`;
+  return `greatest(1, ${weekdays} - ${countWeekdays(date)}) / ${BUSINESS_DAYS_PER_YEAR}`;
+}
+
+/** The strike at which `size` is largest, the lowest of equals; null unless it is above 0. */
+function selectStrike(size: string): string {
+  const largest = `arraySort(s -> (-(${size}), s.1), arrayFilter(s -> ${size} > 0, strikes))[1]`;
+  return `if(arrayExists(s -> ${size} > 0, strikes), ${largest}.1, NULL)`;
+}

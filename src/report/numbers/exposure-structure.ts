@@ -1,0 +1,123 @@
+/**
+ * The market-structure endpoint's own gamma exposure beside ours. It is of the full chain and intraday, ours of the series
+ * that traded and of the end of the session: so the two differ, and when they differ by much the reader is told what the
+ * two say of themselves that could explain it. Nothing is guessed: an explanation names only numbers of the two drops.
+ */
+import { Fault } from '../../core/errors.ts';
+import { formatCount, formatDecimal } from '../../core/units.ts';
+import { quoteString } from '../../engine/literal.ts';
+import { MOVE } from '../../exposure/contract.ts';
+import type { MarketStructureGex, RankedExposure } from '../exposure-model.ts';
+import type { DropSource } from '../source.ts';
+
+/** A difference above this, as a fraction of the larger size, is explained. */
+const LARGE_DIFFERENCE = 0.25;
+/** Prices of the underlying that differ by more than this are mentioned: exposure goes with the price's square. */
+const OTHER_SPOT = 0.01;
+/** Two ratios within this of a unit's factor look like that unit. */
+const UNIT_TOLERANCE = 0.25;
+
+/** What the drop says of one symbol; see `SNAPSHOT_COLUMNS` of the job. */
+export interface Structure {
+  /** Price that their exposure is of; null when they do not say. */
+  readonly spot: number | null;
+  readonly callGex: number;
+  readonly putGex: number;
+  /** UTC, `HH:MM`; null when they do not say. */
+  readonly asOf: string | null;
+}
+
+interface StructureRow {
+  readonly symbol: string;
+  readonly spot: number | null;
+  readonly call_gex: number;
+  readonly put_gex: number;
+  readonly as_of: string | null;
+}
+
+const NEEDED = ['symbol', 'spot', 'call_gex', 'put_gex', 'intraday_gex_as_of'];
+
+/**
+ * The newest intraday summary of each of `symbols`; a symbol without one is left out.
+ * @throws Fault `REPORT_COLUMNS_MISSING` (kind `usage`): the file is not a market-structure drop; EngineFault
+ */
+export async function queryStructures(
+  source: DropSource,
+  path: string,
+  symbols: readonly string[],
+): Promise<ReadonlyMap<string, Structure>> {
+  const table = `file(${quoteString(path)}, Parquet)`;
+  await assertStructureColumns(source, table);
+  const rows = await source.rows<StructureRow>(
+    `SELECT symbol, spot, call_gex, put_gex, formatDateTime(intraday_gex_as_of, '%H:%i', 'UTC') AS as_of
+     FROM ${table} WHERE has({symbols:Array(String)}, symbol) AND isFinite(call_gex) AND isFinite(put_gex)
+     ORDER BY intraday_gex_as_of DESC NULLS LAST LIMIT 1 BY symbol`,
+    { symbols },
+  );
+  return new Map(
+    rows.map((row) => [row.symbol, { spot: row.spot, callGex: row.call_gex, putGex: row.put_gex, asOf: row.as_of }]),
+  );
+}
+
+async function assertStructureColumns(source: DropSource, table: string): Promise<void> {
+  const described = await source.rows<{ readonly name: string }>(`DESCRIBE TABLE ${table}`);
+  const present = new Set(described.map(({ name }) => name));
+  const missing = NEEDED.filter((name) => !present.has(name));
+  if (missing.length === 0) return;
+  throw new Fault(
+    'REPORT_COLUMNS_MISSING',
+    `the drop that the report takes market structure from has no column ${missing.join(', ')}`,
+    { kind: 'usage', hint: 'Name the dataset of a job whose source is `api: market-structure` in `market_structure`.' },
+  );
+}
+
+/** @param ours with a price of the underlying */
+export function compareStructure(ours: RankedExposure, theirs: Structure): MarketStructureGex {
+  const intradayGex = theirs.callGex + theirs.putGex;
+  const larger = Math.max(Math.abs(ours.netGex), Math.abs(intradayGex));
+  const difference = larger === 0 ? 0 : (ours.netGex - intradayGex) / larger;
+  const explanation = Math.abs(difference) > LARGE_DIFFERENCE ? explainDifference(ours, theirs) : '';
+  return { intradayGex, difference, explanation };
+}
+
+/** From what differs in kind (a sign, a unit, a price) to what always differs (the series, the time). */
+function explainDifference(ours: RankedExposure, theirs: Structure): string {
+  const spot = ours.spot ?? 0;
+  const reasons = [
+    describeSign(ours, theirs),
+    describeUnit(ours, theirs, spot),
+    theirs.spot !== null && Math.abs(theirs.spot / spot - 1) > OTHER_SPOT
+      ? `theirs is at a price of ${formatDecimal(theirs.spot)}, ours at ${formatDecimal(spot)}`
+      : '',
+    `ours has only the ${formatCount(ours.contracts)} series that traded and the session's last values, theirs the full chain${theirs.asOf === null ? '' : ` as of ${theirs.asOf} UTC`}`,
+  ];
+  const text = reasons.filter((reason) => reason !== '').join('; ');
+  return `${text[0]?.toUpperCase()}${text.slice(1)}.`;
+}
+
+function describeSign(ours: RankedExposure, theirs: Structure): string {
+  if (theirs.callGex < 0 || theirs.putGex > 0) return 'their calls are not positive and puts negative, as ours are';
+  if (ours.netGex * (theirs.callGex + theirs.putGex) < 0) return 'the signs are opposite, in the same convention';
+  return '';
+}
+
+/** Calls and puts that both differ by a unit's factor; one of them alone could be anything. */
+function describeUnit(ours: RankedExposure, theirs: Structure, spot: number): string {
+  const units = [
+    ['100 %', 1 / MOVE],
+    ['one dollar', 1 / (MOVE * spot)],
+  ] as const;
+  const looksLike = (factor: number, our: number, their: number) => Math.abs(their / our / factor - 1) < UNIT_TOLERANCE;
+  for (const [unit, factor] of units) {
+    // A dollar that is near 1 % of the price cannot be told from it.
+    if (Math.abs(factor - 1) < 2 * UNIT_TOLERANCE) continue;
+    if (looksLike(factor, ours.callGex, theirs.callGex) && looksLike(factor, ours.putGex, theirs.putGex)) {
+      return `their calls and puts are both about ${formatFactor(factor)} ours, as if per move of ${unit} rather than 1 %`;
+    }
+  }
+  return '';
+}
+
+function formatFactor(factor: number): string {
+  return factor >= 1 ? `${formatDecimal(factor, factor < 10 ? 1 : 0)} times` : `1/${formatDecimal(1 / factor, 1)} of`;
+}

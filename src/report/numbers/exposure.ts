@@ -1,0 +1,109 @@
+/**
+ * Gamma exposure (GEX) and delta exposure (DEX) in dollars, from the series that traded this date.
+ *
+ * GEX of a series is `gamma x OI x 100 x S^2 x 0.01`, calls positive, puts negative: the dollars of the underlying that
+ * dealers must trade per 1 % move to stay hedged, under the naive assumption that dealers are long the calls and short the
+ * puts. The signs are those of SqueezeMetrics' white paper "Gamma Exposure"; others flip them, or leave out 0.01 (per 100 %
+ * move). DEX is `delta x OI x 100 x S`: the dollars of the underlying that the open interest moves like (Hull, Options,
+ * Futures, and Other Derivatives, ch. "The Greek Letters": delta). Its sign is delta's own, which is negative for a put,
+ * whoever holds it: no assumption about dealers is in it.
+ * Gamma, delta, volatility and open interest are those of the series' latest record whose gamma is known; S is the symbol's
+ * last positive price of the date. Zero gamma is by the method of `exposure/zero-gamma.ts`. Left out: series that did not trade,
+ * and symbols without a price. Invariant: rows never come here, only what `exposure-query.ts` bounds.
+ */
+import { findSignChange, scaleGammaProfile } from '../../exposure/zero-gamma.ts';
+import type { Exposure, ExposureSums, RankedExposure, SymbolExposure } from '../exposure-model.ts';
+import type { DropSource } from '../source.ts';
+import { buildExposureQuery, type ExposureRow, TOP_EXPOSURES } from './exposure-query.ts';
+import { compareStructure, queryStructures, type Structure } from './exposure-structure.ts';
+
+export interface ExposureOptions {
+  /** Trading date, YYYY-MM-DD, from which time to expiration is counted. */
+  readonly date: string;
+  /** Symbols to show in full, in this order; those that did not trade are left out. Empty: the first of the ranking. */
+  readonly focus: readonly string[];
+  /** Local Parquet file of the market-structure drop of this date, when one is sealed. */
+  readonly marketStructure: string | null;
+}
+
+/**
+ * One pass over the counted records, and one over the market-structure drop.
+ * @throws Fault `REPORT_COLUMNS_MISSING` of the market-structure drop; EngineFault
+ */
+export async function queryExposure(source: DropSource, options: ExposureOptions): Promise<Exposure> {
+  const { date, marketStructure } = options;
+  const focus = [...new Set(options.focus)];
+  const rows = await source.rows<ExposureRow>(buildExposureQuery(source.table, date), { focus });
+  const bySymbol = new Map(rows.map((row) => [row.symbol, row]));
+  const watchedRows = focus.flatMap((symbol) => bySymbol.get(symbol) ?? []);
+  const top = rows.filter(({ place, spot }) => place <= TOP_EXPOSURES && spot > 0);
+  const shown = [...watchedRows, ...top.slice(0, 1)].map(({ symbol }) => symbol);
+  const structures = marketStructure === null ? undefined : await queryStructures(source, marketStructure, shown);
+  const describe = (row: ExposureRow) => describeSymbol(row, structures?.get(row.symbol));
+  const watched = watchedRows.map(describe);
+  const [first] = top.slice(0, 1).map(describe);
+  return {
+    total: readTotal(rows[0]),
+    unpricedSymbols: rows[0]?.unpriced ?? 0,
+    top: top.map(rankSymbol),
+    focus: focus.length > 0 || !first ? watched : [first],
+    lead: watched.find(hasExposure) ?? first ?? null,
+  };
+}
+
+function describeSymbol(row: ExposureRow, structure: Structure | undefined): SymbolExposure {
+  const ranked = rankSymbol(row);
+  return {
+    ...ranked,
+    zeroGamma: row.spot > 0 ? findSignChange(scaleGammaProfile(row.spot, row.profile)) : null,
+    callWall: row.call_wall,
+    putWall: row.put_wall,
+    absoluteGammaStrike: row.absolute_gamma,
+    strikes: row.near_strikes.map(([strike, call, put]) => ({ strike, ...sumGex(call, put) })).sort(byStrike),
+    expirations: row.first_expirations.map(([expirationDate, call, put]) => ({ expirationDate, ...sumGex(call, put) })),
+    laterExpirations: { count: row.later_count, netGex: row.later_net + 0 },
+    marketStructure: structure && row.spot > 0 ? compareStructure(ranked, structure) : null,
+  };
+}
+
+function rankSymbol(row: ExposureRow): RankedExposure {
+  return {
+    symbol: row.symbol,
+    spot: row.spot > 0 ? row.spot : null,
+    ...sumGex(row.call_gex, row.put_gex),
+    ...sumDex(row.call_dex, row.put_dex),
+    contracts: row.series,
+  };
+}
+
+/** No rows at all: nothing traded. */
+function readTotal(row: ExposureRow | undefined): ExposureSums {
+  return {
+    ...sumGex(row?.all_call_gex ?? 0, row?.all_put_gex ?? 0),
+    ...sumDex(row?.all_call_dex ?? 0, row?.all_put_dex ?? 0),
+    contracts: row?.all_series ?? 0,
+  };
+}
+
+// Adding 0 makes a negative zero, which the engine's sums may be, a plain one.
+function sumGex(
+  call: number,
+  put: number,
+): { readonly callGex: number; readonly putGex: number; readonly netGex: number } {
+  return { callGex: call + 0, putGex: put + 0, netGex: call + put + 0 };
+}
+
+function sumDex(
+  call: number,
+  put: number,
+): { readonly callDex: number; readonly putDex: number; readonly netDex: number } {
+  return { callDex: call + 0, putDex: put + 0, netDex: call + put + 0 };
+}
+
+function byStrike(a: { readonly strike: number }, b: { readonly strike: number }): number {
+  return a.strike - b.strike;
+}
+
+function hasExposure({ callGex, putGex }: SymbolExposure): boolean {
+  return callGex !== 0 || putGex !== 0;
+}

@@ -1,0 +1,97 @@
+/**
+ * The queries with which a reader rebuilds the report's tables from the object, saved under its own name. Plain SQL that
+ * ClickHouse and DuckDB read alike: a double-quoted file name is a table in `duckdb` and in `clickhouse local`. They
+ * count the records that the report counts, by the same rule, written out. Pure.
+ */
+import { buildCountedTable, buildFate } from '../../wire/counted-sql.ts';
+import { IS_CALL, IS_PUT, SERIES_KEY, sumWhere } from '../../wire/premium-sql.ts';
+import type { Exclusions, RebuildQuery } from '../model.ts';
+import { EXPIRY_BUCKET, MONEYNESS_BUCKET } from './bucket.ts';
+import { PREMIUM_LIST } from './premium.ts';
+import { TOP_SYMBOLS } from './symbol.ts';
+import { BIGGEST_TRADES } from './trade.ts';
+
+/** Rows of the exposure table. */
+const TOP_EXPOSURES = 10;
+
+const BUCKET_LIST = `count(*) AS trades, sum(size) AS contracts, sum(premium) AS total_premium,
+  ${sumWhere(IS_CALL, 'premium')} AS call_premium, ${sumWhere(IS_PUT, 'premium')} AS put_premium`;
+
+const TRADE_LIST =
+  'time, symbol, put_call, strike, expiration_date, size, price, premium, side, sentiment, underlying_price, oi, iv, option_activity_type, id';
+
+/**
+ * @param location URL of the object; the reader has it under its last name
+ * @param exclusions where a file has nothing to leave out, the queries do not either
+ */
+export function buildRebuildQueries(location: string, exclusions: Exclusions): readonly RebuildQuery[] {
+  const file = `"${location.slice(location.lastIndexOf('/') + 1).replaceAll('"', '""')}"`;
+  const { cancelMessages, lateReports } = exclusions;
+  const leavesOut = cancelMessages.trades + lateReports.trades > 0;
+  const prelude = leavesOut ? `WITH counted AS ${buildCountedTable(file)}\n` : '';
+  const rest = leavesOut ? `WITH counted AS ${buildCountedTable(file)},` : 'WITH';
+  const counted = leavesOut ? 'counted' : file;
+  const tables: readonly (readonly [string, string])[] = [
+    ['Headline', `${prelude}SELECT ${PREMIUM_LIST}\nFROM ${counted}`],
+    [
+      'Symbols',
+      `${prelude}SELECT symbol, ${PREMIUM_LIST}\nFROM ${counted} GROUP BY symbol ORDER BY total_premium DESC, symbol LIMIT ${TOP_SYMBOLS}`,
+    ],
+    [
+      'Half hours',
+      `${prelude}SELECT EXTRACT(HOUR FROM time) AS hour, CASE WHEN EXTRACT(MINUTE FROM time) < 30 THEN 0 ELSE 30 END AS minute, ${PREMIUM_LIST}\nFROM ${counted} GROUP BY 1, 2 ORDER BY 1, 2`,
+    ],
+    [
+      'Expirations',
+      `${prelude}SELECT ${EXPIRY_BUCKET} AS bucket, ${BUCKET_LIST}\nFROM ${counted} GROUP BY 1 ORDER BY min(expiration_date)`,
+    ],
+    [
+      'Moneyness',
+      `${prelude}SELECT ${MONEYNESS_BUCKET} AS bucket, ${BUCKET_LIST}\nFROM ${counted} GROUP BY 1 ORDER BY 1`,
+    ],
+    [
+      'Biggest trades',
+      `${prelude}SELECT ${TRADE_LIST}\nFROM ${counted} ORDER BY premium DESC, time, id LIMIT ${BIGGEST_TRADES}`,
+    ],
+    ['GEX by symbol', `${rest}${buildExposureQuery(counted)}`],
+    [
+      'Volume above open interest',
+      `${prelude}SELECT ${sumWhere('volume > open_interest', '1')} AS series, count(*) AS of_series, ${sumWhere('volume > open_interest', 'total_premium')} AS premium\nFROM (SELECT sum(size) AS volume, max(oi) AS open_interest, sum(premium) AS total_premium FROM ${counted} GROUP BY ${SERIES_KEY}) AS series`,
+    ],
+    ['Records left out', buildLeftOutQuery(file)],
+  ];
+  return tables.map(([table, sql]) => ({ table, sql: `${sql};` }));
+}
+
+/**
+ * Of each series its latest record that has a gamma; of each symbol the last price of the underlying. Formula and
+ * conventions are those of `exposure.ts`.
+ */
+function buildExposureQuery(counted: string): string {
+  const weigh = (right: string, sign: string) => `${sign}100 * 0.01 * spot * spot * ${sumWhere(right, 'gamma_lots')}`;
+  const latest = 'time DESC, id DESC';
+  const known = 'CASE WHEN gamma IS NULL THEN 1 ELSE 0 END';
+  return `
+series AS (
+  SELECT symbol, put_call, CASE WHEN gamma > 0 AND oi > 0 THEN gamma * oi ELSE 0 END AS gamma_lots FROM (
+    SELECT ${SERIES_KEY}, oi, gamma, row_number() OVER (PARTITION BY ${SERIES_KEY} ORDER BY ${known}, ${latest}) AS age
+    FROM ${counted}
+  ) AS aged WHERE age = 1
+),
+spots AS (
+  SELECT symbol, underlying_price AS spot FROM (
+    SELECT symbol, underlying_price, row_number() OVER (PARTITION BY symbol ORDER BY ${latest}) AS age
+    FROM ${counted} WHERE underlying_price > 0
+  ) AS aged WHERE age = 1
+),
+exposures AS (
+  SELECT series.symbol AS symbol, spot, ${weigh(IS_CALL, '')} AS call_gex, ${weigh(IS_PUT, '-')} AS put_gex
+  FROM series INNER JOIN spots ON series.symbol = spots.symbol GROUP BY series.symbol, spot
+)
+SELECT symbol, spot, call_gex, put_gex, call_gex + put_gex AS net_gex
+FROM exposures ORDER BY abs(call_gex + put_gex) DESC, symbol LIMIT ${TOP_EXPOSURES}`;
+}
+
+function buildLeftOutQuery(file: string): string {
+  return `SELECT ${buildFate(file, 'id')} AS record, count(*) AS trades, sum(premium) AS total_premium\nFROM ${file} GROUP BY 1 ORDER BY 1`;
+}

@@ -1,0 +1,76 @@
+/**
+ * The biggest single trades of the day by premium, each with what is needed to judge it. A price of the underlying or an
+ * implied volatility of 0 is none: the first records of a session have no quotes yet.
+ */
+import { isMultiLegType, isSweepType } from '../../wire/record-type.ts';
+import type { BigTrade } from '../model.ts';
+import type { DropSource } from '../source.ts';
+
+export const BIGGEST_TRADES = 10;
+
+interface TradeRow {
+  readonly id: string;
+  readonly clock: string;
+  readonly symbol: string;
+  readonly put_call: string;
+  readonly strike: number;
+  readonly expiration: string;
+  readonly size: number;
+  readonly price: number;
+  readonly premium: number;
+  readonly side: string;
+  readonly sentiment: string;
+  readonly underlying_price: number | null;
+  readonly oi: number;
+  readonly iv: number | null;
+  readonly days: number;
+  readonly option_activity_type: string;
+}
+
+/**
+ * The threshold is found on one column first, so that the wide rows are read only from the row groups that hold the
+ * largest (0.25 s against 0.7 s over 7 M rows). Equal premiums are ordered by time and id.
+ */
+export async function queryBiggestTrades(source: DropSource): Promise<readonly BigTrade[]> {
+  const rows = await source.rows<TradeRow>(
+    `SELECT id, formatDateTime(fromUnixTimestamp64Milli(toUnixTimestamp64Milli(time), 'UTC'), '%H:%i:%S') AS clock,
+       symbol, put_call, strike, toString(expiration_date) AS expiration, size, price, premium, side, sentiment,
+       underlying_price, oi, iv, option_activity_type,
+       dateDiff('day', date, expiration_date) AS days
+     FROM ${source.table}
+     WHERE premium >= (SELECT min(premium) FROM (SELECT premium FROM ${source.table} ORDER BY premium DESC LIMIT ${BIGGEST_TRADES}))
+     ORDER BY premium DESC, time, id LIMIT ${BIGGEST_TRADES}`,
+  );
+  return rows.map(readTrade);
+}
+
+function readTrade(row: TradeRow): BigTrade {
+  return {
+    id: row.id,
+    time: row.clock,
+    symbol: row.symbol,
+    contract: formatContract(row.symbol, row.expiration, row.strike, row.put_call),
+    size: row.size,
+    price: row.price,
+    premium: row.premium,
+    side: row.side,
+    sentiment: row.sentiment,
+    spot: positiveOrNull(row.underlying_price),
+    openInterest: row.oi,
+    impliedVolatility: positiveOrNull(row.iv),
+    days: row.days,
+    activityType: row.option_activity_type,
+    multiLeg: isMultiLegType(row.option_activity_type),
+    sweep: isSweepType(row.option_activity_type),
+  };
+}
+
+/** `SPY 2026-11-20 600 C`: symbol, expiration, strike without trailing zeros, C or P. */
+export function formatContract(symbol: string, expiration: string, strike: number, putCall: string): string {
+  const right = putCall === 'CALL' ? 'C' : putCall === 'PUT' ? 'P' : putCall;
+  return `${symbol} ${expiration} ${strike} ${right}`;
+}
+
+function positiveOrNull(value: number | null): number | null {
+  return value !== null && value > 0 ? value : null;
+}

@@ -1,0 +1,53 @@
+/** The formulas and conventions as printed in every report, so that each number can be recomputed and disputed. */
+import type { FlowReport } from '../model.ts';
+import { countOf } from './label.ts';
+
+export interface Convention {
+  readonly term: string;
+  readonly text: string;
+}
+
+/** In short: `docs/formulas.md` has each in full, with its source. */
+export function listConventions(report: FlowReport): readonly Convention[] {
+  return [
+    {
+      term: 'Premium',
+      text: 'price x size x 100 dollars, as each trade record carries it; the sum over the counted records.',
+    },
+    {
+      term: 'Sentiment',
+      text: 'the record’s own field, an estimate from whether the trade executed at the bid or the ask. Neutral is the rest: at the midpoint, or unknown. Legs of spreads count by their own side.',
+    },
+    {
+      term: 'Net call, net put premium',
+      text: 'premium at or above the ask less premium at or below the bid, of calls and of puts.',
+    },
+    { term: 'Put/call', text: 'put premium over call premium, and put contracts over call contracts.' },
+    {
+      term: 'Volume above OI',
+      text: 'premium of the series whose volume of the day is above their open interest: positions that must be new, at least in part.',
+    },
+    {
+      term: 'GEX',
+      text: 'gamma x open interest x 100 x spot² x 0.01: dollars per 1 % move; calls +, puts −, which assumes that dealers are long calls and short puts. Gamma and open interest of each contract’s latest record of the day; spot is the symbol’s last price in the records.',
+    },
+    {
+      term: 'DEX',
+      text: 'delta x open interest x 100 x spot: dollars of the underlying, a put’s delta being negative.',
+    },
+    {
+      term: 'Zero gamma, walls',
+      text: 'zero gamma is the spot at which net GEX would be 0; the call wall is the strike with the largest call GEX, the put wall the one with the most negative put GEX. Both are computed for the watchlist; without one, for the largest symbol.',
+    },
+    { term: 'Left out of GEX and DEX', text: describeGexGaps(report) },
+    { term: 'Trade times', text: 'the exchange’s wall clock (New York).' },
+  ];
+}
+
+function describeGexGaps({ exposure }: FlowReport): string {
+  const { total, unpricedSymbols } = exposure;
+  if (total.contracts === 0) return 'everything: no contract traded this day.';
+  const unpriced =
+    unpricedSymbols === 0 ? '' : `; ${countOf(unpricedSymbols, 'symbol')} without a price of the underlying`;
+  return `every contract that did not trade this day (${countOf(total.contracts, 'contract')} did)${unpriced}.`;
+}

@@ -1,0 +1,191 @@
+/** Gamma and delta exposure as texts: the lead symbol, the table of symbols, expirations, and the endpoint's own. Pure. */
+import { formatDecimal, formatSignedDollars } from '../../core/units.ts';
+import type { Exposure, ExposureSums, RankedExposure, SymbolExposure } from '../exposure-model.ts';
+import { NONE } from './change.ts';
+import {
+  cleanLine,
+  countOf,
+  formatShortCount,
+  formatShortDay,
+  formatSignedPercent,
+  joinWords,
+  nameSymbol,
+} from './label.ts';
+import { describeDistance, describeSpot } from './sentences.ts';
+
+/** The symbol of the first screen. */
+export interface Lead {
+  readonly symbol: string;
+  readonly netGex: string;
+  readonly spot: string;
+  readonly zeroGamma: string;
+  /** `0.9 % above`; empty when spot or zero gamma is not known. */
+  readonly distance: string;
+}
+
+export interface ExposureRow {
+  readonly symbol: string;
+  readonly spot: string;
+  readonly call: string;
+  readonly put: string;
+  readonly net: string;
+  readonly netDex: string;
+  readonly zeroGamma: string;
+  readonly callWall: string;
+  readonly putWall: string;
+  /** `740 P, 715 C`; empty when neither is known. */
+  readonly walls: string;
+  readonly absoluteGamma: string;
+  readonly contracts: string;
+}
+
+export interface ExpirationRow {
+  readonly name: string;
+  readonly call: string;
+  readonly put: string;
+  readonly net: string;
+}
+
+export interface StructureRow {
+  readonly symbol: string;
+  readonly ours: string;
+  readonly theirs: string;
+  readonly difference: string;
+}
+
+/** Why ours and the endpoint's differ, for the symbols for which it is the same. */
+export interface StructureNote {
+  /** `SPY`, `SPY and QQQ`. */
+  readonly symbols: string;
+  readonly text: string;
+}
+
+export interface ExposureView {
+  readonly rows: readonly ExposureRow[];
+  readonly total: ExposureRow;
+  readonly expirations: readonly ExpirationRow[];
+  readonly structure: readonly StructureRow[];
+  readonly structureNotes: readonly StructureNote[];
+}
+
+/** More rows would push the mail over the size at which Gmail clips it; the watchlist's own are always shown. */
+const MAX_ROWS = 30;
+
+export function buildLead({ lead }: Exposure): Lead | null {
+  if (lead === null) return null;
+  const { spot, zeroGamma } = lead;
+  return {
+    symbol: nameSymbol(lead.symbol),
+    netGex: spot === null ? NONE : formatSignedDollars(lead.netGex),
+    spot: formatLevel(spot),
+    zeroGamma: formatLevel(zeroGamma),
+    distance: spot === null || zeroGamma === null ? '' : describeDistance(spot, zeroGamma),
+  };
+}
+
+export function buildExposureView(exposure: Exposure): ExposureView {
+  const { focus, top, lead, total } = exposure;
+  const full = new Map([...focus, ...(lead === null ? [] : [lead])].map((row) => [row.symbol, row]));
+  // The watchlist's symbols first, then what is large besides them.
+  const others = top.filter((row) => !full.has(row.symbol)).slice(0, Math.max(0, MAX_ROWS - full.size));
+  return {
+    rows: [...full.values()].map(buildFullRow).concat(others.map((row) => ({ ...NO_LEVELS, ...buildRanked(row) }))),
+    total: { ...NO_LEVELS, symbol: 'All symbols', spot: '', ...buildSums(total) },
+    expirations: lead === null ? [] : buildExpirationRows(lead),
+    structure: [...full.values()].flatMap(buildStructureRow),
+    structureNotes: buildStructureNotes([...full.values()]),
+  };
+}
+
+/** What the chart by strike shows, in one sentence or two. */
+export function describeStrikes(lead: SymbolExposure): string {
+  const { callWall, putWall } = lead;
+  const walls = [
+    ...(callWall === null ? [] : [`call wall at ${formatStrike(callWall)}`]),
+    ...(putWall === null ? [] : [`put wall at ${formatStrike(putWall)}`]),
+  ];
+  const spot = describeSpot(lead);
+  return `${walls.length === 0 ? 'No wall' : capitalize(walls.join(', '))}; ${spot}.`;
+}
+
+/** A strike as it is quoted: `600`, `182.5`. */
+export function formatStrike(strike: number): string {
+  return formatDecimal(strike, 2).replace(/\.?0+$/, '');
+}
+
+function buildRanked(row: RankedExposure) {
+  const priced = row.spot !== null;
+  return { symbol: nameSymbol(row.symbol), spot: formatLevel(row.spot), ...(priced ? buildSums(row) : UNPRICED) };
+}
+
+function buildFullRow(row: SymbolExposure): ExposureRow {
+  return {
+    ...buildRanked(row),
+    zeroGamma: formatLevel(row.zeroGamma),
+    callWall: row.callWall === null ? NONE : formatStrike(row.callWall),
+    putWall: row.putWall === null ? NONE : formatStrike(row.putWall),
+    walls: listWalls(row),
+    absoluteGamma: row.absoluteGammaStrike === null ? NONE : formatStrike(row.absoluteGammaStrike),
+  };
+}
+
+/** Put and call are marked as on a contract: the put wall can lie above the call wall. */
+function listWalls({ putWall, callWall }: SymbolExposure): string {
+  const put = putWall === null ? [] : [`${formatStrike(putWall)} P`];
+  const call = callWall === null ? [] : [`${formatStrike(callWall)} C`];
+  return [...put, ...call].join(', ');
+}
+
+function buildSums(sums: ExposureSums) {
+  return {
+    call: formatSignedDollars(sums.callGex),
+    put: formatSignedDollars(sums.putGex),
+    net: formatSignedDollars(sums.netGex),
+    netDex: formatSignedDollars(sums.netDex),
+    contracts: formatShortCount(sums.contracts),
+  };
+}
+
+const UNPRICED = { call: NONE, put: NONE, net: NONE, netDex: NONE, contracts: NONE } as const;
+const NO_LEVELS = { zeroGamma: NONE, callWall: NONE, putWall: NONE, walls: '', absoluteGamma: NONE } as const;
+
+function buildExpirationRows({ expirations, laterExpirations }: SymbolExposure): readonly ExpirationRow[] {
+  const rows = expirations.map((row) => ({
+    name: `${formatShortDay(row.expirationDate)} ${row.expirationDate.slice(0, 4)}`,
+    call: formatSignedDollars(row.callGex),
+    put: formatSignedDollars(row.putGex),
+    net: formatSignedDollars(row.netGex),
+  }));
+  if (laterExpirations.count === 0) return rows;
+  const later = `${countOf(laterExpirations.count, 'later expiration')}`;
+  return [...rows, { name: later, call: NONE, put: NONE, net: formatSignedDollars(laterExpirations.netGex) }];
+}
+
+function buildStructureRow({ symbol, netGex, marketStructure }: SymbolExposure): readonly StructureRow[] {
+  if (marketStructure === null) return [];
+  return [
+    {
+      symbol: nameSymbol(symbol),
+      ours: formatSignedDollars(netGex),
+      theirs: formatSignedDollars(marketStructure.intradayGex),
+      difference: formatSignedPercent(marketStructure.difference),
+    },
+  ];
+}
+
+function buildStructureNotes(rows: readonly SymbolExposure[]): readonly StructureNote[] {
+  const symbols = new Map<string, string[]>();
+  for (const { symbol, marketStructure } of rows) {
+    const text = cleanLine(marketStructure?.explanation ?? '');
+    if (text !== '') symbols.set(text, [...(symbols.get(text) ?? []), nameSymbol(symbol)]);
+  }
+  return [...symbols].map(([text, names]) => ({ symbols: joinWords(names), text }));
+}
+
+function formatLevel(level: number | null): string {
+  return level === null ? NONE : formatDecimal(level);
+}
+
+function capitalize(text: string): string {
+  return `${text.slice(0, 1).toUpperCase()}${text.slice(1)}`;
+}

@@ -1,0 +1,155 @@
+/**
+ * Words and dates as the report shows them. Invariant: a text that came with the data leaves here without control
+ * characters and of bounded length, so that it can forge no line of the text part, no header, and no wide table.
+ */
+import { formatCount, formatDollars, formatPercent } from '../../core/units.ts';
+
+/** Longer than any symbol or contract; what is cut is marked. */
+const MAX_LABEL_LENGTH = 40;
+
+/** Longer than any side, sentiment or activity type. */
+const MAX_CODE_LENGTH = 12;
+
+/** Sums of the same numbers in another order differ by less. */
+const ROUNDING = 1e-9;
+const HALF_CENT = 0.005;
+/** 10,000 per cent. */
+const MANY_TIMES = 100;
+
+const DAY_MS = 86_400_000;
+/** Half a year: a day and month without a year are read as the nearest. */
+const FAR_DAYS = 180;
+
+/** Control characters, line separators, and marks that reverse the reading direction. */
+const UNPRINTABLE = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/gu;
+
+const WEEKDAYS = ['Sunday', 'Monday', 'Tuesday', 'Wednesday', 'Thursday', 'Friday', 'Saturday'] as const;
+const MONTHS = [
+  'January',
+  'February',
+  'March',
+  'April',
+  'May',
+  'June',
+  'July',
+  'August',
+  'September',
+  'October',
+  'November',
+  'December',
+] as const;
+
+/** A text of the data on one line. */
+export function cleanLabel(value: string): string {
+  return shorten(value, MAX_LABEL_LENGTH);
+}
+
+/** A symbol of the data on one line; records may have none. */
+export function nameSymbol(symbol: string): string {
+  return cleanLabel(symbol) || '(no symbol)';
+}
+
+/** A code of the data, such as a side or an activity type, on one line. */
+export function cleanCode(value: string): string {
+  return shorten(value, MAX_CODE_LENGTH);
+}
+
+function shorten(value: string, maxLength: number): string {
+  const letters = [...cleanLine(value)];
+  return letters.length > maxLength ? `${letters.slice(0, maxLength - 1).join('')}…` : letters.join('');
+}
+
+/** A text of any length on one line, such as a URL. */
+export function cleanLine(value: string): string {
+  return value.replace(UNPRINTABLE, ' ').trim();
+}
+
+/** `1 trade`, `2,295 trades`. */
+export function countOf(count: number, noun: string): string {
+  return `${formatCount(count)} ${noun}${count === 1 ? '' : 's'}`;
+}
+
+/** `Thursday, 19 November 2026` for `2026-11-19`; the text itself when it is no date. */
+export function formatDay(date: string): string {
+  const day = new Date(`${date}T00:00:00Z`);
+  if (Number.isNaN(day.getTime())) return cleanLabel(date);
+  return `${WEEKDAYS[day.getUTCDay()]}, ${day.getUTCDate()} ${MONTHS[day.getUTCMonth()]} ${day.getUTCFullYear()}`;
+}
+
+/**
+ * `09:30:02` of a wall-clock time such as `2026-11-19 09:30:02.000`, with its day where that is another than the date's
+ * (sessions that begin the evening before); empty when there is none.
+ */
+export function formatWallClock(time: string, date: string): string {
+  const [clock] = /\d{2}:\d{2}(:\d{2})?/.exec(time) ?? [];
+  if (clock === undefined) return '';
+  const day = time.slice(0, date.length);
+  return /^\d{4}-\d{2}-\d{2}$/.test(day) && day !== date ? `${formatShortDay(day)} ${clock}` : clock;
+}
+
+/** `18 Nov` for `2026-11-18`; the text itself when it is no date. */
+export function formatShortDay(date: string): string {
+  const day = new Date(`${date}T00:00:00Z`);
+  if (Number.isNaN(day.getTime())) return cleanLabel(date);
+  return `${day.getUTCDate()} ${MONTHS[day.getUTCMonth()]?.slice(0, 3)}`;
+}
+
+/** `18 Nov` of a day before another; `18 Nov 2025` where that lies so far back that one would take it for this year's. */
+export function formatPastDay(past: string, date: string): string {
+  const days = (Date.parse(date) - Date.parse(past)) / DAY_MS;
+  return days > FAR_DAYS ? `${formatShortDay(past)} ${past.slice(0, 4)}` : formatShortDay(past);
+}
+
+/**
+ * `2026-11-19 17:31 EST` of an ISO instant, for a reader in a time zone.
+ * @param timezone IANA name; the job file is where it is checked
+ */
+export function formatInstant(instant: string, timezone: string): string {
+  const time = new Date(instant);
+  if (Number.isNaN(time.getTime())) return cleanLabel(instant);
+  const format = new Intl.DateTimeFormat('en-US', {
+    ...{ timeZone: timezone, timeZoneName: 'short', hourCycle: 'h23' },
+    ...{ year: 'numeric', month: '2-digit', day: '2-digit', hour: '2-digit', minute: '2-digit' },
+  });
+  const parts = new Map(format.formatToParts(time).map(({ type, value }) => [type, value]));
+  const of = (type: Intl.DateTimeFormatPartTypes) => parts.get(type) ?? '';
+  return `${of('year')}-${of('month')}-${of('day')} ${of('hour')}:${of('minute')} ${of('timeZoneName')}`;
+}
+
+/** A count in a narrow column: whole below ten thousand, then `61.2K`, `6.53M`. */
+export function formatShortCount(count: number): string {
+  return Math.abs(count) < 10_000 ? formatCount(count) : formatDollars(count).replace('$', '');
+}
+
+/**
+ * A part of a whole in whole per cent: `62 %`. What is not all is not printed as all, nor what is not nothing as nothing:
+ * `>99 %`, `<1 %`.
+ */
+export function formatPart(share: number): string {
+  if (share > ROUNDING && share < 0.005) return '<1 %';
+  if (share >= 0.995 && share < 1 - ROUNDING) return '>99 %';
+  return formatPercent(share, 0);
+}
+
+/** Whether two amounts of dollars are the same for a reader: sums of the same cents differ in their last digits. */
+export function isSameDollars(a: number, b: number): boolean {
+  return Math.abs(a - b) < HALF_CENT;
+}
+
+/**
+ * `+12 %`, `-3.4 %`, `0 %`: whole from ten per cent on, one decimal below; `n/a` for a share of nothing. A growth of more
+ * digits than a reader counts is said as a multiple: `992 ×`.
+ */
+export function formatSignedPercent(share: number): string {
+  if (!Number.isFinite(share)) return 'n/a';
+  if (share >= MANY_TIMES) return `${formatShortCount(share + 1)} ×`;
+  const digits = Math.abs(share) < 0.0995 ? 1 : 0;
+  const text = formatPercent(share, digits);
+  if (/^-?0(\.0)? %$/.test(text)) return '0 %';
+  return share > 0 ? `+${text}` : text;
+}
+
+/** `a`, `a and b`, `a, b and c`. */
+export function joinWords(words: readonly string[]): string {
+  return words.length < 2 ? words.join('') : `${words.slice(0, -1).join(', ')} and ${words.at(-1)}`;
+}

@@ -1,0 +1,174 @@
+/**
+ * The three sentences of the first screen. Pure. Invariant: a sentence is printed only when the numbers say so; each
+ * rule returns nothing when it does not apply, and the first three that apply are printed. A record ("the most since") is
+ * claimed among the sealed sessions that were looked at, and of those that are not degraded.
+ */
+import { formatCount, formatDecimal, formatDollars, formatSignedDollars } from '../../core/units.ts';
+import type { SymbolExposure } from '../exposure-model.ts';
+import type { FlowReport } from '../model.ts';
+import { nameSessions } from './change.ts';
+import { countOf, formatPart, formatPastDay, formatSignedPercent, isSameDollars, nameSymbol } from './label.ts';
+
+const SENTENCES = 3;
+
+/** A symbol that traded this many times its mean is worth one of three sentences. */
+const UNUSUAL_RATIO = 2;
+/** To be above one session is said of that session; a record is above two at least. */
+const FEWEST_BEATEN = 2;
+/** Half of everything in one place is what a reader must know first. */
+const MAJORITY = 0.5;
+
+type Rule = (report: FlowReport) => string | null;
+
+/** Up to three sentences; one on a day without trades. */
+export function buildSentences(report: FlowReport): readonly string[] {
+  if (report.headline.trades === 0) return [sayNothingCounts(report)];
+  const said = RULES.map((rule) => rule(report)).filter((sentence) => sentence !== null);
+  return said.slice(0, SENTENCES);
+}
+
+/** Whether nothing traded, or nothing of what the file has counts. */
+function sayNothingCounts({ exclusions }: FlowReport): string {
+  const { trades, premium } = exclusions.recorded;
+  if (trades === 0) return 'No option traded in the sealed drop of this date.';
+  const none =
+    trades === 1
+      ? 'The only record of this date does not count'
+      : `None of the ${formatCount(trades)} records of this date counts`;
+  return `${none} (${formatDollars(premium)}): ${trades === 1 ? 'it' : 'each'} is a late report, a cancelled print or a cancel message.`;
+}
+
+/**
+ * Calls' or puts' share, against the session before and the mean where both are known. That session is said by its date,
+ * because it is the newest in the store, which need not be the one before on the calendar.
+ */
+export function sayCallShare(report: FlowReport): string | null {
+  const { headline, comparison, drop } = report;
+  if (headline.total <= 0) return null;
+  const name = headline.calls >= headline.puts ? 'calls' : 'puts';
+  const share = headline[name] / headline.total;
+  const lead = `${name === 'calls' ? 'Calls' : 'Puts'} took ${formatPart(share)} of premium`;
+  const { changes } = comparison;
+  const { previous: before, mean } = changes[name === 'calls' ? 'callShare' : 'putShare'];
+  const record = sayRecord(report, name, share);
+  if (record !== null) return `${lead}, ${record}.`;
+  const names = nameSessions(comparison, drop.date);
+  if (before === null) return `${lead}.`;
+  const onBefore = compareShares(share, before);
+  const first = `${onBefore} on ${names.previous} (${formatPart(before)})`;
+  if (mean === null || comparison.meanDates.length < 2) return `${lead}, ${first}.`;
+  const onMean = compareShares(share, mean);
+  const second = `in the ${names.mean} (${formatPart(mean)})`;
+  return onBefore === onMean ? `${lead}, ${first} and ${second}.` : `${lead}, ${first} and ${onMean} ${second}.`;
+}
+
+/**
+ * `the most since 12 Nov (64 %)`, or `the most of the last 6 sealed sessions`, with what is usual. Nothing where fewer than
+ * two sessions were passed, or one of them has no share or is degraded: what is not known is no record.
+ */
+function sayRecord({ comparison, drop }: FlowReport, name: 'calls' | 'puts', share: number): string | null {
+  const { pastShares, meanDates, degradedDates, changes } = comparison;
+  const { mean } = changes[name === 'calls' ? 'callShare' : 'putShare'];
+  for (const [most, beats] of [
+    ['the most', 'more than'],
+    ['the least', 'less than'],
+  ] as const) {
+    const isBeaten = (at: number) => {
+      const past = pastShares[at]?.[name] ?? null;
+      return past !== null && compareShares(share, past) === beats && !degradedDates.includes(meanDates[at] ?? '');
+    };
+    const first = pastShares.findIndex((_, at) => !isBeaten(at));
+    const usual = mean === null ? '' : `; the ${nameSessions(comparison, drop.date).mean} is ${formatPart(mean)}`;
+    if (first === -1 && pastShares.length >= FEWEST_BEATEN + 1)
+      return `${most} of the last ${pastShares.length + 1} sealed sessions${usual}`;
+    const since = pastShares[first]?.[name] ?? null;
+    if (first >= FEWEST_BEATEN && since !== null && !degradedDates.includes(meanDates[first] ?? ''))
+      return `${most} since ${formatPastDay(meanDates[first] ?? '', drop.date)} (${formatPart(since)})${usual}`;
+  }
+  return null;
+}
+
+/** One symbol with at least half of all premium. */
+export function sayConcentration({ headline, topSymbols, symbolCount }: FlowReport): string | null {
+  const [first] = topSymbols;
+  if (first === undefined || headline.total <= 0) return null;
+  if (symbolCount === 1) return `${nameSymbol(first.symbol)} is the only symbol that traded.`;
+  if (first.total / headline.total < MAJORITY) return null;
+  return `${nameSymbol(first.symbol)} alone carried ${formatPart(first.total / headline.total)} of premium, of ${countOf(symbolCount, 'symbol')} that traded.`;
+}
+
+/** Where the lead symbol's spot lies against zero gamma, and the sign of its net exposure. */
+export function sayGamma({ exposure }: FlowReport): string | null {
+  const { lead, top } = exposure;
+  if (lead === null || lead.spot === null) return null;
+  const name = nameSymbol(lead.symbol);
+  const net = `Net GEX of ${name} is ${formatSignedDollars(lead.netGex)} per 1 % move`;
+  const everywhere =
+    top.length > 1 && top.every((row) => row.netGex < 0)
+      ? `; it is negative in all ${top.length} symbols with the largest exposure`
+      : '';
+  if (lead.zeroGamma === null) return `${net}${everywhere || ', with no zero gamma found'}.`;
+  return `${net}${everywhere}; ${describeSpot(lead)}.`;
+}
+
+/** The symbol that stands out most against its own last sessions. */
+export function sayUnusual({ unusual, comparison }: FlowReport): string | null {
+  const [first] = unusual;
+  if (first === undefined || first.ratio < UNUSUAL_RATIO) return null;
+  return `${nameSymbol(first.symbol)} traded ${formatDollars(first.premium)}, ${formatDecimal(first.ratio, 1)} times its mean of ${countOf(comparison.meanDates.length, 'session')}.`;
+}
+
+/** Bullish against bearish premium. The neutral share belongs to it: a small lean of a small part says little. */
+export function sayLean({ headline }: FlowReport): string | null {
+  const { bullish, bearish, neutral, total } = headline;
+  if (total <= 0) return null;
+  const rest = `${formatPart(neutral / total)} was neutral`;
+  if (isSameDollars(bullish, bearish)) return `Bullish and bearish premium were equal; ${rest}.`;
+  const [more, less] = bullish > bearish ? ['Bullish', 'bearish'] : ['Bearish', 'bullish'];
+  return `${more} premium was ${formatDollars(Math.abs(bullish - bearish))} above ${less}; ${rest}.`;
+}
+
+/** Contracts that expire the same day, when they are half of premium or more. */
+export function sayZeroDte({ headline }: FlowReport): string | null {
+  if (headline.total <= 0 || headline.zeroDte / headline.total < MAJORITY) return null;
+  return `Contracts that expired this day took ${formatPart(headline.zeroDte / headline.total)} of premium.`;
+}
+
+/** For a day of which little else can be said: that it has nothing before it. */
+export function sayNoHistory({ comparison }: FlowReport): string | null {
+  return comparison.previousDate === null && comparison.meanDates.length === 0
+    ? 'No sealed session lies before this one to compare with.'
+    : null;
+}
+
+/** `spot 601.50 is 0.9 % above zero gamma 596.09`. */
+export function describeSpot({ spot, zeroGamma }: SymbolExposure): string {
+  if (spot === null) return 'no record had a price of the underlying';
+  if (zeroGamma === null) return `spot ${formatDecimal(spot)}, no zero gamma`;
+  return `spot ${formatDecimal(spot)} is ${describeDistance(spot, zeroGamma)} zero gamma ${formatDecimal(zeroGamma)}`;
+}
+
+/** `0.9 % above`, `1.2 % below`, `at`. */
+export function describeDistance(spot: number, level: number): string {
+  const distance = spot / level - 1;
+  const text = formatSignedPercent(Math.abs(distance)).replace('+', '');
+  if (text === '0 %') return 'at';
+  return `${text} ${distance > 0 ? 'above' : 'below'}`;
+}
+
+/** What stands out goes first: what is always so comes last. */
+const RULES: readonly Rule[] = [
+  sayCallShare,
+  sayConcentration,
+  sayGamma,
+  sayUnusual,
+  sayZeroDte,
+  sayLean,
+  sayNoHistory,
+];
+
+/** Shares are printed as whole per cent: what rounds to the same is "as much". */
+function compareShares(share: number, before: number): string {
+  if (formatPart(share) === formatPart(before)) return 'as much as';
+  return share > before ? 'more than' : 'less than';
+}

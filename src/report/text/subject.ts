@@ -1,0 +1,78 @@
+/**
+ * Subject and preview line: what a reader sees before opening. Invariant: ASCII on one line, and only what the data
+ * says; no text of a trade record gets here.
+ */
+import { formatCount, formatDollars } from '../../core/units.ts';
+import type { FlowReport, Premium } from '../model.ts';
+import { countOf, formatPart, isSameDollars } from './label.ts';
+
+/** What the delivery makes of a report: shown in the subject, because it changes how the numbers are read. */
+export interface Occasion {
+  readonly late: boolean;
+  readonly corrected: boolean;
+}
+
+/** `Options flow 2026-11-19: $1.24B premium, 62 % calls, bullish by $120M`; before it what makes it another mail. */
+export function buildSubject(report: FlowReport, occasion: Occasion): string {
+  const { headline, drop, exclusions } = report;
+  const marks = [...(drop.condition === 'degraded' ? ['[degraded]'] : []), ...(occasion.late ? ['[late]'] : [])];
+  const says =
+    headline.trades === 0
+      ? exclusions.recorded.trades === 0
+        ? 'no trades'
+        : 'no trade that counts'
+      : `${formatDollars(headline.total)} premium, ${sharePhrase(headline)}${describeLean(headline)}`;
+  const lead = occasion.corrected ? 'Correction: options flow' : 'Options flow';
+  return toAscii(`${[lead, drop.date, ...marks].join(' ')}: ${says}`);
+}
+
+/** `Options flow digest 2026-11-19: 2 datasets, $1.50B premium, 1 pending`. */
+export function buildDigestSubject(
+  date: string,
+  reports: readonly FlowReport[],
+  pending: number,
+  { late, corrected }: Occasion,
+): string {
+  const total = reports.reduce((sum, report) => sum + report.headline.total, 0);
+  const degraded = reports.some((report) => report.drop.condition === 'degraded') ? ' [degraded]' : '';
+  const says = [
+    countOf(reports.length + pending, 'dataset'),
+    ...(reports.length > 0 ? [`${formatDollars(total)} premium`] : []),
+    ...(pending > 0 ? [`${pending} pending`] : []),
+  ];
+  const lead = corrected ? 'Correction: options flow digest' : 'Options flow digest';
+  return toAscii(`${lead} ${date}${degraded}${late ? ' [late]' : ''}: ${says.join(', ')}`);
+}
+
+/** The line that mail programs show behind the subject. */
+export function buildPreview(report: FlowReport): string {
+  const { headline, exclusions } = report;
+  const { trades } = exclusions.recorded;
+  if (headline.trades === 0) {
+    return trades === 0
+      ? 'The sealed drop of this date holds no trades.'
+      : `None of the ${countOf(trades, 'record')} of this date counts.`;
+  }
+  return [
+    `${formatCount(headline.trades)} trades`,
+    `bullish ${formatDollars(headline.bullish)}`,
+    `bearish ${formatDollars(headline.bearish)}`,
+    `neutral ${formatDollars(headline.neutral)}`,
+  ].join(', ');
+}
+
+/** Which of bullish and bearish premium is larger, and by how much: `bullish by $120M`. */
+export function describeLean(premium: Premium): string {
+  const lean = premium.bullish - premium.bearish;
+  if (isSameDollars(lean, 0)) return 'balanced';
+  return lean > 0 ? `bullish by ${formatDollars(lean)}` : `bearish by ${formatDollars(-lean)}`;
+}
+
+/** Trades can be of no premium at all: then no share of it is said. */
+function sharePhrase({ calls, total }: Premium): string {
+  return total > 0 ? `${formatPart(calls / total)} calls, ` : '';
+}
+
+function toAscii(text: string): string {
+  return text.replace(/[^\x20-\x7e]/g, '');
+}

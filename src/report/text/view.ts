@@ -1,0 +1,233 @@
+/**
+ * The report as the templates print it: every number already a text, every text of the data already clean. Pure. A
+ * designer changes the templates; a change of what is printed at all begins here. Escaping is the template engine's.
+ */
+import { formatCount, formatDollars } from '../../core/units.ts';
+import type { ExpiryBucket, FlowReport, MoneynessBucket, RebuildQuery } from '../model.ts';
+import { type BarSegment, buildBar, type Tone } from './bar.ts';
+import { buildChangeRows, type ChangeRow, describePast, describeTotalChange, nameSessions } from './change.ts';
+import { type Convention, listConventions } from './convention.ts';
+import { buildExposureView, buildLead, describeStrikes, type ExposureView, type Lead } from './exposure.ts';
+import { describeParts, describeSession, describeSymbols, describeVolumeAboveOpenInterest } from './finding.ts';
+import { cleanLabel, cleanLine, countOf, formatDay, formatInstant, formatWallClock } from './label.ts';
+import { buildSentences } from './sentences.ts';
+import { buildPreview, buildSubject, describeLean } from './subject.ts';
+import {
+  buildExclusionRows,
+  buildPartRow,
+  buildSymbolRow,
+  buildTradeRow,
+  buildUnusualRow,
+  buildWatchRow,
+  type ExclusionRow,
+  formatRatio,
+  type PartRow,
+  type SymbolRow,
+  type TradeRow,
+  toneOf,
+  type UnusualRow,
+  type WatchRow,
+} from './table.ts';
+
+/** What is known of the data, in short: the completeness stamp. */
+export interface Stamp {
+  readonly label: string;
+  readonly complete: boolean;
+  readonly condition: string;
+  readonly revision: string;
+  readonly rows: string;
+  /** First and last trade, wall clock of the exchange; empty on an empty day. */
+  readonly from: string;
+  readonly until: string;
+  readonly sealedAt: string;
+}
+
+export interface CorrectionView {
+  /** Nothing can be compared with what was mailed, so that the report is shown whole. */
+  readonly isWhole: boolean;
+  readonly fromRevision: string;
+  readonly changes: readonly { readonly name: string; readonly before: string; readonly after: string }[];
+}
+
+/** What a recipient's mail depends on, beside the report itself. */
+export interface ViewOptions {
+  readonly timezone: string;
+  readonly link: { readonly url: string; readonly expiresAt: string } | null;
+  readonly late: boolean;
+  /** Files that were to be attached and are too large. */
+  readonly leftOut?: readonly string[];
+  readonly correction: {
+    readonly fromRevision: number;
+    readonly changes: readonly { readonly name: string; readonly before: string; readonly after: string }[];
+  } | null;
+}
+
+export interface FlowView {
+  readonly subject: string;
+  readonly preview: string;
+  readonly job: string;
+  readonly dataset: string;
+  readonly date: string;
+  readonly day: string;
+  readonly stamp: Stamp;
+  readonly late: boolean;
+  readonly correction: CorrectionView | null;
+  readonly empty: boolean;
+  readonly premium: string;
+  /** Against the session before and the mean; empty without history. */
+  readonly premiumChanges: readonly string[];
+  readonly trades: string;
+  readonly contracts: string;
+  readonly symbolCount: string;
+  readonly putCall: string;
+  readonly lean: string;
+  readonly leanTone: Tone;
+  readonly bar: readonly BarSegment[];
+  readonly lead: Lead | null;
+  readonly sentences: readonly string[];
+  readonly keyNumbers: readonly ChangeRow[];
+  readonly sessions: { readonly previous: string; readonly mean: string };
+  readonly hasHistory: boolean;
+  /** Empty when nothing is to be said of the past. */
+  readonly pastNote: string;
+  readonly watchlist: readonly WatchRow[];
+  readonly watchlistLeftOut: string;
+  readonly sessionFinding: string;
+  readonly symbolsFinding: string;
+  readonly symbols: readonly SymbolRow[];
+  readonly mostBullish: readonly SymbolRow[];
+  readonly mostBearish: readonly SymbolRow[];
+  readonly unusual: readonly UnusualRow[];
+  readonly volumeFinding: string;
+  readonly expiries: readonly PartRow[];
+  readonly expiryFinding: string;
+  readonly moneyness: readonly PartRow[];
+  readonly moneynessFinding: string;
+  readonly biggest: readonly TradeRow[];
+  readonly exposure: ExposureView;
+  /** One sentence on the chart by strike; empty when there is no chart. */
+  readonly strikesFinding: string;
+  readonly exclusions: readonly ExclusionRow[];
+  readonly unmatchedCancels: string;
+  readonly conventions: readonly Convention[];
+  readonly location: string;
+  readonly sha256: string;
+  /** Null when there is no link, or none that a browser should open. */
+  readonly link: { readonly url: string; readonly expiresAt: string } | null;
+  /** Names of files that are too large to be attached; empty when none is. */
+  readonly leftOut: string;
+  readonly headlineQuery: string;
+  readonly otherQueries: readonly RebuildQuery[];
+  readonly createdAt: string;
+}
+
+/** Names of the buckets, as a reader says them. */
+const EXPIRY_NAMES: Readonly<Record<ExpiryBucket['bucket'], string>> = {
+  '0DTE': '0DTE',
+  week: '1 to 7 days',
+  month: '8 to 31 days',
+  later: 'Over 31 days',
+};
+const MONEYNESS_NAMES: Readonly<Record<MoneynessBucket['bucket'], string>> = {
+  ITM: 'In the money',
+  ATM: 'At the money',
+  OTM: 'Out of the money',
+  unknown: 'Unknown',
+};
+
+/** @param report the model; it is not changed */
+export function buildFlowView(report: FlowReport, options: ViewOptions): FlowView {
+  const { headline, drop, exposure, comparison } = report;
+  const empty = headline.trades === 0;
+  const expiries = report.expiries.map((part) => ({ ...part, name: EXPIRY_NAMES[part.bucket] }));
+  const moneyness = report.moneyness
+    .filter((part) => part.bucket !== 'unknown' || part.trades > 0)
+    .map((part) => ({ ...part, name: MONEYNESS_NAMES[part.bucket] }));
+  return {
+    subject: buildSubject(report, { late: options.late, corrected: options.correction !== null }),
+    preview: buildPreview(report),
+    job: cleanLabel(report.job),
+    dataset: cleanLabel(drop.dataset),
+    date: cleanLabel(drop.date),
+    day: formatDay(drop.date),
+    stamp: buildStamp(report, options.timezone),
+    late: options.late,
+    correction: buildCorrection(options),
+    empty,
+    premium: formatDollars(headline.total),
+    premiumChanges: describeTotalChange(comparison, drop.date),
+    trades: countOf(headline.trades, 'trade'),
+    contracts: countOf(headline.contracts, 'contract'),
+    symbolCount: countOf(report.symbolCount, 'symbol'),
+    putCall: formatRatio(headline.putCallByPremium),
+    lean: describeLean(headline),
+    leanTone: toneOf(headline.bullish - headline.bearish),
+    bar: buildBar(headline),
+    lead: buildLead(exposure),
+    sentences: buildSentences(report),
+    keyNumbers: buildChangeRows(comparison),
+    sessions: nameSessions(comparison, drop.date),
+    hasHistory: comparison.previousDate !== null || comparison.meanDates.length > 0,
+    pastNote: describePast(comparison, drop.date),
+    watchlist: report.watchlist.map(buildWatchRow),
+    watchlistLeftOut: report.watchlistLeftOut === 0 ? '' : formatCount(report.watchlistLeftOut),
+    sessionFinding: describeSession(report.halfHours, headline.total),
+    symbolsFinding: describeSymbols(report.topSymbols, report.symbolCount, headline.total),
+    symbols: report.topSymbols.map(buildSymbolRow),
+    mostBullish: report.mostBullish.map(buildSymbolRow),
+    mostBearish: report.mostBearish.map(buildSymbolRow),
+    unusual: report.unusual.map((row) => buildUnusualRow(row, comparison.meanDates.length)),
+    volumeFinding: describeVolumeAboveOpenInterest(report.volumeAboveOpenInterest, headline.total),
+    expiries: expiries.map((part) => buildPartRow(part.name, part, headline.total)),
+    expiryFinding: describeParts(expiries, headline.total),
+    moneyness: moneyness.map((part) => buildPartRow(part.name, part, headline.total)),
+    moneynessFinding: describeParts(moneyness, headline.total),
+    biggest: report.biggestTrades.map(buildTradeRow),
+    exposure: buildExposureView(exposure),
+    strikesFinding: exposure.lead === null || exposure.lead.strikes.length === 0 ? '' : describeStrikes(exposure.lead),
+    exclusions: buildExclusionRows(headline, report.exclusions),
+    unmatchedCancels:
+      report.exclusions.unmatchedCancels === 0 ? '' : countOf(report.exclusions.unmatchedCancels, 'cancel message'),
+    conventions: listConventions(report),
+    location: cleanLine(drop.location),
+    sha256: cleanLine(drop.sha256),
+    link: buildLink(options),
+    leftOut: (options.leftOut ?? []).map(cleanLine).join(', '),
+    headlineQuery: report.rebuildQueries.find(isHeadline)?.sql ?? '',
+    otherQueries: report.rebuildQueries.filter((query) => !isHeadline(query)),
+    createdAt: formatInstant(report.createdAt, options.timezone),
+  };
+}
+
+function isHeadline({ table }: RebuildQuery): boolean {
+  return table === 'Headline';
+}
+
+function buildStamp({ drop }: FlowReport, timezone: string): Stamp {
+  const complete = drop.condition === 'available';
+  return {
+    label: complete ? 'Complete' : 'Degraded',
+    complete,
+    condition: drop.condition,
+    revision: String(drop.revision),
+    rows: countOf(drop.rows, 'row'),
+    from: formatWallClock(drop.min_time ?? '', drop.date),
+    until: formatWallClock(drop.max_time ?? '', drop.date),
+    sealedAt: formatInstant(drop.sealed_at, timezone),
+  };
+}
+
+/** Of a flow report, or of a digest. */
+export function buildCorrection({ correction }: Pick<ViewOptions, 'correction'>): CorrectionView | null {
+  if (correction === null) return null;
+  const changes = correction.changes.map(({ name, before, after }) => ({
+    ...{ name: cleanLabel(name), before: cleanLabel(before), after: cleanLabel(after) },
+  }));
+  return { isWhole: changes.length === 0, fromRevision: String(correction.fromRevision), changes };
+}
+
+/** A link of another scheme than HTTP is not printed: what it would do when opened is not ours to promise. */
+function buildLink({ link, timezone }: ViewOptions): FlowView['link'] {
+  if (link === null || !/^https?:\/\//.test(link.url)) return null;
+  return { url: cleanLine(link.url), expiresAt: formatInstant(link.expiresAt, timezone) };
+}

@@ -1,0 +1,287 @@
+/** Flow reports of fixed days for the tests of the attachments: a full one, one of hostile texts, one without trades. */
+
+import type { SymbolExposure } from '../../../src/report/exposure-model.ts';
+import type {
+  BigTrade,
+  Change,
+  Compared,
+  FlowReport,
+  HalfHour,
+  Premium,
+  SymbolFlow,
+} from '../../../src/report/model.ts';
+import { COMPARED } from '../../../src/report/model.ts';
+
+/** Texts that a spreadsheet, a parser of CSV, or a page could stumble over. */
+export const HOSTILE_TEXTS = [
+  "=cmd()|' /C calc'!A0",
+  '+1+1',
+  '-2+3',
+  '@SUM(A1:A9)',
+  '\t=1+1',
+  '\r=1+1',
+  'a;=HYPERLINK("http://example.com")',
+  'two\r\nlines, "quoted"',
+  ' ＝1+1',
+  'Ünï日本😀',
+  '<script>alert(1)</script>',
+  'nul\0inside',
+  '\u202egnp.exe',
+  'x'.repeat(300),
+  '"',
+  '',
+] as const;
+
+const NOTHING: Premium = {
+  trades: 0,
+  contracts: 0,
+  callContracts: 0,
+  putContracts: 0,
+  total: 0,
+  calls: 0,
+  puts: 0,
+  netCalls: 0,
+  netPuts: 0,
+  bullish: 0,
+  bearish: 0,
+  neutral: 0,
+  putCallByPremium: null,
+  putCallByVolume: null,
+  zeroDte: 0,
+  multiLeg: 0,
+  sweep: 0,
+};
+
+function createPremium(total: number): Premium {
+  return {
+    trades: Math.round(total / 1000),
+    contracts: Math.round(total / 150),
+    callContracts: Math.round(total / 250),
+    putContracts: Math.round(total / 375),
+    total,
+    calls: total * 0.62,
+    puts: total * 0.38,
+    netCalls: total * 0.1,
+    netPuts: total * -0.0333,
+    bullish: total * 0.41,
+    bearish: total * 0.27,
+    neutral: total * 0.32,
+    putCallByPremium: 0.38 / 0.62,
+    putCallByVolume: 2 / 3,
+    zeroDte: total * 0.3,
+    multiLeg: total * 0.25,
+    sweep: total * 0.05,
+  };
+}
+
+export function createSymbolFlow(symbol: string, place: number): SymbolFlow {
+  return { symbol, place, ...createPremium(1_000_000_000 / place + 0.1) };
+}
+
+function createExposure(symbol: string): SymbolExposure {
+  const strikes = Array.from({ length: 60 }, (_, index) => ({
+    strike: 570 + index + (index % 2) / 2,
+    callGex: 1e8 + index * 1e6,
+    putGex: -9e7 - index * 2e6,
+    netGex: 1e7 - index * 1e6,
+  }));
+  return {
+    symbol,
+    spot: 601.37,
+    callGex: 1.2e10,
+    putGex: -1.5e10,
+    netGex: -3e9,
+    callDex: 4e10,
+    putDex: -2.5e10,
+    netDex: 1.5e10,
+    contracts: 4321,
+    zeroGamma: 598.25,
+    callWall: 610,
+    putWall: 590,
+    absoluteGammaStrike: 600,
+    strikes,
+    expirations: [
+      { expirationDate: '2026-11-19', callGex: 5e9, putGex: -6e9, netGex: -1e9 },
+      { expirationDate: '2026-11-20', callGex: 3e9, putGex: -4e9, netGex: -1e9 },
+    ],
+    laterExpirations: { count: 14, netGex: -1e9 },
+    marketStructure: { intradayGex: -2.8e9, difference: 0.0667, explanation: '' },
+  };
+}
+
+function createTrade(index: number, symbol: string): BigTrade {
+  return {
+    id: `90071992547409930${index}`,
+    time: '15:59:59',
+    symbol,
+    contract: `${symbol} 2026-11-20 600 C`,
+    size: 5000 + index,
+    price: 12.35,
+    premium: 6_175_000 + index,
+    side: 'ASK',
+    sentiment: 'BULLISH',
+    spot: index === 0 ? null : 601.37,
+    openInterest: 12_000,
+    impliedVolatility: index === 0 ? null : 0.1834,
+    days: 1,
+    activityType: 'ISOI',
+    multiLeg: index % 2 === 1,
+    sweep: true,
+  };
+}
+
+function createChanges(change: Change): Readonly<Record<Compared, Change>> {
+  const entries = COMPARED.map((key) => [key, change] as const);
+  return Object.fromEntries(entries) as Record<Compared, Change>;
+}
+
+/** @param symbols underlyings of the day, largest first */
+export function createReport(symbols: readonly string[] = ['SPY', 'QQQ', 'NVDA']): FlowReport {
+  const flows = symbols.map((symbol, index) => createSymbolFlow(symbol, index + 1));
+  const halfHours: readonly HalfHour[] = Array.from({ length: 13 }, (_, index) => ({
+    start: `${String(9 + Math.floor((index + 1) / 2)).padStart(2, '0')}:${index % 2 === 0 ? '30' : '00'}`,
+    ...createPremium(9e7 - index * 1e6),
+  }));
+  const [lead = ''] = symbols;
+  const exposure = createExposure(lead);
+  const part = { trades: 1000, contracts: 9000, total: 3.1e8, calls: 2e8, puts: 1.1e8 };
+  return {
+    kind: 'flow',
+    job: 'nightly-trades',
+    createdAt: '2026-11-19T22:45:10.123Z',
+    drop: {
+      dataset: 'trades',
+      date: '2026-11-19',
+      revision: 2,
+      condition: 'available',
+      rows: 1_234_567,
+      min_time: '2026-11-19 09:30:02',
+      max_time: '2026-11-19 16:14:59',
+      sealed_at: '2026-11-19T22:31:07.000Z',
+      sha256: 'ab'.repeat(32),
+      location: 's3://quant-drops/options/trades/date=2026-11-19/trades.parquet',
+    },
+    headline: createPremium(1_240_000_000.25),
+    exclusions: {
+      cancelMessages: { trades: 12, premium: 34_000 },
+      cancelledPrints: { trades: 11, premium: 33_000.5 },
+      unmatchedCancels: 1,
+      lateReports: { trades: 40, premium: 120_000 },
+      recorded: { trades: 1_234_567, premium: 1_240_187_000.75 },
+    },
+    volumeAboveOpenInterest: { series: 321, ofSeries: 45_000, premium: 4.2e8 },
+    comparison: {
+      previousDate: '2026-11-18',
+      meanDates: ['2026-11-18', '2026-11-17', '2026-11-16'],
+      degradedDates: [],
+      pastShares: [],
+      changes: {
+        ...createChanges({ latest: 0.1, previous: 1 / 3, mean: null }),
+        total: { latest: 1_240_000_000.25, previous: 1.1e9, mean: 1.05e9 },
+      },
+    },
+    expiries: [
+      { bucket: '0DTE', ...part },
+      { bucket: 'week', ...part },
+      { bucket: 'month', ...part },
+      { bucket: 'later', ...part },
+    ],
+    moneyness: [
+      { bucket: 'ITM', ...part },
+      { bucket: 'ATM', ...part },
+      { bucket: 'OTM', ...part },
+      { bucket: 'unknown', ...part },
+    ],
+    halfHours,
+    symbolCount: 4123,
+    topSymbols: flows,
+    mostBullish: flows.slice(0, 2),
+    mostBearish: [createSymbolFlow('TLT', 40)],
+    unusual: [
+      {
+        symbol: lead,
+        premium: 1e9,
+        previous: 4e8,
+        mean: 3.5e8,
+        ratio: 2.857142857142857,
+        sessions: 3,
+        netCalls: 1e8,
+        netPuts: -3.3e7,
+        bullish: 4.1e8,
+        bearish: 2.7e8,
+      },
+    ],
+    biggestTrades: Array.from({ length: 10 }, (_, index) => createTrade(index, symbols[index % symbols.length] ?? '')),
+    exposure: {
+      total: exposure,
+      unpricedSymbols: 3,
+      top: [exposure, { ...createExposure('VIX'), spot: null }],
+      focus: [exposure],
+      lead: exposure,
+    },
+    watchlist: [
+      { symbol: 'IWM', flow: createSymbolFlow('IWM', 12), exposure: null, unusual: null },
+      { symbol: 'NONE', flow: null, exposure: null, unusual: null },
+    ],
+    watchlistLeftOut: 0,
+    rebuildQueries: [
+      { table: 'Headline', sql: "SELECT count(*) AS trades,\n  sum(premium)\nFROM 'trades.parquet'" },
+      { table: 'Symbols', sql: "SELECT symbol, sum(premium)\nFROM 'trades.parquet' GROUP BY symbol ORDER BY 2 DESC" },
+    ],
+  };
+}
+
+export function createHostileReport(): FlowReport {
+  const report = createReport(HOSTILE_TEXTS);
+  return {
+    ...report,
+    drop: { ...report.drop, location: `s3://${'bucket'.repeat(60)}/\r\n\u202etrades.parquet` },
+    rebuildQueries: [{ table: '=1+1', sql: `SELECT '${'long'.repeat(100)}',\r\n\t'\u0007\u202e' FROM drop` }],
+  };
+}
+
+export function createEmptyReport(): FlowReport {
+  const report = createReport([]);
+  const nothing = { trades: 0, contracts: 0, total: 0, calls: 0, puts: 0 };
+  const total = {
+    callGex: 0,
+    putGex: 0,
+    netGex: 0,
+    callDex: 0,
+    putDex: 0,
+    netDex: 0,
+    contracts: 0,
+  };
+  return {
+    ...report,
+    drop: { ...report.drop, condition: 'degraded', rows: 0, min_time: null, max_time: null },
+    headline: NOTHING,
+    exclusions: {
+      cancelMessages: { trades: 0, premium: 0 },
+      cancelledPrints: { trades: 0, premium: 0 },
+      unmatchedCancels: 0,
+      lateReports: { trades: 0, premium: 0 },
+      recorded: { trades: 0, premium: 0 },
+    },
+    volumeAboveOpenInterest: { series: 0, ofSeries: 0, premium: 0 },
+    comparison: {
+      previousDate: null,
+      meanDates: [],
+      degradedDates: [],
+      pastShares: [],
+      changes: createChanges({ latest: null, previous: null, mean: null }),
+    },
+    expiries: report.expiries.map(({ bucket }) => ({ bucket, ...nothing })),
+    moneyness: report.moneyness.map(({ bucket }) => ({ bucket, ...nothing })),
+    halfHours: [],
+    symbolCount: 0,
+    topSymbols: [],
+    mostBullish: [],
+    mostBearish: [],
+    unusual: [],
+    biggestTrades: [],
+    exposure: { total, unpricedSymbols: 0, top: [], focus: [], lead: null },
+    watchlist: [],
+    rebuildQueries: [],
+  };
+}

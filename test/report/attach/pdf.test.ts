@@ -1,0 +1,156 @@
+/**
+ * The PDF, read by Poppler: its words, its pages, its structure for those who have it read aloud. How it looks is for a
+ * person to see; that nothing lies outside the paper or over something else is checked here.
+ */
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { formatPdf } from '../../../src/report/attach/pdf.ts';
+import type { FlowReport } from '../../../src/report/model.ts';
+import { hasProgram, readWith } from '../../support/second-reader.ts';
+import { createEmptyReport, createHostileReport, createReport } from './fixture.ts';
+
+const HAS_POPPLER = hasProgram('pdftotext', 'poppler-utils');
+
+test('the same report gives the same PDF, byte for byte', async () => {
+  const [first, second] = [await formatPdf(createReport(), 'UTC'), await formatPdf(createReport(), 'UTC')];
+  expect(Buffer.compare(first, second)).toBe(0);
+  expect(Buffer.from(first.subarray(0, 8)).toString()).toBe('%PDF-1.7');
+});
+
+// Poppler is a second opinion: skipped on machines without it; CI installs it.
+describe.skipIf(!HAS_POPPLER)('a PDF of the report', () => {
+  let folder: string;
+  let full: string;
+  let hostile: string;
+  let empty: string;
+
+  beforeAll(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'flowdrop-pdf-'));
+    full = await write(createReport(), 'full.pdf');
+    hostile = await write(createHostileReport(), 'hostile.pdf');
+    empty = await write(createEmptyReport(), 'empty.pdf');
+  });
+
+  afterAll(async () => {
+    await rm(folder, { recursive: true, force: true });
+  });
+
+  async function write(report: FlowReport, name: string, timezone = 'America/New_York'): Promise<string> {
+    const path = join(folder, name);
+    await writeFile(path, await formatPdf(report, timezone));
+    return path;
+  }
+
+  const readText = (path: string) => readWith('pdftotext', ['-layout', path, '-']);
+
+  test('says the stamp, the numbers, the tables and where they come from', () => {
+    const text = readText(full);
+    for (const expected of [
+      'Options flow',
+      'Thursday, 19 November 2026',
+      'Complete',
+      '1,234,567 rows, revision 2; 1,240,000 trades counted, 09:30:02 to 16:14:59 New York',
+      'sealed 2026-11-19 17:31 EST',
+      'Busiest half hour: 09:30',
+      'Call wall at 610, put wall at 590',
+      'gamma x open interest x 100 x spot² x 0.01',
+      's3://quant-drops/options/trades/date=2026-11-19/trades.parquet',
+      'ab'.repeat(32),
+      "FROM 'trades.parquet' GROUP BY symbol ORDER BY 2 DESC",
+    ])
+      expect(text).toContain(expected);
+    expect(text).toMatch(/Premium +\$1\.24B +\$1\.10B +\$1\.05B/);
+    expect(text).toMatch(/0DTE share of premium +10\.0 % +33\.3 % +–/);
+    expect(text).toMatch(
+      /15:59:59 +SPY 2026-11-20 600 C +5,000 +12\.35 +\$6\.17M +ASK +BULLISH +– +12,000 +– +1 +ISOI/,
+    );
+    expect(text).toMatch(/SPY +601\.37 +-\$3\.00B +\$12\.0B +-\$15\.0B +\$15\.0B +598\.25 +610 +590 +600/);
+  });
+
+  test('tells instants in the zone of its reader, and trade times in the exchange’s', async () => {
+    const text = readText(await write(createReport(), 'tokyo.pdf', 'Asia/Tokyo'));
+    expect(text).toContain('sealed 2026-11-20 07:31 GMT+9');
+    expect(text).toContain('09:30:02 to 16:14:59 New York');
+  });
+
+  test('has its title, language, date and author for those who file it', () => {
+    const info = readWith('pdfinfo', ['-isodates', full]);
+    expect(info).toMatch(/Title: +Options flow 2026-11-19/);
+    expect(info).toMatch(/Author: +flowdrop/);
+    expect(info).toMatch(/CreationDate: +2026-11-19T22:45:10/);
+    expect(info).toMatch(/Tagged: +yes/);
+    expect(info).toMatch(/Page size: +612 x 792 pts \(letter\)/);
+  });
+
+  test('can be read aloud: headings, tables with headers, pictures with what they show', async () => {
+    // Poppler complains about any attribute of the structure that the standard does not know, and that fails the test.
+    const structure = readWith('pdfinfo', ['-struct-text', full]);
+    expect(structure).toMatch(/^Document\n {2}H1 \(block\)\n {4}"Options flow"/);
+    expect(structure.match(/^ {2}H2/gm)).toHaveLength(15);
+    expect(structure.match(/^ {2}Table/gm)).toHaveLength(10);
+    expect(structure.match(/^ {2}Figure/gm)).toHaveLength(3);
+    expect(structure).toMatch(/\/Scope \/Column/);
+    expect(structure).toMatch(/\/Scope \/Row/);
+    const bytes = await readFile(full, 'latin1');
+    expect(bytes).toContain('/Alt (Busiest half hour: 09:30');
+    expect(bytes).toContain('/Lang (en-US)');
+  });
+
+  test('counts its pages at the foot of each, and repeats the header of a table that goes on', () => {
+    const pages = Number(/Pages: +(\d+)/.exec(readWith('pdfinfo', [full]))?.[1]);
+    const texts = readText(full).split('\f').slice(0, -1);
+    expect(texts).toHaveLength(pages);
+    expect(pages).toBeGreaterThan(2);
+    texts.forEach((text, index) => {
+      expect(text.trimEnd()).toMatch(new RegExp(`revision 2 +Page ${index + 1} of ${pages}$`));
+    });
+    const strikes = texts.filter((text) => /SPY +6\d\d/.test(text) && /Symbol +Strike +Call GEX/.test(text));
+    expect(strikes.length).toBeGreaterThan(0);
+    expect(readText(full).match(/Symbol +Strike +Call GEX/g)?.length).toBe(2);
+  });
+
+  test.each([
+    ['a full day', () => full],
+    ['a day of hostile symbols', () => hostile],
+    ['a day without trades', () => empty],
+  ])('of %s has every word on the paper, and none over another', (_day, path) => {
+    const page = readWith('pdftotext', ['-bbox', path(), '-']);
+    for (const paper of page.split('<page ').slice(1)) {
+      const boxes = [...paper.matchAll(/xMin="([-\d.]+)" yMin="([-\d.]+)" xMax="([-\d.]+)" yMax="([-\d.]+)"/g)].map(
+        (match) => match.slice(1).map(Number) as [number, number, number, number],
+      );
+      expect(boxes.length).toBeGreaterThan(10);
+      expect(boxes.filter(([x0, y0, x1, y1]) => x0 < 36 || y0 < 30 || x1 > 576 || y1 > 775)).toEqual([]);
+      expect(boxes.filter((box, index) => boxes.slice(index + 1).some((other) => overlap(box, other)))).toEqual([]);
+    }
+  });
+
+  test('cuts no number: what is too wide for the paper is taken from texts', () => {
+    const text = readText(hostile);
+    expect(text).toMatch(/=cmd\(\)\|' \/C calc'!A0 +1,000,000 +\$1\.00B +\$620M +\$380M +\$100M +-\$33\.3M/);
+    expect(text).not.toMatch(/\$[\d.]*…|\d,\d*…/);
+  });
+
+  test('of a degraded day without trades says so, and draws nothing', () => {
+    expect(readText(empty)).toContain('Degraded: a part of the day may be missing');
+    expect(readText(empty)).toContain('0 rows, revision 2; no trades');
+    expect(readWith('pdfimages', ['-list', empty]).trim().split('\n')).toHaveLength(2);
+  });
+
+  test('has its fonts in it, as the parts that it uses', () => {
+    const fonts = readWith('pdffonts', [full]).trim().split('\n').slice(2);
+    expect(fonts).toHaveLength(3);
+    for (const font of fonts) expect(font).toMatch(/DejaVuSans.* yes yes yes/);
+  });
+});
+
+type Box = readonly [x0: number, y0: number, x1: number, y1: number];
+
+/** Lines touch by a fraction of a point where ascenders meet descenders. */
+function overlap(a: Box, b: Box): boolean {
+  const width = Math.min(a[2], b[2]) - Math.max(a[0], b[0]);
+  const height = Math.min(a[3], b[3]) - Math.max(a[1], b[1]);
+  return width > 0.5 && height > 3;
+}

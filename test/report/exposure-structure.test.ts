@@ -1,0 +1,172 @@
+/**
+ * The market-structure drop's own exposure beside ours: the difference, and what a reader is told when it is large. The
+ * drops are Parquet files of the columns that the job `api: market-structure` seals; our numbers are in `exposure.test.ts`.
+ */
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
+import type { Engine } from '../../src/engine/engine.ts';
+import { quoteString } from '../../src/engine/literal.ts';
+import { SNAPSHOT_COLUMNS } from '../../src/job/snapshot-columns.ts';
+import type { MarketStructureGex } from '../../src/report/exposure-model.ts';
+import { queryExposure } from '../../src/report/numbers/exposure.ts';
+import { createDropFolder, createTrade, writeDrop } from './drop-file.ts';
+
+const DATE = '2026-11-19';
+const SPOT = 500;
+/** One call of gamma 0.02 and one put of gamma 0.01, 1,000 contracts each, at 500. */
+const CALL_GEX = 0.02 * 1000 * 100 * SPOT ** 2 * 0.01;
+const PUT_GEX = -CALL_GEX / 2;
+
+interface Snapshot {
+  readonly symbol: string;
+  readonly spot: number | null;
+  readonly call_gex: number | null;
+  readonly put_gex: number | null;
+  readonly intraday_gex_as_of: string | null;
+}
+
+const SNAPSHOT: Snapshot = {
+  symbol: 'SPY',
+  spot: SPOT,
+  call_gex: CALL_GEX,
+  put_gex: PUT_GEX,
+  intraday_gex_as_of: `${DATE} 20:46:30`,
+};
+
+let engine: Engine;
+let folder: Awaited<ReturnType<typeof createDropFolder>>;
+let tradesPath: string;
+let files = 0;
+
+beforeAll(async () => {
+  engine = await openEmbeddedEngine();
+  folder = await createDropFolder();
+  const call = createTrade({ gamma: 0.02, oi: 1000, underlying_price: SPOT });
+  const put = { ...call, id: '2', put_call: 'PUT', option_symbol: 'P', gamma: 0.01 };
+  const dark = { ...call, id: '3', symbol: 'DARK', underlying_price: 0 };
+  tradesPath = (await writeDrop(engine, folder.path, 'trades', [call, put, dark])).path;
+});
+afterAll(async () => {
+  await engine.close();
+  await folder.remove();
+});
+
+async function compare(snapshots: readonly Snapshot[], symbol = 'SPY'): Promise<MarketStructureGex | null | undefined> {
+  return (await expose(await writeStructure(snapshots))).focus.find((own) => own.symbol === symbol)?.marketStructure;
+}
+
+async function expose(marketStructure: string | null) {
+  return await queryExposure(
+    {
+      table: `file(${quoteString(tradesPath)}, Parquet)`,
+      rows: async (sql, params) => await engine.rows(sql, params ? { params } : {}),
+    },
+    { date: DATE, focus: ['SPY', 'DARK'], marketStructure },
+  );
+}
+
+/** A drop with all columns of the job, those that no number comes from null or empty. */
+async function writeStructure(snapshots: readonly Snapshot[]): Promise<string> {
+  files += 1;
+  const path = join(folder.path, `structure-${files}.parquet`);
+  const types = {
+    string: 'String',
+    int64: 'Int64',
+    int32: 'Int32',
+    double: 'Float64',
+    date: 'Date32',
+    instant: "DateTime64(3, 'UTC')",
+    wall: "DateTime64(3, 'UTC')",
+  };
+  const columns = SNAPSHOT_COLUMNS['market-structure'].map(
+    ({ name, type, nullable }) => `${name} ${nullable ? `Nullable(${types[type]})` : types[type]}`,
+  );
+  // The engine makes no column of an empty text: one row too many, and a limit.
+  const text = [...snapshots, SNAPSHOT].map((snapshot) => JSON.stringify({ date: DATE, ...snapshot })).join('\n');
+  await engine.command(
+    `INSERT INTO FUNCTION file(${quoteString(path)}, Parquet)
+     SELECT * FROM format(JSONEachRow, ${quoteString(columns.join(', '))}, ${quoteString(text)}) LIMIT ${snapshots.length}`,
+  );
+  return path;
+}
+
+describe('market structure', () => {
+  it('that agrees is shown without an explanation', async () => {
+    expect(await compare([SNAPSHOT])).toEqual({ intradayGex: CALL_GEX + PUT_GEX, difference: 0, explanation: '' });
+    const near = await compare([{ ...SNAPSHOT, call_gex: CALL_GEX * 1.1 }]);
+    expect(near?.difference).toBeCloseTo(-0.1 / 0.6, 9);
+    expect(near?.explanation).toBe('');
+  });
+
+  it('that differs by more than a quarter is explained by the series that traded, and by its time', async () => {
+    const far = await compare([{ ...SNAPSHOT, call_gex: CALL_GEX * 2 }]);
+    expect(far?.difference).toBeCloseTo(-1 / 1.5, 9);
+    expect(far?.explanation).toBe(
+      "Ours has only the 2 series that traded and the session's last values, theirs the full chain as of 20:46 UTC.",
+    );
+  });
+
+  it('names another price of the underlying', async () => {
+    const far = await compare([{ ...SNAPSHOT, spot: 480.25, call_gex: CALL_GEX * 2, intraday_gex_as_of: null }]);
+    expect(far?.explanation).toBe(
+      "Theirs is at a price of 480.25, ours at 500.00; ours has only the 2 series that traded and the session's last values, theirs the full chain.",
+    );
+  });
+
+  it('of the opposite sign is told as that', async () => {
+    const far = await compare([{ ...SNAPSHOT, put_gex: PUT_GEX * 4 }]);
+    expect(far?.difference).toBeGreaterThan(1);
+    expect(far?.explanation).toMatch(/^The signs are opposite, in the same convention; ours has only/);
+  });
+
+  it('whose calls are negative is told to be of another convention', async () => {
+    const far = await compare([{ ...SNAPSHOT, call_gex: -CALL_GEX, put_gex: -PUT_GEX }]);
+    expect(far?.explanation).toMatch(/^Their calls are not positive and puts negative, as ours are; ours has only/);
+  });
+
+  it.each([
+    [100, 'Their calls and puts are both about 100 times ours, as if per move of 100 % rather than 1 %; ours'],
+    [0.2, 'Their calls and puts are both about 1/5.0 of ours, as if per move of one dollar rather than 1 %; ours'],
+  ])('of %d times the size in calls and puts alike names the unit', async (factor, explanation) => {
+    const far = await compare([{ ...SNAPSHOT, call_gex: CALL_GEX * factor, put_gex: PUT_GEX * factor }]);
+    expect(far?.explanation.startsWith(explanation)).toBe(true);
+  });
+
+  it('is the newest summary of the symbol', async () => {
+    const newer = { ...SNAPSHOT, call_gex: 9e9, intraday_gex_as_of: `${DATE} 20:50:00` };
+    const both = await compare([SNAPSHOT, newer, { ...SNAPSHOT, call_gex: 8e9, intraday_gex_as_of: null }]);
+    expect(both?.intradayGex).toBe(9e9 + PUT_GEX);
+  });
+
+  it('of 0 beside ours is a whole difference', async () => {
+    expect((await compare([{ ...SNAPSHOT, call_gex: 0, put_gex: 0 }]))?.difference).toBe(1);
+  });
+
+  it.each<[string, readonly Snapshot[]]>([
+    [
+      'without an intraday summary',
+      [{ ...SNAPSHOT, spot: null, call_gex: null, put_gex: null, intraday_gex_as_of: null }],
+    ],
+    ['of other symbols', [{ ...SNAPSHOT, symbol: 'QQQ' }]],
+    ['without rows', []],
+  ])('%s is null', async (_name, snapshots) => {
+    expect(await compare(snapshots)).toBeNull();
+  });
+
+  it('of a symbol without a price of ours is null, as there is nothing to compare', async () => {
+    expect(await compare([{ ...SNAPSHOT, symbol: 'DARK' }], 'DARK')).toBeNull();
+  });
+
+  it('that is not sealed is null', async () => {
+    expect((await expose(null)).lead?.marketStructure).toBeNull();
+  });
+
+  it('from a drop of something else is refused with the missing columns', async () => {
+    await expect(expose(tradesPath)).rejects.toMatchObject({
+      code: 'REPORT_COLUMNS_MISSING',
+      kind: 'usage',
+      message: expect.stringContaining('has no column spot, call_gex, put_gex, intraday_gex_as_of'),
+    });
+  });
+});

@@ -1,0 +1,140 @@
+/** Numbers, dates and labels as the mail prints them: changes in the unit in which a number is read, texts kept short. */
+import { describe, expect, it } from 'vitest';
+import { formatSignedDollars } from '../../src/core/units.ts';
+import type { Change, Compared } from '../../src/report/model.ts';
+import { COMPARED } from '../../src/report/model.ts';
+import { buildBar } from '../../src/report/text/bar.ts';
+import { buildChangeRows, type ChangeRow, describeTotalChange, nameSessions } from '../../src/report/text/change.ts';
+import { formatStrike } from '../../src/report/text/exposure.ts';
+import {
+  cleanCode,
+  cleanLabel,
+  formatInstant,
+  formatPart,
+  formatPastDay,
+  formatShortCount,
+  formatShortDay,
+  formatSignedPercent,
+} from '../../src/report/text/label.ts';
+import { buildExclusionRows } from '../../src/report/text/table.ts';
+import { createComparison, createExclusions, createPremium } from './model-fixture.ts';
+
+const day = createPremium({ total: 1000 });
+
+/** The row of one number, everything else being unknown. */
+function readRow(key: Compared, change: Change): ChangeRow {
+  const empty = { latest: null, previous: null, mean: null };
+  const changes = Object.fromEntries(COMPARED.map((name) => [name, name === key ? change : empty]));
+  const comparison = { ...createComparison(day, null), changes: changes as Record<Compared, Change> };
+  const row = buildChangeRows(comparison).find(({ latest }) => latest !== '–');
+  if (row === undefined) throw new RangeError(`${key} is in no row`);
+  return row;
+}
+
+describe('a change', () => {
+  it.each<[Compared, number, number, string, string]>([
+    ['total', 1.24e9, 1.1e9, '$1.24B', '+13 %'],
+    ['total', 1e9, 1e9, '$1.00B', '0 %'],
+    ['trades', 812_345, 1_000_000, '812K', '-19 %'],
+    ['netCalls', -5e6, 2e6, '-$5.00M', '-$7.00M'],
+    ['zeroDteShare', 0.382, 0.361, '38.2 %', '+2.1 pt'],
+    ['sweepShare', 0.1, 0.10001, '10.0 %', '0.0 pt'],
+    ['putCallByVolume', 0.7, 0.8, '0.70', '-0.10'],
+  ])('of %s from %d before %d is said in its own unit', (key, latest, previous, text, change) => {
+    const row = readRow(key, { latest, previous, mean: previous });
+    expect([row.latest, row.onPrevious, row.onMean]).toEqual([text, change, change]);
+  });
+
+  it('against nothing, or against zero dollars, is not said', () => {
+    expect(readRow('total', { latest: 5, previous: null, mean: 0 })).toMatchObject({
+      previous: '–',
+      onPrevious: '',
+      mean: '$0.00',
+      onMean: '',
+    });
+  });
+
+  it('has a row for every number that is compared', () => {
+    expect(buildChangeRows(createComparison(day, null))).toHaveLength(COMPARED.length);
+  });
+
+  it('of the total names what it is compared with', () => {
+    const comparison = createComparison(day, { previous: 0.5, mean: 0.8 });
+    expect(describeTotalChange(comparison, '2026-11-19')).toEqual(['+100 % vs 18 Nov', '+25 % vs 5-session mean']);
+    const one = { ...comparison, meanDates: comparison.meanDates.slice(0, 1) };
+    expect(describeTotalChange(one, '2026-11-19')).toEqual(['+100 % vs 18 Nov']);
+    expect(nameSessions(one, '2026-11-19').mean).toBe('1-session mean');
+    expect(describeTotalChange(createComparison(day, null), '2026-11-19')).toEqual([]);
+  });
+});
+
+describe('a text', () => {
+  it('of the data is one line of bounded length', () => {
+    expect(cleanLabel('A\r\nB\u2028C\u202ED')).toBe('A  B C D');
+    expect([...cleanLabel('🚀'.repeat(50))]).toHaveLength(40);
+    expect(cleanCode('INTERMARKETSWEEP')).toBe('INTERMARKET…');
+  });
+
+  it.each([
+    ['UTC', '2026-11-19 22:31 UTC'],
+    ['America/New_York', '2026-11-19 17:31 EST'],
+    ['Asia/Kolkata', '2026-11-20 04:01 GMT+5:30'],
+    ['Pacific/Auckland', '2026-11-20 11:31 GMT+13'],
+  ])('of an instant in %s is %s', (zone, text) => {
+    expect(formatInstant('2026-11-19T22:31:07.000Z', zone)).toBe(text);
+  });
+
+  it('of midnight has hour 00', () => {
+    expect(formatInstant('2026-11-19T00:05:00.000Z', 'UTC')).toBe('2026-11-19 00:05 UTC');
+  });
+
+  it('of small and large numbers is short', () => {
+    expect([950, 9_999, 61_204, 6_526_316].map(formatShortCount)).toEqual(['950', '9,999', '61.2K', '6.53M']);
+    expect([991_999, 99.4, 0.1, 0.0994, -0.034, -0.0001, Number.NaN].map(formatSignedPercent)).toEqual([
+      '992K ×',
+      '+9940 %',
+      '+10 %',
+      '+9.9 %',
+      '-3.4 %',
+      '0 %',
+      'n/a',
+    ]);
+    expect([600, 182.5, 4734.48, 1000].map(formatStrike)).toEqual(['600', '182.5', '4,734.48', '1,000']);
+    expect(formatShortDay('2026-11-18')).toBe('18 Nov');
+    expect(['2026-12-31', '2026-06-01'].map((past) => formatPastDay(past, '2027-01-04'))).toEqual([
+      '31 Dec',
+      '1 Jun 2026',
+    ]);
+    expect([0, 1e-12, 0.004, 0.5, 0.994, 0.996, 1 - 1e-12, 1].map(formatPart)).toEqual([
+      ...['0 %', '0 %', '<1 %', '50 %', '99 %', '>99 %', '100 %', '100 %'],
+    ]);
+    expect([-0.001, 0.001, -1].map(formatSignedDollars)).toEqual(['$0.00', '$0.00', '-$1.00']);
+  });
+});
+
+describe('the sentiment bar', () => {
+  it('fills its width, whatever is rounded', () => {
+    for (let part = 0; part <= 1; part += 0.013) {
+      const bar = buildBar({
+        ...day,
+        bullish: 1000 * part,
+        bearish: 1000 * (1 - part) * 0.37,
+        neutral: 1000 * (1 - part) * 0.63,
+      });
+      expect(bar.reduce((sum, { width }) => sum + width, 0)).toBe(100);
+    }
+  });
+});
+
+describe('what is left out', () => {
+  it('stands between what is counted and what the file holds', () => {
+    const left = createExclusions({ ...day, trades: 10 }, { lateReports: { trades: 2, premium: 30 } });
+    expect(buildExclusionRows({ ...day, trades: 10 }, left)).toEqual([
+      { name: 'Counted above', trades: '10', premium: '$1.00K' },
+      { name: 'Cancel messages', trades: '0', premium: '$0.00' },
+      { name: 'Prints they cancel', trades: '0', premium: '$0.00' },
+      { name: 'Late reports', trades: '2', premium: '$30.0' },
+      { name: 'Recorded in the file', trades: '12', premium: '$1.03K' },
+    ]);
+  });
+});

@@ -1,0 +1,176 @@
+/**
+ * What the report says of days and pasts that are not as usual, from the engine's numbers to the printed sentence:
+ * sessions of very different size, a past of last year or of degraded days, a summary that cannot be compared with, a
+ * symbol without a name, a day of which nothing counts.
+ */
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
+import type { Engine } from '../../src/engine/engine.ts';
+import { quoteString } from '../../src/engine/literal.ts';
+import { buildFlowReport } from '../../src/report/flow.ts';
+import type { FlowReport } from '../../src/report/model.ts';
+import type { PastSession } from '../../src/report/numbers/history.ts';
+import { buildSentences, sayCallShare, sayLean, sayNoHistory, sayUnusual } from '../../src/report/text/sentences.ts';
+import { buildPreview, buildSubject } from '../../src/report/text/subject.ts';
+import { buildFlowView, type FlowView } from '../../src/report/text/view.ts';
+import { writeSummary } from '../../src/seal/summary.ts';
+import { createDropFolder, createTrade, type Trade, writeDrop } from './drop-file.ts';
+import { expectClose } from './plain-loops.ts';
+
+let engine: Engine;
+let folder: Awaited<ReturnType<typeof createDropFolder>>;
+let files = 0;
+
+beforeAll(async () => {
+  engine = await openEmbeddedEngine();
+  folder = await createDropFolder();
+});
+afterAll(async () => {
+  await engine.close();
+  await folder.remove();
+});
+
+/** Records with ids of their own. */
+function listTrades(...changes: readonly Partial<Trade>[]): readonly Trade[] {
+  return changes.map((change, index) => createTrade({ id: String(index + 1), ...change }));
+}
+
+async function summarise(date: string, trades: readonly Trade[]): Promise<PastSession> {
+  files += 1;
+  const name = `past-${files}`;
+  const { path: drop } = await writeDrop(engine, folder.path, name, trades);
+  const path = join(folder.path, `${name}.summary.parquet`);
+  await writeSummary(engine, drop, path);
+  return { date, path };
+}
+
+/** What a version before the counted records wrote: the mark column is missing. */
+async function summariseAsBefore(date: string, trades: readonly Trade[]): Promise<PastSession> {
+  const { path: today } = await summarise(date, trades);
+  const path = today.replace('.summary.', '.old-summary.');
+  await engine.command(
+    `INSERT INTO FUNCTION file(${quoteString(path)}, Parquet)
+     SELECT * EXCEPT (recorded_trades, recorded_premium) FROM file(${quoteString(today)}, Parquet)`,
+  );
+  return { date, path };
+}
+
+async function report(trades: readonly Trade[], before: readonly PastSession[] = []): Promise<FlowReport> {
+  files += 1;
+  const drop = await writeDrop(engine, folder.path, `day-${files}`, trades);
+  const options = { symbols: [], now: new Date('2026-11-19T22:32:00Z'), job: 'nightly', marketStructure: null };
+  return await buildFlowReport(engine, drop, { ...options, before });
+}
+
+function show(model: FlowReport): FlowView {
+  return buildFlowView(model, { timezone: 'UTC', link: null, late: false, correction: null });
+}
+
+/** A session of so much call and put premium. */
+const session = (calls: number, puts: number) =>
+  listTrades({ premium: calls }, { premium: puts, put_call: 'PUT', sentiment: 'BEARISH' });
+
+describe('the share of calls beside its past', () => {
+  it('is compared with the mean of the sessions’ own shares, not with the share of their sums', async () => {
+    // 100 % of a small session and 10 % of one a hundred times as large: 55 % on average, 11 % of the sum.
+    const before = [await summarise('2026-11-18', session(1e6, 0)), await summarise('2026-11-17', session(1e7, 9e7))];
+    const model = await report(session(4e6, 6e6), before);
+    expectClose(model.comparison.changes.putShare.mean, 0.45);
+    expectClose(model.comparison.changes.callShare.mean, 0.55);
+    expect(sayCallShare(model)).toBe(
+      'Puts took 60 % of premium, more than on 18 Nov (0 %) and in the 2-session mean (45 %).',
+    );
+  });
+
+  it('names the year of a session that lies far back', async () => {
+    const before = [await summarise('2025-11-18', session(1e6, 1e6))];
+    const view = show(await report(session(3e6, 1e6), before));
+    expect(view.sentences[0]).toBe('Calls took 75 % of premium, more than on 18 Nov 2025 (50 %).');
+    expect(view.sessions.previous).toBe('18 Nov 2025');
+    expect(view.premiumChanges).toEqual(['+100 % vs 18 Nov 2025']);
+  });
+});
+
+describe('a past that is not whole', () => {
+  it('is marked where its sessions are degraded', async () => {
+    const before = [
+      { ...(await summarise('2026-11-18', session(1e6, 1e6))), isDegraded: true },
+      await summarise('2026-11-17', session(2e6, 2e6)),
+    ];
+    const model = await report(session(3e6, 3e6), before);
+    expect(model.comparison.degradedDates).toEqual(['2026-11-18']);
+    const view = show(model);
+    expect(view.premiumChanges).toEqual(['+200 % vs 18 Nov (degraded)', '+100 % vs 2-session mean']);
+    expect(view.pastNote).toBe('Degraded, so perhaps without some of its trades: 18 Nov.');
+  });
+
+  it('is not denied where only the newest summary cannot be compared with', async () => {
+    const day = session(1e6, 1e6);
+    const before = [await summariseAsBefore('2026-11-18', day), await summarise('2026-11-17', day)];
+    const model = await report(day, before);
+    expect(model.comparison).toMatchObject({ previousDate: null, meanDates: ['2026-11-17'] });
+    expect(sayNoHistory(model)).toBeNull();
+  });
+});
+
+describe('unusual activity', () => {
+  it('says the sessions of its mean, not only those in which the symbol traded', async () => {
+    const days = ['2026-11-18', '2026-11-17', '2026-11-16', '2026-11-13', '2026-11-12'];
+    const before = await Promise.all(
+      days.map(
+        async (date, index) => await summarise(date, listTrades({ symbol: index < 3 ? 'MSTR' : 'SPY', premium: 1e6 })),
+      ),
+    );
+    const model = await report(listTrades({ symbol: 'MSTR', premium: 3e6 }), before);
+    // 3 M in 5 sessions are 0.6 M a session; of the 3 sessions with trades they would be 1 M, and the day 3 times that.
+    expect(sayUnusual(model)).toBe('MSTR traded $3.00M, 5.0 times its mean of 5 sessions.');
+    expect(show(model).unusual[0]?.sessions).toBe('3 of 5');
+  });
+});
+
+describe('strange records', () => {
+  it('a symbol without a name is said to have none', async () => {
+    const model = await report(listTrades({ symbol: '', premium: 1e6 }));
+    const view = show(model);
+    expect(view.sentences).toContain('(no symbol) is the only symbol that traded.');
+    expect(view.symbols.map(({ symbol }) => symbol)).toEqual(['(no symbol)']);
+    expect(view.lead?.symbol).toBe('(no symbol)');
+  });
+
+  it('a day of which nothing counts says what there was', async () => {
+    const model = await report(
+      listTrades({ option_activity_type: 'LATE', premium: 5e6 }, { option_activity_type: 'OSEQ', premium: 1e6 }),
+    );
+    expect(buildSentences(model)).toEqual([
+      'None of the 2 records of this date counts ($6.00M): each is a late report, a cancelled print or a cancel message.',
+    ]);
+    expect(buildSubject(model, { late: false, corrected: false })).toBe(
+      'Options flow 2026-11-19: no trade that counts',
+    );
+    expect(buildPreview(model)).toBe('None of the 2 records of this date counts.');
+  });
+
+  it('a share that is nearly everything or nearly nothing is not rounded to it', async () => {
+    const view = show(await report(session(999e6, 1e6)));
+    expect(view.sentences[0]).toBe('Calls took >99 % of premium.');
+    expect(view.subject).toContain('>99 % calls');
+    expect(view.bar.map(({ share }) => share)).toEqual(['>99 %', '0 %', '<1 %']);
+  });
+
+  it('a session that began the evening before says so', async () => {
+    const { stamp } = show(
+      await report(listTrades({ time: '2026-11-18 20:15:00' }, { time: '2026-11-19 16:14:57', premium: 2000 })),
+    );
+    expect([stamp.from, stamp.until]).toEqual(['18 Nov 20:15:00', '16:14:57']);
+  });
+
+  it('sums that differ by rounding only are equal', async () => {
+    // 0.1 + 0.2 is not 0.3 in binary.
+    const model = await report(
+      listTrades({ premium: 0.1 }, { premium: 0.2 }, { premium: 0.3, sentiment: 'BEARISH', put_call: 'PUT' }),
+    );
+    expect(show(model).lean).toBe('balanced');
+    expect(sayLean(model)).toBe('Bullish and bearish premium were equal; 0 % was neutral.');
+  });
+});
