@@ -7,6 +7,11 @@ import { DEFAULT_OPTIONS, type RunBench } from './support/bench.ts';
 import { describeMachine } from './support/machine.ts';
 
 const BENCHES: Readonly<Record<string, () => Promise<RunBench>>> = {
+  export: async () => (await import('./export.ts')).benchExport,
+  memory: async () => (await import('./memory.ts')).benchMemory,
+  pace: async () => (await import('./pace.ts')).benchPace,
+  point: async () => (await import('./point.ts')).benchPoint,
+  report: async () => (await import('./report.ts')).benchReport,
   requests: async () => (await import('./requests.ts')).benchRequests,
   seal: async () => (await import('./seal.ts')).benchSeal,
   service: async () => (await import('./service.ts')).benchService,
@@ -14,7 +19,7 @@ const BENCHES: Readonly<Record<string, () => Promise<RunBench>>> = {
 };
 
 /** Rows of the session where `--rows` is not given: a real one has about 7 million, which takes long to make. */
-const ROWS: Readonly<Record<string, number>> = { service: 4_000_000 };
+const ROWS: Readonly<Record<string, number>> = { point: 4_000_000, report: 7_000_000, service: 4_000_000 };
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
@@ -23,7 +28,8 @@ const { values, positionals } = parseArgs({
     repeat: { type: 'string', default: String(DEFAULT_OPTIONS.repeat) },
   },
 });
-const names = positionals.length > 0 ? positionals : Object.keys(BENCHES);
+// `export` is made of others.
+const names = positionals.length > 0 ? positionals : Object.keys(BENCHES).filter((name) => name !== 'export');
 const repeat = parseCount('--repeat', values.repeat);
 
 process.stdout.write(`${describeMachine()}\n`);

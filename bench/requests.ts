@@ -1,36 +1,90 @@
 /**
- * Requests of a real run: the compiled worker against the compiled service, one generated session, an empty state. What
- * it used is compared with the fewest possible, `ceil(rows / row limit)`; counts, cuts and recounts are all in it.
+ * Requests of a run beside the fewest possible, `ceil(rows / row limit)`: the compiled worker against the compiled
+ * service, two generated sessions, hidden scan limits, the table ordered by time and by symbol. The first session is
+ * exported with an empty state, the second with what the first taught. Beside it, what the ways of peers would take on the
+ * counts of the second session: windows of an hour, halved when too much, and one window a symbol.
  */
+import { join } from 'node:path';
+import { DuckDBInstance } from '@duckdb/node-api';
 import { formatTable } from '../src/cli/table.ts';
-import { formatCount, formatDuration, formatPercent } from '../src/core/units.ts';
+import { formatCount, formatDuration } from '../src/core/units.ts';
 import type { RunResult } from '../src/run/result.ts';
-import { median, type RunBench, say } from './support/bench.ts';
+import { PAGE_ROWS, type RunBench, say } from './support/bench.ts';
 import { JOB_FILE, KEY, REQUESTS_PER_SECOND, runJson, withFolder, withService } from './support/product.ts';
 
-export const benchRequests: RunBench = async ({ rows, repeat }) => {
-  say(`requests: generating ${formatCount(rows)} rows ...`);
-  const runs = await withService(rows, async ({ url }) => {
-    const found: RunResult[] = [];
-    for (let round = 1; round <= repeat; round += 1) {
-      say(`requests: run ${round} of ${repeat}`);
-      found.push(await withFolder((cwd) => runWorker(cwd, url)));
-    }
-    return found;
-  });
-  const right = 'right' as const;
-  const columns = ['rows', 'fewest', 'used', 'over', 'retries', 'wall clock', 'rows/s'];
-  return [
-    `Requests of a run at ${REQUESTS_PER_SECOND} requests a second, so that only the work takes time (${repeat} runs)`,
-    '',
-    formatTable(
-      columns.map((title) => ({ title, align: right })),
-      runs.map(describe),
-    ),
-    '',
-    `Median wall clock: ${formatDuration(median(runs.map(tookMs)))}; at the API's one request a second the requests alone take ${formatDuration(median(runs.map((run) => run.requests)) * 1000)}.`,
-  ].join('\n');
+/**
+ * Scan limits as shares of a session's rows: 2 million of 7 million as in the issue, and half a million, which is less
+ * than the largest symbol has.
+ */
+const SCAN_SHARES = [2 / 7, 0.5 / 7];
+const ORDERS = ['time', 'symbol'] as const;
+type Order = (typeof ORDERS)[number];
+
+interface Line {
+  readonly order: Order;
+  readonly way: string;
+  readonly rows: number;
+  readonly requests: number | undefined;
+  readonly note: string;
+}
+
+export const benchRequests: RunBench = async ({ rows }) => {
+  const tables: string[] = [];
+  for (const share of SCAN_SHARES) tables.push(await measureLimit(rows, Math.round(rows * share)));
+  return tables.join('\n\n');
 };
+
+async function measureLimit(rows: number, scanLimit: number): Promise<string> {
+  const lines: Line[] = [];
+  for (const order of ORDERS) lines.push(...(await measureOrder(order, rows, scanLimit)));
+  const right = 'right' as const;
+  const columns = [
+    { title: 'table ordered by' },
+    { title: 'way' },
+    { title: 'rows', align: right },
+    { title: 'fewest', align: right },
+    { title: 'used', align: right },
+    { title: 'ratio', align: right },
+    { title: '' },
+  ];
+  return [
+    `Requests of one session: row limit ${formatCount(PAGE_ROWS)}, scan limit ${formatCount(scanLimit)} rows, counts and recounts included`,
+    '',
+    formatTable(columns, lines.map(describe)),
+  ].join('\n');
+}
+
+async function measureOrder(order: Order, rows: number, scanLimit: number): Promise<readonly Line[]> {
+  say(`requests: generating two sessions of ${formatCount(rows)} rows, ordered by ${order} ...`);
+  const options = ['--generate', '2', '--order', order, '--scan-limit', String(scanLimit)];
+  return await withService(
+    rows,
+    async ({ url }) =>
+      await withFolder(async (cwd) => {
+        const run = await runWorker(cwd, url);
+        const [, second] = run.dates;
+        if (!second) throw new Error('the run did not export two dates');
+        const first = run.requests - second.requests;
+        const tookMs = Date.parse(run.finished_at) - Date.parse(run.started_at);
+        say(`requests: ${run.requests} for both in ${formatDuration(tookMs)}`);
+        const counts = await readCells(join(cwd, 'out/drops/trades', `date=${second.date}`, 'trades.parquet'));
+        const line = (way: string, requests: number | undefined, note: string): Line => ({
+          order,
+          way,
+          rows: second.rows,
+          requests,
+          note,
+        });
+        return [
+          line('flowdrop, first night', first, 'nothing known'),
+          line('flowdrop, next night', second.requests, 'limits learnt'),
+          line('hourly windows, halved', simulateHourly(counts, order, scanLimit), 'session hours only'),
+          line('a window a symbol, halved', simulateSymbols(counts, order, scanLimit), 'symbols known'),
+        ];
+      }),
+    options,
+  );
+}
 
 async function runWorker(cwd: string, url: string): Promise<RunResult> {
   const env = {
@@ -42,20 +96,106 @@ async function runWorker(cwd: string, url: string): Promise<RunResult> {
   return (await runJson(cwd, ['run', JOB_FILE, '--no-report'], env)) as RunResult; // What `run --json` prints.
 }
 
-function describe(run: RunResult): readonly string[] {
-  const rows = run.dates.reduce((sum, date) => sum + date.rows, 0);
-  const fewest = run.dates.reduce((sum, date) => sum + Math.ceil(date.rows / run.row_limit), 0);
-  return [
-    formatCount(rows),
-    formatCount(fewest),
-    formatCount(run.requests),
-    formatPercent(run.requests / fewest - 1),
-    formatCount(run.retries),
-    formatDuration(tookMs(run)),
-    formatCount((rows / tookMs(run)) * 1000),
-  ];
+interface Cell {
+  readonly symbol: string;
+  readonly second: number;
+  readonly rows: number;
 }
 
-function tookMs(run: RunResult): number {
-  return Date.parse(run.finished_at) - Date.parse(run.started_at);
+async function readCells(path: string): Promise<readonly Cell[]> {
+  const instance = await DuckDBInstance.create(':memory:');
+  const connection = await instance.connect();
+  try {
+    const result = await connection.runAndReadAll(
+      `SELECT symbol, (epoch_ms(time) // 1000 % 86400)::INTEGER AS second, count(*)::INTEGER AS rows FROM read_parquet('${path}') GROUP BY ALL`,
+    );
+    return result.getRowObjectsJson() as unknown as readonly Cell[]; // The columns asked for.
+  } finally {
+    connection.closeSync();
+    instance.closeSync();
+  }
+}
+
+/** A window of time: refused by the scan limit, cut short by the row limit, or an answer; halved until it is one. */
+function countWindows(
+  bySecond: readonly number[],
+  from: number,
+  to: number,
+  scanned: (rows: number) => number,
+  scanLimit: number,
+): number | undefined {
+  const rows = bySecond.slice(from, to).reduce((sum, n) => sum + n, 0);
+  if (scanned(rows) <= scanLimit && rows <= PAGE_ROWS) return 1;
+  if (to - from <= 1) return undefined;
+  const middle = Math.floor((from + to) / 2);
+  const left = countWindows(bySecond, from, middle, scanned, scanLimit);
+  const right = left === undefined ? undefined : countWindows(bySecond, middle, to, scanned, scanLimit);
+  return left === undefined || right === undefined ? undefined : 1 + left + right;
+}
+
+function spread(cells: readonly Cell[]): readonly number[] {
+  const bySecond = new Array<number>(86_400).fill(0);
+  for (const { second, rows } of cells) bySecond[second] = (bySecond[second] ?? 0) + rows;
+  return bySecond;
+}
+
+/** Each query of time reads the whole date where the table is ordered by symbol. */
+function simulateHourly(cells: readonly Cell[], order: Order, scanLimit: number): number | undefined {
+  const total = cells.reduce((sum, { rows }) => sum + rows, 0);
+  const bySecond = spread(cells);
+  const scanned = (rows: number) => (order === 'time' ? rows : total);
+  let requests = 0;
+  for (let hour = 9; hour < 17; hour += 1) {
+    const used = countWindows(bySecond, hour * 3600, (hour + 1) * 3600, scanned, scanLimit);
+    if (used === undefined) return undefined;
+    requests += used;
+  }
+  return requests;
+}
+
+/** Each query of a symbol reads the whole stretch of time where the table is ordered by time. */
+function simulateSymbols(cells: readonly Cell[], order: Order, scanLimit: number): number | undefined {
+  const all = spread(cells);
+  const symbols = [...new Set(cells.map(({ symbol }) => symbol))];
+  let requests = 0;
+  for (const symbol of symbols) {
+    const own = spread(cells.filter((cell) => cell.symbol === symbol));
+    const used =
+      order === 'symbol'
+        ? countWindows(own, 0, 86_400, (rows) => rows, scanLimit)
+        : countInTime(own, all, 0, 86_400, scanLimit);
+    if (used === undefined) return undefined;
+    requests += used;
+  }
+  return requests;
+}
+
+function countInTime(
+  own: readonly number[],
+  all: readonly number[],
+  from: number,
+  to: number,
+  scanLimit: number,
+): number | undefined {
+  const rows = own.slice(from, to).reduce((sum, n) => sum + n, 0);
+  const scanned = all.slice(from, to).reduce((sum, n) => sum + n, 0);
+  if (scanned <= scanLimit && rows <= PAGE_ROWS) return 1;
+  if (to - from <= 1) return undefined;
+  const middle = Math.floor((from + to) / 2);
+  const left = countInTime(own, all, from, middle, scanLimit);
+  const right = left === undefined ? undefined : countInTime(own, all, middle, to, scanLimit);
+  return left === undefined || right === undefined ? undefined : 1 + left + right;
+}
+
+function describe({ order, way, rows, requests, note }: Line): readonly string[] {
+  const fewest = Math.ceil(rows / PAGE_ROWS);
+  return [
+    order,
+    way,
+    formatCount(rows),
+    formatCount(fewest),
+    requests === undefined ? 'never done' : formatCount(requests),
+    requests === undefined ? '' : (requests / fewest).toFixed(3),
+    note,
+  ];
 }

@@ -17,6 +17,7 @@ const CODECS: Readonly<Record<WayName, string>> = {
   'flowdrop-serial': 'ZSTD',
   duckdb: 'ZSTD',
   'hyparquet-writer': 'Snappy',
+  'parquet-wasm': 'ZSTD',
   'parquetjs-lite': 'Snappy',
 };
 
@@ -24,7 +25,7 @@ const CODECS: Readonly<Record<WayName, string>> = {
 const ONCE: ReadonlySet<WayName> = new Set(['parquetjs-lite']);
 
 /** Ways whose rows are JavaScript objects, sorted by JavaScript. */
-const SORT_IN_JS: ReadonlySet<WayName> = new Set(['hyparquet-writer', 'parquetjs-lite']);
+const SORT_IN_JS: ReadonlySet<WayName> = new Set(['hyparquet-writer', 'parquet-wasm', 'parquetjs-lite']);
 
 export const benchSeal: RunBench = async ({ rows, repeat }) =>
   await withFolder(async (folder) => {
@@ -79,7 +80,7 @@ function describe(
       formatCount(((content?.rows ?? 0) / wallMs) * 1000),
       formatRatio(ourMs / wallMs),
       `${(wallMs / 1000).toFixed(1)} s`,
-      `${(middle(name, (result) => result.cpuMs) / 1000).toFixed(1)} s`,
+      (middle(name, (result) => result.cpuMs) / 1000 / ((content?.rows ?? 0) / 1e6)).toFixed(1),
       formatBytes(middle(name, (result) => result.peakBytes)),
       formatBytes(sizeBytes),
       formatRatio(sizeBytes / duckBytes),
@@ -94,13 +95,13 @@ function describe(
     'rows/s',
     'speed',
     'wall',
-    'CPU',
+    'CPU s a million',
     'peak memory',
     'file',
     'size',
   ];
   const columns = titles.map((title, index) => ({ title, align: index < 2 ? ('left' as const) : ('right' as const) }));
-  const inJs = WAYS.filter((name) => SORT_IN_JS.has(name)).join(' and ');
+  const inJs = WAYS.filter((name) => SORT_IN_JS.has(name)).join(', ');
   return [
     `Page JSON to Parquet: ${formatCount(set.rows)} rows, ${set.pages.length} pages, ${formatBytes(set.bytes)} of JSON (medians of the runs)`,
     '',
@@ -111,8 +112,19 @@ function describe(
     'flowdrop stages as many pages at once as the worker has requests in flight; flowdrop-serial one after another.',
     `All sort by symbol, time, id; ${inJs} sort and type their rows in JavaScript.`,
     `Files say they are from: ${[...new Set([...contents.values()].map(({ writer }) => writer))].join('; ')}.`,
+    describeRatios((name) => (contents.get(name)?.rows ?? 0) / middle(name, ({ wallMs }) => wallMs)),
     describeSteps(set, results.get('flowdrop-serial') ?? []),
   ].join('\n');
+}
+
+/** The two numbers to reach: against the fastest peer, and against the writer that most Node programs use. */
+function describeRatios(speedOf: (name: WayName) => number): string {
+  const peers = WAYS.filter((name) => !name.startsWith('flowdrop'));
+  const best = peers.reduce((fastest, name) => (speedOf(name) > speedOf(fastest) ? name : fastest));
+  const ours = speedOf('flowdrop');
+  const toBest = formatRatio(ours / speedOf(best));
+  const toCommon = formatRatio(ours / speedOf('parquetjs-lite'));
+  return `flowdrop against the best of them (${best}): ${toBest}, reach 2x; against parquetjs-lite: ${toCommon}, reach 12x.`;
 }
 
 /** Where the time of our way goes, milliseconds a page. */

@@ -2,17 +2,31 @@
  * The composition root: settings from the environment -> concrete source, engine, store, mailer, clock and log. The only
  * module that knows the implementations. Everything heavy is imported when it is opened.
  */
-import { readFileSync } from 'node:fs';
+import { createHash } from 'node:crypto';
 import { join, resolve } from 'node:path';
 import type { Composition } from './cli/context.ts';
 import { type Clock, systemClock } from './core/clock.ts';
 import { Fault } from './core/errors.ts';
 import { createRedactor } from './core/redact.ts';
-import type { SourceApi } from './job/job.ts';
+import {
+  DEFAULTS,
+  type Environment,
+  listSecrets,
+  readAlertWebhook,
+  readApiKey,
+  readCalendar,
+  readFlag,
+  readLevel,
+  readMailPatienceMs,
+  readRate,
+  readSecret,
+  readVersion,
+  sourceUrl,
+} from './settings.ts';
+import { reportSettings } from './settings-report.ts';
+import type { BudgetName } from './source/pace/budget.ts';
 import type { Pacer } from './source/pacer.ts';
-import { HISTORICAL_PATH, PORTAL_PATH, REQUESTS_PER_SECOND } from './wire/limits.ts';
-
-export type Environment = Readonly<Record<string, string | undefined>>;
+import type { S3Options } from './store/s3-client.ts';
 
 export interface ComposeInput {
   readonly env: Environment;
@@ -25,49 +39,84 @@ export interface ComposeInput {
   readonly debug: boolean;
 }
 
-/** Settings that have a default; the rest is asked for when it is needed. */
-const DEFAULTS = {
-  FLOWDROP_STATE_DIR: '.flowdrop',
-  FLOWDROP_OUTBOX_DIR: 'out/mail',
-  FLOWDROP_MAIL_FROM: 'flowdrop@localhost',
-  FLOWDROP_LOG_LEVEL: 'info',
-} as const;
-
-const LOG_LEVELS: readonly string[] = ['debug', 'info', 'warn', 'error', 'silent'];
-
 export function createComposition(input: ComposeInput): Composition {
   const { env, cwd } = input;
   const clock: Clock = systemClock;
-  const pacers = new Map<string, Pacer>();
+  const pacers = new Map<string, Promise<Pacer>>();
   const setting = (name: keyof typeof DEFAULTS) => env[name] || DEFAULTS[name];
   const secrets = () => listSecrets(env, cwd);
+  const openLog: Composition['openLog'] = async (options = {}) => {
+    const { createLog } = await import('./core/log.ts');
+    const level = input.debug ? 'debug' : options.quiet ? 'error' : readLevel(setting('FLOWDROP_LOG_LEVEL'));
+    const all = [...secrets(), ...(options.secrets ?? [])];
+    return createLog({ level, pretty: input.interactive, secrets: all, write: input.writeErr });
+  };
+  const stateDir = resolve(cwd, setting('FLOWDROP_STATE_DIR'));
+  /** One for each budget and key, whichever entry point they are used at. */
+  const openPacer = (budget: BudgetName, apiKey: string): Promise<Pacer> => {
+    const open = async () => {
+      const redisUrl = readSecret(env, 'FLOWDROP_REDIS_URL', cwd);
+      const pacer = await import('./source/pacer.ts');
+      return await pacer.openPacer(budget, {
+        clock,
+        stateDir,
+        apiKey,
+        requestsPerSecond: readRate(
+          env,
+          budget === 'historical' ? 'FLOWDROP_REQUESTS_PER_SECOND' : 'FLOWDROP_SNAPSHOTS_PER_SECOND',
+        ),
+        redisUrl,
+      });
+    };
+    const name = `${budget} ${apiKey}`;
+    const pacer = pacers.get(name) ?? open();
+    pacers.set(name, pacer);
+    return pacer;
+  };
+  const openAnyMailer = async () => {
+    const smtpUrl = readSecret(env, 'FLOWDROP_SMTP_URL', cwd);
+    if (smtpUrl) {
+      const patienceMs = readMailPatienceMs(env);
+      const { openSmtpMailer } = await import('./mail/smtp.ts');
+      return openSmtpMailer({ url: smtpUrl, ...(patienceMs === undefined ? {} : { patienceMs }) });
+    }
+    const directory = resolve(cwd, setting('FLOWDROP_OUTBOX_DIR'));
+    return (await import('./mail/outbox.ts')).openOutboxMailer({ directory });
+  };
   return {
     clock,
     version: readVersion(input.packageDir),
-    stateDir: resolve(cwd, setting('FLOWDROP_STATE_DIR')),
+    stateDir,
     packageDir: input.packageDir,
     templatesDir: join(input.packageDir, 'templates'),
     mailFrom: setting('FLOWDROP_MAIL_FROM'),
-    redact: (text) => createRedactor(secrets())(text),
-    async openLog(options = {}) {
-      const { createLog } = await import('./core/log.ts');
-      const level = input.debug ? 'debug' : options.quiet ? 'error' : readLevel(setting('FLOWDROP_LOG_LEVEL'));
-      const all = [...secrets(), ...(options.secrets ?? [])];
-      return createLog({ level, pretty: input.interactive, secrets: all, write: input.writeErr });
+    get keyFingerprint() {
+      return fingerprint(readSecret(env, 'FLOWDROP_API_KEY', cwd));
     },
-    async openStore(to) {
+    redact: (text) => createRedactor(secrets())(text),
+    openLog,
+    async openStore(to, objects = {}) {
       const { parseLocation } = await import('./store/location.ts');
       const location = parseLocation(to, cwd);
       if (location.kind === 'directory')
         return await (await import('./store/directory.ts')).openDirectoryStore(location.path);
       const { openS3Store } = await import('./store/s3.ts');
-      return await openS3Store({
-        bucket: location.bucket,
-        prefix: location.prefix,
-        ...(env['AWS_ENDPOINT_URL_S3'] ? { endpoint: env['AWS_ENDPOINT_URL_S3'] } : {}),
-        ...(env['AWS_REGION'] ? { region: env['AWS_REGION'] } : {}),
-        ...(env['FLOWDROP_S3_PATH_STYLE'] ? { pathStyle: readFlag(env, 'FLOWDROP_S3_PATH_STYLE') } : {}),
-      });
+      const log = await openLog();
+      return await openS3Store({ ...s3Options(env, location), objects }, { clock, note: (text) => log.debug(text) });
+    },
+    async tryUpload(to, objects, key, signal) {
+      const { parseLocation } = await import('./store/location.ts');
+      const location = parseLocation(to, cwd);
+      if (location.kind === 'directory') return false;
+      await (await import('./store/s3-trial.ts')).tryS3Upload({ ...s3Options(env, location), objects }, key, signal);
+      return true;
+    },
+    async readAccess(to) {
+      const { parseLocation } = await import('./store/location.ts');
+      const location = parseLocation(to, cwd);
+      if (location.kind === 'directory') return location;
+      const { readS3Access } = await import('./store/s3-access.ts');
+      return await readS3Access(s3Options(env, location));
     },
     async openEngine(path) {
       const { openEmbeddedEngine } = await import('./engine/embedded.ts');
@@ -89,134 +138,72 @@ export function createComposition(input: ComposeInput): Composition {
     },
     sourceUrl: (api) => sourceUrl(env, api),
     async openSource(api, log, clockOffsetMs) {
-      const { createPacer } = await import('./source/pacer.ts');
       const { createHistoricalSource } = await import('./source/historical.ts');
-      const apiKey = readSecret(env, 'FLOWDROP_API_KEY', cwd);
-      if (!apiKey) {
-        throw new Fault('SETTING_MISSING', 'FLOWDROP_API_KEY is not set', {
-          kind: 'usage',
-          hint: 'Set it, or FLOWDROP_API_KEY_FILE, to the key of the options data API. `flowdrop demo` needs none.',
-        });
-      }
-      // One budget per key, whichever entry point it is used at.
-      const pacer = pacers.get(apiKey) ?? createPacer(clock, { requestsPerSecond: readRate(env) });
-      pacers.set(apiKey, pacer);
+      const apiKey = readApiKey(env, cwd);
+      const pacer = await openPacer('historical', apiKey);
       return createHistoricalSource(
         { url: sourceUrl(env, api), apiKey, expectsMeta: api === 'historical', clockOffsetMs },
         { clock, pacer, log },
       );
     },
+    async openSnapshots(source, log, clockOffsetMs) {
+      const apiKey = readApiKey(env, cwd);
+      const options = { url: sourceUrl(env, source.api), apiKey, clockOffsetMs };
+      const deps = { clock, pacer: await openPacer(source.api, apiKey), log };
+      if (source.api === 'chain') return (await import('./source/chain.ts')).createChainClient(options, deps);
+      const { createMarketStructureClient } = await import('./source/market-structure.ts');
+      return createMarketStructureClient(options, source.columns, deps);
+    },
+    async openTable(source, log) {
+      const url = readSecret(env, 'FLOWDROP_CLICKHOUSE_URL', cwd);
+      if (!url) {
+        throw new Fault('SETTING_MISSING', 'FLOWDROP_CLICKHOUSE_URL is not set', {
+          kind: 'usage',
+          hint: 'Set it, or FLOWDROP_CLICKHOUSE_URL_FILE, to the server that the job reads: https://USER:PASSWORD@HOST:8443/DATABASE.',
+        });
+      }
+      const { openServerTable } = await import('./source/server-table.ts');
+      const { openServerEngine } = await import('./engine/server.ts');
+      return openServerTable(url, source, { engine: await openServerEngine({ url }), clock, log });
+    },
     async openMailer() {
-      const smtpUrl = readSecret(env, 'FLOWDROP_SMTP_URL', cwd);
-      if (smtpUrl) return (await import('./mail/smtp.ts')).openSmtpMailer({ url: smtpUrl });
-      return (await import('./mail/outbox.ts')).openOutboxMailer({
-        directory: resolve(cwd, setting('FLOWDROP_OUTBOX_DIR')),
-      });
+      const domains = env['FLOWDROP_MAIL_DOMAINS'];
+      if (!domains) return await openAnyMailer();
+      const { parseMailDomains, restrictMailer } = await import('./mail/domains.ts');
+      const allowed = parseMailDomains(domains);
+      return restrictMailer(await openAnyMailer(), allowed);
+    },
+    async openWebhook() {
+      const settings = readAlertWebhook(env, cwd);
+      return settings && (await import('./mail/webhook.ts')).createWebhook(settings, clock);
+    },
+    async checkRedis() {
+      const url = readSecret(env, 'FLOWDROP_REDIS_URL', cwd);
+      return url && (await (await import('./source/pace/redis-check.ts')).checkRedis(url));
+    },
+    readCalendar: () => readCalendar(env, cwd),
+    reportSettings: () => reportSettings(env, cwd),
+    async close() {
+      const opened = await Promise.allSettled(pacers.values());
+      for (const pacer of opened) if (pacer.status === 'fulfilled') await pacer.value.close?.();
+      pacers.clear();
     },
   };
 }
 
-function sourceUrl(env: Environment, api: SourceApi): string {
-  const [name, path] =
-    api === 'historical'
-      ? (['FLOWDROP_API_URL', HISTORICAL_PATH] as const)
-      : (['FLOWDROP_PORTAL_URL', PORTAL_PATH] as const);
-  const base = env[name];
-  if (!base) {
-    throw new Fault('SETTING_MISSING', `${name} is not set`, {
-      kind: 'usage',
-      hint: 'Set it to the address of the options data API, e.g. https://api.example.com. `flowdrop demo` needs none.',
-    });
-  }
-  const url = URL.canParse(base) ? new URL(base) : undefined;
-  if (url && (url.username || url.password || url.search || url.hash)) {
-    // The value is not repeated: what does not belong there may be a secret.
-    throw new Fault(
-      'SETTING_INVALID',
-      `${name} has a user, a password or a query in it; allowed is scheme, host, port and path`,
-      {
-        kind: 'usage',
-        hint: 'The key goes into FLOWDROP_API_KEY.',
-      },
-    );
-  }
-  if (!url || !/^https?:$/.test(url.protocol)) {
-    throw new Fault('SETTING_INVALID', `${name} is ${JSON.stringify(base)}; allowed is an http or https address`, {
-      kind: 'usage',
-    });
-  }
-  return `${base.replace(/\/+$/, '')}${path}`;
-}
-
-/** The variable, or the content of the file that `<NAME>_FILE` names. @throws Fault when the file cannot be read */
-function readSecret(env: Environment, name: string, cwd: string): string | undefined {
-  const value = env[name];
-  if (value) return value;
-  const file = env[`${name}_FILE`];
-  if (!file) return undefined;
-  try {
-    return readFileSync(resolve(cwd, file), 'utf8').trim();
-  } catch (cause) {
-    throw new Fault('SETTING_INVALID', `${name}_FILE names ${file}, which cannot be read`, { kind: 'usage', cause });
-  }
-}
-
-function readRate(env: Environment): number {
-  const text = env['FLOWDROP_REQUESTS_PER_SECOND'];
-  if (!text) return REQUESTS_PER_SECOND;
-  const rate = Number(text);
-  if (Number.isFinite(rate) && rate > 0) return rate;
-  throw new Fault(
-    'SETTING_INVALID',
-    `FLOWDROP_REQUESTS_PER_SECOND is ${JSON.stringify(text)}; allowed is a number above 0`,
-    { kind: 'usage' },
-  );
-}
-
-function readFlag(env: Environment, name: string): boolean {
-  const text = env[name]?.toLowerCase();
-  if (text === 'true' || text === '1') return true;
-  if (text === 'false' || text === '0') return false;
-  throw new Fault('SETTING_INVALID', `${name} is ${JSON.stringify(env[name])}; allowed are true and false`, {
-    kind: 'usage',
-  });
-}
-
-/** Values that must never be shown. A secret that cannot be read now is told when it is needed. */
-function listSecrets(env: Environment, cwd: string): readonly string[] {
-  const read = (name: string) => {
-    try {
-      return readSecret(env, name, cwd) ?? '';
-    } catch {
-      return '';
-    }
+function s3Options(
+  env: Environment,
+  { bucket, prefix }: { readonly bucket: string; readonly prefix: string },
+): S3Options {
+  return {
+    bucket,
+    prefix,
+    ...(env['AWS_ENDPOINT_URL_S3'] ? { endpoint: env['AWS_ENDPOINT_URL_S3'] } : {}),
+    ...(env['AWS_REGION'] ? { region: env['AWS_REGION'] } : {}),
+    ...(env['FLOWDROP_S3_PATH_STYLE'] ? { pathStyle: readFlag(env, 'FLOWDROP_S3_PATH_STYLE') } : {}),
   };
-  const urls = ['FLOWDROP_SMTP_URL', 'FLOWDROP_CLICKHOUSE_URL', 'FLOWDROP_CLICKHOUSE_ADMIN_URL'].map(read);
-  const passwords = urls.map((url) => (URL.canParse(url) ? new URL(url).password : ''));
-  const aws = [env['AWS_SECRET_ACCESS_KEY'] ?? '', env['AWS_SESSION_TOKEN'] ?? ''];
-  const all = [read('FLOWDROP_API_KEY'), ...passwords, ...passwords.map(decodePercent), ...aws];
-  return all.filter((secret) => secret !== '');
 }
 
-function decodePercent(text: string): string {
-  try {
-    return decodeURIComponent(text);
-  } catch {
-    return text;
-  }
-}
-
-function readLevel(level: string): string {
-  if (LOG_LEVELS.includes(level)) return level;
-  throw new Fault(
-    'SETTING_INVALID',
-    `FLOWDROP_LOG_LEVEL is ${JSON.stringify(level)}; allowed are ${LOG_LEVELS.join(', ')}`,
-    {
-      kind: 'usage',
-    },
-  );
-}
-
-function readVersion(packageDir: string): string {
-  return (JSON.parse(readFileSync(join(packageDir, 'package.json'), 'utf8')) as { version: string }).version;
+function fingerprint(key: string | undefined): string {
+  return key === undefined ? '' : createHash('sha256').update(key).digest('hex').slice(0, 16);
 }

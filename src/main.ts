@@ -2,9 +2,12 @@
 /**
  * Entry: argv, environment, signals, exit code. The only reader of `process`. It knows no command: `cli/program.ts` does.
  */
+import { setMaxListeners } from 'node:events';
 import { statSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { loadEnvFile } from 'node:process';
+import { text } from 'node:stream/consumers';
+import { isatty } from 'node:tty';
 import { fileURLToPath } from 'node:url';
 import { runProgram } from './cli/program.ts';
 import { createComposition } from './compose.ts';
@@ -15,11 +18,22 @@ const ENV_FILE = '.env';
 /** A terminal and a supervisor may both pass one stop on: only a signal after this long is a second wish. */
 const SAME_STOP_MS = 2_000;
 
+/** How long the last words of a command that was stopped may take to be read: whoever stopped it is waiting. */
+const LAST_WORDS_MS = 500;
+
+/** Beyond this Node warns of a leak: requests in flight and waiting (16 at most), retries, and what a command adds. */
+const MAX_ABORT_LISTENERS = 100;
+
 // A second signal ends the process at once: the first one may have to wait for an answer.
 const controller = new AbortController();
+// Each request that waits or is in flight listens: more than the ten at which Node suspects a leak, and bounded.
+setMaxListeners(MAX_ABORT_LISTENERS, controller.signal);
 let stoppedAtMs: number | undefined;
+let isFinished = false;
 for (const signal of ['SIGINT', 'SIGTERM'] as const) {
   process.on(signal, () => {
+    // All that is left of a finished command is output that nobody reads, and it would keep the process for ever.
+    if (isFinished && stoppedAtMs === undefined) process.exit(EXIT_CODES.interrupted);
     stoppedAtMs ??= performance.now();
     if (performance.now() - stoppedAtMs > SAME_STOP_MS) process.exit(EXIT_CODES.interrupted);
     controller.abort(new Error(signal));
@@ -41,16 +55,24 @@ const entry = fileURLToPath(import.meta.url);
 const interactive = process.stderr.isTTY === true;
 process.exitCode = await runProgram(process.argv.slice(2), {
   terminal: {
-    out: (text) => process.stdout.write(text),
-    err: (text) => process.stderr.write(text),
+    out: (output) => process.stdout.write(output),
+    err: (output) => process.stderr.write(output),
     interactive,
     stderr: process.stderr,
+    stdout: process.stdout,
+    outIsTerminal: process.stdout.isTTY === true,
+    readIn: () => text(process.stdin),
+    // Opened when it is asked for: an open stdin would keep the process.
+    get stdin() {
+      return process.stdin;
+    },
+    inIsTerminal: isatty(0),
   },
   compose: createComposition({
     env: process.env,
     cwd,
     packageDir: resolve(fileURLToPath(new URL('..', import.meta.url))),
-    writeErr: (text) => process.stderr.write(text),
+    writeErr: (output) => process.stderr.write(output),
     interactive,
     debug: process.argv.includes('--debug'),
   }),
@@ -58,3 +80,6 @@ process.exitCode = await runProgram(process.argv.slice(2), {
   signal: controller.signal,
   cwd,
 });
+isFinished = true;
+// A write into a pipe that is full never ends while nobody reads, and Node waits for it. The timer itself keeps nothing.
+if (controller.signal.aborted) setTimeout(() => process.exit(EXIT_CODES.interrupted), LAST_WORDS_MS).unref();

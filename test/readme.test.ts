@@ -3,6 +3,7 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { EXIT_CODES } from '../src/core/errors.ts';
+import { parseJob } from '../src/job/parse.ts';
 import { queryDuckDb } from './support/drop.ts';
 import { flowdrop, makeFolder, REPO, startService } from './support/flowdrop.ts';
 
@@ -37,7 +38,8 @@ describe('the README', () => {
     const listed = firstCells('Settings')
       .flatMap(names)
       .filter((name) => name.startsWith('FLOWDROP_'));
-    const sources = readFileSync(join(REPO, 'src', 'compose.ts'), 'utf8');
+    const sources =
+      readFileSync(join(REPO, 'src', 'compose.ts'), 'utf8') + readFileSync(join(REPO, 'src', 'settings.ts'), 'utf8');
     const read = new Set([...sources.matchAll(/FLOWDROP_[A-Z0-9_]+/g)].map((match) => match[0]));
     expect(listed.filter((name) => !name.endsWith('_FILE') || read.has(name)).sort()).toEqual([...read].sort());
   });
@@ -45,7 +47,7 @@ describe('the README', () => {
   it('lists exactly the keys of a job file', () => {
     const listed = firstCells('Job files')
       .flatMap(names)
-      .filter((name) => /^[a-z.[\]]+$/.test(name));
+      .filter((name) => /^[a-z0-9_.[\]]+$/.test(name));
     const prefix = { value: '' };
     const full = listed.map((name) => {
       if (!name.startsWith('.')) prefix.value = name.slice(0, name.lastIndexOf('.') + 1);
@@ -79,15 +81,22 @@ describe('the README', () => {
     for (const file of readdirSync(join(REPO, 'jobs'))) expect(readme).toContain(`jobs/${file}`);
   });
 
+  it('has a job file that is valid and names every check', () => {
+    const [text = ''] = [...readme.matchAll(/```yaml\n([\s\S]*?)```/g)].map((match) => match[1] ?? '');
+    const { checks, drop } = parseJob('README.md', text);
+    expect(checks.map(({ check }) => check)).toEqual(['min-rows', 'max-nulls', 'premium', 'unique-id', 'dates']);
+    expect(drop.to).toMatch(/^s3:/);
+  });
+
   it('has commands and a query for a drop that work as written', async () => {
     const service = await startService(['--generate', '1', '--generate-rows', '300']);
     const { path: cwd, remove } = await makeFolder();
     try {
       const jobs = join(REPO, 'jobs');
-      const commands = [...readme.matchAll(/^npx flowdrop ((?:check|plan|run)\b[^#\n]*)/gm)].map(
-        (match) => match[1]?.trim().split(/\s+/) ?? [],
+      const commands = [...readme.matchAll(/^npx flowdrop ((?:check|plan|run|verify|query)\b[^#\n]*)/gm)].map((match) =>
+        [...(match[1] ?? '').matchAll(/"([^"]*)"|\S+/g)].map(([word, quoted]) => quoted ?? word),
       );
-      expect(commands).toHaveLength(3);
+      expect(commands.map(([name]) => name)).toEqual(['check', 'plan', 'run', 'verify', 'query']);
       for (const args of commands) {
         const run = await flowdrop(['--jobs', jobs, ...args], { cwd, env: service.env });
         expect(run.code, `${args.join(' ')}: ${run.stderr}`).toBe(0);
@@ -102,11 +111,12 @@ describe('the README', () => {
   });
 });
 
-/** Dotted key paths of a JSON Schema; items of lists are marked `[]`. */
+/** Dotted key paths of a JSON Schema; items of lists are marked `[]`. A choice of shapes has the keys of all. */
 function listKeys(schema: unknown, path: string): readonly string[] {
-  const node = schema as { properties?: Record<string, unknown>; items?: unknown };
-  if (node.items !== undefined && (node.items as typeof node).properties)
-    return listKeys(node.items, `${path.slice(0, -1)}[].`);
+  const node = schema as { properties?: Record<string, unknown>; items?: unknown; oneOf?: readonly unknown[] };
+  if (node.oneOf) return [...new Set(node.oneOf.flatMap((shape) => listKeys(shape, path)))];
+  const item = node.items as typeof node | undefined;
+  if (item?.properties || item?.oneOf) return listKeys(item, `${path.slice(0, -1)}[].`);
   if (!node.properties) return [path.slice(0, -1)];
   return Object.entries(node.properties).flatMap(([key, value]) => listKeys(value, `${path}${key}.`));
 }

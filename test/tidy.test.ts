@@ -21,6 +21,8 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   engine: ['wire', 'core'],
   // Pure arithmetic of options, for the service and the reports alike.
   exposure: ['calendar', 'core', 'wire'],
+  // What SQL a caller may run, for the service and the archive alike.
+  guard: ['engine', 'wire', 'core'],
   store: ['wire', 'core'],
   mail: ['wire', 'core'],
   job: ['calendar', ...CONTRACTS],
@@ -29,13 +31,15 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   stage: ['calendar', 'source', 'plan', 'job', ...CONTRACTS],
   seal: ['calendar', 'stage', 'source', 'plan', 'job', ...CONTRACTS],
   report: ['seal', 'exposure', 'calendar', ...CONTRACTS],
-  archive: ['seal', 'calendar', ...CONTRACTS],
+  archive: ['guard', 'seal', 'calendar', ...CONTRACTS],
   run: ['seal', 'report', 'stage', 'source', 'plan', 'job', 'calendar', 'archive', ...CONTRACTS],
   daemon: ['job', 'calendar', ...CONTRACTS],
-  service: ['exposure', 'engine', 'wire', 'calendar', 'core'],
+  service: ['guard', 'exposure', 'engine', 'wire', 'calendar', 'core'],
   cli: ['daemon', 'run', 'seal', 'report', 'archive', 'source', 'plan', 'job', 'calendar', ...CONTRACTS],
   'main.ts': ['cli', 'compose.ts', 'core'],
-  'compose.ts': ['cli', 'source', 'job', ...CONTRACTS],
+  'compose.ts': ['cli', 'settings.ts', 'settings-report.ts', 'source', 'job', ...CONTRACTS],
+  'settings.ts': ['job', 'calendar', 'wire', 'core'],
+  'settings-report.ts': ['settings.ts', 'core'],
 };
 
 /** Stages join only in `run`: of an earlier stage they may take types, never code. */
@@ -46,8 +50,10 @@ const PACKAGE_HOMES: Readonly<Record<string, readonly string[]>> = {
   chdb: ['engine'],
   '@clickhouse/client': ['engine'],
   '@aws-sdk/client-s3': ['store'],
-  '@aws-sdk/lib-storage': ['store'],
+  '@aws-sdk/s3-request-presigner': ['store'],
   nodemailer: ['mail'],
+  ioredis: ['source'],
+  'rate-limiter-flexible': ['source'],
   fastify: ['service'],
   'prom-client': ['service', 'daemon'],
   '@fastify/compress': ['service'],
@@ -58,6 +64,7 @@ const PACKAGE_HOMES: Readonly<Record<string, readonly string[]>> = {
   vega: ['report'],
   'vega-lite': ['report'],
   '@resvg/resvg-js': ['report'],
+  pdfkit: ['report'],
 };
 
 /** `cli` loads the service only when it serves. */

@@ -7,12 +7,12 @@ import { join } from 'node:path';
 import { formatWindow } from '../../src/calendar/window.ts';
 import { systemClock } from '../../src/core/clock.ts';
 import { readJob } from '../../src/job/files.ts';
-import type { Job } from '../../src/job/job.ts';
-import { computeLookback, listUnsealed } from '../../src/plan/dates.ts';
-import { packToTheRow, planPacking } from '../../src/plan/pack.ts';
-import { buildCut, buildPage } from '../../src/plan/statement.ts';
+import { assertSqlJob, type SqlJob } from '../../src/job/job.ts';
+import { computeLookback, listSettled } from '../../src/plan/dates.ts';
+import { buildPage } from '../../src/plan/statement.ts';
 import { loadLearnt } from '../../src/run/learnt.ts';
-import { probeRows } from '../../src/run/probe.ts';
+import { probeDates } from '../../src/run/probe.ts';
+import { planWindows } from '../../src/run/windows.ts';
 import { createHistoricalSource } from '../../src/source/historical.ts';
 import { createPacer } from '../../src/source/pacer.ts';
 import { HISTORICAL_PATH } from '../../src/wire/limits.ts';
@@ -34,8 +34,23 @@ export async function readPageSet(folder: string): Promise<PageSet> {
   return JSON.parse(await readFile(join(folder, INDEX), 'utf8')) as PageSet;
 }
 
-export async function readBenchJob(): Promise<Job> {
-  return await readJob(JOB_FILE, '');
+export async function readBenchJob(): Promise<SqlJob> {
+  const job = await readJob(JOB_FILE, '');
+  assertSqlJob(job);
+  return job;
+}
+
+/**
+ * Makes the ids of a page those of another copy, in place: the first two digits, which are those of the year, become the
+ * copy's number. The rows of all copies have the same times, so that sorting has to interleave them.
+ */
+export function markCopy(body: Buffer, copy: number): void {
+  const start = '{"id":"';
+  const digits = Buffer.from(String(copy).padStart(2, '0'));
+  for (let at = body.indexOf(start); at >= 0; at = body.indexOf(start, at)) {
+    at += start.length;
+    digits.copy(body, at);
+  }
 }
 
 /** Fills the folder with the pages of one generated session. */
@@ -48,7 +63,7 @@ export async function fetchPages(folder: string, rows: number): Promise<PageSet>
     const pages: { window: string; path: string }[] = [];
     let bytes = 0;
     for (const [index, window] of windows.entries()) {
-      const body = await post(url + HISTORICAL_PATH, buildPage(job, window));
+      const body = await post(url + HISTORICAL_PATH, buildPage(job, window, 'open'));
       const path = join(folder, `${String(index).padStart(6, '0')}.json`);
       await writeFile(path, body);
       bytes += body.byteLength;
@@ -61,30 +76,18 @@ export async function fetchPages(folder: string, rows: number): Promise<PageSet>
 }
 
 /** The one generated date and its windows, packed to the row. */
-async function planPages(job: Job, url: string) {
+async function planPages(job: SqlJob, url: string) {
   const clock = systemClock;
   const pacer = createPacer(clock, { requestsPerSecond: REQUESTS_PER_SECOND });
   const options = { url, apiKey: KEY, expectsMeta: true, clockOffsetMs: 0 };
   const source = createHistoricalSource(options, { clock, pacer, log: createSilentLog() });
   const learnt = await loadLearnt('', url, clock.now());
-  const found = await probeRows({ source, learnt }, job, listUnsealed(computeLookback(clock.now()), new Set()));
-  const [first] = found;
+  const deps = { source, learnt, log: createSilentLog() };
+  const found = await probeDates(deps, job, listSettled(computeLookback(clock.now())));
+  const [first] = found ?? [];
   if (!first) throw new Error('the service has no rows of a settled session');
   const [date, counts] = first;
-  const { cuts } = planPacking(date, counts, [], PAGE_ROWS);
-  const page = cuts.length > 0 ? await source.ask(buildCut(job, date, cuts, PAGE_ROWS)) : undefined;
-  const ids = new Map<number, readonly string[]>();
-  if (page) {
-    const [row] = JSON.parse(Buffer.from(page.data).toString('utf8')) as readonly CutRow[];
-    row?.seconds.forEach((second, at) => void ids.set(second, row.ids[at] ?? []));
-  }
-  return { date, windows: packToTheRow(date, counts, [], PAGE_ROWS, ids) };
-}
-
-/** Answer of `buildCut`. */
-interface CutRow {
-  readonly seconds: readonly number[];
-  readonly ids: readonly (readonly string[])[];
+  return { date, windows: await planWindows(deps, job, { date, windows: async () => [] }, counts) };
 }
 
 /** The raw body: the client of the worker gives only its parts. */

@@ -27,9 +27,13 @@ export async function withFolder<T>(action: (folder: string) => Promise<T>): Pro
 }
 
 /** Runs the action against `flowdrop serve` with one generated session. */
-export async function withService<T>(rows: number, action: (service: DemoService) => Promise<T>): Promise<T> {
+export async function withService<T>(
+  rows: number,
+  action: (service: DemoService) => Promise<T>,
+  options: readonly string[] = ['--generate', '1'],
+): Promise<T> {
   const pace = ['--requests-per-second', String(REQUESTS_PER_SECOND), '--key', KEY];
-  const data = ['--generate', '1', '--generate-rows', String(rows)];
+  const data = ['--generate-rows', String(rows), ...options];
   return await withFolder(async (cwd) => {
     const service = await startService(self(), cwd, [...data, ...pace], new AbortController().signal);
     try {

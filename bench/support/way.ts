@@ -10,6 +10,8 @@ export interface WayInput {
   readonly out: string;
   /** Folder for whatever the way needs on disk. */
   readonly scratch: string;
+  /** Times the pages are taken, each time with other ids: many rows without fetching many. Only our way knows it. Default: 1. */
+  readonly copies?: number;
 }
 
 /** Milliseconds of each step, in order. */
@@ -25,7 +27,14 @@ export interface WayResult {
   readonly steps: Steps;
 }
 
-export const WAYS = ['flowdrop', 'flowdrop-serial', 'duckdb', 'hyparquet-writer', 'parquetjs-lite'] as const;
+export const WAYS = [
+  'flowdrop',
+  'flowdrop-serial',
+  'duckdb',
+  'hyparquet-writer',
+  'parquet-wasm',
+  'parquetjs-lite',
+] as const;
 export type WayName = (typeof WAYS)[number];
 
 /** Heap of the ways that sort in JavaScript, MiB: Node's default is too small for their rows. */

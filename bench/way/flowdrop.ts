@@ -12,7 +12,7 @@ import { writeParquet } from '../../src/seal/parquet.ts';
 import { verifyParquet } from '../../src/seal/verify.ts';
 import { readEnvelope } from '../../src/source/envelope.ts';
 import { openStage } from '../../src/stage/stage.ts';
-import { readBenchJob, readPageSet } from '../support/pages.ts';
+import { markCopy, type PageSet, readBenchJob, readPageSet } from '../support/pages.ts';
 import { createStopwatch } from '../support/stopwatch.ts';
 import type { Steps, WayInput } from '../support/way.ts';
 
@@ -35,13 +35,14 @@ async function run(input: WayInput, inFlight: number): Promise<Steps> {
   const engine = await time('open', () => openEmbeddedEngine({ path: join(input.scratch, 'engine') }));
   try {
     const stage = await openStage(engine, job, set.date, '');
-    const queue = [...set.pages];
+    const queue = listPages(set, input.copies ?? 1);
     const work = async () => {
       for (let next = queue.shift(); next; next = queue.shift()) {
-        const { path, window } = next;
+        const { path, window, copy } = next;
         const body = await time('read file', () => readFile(path));
+        if (copy > 0) await time('mark copy', () => markCopy(body, copy));
         const page = await time('envelope', () => readEnvelope(body));
-        await time('insert', () => stage.put(parseWindow(set.date, window), page));
+        await time('insert', () => stage.put(window, page));
       }
     };
     await Promise.all(Array.from({ length: inFlight }, work));
@@ -56,4 +57,15 @@ async function run(input: WayInput, inFlight: number): Promise<Steps> {
     await time('close', () => engine.close());
   }
   return steps();
+}
+
+/** Of copies all but the first have windows that mean nothing: the stage asks only that they differ. */
+function listPages({ date, pages }: PageSet, copies: number) {
+  return Array.from({ length: copies }, (_, copy) =>
+    pages.map(({ path, window }, page) => {
+      const second = copy * pages.length + page;
+      const made = { date, from: { second }, to: { second: second + 1 } };
+      return { path, copy, window: copy === 0 ? parseWindow(date, window) : made };
+    }),
+  ).flat();
 }

@@ -54,15 +54,9 @@ async function checkJob(
   const { readJob } = await import('../job/files.ts');
   try {
     const job = await readJob(reference, globals.jobs);
-    const what = `${job.source.columns.length} columns of ${job.source.table} to ${job.drop.to}/${job.drop.dataset}`;
+    const what = `${describeSource(job)} to ${job.drop.to}/${job.drop.dataset}`;
     if (!live) return { job: reference, ok: true, message: what, parsed: job };
-    const { buildPage } = await import('../plan/statement.ts');
-    const { wholeDay } = await import('../calendar/window.ts');
-    const log = await cli.compose.openLog({ quiet: true });
-    const source = await cli.compose.openSource(job.source.api, log, 0);
-    const today = new Date(cli.compose.clock.now()).toISOString().slice(0, 10);
-    await source.ask(buildPage(job, wholeDay(today)), { testMode: true, signal: cli.signal });
-    return { job: reference, ok: true, message: `${what}; the API at ${source.url} answers`, parsed: job };
+    return { job: reference, ok: true, message: `${what}; ${await askLive(cli, job)}`, parsed: job };
   } catch (error) {
     if (!isFault(error) || error.kind === 'interrupted') throw error;
     return {
@@ -71,5 +65,39 @@ async function checkJob(
       kind: error.kind,
       message: `${describeError(error)}${error.hint ? `\n      -> ${error.hint}` : ''}`,
     };
+  }
+}
+
+function describeSource({ source }: Job): string {
+  const columns = `${source.columns.length} columns`;
+  if (source.kind === 'snapshots') return `${columns} of ${source.api} of ${source.symbols.join(', ')}`;
+  return `${columns} of ${source.table}`;
+}
+
+/** Asks the source for the least that shows whether a run would be answered. @returns who answers @throws Fault */
+async function askLive(cli: CliContext, job: Job): Promise<string> {
+  const { openJobSource } = await import('./source.ts');
+  const { closeSource } = await import('../run/opened.ts');
+  const { opened } = await openJobSource(cli, job, await cli.compose.openLog({ quiet: true }));
+  try {
+    switch (opened.kind) {
+      case 'sql': {
+        const { buildPage } = await import('../plan/statement.ts');
+        const { wholeDay } = await import('../calendar/window.ts');
+        const today = new Date(cli.compose.clock.now()).toISOString().slice(0, 10);
+        await opened.source.ask(buildPage(opened.job, wholeDay(today), 'open'), { testMode: true, signal: cli.signal });
+        return `the API at ${opened.source.url} answers`;
+      }
+      case 'snapshots':
+        for (const symbol of opened.job.source.symbols.slice(0, 1)) await opened.source.greet(symbol, cli.signal);
+        return `the API at ${opened.source.url} answers`;
+      case 'table':
+        await opened.source.describe(cli.signal);
+        return `the server at ${opened.source.url} has it`;
+      default:
+        return opened satisfies never;
+    }
+  } finally {
+    await closeSource(opened);
   }
 }

@@ -2,17 +2,23 @@
  * What the commands get from outside: the terminal, and the composition (settings turned into concrete parts). Commands
  * depend on this contract; `compose.ts` implements it, `main.ts` joins both.
  */
+import type { CalendarOverride } from '../calendar/session.ts';
 import type { Clock } from '../core/clock.ts';
 import type { Log } from '../core/log.ts';
 import type { Engine } from '../engine/engine.ts';
 import type { EnginePool } from '../engine/pool.ts';
-import type { ServerOptions } from '../engine/server.ts';
+import type { ServerOptions, StreamingEngine } from '../engine/server.ts';
 import type { ServerPool, ServerPoolOptions } from '../engine/server-pool.ts';
 import type { WorkerPoolOptions } from '../engine/worker-pool.ts';
-import type { SourceApi } from '../job/job.ts';
+import type { ServerSource, SnapshotApi, SnapshotSource, SqlApi } from '../job/job.ts';
 import type { Mailer } from '../mail/mailer.ts';
+import type { Webhook } from '../mail/webhook.ts';
+import type { SettingReport } from '../run/doctor/settings.ts';
+import type { ServerTable } from '../source/server-table.ts';
+import type { SnapshotClient } from '../source/snapshot.ts';
 import type { Source } from '../source/source.ts';
-import type { Store } from '../store/store.ts';
+import type { StoreAccess } from '../store/access.ts';
+import type { ObjectOptions, Store } from '../store/store.ts';
 
 export interface Terminal {
   /** Results. */
@@ -22,6 +28,16 @@ export interface Terminal {
   /** Whether stderr is a terminal that a progress bar can be drawn on. */
   readonly interactive: boolean;
   readonly stderr: NodeJS.WritableStream;
+  /** Results that are too large, or no text. */
+  readonly stdout: NodeJS.WritableStream;
+  /** Whether a person reads stdout. */
+  readonly outIsTerminal: boolean;
+  /** All of stdin. */
+  readIn(): Promise<string>;
+  /** For answers; whoever reads it must not call `readIn`. */
+  readonly stdin: NodeJS.ReadableStream;
+  /** Whether a person can be asked. */
+  readonly inIsTerminal: boolean;
 }
 
 /** How to start this program again as a child process. */
@@ -39,24 +55,51 @@ export interface Composition {
   readonly packageDir: string;
   readonly templatesDir: string;
   readonly mailFrom: string;
+  /** Tells the API key from others without telling it; empty without a key. */
+  readonly keyFingerprint: string;
   /** Masks every known secret in a text. */
   redact(text: string): string;
   /** @param options `secrets`: further texts to mask */
   openLog(options?: { readonly quiet?: boolean; readonly secrets?: readonly string[] }): Promise<Log>;
-  /** @param to `s3://...` or a directory, as in a job file @throws Fault when it is neither */
-  openStore(to: string): Promise<Store>;
+  /**
+   * @param to `s3://...` or a directory, as in a job file
+   * @param objects how objects are written to S3
+   * @throws Fault when it is neither
+   */
+  openStore(to: string, objects?: ObjectOptions): Promise<Store>;
+  /**
+   * Tries uploads in parts at that store, and leaves an object at `key`; `false` where a store knows no parts.
+   * @throws StoreFault
+   */
+  tryUpload(to: string, objects: ObjectOptions, key: string, signal?: AbortSignal): Promise<boolean>;
+  /** How the engine reaches the objects of that store by itself; holds secrets where it is S3. */
+  readAccess(to: string): Promise<StoreAccess>;
   /** @param path data path; without it the data is temporary */
   openEngine(path?: string): Promise<Engine>;
   /** Engines in processes of their own. */
   openWorkers(options: WorkerPoolOptions): Promise<EnginePool>;
-  openServer(options: ServerOptions): Promise<Engine>;
+  openServer(options: ServerOptions): Promise<StreamingEngine>;
   openServerPool(options: ServerPoolOptions): Promise<ServerPool>;
-  /** Addresses of a ClickHouse server for `serve`: the service's own user, and an administrator. */
+  /** Addresses of a ClickHouse server, for `serve` and for jobs that read its tables: the user, and an administrator. */
   readonly clickhouse: { readonly url?: string; readonly adminUrl?: string };
   /** Address of an entry point; the key of what was learnt. @throws Fault `SETTING_MISSING` */
-  sourceUrl(api: SourceApi): string;
-  openSource(api: SourceApi, log: Log, clockOffsetMs: number): Promise<Source>;
+  sourceUrl(api: SqlApi | SnapshotApi): string;
+  openSource(api: SqlApi, log: Log, clockOffsetMs: number): Promise<Source>;
+  /** @throws Fault `SETTING_MISSING`, `SETTING_INVALID` */
+  openSnapshots(source: SnapshotSource, log: Log, clockOffsetMs: number): Promise<SnapshotClient>;
+  /** A table of the ClickHouse server. @throws Fault `SETTING_MISSING`, `SERVER_URL_INVALID` */
+  openTable(source: ServerSource, log: Log): Promise<ServerTable>;
   openMailer(): Promise<Mailer>;
+  /** Where alerts are posted to; `undefined` when there is no address. @throws Fault `SETTING_INVALID` */
+  openWebhook(): Promise<Webhook | undefined>;
+  /** What the Redis that shares the budget is seen to be; `undefined` where none is set. @throws Fault */
+  checkRedis(): Promise<string | undefined>;
+  /** The operator's override of the exchange's calendar. @throws Fault `SETTING_INVALID`, `CALENDAR_INVALID` */
+  readCalendar(): Promise<CalendarOverride>;
+  /** What is set, without secrets. */
+  reportSettings(): SettingReport;
+  /** Lets go of what sources share: connections would keep the process alive. Idempotent. */
+  close(): Promise<void>;
 }
 
 export interface CliContext {

@@ -56,6 +56,7 @@ async function demo(cli: CliContext, options: { rows: string; sessions: string }
           FLOWDROP_OUTBOX_DIR: join(out, 'mail'),
           FLOWDROP_SMTP_URL: '',
           FLOWDROP_SMTP_URL_FILE: '',
+          FLOWDROP_MAIL_DOMAINS: '',
         },
       },
       { onOut: (line) => lines.push(line), onErr: (line) => terminal.err(`${formatLogLine(line)}\n`) },

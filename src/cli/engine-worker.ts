@@ -1,5 +1,7 @@
-/** `flowdrop engine-worker`: one engine process of `serve`. Not for people: it speaks over an inherited socket. */
+/** `flowdrop engine-worker`: one engine process of `serve` or `query`. Not for people: it speaks over an inherited socket. */
+import type { WorkerCommand } from '../engine/worker-process.ts';
 import type { Register } from './command.ts';
+import type { SelfCommand } from './context.ts';
 
 export const ENGINE_WORKER_COMMAND = 'engine-worker';
 
@@ -12,3 +14,15 @@ export const registerEngineWorker: Register = (program, _context, act) => {
     });
   });
 };
+
+/** What an engine process needs of the environment. */
+const WORKER_VARIABLES = ['PATH', 'TMPDIR', 'LD_LIBRARY_PATH'] as const;
+
+/** How to start an engine process. Callers' SQL runs there: what is not in its environment cannot be read from it. */
+export function workerCommand({ executable, args, env }: SelfCommand): WorkerCommand {
+  return {
+    executable,
+    args: [...args, ENGINE_WORKER_COMMAND],
+    env: Object.fromEntries(WORKER_VARIABLES.map((name) => [name, env[name]])),
+  };
+}

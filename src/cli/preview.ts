@@ -1,18 +1,24 @@
-/** A rendered report as files: one HTML page that opens in a browser with its pictures, and the text part. */
+/** A report as files: one HTML page that opens in a browser with its pictures, the text part, the message, its attachments. */
 import { join, resolve } from 'node:path';
 import { writeFileAtomic } from '../core/atomic-file.ts';
 import { embedImages } from '../mail/page.ts';
-import type { RenderedReport } from '../report/render.ts';
+import type { Edition } from '../run/mailed-report.ts';
 
 /** @returns the paths written */
 export async function writePreview(
   cwd: string,
   folder: string,
   name: string,
-  { html, text, subject, images }: RenderedReport,
+  { rendered, attachments, eml }: Edition & { readonly eml: Uint8Array },
 ): Promise<readonly string[]> {
   const path = join(resolve(cwd, folder), name);
-  await writeFileAtomic(`${path}.html`, embedImages(html, images));
-  await writeFileAtomic(`${path}.txt`, `Subject: ${subject}\n\n${text}`);
-  return [`${path}.html`, `${path}.txt`];
+  const { html, text, subject, images } = rendered;
+  const files: readonly (readonly [string, string | Uint8Array])[] = [
+    [`${path}.html`, embedImages(html, images)],
+    [`${path}.txt`, `Subject: ${subject}\n\n${text}`],
+    [`${path}.eml`, eml],
+    ...attachments.map(({ filename, bytes }) => [`${path}-${filename}`, bytes] as const),
+  ];
+  for (const [file, content] of files) await writeFileAtomic(file, content);
+  return files.map(([file]) => file);
 }

@@ -7,12 +7,16 @@ import { EXIT_CODES, Fault } from '../core/errors.ts';
 import { registerBackfill } from './backfill.ts';
 import { registerCheck } from './check.ts';
 import type { Act, Register } from './command.ts';
+import { registerCompletion } from './completion.ts';
 import type { CliContext, GlobalOptions } from './context.ts';
 import { registerDemo } from './demo.ts';
+import { registerDoctor } from './doctor.ts';
 import { registerEngineWorker } from './engine-worker.ts';
 import { describeFailure } from './failure.ts';
+import { registerInit } from './init.ts';
 import { registerKey } from './key.ts';
 import { registerPlan } from './plan.ts';
+import { registerQuery } from './query.ts';
 import { registerReport } from './report.ts';
 import { registerRun } from './run.ts';
 import { registerSchema } from './schema.ts';
@@ -23,6 +27,8 @@ import { registerVerify } from './verify.ts';
 
 const REGISTRATIONS: readonly Register[] = [
   registerDemo,
+  registerInit,
+  registerDoctor,
   registerCheck,
   registerPlan,
   registerRun,
@@ -30,11 +36,13 @@ const REGISTRATIONS: readonly Register[] = [
   registerReport,
   registerStatus,
   registerVerify,
+  registerQuery,
   registerStart,
   registerServe,
   registerKey,
   registerEngineWorker,
   registerSchema,
+  registerCompletion,
 ];
 
 /** @returns the exit code */
@@ -72,6 +80,8 @@ export async function runProgram(argv: readonly string[], context: CliContext): 
     if (argv.includes('--json')) terminal.out(`${redact(JSON.stringify(failure.json))}\n`);
     terminal.err(redact(failure.text));
     return failure.exitCode;
+  } finally {
+    await context.compose.close();
   }
 }
 

@@ -3,33 +3,36 @@
  * depends on it.
  */
 import type { SingleBar } from 'cli-progress';
+import type { Clock } from '../core/clock.ts';
 import type { Log } from '../core/log.ts';
 import { formatBytes, formatCount } from '../core/units.ts';
 import type { OnRunEvent, RunEvent } from '../run/events.ts';
 import type { Terminal } from './context.ts';
+import { describeTally, ProgressTally } from './progress-tally.ts';
 
 export interface Progress {
   readonly onEvent: OnRunEvent;
   stop(): void;
 }
 
-export async function createProgress(terminal: Terminal, log: Log): Promise<Progress> {
-  if (!terminal.interactive) return { onEvent: (event) => logEvent(log, event), stop: () => undefined };
+/** Without a terminal a line is logged so often. */
+const LOG_EVERY_MS = 30_000;
+
+export async function createProgress(terminal: Terminal, log: Log, clock: Clock): Promise<Progress> {
+  if (!terminal.interactive) return createLines(log, clock);
   const { SingleBar } = await import('cli-progress');
   const bar = new SingleBar({
-    format: '{date} [{bar}] {percentage} % | {rowsText} of {totalText} rows | {pages} pages | ETA {eta_formatted}',
+    format: '{date} [{bar}] {percentage} % | {text}',
     stream: terminal.stderr,
     hideCursor: true,
     clearOnComplete: true,
     fps: 5,
   });
-  return createBar(bar, terminal);
+  return createBar(bar, terminal, clock);
 }
 
-function createBar(bar: SingleBar, terminal: Terminal): Progress {
-  let rows = 0;
-  let pages = 0;
-  let total = 0;
+function createBar(bar: SingleBar, terminal: Terminal, clock: Clock): Progress {
+  const tally = new ProgressTally(clock);
   let started = false;
   const note = (text: string) => {
     // The bar's line is cleared first, so that notes stay above it.
@@ -38,21 +41,14 @@ function createBar(bar: SingleBar, terminal: Terminal): Progress {
   };
   return {
     onEvent(event) {
-      if (event.kind === 'planned') {
-        total = event.rows;
-        note(describeEvent(event));
-        if (total > 0) {
-          bar.start(total, 0, { date: event.dates[0] ?? '', rowsText: '0', totalText: formatCount(total), pages: 0 });
-          started = true;
-        }
-        return;
-      }
-      if (event.kind === 'date') rows += event.staged;
-      if (event.kind === 'page') {
-        rows += event.rows;
-        pages += 1;
-      } else if (event.kind !== 'date') note(describeEvent(event));
-      if (started) bar.update(Math.min(rows, total), { date: event.date, rowsText: formatCount(rows), pages });
+      tally.note(event);
+      const state = tally.read();
+      if (event.kind !== 'page' && event.kind !== 'date') note(describeEvent(event));
+      if (state.totalRows === 0) return;
+      if (!started) bar.start(state.totalRows, 0, { date: state.date, text: '' });
+      started = true;
+      bar.setTotal(state.totalRows);
+      bar.update(Math.min(state.rows, state.totalRows), { date: state.date, text: describeTally(state) });
     },
     stop() {
       if (started) bar.stop();
@@ -60,10 +56,25 @@ function createBar(bar: SingleBar, terminal: Terminal): Progress {
   };
 }
 
-function logEvent(log: Log, event: RunEvent): void {
-  const { kind, ...rest } = event;
-  if (kind === 'page') log.debug({ event: kind, ...rest });
-  else log.info({ event: kind, ...rest }, describeEvent(event));
+function createLines(log: Log, clock: Clock): Progress {
+  const tally = new ProgressTally(clock);
+  let loggedAtMs = clock.now();
+  return {
+    onEvent(event) {
+      tally.note(event);
+      const { kind, ...rest } = event;
+      if (kind !== 'page') {
+        log.info({ event: kind, ...rest }, describeEvent(event));
+        return;
+      }
+      log.debug({ event: kind, ...rest });
+      if (clock.now() - loggedAtMs < LOG_EVERY_MS) return;
+      loggedAtMs = clock.now();
+      const state = tally.read();
+      log.info({ event: 'progress', ...state }, `${state.date}: ${describeTally(state)}`);
+    },
+    stop: () => undefined,
+  };
 }
 
 export function describeEvent(event: RunEvent): string {
@@ -71,9 +82,9 @@ export function describeEvent(event: RunEvent): string {
     case 'planned':
       return event.dates.length === 0
         ? 'nothing to fetch: every date with rows is sealed'
-        : `${event.dates.length} date(s) to fetch: ${formatCount(event.rows)} rows in at least ${event.pages} pages`;
+        : `${event.dates.length} date(s) to fetch${event.rows === undefined ? '' : `: ${formatCount(event.rows)} rows`} in at least ${event.pages} requests`;
     case 'date':
-      return `${event.date}: ${formatCount(event.rows)} rows${event.staged > 0 ? `, ${formatCount(event.staged)} of them already staged` : ''}`;
+      return `${event.date}: ${event.rows === undefined ? `${event.pages} snapshot(s)` : `${formatCount(event.rows)} rows`}${event.staged > 0 ? `, ${formatCount(event.staged)} rows already staged` : ''}`;
     case 'page':
       return `${event.date} ${event.window}: ${formatCount(event.rows)} rows`;
     case 'split':
@@ -81,7 +92,7 @@ export function describeEvent(event: RunEvent): string {
     case 'recounted':
       return event.changed === 0
         ? `${event.date}: recount agrees`
-        : `${event.date}: ${event.changed} second(s) changed at the source, fetched again`;
+        : `${event.date}: ${event.changed} place(s) changed at the source, fetched again`;
     case 'sealed':
       return `${event.date}: sealed, ${formatCount(event.rows)} rows, ${formatBytes(event.sizeBytes)}, ${event.requests} requests`;
     case 'failed':

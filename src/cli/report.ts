@@ -1,6 +1,8 @@
 /** `flowdrop report JOB`: sends the reports of a sealed date to those who have not got them, or writes a preview. */
 
 import { EXIT_CODES } from '../core/errors.ts';
+import type { Job } from '../job/job.ts';
+import type { DeliverContext, DeliverOptions } from '../run/delivery.ts';
 import type { ActionResult, Register } from './command.ts';
 import type { CliContext, GlobalOptions } from './context.ts';
 
@@ -15,9 +17,12 @@ export const registerReport: Register = (program, context, act) => {
     .command('report')
     .description('mail the reports of a sealed date to those who have not got them, or preview them')
     .argument('<job>', 'job file, or its name in the jobs folder')
-    .option('--date <date>', 'trading date; default: the newest sealed one')
-    .option('--preview <dir>', 'write HTML, text and pictures there; mail nobody')
-    .option('--only <address>', 'mail only this recipient, also when it had the report already')
+    .option('--date <date>', 'trading date; default: the newest sealed one, and late ones of the lookback')
+    .option('--preview <dir>', 'write HTML, text, .eml and attachments there; mail nobody')
+    .option(
+      '--only <address>',
+      'mail, or preview for, only this address, also when it had the report already or is no recipient',
+    )
     .action(async (job: string, options: ReportOptions) => {
       await act((globals) => report(context, globals, job, options));
     });
@@ -42,29 +47,42 @@ async function report(
   }
   const { withDeliverSession } = await import('./run-session.ts');
   return await withDeliverSession(cli, job, async (context) => {
-    const { deliverReports, previewReport } = await import('../run/deliver.ts');
-    if (options.preview !== undefined) {
-      const { writePreview } = await import('./preview.ts');
-      const models: unknown[] = [];
-      for (const [index, wanted] of job.reports.entries()) {
-        const preview = await previewReport(context, job, wanted, options.date);
-        if (!preview) throw new Fault('REPORT_PENDING', `nothing of ${job.drop.dataset} is sealed yet`);
-        const files = await writePreview(cli.cwd, options.preview, `${wanted.template}-${index + 1}`, preview.rendered);
-        models.push(preview.model);
-        if (!globals.json) cli.terminal.out(`${files.join('\n')}\n`);
-      }
-      if (globals.json) cli.terminal.out(`${JSON.stringify(models, undefined, 2)}\n`);
-      return undefined;
-    }
-    const deliveries = await deliverReports(context, job, {
+    const chosen = {
       ...(options.date === undefined ? {} : { date: options.date }),
       ...(options.only === undefined ? {} : { only: options.only }),
-    });
+    };
+    if (options.preview !== undefined) return await preview(cli, globals, context, job, options.preview, chosen);
+    const { deliverReports } = await import('../run/deliver.ts');
+    const { hasFailed } = await import('../run/delivery.ts');
+    const deliveries = await deliverReports(context, job, chosen);
     const { describeDelivery } = await import('./run-output.ts');
     if (globals.json) cli.terminal.out(`${JSON.stringify(deliveries, undefined, 2)}\n`);
     else if (deliveries.length === 0) cli.terminal.out('Nothing is sealed yet, so there is nothing to report on.\n');
     else cli.terminal.out(`${deliveries.flatMap(describeDelivery).join('\n')}\n`);
-    const failed = deliveries.some(({ recipients }) => recipients.some(({ outcome }) => outcome === 'failed'));
-    return failed ? EXIT_CODES.failed : undefined;
+    return deliveries.some(hasFailed) ? EXIT_CODES.failed : undefined;
   });
+}
+
+/** With `--json`: of each report its model, of a digest those of its sealed datasets. */
+async function preview(
+  cli: CliContext,
+  globals: GlobalOptions,
+  context: DeliverContext,
+  job: Job,
+  folder: string,
+  chosen: DeliverOptions,
+): ActionResult {
+  const { previewReport } = await import('../run/deliver.ts');
+  const { writePreview } = await import('./preview.ts');
+  const { Fault } = await import('../core/errors.ts');
+  const models: unknown[] = [];
+  for (const [index, report] of job.reports.entries()) {
+    const edition = await previewReport(context, job, report, chosen);
+    if (!edition) throw new Fault('REPORT_PENDING', `nothing of ${job.drop.dataset} is sealed yet`);
+    const files = await writePreview(cli.cwd, folder, `${report.template}-${index + 1}`, edition);
+    models.push(...edition.parts.flatMap((part) => ('report' in part ? [part.report] : [])));
+    if (!globals.json) cli.terminal.out(`${files.join('\n')}\n`);
+  }
+  if (globals.json) cli.terminal.out(`${JSON.stringify(models, undefined, 2)}\n`);
+  return undefined;
 }

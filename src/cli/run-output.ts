@@ -1,8 +1,8 @@
 /** The end of `run` and `backfill`: a summary for people or one JSON document, and the exit code. */
 import { EXIT_CODES } from '../core/errors.ts';
 import { formatBytes, formatCount, formatDuration } from '../core/units.ts';
-import type { Delivery } from '../run/deliver.ts';
-import type { RunResult } from '../run/result.ts';
+import { type Delivery, hasFailed } from '../run/delivery.ts';
+import type { DateResult, RunResult } from '../run/result.ts';
 import { judgeRun } from '../run/run.ts';
 import type { CliContext, GlobalOptions } from './context.ts';
 import { formatTable } from './table.ts';
@@ -14,8 +14,7 @@ export function finishRun(
   result: RunResult,
   deliveries: readonly Delivery[],
 ): number {
-  const failedMail = deliveries.some(({ recipients }) => recipients.some(({ outcome }) => outcome === 'failed'));
-  const kind = judgeRun(result) ?? (failedMail ? 'failed' : undefined);
+  const kind = judgeRun(result) ?? (deliveries.some(hasFailed) ? 'failed' : undefined);
   if (globals.json) cli.terminal.out(`${JSON.stringify({ ...result, reports: deliveries }, undefined, 2)}\n`);
   else cli.terminal.out(describeRun(result, deliveries));
   return kind === undefined ? 0 : EXIT_CODES[kind];
@@ -33,7 +32,7 @@ function describeRun(result: RunResult, deliveries: readonly Delivery[]): string
     ];
     const rows = result.dates.map((date) => [
       date.date,
-      date.status,
+      describeStatus(date),
       formatCount(date.rows),
       date.size === undefined ? '' : formatBytes(date.size),
       formatCount(date.requests),
@@ -41,7 +40,8 @@ function describeRun(result: RunResult, deliveries: readonly Delivery[]): string
     lines.push(formatTable(columns, rows), '');
   }
   for (const { date, error } of result.dates) {
-    if (error) lines.push(`${date}: ${error.message}${error.hint ? `\n  -> ${error.hint}` : ''}`);
+    if (error)
+      lines.push(`${date}: ${withoutPrefix(error.message, `${date}: `)}${error.hint ? `\n  -> ${error.hint}` : ''}`);
   }
   const sealed = result.dates.filter(({ status }) => status === 'sealed');
   const rows = sealed.reduce((sum, date) => sum + date.rows, 0);
@@ -61,13 +61,39 @@ function describeRun(result: RunResult, deliveries: readonly Delivery[]): string
   return `${lines.join('\n')}\n`;
 }
 
+/** `restated (revision 2: 3 added, 1 removed, 2 altered)`. */
+function describeStatus({ status, revision = 1, changes }: DateResult): string {
+  if (status === 'missing') return 'no rows';
+  if (status !== 'sealed' || revision === 1) return status;
+  // Without its replaced object nothing can be compared.
+  if (!changes) return `restated (revision ${revision})`;
+  const columns = [
+    ...changes.columns_added.map((name) => `column ${name} added`),
+    ...changes.columns_removed.map((name) => `column ${name} removed`),
+  ];
+  const counts = `${formatCount(changes.added)} added, ${formatCount(changes.removed)} removed, ${formatCount(changes.altered)} altered`;
+  return `restated (revision ${revision}: ${[counts, ...columns].join(', ')})`;
+}
+
+/** Some messages name their date themselves, because they are read elsewhere too. */
+function withoutPrefix(text: string, prefix: string): string {
+  return text.startsWith(prefix) ? text.slice(prefix.length) : text;
+}
+
 export function describeDelivery(delivery: Delivery): readonly string[] {
-  if (delivery.leftToOther) return [`Report of ${delivery.date}: another worker is mailing it at the moment.`];
-  if (delivery.recipients.length === 0) {
-    return [`Report of ${delivery.date}: nobody left to mail (${delivery.alreadySent} had it already).`];
+  const { report, date, recipients, skipped, error } = delivery;
+  const what = `${report === 'digest' ? 'Digest' : 'Report'} of ${date}`;
+  if (delivery.pending) return [`${what}: pending, because not all it needs is sealed; nobody was mailed.`];
+  if (delivery.leftToOther) return [`${what}: another worker is mailing it at the moment.`];
+  if (error) return [`${what}: ${error.message}${error.hint ? `\n  -> ${error.hint}` : ''}`];
+  const notMailed = skipped === null ? [] : [`${what}: not mailed to everybody: ${skipped}`];
+  if (recipients.length === 0) {
+    if (skipped !== null) return [`${what}: nobody was mailed: ${skipped}`];
+    return [`${what}: nobody left to mail (${delivery.alreadySent} had it already).`];
   }
   return [
-    `Report of ${delivery.date}: ${delivery.subject}`,
-    ...delivery.recipients.map(({ to, outcome, detail }) => `  ${outcome} ${to}: ${detail}`),
+    ...notMailed,
+    `${what}${delivery.late ? ', late' : ''}: ${delivery.subject}`,
+    ...recipients.map(({ to, outcome, detail }) => `  ${outcome} ${to}: ${detail}`),
   ];
 }

@@ -1,8 +1,12 @@
 /** Opens what a command of a job needs, and closes it again in the reverse order. */
-import { mkdir } from 'node:fs/promises';
+import { mkdir, rename, rm } from 'node:fs/promises';
+import { isFault } from '../core/errors.ts';
+import type { Log } from '../core/log.ts';
+import type { Engine } from '../engine/engine.ts';
 import type { Job } from '../job/job.ts';
 import type { RunContext } from '../run/context.ts';
-import type { DeliverContext } from '../run/deliver.ts';
+import type { DeliverContext } from '../run/delivery.ts';
+import { closeSource } from '../run/opened.ts';
 import { stateOf } from '../run/state.ts';
 import type { CliContext } from './context.ts';
 import { createProgress } from './progress.ts';
@@ -15,9 +19,17 @@ export async function withRunSession<T>(
   action: (context: RunContext) => Promise<T>,
 ): Promise<T> {
   const log = (await cli.compose.openLog()).child({ job: job.name });
+  const calendar = await cli.compose.readCalendar();
   // First, because a missing setting must not leave a store or an engine open.
-  const { source, learnt } = await openJobSource(cli, job, log);
-  return await withDeliverSession(cli, job, (context) => action({ ...context, log, source, learnt }));
+  const { opened, ...known } = await openJobSource(cli, job, log);
+  try {
+    const { source } = opened;
+    return await withDeliverSession(cli, job, (context) =>
+      action({ ...context, log, calendar, source, opened, ...known }),
+    );
+  } finally {
+    await closeSource(opened);
+  }
 }
 
 /** For a report: without the source. @throws Fault `ENGINE_BUSY` */
@@ -31,14 +43,14 @@ export async function withDeliverSession<T>(
   try {
     const log = (await compose.openLog()).child({ job: job.name });
     const state = stateOf(compose.stateDir, job.name);
-    const store = await compose.openStore(job.drop.to);
+    const store = await compose.openStore(job.drop.to, job.drop.s3);
     closers.push(() => store.close());
     const mailer = await compose.openMailer();
     closers.push(() => mailer.close());
     await mkdir(state.drops, { recursive: true });
-    const engine = await compose.openEngine(state.engine);
+    const engine = await openStateEngine(cli, state.engine, log);
     closers.push(() => engine.close());
-    const progress = await createProgress(terminal, log);
+    const progress = await createProgress(terminal, log, compose.clock);
     closers.push(() => progress.stop());
     return await action({
       engine,
@@ -55,5 +67,35 @@ export async function withDeliverSession<T>(
     });
   } finally {
     for (const close of closers.reverse()) await close();
+  }
+}
+
+/**
+ * A disk that was full may have left files in the engine's folder that the engine will never open again. What is in it can
+ * be had again from the API, so it is put aside and the work begins anew. When a new folder does not open either, the
+ * disk is at fault, and the old one stays. @throws Fault `ENGINE_BUSY`, `ENGINE_UNAVAILABLE`
+ */
+async function openStateEngine(cli: CliContext, path: string, log: Log): Promise<Engine> {
+  try {
+    return await cli.compose.openEngine(path);
+  } catch (error) {
+    if (!isFault(error) || error.code !== 'ENGINE_UNAVAILABLE') throw error;
+    const aside = `${path}-broken`;
+    try {
+      await rm(aside, { recursive: true, force: true });
+      await rename(path, aside);
+    } catch {
+      // A disk that cannot be written is what the engine's own fault tells of.
+      throw error;
+    }
+    try {
+      const engine = await cli.compose.openEngine(path);
+      log.error({ event: 'stage-lost', reason: error.message, aside });
+      return engine;
+    } catch {
+      await rm(path, { recursive: true, force: true });
+      await rename(aside, path);
+      throw error;
+    }
   }
 }

@@ -17,13 +17,19 @@ export const registerRun: Register = (program, context, act) => {
 async function run(cli: CliContext, globals: GlobalOptions, reference: string, withReport: boolean): ActionResult {
   const { readJob } = await import('../job/files.ts');
   const { withRunSession } = await import('./run-session.ts');
+  const { withAlerts } = await import('./alerting.ts');
   const job = await readJob(reference, globals.jobs);
-  return await withRunSession(cli, job, async (context) => {
-    const { runExport } = await import('../run/run.ts');
-    const { deliverReports } = await import('../run/deliver.ts');
-    const { finishRun } = await import('./run-output.ts');
-    const result = await runExport(context, job);
-    const deliveries = withReport ? await deliverReports(context, job) : [];
-    return finishRun(cli, globals, result, deliveries);
-  });
+  return await withAlerts(cli, job, { name: 'run', withReports: withReport }, (note) =>
+    withRunSession(cli, job, async (context) => {
+      const { runExport } = await import('../run/run.ts');
+      const { assertMayMail, deliverReports } = await import('../run/deliver.ts');
+      const { finishRun } = await import('./run-output.ts');
+      if (withReport) assertMayMail(context, job);
+      const result = await runExport(context, job);
+      note({ result });
+      const deliveries = withReport ? await deliverReports(context, job) : [];
+      if (withReport) note({ deliveries });
+      return finishRun(cli, globals, result, deliveries);
+    }),
+  );
 }

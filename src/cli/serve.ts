@@ -2,17 +2,14 @@
 import { InvalidArgumentError } from 'commander';
 import type { ActionResult, Register } from './command.ts';
 import type { CliContext } from './context.ts';
-import { ENGINE_WORKER_COMMAND } from './engine-worker.ts';
+import { workerCommand } from './engine-worker.ts';
 
 /** Key of a service that was given none: it is not secret, the service listens on the loopback by default. */
 export const LOCAL_KEY = 'cus_local';
 
-/** What an engine process needs of the environment. */
-const WORKER_VARIABLES = ['PATH', 'TMPDIR', 'LD_LIBRARY_PATH'] as const;
-
 interface ServeOptions {
-  readonly data: readonly string[];
-  readonly chain: readonly string[];
+  readonly data?: readonly string[];
+  readonly chain?: readonly string[];
   readonly dataDir?: string;
   readonly generate?: number;
   readonly generateRows?: number;
@@ -25,7 +22,7 @@ interface ServeOptions {
   readonly scanLimit?: number;
   readonly concurrency?: number;
   readonly requestsPerSecond?: number;
-  readonly key: readonly string[];
+  readonly key?: readonly string[];
   readonly keyFile?: string;
   readonly secureCookies?: boolean;
   readonly clickhouseUrl?: string;
@@ -41,12 +38,11 @@ export const registerServe: Register = (program, context, act) => {
     .description(
       'serve the options data API over files, generated sessions or a ClickHouse server; prints its addresses as one JSON line',
     )
-    .option('--data <file>', 'trades: .ndjson, .csv (also .gz) or .parquet; repeatable', collect, [])
+    .option('--data <file>', 'trades: .ndjson, .csv (also .gz) or .parquet; repeatable', collect)
     .option(
       '--chain <file>',
       'an option chain: .csv (also .gz) of the exchange, or of our columns; repeatable',
       collect,
-      [],
     )
     .option('--data-dir <dir>', 'folder that keeps what was loaded; default: a temporary one')
     .option('--generate <sessions>', 'generate this many trading sessions', parseNumber)
@@ -60,12 +56,7 @@ export const registerServe: Register = (program, context, act) => {
     .option('--scan-limit <rows>', 'most rows read for one answer', parseNumber)
     .option('--concurrency <queries>', 'queries that run at the same time', parseNumber)
     .option('--requests-per-second <rate>', 'requests a second of one key', parseNumber)
-    .option(
-      '--key <key>',
-      `accepted key, beginning with cus_ or apikey_; repeatable (default: ${LOCAL_KEY})`,
-      collect,
-      [],
-    )
+    .option('--key <key>', `accepted key, beginning with cus_ or apikey_; repeatable (default: ${LOCAL_KEY})`, collect)
     .option(
       '--key-file <file>',
       'hashed keys with entitlements, as `flowdrop key` writes them; read again when it changes',
@@ -88,14 +79,12 @@ async function serve(cli: CliContext, options: ServeOptions): ActionResult {
   const { startService } = await import('../service/serve.ts');
   const { SERVICE_DEFAULTS } = await import('../service/options.ts');
   const { compose, terminal, signal, self } = cli;
-  const { generate, key, clickhouseUrl, ...given } = options;
+  const { generate, key = [], clickhouseUrl, ...given } = options;
   const { adminUrl, ...server } = compose.clickhouse;
   const url = clickhouseUrl ?? server.url;
   const password = url !== undefined && URL.canParse(url) ? new URL(url).password : '';
   const log = await compose.openLog({ secrets: [...key, password].filter((secret) => secret !== '') });
-  // Callers' SQL runs there: what is not in its environment cannot be read from it.
-  const env = Object.fromEntries(WORKER_VARIABLES.map((name) => [name, self.env[name]]));
-  const command = { executable: self.executable, args: [...self.args, ENGINE_WORKER_COMMAND], env };
+  const command = workerCommand(self);
   const service = await startService(
     {
       ...SERVICE_DEFAULTS,
@@ -125,7 +114,8 @@ async function serve(cli: CliContext, options: ServeOptions): ActionResult {
   return undefined;
 }
 
-function collect(value: string, previous: readonly string[]): readonly string[] {
+/** No list to begin with: the help would print it as a default. */
+function collect(value: string, previous: readonly string[] = []): readonly string[] {
   return [...previous, value];
 }
 

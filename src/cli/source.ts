@@ -1,19 +1,42 @@
-/** The source of a job with what was learnt of it: for every command that asks the API. */
+/** The source of a job, of whatever kind, with what was learnt of it: for every command that asks it. */
 import type { Log } from '../core/log.ts';
 import type { Job } from '../job/job.ts';
 import { type Learnt, loadLearnt } from '../run/learnt.ts';
-import { stateOf } from '../run/state.ts';
-import type { Source } from '../source/source.ts';
+import type { OpenedSource } from '../run/opened.ts';
+import { learntPath } from '../run/state.ts';
 import type { CliContext } from './context.ts';
 
 export interface JobSource {
-  readonly source: Source;
+  readonly opened: OpenedSource;
   readonly learnt: Learnt;
+  /** Where `learnt` is kept for the next run. */
+  readonly learntPath: string;
 }
 
-/** @throws Fault `SETTING_MISSING`, `SETTING_INVALID` */
+/** Whoever opens it closes it, with `closeSource`. @throws Fault `SETTING_MISSING`, `SETTING_INVALID` */
 export async function openJobSource({ compose }: CliContext, job: Job, log: Log): Promise<JobSource> {
-  const url = compose.sourceUrl(job.source.api);
-  const learnt = await loadLearnt(stateOf(compose.stateDir, job.name).learnt, url, compose.clock.now());
-  return { source: await compose.openSource(job.source.api, log, learnt.clock_offset_ms), learnt };
+  const { source } = job;
+  const load = async (url: string) => {
+    const path = learntPath(compose.stateDir, url, compose.keyFingerprint, source);
+    return { learnt: await loadLearnt(path, url, compose.clock.now()), learntPath: path };
+  };
+  switch (source.kind) {
+    case 'rows':
+    case 'aggregate': {
+      const known = await load(compose.sourceUrl(source.api));
+      const client = await compose.openSource(source.api, log, known.learnt.clock_offset_ms);
+      return { opened: { kind: 'sql', job: { ...job, source }, source: client }, ...known };
+    }
+    case 'snapshots': {
+      const known = await load(compose.sourceUrl(source.api));
+      const client = await compose.openSnapshots(source, log, known.learnt.clock_offset_ms);
+      return { opened: { kind: 'snapshots', job: { ...job, source }, source: client }, ...known };
+    }
+    case 'table': {
+      const table = await compose.openTable(source, log);
+      return { opened: { kind: 'table', job: { ...job, source }, source: table }, ...(await load(table.url)) };
+    }
+    default:
+      return source satisfies never;
+  }
 }

@@ -1,8 +1,13 @@
-/** `flowdrop status [JOB]`: conditions of the dates, gaps and when they expire, last and next runs. Asks the store only. */
+/**
+ * `flowdrop status [JOB]`: conditions of the dates, gaps and when they expire, last and next runs. Asks the store only:
+ * what it holds, and what its `condition.json` remembers, so that a worker with an empty disk knows gaps and losses too.
+ */
 import { isFault } from '../core/errors.ts';
 import { formatCount } from '../core/units.ts';
 import type { Job } from '../job/job.ts';
 import type { Condition } from '../plan/dates.ts';
+import { learntPath, stateOf } from '../run/state.ts';
+import type { ConditionEntry } from '../seal/condition.ts';
 import type { Store } from '../store/store.ts';
 import type { ActionResult, Register } from './command.ts';
 import type { CliContext, GlobalOptions } from './context.ts';
@@ -32,6 +37,8 @@ interface JobStatus {
   readonly store: string;
   readonly dates: readonly DateStatus[];
   readonly last_run: string | null;
+  /** Of dates chosen by hand. */
+  readonly last_backfill: string | null;
   readonly next_run: string | null;
 }
 
@@ -46,30 +53,37 @@ async function status(cli: CliContext, globals: GlobalOptions, reference: string
 }
 
 async function readStatus(cli: CliContext, job: Job): Promise<JobStatus> {
-  const { computeConditions, computeLookback, expiresAt } = await import('../plan/dates.ts');
+  const { computeConditions, expiresAt } = await import('../plan/dates.ts');
+  const { expires, lookbackOf } = await import('../run/lookback.ts');
+  const { readConditionDocument } = await import('../seal/condition.ts');
   const { listSealedDates } = await import('../seal/ledger.ts');
   const { loadLearnt } = await import('../run/learnt.ts');
   const { readRunResult } = await import('../run/result.ts');
-  const { stateOf } = await import('../run/state.ts');
   const { createTask } = await import('node-cron');
   const { compose } = cli;
   const state = stateOf(compose.stateDir, job.name);
   const last = await readRunResult(state.lastRun);
-  const store = await compose.openStore(job.drop.to);
+  const lastBackfill = await readRunResult(state.lastBackfill);
+  const store = await compose.openStore(job.drop.to, job.drop.s3);
   try {
     const manifests = new Map<string, ManifestFacts>();
     for (const date of await listSealedDates(store, job.drop.dataset)) {
       manifests.set(date, await readManifestFacts(store, job.drop.dataset, date));
     }
     // The API's clock as the last run saw it; without one this machine's.
-    const offsetMs = (await loadLearnt(state.learnt, learntUrl(cli, job), compose.clock.now())).clock_offset_ms;
-    const lookback = computeLookback(compose.clock.now() + offsetMs);
+    const offsetMs = (await loadLearnt(...learntOf(cli, job), compose.clock.now())).clock_offset_ms;
+    const lookback = lookbackOf(job.source, compose.clock.now() + offsetMs, await compose.readCalendar());
     const sealed = new Map([...manifests].map(([date, { condition }]) => [date, condition]));
-    const empty = new Set(
-      Object.entries(last?.conditions ?? {}).flatMap(([date, condition]) => (condition === 'missing' ? [date] : [])),
-    );
-    const firstKnown = [...sealed.keys(), ...Object.keys(last?.conditions ?? {})].sort()[0];
-    const conditions = computeConditions({ sealed, empty, lookback }, firstKnown);
+    const { entries, fault } = await readConditionDocument(store, job.drop.dataset);
+    if (fault) cli.terminal.err(`${job.name}: condition.json is not in shape, so it is left out: ${fault}\n`);
+    // Every run writes the document, also one of chosen dates, so it is the newer of the two.
+    const known = new Map<string, Condition>([
+      ...Object.entries(last?.conditions ?? {}),
+      ...[...entries.values()].map(({ date, condition }) => [date, condition] as const),
+    ]);
+    const empty = new Set([...known].flatMap(([date, condition]) => (condition === 'missing' ? [date] : [])));
+    const firstKnown = [...sealed.keys(), ...known.keys()].sort()[0];
+    const conditions = recallConditions(computeConditions({ sealed, empty, lookback }, firstKnown), sealed, entries);
     const task = job.schedule && createTask(job.schedule.cron, () => undefined, { timezone: job.schedule.timezone });
     return {
       job: job.name,
@@ -81,14 +95,35 @@ async function readStatus(cli: CliContext, job: Job): Promise<JobStatus> {
         rows: manifests.get(date)?.rows ?? null,
         revision: manifests.get(date)?.revision ?? null,
         begins_to_expire:
-          condition === 'pending' || condition === 'missing' ? new Date(expiresAt(date)).toISOString() : null,
+          expires(job.source) && (condition === 'pending' || condition === 'missing')
+            ? new Date(expiresAt(date)).toISOString()
+            : null,
       })),
       last_run: last?.finished_at ?? null,
+      last_backfill: lastBackfill?.finished_at ?? null,
       next_run: task?.getNextRuns(1)[0]?.toISOString() ?? null,
     };
   } finally {
     await store.close();
   }
+}
+
+/**
+ * What the store remembers of dates that are not sealed: one that was lost, or without rows while it could be asked for,
+ * stays so, and a date beyond this machine's clock is still told.
+ */
+function recallConditions(
+  computed: ReadonlyMap<string, Condition>,
+  sealed: ReadonlyMap<string, Condition>,
+  entries: ReadonlyMap<string, ConditionEntry>,
+): ReadonlyMap<string, Condition> {
+  const conditions = new Map(computed);
+  for (const [date, { condition }] of entries) {
+    // Sealed says the manifest, not the document.
+    if (sealed.has(date) || condition === 'available' || condition === 'degraded') continue;
+    if (condition !== 'pending' || !conditions.has(date)) conditions.set(date, condition);
+  }
+  return new Map([...conditions].sort(([a], [b]) => (a < b ? -1 : 1)));
 }
 
 interface ManifestFacts {
@@ -109,12 +144,15 @@ async function readManifestFacts(store: Store, dataset: string, date: string): P
   }
 }
 
-/** Status works without the API's settings: then nothing was learnt of its clock. */
-function learntUrl(cli: CliContext, job: Job): string {
+/** Path and address of what was learnt. Status works without the API's settings: then nothing was learnt of its clock. */
+function learntOf({ compose }: CliContext, { source }: Job): readonly [path: string, url: string] {
+  // A server's clock is asked for by every run.
+  if (source.kind === 'table') return ['', ''];
   try {
-    return cli.compose.sourceUrl(job.source.api);
+    const url = compose.sourceUrl(source.api);
+    return [learntPath(compose.stateDir, url, compose.keyFingerprint, source), url];
   } catch {
-    return '';
+    return ['', ''];
   }
 }
 
@@ -131,10 +169,16 @@ function describeStatus(status: JobStatus): string {
     date.rows === null ? '' : formatCount(date.rows),
     date.begins_to_expire ?? '',
   ]);
+  const backfill = status.last_backfill === null ? '' : `, last backfill ${status.last_backfill}`;
+  // A backfill asks for its own dates only.
+  const isPart = status.last_run === null && status.last_backfill !== null;
   return `${[
     `${status.job}: ${status.store}/${status.dataset}`,
-    `last run ${status.last_run ?? 'never'}, next ${status.next_run ?? 'by hand'}`,
+    `last run ${status.last_run ?? 'never'}${backfill}, next ${status.next_run ?? 'by hand'}`,
+    ...(isPart ? [`Dates before the first one here were not asked for yet: see \`flowdrop plan ${status.job}\`.`] : []),
     '',
-    rows.length === 0 ? 'Nothing is sealed yet.' : formatTable(columns, rows),
+    rows.length === 0
+      ? `No date is known yet: run the job, or see \`flowdrop plan ${status.job}\`.`
+      : formatTable(columns, rows),
   ].join('\n')}\n`;
 }

@@ -2,7 +2,8 @@
 import { EXIT_CODES } from '../core/errors.ts';
 import { formatCount } from '../core/units.ts';
 import type { Job } from '../job/job.ts';
-import type { AuditResult } from '../seal/audit.ts';
+import type { AuditDeps } from '../seal/audit.ts';
+import type { Manifest } from '../seal/manifest.ts';
 import type { ActionResult, Register } from './command.ts';
 import type { CliContext, GlobalOptions } from './context.ts';
 
@@ -11,12 +12,28 @@ interface VerifyOptions {
   readonly deep?: boolean;
 }
 
+interface VerifyResult {
+  /** `null` for the dataset around the dates: foreign objects, `condition.json`. */
+  readonly date: string | null;
+  readonly rows: number;
+  readonly findings: readonly string[];
+  /** Why the date is known to be incomplete, where it was sealed so. */
+  readonly degraded: string | null;
+  /** The revision that is about to replace this one; its files may lie there already. */
+  readonly restating: number | null;
+  /** Whether the source was asked too. */
+  readonly recounted: boolean;
+}
+
+/** What is said of a result that says nothing else. */
+const PLAIN = { degraded: null, restating: null, recounted: false } as const;
+
 export const registerVerify: Register = (program, context, act) => {
   program
     .command('verify')
     .description('re-hash and re-read sealed drops and compare them with their manifests')
     .argument('<job>', 'job file, or its name in the jobs folder')
-    .option('--date <date>', 'only this trading date; default: every sealed one')
+    .option('--date <date>', 'only this trading date; default: every sealed one, and the dataset around them')
     .option('--deep', 'also recount the dates inside the lookback at the source')
     .action(async (job: string, options: VerifyOptions) => {
       await act((globals) => verify(context, globals, job, options));
@@ -32,59 +49,139 @@ async function verify(
   const { mkdir, mkdtemp, rm } = await import('node:fs/promises');
   const { join } = await import('node:path');
   const { readJob } = await import('../job/files.ts');
-  const { auditDrop } = await import('../seal/audit.ts');
-  const { listSealedDates } = await import('../seal/ledger.ts');
   const { assertDate } = await import('./range.ts');
+  const { assertDirectory } = await import('./store-directory.ts');
   if (options.date !== undefined) assertDate('--date', options.date);
   const job = await readJob(reference, globals.jobs);
-  const store = await cli.compose.openStore(job.drop.to);
-  await mkdir(cli.compose.stateDir, { recursive: true });
-  const folder = await mkdtemp(join(cli.compose.stateDir, 'verify-'));
+  await assertDirectory(cli.cwd, job.drop.to, 'Run the job first, or look whether `drop.to` of the job is right.');
+  const { compose, signal } = cli;
+  const store = await compose.openStore(job.drop.to, job.drop.s3);
+  await mkdir(compose.stateDir, { recursive: true });
+  const folder = await mkdtemp(join(compose.stateDir, 'verify-'));
+  const engine = await compose.openEngine();
   try {
-    const dates = options.date ? [options.date] : await listSealedDates(store, job.drop.dataset);
-    const results: AuditResult[] = [];
-    for (const date of dates) {
-      results.push(await auditDrop(store, job.drop.dataset, date, join(folder, `${date}.parquet`), cli.signal));
-    }
-    const recounted = options.deep ? await recount(cli, job, results) : results;
-    printResults(cli, globals, recounted);
-    return recounted.every(({ findings }) => findings.length === 0) ? undefined : EXIT_CODES.failed;
+    const { results, manifests } = await audit({ store, engine, folder, signal }, job, options.date);
+    const recounted = options.deep ? await recount(cli, job, results, manifests) : results;
+    printResults(cli, globals, job, recounted);
+    if (recounted.some(({ findings }) => findings.length > 0)) return EXIT_CODES.failed;
+    return recounted.some(({ restating }) => restating !== null) ? EXIT_CODES.incomplete : undefined;
   } finally {
+    await engine.close();
     await rm(folder, { recursive: true, force: true });
     await store.close();
   }
 }
 
-/** Adds what the source counts now for the dates that are still whole inside the lookback. */
-async function recount(cli: CliContext, job: Job, results: readonly AuditResult[]): Promise<readonly AuditResult[]> {
-  const { probeRows } = await import('../run/probe.ts');
-  const { openJobSource } = await import('./source.ts');
-  const { sumCounts } = await import('../plan/counts.ts');
-  const { computeLookback } = await import('../plan/dates.ts');
-  const { compose, signal } = cli;
-  const log = await compose.openLog({ quiet: true });
-  const { source, learnt } = await openJobSource(cli, job, log);
-  if (job.source.kind !== 'rows') return results;
-  const { firstWhole } = computeLookback(source.serverNow());
-  const inside = results.filter(({ date }) => date >= firstWhole).map(({ date }) => date);
-  const counts = inside.length > 0 ? await probeRows({ source, learnt, signal }, job, inside) : new Map();
-  return results.map((result) => {
-    if (!inside.includes(result.date)) return result;
-    const { ids } = sumCounts(counts.get(result.date) ?? []);
-    if (ids === result.rows) return result;
-    return { ...result, findings: [...result.findings, `the source now has ${ids} rows, the drop ${result.rows}`] };
-  });
+interface Audited {
+  readonly results: readonly VerifyResult[];
+  readonly manifests: ReadonlyMap<string, Manifest | undefined>;
 }
 
-function printResults(cli: CliContext, globals: GlobalOptions, results: readonly AuditResult[]): void {
+async function audit(deps: AuditDeps, job: Job, only: string | undefined): Promise<Audited> {
+  const { auditDrop } = await import('../seal/audit.ts');
+  const { auditConditions, auditHistory, findForeignKeys } = await import('../seal/audit-dataset.ts');
+  const { listSealedDates } = await import('../seal/ledger.ts');
+  const { dataset } = job.drop;
+  const dates = only === undefined ? await listSealedDates(deps.store, dataset) : [only];
+  const results: VerifyResult[] = [];
+  const manifests = new Map<string, Manifest | undefined>();
+  for (const date of dates) {
+    const { manifest, rows, findings, restating } = await auditDrop(deps, dataset, date);
+    manifests.set(date, manifest);
+    const history = manifest ? await auditHistory(deps, manifest) : [];
+    const degraded = manifest?.condition === 'degraded' ? (manifest.degraded_reason ?? 'incomplete') : null;
+    results.push({ ...PLAIN, date, rows, findings: [...findings, ...history], degraded, restating });
+  }
+  if (only === undefined) {
+    const findings = [
+      ...(await findForeignKeys(deps.store, dataset, dates)),
+      ...(await auditConditions(deps.store, dataset, manifests)),
+    ];
+    results.push({ ...PLAIN, date: null, rows: results.reduce((sum, { rows }) => sum + rows, 0), findings });
+  }
+  return { results, manifests };
+}
+
+/** Adds what the source counts now for the dates that are still whole inside the lookback. */
+async function recount(
+  cli: CliContext,
+  job: Job,
+  results: readonly VerifyResult[],
+  manifests: Audited['manifests'],
+): Promise<readonly VerifyResult[]> {
+  const { source: from } = job;
+  if (from.kind !== 'rows') {
+    const what = from.kind === 'aggregate' ? 'groups' : `\`api: ${from.api}\``;
+    cli.terminal.err(`--deep recounts single trades at the API; of ${what} there is no recount, so it adds nothing.\n`);
+    return results;
+  }
+  const { recountDate } = await import('../run/recount.ts');
+  const { openJobSource } = await import('./source.ts');
+  const { computeLookback } = await import('../plan/dates.ts');
+  const { compose, signal } = cli;
+  const { opened, learnt } = await openJobSource(cli, job, await compose.openLog({ quiet: true }));
+  if (opened.kind !== 'sql') return results;
+  const { source } = opened;
+  const { firstWhole } = computeLookback(source.serverNow());
+  const recounted: VerifyResult[] = [];
+  for (const result of results) {
+    const manifest = result.date === null ? undefined : manifests.get(result.date);
+    if (!manifest || manifest.date < firstWhole) recounted.push(result);
+    else {
+      const expected = manifest.source_rows ?? manifest.rows;
+      const now = await recountDate({ source, learnt, signal }, opened.job, manifest.date, expected);
+      recounted.push({ ...result, recounted: true, findings: [...result.findings, ...compareCounts(manifest, now)] });
+    }
+  }
+  return recounted;
+}
+
+function compareCounts(manifest: Manifest, now: { readonly rows: number; readonly ids: number | undefined }): string[] {
+  if (now.ids !== undefined) {
+    if (now.ids === manifest.rows) return [];
+    return [`the source now has ${now.ids} distinct ids, the drop ${manifest.rows} rows`];
+  }
+  // Counted in parts, which only rows can be.
+  if (manifest.source_rows === null || now.rows === manifest.source_rows) return [];
+  return [`the source now has ${now.rows} rows, it had ${manifest.source_rows} when the date was sealed`];
+}
+
+function printResults(cli: CliContext, globals: GlobalOptions, job: Job, results: readonly VerifyResult[]): void {
   if (globals.json) {
     cli.terminal.out(`${JSON.stringify(results, undefined, 2)}\n`);
     return;
   }
-  if (results.length === 0) cli.terminal.out('Nothing is sealed yet.\n');
-  for (const { date, rows, findings } of results) {
-    cli.terminal.out(
-      findings.length === 0 ? `ok    ${date}  ${formatCount(rows)} rows\n` : `FAIL  ${date}  ${findings.join('; ')}\n`,
-    );
+  const dates = results.filter(({ date }) => date !== null);
+  if (dates.length === 0) cli.terminal.out('Nothing is sealed yet.\n');
+  for (const result of results) {
+    if (result.date !== null || result.findings.length > 0) cli.terminal.out(`${describeResult(result, job)}\n`);
   }
+  if (dates.length > 0) cli.terminal.out(`${summarise(results)}\n`);
+}
+
+function describeResult({ date, rows, findings, degraded, restating, recounted }: VerifyResult, job: Job): string {
+  const what = date ?? job.drop.dataset;
+  if (findings.length > 0) return `FAIL  ${what}  ${findings.join('; ')}`;
+  if (restating !== null) {
+    return `busy  ${what}  being replaced by revision ${restating}; if no run is active, \`flowdrop run ${job.name}\` finishes it`;
+  }
+  const counted = recounted ? ', as many at the source now' : '';
+  return `ok    ${what}  ${formatCount(rows)} rows${counted}${degraded === null ? '' : `; degraded: ${degraded}`}`;
+}
+
+/** `2 dates, 800 rows: nothing is wrong, 1 is degraded`. */
+function summarise(results: readonly VerifyResult[]): string {
+  const dates = results.filter(({ date }) => date !== null);
+  const count = (isSo: (result: VerifyResult) => boolean) => results.filter(isSo).length;
+  const parts: readonly (readonly [number, string])[] = [
+    [count(({ findings }) => findings.length > 0), 'with findings'],
+    [count(({ restating }) => restating !== null), 'being replaced'],
+    [count(({ degraded }) => degraded !== null), 'degraded'],
+    [count(({ recounted }) => recounted), 'recounted at the source'],
+  ];
+  const told = parts.filter(([n]) => n > 0).map(([n, word]) => `${n} ${word}`);
+  const rows = formatCount(dates.reduce((sum, result) => sum + result.rows, 0));
+  const wrong = results.some(({ findings }) => findings.length > 0);
+  const all = `${dates.length} ${dates.length === 1 ? 'date' : 'dates'}, ${rows} rows`;
+  return `${all}: ${[...(wrong ? [] : ['nothing is wrong']), ...told].join(', ')}`;
 }

@@ -1,7 +1,7 @@
 /**
- * The daemon: knows time, not stages. Each due job becomes a child process, one at a time; a job never waits twice; what was missed
- * while the daemon was down is caught up at start, once per job, bounded by the lookback, beyond which nothing is left
- * to fetch.
+ * The daemon: knows time, not stages. Each due job becomes a child process, one at a time; a job never waits twice; what
+ * was missed while the daemon was down is caught up at start, once per job, bounded by the lookback, beyond which nothing
+ * is left to fetch.
  */
 import { createTask } from 'node-cron';
 import type { Clock } from '../core/clock.ts';
@@ -42,7 +42,7 @@ export async function runDaemon(jobs: readonly ScheduledJob[], deps: DaemonDeps)
   const queue: { readonly job: ScheduledJob; readonly reason: string }[] = [];
   let running: { readonly job: string; readonly child: ChildRun } | undefined;
 
-  // One run at a time: the jobs of a worker share one key, and with it one budget of requests.
+  // One run at a time: processes share the budget of their key, so two runs would only halve each other's pace.
   const startNext = () => {
     if (running || signal.aborted) return;
     const next = queue.shift();

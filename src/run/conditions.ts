@@ -1,42 +1,149 @@
-/** Conditions of a dataset's dates: from the manifests in the store, this run's plan, and what earlier runs knew. */
+/**
+ * Conditions of a dataset's dates: from the manifests in the store, this run's plan, and what earlier runs knew. The
+ * memory is `condition.json` in the store: with it a loss stays known to a worker with an empty disk. The document is
+ * derived anew by every run, so an update that another worker overwrote is made again by the next.
+ */
+import { addDays } from '../calendar/wall-clock.ts';
 import { isFault } from '../core/errors.ts';
 import type { Job } from '../job/job.ts';
 import { type Condition, computeConditions } from '../plan/dates.ts';
+import {
+  type ConditionDocument,
+  type ConditionEntry,
+  describeSealed,
+  describeUnsealed,
+  readConditionDocument,
+  writeConditionDocument,
+} from '../seal/condition.ts';
 import { listSealedDates, readManifest } from '../seal/ledger.ts';
 import type { Manifest } from '../seal/manifest.ts';
+import type { Store } from '../store/store.ts';
+import { LOOKBACK_DAYS } from '../wire/limits.ts';
+import { readAbsences } from './absence.ts';
+import { type ChoiceFacts, type DateRange, readFailures } from './choice.ts';
 import type { RunContext } from './context.ts';
-import type { DateRange, RunPlan } from './plan.ts';
+import type { RunPlan } from './plan.ts';
 import type { RunResult } from './result.ts';
+import type { StatePaths } from './state.ts';
 
-/** @param before the job's last run: a date that it knew is a loss when it expires, even if nothing was ever sealed */
-export async function readConditions(
-  context: RunContext,
+export interface Conditions {
+  readonly conditions: ReadonlyMap<string, Condition>;
+  /** Dates whose loss is no news: an earlier run knew of it. */
+  readonly lostBefore: ReadonlySet<string>;
+}
+
+type ConditionDeps = Pick<RunContext, 'store' | 'log'>;
+
+/**
+ * Computes the conditions and writes them to `condition.json` when they are others than those there.
+ * @param before the job's last run: a date that it knew is a loss when it expires, even if nothing was ever sealed
+ * @param range dates that the plan was restricted to; of others the source was not asked
+ */
+export async function updateConditions(
+  deps: ConditionDeps,
   job: Job,
   plan: RunPlan,
   before: RunResult | undefined,
-): Promise<ReadonlyMap<string, Condition>> {
-  const sealed = new Map<string, 'available' | 'degraded'>();
-  for (const date of await listSealedDates(context.store, job.drop.dataset)) {
-    // Dates sealed long ago are in their manifests; reading them all would cost a request each.
-    const inside = date >= plan.lookback.clipped;
-    sealed.set(date, inside ? ((await readManifestIfValid(context, job, date))?.condition ?? 'degraded') : 'available');
-  }
+  range?: DateRange,
+): Promise<Conditions> {
+  const { dataset } = job.drop;
+  const document = await readConditionDocument(deps.store, dataset);
+  if (document.fault !== undefined) deps.log.error({ event: 'conditions-invalid', dataset, reason: document.fault });
+  const sealed = await readSealed(deps, job, plan, document);
   // With a condition of the job's own, a session without rows cannot be told from one that it does not match.
-  const filtered = job.source.kind === 'rows' && job.source.where !== '';
-  const empty = filtered ? new Set<string>() : plan.empty;
-  const known = [...sealed.keys(), ...plan.dates.map(({ date }) => date), ...Object.keys(before?.conditions ?? {})];
-  const conditions = computeConditions({ sealed, empty, lookback: plan.lookback }, known.sort()[0]);
-  if (!filtered) return conditions;
-  return new Map([...conditions].filter(([date]) => !plan.empty.has(date)));
+  const filtered = 'where' in job.source && job.source.where !== '';
+  const known = [
+    ...sealed.keys(),
+    ...plan.dates.map(({ date }) => date),
+    ...Object.keys(before?.conditions ?? {}),
+    ...document.entries.keys(),
+  ];
+  const computed = computeConditions(
+    {
+      sealed: new Map([...sealed].map(([date, { condition }]) => [date, condition as 'available' | 'degraded'])),
+      empty: filtered ? new Set() : plan.empty,
+      lookback: plan.lookback,
+    },
+    known.sort()[0],
+  );
+  const memory = listMemory(document, before);
+  const conditions = new Map(
+    [...computed]
+      .filter(([date, condition]) => !filtered || hasRows(date, condition, plan, memory))
+      .map(([date, condition]) => [date, remember(date, condition, document, range)]),
+  );
+  const entries = [...conditions].map(([date, condition]) => sealed.get(date) ?? describeUnsealed(date, condition));
+  await writeConditionDocument(deps.store, dataset, entries, document);
+  return {
+    conditions,
+    lostBefore: new Set([...memory].flatMap(([date, known]) => (known.has('expired') ? [date] : []))),
+  };
+}
+
+/** A session that was without rows while it could be asked for is missing for good; it did not expire. */
+function remember(
+  date: string,
+  condition: Condition,
+  { entries }: ConditionDocument,
+  range: DateRange | undefined,
+): Condition {
+  const earlier = entries.get(date)?.condition;
+  const asked = !range || (date >= range.from && date <= range.to);
+  if (earlier === 'missing' && (condition === 'expired' || (condition === 'pending' && !asked))) return earlier;
+  return condition;
+}
+
+/** Entries of the sealed dates. A manifest costs a request, so those of old dates are read only when they are not known. */
+async function readSealed(
+  deps: ConditionDeps,
+  job: Job,
+  plan: RunPlan,
+  document: ConditionDocument,
+): Promise<ReadonlyMap<string, ConditionEntry>> {
+  // Restatements happen inside the lookback. Twice its length, so that one whose update of the document was lost in a
+  // race is still seen by the runs that follow.
+  const changeable = addDays(plan.lookback.clipped, -LOOKBACK_DAYS);
+  const sealed = new Map<string, ConditionEntry>();
+  for (const date of await listSealedDates(deps.store, job.drop.dataset)) {
+    const kept = date < changeable ? document.entries.get(date) : undefined;
+    if (kept && kept.revision !== null) sealed.set(date, kept);
+    else {
+      const manifest = await readManifestIfValid(deps, job, date);
+      sealed.set(date, manifest ? describeSealed(manifest) : describeUnsealed(date, 'degraded'));
+    }
+  }
+  return sealed;
+}
+
+/** Conditions that earlier runs knew a date in: by the document, and by this machine's record of the last run. */
+function listMemory(document: ConditionDocument, before: RunResult | undefined): ReadonlyMap<string, Set<Condition>> {
+  const memory = new Map<string, Set<Condition>>();
+  const note = (date: string, condition: Condition) =>
+    memory.set(date, (memory.get(date) ?? new Set<Condition>()).add(condition));
+  for (const [date, { condition }] of document.entries) note(date, condition);
+  for (const [date, condition] of Object.entries(before?.conditions ?? {})) note(date, condition);
+  return memory;
+}
+
+/** For a job with a condition of its own: a session is one of its dates only when rows of it were ever seen. */
+function hasRows(
+  date: string,
+  condition: Condition,
+  plan: RunPlan,
+  memory: ReadonlyMap<string, ReadonlySet<Condition>>,
+): boolean {
+  if (condition !== 'expired') return !plan.empty.has(date);
+  const known = memory.get(date);
+  return known !== undefined && (known.has('pending') || known.has('expired'));
 }
 
 /** A damaged manifest makes its date degraded, not the whole run fail: `verify` says what is wrong with it. */
-export async function readManifestIfValid(context: RunContext, job: Job, date: string): Promise<Manifest | undefined> {
+export async function readManifestIfValid(deps: ConditionDeps, job: Job, date: string): Promise<Manifest | undefined> {
   try {
-    return await readManifest(context.store, job.drop.dataset, date);
+    return await readManifest(deps.store, job.drop.dataset, date);
   } catch (error) {
     if (!isFault(error) || error.code !== 'MANIFEST_INVALID') throw error;
-    context.log.error({ event: 'manifest-invalid', date, reason: error.message });
+    deps.log.error({ event: 'manifest-invalid', date, reason: error.message });
     return undefined;
   }
 }
@@ -52,17 +159,32 @@ export interface Shortfall {
 export function findShortfall(
   conditions: ReadonlyMap<string, Condition>,
   clipped: string,
-  before: RunResult | undefined,
+  lostBefore: ReadonlySet<string>,
   range: DateRange | undefined,
 ): Shortfall {
   const dates = [...conditions].filter(([date]) => !range || (date >= range.from && date <= range.to));
-  const known = before?.conditions ?? {};
   return {
-    lost: dates
-      .filter(([date, condition]) => condition === 'expired' && known[date] !== 'expired')
-      .map(([date]) => date),
+    lost: dates.filter(([date, condition]) => condition === 'expired' && !lostBefore.has(date)).map(([date]) => date),
     gaps: dates
       .filter(([date, condition]) => date >= clipped && (condition === 'missing' || condition === 'degraded'))
       .map(([date]) => date),
+  };
+}
+
+/** What a choice of dates is made from. */
+export async function readChoiceFacts(
+  store: Store,
+  job: Job,
+  state: Pick<StatePaths, 'failures' | 'absences'>,
+): Promise<ChoiceFacts> {
+  const { dataset } = job.drop;
+  const { entries } = await readConditionDocument(store, dataset);
+  const isDegraded = (date: string) => entries.get(date)?.condition === 'degraded';
+  const sealed = await listSealedDates(store, dataset);
+  return {
+    sealed: new Set(sealed),
+    degraded: new Set(sealed.filter(isDegraded)),
+    failed: await readFailures(state.failures),
+    absences: await readAbsences(state.absences),
   };
 }

@@ -1,227 +1,132 @@
 /**
- * From a sealed drop to mails: model, rendering, one message per recipient, a receipt after each. Invariant: nothing is
- * mailed of a date that is not sealed, and the receipt in the store, not this machine's memory, says who has got what.
+ * From sealed drops to mails: every report of a job, for every date that it is due for. Invariant: nothing is mailed of a
+ * date that is not sealed; a report that cannot be made does not keep the others from their readers.
  */
-import { createHash, randomUUID } from 'node:crypto';
-import { readFileIfExists, writeFileAtomic } from '../core/atomic-file.ts';
+import { createHash } from 'node:crypto';
+import { rm } from 'node:fs/promises';
 import { assertNotAborted, isFault } from '../core/errors.ts';
 import type { Job, JobReport } from '../job/job.ts';
-import type { MailOutcome } from '../mail/mailer.ts';
-import {
-  buildMessageId,
-  countRecipients,
-  createReceipt,
-  encodeReceipt,
-  isLeasedToOther,
-  parseReceipt,
-  pendingRecipients,
-  type Receipt,
-  type RecipientReceipt,
-  recordRecipient,
-} from '../mail/receipt.ts';
-import { buildFlowReport, type FlowReport } from '../report/flow.ts';
-import { type RenderedReport, renderFlowReport } from '../report/render.ts';
-import type { Manifest } from '../seal/manifest.ts';
-import { reportKey } from '../store/layout.ts';
-import type { RunContext } from './context.ts';
-import { describeDrop, fetchDrop, findDrop } from './local-drop.ts';
+import { formatReportIdentity } from '../job/report.ts';
+import { assertAllowedRecipients } from '../mail/domains.ts';
+import { buildEml } from '../mail/eml.ts';
+import { parseAddress } from '../mail/message.ts';
+import { readManifest } from '../seal/ledger.ts';
+import { chooseReader, deliverDate } from './deliver-date.ts';
+import { chooseDate, type DueDate, listDueDates } from './deliver-dates.ts';
+import type { DeliverContext, DeliverOptions, Delivery } from './delivery.ts';
+import { buildEdition, buildMail, type Edition } from './mailed-report.ts';
+import { discardContent, listReports, openContent } from './report-content.ts';
 
-export interface Delivery {
-  readonly report: string;
-  readonly date: string;
-  readonly revision: number;
-  readonly subject: string;
-  /** One per recipient who was still to be mailed. `failed` ones are mailed by the next run, `refused` ones never again. */
-  readonly recipients: readonly {
-    readonly to: string;
-    readonly outcome: 'sent' | 'refused' | 'failed';
-    readonly detail: string;
-  }[];
-  /** Recipients who had it already. */
-  readonly alreadySent: number;
-  /** Another worker is mailing it at the moment. */
-  readonly leftToOther: boolean;
-}
-
-export interface DeliverOptions {
-  /** Date to report on; default: the newest sealed one. */
-  readonly date?: string;
-  /** Mail only this recipient, again if need be. */
-  readonly only?: string;
-}
-
-/** What delivery needs of a run: no source, because it reads only what is sealed. */
-export type DeliverContext = Omit<RunContext, 'source' | 'learnt'>;
-
-/** Sends the reports of a job to everybody who has not got them. @throws Fault `REPORT_PENDING` when the date is not sealed */
+/** Sends the reports of a job to everybody who has not got them. @throws Fault `REPORT_PENDING` when the date asked for is not sealed */
 export async function deliverReports(
   context: DeliverContext,
   job: Job,
   options: DeliverOptions = {},
 ): Promise<readonly Delivery[]> {
-  if (job.reports.length === 0) return [];
-  const drop = await findDrop(context, job, options.date);
-  if (drop === undefined) return [];
+  assertMayMail(context, job, options.only);
+  // A name beside the address makes nobody another person.
+  const bare = options.only === undefined ? {} : { only: parseAddress('to', options.only).address };
   const deliveries: Delivery[] = [];
-  for (const report of job.reports) deliveries.push(await deliver(context, job, report, drop, options.only));
+  try {
+    for (const report of job.reports)
+      deliveries.push(...(await deliverReport(context, job, report, { ...options, ...bare })));
+  } finally {
+    await discardContent(context);
+  }
   return deliveries;
 }
 
-/** Stable text of what tells one report of a job from another: template and watchlist, not its place in the file. */
-function identifyReport(report: JobReport): string {
-  const identity = JSON.stringify([report.template, [...report.symbols].sort()]);
-  return `${report.template}-${createHash('sha256').update(identity).digest('hex').slice(0, 8)}`;
+/** @throws Fault `MAIL_DOMAIN_REFUSED`, `MAIL_ADDRESS_INVALID` (usage): told before anything is asked for, sealed or sent */
+export function assertMayMail(context: Pick<DeliverContext, 'mailer' | 'mailFrom'>, job: Job, only?: string): void {
+  if (job.reports.length === 0) return;
+  const addresses = only === undefined ? job.reports.flatMap(({ to }) => to.map(({ address }) => address)) : [only];
+  parseAddress('from', context.mailFrom);
+  for (const address of addresses) parseAddress('to', address);
+  assertAllowedRecipients(context.mailer, addresses);
 }
 
-/** The report of a date as it would be mailed, with its model. @throws Fault `REPORT_PENDING` */
+/** The report of a date as this address, or the first recipient, would get it; mails nobody. @throws Fault `REPORT_PENDING` */
 export async function previewReport(
   context: DeliverContext,
   job: Job,
   report: JobReport,
-  date: string | undefined,
-): Promise<{ readonly model: FlowReport; readonly rendered: RenderedReport } | undefined> {
-  const drop = await findDrop(context, job, date);
-  if (drop === undefined) return undefined;
-  const path = await fetchDrop(context, job, drop);
-  return await render(context, job, report, drop, path);
-}
-
-async function deliver(
-  context: DeliverContext,
-  job: Job,
-  report: JobReport,
-  manifest: Manifest,
-  only: string | undefined,
-): Promise<Delivery> {
-  const { date, revision } = manifest;
-  const id = identifyReport(report);
-  const key = reportKey(job.name, date, id, 'receipt.json');
-  const worker = await readWorker(context.state.worker);
-  const kept = await context.store.get(key);
-  const receipt = kept ? parseReceipt(kept) : undefined;
-  const leftToOther = isLeasedToOther(receipt, revision, worker, context.clock.now());
-  const pending = only === undefined ? pendingRecipients(receipt, revision, report.to) : [only];
-  const addresses = leftToOther ? [] : pending;
-  const alreadySent = countRecipients(receipt, revision, 'sent');
-  const delivery = { report: report.template, date, revision, alreadySent, leftToOther };
-  if (addresses.length === 0) return { ...delivery, subject: '', recipients: [] };
-  const { rendered } = await render(context, job, report, manifest, await fetchDrop(context, job, manifest));
-  // Before the mail: what a reader has in hand must be in the store too.
-  await archive(context, job, date, id, rendered);
-  const fresh = createReceipt({ report: report.template, job: job.name, date, revision, worker });
-  const ledger: Ledger = { context, key, receipt: { ...(receipt?.revision === revision ? receipt : fresh), worker } };
-  const recipients: Delivery['recipients'][number][] = [];
-  for (const to of addresses) {
-    assertNotAborted(context.signal);
-    const domain = domainOf(context.mailFrom);
-    const messageId = buildMessageId({ report: id, job: job.name, date, revision, recipient: to, domain });
-    const sent = await sendTo(ledger, rendered, to, messageId);
-    context.onEvent({ kind: 'mailed', date, to, outcome: sent.outcome });
-    recipients.push({ to, ...sent });
-  }
-  return { ...delivery, subject: rendered.subject, recipients };
-}
-
-/** The receipt while it is written, entry by entry. */
-interface Ledger {
-  readonly context: DeliverContext;
-  readonly key: string;
-  receipt: Receipt;
-}
-
-/** One recipient that cannot be reached now must not keep the mail from the next. */
-async function sendTo(
-  ledger: Ledger,
-  rendered: RenderedReport,
-  to: string,
-  messageId: string,
-): Promise<Pick<Delivery['recipients'][number], 'outcome' | 'detail'>> {
-  await note(ledger, to, 'sending', messageId, '');
+  { date, only }: DeliverOptions,
+): Promise<(Edition & { readonly eml: Uint8Array }) | undefined> {
+  const due = await chooseDate(context, job, date);
+  const recipient = only === undefined ? report.to[0] : chooseReader(report, parseAddress('to', only).address);
+  if (due === undefined || recipient === undefined) return undefined;
   try {
-    const outcome = await send(ledger.context, rendered, to, messageId);
-    await note(ledger, to, outcome.status, messageId, outcome.detail);
-    return { outcome: outcome.status, detail: outcome.detail };
-  } catch (error) {
-    if (!isFault(error) || error.code !== 'MAIL_FAILED') throw error;
-    ledger.context.log.error({ event: 'mail-failed', code: error.code, to, reason: error.message });
-    // The receipt still says `sending`, so the next run tries again.
-    return { outcome: 'failed', detail: [error.message, error.hint].filter(Boolean).join(' ') };
+    const content = openContent(context, job, report, due.manifest);
+    const mailed = { job, report, id: identifyReport(report), content, late: due.late };
+    if (listReports(await content.parts(recipient.symbols ?? report.symbols)).length === 0) return undefined;
+    const edition = await buildEdition(context, mailed, { recipient, correction: null });
+    return { ...edition, eml: await buildEml(buildMail(context, mailed, edition, recipient.address)) };
+  } finally {
+    await discardContent(context);
   }
 }
 
-async function render(
+/** Short text of what tells one report of a job from another, as part of a key. */
+function identifyReport(report: JobReport): string {
+  const hash = createHash('sha256').update(formatReportIdentity(report)).digest('hex').slice(0, 8);
+  return `${report.template}-${hash}`;
+}
+
+async function deliverReport(
   context: DeliverContext,
   job: Job,
   report: JobReport,
-  manifest: Manifest,
-  path: string,
-): Promise<{ readonly model: FlowReport; readonly rendered: RenderedReport }> {
-  const model = await buildFlowReport(context.engine, describeDrop(context.store.url, manifest, path), {
-    symbols: report.symbols,
-    now: new Date(context.clock.now()),
-    job: job.name,
-  });
-  return { model, rendered: await renderFlowReport(model, context.templatesDir) };
+  { date, only }: DeliverOptions,
+): Promise<readonly Delivery[]> {
+  const id = identifyReport(report);
+  const task = { job, report, id, only, byHand: date !== undefined };
+  if (date !== undefined || only !== undefined) {
+    const due = await chooseDate(context, job, date);
+    return due === undefined ? [] : [await deliverDate(context, { ...task, ...due })];
+  }
+  const { due, pending } = await listDueDates(context, job, id);
+  const deliveries = pending.map((day) => ({
+    ...createDelivery(report, { date: day, late: false, past: false }),
+    pending: true,
+  }));
+  for (const day of due) {
+    const delivery = await tryDate(context, day, report, async () => {
+      const manifest = await readManifest(context.store, job.drop.dataset, day.date);
+      // It was sealed when the dates were listed; manifests are never taken away.
+      return manifest && (await deliverDate(context, { ...task, ...day, manifest }));
+    });
+    // A date of the past of which nothing was left to do is no news.
+    if (delivery !== undefined && !(day.past && isNothing(delivery))) deliveries.push(delivery);
+    if (day.past) await rm(context.state.drop(day.date), { force: true });
+  }
+  return deliveries;
 }
 
-async function send(
+/** A date whose report cannot be made is told, and the others go on; a wrong setting or an interruption stops all. */
+async function tryDate(
   context: DeliverContext,
-  rendered: RenderedReport,
-  to: string,
-  messageId: string,
-): Promise<MailOutcome> {
-  return await context.mailer.send({
-    from: context.mailFrom,
-    to,
-    subject: rendered.subject,
-    html: rendered.html,
-    text: rendered.text,
-    images: rendered.images,
-    messageId,
-    date: new Date(context.clock.now()),
-  });
+  day: DueDate,
+  report: JobReport,
+  action: () => Promise<Delivery | undefined>,
+): Promise<Delivery | undefined> {
+  assertNotAborted(context.signal);
+  try {
+    return await action();
+  } catch (error) {
+    if (!isFault(error) || error.kind === 'usage' || error.kind === 'interrupted') throw error;
+    const { code, message, hint } = error;
+    context.log.error({ event: 'report-failed', date: day.date, code, reason: message });
+    return { ...createDelivery(report, day), error: { code, message, ...(hint === undefined ? {} : { hint }) } };
+  }
 }
 
-async function note(
-  ledger: Ledger,
-  to: string,
-  status: RecipientReceipt['status'],
-  message_id: string,
-  detail: string,
-): Promise<void> {
-  const at = new Date(ledger.context.clock.now()).toISOString();
-  ledger.receipt = recordRecipient(ledger.receipt, to, { status, at, message_id, detail });
-  await ledger.context.store.put(
-    ledger.key,
-    { bytes: encodeReceipt(ledger.receipt) },
-    { contentType: 'application/json' },
-  );
+function createDelivery({ template }: JobReport, { date, late }: DueDate): Delivery {
+  return {
+    ...{ report: template, date, revision: 0, subject: '', recipients: [], alreadySent: 0, leftToOther: false },
+    ...{ late, pending: false, skipped: null, error: null },
+  };
 }
 
-/** Keeps what is mailed beside the data. @throws StoreFault */
-async function archive(
-  context: DeliverContext,
-  job: Job,
-  date: string,
-  id: string,
-  rendered: RenderedReport,
-): Promise<void> {
-  const put = async (name: string, bytes: Uint8Array, contentType: string) =>
-    await context.store.put(reportKey(job.name, date, id, name), { bytes }, { contentType });
-  await put('report.html', Buffer.from(rendered.html), 'text/html; charset=utf-8');
-  await put('report.txt', Buffer.from(rendered.text), 'text/plain; charset=utf-8');
-  for (const image of rendered.images) await put(image.filename, image.png, 'image/png');
-}
-
-/** Who this worker is: made once, kept in the state directory. */
-async function readWorker(path: string): Promise<string> {
-  const kept = await readFileIfExists(path);
-  if (kept) return kept.trim();
-  const worker = randomUUID();
-  await writeFileAtomic(path, worker);
-  return worker;
-}
-
-function domainOf(address: string): string {
-  return /@([A-Za-z0-9.-]+)/.exec(address)?.[1] ?? 'flowdrop.invalid';
+function isNothing({ recipients, leftToOther, pending, skipped, error }: Delivery): boolean {
+  return recipients.length === 0 && !leftToOther && !pending && skipped === null && error === null;
 }

@@ -1,11 +1,17 @@
 /** What a run tells while it goes on: data for progress bars and logs, never for decisions. */
 
 export type RunEvent =
-  | { readonly kind: 'planned'; readonly dates: readonly string[]; readonly rows: number; readonly pages: number }
+  /** `rows` is `undefined` where they cannot be counted beforehand. */
+  | {
+      readonly kind: 'planned';
+      readonly dates: readonly string[];
+      readonly rows: number | undefined;
+      readonly pages: number;
+    }
   | {
       readonly kind: 'date';
       readonly date: string;
-      readonly rows: number;
+      readonly rows: number | undefined;
       readonly staged: number;
       readonly pages: number;
     }

@@ -1,6 +1,8 @@
 /**
- * What was learnt of an API: its row limit, how wide a probe may be, and how far its clock is from ours. Kept in the
- * state directory for the next run; forgotten after a week, because limits change, and worth nothing but requests.
+ * What was learnt of a table of an API under one key: its row limit, how much a query may scan and along which axis, how
+ * a date's rows are spread, how long answers take, and how far the API's clock is from ours. Kept in the state directory
+ * for the next run of any job with the same query; forgotten after a week, because limits change, and worth nothing but
+ * requests.
  */
 import { z } from 'zod';
 import { readFileIfExists, writeFileAtomic } from '../core/atomic-file.ts';
@@ -9,15 +11,32 @@ import { readFileIfExists, writeFileAtomic } from '../core/atomic-file.ts';
 const ASSUMED_ROW_LIMIT = 10_000;
 const FORGET_AFTER_MS = 7 * 86_400_000;
 
+const profileSchema = z
+  .array(z.object({ symbol: z.string().exactOptional(), second: z.number(), share: z.number() }))
+  .nullable();
+
 const learntSchema = z.object({
+  version: z.literal(2),
   url: z.string(),
   /** When the limits began to be learnt; the clock's offset is renewed by every run. */
   learnt_at_ms: z.number(),
   row_limit: z.number().int().positive(),
-  /** Dates that one probe may span. */
-  probe_dates: z.number().int().positive(),
-  /** Seconds of one date that one probe may span. */
-  probe_seconds: z.number().int().positive(),
+  /** Axis along which a narrower query scans less; `null` while no query was too broad. */
+  axis: z.enum(['time', 'symbol']).nullable(),
+  /** `closed` where the server refuses windows without a first or last second; see `plan/condition.ts`. */
+  day_edges: z.enum(['open', 'closed']).default('open'),
+  /** Rows of the last date that was counted whole; `null` before. */
+  date_rows: z.number().nullable(),
+  /** Most rows of one count that passed, fewest that were refused; `null` while there was none. */
+  passed_rows: z.number(),
+  refused_rows: z.number().nullable(),
+  /** How the last date's rows were spread. */
+  time_profile: profileSchema,
+  symbol_profile: profileSchema,
+  /** Mean length of a row as it is transferred, before compression. */
+  row_bytes: z.number().positive(),
+  /** Mean time of the last answers. */
+  answer_ms: z.number().nonnegative(),
   /** The server's clock minus this machine's. */
   clock_offset_ms: z.number(),
 });
@@ -25,10 +44,18 @@ const learntSchema = z.object({
 export type Learnt = z.infer<typeof learntSchema>;
 
 const DEFAULTS = {
+  version: 2,
   row_limit: ASSUMED_ROW_LIMIT,
-  /** More sessions than the lookback has: everything at once. */
-  probe_dates: 16,
-  probe_seconds: 86_400,
+  axis: null,
+  day_edges: 'open',
+  date_rows: null,
+  passed_rows: 0,
+  refused_rows: null,
+  time_profile: null,
+  symbol_profile: null,
+  /** Of the contract's own fields. */
+  row_bytes: 700,
+  answer_ms: 0,
   clock_offset_ms: 0,
 } as const;
 
@@ -39,7 +66,10 @@ export async function loadLearnt(path: string, url: string, nowMs: number): Prom
   if (text === undefined) return fresh;
   const parsed = learntSchema.safeParse(tryParse(text));
   // A file of another address, of old, or broken is worth no more than none.
-  if (!parsed.success || parsed.data.url !== url || nowMs - parsed.data.learnt_at_ms > FORGET_AFTER_MS) return fresh;
+  if (!parsed.success || parsed.data.url !== url) return fresh;
+  // The clock is asked for again by every answer; the rest may have changed.
+  if (nowMs - parsed.data.learnt_at_ms > FORGET_AFTER_MS)
+    return { ...fresh, clock_offset_ms: parsed.data.clock_offset_ms };
   return parsed.data;
 }
 

@@ -5,8 +5,10 @@ import { Fault } from '../core/errors.ts';
 import { hashFile } from '../core/file-hash.ts';
 import type { Job } from '../job/job.ts';
 import type { SealedDrop } from '../report/drop.ts';
+import { fetchFile } from '../seal/history.ts';
 import { listSealedDates, readManifest } from '../seal/ledger.ts';
 import type { Manifest } from '../seal/manifest.ts';
+import { readSuccessor } from '../seal/restating.ts';
 import { dropKey } from '../store/layout.ts';
 import type { RunContext } from './context.ts';
 
@@ -29,25 +31,31 @@ export async function findDrop(
   );
 }
 
-/** The drop's file on this machine: the one just sealed, or a fresh copy of the object; always the bytes of the manifest. */
+/**
+ * The drop's file on this machine: the one just sealed, or a fresh copy of the object; always the bytes of the manifest.
+ * @param path where it is, or is to be
+ */
 export async function fetchDrop(
-  context: Pick<RunContext, 'store' | 'state' | 'signal'>,
-  job: Job,
+  context: Pick<RunContext, 'store' | 'signal'>,
   manifest: Manifest,
+  path: string,
 ): Promise<string> {
-  const path = context.state.drop(manifest.date);
-  const { hash } = manifest.files[0];
+  const [file] = manifest.files;
   const kept = await hashFile(path).catch(() => undefined);
-  if (kept !== undefined && hash === `sha256:${kept}`) return path;
-  const key = dropKey(job.drop.dataset, manifest.date);
+  if (kept !== undefined && file.hash === `sha256:${kept}`) return path;
   await mkdir(dirname(path), { recursive: true });
-  const found = await context.store.download(key, path, context.signal);
-  if (found && hash === `sha256:${await hashFile(path)}`) return path;
+  if (await fetchFile(context.store, manifest, file, path, context.signal)) return path;
+  const next = await readSuccessor(context.store, manifest);
+  if (next) {
+    throw new Fault('DROP_RESTATING', `${manifest.date} is being replaced by revision ${next.revision}`, {
+      hint: `Try again in a minute; if it stays so, the run that began it has died: \`flowdrop run ${manifest.job_id}\` finishes it.`,
+    });
+  }
   throw new Fault(
     'DROP_DAMAGED',
-    `${context.store.url}/${key} ${found ? 'is not the file that its manifest describes' : 'is missing'}`,
+    `${context.store.url}/${dropKey(manifest.dataset, manifest.date)} is not the file that its manifest describes`,
     {
-      hint: `Run \`flowdrop verify ${job.name} --date ${manifest.date}\`. No report is made from it.`,
+      hint: `Run \`flowdrop verify ${manifest.job_id} --date ${manifest.date}\`. No report is made from it.`,
     },
   );
 }

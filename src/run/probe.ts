@@ -1,14 +1,16 @@
 /**
- * Asking the source for counts: as wide as it allows, halved where it does not. One request usually answers for every
- * date of the lookback, because the whole answer is one row of arrays.
+ * Asking the source for counts: as broadly as it allows, in parts where it does not. One request usually answers for
+ * every date of the lookback, because the whole answer is one row of arrays.
  */
-import { SECONDS_PER_DAY } from '../calendar/wall-clock.ts';
-import { Fault } from '../core/errors.ts';
-import type { Job } from '../job/job.ts';
-import type { DayCounts, SecondCount } from '../plan/counts.ts';
-import { buildGroupProbe, buildProbe, type ProbeSpan } from '../plan/statement.ts';
+import { type Axis, DAY_END, DAY_START, type Stretch } from '../calendar/window.ts';
+import { Fault, isFault } from '../core/errors.ts';
+import type { SqlJob } from '../job/job.ts';
+import { type CellCount, compareCells, type DayCounts } from '../plan/counts.ts';
+import { cutStretch } from '../plan/profile.ts';
+import { buildGroupProbe, buildProbe, canCutBySymbol, type ProbeSpan } from '../plan/statement.ts';
 import { type Page, type Source, SourceFault } from '../source/source.ts';
 import type { Learnt } from './learnt.ts';
+import { countDatesAtOnce, planSpans, profileOf, ScanTrial } from './scan.ts';
 
 export interface ProbeDeps {
   readonly source: Source;
@@ -16,139 +18,230 @@ export interface ProbeDeps {
   readonly signal?: AbortSignal | undefined;
 }
 
-type BuildSql = (job: Job, span: ProbeSpan) => string;
+type BuildSql = (job: SqlJob, span: ProbeSpan) => string;
 
 /**
- * Counts of raw rows per second of each date. Dates without rows are absent; dates with rows between the first and the
- * last one asked for may be there unasked, whatever the calendar says of them.
+ * Counts of raw rows by cell of each date, in as few requests as the source allows. Dates without rows are absent; dates
+ * with rows between the first and the last one asked for may be there unasked, whatever the calendar says of them.
+ * @returns `undefined` when so many dates at once are too much: then each is asked for by itself, when its turn comes
  * @throws SourceFault
  */
-export async function probeRows(
+export async function probeDates(
   deps: ProbeDeps,
-  job: Job,
+  job: SqlJob,
   dates: readonly string[],
-): Promise<ReadonlyMap<string, DayCounts>> {
-  return await probe(deps, job, dates, buildProbe, 1);
+): Promise<ReadonlyMap<string, DayCounts> | undefined> {
+  const [first] = dates;
+  const last = dates.at(-1);
+  if (first === undefined || last === undefined) return new Map();
+  if (dates.length > countDatesAtOnce(deps.learnt)) return undefined;
+  if (dates.length === 1) return withRows(first, await probeRows(deps, job, first));
+  const span: ProbeSpan = {
+    fromDate: first,
+    toDate: last,
+    from: DAY_START,
+    to: DAY_END,
+    axis: 'time',
+    edges: deps.learnt.day_edges,
+  };
+  const found = await askCounts(deps, buildProbe(job, span), span);
+  return found;
 }
 
-/** Counts of an aggregating job's groups per grain of one date. @throws SourceFault */
-export async function probeGroups(deps: ProbeDeps, job: Job, date: string): Promise<DayCounts> {
-  const grainSeconds = job.source.kind === 'aggregate' ? job.source.grainSeconds : 1;
-  return (await probe(deps, job, [date], buildGroupProbe, grainSeconds)).get(date) ?? [];
+function withRows(date: string, counts: DayCounts): ReadonlyMap<string, DayCounts> {
+  return counts.length === 0 ? new Map() : new Map([[date, counts]]);
+}
+
+/** Counts of raw rows by cell of one date. @throws SourceFault; Fault `SCAN_TOO_BROAD`, `TIME_UNREADABLE` */
+export async function probeRows(deps: ProbeDeps, job: SqlJob, date: string): Promise<DayCounts> {
+  return await withEdges(deps.learnt, async () => {
+    const trial = new ScanTrial(deps.learnt, grainOf(job), canCutBySymbol(job));
+    const counts = await probe(deps, job, date, buildProbe, trial);
+    trial.learn(counts);
+    return counts;
+  });
+}
+
+/**
+ * Where not even the smallest part of a date may be counted, the server may find rows by nothing but their time: it is
+ * asked once more with both ends of the day said.
+ */
+async function withEdges(learnt: Learnt, count: () => Promise<DayCounts>): Promise<DayCounts> {
+  try {
+    return await count();
+  } catch (error) {
+    if (learnt.day_edges === 'closed' || !isFault(error) || error.code !== 'SCAN_TOO_BROAD') throw error;
+  }
+  learnt.day_edges = 'closed';
+  try {
+    return await count();
+  } catch (error) {
+    learnt.day_edges = 'open';
+    throw error;
+  }
+}
+
+/** Counts of an aggregating job's groups by cell of one date. @throws SourceFault; Fault `SCAN_TOO_BROAD` */
+export async function probeGroups(deps: ProbeDeps, job: SqlJob, date: string): Promise<DayCounts> {
+  return await probe(deps, job, date, buildGroupProbe, new ScanTrial(deps.learnt, grainOf(job), canCutBySymbol(job)));
+}
+
+/**
+ * Counts of raw rows by second of one symbol, to find what differs in it.
+ * @param parts its cells as they were counted last: so much of it at once is allowed
+ * @throws SourceFault; Fault `SCAN_TOO_BROAD`
+ */
+export async function probeSymbol(
+  deps: ProbeDeps,
+  job: SqlJob,
+  date: string,
+  symbol: string,
+  parts: DayCounts,
+): Promise<DayCounts> {
+  const found: CellCount[] = [];
+  const seconds = parts.map(({ second }) => second);
+  let left: readonly Stretch[] = seconds.map((second, at) => ({
+    from: { second },
+    to: { second: seconds[at + 1] ?? DAY_END.second },
+  }));
+  const profile = profileOf(deps.learnt, 'time');
+  for (let [stretch] = left; stretch !== undefined; [stretch] = left) {
+    left = left.slice(1);
+    const inSymbol = { from: { symbol, ...stretch.from }, to: { symbol, ...stretch.to } };
+    const edges = deps.learnt.day_edges;
+    const span: ProbeSpan = { fromDate: date, toDate: date, ...inSymbol, axis: 'time', edges };
+    const counts = await askCounts(deps, buildProbe(job, span), span);
+    if (counts === undefined) {
+      const halves = cutStretch(profile, stretch, 2, 1);
+      left = halves.length > 1 ? [...halves, ...left] : refuse(date, inSymbol);
+    } else found.push(...(counts.get(date) ?? []).map((cell) => ({ ...cell, symbol })));
+  }
+  return found.sort(compareCells);
+}
+
+function grainOf({ source }: SqlJob): number {
+  return source.kind === 'aggregate' ? source.grainSeconds : 1;
 }
 
 async function probe(
   deps: ProbeDeps,
-  job: Job,
-  dates: readonly string[],
+  job: SqlJob,
+  date: string,
   build: BuildSql,
-  grainSeconds: number,
-): Promise<ReadonlyMap<string, DayCounts>> {
-  const found = new Map<string, SecondCount[]>();
-  const queue = firstSpans(dates, deps.learnt, grainSeconds);
-  for (let span = queue.shift(); span; span = queue.shift()) {
-    const halves = await probeSpan(deps, job, span, build, grainSeconds, found);
-    if (halves) queue.unshift(...halves);
-  }
-  for (const counts of found.values()) counts.sort((a, b) => a.second - b.second);
-  return new Map([...found].sort(([a], [b]) => (a < b ? -1 : 1)));
-}
-
-/** Asks one span; returns its halves when it was too much for the source. */
-async function probeSpan(
-  deps: ProbeDeps,
-  job: Job,
-  span: DateSpan,
-  build: BuildSql,
-  grainSeconds: number,
-  found: Map<string, SecondCount[]>,
-): Promise<readonly DateSpan[] | undefined> {
-  let page: Page;
-  try {
-    page = await deps.source.ask(build(job, span), deps.signal ? { signal: deps.signal } : {});
-  } catch (error) {
-    if (!(error instanceof SourceFault) || error.action !== 'split') throw error;
-    return halve(span, deps.learnt, grainSeconds, error);
-  }
-  if (page.meta) deps.learnt.row_limit = page.meta.row_limit;
-  if (page.meta?.truncated) return halve(span, deps.learnt, grainSeconds, undefined);
-  for (const { date, counts } of readCounts(page)) found.set(date, [...(found.get(date) ?? []), ...counts]);
-  return undefined;
-}
-
-interface DateSpan extends ProbeSpan {
-  readonly dates: readonly string[];
-}
-
-/** Spans end between grains: a group counted in two halves would count twice. */
-function firstSpans(dates: readonly string[], learnt: Learnt, grainSeconds: number): DateSpan[] {
-  const spans: DateSpan[] = [];
-  for (let at = 0; at < dates.length; at += learnt.probe_dates)
-    spans.push(...spanOf(dates.slice(at, at + learnt.probe_dates)));
-  const step = Math.max(grainSeconds, Math.floor(learnt.probe_seconds / grainSeconds) * grainSeconds);
-  if (step >= SECONDS_PER_DAY) return spans;
-  return spans.flatMap((span) => {
-    const parts: DateSpan[] = [];
-    for (let from = 0; from < SECONDS_PER_DAY; from += step) {
-      parts.push({ ...span, fromSecond: from, toSecond: Math.min(SECONDS_PER_DAY, from + step) });
+  trial: ScanTrial,
+): Promise<DayCounts> {
+  let found: CellCount[] = [];
+  let left = planSpans(deps.learnt, grainOf(job), canCutBySymbol(job));
+  for (let [stretch] = left; stretch !== undefined; [stretch] = left) {
+    left = left.slice(1);
+    const axis = axisFor(stretch, trial);
+    const span: ProbeSpan = { fromDate: date, toDate: date, ...stretch, axis, edges: deps.learnt.day_edges };
+    const counts = await askCounts(deps, build(job, span), span);
+    if (counts === undefined) {
+      const before = trial.axis;
+      left = trial.noteRefused(stretch, left) ?? refuse(date, stretch);
+      // The other axis begins anew: what was counted along this one cannot be put together with it.
+      if (trial.axis !== before) found = [];
+    } else {
+      const cells = counts.get(date) ?? [];
+      found.push(...cells);
+      left = trial.notePassed(
+        stretch,
+        cells.reduce((sum, { rows }) => sum + rows, 0),
+        left,
+      );
     }
-    return parts;
-  });
-}
-
-function spanOf(dates: readonly string[]): readonly DateSpan[] {
-  const [from] = dates;
-  const to = dates.at(-1);
-  return from === undefined || to === undefined ? [] : [{ dates, from, to, fromSecond: 0, toSecond: SECONDS_PER_DAY }];
-}
-
-/** Dates first, then the day: so every date is still asked with as few requests as the limit allows. */
-function halve(
-  span: DateSpan,
-  learnt: Learnt,
-  grainSeconds: number,
-  cause: SourceFault | undefined,
-): readonly DateSpan[] {
-  const { dates, fromSecond, toSecond } = span;
-  if (dates.length > 1) {
-    const middle = Math.ceil(dates.length / 2);
-    learnt.probe_dates = Math.min(learnt.probe_dates, middle);
-    return [...spanOf(dates.slice(0, middle)), ...spanOf(dates.slice(middle))];
   }
-  const seconds = toSecond - fromSecond;
-  const half = Math.ceil(seconds / 2 / grainSeconds) * grainSeconds;
-  if (half >= seconds) {
-    throw new Fault(
-      'SCAN_TOO_BROAD',
-      `the API refuses even to count ${seconds} s of ${span.from} (from second ${fromSecond})`,
-      {
-        cause,
-        hint: 'Narrow the job, for instance with `where: symbol IN (...)`.',
-      },
-    );
-  }
-  learnt.probe_seconds = Math.min(learnt.probe_seconds, half);
-  return [
-    { ...span, toSecond: fromSecond + half },
-    { ...span, fromSecond: fromSecond + half },
-  ];
+  return found.sort(compareCells);
 }
 
-/** Probe answers are small: they are parsed. @throws Fault `ANSWER_MALFORMED` */
-function readCounts(page: Page): readonly { date: string; counts: readonly SecondCount[] }[] {
+/** A whole day is counted by second where that is allowed, whatever the axis. */
+function axisFor(stretch: Stretch, trial: ScanTrial): Axis {
+  return stretch.from.symbol !== undefined || stretch.to.symbol !== undefined ? 'symbol' : trial.axis;
+}
+
+function refuse(date: string, { from, to }: Stretch): never {
+  const where = from.symbol === undefined ? '' : ` of ${from.symbol}`;
+  throw new Fault(
+    'SCAN_TOO_BROAD',
+    `the API refuses even to count seconds ${from.second} to ${to.second}${where} on ${date}`,
+    { hint: "Narrow the job, for instance with `where: symbol = 'SPY'`, and make several of it." },
+  );
+}
+
+/** An answer that is whole JSON and no probe's lost something on its way: it is asked for again, so often in all. */
+const MAX_ODD_ANSWERS = 3;
+
+/** @returns `undefined` when the query was too broad, or its one row did not fit into an answer */
+async function askCounts(
+  deps: ProbeDeps,
+  sql: string,
+  span: ProbeSpan,
+): Promise<ReadonlyMap<string, CellCount[]> | undefined> {
+  for (let odd = 1; ; odd += 1) {
+    let page: Page;
+    try {
+      page = await deps.source.ask(sql, deps.signal ? { signal: deps.signal } : {});
+    } catch (error) {
+      if (!(error instanceof SourceFault) || error.action !== 'split') throw error;
+      if (span.fromDate !== span.toDate) deps.learnt.refused_rows ??= Number.MAX_SAFE_INTEGER;
+      return undefined;
+    }
+    if (page.meta) deps.learnt.row_limit = page.meta.row_limit;
+    if (page.meta?.truncated) return undefined;
+    try {
+      return readCounts(page, span);
+    } catch (error) {
+      if (!isFault(error) || error.code !== 'ANSWER_MALFORMED' || odd === MAX_ODD_ANSWERS) throw error;
+    }
+  }
+}
+
+/** Probe answers are small: they are parsed. @throws Fault `ANSWER_MALFORMED`, `TIME_UNREADABLE` */
+function readCounts(page: Page, span: ProbeSpan): ReadonlyMap<string, CellCount[]> {
   const [row] = JSON.parse(Buffer.from(page.data).toString('utf8')) as readonly Record<string, unknown>[];
-  const [dates, seconds, counts, ids] = ['dates', 'seconds', 'counts', 'ids'].map((name) => row?.[name]);
+  const [dates, cells, counts, ids, marks] = ['dates', 'cells', 'counts', 'ids', 'marks'].map((name) => row?.[name]);
   const malformed = () =>
     new Fault(
       'ANSWER_MALFORMED',
       `the answer to a probe is not in shape: ${String(JSON.stringify(row)).slice(0, 200)}`,
     );
-  if (![dates, seconds, counts, ids].every(Array.isArray)) throw malformed();
-  return (dates as readonly unknown[]).map((date, at) => {
-    const [s, c, i] = [seconds, counts, ids].map((lists) => readNumbers((lists as readonly unknown[])[at]));
-    if (typeof date !== 'string' || !s || !c || !i || c.length !== s.length || i.length !== s.length) throw malformed();
-    return { date, counts: s.map((second, place) => ({ second, rows: c[place] ?? 0, ids: i[place] ?? 0 })) };
+  const days = readTexts(dates);
+  if (!days || ![cells, counts, ids, marks].every(Array.isArray)) throw malformed();
+  assertReadable(row?.['unreadable'], span);
+  const found = days.map((date, at): [string, CellCount[]] => {
+    const of = (lists: unknown) => (lists as readonly unknown[])[at]; // Arrays, as was just seen.
+    const [c, n, u, m] = [readTexts(of(cells)), readNumbers(of(counts)), readNumbers(of(ids)), readTexts(of(marks))];
+    if (!c || !n || !u || !m || [n, u, m].some((list) => list.length !== c.length)) throw malformed();
+    const day = c.map((cell, place): CellCount => {
+      const values = { rows: n[place] ?? 0, ids: u[place] ?? 0, mark: m[place] ?? '' };
+      if (span.axis === 'symbol') return { symbol: cell, second: startsIn(span, cell), ...values };
+      return { second: Number(cell), ...values };
+    });
+    if (span.axis === 'time' && day.some(({ second }) => !Number.isInteger(second))) throw malformed();
+    return [date, day];
   });
+  return new Map(found);
+}
+
+/** Without a second rows lie in no window: those of 09:30 come before 09:30:00 by their text, and are counted in it. */
+function assertReadable(time: unknown, { fromDate, toDate }: ProbeSpan): void {
+  if (typeof time !== 'string' || time === '') return;
+  const when = fromDate === toDate ? fromDate : `${fromDate} to ${toDate}`;
+  throw new Fault('TIME_UNREADABLE', `rows of ${when} have the time ${time}, which is not YYYY-MM-DD HH:MM:SS`, {
+    hint: 'Without the second nothing can be cut into windows, so nothing was fetched. In SQL of your own return `time` as the table has it; else tell the provider, whose contract promises that form.',
+  });
+}
+
+/** The first symbol of a span may begin in the middle of its day. */
+function startsIn({ from }: ProbeSpan, symbol: string): number {
+  return from.symbol === symbol ? from.second : 0;
+}
+
+function readTexts(value: unknown): string[] | undefined {
+  if (!Array.isArray(value)) return undefined;
+  const fits = value.every((item) => typeof item === 'string' || typeof item === 'number');
+  return fits ? value.map(String) : undefined;
 }
 
 /** 64-bit counts may come as strings. */

@@ -1,14 +1,23 @@
 /** The record of a run: what `--json` prints and what the state directory keeps of the last run of a job. */
 import { z } from 'zod';
 import { readFileIfExists, writeFileAtomic } from '../core/atomic-file.ts';
+import { changesSchema } from '../seal/manifest.ts';
 
 const dateResultSchema = z.object({
   date: z.string(),
-  /** `sealed-elsewhere`: another worker's manifest was first; nothing of ours was published. */
-  status: z.enum(['sealed', 'sealed-elsewhere', 'failed']),
+  /**
+   * `sealed-elsewhere`: another worker's manifest was first; nothing of ours was published. `unchanged`: a restatement
+   * found the rows that are sealed already. `missing`: the source has nothing of the date.
+   */
+  status: z.enum(['sealed', 'sealed-elsewhere', 'unchanged', 'missing', 'failed']),
   rows: z.number(),
   requests: z.number(),
   size: z.number().optional(),
+  revision: z.number().optional(),
+  /** What a restatement changed; null when the replaced object could not be read. */
+  changes: changesSchema.nullable().optional(),
+  /** What the source has nothing of, although the job names it. */
+  missing: z.array(z.object({ window: z.string(), reason: z.string() })).optional(),
   error: z.object({ code: z.string(), message: z.string(), hint: z.string().optional() }).optional(),
 });
 

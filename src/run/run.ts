@@ -4,58 +4,65 @@
  * sealed stays, and the same call goes on from there.
  */
 import { rm } from 'node:fs/promises';
+import { join } from 'node:path';
 import { assertNotAborted, describeError, type FailureKind, Fault, isFault } from '../core/errors.ts';
 import type { Job } from '../job/job.ts';
-import { computeLookback, expiresAt } from '../plan/dates.ts';
-import { listSealedDates } from '../seal/ledger.ts';
-import { discardStages, listStages, openStage } from '../stage/stage.ts';
-import { completeDate } from './complete.ts';
-import { findShortfall, readConditions, readManifestIfValid } from './conditions.ts';
+import { expiresAt } from '../plan/dates.ts';
+import { finishSealing } from '../seal/publish.ts';
+import { discardStages, listStages } from '../stage/stage.ts';
+import { noteAbsences } from './absence.ts';
+import { API_DOWN_CODES } from './api-down.ts';
+import { type BackfillMode, chooseDates, type DateChoice, type DateRange, noteFailures } from './choice.ts';
+import { findShortfall, readChoiceFacts, readManifestIfValid, updateConditions } from './conditions.ts';
 import type { RunContext } from './context.ts';
+import { exportDate } from './exporter.ts';
 import { saveLearnt } from './learnt.ts';
-import { type DateRange, type PlannedDate, planRun } from './plan.ts';
+import { expires } from './lookback.ts';
+import type { PlannedDate, RunPlan } from './plan.ts';
+import { planDates } from './planner.ts';
 import { type DateResult, type RunResult, readRunResult, writeRunResult } from './result.ts';
-import { sealDate } from './seal.ts';
 
 export interface RunOptions {
-  /** Only these dates; without it everything unsealed inside the lookback. */
+  /** Only these dates; without it everything inside the lookback. */
   readonly range?: DateRange;
+  /** Default: `unsealed`. */
+  readonly mode?: BackfillMode;
 }
-
-/** Failures that say the API itself is down, not that a window or a date is at fault. */
-const API_DOWN_CODES: ReadonlySet<string> = new Set([
-  'API_UNREACHABLE',
-  'SERVER_ERROR',
-  'INTERNAL_ERROR',
-  'RATE_LIMITED',
-]);
 
 /** Runs the export part of a job. Reports are sent by `deliver.ts`. @throws Fault when nothing could be started at all */
 export async function runExport(context: RunContext, job: Job, options: RunOptions = {}): Promise<RunResult> {
   const { clock, source, learnt, onEvent } = context;
   const startedAtMs = clock.now();
-  const sealed = new Set(await listSealedDates(context.store, job.drop.dataset));
+  await finishSealing(context.store, job.drop.dataset, join(context.state.drops, 'finish'));
+  const facts = await readChoiceFacts(context.store, job, context.state);
+  const { sealed } = facts;
   await assertOwnDataset(context, job, sealed);
-  await discardSealedStages(context, sealed);
   const before = await readRunResult(context.state.lastRun);
-  const plan = await planRun(context, job, sealed, options.range);
+  const choice = chooseDates(options.mode ?? 'unsealed', facts, options.range);
+  await discardSealedStages(context, choice, sealed);
+  const plan = await planDates(context.opened, context, choice);
   await keepLearnt(context);
   onEvent({
     kind: 'planned',
     dates: plan.dates.map(({ date }) => date),
-    rows: plan.dates.reduce((sum, { rows }) => sum + rows, 0),
+    rows: plan.dates.reduce<number | undefined>(
+      (sum, { rows }) => (sum !== undefined && rows !== undefined ? sum + rows : undefined),
+      0,
+    ),
     pages: plan.dates.reduce((sum, { pages }) => sum + pages, 0),
   });
   const results: DateResult[] = [];
   for (const planned of plan.dates) {
-    const result = await runDate(context, job, planned);
+    // What a date taught is kept whatever becomes of it: a row limit that was learnt the hard way most of all.
+    const result = await runDate(context, planned, sealed.has(planned.date)).finally(() => keepLearnt(context));
+    if (result === undefined) continue;
     results.push(result);
     // Each window has used up its retries: the other dates would only wait for the same API.
     if (result.error && API_DOWN_CODES.has(result.error.code)) break;
   }
-  await keepLearnt(context);
   await discardOldFiles(context, results);
-  const conditions = await readConditions(context, job, plan, before);
+  const known = withoutMissing(plan, results);
+  const { conditions, lostBefore } = await updateConditions(context, job, known, before, options.range);
   const result: RunResult = {
     job: job.name,
     dataset: job.drop.dataset,
@@ -68,17 +75,20 @@ export async function runExport(context: RunContext, job: Job, options: RunOptio
     rate_limited: source.stats.rateLimited,
     bytes: source.stats.bytes,
     row_limit: learnt.row_limit,
-    dates: results,
+    dates: context.opened.kind === 'sql' ? results.filter(({ status }) => status !== 'missing') : results,
     conditions: Object.fromEntries(conditions),
-    ...findShortfall(conditions, plan.lookback.clipped, before, options.range),
+    ...findShortfall(conditions, plan.lookback.clipped, lostBefore, options.range),
     expires: Object.fromEntries(
       [...conditions]
-        .filter(([, condition]) => condition === 'pending')
+        .filter(([, condition]) => condition === 'pending' && expires(job.source))
         .map(([date]) => [date, new Date(expiresAt(date)).toISOString()]),
     ),
   };
   // Chosen dates by hand are no tick of the schedule: the daemon must still catch up what it missed.
-  if (!options.range) await writeRunResult(context.state.lastRun, result);
+  await noteFailures(context.state.failures, results, result.finished_at);
+  await noteMissing(context, results, plan, result.server_time);
+  const isByHand = options.range !== undefined || options.mode !== undefined;
+  await writeRunResult(isByHand ? context.state.lastBackfill : context.state.lastRun, result);
   return result;
 }
 
@@ -88,41 +98,51 @@ export async function runExport(context: RunContext, job: Job, options: RunOptio
  */
 export function judgeRun(result: RunResult): FailureKind | undefined {
   if (result.dates.some(({ status }) => status === 'failed')) return 'failed';
-  return result.lost.length > 0 || result.gaps.length > 0 ? 'incomplete' : undefined;
+  // A source that has nothing of all that the job names: a misspelt symbol, more likely than a gap.
+  const nothing = result.dates.length > 0 && Object.keys(result.conditions).length === 0;
+  return nothing || result.lost.length > 0 || result.gaps.length > 0 ? 'incomplete' : undefined;
 }
 
-async function runDate(context: RunContext, job: Job, planned: PlannedDate): Promise<DateResult> {
-  const { clock, source, engine, onEvent, state, learnt } = context;
+/** Of snapshots only: where rows can be counted, one request answers for all dates. */
+async function noteMissing(
+  { opened, source, state }: RunContext,
+  results: readonly DateResult[],
+  { lookback }: RunPlan,
+  askedAt: string,
+): Promise<void> {
+  if (opened.kind !== 'snapshots') return;
+  const question = { url: source.url, symbols: opened.job.source.symbols };
+  await noteAbsences(state.absences, results, question, { askedAt, firstWhole: lookback.firstWhole });
+}
+
+/** What can only be learnt by asking: dates that the source turned out to have nothing of. */
+function withoutMissing(plan: RunPlan, results: readonly DateResult[]): RunPlan {
+  const missing = results.filter(({ status }) => status === 'missing').map(({ date }) => date);
+  return {
+    ...plan,
+    dates: plan.dates.filter(({ date }) => !missing.includes(date)),
+    empty: new Set([...plan.empty, ...missing]),
+  };
+}
+
+/** @returns `undefined` when the date's last rows are too fresh for it to be over */
+async function runDate(context: RunContext, planned: PlannedDate, restate: boolean): Promise<DateResult | undefined> {
+  const { source, onEvent } = context;
   const { date } = planned;
   const requestsBefore = source.stats.requests;
-  const startedAtMs = clock.now();
   try {
     assertNotAborted(context.signal);
-    const stage = await openStage(engine, job, date, source.url);
-    const totals = await stage.totals();
-    onEvent({ kind: 'date', date, rows: planned.rows, staged: totals.rows, pages: planned.pages });
-    const counted = await completeDate(context, job, stage, planned.counts, state.counts(date));
-    assertStillWhole(date, source.serverNow());
+    const exported = await exportDate(context, planned, restate);
+    if (exported === 'open') return undefined;
+    const { published, missing } = exported;
     const requests = source.stats.requests - requestsBefore;
-    const path = state.drop(date);
-    const sealedAtMs = clock.now();
-    const { manifest, won } = await sealDate(context, job, stage, {
-      path,
-      counted,
-      requests,
-      startedAtMs,
-      sealedAtMs,
-      rowLimit: learnt.row_limit,
-    });
-    await rm(state.counts(date), { force: true });
-    onEvent({ kind: 'sealed', date, rows: manifest.rows, sizeBytes: manifest.files[0].size, requests });
-    return {
-      date,
-      status: won ? 'sealed' : 'sealed-elsewhere',
-      rows: manifest.rows,
-      requests,
-      size: manifest.files[0].size,
-    };
+    const lacking = missing.length > 0 ? { missing } : {};
+    if (published === undefined) return { date, status: 'missing', rows: 0, requests, ...lacking };
+    const { manifest, status, changes } = published;
+    const { rows, revision } = manifest;
+    const [{ size }] = manifest.files;
+    onEvent({ kind: 'sealed', date, rows, sizeBytes: size, requests });
+    return { date, status, rows, requests, size, revision, ...(changes === undefined ? {} : { changes }), ...lacking };
   } catch (error) {
     // A wrong query or key fails every other date too, and an interruption is not the date's fault.
     if (!isFault(error) || error.kind === 'usage' || error.kind === 'interrupted') throw error;
@@ -136,19 +156,6 @@ async function runDate(context: RunContext, job: Job, planned: PlannedDate): Pro
       error: { code: error.code, message: describeError(error), ...(error.hint ? { hint: error.hint } : {}) },
     };
   }
-}
-
-/** The lookback rolls on while a date is fetched: its first rows may have gone in between. */
-function assertStillWhole(date: string, serverNowMs: number): void {
-  const { firstWhole, edge } = computeLookback(serverNowMs);
-  if (date >= firstWhole) return;
-  throw new Fault(
-    'DATE_CLIPPED',
-    `${date} began to leave the lookback (now from ${edge}) while it was fetched, so it cannot be proved complete`,
-    {
-      hint: 'What was staged is kept. Run earlier next time: `flowdrop status` shows what expires when.',
-    },
-  );
 }
 
 /** Two jobs writing one dataset would each take the other's dates for sealed. */
@@ -167,21 +174,28 @@ async function assertOwnDataset(context: RunContext, job: Job, sealed: ReadonlyS
   );
 }
 
-/** A run that was killed between the manifest and the end leaves a stage that nobody needs. */
-async function discardSealedStages(context: RunContext, sealed: ReadonlySet<string>): Promise<void> {
-  for (const date of await listStages(context.engine)) if (sealed.has(date)) await discardStages(context.engine, date);
+/** A run that was killed between the manifest and the end leaves a stage that nobody needs, unless it is to be restated. */
+async function discardSealedStages(
+  { engine }: RunContext,
+  choice: DateChoice,
+  sealed: ReadonlySet<string>,
+): Promise<void> {
+  for (const date of await listStages(engine)) {
+    if (sealed.has(date) && !choice.isWanted(date)) await discardStages(engine, date);
+  }
 }
 
 /** The newest drop's file stays for the report; the others are in the store. */
 async function discardOldFiles(context: RunContext, results: readonly DateResult[]): Promise<void> {
-  const done = results.filter(({ status }) => status !== 'failed').map(({ date }) => date);
+  const done = results.filter(({ status }) => status !== 'failed' && status !== 'missing').map(({ date }) => date);
   for (const date of done.slice(0, -1)) await rm(context.state.drop(date), { force: true });
 }
 
 async function keepLearnt(context: RunContext): Promise<void> {
-  const { learnt, source, clock, state } = context;
-  await saveLearnt(state.learnt, {
+  const { learnt, learntPath, source, clock } = context;
+  await saveLearnt(learntPath, {
     ...learnt,
+    answer_ms: source.stats.answerMs || learnt.answer_ms,
     clock_offset_ms: source.serverNow() - clock.now(),
   });
 }

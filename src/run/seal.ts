@@ -1,112 +1,183 @@
-/** From a complete stage to a sealed drop: typed file, footer, read back, published, stage discarded. */
-
-import { createHash } from 'node:crypto';
+/** From a stage to a sealed drop: typed file, footer, read back, checked, summed up, published, stage discarded. */
 import { mkdir, rm } from 'node:fs/promises';
 import { dirname } from 'node:path';
-import { formatWallClock } from '../calendar/wall-clock.ts';
-import { formatWindow, wholeDay } from '../calendar/window.ts';
 import { Fault } from '../core/errors.ts';
+import type { Log } from '../core/log.ts';
 import type { Engine } from '../engine/engine.ts';
 import { quoteIdentifier, quoteString } from '../engine/literal.ts';
 import type { Job } from '../job/job.ts';
 import type { CountTotals } from '../plan/counts.ts';
-import { computeLookback } from '../plan/dates.ts';
-import { buildPage } from '../plan/statement.ts';
+import { assertChecks, describeCheck, runChecks } from '../seal/check.ts';
 import { type DropColumn, listDropColumns } from '../seal/columns.ts';
 import { writeFooter } from '../seal/footer.ts';
-import { MANIFEST_VERSION, type Manifest } from '../seal/manifest.ts';
-import { COMPRESSION, writeParquet } from '../seal/parquet.ts';
-import { type PublishResult, publishDrop } from '../seal/publish.ts';
+import { readManifest } from '../seal/ledger.ts';
+import type { CheckResult, DropChanges, Manifest, ManifestDraft } from '../seal/manifest.ts';
+import { type DropChecksum, writeParquet } from '../seal/parquet.ts';
+import { publishDrop } from '../seal/publish.ts';
+import { hasSummary, writeSummary } from '../seal/summary.ts';
 import { verifyParquet } from '../seal/verify.ts';
-import type { Source } from '../source/source.ts';
 import type { Stage } from '../stage/stage.ts';
+import { SUMMARY_FILENAME } from '../store/layout.ts';
 import type { Store } from '../store/store.ts';
+import { describeJob, draftManifest } from './draft.ts';
+import { compareWithSealed } from './restate.ts';
 
 export interface SealDeps {
   readonly engine: Engine;
   readonly store: Store;
-  readonly source: Source;
+  /** Where the rows came from. */
+  readonly source: { readonly url: string };
+  readonly log: Log;
   readonly version: string;
   readonly signal?: AbortSignal | undefined;
 }
 
+/** Rows that are complete: a stage, or what stands for one when rows are streamed. */
+export type SealedRows = Pick<Stage, 'date' | 'extraFields' | 'totals' | 'pages' | 'discard'>;
+
+/** Writes the rows as one sorted Parquet file and tells what it should hold. */
+export type WriteRows = (columns: readonly DropColumn[], path: string) => Promise<DropChecksum>;
+
 export interface SealInput {
   readonly path: string;
-  readonly counted: CountTotals;
+  readonly write: WriteRows;
+  /** What was asked of the source, its window left open. */
+  readonly query: string;
+  /** Windows that the source has nothing of. */
+  readonly missing?: NonNullable<Manifest['missing']>;
+  /** Oldest visible instant on the exchange's clock; empty where there is none. */
+  readonly lookbackEdge: string;
+  /** What the source counted last; without it only a degraded date is sealed. */
+  readonly counted: CountTotals | undefined;
   readonly requests: number;
   readonly startedAtMs: number;
   readonly sealedAtMs: number;
   readonly rowLimit: number;
+  /** Replace a sealed revision whose rows are others. Without it a sealed date is left as it is. Default: false. */
+  readonly restate?: boolean;
+  /** Seal as `degraded`, for this reason; what was counted is no condition then. */
+  readonly degradedReason?: string;
 }
 
-/** @throws Fault `SEAL_UNVERIFIED`, StoreFault, EngineFault; the stage is kept then */
-export async function sealDate(deps: SealDeps, job: Job, stage: Stage, input: SealInput): Promise<PublishResult> {
-  const { engine, store } = deps;
+export interface SealResult {
+  readonly manifest: Manifest;
+  /** `sealed-elsewhere`: another worker's manifest was first. `unchanged`: the sealed revision has these rows already. */
+  readonly status: 'sealed' | 'sealed-elsewhere' | 'unchanged';
+  /** For a restatement: what it changed; `null` when the replaced object could not be read. */
+  readonly changes?: DropChanges | null;
+}
+
+/** @throws Fault `SEAL_UNVERIFIED`, `SEAL_INCOMPLETE`, `CHECK_FAILED`, StoreFault, EngineFault; the stage is kept then */
+export async function sealDate(deps: SealDeps, job: Job, stage: SealedRows, input: SealInput): Promise<SealResult> {
+  const { engine, store, signal } = deps;
+  const { path } = input;
+  const summaryPath = `${path}.summary`;
+  await mkdir(dirname(path), { recursive: true });
+  try {
+    const written = await writeDrop(deps, job, stage, input);
+    const { draft } = written;
+    reportWarnings(deps.log, draft.date, written.checks);
+    assertChecks(job, draft.date, written.checks);
+    const summary = draft.summary === null ? undefined : summaryPath;
+    if (summary !== undefined) await writeSummary(engine, path, summary);
+    const sealed = input.restate ? await readManifest(store, draft.dataset, draft.date) : undefined;
+    const comparison = sealed && (await compareWithSealed(deps, job, sealed, draft, path));
+    if (sealed && comparison?.unchanged) {
+      await stage.discard();
+      await rm(path, { force: true });
+      return { manifest: sealed, status: 'unchanged' };
+    }
+    const { manifest, won } = await publishDrop(
+      store,
+      { drop: path, summary },
+      { ...draft, ...(comparison ? { changes: comparison.changes } : {}) },
+      { supersedes: sealed, signal },
+    );
+    await stage.discard();
+    if (!won) await rm(path, { force: true });
+    const changes = won && comparison ? { changes: comparison.changes } : {};
+    return { manifest, status: won ? 'sealed' : 'sealed-elsewhere', ...changes };
+  } finally {
+    await rm(summaryPath, { force: true });
+  }
+}
+
+interface WrittenDrop {
+  readonly draft: ManifestDraft;
+  readonly checks: readonly CheckResult[];
+}
+
+/** Writes the file, reads it back and checks it: nothing of this is visible to anybody yet. */
+async function writeDrop(deps: SealDeps, job: Job, stage: SealedRows, input: SealInput): Promise<WrittenDrop> {
+  const { engine, source } = deps;
+  const { path, counted, degradedReason } = input;
   const columns = listDropColumns(job.source.columns, await stage.extraFields());
   const totals = await stage.totals();
-  const windows = await stage.windows();
-  await mkdir(dirname(input.path), { recursive: true });
-  const expected = await writeParquet(
-    engine,
-    job,
-    { table: stage.table, duplicates: totals.rows - totals.ids },
-    columns,
-    input.path,
-  );
-  const query = buildPage(job, wholeDay(stage.date));
-  await writeFooter(input.path, {
-    columns,
-    sort: job.drop.sort,
-    keyValues: {
-      'flowdrop.job': job.name,
-      'flowdrop.dataset': job.drop.dataset,
-      'flowdrop.date': stage.date,
-      'flowdrop.query': query,
-    },
-  });
-  const file = await verifyParquet(engine, input.path, columns, expected);
-  assertCounted(job, stage.date, file.rows, totals.rows - totals.ids, input.counted);
-  const range = await readTimeRange(engine, input.path, columns);
-  const manifest: Omit<Manifest, 'files'> = {
-    manifest_version: MANIFEST_VERSION,
-    job_id: job.name,
-    dataset: job.drop.dataset,
-    date: stage.date,
-    revision: 1,
-    condition: 'available',
-    rows: file.rows,
-    source_rows: input.counted.rows,
-    duplicates: totals.rows - totals.ids,
-    ...range,
-    schema: [...file.schema],
-    schema_hash: `sha256:${createHash('sha256').update(JSON.stringify(file.schema)).digest('hex')}`,
-    extra_columns: columns.slice(job.source.columns.length).map((column) => column.name),
-    sort: [...job.drop.sort],
-    compression: COMPRESSION,
-    row_groups: file.rowGroups,
-    query: { sql: query, entry_point: job.source.api, url: deps.source.url },
-    windows: windows
-      .map(({ window, rows }) => ({ window: formatWindow(window), rows }))
-      .sort((a, b) => (a.window < b.window ? -1 : 1)),
-    requests: input.requests,
-    started_at: new Date(input.startedAtMs).toISOString(),
-    sealed_at: new Date(input.sealedAtMs).toISOString(),
-    lookback_edge: formatWallClock(computeLookback(deps.source.serverNow()).edgeMs),
-    row_limit: input.rowLimit,
-    flowdrop_version: deps.version,
-    supersedes: null,
+  const duplicates = totals.rows - totals.ids;
+  const windows = await stage.pages();
+  const expected = await input.write(columns, path);
+  const keyValues = {
+    'flowdrop.job': job.name,
+    'flowdrop.job_definition': describeJob(job),
+    'flowdrop.dataset': job.drop.dataset,
+    'flowdrop.date': stage.date,
+    'flowdrop.query': input.query,
   };
-  const published = await publishDrop(store, input.path, manifest, deps.signal);
-  await stage.discard();
-  if (!published.won) await rm(input.path, { force: true });
-  return published;
+  await writeFooter(path, { columns, sort: job.drop.sort, keyValues });
+  const file = await verifyParquet(engine, path, columns, expected);
+  if (degradedReason === undefined) assertCounted(job, stage.date, file.rows, duplicates, counted);
+  const checks = await runChecks(engine, path, job.checks, stage.date);
+  const draft = draftManifest(job, {
+    date: stage.date,
+    columns,
+    file,
+    degradedReason,
+    sourceRows: counted?.rows ?? null,
+    duplicates,
+    times: await readTimeRange(engine, path, columns),
+    checks,
+    summary: hasSummary(job, columns) ? SUMMARY_FILENAME : null,
+    query: input.query,
+    sourceUrl: source.url,
+    lookbackEdge: input.lookbackEdge,
+    windows,
+    missing: input.missing ?? [],
+    requests: input.requests,
+    startedAtMs: input.startedAtMs,
+    sealedAtMs: input.sealedAtMs,
+    rowLimit: input.rowLimit,
+    version: deps.version,
+  });
+  return { draft, checks };
+}
+
+function reportWarnings(log: Log, date: string, checks: readonly CheckResult[]): void {
+  for (const result of checks) {
+    if (result.passed || result.on_failure === 'fail') continue;
+    log.warn({ event: 'check-failed', date, check: result.check, reason: describeCheck(result) });
+  }
+}
+
+/** Writes what is staged. */
+export function stageWriter(engine: Engine, job: Job, stage: Stage): WriteRows {
+  return async (columns, path) => {
+    const { rows, ids } = await stage.totals();
+    return await writeParquet(engine, job, { table: stage.table, duplicates: rows - ids }, columns, path);
+  };
 }
 
 /** The last line of defence: what is published is what the source counted, but for repeated ids, and never an empty day. */
-function assertCounted(job: Job, date: string, rows: number, duplicates: number, counted: CountTotals): void {
-  const missing = job.source.kind === 'rows' ? counted.ids - rows : 0;
-  if (rows > 0 && missing >= 0 && missing <= duplicates) return;
-  throw new Fault('SEAL_INCOMPLETE', `${date}: the file has ${rows} rows, the source counted ${counted.ids}`, {
+function assertCounted(
+  job: Job,
+  date: string,
+  rows: number,
+  duplicates: number,
+  counted: CountTotals | undefined,
+): void {
+  const missing = counted && job.source.kind === 'rows' ? counted.ids - rows : 0;
+  if (counted && rows > 0 && missing >= 0 && missing <= duplicates) return;
+  const found = counted ? `the source counted ${counted.ids}` : 'nobody has counted the source';
+  throw new Fault('SEAL_INCOMPLETE', `${date}: the file has ${rows} rows, ${found}`, {
     hint: 'Nothing was published; the staged rows are kept. Run again.',
   });
 }

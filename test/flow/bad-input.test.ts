@@ -172,7 +172,11 @@ describe('an SMTP server', () => {
     const job = await writeJob(cwd);
     const run = await flowdrop(['run', job], {
       cwd,
-      env: { ...service.env, FLOWDROP_SMTP_URL: `smtp://127.0.0.1:${await closedPort()}` },
+      env: {
+        ...service.env,
+        FLOWDROP_SMTP_URL: `smtp://127.0.0.1:${await closedPort()}`,
+        FLOWDROP_MAIL_RETRY_SECONDS: '0',
+      },
     });
     expect(run.code).toBe(1);
     expect(run.stderr).toContain('MAIL_FAILED');

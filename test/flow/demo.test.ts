@@ -24,9 +24,11 @@ describe('the demo', () => {
     for (const part of ['Drops', 'Mail', 'Report: Options flow', formatCount(ROWS)]) expect(run.stdout).toContain(part);
   });
 
-  it('seals three sessions, each with its Parquet and manifest, and nothing else', async () => {
+  it('seals three sessions, each with its Parquet, summary and manifest, and tells their conditions', async () => {
     const files = await listFiles(join(cwd, 'out', 'drops', 'trades'));
-    expect(files).toHaveLength(6);
+    expect(files).toHaveLength(10);
+    expect(files.filter((name) => name.endsWith('summary.parquet'))).toHaveLength(3);
+    expect(files.filter((name) => name.endsWith('condition.json'))).toHaveLength(1);
     expect(files.filter((name) => name.endsWith('manifest.json'))).toHaveLength(3);
     expect(files.filter((name) => name.endsWith('trades.parquet'))).toHaveLength(3);
   });
@@ -52,7 +54,7 @@ describe('the demo', () => {
     const [html] = (await listFiles(join(cwd, 'out', 'mail'))).filter((name) => name.endsWith('.html'));
     const text = await readFile(join(cwd, 'out', 'mail', html ?? ''), 'utf8');
     expect(text).not.toContain('cid:');
-    expect(text.match(/data:image\/png;base64/g)).toHaveLength(2);
+    expect(text.match(/data:image\/png;base64/g)).toHaveLength(3);
   });
 
   it('fetches nothing and mails nobody when it is run again', async () => {

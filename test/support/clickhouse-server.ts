@@ -4,13 +4,12 @@
  * folder, on loopback, and stops it. Invariant: in CI there is no way without one.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { access, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
-import { createServer } from 'node:net';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { REPO } from './flowdrop.ts';
+import { findFreePort, findObstacle, hasEnded, killServer } from './server-process.ts';
 
 export interface ClickHouseServer {
   readonly version: string;
@@ -63,7 +62,7 @@ export async function readUsersXml(): Promise<string> {
 }
 
 async function findOrStart(): Promise<ClickHouseStart> {
-  const reason = await findObstacle();
+  const reason = await findObstacle('clickhouse-start.sh', '/usr/sbin/clickhouse-server', 'clickhouse-server');
   if (reason !== undefined) return { server: undefined, reason };
   const folder = await mkdtemp(join(tmpdir(), 'flowdrop-test-clickhouse-'));
   try {
@@ -72,18 +71,6 @@ async function findOrStart(): Promise<ClickHouseStart> {
     await rm(folder, { recursive: true, force: true });
     return { server: undefined, reason: String(error) };
   }
-}
-
-async function findObstacle(): Promise<string | undefined> {
-  const exists = (path: string) =>
-    access(path).then(
-      () => true,
-      () => false,
-    );
-  if (process.platform !== 'linux') return 'clickhouse-start.sh works on Linux only';
-  if (await exists('/usr/sbin/clickhouse-server')) return undefined;
-  if (process.getuid?.() !== 0) return 'clickhouse-start.sh installs clickhouse-server as root';
-  return (await exists('/usr/bin/apt-get')) ? undefined : 'clickhouse-start.sh needs apt-get';
 }
 
 async function launch(folder: string): Promise<ClickHouseServer> {
@@ -96,7 +83,7 @@ async function launch(folder: string): Promise<ClickHouseServer> {
     said += data.toString();
   });
   await untilReady(child, port).catch(async (error: unknown) => {
-    await stop(child);
+    await killServer(child);
     throw new Error(`clickhouse-start.sh failed: ${String(error)}: ${said.trim()}`);
   });
   const address = `127.0.0.1:${port}`;
@@ -106,7 +93,7 @@ async function launch(folder: string): Promise<ClickHouseServer> {
     adminUrl: `http://admin:@${address}/default`,
     readerUrl: `http://flowdrop:change-me@${address}/flowdrop`,
     stop: async () => {
-      await stop(child);
+      await killServer(child);
       await rm(folder, { recursive: true, force: true });
     },
   };
@@ -115,7 +102,7 @@ async function launch(folder: string): Promise<ClickHouseServer> {
 async function untilReady(child: ChildProcess, port: number): Promise<void> {
   const end = performance.now() + START_TIMEOUT_MS;
   while (performance.now() < end) {
-    if (child.exitCode !== null || child.signalCode !== null) throw new Error('it has ended');
+    if (hasEnded(child)) throw new Error('it has ended');
     const isReady = await fetch(`http://127.0.0.1:${port}/ping`).then(
       (response) => response.ok,
       () => false,
@@ -124,22 +111,4 @@ async function untilReady(child: ChildProcess, port: number): Promise<void> {
     await new Promise((resolve) => setTimeout(resolve, POLL_MS));
   }
   throw new Error('it does not answer');
-}
-
-async function stop(child: ChildProcess): Promise<void> {
-  if (child.exitCode !== null || child.signalCode !== null) return;
-  const ended = once(child, 'exit');
-  // Nothing of it is kept, so it need not end in good order.
-  child.kill('SIGKILL');
-  await ended;
-}
-
-async function findFreePort(): Promise<number> {
-  const probe = createServer().listen(0, '127.0.0.1');
-  await once(probe, 'listening');
-  const address = probe.address();
-  probe.close();
-  await once(probe, 'close');
-  if (address === null || typeof address === 'string') throw new Error('no TCP port');
-  return address.port;
 }

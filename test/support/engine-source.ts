@@ -3,6 +3,7 @@
  * stands where the HTTP client would; what the client makes of real answers is tested in `test/source`.
  */
 import type { Engine } from '../../src/engine/engine.ts';
+import { CLICKHOUSE_CODES, EngineFault } from '../../src/engine/fault.ts';
 import { quoteIdentifier } from '../../src/engine/literal.ts';
 import { type Page, type Source, SourceFault } from '../../src/source/source.ts';
 import { TRADE_COLUMNS } from '../../src/wire/trade.ts';
@@ -16,20 +17,27 @@ export interface EngineSourceOptions {
   /** Rows that an answer loses at its end. */
   readonly loses?: (sql: string, rows: number) => number;
   readonly nowMs: number;
+  /** Most rows that a query may read, as the server's own setting has it. */
+  readonly scanLimit?: number;
 }
 
 export interface EngineSource extends Source {
   readonly asked: string[];
+  /** Queries that were answered with a fault of the kind that is to be split. */
+  readonly refused: string[];
   /** Queries for pages, as against probes, cuts and the like. */
   pages(): readonly string[];
 }
 
-/** Creates an empty `RawOptionTrades` of the contract's columns. */
-export async function createTradesTable(engine: Engine): Promise<void> {
+/** Keys of a table, by what it is said to be ordered by. */
+const ORDERS = { time: 'date, time, id', symbol: 'symbol, date, time, id', clock: 'time' } as const;
+
+/** Creates an empty `RawOptionTrades` of the contract's columns. @param order what the table is ordered by; `clock`: by nothing but the time */
+export async function createTradesTable(engine: Engine, order: keyof typeof ORDERS = 'time'): Promise<void> {
   const type = { string: 'String', integer: 'Int32', float: 'Float64' } as const;
   const columns = TRADE_COLUMNS.map(({ name, wire }) => `${quoteIdentifier(name)} ${type[wire]}`).join(', ');
   await engine.command(
-    `CREATE OR REPLACE TABLE RawOptionTrades (${columns}) ENGINE = MergeTree ORDER BY (date, time, id)`,
+    `CREATE OR REPLACE TABLE RawOptionTrades (${columns}) ENGINE = MergeTree ORDER BY (${ORDERS[order]}) SETTINGS index_granularity = 16`,
   );
 }
 
@@ -37,19 +45,32 @@ export async function insertTrades(engine: Engine, rows: readonly Readonly<Recor
   await engine.insert({ table: 'RawOptionTrades', format: 'JSONEachRow', payload: Buffer.from(JSON.stringify(rows)) });
 }
 
+/** Whether a query asks for rows, and not for counts or cuts. */
+export function isPage(sql: string): boolean {
+  return sql.startsWith('SELECT id,') || sql.startsWith('SELECT symbol,');
+}
+
 export function createEngineSource(engine: Engine, options: EngineSourceOptions): EngineSource {
   const asked: string[] = [];
-  const stats = { requests: 0, retries: 0, rateLimited: 0, bytes: 0 };
+  const refused: string[] = [];
+  const answer = async (sql: string) => {
+    await options.before?.(sql);
+    return await query(engine, sql, options.scanLimit);
+  };
+  const stats = { requests: 0, retries: 0, rateLimited: 0, bytes: 0, answerMs: 0 };
   return {
     url: 'engine://trades',
     stats,
     asked,
-    pages: () => asked.filter((sql) => sql.startsWith('SELECT id,') || sql.startsWith('SELECT symbol,')),
+    refused,
+    pages: () => asked.filter(isPage),
     async ask(sql): Promise<Page> {
       stats.requests += 1;
       asked.push(sql);
-      await options.before?.(sql);
-      const all = await engine.rows<Record<string, unknown>>(sql);
+      const all = await answer(sql).catch((error: unknown) => {
+        if (error instanceof SourceFault && error.action === 'split') refused.push(sql);
+        throw error;
+      });
       const lost = options.loses?.(sql, all.length) ?? 0;
       const kept = all.slice(0, Math.max(0, Math.min(options.rowLimit, all.length - lost)));
       return {
@@ -70,6 +91,16 @@ export function createEngineSource(engine: Engine, options: EngineSourceOptions)
     serverNow: () => options.nowMs,
     intervalMs: () => 1000,
   };
+}
+
+async function query(engine: Engine, sql: string, scanLimit: number | undefined) {
+  const limited = scanLimit === undefined ? sql : `${sql} SETTINGS max_rows_to_read = ${scanLimit}`;
+  try {
+    return await engine.rows<Record<string, unknown>>(limited);
+  } catch (error) {
+    if (error instanceof EngineFault && error.clickhouseCode === CLICKHOUSE_CODES.TOO_MANY_ROWS) throw tooBroad();
+    throw error;
+  }
 }
 
 /** The fault of a server whose scan limit was met. */

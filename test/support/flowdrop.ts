@@ -133,6 +133,7 @@ export function workerEnvironment(url: string, portalUrl: string): Readonly<Reco
     FLOWDROP_PORTAL_URL: portalUrl,
     FLOWDROP_API_KEY: KEY,
     FLOWDROP_REQUESTS_PER_SECOND: WORKER_RATE,
+    FLOWDROP_SNAPSHOTS_PER_SECOND: WORKER_RATE,
   };
 }
 

@@ -1,6 +1,8 @@
 /** Job files for tests, written as a user writes them. */
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { assertSqlJob, type SqlJob } from '../../src/job/job.ts';
+import { parseJob } from '../../src/job/parse.ts';
 
 export interface JobText {
   readonly name?: string;
@@ -27,4 +29,11 @@ ${job.reports ?? 'reports:\n  - template: flow\n    to: [desk@example.com, secon
 `;
   await writeFile(path, text);
   return path;
+}
+
+/** A job whose rows are asked for with SQL. */
+export function parseSqlJob(file: string, text: string): SqlJob {
+  const job = parseJob(file, text);
+  assertSqlJob(job);
+  return job;
 }

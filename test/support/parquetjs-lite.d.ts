@@ -2,6 +2,9 @@
 declare module 'parquetjs-lite' {
   interface Reader {
     getRowCount(): number | bigint;
+    getSchema(): {
+      readonly fields: Readonly<Record<string, { readonly name: string; readonly repetitionType: string }>>;
+    };
     close(): Promise<void>;
   }
   export const ParquetReader: { openFile(path: string, options: { rawStatistics: boolean }): Promise<Reader> };

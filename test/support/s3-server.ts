@@ -23,6 +23,10 @@ export type S3Start =
   | { readonly server: S3Server; readonly reason: undefined }
   | { readonly server: undefined; readonly reason: string };
 
+/** What the server has beside a bucket: a key of its KMS, and a storage class that is not the default. */
+export const S3_KMS_KEY = 'flowdrop-test-key';
+export const S3_STORAGE_CLASS = 'STANDARD_IA';
+
 const SCRIPT = fileURLToPath(new URL('s3-start.sh', import.meta.url));
 /** Beside the script's own default, so that a server started by hand is left alone. */
 const DEFAULT_PORT = '19400';

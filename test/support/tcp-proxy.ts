@@ -9,6 +9,11 @@ export interface ProxyFault {
   readonly afterBytes: number;
   /** After the break nothing connects until `heal`. Otherwise the fault happens once. */
   readonly lasting: boolean;
+  /**
+   * `cut`, the default: the connection ends; `reset`: by RST; `stall`: it stays open, and no byte comes or goes any
+   * more; a text: the proxy writes it to the client in place of the server's answer, and ends the connection.
+   */
+  readonly how?: 'cut' | 'reset' | 'stall' | { readonly answer: string };
 }
 
 export interface TcpProxy {
@@ -29,17 +34,30 @@ export async function startTcpProxy(target: { readonly host: string; readonly po
   let fault: ProxyFault | undefined;
   let passedBytes = 0;
   let requestBytes = 0;
+  /** Connections that nothing passes any more, until `heal`. */
+  const stalled = new Set<Socket>();
   let faults = 0;
   let isBroken = false;
   let victim: string | undefined;
 
-  const breakConnections = (pair: readonly Socket[]) => {
+  const breakConnections = (client: Socket, upstream: Socket) => {
+    const { how = 'cut', lasting = false } = fault ?? {};
     faults += 1;
-    isBroken = fault?.lasting ?? false;
+    isBroken = lasting;
     fault = undefined;
-    for (const socket of isBroken ? sockets : pair) socket.destroy();
+    if (lasting) for (const socket of sockets) if (socket !== client) socket.destroy();
+    if (how === 'stall') {
+      stalled.add(client);
+      for (const socket of [client, upstream]) socket.removeAllListeners('data').pause();
+    } else if (how === 'cut') for (const socket of [client, upstream]) socket.destroy();
+    else {
+      upstream.removeAllListeners('data').destroy();
+      if (how === 'reset') client.resetAndDestroy();
+      else client.removeAllListeners('data').resume().end(how.answer);
+    }
   };
-  const pass = (direction: ProxyFault['direction'], from: Socket, to: Socket) => {
+  const pass = (direction: ProxyFault['direction'], client: Socket, upstream: Socket) => {
+    const [from, to] = direction === 'request' ? [client, upstream] : [upstream, client];
     from.on('data', (chunk: Buffer) => {
       const place = direction === 'request' && victim !== undefined ? chunk.indexOf(victim) : -1;
       if (place >= 0 && victim !== undefined) {
@@ -52,14 +70,17 @@ export async function startTcpProxy(target: { readonly host: string; readonly po
       if (direction === 'request') requestBytes += Math.min(chunk.length, limit);
       if (chunk.length > limit) {
         if (limit > 0) to.write(chunk.subarray(0, limit));
-        breakConnections([from, to]);
+        breakConnections(client, upstream);
       } else if (!to.write(chunk)) {
         from.pause();
         to.once('drain', () => from.resume());
       }
     });
     from.on('end', () => to.end());
-    from.on('close', () => to.destroy());
+    from.on('close', () => {
+      // An answer of the proxy's own is still on its way to the client.
+      if (!to.writableEnded) to.destroy();
+    });
     // A broken connection is what this proxy is for; its ends see it themselves.
     from.on('error', () => {});
   };
@@ -75,7 +96,7 @@ export async function startTcpProxy(target: { readonly host: string; readonly po
       socket.on('close', () => sockets.delete(socket));
     }
     pass('request', client, upstream);
-    pass('answer', upstream, client);
+    pass('answer', client, upstream);
   });
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
@@ -99,6 +120,8 @@ export async function startTcpProxy(target: { readonly host: string; readonly po
       victim = undefined;
       fault = undefined;
       isBroken = false;
+      for (const socket of stalled) socket.destroy();
+      stalled.clear();
     },
     async close() {
       for (const socket of sockets) socket.destroy();

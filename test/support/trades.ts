@@ -1,16 +1,17 @@
 /** Trade rows in the API's shape, made from a few numbers, for the tests of the stage and of the seal. */
 
 import type { Window } from '../../src/calendar/window.ts';
-import type { Job } from '../../src/job/job.ts';
-import { parseJob } from '../../src/job/parse.ts';
-import type { Stage, StagedPage } from '../../src/stage/stage.ts';
+import type { SqlJob } from '../../src/job/job.ts';
+import type { StagedPage } from '../../src/stage/page.ts';
+import type { Stage } from '../../src/stage/stage.ts';
+import { parseSqlJob } from './jobs.ts';
 
 export const DATE = '2026-11-19';
 
 export type TradeRow = Readonly<Record<string, unknown>>;
 
-export function createJob(extra = ''): Job {
-  return parseJob('job.yaml', `name: trades\nsource: {api: historical}\ndrop: {to: out, dataset: trades${extra}}\n`);
+export function createJob(extra = ''): SqlJob {
+  return parseSqlJob('job.yaml', `name: trades\nsource: {api: historical}\ndrop: {to: out, dataset: trades${extra}}\n`);
 }
 
 /** Row `k` of a day: 30 rows a second from 09:30:00 on, 400 symbols in no order. */

@@ -1,0 +1,84 @@
+/**
+ * Peak memory of the worker's way, page JSON to verified Parquet, at 1 and at 10 times the rows: it must be flat. Each
+ * measurement is a process of its own; the larger one takes the same pages several times with other ids, because fetching
+ * 10 million rows takes longer than all benches together.
+ */
+import { mkdir, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { formatTable } from '../src/cli/table.ts';
+import { formatBytes, formatCount } from '../src/core/units.ts';
+import { formatRatio, median, type RunBench, say } from './support/bench.ts';
+import { fetchPages } from './support/pages.ts';
+import { withFolder } from './support/product.ts';
+import { runWay, type WayResult } from './support/way.ts';
+
+/** Times the rows of the smaller measurement, which the larger one has. */
+const COPIES = [1, 10] as const;
+const MEBIBYTE = 1024 ** 2;
+
+export const benchMemory: RunBench = async ({ rows, repeat }) =>
+  await withFolder(async (folder) => {
+    const pages = join(folder, 'pages');
+    await fetchPages(pages, rows);
+    return describeMemory(rows, await measureMemory(pages, folder, repeat));
+  });
+
+/** Results by copies. */
+export async function measureMemory(
+  pages: string,
+  folder: string,
+  repeat: number,
+): Promise<ReadonlyMap<number, readonly WayResult[]>> {
+  const results = new Map<number, WayResult[]>(COPIES.map((copies) => [copies, []]));
+  for (let round = 1; round <= repeat; round += 1) {
+    for (const copies of COPIES) {
+      say(`memory: ${copies} x the pages, ${round} of ${repeat}`);
+      const scratch = join(folder, 'scratch');
+      const out = join(folder, 'memory.parquet');
+      await mkdir(scratch);
+      const result = await runWay('flowdrop', { pages, out, scratch, copies });
+      await rm(scratch, { recursive: true, force: true });
+      await rm(out, { force: true });
+      results.get(copies)?.push(result);
+      say(`  ${Math.round(result.peakBytes / MEBIBYTE)} MiB`);
+    }
+  }
+  return results;
+}
+
+export function describeMemory(rows: number, results: ReadonlyMap<number, readonly WayResult[]>): string {
+  const peak = (copies: number) => median((results.get(copies) ?? []).map(({ peakBytes }) => peakBytes));
+  const right = 'right' as const;
+  const lines = COPIES.map((copies) => {
+    const found = results.get(copies) ?? [];
+    const wallMs = median(found.map((result) => result.wallMs));
+    const cpuMs = median(found.map((result) => result.cpuMs));
+    return [
+      formatCount(rows * copies),
+      String(found.length),
+      `${(peak(copies) / MEBIBYTE).toFixed(0)} MiB`,
+      formatRatio(peak(copies) / peak(1)),
+      formatCount(((rows * copies) / wallMs) * 1000),
+      (cpuMs / 1000 / ((rows * copies) / 1e6)).toFixed(1),
+      formatBytes(median(found.map((result) => result.sizeBytes))),
+    ];
+  });
+  return [
+    'Peak memory of the whole process (Node, engine and all), page JSON to verified Parquet (medians)',
+    '',
+    formatTable(
+      [
+        { title: 'rows', align: right },
+        { title: 'runs', align: right },
+        { title: 'peak memory', align: right },
+        { title: 'ratio', align: right },
+        { title: 'rows/s', align: right },
+        { title: 'CPU s a million', align: right },
+        { title: 'file', align: right },
+      ],
+      lines,
+    ),
+    '',
+    'reach: ratio 1.25, peak memory 1,024 MiB. The larger one has the same rows several times, with other ids.',
+  ].join('\n');
+}

@@ -1,0 +1,51 @@
+/**
+ * The scripts by which shells complete `flowdrop`: each asks `flowdrop complete` for what may come next, one candidate a
+ * line with its description after a tab, and completes file names where it is told nothing.
+ */
+
+export const SHELLS = ['bash', 'zsh', 'fish'] as const;
+export type Shell = (typeof SHELLS)[number];
+
+/** Works in bash 3.2 too, which macOS has: no `mapfile`, no `compopt`. */
+const BASH = `# bash completion of flowdrop. In ~/.bashrc: source <(flowdrop completion bash)
+_flowdrop() {
+  local word
+  COMPREPLY=()
+  while IFS=$'\\t' read -r word _; do
+    [ -n "$word" ] && COMPREPLY+=("$(printf '%q' "$word")")
+  done < <("\${COMP_WORDS[0]}" complete -- "\${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
+}
+complete -o default -F _flowdrop flowdrop
+`;
+
+const ZSH = `#compdef flowdrop
+# zsh completion of flowdrop. In ~/.zshrc, after compinit: source <(flowdrop completion zsh)
+_flowdrop() {
+  local line
+  local -a candidates
+  while IFS= read -r line; do
+    candidates+=("\${\${line%%$'\\t'*}//:/\\\\:}:\${line#*$'\\t'}")
+  done < <("\${words[1]}" complete -- "\${(@)words[2,CURRENT]}" 2>/dev/null)
+  if (( \${#candidates} )); then
+    _describe 'flowdrop' candidates
+  else
+    _files
+  fi
+}
+compdef _flowdrop flowdrop
+`;
+
+const FISH = `# fish completion of flowdrop. In ~/.config/fish/config.fish: flowdrop completion fish | source
+function __flowdrop_complete
+  set -l words (commandline -opc)
+  set -l found ($words[1] complete -- $words[2..-1] (commandline -ct) 2>/dev/null)
+  if test (count $found) -gt 0
+    printf '%s\\n' $found
+  else
+    __fish_complete_path (commandline -ct)
+  end
+end
+complete -c flowdrop -f -a '(__flowdrop_complete)'
+`;
+
+export const COMPLETION_SCRIPTS: Readonly<Record<Shell, string>> = { bash: BASH, zsh: ZSH, fish: FISH };

@@ -1,0 +1,46 @@
+/** Writing files that are not there yet. Invariant: all of them or, where one is there already, none; no file is lost. */
+import { mkdir, open, rename, stat } from 'node:fs/promises';
+import { dirname } from 'node:path';
+import { hasErrorCode, syncFolder } from '../core/atomic-file.ts';
+import { Fault } from '../core/errors.ts';
+
+export interface NewFile {
+  readonly path: string;
+  readonly text: string;
+  /** Default: as the system has it. */
+  readonly mode?: number;
+}
+
+/** @returns where the replaced files are kept @throws Fault `FILE_EXISTS` (usage), which names them */
+export async function writeNew(files: readonly NewFile[], replace: boolean): Promise<readonly string[]> {
+  const present: string[] = [];
+  for (const { path } of files) if (await stat(path).catch(() => undefined)) present.push(path);
+  if (present.length > 0 && !replace) throw existing(present);
+  const kept: string[] = [];
+  for (const { path, text, mode } of files) {
+    await mkdir(dirname(path), { recursive: true });
+    if (present.includes(path)) {
+      await rename(path, `${path}.old`);
+      kept.push(`${path}.old`);
+    }
+    // Exclusive, also against whoever came between; the mode is there before the first byte.
+    const file = await open(path, 'wx', mode).catch((error: unknown) => {
+      throw hasErrorCode(error, 'EEXIST') ? existing([path]) : error;
+    });
+    try {
+      await file.writeFile(text);
+      await file.sync();
+    } finally {
+      await file.close();
+    }
+    await syncFolder(dirname(path));
+  }
+  return kept;
+}
+
+function existing(paths: readonly string[]): Fault {
+  return new Fault('FILE_EXISTS', `${paths.join(' and ')} ${paths.length > 1 ? 'are' : 'is'} there already`, {
+    kind: 'usage',
+    hint: 'Choose another directory or --name, or replace with --force: what was there is kept as FILE.old.',
+  });
+}

@@ -1,0 +1,13 @@
+/** That a store in a directory is there. Opening it would make the directory: a wrong path would become an empty archive. */
+import { Fault } from '../core/errors.ts';
+
+/** @param to as a job file says it; S3 is not asked @throws Fault `STORE_MISSING`, `LOCATION_INVALID` (usage) */
+export async function assertDirectory(cwd: string, to: string, hint: string): Promise<void> {
+  const { parseLocation } = await import('../store/location.ts');
+  const { stat } = await import('node:fs/promises');
+  const location = parseLocation(to, cwd);
+  if (location.kind === 's3') return;
+  const found = await stat(location.path).catch(() => undefined);
+  if (found?.isDirectory()) return;
+  throw new Fault('STORE_MISSING', `there is no directory ${location.path}`, { hint });
+}

@@ -1,0 +1,94 @@
+/**
+ * Which dates a run goes for: everything unsealed, or what a backfill asks for. Pure, but for reading the record of
+ * failures; planners ask it date by date.
+ */
+import { z } from 'zod';
+import { readFileIfExists, writeFileAtomic } from '../core/atomic-file.ts';
+import type { Absences } from './absence.ts';
+import type { DateResult } from './result.ts';
+
+/** Restricts a plan to `[from, to]`, both included. */
+export interface DateRange {
+  readonly from: string;
+  readonly to: string;
+}
+
+/**
+ * - `unsealed`: dates without a drop
+ * - `missing`: of those, the ones that no run has failed at
+ * - `failed`: dates at which the last run that tried them failed, and degraded drops
+ * - `all`: every date; those that are sealed are exported again, and restated where they differ
+ * - `none`: no date; only conditions are told
+ */
+export type BackfillMode = 'unsealed' | 'missing' | 'failed' | 'all' | 'none';
+
+export interface DateChoice {
+  /** Both included; `undefined`: all that can be had. */
+  readonly range: DateRange | undefined;
+  isWanted(date: string): boolean;
+  /** Dates that were asked for in vain and need not be asked for again; none where dates were named. */
+  readonly absences: Absences;
+}
+
+export interface ChoiceFacts {
+  /** Dates that have a manifest. */
+  readonly sealed: ReadonlySet<string>;
+  /** Of those, the ones known not to be complete. */
+  readonly degraded: ReadonlySet<string>;
+  readonly failed: ReadonlySet<string>;
+  readonly absences: Absences;
+}
+
+export function chooseDates(mode: BackfillMode, facts: ChoiceFacts, range?: DateRange): DateChoice {
+  const { sealed, degraded, failed, absences } = facts;
+  const isWanted = (date: string): boolean => {
+    switch (mode) {
+      case 'unsealed':
+        return !sealed.has(date);
+      case 'missing':
+        return !sealed.has(date) && !failed.has(date);
+      case 'failed':
+        return degraded.has(date) || (failed.has(date) && !sealed.has(date));
+      case 'all':
+        return true;
+      case 'none':
+        return false;
+      default:
+        return mode satisfies never;
+    }
+  };
+  // Who names dates, or wants all, means it. And a job that never got anything may be wrong: its question stays open.
+  const isRoutine = range === undefined && mode !== 'all' && sealed.size > 0;
+  return {
+    range,
+    isWanted: (date) => (!range || (date >= range.from && date <= range.to)) && isWanted(date),
+    absences: isRoutine ? absences : new Map(),
+  };
+}
+
+const failuresSchema = z.record(z.string(), z.object({ code: z.string(), at: z.string() }));
+
+/** Dates at which the last run that tried them failed. A record that cannot be read is worth no more than none. */
+export async function readFailures(path: string): Promise<ReadonlySet<string>> {
+  return new Set(Object.keys(await readRecord(path)));
+}
+
+/** Keeps the failures of a run, and forgets those of dates that have been exported since. */
+export async function noteFailures(path: string, results: readonly DateResult[], at: string): Promise<void> {
+  const before = await readRecord(path);
+  const after = { ...before };
+  for (const { date, error } of results) {
+    if (error) after[date] = { code: error.code, at };
+    else delete after[date];
+  }
+  if (JSON.stringify(before) !== JSON.stringify(after)) await writeFileAtomic(path, `${JSON.stringify(after)}\n`);
+}
+
+async function readRecord(path: string): Promise<z.infer<typeof failuresSchema>> {
+  const text = await readFileIfExists(path);
+  try {
+    return failuresSchema.parse(JSON.parse(text ?? '{}'));
+  } catch {
+    return {};
+  }
+}

@@ -1,0 +1,52 @@
+/**
+ * On the operator's word: what is staged of dates that left the lookback before they were complete is sealed as
+ * `degraded`, date by date; one that cannot be sealed does not keep the others from it.
+ */
+import { describeError, Fault, isFault } from '../core/errors.ts';
+import type { SqlJob } from '../job/job.ts';
+import { listSealedDates } from '../seal/ledger.ts';
+import type { Source } from '../source/source.ts';
+import { listStages } from '../stage/stage.ts';
+import type { DateRange } from './choice.ts';
+import type { RunContext } from './context.ts';
+import { sealDegraded } from './degraded.ts';
+import { lookbackOf } from './lookback.ts';
+import type { DateResult } from './result.ts';
+
+/** @throws Fault `NOTHING_STAGED` (usage) when there is no such date in the range */
+export async function sealStaged(
+  context: RunContext,
+  job: SqlJob,
+  source: Source,
+  range: DateRange | undefined,
+): Promise<readonly DateResult[]> {
+  // The clock of an API that was never asked is this machine's: an answer sets it right.
+  const ask = { testMode: true, ...(context.signal ? { signal: context.signal } : {}) };
+  await source.ask(`SELECT id FROM ${job.source.table} LIMIT 1`, ask);
+  const { firstWhole, edge } = lookbackOf(job.source, source.serverNow());
+  const sealed = new Set(await listSealedDates(context.store, job.drop.dataset));
+  const isWanted = (date: string) => !range || (date >= range.from && date <= range.to);
+  const dates = (await listStages(context.engine)).filter(
+    (date) => date < firstWhole && !sealed.has(date) && isWanted(date),
+  );
+  if (dates.length === 0) {
+    throw new Fault('NOTHING_STAGED', `nothing is staged of a date that has left the lookback (now from ${edge})`, {
+      kind: 'usage',
+      hint: '`flowdrop status` shows which dates expired; of one that no run has begun there is nothing to seal.',
+    });
+  }
+  const results: DateResult[] = [];
+  for (const date of dates) {
+    try {
+      const { manifest, status } = await sealDegraded({ ...context, source }, job, date);
+      const [{ size }] = manifest.files;
+      results.push({ date, status, rows: manifest.rows, requests: 0, size, revision: manifest.revision });
+    } catch (error) {
+      if (!isFault(error) || error.kind === 'interrupted') throw error;
+      const hint = error.hint === undefined ? {} : { hint: error.hint };
+      const fault = { code: error.code, message: describeError(error), ...hint };
+      results.push({ date, status: 'failed', rows: 0, requests: 0, error: fault });
+    }
+  }
+  return results;
+}

@@ -1,0 +1,93 @@
+/** What `doctor` looks at on this machine: the state directory and its disk, the engine, the drawing, and the mail. */
+import { randomUUID } from 'node:crypto';
+import { mkdir, rm, rmdir, statfs } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { hasErrorCode, writeFileAtomic } from '../../core/atomic-file.ts';
+import { Fault } from '../../core/errors.ts';
+import { formatBytes } from '../../core/units.ts';
+import type { Engine } from '../../engine/engine.ts';
+import type { Mailer } from '../../mail/mailer.ts';
+import { renderPicture } from '../../report/draw/picture.ts';
+import { type Finding, ok, tryCheck } from './finding.ts';
+
+/** A large session is staged, merged and sealed in a few gigabytes; below the second a run of one can hardly end well. */
+const LITTLE_ROOM_BYTES = 5 * 1024 ** 3;
+const NO_ROOM_BYTES = 512 * 1024 ** 2;
+
+/** Writes a file as runs do and removes it; what was made of the folder's path is removed too. */
+export async function checkStateDirectory(path: string): Promise<readonly Finding[]> {
+  const written = await tryCheck('state directory', async () => {
+    const made = await mkdir(path, { recursive: true });
+    const file = join(path, `doctor-${randomUUID()}`);
+    try {
+      await writeFileAtomic(file, 'flowdrop doctor\n');
+    } finally {
+      await rm(file, { force: true });
+    }
+    const { bavail, bsize } = await statfs(path);
+    if (made !== undefined) await removeEmptyFolders(path, dirname(made));
+    return [ok('state directory', `${path} can be written`), describeRoom(bavail * bsize)];
+  });
+  return written.map((finding) =>
+    finding.status === 'fail' && finding.next === undefined
+      ? { ...finding, next: 'Give this user the right to write in FLOWDROP_STATE_DIR, or name another folder.' }
+      : finding,
+  );
+}
+
+/** Removes `path` and its parents up to, without, `end`, as long as they are empty. */
+export async function removeEmptyFolders(path: string, end: string): Promise<void> {
+  for (let folder = path; folder !== end && folder !== dirname(folder); folder = dirname(folder)) {
+    try {
+      await rmdir(folder);
+    } catch (error) {
+      // A folder that somebody has written into meanwhile is theirs.
+      if (!hasErrorCode(error, 'ENOENT')) return;
+    }
+  }
+}
+
+function describeRoom(freeBytes: number): Finding {
+  const seen = `${formatBytes(freeBytes)} free for stages`;
+  if (freeBytes >= LITTLE_ROOM_BYTES) return ok('disk', seen);
+  const next = `Make room, or move FLOWDROP_STATE_DIR: a large session is staged in up to ${formatBytes(LITTLE_ROOM_BYTES)}.`;
+  return { check: 'disk', status: freeBytes < NO_ROOM_BYTES ? 'fail' : 'warn', seen, next };
+}
+
+/** @param open loads the native engine */
+export async function checkEngine(open: () => Promise<Engine>): Promise<readonly Finding[]> {
+  return await tryCheck('engine', async () => {
+    const engine = await open();
+    try {
+      const [row] = await engine.rows<{ version: string }>('SELECT version() AS version');
+      return [ok('engine', `ClickHouse ${row?.version ?? '(unknown)'} is loaded and answers`)];
+    } finally {
+      await engine.close();
+    }
+  });
+}
+
+/** Draws a chart with a word and one without: where no font is found, they are the same picture. */
+export async function checkDrawing(): Promise<readonly Finding[]> {
+  return await tryCheck('drawing', async () => {
+    const draw = (text: string) =>
+      renderPicture({ data: { values: [{}] }, mark: { type: 'text', text }, width: 80, height: 40 }, 80);
+    const [blank, word] = [await draw(' '), await draw('NVDA')];
+    if (Buffer.compare(blank, word) !== 0) return [ok('drawing', `charts are drawn, with text (${word.length} bytes)`)];
+    throw new Fault('FONT_MISSING', 'charts are drawn without their text: the font was not found', {
+      hint: 'Install flowdrop again with its dependencies (npm ci): the fonts are in the package dejavu-fonts-ttf.',
+    });
+  });
+}
+
+/** Connects, encrypts and logs in as a delivery would, and sends nothing. */
+export async function checkMail(open: () => Promise<Mailer>): Promise<readonly Finding[]> {
+  return await tryCheck('mail', async () => {
+    const mailer = await open();
+    try {
+      return [ok('mail', await mailer.verify())];
+    } finally {
+      await mailer.close();
+    }
+  });
+}

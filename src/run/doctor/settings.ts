@@ -1,0 +1,52 @@
+/** What `doctor` says of the settings: which are set, which are misspelt, which mean nothing, who else may read them. */
+import { describeError, type Fault } from '../../core/errors.ts';
+import { type Finding, ok } from './finding.ts';
+
+/** What is set; no secret is in it. */
+export interface SettingReport {
+  /** `NAME=value`; `NAME` alone of a secret, `NAME (from a file)` of one that a file holds. */
+  readonly set: readonly string[];
+  /** Names that begin as ours do and are none, with the one that was most likely meant. */
+  readonly unknown: readonly { readonly name: string; readonly meant: string | undefined }[];
+  /** What cannot be read, or does not mean anything. */
+  readonly faults: readonly Fault[];
+}
+
+export function checkSettings({ set, unknown, faults }: SettingReport): readonly Finding[] {
+  return [
+    set.length > 0
+      ? ok('settings', `set: ${set.join(', ')}`)
+      : {
+          check: 'settings',
+          status: 'warn',
+          seen: 'none is set, neither in the environment nor in .env of this directory',
+          next: '`flowdrop init` writes a settings file; run flowdrop where it is.',
+        },
+    ...unknown.map(
+      ({ name, meant }): Finding => ({
+        check: 'settings',
+        status: 'warn',
+        seen: `${name} is set, and is no setting`,
+        next: meant ? `Did you mean ${meant}?` : 'Unset it, or look its name up in the README.',
+      }),
+    ),
+    ...faults.map(
+      (fault): Finding => ({ check: 'settings', status: 'fail', seen: describeError(fault), next: fault.hint }),
+    ),
+  ];
+}
+
+/** @param mode of the settings file; `undefined` when there is none */
+export function checkSecrecy(path: string, mode: number | undefined): readonly Finding[] {
+  if (mode === undefined) return [];
+  const shown = (mode & 0o777).toString(8);
+  if ((mode & 0o077) === 0) return [ok('settings file', `${path} is for its owner only (mode ${shown})`)];
+  return [
+    {
+      check: 'settings file',
+      status: 'warn',
+      seen: `other users may read ${path} (mode ${shown}), and the secrets in it`,
+      next: `chmod 600 ${path}`,
+    },
+  ];
+}

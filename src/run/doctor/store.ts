@@ -1,0 +1,88 @@
+/**
+ * What `doctor` tries in a store: every right that a run needs, on objects of its own below `_doctor/`. Invariant:
+ * whatever was written is removed again, or named as left behind.
+ */
+import { randomUUID } from 'node:crypto';
+import { Fault } from '../../core/errors.ts';
+import { DOCTOR_PREFIX } from '../../store/layout.ts';
+import type { Store } from '../../store/store.ts';
+import { type Finding, ok, tryCheck } from './finding.ts';
+
+export interface StoreTrial {
+  /** For the table. */
+  readonly name: string;
+  readonly store: Store;
+  /** Begins an upload in parts and gives it up, then uploads the object so; `false` where a store knows no parts. */
+  tryUpload(key: string): Promise<boolean>;
+}
+
+/** Costs about fifteen small requests. */
+export async function checkStore({ name, store, tryUpload }: StoreTrial): Promise<readonly Finding[]> {
+  const root = `${DOCTOR_PREFIX}${randomUUID()}`;
+  // Named as drops are, because the storage class is for them only.
+  const keys = { plain: `${root}-plain.parquet`, once: `${root}-once.json`, parts: `${root}-parts.parquet` };
+  const bytes = Buffer.from(`flowdrop doctor ${root}`);
+  const right = (verb: string, act: () => Promise<string>) =>
+    tryCheck(`${name}: ${verb}`, async () => [ok(`${name}: ${verb}`, await act())]);
+
+  const listed = await right('list', async () => {
+    for await (const _ of store.list(DOCTOR_PREFIX)) break;
+    return `${store.url} can be listed`;
+  });
+  const put = await right('put', async () => {
+    await store.put(keys.plain, { bytes });
+    return 'an object was written';
+  });
+  // Where neither answers, nothing will: the rest would only repeat it, after as many time-outs.
+  if ([...listed, ...put].every(({ status }) => status === 'fail')) return [...listed, ...put];
+  const rest = [
+    await right('get', async () => {
+      const read = await store.get(keys.plain);
+      if (read !== undefined && Buffer.compare(read, bytes) === 0) return 'it was read back, byte for byte';
+      if (put.some(({ status }) => status === 'fail')) return 'a missing object is told from a forbidden one';
+      throw unfit('what was written is not what is read', 'Something between here and the store alters objects.');
+    }),
+    await right('conditional put', async () => {
+      if (!(await store.putIfAbsent(keys.once, bytes)))
+        throw unfit('a new object was refused as if it were there', UNCONDITIONAL_HINT);
+      if (await store.putIfAbsent(keys.once, Buffer.from('second')))
+        throw unfit('an object was overwritten that was to be written once only', UNCONDITIONAL_HINT);
+      return 'the second write of one object was refused';
+    }),
+    await right('multipart', async () =>
+      (await tryUpload(keys.parts)) ? 'one upload was given up, one completed' : 'not needed: objects are files',
+    ),
+  ];
+  return [...listed, ...put, ...rest.flat(), ...(await removeAll(name, store, Object.values(keys)))];
+}
+
+const UNCONDITIONAL_HINT =
+  'This store does not heed If-None-Match: two workers could seal one date. Use one that does.';
+
+async function removeAll(name: string, store: Store, keys: readonly string[]): Promise<readonly Finding[]> {
+  const check = `${name}: delete`;
+  const failures = (
+    await Promise.all(keys.map((key) => tryCheck(check, async () => store.remove(key).then(() => []))))
+  ).flat();
+  const left: string[] = [];
+  for (const key of keys) {
+    // Without the right to look, the failure above already says what is wrong.
+    const found = await store.head(key).catch(() => undefined);
+    if (found) left.push(key);
+  }
+  const [first] = failures;
+  if (first === undefined && left.length === 0) return [ok(check, 'everything that was written is removed')];
+  const remains = left.length === 0 ? '' : ` Then remove what was left: ${left.join(', ')}.`;
+  return [
+    {
+      check,
+      status: 'fail',
+      seen: first?.seen ?? `still there after their removal: ${left.join(', ')}`,
+      next: `${first?.next ?? 'Look whether the store keeps what is deleted.'}${remains}`,
+    },
+  ];
+}
+
+function unfit(message: string, hint: string): Fault {
+  return new Fault('STORE_UNFIT', message, { hint });
+}

@@ -1,0 +1,13 @@
+/** What became of a date that was to be exported. */
+import type { Manifest } from '../seal/manifest.ts';
+import type { SealResult } from './seal.ts';
+
+export interface ExportedDate {
+  /** `undefined` when the source has nothing of the date. */
+  readonly published: SealResult | undefined;
+  /** What the source has nothing of, although the job names it. */
+  readonly missing: NonNullable<Manifest['missing']>;
+}
+
+/** `open`: the date's last rows are too fresh for it to be over. */
+export type ExportOutcome = ExportedDate | 'open';

@@ -1,0 +1,101 @@
+/**
+ * The API of one run: the fault proxy in front of the service, with the faults of the present attempt, and a record of
+ * which pages went through whole.
+ */
+import type { Fault, SeenRequest } from '../support/fault-plan.ts';
+import { startFaultProxy } from '../support/fault-proxy.ts';
+import type { Trouble } from './scenario.ts';
+
+export interface ApiWatch {
+  readonly url: string;
+  readonly requests: number;
+  /** Kinds of the faults that were done, one entry each. */
+  readonly faults: () => readonly string[];
+  /** Pages that reached the service and whose answers were then broken, by their SQL. */
+  readonly brokenPages: () => number;
+  trouble(trouble: Trouble): void;
+  /** Calls once, at the `count`th page that is asked for from now on. @returns a way to stop listening */
+  onPage(count: number, act: () => void): () => void;
+  /** Calls when a request is left without an answer. */
+  onStall(act: () => void): () => void;
+  close(): Promise<void>;
+}
+
+/** Every page asks for the contract's symbol; counts and cuts do not. */
+export function isPage(sql: string): boolean {
+  return sql.includes('option_symbol');
+}
+
+/** Faults that leave the answer as it is. */
+function isHarmless(fault: Fault): boolean {
+  if (fault.kind === 'close-delimited') return fault.share === 1;
+  return ['delay', 'drip', 'informational'].includes(fault.kind);
+}
+
+/** Faults for which the service is not asked. */
+function isUnasked(fault: Fault): boolean {
+  if (fault.kind === 'reset') return fault.at === 'request';
+  return ['stall', 'refuse', 'endless', 'status', 'redirect'].includes(fault.kind);
+}
+
+export async function openApi(target: string): Promise<ApiWatch> {
+  const proxy = await startFaultProxy(target);
+  const seen = new Map<number, SeenRequest>();
+  const pageListeners = new Set<() => void>();
+  const stallListeners = new Set<() => void>();
+  return {
+    url: proxy.url,
+    get requests() {
+      return proxy.requests;
+    },
+    faults: () => proxy.injected.map(({ fault }) => (fault.kind === 'status' ? `status ${fault.status}` : fault.kind)),
+    brokenPages: () =>
+      proxy.injected.filter(
+        ({ request, fault }) => isPage(seen.get(request)?.sql ?? '') && !isHarmless(fault) && !isUnasked(fault),
+      ).length,
+    trouble(trouble) {
+      const first = proxy.requests;
+      // One rule a fault, because a rule's fault is fixed; the first rule only looks.
+      const numbers = Array.from({ length: 2_000 }, (_, at) => at + 1);
+      const faults = numbers.flatMap((number) => {
+        const fault = trouble.api(number);
+        return fault ? [{ number: number + first, fault }] : [];
+      });
+      proxy.follow([
+        { on: (request) => note(request), fault: { kind: 'stall' } },
+        ...faults.map(({ number, fault }) => ({
+          on: (request: SeenRequest) => request.number === number && isAllowed(fault, request),
+          fault,
+        })),
+      ]);
+    },
+    onPage: (count, act) => {
+      let pages = 0;
+      return listen(pageListeners, () => {
+        pages += 1;
+        if (pages === count) act();
+      });
+    },
+    onStall: (act) => listen(stallListeners, act),
+    close: () => proxy.close(),
+  };
+
+  /** Matches nothing: it only keeps what was asked. */
+  function note(request: SeenRequest): false {
+    seen.set(request.number, request);
+    if (isPage(request.sql)) for (const listener of pageListeners) listener();
+    return false;
+  }
+
+  function isAllowed(fault: Fault, request: SeenRequest): boolean {
+    // Only pages are surely gzipped, whose check sum shows flipped bits; plain JSON has none.
+    if (fault.kind === 'garble' && fault.how === 'bytes' && !isPage(request.sql)) return false;
+    if (fault.kind === 'stall') for (const listener of stallListeners) listener();
+    return true;
+  }
+}
+
+function listen(listeners: Set<() => void>, listener: () => void): () => void {
+  listeners.add(listener);
+  return () => listeners.delete(listener);
+}

@@ -1,0 +1,148 @@
+/**
+ * Where a chaos run writes: a directory, or a real S3 server behind a proxy that breaks answers or connections. It tells
+ * what is there in the end, and takes it away again.
+ */
+import { watch } from 'node:fs';
+import { mkdir, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import {
+  AbortMultipartUploadCommand,
+  DeleteObjectCommand,
+  GetObjectCommand,
+  ListMultipartUploadsCommand,
+  paginateListObjectsV2,
+  S3Client,
+} from '@aws-sdk/client-s3';
+import { listFiles } from '../support/flowdrop.ts';
+import { startS3FaultProxy } from '../support/s3-fault-proxy.ts';
+import type { S3Server } from '../support/s3-server.ts';
+import { startTcpProxy } from '../support/tcp-proxy.ts';
+import type { Scenario, Trouble } from './scenario.ts';
+
+export interface Place {
+  /** `drop.to` of the job. */
+  readonly to: string;
+  readonly env: Readonly<Record<string, string>>;
+  /** Kinds of the faults that were done, one entry each. */
+  readonly faults: () => readonly string[];
+  /** What happens to requests from now on. */
+  trouble(trouble: Trouble): void;
+  /** Calls once, at the `count`th request, or change of the folder, from now. @returns a way to stop listening */
+  onOperation(count: number, act: () => void): () => void;
+  /** Names of everything that is there, temporary files and unfinished uploads included. */
+  list(): Promise<readonly string[]>;
+  /** Brings an object into a local file. @returns the file's path */
+  fetch(key: string): Promise<string>;
+  close(): Promise<void>;
+}
+
+export async function openPlace(
+  scenario: Scenario,
+  cwd: string,
+  s3: S3Server | undefined,
+  run: string,
+): Promise<Place> {
+  if (scenario.store === 'directory') return await openDirectory(join(cwd, 'drops'));
+  if (s3 === undefined) throw new Error(`${scenario.name} needs an S3 server`);
+  return await openS3(s3, `chaos/${run}`, cwd, scenario.storeFaults === 'bytes');
+}
+
+async function openDirectory(folder: string): Promise<Place> {
+  await mkdir(folder, { recursive: true });
+  return {
+    to: folder,
+    env: {},
+    faults: () => [],
+    trouble: () => undefined,
+    onOperation(count, act) {
+      let seen = 0;
+      const watcher = watch(folder, { recursive: true }, () => {
+        seen += 1;
+        if (seen === count) act();
+      });
+      // What vanishes while it is being watched is no failure: files are renamed and removed all the time.
+      watcher.on('error', () => {});
+      return () => watcher.close();
+    },
+    list: () => listFiles(folder),
+    fetch: async (key) => join(folder, key),
+    close: async () => undefined,
+  };
+}
+
+async function openS3(server: S3Server, prefix: string, cwd: string, breaksBytes: boolean): Promise<Place> {
+  let trouble: Trouble | undefined;
+  let first = 0;
+  const listeners = new Set<() => void>();
+  const http = await startS3FaultProxy(server.endpoint, (number) => {
+    for (const listener of listeners) listener();
+    return trouble?.s3(number - first);
+  });
+  const { hostname, port } = new URL(http.url);
+  const tcp = await startTcpProxy({ host: hostname, port: Number(port) });
+  const client = new S3Client({
+    endpoint: server.endpoint,
+    region: server.region,
+    forcePathStyle: server.pathStyle,
+    credentials: { accessKeyId: server.accessKeyId, secretAccessKey: server.secretAccessKey },
+  });
+  const bucket = { Bucket: server.bucket };
+  const listObjects = async () => {
+    const keys: string[] = [];
+    for await (const { Contents } of paginateListObjectsV2({ client }, { ...bucket, Prefix: `${prefix}/` })) {
+      keys.push(...(Contents ?? []).map(({ Key = '' }) => Key));
+    }
+    return keys;
+  };
+  const listUploads = async () =>
+    (await client.send(new ListMultipartUploadsCommand({ ...bucket, Prefix: `${prefix}/` }))).Uploads ?? [];
+  const shorten = (key: string) => key.slice(prefix.length + 1);
+  return {
+    to: `s3://${server.bucket}/${prefix}`,
+    env: {
+      AWS_ENDPOINT_URL_S3: breaksBytes ? `http://127.0.0.1:${tcp.port}` : http.url,
+      AWS_REGION: server.region,
+      AWS_ACCESS_KEY_ID: server.accessKeyId,
+      AWS_SECRET_ACCESS_KEY: server.secretAccessKey,
+      FLOWDROP_S3_PATH_STYLE: String(server.pathStyle),
+    },
+    faults: () => [
+      ...http.injected.map(({ kind }) => kind),
+      ...Array.from({ length: tcp.faults }, () => 's3-broken-connection'),
+    ],
+    trouble(next) {
+      trouble = next;
+      first = http.requests;
+      tcp.heal();
+      if (next.bytes) tcp.breakWith({ ...next.bytes, lasting: false });
+    },
+    onOperation(count, act) {
+      let seen = 0;
+      const listener = () => {
+        seen += 1;
+        if (seen === count) act();
+      };
+      listeners.add(listener);
+      return () => listeners.delete(listener);
+    },
+    async list() {
+      const uploads = (await listUploads()).map(({ Key = '' }) => `${shorten(Key)} (unfinished upload)`);
+      return [...(await listObjects()).map(shorten), ...uploads].sort();
+    },
+    async fetch(key) {
+      const { Body } = await client.send(new GetObjectCommand({ ...bucket, Key: `${prefix}/${key}` }));
+      const path = join(cwd, key.replaceAll('/', '_'));
+      await writeFile(path, (await Body?.transformToByteArray()) ?? new Uint8Array());
+      return path;
+    },
+    async close() {
+      for (const { Key, UploadId } of await listUploads()) {
+        await client.send(new AbortMultipartUploadCommand({ ...bucket, Key, UploadId }));
+      }
+      for (const Key of await listObjects()) await client.send(new DeleteObjectCommand({ ...bucket, Key }));
+      client.destroy();
+      await tcp.close();
+      await http.close();
+    },
+  };
+}

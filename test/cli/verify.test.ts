@@ -1,0 +1,272 @@
+/**
+ * `flowdrop verify` as a user runs it, after real runs against the real service: what it prints, its exit codes, and what
+ * it finds. Every kind of damage is done in `test/seal/audit.test.ts`.
+ */
+import { mkdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { writeTradeFile } from '../service/trade-file.ts';
+import { flowdrop, listFiles, makeFolder, readJson, startService, type TestService } from '../support/flowdrop.ts';
+import { writeJob } from '../support/jobs.ts';
+
+const DATES = ['2026-11-19', '2026-11-20'];
+const [, DATE = ''] = DATES;
+
+let service: TestService;
+let cwd: string;
+let job: string;
+const cleanups: (() => Promise<void>)[] = [];
+
+beforeAll(async () => {
+  service = await startService(['--generate', '2', '--generate-rows', '400', '--as-of', '2026-11-20T23:00:00Z']);
+  cleanups.push(() => service.stop());
+  const folder = await makeFolder();
+  cleanups.push(folder.remove);
+  cwd = folder.path;
+  job = await writeJob(cwd, {
+    reports: 'checks:\n  - check: min-rows\n    rows: 100\n  - check: unique-id\n  - check: dates',
+  });
+  const run = await flowdrop(['run', job], { cwd, env: service.env });
+  expect(run.code, run.stderr).toBe(0);
+});
+afterAll(async () => {
+  for (const cleanup of cleanups.reverse()) await cleanup();
+});
+
+const at = (...path: readonly string[]) => join(cwd, 'drops', 'trades', ...path);
+const verify = async (...args: readonly string[]) =>
+  await flowdrop(['verify', job, ...args], { cwd, env: service.env });
+
+/** Changes a file for the time of `act`. */
+async function during(
+  path: string,
+  change: (bytes: Buffer) => Buffer | undefined,
+  act: () => Promise<void>,
+): Promise<void> {
+  const kept = await readFile(path);
+  const changed = change(Buffer.from(kept));
+  if (changed) await writeFile(path, changed);
+  else await rm(path);
+  try {
+    await act();
+  } finally {
+    await writeFile(path, kept);
+  }
+}
+
+describe('a dataset as the runs left it', () => {
+  it('has an object, a summary and a manifest a date, and its conditions', async () => {
+    const partition = (date: string) =>
+      ['manifest.json', 'summary.parquet', 'trades.parquet'].map((name) => `trades/date=${date}/${name}`);
+    expect(await listFiles(join(cwd, 'drops'))).toEqual([
+      'trades/condition.json',
+      ...partition(DATES[0] ?? ''),
+      ...partition(DATE),
+    ]);
+    const conditions = await readJson<readonly Record<string, unknown>[]>(at('condition.json'));
+    expect(conditions).toEqual(
+      DATES.map((date) =>
+        expect.objectContaining({ date, condition: 'available', revision: 1, rows: expect.any(Number) }),
+      ),
+    );
+  });
+
+  it('is found right, also by a recount at the source', async () => {
+    const verified = await verify('--deep');
+    expect(verified.stdout).toMatch(
+      /^ok {4}2026-11-19 {2}\d+ rows, as many at the source now\nok {4}2026-11-20 {2}\d+ rows, as many at the source now\n2 dates, \d+ rows: nothing is wrong, 2 recounted at the source\n$/,
+    );
+    expect(verified.code).toBe(0);
+    const json = JSON.parse((await verify('--json')).stdout) as readonly Record<string, unknown>[];
+    expect(json.map(({ date, findings }) => [date, findings])).toEqual([
+      [DATES[0], []],
+      [DATE, []],
+      [null, []],
+    ]);
+  });
+
+  it('is left alone by another run, and by verifying', async () => {
+    const before = await listFiles(join(cwd, 'drops'));
+    const conditions = await readFile(at('condition.json'), 'utf8');
+    expect((await flowdrop(['run', job], { cwd, env: service.env })).code).toBe(0);
+    await verify();
+    expect(await listFiles(join(cwd, 'drops'))).toEqual(before);
+    expect((await listFiles(join(cwd, '.flowdrop'))).filter((name) => name.startsWith('verify-'))).toEqual([]);
+    expect(await readFile(at('condition.json'), 'utf8')).toBe(conditions);
+  });
+});
+
+describe('a store that is not there', () => {
+  it('is refused and not made', async () => {
+    const { path, remove } = await makeFolder();
+    cleanups.push(remove);
+    const wrong = await writeJob(path, { to: 'nowhere' });
+    const { code, stderr } = await flowdrop(['verify', wrong], { cwd: path });
+    expect([code, stderr]).toEqual([
+      1,
+      expect.stringMatching(/STORE_MISSING: there is no directory .*nowhere\n {2}-> Run/),
+    ]);
+    expect(await listFiles(path)).toEqual(['nightly.yaml']);
+    await expect(stat(join(path, 'nowhere'))).rejects.toMatchObject({ code: 'ENOENT' });
+  });
+});
+
+describe('a restatement that was interrupted between its last two writes', () => {
+  it('is no damage: `verify` says so with exit 3, `query` and `report` name it or answer from it, `run` finishes it', async () => {
+    const { path, remove } = await makeFolder();
+    cleanups.push(remove);
+    const trades = (count: number) =>
+      Array.from({ length: count }, (_, k) => ({ id: `id-${k}`, time: `2026-11-20 1${k % 6}:00:00` }));
+    const files = [await writeTradeFile(trades(300)), await writeTradeFile(trades(320))];
+    for (const file of files) cleanups.push(file.remove);
+    const own = await writeJob(path, { reports: 'reports: [{template: flow, to: [desk@example.com]}]' });
+    const at20 = (...names: readonly string[]) => join(path, 'drops', ...names);
+    const manifest = at20('trades', 'date=2026-11-20', 'manifest.json');
+    const old: Buffer[] = [];
+    for (const [index, file] of files.entries()) {
+      const source = await startService(['--data', file.path, '--as-of', '2026-11-20T23:00:00Z']);
+      const how =
+        index === 0
+          ? ['run', own, '--no-report']
+          : ['backfill', own, '--all', '--from', '2026-11-20', '--to', '2026-11-20'];
+      const run = await flowdrop(how, { cwd: path, env: source.env });
+      expect(run.code, run.stderr).toBe(0);
+      await source.stop();
+      old.push(await readFile(manifest));
+    }
+    const [first, second] = old;
+    const decision = at20('_sealing', 'trades', 'date=2026-11-20', 'rev=2');
+    await mkdir(decision, { recursive: true });
+    await writeFile(join(decision, 'decision.json'), second ?? '');
+    for (const { filename, hash } of (JSON.parse(String(second)) as { files: { filename: string; hash: string }[] })
+      .files) {
+      await writeFile(
+        join(decision, `${hash.slice(7)}.parquet`),
+        await readFile(at20('trades', 'date=2026-11-20', filename)),
+      );
+    }
+    await writeFile(manifest, first ?? '');
+    await rm(join(path, '.flowdrop'), { recursive: true });
+    const verified = await flowdrop(['verify', own, '--date', '2026-11-20'], { cwd: path });
+    expect(verified).toMatchObject({
+      code: 3,
+      stdout: expect.stringMatching(/^busy .* being replaced by revision 2; .*\n1 date, .* 1 being replaced\n$/),
+    });
+    const counted = await flowdrop(
+      ['query', 'SELECT count() AS n FROM RawOptionTrades', '--job', own, '--format', 'csv'],
+      { cwd: path },
+    );
+    expect(counted, counted.stderr).toMatchObject({ code: 0, stdout: expect.stringContaining('320') });
+    const report = await flowdrop(['report', own, '--date', '2026-11-20'], { cwd: path });
+    expect(report).toMatchObject({
+      code: 1,
+      stderr: expect.stringMatching(/DROP_RESTATING.*revision 2[\s\S]*flowdrop run/),
+    });
+    const source = await startService(['--data', files[1]?.path ?? '', '--as-of', '2026-11-20T23:00:00Z']);
+    const run = await flowdrop(['run', own, '--no-report'], { cwd: path, env: source.env });
+    await source.stop();
+    expect(run.code, run.stderr).toBe(0);
+    expect(JSON.parse(await readFile(manifest, 'utf8'))).toEqual(JSON.parse(String(second)));
+    expect((await flowdrop(['verify', own], { cwd: path })).code).toBe(0);
+  });
+});
+
+describe('damage', () => {
+  it.each([0.1, 0.5, 0.9])('of one byte at %d of an object is found, by its date', async (share) => {
+    const flip = (bytes: Buffer) => {
+      const place = Math.floor(bytes.length * share);
+      bytes[place] = (bytes[place] ?? 0) ^ 1;
+      return bytes;
+    };
+    await during(at(`date=${DATE}`, 'trades.parquet'), flip, async () => {
+      const { code, stdout } = await verify();
+      expect(code).toBe(1);
+      expect(stdout).toMatch(
+        /^ok {4}2026-11-19 .*\nFAIL {2}2026-11-20 .*has the hash.*\n2 dates, .* rows: 1 with findings\n$/,
+      );
+    });
+  });
+
+  it.each([
+    ['min_time', '09:', '08:'],
+    ['sealed_at', '"sealed_at": "2', '"sealed_at": "1'],
+    ['windows', '"window": "', '"window": "1'],
+    ['query', 'SELECT', 'select'],
+  ])('of the manifest in its %s is found', async (_member, from, to) => {
+    const change = (bytes: Buffer) => {
+      const text = bytes.toString('utf8');
+      expect(text).toContain(from);
+      return Buffer.from(text.replace(from, to));
+    };
+    await during(at(`date=${DATE}`, 'manifest.json'), change, async () => {
+      expect(await verify('--date', DATE)).toMatchObject({
+        code: 1,
+        stdout: expect.stringMatching(/FAIL .* was edited/),
+      });
+    });
+  });
+
+  it('by a missing object, a foreign file, and other conditions is found', async () => {
+    await during(
+      at(`date=${DATE}`, 'summary.parquet'),
+      () => undefined,
+      async () => {
+        expect((await verify()).stdout).toMatch(/FAIL {2}2026-11-20 .*summary.parquet is missing/);
+      },
+    );
+    await mkdir(at('date=2026-11-01'), { recursive: true });
+    await writeFile(at('date=2026-11-01', 'left.parquet'), 'x');
+    expect(await verify()).toMatchObject({
+      code: 1,
+      stdout: expect.stringMatching(
+        /FAIL {2}trades {2}trades\/date=2026-11-01\/left.parquet is of a date that is not sealed/,
+      ),
+    });
+    await rm(at('date=2026-11-01'), { recursive: true });
+    const change = (bytes: Buffer) => Buffer.from(bytes.toString('utf8').replace('available', 'degraded'));
+    await during(at('condition.json'), change, async () => {
+      expect((await verify()).stdout).toMatch(/condition.json says of 2026-11-19 condition degraded/);
+      // The next run puts it right.
+      await flowdrop(['run', job], { cwd, env: service.env });
+      expect((await verify()).code).toBe(0);
+    });
+  });
+});
+
+const RECOUNTED =
+  'ok    2026-11-20  290 rows, as many at the source now\n1 date, 290 rows: nothing is wrong, 1 recounted at the source\n';
+
+describe('a recount', () => {
+  it('cries no alarm over ids that come again in other seconds, and does over rows that came late', async () => {
+    const rows = Array.from({ length: 300 }, (_, k) => ({
+      id: `id-${k % 290}`,
+      time: `2026-11-20 1${k % 6}:${String(k % 60).padStart(2, '0')}:0${Math.floor(k / 290)}`,
+    }));
+    const file = await writeTradeFile(rows);
+    cleanups.push(file.remove);
+    const late = await writeTradeFile([...rows, { id: 'late', time: '2026-11-20 15:59:59' }]);
+    cleanups.push(late.remove);
+    const own = await makeFolder();
+    cleanups.push(own.remove);
+    const small = await writeJob(own.path, { reports: '' });
+    const serve = async (path: string, ...args: readonly string[]) =>
+      await startService(['--data', path, '--as-of', '2026-11-20T23:00:00Z', ...args]);
+    const before = await serve(file.path);
+    const run = await flowdrop(['run', small], { cwd: own.path, env: before.env });
+    expect(run.code, run.stderr).toBe(0);
+    const deep = await flowdrop(['verify', small, '--deep'], { cwd: own.path, env: before.env });
+    await before.stop();
+    expect(deep).toMatchObject({ code: 0, stdout: RECOUNTED });
+    const limited = await serve(file.path, '--scan-limit', '100');
+    const parts = await flowdrop(['verify', small, '--deep'], { cwd: own.path, env: limited.env });
+    await limited.stop();
+    expect(parts).toMatchObject({ code: 0, stdout: RECOUNTED });
+    const after = await serve(late.path);
+    const found = await flowdrop(['verify', small, '--deep'], { cwd: own.path, env: after.env });
+    await after.stop();
+    expect(found).toMatchObject({
+      code: 1,
+      stdout: expect.stringContaining('the source now has 291 distinct ids, the drop 290 rows'),
+    });
+  });
+});

@@ -1,0 +1,213 @@
+/**
+ * `flowdrop backfill` as an operator runs it: chosen dates, restatement, prices, interruption, two at once, and what is
+ * left of a date that expired. Dates that cannot be had are refused in `bad-input.test.ts`.
+ */
+import type { ChildProcess } from 'node:child_process';
+import { readFile } from 'node:fs/promises';
+import { createServer } from 'node:net';
+import { join } from 'node:path';
+import { afterEach, describe, expect, it } from 'vitest';
+import { type Finished, flowdrop, makeFolder, startService, type TestService } from '../support/flowdrop.ts';
+import { writeJob } from '../support/jobs.ts';
+
+const AS_OF = '2026-11-20T23:00:00Z';
+const DATES = ['2026-11-18', '2026-11-19', '2026-11-20'];
+const SERVE = ['--generate', '3', '--generate-rows', '600', '--row-limit', '50', '--as-of', AS_OF];
+
+const cleanups: (() => Promise<void>)[] = [];
+afterEach(async () => {
+  for (const clean of cleanups.splice(0).reverse()) await clean();
+});
+
+async function start(args: readonly string[]): Promise<TestService> {
+  const service = await startService(args);
+  cleanups.push(() => service.stop());
+  return service;
+}
+
+interface Worker {
+  readonly cwd: string;
+  run(args: readonly string[], onStart?: (child: ChildProcess) => void): Promise<Finished>;
+  json(args: readonly string[]): Promise<RunDocument>;
+}
+
+interface RunDocument {
+  readonly dates: readonly {
+    readonly date: string;
+    readonly status?: string;
+    readonly revision?: number;
+    readonly requests: number;
+    readonly changes?: unknown;
+    readonly rows: number;
+    readonly bytes?: number;
+    readonly expires_before_turn?: boolean;
+  }[];
+}
+
+/** A worker in a folder of its own. */
+async function createWorker(service: TestService, env: Readonly<Record<string, string>> = {}): Promise<Worker> {
+  const { path, remove } = await makeFolder();
+  cleanups.push(remove);
+  const job = await writeJob(path, { reports: '' });
+  const run: Worker['run'] = async ([command = '', ...args], onStart) =>
+    await flowdrop([command, job, ...args], {
+      cwd: path,
+      env: { ...service.env, ...env },
+      ...(onStart ? { onStart } : {}),
+    });
+  return {
+    cwd: path,
+    run,
+    json: async ([command = '', ...args]) => {
+      const done = await run([command, ...args, '--json']);
+      expect(done.code, done.stderr).toBe(0);
+      return JSON.parse(done.stdout) as RunDocument;
+    },
+  };
+}
+
+const pagesOf = (service: TestService) => service.requests.filter(({ sql }) => sql?.startsWith('SELECT id,')).length;
+
+describe('a backfill', () => {
+  it('exports the unsealed dates of its range, and only those', async () => {
+    const worker = await createWorker(await start(SERVE));
+    const first = await worker.json(['backfill', '--from', '2026-11-19', '--to', '2026-11-19']);
+    expect(first.dates.map(({ date, status }) => [date, status])).toEqual([['2026-11-19', 'sealed']]);
+    const rest = await worker.json(['backfill', '--missing']);
+    expect(rest.dates.map(({ date }) => date)).toEqual(['2026-11-18', '2026-11-20']);
+    expect((await worker.json(['backfill', '--failed'])).dates).toEqual([]);
+  });
+
+  it('of all dates finds sealed ones unchanged, and leaves them as they are', async () => {
+    const worker = await createWorker(await start(SERVE));
+    await worker.json(['run']);
+    const manifest = join(worker.cwd, 'drops/trades/date=2026-11-19/manifest.json');
+    const before = await readFile(manifest, 'utf8');
+    const again = await worker.json(['backfill', '--all']);
+    expect(again.dates.map(({ date, status, revision }) => [date, status, revision])).toEqual(
+      DATES.map((date) => [date, 'unchanged', 1]),
+    );
+    expect(await readFile(manifest, 'utf8')).toBe(before);
+    const verify = await worker.run(['verify']);
+    expect(verify.code, verify.stdout).toBe(0);
+  });
+
+  it('tells its price without fetching a page', async () => {
+    const service = await start(SERVE);
+    const worker = await createWorker(service);
+    const plan = await worker.json(['backfill', '--dry-run', '--from', '2026-11-19', '--to', '2026-11-20']);
+    expect(plan.dates).toMatchObject([
+      { date: '2026-11-19', rows: 600, requests: 14, expires_before_turn: false },
+      { date: '2026-11-20', rows: 600, requests: 14, expires_before_turn: false },
+    ]);
+    expect(plan.dates[0]?.bytes).toBeGreaterThan(300_000);
+    expect(pagesOf(service)).toBe(0);
+    const text = await worker.run(['backfill', '--dry-run']);
+    expect(text.stdout).toMatch(/total +1,800 +42 /);
+  });
+
+  it('names the dates that would expire before their turn is over', async () => {
+    // The lookback of 15 days reaches midnight of the 5th within the quarter of an hour.
+    const asOf = '2026-11-20T04:50:00Z';
+    const service = await start(['--generate', '11', '--generate-rows', '1000', '--row-limit', '1', '--as-of', asOf]);
+    const worker = await createWorker(service, { FLOWDROP_REQUESTS_PER_SECOND: '1' });
+    const plan = await worker.json(['backfill', '--dry-run']);
+    expect(plan.dates[0]).toMatchObject({ date: '2026-11-05', expires_before_turn: true });
+    expect(plan.dates.at(-1)).toMatchObject({ expires_before_turn: false });
+  });
+
+  it('stops within two seconds of Ctrl-C, says how to go on, and goes on from there', async () => {
+    const service = await start(SERVE);
+    const worker = await createWorker(service, { FLOWDROP_REQUESTS_PER_SECOND: '20' });
+    let stoppedAt = 0;
+    const stopped = await worker.run(['backfill'], (child) => {
+      const timer = setInterval(() => {
+        if (pagesOf(service) < 4) return;
+        clearInterval(timer);
+        stoppedAt = performance.now();
+        child.kill('SIGINT');
+      }, 5);
+    });
+    expect(performance.now() - stoppedAt).toBeLessThan(2_000);
+    expect(stopped).toMatchObject({ code: 130, stderr: expect.stringContaining('Start the same command again') });
+    const before = pagesOf(service);
+    await worker.json(['backfill']);
+    // Pages in flight when it stopped may have been answered in vain.
+    expect(pagesOf(service)).toBeLessThanOrEqual(36 + 4);
+    expect(before).toBeLessThan(36);
+  });
+
+  it('of a job that is being exported already ends with exit code 4', async () => {
+    const service = await start(SERVE);
+    const worker = await createWorker(service, { FLOWDROP_REQUESTS_PER_SECOND: '20' });
+    let second: Promise<Finished> | undefined;
+    const first = await worker.run(['backfill'], () => {
+      const timer = setInterval(() => {
+        if (pagesOf(service) < 2) return;
+        clearInterval(timer);
+        second = worker.run(['backfill']);
+      }, 5);
+    });
+    expect(first.code, first.stderr).toBe(0);
+    expect(await second).toMatchObject({ code: 4, stderr: expect.stringContaining('Wait for the other run') });
+    // The engine's own words for it, which nobody can use.
+    expect((await second)?.stderr).not.toContain('Cannot lock');
+  });
+
+  it.each([
+    [['--missing', '--all'], "cannot be used with option '--all'"],
+    [['--failed', '--all'], "cannot be used with option '--all'"],
+    [['--from', '2026-11-19'], 'Give both --from and --to'],
+  ])('with %j is refused', async (args, says) => {
+    const worker = await createWorker(await start(SERVE));
+    expect(await worker.run(['backfill', ...args])).toMatchObject({ code: 2, stderr: expect.stringContaining(says) });
+  });
+});
+
+describe('a date that left the lookback while it was staged', () => {
+  it('is sealed as degraded when the operator says so, with what there is', async () => {
+    const port = await findPort();
+    const day = ['--generate-rows', '600', '--row-limit', '50', '--port', String(port)];
+    const early = await startService(['--generate', '1', '--as-of', '2026-11-06T02:00:00Z', ...day]);
+    const worker = await createWorker(early, { FLOWDROP_REQUESTS_PER_SECOND: '20' });
+    await worker.run(['run'], (child) => {
+      const timer = setInterval(() => {
+        if (pagesOf(early) < 5) return;
+        clearInterval(timer);
+        child.kill('SIGKILL');
+      }, 5);
+    });
+    const staged = pagesOf(early);
+    await early.stop();
+    const late = await start(['--generate', '1', '--as-of', '2026-11-26T02:00:00Z', ...day]);
+    const env = { FLOWDROP_API_URL: late.url, FLOWDROP_REQUESTS_PER_SECOND: '200' };
+    const none = await worker.run(['backfill', '--seal-degraded', '--from', '2026-11-24', '--to', '2026-11-25']);
+    expect(none).toMatchObject({ code: 2, stderr: expect.stringContaining('NOTHING_STAGED') });
+    const sealed = await worker.run(['backfill', '--seal-degraded', '--json']);
+    const { dates } = JSON.parse(sealed.stdout) as RunDocument;
+    expect(dates, sealed.stderr).toMatchObject([{ date: '2026-11-05', status: 'sealed', revision: 1 }]);
+    expect(dates[0]?.rows).toBeGreaterThan(0);
+    expect(dates[0]?.rows).toBeLessThanOrEqual(staged * 50);
+    const text = await readFile(join(worker.cwd, 'drops/trades/date=2026-11-05/manifest.json'), 'utf8');
+    expect(JSON.parse(text)).toMatchObject({
+      condition: 'degraded',
+      degraded_reason: expect.stringContaining('staged'),
+    });
+    const conditions = await readFile(join(worker.cwd, 'drops/trades/condition.json'), 'utf8');
+    expect(JSON.parse(conditions)).toContainEqual(
+      expect.objectContaining({ date: '2026-11-05', condition: 'degraded' }),
+    );
+    expect(env.FLOWDROP_API_URL).toBe(early.url);
+  });
+});
+
+async function findPort(): Promise<number> {
+  return await new Promise((resolve, reject) => {
+    const server = createServer();
+    server.once('error', reject);
+    server.listen(0, '127.0.0.1', () => {
+      const address = server.address();
+      server.close(() => resolve(typeof address === 'object' && address ? address.port : 0));
+    });
+  });
+}

@@ -1,0 +1,222 @@
+/**
+ * Jobs that read a ClickHouse server's own table, run as a user runs them: over a server of today (the embedded engine
+ * behind its HTTP interface) and over one that is too old (Debian's). What the client of the server does for `serve` is
+ * tested in test/engine.
+ */
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { computeLookback } from '../../src/plan/dates.ts';
+import type { RunResult } from '../../src/run/result.ts';
+import type { Manifest } from '../../src/seal/manifest.ts';
+import { type ClickHouseFront, FRONT_PASSWORD, startClickHouseFront } from '../support/clickhouse-front.ts';
+import { type ClickHouseStart, startClickHouse } from '../support/clickhouse-server.ts';
+import { queryDuckDb, readWithDuckDb } from '../support/drop.ts';
+import { createTradesTable, insertTrades } from '../support/engine-source.ts';
+import { type FaultProxy, startFaultProxy } from '../support/fault-proxy.ts';
+import { flowdrop, listFiles, makeFolder, readJson } from '../support/flowdrop.ts';
+import { createTrade, type TradeRow } from '../support/trades.ts';
+
+const ROWS = 3_000;
+/** Long before any lookback: a server forgets nothing. */
+const OLD_DAY = '2025-03-03';
+/** The last settled session, which a run without dates goes for. */
+const RECENT_DAY = computeLookback(Date.now()).lastSettled ?? '';
+
+const tradesOf = (date: string, from: number, count: number): readonly TradeRow[] =>
+  Array.from({ length: count }, (_, k) => {
+    const trade = createTrade(from + k);
+    return { ...trade, date, time: `${date} ${String(trade['time']).slice(11)}` };
+  });
+
+let front: ClickHouseFront;
+let folder: { readonly path: string; remove(): Promise<void> };
+
+beforeAll(async () => {
+  front = await startClickHouseFront();
+  await createTradesTable(front.engine);
+  await insertTrades(front.engine, tradesOf(OLD_DAY, 0, ROWS));
+  await insertTrades(front.engine, tradesOf(RECENT_DAY, ROWS, 500));
+  // The types that a desk would choose for its own copy, in an order of its own.
+  await front.engine.command(`CREATE TABLE typed ENGINE = MergeTree ORDER BY (date, symbol) AS SELECT * REPLACE (
+    toDate(date) AS date, toDateTime(time, 'UTC') AS time, toDate(expiration_date) AS expiration_date,
+    CAST(symbol AS LowCardinality(String)) AS symbol, toDateOrNull(earning_date) AS earning_date,
+    toInt64OrNull(market_cap) AS market_cap, CAST(iv AS Nullable(Float64)) AS iv, toUInt16(size) AS size,
+    fromUnixTimestamp64Milli(toInt64(updated_timestamp), 'America/New_York') AS updated_timestamp
+  ) FROM RawOptionTrades`);
+});
+afterAll(async () => {
+  await front?.close();
+});
+beforeEach(async () => {
+  folder = await makeFolder();
+  return () => folder.remove();
+});
+
+async function writeTableJob(source: string, name = 'own-trades'): Promise<string> {
+  const path = join(folder.path, `${name}.yaml`);
+  await writeFile(path, `name: ${name}\nsource:\n  api: clickhouse\n${source}drop:\n  to: drops\n  dataset: ${name}\n`);
+  return path;
+}
+
+const run = (args: readonly string[], url = front.url) =>
+  flowdrop(args, { cwd: folder.path, env: { FLOWDROP_CLICKHOUSE_URL: url } });
+const backfill = (job: string, url?: string) => run(['backfill', job, '--from', OLD_DAY, '--to', OLD_DAY], url);
+const dropOf = (name: string, date = OLD_DAY) => join(folder.path, 'drops', name, `date=${date}`, `${name}.parquet`);
+const manifestOf = (name: string, date = OLD_DAY) =>
+  readJson<Manifest>(folder.path, 'drops', name, `date=${date}`, 'manifest.json');
+
+describe('a job that reads a table of a ClickHouse server', () => {
+  it.each(['RawOptionTrades', 'typed'])(
+    'drops the rows of %s one for one, sorted and typed as every drop',
+    async (table) => {
+      const job = await writeTableJob(`  table: default.${table}\n`);
+      const result = await backfill(job);
+      expect(result.code, result.stderr).toBe(0);
+      const wanted = new Map(tradesOf(OLD_DAY, 0, ROWS).map((row) => [row['id'], row]));
+      const rows = await readWithDuckDb(dropOf('own-trades'));
+      expect(rows.length).toBe(ROWS);
+      for (const row of rows) expect(row).toEqual(wanted.get(String(row['id'])));
+      const keys = rows.map((row) => [row['symbol'], row['time'], row['id']].join('\0'));
+      expect(keys).toEqual([...keys].sort());
+      const manifest = await manifestOf('own-trades');
+      expect(manifest).toMatchObject({ rows: ROWS, source_rows: ROWS, duplicates: 0, condition: 'available' });
+      expect(manifest.query).toMatchObject({ entry_point: 'clickhouse', url: `${front.origin}/default` });
+      expect(manifest.schema.find(({ name }) => name === 'time')).toMatchObject({
+        type: 'INT64/TIMESTAMP(MILLIS,utc=false)',
+      });
+      const verified = await run(['verify', job, '--deep']);
+      expect(verified).toMatchObject({ code: 0, stderr: expect.stringContaining('there is no recount') });
+    },
+  );
+
+  it('streams Parquet: no row of data comes as JSON', async () => {
+    const before = front.statements.length;
+    const result = await backfill(await writeTableJob('  table: typed\n'));
+    expect(result.code, result.stderr).toBe(0);
+    const statements = front.statements.slice(before);
+    const files = statements.filter((text) => text.endsWith('FORMAT Parquet'));
+    expect(files).toHaveLength(1);
+    const others = statements.filter((text) => !files.includes(text) && /\btyped\b/.test(text));
+    for (const text of others) expect(text).toMatch(/^(SELECT (count\(\)|toString\(date\) AS d, count\(\))|DESCRIBE)/);
+  });
+
+  it('goes for the unsealed dates of the last sessions when it runs, once', async () => {
+    const job = await writeTableJob('  table: typed\n');
+    const plan = await run(['--json', 'plan', job]);
+    expect(JSON.parse(plan.stdout)).toMatchObject({ dates: [{ date: RECENT_DAY, rows: 500, expires: null }] });
+    const first = await run(['--json', 'run', job]);
+    expect(first.code, first.stderr).toBe(0);
+    expect((JSON.parse(first.stdout) as RunResult).dates).toMatchObject([
+      { date: RECENT_DAY, status: 'sealed', rows: 500 },
+    ]);
+    const second = await run(['--json', 'run', job]);
+    expect((JSON.parse(second.stdout) as RunResult).dates).toEqual([]);
+    const status = await run(['--json', 'status', job]);
+    const [own] = JSON.parse(status.stdout) as { dates: { condition: string }[] }[];
+    expect(own?.dates.filter(({ condition }) => condition === 'expired')).toEqual([]);
+  });
+
+  it('takes columns, types and conditions of its own, and tells an empty text from a null', async () => {
+    await front.engine.command(
+      "CREATE OR REPLACE TABLE notes (date Date, k Int64, size Int32, note Nullable(String)) ENGINE = MergeTree ORDER BY k AS SELECT toDate('2025-03-03'), number, 7, if(number = 0, NULL, if(number = 1, '', 'x')) FROM numbers(10)",
+    );
+    const job = await writeTableJob(
+      '  table: notes\n  columns: [date, k, size, note]\n  types: { k: int64, note: string }\n  where: k < 3\n',
+    );
+    const result = await backfill(job);
+    expect(result.code, result.stderr).toBe(0);
+    const rows = await queryDuckDb(`SELECT k, size, note, typeof(size) AS t FROM '${dropOf('own-trades')}' ORDER BY k`);
+    expect(rows).toEqual([
+      { k: '0', size: 7, note: null, t: 'INTEGER' },
+      { k: '1', size: 7, note: '', t: 'INTEGER' },
+      { k: '2', size: 7, note: 'x', t: 'INTEGER' },
+    ]);
+  });
+
+  it('keeps the newest of rows that share an id, and counts the others', async () => {
+    await front.engine.command('CREATE OR REPLACE TABLE twice ENGINE = MergeTree ORDER BY id AS SELECT * FROM typed');
+    await front.engine.command(
+      'INSERT INTO twice SELECT * REPLACE (updated_timestamp + 5 AS updated_timestamp, price + 1000 AS price) FROM typed WHERE size < 10',
+    );
+    const result = await backfill(await writeTableJob('  table: twice\n'));
+    expect(result.code, result.stderr).toBe(0);
+    const newer = tradesOf(OLD_DAY, 0, ROWS).filter(({ size }) => Number(size) < 10).length;
+    expect(newer).toBeGreaterThan(100);
+    expect(await manifestOf('own-trades')).toMatchObject({ rows: ROWS, source_rows: ROWS + newer, duplicates: newer });
+    const [counted] = await queryDuckDb(
+      `SELECT count(*) AS n, count(DISTINCT id) AS ids, count(*) FILTER (price >= 1000) AS newer FROM '${dropOf('own-trades')}'`,
+    );
+    expect(counted).toEqual({ n: String(ROWS), ids: String(ROWS), newer: String(newer) });
+  });
+
+  it.each([
+    ['without the end of the transfer', 'chunked'],
+    ['as if that were all', 'consistent'],
+  ] as const)('publishes nothing of a file that is cut %s, and seals it next time', async (_title, how) => {
+    const isFile = ({ body }: { readonly body: string }) => body.includes('FORMAT Parquet');
+    const proxy: FaultProxy = await startFaultProxy(front.origin, [
+      { on: isFile, fault: { kind: 'truncate', how, share: 0.5 }, times: 1 },
+    ]);
+    try {
+      const url = front.url.replace(front.origin.slice('http://'.length), proxy.url.slice('http://'.length));
+      const job = await writeTableJob('  table: typed\n');
+      const cut = await backfill(job, url);
+      expect(cut.code, cut.stderr).toBe(1);
+      expect(proxy.injected).toHaveLength(1);
+      // What is known of the date may be told; of the date itself there is nothing.
+      expect(await listFiles(join(folder.path, 'drops'))).toEqual(['own-trades/condition.json']);
+      const again = await backfill(job, url);
+      expect(again.code, again.stderr).toBe(0);
+      expect(await readWithDuckDb(dropOf('own-trades'))).toHaveLength(ROWS);
+    } finally {
+      await proxy.close();
+    }
+  });
+
+  it('is refused with the columns that the table has when it lacks one', async () => {
+    const job = await writeTableJob('  table: typed\n  columns: [date, colour]\n  types: { colour: string }\n');
+    for (const args of [
+      ['check', '--live', job],
+      ['run', job],
+    ]) {
+      const result = await run(args);
+      expect(result.code).toBe(2);
+      expect(result.stdout + result.stderr).toMatch(/typed has no column colour; its columns are id, symbol, date/);
+    }
+  });
+
+  it('tells nobody the password of the server', async () => {
+    const job = await writeTableJob('  table: no_such_table\n');
+    const result = await flowdrop(['--debug', 'run', job], {
+      cwd: folder.path,
+      env: { FLOWDROP_CLICKHOUSE_URL: front.url, FLOWDROP_LOG_LEVEL: 'debug' },
+    });
+    expect(result.code).toBe(1);
+    expect(result.stderr).toContain('no_such_table');
+    expect(result.stdout + result.stderr).not.toContain(FRONT_PASSWORD);
+  });
+
+  it('says which setting is missing when there is no address of a server', async () => {
+    const result = await flowdrop(['run', await writeTableJob('  table: typed\n')], { cwd: folder.path });
+    expect(result).toMatchObject({ code: 2, stderr: expect.stringContaining('FLOWDROP_CLICKHOUSE_URL is not set') });
+  });
+});
+
+describe('a ClickHouse server that writes no Parquet', () => {
+  let start: ClickHouseStart;
+  beforeAll(async () => {
+    start = await startClickHouse();
+  }, 300_000);
+  afterAll(async () => {
+    await start?.server?.stop();
+  });
+
+  it('is refused by its version and what it lacks', async ({ skip }) => {
+    // No server here, which `startClickHouse` says aloud; or one that is new enough to write Parquet.
+    if (!start.server?.version.startsWith('18.')) return skip();
+    const result = await backfill(await writeTableJob('  table: system.one\n'), start.server.adminUrl);
+    expect(result.code, result.stderr).toBe(2);
+    expect(result.stderr).toMatch(/server 18\.[\d.]+ cannot write a drop: it has no output_format_parquet/);
+  });
+});

@@ -1,0 +1,259 @@
+/**
+ * `flowdrop query` as a user runs it: which dataset, which format, where the answer goes, exit codes, and what is said
+ * beside it. What the archive answers is tested in `test/archive`.
+ */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdir, readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
+import { openDirectoryStore } from '../../src/store/directory.ts';
+import { publishDay } from '../archive/publish-day.ts';
+import { queryDuckDb } from '../support/drop.ts';
+import { type Finished, flowdrop, listFiles, MAIN, makeFolder, REPO } from '../support/flowdrop.ts';
+import { writeJob } from '../support/jobs.ts';
+import { startS3 } from '../support/s3-server.ts';
+
+const DATES = ['2026-11-10', '2026-11-12'];
+const ROWS = 1_200;
+const COUNT = 'SELECT date, count() AS n FROM RawOptionTrades GROUP BY date ORDER BY date';
+const COUNTED = DATES.map((date) => ({ date, n: ROWS }));
+
+const { server } = await startS3();
+let cwd: string;
+const cleanups: (() => Promise<void>)[] = [];
+
+const query = (...args: readonly string[]): Promise<Finished> => flowdrop(['query', ...args], { cwd });
+
+beforeAll(async () => {
+  const { path, remove } = await makeFolder();
+  cwd = path;
+  cleanups.push(remove);
+  await mkdir(join(cwd, 'jobs'));
+  await writeJob(join(cwd, 'jobs'), { to: 'drops' });
+  const engine = await openEmbeddedEngine();
+  const store = await openDirectoryStore(join(cwd, 'drops'));
+  for (const date of DATES) {
+    await publishDay(engine, store, { date, rows: ROWS, condition: date === '2026-11-12' ? 'degraded' : 'available' });
+  }
+  await engine.close();
+});
+afterAll(async () => {
+  for (const cleanup of cleanups.reverse()) await cleanup();
+});
+
+describe('flowdrop query', () => {
+  it('asks the only dataset of single trades, and names what is missing and degraded', async () => {
+    const run = await query(COUNT);
+    expect([run.code, JSON.parse(run.stdout)]).toEqual([0, COUNTED]);
+    expect(run.stderr).toMatch(/^missing, not in the answer: 2026-11-11, /m);
+    expect(run.stderr).toMatch(/^degraded, known to be incomplete: 2026-11-12$/m);
+    expect(run.stderr).toMatch(/^2 of 2 sealed dates, /m);
+  });
+
+  it('takes a job, a store, stdin and --json', async () => {
+    expect(JSON.parse((await query(COUNT, '--job', 'nightly')).stdout)).toEqual(COUNTED);
+    expect(JSON.parse((await query(COUNT, '--from-store', 'drops', '--dataset', 'trades')).stdout)).toEqual(COUNTED);
+    const piped = await flowdrop(['--json', 'query', '-'], { cwd, onStart: (child) => child.stdin?.end(COUNT) });
+    expect([piped.code, JSON.parse(piped.stdout)]).toEqual([0, COUNTED]);
+  });
+
+  it('prints a table of at most a thousand rows', async () => {
+    const run = await query('SELECT id, size FROM RawOptionTrades', '--format', 'table');
+    expect(run.stdout.trim().split('\n')).toHaveLength(2 + 1_000);
+    expect(run.stderr).toContain('Only the first 1,000 rows are shown');
+    const small = await query(
+      "SELECT 'a\nb' AS text, 1.5 AS number, NULL AS nothing, [1, 2] AS list",
+      '--format',
+      'table',
+    );
+    expect(small.stdout).toBe(
+      'text  number  nothing  list\n----  ------  -------  -----\na\\nb     1.5           [1,2]\n',
+    );
+  });
+
+  it('writes a file whole, by its extension, and replaces none without --force', async () => {
+    const all = 'SELECT * FROM RawOptionTrades';
+    const run = await flowdrop(['--json', 'query', all, '--out', 'all.parquet'], { cwd });
+    expect(JSON.parse(run.stdout)).toMatchObject({ format: 'parquet', dates: DATES, degraded: ['2026-11-12'] });
+    expect(
+      await queryDuckDb(`SELECT count(*)::INT AS n, count(DISTINCT id)::INT AS ids FROM '${cwd}/all.parquet'`),
+    ).toEqual([{ n: 2 * ROWS, ids: 2 * ROWS }]);
+    const before = await readFile(join(cwd, 'all.parquet'));
+    const again = await query('SELECT 1', '--out', 'all.parquet');
+    expect([again.code, again.stderr]).toEqual([2, expect.stringContaining('OUT_EXISTS')]);
+    expect(await readFile(join(cwd, 'all.parquet'))).toEqual(before);
+    expect((await query('SELECT 1 AS one', '--out', 'all.parquet', '--force', '--format', 'csv')).code).toBe(0);
+    expect(await readFile(join(cwd, 'all.parquet'), 'utf8')).toBe('"one"\n1\n');
+    expect((await listFiles(cwd)).filter((name) => name.includes('.tmp'))).toEqual([]);
+  });
+
+  it('leaves no file behind when the query fails half-way', async () => {
+    const run = await query('SELECT id, intDiv(1, size - 1) FROM RawOptionTrades', '--out', 'half.csv');
+    expect(run.code).toBe(2);
+    expect(run.stderr).toContain('INVALID_QUERY');
+    expect((await listFiles(cwd)).filter((name) => name.includes('half'))).toEqual([]);
+  });
+
+  it.each([
+    [
+      'an attack',
+      ["SELECT * FROM file('/etc/passwd')"],
+      2,
+      /INVALID_SQL: Table function file is not available\.\n {2}-> Allowed is one SELECT/,
+    ],
+    ['two statements', ['SELECT 1; SELECT 2'], 2, /INVALID_SQL: Only one statement/],
+    [
+      'a column that nobody has',
+      ['SELECT nope FROM RawOptionTrades'],
+      2,
+      /INVALID_QUERY: .*nope.*ClickHouse says: .*nope/,
+    ],
+    ['no SQL', ['  '], 2, /SQL_MISSING/],
+    ['an unknown job', ['SELECT 1', '--job', 'nope'], 2, /JOB_UNKNOWN/],
+    ['a store without its dataset', ['SELECT 1', '--from-store', 'drops'], 2, /go together/],
+    ['a dataset that leads elsewhere', ['SELECT 1', '--from-store', 'drops', '--dataset', '../x'], 2, /--dataset is/],
+    ['a dataset without drops', ['SELECT 1', '--from-store', 'drops', '--dataset', 'x'], 1, /ARCHIVE_EMPTY/],
+    ['a store that is not there', ['SELECT 1', '--from-store', 'nowhere', '--dataset', 'x'], 1, /STORE_MISSING/],
+    ['an unknown format', ['SELECT 1', '--format', 'xml'], 2, /Allowed choices are table, json/],
+    ['a file without a format', ['SELECT 1', '--out', 'answer'], 2, /does not say its format/],
+    [
+      'a place where nothing can be written',
+      ['SELECT 1', '--out', '/proc/answer.csv'],
+      2,
+      /OUT_FAILED|OUT_FOLDER_MISSING/,
+    ],
+    ['a folder that is not there', ['SELECT 1', '--out', 'no/answer.csv'], 2, /OUT_FOLDER_MISSING/],
+  ])('refuses %s', async (_what, args, code, says) => {
+    const run = await query(...args);
+    expect([run.code, run.stdout]).toEqual([code, '']);
+    expect(run.stderr).toMatch(says);
+    // None of it may tell of folders and databases of ours.
+    expect(run.stderr).not.toMatch(/flowdrop-query-|(archive|resolve)_[0-9a-f]{24}|DB::/);
+  });
+
+  it.each([
+    ['option-chain', 'snapshots'],
+    ['symbol-minute-flow', 'groups of trades'],
+  ])('refuses the job %s, which exports %s', async (name, what) => {
+    const run = await flowdrop(['--jobs', join(REPO, 'jobs'), 'query', 'SELECT 1', '--job', name], { cwd });
+    expect([run.code, run.stdout]).toEqual([2, '']);
+    expect(run.stderr).toMatch(`NO_TRADES: job ${name} exports ${what}, query answers from single trades`);
+  });
+
+  it('ends well when its reader has enough', async () => {
+    const all = 'SELECT * FROM RawOptionTrades';
+    const run = await flowdrop(['query', all, '--format', 'csv'], {
+      cwd,
+      onStart: (child) => child.stdout?.once('data', () => child.stdout?.destroy()),
+    });
+    expect([run.code, run.stderr]).toEqual([0, expect.not.stringContaining('EPIPE')]);
+  });
+
+  it('asks which dataset when there are two', async () => {
+    const { path, remove } = await makeFolder();
+    cleanups.push(remove);
+    await writeJob(path, { name: 'one', to: 'a' });
+    await writeJob(path, { name: 'two', to: 'b' });
+    const run = await flowdrop(['--jobs', path, 'query', 'SELECT 1'], { cwd });
+    expect(run.code).toBe(2);
+    expect(run.stderr).toMatch(
+      /2 datasets of single trades\n {2}-> Choose one: --job one \(a\/trades\), --job two \(b\/trades\)/,
+    );
+  });
+
+  it('stops within two seconds of Ctrl-C, with exit code 130 and no file', async () => {
+    const sql =
+      'SELECT count() FROM RawOptionTrades AS a, RawOptionTrades AS b, RawOptionTrades AS c WHERE a.size * b.oi + c.oi = 7';
+    const child = spawn(process.execPath, [MAIN, 'query', sql, '--out', 'never.json'], {
+      cwd,
+      env: { PATH: process.env['PATH'], HOME: process.env['HOME'] },
+    });
+    let said = '';
+    child.stderr.on('data', (chunk) => {
+      said += chunk;
+    });
+    // The engine has begun to write when its file is there.
+    await expect
+      .poll(() => listFiles(cwd), { timeout: 60_000 })
+      .toContainEqual(expect.stringMatching(/never\.json.*tmp/));
+    const started = performance.now();
+    child.kill('SIGINT');
+    const [code] = await once(child, 'close');
+    expect(performance.now() - started).toBeLessThan(2_000);
+    expect([code, said]).toEqual([130, expect.stringContaining('INTERRUPTED')]);
+    expect((await listFiles(cwd)).filter((name) => name.includes('never'))).toEqual([]);
+  });
+
+  it.each(['csv', 'table'])(
+    'stops within two seconds of Ctrl-C, with exit code 130, while nobody reads its %s from the pipe',
+    async (format) => {
+      // Far more than any pipe holds; a table is one write, which the command has finished before it is stopped.
+      const sql = 'SELECT a.* FROM RawOptionTrades AS a, RawOptionTrades AS b LIMIT 20000';
+      const child = spawn(process.execPath, [MAIN, 'query', sql, '--format', format], {
+        cwd,
+        env: { PATH: process.env['PATH'], HOME: process.env['HOME'] },
+      });
+      child.stderr.resume();
+      // The answer has begun to come, and comes no further: what is not asked for fills the pipe.
+      await once(child.stdout, 'readable');
+      let before = '';
+      const isStalled = async () => {
+        const [written = ''] = /wchar: \d+/.exec(await readFile(`/proc/${child.pid}/io`, 'utf8')) ?? [];
+        const isSame = written === before;
+        before = written;
+        return isSame;
+      };
+      await expect.poll(isStalled, { interval: 200 }).toBe(true);
+      const started = performance.now();
+      child.kill('SIGINT');
+      const [code] = await once(child, 'exit');
+      expect([code, performance.now() - started < 2_000]).toEqual([130, true]);
+    },
+  );
+
+  it('has exactly the options that docs/query.md lists', async () => {
+    const help = (await query('--help')).stdout;
+    const real = [...help.matchAll(/^ {2}(--[a-z-]+)/gm)].map((match) => match[1]);
+    const docs = await readFile(join(REPO, 'docs', 'query.md'), 'utf8');
+    const table = docs.split('\n## ')[0] ?? '';
+    const listed = [...table.matchAll(/^\| (`--.*?) +\|/gm)].flatMap(([, cell = '']) => cell.match(/--[a-z-]+/g) ?? []);
+    // Of every command, not of this one.
+    expect(listed.filter((name) => name !== '--json').sort()).toEqual(real.sort());
+  });
+
+  // Skipped where no S3 server can be started: not root, or not Debian. CI throws instead of skipping.
+  it.skipIf(server === undefined)('asks S3 with the credentials of the environment, which nothing shows', async () => {
+    if (server === undefined) return;
+    const to = `s3://${server.bucket}/query-${process.pid}-${Date.now()}`;
+    const env = {
+      AWS_ACCESS_KEY_ID: server.accessKeyId,
+      AWS_SECRET_ACCESS_KEY: server.secretAccessKey,
+      AWS_REGION: server.region,
+      AWS_ENDPOINT_URL_S3: server.endpoint,
+      FLOWDROP_S3_PATH_STYLE: String(server.pathStyle),
+    };
+    const { openS3Store } = await import('../../src/store/s3.ts');
+    const { useS3Credentials } = await import('../support/s3-server.ts');
+    useS3Credentials(server);
+    const { bucket, endpoint, region, pathStyle } = server;
+    const store = await openS3Store({ bucket, prefix: to.split('/')[3] ?? '', endpoint, region, pathStyle });
+    for (const name of await listFiles(join(cwd, 'drops'))) await store.put(name, { path: join(cwd, 'drops', name) });
+    const ask = (...args: readonly string[]) =>
+      flowdrop(['query', ...args, '--from-store', to, '--dataset', 'trades'], { cwd, env });
+    const run = await ask(COUNT);
+    expect([run.code, JSON.parse(run.stdout)], run.stderr).toEqual([0, COUNTED]);
+    expect(run.stderr).toMatch(/ from S3, /);
+    const wrong = await flowdrop(['query', COUNT, '--from-store', to, '--dataset', 'trades'], {
+      cwd,
+      env: { ...env, AWS_SECRET_ACCESS_KEY: 'wrong-secret-key' },
+    });
+    expect(wrong.code).toBe(1);
+    for (const text of [run.stderr, run.stdout, wrong.stderr, (await ask('SELECT nope FROM RawOptionTrades')).stderr]) {
+      expect(text).not.toContain(server.secretAccessKey);
+    }
+    for await (const { key } of store.list('')) await store.remove(key);
+    await store.close();
+  });
+});

@@ -1,0 +1,401 @@
+/**
+ * The shipped snapshot jobs, run as a user runs them against the real service, through faults and kills: each drop is what
+ * the service answers, row for row. What the clients make of single answers is tested in test/source.
+ */
+import { readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import type { RunResult } from '../../src/run/result.ts';
+import type { Manifest } from '../../src/seal/manifest.ts';
+import { queryDuckDb } from '../support/drop.ts';
+import type { FaultPlan, SeenRequest } from '../support/fault-plan.ts';
+import { type FaultProxy, startFaultProxy } from '../support/fault-proxy.ts';
+import {
+  type Finished,
+  flowdrop,
+  listFiles,
+  makeFolder,
+  REPO,
+  readJson,
+  startService,
+  type TestService,
+} from '../support/flowdrop.ts';
+
+const DAY = '2026-11-19';
+const AS_OF = `${DAY}T23:00:00Z`;
+/** Each symbol's chain of a generated session of this size has some dozens of contracts. */
+const ROWS = '3000';
+const TIMEOUT_MS = 120_000;
+/** The service admits ten requests of a key at once, then one a second: each run, and each question, has a key of its own. */
+const KEYS = Array.from({ length: 400 }, (_, at) => `cus_test_key_of_its_own_${at}`);
+const newKey = () => KEYS.pop() ?? '';
+/** For runs with more requests than a key has at once. */
+const SLOWLY = { FLOWDROP_SNAPSHOTS_PER_SECOND: '3' };
+
+type Row = Readonly<Record<string, unknown>>;
+type Api = 'chain' | 'market-structure';
+
+let service: TestService;
+let narrow: TestService;
+let folder: { readonly path: string; remove(): Promise<void> };
+
+beforeAll(async () => {
+  const args = ['--generate', '2', '--generate-rows', ROWS, '--as-of', AS_OF, ...KEYS.flatMap((key) => ['--key', key])];
+  [service, narrow] = await Promise.all([startService(args), startService([...args, '--chain-limit', '60'])]);
+}, 60_000);
+afterAll(async () => {
+  await service?.stop();
+  await narrow?.stop();
+});
+beforeEach(async () => {
+  folder = await makeFolder();
+  return () => folder.remove();
+});
+
+async function writeSnapshotJob(api: Api, symbols: readonly string[]): Promise<string> {
+  const path = join(folder.path, `${api}.yaml`);
+  await writeFile(
+    path,
+    `name: ${api}\nsource:\n  api: ${api}\n  symbols: [${symbols.join(', ')}]\ndrop:\n  to: out/drops\n  dataset: ${api}\n`,
+  );
+  return path;
+}
+
+interface Run {
+  readonly args?: readonly string[];
+  readonly env?: Readonly<Record<string, string>>;
+  readonly onStart?: Parameters<typeof flowdrop>[1]['onStart'];
+}
+
+async function backfill(job: string, url: string, { args = [], env = {}, onStart }: Run = {}): Promise<Finished> {
+  return await flowdrop(['--json', 'backfill', job, '--from', DAY, '--to', DAY, ...args], {
+    cwd: folder.path,
+    env: { ...service.env, FLOWDROP_API_URL: url, FLOWDROP_API_KEY: newKey(), FLOWDROP_LOG_LEVEL: 'debug', ...env },
+    ...(onStart ? { onStart } : {}),
+  });
+}
+
+const partition = (dataset: string) => join('out', 'drops', dataset, `date=${DAY}`);
+const manifestOf = (dataset: string) => readJson<Manifest>(folder.path, partition(dataset), 'manifest.json');
+const readDrop = (dataset: string, columns = '*') =>
+  queryDuckDb(`SELECT ${columns} FROM '${join(folder.path, partition(dataset), `${dataset}.parquet`)}'`);
+
+/** What the service answers when nobody is in between. */
+async function ask(path: string, init: RequestInit): Promise<Row> {
+  const response = await fetch(`${service.url}${path}`, init);
+  return (await response.json()) as Row;
+}
+
+async function readChain(symbol: string): Promise<readonly Row[]> {
+  const answer = await ask('/api/option-chain', {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ api_key: newKey(), symbol, date: DAY }),
+  });
+  return (answer['data'] ?? []) as readonly Row[];
+}
+
+async function expectChains(dataset: string, symbols: readonly string[]): Promise<void> {
+  const dropped = await readDrop(dataset);
+  const wanted = (await Promise.all(symbols.map(readChain))).flat();
+  expect(wanted.length).toBeGreaterThan(symbols.length);
+  expect(dropped.length).toBe(wanted.length);
+  const nameOf = (row: Row) =>
+    [row['symbol'], row['expiration_date'], row['strike'], row['put_call'], row['option_symbol']].join(' ');
+  const byName = new Map(dropped.map((row) => [nameOf(row), row]));
+  expect(byName.size).toBe(wanted.length);
+  for (const row of wanted) expect(byName.get(nameOf(row))).toEqual({ date: DAY, ...row });
+}
+
+async function expectStructures(dataset: string, symbols: readonly string[]): Promise<void> {
+  const dropped = await readDrop(dataset);
+  expect(dropped.map((row) => row['symbol']).sort()).toEqual([...symbols].sort());
+  for (const row of dropped) {
+    const answer = await ask(`/api/v1/market-structure/${String(row['symbol'])}?date=${DAY}`, {
+      headers: { authorization: `Bearer ${newKey()}` },
+    });
+    const { data, meta } = answer as unknown as { data: Record<string, Row>; meta: Row };
+    const { symbol_meta, flow, structure, intraday_gex } = data;
+    expect(JSON.parse(String(row['flow']))).toEqual(flow);
+    expect(JSON.parse(String(row['structure']))).toEqual(structure);
+    expect(JSON.parse(String(row['symbol_meta']))).toEqual(symbol_meta);
+    expect(row).toMatchObject({ date: DAY, effective_date: meta['effective_date'], ...intraday_gex });
+    expect(Date.parse(`${String(row['structure_as_of']).replace(' ', 'T').replace(/\+00$/, '')}Z`)).toBe(
+      Date.parse(String(meta['structure_as_of'])),
+    );
+    const members = Object.entries({ ...flow }).map(([name, value]) => [row[`flow_${name}`], value] as const);
+    expect(members.length).toBeGreaterThan(15);
+    // Integers of 64 bits are text in DuckDB's JSON.
+    for (const [dropped, value] of members) expect(typeof value === 'number' ? Number(dropped) : dropped).toBe(value);
+  }
+}
+
+describe('the shipped job', () => {
+  it.each(['option-chain', 'market-structure'])(
+    '%s drops what the service answers, row for row',
+    async (name) => {
+      const job = join(folder.path, `${name}.yaml`);
+      await writeFile(job, await readFile(join(REPO, 'jobs', `${name}.yaml`)));
+      const live = await flowdrop(['check', '--live', job], { cwd: folder.path, env: service.env });
+      expect(live.code, live.stdout).toBe(0);
+      const plan = await flowdrop(['--json', 'plan', job], {
+        cwd: folder.path,
+        env: { ...service.env, FLOWDROP_SNAPSHOTS_PER_SECOND: '1' },
+      });
+      const planned = JSON.parse(plan.stdout) as {
+        dates: { date: string; rows: null; requests: number; seconds: number }[];
+      };
+      expect(planned.dates.at(-1)).toMatchObject({
+        date: DAY,
+        rows: null,
+        requests: 12,
+        seconds: expect.closeTo(12.12),
+      });
+      const result = await backfill(job, service.url, { env: SLOWLY });
+      expect(result.code, result.stderr).toBe(0);
+      const manifest = await manifestOf(name);
+      expect(manifest).toMatchObject({ condition: 'available', source_rows: manifest.rows });
+      expect(manifest.missing).toBeUndefined();
+      const symbols = manifest.windows.map(({ window }) => window);
+      expect(symbols).toHaveLength(12);
+      if (name === 'option-chain') await expectChains(name, symbols);
+      else await expectStructures(name, symbols);
+      const again = await backfill(job, service.url);
+      expect((JSON.parse(again.stdout) as RunResult).dates).toEqual([]);
+      const verified = await flowdrop(['verify', job, '--deep'], { cwd: folder.path, env: service.env });
+      expect(verified).toMatchObject({ code: 0, stderr: expect.stringContaining('there is no recount') });
+    },
+    TIMEOUT_MS,
+  );
+});
+
+const SYMBOLS = ['SPX', 'SPY', 'QQQ', 'NVDA'];
+
+describe.each(['chain', 'market-structure'] as const)('a job of %s', (api) => {
+  const expectWhole = api === 'chain' ? expectChains : expectStructures;
+
+  it(
+    `seals the same rows through 429, 5xx, cut, doubled and garbled answers of ${api}`,
+    async () => {
+      const plan: FaultPlan = [
+        {
+          on: isDated,
+          times: 1,
+          fault: { kind: 'status', status: 429, body: 'api', retryAfter: { seconds: 1, as: 'number' } },
+        },
+        { on: isDated, times: 1, fault: { kind: 'status', status: 503, body: 'html' } },
+        { on: isDated, times: 1, fault: { kind: 'truncate', how: 'length', share: 0.6 } },
+        { on: isDated, times: 1, fault: { kind: 'truncate', how: 'consistent', share: 0.6 } },
+        { on: isDated, times: 1, fault: { kind: 'duplicate' } },
+        { on: isDated, times: 1, fault: { kind: 'garble', how: 'gzip' } },
+        { on: isDated, times: 1, fault: { kind: 'reset', at: 'body' } },
+      ];
+      const proxy = await startFaultProxy(service.url, plan);
+      try {
+        const result = await backfill(await writeSnapshotJob(api, SYMBOLS), proxy.url);
+        expect(result.code, result.stderr).toBe(0);
+        expect(proxy.injected).toHaveLength(plan.length);
+        expect(result.stdout + result.stderr).not.toContain('cus_test_key');
+        await expectWhole(api, SYMBOLS);
+      } finally {
+        await proxy.close();
+      }
+    },
+    TIMEOUT_MS,
+  );
+
+  it(
+    `never asks ${api} again for a symbol that was staged before a kill`,
+    async () => {
+      const seen: string[] = [];
+      const note = (request: SeenRequest) => {
+        seen.push(symbolOf(request));
+        return false;
+      };
+      const proxy = await startFaultProxy(service.url, [
+        { on: note, fault: { kind: 'stall' } },
+        { on: (request) => /NVDA/.test(request.body + request.path), fault: { kind: 'stall' } },
+      ]);
+      try {
+        const job = await writeSnapshotJob(api, SYMBOLS);
+        const killed = await backfill(job, proxy.url, { onStart: (child) => killWhenStaged(child, 3) });
+        expect(killed.code, killed.stderr).toBeNull();
+        expect(await listFiles(join(folder.path, 'out'))).toEqual([]);
+        proxy.follow([{ on: note, fault: { kind: 'stall' } }]);
+        seen.length = 0;
+        const resumed = await backfill(job, proxy.url);
+        expect(resumed.code, resumed.stderr).toBe(0);
+        expect(seen.filter((symbol) => symbol !== '')).toEqual(['NVDA']);
+        await expectWhole(api, SYMBOLS);
+      } finally {
+        await proxy.close();
+      }
+    },
+    TIMEOUT_MS,
+  );
+
+  it(
+    `seals a date degraded when ${api} has nothing of a symbol, and says which`,
+    async () => {
+      const result = await backfill(await writeSnapshotJob(api, ['SPY', 'ZZZZ']), service.url);
+      expect(result.code, result.stderr).toBe(3);
+      const missing = [{ window: 'ZZZZ', reason: api === 'chain' ? 'SYMBOL_NOT_FOUND' : 'SNAPSHOT_NOT_FOUND' }];
+      expect(JSON.parse(result.stdout)).toMatchObject({ dates: [{ status: 'sealed', missing }], gaps: [DAY] });
+      expect(await manifestOf(api)).toMatchObject({ condition: 'degraded', missing });
+    },
+    TIMEOUT_MS,
+  );
+
+  it(
+    `seals nothing and does not end well when ${api} has nothing of any symbol`,
+    async () => {
+      const result = await backfill(await writeSnapshotJob(api, ['ZZZY', 'ZZZZ']), service.url);
+      expect(result.code, result.stderr).toBe(3);
+      expect(JSON.parse(result.stdout)).toMatchObject({ dates: [{ status: 'missing', rows: 0 }] });
+      expect(await listFiles(join(folder.path, 'out'))).toEqual([]);
+    },
+    TIMEOUT_MS,
+  );
+
+  it.each([
+    [401, 'UNAUTHORIZED'],
+    [403, 'SUBSCRIPTION_REQUIRED'],
+  ])(`stops at once when ${api} answers %i`, async (status, code) => {
+    const proxy = await startFaultProxy(service.url, [{ on: /./, fault: { kind: 'status', status, body: 'api' } }]);
+    try {
+      const result = await backfill(await writeSnapshotJob(api, SYMBOLS), proxy.url);
+      expect(result.code).toBe(2);
+      expect(result.stderr).toContain(code);
+      expect(proxy.requests).toBe(1);
+    } finally {
+      await proxy.close();
+    }
+  });
+});
+
+describe('dates that the API has nothing of', () => {
+  it(
+    'are asked for until nothing more is to come, then only by name or for a new symbol',
+    async () => {
+      const seen: string[] = [];
+      const note = ({ body }: SeenRequest) => {
+        const { symbol, date } = JSON.parse(body) as { symbol: string; date?: string };
+        if (date !== undefined) seen.push(`${date} ${symbol}`);
+        return false;
+      };
+      const proxy = await startFaultProxy(service.url, [{ on: note, fault: { kind: 'stall' } }]);
+      const asked = async (...args: readonly string[]) => {
+        seen.length = 0;
+        const env = { ...service.env, ...SLOWLY, FLOWDROP_API_URL: proxy.url, FLOWDROP_API_KEY: newKey() };
+        const { code, stderr } = await flowdrop(args, { cwd: folder.path, env });
+        expect([code, stderr]).toEqual([expect.toBeOneOf([0, 3]), expect.not.stringContaining('ENGINE')]);
+        // The service may have asked for patience: then one comes twice.
+        return [...new Set(seen)].sort();
+      };
+      try {
+        const job = await writeSnapshotJob('chain', ['SPY']);
+        // Of the lookback the service has generated the last two sessions.
+        const old = ['2026-11-05', '2026-11-06', '2026-11-09', '2026-11-10', '2026-11-11', '2026-11-12', '2026-11-13'];
+        const fresh = ['2026-11-16', '2026-11-17'];
+        const all = [...old, ...fresh].map((date) => `${date} SPY`);
+        expect(await asked('run', job)).toEqual([...all, '2026-11-18 SPY', '2026-11-19 SPY']);
+        expect(await asked('run', job)).toEqual(fresh.map((date) => `${date} SPY`));
+        const atProxy = { ...service.env, FLOWDROP_API_URL: proxy.url };
+        const plan = await flowdrop(['--json', 'plan', job], { cwd: folder.path, env: atProxy });
+        expect(JSON.parse(plan.stdout)).toMatchObject({
+          dates: fresh.map((date) => ({ date })),
+          without_rows: old,
+        });
+        expect(await asked('backfill', job, '--from', '2026-11-10', '--to', '2026-11-10')).toEqual(['2026-11-10 SPY']);
+        await writeSnapshotJob('chain', ['SPY', 'QQQ']);
+        expect(await asked('run', job)).toEqual(all.flatMap((asked) => [asked.replace('SPY', 'QQQ'), asked]));
+      } finally {
+        await proxy.close();
+      }
+    },
+    TIMEOUT_MS,
+  );
+});
+
+describe('a chain that is too large for one answer', () => {
+  it(
+    'is asked for in parts that lose and double nothing, and goes on with the parts after a kill',
+    async () => {
+      const seen: string[] = [];
+      const note = (request: SeenRequest) => {
+        const { date, put_call, strike_min, strike_max } = JSON.parse(request.body) as Row;
+        if (date !== undefined) seen.push(JSON.stringify([put_call, strike_min, strike_max]));
+        return false;
+      };
+      const proxy: FaultProxy = await startFaultProxy(narrow.url, [{ on: note, fault: { kind: 'stall' } }]);
+      try {
+        const job = await writeSnapshotJob('chain', ['SPX']);
+        const killed = await backfill(job, proxy.url, {
+          env: SLOWLY,
+          onStart: (child) => killWhenStaged(child, 2),
+        });
+        expect(killed.code, killed.stderr).toBeNull();
+        const before = staged(killed);
+        expect(before.length).toBeGreaterThanOrEqual(2);
+        seen.length = 0;
+        const resumed = await backfill(job, proxy.url, { env: SLOWLY });
+        expect(resumed.code, resumed.stderr).toBe(0);
+        expect(seen).not.toContain('[null,null,null]');
+        await expectChains('chain', ['SPX']);
+        const { windows, rows } = await manifestOf('chain');
+        expect(windows.length).toBeGreaterThan(3);
+        expect(windows.reduce((sum, window) => sum + window.rows, 0)).toBe(rows);
+        for (const { window, rows } of windows) {
+          expect(window).toMatch(/^SPX (CALL|PUT)( |$)/);
+          expect(rows).toBeLessThanOrEqual(60);
+        }
+        // Parts that were staged before the kill are in the drop and were not staged again.
+        expect(windows.map(({ window }) => window)).toEqual(expect.arrayContaining([...before]));
+        expect(staged(resumed).filter((window) => before.includes(window))).toEqual([]);
+      } finally {
+        await proxy.close();
+      }
+    },
+    TIMEOUT_MS,
+  );
+});
+
+/** Not the greeting, which asks for no date. */
+const isDated = (request: SeenRequest) => symbolOf(request) !== '';
+
+/** The symbol of a request for a date; empty for others. */
+function symbolOf({ method, path, body }: SeenRequest): string {
+  if (method === 'POST') {
+    const { symbol, date } = JSON.parse(body) as { symbol: string; date?: string };
+    return date === undefined ? '' : symbol;
+  }
+  return /market-structure\/(\w+)\?date=/.exec(path)?.[1] ?? '';
+}
+
+/** Windows with rows that a run says to have staged. */
+function staged({ stderr }: Finished): readonly string[] {
+  return stderr.split('\n').flatMap((line) => {
+    const event = parseLine(line);
+    return event['event'] === 'page' && Number(event['rows']) > 0 ? [String(event['window'])] : [];
+  });
+}
+
+function parseLine(line: string): Row {
+  try {
+    return JSON.parse(line) as Row;
+  } catch {
+    return {}; // The summary of a failure is no line of the log; a killed process may leave half a line.
+  }
+}
+
+/** SIGKILL as soon as so many windows are in the stage. */
+function killWhenStaged(
+  child: { kill(signal: 'SIGKILL'): boolean; readonly stderr: NodeJS.ReadableStream | null },
+  count: number,
+): void {
+  let said = '';
+  child.stderr?.on('data', (chunk) => {
+    said += String(chunk);
+    if (staged({ code: null, stdout: '', stderr: said }).length >= count) child.kill('SIGKILL');
+  });
+}

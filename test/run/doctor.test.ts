@@ -1,0 +1,210 @@
+/**
+ * Rights of a store that are missing one by one, stores that are not fit, and disks without room or rights. The command,
+ * and the rest of what it looks at, is in `test/cli/doctor.test.ts`.
+ */
+import { randomUUID } from 'node:crypto';
+import { mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import {
+  CreateBucketCommand,
+  DeleteBucketCommand,
+  DeleteBucketPolicyCommand,
+  DeleteObjectCommand,
+  ListMultipartUploadsCommand,
+  ListObjectsV2Command,
+  PutBucketPolicyCommand,
+  S3Client,
+} from '@aws-sdk/client-s3';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import type { Finding } from '../../src/run/doctor/finding.ts';
+import { checkStateDirectory, removeEmptyFolders } from '../../src/run/doctor/machine.ts';
+import { checkStore } from '../../src/run/doctor/store.ts';
+import { openDirectoryStore } from '../../src/store/directory.ts';
+import { openS3Store } from '../../src/store/s3.ts';
+import { tryS3Upload } from '../../src/store/s3-trial.ts';
+import type { Store } from '../../src/store/store.ts';
+import { startS3, useS3Credentials } from '../support/s3-server.ts';
+import { findMountObstacle, mountSmallDisk, type SmallDisk } from '../support/small-disk.ts';
+
+const { server } = await startS3();
+const mountObstacle = await findMountObstacle();
+
+let folder: string;
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'flowdrop-doctor-'));
+});
+afterAll(async () => await rm(folder, { recursive: true, force: true }));
+
+const failed = (findings: readonly Finding[]) =>
+  findings.filter(({ status }) => status === 'fail').map(({ check }) => check);
+const find = (findings: readonly Finding[], check: string) => findings.find((finding) => finding.check === check);
+
+// Skipped where no S3 server can be started: not root, or not Debian. CI throws instead of skipping.
+describe.skipIf(server === undefined)('an S3 store', () => {
+  /** Of this test alone: its policy takes rights away. */
+  const bucket = `flowdrop-doctor-${randomUUID().slice(0, 8)}`;
+  const options = () => {
+    if (server === undefined) throw new Error('skipped');
+    const { endpoint, pathStyle, region } = server;
+    return { bucket, prefix: 'drops', endpoint, pathStyle, region };
+  };
+  let client: S3Client;
+
+  beforeAll(async () => {
+    if (server === undefined) return;
+    useS3Credentials(server);
+    client = new S3Client({ endpoint: server.endpoint, forcePathStyle: server.pathStyle, region: server.region });
+    await client.send(new CreateBucketCommand({ Bucket: bucket }));
+  });
+  afterEach(async () => {
+    await client.send(new DeleteBucketPolicyCommand({ Bucket: bucket }));
+    for (const Key of await listKeys()) await client.send(new DeleteObjectCommand({ Bucket: bucket, Key }));
+  });
+  afterAll(async () => {
+    if (server === undefined) return;
+    await client.send(new DeleteBucketCommand({ Bucket: bucket }));
+    client.destroy();
+  });
+
+  async function listKeys(): Promise<string[]> {
+    const { Contents } = await client.send(new ListObjectsV2Command({ Bucket: bucket }));
+    return (Contents ?? []).map(({ Key = '' }) => Key);
+  }
+
+  async function listUploads(): Promise<number> {
+    return (await client.send(new ListMultipartUploadsCommand({ Bucket: bucket }))).Uploads?.length ?? 0;
+  }
+
+  async function deny(...actions: readonly string[]): Promise<void> {
+    const Resource = [`arn:aws:s3:::${bucket}`, `arn:aws:s3:::${bucket}/*`];
+    const Statement = [{ Effect: 'Deny', Principal: '*', Action: actions, Resource }];
+    const Policy = JSON.stringify({ Version: '2012-10-17', Statement });
+    await client.send(new PutBucketPolicyCommand({ Bucket: bucket, Policy }));
+  }
+
+  async function examine(): Promise<readonly Finding[]> {
+    const store = await openS3Store(options());
+    try {
+      return await checkStore({
+        name: 'store',
+        store,
+        tryUpload: async (key) => {
+          await tryS3Upload(options(), key);
+          return true;
+        },
+      });
+    } finally {
+      await store.close();
+    }
+  }
+
+  test('with every right passes, and is as empty as before', async () => {
+    const findings = await examine();
+    expect(findings.map(({ check, status }) => [check, status])).toEqual(
+      ['list', 'put', 'get', 'conditional put', 'multipart', 'delete'].map((right) => [`store: ${right}`, 'ok']),
+    );
+    expect(await listKeys()).toEqual([]);
+    expect(await listUploads()).toBe(0);
+  });
+
+  test.each([
+    { right: 's3:ListBucket', fails: ['store: list'] },
+    { right: 's3:GetObject', fails: ['store: get'] },
+    { right: 's3:AbortMultipartUpload', fails: ['store: multipart'] },
+    { right: 's3:PutObject', fails: ['store: put', 'store: conditional put', 'store: multipart'] },
+  ])('without $right fails in $fails and leaves nothing', async ({ right, fails }) => {
+    await deny(right);
+    const findings = await examine();
+    expect(failed(findings)).toEqual(fails);
+    expect(find(findings, fails[0] ?? '')).toMatchObject({
+      seen: expect.stringContaining('AccessDenied'),
+      next: expect.stringContaining('The credentials lack a right'),
+    });
+    await client.send(new DeleteBucketPolicyCommand({ Bucket: bucket }));
+    expect(await listKeys()).toEqual([]);
+  });
+
+  test('without the right to delete names what it had to leave', async () => {
+    await deny('s3:DeleteObject');
+    const findings = await examine();
+    expect(failed(findings)).toEqual(['store: delete']);
+    await client.send(new DeleteBucketPolicyCommand({ Bucket: bucket }));
+    const left = await listKeys();
+    expect(left).toHaveLength(3);
+    for (const key of left) expect(find(findings, 'store: delete')?.next).toContain(key.replace('drops/', ''));
+  });
+
+  test('that lets nobody in is told once, not for every right', async () => {
+    await deny('s3:ListBucket', 's3:PutObject', 's3:GetObject', 's3:DeleteObject');
+    expect(failed(await examine())).toEqual(['store: list', 'store: put']);
+  });
+});
+
+describe('a store that is not fit', () => {
+  test('is found when it overwrites what was to be written once only', async () => {
+    const whole = await openDirectoryStore(join(folder, 'overwriting'));
+    // No server without conditional writes is at hand; this one differs from a store in that alone.
+    const store: Store = Object.assign(Object.create(whole) as Store, {
+      putIfAbsent: async (key: string, bytes: Uint8Array) => {
+        await whole.put(key, { bytes });
+        return true;
+      },
+    });
+    // The methods of the directory store use its private fields.
+    for (const name of ['get', 'head', 'put', 'list', 'remove'] as const) {
+      Object.assign(store, { [name]: whole[name].bind(whole) });
+    }
+    const findings = await checkStore({ name: 'store', store, tryUpload: async () => false });
+    expect(failed(findings)).toEqual(['store: conditional put']);
+    expect(find(findings, 'store: conditional put')?.next).toContain('If-None-Match');
+  });
+});
+
+describe('the state directory', () => {
+  test('that is not there is made for the trial only', async () => {
+    const path = join(folder, 'deep', 'down', 'state');
+    const findings = await checkStateDirectory(path);
+    expect(findings.map(({ check, status }) => [check, status])).toEqual([
+      ['state directory', 'ok'],
+      ['disk', expect.stringMatching(/ok|warn|fail/)],
+    ]);
+    expect(await readdir(folder)).not.toContain('deep');
+  });
+
+  test('whose parents hold something else keeps them', async () => {
+    await checkStateDirectory(join(folder, 'kept', 'state'));
+    expect(await readdir(folder)).not.toContain('kept');
+    await mkdir(join(folder, 'kept', 'empty'), { recursive: true });
+    await writeFile(join(folder, 'kept', 'file'), '');
+    await removeEmptyFolders(join(folder, 'kept', 'empty'), folder);
+    expect(await readdir(join(folder, 'kept'))).toEqual(['file']);
+  });
+
+  // Skipped where this user may not mount a small disk.
+  describe.skipIf(mountObstacle !== undefined)('on a small disk', () => {
+    let disk: SmallDisk;
+    let place: string;
+    beforeEach(async () => {
+      place = join(folder, `disk-${randomUUID()}`);
+      disk = await mountSmallDisk(place, 64 << 20);
+    });
+    afterEach(async () => await disk.remove());
+
+    test('can be written and has no room for a session', async () => {
+      const findings = await checkStateDirectory(join(place, 'state'));
+      expect(failed(findings)).toEqual(['disk']);
+      expect(find(findings, 'disk')).toMatchObject({
+        seen: '67.1 MB free for stages',
+        next: expect.stringContaining('FLOWDROP_STATE_DIR'),
+      });
+    });
+
+    test('that is read-only fails, with what to do', async () => {
+      expect(await disk.makeReadOnly()).toBe(true);
+      const findings = await checkStateDirectory(join(place, 'state'));
+      expect(failed(findings)).toEqual(['state directory']);
+      expect(findings[0]?.next).toContain('FLOWDROP_STATE_DIR');
+    });
+  });
+});

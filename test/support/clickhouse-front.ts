@@ -1,0 +1,98 @@
+/**
+ * A ClickHouse server of today for the tests: the HTTP interface, as far as @clickhouse/client speaks it, over an embedded
+ * engine. The engine, its SQL, its formats and the wire are real; users and sessions are not there. Old servers are tested
+ * with Debian's (`clickhouse-server.ts`).
+ */
+import { once } from 'node:events';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { Readable } from 'node:stream';
+import { buffer } from 'node:stream/consumers';
+import { pipeline } from 'node:stream/promises';
+import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
+import type { Engine } from '../../src/engine/engine.ts';
+import { EngineFault } from '../../src/engine/fault.ts';
+
+export interface ClickHouseFront {
+  /** `http://user:password@127.0.0.1:port/default`. */
+  readonly url: string;
+  /** The same for tests that put a proxy in between: without user and database. */
+  readonly origin: string;
+  /** To put rows into it; statements of both take turns. */
+  readonly engine: Engine;
+  /** Statements that came over the wire. */
+  readonly statements: readonly string[];
+  close(): Promise<void>;
+}
+
+export const FRONT_USER = 'reader';
+export const FRONT_PASSWORD = 'pass-4711';
+
+/** Members of the query string that are no settings of a statement; the engine has finished before the answer begins. */
+const NO_SETTINGS: ReadonlySet<string> = new Set(['query', 'query_id', 'database', 'session_id', 'wait_end_of_query']);
+const CHUNK_BYTES = 16_384;
+
+export async function startClickHouseFront(): Promise<ClickHouseFront> {
+  const engine = await openEmbeddedEngine();
+  const statements: string[] = [];
+  const server = createServer((request, response) => {
+    answer(engine, statements, request, response).catch(() => response.destroy());
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo; // A listening TCP server has an address with a port.
+  return {
+    url: `http://${FRONT_USER}:${FRONT_PASSWORD}@127.0.0.1:${port}/default`,
+    origin: `http://127.0.0.1:${port}`,
+    engine,
+    statements,
+    async close() {
+      server.closeAllConnections();
+      server.close();
+      await once(server, 'close');
+      await engine.close();
+    },
+  };
+}
+
+async function answer(
+  engine: Engine,
+  statements: string[],
+  request: IncomingMessage,
+  response: ServerResponse,
+): Promise<void> {
+  const { searchParams } = new URL(request.url ?? '/', 'http://front');
+  const text = (searchParams.get('query') ?? '') + (await buffer(request)).toString('utf8');
+  const [, sql = text, format = 'TabSeparated'] = /^([\s\S]*?)\s+FORMAT\s+(\w+)\s*$/i.exec(text) ?? [];
+  statements.push(text);
+  if (!isAllowed(request)) return fail(response, 516, 'Code: 516. DB::Exception: reader: Authentication failed');
+  try {
+    for (const [name, value] of searchParams) {
+      if (!NO_SETTINGS.has(name)) await engine.command(`SET ${name} = ${value === '' ? "''" : value}`);
+    }
+    const { bytes, rows } = await engine.format(sql, format);
+    response.writeHead(200, {
+      'x-clickhouse-format': format,
+      'x-clickhouse-summary': JSON.stringify({ result_rows: String(rows) }),
+      'transfer-encoding': 'chunked',
+    });
+    await pipeline(Readable.from(pieces(bytes)), response);
+  } catch (error) {
+    if (!(error instanceof EngineFault) || response.headersSent) throw error;
+    fail(response, error.clickhouseCode, error.message);
+  }
+}
+
+function isAllowed({ headers }: IncomingMessage): boolean {
+  const basic = Buffer.from(`${FRONT_USER}:${FRONT_PASSWORD}`).toString('base64');
+  return headers.authorization === `Basic ${basic}` || headers['x-clickhouse-key'] === FRONT_PASSWORD;
+}
+
+function fail(response: ServerResponse, code: number, message: string): void {
+  const text = message.startsWith('Code:') ? message : `Code: ${code}. DB::Exception: ${message}`;
+  response.writeHead(code === 516 ? 403 : 500, { 'x-clickhouse-exception-code': String(code) }).end(text);
+}
+
+function* pieces(bytes: Uint8Array): Generator<Uint8Array> {
+  for (let at = 0; at < bytes.length; at += CHUNK_BYTES) yield bytes.subarray(at, at + CHUNK_BYTES);
+}

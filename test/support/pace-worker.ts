@@ -1,0 +1,67 @@
+/**
+ * A process that uses a request budget, for the tests of the pacer: takes starts one after the other and says on stdout
+ * when each was decided, by its clock. Commands come on stdin, one JSON value a line; it ends with its input.
+ */
+import { createInterface } from 'node:readline';
+import type { Clock } from '../../src/core/clock.ts';
+import { systemClock } from '../../src/core/clock.ts';
+import { isFault } from '../../src/core/errors.ts';
+import type { BudgetName } from '../../src/source/pace/budget.ts';
+import { openPacer, type Pacer } from '../../src/source/pacer.ts';
+
+export interface PaceWorkerOptions {
+  readonly budget: BudgetName;
+  readonly stateDir: string;
+  readonly apiKey: string;
+  readonly requestsPerSecond?: number;
+  readonly redisUrl?: string;
+}
+
+/** `open`: the budget to use from now on. `take`: so many starts, one after the other. `slowDown`: a 429 that asked for this pause. */
+export type PaceCommand =
+  | { readonly open: PaceWorkerOptions }
+  | { readonly take: number; readonly urgent?: boolean }
+  | { readonly slowDownMs: number };
+
+export type PaceEvent =
+  | { readonly event: 'ready' }
+  /** `at`: when the clock was read last before the start, which is when it was decided. */
+  | { readonly event: 'start'; readonly at: number }
+  | { readonly event: 'done' }
+  | { readonly event: 'fault'; readonly code: string; readonly message: string; readonly hint: string | undefined };
+
+let readAt = 0;
+const clock: Clock = {
+  now() {
+    readAt = systemClock.now();
+    return readAt;
+  },
+  sleep: systemClock.sleep,
+};
+const say = (event: PaceEvent) => process.stdout.write(`${JSON.stringify(event)}\n`);
+
+let pacer: Pacer | undefined;
+
+async function follow(command: PaceCommand): Promise<void> {
+  if ('open' in command) {
+    await pacer?.close?.();
+    const { budget, ...options } = command.open;
+    pacer = await openPacer(budget, { clock, ...options });
+  } else if ('slowDownMs' in command) await pacer?.slowDown(command.slowDownMs);
+  else {
+    for (let i = 0; i < command.take; i += 1) {
+      await pacer?.acquire({ urgent: command.urgent ?? false });
+      say({ event: 'start', at: readAt });
+    }
+  }
+  say({ event: 'done' });
+}
+
+say({ event: 'ready' });
+for await (const line of createInterface({ input: process.stdin })) {
+  await follow(JSON.parse(line) as PaceCommand).catch((error: unknown) => {
+    if (!isFault(error)) throw error;
+    say({ event: 'fault', code: error.code, message: error.message, hint: error.hint });
+  });
+}
+await pacer?.close?.();
