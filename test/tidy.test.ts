@@ -16,6 +16,8 @@ const CONTRACTS = ['store', 'mail', 'engine', 'wire', 'core'];
 const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   core: [],
   wire: ['core'],
+  // What SQL the numbers of records are counted by, the seal's summary and the reports alike.
+  measure: ['wire', 'core'],
   // Pure date arithmetic that everything may use; it needs the exchange's time zone.
   calendar: ['core', 'wire'],
   engine: ['wire', 'core'],
@@ -29,8 +31,8 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   plan: ['calendar', 'job', ...CONTRACTS],
   source: ['calendar', 'plan', 'job', ...CONTRACTS],
   stage: ['calendar', 'source', 'plan', 'job', ...CONTRACTS],
-  seal: ['calendar', 'stage', 'source', 'plan', 'job', ...CONTRACTS],
-  report: ['seal', 'exposure', 'calendar', ...CONTRACTS],
+  seal: ['measure', 'calendar', 'stage', 'source', 'plan', 'job', ...CONTRACTS],
+  report: ['seal', 'measure', 'exposure', 'calendar', ...CONTRACTS],
   archive: ['guard', 'seal', 'calendar', ...CONTRACTS],
   run: ['seal', 'report', 'stage', 'source', 'plan', 'job', 'calendar', 'archive', ...CONTRACTS],
   daemon: ['job', 'calendar', ...CONTRACTS],

@@ -5,7 +5,7 @@
  */
 import { isFault } from '../core/errors.ts';
 import type { Job } from '../job/job.ts';
-import { isAlertWorthy, type RunFailure, type RunOutcome, type WatchedCommand } from '../run/alert-facts.ts';
+import { isAlertWorthy, type RunFailure, type RunOutcome, type WatchedCommand } from '../run/alert/facts.ts';
 import type { ActionResult } from './command.ts';
 import type { CliContext } from './context.ts';
 import { describeFailure } from './failure.ts';
@@ -54,7 +54,7 @@ async function tell(cli: CliContext, job: Job, outcome: RunOutcome): Promise<voi
     }
   };
   const webhook = job.alerts.webhook ? await attempt('webhook', () => compose.openWebhook()) : undefined;
-  const { listTargets, sendAlerts } = await import('../run/alerts.ts');
+  const { listTargets, sendAlerts } = await import('../run/alert/alerts.ts');
   if (listTargets(job, webhook !== undefined).length === 0) return;
   const { stateOf } = await import('../run/state.ts');
   const store = await attempt('store', () => compose.openStore(job.drop.to, job.drop.s3));

@@ -2,7 +2,7 @@
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { formatBytes, formatCount } from '../core/units.ts';
-import type { Delivery } from '../run/delivery.ts';
+import type { Delivery } from '../run/delivery/delivery.ts';
 import type { RunResult } from '../run/result.ts';
 import { formatTable } from './table.ts';
 

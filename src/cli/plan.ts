@@ -3,7 +3,7 @@ import { formatBytes, formatCount, formatDuration } from '../core/units.ts';
 import type { Job } from '../job/job.ts';
 import { priceDates } from '../plan/price.ts';
 import type { BackfillMode, DateRange } from '../run/choice.ts';
-import { countSpans } from '../run/scan.ts';
+import { countSpans } from '../run/sql/scan.ts';
 import { stateOf } from '../run/state.ts';
 import type { ActionResult, Register } from './command.ts';
 import type { CliContext, GlobalOptions } from './context.ts';

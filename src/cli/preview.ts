@@ -2,7 +2,7 @@
 import { join, resolve } from 'node:path';
 import { writeFileAtomic } from '../core/atomic-file.ts';
 import { embedImages } from '../mail/page.ts';
-import type { Edition } from '../run/mailed-report.ts';
+import type { Edition } from '../run/delivery/mailed-report.ts';
 
 /** @returns the paths written */
 export async function writePreview(

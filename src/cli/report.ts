@@ -2,7 +2,7 @@
 
 import { EXIT_CODES } from '../core/errors.ts';
 import type { Job } from '../job/job.ts';
-import type { DeliverContext, DeliverOptions } from '../run/delivery.ts';
+import type { DeliverContext, DeliverOptions } from '../run/delivery/delivery.ts';
 import type { ActionResult, Register } from './command.ts';
 import type { CliContext, GlobalOptions } from './context.ts';
 
@@ -52,8 +52,8 @@ async function report(
       ...(options.only === undefined ? {} : { only: options.only }),
     };
     if (options.preview !== undefined) return await preview(cli, globals, context, job, options.preview, chosen);
-    const { deliverReports } = await import('../run/deliver.ts');
-    const { hasFailed } = await import('../run/delivery.ts');
+    const { deliverReports } = await import('../run/delivery/deliver.ts');
+    const { hasFailed } = await import('../run/delivery/delivery.ts');
     const deliveries = await deliverReports(context, job, chosen);
     const { describeDelivery } = await import('./run-output.ts');
     if (globals.json) cli.terminal.out(`${JSON.stringify(deliveries, undefined, 2)}\n`);
@@ -72,7 +72,7 @@ async function preview(
   folder: string,
   chosen: DeliverOptions,
 ): ActionResult {
-  const { previewReport } = await import('../run/deliver.ts');
+  const { previewReport } = await import('../run/delivery/deliver.ts');
   const { writePreview } = await import('./preview.ts');
   const { Fault } = await import('../core/errors.ts');
   const models: unknown[] = [];

@@ -1,7 +1,7 @@
 /** The end of `run` and `backfill`: a summary for people or one JSON document, and the exit code. */
 import { EXIT_CODES } from '../core/errors.ts';
 import { formatBytes, formatCount, formatDuration } from '../core/units.ts';
-import { type Delivery, hasFailed } from '../run/delivery.ts';
+import { type Delivery, hasFailed } from '../run/delivery/delivery.ts';
 import type { DateResult, RunResult } from '../run/result.ts';
 import { judgeRun } from '../run/run.ts';
 import type { CliContext, GlobalOptions } from './context.ts';

@@ -5,7 +5,7 @@ import type { Log } from '../core/log.ts';
 import type { Engine } from '../engine/engine.ts';
 import type { Job } from '../job/job.ts';
 import type { RunContext } from '../run/context.ts';
-import type { DeliverContext } from '../run/delivery.ts';
+import type { DeliverContext } from '../run/delivery/delivery.ts';
 import { closeSource } from '../run/opened.ts';
 import { stateOf } from '../run/state.ts';
 import type { CliContext } from './context.ts';

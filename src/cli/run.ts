@@ -22,7 +22,7 @@ async function run(cli: CliContext, globals: GlobalOptions, reference: string, w
   return await withAlerts(cli, job, { name: 'run', withReports: withReport }, (note) =>
     withRunSession(cli, job, async (context) => {
       const { runExport } = await import('../run/run.ts');
-      const { assertMayMail, deliverReports } = await import('../run/deliver.ts');
+      const { assertMayMail, deliverReports } = await import('../run/delivery/deliver.ts');
       const { finishRun } = await import('./run-output.ts');
       if (withReport) assertMayMail(context, job);
       const result = await runExport(context, job);

@@ -115,7 +115,7 @@ async function recount(
     cli.terminal.err(`--deep recounts single trades at the API; of ${what} there is no recount, so it adds nothing.\n`);
     return results;
   }
-  const { recountDate } = await import('../run/recount.ts');
+  const { recountDate } = await import('../run/sql/recount.ts');
   const { openJobSource } = await import('./source.ts');
   const { computeLookback } = await import('../plan/dates.ts');
   const { compose, signal } = cli;

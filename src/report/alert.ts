@@ -3,6 +3,7 @@
  * decides nothing; which causes are told, and to whom, comes in with the notice. Times are UTC, as in logs.
  */
 import { renderHtmlTemplate, renderTextTemplate } from './template.ts';
+import { formatInstant } from './text/label.ts';
 
 /**
  * - `critical`: rows are lost, or will be unless somebody acts
@@ -87,7 +88,7 @@ function buildAlertView(notice: AlertNotice) {
     job: notice.job,
     dataset: notice.dataset,
     place: notice.place,
-    at: formatInstant(notice.at),
+    at: formatInstant(notice.at, 'UTC'),
     heading: formatHeading(alerts.length, notice.recovered.length),
     alerts: alerts.slice(0, MAX_SHOWN).map(buildEntry),
     alertsLeftOut: Math.max(0, alerts.length - MAX_SHOWN),
@@ -105,7 +106,7 @@ function buildEntry(alert: Alert) {
     /** Pieces of the next step, so that a template can set commands apart. */
     steps: splitCommands(alert.next),
     next: alert.next.replaceAll('`', ''),
-    since: formatInstant(alert.since),
+    since: formatInstant(alert.since, 'UTC'),
     id: alert.id,
   };
 }
@@ -123,11 +124,6 @@ function formatHeading(alerts: number, recovered: number): string {
     recovered > 0 ? `${recovered} recovered` : '',
   ];
   return parts.filter(Boolean).join(', ');
-}
-
-/** `2026-11-20 23:05 UTC`. */
-export function formatInstant(iso: string): string {
-  return `${iso.slice(0, 10)} ${iso.slice(11, 16)} UTC`;
 }
 
 /** A subject of printable ASCII looks the same everywhere, and can hide nothing. */

@@ -5,8 +5,8 @@
 import { Fault } from '../core/errors.ts';
 import type { Engine, SqlParams } from '../engine/engine.ts';
 import { quoteString } from '../engine/literal.ts';
-import { COUNTED_COLUMNS } from '../wire/counted-sql.ts';
-import { PREMIUM_COLUMNS } from '../wire/premium-sql.ts';
+import { COUNTED_COLUMNS } from '../measure/counted.ts';
+import { PREMIUM_COLUMNS } from '../measure/premium.ts';
 import { TRADE_COLUMNS } from '../wire/trade.ts';
 import type { SealedDrop } from './drop.ts';
 

@@ -4,8 +4,8 @@
  */
 import { z } from 'zod';
 import { readFileIfExists, writeFileAtomic } from '../core/atomic-file.ts';
-import type { Absences } from './absence.ts';
 import type { DateResult } from './result.ts';
+import type { Absences } from './snapshot/absence.ts';
 
 /** Restricts a plan to `[from, to]`, both included. */
 export interface DateRange {

@@ -19,11 +19,11 @@ import { listSealedDates, readManifest } from '../seal/ledger.ts';
 import type { Manifest } from '../seal/manifest.ts';
 import type { Store } from '../store/store.ts';
 import { LOOKBACK_DAYS } from '../wire/limits.ts';
-import { readAbsences } from './absence.ts';
 import { type ChoiceFacts, type DateRange, readFailures } from './choice.ts';
 import type { RunContext } from './context.ts';
 import type { RunPlan } from './plan.ts';
 import type { RunResult } from './result.ts';
+import { readAbsences } from './snapshot/absence.ts';
 import type { StatePaths } from './state.ts';
 
 export interface Conditions {

@@ -2,9 +2,9 @@
 import type { RunContext } from './context.ts';
 import type { ExportOutcome } from './exported.ts';
 import type { PlannedDate } from './plan.ts';
-import { exportSnapshots } from './snapshot-export.ts';
-import { exportTrades } from './sql-export.ts';
-import { exportTable } from './table-export.ts';
+import { exportSnapshots } from './snapshot/export.ts';
+import { exportTrades } from './sql/export.ts';
+import { exportTable } from './table/export.ts';
 
 /** @param restate whether the date is sealed already @throws Fault when the date cannot be sealed; what is staged stays */
 export async function exportDate(context: RunContext, planned: PlannedDate, restate: boolean): Promise<ExportOutcome> {

@@ -11,7 +11,7 @@ import { computeLookback, expiresAt, type LookbackRange, listSettled, settledAt 
 import type { Source } from '../source/source.ts';
 import type { DateChoice, DateRange } from './choice.ts';
 import type { Learnt } from './learnt.ts';
-import { probeDates, probeRows } from './probe.ts';
+import { probeDates, probeRows } from './sql/probe.ts';
 
 export interface PlannedDate {
   readonly date: string;

@@ -4,8 +4,8 @@ import type { DateChoice } from './choice.ts';
 import type { Learnt } from './learnt.ts';
 import type { OpenedSource } from './opened.ts';
 import { planRun, type RunPlan } from './plan.ts';
-import { planSnapshots } from './snapshot-plan.ts';
-import { planTable } from './table-plan.ts';
+import { planSnapshots } from './snapshot/plan.ts';
+import { planTable } from './table/plan.ts';
 
 export interface PlannerDeps {
   readonly learnt: Learnt;

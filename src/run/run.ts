@@ -10,7 +10,6 @@ import type { Job } from '../job/job.ts';
 import { expiresAt } from '../plan/dates.ts';
 import { finishSealing } from '../seal/publish.ts';
 import { discardStages, listStages } from '../stage/stage.ts';
-import { noteAbsences } from './absence.ts';
 import { API_DOWN_CODES } from './api-down.ts';
 import { type BackfillMode, chooseDates, type DateChoice, type DateRange, noteFailures } from './choice.ts';
 import { findShortfall, readChoiceFacts, readManifestIfValid, updateConditions } from './conditions.ts';
@@ -21,6 +20,7 @@ import { expires } from './lookback.ts';
 import type { PlannedDate, RunPlan } from './plan.ts';
 import { planDates } from './planner.ts';
 import { type DateResult, type RunResult, readRunResult, writeRunResult } from './result.ts';
+import { noteAbsences } from './snapshot/absence.ts';
 
 export interface RunOptions {
   /** Only these dates; without it everything inside the lookback. */

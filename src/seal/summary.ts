@@ -7,7 +7,7 @@ import { rm } from 'node:fs/promises';
 import type { Engine } from '../engine/engine.ts';
 import { quoteIdentifier, quoteString } from '../engine/literal.ts';
 import type { Job } from '../job/job.ts';
-import { buildFate, COUNTED_COLUMNS } from '../wire/counted-sql.ts';
+import { buildFate, COUNTED_COLUMNS } from '../measure/counted.ts';
 import {
   AT_ASK,
   AT_BID,
@@ -17,7 +17,7 @@ import {
   PREMIUM_MEASURES,
   SERIES_KEY,
   sumWhere,
-} from '../wire/premium-sql.ts';
+} from '../measure/premium.ts';
 import type { DropColumn } from './columns.ts';
 import { COMPRESSION } from './parquet.ts';
 

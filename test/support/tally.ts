@@ -1,4 +1,7 @@
-/** A reporter that ends a run with one plain line, `N passed, N failed, N skipped`, for whoever reads only the last line. */
+/**
+ * A reporter that ends a run with one plain line, `N passed, N failed, N skipped`, for whoever reads only the last line.
+ * Before it stand the tests that passed only at a second try.
+ */
 import type { Reporter, TestModule } from 'vitest/node';
 
 export class Tally implements Reporter {
@@ -10,6 +13,8 @@ export class Tally implements Reporter {
       for (const test of module.children.allTests()) {
         const { state } = test.result();
         if (state !== 'pending') count[state] += 1;
+        if (test.diagnostic()?.flaky)
+          console.log(`passed only when tried again: ${module.relativeModuleId}: ${test.fullName}`);
       }
     }
     console.log(`${count.passed} passed, ${count.failed} failed, ${count.skipped} skipped`);

@@ -2,7 +2,7 @@
  * Premium by days to expiration (calendar days from the trading date) and by the record's own `moneyness`. Invariant:
  * always every bucket, in the order of the model, and together they are the day. Pure.
  */
-import { IS_ZERO_DTE } from '../../wire/premium-sql.ts';
+import { IS_ZERO_DTE } from '../../measure/premium.ts';
 import type { ExpiryBucket, MoneynessBucket } from '../model.ts';
 import { type PremiumRow, readPremiumPart } from './premium.ts';
 

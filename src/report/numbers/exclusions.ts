@@ -3,8 +3,8 @@
  * or counts; a late report that was taken back is a cancelled print. The rule is `wire/counted-sql.ts`, its source OPRA's
  * specification (`wire/record-type.ts`).
  */
-import { buildCancelledQuery, buildCountedCondition, IS_CANCEL, IS_LATE } from '../../wire/counted-sql.ts';
-import { sumWhere } from '../../wire/premium-sql.ts';
+import { buildCancelledQuery, buildCountedCondition, IS_CANCEL, IS_LATE } from '../../measure/counted.ts';
+import { sumWhere } from '../../measure/premium.ts';
 import type { Exclusions } from '../model.ts';
 import type { DropSource } from '../source.ts';
 

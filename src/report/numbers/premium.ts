@@ -3,7 +3,7 @@
  * are those of `wire/premium-sql.ts`, whose columns the summary beside a drop has under the same names. Put/call ratios
  * are puts over calls, as Cboe publishes them.
  */
-import { PREMIUM_MEASURES, type PremiumMeasure } from '../../wire/premium-sql.ts';
+import { PREMIUM_MEASURES, type PremiumMeasure } from '../../measure/premium.ts';
 import type { Premium, PremiumPart } from '../model.ts';
 
 /** A row of `PREMIUM_LIST`; sums over no rows may be null. */

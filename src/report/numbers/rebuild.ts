@@ -3,8 +3,8 @@
  * ClickHouse and DuckDB read alike: a double-quoted file name is a table in `duckdb` and in `clickhouse local`. They
  * count the records that the report counts, by the same rule, written out. Pure.
  */
-import { buildCountedTable, buildFate } from '../../wire/counted-sql.ts';
-import { IS_CALL, IS_PUT, SERIES_KEY, sumWhere } from '../../wire/premium-sql.ts';
+import { buildCountedTable, buildFate } from '../../measure/counted.ts';
+import { IS_CALL, IS_PUT, SERIES_KEY, sumWhere } from '../../measure/premium.ts';
 import type { Exclusions, RebuildQuery } from '../model.ts';
 import { EXPIRY_BUCKET, MONEYNESS_BUCKET } from './bucket.ts';
 import { PREMIUM_LIST } from './premium.ts';

@@ -4,7 +4,7 @@
  * interest is the record's `oi`, which the clearing house (OCC) publishes once before the opening; of different values
  * the largest counts.
  */
-import { SERIES_KEY } from '../../wire/premium-sql.ts';
+import { SERIES_KEY } from '../../measure/premium.ts';
 import type { VolumeAboveOpenInterest } from '../model.ts';
 import type { DropSource } from '../source.ts';
 

@@ -4,7 +4,7 @@
  * Invariant: the result is bounded, however many symbols trade: of symbols only those come that a table shows.
  */
 
-import { PREMIUM_MEASURES } from '../../wire/premium-sql.ts';
+import { PREMIUM_MEASURES } from '../../measure/premium.ts';
 import type { DropSource } from '../source.ts';
 import { EXPIRY_BUCKET, MONEYNESS_BUCKET } from './bucket.ts';
 import { buildSymbolHistory, type History } from './history.ts';

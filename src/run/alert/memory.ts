@@ -1,0 +1,86 @@
+/**
+ * Where is kept what operators were told: `_alerts/<job>.json` in the store, so that another worker does not tell it again.
+ * A store has no "replace if it is still what I read", so of two workers of a job the later write wins; the price is that
+ * something is told twice, never that it is not told. While the store cannot be written, which is itself a cause to tell,
+ * a file in the state directory remembers instead, and moves into the store when that is back.
+ */
+import { rm } from 'node:fs/promises';
+import { readFileIfExists, writeFileAtomic } from '../../core/atomic-file.ts';
+import { describeError } from '../../core/errors.ts';
+import type { Log } from '../../core/log.ts';
+import { alertsKey } from '../../store/layout.ts';
+import type { Store } from '../../store/store.ts';
+import { type AlertState, alertStateSchema, createAlertState } from './state.ts';
+
+export interface AlertMemory {
+  readonly state: AlertState;
+  /** Writes it when it differs from what was read or written last. Never throws: what is not remembered is told again. */
+  write(state: AlertState): Promise<void>;
+}
+
+export interface AlertMemoryDeps {
+  /** `undefined` when it could not be opened. */
+  readonly store: Store | undefined;
+  /** File of the state directory. */
+  readonly path: string;
+  readonly log: Log;
+}
+
+/** Reads one object of the store and, where there is one, the local file. */
+export async function openAlertMemory(deps: AlertMemoryDeps, job: string): Promise<AlertMemory> {
+  const { store, path, log } = deps;
+  let isStoreDown = store === undefined;
+  const stored = await readStored(store, job, log).catch((error: unknown) => {
+    log.error({ event: 'alerts-unread', reason: describeError(error) });
+    isStoreDown = true;
+    return undefined;
+  });
+  const local = parseState(await readFileIfExists(path), job, log);
+  const alerts = { ...stored?.alerts, ...local?.alerts };
+  const state = { ...createAlertState(job), alerts };
+  /** What is in the store already; with a local file it is yet to be brought there. */
+  let written = local && !isStoreDown ? '' : encode(state);
+  return {
+    state,
+    async write(next) {
+      const text = encode(next);
+      if (text === written) return;
+      written = text;
+      try {
+        if (store && !isStoreDown) {
+          await store.put(alertsKey(job), { bytes: Buffer.from(text) }, { contentType: 'application/json' });
+          if (local) await rm(path, { force: true });
+          return;
+        }
+      } catch (error) {
+        log.error({ event: 'alerts-unwritten', reason: describeError(error) });
+      }
+      try {
+        await writeFileAtomic(path, text);
+      } catch (error) {
+        // Neither store nor disk: telling twice is better than silence.
+        log.error({ event: 'alerts-forgotten', reason: describeError(error) });
+      }
+    },
+  };
+}
+
+async function readStored(store: Store | undefined, job: string, log: Log): Promise<AlertState | undefined> {
+  const bytes = await store?.get(alertsKey(job));
+  return parseState(bytes && Buffer.from(bytes).toString('utf8'), job, log);
+}
+
+/** What cannot be read is begun anew: telling again does less harm than telling nothing. */
+function parseState(text: string | undefined, job: string, log: Log): AlertState | undefined {
+  if (text === undefined) return undefined;
+  try {
+    return alertStateSchema.parse(JSON.parse(text));
+  } catch (error) {
+    log.error({ event: 'alerts-invalid', job, reason: describeError(error).replaceAll('\n', ' ') });
+    return undefined;
+  }
+}
+
+function encode(state: AlertState): string {
+  return `${JSON.stringify(state, undefined, 2)}\n`;
+}

@@ -1,0 +1,30 @@
+/** Conditions on the numbers of a report (`only_when`): whether a day is worth a mail. Pure. */
+import type { JobReport, ReportCondition } from '../../job/job.ts';
+import type { FlowReport } from '../../report/model.ts';
+import { formatReportNumber, readReportNumber } from './number.ts';
+
+/** A number that is not known fulfils no condition: nobody is mailed on a guess. */
+export function isFulfilled({ number, above, below }: ReportCondition, report: FlowReport): boolean {
+  const value = readReportNumber(report, number);
+  if (value === null) return false;
+  return (above === null || value > above) && (below === null || value < below);
+}
+
+/**
+ * Why the report is not to be mailed; `undefined` when it is. A digest is worth a mail when one of its datasets is.
+ * @param reports of the sealed datasets, at least one
+ */
+export function findReasonToSkip(
+  { onEmpty, onlyWhen }: Pick<JobReport, 'onEmpty' | 'onlyWhen'>,
+  reports: readonly FlowReport[],
+): string | undefined {
+  if (onEmpty === 'skip' && reports.every(({ headline }) => headline.trades === 0)) return 'no trades (on_empty: skip)';
+  const unfulfilled = reports.map((report) => onlyWhen.find((condition) => !isFulfilled(condition, report)));
+  const [condition] = unfulfilled;
+  const [report] = reports;
+  if (condition === undefined || report === undefined || unfulfilled.includes(undefined)) return undefined;
+  const { number, above, below } = condition;
+  const wanted = [above === null ? '' : `above ${above}`, below === null ? '' : `below ${below}`].filter(Boolean);
+  const value = formatReportNumber(number, readReportNumber(report, number));
+  return `${number} is ${value}, not ${wanted.join(' and ')} (only_when)`;
+}

@@ -1,0 +1,147 @@
+/**
+ * Messages to recipients, with the receipt written before and after each. Invariants: a message whose fate is unknown is
+ * not sent again by this run; one that was certainly not delivered is, a few times, after all others have had theirs;
+ * nobody waits behind a recipient who cannot be reached.
+ */
+import { assertNotAborted } from '../../core/errors.ts';
+import { MailFault, type MailMessage } from '../../mail/mailer.ts';
+import { encodeReceipt, type Receipt, type RecipientReceipt, recordRecipient } from '../../mail/receipt.ts';
+import type { DeliverContext, DeliveredRecipient } from './delivery.ts';
+
+/** The receipt while it is written, entry by entry. */
+export interface Ledger {
+  readonly context: DeliverContext;
+  readonly key: string;
+  receipt: Receipt;
+}
+
+export interface Outgoing {
+  readonly to: string;
+  readonly messageId: string;
+  /** Made when it is sent: a message with attachments is large, and many recipients share its parts. */
+  build(): MailMessage;
+}
+
+/**
+ * How long a run waits, all in all, to try again: longer than greylisting (RFC 6647) usually takes, as the next run of a
+ * nightly job is a day away.
+ */
+const DEFAULT_PATIENCE_MS = 600_000;
+/** Wait before the second try; four times as long before each further one, capped, and jittered downwards. */
+const BACKOFF_MS = 5_000;
+const MAX_BACKOFF_MS = 120_000;
+/** So many messages in a row without an answer mean that the server is away, and the rest would only wait for it too. */
+const MAX_SILENCES = 2;
+
+/** Sends each message at most once for sure. @param random in [0, 1), for the jitter @throws StoreFault, Fault `INTERRUPTED` */
+export async function sendAll(
+  ledger: Ledger,
+  outgoing: readonly Outgoing[],
+  random: () => number = Math.random,
+): Promise<readonly DeliveredRecipient[]> {
+  const { clock, signal, mailer } = ledger.context;
+  const results = new Map<string, DeliveredRecipient>();
+  let patienceMs = mailer.patienceMs ?? DEFAULT_PATIENCE_MS;
+  let left = await sendRound(ledger, outgoing, results);
+  for (let retry = 1; left.length > 0; retry += 1) {
+    const waitMs = backoffMs(retry, random);
+    patienceMs -= waitMs;
+    if (patienceMs < 0) break;
+    await clock.sleep(waitMs, signal).catch((cause: unknown) => {
+      assertNotAborted(signal);
+      throw cause;
+    });
+    left = await sendRound(ledger, left, results);
+  }
+  for (const { to, messageId } of outgoing) {
+    const result = results.get(to);
+    // What is certainly not delivered must not look like a message under way to other workers.
+    if (left.some((other) => other.to === to)) await note(ledger, to, 'failed', messageId, result?.detail ?? '');
+  }
+  return outgoing.map(({ to }) => results.get(to) ?? { to, outcome: 'failed', detail: 'was not tried' });
+}
+
+/** @param retry number of the retry, from 1 */
+export function backoffMs(retry: number, random: () => number): number {
+  return Math.min(MAX_BACKOFF_MS, BACKOFF_MS * 4 ** (retry - 1)) * (0.5 + random() / 2);
+}
+
+/** @returns messages that the next round tries again */
+async function sendRound(
+  ledger: Ledger,
+  outgoing: readonly Outgoing[],
+  results: Map<string, DeliveredRecipient>,
+): Promise<readonly Outgoing[]> {
+  const again: Outgoing[] = [];
+  let silences = 0;
+  for (const [index, next] of outgoing.entries()) {
+    assertNotAborted(ledger.context.signal);
+    const attempt = await sendOne(ledger, next);
+    results.set(next.to, attempt.result);
+    const { fate } = attempt;
+    silences = fate === 'unreachable' || fate === 'unknown' ? silences + 1 : 0;
+    if (fate === 'later' || fate === 'unreachable') again.push(next);
+    const rest = outgoing.slice(index + 1);
+    if (fate === 'settings') {
+      // What the server has against the settings it has against every message.
+      for (const { to } of rest) results.set(to, { ...attempt.result, to });
+      for (const other of [...again, next, ...rest]) {
+        await note(ledger, other.to, 'failed', other.messageId, results.get(other.to)?.detail ?? '');
+      }
+      return [];
+    }
+    if (silences >= MAX_SILENCES) {
+      for (const { to } of rest) if (!results.has(to)) results.set(to, { ...attempt.result, to });
+      return [...again, ...rest];
+    }
+  }
+  return again;
+}
+
+type Fate = MailFault['fate'] | 'answered';
+
+async function sendOne(
+  ledger: Ledger,
+  { to, messageId, build }: Outgoing,
+): Promise<{ readonly result: DeliveredRecipient; readonly fate: Fate }> {
+  const { context } = ledger;
+  await note(ledger, to, 'sending', messageId, '');
+  try {
+    const { status, detail } = await context.mailer.send(build());
+    await note(ledger, to, status, messageId, detail);
+    context.onEvent({ kind: 'mailed', date: ledger.receipt.date, to, outcome: status });
+    return { result: { to, outcome: status, detail }, fate: 'answered' };
+  } catch (error) {
+    if (!(error instanceof MailFault)) throw error;
+    context.log.error({ event: 'mail-failed', code: error.code, fate: error.fate, to, reason: error.message });
+    context.onEvent({ kind: 'mailed', date: ledger.receipt.date, to, outcome: 'failed' });
+    const detail = [error.message, error.hint].filter(Boolean).join(' ');
+    return { result: { to, outcome: 'failed', detail }, fate: error.fate };
+  }
+}
+
+/** Writes what is known of a recipient into the store. @throws StoreFault */
+export async function note(
+  ledger: Ledger,
+  to: string,
+  status: RecipientReceipt['status'],
+  messageId: string,
+  detail: string,
+): Promise<void> {
+  await noteAll(ledger, [{ to, messageId }], status, detail);
+}
+
+/** The same of several recipients at once, in one write. @throws StoreFault */
+export async function noteAll(
+  ledger: Ledger,
+  recipients: readonly { readonly to: string; readonly messageId: string }[],
+  status: RecipientReceipt['status'],
+  detail: string,
+): Promise<void> {
+  const at = new Date(ledger.context.clock.now()).toISOString();
+  for (const { to, messageId } of recipients) {
+    ledger.receipt = recordRecipient(ledger.receipt, to, { status, at, message_id: messageId, detail });
+  }
+  const bytes = encodeReceipt(ledger.receipt);
+  await ledger.context.store.put(ledger.key, { bytes }, { contentType: 'application/json' });
+}

@@ -1,0 +1,54 @@
+/**
+ * Planning of jobs that read a ClickHouse server: the dates that the table has. A server of one's own forgets nothing, so
+ * any date may be asked for by name; a run goes for the last sessions only, so that a new job does not copy years unasked.
+ */
+import { type CalendarOverride, previousSessions } from '../../calendar/session.ts';
+import { formatWallDate } from '../../calendar/wall-clock.ts';
+import { settledAt } from '../../plan/dates.ts';
+import type { ServerTable } from '../../source/server-table.ts';
+import type { DateChoice } from '../choice.ts';
+import { lookbackOf } from '../lookback.ts';
+import type { TableJob } from '../opened.ts';
+import type { RunPlan } from '../plan.ts';
+import { buildTableCounts } from './statement.ts';
+
+export interface TablePlanDeps {
+  readonly source: ServerTable;
+  readonly calendar?: CalendarOverride | undefined;
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** Sessions that a run without dates goes for. */
+export const RUN_SESSIONS = 15;
+
+/** Count before, file, checksum. */
+export const STATEMENTS_A_DATE = 3;
+
+/** @throws EngineFault; Fault `SERVER_TOO_OLD`, `TABLE_UNFIT` */
+export async function planTable(
+  { source, calendar, signal }: TablePlanDeps,
+  job: TableJob,
+  { range, isWanted }: DateChoice,
+): Promise<RunPlan> {
+  const { types } = await source.describe(signal);
+  const nowMs = source.serverNow();
+  const lookback = lookbackOf(job.source, nowMs, calendar);
+  const sessions = previousSessions(lookback.lastSettled ?? formatWallDate(nowMs), RUN_SESSIONS, calendar);
+  const { from, to } = range ?? { from: sessions[0] ?? '', to: lookback.lastSettled ?? '' };
+  const counting = buildTableCounts(job.source, types, from, to);
+  const counted = await source.rows<{ d: string; n: number; u: number }>(counting, signal ? { signal } : {});
+  const found = counted.filter(({ d }) => isWanted(d) && nowMs >= settledAt(d, 0, calendar));
+  return {
+    lookback,
+    dates: found.map(({ d, n }) => ({
+      date: d,
+      counts: [],
+      rows: Number(n),
+      pages: STATEMENTS_A_DATE,
+      expiresAtMs: Number.POSITIVE_INFINITY,
+    })),
+    empty: range
+      ? new Set()
+      : new Set(sessions.filter((date) => !counted.some(({ d }) => d === date) && isWanted(date))),
+  };
+}
