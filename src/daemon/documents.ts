@@ -1,0 +1,92 @@
+/**
+ * What the daemon reads of its children: the documents that `flowdrop --json status` and `flowdrop --json run` print. The
+ * daemon loads neither store nor engine: whatever it knows of a dataset, a child has told it. Fields that it does not use
+ * are left out; unknown ones are ignored, so that a newer child may say more.
+ */
+import { z } from 'zod';
+
+const conditionSchema = z.enum(['available', 'degraded', 'pending', 'missing', 'expired']);
+
+/** A run that goes on, as its process last wrote it: at most a few seconds old. */
+const progressSchema = z.object({
+  run_id: z.string(),
+  pid: z.number(),
+  started_at: z.string(),
+  updated_at: z.string(),
+  /** Date that is fetched, or empty while it plans; `fetching`, `sealing`, `mailing`, ... */
+  date: z.string(),
+  phase: z.string(),
+  /** Window last fetched, for people. */
+  window: z.string(),
+  rows: z.number(),
+  total_rows: z.number(),
+  dates_done: z.number(),
+  dates_total: z.number(),
+  pages: z.number(),
+  pages_left: z.number(),
+  requests: z.number(),
+  retries: z.number(),
+  rate_limited: z.number(),
+  splits: z.number(),
+  rows_per_second: z.number(),
+  /** Null before the first page. */
+  seconds_left: z.number().nullable(),
+});
+
+const dateSchema = z.object({
+  date: z.string(),
+  condition: conditionSchema,
+  rows: z.number().nullable(),
+  revision: z.number().nullable(),
+  /** ISO instant at which the date begins to leave the lookback; null where it is sealed or never expires. */
+  begins_to_expire: z.string().nullable(),
+});
+
+/** One job in the answer of `flowdrop --json status`, which is a list of them. */
+export const statusSchema = z.object({
+  job: z.string(),
+  dataset: z.string(),
+  store: z.string(),
+  dates: z.array(dateSchema),
+  last_run: z.string().nullable(),
+  last_backfill: z.string().nullable(),
+  next_run: z.string().nullable(),
+  running: progressSchema.nullable(),
+  /** Mailed reports in the store's archive, newest date first. */
+  reports: z.array(z.object({ date: z.string(), report: z.string(), revision: z.number() })),
+  /** Why the store could not be read, when it could not; then `dates` is what was known before. */
+  fault: z.string().nullable(),
+});
+
+/** What a run prints at its end. */
+export const runSchema = z.object({
+  job: z.string(),
+  run_id: z.string(),
+  started_at: z.string(),
+  finished_at: z.string(),
+  requests: z.number(),
+  retries: z.number(),
+  rate_limited: z.number(),
+  splits: z.number(),
+  bytes: z.number(),
+  dates: z.array(z.object({ date: z.string(), status: z.string(), rows: z.number(), requests: z.number() })),
+  conditions: z.record(z.string(), conditionSchema),
+  /** When each pending date begins to leave the lookback. */
+  expires: z.record(z.string(), z.string()),
+  reports: z.array(
+    z.object({
+      report: z.string(),
+      date: z.string(),
+      recipients: z.array(z.object({ to: z.string(), outcome: z.string() })),
+    }),
+  ),
+});
+
+/** What a command prints with `--json` when it fails. */
+export const errorSchema = z.object({
+  error: z.object({ code: z.string(), message: z.string(), hint: z.string().optional() }),
+});
+
+export type StatusDocument = z.infer<typeof statusSchema>;
+export type RunProgressDocument = z.infer<typeof progressSchema>;
+export type RunDocument = z.infer<typeof runSchema>;
