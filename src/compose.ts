@@ -181,6 +181,22 @@ export function createComposition(input: ComposeInput): Composition {
       const url = readSecret(env, 'FLOWDROP_REDIS_URL', cwd);
       return url && (await (await import('./source/pace/redis-check.ts')).checkRedis(url));
     },
+    async openCoordinator(daemonId, storeOf) {
+      const url = readSecret(env, 'FLOWDROP_REDIS_URL', cwd);
+      if (!url) return undefined;
+      const { parseLocation } = await import('./store/location.ts');
+      const { openRedisCoordinator } = await import('./daemon/redis-coordinator.ts');
+      return openRedisCoordinator({
+        url,
+        daemonId,
+        storeOf: (job) => {
+          const location = parseLocation(storeOf(job), cwd);
+          if (location.kind === 'directory') return location.path;
+          // Buckets of one name at two servers are two stores.
+          return `${env['AWS_ENDPOINT_URL_S3'] ?? ''} s3://${location.bucket}/${location.prefix}`;
+        },
+      });
+    },
     readCalendar: () => readCalendar(env, cwd),
     reportSettings: () => reportSettings(env, cwd),
     async close() {

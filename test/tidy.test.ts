@@ -39,7 +39,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   service: ['guard', 'exposure', 'engine', 'wire', 'calendar', 'core'],
   cli: ['daemon', 'run', 'seal', 'report', 'archive', 'source', 'plan', 'job', 'calendar', ...CONTRACTS],
   'main.ts': ['cli', 'compose.ts', 'core'],
-  'compose.ts': ['cli', 'settings.ts', 'settings-report.ts', 'source', 'job', ...CONTRACTS],
+  'compose.ts': ['cli', 'settings.ts', 'settings-report.ts', 'daemon', 'source', 'job', ...CONTRACTS],
   'settings.ts': ['job', 'calendar', 'wire', 'core'],
   'settings-report.ts': ['settings.ts', 'core'],
 };
@@ -54,7 +54,8 @@ const PACKAGE_HOMES: Readonly<Record<string, readonly string[]>> = {
   '@aws-sdk/client-s3': ['store'],
   '@aws-sdk/s3-request-presigner': ['store'],
   nodemailer: ['mail'],
-  ioredis: ['source'],
+  // The request budget of many machines, and the schedule of many daemons.
+  ioredis: ['source', 'daemon'],
   'rate-limiter-flexible': ['source'],
   fastify: ['service'],
   'prom-client': ['service', 'daemon'],

@@ -5,6 +5,7 @@
 import type { CalendarOverride } from '../calendar/session.ts';
 import type { Clock } from '../core/clock.ts';
 import type { Log } from '../core/log.ts';
+import type { Coordinator } from '../daemon/coordinator.ts';
 import type { Engine } from '../engine/engine.ts';
 import type { EnginePool } from '../engine/pool.ts';
 import type { ServerOptions, StreamingEngine } from '../engine/server.ts';
@@ -94,6 +95,12 @@ export interface Composition {
   openWebhook(): Promise<Webhook | undefined>;
   /** What the Redis that shares the budget is seen to be; `undefined` where none is set. @throws Fault */
   checkRedis(): Promise<string | undefined>;
+  /**
+   * Shares schedules with other daemons; `undefined` without `FLOWDROP_REDIS_URL`. Nothing is connected yet.
+   * @param storeOf `drop.to` of a job, as in its file
+   * @throws Fault `SETTING_INVALID`
+   */
+  openCoordinator(daemonId: string, storeOf: (job: string) => string): Promise<Coordinator | undefined>;
   /** The operator's override of the exchange's calendar. @throws Fault `SETTING_INVALID`, `CALENDAR_INVALID` */
   readCalendar(): Promise<CalendarOverride>;
   /** What is set, without secrets. */

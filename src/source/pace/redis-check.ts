@@ -1,6 +1,6 @@
 /** Whether the Redis of `FLOWDROP_REDIS_URL` can keep a budget: it is reached, lets us in, and runs scripts. */
 import { describeError, Fault } from '../../core/errors.ts';
-import { readAddress } from './redis.ts';
+import { readRedisAddress } from '../../core/redis-address.ts';
 
 const CONNECT_TIMEOUT_MS = 3_000;
 const COMMAND_TIMEOUT_MS = 5_000;
@@ -9,7 +9,7 @@ const OLDEST_MAJOR = 6;
 
 /** @returns what was seen, without user and password @throws Fault `SETTING_INVALID`, `PACE_REDIS_FAILED` */
 export async function checkRedis(url: string): Promise<string> {
-  const address = readAddress(url);
+  const address = readRedisAddress(url);
   const { Redis } = await import('ioredis');
   const redis = new Redis(url, {
     lazyConnect: true,

@@ -8,6 +8,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { Redis as Client } from 'ioredis';
 import type { RateLimiterRedis, RateLimiterRes } from 'rate-limiter-flexible';
 import { describeError, Fault } from '../../core/errors.ts';
+import { readRedisAddress } from '../../core/redis-address.ts';
 import type { Pace } from './budget.ts';
 import type { Permit } from './permit.ts';
 import { MAX_SLOWDOWN, STARTS_TO_RECOVER } from './state.ts';
@@ -31,7 +32,7 @@ export interface RedisPermitOptions {
 /** @param key what names the budget @throws Fault `SETTING_INVALID` */
 export function openRedisPermit(url: string, key: string, pace: Pace, options: RedisPermitOptions = {}): Permit {
   const { patienceMs = 30_000 } = options;
-  const address = readAddress(url);
+  const address = readRedisAddress(url);
   let opened: Promise<{ readonly client: Client; readonly limiter: RateLimiterRedis }> | undefined;
   let client: Client | undefined;
   const closing = new AbortController();
@@ -127,19 +128,6 @@ export function openRedisPermit(url: string, key: string, pace: Pace, options: R
       opened = undefined;
     },
   };
-}
-
-/** Host and port, for people. The value itself is not repeated: it may hold a password. @throws Fault `SETTING_INVALID` */
-export function readAddress(url: string): string {
-  const parsed = URL.canParse(url) ? new URL(url) : undefined;
-  if (!parsed || !/^rediss?:$/.test(parsed.protocol) || parsed.hostname === '') {
-    throw new Fault(
-      'SETTING_INVALID',
-      'FLOWDROP_REDIS_URL is no address of Redis; allowed is redis://user:password@host:6379/0, or rediss:// for TLS',
-      { kind: 'usage' },
-    );
-  }
-  return parsed.host;
 }
 
 /** Both scripts: what is known of the budget, in microseconds of the server's clock. */

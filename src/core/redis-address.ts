@@ -1,0 +1,18 @@
+/**
+ * The address of Redis as it is shown: the value of the setting may hold a password, so it is repeated nowhere. It does
+ * not connect.
+ */
+import { Fault } from './errors.ts';
+
+/** Host and port, for people. @throws Fault `SETTING_INVALID` */
+export function readRedisAddress(url: string): string {
+  const parsed = URL.canParse(url) ? new URL(url) : undefined;
+  if (!parsed || !/^rediss?:$/.test(parsed.protocol) || parsed.hostname === '') {
+    throw new Fault(
+      'SETTING_INVALID',
+      'FLOWDROP_REDIS_URL is no address of Redis; allowed is redis://user:password@host:6379/0, or rediss:// for TLS',
+      { kind: 'usage' },
+    );
+  }
+  return parsed.host;
+}

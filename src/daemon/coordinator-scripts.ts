@@ -1,0 +1,82 @@
+/**
+ * What the server does for `redis-coordinator.ts`, each script run whole. Invariant: leases are reckoned by the server's
+ * clock alone, so the clocks of daemons may differ; every key is given to the script, and all keys of a job have one hash
+ * tag, so a cluster runs them too. Whatever is sent twice, because an answer was lost, does no harm.
+ *
+ * Of a job: `claims` (due time -> who has it), `leases` (due time, by when its claim runs out; none once it is complete),
+ * `claimed` (due time, by when it was claimed, for forgetting) and `last` (newest due time).
+ */
+import { LOOKBACK_DAYS } from '../wire/limits.ts';
+
+/** Longer than a daemon looks back for what it missed: a tick forgotten before could be claimed again. */
+const KEEP_MS = (LOOKBACK_DAYS + 2) * 86_400_000;
+/** A script's time is bounded: what is left is for the next call. */
+const MAX_AT_ONCE = 100;
+/** A call to take over that a lost connection held up for longer than this does nothing. */
+const LATE_MS = 2_000;
+
+const PROLOGUE = `
+local claims, leases, claimed, last = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local t = redis.call('TIME')
+local now = t[1] * 1000 + math.floor(t[2] / 1000)
+local function whole(number) return string.format('%.0f', number) end
+local function lease(due, ms) redis.call('ZADD', leases, whole(now + ms), due) end
+local function keep()
+  for _, key in ipairs(KEYS) do redis.call('PEXPIRE', key, ${KEEP_MS}) end
+end
+local function record(due, owner)
+  redis.call('HSET', claims, due, owner)
+  redis.call('ZADD', claimed, whole(now), due)
+  if tonumber(due) > tonumber(redis.call('GET', last) or '-1') then redis.call('SET', last, due) end
+  for _, old in ipairs(redis.call('ZRANGEBYSCORE', claimed, '-inf', whole(now - ${KEEP_MS}), 'LIMIT', 0, ${MAX_AT_ONCE})) do
+    if not redis.call('ZSCORE', leases, old) then
+      redis.call('HDEL', claims, old)
+      redis.call('ZREM', claimed, old)
+    end
+  end
+end
+`;
+
+/**
+ * Claims a tick, or renews the claim. Arguments: due time, owner, lease. 1: the owner has it. A tick that the server knows
+ * nothing of is claimed by a renewal as well: a server that came back empty learns of it from whoever runs it.
+ */
+export const HOLD_SCRIPT = `${PROLOGUE}
+local due, owner = ARGV[1], ARGV[2]
+local holder = redis.call('HGET', claims, due)
+if holder and (holder ~= owner or not redis.call('ZSCORE', leases, due)) then return 0 end
+if not holder then record(due, owner) end
+lease(due, ARGV[3])
+keep()
+return 1
+`;
+
+/** Ends a claim. Arguments: due time, owner. Who has lost it ends nothing; an unknown tick is recorded as ended. */
+export const COMPLETE_SCRIPT = `${PROLOGUE}
+local due, owner = ARGV[1], ARGV[2]
+local holder = redis.call('HGET', claims, due)
+if not holder then record(due, owner) end
+if holder and holder ~= owner then return 0 end
+redis.call('ZREM', leases, due)
+keep()
+return 1
+`;
+
+/**
+ * Gives the owner what has run out. Arguments: owner, lease, the server's time (ms) when this was asked, and the ticks
+ * that the asking daemon runs itself. Answers with due times.
+ */
+export const TAKE_OVER_SCRIPT = `${PROLOGUE}
+local mine, taken = {}, {}
+if now - tonumber(ARGV[3]) > ${LATE_MS} then return taken end
+for i = 4, #ARGV do mine[ARGV[i]] = true end
+for _, due in ipairs(redis.call('ZRANGEBYSCORE', leases, '-inf', whole(now), 'LIMIT', 0, ${MAX_AT_ONCE} + #ARGV)) do
+  if not mine[due] then
+    redis.call('HSET', claims, due, ARGV[1])
+    lease(due, ARGV[2])
+    taken[#taken + 1] = due
+  end
+end
+if #taken > 0 then keep() end
+return taken
+`;

@@ -1,0 +1,384 @@
+/**
+ * One schedule for several daemons, on a real Redis: each coordinator here is a daemon with a connection of its own. What
+ * becomes of whole processes is tested in `two-daemons.test.ts`.
+ */
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { Redis } from 'ioredis';
+import { createTask } from 'node-cron';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
+import { createComposition } from '../../src/compose.ts';
+import type { Coordinator, Tick } from '../../src/daemon/coordinator.ts';
+import { TAKE_OVER_SCRIPT } from '../../src/daemon/coordinator-scripts.ts';
+import { openRedisCoordinator, type RedisCoordinatorOptions } from '../../src/daemon/redis-coordinator.ts';
+import { BUDGETS, paceOf } from '../../src/source/pace/budget.ts';
+import { openRedisPermit } from '../../src/source/pace/redis.ts';
+import { MAX_RETRY_AFTER_MS } from '../../src/source/pacer.ts';
+import { makeFolder, REPO } from '../support/flowdrop.ts';
+import { startRedis } from '../support/redis-server.ts';
+import { findFreePort } from '../support/server-process.ts';
+
+const { server, reason } = await startRedis();
+afterAll(async () => await server?.stop());
+
+/** Long enough that nothing runs out by itself while a test runs; half of it is the patience of a new connection. */
+const LEASE_MS = 2_000;
+const DUE = Date.parse('2026-11-20T22:30:00Z');
+const tickOf = (dueAtMs: number, job = 'nightly'): Tick => ({ job, dueAtMs });
+
+// A machine without Redis and without a way to install it; CI fails instead (`startRedis`).
+describe.skipIf(reason !== undefined)('daemons that share a schedule', () => {
+  const opened: Coordinator[] = [];
+  let client: Redis;
+  const open = (options: Partial<RedisCoordinatorOptions> = {}) => {
+    const coordinator = openRedisCoordinator({
+      url: server?.url ?? '',
+      daemonId: `daemon-${opened.length}`,
+      storeOf: () => 's3://drops/options',
+      leaseMs: LEASE_MS,
+      ...options,
+    });
+    opened.push(coordinator);
+    return coordinator;
+  };
+  /** Daemons whose connections are old enough for taking over. */
+  const openSteady = async (count: number) => {
+    const all = Array.from({ length: count }, () => open());
+    await Promise.all(all.map((coordinator) => coordinator.lastTick('nightly')));
+    // As soon as a connection is old enough, this one's claim is handed to it.
+    const probe = tickOf(0, 'probe');
+    await open().claim(probe);
+    for (const coordinator of all) {
+      await runOut('probe');
+      await vi.waitUntil(async () => (await coordinator.takeOver(['probe'])).length > 0, {
+        interval: 50,
+        timeout: 5_000,
+      });
+    }
+    return all;
+  };
+  const keyOf = async (job: string, name: string) =>
+    (await client.keys(`*}:${encodeURIComponent(job)}:${name}`))[0] ?? '';
+  /** As if no claim of the job had been renewed for a lease. */
+  const runOut = async (job = 'nightly') => {
+    const key = await keyOf(job, 'leases');
+    for (const due of await client.zrange(key, '0', '-1')) await client.zadd(key, '1', String(due));
+  };
+
+  beforeAll(() => {
+    client = new Redis(server?.url ?? '');
+    // The server is killed in between.
+    client.on('error', () => undefined);
+  });
+  beforeEach(async () => void (await client.flushall()));
+  afterEach(async () => {
+    for (const coordinator of opened.splice(0)) await coordinator.close();
+  });
+  afterAll(() => client.disconnect());
+
+  test('give a tick to one of twenty that ask at once, and again to the same one only', async () => {
+    const all = Array.from({ length: 20 }, () => open());
+    for (const due of [DUE, DUE + 60_000]) {
+      const answers = await Promise.all(all.map((coordinator) => coordinator.claim(tickOf(due))));
+      expect(answers.filter(Boolean)).toHaveLength(1);
+      expect(await Promise.all(all.map((coordinator) => coordinator.claim(tickOf(due))))).toEqual(answers);
+    }
+  });
+
+  test('give it to one also when node-cron asks some of them and catch-up the others', async () => {
+    const all = Array.from({ length: 10 }, () => open());
+    const key = `nightly:${new Date(DUE).toISOString()}`;
+    const answers = await Promise.all(
+      all.map((coordinator, at) =>
+        at % 2 === 0 ? coordinator.forJob('nightly').shouldRun(key, 30_000) : coordinator.claim(tickOf(DUE)),
+      ),
+    );
+    expect(answers.filter(Boolean)).toHaveLength(1);
+  });
+
+  test('understand the key of the installed node-cron, whatever the job is called', async () => {
+    const job = 'nightly:{x} 2026-11-20T00:00:00.000Z %/é';
+    const [a, b] = [open(), open()];
+    const fired: Date[] = [];
+    const task = createTask('* * * * * *', ({ date }) => void fired.push(date), {
+      name: job,
+      timezone: 'America/New_York',
+      distributed: true,
+      runCoordinator: a.forJob(job),
+    });
+    await task.start();
+    await vi.waitUntil(() => fired.length > 0, { timeout: 10_000 });
+    await task.destroy();
+    const due = fired[0]?.getTime() ?? 0;
+    expect(await b.claim(tickOf(due, job))).toBe(false);
+    expect(await b.claim(tickOf(due - 1000, job))).toBe(true);
+    expect(await b.lastTick(job)).toBeGreaterThanOrEqual(due);
+    const keys = await client.keys('*');
+    expect(keys.length).toBe(4);
+    for (const name of keys) {
+      expect(name).toMatch(/^flowdrop:schedule:\{[0-9a-f]{24}\}:[A-Za-z0-9%._-]+:(claims|leases|claimed|last)$/);
+    }
+  });
+
+  test('refuse a tick without a whole second, which would be two ticks to two daemons', async () => {
+    await expect(open().claim(tickOf(DUE + 1))).rejects.toThrow(RangeError);
+    await expect(async () => await open().forJob('nightly').shouldRun('nightly:soon', 1)).rejects.toThrow(RangeError);
+  });
+
+  test('share no ticks with jobs of another name, or into another store', async () => {
+    const elsewhere = open({ storeOf: () => 's3://other/options' });
+    expect(await open().claim(tickOf(DUE))).toBe(true);
+    expect(await open().claim(tickOf(DUE, 'weekly'))).toBe(true);
+    expect(await elsewhere.claim(tickOf(DUE))).toBe(true);
+    expect(await open().claim(tickOf(DUE))).toBe(false);
+  });
+
+  test('do not run again what is complete, for as long as catch-up looks back', async () => {
+    const [a, b] = [open(), open()];
+    await a.claim(tickOf(DUE));
+    await a.complete(tickOf(DUE));
+    expect([await a.claim(tickOf(DUE)), await b.claim(tickOf(DUE)), await a.renew(tickOf(DUE))]).toEqual([
+      false,
+      false,
+      false,
+    ]);
+    for (const key of await client.keys('*')) expect(await client.pttl(key)).toBeGreaterThan(15 * 86_400_000);
+    // Other ticks do not push it out before its time.
+    for (let i = 1; i <= 200; i += 1) await a.claim(tickOf(DUE + i * 1000));
+    expect(await b.claim(tickOf(DUE))).toBe(false);
+  });
+
+  test('forget what is older than that, and never what still runs', async () => {
+    const a = open();
+    await a.claim(tickOf(DUE));
+    await a.claim(tickOf(DUE + 1000));
+    await a.complete(tickOf(DUE));
+    for (const due of [DUE, DUE + 1000]) await client.zadd(await keyOf('nightly', 'claimed'), '1', String(due));
+    await a.claim(tickOf(DUE + 2000));
+    expect(Object.keys(await client.hgetall(await keyOf('nightly', 'claims')))).toEqual([
+      String(DUE + 1000),
+      String(DUE + 2000),
+    ]);
+  });
+
+  test('keep a claim by renewing it, past its lease', async () => {
+    const [other] = await openSteady(1);
+    const a = open();
+    await a.claim(tickOf(DUE));
+    const key = await keyOf('nightly', 'leases');
+    const before = Number(await client.zscore(key, String(DUE)));
+    await vi.waitUntil(
+      async () => (await a.renew(tickOf(DUE))) && Number(await client.zscore(key, String(DUE))) > before,
+    );
+    expect(await other?.takeOver(['nightly'])).toEqual([]);
+    await runOut();
+    // Late, but nobody has taken it over.
+    expect(await a.renew(tickOf(DUE))).toBe(true);
+    expect(await other?.takeOver(['nightly'])).toEqual([]);
+  });
+
+  test('hand the ticks of one that is gone to exactly one of many, by themselves when the lease is over', async () => {
+    const all = await openSteady(8);
+    const dead = open();
+    const ticks = [DUE, DUE + 1000, DUE + 2000].map((due) => tickOf(due));
+    for (const tick of ticks) await dead.claim(tick);
+    await dead.close();
+    const taken: Tick[] = [];
+    await vi.waitUntil(
+      async () => {
+        taken.push(...(await Promise.all(all.map((other) => other.takeOver(['weekly', 'nightly'])))).flat());
+        return taken.length > 0;
+      },
+      { timeout: 3 * LEASE_MS, interval: 20 },
+    );
+    taken.push(...(await Promise.all(all.map((other) => other.takeOver(['nightly'])))).flat());
+    expect(taken.sort((a, b) => a.dueAtMs - b.dueAtMs)).toEqual(ticks);
+    expect(await Promise.all(all.map((other) => other.claim(tickOf(DUE))))).toContain(true);
+  });
+
+  test('let one that lost its tick neither renew nor complete it', async () => {
+    const [late, next, third] = await openSteady(3);
+    await late?.claim(tickOf(DUE));
+    await runOut();
+    expect(await next?.takeOver(['nightly'])).toEqual([tickOf(DUE)]);
+    expect(await late?.renew(tickOf(DUE))).toBe(false);
+    await late?.complete(tickOf(DUE));
+    await runOut();
+    // It was not completed by the one that had lost it, so it is taken over once more.
+    expect(await third?.takeOver(['nightly'])).toEqual([tickOf(DUE)]);
+    expect(await next?.renew(tickOf(DUE))).toBe(false);
+    await third?.complete(tickOf(DUE));
+    await runOut();
+    expect(await late?.takeOver(['nightly'])).toEqual([]);
+  });
+
+  test('are not handed what they run themselves, however late they renew', async () => {
+    const [only] = await openSteady(1);
+    await only?.claim(tickOf(DUE));
+    await runOut();
+    expect(await only?.takeOver(['nightly'])).toEqual([]);
+    expect(await only?.renew(tickOf(DUE))).toBe(true);
+  });
+
+  test('remember the newest tick of each job, in whatever order they are claimed', async () => {
+    const a = open();
+    expect(await a.lastTick('nightly')).toBeUndefined();
+    for (const due of [DUE, DUE + 60_000, DUE - 60_000]) await a.claim(tickOf(due));
+    expect(await open().lastTick('nightly')).toBe(DUE + 60_000);
+    expect(await open().lastTick('weekly')).toBeUndefined();
+  });
+
+  test('renew and complete by the store that the tick was claimed for, when the job file changes meanwhile', async () => {
+    let store = 's3://drops/options';
+    const a = open({ storeOf: () => store });
+    await a.claim(tickOf(DUE));
+    store = 's3://drops/new';
+    expect(await a.renew(tickOf(DUE))).toBe(true);
+    await a.complete(tickOf(DUE));
+    expect(await open().claim(tickOf(DUE))).toBe(false);
+    const [other] = await openSteady(1);
+    expect(await other?.takeOver(['nightly'])).toEqual([]);
+  });
+
+  test('are told by a fault in seconds while the server is away, without its password, and go on when it is back', async () => {
+    const [a, b] = [open(), open()];
+    await a.claim(tickOf(DUE));
+    await a.claim(tickOf(DUE + 1000));
+    await server?.kill();
+    const startedAt = performance.now();
+    const calls = [
+      a.claim(tickOf(DUE + 2000)),
+      Promise.resolve(b.forJob('nightly').shouldRun(`nightly:${new Date(DUE).toISOString()}`, 1)),
+      a.renew(tickOf(DUE)),
+      a.complete(tickOf(DUE + 1000)),
+      b.takeOver(['nightly']),
+      b.lastTick('nightly'),
+    ];
+    for (const outcome of await Promise.allSettled(calls)) {
+      expect(outcome).toMatchObject({
+        status: 'rejected',
+        reason: {
+          code: 'COORDINATOR_REDIS_FAILED',
+          message: expect.stringContaining(`127.0.0.1:${server?.port}`),
+          hint: expect.stringContaining('FLOWDROP_REDIS_URL'),
+        },
+      });
+      expect(String(outcome.status === 'rejected' && outcome.reason)).not.toContain(server?.password ?? '?');
+    }
+    expect(performance.now() - startedAt).toBeLessThan(10_000);
+    await server?.revive();
+    // It came back empty. Whoever runs a tick tells of it when it renews, and what ended meanwhile is said again.
+    await vi.waitFor(async () => expect(await a.renew(tickOf(DUE))).toBe(true));
+    await a.takeOver(['nightly']);
+    expect([await b.claim(tickOf(DUE)), await b.claim(tickOf(DUE + 1000))]).toEqual([false, false]);
+    expect(await b.lastTick('nightly')).toBeGreaterThanOrEqual(DUE + 1000);
+  });
+
+  test('take nothing over in the first moments of a connection, so that the living renew first', async () => {
+    const [a, b] = await openSteady(2);
+    await a?.claim(tickOf(DUE));
+    await runOut();
+    await client.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
+    expect(await b?.takeOver(['nightly'])).toEqual([]);
+    expect(await a?.renew(tickOf(DUE))).toBe(true);
+    await runOut();
+    // When nobody does, it is taken over after all.
+    await vi.waitUntil(async () => (await b?.takeOver(['nightly']))?.length === 1, {
+      timeout: 2 * LEASE_MS,
+      interval: 50,
+    });
+  });
+
+  test('and share their budget with the rights that docs/operations.md gives to a user of Redis, and no others', async () => {
+    const text = await readFile(join(REPO, 'docs/operations.md'), 'utf8');
+    const rights = /`(~flowdrop:schedule:[^`]*)`/.exec(text)?.[1]?.split(' ') ?? [];
+    await client.call('ACL', 'SETUSER', 'flowdrop', 'reset', 'on', '>user-4711', ...rights);
+    const url = `redis://flowdrop:user-4711@127.0.0.1:${server?.port}`;
+    const a = open({ url });
+    expect([await a.claim(tickOf(DUE)), await a.renew(tickOf(DUE)), await a.takeOver(['nightly'])]).toEqual([
+      true,
+      true,
+      [],
+    ]);
+    await a.complete(tickOf(DUE));
+    expect(await a.lastTick('nightly')).toBe(DUE);
+    expect(await a.claim(tickOf(DUE + 1000))).toBe(true);
+    await runOut();
+    const b = open({ url });
+    await vi.waitUntil(async () => (await b.takeOver(['nightly'])).length === 1, {
+      timeout: 2 * LEASE_MS,
+      interval: 50,
+    });
+    const permit = openRedisPermit(url, 'rights', paceOf(BUDGETS.historical, MAX_RETRY_AFTER_MS));
+    expect(await permit.ask()).toBeGreaterThan(0);
+    await permit.close();
+    const user = new Redis(url);
+    await expect(user.get('other')).rejects.toThrow(/NOPERM/);
+    user.disconnect();
+  });
+
+  test('take nothing over by a call that a lost connection held up until the server came back', async () => {
+    await open().claim(tickOf(DUE));
+    await runOut();
+    const keys = await Promise.all(['claims', 'leases', 'claimed', 'last'].map((name) => keyOf('nightly', name)));
+    const [seconds] = await client.time();
+    const takeOver = async (askedAtMs: number) =>
+      await client.eval(TAKE_OVER_SCRIPT, keys.length, ...keys, 'other', LEASE_MS, askedAtMs);
+    expect(await takeOver(Number(seconds) * 1000 - 3_000)).toEqual([]);
+    expect(await takeOver(Number(seconds) * 1000)).toEqual([String(DUE)]);
+  });
+
+  test('are told the server’s reason when the password is wrong', async () => {
+    const wrong = open({ url: `redis://:not-this@127.0.0.1:${server?.port}` });
+    await expect(wrong.claim(tickOf(DUE))).rejects.toMatchObject({
+      code: 'COORDINATOR_REDIS_FAILED',
+      message: expect.stringMatching(/WRONGPASS|NOAUTH/),
+    });
+  });
+});
+
+describe('the composition', () => {
+  const compose = async (env: Record<string, string>, to: string, cwd = REPO) =>
+    await createComposition({
+      env,
+      cwd,
+      packageDir: REPO,
+      writeErr: () => undefined,
+      interactive: false,
+      debug: false,
+    }).openCoordinator('daemon', () => to);
+
+  test('has a coordinator where FLOWDROP_REDIS_URL is set, and connects only when it is asked', async () => {
+    expect(await compose({}, 'drops')).toBeUndefined();
+    const coordinator = await compose({ FLOWDROP_REDIS_URL: `redis://127.0.0.1:${await findFreePort()}` }, 'drops');
+    await coordinator?.close();
+    await expect(compose({ FLOWDROP_REDIS_URL: 'http://:secret-4711@127.0.0.1' }, 'drops')).rejects.toMatchObject({
+      code: 'SETTING_INVALID',
+      message: expect.not.stringContaining('secret-4711'),
+    });
+  });
+
+  // As above.
+  test.skipIf(reason !== undefined)(
+    'knows one store by all the ways in which it is written, and others apart',
+    async () => {
+      const folder = await makeFolder();
+      const url = { FLOWDROP_REDIS_URL: server?.url ?? '' };
+      const answers = [];
+      for (const [env, to, cwd] of [
+        [url, 's3://drops/options', REPO],
+        [url, 's3://drops/options/', folder.path],
+        [{ ...url, AWS_ENDPOINT_URL_S3: 'https://other.example.com' }, 's3://drops/options', REPO],
+        [url, 'drops', folder.path],
+        [url, `${folder.path}/drops/`, REPO],
+        [url, 'drops', REPO],
+      ] as const) {
+        const coordinator = await compose(env, to, cwd);
+        answers.push(await coordinator?.claim(tickOf(DUE, folder.path)));
+        await coordinator?.close();
+      }
+      await folder.remove();
+      expect(answers).toEqual([true, false, true, true, false, true]);
+    },
+  );
+});
