@@ -1,17 +1,18 @@
 #!/usr/bin/env node
 /**
  * Entry: argv, environment, signals, exit code. The only reader of `process`. It knows no command: `cli/program.ts` does.
+ * Invariant: whatever fails, wherever, ends in one readable block and an exit code.
  */
 import { setMaxListeners } from 'node:events';
-import { statSync } from 'node:fs';
+import { statSync, writeSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { loadEnvFile } from 'node:process';
 import { text } from 'node:stream/consumers';
 import { isatty } from 'node:tty';
 import { fileURLToPath } from 'node:url';
-import { runProgram } from './cli/program.ts';
-import { createComposition } from './compose.ts';
-import { EXIT_CODES } from './core/errors.ts';
+import { createStyle, hasColors } from './cli/color.ts';
+import { describeFailure } from './cli/failure.ts';
+import { describeError, EXIT_CODES, Fault } from './core/errors.ts';
 
 const ENV_FILE = '.env';
 
@@ -46,40 +47,92 @@ for (const stream of [process.stdout, process.stderr]) {
   });
 }
 
-// The SDK would print a paragraph about Node versions into the log of every run.
-process.env['AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED'] ??= 'true';
-if (statSync(ENV_FILE, { throwIfNoEntry: false })?.isFile()) loadEnvFile(ENV_FILE);
+// Whatever is thrown outside a command, in a callback or a stream: what is durable is whole at every moment, so it ends here.
+let redact = (text: string) => text;
+const debug = process.argv.includes('--debug');
+const colors = {
+  out: hasColors(process.stdout.isTTY === true, process.env),
+  err: hasColors(process.stderr.isTTY === true, process.env),
+};
+const endWith = (error: unknown): never => {
+  const layout = { debug, width: process.stderr.columns, style: createStyle(colors.err), redact };
+  const { exitCode, text, json } = describeFailure(error, layout);
+  // At once: a stream would not be written to its end.
+  if (process.argv.includes('--json')) writeNow(1, `${JSON.stringify(json)}\n`);
+  writeNow(2, text);
+  process.exit(exitCode);
+};
+process.on('uncaughtException', endWith);
 
-const cwd = process.cwd();
-const entry = fileURLToPath(import.meta.url);
-const interactive = process.stderr.isTTY === true;
-process.exitCode = await runProgram(process.argv.slice(2), {
-  terminal: {
-    out: (output) => process.stdout.write(output),
-    err: (output) => process.stderr.write(output),
-    interactive,
-    stderr: process.stderr,
-    stdout: process.stdout,
-    outIsTerminal: process.stdout.isTTY === true,
-    readIn: () => text(process.stdin),
-    // Opened when it is asked for: an open stdin would keep the process.
-    get stdin() {
-      return process.stdin;
-    },
-    inIsTerminal: isatty(0),
-  },
-  compose: createComposition({
+try {
+  await main();
+} catch (error) {
+  endWith(error);
+}
+// A write into a pipe that is full never ends while nobody reads, and Node waits for it. The timer itself keeps nothing.
+if (controller.signal.aborted) setTimeout(() => process.exit(EXIT_CODES.interrupted), LAST_WORDS_MS).unref();
+
+async function main(): Promise<void> {
+  // The SDK would print a paragraph about Node versions into the log of every run.
+  process.env['AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED'] ??= 'true';
+  readEnvFile();
+  // Not before: a package that is missing is told as every other failure is.
+  const { runProgram } = await import('./cli/program.ts');
+  const { createComposition } = await import('./compose.ts');
+  const cwd = process.cwd();
+  const entry = fileURLToPath(import.meta.url);
+  const interactive = process.stderr.isTTY === true;
+  const compose = createComposition({
     env: process.env,
     cwd,
     packageDir: resolve(fileURLToPath(new URL('..', import.meta.url))),
     writeErr: (output) => process.stderr.write(output),
     interactive,
-    debug: process.argv.includes('--debug'),
-  }),
-  self: { executable: process.execPath, args: [...process.execArgv, entry], env: process.env },
-  signal: controller.signal,
-  cwd,
-});
-isFinished = true;
-// A write into a pipe that is full never ends while nobody reads, and Node waits for it. The timer itself keeps nothing.
-if (controller.signal.aborted) setTimeout(() => process.exit(EXIT_CODES.interrupted), LAST_WORDS_MS).unref();
+    debug,
+  });
+  redact = compose.redact;
+  process.exitCode = await runProgram(process.argv.slice(2), {
+    terminal: {
+      out: (output) => process.stdout.write(output),
+      err: (output) => process.stderr.write(output),
+      interactive,
+      stderr: process.stderr,
+      stdout: process.stdout,
+      outIsTerminal: process.stdout.isTTY === true,
+      colors,
+      // Both are undefined where there is no terminal.
+      columns: { out: process.stdout.columns, err: process.stderr.columns },
+      readIn: () => text(process.stdin),
+      // Opened when it is asked for: an open stdin would keep the process.
+      get stdin() {
+        return process.stdin;
+      },
+      inIsTerminal: isatty(0),
+    },
+    compose,
+    self: { executable: process.execPath, args: [...process.execArgv, entry], env: process.env },
+    signal: controller.signal,
+    cwd,
+  });
+  isFinished = true;
+}
+
+function readEnvFile(): void {
+  try {
+    if (statSync(ENV_FILE, { throwIfNoEntry: false })?.isFile()) loadEnvFile(ENV_FILE);
+  } catch (cause) {
+    throw new Fault('SETTING_INVALID', `${ENV_FILE} in this folder cannot be read: ${describeError(cause)}`, {
+      kind: 'usage',
+      cause,
+      hint: `Mend it or its rights; without a file ${ENV_FILE} the settings are those of the environment.`,
+    });
+  }
+}
+
+function writeNow(stream: 1 | 2, output: string): void {
+  try {
+    writeSync(stream, output);
+  } catch {
+    // Nobody reads it any more, or not now: the exit code tells all the same.
+  }
+}

@@ -57,6 +57,7 @@ export function sourceUrl(env: Environment, api: SqlApi | SnapshotApi): string {
   if (!url || !/^https?:$/.test(url.protocol)) {
     throw new Fault('SETTING_INVALID', `${name} is ${JSON.stringify(base)}; allowed is an http or https address`, {
       kind: 'usage',
+      hint: `Write it with its scheme, e.g. ${name}=https://api.example.com, in the environment or in .env.`,
     });
   }
   return `${base.replace(/\/+$/, '')}${path}`;
@@ -81,7 +82,11 @@ export function readSecret(env: Environment, name: string, cwd: string): string 
   try {
     return readFileSync(resolve(cwd, file), 'utf8').trim();
   } catch (cause) {
-    throw new Fault('SETTING_INVALID', `${name}_FILE names ${file}, which cannot be read`, { kind: 'usage', cause });
+    throw new Fault('SETTING_INVALID', `${name}_FILE names ${file}, which cannot be read`, {
+      kind: 'usage',
+      cause,
+      hint: `Name a file that this user may read, or unset ${name}_FILE and set ${name}.`,
+    });
   }
 }
 
@@ -96,6 +101,7 @@ export function readRate(
   if (Number.isFinite(rate) && rate > 0) return rate;
   throw new Fault('SETTING_INVALID', `${name} is ${JSON.stringify(text)}; allowed is a number above 0`, {
     kind: 'usage',
+    hint: 'Set it to what the provider allows, or unset it for the default.',
   });
 }
 
@@ -128,7 +134,7 @@ export function readMailPatienceMs(env: Environment): number | undefined {
   throw new Fault(
     'SETTING_INVALID',
     `FLOWDROP_MAIL_RETRY_SECONDS is ${JSON.stringify(text)}; allowed is a number of seconds, 0 for no second try`,
-    { kind: 'usage' },
+    { kind: 'usage', hint: 'Unset it for the default.' },
   );
 }
 
@@ -138,6 +144,7 @@ export function readFlag(env: Environment, name: string): boolean {
   if (text === 'false' || text === '0') return false;
   throw new Fault('SETTING_INVALID', `${name} is ${JSON.stringify(env[name])}; allowed are true and false`, {
     kind: 'usage',
+    hint: 'Unset it for false.',
   });
 }
 
@@ -184,6 +191,7 @@ export function readLevel(level: string): string {
     `FLOWDROP_LOG_LEVEL is ${JSON.stringify(level)}; allowed are ${LOG_LEVELS.join(', ')}`,
     {
       kind: 'usage',
+      hint: 'Unset it for info.',
     },
   );
 }

@@ -3,6 +3,7 @@
  * row of the archive anyway, but without names, folders, addresses and credentials of ours.
  */
 import { Fault } from '../core/errors.ts';
+import { findSqlPlaces } from '../core/place.ts';
 import { createRedactor } from '../core/redact.ts';
 import { EngineFault } from '../engine/fault.ts';
 import { TIMEOUT_CODES, TOO_BROAD_CODES } from '../guard/engine-codes.ts';
@@ -63,6 +64,7 @@ export function describeQueryFailure(error: unknown, { sql, secrets }: FailureCo
   if (!(refusal instanceof Refusal)) return new Fault('ENGINE_FAILED', words);
   return new Fault(`${refusal.errorCode}`, `${refusal.message} ClickHouse says: ${words}`, {
     kind: 'usage',
+    places: findSqlPlaces(sql, refusal.message),
     hint: `Reason ${refusal.reason ?? 'unknown'}. Tables are ${TABLES.join(' and ')}; the SQL is ClickHouse's.`,
   });
 }

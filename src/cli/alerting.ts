@@ -35,8 +35,8 @@ export async function withAlerts(
 }
 
 function describeRunFailure(error: unknown): RunFailure {
-  const { json, exitCode: _ } = describeFailure(error, false);
-  return { ...json.error, isUsage: isFault(error) && error.kind === 'usage' };
+  const { code, message, hint } = describeFailure(error).json.error;
+  return { code, message, ...(hint ? { hint } : {}), isUsage: isFault(error) && error.kind === 'usage' };
 }
 
 /** Never throws: see `sendAlerts`. */
@@ -49,7 +49,7 @@ async function tell(cli: CliContext, job: Job, outcome: RunOutcome): Promise<voi
     try {
       return await open();
     } catch (error) {
-      log.error({ event: 'alerts-hindered', what, reason: compose.redact(describeFailure(error, false).text) });
+      log.error({ event: 'alerts-hindered', what, reason: compose.redact(describeFailure(error).text) });
       return undefined;
     }
   };

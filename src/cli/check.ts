@@ -1,8 +1,10 @@
 /** `flowdrop check [JOB...]`: validates job files; `--live` also asks the API for sample rows with each job's query. */
-import { describeError, EXIT_CODES, type FailureKind, isFault } from '../core/errors.ts';
+import { EXIT_CODES, type FailureKind, isFault } from '../core/errors.ts';
 import type { Job } from '../job/job.ts';
+import { createStyle, type Style } from './color.ts';
 import type { ActionResult, Register } from './command.ts';
 import type { CliContext, GlobalOptions } from './context.ts';
+import { describeFailure, type FailureReport } from './failure.ts';
 
 export const registerCheck: Register = (program, context, act) => {
   program
@@ -22,6 +24,9 @@ interface CheckResult {
   /** What kind of failure; `undefined` when all is well. */
   readonly kind?: FailureKind;
   readonly parsed?: Job;
+  /** The failure as people read it. */
+  readonly block?: string;
+  readonly failure?: FailureReport['json']['error'];
 }
 
 async function check(
@@ -35,10 +40,11 @@ async function check(
   const results: CheckResult[] = [];
   for (const reference of wanted) results.push(await checkJob(cli, globals, reference, live));
   if (globals.json) {
-    const shown = results.map(({ job, ok, message }) => ({ job, ok, message }));
+    const shown = results.map(({ job, ok, message, failure }) => ({ job, ok, message, ...failure }));
     cli.terminal.out(`${JSON.stringify(shown, undefined, 2)}\n`);
-  } else for (const { job, ok, message } of results) cli.terminal.out(`${ok ? 'ok  ' : 'FAIL'}  ${job}: ${message}\n`);
-  if (results.length === 0) cli.terminal.err(`There are no job files in ${globals.jobs}.\n`);
+  } else for (const result of results) cli.terminal.out(describeResult(result, createStyle(cli.terminal.colors.out)));
+  if (results.length === 0)
+    cli.terminal.err(`There are no job files in ${globals.jobs}; \`flowdrop init\` writes one.\n`);
   assertDistinct(results.flatMap(({ parsed }) => (parsed ? [parsed] : [])));
   if (results.some(({ kind }) => kind === 'usage')) return EXIT_CODES.usage;
   const other = results.find(({ kind }) => kind !== undefined)?.kind;
@@ -59,13 +65,21 @@ async function checkJob(
     return { job: reference, ok: true, message: `${what}; ${await askLive(cli, job)}`, parsed: job };
   } catch (error) {
     if (!isFault(error) || error.kind === 'interrupted') throw error;
-    return {
-      job: reference,
-      ok: false,
-      kind: error.kind,
-      message: `${describeError(error)}${error.hint ? `\n      -> ${error.hint}` : ''}`,
-    };
+    const { text, json } = describeFailure(error, { redact: cli.compose.redact });
+    // The block as every command prints it, below the line that says which file it is of.
+    const block = text
+      .trimEnd()
+      .replace(/^flowdrop: [A-Z0-9_]+: /, '')
+      .replaceAll('\n', '\n    ');
+    return { job: reference, ok: false, kind: error.kind, message: json.error.message, block, failure: json.error };
   }
+}
+
+function describeResult({ job, ok, message, block = message }: CheckResult, style: Style): string {
+  if (ok) return `${style.green('ok')}    ${job}: ${message}\n`;
+  // Most faults name file and line themselves.
+  const named = block.startsWith(`${job}:`) ? block : `${job}: ${block}`;
+  return `${style.red('FAIL')}  ${named}\n`;
 }
 
 function describeSource({ source }: Job): string {

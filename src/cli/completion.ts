@@ -10,15 +10,6 @@ export const registerCompletion: Register = (program, context, act) => {
     .command('completion')
     .description('print a script that completes commands, flags and jobs in your shell')
     .addArgument(new Argument('<shell>', 'your shell').choices(['bash', 'zsh', 'fish']))
-    .addHelpText(
-      'after',
-      `
-Examples:
-  source <(flowdrop completion bash)               in ~/.bashrc
-  source <(flowdrop completion zsh)                in ~/.zshrc, after compinit
-  flowdrop completion fish | source                in ~/.config/fish/config.fish
-`,
-    )
     .action(async (shell: string) => {
       await act(async () => {
         const { COMPLETION_SCRIPTS, SHELLS } = await import('./completion-scripts.ts');

@@ -31,6 +31,10 @@ export interface Terminal {
   readonly stderr: NodeJS.WritableStream;
   /** Results that are too large, or no text. */
   readonly stdout: NodeJS.WritableStream;
+  /** Whether what is written to stdout and stderr may have colours. */
+  readonly colors: { readonly out: boolean; readonly err: boolean };
+  /** Cells of a line; `undefined` where there is no terminal. */
+  readonly columns: { readonly out: number | undefined; readonly err: number | undefined };
   /** Whether a person reads stdout. */
   readonly outIsTerminal: boolean;
   /** All of stdin. */

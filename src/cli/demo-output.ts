@@ -41,6 +41,10 @@ export async function describeDemo(
     ...mails
       .slice(-1)
       .map((name) => `Mail       ${join(out, 'mail', name)}  (open it in a browser; the .eml is beside it)`),
-    `Verify     npx flowdrop verify nightly-trades`,
+    '',
+    'Next:',
+    '  flowdrop query "SELECT symbol, sum(premium) AS premium FROM RawOptionTrades GROUP BY symbol ORDER BY premium DESC LIMIT 10" --from-store out/drops --dataset trades',
+    '  flowdrop verify nightly-trades   re-reads what was sealed, where the jobs/ folder is',
+    '  flowdrop init                    sets up a folder with your own key',
   ].join('\n')}\n`;
 }

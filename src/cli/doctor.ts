@@ -10,21 +10,15 @@ export const registerDoctor: Register = (program, context, act) => {
     .command('doctor')
     .description('try everything that runs need: settings, key, clock, store rights, mail, drawing, disk, engine')
     .argument('[job]', 'a job file, or its name in the jobs folder; without it all of the folder')
-    .addHelpText('after', EXAMPLES)
+    .addHelpText('after', EFFECTS)
     .action(async (job: string | undefined) => {
       await act((globals) => examine(context, globals, job));
     });
 };
 
-const EXAMPLES = `
+const EFFECTS = `
 It sends one request to each API in test mode, logs in to the mail server without sending, and removes what it writes.
-Exit code 0: a run can work; 1: something of the above would make it fail.
-
-Examples:
-  flowdrop doctor                          all jobs of the folder
-  flowdrop doctor nightly-trades           what one job needs
-  flowdrop --json doctor | jq '.checks[] | select(.status != "ok")'
-`;
+Exit code 0: a run can work; 1: something of the above would make it fail.`;
 
 async function examine(cli: CliContext, globals: GlobalOptions, reference: string | undefined): ActionResult {
   const findings: Finding[] = [];

@@ -40,20 +40,14 @@ export const registerInit: Register = (program, context, act) => {
     .option('--yes', 'ask nothing')
     .option('--force', 'replace the files that are there; they are kept as FILE.old')
     .option('--offline', 'do not try the connection')
-    .addHelpText('after', EXAMPLES)
+    .addHelpText('after', QUESTIONS)
     .action(async (dir: string, flags: InitFlags) => {
       await act((globals) => init(context, globals, dir, flags));
     });
 };
 
-const EXAMPLES = `
-On a terminal it asks for what no flag says. The key is asked for, or stays in its file: never an argument.
-
-Examples:
-  flowdrop init
-  flowdrop init ~/flow --api-url https://api.example.com --api-key-file ~/.flow-key --to s3://quant-drops/options --yes
-  flowdrop init --report-to desk@example.com --symbols SPY QQQ --offline
-`;
+const QUESTIONS = `
+On a terminal it asks for what no flag says. The key is asked for, or stays in its file: never an argument.`;
 
 async function init(cli: CliContext, globals: GlobalOptions, dir: string, flags: InitFlags): ActionResult {
   const { join, relative, resolve } = await import('node:path');

@@ -1,22 +1,24 @@
-/** `flowdrop plan JOB`: which dates, how many rows, requests and seconds, and what expires when. Changes nothing. */
-import { formatBytes, formatCount, formatDuration } from '../core/units.ts';
+/**
+ * `flowdrop plan [JOB]`: which dates, how many rows, requests and seconds, and what expires before its turn. Without a job
+ * all of the folder, one after the other where they share a budget. Changes nothing.
+ */
+import { EXIT_CODES, isFault } from '../core/errors.ts';
 import type { Job } from '../job/job.ts';
-import { priceDates } from '../plan/price.ts';
 import type { BackfillMode, DateRange } from '../run/choice.ts';
-import { countSpans } from '../run/sql/scan.ts';
-import { stateOf } from '../run/state.ts';
+import { createStyle } from './color.ts';
 import type { ActionResult, Register } from './command.ts';
 import type { CliContext, GlobalOptions } from './context.ts';
-import { formatTable } from './table.ts';
+import type { PlanDocument } from './plan-output.ts';
 
 export const registerPlan: Register = (program, context, act) => {
   program
     .command('plan')
     .description('print what a run would fetch, what it costs and what expires when; changes nothing')
-    .argument('<job>', 'job file, or its name in the jobs folder')
-    .action(async (job: string) => {
+    .argument('[job]', 'job file, or its name in the jobs folder; without it all of the folder')
+    .action(async (job: string | undefined) => {
       await act(async (globals) => {
         const { readJob } = await import('../job/files.ts');
+        if (job === undefined) return await printPlans(context, globals);
         return await printPlan(context, globals, await readJob(job, globals.jobs));
       });
     });
@@ -25,6 +27,8 @@ export const registerPlan: Register = (program, context, act) => {
 export interface PlanChoice {
   readonly range?: DateRange;
   readonly mode?: BackfillMode;
+  /** What goes before it in the same budget. */
+  readonly afterSeconds?: number;
 }
 
 /** Prints the plan of a job and its price: for a backfill, of the dates that it would go for. */
@@ -32,14 +36,78 @@ export async function printPlan(
   cli: CliContext,
   globals: GlobalOptions,
   job: Job,
-  { range, mode = 'unsealed' }: PlanChoice = {},
+  choice: PlanChoice = {},
 ): ActionResult {
+  const plan = await planJob(cli, job, choice);
+  if (globals.json) cli.terminal.out(`${JSON.stringify(plan, undefined, 2)}\n`);
+  else {
+    const { describePlan } = await import('./plan-output.ts');
+    cli.terminal.out(describePlan(plan, createStyle(cli.terminal.colors.out)));
+  }
+  return undefined;
+}
+
+/** Of all jobs of the folder; one that cannot be planned is told, and does not hinder the others. */
+async function printPlans(cli: CliContext, globals: GlobalOptions): ActionResult {
+  const { assertDistinct, listJobFiles, readJob } = await import('../job/files.ts');
+  const { describePlan, describePlans, totalDates } = await import('./plan-output.ts');
+  const { describeFailure } = await import('./failure.ts');
+  const { terminal, compose } = cli;
+  const style = createStyle(terminal.colors.out);
+  const files = await listJobFiles(globals.jobs);
+  if (files.length === 0) terminal.err(`There are no job files in ${globals.jobs}; \`flowdrop init\` writes one.\n`);
+  const plans: PlanDocument[] = [];
+  const failures: object[] = [];
+  const jobs: Job[] = [];
+  /** Seconds that earlier jobs take of each budget. */
+  const taken = new Map<string, number>();
+  let exitCode: number | undefined;
+  for (const file of files) {
+    try {
+      const job = await readJob(file, globals.jobs);
+      jobs.push(job);
+      const budget = budgetOf(job);
+      const before = taken.get(budget) ?? 0;
+      const plan = await planJob(cli, job, { afterSeconds: before });
+      taken.set(budget, before + plan.total.seconds);
+      plans.push(plan);
+      if (!globals.json) terminal.out(`${describePlan(plan, style)}\n`);
+    } catch (error) {
+      if (!isFault(error) || error.kind === 'interrupted') throw error;
+      exitCode ??= EXIT_CODES[error.kind];
+      const layout = { width: terminal.columns.err, style: createStyle(terminal.colors.err), redact: compose.redact };
+      const { text, json } = describeFailure(error, layout);
+      failures.push({ file, ...json.error });
+      if (!globals.json) terminal.err(`${style.bold(file)}\n${text}\n`);
+    }
+  }
+  assertDistinct(jobs);
+  const total = totalDates(plans.flatMap(({ dates }) => dates));
+  if (globals.json) terminal.out(`${JSON.stringify({ jobs: plans, failures, total }, undefined, 2)}\n`);
+  else if (plans.length > 1) terminal.out(describePlans(plans, total, style));
+  return exitCode;
+}
+
+/** Jobs of one budget wait for each other: both entry points of SQL have the same. */
+function budgetOf({ source }: Job): string {
+  return source.api === 'portal' ? 'historical' : source.api;
+}
+
+async function planJob(
+  cli: CliContext,
+  job: Job,
+  { range, mode = 'unsealed', afterSeconds = 0 }: PlanChoice,
+): Promise<PlanDocument> {
   const { planDates } = await import('../run/planner.ts');
   const { closeSource } = await import('../run/opened.ts');
   const { chooseDates } = await import('../run/choice.ts');
   const { readChoiceFacts } = await import('../run/conditions.ts');
+  const { countSpans } = await import('../run/sql/scan.ts');
+  const { stateOf } = await import('../run/state.ts');
+  const { priceDates } = await import('../plan/price.ts');
   const { openJobSource } = await import('./source.ts');
-  const { compose, terminal, signal } = cli;
+  const { describeDate, totalDates } = await import('./plan-output.ts');
+  const { compose, signal } = cli;
   const log = await compose.openLog({ quiet: true });
   const { opened, learnt } = await openJobSource(cli, job, log);
   const { source } = opened;
@@ -48,105 +116,30 @@ export async function printPlan(
     const facts = await readChoiceFacts(store, job, stateOf(compose.stateDir, job.name));
     const plan = await planDates(
       opened,
-      { learnt, signal, calendar: await cli.compose.readCalendar() },
+      { learnt, signal, calendar: await compose.readCalendar() },
       chooseDates(mode, facts, range),
     );
+    const nowMs = source.serverNow();
     const prices = priceDates(plan.dates, {
-      nowMs: source.serverNow(),
+      nowMs: nowMs + afterSeconds * 1000,
       intervalMs: source.intervalMs(),
       countRequests: opened.kind === 'sql' ? countSpans(opened.job, learnt) : 0,
       rowBytes: opened.kind === 'sql' ? learnt.row_bytes : 0,
     });
-    const document: PlanDocument = {
+    const dates = prices.map((price) => describeDate(price, nowMs));
+    return {
       job: job.name,
-      server_time: new Date(source.serverNow()).toISOString(),
+      server_time: new Date(nowMs).toISOString(),
       lookback_edge: plan.lookback.edge,
+      earliest_date: plan.lookback.edge === '' ? '' : plan.lookback.firstWhole,
       row_limit: opened.kind === 'sql' ? learnt.row_limit : null,
       sealed: facts.sealed.size,
-      dates: prices.map(({ date, rows, isCounted, requests, seconds, bytes, expiresAtMs, isLost }) => ({
-        ...{ date, rows: rows ?? null, estimated: !isCounted, requests, seconds, bytes, expires_before_turn: isLost },
-        expires: Number.isFinite(expiresAtMs) ? new Date(expiresAtMs).toISOString() : null,
-      })),
+      dates,
+      total: totalDates(dates),
       without_rows: [...plan.empty],
     };
-    terminal.out(globals.json ? `${JSON.stringify(document, undefined, 2)}\n` : describePlan(document));
-    return undefined;
   } finally {
     await store.close();
     await closeSource(opened);
   }
-}
-
-interface PlanDocument {
-  readonly job: string;
-  readonly server_time: string;
-  /** Empty where nothing is ever forgotten. */
-  readonly lookback_edge: string;
-  readonly row_limit: number | null;
-  readonly sealed: number;
-  readonly dates: readonly {
-    readonly date: string;
-    /** Null where they cannot be told beforehand. */
-    readonly rows: number | null;
-    /** Whether the rows are those of another date. */
-    readonly estimated: boolean;
-    readonly requests: number;
-    readonly seconds: number;
-    /** Of JSON, before compression; 0 where it is not JSON. */
-    readonly bytes: number;
-    readonly expires: string | null;
-    readonly expires_before_turn: boolean;
-  }[];
-  readonly without_rows: readonly string[];
-}
-
-function describePlan(plan: PlanDocument): string {
-  const right = 'right' as const;
-  const columns = [
-    { title: 'date' },
-    { title: 'rows', align: right },
-    { title: 'requests', align: right },
-    { title: 'time', align: right },
-    { title: 'transfer', align: right },
-    { title: 'begins to expire (UTC)' },
-  ];
-  const sum = (pick: (date: PlanDocument['dates'][number]) => number) =>
-    plan.dates.reduce((total, date) => total + pick(date), 0);
-  const cells = (date: string, rows: string, requests: number, seconds: number, bytes: number, expires: string) => [
-    ...[
-      date,
-      rows,
-      formatCount(requests),
-      formatDuration(seconds * 1000),
-      bytes === 0 ? '' : formatBytes(bytes),
-      expires,
-    ],
-  ];
-  const isKnown = plan.dates.every(({ rows }) => rows !== null);
-  const isEstimated = plan.dates.some(({ estimated }) => estimated);
-  const rows = plan.dates.map((date) => {
-    const count = date.rows === null ? '?' : `${date.estimated ? '~' : ''}${formatCount(date.rows)}`;
-    const expires = `${date.expires ?? 'never'}${date.expires_before_turn ? '  before its turn is over' : ''}`;
-    return cells(date.date, count, date.requests, date.seconds, date.bytes, expires);
-  });
-  const totalRows = isKnown ? `${isEstimated ? '~' : ''}${formatCount(sum((date) => date.rows ?? 0))}` : '?';
-  const total = cells(
-    'total',
-    totalRows,
-    sum((date) => date.requests),
-    sum((date) => date.seconds),
-    sum((date) => date.bytes),
-    '',
-  );
-  const facts = [
-    ...(plan.lookback_edge === '' ? [] : [`Lookback from ${plan.lookback_edge} (exchange time)`]),
-    ...(plan.row_limit === null ? [] : [`${plan.row_limit} rows a page`]),
-    `${plan.sealed} date(s) sealed already`,
-  ];
-  const lines = [`${facts.join(', ')}.`];
-  if (plan.dates.length === 0) lines.push('Nothing to fetch.');
-  else lines.push('', formatTable(columns, [...rows, total]));
-  if (isEstimated) lines.push('', '~ as many as the last date had: this date is counted when its turn comes.');
-  if (plan.without_rows.length > 0) lines.push('', `No rows at the source: ${plan.without_rows.join(', ')}`);
-  return `${lines.join('\n')}\n`;
 }

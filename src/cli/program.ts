@@ -3,9 +3,10 @@
  * heavy is imported here or by a command's registration, so that `--help` is immediate; actions import what they need.
  */
 import { Command, CommanderError } from 'commander';
-import { EXIT_CODES, Fault } from '../core/errors.ts';
+import { Fault } from '../core/errors.ts';
 import { registerBackfill } from './backfill.ts';
 import { registerCheck } from './check.ts';
+import { createStyle } from './color.ts';
 import type { Act, Register } from './command.ts';
 import { registerCompletion } from './completion.ts';
 import type { CliContext, GlobalOptions } from './context.ts';
@@ -13,6 +14,7 @@ import { registerDemo } from './demo.ts';
 import { registerDoctor } from './doctor.ts';
 import { registerEngineWorker } from './engine-worker.ts';
 import { describeFailure } from './failure.ts';
+import { addHelp } from './help.ts';
 import { registerInit } from './init.ts';
 import { registerKey } from './key.ts';
 import { registerPlan } from './plan.ts';
@@ -23,66 +25,99 @@ import { registerSchema } from './schema.ts';
 import { registerServe } from './serve.ts';
 import { registerStart } from './start.ts';
 import { registerStatus } from './status.ts';
+import { describeUsage } from './usage.ts';
 import { registerVerify } from './verify.ts';
 
+/** In the order of the help. */
 const REGISTRATIONS: readonly Register[] = [
   registerDemo,
   registerInit,
   registerDoctor,
   registerCheck,
+  registerSchema,
+  registerCompletion,
   registerPlan,
   registerRun,
   registerBackfill,
   registerReport,
   registerStatus,
+  registerStart,
   registerVerify,
   registerQuery,
-  registerStart,
   registerServe,
   registerKey,
   registerEngineWorker,
-  registerSchema,
-  registerCompletion,
 ];
 
-/** @returns the exit code */
-export async function runProgram(argv: readonly string[], context: CliContext): Promise<number> {
+/** The commands as they are typed. @param act what becomes of a command's action */
+export function buildProgram(context: CliContext, act: (program: Command) => Act): Command {
   const { terminal } = context;
   const program = new Command('flowdrop')
     .description(
       'Scheduled exports and reports of U.S. option trades: paged within the limits of the API, sealed per day, mailed.',
     )
+    .usage('[options] <command>')
     .version(context.compose.version)
     .option('--json', 'print one JSON document on stdout')
     .option('--jobs <dir>', 'folder of the job files', 'jobs')
     .option('--debug', 'more log lines, and stacks of errors')
     .showSuggestionAfterError(true)
-    .configureOutput({ writeOut: (text) => terminal.out(text), writeErr: (text) => terminal.err(text) })
+    .configureOutput({
+      writeOut: (text) => terminal.out(text),
+      writeErr: (text) => terminal.err(text),
+      // Told as every other failure is.
+      outputError: () => {},
+      getOutHelpWidth: () => Math.min(terminal.columns.out ?? HELP_WIDTH, MAX_HELP_WIDTH),
+      getErrHelpWidth: () => Math.min(terminal.columns.err ?? HELP_WIDTH, MAX_HELP_WIDTH),
+    })
     .exitOverride();
-  let exitCode = 0;
-  const act: Act = async (action) => {
-    exitCode = (await action(program.opts<GlobalOptions>())) ?? 0;
-  };
-  for (const register of REGISTRATIONS) register(program, context, act);
+  for (const register of REGISTRATIONS) register(program, context, act(program));
   for (const command of program.commands) command.exitOverride().showSuggestionAfterError(true);
+  addHelp(program);
+  return program;
+}
+
+/** Where nobody knows how wide the terminal is; on a wide one a line that is too long is not read either. */
+const HELP_WIDTH = 80;
+const MAX_HELP_WIDTH = 100;
+
+/** @returns the exit code */
+export async function runProgram(argv: readonly string[], context: CliContext): Promise<number> {
+  const { terminal, compose } = context;
+  let exitCode = 0;
+  const program = buildProgram(context, (built) => async (action) => {
+    exitCode = (await action(built.opts<GlobalOptions>())) ?? 0;
+  });
   try {
     await program.parseAsync(argv, { from: 'user' });
     return exitCode;
   } catch (error) {
-    if (error instanceof CommanderError) {
-      if (error.exitCode === 0) return 0;
-      if (argv.includes('--json'))
-        terminal.out(`${JSON.stringify({ error: { code: 'USAGE', message: error.message } })}\n`);
-      return EXIT_CODES.usage;
-    }
-    const failure = describeFailure(context.signal.aborted ? interruption(error) : error, argv.includes('--debug'));
-    const { redact } = context.compose;
-    if (argv.includes('--json')) terminal.out(`${redact(JSON.stringify(failure.json))}\n`);
-    terminal.err(redact(failure.text));
+    const found = error instanceof CommanderError ? readRefusal(error, program, argv) : error;
+    if (found === undefined) return 0;
+    const failure = describeFailure(context.signal.aborted ? interruption(found) : found, {
+      debug: argv.includes('--debug'),
+      width: terminal.columns.err,
+      style: createStyle(terminal.colors.err),
+      redact: compose.redact,
+    });
+    if (argv.includes('--json')) terminal.out(`${JSON.stringify(failure.json)}\n`);
+    // The help was printed in its place.
+    if (!isHelp(error)) terminal.err(failure.text);
     return failure.exitCode;
   } finally {
-    await context.compose.close();
+    await compose.close();
   }
+}
+
+/** Nothing when the parser ended because it had told what it was asked for. */
+function readRefusal(error: CommanderError, program: Command, argv: readonly string[]): Fault | undefined {
+  if (error.exitCode === 0) return undefined;
+  if (!isHelp(error)) return describeUsage(error, program, argv);
+  return new Fault('USAGE', 'no command was given', { kind: 'usage', hint: '`flowdrop --help` lists the commands.' });
+}
+
+function isHelp(error: unknown): boolean {
+  return error instanceof CommanderError && error.code === 'commander.help';
 }
 
 /** After a signal any failure is the interruption, unless it says more. */

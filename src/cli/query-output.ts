@@ -140,7 +140,7 @@ async function readTableText(cli: CliContext, path: string): Promise<string> {
       `Only the first ${formatCount(MAX_TABLE_ROWS)} rows are shown; --format json, csv, arrow or parquet gives all.\n`,
     );
   }
-  return `${formatTable(columns, rows)}\n`;
+  return `${formatTable(columns, rows, { width: cli.terminal.columns.out })}\n`;
 }
 
 /** One line, without characters that move a terminal's cursor. */

@@ -19,5 +19,6 @@ export function assertDate(option: string, text: string): void {
   if (isDate(text)) return;
   throw new Fault('DATE_INVALID', `${option} is ${JSON.stringify(text)}; allowed is a date that exists, YYYY-MM-DD`, {
     kind: 'usage',
+    hint: `Write it like ${option} 2026-11-20.`,
   });
 }

@@ -1,4 +1,9 @@
-/** Plain text tables for a terminal. Pure. */
+/**
+ * Plain text tables for a terminal. Invariant: every column is as wide as it is drawn, whatever alphabet its cells are in,
+ * and no line ends in spaces. Pure.
+ */
+import { type Paint, PLAIN_STYLE } from './color.ts';
+import { cutText, measureWidth } from './text-width.ts';
 
 export interface TableColumn {
   readonly title: string;
@@ -6,23 +11,59 @@ export interface TableColumn {
   readonly align?: 'left' | 'right';
 }
 
-/** Columns as wide as their widest cell, two spaces apart, a rule below the titles. */
-export function formatTable(columns: readonly TableColumn[], rows: readonly (readonly string[])[]): string {
-  const widths = columns.map(({ title }, index) =>
-    Math.max(title.length, ...rows.map((row) => (row[index] ?? '').length)),
+export interface TableOptions {
+  /** Cells that a line may have: the longest texts are cut for it, numbers never. Without one no cell is cut. */
+  readonly width?: number | undefined;
+  /** Draws the titles. */
+  readonly paintTitles?: Paint;
+}
+
+const GAP = '  ';
+
+/** A text that is cut keeps so much that it is still told from its neighbours. */
+const MIN_TEXT_WIDTH = 8;
+
+/** Columns as wide as their widest cell, two spaces apart, a rule below the titles. Cells may have colours. */
+export function formatTable(
+  columns: readonly TableColumn[],
+  rows: readonly (readonly string[])[],
+  { width, paintTitles = PLAIN_STYLE.bold }: TableOptions = {},
+): string {
+  const natural = columns.map(({ title }, index) =>
+    rows.reduce((widest, row) => Math.max(widest, measureWidth(row[index] ?? '')), measureWidth(title)),
   );
+  const widths = width === undefined ? natural : shrink(columns, natural, width);
   const line = (cells: readonly string[]) =>
     columns
       .map(({ align }, index) => {
-        const cell = cells[index] ?? '';
-        const width = widths[index] ?? 0;
-        return align === 'right' ? cell.padStart(width) : cell.padEnd(width);
+        const limit = widths[index] ?? 0;
+        const cell = cutText(cells[index] ?? '', limit);
+        const fill = ' '.repeat(Math.max(0, limit - measureWidth(cell)));
+        return align === 'right' ? fill + cell : cell + fill;
       })
-      .join('  ')
+      .join(GAP)
       .trimEnd();
   return [
-    line(columns.map(({ title }) => title)),
-    widths.map((width) => '-'.repeat(width)).join('  '),
+    paintTitles(line(columns.map(({ title }) => title))),
+    widths.map((cells) => '-'.repeat(cells)).join(GAP),
     ...rows.map(line),
   ].join('\n');
+}
+
+/** Takes from the widest text until the line fits, or no text can be cut any further. */
+function shrink(columns: readonly TableColumn[], natural: readonly number[], width: number): readonly number[] {
+  const widths = [...natural];
+  let excess = widths.reduce((sum, cells) => sum + cells, GAP.length * (columns.length - 1)) - width;
+  while (excess > 0) {
+    const texts = widths.map((cells, index) => (columns[index]?.align === 'right' ? 0 : cells));
+    const widest = Math.max(...texts);
+    if (widest <= MIN_TEXT_WIDTH) break;
+    const index = texts.indexOf(widest);
+    // Down to the next widest at once: one cell a round would take long with a cell of a megabyte.
+    const next = Math.max(MIN_TEXT_WIDTH, ...texts.filter((cells) => cells < widest));
+    const taken = Math.min(excess, Math.max(1, widest - next));
+    widths[index] = widest - taken;
+    excess -= taken;
+  }
+  return widths;
 }

@@ -18,8 +18,24 @@ export const EXIT_CODES = { usage: 2, failed: 1, incomplete: 3, active: 4, inter
   number
 >;
 
+/** A line of a text that a person wrote, and what of it is wrong. */
+export interface Place {
+  /** A file as it was asked for, or what else the text is: `SQL`. */
+  readonly file: string;
+  /** From 1. */
+  readonly line: number;
+  /** From 1, in UTF-16 units. */
+  readonly column: number;
+  /** How many units of the line are wrong: at least 1. */
+  readonly length: number;
+  /** The line itself. */
+  readonly text: string;
+}
+
 export interface FaultOptions {
   readonly kind?: FailureKind;
+  /** Where it is wrong; with several lines in the message, one for each line. */
+  readonly places?: readonly Place[];
   /** What the operator should do next, one sentence. */
   readonly hint?: string;
   readonly cause?: unknown;
@@ -30,6 +46,7 @@ export class Fault extends Error {
   readonly code: string;
   readonly kind: FailureKind;
   readonly hint: string | undefined;
+  readonly places: readonly Place[];
 
   /** @param code stable upper-case identifier, e.g. `JOB_INVALID` */
   constructor(code: string, message: string, options: FaultOptions = {}) {
@@ -37,6 +54,7 @@ export class Fault extends Error {
     this.code = code;
     this.kind = options.kind ?? 'failed';
     this.hint = options.hint;
+    this.places = options.places ?? [];
   }
 }
 

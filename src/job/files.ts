@@ -59,14 +59,14 @@ export async function readJob(reference: string, folder: string): Promise<Job> {
     // Loaded here, so that a list of the files, as for completion, is to be had at once.
     if (text !== undefined) return (await import('./parse.ts')).parseJob(file, text);
   }
-  const known = await listJobFiles(folder).catch(() => []);
-  const names = known.map(formatJobReference);
+  const known = await listJobFiles(folder).catch(() => undefined);
+  const names = (known ?? []).map(formatJobReference);
   const near = findNearest(isPath ? formatJobReference(reference) : reference, names);
   throw new Fault('JOB_UNKNOWN', `there is no job "${reference}" (looked for ${candidates.join(', ')})`, {
     kind: 'usage',
     hint:
       names.length > 0
         ? `${near ? `Did you mean "${near}"? ` : ''}Known jobs: ${names.join(', ')}.`
-        : 'Give the path of a job file, or --jobs DIR.',
+        : `${known ? `There are no job files in ${folder}` : `There is no folder ${folder} here`}: run flowdrop where the jobs are, give the path of a job file, or --jobs DIR; \`flowdrop init\` writes a first one.`,
   });
 }

@@ -2,10 +2,11 @@
  * Job files: YAML text to a resolved job. Invariant: a file is accepted whole or refused with every fault it has, each
  * with file, line, key path, what came and what is allowed.
  */
-import { isMap, isScalar, LineCounter, type Node, parseDocument } from 'yaml';
+import { isMap, isScalar, type Node, parseDocument } from 'yaml';
 import type { z } from 'zod';
-import { Fault } from '../core/errors.ts';
+import { Fault, type Place } from '../core/errors.ts';
 import { findNearest } from '../core/nearest.ts';
+import { findPlace } from '../core/place.ts';
 import type { Job } from './job.ts';
 import { resolveJob } from './resolve.ts';
 import { ResolveFault } from './resolve-fault.ts';
@@ -15,28 +16,40 @@ type KeyPath = readonly (string | number)[];
 
 /** @throws Fault `JOB_INVALID` (kind `usage`) whose message lists every fault, one a line */
 export function parseJob(file: string, text: string): Job {
-  const lines = new LineCounter();
-  const document = parseDocument(text, { lineCounter: lines, prettyErrors: false, uniqueKeys: true });
+  const document = parseDocument(text, { prettyErrors: false, uniqueKeys: true });
   if (document.errors.length > 0) {
-    throw invalidJob(document.errors.map((error) => `${file}:${lines.linePos(error.pos[0]).line}: ${error.message}`));
+    const places = document.errors.map(({ pos: [from, to] }) => findPlace(file, text, from, to));
+    throw invalidJob(
+      document.errors.map((error, index) => `${file}:${places[index]?.line}: ${error.message}`),
+      places,
+    );
   }
-  const at = (path: KeyPath) => `${file}:${findLine(document.contents, path, lines)}: ${path.join('.') || 'the file'}`;
+  const placeOf = (path: KeyPath) => findPlace(file, text, ...findKey(document.contents, path));
+  const at = (path: KeyPath) => `${file}:${placeOf(path).line}: ${path.join('.') || 'the file'}`;
   const value: unknown = document.toJS();
   const checked = jobSchema.safeParse(value);
   if (!checked.success) {
-    throw invalidJob(checked.error.issues.flatMap((issue) => describeIssue(issue, value, at)));
+    // One path for each fault, in the order in which they are told.
+    const paths: KeyPath[] = [];
+    const noteAt = (path: KeyPath) => {
+      paths.push(path);
+      return at(path);
+    };
+    const faults = checked.error.issues.flatMap((issue) => describeIssue(issue, value, noteAt));
+    throw invalidJob(faults, paths.map(placeOf));
   }
   try {
     return resolveJob(file, checked.data);
   } catch (error) {
-    if (error instanceof ResolveFault) throw invalidJob([`${at(error.path)}: ${error.message}`]);
+    if (error instanceof ResolveFault) throw invalidJob([`${at(error.path)}: ${error.message}`], [placeOf(error.path)]);
     throw error;
   }
 }
 
-function invalidJob(faults: readonly string[]): Fault {
+function invalidJob(faults: readonly string[], places: readonly Place[]): Fault {
   return new Fault('JOB_INVALID', faults.join('\n'), {
     kind: 'usage',
+    places,
     hint: 'Mend the job file; `flowdrop schema` prints every key, `flowdrop check` tries it again.',
   });
 }
@@ -57,7 +70,7 @@ function describeIssue(issue: z.core.$ZodIssue, value: unknown, at: (path: KeyPa
     const about = describeKey(path, value);
     return [`${at(path)}: is missing; ${describeExpected(issue)}${about ? `: ${about}` : ''}`];
   }
-  return [`${at(path)}: got ${JSON.stringify(came)}; ${describeExpected(issue)}`];
+  return [`${at(path)}: got ${JSON.stringify(came)}; ${describeExpected(issue)}${suggestValue(issue, came)}`];
 }
 
 /** What is wrong with a value that may be of several kinds: the faults of the kind it is of; all kinds, when it is of none. */
@@ -70,6 +83,13 @@ function chooseIssues(issue: z.core.$ZodIssueInvalidUnion, value: unknown): read
   const kinds = issue.errors.flatMap((issues) => issues.slice(0, 1).map(describeExpected));
   const message = kinds.join(', or ');
   return [{ code: 'custom', path: [], message, input: value, params: {} }];
+}
+
+/** Of a value that is none of those allowed. */
+function suggestValue(issue: z.core.$ZodIssue, came: unknown): string {
+  const allowed = issue.code === 'invalid_value' ? issue.values.map(String) : [];
+  const near = typeof came === 'string' ? findNearest(came, allowed) : undefined;
+  return near === undefined ? '' : ` (did you mean "${near}"?)`;
 }
 
 const TYPE_WORDS: Readonly<Record<string, string>> = {
@@ -146,18 +166,18 @@ function readPath(value: unknown, path: KeyPath): unknown {
   return path.reduce<unknown>((node, key) => (node as Record<string | number, unknown> | undefined)?.[key], value);
 }
 
-/** Line of the deepest part of `path` that the file has, 1 for an empty file. */
-function findLine(contents: unknown, path: KeyPath, lines: LineCounter): number {
+/** Offsets of the key that is the deepest part of `path` that the file has; the beginning of an empty file. */
+function findKey(contents: unknown, path: KeyPath): readonly [number, number] {
   let node = contents as Node | null;
-  let offset = node?.range?.[0] ?? 0;
+  const rangeOf = (found: Node | null | undefined) => found?.range && ([found.range[0], found.range[1]] as const);
+  let range = [node?.range?.[0] ?? 0, node?.range?.[0] ?? 0] as const;
   for (const key of path) {
     const pair = isMap(node) ? node.items.find((item) => isScalar(item.key) && item.key.value === key) : undefined;
     const next = (pair?.value ??
       (node as { get?(key: unknown, keep: true): unknown } | null)?.get?.(key, true)) as Node | null;
-    const keyOffset = pair && isScalar(pair.key) ? pair.key.range?.[0] : undefined;
-    offset = keyOffset ?? next?.range?.[0] ?? offset;
+    range = (pair && isScalar(pair.key) ? rangeOf(pair.key) : undefined) ?? rangeOf(next) ?? range;
     if (!next) break;
     node = next;
   }
-  return lines.linePos(offset).line;
+  return range;
 }

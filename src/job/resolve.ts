@@ -1,5 +1,6 @@
 /** From the job file's shape to the resolved job: defaults filled in, columns looked up in the contract. Pure. */
 
+import { findNearest } from '../core/nearest.ts';
 import { isS3Location } from '../store/location.ts';
 import type { ObjectOptions } from '../store/store.ts';
 import { TRADE_COLUMNS } from '../wire/trade.ts';
@@ -27,7 +28,7 @@ export function resolveJob(file: string, written: JobFile): Job {
     if (!names.includes(name)) {
       throw new ResolveFault(
         ['drop', 'sort', index],
-        `"${name}" is not a column of this job; its columns are ${names.join(', ')}`,
+        `"${name}" is not a column of this job${suggestName(name, names)}; its columns are ${names.join(', ')}`,
       );
     }
   });
@@ -143,6 +144,17 @@ function stripLiterals(sql: string): string {
 
 function resolveRowColumns(names: readonly string[] | undefined): readonly JobColumn[] {
   if (names === undefined) return TRADE_COLUMNS.map(toJobColumn);
+  assertOnce(names, ['source', 'columns']);
+  // A misspelt one is told first: it may be the very one that is missing.
+  const columns = names.map((name, index) => {
+    const column = findTradeColumn(name);
+    if (column) return column;
+    const allowed = TRADE_COLUMNS.map((known) => known.name);
+    throw new ResolveFault(
+      ['source', 'columns', index],
+      `"${name}" is not a column of the trade record${suggestName(name, allowed)}; allowed are ${allowed.join(', ')}`,
+    );
+  });
   for (const name of REQUIRED_COLUMNS) {
     if (!names.includes(name)) {
       throw new ResolveFault(
@@ -151,16 +163,12 @@ function resolveRowColumns(names: readonly string[] | undefined): readonly JobCo
       );
     }
   }
-  assertOnce(names, ['source', 'columns']);
-  return names.map((name, index) => {
-    const column = findTradeColumn(name);
-    if (column) return column;
-    const allowed = TRADE_COLUMNS.map((known) => known.name).join(', ');
-    throw new ResolveFault(
-      ['source', 'columns', index],
-      `"${name}" is not a column of the trade record; allowed are ${allowed}`,
-    );
-  });
+  return columns;
+}
+
+function suggestName(name: string, allowed: readonly string[]): string {
+  const near = findNearest(name, allowed);
+  return near === undefined ? '' : ` (did you mean "${near}"?)`;
 }
 
 /** Columns of aggregating SQL: those the file types, the time column, and the split keys; others come as text. */

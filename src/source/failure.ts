@@ -2,6 +2,8 @@
  * What an answer that is no page leads to: the table of the design, by error code and HTTP class. Pure. Retrying is the
  * client's business; here it is only decided.
  */
+import type { Place } from '../core/errors.ts';
+import { findSqlPlaces } from '../core/place.ts';
 import { type ErrorBody, errorBodySchema } from '../wire/historical.ts';
 import { SourceFault } from './source.ts';
 
@@ -30,6 +32,13 @@ export function parseRetryAfter(header: string | null, serverNowMs: number): num
   return Number.isNaN(date) ? undefined : Math.max(0, date - serverNowMs);
 }
 
+interface FaultExtra {
+  readonly usage?: boolean;
+  readonly hint?: string;
+  /** Where in the statement. */
+  readonly places?: readonly Place[];
+}
+
 /**
  * @param retryAfterMs what `parseRetryAfter` read
  * @remarks Which status RATE_LIMITED, QUERY_TIMEOUT and INTERNAL_ERROR come with is not specified, so either decides.
@@ -39,11 +48,12 @@ export function judgeFailure(status: number, body: Uint8Array, retryAfterMs: num
   const code = error?.errorCode;
   const said = error?.errorMsg ?? error?.message ?? headOf(body);
   const label = [`HTTP ${status}`, code, error?.reason].filter(Boolean).join(' ');
-  const fault = (faultCode: string, action: SourceFault['action'], extra: { usage?: boolean; hint?: string } = {}) =>
+  const fault = (faultCode: string, action: SourceFault['action'], extra: FaultExtra = {}) =>
     new SourceFault(faultCode, `the API answered ${label}: ${said}`, {
       action,
       ...(extra.usage ? { kind: 'usage' as const } : {}),
       ...(extra.hint ? { hint: extra.hint } : {}),
+      ...(extra.places ? { places: extra.places } : {}),
     });
   if (code === 'QUERY_TOO_BROAD' || error?.reason === 'SCAN_LIMIT_EXCEEDED') {
     return { kind: 'final', fault: fault('QUERY_TOO_BROAD', 'split') };
@@ -63,8 +73,17 @@ export function judgeFailure(status: number, body: Uint8Array, retryAfterMs: num
   if (status >= 500 || status === 408 || code === 'INTERNAL_ERROR') {
     return { kind: 'retry', fault: fault(code ?? 'SERVER_ERROR', 'fail', { hint: LATER_HINT }), ...wait };
   }
-  const hint = ADDRESS_STATUSES.has(status) || status < 400 ? ADDRESS_HINT : `The job's query is wrong: ${sql}`;
-  return { kind: 'final', fault: fault(code ?? 'REQUEST_REFUSED', 'stop', { usage: true, hint }) };
+  const hint = ADDRESS_STATUSES.has(status) || status < 400 ? ADDRESS_HINT : describeWrongQuery(sql);
+  const places = findSqlPlaces(sql, said);
+  return { kind: 'final', fault: fault(code ?? 'REQUEST_REFUSED', 'stop', { usage: true, hint, places }) };
+}
+
+/** Statements that are longer are not read in a hint: where they are wrong is shown beside it. */
+const MAX_HINT_SQL = 300;
+
+function describeWrongQuery(sql: string): string {
+  const shown = sql.length > MAX_HINT_SQL ? `${sql.slice(0, MAX_HINT_SQL)} ...` : sql;
+  return `Look at \`source.where\`, \`columns\` or \`sql\` of the job: the API refused the query that is built of them. It begins: ${shown}`;
 }
 
 /** The answer was a 200, but not a whole, well-formed page. */
@@ -86,7 +105,7 @@ export function judgeMalformed(body: Uint8Array, cause: unknown): Verdict {
  */
 export function judgeNetwork(url: string, cause: unknown, hasBegun: boolean): Verdict {
   const what = hasBegun ? `the answer of the API at ${url} broke off` : `the API at ${url} cannot be reached`;
-  const hint = hasBegun ? 'Check the network, and what stands between here and the API.' : NETWORK_HINT;
+  const hint = hasBegun ? 'Check the network, and what stands between here and the API.' : hintNetwork(cause);
   const message = `${what}: ${describeNetwork(cause)}`;
   return { kind: 'retry', fault: new SourceFault('API_UNREACHABLE', message, { action: 'fail', hint, cause }) };
 }
@@ -121,4 +140,28 @@ function describeNetwork(cause: unknown): string {
   if (!(inner instanceof Error)) return String(inner);
   const code = 'code' in inner ? String(inner.code) : '';
   return inner.message || code || inner.name;
+}
+
+/** What Node and OpenSSL say, by what the operator has to look at. */
+const NETWORK_HINTS: readonly (readonly [RegExp, string])[] = [
+  [/ENOTFOUND|EAI_AGAIN/, 'No such host is known: look for a slip in the address, and whether this machine has DNS.'],
+  [
+    /EPROTO|wrong version number|ERR_SSL_/,
+    'What answers there speaks no TLS, or none that is known here: is the address rightly https, and the port right?',
+  ],
+  [
+    /CERT|SELF_SIGNED|UNABLE_TO_VERIFY|ERR_TLS_/,
+    "Its certificate is not trusted here, or is another host's. For a CA of your own, set NODE_EXTRA_CA_CERTS to its file.",
+  ],
+  [/ECONNREFUSED/, 'Nothing listens there: is host and port right, and does the service run?'],
+  [
+    /ETIMEDOUT|TimeoutError|no connection within|EHOSTUNREACH|ENETUNREACH/,
+    'Nothing answers there: a firewall may drop it. Proxies of the environment are not used.',
+  ],
+];
+
+function hintNetwork(cause: unknown): string {
+  const said = `${describeNetwork(cause)} ${String((cause as { code?: unknown } | undefined)?.code ?? '')}`;
+  const near = NETWORK_HINTS.find(([pattern]) => pattern.test(said))?.[1];
+  return near === undefined ? NETWORK_HINT : `${near} ${NETWORK_HINT}`;
 }

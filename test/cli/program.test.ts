@@ -1,6 +1,6 @@
 /** The command line itself: help, exit codes of usage errors, JSON, schema, check, status and plan. Runs are in `test/flow`. */
 import { spawnSync } from 'node:child_process';
-import { mkdir, writeFile } from 'node:fs/promises';
+import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { flowdrop, listFiles, MAIN, makeFolder, REPO, startService, type TestService } from '../support/flowdrop.ts';
@@ -64,6 +64,10 @@ describe('usage', () => {
     { args: ['backfill'], says: 'job' },
     { args: ['backfill', 'x', '--to', '2026-11-20'], says: '--from' },
     { args: ['serve', '--port', 'many'], says: 'number' },
+    { args: ['query', 'SELECT 1', '--format', 'jsn'], says: 'Did you mean json?' },
+    { args: ['run', 'one', 'two'], says: '`flowdrop run --help`' },
+    { args: ['backfill', 'x', '--from', '2026-13-01', '--to', '2026-11-20'], says: '--from 2026-11-20' },
+    { args: ['--jobs', 'nowhere', 'plan', 'x'], says: 'There is no folder nowhere here' },
   ])('$args ends with exit code 2 and names what is wrong', async ({ args, says }) => {
     const run = await flowdrop(args, { cwd });
     expect(run).toMatchObject({ code: 2, stdout: '', stderr: expect.stringContaining(says) });
@@ -123,6 +127,19 @@ describe('check', () => {
     expect(run.stdout).toMatch(/^ok/m);
     expect(run.stdout).toMatch(/^FAIL.*broken\.yaml/m);
   });
+
+  it('shows the line of a job file that is wrong, and with --json its place', async () => {
+    const place = join(cwd, 'wrong');
+    await mkdir(place);
+    const job = await writeJob(place, { name: 'wrong' });
+    await writeFile(job, (await readFile(job, 'utf8')).replace('  api: historical', '  api: historicl'));
+    const shown = await flowdrop(['--jobs', place, 'check'], { cwd });
+    expect(shown.stdout).toMatch(/did you mean "historical"\?\)\n +\d+ \| {3}api: historicl\n +\| {3}\^{3}\n +->/);
+    const { stdout } = await flowdrop(['--json', '--jobs', place, 'check'], { cwd });
+    expect(JSON.parse(stdout)).toMatchObject([
+      { ok: false, code: 'JOB_INVALID', where: [{ file: job, column: 3, length: 3, text: '  api: historicl' }] },
+    ]);
+  });
 });
 
 describe('plan and status', () => {
@@ -152,6 +169,26 @@ describe('plan and status', () => {
       env: service.env,
     });
     expect(dry).toMatchObject({ code: 0, stdout: expect.stringContaining('Nothing to fetch') });
+  });
+});
+
+describe('plan without a job', () => {
+  it('plans all of the folder with a total, and tells of one that cannot be planned', async () => {
+    const place = join(cwd, 'several');
+    await mkdir(place);
+    await writeJob(place, { name: 'one', to: 'first', reports: '' });
+    await writeJob(place, { name: 'two', to: 'second', reports: '' });
+    const args = ['--jobs', place, 'plan'];
+    const run = await flowdrop(['--json', ...args], { cwd, env: service.env });
+    expect(run.code, run.stderr).toBe(0);
+    const all = JSON.parse(run.stdout) as { jobs: { job: string; total: object }[]; total: object; failures: object[] };
+    expect(all.jobs.map(({ job }) => job)).toEqual(['one', 'two']);
+    expect(all.total).toMatchObject({ dates: 4, rows: 2000, too_late: 0 });
+    await writeFile(join(place, 'broken.yaml'), 'name: [');
+    const text = await flowdrop(args, { cwd, env: service.env });
+    expect(text.code).toBe(2);
+    expect(text.stdout).toMatch(/^total +4 +2,000 /m);
+    expect(text.stderr).toMatch(/broken\.yaml\nflowdrop: JOB_INVALID/);
   });
 });
 

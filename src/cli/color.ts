@@ -1,0 +1,44 @@
+/** Colours of a terminal. Pure: whether there are any is decided by the entry file, and never by what is printed. */
+
+export type Paint = (text: string) => string;
+
+export interface Style {
+  readonly bold: Paint;
+  readonly dim: Paint;
+  readonly red: Paint;
+  readonly green: Paint;
+  readonly yellow: Paint;
+}
+
+/** Select Graphic Rendition of ECMA-48, section 8.3.117: what switches each on, and off again. */
+const CODES = { bold: [1, 22], dim: [2, 22], red: [31, 39], green: [32, 39], yellow: [33, 39] } as const;
+
+/** @param enabled without it every function gives back its text as it is */
+export function createStyle(enabled: boolean): Style {
+  const paint =
+    ([on, off]: readonly [number, number]): Paint =>
+    (text) =>
+      enabled && text !== '' ? `\u001b[${on}m${text}\u001b[${off}m` : text;
+  return {
+    bold: paint(CODES.bold),
+    dim: paint(CODES.dim),
+    red: paint(CODES.red),
+    green: paint(CODES.green),
+    yellow: paint(CODES.yellow),
+  };
+}
+
+export const PLAIN_STYLE: Style = createStyle(false);
+
+export type ColorEnvironment = Readonly<Partial<Record<'NO_COLOR' | 'FORCE_COLOR' | 'TERM', string | undefined>>>;
+
+/**
+ * Whether a stream gets colours: a terminal that knows them, unless NO_COLOR (no-color.org) is set to anything. FORCE_COLOR
+ * wins over both, as in Node itself; `0` and `false` force them off.
+ */
+export function hasColors(isTerminal: boolean, env: ColorEnvironment): boolean {
+  const forced = env.FORCE_COLOR;
+  if (forced !== undefined && forced !== '') return forced !== '0' && forced !== 'false';
+  if (env.NO_COLOR) return false;
+  return isTerminal && env.TERM !== 'dumb';
+}

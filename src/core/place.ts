@@ -1,0 +1,26 @@
+/** Where in a text something is wrong: line, column, and the line itself. Pure. */
+import { Buffer } from 'node:buffer';
+import type { Place } from './errors.ts';
+
+/**
+ * The place of an offset of a text. @param file what the text is called @param from UTF-16 units from the beginning
+ * @param to where what is wrong ends; it is shown to the end of its line at most
+ */
+export function findPlace(file: string, text: string, from: number, to = from + 1): Place {
+  const before = text.slice(0, from);
+  const start = before.lastIndexOf('\n') + 1;
+  const line = before.split('\n').length;
+  const shown = /^[^\r\n]*/.exec(text.slice(start))?.[0] ?? '';
+  const length = Math.max(1, Math.min(to - from, shown.length - (from - start)));
+  return { file, line, column: from - start + 1, length, text: shown };
+}
+
+/** Where ClickHouse says that it could not go on: it counts bytes, from 1. Nothing where a message does not say. */
+export function findSqlPlaces(sql: string, message: string): readonly Place[] {
+  const position = Number(/(?:failed at|see) position (\d+)/.exec(message)?.[1] ?? 0);
+  const bytes = Buffer.from(sql);
+  if (position < 1 || position > bytes.length + 1) return [];
+  const from = bytes.subarray(0, position - 1).toString().length;
+  const word = /^\w*/.exec(sql.slice(from))?.[0] ?? '';
+  return [findPlace('SQL', sql, from, from + word.length)];
+}
