@@ -2,7 +2,7 @@
  * The composition root: settings from the environment -> concrete source, engine, store, mailer, clock and log. The only
  * module that knows the implementations. Everything heavy is imported when it is opened.
  */
-import { createHash } from 'node:crypto';
+import { createHash, randomBytes } from 'node:crypto';
 import { join, resolve } from 'node:path';
 import type { Composition } from './cli/context.ts';
 import { type Clock, systemClock } from './core/clock.ts';
@@ -51,6 +51,7 @@ export function createComposition(input: ComposeInput): Composition {
     const all = [...secrets(), ...(options.secrets ?? [])];
     return createLog({ level, pretty: input.interactive, secrets: all, write: input.writeErr });
   };
+  const runId = readRunId(env['FLOWDROP_RUN_ID'], clock.now());
   const stateDir = resolve(cwd, setting('FLOWDROP_STATE_DIR'));
   /** One for each budget and key, whichever entry point they are used at. */
   const openPacer = (budget: BudgetName, apiKey: string): Promise<Pacer> => {
@@ -85,6 +86,7 @@ export function createComposition(input: ComposeInput): Composition {
   };
   return {
     clock,
+    runId,
     version: readVersion(input.packageDir),
     stateDir,
     packageDir: input.packageDir,
@@ -218,6 +220,16 @@ function s3Options(
     ...(env['AWS_REGION'] ? { region: env['AWS_REGION'] } : {}),
     ...(env['FLOWDROP_S3_PATH_STYLE'] ? { pathStyle: readFlag(env, 'FLOWDROP_S3_PATH_STYLE') } : {}),
   };
+}
+
+/** A run id that whoever started the process chose; anything else is no name for a file. */
+const RUN_ID = /^[A-Za-z0-9._-]{1,64}$/;
+
+/** The one given, or one that sorts by time: `20261122T063448Z-1f3a9c`. */
+function readRunId(given: string | undefined, nowMs: number): string {
+  if (given !== undefined && RUN_ID.test(given)) return given;
+  const time = new Date(nowMs).toISOString().replace(/[-:]|\.\d+/g, '');
+  return `${time}-${randomBytes(3).toString('hex')}`;
 }
 
 function fingerprint(key: string | undefined): string {

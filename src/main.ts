@@ -100,8 +100,15 @@ async function main(): Promise<void> {
       stdout: process.stdout,
       outIsTerminal: process.stdout.isTTY === true,
       colors,
-      // Both are undefined where there is no terminal.
-      columns: { out: process.stdout.columns, err: process.stderr.columns },
+      // Asked for when something is drawn: a window may be made smaller in between. Undefined where there is no terminal.
+      columns: {
+        get out() {
+          return process.stdout.columns;
+        },
+        get err() {
+          return process.stderr.columns;
+        },
+      },
       readIn: () => text(process.stdin),
       // Opened when it is asked for: an open stdin would keep the process.
       get stdin() {

@@ -30,6 +30,7 @@ const SETTINGS: Readonly<Record<string, 'plain' | 'secret'>> = {
   FLOWDROP_CLICKHOUSE_ADMIN_URL: 'secret',
   FLOWDROP_CALENDAR_FILE: 'plain',
   FLOWDROP_LOG_LEVEL: 'plain',
+  FLOWDROP_RUN_ID: 'plain',
 };
 
 /** The SDK's own, as far as people set them by hand. */

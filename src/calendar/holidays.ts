@@ -29,7 +29,13 @@ const SATURDAY = 6;
 
 /** Whether the exchanges are closed on a weekday. */
 export function isHoliday(date: string): boolean {
-  return UNSCHEDULED_CLOSURES.has(date) || listHolidays(Number(date.slice(0, 4))).includes(date);
+  return nameHoliday(date) !== undefined;
+}
+
+/** Why the exchanges are closed on a weekday; `undefined` where they are not. */
+export function nameHoliday(date: string): string | undefined {
+  const name = listHolidays(Number(date.slice(0, 4))).find(([, day]) => day === date)?.[0];
+  return name ?? (UNSCHEDULED_CLOSURES.has(date) ? 'Unscheduled closure' : undefined);
 }
 
 /** Whether regular trading ends at 13:00: 3 July, the day after Thanksgiving, Christmas Eve. */
@@ -42,20 +48,20 @@ export function isEarlyClose(date: string): boolean {
   return beforeFriday && (date === `${year}-07-03` || date === `${year}-12-24`);
 }
 
-function listHolidays(year: number): readonly string[] {
+function listHolidays(year: number): readonly (readonly [name: string, date: string])[] {
   const newYear = `${year}-01-01`;
   return [
     // A New Year's Day on a Saturday is not made up: the Friday belongs to the closing of the old year.
-    ...(weekday(newYear) === SATURDAY ? [] : [observe(newYear)]),
-    nthWeekday(year, 1, MONDAY, 3),
-    nthWeekday(year, 2, MONDAY, 3),
-    addDays(easterSunday(year), -2),
-    lastMonday(year, 5),
-    ...(year >= JUNETEENTH_SINCE ? [observe(`${year}-06-19`)] : []),
-    observe(`${year}-07-04`),
-    nthWeekday(year, 9, MONDAY, 1),
-    nthWeekday(year, 11, THURSDAY, 4),
-    observe(`${year}-12-25`),
+    ...(weekday(newYear) === SATURDAY ? [] : [["New Year's Day", observe(newYear)] as const]),
+    ['Martin Luther King Jr. Day', nthWeekday(year, 1, MONDAY, 3)],
+    ["Washington's Birthday", nthWeekday(year, 2, MONDAY, 3)],
+    ['Good Friday', addDays(easterSunday(year), -2)],
+    ['Memorial Day', lastMonday(year, 5)],
+    ...(year >= JUNETEENTH_SINCE ? [['Juneteenth', observe(`${year}-06-19`)] as const] : []),
+    ['Independence Day', observe(`${year}-07-04`)],
+    ['Labor Day', nthWeekday(year, 9, MONDAY, 1)],
+    ['Thanksgiving Day', nthWeekday(year, 11, THURSDAY, 4)],
+    ['Christmas Day', observe(`${year}-12-25`)],
   ];
 }
 

@@ -8,10 +8,20 @@ export interface Style {
   readonly red: Paint;
   readonly green: Paint;
   readonly yellow: Paint;
+  readonly cyan: Paint;
+  readonly magenta: Paint;
 }
 
 /** Select Graphic Rendition of ECMA-48, section 8.3.117: what switches each on, and off again. */
-const CODES = { bold: [1, 22], dim: [2, 22], red: [31, 39], green: [32, 39], yellow: [33, 39] } as const;
+const CODES = {
+  bold: [1, 22],
+  dim: [2, 22],
+  red: [31, 39],
+  green: [32, 39],
+  yellow: [33, 39],
+  cyan: [36, 39],
+  magenta: [35, 39],
+} as const;
 
 /** @param enabled without it every function gives back its text as it is */
 export function createStyle(enabled: boolean): Style {
@@ -25,6 +35,8 @@ export function createStyle(enabled: boolean): Style {
     red: paint(CODES.red),
     green: paint(CODES.green),
     yellow: paint(CODES.yellow),
+    cyan: paint(CODES.cyan),
+    magenta: paint(CODES.magenta),
   };
 }
 

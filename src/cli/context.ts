@@ -31,12 +31,12 @@ export interface Terminal {
   readonly stderr: NodeJS.WritableStream;
   /** Results that are too large, or no text. */
   readonly stdout: NodeJS.WritableStream;
-  /** Whether what is written to stdout and stderr may have colours. */
-  readonly colors: { readonly out: boolean; readonly err: boolean };
-  /** Cells of a line; `undefined` where there is no terminal. */
-  readonly columns: { readonly out: number | undefined; readonly err: number | undefined };
   /** Whether a person reads stdout. */
   readonly outIsTerminal: boolean;
+  /** Whether what is written to stdout and stderr may have colours. */
+  readonly colors: { readonly out: boolean; readonly err: boolean };
+  /** Cells of a line at present; `undefined` where there is no terminal. */
+  readonly columns: { readonly out: number | undefined; readonly err: number | undefined };
   /** All of stdin. */
   readIn(): Promise<string>;
   /** For answers; whoever reads it must not call `readIn`. */
@@ -54,6 +54,8 @@ export interface SelfCommand {
 
 export interface Composition {
   readonly clock: Clock;
+  /** Of this process: the one given by whoever started it, or its own. */
+  readonly runId: string;
   readonly version: string;
   readonly stateDir: string;
   /** Root of the package, with the shipped jobs and templates. */

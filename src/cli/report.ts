@@ -1,5 +1,9 @@
-/** `flowdrop report JOB`: sends the reports of a sealed date to those who have not got them, or writes a preview. */
+/**
+ * `flowdrop report JOB`: sends the reports of a sealed date to those who have not got them, writes a preview, or prints
+ * what was mailed.
+ */
 
+import { Option } from 'commander';
 import { EXIT_CODES } from '../core/errors.ts';
 import type { Job } from '../job/job.ts';
 import type { DeliverContext, DeliverOptions } from '../run/delivery/delivery.ts';
@@ -10,12 +14,17 @@ interface ReportOptions {
   readonly date?: string;
   readonly preview?: string;
   readonly only?: string;
+  readonly show?: boolean;
+  readonly report?: string;
+  readonly revision?: string;
 }
 
 export const registerReport: Register = (program, context, act) => {
   program
     .command('report')
-    .description('mail the reports of a sealed date to those who have not got them, or preview them')
+    .description(
+      'mail the reports of a sealed date to those who have not got them, preview them, or print what was mailed',
+    )
     .argument('<job>', 'job file, or its name in the jobs folder')
     .option('--date <date>', 'trading date; default: the newest sealed one, and late ones of the lookback')
     .option('--preview <dir>', 'write HTML, text, .eml and attachments there; mail nobody')
@@ -23,6 +32,14 @@ export const registerReport: Register = (program, context, act) => {
       '--only <address>',
       'mail, or preview for, only this address, also when it had the report already or is no recipient',
     )
+    .addOption(
+      new Option('--show', 'print the page that was mailed, as it is in the archive; mail nobody').conflicts([
+        'preview',
+        'only',
+      ]),
+    )
+    .option('--report <id>', 'with --show: which of the date, as the archive names it')
+    .option('--revision <number>', 'with --show: of which revision; default: the newest')
     .action(async (job: string, options: ReportOptions) => {
       await act((globals) => report(context, globals, job, options));
     });
@@ -39,6 +56,16 @@ async function report(
   const { Fault } = await import('../core/errors.ts');
   if (options.date !== undefined) assertDate('--date', options.date);
   const job = await readJob(reference, globals.jobs);
+  if (options.show) {
+    const { showReport } = await import('./report-show.ts');
+    return await showReport(cli, globals, job, options);
+  }
+  if (options.report !== undefined || options.revision !== undefined) {
+    throw new Fault('USAGE', '--report and --revision choose what --show prints, which was not asked for', {
+      kind: 'usage',
+      hint: 'Add --show, or leave them out.',
+    });
+  }
   if (job.reports.length === 0) {
     throw new Fault('REPORT_NONE', `the job ${job.name} has no reports`, {
       kind: 'usage',

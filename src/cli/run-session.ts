@@ -7,10 +7,16 @@ import type { Job } from '../job/job.ts';
 import type { RunContext } from '../run/context.ts';
 import type { DeliverContext } from '../run/delivery/delivery.ts';
 import { closeSource } from '../run/opened.ts';
+import { writeProgress } from '../run/progress.ts';
 import { stateOf } from '../run/state.ts';
+import { ProgressTally } from '../run/tally.ts';
+import type { SourceStats } from '../source/source.ts';
 import type { CliContext } from './context.ts';
 import { createProgress } from './progress.ts';
 import { openJobSource } from './source.ts';
+
+/** A report asks no source. */
+const NO_REQUESTS = { retries: 0, rateLimited: 0 } as const;
 
 /** For a run: with the source. @throws Fault `ENGINE_BUSY` (kind `active`) when another run of the job is going on */
 export async function withRunSession<T>(
@@ -24,19 +30,27 @@ export async function withRunSession<T>(
   const { opened, ...known } = await openJobSource(cli, job, log);
   try {
     const { source } = opened;
-    return await withDeliverSession(cli, job, (context) =>
-      action({ ...context, log, calendar, source, opened, ...known }),
+    return await withDeliverSession(
+      cli,
+      job,
+      (context) => action({ ...context, log, calendar, source, opened, runId: cli.compose.runId, ...known }),
+      source.stats,
     );
   } finally {
     await closeSource(opened);
   }
 }
 
-/** For a report: without the source. @throws Fault `ENGINE_BUSY` */
+/**
+ * For a report: without the source.
+ * @param stats requests of a run, so that its progress is written where others can see it
+ * @throws Fault `ENGINE_BUSY`
+ */
 export async function withDeliverSession<T>(
   cli: CliContext,
   job: Job,
   action: (context: DeliverContext) => Promise<T>,
+  stats?: Readonly<SourceStats>,
 ): Promise<T> {
   const { compose, terminal, signal } = cli;
   const closers: (() => Promise<void> | void)[] = [];
@@ -50,7 +64,14 @@ export async function withDeliverSession<T>(
     await mkdir(state.drops, { recursive: true });
     const engine = await openStateEngine(cli, state.engine, log);
     closers.push(() => engine.close());
-    const progress = await createProgress(terminal, log, compose.clock);
+    const { clock, runId } = compose;
+    const tally = new ProgressTally(clock);
+    if (stats) {
+      // After the engine, whose lock keeps two runs of one job, and so two writers of one file, apart.
+      const file = writeProgress({ path: state.progress, runId, clock, log, tally, stats });
+      closers.push(() => file.stop());
+    }
+    const progress = await createProgress({ terminal, log, clock, tally, stats: stats ?? NO_REQUESTS });
     closers.push(() => progress.stop());
     return await action({
       engine,
@@ -59,7 +80,10 @@ export async function withDeliverSession<T>(
       mailFrom: compose.mailFrom,
       clock: compose.clock,
       log,
-      onEvent: progress.onEvent,
+      onEvent: (event) => {
+        tally.note(event);
+        progress.onEvent(event);
+      },
       state,
       templatesDir: compose.templatesDir,
       version: compose.version,

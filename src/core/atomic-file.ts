@@ -3,7 +3,7 @@
  * folder, fsync, rename, fsync of the folder.
  */
 import { randomBytes } from 'node:crypto';
-import { mkdir, open, readFile, rename, rm } from 'node:fs/promises';
+import { mkdir, open, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
 
 /** Writes `content` to `path` in one step, creating its folder. */
@@ -25,6 +25,16 @@ export async function writeFileAtomic(path: string, content: string | Uint8Array
     throw error;
   }
   await syncFolder(folder);
+}
+
+/**
+ * Writes `content` to `path` in one step, into a folder that is there. Not durable: for what says nothing after a crash,
+ * and is written so often that a disk should not have to be waited for. One writer at a time.
+ */
+export async function replaceFile(path: string, content: string): Promise<void> {
+  const temporary = `${path}.tmp`;
+  await writeFile(temporary, content);
+  await rename(temporary, path);
 }
 
 /** The content of a text file, or `undefined` when there is none. Any other failure is thrown. */

@@ -26,6 +26,11 @@ export function formatSignedDollars(value: number): string {
   return value > 0 && text !== NO_DOLLARS ? `+${text}` : text;
 }
 
+/** A count in three significant digits, for where there is little room: `1.24M`, `9.90K`, `950`. */
+export function formatShortCount(value: number): string {
+  return value < 1000 ? String(Math.round(value)) : shorten(value);
+}
+
 /** A number in so many decimals with thousands separators: `4,697.24`; `n/a` when there is none. */
 export function formatDecimal(value: number | null, digits = 2): string {
   if (value === null || !Number.isFinite(value)) return 'n/a';

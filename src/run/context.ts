@@ -11,6 +11,8 @@ import type { OpenedSource, SourceFacts } from './opened.ts';
 import type { StatePaths } from './state.ts';
 
 export interface RunContext {
+  /** Tells this run from all others, in every line and record of it. */
+  readonly runId: string;
   /** What the job's source tells of itself, of whatever kind it is; `opened` is what asks it. */
   readonly source: SourceFacts;
   readonly opened: OpenedSource;

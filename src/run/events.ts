@@ -1,6 +1,11 @@
 /** What a run tells while it goes on: data for progress bars and logs, never for decisions. */
 
+/** What a run does at the moment. */
+export type RunPhase = 'planning' | 'fetching' | 'recounting' | 'sealing' | 'mailing';
+
 export type RunEvent =
+  /** `date` is empty for a phase of the whole run. Fetching is told by `date` and `page`. */
+  | { readonly kind: 'phase'; readonly date: string; readonly phase: RunPhase }
   /** `rows` is `undefined` where they cannot be counted beforehand. */
   | {
       readonly kind: 'planned';

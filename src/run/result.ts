@@ -23,6 +23,8 @@ const dateResultSchema = z.object({
 
 const runResultSchema = z.object({
   job: z.string(),
+  /** Empty in records of versions that had none. */
+  run_id: z.string().default(''),
   dataset: z.string(),
   store: z.string(),
   started_at: z.string(),
@@ -32,6 +34,8 @@ const runResultSchema = z.object({
   requests: z.number(),
   retries: z.number(),
   rate_limited: z.number(),
+  /** Windows that were too much for the API and were asked for in parts; records of older versions do not say. */
+  splits: z.number().default(0),
   bytes: z.number(),
   row_limit: z.number(),
   dates: z.array(dateResultSchema),

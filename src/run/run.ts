@@ -14,6 +14,7 @@ import { API_DOWN_CODES } from './api-down.ts';
 import { type BackfillMode, chooseDates, type DateChoice, type DateRange, noteFailures } from './choice.ts';
 import { findShortfall, readChoiceFacts, readManifestIfValid, updateConditions } from './conditions.ts';
 import type { RunContext } from './context.ts';
+import type { OnRunEvent } from './events.ts';
 import { exportDate } from './exporter.ts';
 import { saveLearnt } from './learnt.ts';
 import { expires } from './lookback.ts';
@@ -30,9 +31,16 @@ export interface RunOptions {
 }
 
 /** Runs the export part of a job. Reports are sent by `deliver.ts`. @throws Fault when nothing could be started at all */
-export async function runExport(context: RunContext, job: Job, options: RunOptions = {}): Promise<RunResult> {
-  const { clock, source, learnt, onEvent } = context;
+export async function runExport(given: RunContext, job: Job, options: RunOptions = {}): Promise<RunResult> {
+  const { clock, source, learnt } = given;
+  let splits = 0;
+  const onEvent: OnRunEvent = (event) => {
+    if (event.kind === 'split') splits += 1;
+    given.onEvent(event);
+  };
+  const context = { ...given, onEvent };
   const startedAtMs = clock.now();
+  onEvent({ kind: 'phase', date: '', phase: 'planning' });
   await finishSealing(context.store, job.drop.dataset, join(context.state.drops, 'finish'));
   const facts = await readChoiceFacts(context.store, job, context.state);
   const { sealed } = facts;
@@ -65,6 +73,7 @@ export async function runExport(context: RunContext, job: Job, options: RunOptio
   const { conditions, lostBefore } = await updateConditions(context, job, known, before, options.range);
   const result: RunResult = {
     job: job.name,
+    run_id: context.runId,
     dataset: job.drop.dataset,
     store: context.store.url,
     started_at: new Date(startedAtMs).toISOString(),
@@ -73,6 +82,7 @@ export async function runExport(context: RunContext, job: Job, options: RunOptio
     requests: source.stats.requests,
     retries: source.stats.retries,
     rate_limited: source.stats.rateLimited,
+    splits,
     bytes: source.stats.bytes,
     row_limit: learnt.row_limit,
     dates: context.opened.kind === 'sql' ? results.filter(({ status }) => status !== 'missing') : results,

@@ -12,6 +12,8 @@ export interface StatePaths {
   readonly lastRun: string;
   /** The last run of chosen dates. */
   readonly lastBackfill: string;
+  /** What the run that goes on has done so far; none while no run goes on. */
+  readonly progress: string;
   /** Dates at which the last run that tried them failed. */
   readonly failures: string;
   /** Dates that the source was asked for in vain. */
@@ -33,6 +35,7 @@ export function stateOf(stateDir: string, jobName: string): StatePaths {
     engine: join(root, 'engine'),
     lastRun: join(root, 'last-run.json'),
     lastBackfill: join(root, 'last-backfill.json'),
+    progress: join(root, 'progress.json'),
     failures: join(root, 'failures.json'),
     absences: join(root, 'absences.json'),
     alerts: join(root, 'alerts.json'),

@@ -30,6 +30,10 @@ const PARTS_KEY = /^(?:_(?:sealing|doctor)\/.+|[^/]+\/(?:_history\/)?date=\d{4}-
 /** Below the dataset's folder. */
 const PARTITION_KEY = /^(?<history>_history\/)?date=(?<date>\d{4}-\d{2}-\d{2})\/(?:rev=(?<revision>[1-9]\d*)\/)?[^/]+$/;
 
+/** Below the folder of a job's reports. */
+const REPORT_COPY_KEY =
+  /^date=(?<date>\d{4}-\d{2}-\d{2})\/(?<report>[\w.-]+)\/rev=(?<revision>[1-9]\d*)\/(?<filename>[^/]+)$/;
+
 export function partitionPrefix(dataset: string, date: string): string {
   return `${dataset}/date=${date}/`;
 }
@@ -157,6 +161,20 @@ export function reportsPrefix(job: string): string {
 /** Copies of what was mailed of a revision: `report.html`, `report.eml`, `report.json`. */
 export function reportCopyPrefix(job: string, date: string, report: string, revision: number): string {
   return `${reportsPrefix(job)}date=${date}/${report}/rev=${revision}/`;
+}
+
+/** What a copy of a mailed report is a copy of, and its name; `undefined` for any other object. */
+export function parseReportCopyKey(
+  job: string,
+  key: string,
+):
+  | { readonly date: string; readonly report: string; readonly revision: number; readonly filename: string }
+  | undefined {
+  const groups =
+    key.startsWith(reportsPrefix(job)) && REPORT_COPY_KEY.exec(key.slice(reportsPrefix(job).length))?.groups;
+  if (!groups) return undefined;
+  const { date = '', report = '', revision, filename = '' } = groups;
+  return { date, report, revision: Number(revision), filename };
 }
 
 /** What the operators of a job were told. */

@@ -162,7 +162,7 @@ describe('plan and status', () => {
     // The shared probe is not part of a date's price, nor is the one that learns the clock of a service in the past; a day
     // of one page needs no cuts.
     expect(Math.abs(used - promised)).toBeLessThanOrEqual(2);
-    const status = await flowdrop(['status', job], { cwd, env: service.env });
+    const status = await flowdrop(['status', job, '--list'], { cwd, env: service.env });
     expect(status.stdout).toMatch(/2026-11-19\s+available\s+500/);
     const dry = await flowdrop(['backfill', job, '--from', '2026-11-10', '--to', '2026-11-20', '--dry-run'], {
       cwd,

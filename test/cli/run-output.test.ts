@@ -6,6 +6,7 @@ import type { DateResult, RunResult } from '../../src/run/result.ts';
 
 const RUN: RunResult = {
   job: 'nightly',
+  run_id: 'run-1',
   dataset: 'trades',
   store: 'drops',
   started_at: '2026-11-20T23:00:00.000Z',
@@ -14,6 +15,7 @@ const RUN: RunResult = {
   requests: 7,
   retries: 0,
   rate_limited: 0,
+  splits: 0,
   bytes: 1,
   row_limit: 1000,
   dates: [],

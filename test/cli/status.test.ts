@@ -36,7 +36,9 @@ it('the date of a failed first backfill is pending and says when it begins to ex
   expect(backfill.stdout).toContain('\n2026-11-19: check min-rows: 300 rows');
   expect(await listFiles(join(cwd, 'drops'))).toEqual(['trades/condition.json']);
   const { stdout } = await flowdrop(['status', job], { cwd, env: service.env });
-  expect(stdout).toMatch(/2026-11-19 +pending +2026-12-04T05:00:00\.000Z/);
+  expect(stdout).toMatch(/2026-11-19 +pending +in \d+ (days|h) +2026-12-04T05:00:00\.000Z/);
+  const list = await flowdrop(['status', job, '--list'], { cwd, env: service.env });
+  expect(list.stdout).toMatch(/2026-11-19 +pending +2026-12-04T05:00:00\.000Z/);
   expect(stdout).not.toContain('No date is known yet');
 });
 
@@ -50,13 +52,15 @@ it('a backfill is told beside the last run, and that earlier dates were not aske
   expect(backfill.code, backfill.stderr).toBe(0);
   const after = await status();
   expect(after).toMatch(
-    /last run never, last backfill \d{4}-\S+Z, next by hand\n.*not asked for yet.*`flowdrop plan nightly`/,
+    /last run never; last backfill \d+ s ago \(\d{4}-\S+Z\)\nnext run by hand\n.*not asked for yet.*`flowdrop plan nightly`/,
   );
   expect(after).not.toContain('2026-11-19');
   expect((await flowdrop(['run', job], { cwd, env: service.env })).code).toBe(0);
   const whole = await status();
-  expect(whole).toMatch(/last run \d{4}-\S+Z, last backfill \d{4}-\S+Z, next by hand\n\n/);
-  expect(whole).toContain('2026-11-19');
+  expect(whole).toMatch(
+    /last run \d+ s ago \(\d{4}-\S+Z\): done, sealed 1 of 1 date\(s\), 300 rows, .*; last backfill \d+ s ago \(\S+\)\nnext run by hand\n\n/,
+  );
+  expect(whole).toMatch(/2026-11-16 +■ +■ +600/);
 });
 
 it('losses and gaps of condition.json are told by a worker with an empty disk', async () => {

@@ -48,6 +48,7 @@ afterAll(async () => await engine.close());
 async function createContext(): Promise<RunContext> {
   source = createEngineSource(engine, { rowLimit: 200, meta: true, nowMs: NOW });
   return {
+    runId: 'run-1',
     opened: { kind: 'sql', job, source },
     ...{ source, engine, store, mailFrom: '', log: createSilentLog(), onEvent: () => undefined, version: '1' },
     mailer: {

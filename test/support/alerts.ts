@@ -9,10 +9,10 @@ export const ALERT_NOW = Date.parse('2026-11-20T23:00:00Z');
 /** A run of the job `nightly` in which nothing was wrong. */
 export function createResult(changes: Partial<RunResult> = {}): RunResult {
   return {
-    ...{ job: 'nightly', dataset: 'trades', store: 'drops' },
+    ...{ job: 'nightly', run_id: 'run-1', dataset: 'trades', store: 'drops' },
     ...{ started_at: '2026-11-20T22:30:00.000Z', finished_at: '2026-11-20T22:59:00.000Z' },
     server_time: new Date(ALERT_NOW).toISOString(),
-    ...{ requests: 10, retries: 0, rate_limited: 0, bytes: 1000, row_limit: 10_000 },
+    ...{ requests: 10, retries: 0, rate_limited: 0, splits: 0, bytes: 1000, row_limit: 10_000 },
     dates: [],
     conditions: { '2026-11-19': 'available', '2026-11-20': 'available' },
     ...{ lost: [], gaps: [], expires: {} },

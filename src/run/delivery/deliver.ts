@@ -27,6 +27,7 @@ export async function deliverReports(
   // A name beside the address makes nobody another person.
   const bare = options.only === undefined ? {} : { only: parseAddress('to', options.only).address };
   const deliveries: Delivery[] = [];
+  if (job.reports.length > 0) context.onEvent({ kind: 'phase', date: '', phase: 'mailing' });
   try {
     for (const report of job.reports)
       deliveries.push(...(await deliverReport(context, job, report, { ...options, ...bare })));

@@ -39,7 +39,7 @@ export interface DeliverOptions {
 }
 
 /** What delivery needs of a run: no source, because it reads only what is sealed. */
-export type DeliverContext = Omit<RunContext, 'source' | 'opened' | 'learnt' | 'learntPath'>;
+export type DeliverContext = Omit<RunContext, 'runId' | 'source' | 'opened' | 'learnt' | 'learntPath'>;
 
 /** Whether something of it is left to do that the next run tries again. */
 export function hasFailed({ recipients, error }: Delivery): boolean {

@@ -37,6 +37,7 @@ export async function exportSnapshots(
   const empty = fetched.empty.map((window) => ({ window, reason: NO_CONTRACTS }));
   const missing = [...fetched.missing, ...empty];
   if (counted.rows === 0) return { published: undefined, missing };
+  onEvent({ kind: 'phase', date, phase: 'sealing' });
   const published = await sealDate(context, job, stage, {
     path: state.drop(date),
     write: stageWriter(engine, job, stage),

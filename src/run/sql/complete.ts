@@ -43,6 +43,7 @@ export async function completeDate(
   let groups = job.source.kind === 'aggregate' ? await probeGroups(deps, job, stage.date) : first;
   for (let round = 0; round < MAX_ROUNDS; round += 1) {
     await fetchDate(deps, job, stage, groups);
+    deps.onEvent({ kind: 'phase', date: stage.date, phase: 'recounting' });
     const after = await probeRows(deps, job, stage.date);
     assertNotShrunk(stage.date, first, after);
     const changed = await findChanged(deps, job, stage, { before, after, groups });

@@ -45,6 +45,7 @@ export async function exportTrades(
   onEvent({ kind: 'date', date, rows, staged: totals.rows, pages: Math.ceil(rows / learnt.row_limit) });
   const counted = await completeDate(deps, job, stage, counts, state.counts(date));
   assertStillWhole(date, source.serverNow());
+  onEvent({ kind: 'phase', date, phase: 'sealing' });
   const published = await sealDate(context, job, stage, {
     path: state.drop(date),
     write: stageWriter(engine, job, stage),

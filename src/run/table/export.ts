@@ -46,6 +46,7 @@ export async function exportTable(
     await readIndependently(path);
     const expected = await readChecksum({ rows: (sql) => source.rows(sql, ask) }, query.select, columns);
     onEvent({ kind: 'page', date, window: job.source.table, rows: expected.rows });
+    onEvent({ kind: 'phase', date, phase: 'sealing' });
     assertUnchanged(date, counts.ids, expected.rows);
     return expected;
   };

@@ -1,0 +1,169 @@
+/**
+ * What is known of a job: conditions of its dates, the run that goes on, the last runs, the next one, and what was
+ * mailed. Reading only, and of the store little: a listing tells which dates are sealed, `condition.json` the rest; a
+ * manifest is read only where the two disagree. A store that cannot be read is a fact to tell, not a failure.
+ */
+import { createTask } from 'node-cron';
+import type { CalendarOverride } from '../calendar/session.ts';
+import type { Clock } from '../core/clock.ts';
+import { describeError, isFault } from '../core/errors.ts';
+import type { Job } from '../job/job.ts';
+import { type Condition, computeConditions, expiresAt } from '../plan/dates.ts';
+import { type ConditionEntry, readConditionDocument } from '../seal/condition.ts';
+import type { Store } from '../store/store.ts';
+import { type ArchivedReport, listArchive } from './delivery/archived-pages.ts';
+import { expires, lookbackOf } from './lookback.ts';
+import { type RunProgress, readProgress } from './progress.ts';
+import { type RunResult, readRunResult } from './result.ts';
+import { readSealedFacts, type SealedFacts } from './sealed-facts.ts';
+import type { StatePaths } from './state.ts';
+
+/** A quarter of sessions; older copies are in the store under their dates. */
+const MAX_REPORTS = 60;
+
+export interface DateStatus {
+  readonly date: string;
+  readonly condition: Condition;
+  readonly rows: number | null;
+  readonly revision: number | null;
+  /** Null where it is sealed or never expires. */
+  readonly begins_to_expire: string | null;
+}
+
+/** The document of a job that `flowdrop --json status` prints; the daemon's `documents.ts` reads it. */
+export interface JobStatus {
+  readonly job: string;
+  readonly dataset: string;
+  readonly store: string;
+  readonly dates: readonly DateStatus[];
+  readonly last_run: string | null;
+  /** Of dates chosen by hand. */
+  readonly last_backfill: string | null;
+  readonly next_run: string | null;
+  readonly running: RunProgress | null;
+  /** Newest date first. */
+  readonly reports: readonly ArchivedReport[];
+  /** Why the store could not be read; then `dates` is what the last run knew. */
+  readonly fault: string | null;
+}
+
+export interface StatusReading {
+  readonly document: JobStatus;
+  readonly last: RunResult | undefined;
+  /** What is wrong with `condition.json`, which is left out then. */
+  readonly conditionFault: string | undefined;
+}
+
+export interface StatusDeps {
+  readonly clock: Clock;
+  readonly calendar: CalendarOverride;
+  readonly state: StatePaths;
+  /** The API's clock minus this machine's, as the last run saw it. */
+  readonly clockOffsetMs: number;
+  openStore(): Promise<Store>;
+}
+
+export async function readStatus(deps: StatusDeps, job: Job): Promise<StatusReading> {
+  const { state, clock } = deps;
+  const last = await readRunResult(state.lastRun);
+  const lastBackfill = await readRunResult(state.lastBackfill);
+  const task = job.schedule && createTask(job.schedule.cron, () => undefined, { timezone: job.schedule.timezone });
+  const told = await readStore(deps, job, last).catch((error: unknown) => {
+    if (!isFault(error)) throw error;
+    return recallRuns(job, [last, lastBackfill], describeError(error));
+  });
+  return {
+    document: {
+      job: job.name,
+      dataset: job.drop.dataset,
+      store: told.store,
+      dates: told.dates,
+      last_run: last?.finished_at ?? null,
+      last_backfill: lastBackfill?.finished_at ?? null,
+      next_run: task?.getNextRuns(1)[0]?.toISOString() ?? null,
+      running: (await readProgress(state.progress, clock.now())) ?? null,
+      reports: told.reports,
+      fault: told.fault,
+    },
+    last,
+    conditionFault: told.conditionFault,
+  };
+}
+
+interface StoreReading extends Pick<JobStatus, 'store' | 'dates' | 'reports' | 'fault'> {
+  readonly conditionFault: string | undefined;
+}
+
+async function readStore(deps: StatusDeps, job: Job, last: RunResult | undefined): Promise<StoreReading> {
+  const store = await deps.openStore();
+  try {
+    const { dataset } = job.drop;
+    const [{ entries, fault }, reports] = await Promise.all([
+      readConditionDocument(store, dataset),
+      listArchive(store, job.name, MAX_REPORTS),
+    ]);
+    const sealed = await readSealedFacts(store, dataset, entries);
+    const conditions = joinConditions(deps, job, { sealed, entries, last });
+    const dates = [...conditions].map(([date, condition]) => describeDate(job, date, condition, sealed.get(date)));
+    return { store: store.url, dates, reports, fault: null, conditionFault: fault };
+  } finally {
+    await store.close();
+  }
+}
+
+interface KnownDates {
+  readonly sealed: ReadonlyMap<string, SealedFacts>;
+  readonly entries: ReadonlyMap<string, ConditionEntry>;
+  readonly last: RunResult | undefined;
+}
+
+function joinConditions(deps: StatusDeps, job: Job, known: KnownDates): ReadonlyMap<string, Condition> {
+  const { sealed, entries, last } = known;
+  const lookback = lookbackOf(job.source, deps.clock.now() + deps.clockOffsetMs, deps.calendar);
+  const sealedConditions = new Map([...sealed].map(([date, { condition }]) => [date, condition]));
+  // Every run writes the document, also one of chosen dates, so it is the newer of the two.
+  const told = new Map<string, Condition>([
+    ...Object.entries(last?.conditions ?? {}),
+    ...[...entries.values()].map(({ date, condition }) => [date, condition] as const),
+  ]);
+  const empty = new Set([...told].flatMap(([date, condition]) => (condition === 'missing' ? [date] : [])));
+  const firstKnown = [...sealed.keys(), ...told.keys()].sort()[0];
+  const conditions = new Map(computeConditions({ sealed: sealedConditions, empty, lookback }, firstKnown));
+  // What the store remembers of dates that are not sealed: one that was lost, or without rows while it could be asked
+  // for, stays so, and a date beyond this machine's clock is still told.
+  for (const [date, { condition }] of entries) {
+    // Sealed says the manifest, not the document.
+    if (sealed.has(date) || condition === 'available' || condition === 'degraded') continue;
+    if (condition !== 'pending' || !conditions.has(date)) conditions.set(date, condition);
+  }
+  return new Map([...conditions].sort(([a], [b]) => (a < b ? -1 : 1)));
+}
+
+/** Without the store: what the newer of the last runs knew when it ended. */
+function recallRuns(job: Job, records: readonly (RunResult | undefined)[], fault: string): StoreReading {
+  const runs = records
+    .filter((record) => record !== undefined)
+    .sort((a, b) => (a.finished_at < b.finished_at ? 1 : -1));
+  const results = new Map(
+    runs.toReversed().flatMap(({ dates }) => dates.map((result) => [result.date, result] as const)),
+  );
+  const dates = Object.entries(runs[0]?.conditions ?? {})
+    .sort(([a], [b]) => (a < b ? -1 : 1))
+    .map(([date, condition]) => {
+      const { rows = null, revision = null } = results.get(date) ?? {};
+      const isSealed = condition === 'available' || condition === 'degraded';
+      return describeDate(job, date, condition, isSealed ? { condition, rows, revision } : undefined);
+    });
+  return { store: runs[0]?.store ?? job.drop.to, dates, reports: [], fault, conditionFault: undefined };
+}
+
+function describeDate(job: Job, date: string, condition: Condition, sealed: SealedFacts | undefined): DateStatus {
+  const isOpen = condition === 'pending' || condition === 'missing';
+  return {
+    date,
+    condition,
+    rows: sealed?.rows ?? null,
+    revision: sealed?.revision ?? null,
+    begins_to_expire: expires(job.source) && isOpen ? new Date(expiresAt(date)).toISOString() : null,
+  };
+}

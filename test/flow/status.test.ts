@@ -1,0 +1,147 @@
+/**
+ * What `status` and `report --show` tell of real runs: one that goes on, one that was killed, one that is over. The shapes
+ * are those that the daemon reads. What status reads of a store is tested in `test/run/status.test.ts`.
+ */
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync } from 'node:fs';
+import { mkdir, readFile, rename, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { z } from 'zod';
+import { runSchema, statusSchema } from '../../src/daemon/documents.ts';
+import { flowdrop, makeFolder, startService, type TestService } from '../support/flowdrop.ts';
+import { writeJob } from '../support/jobs.ts';
+
+/** Slow enough to be seen at work: the date has 12 pages. */
+const SLOW = { FLOWDROP_REQUESTS_PER_SECOND: '2' };
+
+let service: TestService;
+const cleanups: (() => Promise<void>)[] = [];
+
+beforeAll(async () => {
+  service = await startService([
+    ...['--generate', '1', '--generate-rows', '1200', '--row-limit', '100', '--as-of', '2026-11-20T23:00:00Z'],
+  ]);
+  cleanups.push(() => service.stop());
+});
+afterAll(async () => {
+  for (const cleanup of cleanups.reverse()) await cleanup();
+});
+
+async function makeWorker(): Promise<string> {
+  const { path, remove } = await makeFolder();
+  cleanups.push(remove);
+  return path;
+}
+
+async function readStatus(cwd: string, job: string) {
+  const { code, stdout, stderr } = await flowdrop(['--json', 'status', job], { cwd, env: service.env });
+  expect(code, stderr).toBe(0);
+  const [status] = z.array(statusSchema).parse(JSON.parse(stdout));
+  if (!status) throw new RangeError('no job was told of');
+  return status;
+}
+
+it('a run shows in status while it goes on, not after it was killed, and leaves nothing at its own end', async () => {
+  const cwd = await makeWorker();
+  const job = await writeJob(cwd);
+  const path = join(cwd, '.flowdrop', 'nightly', 'progress.json');
+  let child: ChildProcess | undefined;
+  const env = { ...service.env, ...SLOW, FLOWDROP_RUN_ID: 'tick-1' };
+  const killed = flowdrop(['run', job], {
+    cwd,
+    env,
+    onStart: (started) => {
+      child = started;
+    },
+  });
+  const pages = async () =>
+    existsSync(path) ? (JSON.parse(await readFile(path, 'utf8')) as { pages: number }).pages : 0;
+  await expect.poll(pages, { timeout: 60_000 }).toBeGreaterThan(0);
+  const { running } = await readStatus(cwd, job);
+  expect(running).toMatchObject({ run_id: 'tick-1', pid: child?.pid, phase: 'fetching', date: '2026-11-20' });
+  expect(running).toMatchObject({ total_rows: 1200, dates_total: 1, dates_done: 0, splits: 0 });
+  expect(running?.window).toMatch(/^\d\d:\d\d:\d\d.*\.\.\d\d:\d\d:\d\d/);
+  expect((await flowdrop(['status', job], { cwd, env: service.env })).stdout).toMatch(
+    /^running for \d+ s: \w+ 2026-11-20, \d+ %, [\d,]+ of 1,200 rows, .* \(run tick-1\)$/m,
+  );
+  child?.kill('SIGKILL');
+  expect((await killed).code).toBeNull();
+  expect(existsSync(path)).toBe(true);
+  expect((await readStatus(cwd, job)).running).toBeNull();
+
+  const { code, stdout, stderr } = await flowdrop(['--json', 'run', job], { cwd, env: service.env });
+  expect(code, stderr).toBe(0);
+  const run = runSchema.parse(JSON.parse(stdout));
+  expect(run.run_id).toMatch(/^\d{8}T\d{6}Z-[0-9a-f]{6}$/);
+  expect(existsSync(path)).toBe(false);
+  const after = await readStatus(cwd, job);
+  expect(after).toMatchObject({ running: null, fault: null, last_run: run.finished_at });
+  expect(after.dates).toMatchObject([{ date: '2026-11-20', condition: 'available', rows: 1200, revision: 1 }]);
+
+  const [report] = after.reports;
+  expect(report).toMatchObject({ date: '2026-11-20', revision: 1 });
+  const show = (...flags: readonly string[]) =>
+    flowdrop(['report', job, '--show', ...flags], { cwd, env: service.env });
+  const page = await show('--date', '2026-11-20', '--report', report?.report ?? '', '--revision', '1');
+  expect(page.code, page.stderr).toBe(0);
+  const copy = join(
+    cwd,
+    'drops',
+    '_reports',
+    'nightly',
+    'date=2026-11-20',
+    report?.report ?? '',
+    'rev=1',
+    'report.html',
+  );
+  expect(page.stdout).toBe(await readFile(copy, 'utf8'));
+  const absent = await show('--date', '2026-11-19');
+  expect(absent).toMatchObject({ code: 2, stdout: '' });
+  expect(absent.stderr).toContain(`There is: 2026-11-20 ${report?.report} revision 1.`);
+  expect((await show('--revision', 'two')).stderr).toContain('--revision is a whole number from 1 on, not "two"');
+  expect((await flowdrop(['report', job, '--revision', '1'], { cwd })).code).toBe(2);
+});
+
+it('a store that cannot be read is told, and the other jobs are too', async () => {
+  const cwd = await makeWorker();
+  await mkdir(join(cwd, 'jobs'));
+  await writeJob(join(cwd, 'jobs'), { name: 'lost', to: 'drops-a' });
+  await writeJob(join(cwd, 'jobs'), { name: 'whole', to: 'drops-b' });
+  const run = await flowdrop(['--json', 'run', 'lost', '--no-report'], { cwd, env: service.env });
+  expect(run.code, run.stderr).toBe(0);
+  await rename(join(cwd, 'drops-a'), join(cwd, 'elsewhere'));
+  await writeFile(join(cwd, 'drops-a'), 'a file where the folder was');
+  const { code, stdout, stderr } = await flowdrop(['status'], { cwd, env: service.env });
+  expect(code).toBe(1);
+  expect(stderr).toMatch(/^lost: the store could not be read: .*drops-a/m);
+  expect(stdout).toContain('what the last run knew');
+  expect(stdout).toMatch(/■ available 1/);
+  expect(stdout).toMatch(/^whole: /m);
+  expect(await readStatus(cwd, 'lost')).toMatchObject({ dates: [{ condition: 'available', rows: 1200 }], reports: [] });
+});
+
+it.skipIf(spawnSync('script', ['--version']).status !== 0)(
+  'the line of a run on a terminal is no wider than the terminal, and says what is left',
+  async () => {
+    const cwd = await makeWorker();
+    const job = await writeJob(cwd, { reports: 'reports: []' });
+    for (const columns of [80, 120]) {
+      const main = new URL('../../dist/main.js', import.meta.url).pathname;
+      const command = `stty cols ${columns}; exec "${process.execPath}" "${main}" backfill "${job}" --all`;
+      const env = { PATH: process.env['PATH'] ?? '', TERM: 'xterm', ...service.env, FLOWDROP_REQUESTS_PER_SECOND: '5' };
+      const child = spawn('script', ['-qec', command, '/dev/null'], { cwd, env, stdio: ['ignore', 'pipe', 'inherit'] });
+      let text = '';
+      child.stdout.on('data', (chunk) => {
+        text += chunk;
+      });
+      await once(child, 'close');
+      // biome-ignore lint/suspicious/noControlCharactersInRegex: what moves the cursor separates the lines.
+      const lines = text.split(/[\r\n]|\u001b\[\??\d*[A-Za-z]/).filter((line) => / \d+ % {1,2}/.test(line));
+      expect(lines.length).toBeGreaterThan(3);
+      expect(Math.max(...lines.map((line) => line.length))).toBeLessThan(columns);
+      expect(lines.join('\n')).toMatch(/2026-11-20 .*\d+ % \[.* rows .*\d+ req/);
+    }
+  },
+);

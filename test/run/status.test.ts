@@ -1,0 +1,214 @@
+/** What status reads of a store: how much it asks, what it believes, and what it says when the store cannot be read. */
+import { mkdir, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { listSessions, NO_OVERRIDE } from '../../src/calendar/session.ts';
+import { Fault } from '../../src/core/errors.ts';
+import { statusSchema } from '../../src/daemon/documents.ts';
+import { parseJob } from '../../src/job/parse.ts';
+import { readArchivedPage } from '../../src/run/delivery/archived-pages.ts';
+import { readRunResult, writeRunResult } from '../../src/run/result.ts';
+import { stateOf } from '../../src/run/state.ts';
+import { readStatus } from '../../src/run/status.ts';
+import { describeSealed, writeConditionDocument } from '../../src/seal/condition.ts';
+import { signManifest } from '../../src/seal/manifest.ts';
+import { openDirectoryStore } from '../../src/store/directory.ts';
+import { dropFilename, historyKey, manifestKey, reportCopyPrefix } from '../../src/store/layout.ts';
+import type { Store } from '../../src/store/store.ts';
+import { createResult } from '../support/alerts.ts';
+import { FAKE_START } from '../support/fake-clock.ts';
+import { makeFolder } from '../support/flowdrop.ts';
+import { createDraft } from '../support/manifest.ts';
+
+const NOW = FAKE_START;
+
+const createManifest = (date: string, changes: { readonly rows?: number; readonly revision?: number } = {}) => {
+  const { rows = 1_000, revision = 1 } = changes;
+  const draft = createDraft({ job_id: 'nightly', date, rows });
+  const file = { filename: dropFilename('trades'), size: 1, hash: 'sha256:0' };
+  return signManifest({ ...draft, files: [file], revision, supersedes: revision === 1 ? null : revision - 1 });
+};
+
+const JOB = parseJob(
+  'nightly.yaml',
+  'name: nightly\nsource:\n  api: historical\ndrop:\n  to: drops\n  dataset: trades\n',
+);
+
+let root: string;
+let remove: () => Promise<void>;
+beforeAll(async () => {
+  ({ path: root, remove } = await makeFolder());
+});
+afterAll(async () => await remove());
+
+/** Counts what is asked of a store; a listing is one request for up to 1,000 keys, as with S3. */
+function countRequests(store: Store) {
+  const counted = { requests: 0 };
+  const counting: Store = {
+    ...{ url: store.url, head: store.head, put: store.put, putIfAbsent: store.putIfAbsent, copy: store.copy },
+    ...{ download: store.download, remove: store.remove, link: store.link, close: async () => undefined },
+    get: async (key) => {
+      counted.requests += 1;
+      return await store.get(key);
+    },
+    async *list(prefix) {
+      let keys = 0;
+      for await (const object of store.list(prefix)) {
+        if (keys % 1000 === 0) counted.requests += 1;
+        keys += 1;
+        yield object;
+      }
+      if (keys === 0) counted.requests += 1;
+    },
+  };
+  return { counting, counted };
+}
+
+async function makeStore(name: string, dates: readonly string[]): Promise<Store> {
+  const store = await openDirectoryStore(join(root, name));
+  const manifests = dates.map((date) => createManifest(date));
+  for (const manifest of manifests) {
+    await store.put(manifestKey('trades', manifest.date), { bytes: Buffer.from(JSON.stringify(manifest)) });
+    await store.put(`${manifestKey('trades', manifest.date)}.parquet`, { bytes: Buffer.from('rows') });
+  }
+  const before = { entries: new Map(), text: '', fault: undefined };
+  await writeConditionDocument(store, 'trades', manifests.map(describeSealed), before);
+  return store;
+}
+
+const deps = (name: string, openStore: () => Promise<Store>) => ({
+  clock: { now: () => NOW, sleep: async () => undefined },
+  calendar: NO_OVERRIDE,
+  state: stateOf(join(root, 'state'), name),
+  clockOffsetMs: 0,
+  openStore,
+});
+
+describe('the status document', () => {
+  it('costs as many requests for 250 dates as for 15, and none for a manifest', async () => {
+    const all = listSessions('2025-11-01', '2026-11-19');
+    const costs: number[] = [];
+    for (const count of [15, 250]) {
+      const { counting, counted } = countRequests(await makeStore(`cost-${count}`, all.slice(-count)));
+      const { document } = await readStatus(
+        deps('cost', async () => counting),
+        JOB,
+      );
+      expect(document.dates).toHaveLength(count);
+      expect(document.dates.every(({ rows, revision }) => rows === 1_000 && revision === 1)).toBe(true);
+      expect(statusSchema.parse(document)).toEqual(document);
+      costs.push(counted.requests);
+    }
+    expect(costs).toEqual([3, 3]);
+  });
+
+  it('reads the manifest of a date that condition.json does not know, or knows in a revision that was replaced', async () => {
+    const dates = ['2026-11-17', '2026-11-18', '2026-11-19'];
+    const store = await makeStore('step', dates);
+    const seal = async (date: string, changes: { rows: number; revision: number }) => {
+      const manifest = createManifest(date, changes);
+      await store.put(manifestKey('trades', date), { bytes: Buffer.from(JSON.stringify(manifest)) });
+    };
+    await store.put(historyKey('trades', '2026-11-18', 1, 'manifest.json'), { bytes: Buffer.from('{}') });
+    await seal('2026-11-18', { rows: 1_001, revision: 2 });
+    await seal('2026-11-16', { rows: 999, revision: 1 });
+    await store.put(manifestKey('trades', '2026-11-13'), { bytes: Buffer.from('{ damaged') });
+    const { counting, counted } = countRequests(store);
+    const { document } = await readStatus(
+      deps('step', async () => counting),
+      JOB,
+    );
+    expect(document.dates.map(({ date, condition, rows, revision }) => [date, condition, rows, revision])).toEqual([
+      ['2026-11-13', 'degraded', null, null],
+      ['2026-11-16', 'available', 999, 1],
+      ['2026-11-17', 'available', 1_000, 1],
+      ['2026-11-18', 'available', 1_001, 2],
+      ['2026-11-19', 'available', 1_000, 1],
+    ]);
+    expect(counted.requests).toBe(3 + 3);
+  });
+
+  it('tells what the last run knew when the store cannot be read', async () => {
+    const state = stateOf(join(root, 'state'), 'fault');
+    await mkdir(join(root, 'state', 'fault'), { recursive: true });
+    const date = { date: '2026-11-19', status: 'sealed' as const, rows: 5, requests: 1, revision: 1 };
+    const conditions = { '2026-11-18': 'pending', '2026-11-19': 'available' } as const;
+    await writeRunResult(state.lastRun, createResult({ dates: [date], conditions }));
+    const unreachable = async () => {
+      throw new Fault('STORE_UNREACHABLE', 'nobody answers', { cause: new RangeError('socket closed') });
+    };
+    const { document } = await readStatus(deps('fault', unreachable), JOB);
+    expect(statusSchema.parse(document)).toEqual(document);
+    expect(document).toMatchObject({ fault: 'nobody answers: socket closed', store: 'drops', reports: [] });
+    expect(document.dates).toEqual([
+      {
+        ...{ date: '2026-11-18', condition: 'pending', rows: null, revision: null },
+        begins_to_expire: '2026-12-03T05:00:00.000Z',
+      },
+      { date: '2026-11-19', condition: 'available', rows: 5, revision: 1, begins_to_expire: null },
+    ]);
+  });
+
+  it('reads the record of a version that had no run id and counted no splits', async () => {
+    const { run_id: _, splits: __, ...old } = createResult();
+    const state = stateOf(join(root, 'state'), 'old');
+    await mkdir(join(root, 'state', 'old'), { recursive: true });
+    await writeFile(state.lastRun, JSON.stringify(old));
+    expect(await readRunResult(state.lastRun)).toEqual({ ...old, run_id: '', splits: 0 });
+  });
+
+  it('does not take a fault of the program for one of the store', async () => {
+    const broken = async () => {
+      throw new TypeError('undefined is not a function');
+    };
+    await expect(readStatus(deps('broken', broken), JOB)).rejects.toThrow(TypeError);
+  });
+
+  it('lists the newest sixty copies of mailed reports, newest date and revision first', async () => {
+    const store = await openDirectoryStore(join(root, 'reports'));
+    const dates = listSessions('2026-06-01', '2026-11-19');
+    for (const date of dates) await archive(store, date, 'flow-1', 1, 'report.html');
+    await archive(store, '2026-11-19', 'flow-1', 2, 'report-0a1b2c3d.html');
+    const { document } = await readStatus(
+      deps('reports', async () => await openDirectoryStore(join(root, 'reports'))),
+      JOB,
+    );
+    expect(document.reports).toHaveLength(60);
+    expect(document.reports.slice(0, 3)).toEqual([
+      { date: '2026-11-19', report: 'flow-1', revision: 2 },
+      { date: '2026-11-19', report: 'flow-1', revision: 1 },
+      { date: '2026-11-18', report: 'flow-1', revision: 1 },
+    ]);
+  });
+});
+
+const archive = async (store: Store, date: string, report: string, revision: number, name: string) => {
+  const key = `${reportCopyPrefix('nightly', date, report, revision)}${name}`;
+  await store.put(key, { bytes: Buffer.from(`<p>${date} ${report} ${revision} ${name}</p>`) });
+};
+
+describe('the page of a mailed report', () => {
+  it('is the newest revision of the newest date unless others are asked for, and the usual reader’s', async () => {
+    const store = await openDirectoryStore(join(root, 'pages'));
+    await archive(store, '2026-11-18', 'flow-1', 1, 'report.html');
+    await archive(store, '2026-11-19', 'flow-1', 1, 'report.html');
+    await archive(store, '2026-11-19', 'flow-1', 2, 'report-0a1b2c3d.html');
+    await archive(store, '2026-11-19', 'flow-1', 2, 'report.html');
+    await store.put('_reports/nightly/date=2026-11-20/flow-1/receipt.json', { bytes: Buffer.from('{}') });
+    const read = async (choice: Parameters<typeof readArchivedPage>[2]) =>
+      (await readArchivedPage(store, 'nightly', choice)).html;
+    expect(await read({})).toBe('<p>2026-11-19 flow-1 2 report.html</p>');
+    expect(await read({ date: '2026-11-19', revision: 1 })).toBe('<p>2026-11-19 flow-1 1 report.html</p>');
+    expect(await read({ date: '2026-11-18', report: 'flow-1' })).toBe('<p>2026-11-18 flow-1 1 report.html</p>');
+    await expect(read({ date: '2026-11-20' })).rejects.toMatchObject({
+      code: 'REPORT_NOT_ARCHIVED',
+      kind: 'usage',
+      hint: 'There is: 2026-11-19 flow-1 revision 2; 2026-11-19 flow-1 revision 1; 2026-11-18 flow-1 revision 1.',
+    });
+    await archive(store, '2026-11-19', 'digest-2', 1, 'report.html');
+    await expect(read({ date: '2026-11-19' })).rejects.toMatchObject({
+      code: 'REPORT_AMBIGUOUS',
+      message: 'nightly mailed several reports of 2026-11-19: digest-2, flow-1',
+    });
+  });
+});
