@@ -2,12 +2,13 @@
  * The composition root: settings from the environment -> concrete source, engine, store, mailer, clock and log. The only
  * module that knows the implementations. Everything heavy is imported when it is opened.
  */
-import { createHash, randomBytes } from 'node:crypto';
+import { createHash } from 'node:crypto';
 import { join, resolve } from 'node:path';
 import type { Composition } from './cli/context.ts';
 import { type Clock, systemClock } from './core/clock.ts';
 import { Fault } from './core/errors.ts';
-import { createRedactor } from './core/redact.ts';
+import { createRedactor, maskByKey } from './core/redact.ts';
+import { chooseRunId } from './core/run-id.ts';
 import {
   DEFAULTS,
   type Environment,
@@ -16,6 +17,7 @@ import {
   readApiKey,
   readCalendar,
   readFlag,
+  readIsLogPretty,
   readLevel,
   readMailPatienceMs,
   readRate,
@@ -34,7 +36,7 @@ export interface ComposeInput {
   /** Root of the package: templates and version are read from there. */
   readonly packageDir: string;
   readonly writeErr: (text: string) => void;
-  /** Pretty log lines instead of JSON. */
+  /** Whether a person reads stderr: then log lines are pretty, unless it is set otherwise. */
   readonly interactive: boolean;
   readonly debug: boolean;
 }
@@ -45,13 +47,20 @@ export function createComposition(input: ComposeInput): Composition {
   const pacers = new Map<string, Promise<Pacer>>();
   const setting = (name: keyof typeof DEFAULTS) => env[name] || DEFAULTS[name];
   const secrets = () => listSecrets(env, cwd);
+  const runId = chooseRunId(env['FLOWDROP_RUN_ID'], clock.now());
+  let maskValues: ((text: string) => string) | undefined;
   const openLog: Composition['openLog'] = async (options = {}) => {
     const { createLog } = await import('./core/log.ts');
     const level = input.debug ? 'debug' : options.quiet ? 'error' : readLevel(setting('FLOWDROP_LOG_LEVEL'));
     const all = [...secrets(), ...(options.secrets ?? [])];
-    return createLog({ level, pretty: input.interactive, secrets: all, write: input.writeErr });
+    return createLog({
+      level,
+      pretty: readIsLogPretty(env, input.interactive),
+      secrets: all,
+      write: input.writeErr,
+      ...(options.isService ? {} : { run: runId }),
+    });
   };
-  const runId = readRunId(env['FLOWDROP_RUN_ID'], clock.now());
   const stateDir = resolve(cwd, setting('FLOWDROP_STATE_DIR'));
   /** One for each budget and key, whichever entry point they are used at. */
   const openPacer = (budget: BudgetName, apiKey: string): Promise<Pacer> => {
@@ -95,7 +104,11 @@ export function createComposition(input: ComposeInput): Composition {
     get keyFingerprint() {
       return fingerprint(readSecret(env, 'FLOWDROP_API_KEY', cwd));
     },
-    redact: (text) => createRedactor(secrets())(text),
+    redact: (text) => maskByKey(createRedactor(secrets())(text)),
+    maskValues(text) {
+      maskValues ??= createRedactor(secrets());
+      return maskValues(text);
+    },
     openLog,
     async openStore(to, objects = {}) {
       const { parseLocation } = await import('./store/location.ts');
@@ -104,7 +117,10 @@ export function createComposition(input: ComposeInput): Composition {
         return await (await import('./store/directory.ts')).openDirectoryStore(location.path);
       const { openS3Store } = await import('./store/s3.ts');
       const log = await openLog();
-      return await openS3Store({ ...s3Options(env, location), objects }, { clock, note: (text) => log.debug(text) });
+      return await openS3Store(
+        { ...s3Options(env, location), objects },
+        { clock, note: (text) => log.debug({ event: 'store-note' }, text) },
+      );
     },
     async tryUpload(to, objects, key, signal) {
       const { parseLocation } = await import('./store/location.ts');
@@ -220,16 +236,6 @@ function s3Options(
     ...(env['AWS_REGION'] ? { region: env['AWS_REGION'] } : {}),
     ...(env['FLOWDROP_S3_PATH_STYLE'] ? { pathStyle: readFlag(env, 'FLOWDROP_S3_PATH_STYLE') } : {}),
   };
-}
-
-/** A run id that whoever started the process chose; anything else is no name for a file. */
-const RUN_ID = /^[A-Za-z0-9._-]{1,64}$/;
-
-/** The one given, or one that sorts by time: `20261122T063448Z-1f3a9c`. */
-function readRunId(given: string | undefined, nowMs: number): string {
-  if (given !== undefined && RUN_ID.test(given)) return given;
-  const time = new Date(nowMs).toISOString().replace(/[-:]|\.\d+/g, '');
-  return `${time}-${randomBytes(3).toString('hex')}`;
 }
 
 function fingerprint(key: string | undefined): string {

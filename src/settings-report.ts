@@ -4,7 +4,7 @@
  */
 import { type Fault, isFault } from './core/errors.ts';
 import { findNearest } from './core/nearest.ts';
-import { DEFAULTS, type Environment, readFlag, readLevel, readRate, readSecret } from './settings.ts';
+import { DEFAULTS, type Environment, readFlag, readIsLogPretty, readLevel, readRate, readSecret } from './settings.ts';
 
 /**
  * Every setting that is ours, and how much of it may be shown: nothing of a secret, which may also come from the file
@@ -30,6 +30,7 @@ const SETTINGS: Readonly<Record<string, 'plain' | 'secret'>> = {
   FLOWDROP_CLICKHOUSE_ADMIN_URL: 'secret',
   FLOWDROP_CALENDAR_FILE: 'plain',
   FLOWDROP_LOG_LEVEL: 'plain',
+  FLOWDROP_LOG_FORMAT: 'plain',
   FLOWDROP_RUN_ID: 'plain',
 };
 
@@ -64,6 +65,7 @@ export function reportSettings(env: Environment, cwd: string) {
     () => readRate(env, 'FLOWDROP_SNAPSHOTS_PER_SECOND'),
     () => env['FLOWDROP_S3_PATH_STYLE'] && readFlag(env, 'FLOWDROP_S3_PATH_STYLE'),
     () => readLevel(env['FLOWDROP_LOG_LEVEL'] || DEFAULTS.FLOWDROP_LOG_LEVEL),
+    () => readIsLogPretty(env, false),
   ];
   return { set, unknown, faults: checks.flatMap(catchFault) };
 }

@@ -24,6 +24,7 @@ export const DEFAULTS = {
 const MIN_SECRET_PATH_CHARACTERS = 16;
 
 const LOG_LEVELS: readonly string[] = ['debug', 'info', 'warn', 'error', 'silent'];
+const LOG_FORMATS: readonly string[] = ['json', 'pretty'];
 
 /** Entry points: the setting with their address, and their path; that of market structure goes on with a symbol. */
 const ENTRY_POINTS = {
@@ -161,7 +162,8 @@ export function listSecrets(env: Environment, cwd: string): readonly string[] {
     ...['FLOWDROP_SMTP_URL', 'FLOWDROP_CLICKHOUSE_URL', 'FLOWDROP_CLICKHOUSE_ADMIN_URL'],
     ...['FLOWDROP_REDIS_URL', 'FLOWDROP_ALERT_WEBHOOK_URL'],
   ].map(read);
-  const passwords = urls.map((url) => (URL.canParse(url) ? new URL(url).password : ''));
+  // What is no address may be all password.
+  const passwords = urls.map((url) => (URL.canParse(url) ? new URL(url).password : url));
   const aws = [env['AWS_SECRET_ACCESS_KEY'] ?? '', env['AWS_SESSION_TOKEN'] ?? ''];
   const webhook = [...listUrlSecrets(read('FLOWDROP_ALERT_WEBHOOK_URL')), read('FLOWDROP_ALERT_WEBHOOK_SECRET')];
   const all = [read('FLOWDROP_API_KEY'), ...passwords, ...passwords.map(decodePercent), ...aws, ...webhook];
@@ -193,6 +195,18 @@ export function readLevel(level: string): string {
       kind: 'usage',
       hint: 'Unset it for info.',
     },
+  );
+}
+
+/** Whether log lines are for people: as set, otherwise where a person reads them. */
+export function readIsLogPretty(env: Environment, isTerminal: boolean): boolean {
+  const format = env['FLOWDROP_LOG_FORMAT'];
+  if (!format) return isTerminal;
+  if (LOG_FORMATS.includes(format)) return format === 'pretty';
+  throw new Fault(
+    'SETTING_INVALID',
+    `FLOWDROP_LOG_FORMAT is ${JSON.stringify(format)}; allowed are ${LOG_FORMATS.join(' and ')}`,
+    { kind: 'usage', hint: 'Unset it: lines are pretty on a terminal, and JSON elsewhere.' },
   );
 }
 

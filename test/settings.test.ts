@@ -64,6 +64,7 @@ describe('the report of the settings', () => {
         FLOWDROP_SNAPSHOTS_PER_SECOND: '-1',
         FLOWDROP_S3_PATH_STYLE: 'maybe',
         FLOWDROP_LOG_LEVEL: 'loud',
+        FLOWDROP_LOG_FORMAT: 'xml',
       },
       cwd,
     );
@@ -72,6 +73,7 @@ describe('the report of the settings', () => {
       'FLOWDROP_SNAPSHOTS_PER_SECOND',
       'FLOWDROP_S3_PATH_STYLE',
       'FLOWDROP_LOG_LEVEL',
+      'FLOWDROP_LOG_FORMAT',
     ]);
   });
 });

@@ -5,6 +5,7 @@
  */
 import { isFault } from '../core/errors.ts';
 import type { Job } from '../job/job.ts';
+import type { AlertSummary } from '../run/alert/alerts.ts';
 import { isAlertWorthy, type RunFailure, type RunOutcome, type WatchedCommand } from '../run/alert/facts.ts';
 import type { ActionResult } from './command.ts';
 import type { CliContext } from './context.ts';
@@ -27,10 +28,10 @@ export async function withAlerts(
       outcome = { ...outcome, ...part };
     });
   } catch (error) {
-    if (isAlertWorthy(error)) await tell(cli, job, { ...outcome, failure: describeRunFailure(error) });
+    if (isAlertWorthy(error)) await tellOperators(cli, job, { ...outcome, failure: describeRunFailure(error) });
     throw error;
   }
-  await tell(cli, job, outcome);
+  await tellOperators(cli, job, outcome);
   return code;
 }
 
@@ -39,29 +40,35 @@ function describeRunFailure(error: unknown): RunFailure {
   return { code, message, ...(hint ? { hint } : {}), isUsage: isFault(error) && error.kind === 'usage' };
 }
 
+const NOBODY: AlertSummary = { told: [], untold: [], isWhole: true };
+
 /** Never throws: see `sendAlerts`. */
-async function tell(cli: CliContext, job: Job, outcome: RunOutcome): Promise<void> {
+export async function tellOperators(cli: CliContext, job: Job, outcome: RunOutcome): Promise<AlertSummary> {
   const { compose, signal } = cli;
   // Whoever stopped it knows, and what it had not come to yet is no news.
-  if (signal.aborted) return;
+  if (signal.aborted) return NOBODY;
   const log = (await compose.openLog()).child({ job: job.name });
+  let isHindered = false;
   const attempt = async <T>(what: string, open: () => Promise<T>): Promise<T | undefined> => {
     try {
       return await open();
     } catch (error) {
+      isHindered = true;
       log.error({ event: 'alerts-hindered', what, reason: compose.redact(describeFailure(error).text) });
       return undefined;
     }
   };
   const webhook = job.alerts.webhook ? await attempt('webhook', () => compose.openWebhook()) : undefined;
   const { listTargets, sendAlerts } = await import('../run/alert/alerts.ts');
-  if (listTargets(job, webhook !== undefined).length === 0) return;
+  if (listTargets(job, webhook !== undefined).length === 0) return { ...NOBODY, isWhole: !isHindered };
   const { stateOf } = await import('../run/state.ts');
+  const calendar = await attempt('calendar', () => compose.readCalendar());
   const store = await attempt('store', () => compose.openStore(job.drop.to, job.drop.s3));
   try {
-    await sendAlerts(
+    const summary = await sendAlerts(
       {
-        ...{ store, webhook, log, signal },
+        ...{ store, webhook, log, signal, calendar },
+        run: compose.runId,
         openMailer: () => compose.openMailer(),
         mailFrom: compose.mailFrom,
         clock: compose.clock,
@@ -72,6 +79,7 @@ async function tell(cli: CliContext, job: Job, outcome: RunOutcome): Promise<voi
       job,
       outcome,
     );
+    return { ...summary, isWhole: summary.isWhole && !isHindered };
   } finally {
     await attempt('store', async () => await store?.close());
   }

@@ -54,8 +54,6 @@ export interface SelfCommand {
 
 export interface Composition {
   readonly clock: Clock;
-  /** Of this process: the one given by whoever started it, or its own. */
-  readonly runId: string;
   readonly version: string;
   readonly stateDir: string;
   /** Root of the package, with the shipped jobs and templates. */
@@ -64,10 +62,20 @@ export interface Composition {
   readonly mailFrom: string;
   /** Tells the API key from others without telling it; empty without a key. */
   readonly keyFingerprint: string;
-  /** Masks every known secret in a text. */
+  /** Id of what this process does: the one it was given, or a new one. */
+  readonly runId: string;
+  /** For messages: masks every known secret, and what stands where only secrets stand. */
   redact(text: string): string;
-  /** @param options `secrets`: further texts to mask */
-  openLog(options?: { readonly quiet?: boolean; readonly secrets?: readonly string[] }): Promise<Log>;
+  /** For results, which may be anything: masks known secrets only. */
+  maskValues(text: string): string;
+  /**
+   * @param options `secrets`: further texts to mask; `isService`: it outlives runs, so its lines do not carry the run id
+   */
+  openLog(options?: {
+    readonly quiet?: boolean;
+    readonly secrets?: readonly string[];
+    readonly isService?: boolean;
+  }): Promise<Log>;
   /**
    * @param to `s3://...` or a directory, as in a job file
    * @param objects how objects are written to S3

@@ -3,13 +3,14 @@
  * heavy is imported here or by a command's registration, so that `--help` is immediate; actions import what they need.
  */
 import { Command, CommanderError } from 'commander';
-import { Fault } from '../core/errors.ts';
+import { EXIT_CODES, Fault } from '../core/errors.ts';
+import { registerAlert } from './alert.ts';
 import { registerBackfill } from './backfill.ts';
 import { registerCheck } from './check.ts';
 import { createStyle } from './color.ts';
 import type { Act, Register } from './command.ts';
 import { registerCompletion } from './completion.ts';
-import type { CliContext, GlobalOptions } from './context.ts';
+import type { CliContext, GlobalOptions, Terminal } from './context.ts';
 import { registerDemo } from './demo.ts';
 import { registerDoctor } from './doctor.ts';
 import { registerEngineWorker } from './engine-worker.ts';
@@ -47,7 +48,11 @@ const REGISTRATIONS: readonly Register[] = [
   registerServe,
   registerKey,
   registerEngineWorker,
+  registerAlert,
 ];
+
+/** Commands with a log of their own in which the run id finds the lines of a failure. */
+const LOGGED_COMMANDS: readonly string[] = ['run', 'backfill', 'report', 'alert', 'verify'];
 
 /** The commands as they are typed. @param act what becomes of a command's action */
 export function buildProgram(context: CliContext, act: (program: Command) => Act): Command {
@@ -82,11 +87,17 @@ const HELP_WIDTH = 80;
 const MAX_HELP_WIDTH = 100;
 
 /** @returns the exit code */
-export async function runProgram(argv: readonly string[], context: CliContext): Promise<number> {
-  const { terminal, compose } = context;
+export async function runProgram(argv: readonly string[], given: CliContext): Promise<number> {
+  const { compose } = given;
+  const terminal = maskTerminal(given.terminal, (text) => compose.maskValues(text));
+  const context = { ...given, terminal };
   let exitCode = 0;
+  let command = '';
   const program = buildProgram(context, (built) => async (action) => {
     exitCode = (await action(built.opts<GlobalOptions>())) ?? 0;
+  });
+  program.hook('preAction', (_program, action) => {
+    command = action.name();
   });
   try {
     await program.parseAsync(argv, { from: 'user' });
@@ -100,9 +111,12 @@ export async function runProgram(argv: readonly string[], context: CliContext): 
       style: createStyle(terminal.colors.err),
       redact: compose.redact,
     });
-    if (argv.includes('--json')) terminal.out(`${JSON.stringify(failure.json)}\n`);
+    // What was wrong from the start has left no lines to look for.
+    const hasLog = LOGGED_COMMANDS.includes(command) && failure.exitCode !== EXIT_CODES.usage;
+    const run = hasLog ? { run_id: compose.runId } : {};
+    if (argv.includes('--json')) terminal.out(`${JSON.stringify({ ...failure.json, ...run })}\n`);
     // The help was printed in its place.
-    if (!isHelp(error)) terminal.err(failure.text);
+    if (!isHelp(error)) terminal.err(`${failure.text}${hasLog ? `  run: ${compose.runId}\n` : ''}`);
     return failure.exitCode;
   } finally {
     await compose.close();
@@ -118,6 +132,15 @@ function readRefusal(error: CommanderError, program: Command, argv: readonly str
 
 function isHelp(error: unknown): boolean {
   return error instanceof CommanderError && error.code === 'commander.help';
+}
+
+/** What people and programs read may repeat what an answer, a file or a library has said. */
+function maskTerminal(terminal: Terminal, mask: (text: string) => string): Terminal {
+  // Not spread: stdin would be opened, which keeps the process.
+  return Object.create(terminal, {
+    out: { value: (text: string) => terminal.out(mask(text)) },
+    err: { value: (text: string) => terminal.err(mask(text)) },
+  }) as Terminal; // It has the terminal for its prototype.
 }
 
 /** After a signal any failure is the interruption, unless it says more. */

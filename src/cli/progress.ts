@@ -68,11 +68,14 @@ function createLines({ log, clock, tally, stats }: ProgressInput): Progress {
   return {
     onEvent(event) {
       const { kind, ...rest } = event;
-      if (kind !== 'page' && kind !== 'phase') {
+      // The run itself logs a date that failed, with its code.
+      if (kind === 'failed') return;
+      if (kind !== 'page' && kind !== 'phase' && kind !== 'split') {
         log.info({ event: kind, ...rest }, describeEvent(event));
         return;
       }
       log.debug({ event: kind, ...rest });
+      if (kind === 'split') return;
       if (clock.now() - loggedAtMs < LOG_EVERY_MS) return;
       loggedAtMs = clock.now();
       const state = tally.read();

@@ -16,7 +16,10 @@ export function finishRun(
 ): number {
   const kind = judgeRun(result) ?? (deliveries.some(hasFailed) ? 'failed' : undefined);
   if (globals.json) cli.terminal.out(`${JSON.stringify({ ...result, reports: deliveries }, undefined, 2)}\n`);
-  else cli.terminal.out(describeRun(result, deliveries));
+  else
+    cli.terminal.out(
+      `${describeRun(result, deliveries)}${kind === undefined ? '' : `Log lines of this run: ${cli.compose.runId}\n`}`,
+    );
   return kind === undefined ? 0 : EXIT_CODES[kind];
 }
 

@@ -80,6 +80,7 @@ export async function withDeliverSession<T>(
       mailFrom: compose.mailFrom,
       clock: compose.clock,
       log,
+      redact: (text) => compose.redact(text),
       onEvent: (event) => {
         tally.note(event);
         progress.onEvent(event);

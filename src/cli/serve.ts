@@ -83,7 +83,7 @@ async function serve(cli: CliContext, options: ServeOptions): ActionResult {
   const { adminUrl, ...server } = compose.clickhouse;
   const url = clickhouseUrl ?? server.url;
   const password = url !== undefined && URL.canParse(url) ? new URL(url).password : '';
-  const log = await compose.openLog({ secrets: [...key, password].filter((secret) => secret !== '') });
+  const log = await compose.openLog({ isService: true, secrets: [...key, password].filter((secret) => secret !== '') });
   const command = workerCommand(self);
   const service = await startService(
     {

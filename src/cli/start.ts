@@ -20,7 +20,7 @@ async function start(cli: CliContext, globals: GlobalOptions): ActionResult {
   const { readRunResult } = await import('../run/result.ts');
   const { stateOf } = await import('../run/state.ts');
   const { compose, self } = cli;
-  const log = await compose.openLog();
+  const log = await compose.openLog({ isService: true });
   const all: Job[] = [];
   for (const file of await listJobFiles(globals.jobs)) all.push(await readJob(file, globals.jobs));
   assertDistinct(all);

@@ -52,7 +52,7 @@ async function status(
   const documents = readings.map(({ document }) => document);
   if (globals.json) {
     // Each document tells its own fault, and whoever asked for it reads it.
-    terminal.out(`${cli.compose.redact(JSON.stringify(documents, undefined, 2))}\n`);
+    terminal.out(`${cli.compose.maskValues(JSON.stringify(documents, undefined, 2))}\n`);
     return undefined;
   }
   terminal.out(texts.join('\n'));

@@ -49,6 +49,24 @@ export function assertDistinct(jobs: readonly Job[]): void {
 
 /** @param reference path of a job file, or the name of one in `folder` @throws Fault `JOB_UNKNOWN`, `JOB_INVALID` */
 export async function readJob(reference: string, folder: string): Promise<Job> {
+  const { file, text } = await readJobText(reference, folder);
+  // Loaded here, so that a list of the files, as for completion, is to be had at once.
+  return (await import('./parse.ts')).parseJob(file, text);
+}
+
+/**
+ * Of a job file that is invalid, what says who is to be told of it: name, drop and alerts, where these are valid.
+ * @throws Fault `JOB_UNKNOWN`
+ */
+export async function readJobAddressee(reference: string, folder: string): Promise<Job | undefined> {
+  const { file, text } = await readJobText(reference, folder);
+  return (await import('./addressee.ts')).parseAddressee(file, text);
+}
+
+async function readJobText(
+  reference: string,
+  folder: string,
+): Promise<{ readonly file: string; readonly text: string }> {
   const isPath = EXTENSIONS.some((extension) => reference.endsWith(extension));
   const candidates = isPath ? [reference] : EXTENSIONS.map((extension) => join(folder, reference + extension));
   for (const file of candidates) {
@@ -56,8 +74,7 @@ export async function readJob(reference: string, folder: string): Promise<Job> {
       if (hasErrorCode(error, 'ENOENT', 'ENOTDIR', 'EISDIR')) return undefined;
       throw error;
     });
-    // Loaded here, so that a list of the files, as for completion, is to be had at once.
-    if (text !== undefined) return (await import('./parse.ts')).parseJob(file, text);
+    if (text !== undefined) return { file, text };
   }
   const known = await listJobFiles(folder).catch(() => undefined);
   const names = (known ?? []).map(formatJobReference);

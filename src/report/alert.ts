@@ -35,6 +35,8 @@ export interface AlertNotice {
   readonly dataset: string;
   /** Where the job's drops are: address of the store with the dataset. */
   readonly place: string;
+  /** Id of the run that tells it, as in the log. */
+  readonly run?: string | undefined;
   /** ISO 8601 in UTC. */
   readonly at: string;
   readonly alerts: readonly Alert[];
@@ -88,6 +90,7 @@ function buildAlertView(notice: AlertNotice) {
     job: notice.job,
     dataset: notice.dataset,
     place: notice.place,
+    run: notice.run,
     at: formatInstant(notice.at, 'UTC'),
     heading: formatHeading(alerts.length, notice.recovered.length),
     alerts: alerts.slice(0, MAX_SHOWN).map(buildEntry),

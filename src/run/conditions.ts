@@ -48,7 +48,7 @@ export async function updateConditions(
 ): Promise<Conditions> {
   const { dataset } = job.drop;
   const document = await readConditionDocument(deps.store, dataset);
-  if (document.fault !== undefined) deps.log.error({ event: 'conditions-invalid', dataset, reason: document.fault });
+  if (document.fault !== undefined) deps.log.warn({ event: 'conditions-invalid', dataset, reason: document.fault });
   const sealed = await readSealed(deps, job, plan, document);
   // With a condition of the job's own, a session without rows cannot be told from one that it does not match.
   const filtered = 'where' in job.source && job.source.where !== '';

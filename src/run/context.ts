@@ -24,6 +24,8 @@ export interface RunContext {
   /** What is otherwise than the rules of the exchange say; without it the rules alone. */
   readonly calendar?: CalendarOverride | undefined;
   readonly log: Log;
+  /** Masks secrets in a message that is kept: an answer may repeat what it was sent. */
+  readonly redact: (text: string) => string;
   readonly onEvent: OnRunEvent;
   /** What earlier runs learnt of this API; this run adds to it. */
   readonly learnt: Learnt;

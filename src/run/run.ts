@@ -156,14 +156,19 @@ async function runDate(context: RunContext, planned: PlannedDate, restate: boole
   } catch (error) {
     // A wrong query or key fails every other date too, and an interruption is not the date's fault.
     if (!isFault(error) || error.kind === 'usage' || error.kind === 'interrupted') throw error;
+    const { redact } = context;
     context.log.error({ event: 'date-failed', date, code: error.code, reason: error.message });
-    onEvent({ kind: 'failed', date, reason: error.message });
+    onEvent({ kind: 'failed', date, reason: redact(error.message) });
     return {
       date,
       status: 'failed',
       rows: 0,
       requests: source.stats.requests - requestsBefore,
-      error: { code: error.code, message: describeError(error), ...(error.hint ? { hint: error.hint } : {}) },
+      error: {
+        code: error.code,
+        message: redact(describeError(error)),
+        ...(error.hint ? { hint: redact(error.hint) } : {}),
+      },
     };
   }
 }

@@ -128,7 +128,7 @@ export function createRequester(options: RequesterOptions, deps: RequesterDeps):
       const outcome = await exchange(call);
       if (outcome.kind === 'answer') {
         const { answer } = outcome;
-        log.debug({ event: 'answer', rows: answer.rows, ms: Math.round(clock.now() - started), ...call.about });
+        log.debug({ event: 'answer', rows: answer.rows, durationMs: Math.round(clock.now() - started), ...call.about });
         return answer;
       }
       const { verdict } = outcome;

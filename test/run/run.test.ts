@@ -50,7 +50,16 @@ async function createContext(): Promise<RunContext> {
   return {
     runId: 'run-1',
     opened: { kind: 'sql', job, source },
-    ...{ source, engine, store, mailFrom: '', log: createSilentLog(), onEvent: () => undefined, version: '1' },
+    ...{
+      source,
+      engine,
+      store,
+      mailFrom: '',
+      log: createSilentLog(),
+      redact: (text: string) => text,
+      onEvent: () => undefined,
+      version: '1',
+    },
     mailer: {
       url: '',
       send: () => Promise.reject(new RangeError('an export mails nothing')),

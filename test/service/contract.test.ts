@@ -278,7 +278,7 @@ describe('operation', () => {
     await service.askPortal('SELECT 1 UNION ALL SELECT 2');
     const lines = service.lines.filter((line) => line['event'] === 'request');
     expect(lines).toMatchObject([
-      { endpoint: 'historical', status: 200, rows: 1, ms: expect.any(Number) },
+      { endpoint: 'historical', status: 200, rows: 1, durationMs: expect.any(Number) },
       { endpoint: 'portal', status: 400, rows: 0, errorCode: 'INVALID_SQL' },
     ]);
     expect(JSON.stringify(service.lines)).not.toContain(KEY);

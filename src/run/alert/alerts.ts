@@ -5,6 +5,7 @@
  * it is logged and told by the next one. With nothing wrong and nothing open it costs one read of the store.
  */
 import { createHash } from 'node:crypto';
+import type { CalendarOverride } from '../../calendar/session.ts';
 import type { Clock } from '../../core/clock.ts';
 import { describeError, Fault } from '../../core/errors.ts';
 import type { Log } from '../../core/log.ts';
@@ -12,12 +13,11 @@ import type { Job } from '../../job/job.ts';
 import type { Mailer } from '../../mail/mailer.ts';
 import { parseAddress } from '../../mail/message.ts';
 import type { Webhook } from '../../mail/webhook.ts';
-import { type Condition, computeConditions } from '../../plan/dates.ts';
 import { type Alert, type AlertNotice, renderAlertMail } from '../../report/alert.ts';
-import { readConditionDocument } from '../../seal/condition.ts';
 import type { Store } from '../../store/store.ts';
-import { expires, lookbackOf } from '../lookback.ts';
+import { expires } from '../lookback.ts';
 import { listCauses } from './causes.ts';
+import { deriveConditions } from './derived.ts';
 import type { RunFacts, RunOutcome } from './facts.ts';
 import { openAlertMemory } from './memory.ts';
 import { buildAlertPayload } from './payload.ts';
@@ -36,6 +36,10 @@ export interface AlertContext {
   readonly log: Log;
   readonly redact: (text: string) => string;
   readonly templatesDir: string;
+  /** Id of the run that tells; without it what is told names none. */
+  readonly run?: string;
+  /** What is otherwise than the rules of the exchange say. */
+  readonly calendar?: CalendarOverride | undefined;
   /** Local file for the time in which the store cannot be written. */
   readonly statePath: string;
   readonly signal?: AbortSignal | undefined;
@@ -50,16 +54,29 @@ export function listTargets(job: Job, hasWebhook: boolean): readonly string[] {
   return [...new Set(addresses), ...(hasWebhook && job.alerts.webhook ? [WEBHOOK_TARGET] : [])];
 }
 
+/** Who was told now, and who could not be. */
+export interface AlertSummary {
+  readonly told: readonly (DueAlerts & { readonly target: string })[];
+  readonly untold: readonly { readonly target: string; readonly reason: string }[];
+  /** Whether all that is to be known of the job could be learnt, and everybody who is to be told was. */
+  readonly isWhole: boolean;
+}
+
 /** Tells the operators of a job what this outcome means. Never throws. */
-export async function sendAlerts(context: AlertContext, job: Job, outcome: RunOutcome): Promise<void> {
+export async function sendAlerts(context: AlertContext, job: Job, outcome: RunOutcome): Promise<AlertSummary> {
   const { log } = context;
+  const told: AlertSummary['told'][number][] = [];
+  const untold: AlertSummary['untold'][number][] = [];
+  let isWhole = false;
   try {
     const targets = listTargets(job, context.webhook !== undefined);
-    if (targets.length > 0) await tellAll(context, job, outcome, targets);
+    if (targets.length > 0) await tellAll(context, job, outcome, targets, { told, untold });
+    isWhole = untold.length === 0;
   } catch (error) {
     // The run's own result is what its caller must get; the next run finds the same causes and tells them.
     log.error({ event: 'alerts-failed', reason: context.redact(describeError(error)) });
   }
+  return { told, untold, isWhole };
 }
 
 async function tellAll(
@@ -67,6 +84,7 @@ async function tellAll(
   job: Job,
   outcome: RunOutcome,
   targets: readonly string[],
+  summary: { readonly told: AlertSummary['told'][number][]; readonly untold: AlertSummary['untold'][number][] },
 ): Promise<void> {
   const { log, clock } = context;
   const memory = await openAlertMemory({ store: context.store, path: context.statePath, log }, job.name);
@@ -84,10 +102,13 @@ async function tellAll(
       try {
         await channel.tell(target, buildNotice(context, job, state, due), identify(job, target, state, due));
       } catch (error) {
-        log.error({ event: 'alert-untold', target, reason: redact(describeError(error)) });
+        const reason = redact(describeError(error));
+        log.error({ event: 'alert-untold', target, reason });
+        summary.untold.push({ target, reason });
         continue;
       }
       log.info({ event: 'alert-told', target, alerts: due.alerts, recovered: due.recovered });
+      summary.told.push({ target, ...due });
       state = noteTold(state, target, due, clock.now());
       await memory.write(state);
     }
@@ -129,7 +150,7 @@ function buildNotice(context: AlertContext, job: Job, state: AlertState, due: Du
   const pick = (ids: readonly string[]) => ids.flatMap((id) => toAlert(state, id));
   const { dataset, to } = job.drop;
   return {
-    ...{ job: job.name, dataset, place: `${context.store?.url ?? to}/${dataset}` },
+    ...{ job: job.name, dataset, place: `${context.store?.url ?? to}/${dataset}`, run: context.run },
     at: new Date(context.clock.now()).toISOString(),
     alerts: pick(due.alerts),
     recovered: pick(due.recovered),
@@ -162,34 +183,6 @@ async function readFacts(context: AlertContext, job: Job, outcome: RunOutcome): 
     hasReports: job.reports.length > 0,
   };
   if (result) return { ...shared, conditions: result.conditions };
-  return { ...shared, conditions: await deriveConditions(context, job, nowMs) };
-}
-
-/**
- * Conditions after a run that could not tell any: what the last one wrote, brought up to now by the calendar. An API that
- * does not answer for days must not keep it quiet that dates are about to expire.
- */
-async function deriveConditions(
-  { store, log }: AlertContext,
-  job: Job,
-  nowMs: number,
-): Promise<Readonly<Record<string, Condition>>> {
-  if (!store) return {};
-  try {
-    const entries = [...(await readConditionDocument(store, job.drop.dataset)).entries.values()];
-    const sealed = new Map<string, 'available' | 'degraded'>();
-    for (const { date, condition } of entries) {
-      if (condition === 'available' || condition === 'degraded') sealed.set(date, condition);
-    }
-    const missing = entries.filter(({ condition }) => condition === 'missing').map(({ date }) => date);
-    const dates = entries.map(({ date }) => date).sort();
-    const lookback = lookbackOf(job.source, nowMs);
-    const conditions = new Map(computeConditions({ sealed, empty: new Set(missing), lookback }, dates[0]));
-    // What was missing stays missing: it did not expire.
-    for (const date of missing) conditions.set(date, 'missing');
-    return Object.fromEntries(conditions);
-  } catch (error) {
-    log.error({ event: 'conditions-unread', reason: describeError(error) });
-    return {};
-  }
+  const conditions = await deriveConditions(context, job, nowMs);
+  return { ...shared, conditions: Object.fromEntries(conditions) };
 }

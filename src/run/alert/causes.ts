@@ -11,6 +11,8 @@ import type { RunFacts } from './facts.ts';
 
 export const CAUSE_KINDS = [
   'run-failed',
+  'run-died',
+  'job-invalid',
   'key-refused',
   'date-failed',
   'date-degraded',
@@ -63,6 +65,9 @@ export function listCauses(facts: RunFacts): readonly Cause[] {
 function listFailures(facts: RunFacts): readonly Cause[] {
   const { failure, result } = facts;
   const causes: Cause[] = [];
+  // One cause each, however often it happens in a row and whatever is said of it.
+  if (facts.died !== undefined) causes.push(createCause(facts, 'run-died', '', { said: facts.died }));
+  if (facts.jobFault !== undefined) causes.push(createCause(facts, 'job-invalid', '', { said: facts.jobFault }));
   if (failure) {
     const { code, message: said, hint = '' } = failure;
     const about = { code, said, hint };
@@ -139,6 +144,11 @@ export function judgeCause(
     case 'key-refused':
       // A finished export that asked nothing has learnt nothing of the API.
       return facts.result && facts.result.requests > 0 ? 'recovered' : 'open';
+    case 'run-died':
+      return facts.result ? 'recovered' : 'open';
+    case 'job-invalid':
+      // A run may have read the copy of the file that the daemon goes on with.
+      return facts.isJobFileRead && facts.jobFault === undefined ? 'recovered' : 'open';
     case 'date-failed': {
       if (condition === 'available') return 'recovered';
       const failsOtherwise = found.some((id) => id.startsWith(`${facts.job}/date-failed/${cause.date}/`));
@@ -191,7 +201,16 @@ function createCause(
   about: string,
   rest: Partial<Pick<Cause, 'date' | 'code' | 'report' | 'said' | 'hint'>>,
 ): Cause {
-  return { date: null, code: null, report: null, said: '', hint: '', ...rest, id: `${job}/${kind}/${about}`, kind };
+  return {
+    date: null,
+    code: null,
+    report: null,
+    said: '',
+    hint: '',
+    ...rest,
+    id: [job, kind, about].filter(Boolean).join('/'),
+    kind,
+  };
 }
 
 /** What the source has nothing of, where the date's export said so. */

@@ -4,7 +4,7 @@ import type { Condition } from '../../plan/dates.ts';
 import type { Delivery } from '../delivery/delivery.ts';
 import type { RunResult } from '../result.ts';
 
-export type WatchedCommand = 'run' | 'backfill';
+export type WatchedCommand = 'run' | 'backfill' | 'alert';
 
 /** How a command of a job ended; every part may be lacking, because it may have ended anywhere. */
 export interface RunOutcome {
@@ -17,6 +17,12 @@ export interface RunOutcome {
   readonly withReports: boolean;
   /** What ended it, when it did not end by itself. */
   readonly failure?: RunFailure;
+  /** Of `flowdrop alert`: how an earlier run ended that could not tell it itself. */
+  readonly died?: string;
+  /** Of `flowdrop alert`: why the job file as it is now cannot be used. */
+  readonly jobFault?: string;
+  /** Of `flowdrop alert`: whether the job file as it is now was read. */
+  readonly isJobFileRead?: boolean;
 }
 
 export interface RunFailure {

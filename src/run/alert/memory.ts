@@ -1,7 +1,9 @@
 /**
  * Where is kept what operators were told: `_alerts/<job>.json` in the store, so that another worker does not tell it again.
- * A store has no "replace if it is still what I read", so of two workers of a job the later write wins; the price is that
- * something is told twice, never that it is not told. While the store cannot be written, which is itself a cause to tell,
+ * A store has no "replace if it is still what I read". So a write applies what has changed since the last one to what the
+ * store holds by then; of two that write in the same moment the later one wins, which makes something be told twice. What
+ * such a moment could lose for good, a cause that no later run finds again, is what `flowdrop alert` reports by its exit
+ * code when somebody has not been told. While the store cannot be written, which is itself a cause to tell,
  * a file in the state directory remembers instead, and moves into the store when that is back.
  */
 import { rm } from 'node:fs/promises';
@@ -10,7 +12,7 @@ import { describeError } from '../../core/errors.ts';
 import type { Log } from '../../core/log.ts';
 import { alertsKey } from '../../store/layout.ts';
 import type { Store } from '../../store/store.ts';
-import { type AlertState, alertStateSchema, createAlertState } from './state.ts';
+import { type AlertState, alertStateSchema, applyChanges, createAlertState } from './state.ts';
 
 export interface AlertMemory {
   readonly state: AlertState;
@@ -31,13 +33,15 @@ export async function openAlertMemory(deps: AlertMemoryDeps, job: string): Promi
   const { store, path, log } = deps;
   let isStoreDown = store === undefined;
   const stored = await readStored(store, job, log).catch((error: unknown) => {
-    log.error({ event: 'alerts-unread', reason: describeError(error) });
+    log.warn({ event: 'alerts-unread', reason: describeError(error) });
     isStoreDown = true;
     return undefined;
   });
   const local = parseState(await readFileIfExists(path), job, log);
   const alerts = { ...stored?.alerts, ...local?.alerts };
   const state = { ...createAlertState(job), alerts };
+  /** What changes are taken against. */
+  let base: AlertState = { ...createAlertState(job), alerts: { ...stored?.alerts } };
   /** What is in the store already; with a local file it is yet to be brought there. */
   let written = local && !isStoreDown ? '' : encode(state);
   return {
@@ -46,14 +50,18 @@ export async function openAlertMemory(deps: AlertMemoryDeps, job: string): Promi
       const text = encode(next);
       if (text === written) return;
       written = text;
+      const before = base;
+      base = next;
       try {
         if (store && !isStoreDown) {
-          await store.put(alertsKey(job), { bytes: Buffer.from(text) }, { contentType: 'application/json' });
+          const now = await readStored(store, job, log);
+          const merged = now ? applyChanges(now, before, next) : next;
+          await store.put(alertsKey(job), { bytes: Buffer.from(encode(merged)) }, { contentType: 'application/json' });
           if (local) await rm(path, { force: true });
           return;
         }
       } catch (error) {
-        log.error({ event: 'alerts-unwritten', reason: describeError(error) });
+        log.warn({ event: 'alerts-unwritten', reason: describeError(error) });
       }
       try {
         await writeFileAtomic(path, text);
@@ -76,7 +84,7 @@ function parseState(text: string | undefined, job: string, log: Log): AlertState
   try {
     return alertStateSchema.parse(JSON.parse(text));
   } catch (error) {
-    log.error({ event: 'alerts-invalid', job, reason: describeError(error).replaceAll('\n', ' ') });
+    log.warn({ event: 'alerts-invalid', job, reason: describeError(error).replaceAll('\n', ' ') });
     return undefined;
   }
 }

@@ -12,6 +12,8 @@ export interface AlertPayload {
   readonly job: string;
   readonly dataset: string;
   readonly place: string;
+  /** Id of the run that tells it, as in the log; absent where none is known. */
+  readonly run?: string;
   readonly text: string;
   readonly alerts: readonly Alert[];
   readonly recovered: readonly (Alert & { readonly until: string })[];
@@ -21,7 +23,7 @@ export interface AlertPayload {
 const MAX_LINES = 20;
 
 export function buildAlertPayload(notice: AlertNotice, id: string): AlertPayload {
-  const { at, job, dataset, place } = notice;
+  const { at, job, dataset, place, run } = notice;
   const alerts = sortAlerts(notice.alerts);
   const recovered = notice.recovered.map((alert) => ({ ...alert, until: at }));
   const lines = [
@@ -35,7 +37,8 @@ export function buildAlertPayload(notice: AlertNotice, id: string): AlertPayload
   const shown = lines.slice(0, 3 * MAX_LINES);
   const rest = lines.length > shown.length ? [`... and more: flowdrop status ${job}`] : [];
   const text = [escapeChat(`flowdrop ${formatAlertSubject(notice)}`), ...shown, ...rest].join('\n');
-  return { version: 1, id, at, job, dataset, place, text, alerts, recovered };
+  const about = { at, job, dataset, place, ...(run === undefined ? {} : { run }) };
+  return { version: 1, id, ...about, text, alerts, recovered };
 }
 
 /** Slack's own escapes keep `<!channel>` and `<url|name>` from being anything; the others mention by `@`. */

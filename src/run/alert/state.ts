@@ -91,6 +91,35 @@ function settle(entry: AlertEntry, facts: RunFacts, found: readonly string[]): A
   return verdict === 'recovered' ? { ...entry, status: 'recovered' } : entry;
 }
 
+/**
+ * What another worker has written since, with our changes from `before` to `after`. An entry that both changed is ours,
+ * with those added whom the other has told; one that we forgot stays where the other has news of it.
+ */
+export function applyChanges(now: AlertState, before: AlertState, after: AlertState): AlertState {
+  const alerts: Record<string, AlertEntry> = {};
+  for (const id of new Set([...Object.keys(now.alerts), ...Object.keys(after.alerts)])) {
+    const [theirs, base, ours] = [now.alerts[id], before.alerts[id], after.alerts[id]];
+    const kept = isSame(ours, base) ? theirs : mergeEntry(theirs, base, ours);
+    if (kept) alerts[id] = kept;
+  }
+  return { ...after, alerts };
+}
+
+function mergeEntry(
+  theirs: AlertEntry | undefined,
+  base: AlertEntry | undefined,
+  ours: AlertEntry | undefined,
+): AlertEntry | undefined {
+  if (!ours) return isSame(theirs, base) ? undefined : theirs;
+  if (theirs?.first_seen !== ours.first_seen) return ours;
+  const told = ours.status === 'open' && theirs.status === 'recovered' ? ours.told : { ...theirs.told, ...ours.told };
+  return { ...ours, told, recovery_told: { ...theirs.recovery_told, ...ours.recovery_told } };
+}
+
+function isSame(a: AlertEntry | undefined, b: AlertEntry | undefined): boolean {
+  return JSON.stringify(a) === JSON.stringify(b);
+}
+
 export interface DueAlerts {
   readonly alerts: readonly string[];
   readonly recovered: readonly string[];

@@ -22,6 +22,8 @@ const MAX_SAID_CHARACTERS = 600;
 
 export const SEVERITY_OF: Readonly<Record<CauseKind, AlertSeverity>> = {
   'run-failed': 'error',
+  'run-died': 'error',
+  'job-invalid': 'error',
   'key-refused': 'critical',
   'date-failed': 'error',
   'date-degraded': 'warning',
@@ -49,6 +51,18 @@ export function describeCause(cause: Cause, subject: AlertSubject): AlertWords {
         title: `The run failed: ${cause.code}`,
         what: said,
         next: after(`\`flowdrop run ${job}\``),
+      };
+    case 'run-died':
+      return {
+        title: 'A run ended without a result',
+        what: `${said || 'Nothing is known of how it ended.'} What it had fetched is staged, what it had sealed is sealed.`,
+        next: `Look at its log, and at the memory and the disk of its machine. To go on from there: \`flowdrop run ${job}\``,
+      };
+    case 'job-invalid':
+      return {
+        title: 'The job file is invalid, and the last valid one is used',
+        what: said || 'No reason was given.',
+        next: `Correct it, then: \`flowdrop check ${job}\`. A daemon that is started anew does not run the job before that.`,
       };
     case 'key-refused':
       return {

@@ -115,9 +115,11 @@ async function tryDate(
     return await action();
   } catch (error) {
     if (!isFault(error) || error.kind === 'usage' || error.kind === 'interrupted') throw error;
-    const { code, message, hint } = error;
+    const { code, hint } = error;
+    const message = context.redact(error.message);
     context.log.error({ event: 'report-failed', date: day.date, code, reason: message });
-    return { ...createDelivery(report, day), error: { code, message, ...(hint === undefined ? {} : { hint }) } };
+    const next = hint === undefined ? {} : { hint: context.redact(hint) };
+    return { ...createDelivery(report, day), error: { code, message, ...next } };
   }
 }
 

@@ -56,7 +56,10 @@ export async function sendAll(
   for (const { to, messageId } of outgoing) {
     const result = results.get(to);
     // What is certainly not delivered must not look like a message under way to other workers.
-    if (left.some((other) => other.to === to)) await note(ledger, to, 'failed', messageId, result?.detail ?? '');
+    if (!left.some((other) => other.to === to)) continue;
+    const detail = result?.detail ?? '';
+    await note(ledger, to, 'failed', messageId, detail);
+    ledger.context.log.error({ event: 'mail-failed', fate: 'unreachable', to, reason: detail });
   }
   return outgoing.map(({ to }) => results.get(to) ?? { to, outcome: 'failed', detail: 'was not tried' });
 }
@@ -113,7 +116,11 @@ async function sendOne(
     return { result: { to, outcome: status, detail }, fate: 'answered' };
   } catch (error) {
     if (!(error instanceof MailFault)) throw error;
-    context.log.error({ event: 'mail-failed', code: error.code, fate: error.fate, to, reason: error.message });
+    // What was put off is tried again by this run, and told as failed at its end if it stays so.
+    const isPutOff = error.fate === 'later' || error.fate === 'unreachable';
+    const entry = { code: error.code, fate: error.fate, to, reason: error.message };
+    if (isPutOff) context.log.warn({ event: 'mail-put-off', ...entry });
+    else context.log.error({ event: 'mail-failed', ...entry });
     context.onEvent({ kind: 'mailed', date: ledger.receipt.date, to, outcome: 'failed' });
     const detail = [error.message, error.hint].filter(Boolean).join(' ');
     return { result: { to, outcome: 'failed', detail }, fate: error.fate };

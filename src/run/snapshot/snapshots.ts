@@ -147,7 +147,7 @@ class Fetch {
       return;
     }
     const { date } = this.#stage;
-    this.#deps.log.error({ event: 'window-failed', date, window: formatPart(part), reason: error.message });
+    this.#deps.log.warn({ event: 'window-failed', date, window: formatPart(part), reason: error.message });
     this.#failures.push(error);
     this.#failuresInARow += 1;
     if (this.#failuresInARow >= MAX_FAILURES_IN_A_ROW) this.#fatal ??= error;

@@ -139,7 +139,7 @@ class Batch {
       this.#fatal ??= error;
       return;
     }
-    this.#deps.log.error({
+    this.#deps.log.warn({
       event: 'window-failed',
       date: window.date,
       window: formatWindow(window),

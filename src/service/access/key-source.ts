@@ -59,7 +59,7 @@ export async function openKeys(options: KeySourceOptions, clock: Clock, log: Log
       logKeys(ring.list(), before);
     } catch (error) {
       log.error(
-        { event: 'keys', file, err: describeError(error) },
+        { event: 'keys-refused', file, reason: describeError(error) },
         'the key file was not taken; the keys stay as before',
       );
     }
@@ -75,9 +75,9 @@ export async function openKeys(options: KeySourceOptions, clock: Clock, log: Log
 
   function logKeys(now: readonly Caller[], before?: readonly Caller[]): void {
     const changes = before ? compareCallers(before, now) : {};
-    const entry = { event: 'keys', file, keys: now.length, ...changes };
-    if (now.length > 0) log.info(entry);
-    else log.warn(entry, 'there is no key: every call is refused');
+    const entry = { file, keys: now.length, ...changes };
+    if (now.length > 0) log.info({ event: 'keys', ...entry });
+    else log.error({ event: 'keys-none', ...entry }, 'there is no key: every call is refused');
   }
 }
 

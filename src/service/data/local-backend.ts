@@ -49,7 +49,10 @@ export async function openLocalBackend(options: ServiceOptions, parts: LocalBack
     const data = await LocalData.open(runOn(writer), { folder, order: options.order, scanLimit: options.scanLimit });
     if (data.granularity > granularityFor(options.scanLimit)) {
       const { granularity } = data;
-      parts.log.warn({ event: 'data', folder, granularity }, 'the kept index is too coarse for this --scan-limit');
+      parts.log.warn(
+        { event: 'index-too-coarse', folder, granularityRows: granularity },
+        'the kept index is too coarse for this --scan-limit',
+      );
     }
     await fill(data, options, parts);
     const dataset = await data.publish(options.earliest ?? firstVisible(data.firstDate), parts.clock);

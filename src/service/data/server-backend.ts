@@ -159,11 +159,11 @@ function planServer(options: ServiceOptions, clock: Clock): ServerPlan {
 async function openDataset(pool: ServerPool, options: ServiceOptions, parts: ServerBackendParts): Promise<Dataset> {
   const request = { owner: 'start', signal: new AbortController().signal };
   const report = await pool.use(request, (engine) => checkServer(engine, pool.capabilities));
-  for (const warning of report.warnings) parts.log.warn({ event: 'clickhouse' }, warning);
+  for (const warning of report.warnings) parts.log.warn({ event: 'server-unlike' }, warning);
   const apartSeconds = Math.abs(report.presentMs - systemClock.now()) / 1_000;
   if (apartSeconds > CLOCK_WARNING_SECONDS) {
     parts.log.warn(
-      { event: 'clickhouse', apartSeconds },
+      { event: 'server-clock-apart', apartSeconds },
       "the server's clock, which delay and lookback follow, differs",
     );
   }

@@ -57,7 +57,7 @@ export class AnswerLog {
       ...(failure ? { errorCode, reason: failure.details.reason } : {}),
       rows,
       bytes,
-      ms: Math.round(reply.elapsedTime),
+      durationMs: Math.round(reply.elapsedTime),
       ...(this.#log.isLevelEnabled('debug') ? { sql: (request.body as { sql?: unknown } | undefined)?.sql } : {}),
     });
     const seconds = reply.elapsedTime / 1_000;

@@ -59,8 +59,8 @@ export async function createListener(options: ListenerOptions): Promise<FastifyI
       return send(request, reply, endpoint, await answerInTime(reply.raw, clock, act));
     } catch (error) {
       if (!reply.raw.destroyed) return sendFailure(request, reply, endpoint, toFailure(error));
-      const ms = Math.round(reply.elapsedTime);
-      log.info({ event: 'caller-gone', requestId: request.id, endpoint: endpoint.name, ms });
+      const durationMs = Math.round(reply.elapsedTime);
+      log.info({ event: 'caller-gone', requestId: request.id, endpoint: endpoint.name, durationMs });
       return reply.hijack();
     }
   }
@@ -71,7 +71,8 @@ export async function createListener(options: ListenerOptions): Promise<FastifyI
   }
 
   function sendFailure(request: FastifyRequest, reply: FastifyReply, endpoint: Endpoint, failure: ApiFailure) {
-    if (failure.status >= 500) log.error({ requestId: request.id, err: describeError(failure) }, 'request failed');
+    if (failure.status >= 500)
+      log.error({ event: 'request-failed', requestId: request.id, reason: describeError(failure) }, 'request failed');
     return send(request, reply, endpoint, endpoint.fail(failure), failure);
   }
 

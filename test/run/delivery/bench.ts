@@ -52,7 +52,12 @@ export async function openDeliveryBench(
     ...{ engine, store, receiver, clock, mails },
     context: (worker = 'worker') => ({
       ...{ engine, store, mailer, clock, mailFrom: 'flow@example.com', log: createSilentLog() },
-      ...{ onEvent: () => undefined, state: stateOf(join(folder, worker), 'nightly'), version: '1' },
+      ...{
+        redact: (text: string) => text,
+        onEvent: () => undefined,
+        state: stateOf(join(folder, worker), 'nightly'),
+        version: '1',
+      },
       templatesDir: TEMPLATES,
     }),
     async arrived() {

@@ -34,7 +34,15 @@ const warned: Record<string, unknown>[] = [];
 const log = pino({ level: 'warn' }, { write: (line: string) => void warned.push(JSON.parse(line)) });
 
 const context = (): DeliverContext => ({
-  ...{ engine, store, log, clock: createFakeClock(), mailFrom: 'flow@example.com', onEvent: () => undefined },
+  ...{
+    engine,
+    store,
+    log,
+    clock: createFakeClock(),
+    mailFrom: 'flow@example.com',
+    redact: (text: string) => text,
+    onEvent: () => undefined,
+  },
   ...{ state: stateOf(folder, 'nightly'), templatesDir: '', version: '1' },
   mailer: {
     url: '',

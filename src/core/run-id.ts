@@ -1,0 +1,17 @@
+/** The id of a run: in every line of its log, in its result and in what operators are told. Pure but for its random part. */
+import { randomBytes } from 'node:crypto';
+
+/** What a given id may look like: it becomes part of file names and log lines. */
+const RUN_ID = /^(?=.*[A-Za-z0-9])[A-Za-z0-9._-]{1,64}$/;
+/** Runs of one second are told apart by so many random bytes. */
+const RANDOM_BYTES = 3;
+
+/**
+ * The id that whoever started this process gave it, or a new one, which sorts by time: `20261122T063448Z-1f3a9c`.
+ * @param given ignored when it is not of 1 to 64 letters, digits, dots, hyphens and underscores
+ */
+export function chooseRunId(given: string | undefined, nowMs: number): string {
+  if (given !== undefined && RUN_ID.test(given)) return given;
+  const instant = new Date(nowMs).toISOString().replace(/[-:]|\.\d+/g, '');
+  return `${instant}-${randomBytes(RANDOM_BYTES).toString('hex')}`;
+}

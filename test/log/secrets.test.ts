@@ -1,0 +1,243 @@
+/**
+ * Secrets in what failing runs leave behind: real servers repeat what they were sent, and everything that can be read
+ * afterwards is searched for every secret, as it is, percent-encoded and in base64.
+ */
+import { once } from 'node:events';
+import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { createRedactor, isSecretKey, maskByKey } from '../../src/core/redact.ts';
+import { buildReply, type SmtpReceiver, startSmtpReceiver } from '../mail/smtp-receiver.ts';
+import { answerWith, startWebhookReceiver, type WebhookReceiver } from '../mail/webhook-receiver.ts';
+import { flowdrop, listFiles, makeFolder } from '../support/flowdrop.ts';
+
+const SECRETS = {
+  key: 'cus_api+key/0815=',
+  smtp: 'smtp pa:ss/w@rd',
+  aws: 'aws/secret+access/key0123456789',
+  session: 'session+token/0123456789==',
+  redis: 'redis&pass#word',
+  hook: '/services/T0000/B0000/token-4711-4711',
+  hookSecret: 'webhook-secret-0815',
+  clickhouse: "clickhouse'pass word",
+} as const;
+
+/** Every way in which the servers below repeat a secret, and `Authorization` headers carry one. */
+function listForms(secret: string): readonly string[] {
+  const percent = encodeURIComponent(secret);
+  const base64 = (value: string) => Buffer.from(value).toString('base64');
+  const lower = percent.replace(/%../g, (code) => code.toLowerCase());
+  return [secret, percent, lower, base64(secret), base64(secret).replace(/=+$/, '')];
+}
+
+let api: { readonly url: string; readonly server: Server };
+let smtp: SmtpReceiver;
+let receiver: WebhookReceiver;
+/** What every HTTP server here answers: all that it was sent, and all that it could know. */
+beforeAll(async () => {
+  const parrot = async (request: IncomingMessage, response: ServerResponse) => {
+    const body = await text(request);
+    // Of the address of Redis only those runs know that have one.
+    const { redis: _, ...known } = SECRETS;
+    const said = [...Object.values(known).flatMap(listForms), JSON.stringify(request.headers), request.url, body];
+    const isS3 = request.url?.startsWith('/bucket') ?? false;
+    const status = isS3 ? 400 : 401;
+    const xml = `<?xml version="1.0"?><Error><Code>InvalidToken</Code><Message>${said.join(' ').replace(/[<>&]/g, '')}</Message></Error>`;
+    response.writeHead(status, { 'content-type': isS3 ? 'application/xml' : 'application/json' });
+    response.end(isS3 ? xml : JSON.stringify({ error: { code: 'UNAUTHORIZED', message: said.join(' ') }, said }));
+  };
+  const server = createServer((request, response) => void parrot(request, response));
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  api = { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, server }; // A listening TCP server has an address with a port.
+  [smtp, receiver] = await Promise.all([
+    startSmtpReceiver({
+      authOptional: false,
+      onAuth: ({ username, password }, _session, done) => {
+        const plain = Buffer.from(`\0${username}\0${password}`).toString('base64');
+        done(buildReply(535, `AUTH PLAIN ${plain} ${password} ${Buffer.from(password ?? '').toString('base64')}`));
+      },
+    }),
+    startWebhookReceiver(),
+  ]);
+});
+afterAll(async () => {
+  api.server.closeAllConnections();
+  api.server.close();
+  await Promise.all([smtp.close(), receiver.close()]);
+});
+
+let cwd: string;
+let remove: () => Promise<void>;
+beforeEach(async () => {
+  ({ path: cwd, remove } = await makeFolder());
+  await mkdir(join(cwd, 'jobs'));
+});
+afterEach(async () => await remove());
+
+const writeJob = async (source: string, to: string) =>
+  await writeFile(
+    join(cwd, 'jobs', 'nightly.yaml'),
+    `name: nightly\nsource: ${source}\ndrop: {to: "${to}", dataset: trades}\nalerts: {to: [ops@example.com]}\n`,
+  );
+
+/** Runs it with every secret set, and gives all that it has left behind. */
+async function leave(args: readonly string[], env: Readonly<Record<string, string>> = {}) {
+  const posts = receiver.posts.length;
+  const mails = smtp.messages.length;
+  // The first post is refused by an answer that repeats the address and the secret.
+  receiver.answers.push(answerWith(403, {}, `${SECRETS.hook} ${SECRETS.hookSecret}`));
+  const { code, stdout, stderr } = await flowdrop(args, {
+    cwd,
+    env: {
+      FLOWDROP_API_URL: api.url,
+      FLOWDROP_API_KEY: SECRETS.key,
+      FLOWDROP_SMTP_URL: `smtp://me:${encodeURIComponent(SECRETS.smtp)}@127.0.0.1:${smtp.port}?tls=none`,
+      FLOWDROP_MAIL_RETRY_SECONDS: '0',
+      FLOWDROP_ALERT_WEBHOOK_URL: `${receiver.url}${SECRETS.hook}`,
+      FLOWDROP_ALERT_WEBHOOK_SECRET: SECRETS.hookSecret,
+      FLOWDROP_CLICKHOUSE_URL: `http://me:${encodeURIComponent(SECRETS.clickhouse)}@127.0.0.1:${new URL(api.url).port}/db`,
+      FLOWDROP_LOG_LEVEL: 'debug',
+      AWS_ENDPOINT_URL_S3: api.url,
+      AWS_REGION: 'us-east-1',
+      FLOWDROP_S3_PATH_STYLE: 'true',
+      AWS_ACCESS_KEY_ID: 'AKIAEXAMPLE',
+      AWS_SECRET_ACCESS_KEY: SECRETS.aws,
+      AWS_SESSION_TOKEN: SECRETS.session,
+      ...env,
+    },
+  });
+  const files = (await listFiles(cwd)).filter((name) => !name.includes('engine'));
+  const texts = await Promise.all(files.map((name) => readFile(join(cwd, name), 'utf8')));
+  const bodies = receiver.posts.slice(posts).map(({ body }) => body);
+  const mailed = smtp.messages.slice(mails).map(({ source }) => source.toString());
+  return { code, stdout, stderr, all: [stdout, stderr, ...texts, ...bodies, ...mailed].join('\n') };
+}
+
+function findLeaks(all: string): readonly string[] {
+  return Object.entries(SECRETS).flatMap(([name, secret]) =>
+    listForms(secret).some((form) => all.includes(form)) ? [name] : [],
+  );
+}
+
+describe('what a failing command leaves behind has no secret', () => {
+  it.each([
+    [
+      'a key that is refused by an answer that repeats it',
+      ['--debug', '--json', 'run', 'nightly'],
+      {},
+      'drops',
+      'UNAUTHORIZED',
+    ],
+    [
+      'a store that answers with the headers that it got',
+      ['--debug', '--json', 'run', 'nightly'],
+      {},
+      's3://bucket/x',
+      'STORE_FAILED',
+    ],
+    [
+      'a Redis that cannot be reached',
+      ['--debug', 'run', 'nightly'],
+      { FLOWDROP_REDIS_URL: `redis://:${encodeURIComponent(SECRETS.redis)}@127.0.0.1:1/0` },
+      'drops',
+      'PACE_REDIS_FAILED',
+    ],
+    [
+      'an address of Redis that is none',
+      ['--debug', '--json', 'run', 'nightly'],
+      { FLOWDROP_REDIS_URL: `redis//:${SECRETS.redis}@127.0.0.1` },
+      'drops',
+      'SETTING_INVALID',
+    ],
+    [
+      'a secret file that cannot be read',
+      ['--debug', 'run', 'nightly'],
+      { FLOWDROP_API_KEY: '', FLOWDROP_API_KEY_FILE: 'nowhere' },
+      'drops',
+      'SETTING_INVALID',
+    ],
+    ['a mail server that repeats the login', ['--debug', 'doctor', 'nightly'], {}, 'drops', '535'],
+  ] as const)('after %s', async (_what, args, env, to, says) => {
+    await writeJob('{api: historical}', to);
+    const { all, code } = await leave(args, env);
+    expect(code).not.toBe(0);
+    expect(all).toContain(says);
+    expect(findLeaks(all)).toEqual([]);
+  });
+
+  it('after a ClickHouse server that repeats the login', async () => {
+    await writeJob('{api: clickhouse, table: trades}', 'drops');
+    const { all, code } = await leave(['--debug', '--json', 'run', 'nightly']);
+    expect(code).not.toBe(0);
+    expect(findLeaks(all)).toEqual([]);
+  });
+
+  it('after a crash with --debug: a folder lies where a file of the state should be', async () => {
+    await writeJob('{api: historical}', 'drops');
+    const state = join(cwd, '.flowdrop');
+    await mkdir(join(state, 'nightly', 'alerts.json'), { recursive: true });
+    const { all, stderr } = await leave(['--debug', 'run', 'nightly']);
+    expect(stderr).toMatch(/\n {4}at /);
+    expect(findLeaks(all)).toEqual([]);
+  });
+});
+
+describe('a line of the log', () => {
+  it('carries the id of the run, which the block of the failure names', async () => {
+    await writeJob('{api: historical}', 's3://bucket/x');
+    const { stderr, stdout } = await leave(['--json', 'run', 'nightly'], { FLOWDROP_RUN_ID: 'tick-4711' });
+    const lines = stderr.split('\n').filter((line) => line.startsWith('{'));
+    expect(lines.length).toBeGreaterThan(1);
+    expect(new Set(lines.map((line) => JSON.parse(line).run))).toEqual(new Set(['tick-4711']));
+    expect(stderr).toContain('\n  run: tick-4711\n');
+    expect(JSON.parse(stdout)).toMatchObject({ run_id: 'tick-4711' });
+  });
+});
+
+describe('masking', () => {
+  it.each(Object.values(SECRETS))('finds %s in every form, also inside a login', (secret) => {
+    const redact = createRedactor([secret]);
+    for (const form of listForms(secret)) expect(redact(`a ${form} b`)).toMatch(/^a \[secret\]=* b$/);
+    for (const user of ['', 'a', 'ab', 'abc']) {
+      const masked = redact(Buffer.from(`${user}:${secret}`).toString('base64'));
+      // What is left beside the mask is the user, and at most the last two characters.
+      const kept = masked.split('[secret]').map((part) => Buffer.from(part, 'base64').toString('latin1'));
+      expect(masked).toContain('[secret]');
+      expect(kept.at(-1)?.length).toBeLessThanOrEqual(2);
+    }
+  });
+
+  it.each([
+    ['https://me:hidden@host/x', 'https://[secret]@host/x'],
+    ['https://host/x?X-Amz-Signature=abc123&x=1', 'https://host/x?X-Amz-Signature=[secret]&x=1'],
+    ['got ?api_key=abc&b=2', 'got ?api_key=[secret]&b=2'],
+    ['{"authorization":"Bearer abc.def"}', '{"authorization":"[secret]"}'],
+    ['Set-Cookie: sid=4711; Path=/', 'Set-Cookie: [secret]'],
+    ['sent AUTH PLAIN AG1lAHB3ZA== and', 'sent AUTH PLAIN [secret] and'],
+    ['Write smtp://user:password@host:587', 'Write smtp://user:password@host:587'],
+    ['the mail to a@example.com was refused', 'the mail to a@example.com was refused'],
+  ])('of %s leaves %s', (text, masked) => {
+    expect(maskByKey(text)).toBe(masked);
+  });
+
+  it('takes fields for secret by their name, and no others', () => {
+    const secret = [
+      'authorization',
+      'api_key',
+      'apiKey',
+      'X-Api-Key',
+      'smtpPassword',
+      'clientSecret',
+      'token',
+      'cookie',
+    ];
+    const more = ['set-cookie', 'X-Amz-Security-Token', 'secretAccessKey', 'AWS_SESSION_TOKEN'];
+    expect([...secret, ...more].filter((key) => !isSecretKey(key))).toEqual([]);
+    const plain = ['key', 'keys', 'tokens', 'rows', 'date', 'target', 'x-amz-request-id', 'author', 'monkey'];
+    expect(plain.filter(isSecretKey)).toEqual([]);
+  });
+});
