@@ -1,24 +1,43 @@
-# Two stages: the first builds with the development dependencies, the second keeps only what runs.
-# glibc, because the embedded engine has no musl build.
+# Two stages: the first builds with what development needs, the second has only what runs. glibc, because the embedded engine has
+# no musl build. linux/amd64 and linux/arm64: the lockfile has the engine and the drawing library of both.
 FROM node:24-bookworm-slim AS build
 WORKDIR /app
-COPY package.json package-lock.json .npmrc tsconfig.json ./
+COPY package.json package-lock.json .npmrc ./
+# No package that runs needs an install script: binaries come inside the packages.
+RUN npm ci --ignore-scripts
+COPY tsconfig.json ./
 COPY src ./src
-RUN npm ci && npm prune --omit=dev --ignore-scripts
+RUN npm run build
+# The compiler is an optional peer of a package that runs, so npm keeps it; nothing loads it. Types and source maps are for
+# development; licences stay.
+RUN npm prune --omit=dev --omit=peer --ignore-scripts \
+  && rm -rf node_modules/typescript node_modules/@typescript \
+  && find node_modules -type f \( -name '*.map' -o -name '*.d.ts' -o -name '*.d.mts' -o -name '*.d.cts' -o -name '*.tsbuildinfo' \) -delete \
+  && find dist -type f -name '*.map' -delete
+COPY templates ./templates
+COPY jobs ./jobs
+COPY deploy/healthcheck.js ./
+# Whoever runs it may read it, whatever the umask of the clone was.
+RUN chmod -R a+rX,go-w package.json healthcheck.js dist templates jobs
 
 FROM node:24-bookworm-slim
+LABEL org.opencontainers.image.title="flowdrop" \
+  org.opencontainers.image.description="Scheduled data-export and reporting worker for U.S. option trades" \
+  org.opencontainers.image.licenses="Apache-2.0"
+# The engine is most of the image and changes least: it comes first.
+COPY --from=build /app/node_modules /app/node_modules
+COPY --from=build /app/package.json /app/healthcheck.js /app/
+COPY --from=build /app/templates /app/templates
+COPY --from=build /app/jobs /app/jobs
+COPY --from=build /app/dist /app/dist
 ENV NODE_ENV=production FLOWDROP_STATE_DIR=/data/state FLOWDROP_OUTBOX_DIR=/data/mail
 WORKDIR /data
-COPY --from=build /app/package.json /app/
-COPY --from=build /app/node_modules /app/node_modules
-COPY --from=build /app/dist /app/dist
-COPY templates /app/templates
-COPY jobs /app/jobs
-COPY jobs /data/jobs
-RUN chmod +x /app/dist/main.js && ln -s /app/dist/main.js /usr/local/bin/flowdrop && chown -R node:node /data
-USER node
+RUN ln -s /app/dist/main.js /usr/local/bin/flowdrop && chown 1000:1000 /data
+# The base image's user `node`, by number: Kubernetes can tell only of a number that it is not root.
+USER 1000:1000
 VOLUME /data
-# The daemon is up when its job files still parse and it is the container's first process.
-HEALTHCHECK --interval=60s --timeout=10s --start-period=10s CMD ["flowdrop", "check"]
+# Beyond /data only /tmp is written to, by `query`, `serve` and `doctor`: where the root is read-only, give it a tmpfs there,
+# or set TMPDIR=/data.
+HEALTHCHECK --interval=30s --timeout=10s --start-period=60s --retries=3 CMD ["node", "/app/healthcheck.js"]
 ENTRYPOINT ["flowdrop"]
 CMD ["start"]

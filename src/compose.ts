@@ -20,12 +20,14 @@ import {
   readIsLogPretty,
   readLevel,
   readMailPatienceMs,
+  readMaxRuns,
   readRate,
   readSecret,
   readVersion,
   sourceUrl,
 } from './settings.ts';
 import { reportSettings } from './settings-report.ts';
+import { readStatusSettings } from './settings-status.ts';
 import type { BudgetName } from './source/pace/budget.ts';
 import type { Pacer } from './source/pacer.ts';
 import type { S3Options } from './store/s3-client.ts';
@@ -195,6 +197,12 @@ export function createComposition(input: ComposeInput): Composition {
       const settings = readAlertWebhook(env, cwd);
       return settings && (await import('./mail/webhook.ts')).createWebhook(settings, clock);
     },
+    get maxRuns() {
+      return readMaxRuns(env);
+    },
+    get redisUrl() {
+      return readSecret(env, 'FLOWDROP_REDIS_URL', cwd);
+    },
     async checkRedis() {
       const url = readSecret(env, 'FLOWDROP_REDIS_URL', cwd);
       return url && (await (await import('./source/pace/redis-check.ts')).checkRedis(url));
@@ -214,6 +222,9 @@ export function createComposition(input: ComposeInput): Composition {
           return `${env['AWS_ENDPOINT_URL_S3'] ?? ''} s3://${location.bucket}/${location.prefix}`;
         },
       });
+    },
+    get statusAddress() {
+      return readStatusSettings(env, cwd);
     },
     readCalendar: () => readCalendar(env, cwd),
     reportSettings: () => reportSettings(env, cwd),

@@ -119,6 +119,7 @@ async function main(): Promise<void> {
     compose,
     self: { executable: process.execPath, args: [...process.execArgv, entry], env: process.env },
     signal: controller.signal,
+    onHangup: (listener) => void process.on('SIGHUP', listener),
     cwd,
   });
   isFinished = true;

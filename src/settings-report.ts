@@ -4,7 +4,17 @@
  */
 import { type Fault, isFault } from './core/errors.ts';
 import { findNearest } from './core/nearest.ts';
-import { DEFAULTS, type Environment, readFlag, readIsLogPretty, readLevel, readRate, readSecret } from './settings.ts';
+import {
+  DEFAULTS,
+  type Environment,
+  readFlag,
+  readIsLogPretty,
+  readLevel,
+  readMaxRuns,
+  readRate,
+  readSecret,
+} from './settings.ts';
+import { readStatusSettings } from './settings-status.ts';
 
 /**
  * Every setting that is ours, and how much of it may be shown: nothing of a secret, which may also come from the file
@@ -18,6 +28,7 @@ const SETTINGS: Readonly<Record<string, 'plain' | 'secret'>> = {
   FLOWDROP_SNAPSHOTS_PER_SECOND: 'plain',
   FLOWDROP_REDIS_URL: 'secret',
   FLOWDROP_STATE_DIR: 'plain',
+  FLOWDROP_MAX_RUNS: 'plain',
   FLOWDROP_SMTP_URL: 'secret',
   FLOWDROP_MAIL_DOMAINS: 'plain',
   FLOWDROP_MAIL_RETRY_SECONDS: 'plain',
@@ -32,6 +43,8 @@ const SETTINGS: Readonly<Record<string, 'plain' | 'secret'>> = {
   FLOWDROP_LOG_LEVEL: 'plain',
   FLOWDROP_LOG_FORMAT: 'plain',
   FLOWDROP_RUN_ID: 'plain',
+  FLOWDROP_STATUS_ADDRESS: 'plain',
+  FLOWDROP_STATUS_TOKEN: 'secret',
 };
 
 /** The SDK's own, as far as people set them by hand. */
@@ -58,14 +71,17 @@ export function reportSettings(env: Environment, cwd: string) {
   const unknown = Object.keys(env)
     .filter((name) => name.startsWith('FLOWDROP_') && !names.includes(name))
     .map((name) => ({ name, meant: findNearest(name, names) }));
-  const secrets = names.filter((name) => SETTINGS[name] === 'secret');
+  // The token is read together with the address that it is for.
+  const secrets = names.filter((name) => SETTINGS[name] === 'secret' && name !== 'FLOWDROP_STATUS_TOKEN');
   const checks: readonly (() => unknown)[] = [
     ...secrets.map((name) => () => readSecret(env, name, cwd)),
     () => readRate(env, 'FLOWDROP_REQUESTS_PER_SECOND'),
     () => readRate(env, 'FLOWDROP_SNAPSHOTS_PER_SECOND'),
+    () => readMaxRuns(env),
     () => env['FLOWDROP_S3_PATH_STYLE'] && readFlag(env, 'FLOWDROP_S3_PATH_STYLE'),
     () => readLevel(env['FLOWDROP_LOG_LEVEL'] || DEFAULTS.FLOWDROP_LOG_LEVEL),
     () => readIsLogPretty(env, false),
+    () => readStatusSettings(env, cwd),
   ];
   return { set, unknown, faults: checks.flatMap(catchFault) };
 }

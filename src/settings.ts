@@ -18,6 +18,7 @@ export const DEFAULTS = {
   FLOWDROP_OUTBOX_DIR: 'out/mail',
   FLOWDROP_MAIL_FROM: 'flowdrop@localhost',
   FLOWDROP_LOG_LEVEL: 'info',
+  FLOWDROP_STATUS_ADDRESS: '127.0.0.1:8686',
 } as const;
 
 /** The shortest path of a webhook that is taken for a secret: those of chat tools have 40 characters and more. */
@@ -106,6 +107,24 @@ export function readRate(
   });
 }
 
+/** Runs at once in a daemon: they share the pace of the key, so more of them wait longer for each other. */
+const MAX_RUNS_DEFAULT = 2;
+/** Each run is a process with an engine of its own; above this a machine has long run out of memory. */
+const MAX_RUNS_LIMIT = 64;
+
+/** Runs that a daemon has going on at once, at most. @throws Fault `SETTING_INVALID` */
+export function readMaxRuns(env: Environment): number {
+  const text = env['FLOWDROP_MAX_RUNS'];
+  if (!text) return MAX_RUNS_DEFAULT;
+  const count = Number(text);
+  if (Number.isInteger(count) && count >= 1 && count <= MAX_RUNS_LIMIT) return count;
+  throw new Fault(
+    'SETTING_INVALID',
+    `FLOWDROP_MAX_RUNS is ${JSON.stringify(text)}; allowed is a whole number from 1 to ${MAX_RUNS_LIMIT}`,
+    { kind: 'usage' },
+  );
+}
+
 export interface WebhookSettings {
   readonly url: string;
   readonly secret?: string;
@@ -166,7 +185,14 @@ export function listSecrets(env: Environment, cwd: string): readonly string[] {
   const passwords = urls.map((url) => (URL.canParse(url) ? new URL(url).password : url));
   const aws = [env['AWS_SECRET_ACCESS_KEY'] ?? '', env['AWS_SESSION_TOKEN'] ?? ''];
   const webhook = [...listUrlSecrets(read('FLOWDROP_ALERT_WEBHOOK_URL')), read('FLOWDROP_ALERT_WEBHOOK_SECRET')];
-  const all = [read('FLOWDROP_API_KEY'), ...passwords, ...passwords.map(decodePercent), ...aws, ...webhook];
+  const all = [
+    read('FLOWDROP_API_KEY'),
+    read('FLOWDROP_STATUS_TOKEN'),
+    ...passwords,
+    ...passwords.map(decodePercent),
+    ...aws,
+    ...webhook,
+  ];
   return all.filter((secret) => secret !== '');
 }
 

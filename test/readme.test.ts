@@ -77,12 +77,12 @@ describe('the README', () => {
     };
     for (const [, script] of readme.matchAll(/npm run ([a-z]+)/g)) expect(scripts[script ?? '']).toBeTruthy();
     for (const [, path] of readme.matchAll(/\]\(((?!http)[^)]+)\)/g))
-      expect(existsSync(join(REPO, path ?? '')), path).toBe(true);
+      expect(existsSync(join(REPO, path?.split('#')[0] ?? '')), path).toBe(true);
     for (const file of readdirSync(join(REPO, 'jobs'))) expect(readme).toContain(`jobs/${file}`);
   });
 
   it('has a job file that is valid and names every check', () => {
-    const [text = ''] = [...readme.matchAll(/```yaml\n([\s\S]*?)```/g)].map((match) => match[1] ?? '');
+    const [text = ''] = [...readme.matchAll(/```yaml [^\n]*\n([\s\S]*?)```/g)].map((match) => match[1] ?? '');
     const { checks, drop } = parseJob('README.md', text);
     expect(checks.map(({ check }) => check)).toEqual(['min-rows', 'max-nulls', 'premium', 'unique-id', 'dates']);
     expect(drop.to).toMatch(/^s3:/);
@@ -101,7 +101,7 @@ describe('the README', () => {
         const run = await flowdrop(['--jobs', jobs, ...args], { cwd, env: service.env });
         expect(run.code, `${args.join(' ')}: ${run.stderr}`).toBe(0);
       }
-      const sql = /```sql\n([\s\S]*?);/.exec(readme)?.[1] ?? '';
+      const sql = /```sql [^\n]*\n([\s\S]*?);/.exec(readme)?.[1] ?? '';
       const rows = await queryDuckDb(sql.replace("'out/", `'${cwd}/out/`));
       expect(rows.length).toBeGreaterThan(5);
     } finally {

@@ -5,8 +5,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { NO_OVERRIDE } from '../src/calendar/session.ts';
-import { readCalendar } from '../src/settings.ts';
+import { listSecrets, readCalendar } from '../src/settings.ts';
 import { reportSettings } from '../src/settings-report.ts';
+import { readStatusSettings } from '../src/settings-status.ts';
 import { REPO } from './support/flowdrop.ts';
 
 let cwd: string;
@@ -95,5 +96,54 @@ describe('the calendar', () => {
       kind: 'usage',
       message: expect.stringContaining('nowhere.yaml'),
     });
+  });
+});
+
+describe('the settings of the status page', () => {
+  const token = 'a-token-of-24-characters';
+
+  it.each([
+    [{}, { host: '127.0.0.1', port: 8686 }],
+    [{ FLOWDROP_STATUS_ADDRESS: 'localhost:80' }, { host: 'localhost', port: 80 }],
+    [{ FLOWDROP_STATUS_ADDRESS: '[::1]:8686' }, { host: '::1', port: 8686 }],
+    [
+      { FLOWDROP_STATUS_ADDRESS: ':8686', FLOWDROP_STATUS_TOKEN: token },
+      { host: '', port: 8686 },
+    ],
+    [
+      { FLOWDROP_STATUS_ADDRESS: '[::]:8686', FLOWDROP_STATUS_TOKEN: token },
+      { host: '::', port: 8686 },
+    ],
+    [
+      { FLOWDROP_STATUS_ADDRESS: '10.0.0.7:1', FLOWDROP_STATUS_TOKEN: token },
+      { host: '10.0.0.7', port: 1 },
+    ],
+  ])('of %j are an address', (env, address) => {
+    expect(readStatusSettings(env, cwd)?.address).toEqual(address);
+  });
+
+  it('are none when it is off, whatever the token', () => {
+    expect(readStatusSettings({ FLOWDROP_STATUS_ADDRESS: 'off', FLOWDROP_STATUS_TOKEN: 'x' }, cwd)).toBeUndefined();
+  });
+
+  it.each([
+    [{ FLOWDROP_STATUS_ADDRESS: '8686' }, 'SETTING_INVALID'],
+    [{ FLOWDROP_STATUS_ADDRESS: 'localhost:70000' }, 'SETTING_INVALID'],
+    [{ FLOWDROP_STATUS_ADDRESS: 'http://localhost:80' }, 'SETTING_INVALID'],
+    [{ FLOWDROP_STATUS_ADDRESS: ':8686' }, 'SETTING_MISSING'],
+    [{ FLOWDROP_STATUS_ADDRESS: 'example.com:8686' }, 'SETTING_MISSING'],
+    [{ FLOWDROP_STATUS_TOKEN: 'short-secret' }, 'SETTING_INVALID'],
+    [{ FLOWDROP_STATUS_TOKEN: 'a secret with some spaces' }, 'SETTING_INVALID'],
+  ])('of %j are refused without the token in the message', (env, code) => {
+    const { faults } = reportSettings(env, cwd);
+    expect(faults.map((fault) => fault.code)).toEqual([code]);
+    expect(JSON.stringify(faults.map(({ message, hint }) => [message, hint]))).not.toMatch(/short-secret|a secret/);
+  });
+
+  it('have a token that is masked, from its variable or its file', async () => {
+    await writeFile(join(cwd, 'token'), `${token}\n`);
+    const env = { FLOWDROP_STATUS_TOKEN_FILE: 'token' };
+    expect(readStatusSettings(env, cwd)?.token).toBe(token);
+    expect(listSecrets(env, cwd)).toContain(token);
   });
 });

@@ -39,9 +39,19 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   service: ['guard', 'exposure', 'engine', 'wire', 'calendar', 'core'],
   cli: ['daemon', 'run', 'seal', 'report', 'archive', 'source', 'plan', 'job', 'calendar', ...CONTRACTS],
   'main.ts': ['cli', 'compose.ts', 'core'],
-  'compose.ts': ['cli', 'settings.ts', 'settings-report.ts', 'daemon', 'source', 'job', ...CONTRACTS],
+  'compose.ts': [
+    'cli',
+    'settings.ts',
+    'settings-report.ts',
+    'settings-status.ts',
+    'daemon',
+    'source',
+    'job',
+    ...CONTRACTS,
+  ],
   'settings.ts': ['job', 'calendar', 'wire', 'core'],
-  'settings-report.ts': ['settings.ts', 'core'],
+  'settings-report.ts': ['settings.ts', 'settings-status.ts', 'core'],
+  'settings-status.ts': ['settings.ts', 'core'],
 };
 
 /** Stages join only in `run`: of an earlier stage they may take types, never code. */

@@ -34,7 +34,7 @@ export function isHoliday(date: string): boolean {
 
 /** Why the exchanges are closed on a weekday; `undefined` where they are not. */
 export function nameHoliday(date: string): string | undefined {
-  const name = listHolidays(Number(date.slice(0, 4))).find(([, day]) => day === date)?.[0];
+  const name = holidaysOf(Number(date.slice(0, 4))).find(([, day]) => day === date)?.[0];
   return name ?? (UNSCHEDULED_CLOSURES.has(date) ? 'Unscheduled closure' : undefined);
 }
 
@@ -46,6 +46,15 @@ export function isEarlyClose(date: string): boolean {
   const beforeFriday = day >= MONDAY && day <= THURSDAY;
   if (date === addDays(nthWeekday(year, 11, THURSDAY, 4), 1)) return true;
   return beforeFriday && (date === `${year}-07-03` || date === `${year}-12-24`);
+}
+
+/** Each year's are computed once: a calendar on a page asks for hundreds of dates. */
+const computed = new Map<number, ReturnType<typeof listHolidays>>();
+
+function holidaysOf(year: number): ReturnType<typeof listHolidays> {
+  const holidays = computed.get(year) ?? listHolidays(year);
+  computed.set(year, holidays);
+  return holidays;
 }
 
 function listHolidays(year: number): readonly (readonly [name: string, date: string])[] {

@@ -4,6 +4,7 @@
  */
 import type { CalendarOverride } from '../calendar/session.ts';
 import type { Clock } from '../core/clock.ts';
+import type { ListenAddress } from '../core/listen-address.ts';
 import type { Log } from '../core/log.ts';
 import type { Coordinator } from '../daemon/coordinator.ts';
 import type { Engine } from '../engine/engine.ts';
@@ -43,6 +44,12 @@ export interface Terminal {
   readonly stdin: NodeJS.ReadableStream;
   /** Whether a person can be asked. */
   readonly inIsTerminal: boolean;
+}
+
+/** Where the daemon listens, and what whoever looks must show. */
+export interface StatusAddress {
+  readonly address: ListenAddress;
+  readonly token: string | undefined;
 }
 
 /** How to start this program again as a child process. */
@@ -107,6 +114,10 @@ export interface Composition {
   openMailer(): Promise<Mailer>;
   /** Where alerts are posted to; `undefined` when there is no address. @throws Fault `SETTING_INVALID` */
   openWebhook(): Promise<Webhook | undefined>;
+  /** Runs that a daemon has going on at once, at most. @throws Fault `SETTING_INVALID` */
+  readonly maxRuns: number;
+  /** Address of the Redis that machines share, with its password. @throws Fault `SETTING_INVALID` */
+  readonly redisUrl: string | undefined;
   /** What the Redis that shares the budget is seen to be; `undefined` where none is set. @throws Fault */
   checkRedis(): Promise<string | undefined>;
   /**
@@ -115,6 +126,8 @@ export interface Composition {
    * @throws Fault `SETTING_INVALID`
    */
   openCoordinator(daemonId: string, storeOf: (job: string) => string): Promise<Coordinator | undefined>;
+  /** Where the daemon shows its status; `undefined` when it is `off`. @throws Fault `SETTING_INVALID`, `SETTING_MISSING` */
+  readonly statusAddress: StatusAddress | undefined;
   /** The operator's override of the exchange's calendar. @throws Fault `SETTING_INVALID`, `CALENDAR_INVALID` */
   readCalendar(): Promise<CalendarOverride>;
   /** What is set, without secrets. */
@@ -129,6 +142,8 @@ export interface CliContext {
   readonly self: SelfCommand;
   /** Aborted by SIGINT and SIGTERM. */
   readonly signal: AbortSignal;
+  /** Calls the listener at each SIGHUP from now on; without one it ends the process, as it does every program. */
+  onHangup(listener: () => void): void;
   /** Working directory: jobs, outputs and state are relative to it. */
   readonly cwd: string;
 }

@@ -1,8 +1,18 @@
-/** `flowdrop start`: the daemon over all job files with a schedule, until SIGTERM. */
+/**
+ * `flowdrop start`: the daemon over all job files with a schedule, until SIGTERM. Wires the loop to this program's own
+ * commands as child processes, to the state directory, and to what shows it.
+ */
+import { randomBytes } from 'node:crypto';
+import { hostname } from 'node:os';
 import { Fault } from '../core/errors.ts';
+import type { Log } from '../core/log.ts';
+import type { Coordinator } from '../daemon/coordinator.ts';
+import type { Daemon } from '../daemon/daemon.ts';
+import type { RunView } from '../daemon/view.ts';
+import type { WebOptions } from '../daemon/web/server.ts';
 import type { Job } from '../job/job.ts';
 import type { ActionResult, Register } from './command.ts';
-import type { CliContext, GlobalOptions } from './context.ts';
+import type { CliContext, GlobalOptions, StatusAddress } from './context.ts';
 
 export const registerStart: Register = (program, context, act) => {
   program
@@ -14,41 +24,113 @@ export const registerStart: Register = (program, context, act) => {
 };
 
 async function start(cli: CliContext, globals: GlobalOptions): ActionResult {
-  const { assertDistinct, listJobFiles, readJob } = await import('../job/files.ts');
-  const { runDaemon } = await import('../daemon/daemon.ts');
-  const { startChild } = await import('../daemon/child.ts');
-  const { readRunResult } = await import('../run/result.ts');
-  const { stateOf } = await import('../run/state.ts');
-  const { compose, self } = cli;
+  const { compose, signal } = cli;
   const log = await compose.openLog({ isService: true });
-  const all: Job[] = [];
-  for (const file of await listJobFiles(globals.jobs)) all.push(await readJob(file, globals.jobs));
-  assertDistinct(all);
-  const files = new Map(all.map(({ name, file }) => [name, file]));
-  const jobs = [];
-  for (const { name, schedule } of all) {
-    if (!schedule) continue;
-    const last = await readRunResult(stateOf(compose.stateDir, name).lastRun);
-    jobs.push({ name, schedule, lastStartedAtMs: last && Date.parse(last.started_at) });
+  const id = `${hostname()}-${randomBytes(4).toString('hex')}`;
+  const address = compose.statusAddress;
+  let opened: Awaited<ReturnType<typeof openDaemon>> | undefined;
+  const coordinator = await compose.openCoordinator(id, (job) => opened?.daemon.storeOf(job) ?? '');
+  try {
+    opened = await openDaemon(cli, globals, { log, id, coordinator });
+    const { daemon, readReport } = opened;
+    const web = address && (await openWeb(cli, address, { view: daemon.view, readReport, log }));
+    const close = () => void web?.close();
+    signal.addEventListener('abort', close, { once: true });
+    try {
+      await daemon.run(signal);
+    } finally {
+      await web?.close();
+    }
+  } finally {
+    await coordinator?.close();
   }
-  if (jobs.length === 0) {
-    throw new Fault('JOBS_MISSING', `no job file in ${globals.jobs} has a schedule`, {
-      kind: 'usage',
-      hint: 'Add `schedule:` to a job file.',
-    });
-  }
-  await runDaemon(jobs, {
-    clock: compose.clock,
-    log,
-    signal: cli.signal,
-    startRun: (job) => {
-      const args = [...self.args, '--jobs', globals.jobs, '--json', 'run', files.get(job) ?? job];
-      const onLine = (line: string) => log.info({ event: 'output', job, line });
-      return startChild(
-        { executable: self.executable, args, env: self.env, cwd: cli.cwd },
-        { onOut: onLine, onErr: onLine },
-      );
+  return undefined;
+}
+
+/** Loaded when it is wanted: an address of `off` costs nothing. @throws Fault `LISTEN_FAILED` */
+async function openWeb(
+  { compose }: CliContext,
+  address: StatusAddress,
+  shown: Pick<WebOptions, 'view' | 'readReport' | 'log'>,
+) {
+  const { startWeb } = await import('../daemon/web/server.ts');
+  return await startWeb({ ...address, ...shown, calendar: await compose.readCalendar(), clock: compose.clock });
+}
+
+interface Opened {
+  readonly log: Log;
+  readonly id: string;
+  readonly coordinator: Coordinator | undefined;
+}
+
+async function openDaemon(cli: CliContext, globals: GlobalOptions, { log, id, coordinator }: Opened) {
+  const { createDaemon } = await import('../daemon/daemon.ts');
+  const { createJobFiles } = await import('../daemon/job-files.ts');
+  const { createChores } = await import('../daemon/chores.ts');
+  const { startRunProcess } = await import('../daemon/run-process.ts');
+  const { watchFolder } = await import('../daemon/folder-watch.ts');
+  const { readRunResult } = await import('../run/result.ts');
+  const { keptJobsOf, stateOf } = await import('../run/state.ts');
+  const { compose, self } = cli;
+  const { clock, stateDir } = compose;
+  const commandOf = (args: readonly string[]) => ({
+    executable: self.executable,
+    args: [...self.args, '--jobs', globals.jobs, ...args],
+    env: self.env,
+    cwd: cli.cwd,
+  });
+  const hasWebhook = (await compose.openWebhook()) !== undefined;
+  const assertUsable = (job: Job) => assertShareable(job, compose.redisUrl !== undefined);
+  const chores = createChores(commandOf, clock);
+  const daemon: Daemon = createDaemon({
+    ...{ clock, log, version: compose.version, id, maxRuns: compose.maxRuns, chores },
+    ...(coordinator ? { coordinator } : {}),
+    files: createJobFiles({ folder: globals.jobs, keptDir: keptJobsOf(stateDir), assertUsable, log }),
+    async lastRunAt({ name }) {
+      const last = await readRunResult(stateOf(stateDir, name).lastRun);
+      return last && Date.parse(last.started_at);
+    },
+    readCalendar: () => compose.readCalendar(),
+    hasAlerts: ({ alerts }) => alerts.to.length > 0 || (alerts.webhook && hasWebhook),
+    startRun: ({ job, path }, runId) =>
+      startRunProcess(commandOf(['--json', 'run', path]), { runId, logsDir: stateOf(stateDir, job.name).logs, log }),
+    readProgress: (job) => readProgress(stateOf(stateDir, job).progress),
+    watchFiles(onChange, signal) {
+      cli.onHangup(onChange);
+      watchFolder(globals.jobs, onChange, { clock, log, signal });
     },
   });
-  return undefined;
+  return {
+    daemon,
+    async readReport(job: string, date: string, report: string, revision: number) {
+      const path = daemon.pathOf(job);
+      return path === undefined ? undefined : await chores.readReport(path, date, report, revision);
+    },
+  };
+}
+
+/** @throws Fault `SETTING_MISSING` */
+function assertShareable({ name, schedule }: Job, hasRedis: boolean): void {
+  if (!schedule?.distributed || hasRedis) return;
+  throw new Fault(
+    'SETTING_MISSING',
+    `the job ${name} has \`distributed: true\`, which needs FLOWDROP_REDIS_URL, and that is not set`,
+    {
+      kind: 'usage',
+      hint: 'Set it, or FLOWDROP_REDIS_URL_FILE, to the Redis that the daemons share, or take `schedule.distributed` out.',
+    },
+  );
+}
+
+/** What the run last wrote; null between runs, and where it is not in shape. */
+async function readProgress(path: string): Promise<RunView['progress']> {
+  const { readFileIfExists } = await import('../core/atomic-file.ts');
+  const { progressSchema } = await import('../daemon/documents.ts');
+  try {
+    const text = await readFileIfExists(path);
+    return text === undefined ? null : progressSchema.parse(JSON.parse(text));
+  } catch {
+    // Shown for people only.
+    return null;
+  }
 }

@@ -1,14 +1,22 @@
-/** A run as a child process: this program again, with its output passed on line by line. */
+/** A command as a child process: this program again, with its output passed on line by line, for whoever watches it. */
 import { spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
 import type { Readable } from 'node:stream';
-import type { ChildRun } from './daemon.ts';
 
 export interface ChildCommand {
   readonly executable: string;
   readonly args: readonly string[];
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly cwd: string;
+}
+
+export interface ChildRun {
+  /** Exit code; rejects when the process could not be started. */
+  readonly done: Promise<number>;
+  /** Asks it to stop in order. */
+  stop(): void;
+  /** Ends it at once. */
+  kill(): void;
 }
 
 /** Exit code reported for a child that a signal ended. */

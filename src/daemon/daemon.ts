@@ -1,119 +1,253 @@
 /**
- * The daemon: knows time, not stages. Each due job becomes a child process, one at a time; a job never waits twice; what
- * was missed while the daemon was down is caught up at start, once per job, bounded by the lookback, beyond which nothing
- * is left to fetch.
+ * The daemon's loop: what is due becomes a run. It knows time, files and processes, not stages: whatever it knows of a
+ * dataset, a child has told it. Invariant: a tick ends in a run, in a day without a session, or in a line that says why
+ * not; nothing is started once it is to stop.
  */
-import { createTask } from 'node-cron';
+import { randomBytes } from 'node:crypto';
+import { type CalendarOverride, isSession } from '../calendar/session.ts';
+import { formatWallDate } from '../calendar/wall-clock.ts';
 import type { Clock } from '../core/clock.ts';
-import { describeError, EXIT_CODES } from '../core/errors.ts';
+import { describeError } from '../core/errors.ts';
 import type { Log } from '../core/log.ts';
-import type { JobSchedule } from '../job/job.ts';
-import { findMissedTick } from './missed.ts';
-
-export interface ScheduledJob {
-  readonly name: string;
-  readonly schedule: JobSchedule;
-  /** Start of the job's last run, milliseconds since the epoch; `undefined` when it never ran here. */
-  readonly lastStartedAtMs: number | undefined;
-}
-
-export interface ChildRun {
-  /** Exit code of the run; rejects when the process could not be started. */
-  readonly done: Promise<number>;
-  /** Asks the run to stop in order. */
-  stop(): void;
-  /** Ends the run at once: what is staged is kept. */
-  kill(): void;
-}
+import type { Job } from '../job/job.ts';
+import { createAdmission } from './admission.ts';
+import type { Chores } from './chores.ts';
+import { createClaims } from './claims.ts';
+import { type Coordinator, LEASE_MS, RENEW_MS } from './coordinator.ts';
+import { createJobBoard, type MissedTick } from './job-board.ts';
+import type { FiledJob, JobFiles } from './job-files.ts';
+import { type JobRecord, viewJob } from './job-record.ts';
+import type { RunProcess } from './run-process.ts';
+import { createRuns } from './runs.ts';
+import { createStatuses } from './statuses.ts';
+import { stopAll, untilAborted } from './stop.ts';
+import { createTimetable } from './timetable.ts';
+import type { DaemonView, FinishedRun, RunView } from './view.ts';
 
 export interface DaemonDeps {
   readonly clock: Clock;
   readonly log: Log;
-  readonly startRun: (job: string) => ChildRun;
-  readonly signal: AbortSignal;
+  readonly version: string;
+  readonly id: string;
+  readonly maxRuns: number;
+  readonly files: JobFiles;
+  readonly chores: Chores;
+  /** Of shared schedules; every job that is shared has one. */
+  readonly coordinator?: Coordinator;
+  /** Start of the job's last run on this machine, milliseconds; `undefined` when it never ran here. */
+  readonly lastRunAt: (job: Job) => Promise<number | undefined>;
+  readonly readCalendar: () => Promise<CalendarOverride>;
+  readonly hasAlerts: (job: Job) => boolean;
+  readonly startRun: (filed: FiledJob, runId: string) => Promise<RunProcess>;
+  readonly readProgress: (job: string) => Promise<RunView['progress']>;
+  /** Calls back when the job files may have changed. */
+  readonly watchFiles: (onChange: () => void, signal: AbortSignal) => void;
 }
 
-/** Pages in flight get this long to land when the daemon is stopped. */
-const STOP_GRACE_MS = 10_000;
-
-/** Runs until the signal aborts, then stops the child in order and returns. */
-export async function runDaemon(jobs: readonly ScheduledJob[], deps: DaemonDeps): Promise<void> {
-  const { clock, log, signal } = deps;
-  const queue: { readonly job: ScheduledJob; readonly reason: string }[] = [];
-  let running: { readonly job: string; readonly child: ChildRun } | undefined;
-
-  // One run at a time: processes share the budget of their key, so two runs would only halve each other's pace.
-  const startNext = () => {
-    if (running || signal.aborted) return;
-    const next = queue.shift();
-    if (!next) return;
-    const { name } = next.job;
-    const child = deps.startRun(name);
-    running = { job: name, child };
-    log.info({ event: 'started', job: name, reason: next.reason }, `${name}: started (${next.reason})`);
-    child.done
-      .then((code) => logEnd(log, name, code))
-      .catch((error: unknown) => log.error({ event: 'start-failed', job: name, reason: describeError(error) }))
-      .finally(() => {
-        running = undefined;
-        startNext();
-      });
-  };
-  const enqueue = (job: ScheduledJob, reason: 'scheduled' | 'catch-up') => {
-    if (running?.job === job.name || queue.some((waiting) => waiting.job.name === job.name)) {
-      log.warn({ event: 'overlap', job: job.name }, `${job.name} is due, but its last run has not ended`);
-      return;
-    }
-    queue.push({ job, reason });
-    startNext();
-  };
-  const tasks = jobs.map((job) =>
-    createTask(job.schedule.cron, () => enqueue(job, 'scheduled'), { timezone: job.schedule.timezone, name: job.name }),
-  );
-  for (const [index, job] of jobs.entries()) {
-    const task = tasks[index];
-    await task?.start();
-    const missed = task && findMissedTick((date) => task.match(date), job.lastStartedAtMs, clock.now());
-    log.info({
-      event: 'scheduled',
-      job: job.name,
-      next: task?.getNextRun()?.toISOString(),
-      missed: missed?.toISOString(),
-    });
-    if (missed) enqueue(job, 'catch-up');
-  }
-  await aborted(signal);
-  const last = running as { readonly job: string; readonly child: ChildRun } | undefined; // Set by callbacks since.
-  log.info({ event: 'stopping', running: last?.job }, 'stopping');
-  for (const task of tasks) await task.destroy();
-  if (last) await stopChild(last.child, clock);
+export interface Daemon {
+  view(): DaemonView;
+  /** Where a job drops to, as its file has it; empty for an unknown job. */
+  storeOf(job: string): string;
+  /** Path of the job file that a child is given; `undefined` for an unknown job. */
+  pathOf(job: string): string | undefined;
+  /** Runs until the signal aborts, then stops its children and returns in less than ten seconds. @throws Fault at start */
+  run(signal: AbortSignal): Promise<void>;
 }
 
-/** A run that failed or is incomplete must be seen among the lines of those that went well. */
-function logEnd(log: Log, job: string, code: number): void {
-  const line = { event: 'finished', job, code };
-  const text = `${job}: finished with exit code ${code}`;
-  if (code === 0) log.info(line, text);
-  else if (code === EXIT_CODES.incomplete || code === EXIT_CODES.interrupted) log.warn(line, text);
-  else log.error(line, text);
-}
+/** How often the clock, what was missed, retries and what is told are looked at. */
+const BEAT_MS = 15_000;
+/** A clock that is this far from where it should be was set, or the machine slept. */
+const JUMP_MS = 5_000;
+const RELOAD_MS = 60_000;
+const PROGRESS_MS = 2_000;
+const ALERT_MS = 3_600_000;
+/** A status that nobody looks at, and one that somebody does. */
+const STATUS_IDLE_MS = 900_000;
+const STATUS_SHOWN_MS = 60_000;
+/** A file that is half saved is not broken yet. */
+const BROKEN_GRACE_MS = 10_000;
+export function createDaemon(deps: DaemonDeps): Daemon {
+  const { clock, log, coordinator, chores } = deps;
+  const startedAtMs = clock.now();
+  const claims = createClaims(coordinator, log);
+  let calendar: CalendarOverride | undefined;
+  let isStopping = false;
 
-async function stopChild(child: ChildRun, clock: Clock): Promise<void> {
-  child.stop();
-  const grace = new AbortController();
-  const patience = clock.sleep(STOP_GRACE_MS, grace.signal).then(
-    () => child.kill(),
-    // The child ended before the patience did.
-    () => undefined,
-  );
-  await child.done.catch(() => undefined);
-  grace.abort();
-  await patience;
-}
-
-async function aborted(signal: AbortSignal): Promise<void> {
-  if (signal.aborted) return;
-  await new Promise<void>((resolve) => {
-    signal.addEventListener('abort', () => resolve(), { once: true });
+  const hasSession = (tickMs: number) => isSession(formatWallDate(tickMs), calendar);
+  const timetable = createTimetable({
+    ...{ clock, log, coordinator, isPreferred: hasSession },
+    onTick: (job, tickMs) => admission.letIn({ job, tickMs, reason: 'scheduled' }),
+    onLeft: (job) => admission.dropRetry(board.records.get(job)),
   });
+  const board = createJobBoard({
+    ...{ clock, log, timetable, files: deps.files },
+    async lastRunAt(job) {
+      const here = await deps.lastRunAt(job);
+      if (!job.schedule?.distributed) return here;
+      const anywhere = await coordinator?.lastTick(job.name).catch(() => undefined); // Its claim will tell.
+      return here === undefined || (anywhere ?? 0) > here ? anywhere : here;
+    },
+    onRemoved(record) {
+      const dropped = runs.drop(record.filed.job.name);
+      if (dropped) admission.settle(dropped);
+      admission.dropRetry(record);
+      forgetRemoved(record);
+    },
+  });
+  const readStatus = async (job: string) => await chores.readStatus(pathOf(job) ?? job);
+  const statuses = createStatuses(readStatus, { clock, log });
+  const runs = createRuns({
+    ...{ clock, log, maxRuns: deps.maxRuns, newRunId, expiryOf: statuses.expiryOf },
+    async startRun(job, runId) {
+      // The file may have been broken since it was looked at.
+      await reload();
+      const record = board.records.get(job);
+      return await deps.startRun(record?.filed as FiledJob, runId); // It is kept while the job runs.
+    },
+    onEnd(due, run, hasVanished) {
+      const record = board.records.get(due.job);
+      admission.close(due, run, hasVanished);
+      if (record) forgetRemoved(record);
+    },
+  });
+  const admission = createAdmission({
+    ...{ clock, log, coordinator, claims, statuses, newRunId, hasSession },
+    recordOf: (job) => board.records.get(job),
+    runs: () => runs,
+    nextTick: timetable.next,
+    isStopping: () => isStopping,
+    onVanished: (record, run) => tell(record, 'died', ['--died', describeEnd(run)]),
+  });
+
+  function newRunId(): string {
+    const time = new Date(clock.now()).toISOString().replace(/[-:]|\.\d+/g, '');
+    return `${time}-${randomBytes(3).toString('hex')}`;
+  }
+  function pathOf(job: string): string | undefined {
+    return board.records.get(job)?.filed.path;
+  }
+  function forgetRemoved({ filed, isRemoved }: JobRecord): void {
+    if (!isRemoved || runs.has(filed.job.name)) return;
+    board.forget(filed.job.name);
+    statuses.forget(filed.job.name);
+  }
+
+  function tell(record: JobRecord, what: string, args: readonly string[]): void {
+    const { job, path } = record.filed;
+    if (isStopping || !deps.hasAlerts(job)) return;
+    // That nothing is about to expire is told to nobody, every hour.
+    log[what === 'gaps' ? 'debug' : 'info'](
+      { event: 'telling', job: job.name, what },
+      `${job.name}: telling its operators`,
+    );
+    chores.sendAlert(path, args).catch((error: unknown) => {
+      const reason = describeError(error);
+      if (!isStopping) log.error({ event: 'alert-failed', job: job.name, what, reason }, `${job.name}: ${reason}`);
+    });
+  }
+
+  async function reload(): Promise<void> {
+    const missed = await board.reload();
+    if (missed.length > 0) void startNew(missed);
+  }
+  /** Their order needs to be known first. */
+  async function startNew(missed: readonly MissedTick[]): Promise<void> {
+    await Promise.all(missed.map(({ job }) => statuses.refresh(job)));
+    await admission.catchUp(missed);
+  }
+
+  let beatAtMs = startedAtMs;
+  async function beat(): Promise<void> {
+    const nowMs = clock.now();
+    const jumpMs = nowMs - beatAtMs - BEAT_MS;
+    beatAtMs = nowMs;
+    if (Math.abs(jumpMs) > JUMP_MS) {
+      log.warn({ event: 'clock-jump', jumpMs }, 'the clock has jumped; looking for what was missed');
+      timetable.rearm();
+    }
+    const owed = [...board.records.values()].flatMap(({ filed, owedMs }) =>
+      owedMs === undefined ? [] : [{ job: filed.job.name, tickMs: owedMs }],
+    );
+    await admission.catchUp([...owed, ...timetable.findMissed()]);
+    for (const record of board.records.values()) {
+      const { retry, fault, filed } = record;
+      if (retry && retry.atMs <= nowMs) {
+        record.retry = undefined;
+        admission.letIn(retry.due);
+      }
+      if (fault && !record.hasToldFault && fault.sinceMs + BROKEN_GRACE_MS <= nowMs) {
+        record.hasToldFault = true;
+        tell(record, 'broken', ['--broken', fault.message]);
+      }
+      if (record.alertedAtMs + ALERT_MS <= nowMs && !runs.has(filed.job.name)) {
+        record.alertedAtMs = nowMs;
+        tell(record, 'gaps', []);
+      }
+    }
+    statuses.refreshOldest([...board.records.keys()], STATUS_IDLE_MS);
+  }
+  async function readProgress(): Promise<void> {
+    for (const job of runs.names()) {
+      const record = board.records.get(job);
+      if (record) record.progress = await deps.readProgress(job);
+    }
+  }
+  async function renew(): Promise<void> {
+    for (const { job, dueAtMs } of await claims.renew()) {
+      const record = board.records.get(job);
+      log.warn({ event: 'claim-lost', job }, `${job}: another daemon has taken its run over`);
+      if (record?.retry?.due.tickMs === dueAtMs) record.retry = undefined;
+      else if (record?.current?.tickMs === dueAtMs) runs.cancel(job);
+    }
+  }
+  async function takeOver(): Promise<void> {
+    const shared = [...board.records.values()].filter(({ filed }) => filed.job.schedule?.distributed);
+    const names = shared.map(({ filed }) => filed.job.name).filter((job) => !runs.has(job));
+    const taken = names.length > 0 ? await coordinator?.takeOver(names) : undefined;
+    for (const { job, dueAtMs } of taken ?? []) admission.letIn({ job, tickMs: dueAtMs, reason: 'take-over' });
+  }
+  async function repeat(everyMs: number, signal: AbortSignal, action: () => Promise<void>): Promise<void> {
+    while (!signal.aborted) {
+      await clock.sleep(everyMs, signal).catch(() => undefined); // The stop.
+      if (signal.aborted) return;
+      await action().catch((error: unknown) => {
+        log.error({ event: 'loop-fault', what: action.name, reason: describeError(error) }, describeError(error));
+      });
+    }
+  }
+
+  return {
+    pathOf,
+    storeOf: (job) => board.records.get(job)?.filed.job.drop.to ?? '',
+    view() {
+      statuses.refreshOldest([...board.records.keys()], STATUS_SHOWN_MS);
+      const known = [...board.records.values()].map((record) => viewJob(record, { timetable, runs, statuses }));
+      const jobs = [...known, ...board.unusable()].sort((a, b) => (a.name < b.name ? -1 : 1));
+      return { version: deps.version, id: deps.id, startedAtMs, isStopping, jobs };
+    },
+    async run(signal) {
+      calendar = await deps.readCalendar();
+      const missed = await board.load();
+      deps.watchFiles(() => void reload(), signal);
+      void repeat(BEAT_MS, signal, beat);
+      void repeat(RELOAD_MS, signal, reload);
+      void repeat(PROGRESS_MS, signal, readProgress);
+      if (coordinator) {
+        void repeat(RENEW_MS, signal, renew);
+        void repeat(LEASE_MS / 2, signal, takeOver);
+      }
+      // Read for the order of what was missed, and for whoever looks.
+      void Promise.all([...board.records.keys()].map(statuses.refresh)).then(() => admission.catchUp(missed));
+      await untilAborted(signal);
+      isStopping = true;
+      timetable.stop();
+      log.info({ event: 'stopping', running: runs.names() }, 'stopping');
+      await stopAll([runs, chores], clock);
+    },
+  };
+}
+
+function describeEnd({ code, signal, logFile }: FinishedRun): string {
+  const how = signal === undefined ? `ended with exit code ${code} and without a word` : `was ended by ${signal}`;
+  return `The run ${how}. It is tried again as its schedule has it.${logFile ? ` Its log: ${logFile}` : ''}`;
 }

@@ -106,6 +106,10 @@ export type JobCheck = { readonly onFailure: 'warn' | 'fail' } & (
 export interface JobSchedule {
   readonly cron: string;
   readonly timezone: string;
+  /** After a failed run, until the next tick; null: not tried again. */
+  readonly retrySeconds: number | null;
+  /** Whether daemons on several machines share it: each tick runs on one of them. */
+  readonly distributed: boolean;
 }
 
 /** Numbers of a report that a condition may ask about; `run/report-number.ts` reads them. */

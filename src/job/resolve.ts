@@ -5,7 +5,8 @@ import { isS3Location } from '../store/location.ts';
 import type { ObjectOptions } from '../store/store.ts';
 import { TRADE_COLUMNS } from '../wire/trade.ts';
 import { resolveCheck } from './check.ts';
-import type { Job, JobColumn, JobSource, SnapshotApi, SnapshotSource, SqlApi, SqlSource } from './job.ts';
+import type { Job, JobColumn, JobSchedule, JobSource, SnapshotApi, SnapshotSource, SqlApi, SqlSource } from './job.ts';
+import { parseDurationSeconds } from './plain-shape.ts';
 import { resolveReports } from './report.ts';
 import { ResolveFault } from './resolve-fault.ts';
 import { resolveServerSource } from './server-source.ts';
@@ -46,12 +47,19 @@ export function resolveJob(file: string, written: JobFile): Job {
     source,
     drop: { to: written.drop.to, dataset: written.drop.dataset, sort, s3: resolveObjectOptions(written.drop.s3) },
     checks: (written.checks ?? []).map((check, index) => resolveCheck(check, index, names)),
-    schedule: written.schedule && {
-      cron: written.schedule.cron,
-      timezone: written.schedule.timezone ?? JOB_DEFAULTS.timezone,
-    },
+    schedule: written.schedule && resolveSchedule(written.schedule),
     reports: resolveReports(written.reports ?? []),
     alerts: { to: written.alerts?.to ?? [], webhook: written.alerts?.webhook ?? true },
+  };
+}
+
+function resolveSchedule(written: NonNullable<JobFile['schedule']>): JobSchedule {
+  const retry = written.retry ?? JOB_DEFAULTS.retry;
+  return {
+    cron: written.cron,
+    timezone: written.timezone ?? JOB_DEFAULTS.timezone,
+    retrySeconds: retry === 'off' ? null : parseDurationSeconds(retry),
+    distributed: written.distributed ?? false,
   };
 }
 

@@ -15,6 +15,8 @@ export const JOB_DEFAULTS = {
   timeColumn: 'time',
   sort: ['symbol', 'time', 'id'],
   timezone: EXCHANGE_TIME_ZONE,
+  /** After a failed run: long enough for most faults of a network to pass, short enough for many tries in a night. */
+  retry: '15m',
   onFailure: 'fail',
   /** Prices come with four decimals, premium as a float. */
   premiumTolerance: 0.0001,
@@ -189,6 +191,17 @@ export const jobSchema = z.strictObject({
     .strictObject({
       cron: cronSchema.describe('When to run, five-field cron.'),
       timezone: timezoneSchema.optional().describe(`Time zone of the cron. Default: ${JOB_DEFAULTS.timezone}.`),
+      retry: z
+        .string()
+        .regex(/^(?:off|[1-9]\d* ?[mhd])$/, 'a duration in minutes, hours or days (15m, 2h, 1d), or off')
+        .optional()
+        .describe(
+          `How long after a failed run it is tried again, until the next scheduled one: 15m, 2h, or off. Default: ${JOB_DEFAULTS.retry}.`,
+        ),
+      distributed: z
+        .boolean()
+        .optional()
+        .describe('Whether daemons on several machines share the schedule, over FLOWDROP_REDIS_URL. Default: false.'),
     })
     .optional()
     .describe('When `flowdrop start` runs it; without it only by hand.'),

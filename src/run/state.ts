@@ -20,6 +20,8 @@ export interface StatePaths {
   readonly absences: string;
   /** What operators were told, while the store that keeps it could not be written. */
   readonly alerts: string;
+  /** Logs of the daemon's runs, one file each. */
+  readonly logs: string;
   /** Who this worker is to others that share its store. */
   readonly worker: string;
   /** Counts of the source from before a date's first page; aggregating jobs compare them with the recount. */
@@ -39,6 +41,7 @@ export function stateOf(stateDir: string, jobName: string): StatePaths {
     failures: join(root, 'failures.json'),
     absences: join(root, 'absences.json'),
     alerts: join(root, 'alerts.json'),
+    logs: join(root, 'logs'),
     worker: join(root, 'worker'),
     counts: (date) => join(root, 'counts', `${date}.json`),
     drops: join(root, 'drops'),
@@ -54,4 +57,9 @@ export function learntPath(stateDir: string, url: string, keyFingerprint: string
   const asked = 'sql' in source ? [source.table, source.kind === 'rows' ? source.where : '', source.sql] : [source.api];
   const identity = createHash('sha256').update(JSON.stringify([url, keyFingerprint, ...asked]));
   return join(stateDir, 'learnt', `${identity.digest('hex').slice(0, 16)}.json`);
+}
+
+/** Where the daemon keeps the last good text of each job file; no job has that name. */
+export function keptJobsOf(stateDir: string): string {
+  return join(stateDir, '_daemon', 'jobs');
 }

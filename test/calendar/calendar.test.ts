@@ -5,7 +5,7 @@
  * eligible options)". How dates become plans is tested in `test/plan`, the operator's override in `override.test.ts`.
  */
 import { describe, expect, test } from 'vitest';
-import { isEarlyClose, isHoliday } from '../../src/calendar/holidays.ts';
+import { isEarlyClose, isHoliday, nameHoliday } from '../../src/calendar/holidays.ts';
 import {
   closeSecond,
   isHalfDay,
@@ -196,4 +196,9 @@ test.each([
 
 test('the end of the day reads 24:00:00', () => {
   expect([0, 34_200, 86_399, 86_400].map(formatSecond)).toEqual(['00:00:00', '09:30:00', '23:59:59', '24:00:00']);
+});
+
+test('a closed weekday has the name of its holiday, also where it is observed on another day', () => {
+  const names = ['2026-11-26', '2027-07-05', '2026-04-03', '2025-01-09', '2026-11-27'].map(nameHoliday);
+  expect(names).toEqual(['Thanksgiving Day', 'Independence Day', 'Good Friday', 'Unscheduled closure', undefined]);
 });

@@ -32,8 +32,13 @@ function describe(...dates: readonly DateResult[]): string {
       text += part;
     },
   };
-  // Only the terminal is used.
-  finishRun({ terminal } as unknown as CliContext, { jobs: 'jobs' }, { ...RUN, dates: [...dates] }, []);
+  // Only the terminal and the run's id are used.
+  finishRun(
+    { terminal, compose: { runId: 'r1' } } as unknown as CliContext,
+    { jobs: 'jobs' },
+    { ...RUN, dates: [...dates] },
+    [],
+  );
   return text;
 }
 

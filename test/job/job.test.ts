@@ -92,6 +92,17 @@ test('an aggregating job has its grain, its keys and its types', () => {
   expect(columns.map(({ name, type }) => `${name} ${type}`)).toEqual(['minute wall', 'symbol string', 'n int64']);
 });
 
+test.each([
+  ['', { timezone: 'America/New_York', retrySeconds: 900, distributed: false }],
+  ['  retry: 2h\n  timezone: Etc/UTC\n', { timezone: 'Etc/UTC', retrySeconds: 7200, distributed: false }],
+  ['  retry: off\n  distributed: true\n', { timezone: 'America/New_York', retrySeconds: null, distributed: true }],
+])('a schedule with %j has every default', (lines, expected) => {
+  expect(parseJob('x', `${GOOD}schedule:\n  cron: "30 17 * * 1-5"\n${lines}`).schedule).toEqual({
+    cron: '30 17 * * 1-5',
+    ...expected,
+  });
+});
+
 interface Case {
   readonly title: string;
   readonly text: string;
@@ -143,6 +154,12 @@ const CASES: readonly Case[] = [
     text: `${GOOD}schedule:\n  cron: "0 30 17 * * 1-5"\n`,
     line: 8,
     says: ['schedule.cron', 'five fields'],
+  },
+  {
+    title: 'a time until the next try that is none',
+    text: `${GOOD}schedule:\n  cron: "30 17 * * 1-5"\n  retry: soon\n`,
+    line: 9,
+    says: ['schedule.retry', '"soon"', 'off'],
   },
   {
     title: 'a wrong time zone',

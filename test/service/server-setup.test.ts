@@ -286,7 +286,7 @@ test('every statement of docs/service.md is SQL to the present engine', async ()
 });
 
 function listStatements(): readonly string[] {
-  const blocks = [...documentation.matchAll(/```sql\n(.*?)```/gs)].map(([, block = '']) => block);
+  const blocks = [...documentation.matchAll(/```sql server check\n(.*?)```/gs)].map(([, block = '']) => block);
   return blocks.flatMap((block) =>
     block
       .split(/;\n/)

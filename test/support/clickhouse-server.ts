@@ -56,7 +56,7 @@ export function announceServerSkips(
 /** The users.xml of docs/service.md. */
 export async function readUsersXml(): Promise<string> {
   const text = await readFile(join(REPO, 'docs/service.md'), 'utf8');
-  const [, xml] = /```xml\n(.*?)```/s.exec(text) ?? [];
+  const [, xml] = /```xml server check\n(.*?)```/s.exec(text) ?? [];
   if (xml === undefined) throw new Error('docs/service.md has no xml block');
   return xml;
 }

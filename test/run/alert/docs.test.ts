@@ -9,7 +9,7 @@ import { SEVERITY_OF } from '../../../src/run/alert/text.ts';
 import { flowdrop, REPO } from '../../support/flowdrop.ts';
 
 const page = readFileSync(join(REPO, 'docs', 'operations.md'), 'utf8');
-const block = (language: string) => page.split(`\`\`\`${language}\n`)[1]?.split('```')[0] ?? '';
+const block = (language: string) => page.split(`\`\`\`${language} check\n`)[1]?.split('```')[0] ?? '';
 const source = readdirSync(join(REPO, 'src'), { recursive: true, encoding: 'utf8' })
   .filter((name) => name.endsWith('.ts'))
   .map((name) => readFileSync(join(REPO, 'src', name), 'utf8'))
@@ -47,7 +47,7 @@ describe('the page of operations', () => {
   });
 
   it('shows the document as it is posted', () => {
-    const example = JSON.parse(block('json')) as Parameters<typeof buildAlertPayload>[0];
+    const example = JSON.parse(block('json alert')) as Parameters<typeof buildAlertPayload>[0];
     const posted = buildAlertPayload(example, '9f0c1d5be34d6a7c2f7d1f0a4b9e8c33');
     expect({ ...posted, text: '' }).toEqual({ ...example, text: '' });
     expect(Object.keys(posted)).toEqual(Object.keys(example));
@@ -57,7 +57,7 @@ describe('the page of operations', () => {
   });
 
   it('shows how to verify a signature, in code that does', async () => {
-    const url = `data:text/javascript,${encodeURIComponent(block('js'))}`;
+    const url = `data:text/javascript,${encodeURIComponent(block('js webhook'))}`;
     const { isFromFlowdrop } = (await import(/* @vite-ignore */ url)) as {
       isFromFlowdrop(headers: Record<string, string>, body: string, secret: string, nowSeconds: number): boolean;
     };

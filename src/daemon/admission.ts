@@ -1,0 +1,153 @@
+/**
+ * What becomes of a tick: a run, a day without a session, or a line that says why not; and after a run that failed, another
+ * try. Invariant: one run of a job at a time, and a tick that is held is settled once nothing more comes of it.
+ */
+import { formatWallDate } from '../calendar/wall-clock.ts';
+import type { Clock } from '../core/clock.ts';
+import { describeError } from '../core/errors.ts';
+import type { Log } from '../core/log.ts';
+import type { Claims } from './claims.ts';
+import type { Coordinator } from './coordinator.ts';
+import type { MissedTick } from './job-board.ts';
+import { addFinished, type JobRecord } from './job-record.ts';
+import type { DueRun, Runs } from './runs.ts';
+import type { Statuses } from './statuses.ts';
+import type { FinishedRun } from './view.ts';
+
+export interface AdmissionDeps {
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly coordinator: Coordinator | undefined;
+  readonly claims: Claims;
+  readonly statuses: Statuses;
+  readonly newRunId: () => string;
+  readonly hasSession: (tickMs: number) => boolean;
+  readonly recordOf: (job: string) => JobRecord | undefined;
+  readonly runs: () => Runs;
+  readonly nextTick: (job: string) => number | undefined;
+  readonly isStopping: () => boolean;
+  /** A process that ended by no doing of its own could tell nobody. */
+  readonly onVanished: (record: JobRecord, run: FinishedRun) => void;
+}
+
+export interface Admission {
+  /** A tick that is this daemon's. */
+  letIn(due: DueRun): void;
+  /** Ticks that node-cron did not fire: of shared schedules they must be claimed first. */
+  catchUp(missed: readonly MissedTick[]): Promise<void>;
+  /** A run came to its end. */
+  close(due: DueRun, run: FinishedRun, hasVanished: boolean): void;
+  dropRetry(record: JobRecord | undefined): void;
+  settle(due: DueRun): void;
+}
+
+/** A status that is younger tells whether dates are pending. */
+const STATUS_FRESH_MS = 60_000;
+/** What another try may mend: a wrong job file or an incomplete date it does not. */
+const RETRIED: readonly FinishedRun['outcome'][] = ['failed', 'died', 'active'];
+
+export function createAdmission(deps: AdmissionDeps): Admission {
+  const { clock, log, coordinator, claims, statuses } = deps;
+  const deciding = new Set<string>();
+
+  function settle({ job, tickMs }: DueRun): void {
+    claims.settle({ job, dueAtMs: tickMs });
+  }
+  function dropRetry(record: JobRecord | undefined): void {
+    if (record?.retry) settle(record.retry.due);
+    if (record) record.retry = undefined;
+  }
+  /** A tick that is this daemon's becomes a run, unless there is no session or its job runs already. */
+  function letIn(due: DueRun): void {
+    const record = deps.recordOf(due.job);
+    if (!record || deps.isStopping()) return;
+    if (record.filed.job.schedule?.distributed) claims.hold({ job: due.job, dueAtMs: due.tickMs });
+    if (deps.runs().has(due.job) || deciding.has(due.job)) {
+      log.warn({ event: 'overlap', job: due.job }, `${due.job} is due, but its last run has not ended`);
+      settle(due);
+      return;
+    }
+    if (due.reason !== 'retry') dropRetry(record);
+    record.current = due;
+    if (due.reason === 'retry' || deps.hasSession(due.tickMs)) {
+      deps.runs().add(due);
+      return;
+    }
+    deciding.add(due.job);
+    void decide(record, due).finally(() => deciding.delete(due.job));
+  }
+  /** On a day without a session only pending dates are worth a process. */
+  async function decide(record: JobRecord, due: DueRun): Promise<void> {
+    const known = statuses.of(due.job).status?.readAtMs ?? Number.NEGATIVE_INFINITY;
+    if (known + STATUS_FRESH_MS < clock.now()) await statuses.refresh(due.job);
+    if (record.isRemoved) return settle(due);
+    // Where nothing is known a run that finds nothing is cheaper than a date that is lost.
+    if (statuses.hasPending(due.job) !== false) {
+      record.current = { ...due, reason: 'gap' };
+      return void deps.runs().add(record.current);
+    }
+    const at = clock.now();
+    const none = { code: undefined, signal: undefined, result: undefined, error: undefined, logFile: undefined };
+    addFinished(record, {
+      ...{
+        runId: deps.newRunId(),
+        reason: due.reason,
+        startedAtMs: at,
+        finishedAtMs: at,
+        outcome: 'no-session',
+        ...none,
+      },
+    });
+    log.info({ event: 'no-session', job: due.job }, `${due.job}: no session on ${formatWallDate(due.tickMs)}`);
+    settle(due);
+  }
+  function close(due: DueRun, run: FinishedRun, hasVanished: boolean): void {
+    const record = deps.recordOf(due.job);
+    if (!record) return;
+    addFinished(record, run);
+    record.progress = null;
+    // What was interrupted is taken over by another daemon, or caught up at the next start.
+    if (deps.isStopping()) return;
+    if (record.isRemoved) {
+      settle(due);
+      return;
+    }
+    const atMs = retryAt(record, run);
+    record.retry = atMs === undefined ? undefined : { atMs, due: { ...due, reason: 'retry' } };
+    if (atMs === undefined) settle(due);
+    else
+      log.info(
+        { event: 'retry-planned', job: due.job, at: new Date(atMs).toISOString() },
+        `${due.job}: is tried again`,
+      );
+    void statuses.refresh(due.job);
+    if (hasVanished) deps.onVanished(record, run);
+  }
+  function retryAt({ filed }: JobRecord, { outcome, finishedAtMs }: FinishedRun): number | undefined {
+    const seconds = filed.job.schedule?.retrySeconds ?? null;
+    if (seconds === null || !RETRIED.includes(outcome)) return undefined;
+    const atMs = finishedAtMs + seconds * 1000;
+    return atMs < (deps.nextTick(filed.job.name) ?? 0) ? atMs : undefined;
+  }
+  async function catchUp(missed: readonly MissedTick[]): Promise<void> {
+    const mine: MissedTick[] = [];
+    for (const { job, tickMs } of missed) {
+      const record = deps.recordOf(job);
+      if (record && (await claim(record, tickMs))) mine.push({ job, tickMs });
+    }
+    for (const { job, tickMs } of mine) letIn({ job, tickMs, reason: 'catch-up' });
+  }
+  async function claim(record: JobRecord, tickMs: number): Promise<boolean> {
+    const { name, schedule } = record.filed.job;
+    if (!schedule?.distributed || !coordinator) return true;
+    try {
+      record.owedMs = undefined;
+      return await coordinator.claim({ job: name, dueAtMs: tickMs });
+    } catch (error) {
+      record.owedMs = tickMs;
+      log.error({ event: 'claim-failed', job: name, reason: describeError(error) }, `${name}: ${describeError(error)}`);
+      return false;
+    }
+  }
+  return { letIn, catchUp, close, dropRetry, settle };
+}

@@ -1,0 +1,124 @@
+/**
+ * Small commands that the daemon has done for it: status, alerts, an archived report. Two at once, each with a time-out,
+ * and a bounded number waiting, so that a store that hangs holds up no more than what asks it.
+ */
+import { z } from 'zod';
+import type { Clock } from '../core/clock.ts';
+import { describeError, Fault } from '../core/errors.ts';
+import type { ChildCommand } from './child.ts';
+import { type ChildEnd, type ChildProcess, startProcess } from './child-process.ts';
+import { errorSchema, type StatusDocument, statusSchema } from './documents.ts';
+
+/** Each is a process of 100 MB or more. */
+const MAX_AT_ONCE = 2;
+/** Beyond it something hangs, and one more would only hang behind it. */
+const MAX_WAITING = 100;
+/** A store of some thousand dates is read in seconds; an alert may be put off by its mail server. */
+const TIMEOUT_MS = { status: 60_000, report: 30_000, alert: 300_000 } as const;
+
+export interface Chores {
+  /** @throws Fault */
+  readStatus(file: string): Promise<StatusDocument>;
+  /** Tells the operators of a job. @param args what, beside the job file @throws Fault */
+  sendAlert(file: string, args: readonly string[]): Promise<void>;
+  /** Page of an archived report; `undefined` when it is not there any more. @throws Fault */
+  readReport(file: string, date: string, report: string, revision: number): Promise<string | undefined>;
+  /** Asks those that go on to stop; none is started from now on. */
+  stop(): void;
+  kill(): void;
+  untilIdle(): Promise<void>;
+}
+
+/** @param commandOf this program with arguments */
+export function createChores(commandOf: (args: readonly string[]) => ChildCommand, clock: Clock): Chores {
+  const running = new Set<ChildProcess>();
+  const waiting: (() => void)[] = [];
+  let places = MAX_AT_ONCE;
+  let isStopping = false;
+
+  const run = async (kind: keyof typeof TIMEOUT_MS, args: readonly string[]): Promise<ChildEnd> => {
+    await takePlace(kind);
+    const timer = new AbortController();
+    try {
+      if (isStopping) throw new Fault('INTERRUPTED', 'the daemon is stopping', { kind: 'interrupted' });
+      const child = startProcess(commandOf(args));
+      running.add(child);
+      const late = clock.sleep(TIMEOUT_MS[kind], timer.signal).then(
+        () => child.kill(),
+        // It ended in time.
+        () => undefined,
+      );
+      try {
+        return await child.done;
+      } finally {
+        running.delete(child);
+        timer.abort();
+        await late;
+      }
+    } catch (cause) {
+      throw new Fault('CHILD_FAILED', `flowdrop ${kind} could not be started: ${describeError(cause)}`, { cause });
+    } finally {
+      const next = waiting.shift();
+      if (next) next();
+      else places += 1;
+    }
+  };
+  const takePlace = async (kind: string): Promise<void> => {
+    if (places > 0) {
+      places -= 1;
+      return;
+    }
+    if (waiting.length >= MAX_WAITING)
+      throw new Fault('CHILD_FAILED', `flowdrop ${kind} was not started: ${MAX_WAITING} others wait already`);
+    // Whoever ends hands its place on.
+    await new Promise<void>((resolve) => void waiting.push(resolve));
+  };
+  return {
+    stop() {
+      isStopping = true;
+      for (const child of running) child.stop();
+    },
+    kill() {
+      for (const child of running) child.kill();
+    },
+    async untilIdle() {
+      await Promise.all([...running].map(({ done }) => done.catch(() => undefined))); // Whoever asked for it is told.
+    },
+    async readStatus(file) {
+      const end = await run('status', ['--json', 'status', file]);
+      if (end.code !== 0) throw failureOf('status', end);
+      const parsed = z.array(statusSchema).safeParse(parseJson(end.stdout));
+      const [status] = parsed.success ? parsed.data : [];
+      if (!status) throw new Fault('CHILD_ANSWER_INVALID', 'flowdrop status printed no status document');
+      return status;
+    },
+    async sendAlert(file, args) {
+      const end = await run('alert', ['--json', 'alert', file, ...args]);
+      if (end.code !== 0) throw failureOf('alert', end);
+    },
+    async readReport(file, date, report, revision) {
+      const which = ['--date', date, '--report', report, '--revision', String(revision)];
+      const end = await run('report', ['report', file, ...which, '--show']);
+      if (end.code === 0) return end.stdout;
+      if (end.code === 1 || end.code === 2) return undefined;
+      throw failureOf('report', end);
+    },
+  };
+}
+
+function failureOf(kind: keyof typeof TIMEOUT_MS, { code, signal, stdout, stderr }: ChildEnd): Fault {
+  const said = errorSchema.safeParse(parseJson(stdout));
+  if (said.success) return new Fault(said.data.error.code, said.data.error.message);
+  const how = code === undefined ? `was ended by ${signal}` : `ended with exit code ${code}`;
+  const words = stderr.trim();
+  return new Fault('CHILD_FAILED', `flowdrop ${kind} ${how}${words === '' ? '' : `: ${words}`}`);
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    // Not in shape is not said.
+    return undefined;
+  }
+}

@@ -1,0 +1,121 @@
+/**
+ * One run as a child process with a log file of its own, of which the newest are kept. What it prints is read as documents
+ * of `documents.ts` and is never trusted: what is not in shape is as if it had not been said.
+ */
+import { mkdir, open, readdir, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { describeError } from '../core/errors.ts';
+import type { Log } from '../core/log.ts';
+import type { ChildCommand } from './child.ts';
+import { type ChildEnd, startProcess } from './child-process.ts';
+import { errorSchema, type RunDocument, runSchema } from './documents.ts';
+import type { FinishedRun } from './view.ts';
+
+export interface RunEnd extends Pick<FinishedRun, 'outcome' | 'code' | 'signal' | 'result' | 'error'> {
+  /** Whether it said anything in shape of JSON: a process that failed without a word of its own was ended by a fault. */
+  readonly hasSpoken: boolean;
+}
+
+export interface RunProcess {
+  readonly logFile: string | undefined;
+  /** Never rejects: a process that could not be started has died. */
+  readonly done: Promise<RunEnd>;
+  stop(): void;
+  kill(): void;
+}
+
+/** Log files of a job's runs: a month of nights. */
+const MAX_LOG_FILES = 30;
+
+const OUTCOMES: Readonly<Record<number, FinishedRun['outcome']>> = {
+  0: 'done',
+  1: 'failed',
+  2: 'usage',
+  3: 'incomplete',
+  4: 'active',
+  130: 'interrupted',
+};
+
+/** @param logsDir folder of the job's logs; without its file the run goes on all the same */
+export async function startRunProcess(
+  command: ChildCommand,
+  { runId, logsDir, log }: { readonly runId: string; readonly logsDir: string; readonly log: Log },
+): Promise<RunProcess> {
+  const logFile = join(logsDir, `${runId}.log`);
+  const file = await openLogFile(logsDir, logFile).catch((error: unknown) => {
+    log.error({ event: 'log-file-failed', logFile, reason: describeError(error) });
+    return undefined;
+  });
+  try {
+    const child = startProcess({ ...command, env: { ...command.env, FLOWDROP_RUN_ID: runId } }, file?.fd);
+    const done = child.done.then(readEnd, describeStartFailure);
+    return { logFile: file && logFile, done, stop: child.stop, kill: child.kill };
+  } catch (error) {
+    // Too many processes or files: it may be started later.
+    const done = Promise.resolve(describeStartFailure(error));
+    return { logFile: undefined, done, stop: () => undefined, kill: () => undefined };
+  } finally {
+    // The child has one of its own.
+    await file?.close();
+  }
+}
+
+async function openLogFile(folder: string, path: string) {
+  await mkdir(folder, { recursive: true });
+  // Run ids begin with the time.
+  const old = (await readdir(folder)).filter((name) => name.endsWith('.log')).sort();
+  for (const name of old.slice(0, -(MAX_LOG_FILES - 1))) await rm(join(folder, name), { force: true });
+  return await open(path, 'a', 0o640);
+}
+
+/** What a run came to, of how its process ended and what it printed. Exported for tests. */
+export function readEnd({ code, signal, stdout }: Pick<ChildEnd, 'code' | 'signal' | 'stdout'>): RunEnd {
+  const value = parseJson(stdout);
+  const result = runSchema.safeParse(value);
+  const error = errorSchema.safeParse(value);
+  return {
+    outcome: (code === undefined ? undefined : OUTCOMES[code]) ?? 'died',
+    code,
+    signal,
+    result: result.success ? result.data : undefined,
+    error: error.success ? error.data.error : findDateError(value),
+    hasSpoken: typeof value === 'object' && value !== null,
+  };
+}
+
+/** A run that failed at a date tells so beside the date. */
+function findDateError(value: unknown): RunEnd['error'] {
+  const dates = (value as { dates?: unknown } | undefined)?.dates;
+  if (!Array.isArray(dates)) return undefined;
+  for (const date of dates) {
+    const parsed = errorSchema.safeParse(date);
+    if (parsed.success) return parsed.data.error;
+  }
+  return undefined;
+}
+
+function describeStartFailure(cause: unknown): RunEnd {
+  const error = { code: 'START_FAILED', message: `the run could not be started: ${describeError(cause)}` };
+  return { outcome: 'died', code: undefined, signal: undefined, result: undefined, error, hasSpoken: false };
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    // A process that was ended in the middle of a line, or one that is no run at all.
+    return undefined;
+  }
+}
+
+/** In a few words, for the log. */
+export function summarizeRun(result: RunDocument | undefined) {
+  if (!result) return {};
+  const sealed = result.dates.filter(({ status }) => status === 'sealed');
+  return {
+    sealed: sealed.length,
+    rows: sealed.reduce((sum, { rows }) => sum + rows, 0),
+    requests: result.requests,
+    reports: result.reports.length,
+  };
+}

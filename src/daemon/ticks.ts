@@ -1,0 +1,107 @@
+/**
+ * The ticks of a schedule as instants. node-cron fires them; this tells which there are, so that one that was missed is
+ * found, and none is taken for two. Days on which the clock is changed: a time that comes twice in autumn ticks the first
+ * time only, as node-cron has it; a time that is left out in spring, which node-cron drops, ticks when the clock has
+ * jumped, unless the schedule ticks soon after anyway. Nothing is started here.
+ */
+import { createTask } from 'node-cron';
+import type { JobSchedule } from '../job/job.ts';
+
+const MINUTE_MS = 60_000;
+const DAY_MS = 86_400_000;
+/** How far a clock is ever set back or forward: an hour, half of one on Lord Howe Island, two at some stations. */
+const SHIFTS_MS = [30 * MINUTE_MS, 60 * MINUTE_MS, 120 * MINUTE_MS];
+
+export interface Ticks {
+  /**
+   * The newest tick in `(afterMs, throughMs]`, milliseconds since the epoch; `undefined` when there is none.
+   * @param accept leaves out ticks that do not count
+   */
+  newest(afterMs: number, throughMs: number, accept?: (tickMs: number) => boolean): number | undefined;
+  /** The first tick after now, by the clock of this machine. */
+  next(nowMs: number): number;
+}
+
+export function createTicks({ cron, timezone }: Pick<JobSchedule, 'cron' | 'timezone'>): Ticks {
+  const wallOf = createWallClock(timezone);
+  // Asked in UTC about what a clock on the wall shows, also about times that the zone leaves out.
+  const wall = createTask(cron, () => undefined, { timezone: 'Etc/UTC' });
+  const zoned = createTask(cron, () => undefined, { timezone });
+  const matches = (wallMs: number) => wall.match(new Date(wallMs));
+
+  const isTick = (ms: number, shown: number, shownBefore: number): boolean => {
+    if (matches(shown)) return !SHIFTS_MS.some((shift) => wallOf(ms - shift) === shown);
+    const skippedMs = shown - shownBefore - MINUTE_MS;
+    if (skippedMs <= 0) return false;
+    const anyOf = (fromMs: number) => {
+      for (let at = fromMs; at < fromMs + skippedMs; at += MINUTE_MS) if (matches(at)) return true;
+      return false;
+    };
+    return anyOf(shownBefore + MINUTE_MS) && !anyOf(shown);
+  };
+  const newest: Ticks['newest'] = (afterMs, throughMs, accept = () => true) => {
+    let ms = floorToMinute(throughMs);
+    let shown = wallOf(ms);
+    for (; ms > afterMs; ms -= MINUTE_MS) {
+      const shownBefore = wallOf(ms - MINUTE_MS);
+      if (isTick(ms, shown, shownBefore) && accept(ms)) return ms;
+      shown = shownBefore;
+    }
+    return undefined;
+  };
+
+  let known: { readonly askedAtMs: number; readonly nextMs: number } | undefined;
+  const next = (nowMs: number): number => {
+    if (known && known.askedAtMs <= nowMs && nowMs < known.nextMs) return known.nextMs;
+    const [fired] = zoned.getNextRuns(1);
+    const firedMs = fired?.getTime() ?? Number.POSITIVE_INFINITY;
+    const jumpMs = findSpringTick(floorToMinute(nowMs), firedMs);
+    known = { askedAtMs: nowMs, nextMs: jumpMs ?? firedMs };
+    return known.nextMs;
+  };
+  /** A tick of a left-out time in `(fromMs, toMs)`: it can only be where the clock jumps. */
+  const findSpringTick = (fromMs: number, toMs: number): number | undefined => {
+    for (let at = fromMs; at < toMs; at += DAY_MS) {
+      const end = Math.min(at + DAY_MS, floorToMinute(toMs));
+      if (wallOf(end) - end <= wallOf(at) - at) continue;
+      const jump = findJump(at, end);
+      if (jump < toMs && isTick(jump, wallOf(jump), wallOf(jump - MINUTE_MS))) return jump;
+    }
+    return undefined;
+  };
+  /** The first minute of `(fromMs, toMs]` with the offset that the last one has. */
+  const findJump = (fromMs: number, toMs: number): number => {
+    const offset = wallOf(toMs) - toMs;
+    let [before, after] = [fromMs, toMs];
+    while (after - before > MINUTE_MS) {
+      const middle = floorToMinute((before + after) / 2);
+      if (wallOf(middle) - middle === offset) after = middle;
+      else before = middle;
+    }
+    return after;
+  };
+  return { newest, next };
+}
+
+/** What a clock on the wall of that zone shows, as if it were UTC; to the minute. */
+function createWallClock(timeZone: string): (ms: number) => number {
+  const format = new Intl.DateTimeFormat('en-CA', {
+    timeZone,
+    hourCycle: 'h23',
+    year: 'numeric',
+    month: '2-digit',
+    day: '2-digit',
+    hour: '2-digit',
+    minute: '2-digit',
+  });
+  return (ms) => {
+    const field: Record<string, number> = {};
+    for (const { type, value } of format.formatToParts(ms)) field[type] = Number(value);
+    const { year = 0, month = 1, day = 1, hour = 0, minute = 0 } = field;
+    return Date.UTC(year, month - 1, day, hour, minute);
+  };
+}
+
+function floorToMinute(ms: number): number {
+  return Math.floor(ms / MINUTE_MS) * MINUTE_MS;
+}

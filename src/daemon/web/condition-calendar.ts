@@ -1,0 +1,160 @@
+/**
+ * The calendar of conditions: a table with weeks as rows. Every condition has a shape of its own besides its colour, and
+ * every day its whole sentence, which screen readers read and which is shown on hover, focus and tap.
+ */
+import { nameHoliday } from '../../calendar/holidays.ts';
+import { type CalendarOverride, isHalfDay, isSession } from '../../calendar/session.ts';
+import { addDays, formatWallDate, weekday } from '../../calendar/wall-clock.ts';
+import { formatCount } from '../../core/units.ts';
+import type { StatusDocument } from '../documents.ts';
+import type { Condition } from './gap.ts';
+import { html, type Markup } from './html.ts';
+import { formatBothClocks, formatDay } from './moment.ts';
+
+type DateStatus = StatusDocument['dates'][number];
+
+/** Weeks shown at once; the lookback is 15 days. */
+const RECENT_WEEKS = 6;
+/** Weeks that can be folded out; what is older is in the store. */
+const EARLIER_WEEKS = 47;
+const DAYS = ['Mon', 'Tue', 'Wed', 'Thu', 'Fri', 'Sat', 'Sun'] as const;
+
+/** In the order of the legend, with their meaning in a few words. */
+export const CONDITIONS: Readonly<Record<Condition, string>> = {
+  available: 'sealed and complete',
+  degraded: 'sealed, not known to be complete',
+  pending: 'not sealed yet',
+  missing: 'the source has no rows',
+  expired: 'lost before being sealed',
+};
+
+/** Shapes drawn on a ground of 16 units; the page has each once. */
+export const SHAPES: Markup = html`<svg width="0" height="0" aria-hidden="true" focusable="false"><defs>
+<symbol id="shape-available" viewBox="0 0 16 16"><path d="M3.2 8.6l3.2 3.2 6.4-7" fill="none" stroke="currentColor" stroke-width="2.2" stroke-linecap="round" stroke-linejoin="round"/></symbol>
+<symbol id="shape-degraded" viewBox="0 0 16 16"><path d="M8 2.2L14.4 13.4H1.6z" fill="none" stroke="currentColor" stroke-width="1.8" stroke-linejoin="round"/><path d="M8 6.2v3.4M8 11.3v.3" stroke="currentColor" stroke-width="1.7" stroke-linecap="round"/></symbol>
+<symbol id="shape-pending" viewBox="0 0 16 16"><circle cx="8" cy="8" r="5.6" fill="none" stroke="currentColor" stroke-width="1.8"/><path d="M8 5v3.2l2.2 1.4" fill="none" stroke="currentColor" stroke-width="1.6" stroke-linecap="round"/></symbol>
+<symbol id="shape-missing" viewBox="0 0 16 16"><circle cx="8" cy="8" r="5.6" fill="none" stroke="currentColor" stroke-width="1.8" stroke-dasharray="2.4 2.2"/></symbol>
+<symbol id="shape-expired" viewBox="0 0 16 16"><path d="M4 4l8 8M12 4l-8 8" stroke="currentColor" stroke-width="2.2" stroke-linecap="round"/></symbol>
+</defs></svg>`;
+
+export function renderShape(condition: Condition): Markup {
+  return html`<svg class="shape" aria-hidden="true" focusable="false"><use href="#shape-${condition}"/></svg>`;
+}
+
+/** The calendar of a job up to this week. @param key tells its parts from those of other jobs */
+export function renderCalendar(
+  document: StatusDocument,
+  nowMs: number,
+  calendar: CalendarOverride,
+  key: string,
+): Markup {
+  const today = formatWallDate(nowMs);
+  const dates = new Map(document.dates.map((date) => [date.date, date]));
+  const hasWeekends = document.dates.some(({ date }) => weekday(date) === 0 || weekday(date) === 6);
+  const shape = { today, dates, calendar, days: hasWeekends ? 7 : 5, first: document.dates[0]?.date ?? today };
+  const weeks = listWeeks(shape.first, document.dates.at(-1)?.date ?? today, today);
+  const recent = weeks.slice(-RECENT_WEEKS);
+  const earlier = weeks.slice(-RECENT_WEEKS - EARLIER_WEEKS, -RECENT_WEEKS);
+  const known = new Set(document.dates.map(({ condition }) => condition));
+  const legend = conditionNames().filter((condition) => known.has(condition));
+  return html`${renderWeeks(recent, shape, `Conditions of the last ${recent.length} weeks`)}
+<ul class="legend">${legend.map((condition) => html`<li>${renderShape(condition)}<b>${condition}</b> ${CONDITIONS[condition]}</li>`)}</ul>
+${
+  earlier.length > 0 &&
+  html`<details data-key="${key}-earlier"><summary>Earlier: ${tell(earlier, dates)}</summary>
+${renderWeeks(earlier, shape, 'Conditions of earlier weeks')}</details>`
+}`;
+}
+
+interface Shape {
+  readonly today: string;
+  readonly dates: ReadonlyMap<string, DateStatus>;
+  readonly calendar: CalendarOverride;
+  readonly days: number;
+  /** Before it the job, or the source, did not exist. */
+  readonly first: string;
+}
+
+function renderWeeks(weeks: readonly string[], shape: Shape, caption: string): Markup {
+  const days = DAYS.slice(0, shape.days);
+  return html`<table class="calendar"><caption class="unseen">${caption}</caption>
+<thead><tr><th scope="col"><span class="unseen">Week of</span></th>${days.map((day) => html`<th scope="col">${day}</th>`)}</tr></thead>
+<tbody>${weeks.map(
+    (
+      monday,
+    ) => html`<tr><th scope="row">${formatMonday(monday)}</th>${days.map((_, index) => renderDay(addDays(monday, index), shape))}</tr>
+`,
+  )}</tbody></table>`;
+}
+
+function renderDay(date: string, shape: Shape): Markup {
+  const day = html`<span class="date" aria-hidden="true">${Number(date.slice(8))}</span>`;
+  const status = shape.dates.get(date);
+  if (status) {
+    const half = isHalfDay(date, shape.calendar) ? ', half day' : '';
+    return html`<td class="day ${status.condition}" tabindex="0" data-key="${date}">${day}${renderShape(status.condition)}<span class="tip">${describeDate(status)}${half}</span></td>`;
+  }
+  const closed = nameClosure(date, shape.calendar);
+  if (closed !== undefined) {
+    return html`<td class="day closed" tabindex="0" data-key="${date}">${day}<span class="holiday" aria-hidden="true">${hyphenate(closed)}</span><span class="tip">${formatDay(date)}: closed, ${closed}</span></td>`;
+  }
+  const why = date > shape.today ? 'to come' : date < shape.first ? 'before the first known date' : 'not due yet';
+  return html`<td class="day none">${day}<span class="unseen">${formatDay(date)}: ${isSession(date, shape.calendar) ? why : 'weekend'}</span></td>`;
+}
+
+function describeDate({ date, condition, rows, revision, begins_to_expire: expires }: DateStatus): string {
+  const parts = [`${formatDay(date)}: ${condition}`];
+  if (rows !== null) parts.push(`${formatCount(rows)} rows`);
+  if (revision !== null) parts.push(`revision ${revision}`);
+  if (expires !== null && !Number.isNaN(Date.parse(expires))) {
+    parts.push(`begins to expire ${formatBothClocks(Date.parse(expires))}`);
+  }
+  return parts.join(', ');
+}
+
+/** Long words may break in the narrow cells of a phone: browsers have no dictionary of their own everywhere. */
+function hyphenate(name: string): string {
+  return name.replace(/^(Thanks|Inde|Washing|June|Christ|Memo|Unsche)(?=[a-z])/, '$1\u00ad');
+}
+
+/** Why there is no session on a weekday; `undefined` where there is one, and at weekends. */
+function nameClosure(date: string, calendar: CalendarOverride): string | undefined {
+  if (isSession(date, calendar)) return undefined;
+  if (calendar.closed.has(date)) return nameHoliday(date) ?? 'Closed by the calendar file';
+  return nameHoliday(date);
+}
+
+/** Mondays from the week of the first date to the later of this week and the last date's, bounded. */
+function listWeeks(first: string, last: string, today: string): readonly string[] {
+  const end = mondayOf(last > today ? last : today);
+  const oldest = addDays(end, -7 * (RECENT_WEEKS + EARLIER_WEEKS - 1));
+  const weeks: string[] = [];
+  const start = [mondayOf(first), oldest].sort().at(-1) ?? end;
+  for (let week = start; week <= end; week = addDays(week, 7)) weeks.push(week);
+  return weeks;
+}
+
+function tell(weeks: readonly string[], dates: ReadonlyMap<string, DateStatus>): string {
+  const [from = '', to = ''] = [weeks[0], addDays(weeks.at(-1) ?? '', 6)];
+  const inside = [...dates.values()].filter(({ date }) => date >= from && date <= to);
+  const counts = conditionNames().flatMap((condition) => {
+    const count = inside.filter((date) => date.condition === condition).length;
+    return count > 0 ? [`${count} ${condition}`] : [];
+  });
+  return `${weeks.length} week${weeks.length === 1 ? '' : 's'}, ${counts.join(', ')}`;
+}
+
+/** In the order of the legend. */
+export function conditionNames(): readonly Condition[] {
+  return Object.keys(CONDITIONS) as Condition[]; // The type of the record says so.
+}
+
+function mondayOf(date: string): string {
+  return addDays(date, -((weekday(date) + 6) % 7));
+}
+
+/** `2 Nov`; with the year in its first week. */
+function formatMonday(date: string): string {
+  const [, day = '', month = '', year = ''] = formatDay(date).split(' ');
+  return month === 'Jan' && Number(day) <= 7 ? `${day} ${month} ${year}` : `${day} ${month}`;
+}

@@ -1,0 +1,139 @@
+/** The metrics that say how it is now: each is set anew from the view, and a job that is gone leaves none behind. */
+import { Gauge, type Registry } from 'prom-client';
+import type { CalendarOverride } from '../../calendar/session.ts';
+import type { DaemonView, JobView } from '../view.ts';
+import { conditionNames } from './condition-calendar.ts';
+import { isRun, listGaps, parseInstant } from './gap.ts';
+import { measureSessionTimeMs } from './session-time.ts';
+
+interface Moment {
+  readonly nowMs: number;
+  readonly startedAtMs: number;
+  readonly lastSuccessMs: ReadonlyMap<string, number>;
+  readonly calendar: CalendarOverride;
+}
+
+/** Gauges of one number a job; `undefined`: the job has no such number now. */
+const JOB_GAUGES: Readonly<
+  Record<string, { readonly help: string; readonly read: (job: JobView, moment: Moment) => number | undefined }>
+> = {
+  flowdrop_gaps: {
+    help: 'Dates that are not sealed, without the session that the next run is due for. Absent until the status is read.',
+    read: (job, { nowMs, calendar }) => (job.status ? listGaps(job, nowMs, calendar).length : undefined),
+  },
+  flowdrop_next_expiry_seconds: {
+    help: 'Time until the first gap begins to expire, not negative. Absent without a gap.',
+    read: (job, { nowMs, calendar }) => {
+      const atMs = listGaps(job, nowMs, calendar)[0]?.expiresAtMs;
+      return atMs === undefined ? undefined : Math.max(0, atMs - nowMs) / 1000;
+    },
+  },
+  flowdrop_last_success_timestamp_seconds: {
+    help: 'End of the last run that was done. Absent while none is known.',
+    read: ({ name }, { lastSuccessMs }) => toSeconds(lastSuccessMs.get(name)),
+  },
+  flowdrop_since_success_session_seconds: {
+    help: 'Time since the last success, or since the daemon was started, counting days with a session only. Absent without a schedule.',
+    read: ({ name, schedule }, { nowMs, startedAtMs, lastSuccessMs, calendar }) =>
+      schedule && measureSessionTimeMs(lastSuccessMs.get(name) ?? startedAtMs, nowMs, calendar) / 1000,
+  },
+  flowdrop_last_run_timestamp_seconds: {
+    help: 'End of the last run, whatever its outcome. Absent while none is known.',
+    read: ({ finished, status }) =>
+      toSeconds(finished.find(isRun)?.finishedAtMs ?? parseInstant(status?.document.last_run ?? null)),
+  },
+  flowdrop_next_run_timestamp_seconds: {
+    help: 'When the next run is due, by schedule or as a retry. Absent without a schedule.',
+    read: ({ nextRunAtMs, retryAtMs }) => {
+      const atMs = Math.min(nextRunAtMs ?? Number.POSITIVE_INFINITY, retryAtMs ?? Number.POSITIVE_INFINITY);
+      return Number.isFinite(atMs) ? atMs / 1000 : undefined;
+    },
+  },
+  flowdrop_run_active: { help: '1 while a run goes on.', read: ({ running }) => (running ? 1 : 0) },
+  flowdrop_run_waiting: {
+    help: '1 while a run waits for its turn.',
+    read: ({ waitingSinceMs }) => (waitingSinceMs === undefined ? 0 : 1),
+  },
+  flowdrop_run_pace_requests_per_second: {
+    help: 'Requests a second of the run that goes on, on the average since it was started. Absent without a run.',
+    read: ({ running }) => {
+      const progress = running?.progress;
+      if (!progress) return undefined;
+      const seconds = (Date.parse(progress.updated_at) - Date.parse(progress.started_at)) / 1000;
+      return seconds > 0 ? progress.requests / seconds : undefined;
+    },
+  },
+  flowdrop_run_progress_ratio: {
+    help: 'Share of the rows of the date that the run has fetched. Absent without a run.',
+    read: ({ running }) => {
+      const progress = running?.progress;
+      return progress && progress.total_rows > 0 ? Math.min(1, progress.rows / progress.total_rows) : undefined;
+    },
+  },
+  flowdrop_run_requests: {
+    help: 'Requests of the run that goes on. Absent without a run.',
+    read: ({ running }) => running?.progress?.requests,
+  },
+  flowdrop_run_rate_limited: {
+    help: 'Requests of the run that goes on that were answered with 429. Absent without a run.',
+    read: ({ running }) => running?.progress?.rate_limited,
+  },
+  flowdrop_job_file_fault: {
+    help: '1 while the job file is not in use as it is now.',
+    read: ({ fault }) => (fault ? 1 : 0),
+  },
+  flowdrop_status_fault: {
+    help: '1 while the status of the job cannot be read.',
+    read: ({ status, statusFault }) => (statusFault !== undefined || status?.document.fault ? 1 : 0),
+  },
+  flowdrop_status_read_timestamp_seconds: {
+    help: 'When the status of the job was last read. Absent until it was.',
+    read: ({ status }) => toSeconds(status?.readAtMs),
+  },
+};
+
+/** Makes the gauges; what it returns sets them from a view. */
+export function createGauges(registry: Registry, calendar: CalendarOverride) {
+  const registers = [registry];
+  const perJob = Object.entries(JOB_GAUGES).map(([name, { help, read }]) => ({
+    gauge: new Gauge({ name, help, labelNames: ['job'], registers }),
+    read,
+  }));
+  const dates = new Gauge({
+    name: 'flowdrop_dates',
+    help: 'Dates by condition. Absent until the status is read.',
+    labelNames: ['job', 'condition'],
+    registers,
+  });
+  const build = new Gauge({
+    name: 'flowdrop_build_info',
+    help: 'Always 1; the version is the label.',
+    labelNames: ['version'],
+    registers,
+  });
+  const jobs = new Gauge({ name: 'flowdrop_jobs', help: 'Jobs with a schedule.', registers });
+  return ({ jobs: views, startedAtMs, version }: DaemonView, nowMs: number, lastSuccessMs: Moment['lastSuccessMs']) => {
+    const moment: Moment = { nowMs, startedAtMs, lastSuccessMs, calendar };
+    build.set({ version }, 1);
+    jobs.set(views.filter(({ schedule }) => schedule).length);
+    for (const { gauge, read } of perJob) {
+      gauge.reset();
+      for (const job of views) {
+        const value = read(job, moment);
+        if (value !== undefined && Number.isFinite(value)) gauge.set({ job: job.name }, value);
+      }
+    }
+    dates.reset();
+    for (const { name: job, status } of views) {
+      if (!status) continue;
+      for (const condition of conditionNames()) {
+        const count = status.document.dates.filter((date) => date.condition === condition).length;
+        dates.set({ job, condition }, count);
+      }
+    }
+  };
+}
+
+function toSeconds(atMs: number | undefined): number | undefined {
+  return atMs === undefined ? undefined : atMs / 1000;
+}

@@ -1,0 +1,53 @@
+/**
+ * Markup from template literals. Invariant: whatever is filled in is escaped, unless it is markup that this module made;
+ * there is no way to pass a text off as markup. A list is filled in piece by piece; `undefined` and `false` as nothing.
+ */
+
+/** Markup that is safe to send. Only `html` makes it. */
+export class Markup {
+  readonly #text: string;
+
+  private constructor(text: string) {
+    this.#text = text;
+  }
+
+  /** Fills in a template. Values stand in text, or in attributes with double quotes. */
+  static fill(strings: TemplateStringsArray, values: readonly Filling[]): Markup {
+    let text = strings[0] ?? '';
+    for (const [index, value] of values.entries()) text += toText(value) + (strings[index + 1] ?? '');
+    return new Markup(text);
+  }
+
+  toString(): string {
+    return this.#text;
+  }
+}
+
+export type Filling = Markup | string | number | undefined | false | readonly Filling[];
+
+const ESCAPES: Readonly<Record<string, string>> = {
+  '&': '&amp;',
+  '<': '&lt;',
+  '>': '&gt;',
+  '"': '&quot;',
+  "'": '&#39;',
+  '`': '&#96;',
+};
+
+export function html(strings: TemplateStringsArray, ...values: readonly Filling[]): Markup {
+  return Markup.fill(strings, values);
+}
+
+function toText(value: Filling): string {
+  if (value === undefined || value === false) return '';
+  if (value instanceof Markup) return value.toString();
+  if (typeof value === 'object') return value.map(toText).join('');
+  return escapeText(String(value));
+}
+
+/** Also masks what would turn the direction of the text around it, and control characters that HTML does not allow. */
+function escapeText(text: string): string {
+  return text
+    .replace(/[&<>"'`]/g, (char) => ESCAPES[char] ?? '')
+    .replace(/[\p{Cc}\p{Bidi_Control}]/gu, (char) => (/[\n\t]/.test(char) ? char : '\ufffd'));
+}

@@ -1,0 +1,68 @@
+/**
+ * The one script of the page, allowed by its hash: it reads the page again while somebody looks, and replaces the parts
+ * that say something else. Invariant: what the reader has scrolled to, unfolded or focused stays. Without scripts the
+ * page is complete, and the browser reloads it by itself.
+ */
+
+/** Between two readings: while a run goes on, and otherwise. */
+export const LIVE_MS = 2_000;
+export const CALM_MS = 10_000;
+/** Where no script runs. */
+export const RELOAD_SECONDS = 30;
+
+/** `data-live` names a part, `data-key` what may be focused or unfolded in it, `data-every` the time to the next reading. */
+export const LIVE_SCRIPT = `
+'use strict';
+(() => {
+  const parts = (root) => [...root.querySelectorAll('[data-live]')];
+  const names = (root) => parts(root).map((part) => part.dataset.live).join(' ');
+  const keyed = (part, key) => [...part.querySelectorAll('[data-key]')].find((element) => element.dataset.key === key);
+  const sent = new Map(parts(document).map((part) => [part.dataset.live, part.innerHTML]));
+  const silent = document.getElementById('silent');
+  let failures = 0;
+
+  const replace = (part, fresh) => {
+    const focused = part.contains(document.activeElement) ? document.activeElement : null;
+    const key = focused && focused.dataset.key;
+    const index = focused && [...part.querySelectorAll('a, summary')].indexOf(focused);
+    const open = [...part.querySelectorAll('details[open]')].map((element) => element.dataset.key);
+    part.replaceChildren(...fresh.childNodes);
+    part.className = fresh.className;
+    for (const name of open) { const element = keyed(part, name); if (element) element.open = true; }
+    const again = key ? keyed(part, key) : index >= 0 ? part.querySelectorAll('a, summary')[index] : null;
+    if (again) again.focus({ preventScroll: true });
+  };
+
+  const show = (text) => {
+    const fresh = new DOMParser().parseFromString(text, 'text/html');
+    if (names(fresh) !== names(document)) return location.reload();
+    document.title = fresh.title;
+    document.body.dataset.every = fresh.body.dataset.every;
+    for (const part of parts(fresh)) {
+      const name = part.dataset.live;
+      const markup = part.innerHTML;
+      if (sent.get(name) === markup) continue;
+      sent.set(name, markup);
+      replace(parts(document).find((element) => element.dataset.live === name), part);
+    }
+  };
+
+  const read = async () => {
+    if (document.hidden) return;
+    try {
+      const answer = await fetch(location.pathname, { cache: 'no-store', credentials: 'same-origin', signal: AbortSignal.timeout(10000) });
+      if (answer.status === 401) return location.reload();
+      if (!answer.ok) throw new TypeError(String(answer.status));
+      show(await answer.text());
+      failures = 0;
+    } catch { failures += 1; }
+    // One answer may be lost; the second means that what is shown grows old.
+    silent.hidden = failures < 2;
+  };
+
+  const wait = () => setTimeout(() => read().finally(wait), Number(document.body.dataset.every));
+  wait();
+  document.addEventListener('visibilitychange', read);
+  document.addEventListener('keydown', ({ key }) => { if (key === 'Escape' && document.activeElement.matches('.day')) document.activeElement.blur(); });
+})();
+`;

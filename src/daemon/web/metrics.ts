@@ -1,0 +1,126 @@
+/**
+ * What the daemon counts, for Prometheus. Invariants: labels are names of jobs and words of small fixed sets, so that
+ * nothing from outside becomes a series; a run is counted once, when it has ended. Counters begin at 0 for every job, so
+ * that their first increase is seen. What the moment of reading says is `gauges.ts`'s.
+ */
+import { Counter, collectDefaultMetrics, Histogram, Registry } from 'prom-client';
+import type { CalendarOverride } from '../../calendar/session.ts';
+import type { DaemonView, FinishedRun, JobView } from '../view.ts';
+import { isRun, parseInstant } from './gap.ts';
+import { createGauges } from './gauges.ts';
+import { OUTCOME_WORDS } from './verdict.ts';
+
+/** From a run that finds nothing to do, by a night's export at one request a second, to a backfill of hours. */
+const RUN_SECONDS_BUCKETS = [5, 15, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14_400, 28_800];
+
+type JobCounter = Counter<'job'>;
+
+export class DaemonMetrics {
+  readonly contentType = Registry.PROMETHEUS_CONTENT_TYPE;
+  readonly #registry = new Registry();
+  readonly #rows: JobCounter;
+  readonly #bytes: JobCounter;
+  readonly #requests: JobCounter;
+  readonly #rateLimited: JobCounter;
+  readonly #splits: JobCounter;
+  readonly #retries: JobCounter;
+  readonly #runs: Counter<'job' | 'outcome'>;
+  readonly #seconds: Histogram<'job'>;
+  /** Runs counted already, per job: no more than the view still shows, because what has left it never comes back. */
+  #counted = new Map<string, ReadonlySet<string>>();
+  readonly #lastSuccessMs = new Map<string, number>();
+  readonly #setGauges: (view: DaemonView, nowMs: number, lastSuccessMs: ReadonlyMap<string, number>) => void;
+
+  constructor(calendar: CalendarOverride) {
+    const registers = [this.#registry];
+    const counter = (name: string, help: string) => new Counter({ name, help, labelNames: ['job'], registers });
+    this.#rows = counter('flowdrop_rows_total', 'Rows of dates that finished runs sealed.');
+    this.#bytes = counter('flowdrop_received_bytes_total', 'Bytes that finished runs received from the source.');
+    this.#requests = counter('flowdrop_requests_total', 'Requests of finished runs.');
+    this.#rateLimited = counter(
+      'flowdrop_rate_limited_total',
+      'Requests of finished runs that were answered with 429.',
+    );
+    this.#splits = counter('flowdrop_splits_total', 'Windows that finished runs had to split.');
+    this.#retries = counter('flowdrop_retries_total', 'Requests that finished runs sent again.');
+    this.#runs = new Counter({
+      name: 'flowdrop_runs_total',
+      help: 'Runs that have ended, by outcome.',
+      labelNames: ['job', 'outcome'],
+      registers,
+    });
+    this.#seconds = new Histogram({
+      name: 'flowdrop_run_duration_seconds',
+      help: 'How long runs took, whatever their outcome.',
+      labelNames: ['job'],
+      buckets: RUN_SECONDS_BUCKETS,
+      registers,
+    });
+    this.#setGauges = createGauges(this.#registry, calendar);
+    collectDefaultMetrics({ register: this.#registry });
+  }
+
+  /** Counts the runs that have ended since it was last called. To be called before they leave the view. */
+  observe(view: DaemonView): void {
+    const counted = new Map<string, ReadonlySet<string>>();
+    for (const job of view.jobs) {
+      const known = this.#counted.get(job.name);
+      if (!known) this.#begin(job.name);
+      for (const run of job.finished) {
+        if (known?.has(run.runId)) continue;
+        this.#noteSuccess(job.name, run);
+        // A run of before the start was counted by that daemon: once more would look like an increase after a restart.
+        if (run.finishedAtMs >= view.startedAtMs) this.#count(job.name, run);
+      }
+      this.#recallSuccess(job);
+      counted.set(job.name, new Set(job.finished.map(({ runId }) => runId)));
+    }
+    // A job that is gone for a moment, while its file is replaced, is not counted anew.
+    for (const [name, runs] of this.#counted) if (!counted.has(name)) counted.set(name, runs);
+    this.#counted = counted;
+  }
+
+  /** The text exposition format, to be sent with `contentType`. */
+  async text(view: DaemonView, nowMs: number): Promise<string> {
+    this.observe(view);
+    this.#setGauges(view, nowMs, this.#lastSuccessMs);
+    return await this.#registry.metrics();
+  }
+
+  #begin(job: string): void {
+    for (const counter of [this.#rows, this.#bytes, this.#requests, this.#rateLimited, this.#splits, this.#retries]) {
+      counter.inc({ job }, 0);
+    }
+    for (const outcome of Object.keys(OUTCOME_WORDS)) this.#runs.inc({ job, outcome }, 0);
+    this.#seconds.zero({ job });
+  }
+
+  #noteSuccess(job: string, { outcome, finishedAtMs }: FinishedRun): void {
+    if (outcome === 'done') this.#lastSuccessMs.set(job, Math.max(finishedAtMs, this.#lastSuccessMs.get(job) ?? 0));
+  }
+
+  /** After a start nothing else is known than when a run last came to its own end. */
+  #recallSuccess({ name, status, finished }: JobView): void {
+    if (this.#lastSuccessMs.has(name) || finished.some(isRun)) return;
+    const lastRunMs = parseInstant(status?.document.last_run ?? null);
+    if (lastRunMs !== undefined) this.#lastSuccessMs.set(name, lastRunMs);
+  }
+
+  #count(job: string, run: FinishedRun): void {
+    this.#runs.inc({ job, outcome: run.outcome });
+    if (!isRun(run)) return;
+    this.#seconds.observe({ job }, Math.max(0, run.finishedAtMs - run.startedAtMs) / 1000);
+    const { result } = run;
+    if (!result) return;
+    const sealed = result.dates.filter(({ status }) => status === 'sealed');
+    this.#rows.inc(
+      { job },
+      sealed.reduce((sum, { rows }) => sum + Math.max(0, rows), 0),
+    );
+    this.#bytes.inc({ job }, Math.max(0, result.bytes));
+    this.#requests.inc({ job }, Math.max(0, result.requests));
+    this.#rateLimited.inc({ job }, Math.max(0, result.rate_limited));
+    this.#splits.inc({ job }, Math.max(0, result.splits));
+    this.#retries.inc({ job }, Math.max(0, result.retries));
+  }
+}

@@ -1,0 +1,87 @@
+/** The run that goes on, with its progress, and the runs that have ended, newest first, with what they said. */
+import { basename } from 'node:path';
+import { formatCount, formatDuration } from '../../core/units.ts';
+import type { FinishedRun, JobView, RunReason, RunView } from '../view.ts';
+import { html, type Markup } from './html.ts';
+import { formatInstant, formatRelative, formatSpan, renderTime } from './moment.ts';
+import { OUTCOME_WORDS } from './verdict.ts';
+
+/** More are in the logs. */
+const SHOWN_RUNS = 8;
+/** Longer messages are cut: the log has all of them. */
+const MAX_MESSAGE_CHARACTERS = 600;
+
+const REASON_WORDS: Readonly<Record<RunReason, string>> = {
+  scheduled: 'on schedule',
+  'catch-up': 'to catch up',
+  retry: 'as a retry',
+  'take-over': 'taken over from another daemon',
+  gap: 'for a gap',
+};
+
+/** How an outcome looks. */
+const TONES: Readonly<Record<FinishedRun['outcome'], 'good' | 'fair' | 'bad' | 'calm'>> = {
+  done: 'good',
+  incomplete: 'fair',
+  interrupted: 'fair',
+  failed: 'bad',
+  usage: 'bad',
+  died: 'bad',
+  active: 'calm',
+  'no-session': 'calm',
+};
+
+export function renderRunning(run: RunView, nowMs: number): Markup {
+  const { progress } = run;
+  const head = html`<p class="line"><b>Running</b> ${REASON_WORDS[run.reason]}, for ${formatSpan(nowMs - run.startedAtMs)}</p>`;
+  if (!progress) return html`<div class="running">${head}<p class="quiet">No progress has been read yet.</p></div>`;
+  const { date, phase, rows, total_rows: total, dates_done: done, dates_total: dates } = progress;
+  const share = total > 0 ? Math.min(1, rows / total) : 0;
+  const facts: readonly (readonly [string, string])[] = [
+    ['rows', total > 0 ? `${formatCount(rows)} of ${formatCount(total)}` : formatCount(rows)],
+    ['rows a second', formatCount(progress.rows_per_second)],
+    ['window', progress.window || 'none yet'],
+    ['requests', formatCount(progress.requests)],
+    ['dates', `${formatCount(done)} of ${formatCount(dates)}`],
+    ['pages left', formatCount(progress.pages_left)],
+    ['splits', formatCount(progress.splits)],
+    ['retries', formatCount(progress.retries)],
+    ['429s', formatCount(progress.rate_limited)],
+  ];
+  const left =
+    progress.seconds_left === null
+      ? 'time left not known yet'
+      : `about ${formatSpan(progress.seconds_left * 1000)} left`;
+  return html`<div class="running">${head}
+<p class="line stage">${phase}${date && ` ${date}`}<span class="eta">${left}</span></p>
+<progress aria-label="Rows fetched" max="1" value="${share.toFixed(3)}">${Math.round(share * 100)} %</progress>
+<dl class="facts">${facts.map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl></div>`;
+}
+
+export function renderFinished({ finished, schedule }: JobView, nowMs: number): Markup {
+  if (finished.length === 0) return html`<p class="quiet">No run has ended since the daemon was started.</p>`;
+  const timeZone = schedule?.timezone ?? 'UTC';
+  return html`<ol class="runs">${finished.slice(0, SHOWN_RUNS).map((run) => renderRun(run, nowMs, timeZone))}</ol>`;
+}
+
+function renderRun(run: FinishedRun, nowMs: number, timeZone: string): Markup {
+  const { outcome, startedAtMs, finishedAtMs, result, error, logFile, code, signal } = run;
+  const started = formatInstant(startedAtMs, timeZone);
+  const rows = result?.dates.reduce((sum, date) => sum + (date.status === 'sealed' ? date.rows : 0), 0);
+  const facts = [
+    REASON_WORDS[run.reason],
+    ...(outcome === 'no-session' ? [] : [`took ${formatDuration(finishedAtMs - startedAtMs)}`]),
+    ...(result ? [`${formatCount(result.requests)} requests`, `${formatCount(rows ?? 0)} rows sealed`] : []),
+    ...(signal === undefined ? [] : [`ended by ${signal}`]),
+    ...(code === undefined || code === 0 ? [] : [`exit code ${code}`]),
+    ...(logFile === undefined ? [] : [`log ${basename(logFile)}`]),
+  ];
+  return html`<li><p class="line"><span class="badge ${TONES[outcome]}">${OUTCOME_WORDS[outcome]}</span> ${renderTime(startedAtMs, started)} <span class="quiet">${formatRelative(startedAtMs, nowMs)}</span></p>
+<p class="quiet small">${facts.join(' · ')}</p>
+${error && html`<div class="error"><p><code>${error.code}</code> ${cut(error.message)}</p>${error.hint !== undefined && html`<p class="hint">${cut(error.hint)}</p>`}</div>`}</li>
+`;
+}
+
+function cut(text: string): string {
+  return text.length > MAX_MESSAGE_CHARACTERS ? `${text.slice(0, MAX_MESSAGE_CHARACTERS)}…` : text;
+}

@@ -1,0 +1,158 @@
+/**
+ * What each address answers. Invariant: nothing but health is told to a request that may not look, and work is bounded:
+ * the page is rendered once a second at most, and few reports are read at the same time, each once for all who ask.
+ */
+import type { IncomingHttpHeaders } from 'node:http';
+import type { CalendarOverride } from '../../calendar/session.ts';
+import type { Clock } from '../../core/clock.ts';
+import { describeError } from '../../core/errors.ts';
+import type { Log } from '../../core/log.ts';
+import type { DaemonView } from '../view.ts';
+import type { Access } from './access.ts';
+import { type Answer, answerPage, answerReport, answerText } from './answer.ts';
+import { checkLive, checkReady } from './health.ts';
+import { DaemonMetrics } from './metrics.ts';
+import { renderNotice, renderPage, renderPassage, TOKEN_FORM } from './page.ts';
+import { findReport, isReportPath } from './report-path.ts';
+
+/** A page as old as this is shown again. */
+const PAGE_LIFETIME_MS = 1_000;
+/** Reports read at the same time: each is a process. */
+const MAX_READING = 2;
+
+export interface SiteOptions {
+  readonly access: Access;
+  readonly view: () => DaemonView;
+  readonly readReport: (job: string, date: string, report: string, revision: number) => Promise<string | undefined>;
+  readonly calendar: CalendarOverride;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+export interface SiteRequest {
+  readonly method: string;
+  /** Path and query. */
+  readonly target: string;
+  readonly headers: IncomingHttpHeaders;
+}
+
+export class Site {
+  readonly #options: SiteOptions;
+  readonly #metrics: DaemonMetrics;
+  readonly #reading = new Map<string, Promise<string | undefined>>();
+  #page: { readonly body: string; readonly atMs: number } | undefined;
+
+  constructor(options: SiteOptions) {
+    this.#options = options;
+    this.#metrics = new DaemonMetrics(options.calendar);
+  }
+
+  /** Never rejects. */
+  async answer(request: SiteRequest): Promise<Answer> {
+    try {
+      return await this.#route(request);
+    } catch (error) {
+      this.#options.log.error({ event: 'page-failed', reason: describeError(error) });
+      return answerPage(
+        500,
+        renderNotice('Something went wrong', ['The log of the daemon says what (status-failed).']),
+      );
+    }
+  }
+
+  async #route({ method, target, headers }: SiteRequest): Promise<Answer> {
+    const { access, clock, view } = this.#options;
+    if (method !== 'GET' && method !== 'HEAD') {
+      const text = renderNotice('Only to be read', ['GET and HEAD are answered.']);
+      return answerPage(405, text, { allow: 'GET, HEAD', connection: 'close' });
+    }
+    const [path = '/', query = ''] = splitOnce(target, '?');
+    const health = this.#answerHealth(path);
+    if (health) return health;
+    if (!access.isKnownHost(headers)) {
+      const ways =
+        'Open it as http://localhost or by the address that it listens on; for other names set FLOWDROP_STATUS_TOKEN.';
+      return answerPage(421, renderNotice('Not by this name', [ways]));
+    }
+    const nowMs = clock.now();
+    const shown = path === '/' ? new URLSearchParams(query).get('token') : null;
+    if (shown !== null && !access.isAllowed({}, nowMs)) return this.#login(shown, headers, nowMs);
+    if (!access.isAllowed(headers, nowMs)) return refuseStranger('Show the token');
+    if (path === '/') return answerPage(200, this.#renderPage(view, nowMs));
+    if (path === '/metrics') return answerText(200, this.#metrics.contentType, await this.#metrics.text(view(), nowMs));
+    if (isReportPath(path)) return await this.#answerReport(path);
+    return notFound();
+  }
+
+  #answerHealth(path: string): Answer | undefined {
+    if (!/^\/healthz(\/live|\/ready)?$/.test(path)) return undefined;
+    const view = this.#options.view();
+    const live = checkLive(view, this.#options.clock.now());
+    const ready = checkReady(view);
+    const asked = path === '/healthz' ? [live, ready] : [path === '/healthz/live' ? live : ready];
+    const ok = asked.every((health) => health.ok);
+    const body = path === '/healthz' ? { ok, live, ready } : { ok, reasons: asked.flatMap(({ reasons }) => reasons) };
+    return answerText(ok ? 200 : 503, 'application/json; charset=utf-8', `${JSON.stringify(body)}\n`);
+  }
+
+  #login(shown: string, headers: IncomingHttpHeaders, nowMs: number): Answer {
+    const cookie = this.#options.access.login(shown, headers, nowMs);
+    if (cookie === undefined) return refuseStranger('That is not the token');
+    const login = { 'set-cookie': cookie };
+    const site = headers['sec-fetch-site'];
+    // A browser that comes from another site does not show a strict cookie on a redirect, but does on a page's own step.
+    if (site === 'cross-site' || site === 'same-site') return answerPage(200, renderPassage(), login);
+    return answerPage(303, renderPassage(), { ...login, location: '/' });
+  }
+
+  #renderPage(read: () => DaemonView, nowMs: number): string {
+    const page = this.#page;
+    if (page && nowMs >= page.atMs && nowMs - page.atMs < PAGE_LIFETIME_MS) return page.body;
+    const view = read();
+    this.#metrics.observe(view);
+    const body = renderPage(view, nowMs, this.#options.calendar);
+    this.#page = { body, atMs: nowMs };
+    return body;
+  }
+
+  async #answerReport(path: string): Promise<Answer> {
+    const { log, readReport, view } = this.#options;
+    const named = findReport(view(), path);
+    if (!named) return notFound();
+    let reading = this.#reading.get(path);
+    if (!reading) {
+      if (this.#reading.size >= MAX_READING) {
+        const text = renderNotice('Busy', ['Other reports are being read; try again in a few seconds.']);
+        return answerPage(503, text, { 'retry-after': '5' });
+      }
+      reading = readReport(named.job, named.date, named.report, named.revision).finally(() =>
+        this.#reading.delete(path),
+      );
+      this.#reading.set(path, reading);
+    }
+    try {
+      const body = await reading;
+      return body === undefined ? notFound() : answerReport(body);
+    } catch (error) {
+      log.warn({ event: 'report-unread', job: named.job, date: named.date, reason: describeError(error) });
+      const text = renderNotice('The report cannot be read', ['The log of the daemon says why (report-unread).']);
+      return answerPage(502, text);
+    }
+  }
+}
+
+function refuseStranger(title: string): Answer {
+  const ways = [
+    'The status is shown to those who have the token of FLOWDROP_STATUS_TOKEN. A browser shows it once, here or by /?token=...; a program with every request, as "Authorization: Bearer ...".',
+  ];
+  return answerPage(401, renderNotice(title, ways, TOKEN_FORM), { 'www-authenticate': 'Bearer realm="flowdrop"' });
+}
+
+function notFound(): Answer {
+  return answerPage(404, renderNotice('Nothing here', ['The status page is at /, beside /healthz and /metrics.']));
+}
+
+function splitOnce(text: string, separator: string): readonly string[] {
+  const index = text.indexOf(separator);
+  return index < 0 ? [text] : [text.slice(0, index), text.slice(index + 1)];
+}

@@ -1,0 +1,99 @@
+/**
+ * The look of the pages: one style sheet, allowed by its hash. Colours are variables with a light and a dark value; texts
+ * keep a contrast of 4.5 : 1 on their ground in both, which a test measures.
+ */
+export const STYLE = `
+:root { color-scheme: light dark;
+  --ground: #f5f6f8; --card: #ffffff; --line: #e2e5ea; --text: #1b2430; --quiet: #5a6675; --link: #1d5fae;
+  --good: #17663a; --good-ground: #def2e5; --fair: #7a4b00; --fair-ground: #fcecc8; --calm: #475466; --calm-ground: #eaedf1;
+  --wait: #1f5da8; --wait-ground: #e2edfa; --bad: #a3211f; --bad-ground: #fde4e2; --gone: #ffffff; --gone-ground: #a3211f;
+  --shadow: 0 1px 2px rgb(20 30 45 / .06), 0 4px 16px rgb(20 30 45 / .05); }
+@media (prefers-color-scheme: dark) { :root {
+  --ground: #11161d; --card: #19202a; --line: #2c3643; --text: #e4e9ef; --quiet: #9caabb; --link: #86b9f5;
+  --good: #86dba6; --good-ground: #17372a; --fair: #f2c572; --fair-ground: #3d3016; --calm: #a9b6c5; --calm-ground: #27313d;
+  --wait: #93c3fb; --wait-ground: #1b3150; --bad: #ffa49c; --bad-ground: #472220; --gone: #2a0c0b; --gone-ground: #f28b82;
+  --shadow: none; } }
+* { box-sizing: border-box; }
+html { -webkit-text-size-adjust: 100%; }
+body { margin: 0; background: var(--ground); color: var(--text); overflow-wrap: anywhere;
+  font: 15px/1.5 system-ui, -apple-system, "Segoe UI", Roboto, "Liberation Sans", Helvetica, Arial, sans-serif; }
+.page { max-width: 1120px; margin: 0 auto; padding: 20px 16px 40px; }
+h1, h2, h3, p, ol, ul, dl, dd { margin: 0; padding: 0; }
+ol, ul { list-style: none; }
+h1 { font-size: 15px; font-weight: 650; letter-spacing: .01em; }
+h2 { font-size: 19px; line-height: 1.3; font-weight: 650; }
+h3 { font-size: 13px; font-weight: 650; color: var(--quiet); margin: 0 0 8px; }
+a { color: var(--link); text-underline-offset: 2px; text-decoration-thickness: 1px; }
+code { font: 13px/1.4 ui-monospace, SFMono-Regular, Menlo, Consolas, "Liberation Mono", monospace; }
+.quiet { color: var(--quiet); }
+.small { font-size: 13px; }
+.unseen { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); white-space: nowrap; }
+:focus-visible { outline: 2px solid var(--link); outline-offset: 2px; }
+.top { display: flex; flex-wrap: wrap; gap: 2px 16px; align-items: baseline; margin-bottom: 14px; }
+.top .quiet { font-size: 13px; }
+.verdict { border-radius: 12px; padding: 16px 20px; margin-bottom: 20px; border-left: 5px solid; background: var(--card); box-shadow: var(--shadow); }
+.verdict.well { border-color: var(--good); } .verdict.note { border-color: var(--fair); } .verdict.wrong { border-color: var(--bad); }
+.verdict .first { font-size: 21px; line-height: 1.35; font-weight: 600; }
+.verdict.wrong .first { color: var(--bad); } .verdict.note .first { color: var(--fair); } .verdict.well .first { color: var(--good); }
+.verdict .first a { color: inherit; }
+.verdict ul { margin-top: 8px; } .verdict li { margin-top: 4px; }
+.job { background: var(--card); border-radius: 12px; box-shadow: var(--shadow); padding: 20px; margin-bottom: 20px; scroll-margin-top: 12px; }
+.job > header { margin-bottom: 18px; }
+.job > footer { margin-top: 18px; padding-top: 12px; border-top: 1px solid var(--line); }
+.columns { display: grid; gap: 26px 36px; grid-template-columns: minmax(0, 1fr); }
+.right > div + div:not(:empty), .left > div + div { margin-top: 24px; }
+.plan > div { display: flex; gap: 12px; margin: 2px 0; }
+.plan dt, .facts dt { color: var(--quiet); } .plan dt { flex: 0 0 74px; }
+.calendar { border-collapse: separate; border-spacing: 4px; width: calc(100% + 8px); margin: 0 -4px; table-layout: fixed; }
+.calendar th { font-weight: 500; font-size: 12px; color: var(--quiet); text-align: center; }
+.calendar th[scope=row] { text-align: left; white-space: nowrap; }
+.calendar th:first-child { width: 52px; }
+.day { position: relative; height: 42px; border-radius: 7px; padding: 4px 6px; vertical-align: top; cursor: default; }
+.day .date { font-size: 12px; line-height: 1.2; display: block; font-variant-numeric: tabular-nums; }
+.day .shape { position: absolute; right: 6px; bottom: 5px; }
+.shape { width: 15px; height: 15px; flex: none; vertical-align: -2px; }
+.available { background: var(--good-ground); color: var(--good); }
+.degraded { background: var(--fair-ground); color: var(--fair); }
+.pending { background: var(--wait-ground); color: var(--wait); }
+.missing { background: var(--bad-ground); color: var(--bad); box-shadow: inset 0 0 0 1.5px var(--bad); }
+.expired { background: var(--gone-ground); color: var(--gone); }
+.none { color: var(--quiet); }
+.closed { background: var(--calm-ground); color: var(--calm); }
+.holiday { display: block; font-size: 10px; line-height: 1.15; max-height: 3.5em; overflow: hidden; overflow-wrap: normal; hyphens: manual; }
+.tip { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); pointer-events: none; }
+.day:hover .tip, .day:focus .tip { z-index: 2; left: 0; bottom: calc(100% + 6px); width: max-content; max-width: 216px; height: auto; padding: 7px 10px; clip-path: none;
+  border-radius: 8px; background: var(--text); color: var(--card); font-size: 13px; line-height: 1.4; }
+.day:nth-child(4):hover .tip, .day:nth-child(4):focus .tip { left: 50%; transform: translateX(-50%); }
+.day:nth-child(n+5):hover .tip, .day:nth-child(n+5):focus .tip { left: auto; right: 0; }
+.day:focus { outline: 2px solid var(--link); outline-offset: 1px; }
+.legend { display: flex; flex-wrap: wrap; gap: 4px 16px; margin-top: 10px; font-size: 13px; color: var(--quiet); }
+.legend li { display: flex; gap: 6px; align-items: center; } .legend b { flex: none; color: var(--text); font-weight: 600; }
+details { margin-top: 12px; } summary { cursor: pointer; color: var(--link); font-size: 13px; padding: 4px 0; }
+.running { border: 1px solid var(--line); border-radius: 10px; padding: 14px 16px; margin-bottom: 16px; }
+.stage { display: flex; flex-wrap: wrap; justify-content: space-between; gap: 0 12px; margin-top: 2px; color: var(--quiet); }
+.eta { color: var(--text); font-weight: 600; }
+progress { appearance: none; display: block; width: 100%; height: 8px; margin: 8px 0 12px; border: 0; border-radius: 4px; background: var(--calm-ground); overflow: hidden; }
+progress::-webkit-progress-bar { background: var(--calm-ground); } progress::-webkit-progress-value { background: var(--link); border-radius: 4px; }
+progress::-moz-progress-bar { background: var(--link); border-radius: 4px; }
+.facts { display: grid; grid-template-columns: repeat(3, minmax(0, 1fr)); gap: 8px 14px; }
+.facts dt { font-size: 12px; } .facts dd { font-variant-numeric: tabular-nums; }
+.facts > div:nth-child(1), .facts > div:nth-child(3) { grid-column: span 2; }
+.gaps li { border-radius: 8px; padding: 9px 12px; margin-top: 6px; }
+.gaps li .quiet { color: inherit; margin-left: 22px; } .gaps .shape { margin-right: 7px; }
+.runs li { padding: 10px 0; border-top: 1px solid var(--line); } .runs li:first-child { border-top: 0; padding-top: 0; }
+.badge { display: inline-block; border-radius: 20px; padding: 1px 10px; font-size: 13px; font-weight: 600; margin-right: 4px; }
+.good { background: var(--good-ground); color: var(--good); } .fair { background: var(--fair-ground); color: var(--fair); }
+.bad { background: var(--bad-ground); color: var(--bad); } .calm { background: var(--calm-ground); color: var(--calm); }
+.error { background: var(--bad-ground); color: var(--bad); border-radius: 8px; padding: 9px 12px; margin-top: 8px; font-size: 14px; }
+.error .hint { color: var(--text); margin-top: 3px; } .message { white-space: pre-wrap; }
+.reports { display: grid; grid-template-columns: repeat(auto-fill, minmax(132px, 1fr)); gap: 6px 14px; }
+.reports a { display: inline-block; padding: 2px 0; font-variant-numeric: tabular-nums; }
+.silent { position: sticky; bottom: 12px; background: var(--bad-ground); color: var(--bad); border-radius: 8px; padding: 10px 14px; box-shadow: var(--shadow); }
+.silent[hidden] { display: none; }
+.alone { max-width: 560px; } .alone h1 { font-size: 19px; margin-bottom: 8px; } .alone .job p + p, .alone form { margin-top: 12px; }
+input { font: inherit; color: inherit; background: var(--ground); border: 1px solid var(--quiet); border-radius: 8px; padding: 7px 10px; width: 100%; margin: 4px 0 10px; }
+button { font: inherit; font-weight: 600; color: var(--card); background: var(--link); border: 0; border-radius: 8px; padding: 8px 16px; }
+@media (min-width: 900px) { .whole { grid-column: 1 / -1; } .page { padding-top: 32px; } .columns { grid-template-columns: minmax(0, 11fr) minmax(0, 9fr); } .job { padding: 26px 28px; } }
+@media (max-width: 420px) { .job { padding: 18px 14px; } .day { height: 44px; padding: 4px; } .holiday { font-size: 9px; } .calendar { border-spacing: 3px; } }
+@media print { body { background: none; } .job, .verdict { box-shadow: none; border: 1px solid var(--line); break-inside: avoid; } }
+`;

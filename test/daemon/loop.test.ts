@@ -1,0 +1,279 @@
+/**
+ * The daemon's loop under a moved clock: what is started when, in which order, how many at once, and what is tried again.
+ * Ticks as such are in `ticks.test.ts`; whole processes in `start.test.ts`.
+ */
+import { afterEach, describe, expect, it, vi } from 'vitest';
+import type { Coordinator, Tick } from '../../src/daemon/coordinator.ts';
+import { DAY, HOUR, jobText, MINUTE, settle, startDaemon, type TestDaemon, type TestOptions } from './loop.ts';
+
+let test: TestDaemon | undefined;
+const start = async (options: TestOptions) => {
+  test = await startDaemon(options);
+  return test;
+};
+afterEach(async () => {
+  await test?.stop();
+  test = undefined;
+});
+
+const DAILY = 'cron: "30 17 * * *"';
+/** A Friday, 12:30 in New York. */
+const NOW = '2026-11-20T17:30:30Z';
+const TODAY = '2026-11-20T17:00:00Z';
+const outcomes = (name: string) =>
+  test?.daemon
+    .view()
+    .jobs.find((job) => job.name === name)
+    ?.finished.map(({ outcome, reason }) => `${outcome} ${reason}`);
+
+describe('at start', () => {
+  it('what was missed runs once a job, soonest expiry first, then by due time', async () => {
+    const { times } = await start({
+      now: NOW,
+      jobs: { a: DAILY, b: DAILY, c: 'cron: "30 16 * * *"', fresh: DAILY },
+      lastRuns: { a: '2026-11-10T22:30:00Z', b: '2026-11-10T22:30:00Z', c: '2026-11-10T22:30:00Z', fresh: TODAY },
+      pending: { b: ['2026-11-21T14:30:00Z'] },
+      maxRuns: 1,
+      code: () => 0,
+    });
+    expect(times().map((time) => time.slice(6))).toEqual(['b', 'c', 'a']);
+  });
+
+  it('a missed session is due although a day without one came after it', async () => {
+    const { started } = await start({
+      now: '2026-11-21T23:00:00Z',
+      jobs: { a: DAILY },
+      lastRuns: { a: '2026-11-20T12:00:00Z' },
+      code: () => 0,
+    });
+    expect(started).toHaveLength(1);
+    expect(outcomes('a')).toEqual(['done catch-up']);
+  });
+});
+
+describe('runs', () => {
+  it('are at most so many at once, and the next waits for a place', async () => {
+    const { started, pass, daemon } = await start({
+      now: NOW,
+      jobs: { a: DAILY, b: DAILY, c: DAILY },
+      lastRuns: { a: TODAY, b: TODAY, c: TODAY },
+      pending: { c: ['2026-11-21T14:30:00Z'] },
+    });
+    await pass(5 * HOUR);
+    expect(started.map(({ job }) => job)).toEqual(expect.arrayContaining(['c']));
+    expect(started).toHaveLength(2);
+    expect(daemon.view().jobs.filter(({ waitingSinceMs }) => waitingSinceMs !== undefined)).toHaveLength(1);
+    started[0]?.end(0);
+    await settle();
+    expect(started).toHaveLength(3);
+  });
+
+  it('of a job never overlap', async () => {
+    const { started, pass, lines } = await start({
+      now: NOW,
+      jobs: { a: 'cron: "*/15 * * * *"' },
+      lastRuns: { a: '2026-11-20T17:30:10Z' },
+    });
+    await pass(HOUR);
+    expect(started).toHaveLength(1);
+    expect(lines.filter(({ event }) => event === 'overlap')).toHaveLength(3);
+    started[0]?.end(0);
+    await pass(15 * MINUTE);
+    expect(started).toHaveLength(2);
+  });
+});
+
+describe('a run that failed', () => {
+  it.each([
+    ['failed', 1],
+    ['met another active one', 4],
+    ['was killed', 'SIGKILL'],
+  ] as const)('because it %s is tried again until the next tick', async (_why, code) => {
+    const { times, pass, alerts } = await start({
+      now: NOW,
+      jobs: { a: 'cron: "0 18,19 * * *", timezone: Etc/UTC, retry: 25m' },
+      lastRuns: { a: TODAY },
+      code: () => code,
+    });
+    await pass(29.9 * MINUTE + HOUR);
+    // The third try would be at 19:15, after the next tick.
+    expect(times()).toEqual(['18:00 a', '18:25 a', '18:50 a', '19:00 a']);
+    expect(alerts.filter(({ args }) => args[0] === '--died')).toHaveLength(code === 'SIGKILL' ? 4 : 0);
+  });
+
+  it.each([
+    ['usage', 2],
+    ['incomplete', 3],
+    ['interrupted', 130],
+  ] as const)('of %s is not tried again', async (_outcome, code) => {
+    const { started, pass } = await start({ now: NOW, jobs: { a: DAILY }, lastRuns: { a: TODAY }, code: () => code });
+    await pass(9 * HOUR);
+    expect(started).toHaveLength(1);
+  });
+
+  it('with retry: off waits for the next tick', async () => {
+    const jobs = { a: `${DAILY}, retry: off` };
+    const { started, pass } = await start({ now: NOW, jobs, lastRuns: { a: TODAY }, code: () => 1 });
+    await pass(9 * HOUR);
+    expect(started).toHaveLength(1);
+  });
+});
+
+describe('a day without a session', () => {
+  const holiday = { now: '2026-11-26T17:30:00Z', jobs: { a: DAILY }, lastRuns: { a: '2026-11-26T12:00:00Z' } };
+  it('starts no process, and is no failure', async () => {
+    const { started, pass, lines } = await start({ ...holiday, pending: { a: [] } });
+    await pass(6 * HOUR);
+    expect(started).toEqual([]);
+    expect(outcomes('a')).toEqual(['no-session scheduled']);
+    expect(lines.find(({ event }) => event === 'no-session')).toMatchObject({ level: 30, job: 'a' });
+  });
+
+  it('is run all the same while dates are pending', async () => {
+    const { pass } = await start({ ...holiday, pending: { a: ['2026-12-04T14:30:00Z'] }, code: () => 0 });
+    await pass(6 * HOUR);
+    expect(outcomes('a')).toEqual(['done gap']);
+  });
+
+  it('is one that the operator says is closed', async () => {
+    const calendar = { closed: new Set(['2026-11-20']), earlyClose: new Set<string>(), open: new Set<string>() };
+    const { pass } = await start({ now: NOW, jobs: { a: DAILY }, lastRuns: { a: TODAY }, calendar });
+    await pass(6 * HOUR);
+    expect(outcomes('a')).toEqual(['no-session scheduled']);
+  });
+});
+
+describe('a clock', () => {
+  const NIGHTLY = {
+    jobs: { a: 'cron: "30 2 * * *", retry: off' },
+    pending: { a: ['2027-03-20T14:30:00Z'] },
+    code: () => 0,
+  };
+  it('that leaves a time out in spring loses no run', async () => {
+    const last = { a: '2027-03-13T12:00:00Z' };
+    const { times, pass } = await start({ ...NIGHTLY, now: '2027-03-14T05:00:10Z', lastRuns: last });
+    await pass(DAY + 2 * HOUR);
+    expect(times()).toEqual(['07:00 a', '06:30 a']);
+  });
+
+  it('that shows a time twice in autumn runs it once', async () => {
+    const jobs = { a: 'cron: "30 1 * * *"', b: 'cron: "*/15 1 * * *"' };
+    const last = { a: '2026-11-01T03:00:00Z', b: '2026-11-01T03:00:00Z' };
+    const pending = { a: ['2026-11-05T14:30:00Z'], b: ['2026-11-05T14:30:00Z'] };
+    const options = { jobs, pending, lastRuns: last, code: () => 0 };
+    const { times, pass } = await start({ ...options, now: '2026-11-01T04:00:10Z' });
+    await pass(5 * HOUR);
+    expect(times().filter((time) => time.endsWith('a'))).toEqual(['05:30 a']);
+    expect(times().filter((time) => time.endsWith('b'))).toEqual(['05:00 b', '05:15 b', '05:30 b', '05:45 b']);
+  });
+
+  it('that jumps forward over a tick leads to one catch-up, and back to none', async () => {
+    const { started, pass } = await start({ now: NOW, jobs: { a: DAILY }, lastRuns: { a: TODAY }, code: () => 0 });
+    vi.setSystemTime(Date.now() + 8 * HOUR);
+    await pass(MINUTE);
+    expect(outcomes('a')).toEqual(['done catch-up']);
+    vi.setSystemTime(Date.now() - 8 * HOUR);
+    await pass(9 * HOUR);
+    expect(started).toHaveLength(1);
+    await pass(21 * HOUR);
+    // The Saturday's tick, of which nothing is pending.
+    expect(outcomes('a')).toEqual(['no-session scheduled', 'done catch-up']);
+  });
+});
+
+describe('the job files', () => {
+  const base = { now: NOW, jobs: { a: DAILY, b: DAILY }, lastRuns: { a: TODAY, b: TODAY }, code: () => 0 };
+  it('that are broken leave the job as it was, and the operators are told once', async () => {
+    const { daemon, files, change, pass, alerts, started } = await start(base);
+    files.set('a', 'broken');
+    change();
+    await settle();
+    expect(daemon.view().jobs[0]).toMatchObject({ name: 'a', fault: { message: expect.stringContaining('a.yaml') } });
+    await pass(6 * HOUR);
+    expect(alerts.filter(({ args }) => args[0] === '--broken')).toHaveLength(1);
+    expect(started.map(({ path }) => path).sort()).toEqual(['jobs/b.yaml', 'kept/a.yaml']);
+    files.set('a', jobText('a', DAILY));
+    change();
+    await settle();
+    expect(daemon.view().jobs[0]?.fault).toBeUndefined();
+  });
+
+  it('that are gone, new or changed unschedule, schedule and reschedule their jobs', async () => {
+    const { files, change, pass, times } = await start({ ...base, lastRuns: { ...base.lastRuns, c: TODAY } });
+    files.delete('a');
+    files.set('b', jobText('b', 'cron: "0 15 * * *"'));
+    files.set('c', jobText('c', 'cron: "0 16 * * *"'));
+    change();
+    await settle();
+    await pass(6 * HOUR);
+    expect(times()).toEqual(['20:00 b', '21:00 c']);
+  });
+});
+
+describe('gaps', () => {
+  it('are looked for every hour between runs', async () => {
+    const { alerts, pass } = await start({ now: NOW, jobs: { a: DAILY }, lastRuns: { a: TODAY }, code: () => 0 });
+    await pass(3 * HOUR + MINUTE);
+    expect(alerts.map(({ args }) => args)).toEqual([[], [], [], []]);
+  });
+});
+
+describe('a shared schedule', () => {
+  const jobs = { a: `${DAILY}, distributed: true` };
+  it('runs the ticks that are this daemon’s, gives each back, and takes over what another left', async () => {
+    const calls: string[] = [];
+    let left: readonly Tick[] = [];
+    const { pass } = await start({
+      ...{ now: NOW, jobs, lastRuns: { a: TODAY }, code: (_job, count) => (count === 2 ? 1 : 0) },
+      coordinator: createCoordinator(calls, () => {
+        const taken = left;
+        left = [];
+        return taken;
+      }),
+    });
+    await pass(6 * HOUR);
+    expect(calls.filter((call) => !call.startsWith('renew'))).toEqual(['ask 22:30', 'complete 22:30']);
+    left = [{ job: 'a', dueAtMs: Date.parse(TODAY) }];
+    await pass(MINUTE);
+    const taken = calls.splice(0);
+    // It failed: the claim is kept for the next try.
+    expect(taken).not.toContain('complete 17:00');
+    await pass(15 * MINUTE);
+    expect(calls).toContain('renew 17:00');
+    expect(calls.at(-1)).toBe('complete 17:00');
+    expect(outcomes('a')).toEqual(['done retry', 'failed take-over', 'done scheduled']);
+  });
+
+  it('leaves to another daemon what is not its own', async () => {
+    const { pass, started } = await start({
+      ...{ now: NOW, jobs, lastRuns: { a: TODAY } },
+      coordinator: { ...createCoordinator([], () => []), forJob: () => ({ shouldRun: () => false }) },
+    });
+    await pass(6 * HOUR);
+    expect(started).toEqual([]);
+  });
+});
+
+function createCoordinator(calls: string[], takeOver: () => readonly Tick[]): Coordinator {
+  const note = (what: string, ms: number) => void calls.push(`${what} ${new Date(ms).toISOString().slice(11, 16)}`);
+  return {
+    forJob: () => ({
+      shouldRun(key) {
+        note('ask', Date.parse(key.slice(key.indexOf(':') + 1)));
+        return true;
+      },
+    }),
+    async claim({ dueAtMs }) {
+      note('claim', dueAtMs);
+      return true;
+    },
+    async renew({ dueAtMs }) {
+      note('renew', dueAtMs);
+      return true;
+    },
+    complete: async ({ dueAtMs }) => note('complete', dueAtMs),
+    takeOver: async () => takeOver(),
+    lastTick: async () => undefined,
+    close: async () => undefined,
+  };
+}

@@ -1,0 +1,187 @@
+/**
+ * A daemon with runs, documents and job files of the test's making under vitest's fake timers, so that nothing waits for a
+ * disk while the clock moves; the loop itself and node-cron are real.
+ */
+import { pino } from 'pino';
+import { vi } from 'vitest';
+import type { CalendarOverride } from '../../src/calendar/session.ts';
+import { NO_OVERRIDE } from '../../src/calendar/session.ts';
+import type { Clock } from '../../src/core/clock.ts';
+import type { Coordinator } from '../../src/daemon/coordinator.ts';
+import { createDaemon, type Daemon } from '../../src/daemon/daemon.ts';
+import type { StatusDocument } from '../../src/daemon/documents.ts';
+import type { FiledJob } from '../../src/daemon/job-files.ts';
+import type { RunEnd } from '../../src/daemon/run-process.ts';
+import { parseJob } from '../../src/job/parse.ts';
+
+export const MINUTE = 60_000;
+export const HOUR = 60 * MINUTE;
+export const DAY = 24 * HOUR;
+
+export interface StartedRun {
+  readonly job: string;
+  readonly path: string;
+  readonly runId: string;
+  readonly atMs: number;
+  isStopped: boolean;
+  end(code: number | 'SIGKILL'): void;
+}
+
+export interface TestDaemon {
+  readonly daemon: Daemon;
+  /** Texts of the job files, by name; one that is changed to `broken` keeps its copy. */
+  readonly files: Map<string, string>;
+  readonly started: StartedRun[];
+  readonly alerts: { readonly file: string; readonly args: readonly string[] }[];
+  readonly lines: Record<string, unknown>[];
+  /** `HH:MM job` in UTC of each run started. */
+  times(): readonly string[];
+  change(): void;
+  pass(ms: number): Promise<void>;
+  stop(): Promise<void>;
+}
+
+export interface TestOptions {
+  readonly now: string;
+  /** Job name to the lines of its schedule. */
+  readonly jobs: Readonly<Record<string, string>>;
+  readonly lastRuns?: Readonly<Record<string, string>>;
+  /** Pending dates with when they begin to expire. */
+  readonly pending?: Readonly<Record<string, readonly string[]>>;
+  readonly maxRuns?: number;
+  readonly calendar?: CalendarOverride;
+  readonly coordinator?: Coordinator;
+  /** Exit code of each run, at once; without it the test ends them. */
+  readonly code?: (job: string, count: number) => number | 'SIGKILL';
+}
+
+export function jobText(name: string, schedule: string): string {
+  return `name: ${name}\nsource:\n  api: historical\ndrop:\n  to: drops\n  dataset: ${name}\nschedule: { ${schedule} }\nalerts:\n  to: [ops@example.com]\n`;
+}
+
+const clock: Clock = {
+  now: () => Date.now(),
+  sleep: (ms, signal) =>
+    new Promise((resolve, reject) => {
+      const stop = () => {
+        clearTimeout(timer);
+        reject(signal?.reason as Error);
+      };
+      const timer = setTimeout(() => {
+        signal?.removeEventListener('abort', stop);
+        resolve();
+      }, ms);
+      if (signal?.aborted) return stop();
+      signal?.addEventListener('abort', stop, { once: true });
+    }),
+};
+
+export async function startDaemon(options: TestOptions): Promise<TestDaemon> {
+  const files = new Map(Object.entries(options.jobs).map(([name, schedule]) => [name, jobText(name, schedule)]));
+  const good = new Map<string, string>();
+  const readFiles = (): readonly FiledJob[] =>
+    [...files].map(([name, text]) => {
+      const file = `jobs/${name}.yaml`;
+      if (text !== 'broken') good.set(name, text);
+      const job = parseJob(file, good.get(name) ?? '');
+      return text === 'broken'
+        ? { job, path: `kept/${name}.yaml`, fault: `${file} is broken` }
+        : { job, path: file, fault: undefined };
+    });
+  vi.useFakeTimers({
+    now: Date.parse(options.now),
+    toFake: ['Date', 'setTimeout', 'clearTimeout', 'setInterval', 'clearInterval'],
+  });
+  const started: StartedRun[] = [];
+  const alerts: { readonly file: string; readonly args: readonly string[] }[] = [];
+  const lines: Record<string, unknown>[] = [];
+  const log = pino({ level: 'debug' }, { write: (line: string) => void lines.push(JSON.parse(line)) });
+  let change: () => void = () => undefined;
+  const daemon = createDaemon({
+    ...{ clock, log, version: '1', id: 'test', maxRuns: options.maxRuns ?? 2 },
+    ...(options.coordinator ? { coordinator: options.coordinator } : {}),
+    files: { read: async () => ({ jobs: readFiles(), unusable: [] }) },
+    chores: {
+      readStatus: async (file) => buildStatus(file, options.pending ?? {}),
+      async sendAlert(file, args) {
+        alerts.push({ file, args });
+      },
+      readReport: async () => undefined,
+      stop: () => undefined,
+      kill: () => undefined,
+      untilIdle: async () => undefined,
+    },
+    async lastRunAt({ name }) {
+      const last = options.lastRuns?.[name];
+      return last === undefined ? undefined : Date.parse(last);
+    },
+    readCalendar: async () => options.calendar ?? NO_OVERRIDE,
+    hasAlerts: () => true,
+    async startRun({ job, path }, runId) {
+      let end: (code: number | 'SIGKILL') => void = () => undefined;
+      const done = new Promise<RunEnd>((resolve) => {
+        end = (code) => resolve(endOf(code));
+      });
+      const run = { job: job.name, path, runId, atMs: Date.now(), isStopped: false, end };
+      started.push(run);
+      const code = options.code?.(job.name, started.length);
+      if (code !== undefined) end(code);
+      const stop = () => {
+        run.isStopped = true;
+        end(130);
+      };
+      return { logFile: undefined, done, stop, kill: stop };
+    },
+    readProgress: async () => null,
+    watchFiles: (onChange) => {
+      change = onChange;
+    },
+  });
+  const stopping = new AbortController();
+  const running = daemon.run(stopping.signal);
+  const test: TestDaemon = {
+    ...{ daemon, files, started, alerts, lines },
+    times: () => started.map(({ job, atMs }) => `${new Date(atMs).toISOString().slice(11, 16)} ${job}`),
+    change: () => change(),
+    async pass(ms) {
+      await vi.advanceTimersByTimeAsync(ms);
+      await settle();
+    },
+    async stop() {
+      stopping.abort();
+      await settle();
+      await vi.advanceTimersByTimeAsync(10_000);
+      await running;
+      vi.useRealTimers();
+    },
+  };
+  await settle();
+  // What is due at start gathers first.
+  await test.pass(1_000);
+  return test;
+}
+
+/** Lets everything go on that needs no time. */
+export async function settle(): Promise<void> {
+  for (let turn = 0; turn < 10; turn += 1) await new Promise((resolve) => setImmediate(resolve));
+}
+
+function endOf(code: number | 'SIGKILL'): RunEnd {
+  const outcomes = { 0: 'done', 1: 'failed', 2: 'usage', 3: 'incomplete', 4: 'active', 130: 'interrupted' } as const;
+  const none = { result: undefined, error: undefined };
+  if (code === 'SIGKILL') return { outcome: 'died', code: undefined, signal: code, ...none, hasSpoken: false };
+  return { outcome: outcomes[code as keyof typeof outcomes], code, signal: undefined, ...none, hasSpoken: true };
+}
+
+function buildStatus(file: string, pending: Readonly<Record<string, readonly string[]>>): StatusDocument {
+  const job = file.replace(/^.*\/|\.yaml$/g, '');
+  return {
+    ...{ job, dataset: job, store: 'drops', last_run: null, last_backfill: null, next_run: null, running: null },
+    dates: (pending[job] ?? []).map((at) => {
+      const date = at.slice(0, 10);
+      return { date, condition: 'pending' as const, rows: null, revision: null, begins_to_expire: at };
+    }),
+    reports: [],
+    fault: null,
+  };
+}

@@ -1,0 +1,73 @@
+/** Ticks of schedules as instants, on ordinary days and on those on which clocks are changed. Pure but for the clock. */
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { createTicks } from '../../src/daemon/ticks.ts';
+
+const MINUTE = 60_000;
+const DAY = 86_400_000;
+const at = (text: string) => Date.parse(text);
+const iso = (ms: number | undefined) => (ms === undefined ? undefined : new Date(ms).toISOString().slice(0, 16));
+
+/** All ticks in `(from, to]`, oldest first. */
+function list(cron: string, from: string, to: string, timezone = 'America/New_York') {
+  const ticks = createTicks({ cron, timezone });
+  const found: (string | undefined)[] = [];
+  for (let ms = ticks.newest(at(from), at(to)); ms !== undefined; ms = ticks.newest(at(from), ms - 1)) {
+    found.unshift(iso(ms));
+  }
+  return found;
+}
+
+describe('the ticks of a schedule', () => {
+  it('are found backwards, in its time zone, the end included and the beginning not', () => {
+    const ticks = createTicks({ cron: '30 17 * * 1-5', timezone: 'America/New_York' });
+    const friday = at('2026-11-20T22:30:00Z');
+    expect(iso(ticks.newest(friday - DAY, friday + DAY))).toBe('2026-11-20T22:30');
+    expect(ticks.newest(friday, friday + 2 * DAY)).toBeUndefined();
+    expect(iso(ticks.newest(0, friday, (ms) => ms < friday))).toBe('2026-11-19T22:30');
+  });
+
+  it('come once in an hour that autumn repeats', () => {
+    expect(list('30 1 * * *', '2026-11-01T04:00:00Z', '2026-11-01T12:00:00Z')).toEqual(['2026-11-01T05:30']);
+    expect(list('*/15 * * * *', '2026-11-01T05:29:00Z', '2026-11-01T07:20:00Z')).toEqual([
+      ...['2026-11-01T05:30', '2026-11-01T05:45', '2026-11-01T07:00', '2026-11-01T07:15'],
+    ]);
+  });
+
+  it('come when the clock has jumped where spring leaves their time out', () => {
+    expect(list('30 2 * * *', '2027-03-13T12:00:00Z', '2027-03-15T12:00:00Z')).toEqual([
+      ...['2027-03-14T07:00', '2027-03-15T06:30'],
+    ]);
+    // Half an hour, from 02:00 to 02:30.
+    expect(list('15 2 * * *', '2026-10-03T00:00:00Z', '2026-10-04T00:00:00Z', 'Australia/Lord_Howe')).toEqual([
+      '2026-10-03T15:30',
+    ]);
+  });
+
+  it('are not doubled by the jump where they come again within it', () => {
+    expect(list('*/15 * * * *', '2027-03-14T06:29:00Z', '2027-03-14T07:20:00Z')).toEqual([
+      ...['2027-03-14T06:30', '2027-03-14T06:45', '2027-03-14T07:00', '2027-03-14T07:15'],
+    ]);
+    expect(list('30 * * * *', '2027-03-14T06:00:00Z', '2027-03-14T09:00:00Z')).toEqual([
+      ...['2027-03-14T06:30', '2027-03-14T07:30', '2027-03-14T08:30'],
+    ]);
+  });
+});
+
+describe('the next tick', () => {
+  beforeEach(() => void vi.useFakeTimers({ toFake: ['Date'] }));
+  afterEach(() => void vi.useRealTimers());
+
+  it.each([
+    ['30 17 * * 1-5', '2026-11-20T22:30:00Z', '2026-11-23T22:30'],
+    ['30 2 * * *', '2027-03-13T12:00:00Z', '2027-03-14T07:00'],
+    ['30 2 * * *', '2027-03-14T07:00:00Z', '2027-03-15T06:30'],
+    ['30 2 * * 1', '2027-03-11T12:00:00Z', '2027-03-15T06:30'],
+    ['30 1 * * *', '2026-11-01T05:30:00Z', '2026-11-02T06:30'],
+  ])('of %s after %s is %s', (cron, now, next) => {
+    vi.setSystemTime(at(now));
+    const ticks = createTicks({ cron, timezone: 'America/New_York' });
+    expect(iso(ticks.next(at(now)))).toBe(next);
+    vi.setSystemTime(at(now) + MINUTE);
+    expect(iso(ticks.next(at(now) + MINUTE))).toBe(next);
+  });
+});

@@ -1,0 +1,282 @@
+/**
+ * The status page in a real browser, on a phone and a desktop, light and dark: nothing sticks out, nothing is refused by
+ * its own policy, nothing is fetched from elsewhere, and a reader with a keyboard, a finger or a screen reader is told
+ * the same. Screenshots are written to `test-results/status/` for a person to look at. What the addresses answer is
+ * tested in `site.test.ts`.
+ */
+import { mkdir, readFile } from 'node:fs/promises';
+import { createRequire } from 'node:module';
+import { join } from 'node:path';
+import type { Browser, BrowserContext, Page } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { DaemonView } from '../../../src/daemon/view.ts';
+import { type RunningWeb, startWeb } from '../../../src/daemon/web/server.ts';
+import { openBrowser } from '../../support/browser.ts';
+import { REPO } from '../../support/flowdrop.ts';
+import { createSilentLog } from '../../support/log.ts';
+import { HOSTILE, makeBadDay, makeGoodDay, makeHostileDay, makeView, NOW, TOKEN } from './views.ts';
+
+const SHOTS = join(REPO, 'test-results', 'status');
+const AXE = createRequire(import.meta.url).resolve('axe-core/axe.min.js');
+const SCHEMES = ['light', 'dark'] as const;
+const WIDTHS = [360, 1280] as const;
+
+let browser: Browser;
+let web: RunningWeb;
+let view: DaemonView;
+/** Goes on a little with every look, so that no page is a cached one. */
+let now = NOW;
+
+beforeAll(async () => {
+  browser = await openBrowser();
+  await mkdir(SHOTS, { recursive: true });
+  web = await start(undefined);
+});
+afterAll(async () => {
+  await web.close();
+  await browser.close();
+});
+
+async function start(token: string | undefined): Promise<RunningWeb> {
+  return await startWeb({
+    address: { host: '127.0.0.1', port: 0 },
+    token,
+    view: () => view,
+    readReport: async () =>
+      `<!doctype html><html lang="en"><title>Flow</title><body style="color:#123456"><h1>Flow</h1><script>document.title='ran'</script><img src="http://192.0.2.1/x.png"></body></html>`,
+    log: createSilentLog(),
+    clock: { now: () => (now += 1_100), sleep: async () => {} },
+  });
+}
+
+interface Seen {
+  readonly context: BrowserContext;
+  readonly page: Page;
+  /** Console messages, page errors, refusals by a policy, dialogs. */
+  readonly troubles: readonly string[];
+  /** Requests that went elsewhere. */
+  readonly strangers: readonly string[];
+}
+
+async function look(
+  shown: DaemonView,
+  options: { readonly width?: number; readonly scheme?: 'light' | 'dark'; readonly scripts?: boolean } = {},
+): Promise<Seen> {
+  view = shown;
+  const { width = 1280, scheme = 'light', scripts = true } = options;
+  const context = await browser.newContext({
+    viewport: { width, height: 800 },
+    colorScheme: scheme,
+    javaScriptEnabled: scripts,
+    hasTouch: width < 500,
+  });
+  const page = await context.newPage();
+  const troubles: string[] = [];
+  const strangers: string[] = [];
+  page.on('console', (message) => troubles.push(message.text()));
+  page.on('pageerror', (error) => troubles.push(error.message));
+  page.on('dialog', (dialog) => {
+    troubles.push(dialog.message());
+    void dialog.dismiss();
+  });
+  page.on('request', (request) => {
+    const url = request.url();
+    if (!url.startsWith(web.url) && !url.startsWith('data:')) strangers.push(url);
+  });
+  await page.goto(web.url);
+  return { context, page, troubles, strangers };
+}
+
+const OVERFLOWS = `(() => {
+  const width = document.documentElement.clientWidth;
+  const shown = [...document.body.querySelectorAll('*')].filter((element) =>
+    element.getClientRects().length > 0 && !element.closest('svg'));
+  const wide = shown.filter((element) => element.getBoundingClientRect().right > width + 0.5);
+  return [...wide.map((element) => element.outerHTML.slice(0, 160)),
+    ...(document.documentElement.scrollWidth > width ? ['the page scrolls sideways'] : [])];
+})()`;
+
+/** Every finding of axe, whatever its weight. It is given to the page by the tester, so the page's policy does not ask. */
+async function findBarriers(page: Page): Promise<readonly string[]> {
+  await page.evaluate(await readFile(AXE, 'utf8'));
+  return await page.evaluate(`axe.run(document, { resultTypes: ['violations'] }).then(({ violations }) => violations
+    .flatMap(({ id, nodes }) => nodes.map((node) => id + ': ' + node.html.slice(0, 140) + ' ' + node.failureSummary)))`);
+}
+
+describe('the status page in a browser', () => {
+  it.each([
+    ['good', makeGoodDay],
+    ['bad', makeBadDay],
+    ['empty', () => makeView([])],
+    ['hostile', makeHostileDay],
+  ] as const)('of a %s day fits, is accessible and keeps to itself, in every width and theme', async (name, make) => {
+    for (const scheme of SCHEMES) {
+      for (const width of WIDTHS) {
+        const where = `${name} at ${width} px, ${scheme}`;
+        const { context, page, troubles, strangers } = await look(make(), { width, scheme });
+        try {
+          await page.screenshot({ path: join(SHOTS, `${name}-${width}-${scheme}.png`), fullPage: true });
+          expect(await page.evaluate(OVERFLOWS), where).toEqual([]);
+          expect(troubles, where).toEqual([]);
+          expect(await findBarriers(page), where).toEqual([]);
+          expect(strangers, where).toEqual([]);
+        } finally {
+          await context.close();
+        }
+      }
+    }
+  });
+
+  it('says first what is wrong, and names every condition in a sentence of its own', async () => {
+    const { context, page } = await look(makeBadDay());
+    try {
+      expect(await page.locator('.verdict .first').textContent()).toMatch(
+        /^4 gaps; the first, 2026-11-10, begins to expire in 34 h\./,
+      );
+      const days = await page
+        .locator('#job-1 td.day.expired, #job-1 td.day.degraded, #job-1 td.day.pending')
+        .allTextContents();
+      expect(days[0]).toContain('Fri 6 Nov 2026: expired');
+      expect(days[1]).toContain('Tue 10 Nov 2026: pending, begins to expire Wed 2026-11-25 05:00 UTC, 00:00 New York');
+      expect(days[2]).toContain('Fri 13 Nov 2026: degraded, 7,212,400 rows, revision 2');
+      expect(await page.locator('#job-1 td.day.closed').allTextContents()).toContainEqual(
+        expect.stringContaining('Thu 26 Nov 2026: closed, Thanksgiving Day'),
+      );
+    } finally {
+      await context.close();
+    }
+  });
+
+  it('tells rows and revision on hover, on focus and on a tap, inside the screen', async () => {
+    for (const width of WIDTHS) {
+      const { context, page } = await look(makeBadDay(), { width });
+      try {
+        for (const column of [2, 3, 4, 5, 6]) {
+          const day = page.locator(`#job-1 table.calendar tbody tr:nth-child(4) td:nth-child(${column})`).first();
+          const tip = day.locator('.tip');
+          await day.scrollIntoViewIfNeeded();
+          const isShown = async () => (await tip.boundingBox())?.width !== 1;
+          await page.mouse.move(1, 1);
+          expect(await isShown()).toBe(false);
+          if (column === 2) await day.hover();
+          else if (column === 3) await day.focus();
+          else if (width === 360) await day.tap();
+          else await day.click();
+          await expect.poll(isShown).toBe(true);
+          const box = await tip.boundingBox();
+          expect(box && box.x >= 0 && box.x + box.width <= width, `column ${column} at ${width}`).toBe(true);
+          if (column === 3) await page.screenshot({ path: join(SHOTS, `tip-${width}.png`) });
+        }
+      } finally {
+        await context.close();
+      }
+    }
+  });
+
+  it('moves on with a run by itself, and leaves scroll, focus and what is unfolded where they were', async () => {
+    const { context, page, troubles } = await look(makeBadDay(1_000_000), { width: 360 });
+    try {
+      await page.locator('#job-1 summary').first().click();
+      const day = page.locator('#job-1 [data-key="2026-11-13"]');
+      await day.focus();
+      await page.evaluate('scrollTo(0, 700)');
+      await page.evaluate('window.stays = true');
+      const scroll = await page.evaluate<number>('scrollY');
+      expect(scroll).toBe(700);
+      const changed = makeBadDay(6_300_000);
+      const [job, ...others] = changed.jobs;
+      const status = job?.status;
+      if (!job || !status) throw new Error('the day has a job');
+      // The calendar is replaced too: the focused day has more rows.
+      const dates = status.document.dates.map((date) =>
+        date.date === '2026-11-13' ? { ...date, rows: 7_300_001 } : date,
+      );
+      view = {
+        ...changed,
+        jobs: [{ ...job, status: { ...status, document: { ...status.document, dates } } }, ...others],
+      };
+      await expect.poll(() => page.locator('progress').getAttribute('value'), { timeout: 15_000 }).toBe('0.750');
+      await expect.poll(() => day.textContent()).toContain('7,300,001 rows');
+      expect(await page.evaluate('window.stays')).toBe(true);
+      expect(await page.evaluate('scrollY')).toBe(scroll);
+      expect(await page.evaluate('document.activeElement.dataset.key')).toBe('2026-11-13');
+      expect(await page.locator('#job-1 details').first().getAttribute('open')).toBe('');
+      expect(troubles).toEqual([]);
+    } finally {
+      await context.close();
+    }
+  });
+
+  it('is whole without scripts, and reloads by itself then', async () => {
+    const { context, page } = await look(makeBadDay(), { scripts: false });
+    try {
+      expect(await page.locator('.job').count()).toBe(3);
+      expect(await page.content()).toContain('http-equiv="refresh" content="30"');
+    } finally {
+      await context.close();
+    }
+  });
+
+  it('says that the daemon does not answer any more', async () => {
+    const { context, page } = await look(makeBadDay());
+    try {
+      expect(await page.locator('#silent').isVisible()).toBe(false);
+      await context.setOffline(true);
+      await page.locator('#silent').waitFor({ state: 'visible', timeout: 20_000 });
+    } finally {
+      await context.close();
+    }
+  });
+
+  it('shows texts that mean harm literally, and neither runs nor builds anything of them', async () => {
+    const { context, page, troubles } = await look(makeHostileDay());
+    try {
+      expect(await page.locator('h2').textContent()).toBe(HOSTILE);
+      expect(await page.evaluate(`document.querySelectorAll('img, script:not(:last-of-type), [onerror]').length`)).toBe(
+        0,
+      );
+      await page.locator('.reports a').first().click();
+      await expect.poll(() => page.title()).toBe('Flow');
+      expect(troubles.filter((text) => !/blocked|sandbox|violates/i.test(text))).toEqual([]);
+    } finally {
+      await context.close();
+    }
+  });
+
+  it('opens an archived report in a sandbox, where nothing runs and nothing is fetched', async () => {
+    const { context, page } = await look(makeGoodDay());
+    try {
+      await page.locator('.reports a').first().click();
+      await page.waitForURL(/\/reports\/nightly-trades\/2026-11-20\/flow\/0$/);
+      expect(await page.locator('h1').textContent()).toBe('Flow');
+      expect(await page.title()).toBe('Flow');
+      expect(await page.evaluate('document.images[0].naturalWidth')).toBe(0);
+      expect(await page.evaluate('self.origin')).toBe('null');
+    } finally {
+      await context.close();
+    }
+  });
+
+  it('is opened with the token once, and afterwards without it', async () => {
+    const closed = await start(TOKEN);
+    const context = await browser.newContext({ viewport: { width: 360, height: 640 } });
+    try {
+      const page = await context.newPage();
+      await page.goto(closed.url);
+      await page.screenshot({ path: join(SHOTS, 'token-360.png') });
+      expect(await findBarriers(page)).toEqual([]);
+      await page.getByLabel('Token').fill(TOKEN);
+      await page.getByRole('button').click();
+      await page.locator('.verdict').waitFor();
+      expect(page.url()).toBe(`${closed.url}/`);
+      const [cookie] = await context.cookies();
+      expect(cookie).toMatchObject({ httpOnly: true, sameSite: 'Strict' });
+      expect(cookie?.value).not.toContain(TOKEN);
+      await page.reload();
+      expect(await page.locator('.verdict').count()).toBe(1);
+    } finally {
+      await context.close();
+      await closed.close();
+    }
+  });
+});

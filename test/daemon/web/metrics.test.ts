@@ -1,0 +1,250 @@
+/**
+ * What Prometheus reads of the daemon, and what is shipped for it: each run is counted once, labels cannot grow, and the
+ * dashboard and the alert rules name metrics that there are. The rules are tried by Prometheus's own `promtool`, which
+ * `prometheus-start.sh` installs (as root on Debian).
+ */
+import { execFile } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { describe, expect, it } from 'vitest';
+import { parse } from 'yaml';
+import { NO_OVERRIDE } from '../../../src/calendar/session.ts';
+import type { DaemonView } from '../../../src/daemon/view.ts';
+import { DaemonMetrics } from '../../../src/daemon/web/metrics.ts';
+import { measureSessionTimeMs } from '../../../src/daemon/web/session-time.ts';
+import { REPO } from '../../support/flowdrop.ts';
+import { findObstacle } from '../../support/server-process.ts';
+import {
+  HOSTILE,
+  makeBadDay,
+  makeDates,
+  makeFinished,
+  makeGoodDay,
+  makeHostileDay,
+  makeJob,
+  makeStatus,
+  makeView,
+  NOW,
+} from './views.ts';
+
+const PROMTOOL = fileURLToPath(new URL('../../support/prometheus-start.sh', import.meta.url));
+const RULES = join(REPO, 'deploy', 'prometheus');
+const DASHBOARD = readFileSync(join(REPO, 'deploy', 'grafana', 'flowdrop.json'), 'utf8');
+const HOUR_MS = 3_600_000;
+
+const obstacle = await findObstacle('prometheus-start.sh', '/usr/bin/promtool', 'prometheus');
+if (obstacle !== undefined) {
+  if (process.env['CI']) throw new Error(`CI needs promtool: ${obstacle}`);
+  console.warn(`\n*** TESTS OF THE ALERT RULES ARE SKIPPED: ${obstacle}\n`);
+}
+
+/** Value of a sample, by its name and labels as they are written. */
+async function read(
+  metrics: DaemonMetrics,
+  view: DaemonView,
+  nowMs = NOW,
+): Promise<(sample: string) => number | undefined> {
+  const lines = (await metrics.text(view, nowMs)).split('\n');
+  return (sample) => {
+    const line = lines.find((each) => each.startsWith(`${sample} `));
+    return line === undefined ? undefined : Number(line.slice(sample.length + 1));
+  };
+}
+
+async function promtool(...args: readonly string[]): Promise<string> {
+  const { stdout, stderr } = await promisify(execFile)(PROMTOOL, args, { cwd: RULES });
+  return stdout + stderr;
+}
+
+describe('the metrics of the daemon', () => {
+  it('count a run once, however often they are read, and each one that ends later', async () => {
+    const metrics = new DaemonMetrics(NO_OVERRIDE);
+    const job = makeJob('nightly');
+    const first = await read(metrics, makeView([{ ...job, finished: [] }]));
+    expect(first('flowdrop_requests_total{job="nightly"}')).toBe(0);
+    expect(first('flowdrop_runs_total{job="nightly",outcome="failed"}')).toBe(0);
+    expect(first('flowdrop_run_duration_seconds_count{job="nightly"}')).toBe(0);
+    const one = makeView([{ ...job, finished: [makeFinished('nightly', 10)] }]);
+    for (let look = 0; look < 3; look += 1) metrics.observe(one);
+    // The view is bounded: the older run has left it when the newer two are there.
+    const failed = makeFinished('nightly', 2, { outcome: 'failed', result: undefined });
+    const none = makeFinished('nightly', 1, { outcome: 'no-session', result: undefined });
+    const later = await read(metrics, makeView([{ ...job, finished: [none, failed] }]));
+    expect(later('flowdrop_requests_total{job="nightly"}')).toBe(480);
+    expect(later('flowdrop_rows_total{job="nightly"}')).toBe(8_412_907);
+    expect(later('flowdrop_rate_limited_total{job="nightly"}')).toBe(3);
+    expect(later('flowdrop_splits_total{job="nightly"}')).toBe(11);
+    expect(later('flowdrop_retries_total{job="nightly"}')).toBe(6);
+    for (const outcome of ['done', 'failed', 'no-session']) {
+      expect(later(`flowdrop_runs_total{job="nightly",outcome="${outcome}"}`), outcome).toBe(1);
+    }
+    expect(later('flowdrop_run_duration_seconds_count{job="nightly"}')).toBe(2);
+    expect(later('flowdrop_run_duration_seconds_bucket{le="3600",job="nightly"}')).toBe(2);
+    expect(later('flowdrop_last_success_timestamp_seconds{job="nightly"}')).toBe(
+      (NOW - 10 * HOUR_MS + 2_530_000) / 1000,
+    );
+    expect(later('flowdrop_last_run_timestamp_seconds{job="nightly"}')).toBe((NOW - 2 * HOUR_MS + 2_530_000) / 1000);
+  });
+
+  it('count a run no second time when its job is gone for a moment', async () => {
+    const metrics = new DaemonMetrics(NO_OVERRIDE);
+    for (const view of [makeGoodDay(), makeView([]), makeGoodDay()]) metrics.observe(view);
+    expect((await read(metrics, makeGoodDay()))('flowdrop_runs_total{job="nightly-trades",outcome="done"}')).toBe(3);
+  });
+
+  it('count no run of before the start, which the daemon before has counted', async () => {
+    const view = makeView([makeJob('nightly')], { startedAtMs: NOW - 80 * HOUR_MS });
+    const sample = await read(new DaemonMetrics(NO_OVERRIDE), view);
+    expect(sample('flowdrop_runs_total{job="nightly",outcome="done"}')).toBe(1);
+    expect(sample('flowdrop_last_success_timestamp_seconds{job="nightly"}')).toBe(
+      (NOW - 67.5 * HOUR_MS + 2_530_000) / 1000,
+    );
+  });
+
+  it('recall the last run from the status when no run has ended since the start', async () => {
+    const metrics = new DaemonMetrics(NO_OVERRIDE);
+    const job = makeJob('nightly', { finished: [] });
+    const name = 'flowdrop_last_success_timestamp_seconds{job="nightly"}';
+    expect((await read(metrics, makeView([{ ...job, status: undefined }])))(name)).toBeUndefined();
+    expect((await read(metrics, makeView([job])))(name)).toBe(Date.parse('2026-11-20T23:42:10Z') / 1000);
+  });
+
+  it('say how it is now: gaps, expiry, the run that goes on, what is broken', async () => {
+    const sample = await read(new DaemonMetrics(NO_OVERRIDE), makeBadDay());
+    expect(sample('flowdrop_gaps{job="nightly-trades"}')).toBe(4);
+    expect(sample('flowdrop_next_expiry_seconds{job="nightly-trades"}')).toBe(34.5 * 3600);
+    expect(sample('flowdrop_dates{job="nightly-trades",condition="expired"}')).toBe(1);
+    expect(sample('flowdrop_run_active{job="nightly-trades"}')).toBe(1);
+    expect(sample('flowdrop_run_pace_requests_per_second{job="nightly-trades"}')).toBeCloseTo(1150 / 1199);
+    expect(sample('flowdrop_run_waiting{job="spx-chain"}')).toBe(1);
+    expect(sample('flowdrop_job_file_fault{job="spx-chain"}')).toBe(1);
+    expect(sample('flowdrop_status_fault{job="zero-dte"}')).toBe(1);
+    // Not known is not nothing.
+    expect(sample('flowdrop_gaps{job="zero-dte"}')).toBeUndefined();
+    expect(sample('flowdrop_next_expiry_seconds{job="spx-chain"}')).toBeUndefined();
+    expect(sample('flowdrop_next_run_timestamp_seconds{job="zero-dte"}')).toBe((NOW + 9 * 60_000) / 1000);
+    expect(sample('process_resident_memory_bytes')).toBeGreaterThan(1_000_000);
+  });
+
+  it('take the session that tonight is due for as no gap, until a run has ended that could have sealed it', async () => {
+    const dates = makeDates({ '2026-11-20': { condition: 'pending', begins_to_expire: '2026-12-05T05:00:00.000Z' } });
+    const at = Date.parse('2026-11-20T22:30:00Z');
+    const status = { document: makeStatus('nightly', { dates: [...dates], last_run: null }), readAtMs: at };
+    const gaps = async (finished: readonly ReturnType<typeof makeFinished>[], nowMs = at) =>
+      (await read(new DaemonMetrics(NO_OVERRIDE), makeView([makeJob('nightly', { status, finished })]), nowMs))(
+        'flowdrop_gaps{job="nightly"}',
+      );
+    expect(await gaps([])).toBe(0);
+    expect(await gaps([makeFinished('nightly', 0, { startedAtMs: at - 20 * HOUR_MS })])).toBe(0);
+    expect(await gaps([makeFinished('nightly', 0, { startedAtMs: at - 10 * 60_000, outcome: 'failed' })])).toBe(1);
+    expect(await gaps([], at + 24 * HOUR_MS)).toBe(1);
+  });
+
+  it('measure the time without success on days with a session only', () => {
+    const from = Date.parse('2026-11-20T23:00:00Z');
+    const hours = (until: string) => measureSessionTimeMs(from, Date.parse(until), NO_OVERRIDE) / HOUR_MS;
+    expect(hours('2026-11-21T02:00:00Z')).toBe(3);
+    expect(hours('2026-11-22T23:00:00Z')).toBe(6);
+    expect(hours('2026-11-23T23:00:00Z')).toBe(24);
+    // Thanksgiving.
+    const wednesday = Date.parse('2026-11-25T23:00:00Z');
+    expect(measureSessionTimeMs(wednesday, Date.parse('2026-11-27T23:00:00Z'), NO_OVERRIDE) / HOUR_MS).toBe(24);
+  });
+
+  it('have a series for each job and word, and none for what comes from outside', async () => {
+    const text = await new DaemonMetrics(NO_OVERRIDE).text(makeHostileDay(), NOW);
+    const ours = text.split('\n').filter((line) => line.startsWith('flowdrop_'));
+    const names = new Set(ours.flatMap((line) => [...line.matchAll(/[{,]([a-z_]+)="/g)].map(([, name]) => name)));
+    expect([...names].sort()).toEqual(['condition', 'job', 'le', 'outcome', 'version']);
+    const hostile = ours.filter((line) => line.includes('<script>'));
+    for (const line of hostile) expect(line).toMatch(/^flowdrop_\w+\{(?:le="[^"]*",)?(?:job|version)="/);
+    expect(text).toContain(HOSTILE.replaceAll('"', '\\"'));
+  });
+});
+
+describe('what is shipped for Prometheus and Grafana', () => {
+  it('names metrics that there are', async () => {
+    const text = await new DaemonMetrics(NO_OVERRIDE).text(makeBadDay(), NOW);
+    const known = new Set([...text.matchAll(/^([a-z_]+)(?=[ {])/gm)].map(([name]) => name));
+    for (const [file, content] of [
+      ['dashboard', DASHBOARD],
+      ['rules', readFileSync(join(RULES, 'flowdrop.rules.yml'), 'utf8')],
+    ] as const) {
+      const named = new Set([...content.matchAll(/\b(?:flowdrop|process|nodejs)_[a-z_]+/g)].map(([name]) => name));
+      expect(named.size, file).toBeGreaterThan(6);
+      expect(
+        [...named].filter((name) => !known.has(name)),
+        file,
+      ).toEqual([]);
+    }
+  });
+
+  it('is a dashboard whose panels have ids, places and a data source of the reader', () => {
+    const { panels, templating } = JSON.parse(DASHBOARD) as {
+      panels: {
+        id: number;
+        gridPos: { x: number; w: number };
+        datasource: { uid: string };
+        targets: { expr: string }[];
+      }[];
+      templating: { list: { name: string }[] };
+    };
+    expect(templating.list.map(({ name }) => name)).toEqual(['datasource', 'job']);
+    expect(new Set(panels.map(({ id }) => id)).size).toBe(panels.length);
+    for (const { gridPos, datasource, targets } of panels) {
+      expect(datasource.uid).toBe(`\${datasource}`);
+      expect(gridPos.x + gridPos.w).toBeLessThanOrEqual(24);
+      expect(targets.length).toBeGreaterThan(0);
+    }
+  });
+
+  it('is a set of rules that say what to do, in a section that there is', () => {
+    const operations = readFileSync(join(REPO, 'docs', 'operations.md'), 'utf8');
+    const anchors = [...operations.matchAll(/^#+ (.+)$/gm)].map(([, title]) =>
+      title?.toLowerCase().replaceAll(' ', '-'),
+    );
+    const { groups } = parse(readFileSync(join(RULES, 'flowdrop.rules.yml'), 'utf8')) as {
+      groups: { rules: { alert: string; annotations: Record<string, string> }[] }[];
+    };
+    for (const { alert, annotations } of groups.flatMap(({ rules }) => rules)) {
+      expect(Object.keys(annotations).sort(), alert).toEqual(['description', 'runbook', 'summary']);
+      expect(anchors, alert).toContain(annotations['runbook']?.split('#')[1]);
+    }
+  });
+
+  it.skipIf(obstacle !== undefined)(
+    'is a set of rules that Prometheus takes, each of which fires when it must',
+    { timeout: 300_000 },
+    async () => {
+      expect(await promtool('check', 'rules', 'flowdrop.rules.yml')).toMatch(/SUCCESS: 9 rules found/);
+      expect(await promtool('test', 'rules', 'flowdrop.rules.test.yml')).toContain('SUCCESS');
+      const rules = readFileSync(join(RULES, 'flowdrop.rules.yml'), 'utf8');
+      const tests = readFileSync(join(RULES, 'flowdrop.rules.test.yml'), 'utf8');
+      for (const [, alert] of rules.matchAll(/- alert: (\w+)/g))
+        expect(tests).toMatch(new RegExp(`alertname: ${alert}\\s+exp_alerts`));
+    },
+  );
+
+  it.skipIf(obstacle !== undefined)(
+    'goes with metrics that Prometheus reads without a complaint',
+    { timeout: 300_000 },
+    async () => {
+      const text = await new DaemonMetrics(NO_OVERRIDE).text(makeBadDay(), NOW);
+      const child = execFile(PROMTOOL, ['check', 'metrics']);
+      let said = '';
+      child.stdout?.on('data', (data) => {
+        said += data;
+      });
+      child.stderr?.on('data', (data) => {
+        said += data;
+      });
+      const ended = new Promise((resolve) => child.once('close', resolve));
+      child.stdin?.end(text);
+      await ended;
+      // Names of prom-client's own that the linter would have otherwise.
+      expect(said.split('\n').filter((line) => line.startsWith('flowdrop_') || /error/i.test(line))).toEqual([]);
+    },
+  );
+});

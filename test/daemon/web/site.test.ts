@@ -1,0 +1,358 @@
+/**
+ * What the daemon's server answers, over real sockets: who may look, by which name, by which method; health, reports, and
+ * bounds on what a caller can make it do. How the page looks is tested in `browser.test.ts`, the metrics' numbers in
+ * `metrics.test.ts`.
+ */
+import { once } from 'node:events';
+import { type IncomingHttpHeaders, request } from 'node:http';
+import { connect } from 'node:net';
+import { afterEach, describe, expect, it } from 'vitest';
+import type { DaemonView } from '../../../src/daemon/view.ts';
+import { type RunningWeb, startWeb, type WebOptions } from '../../../src/daemon/web/server.ts';
+import { createSilentLog } from '../../support/log.ts';
+import {
+  HOSTILE,
+  makeBadDay,
+  makeGoodDay,
+  makeHostileDay,
+  makeJob,
+  makeStatus,
+  makeView,
+  NOW,
+  TOKEN,
+} from './views.ts';
+
+let web: RunningWeb | undefined;
+afterEach(async () => {
+  await web?.close();
+  web = undefined;
+});
+
+async function start(view: () => DaemonView = makeGoodDay, changes: Partial<WebOptions> = {}): Promise<void> {
+  web = await startWeb({
+    address: { host: '127.0.0.1', port: 0 },
+    token: undefined,
+    view,
+    readReport: async () => undefined,
+    log: createSilentLog(),
+    clock: { now: () => NOW, sleep: async () => {} },
+    ...changes,
+  });
+}
+
+interface Got {
+  readonly status: number;
+  readonly headers: IncomingHttpHeaders;
+  readonly body: string;
+}
+
+async function get(path: string, headers: Record<string, string> = {}, method = 'GET'): Promise<Got> {
+  const call = request(`${web?.url}`, { path, method, headers, agent: false });
+  call.end();
+  const [response] = await once(call, 'response');
+  let body = '';
+  for await (const chunk of response) body += chunk;
+  return { status: response.statusCode, headers: response.headers, body };
+}
+
+const bearer = (token: string) => ({ authorization: `Bearer ${token}` });
+
+describe('the server of the daemon', () => {
+  it.each(['127.0.0.1:1', 'localhost', 'LocalHost:8686', '[::1]:8686', '127.0.0.1'])(
+    'answers by the name %s of this machine',
+    async (host) => {
+      await start();
+      expect((await get('/', { host })).status).toBe(200);
+    },
+  );
+
+  it.each(['evil.example', 'evil.example:8686', 'localhost.evil.example', '127.0.0.1.evil.example', '[::2]', 'x:y:z'])(
+    'does not answer by the name "%s", which another site may have made to mean this machine',
+    async (host) => {
+      await start();
+      for (const path of ['/', '/metrics', '/reports/nightly-trades/2026-11-20/flow/0']) {
+        const { status, body } = await get(path, { host });
+        expect(status).toBe(421);
+        expect(body).not.toContain('nightly-trades');
+      }
+    },
+  );
+
+  it('answers by any name with the token, because no other site can show it', async () => {
+    await start(makeGoodDay, { token: TOKEN });
+    expect((await get('/', { host: 'ops.example', ...bearer(TOKEN) })).status).toBe(200);
+  });
+
+  it.each([
+    ['nothing', {}],
+    ['a wrong token', bearer('a-token-of-24-characterz')],
+    ['a part of it', bearer(TOKEN.slice(0, -1))],
+    ['another scheme', { authorization: `Basic ${TOKEN}` }],
+    ['the token as a cookie', { cookie: `flowdrop_status=${TOKEN}` }],
+    ['a cookie of its own making', { cookie: `flowdrop_status=9999999999.${'A'.repeat(43)}` }],
+  ] as const)('refuses whoever shows %s, says how, and tells nothing', async (_, headers) => {
+    await start(makeBadDay, { token: TOKEN });
+    for (const path of ['/', '/metrics', '/reports/nightly-trades/2026-11-20/flow/0', '/elsewhere']) {
+      const { status, body, headers: answered } = await get(path, headers);
+      expect(status).toBe(401);
+      expect(answered['www-authenticate']).toMatch(/^Bearer/);
+      expect(body).toContain('FLOWDROP_STATUS_TOKEN');
+      expect(body).not.toMatch(/nightly|worker-1|2026-/);
+    }
+  });
+
+  it('takes the token once by address, and then a cookie that does not tell it, until it ends or the token changes', async () => {
+    let now = NOW;
+    const clock = { now: () => now, sleep: async () => {} };
+    await start(makeGoodDay, { token: TOKEN, clock });
+    const login = await get(`/?token=${TOKEN}`);
+    expect([login.status, login.headers.location]).toEqual([303, '/']);
+    const [set = ''] = login.headers['set-cookie'] ?? [];
+    expect(set).toMatch(/; HttpOnly; SameSite=Strict$/);
+    expect(set).not.toContain(TOKEN);
+    const cookie = set.split(';')[0] ?? '';
+    expect((await get('/', { cookie: `other=1; ${cookie}` })).status).toBe(200);
+    expect((await get('/metrics', { cookie })).status).toBe(200);
+    now += 31 * 86_400_000;
+    expect((await get('/', { cookie })).status).toBe(401);
+    now = NOW;
+    await web?.close();
+    await start(makeGoodDay, { token: `${TOKEN}-new`, clock });
+    expect((await get('/', { cookie })).status).toBe(401);
+    const wrong = await get('/?token=no', { cookie });
+    expect([wrong.status, wrong.headers['set-cookie']]).toEqual([401, undefined]);
+  });
+
+  it('takes a login from a link of another site in two steps, because a strict cookie is not shown on a redirect', async () => {
+    await start(makeGoodDay, { token: TOKEN });
+    const { status, headers, body } = await get(`/?token=${TOKEN}`, { 'sec-fetch-site': 'cross-site' });
+    expect([status, headers['set-cookie']?.length]).toEqual([200, 1]);
+    expect(body).toContain('content="0; url=/"');
+    expect(body).not.toContain(TOKEN);
+  });
+
+  it.each(['0.0.0.0', '::', '', '192.0.2.1', 'example.com'])(
+    'does not listen on "%s" without a token',
+    async (host) => {
+      await expect(start(makeGoodDay, { address: { host, port: 0 } })).rejects.toMatchObject({
+        code: 'SETTING_MISSING',
+        kind: 'usage',
+      });
+    },
+  );
+
+  it('listens on every address with a token', async () => {
+    await start(makeGoodDay, { address: { host: '', port: 0 }, token: TOKEN });
+    const port = new URL(web?.url ?? '').port;
+    const response = await fetch(`http://127.0.0.1:${port}/`, { headers: bearer(TOKEN) });
+    expect(response.status).toBe(200);
+  });
+
+  it('says which address is taken', async () => {
+    await start();
+    const port = Number(new URL(web?.url ?? '').port);
+    const second = startWeb({
+      address: { host: '127.0.0.1', port },
+      token: undefined,
+      view: makeGoodDay,
+      readReport: async () => undefined,
+      log: createSilentLog(),
+      clock: { now: () => NOW, sleep: async () => {} },
+    });
+    await expect(second).rejects.toMatchObject({
+      code: 'LISTEN_FAILED',
+      message: expect.stringContaining(`127.0.0.1:${port}`),
+    });
+  });
+
+  it.each(['POST', 'PUT', 'DELETE', 'PATCH', 'OPTIONS'])('refuses %s', async (method) => {
+    await start();
+    const { status, headers } = await get('/', {}, method);
+    expect([status, headers.allow]).toEqual([405, 'GET, HEAD']);
+  });
+
+  it('answers HEAD with the headers of GET and no body', async () => {
+    await start();
+    const [head, whole] = [await get('/', {}, 'HEAD'), await get('/')];
+    expect(head.body).toBe('');
+    expect({ ...head.headers, date: '' }).toEqual({ ...whole.headers, date: '' });
+    expect(Number(whole.headers['content-length'])).toBe(Buffer.byteLength(whole.body));
+  });
+
+  it.each(['/', '/metrics', '/healthz', '/elsewhere'])('sends every security header with %s', async (path) => {
+    await start();
+    const { headers } = await get(path);
+    expect(headers).toMatchObject({
+      'cache-control': 'no-store',
+      'x-content-type-options': 'nosniff',
+      'referrer-policy': 'no-referrer',
+      'x-frame-options': 'DENY',
+      'content-security-policy': expect.stringMatching(/default-src 'none'.*frame-ancestors 'none'/),
+    });
+    expect(headers['content-security-policy']).not.toMatch(/unsafe/);
+    expect(headers).not.toHaveProperty('access-control-allow-origin');
+  });
+
+  it('asks for the view at most once a second for pages, whoever asks', async () => {
+    let [now, asked] = [NOW, 0];
+    const view = () => {
+      asked += 1;
+      return makeGoodDay();
+    };
+    await start(view, { clock: { now: () => now, sleep: async () => {} } });
+    for (let look = 0; look < 5; look += 1) await get('/');
+    expect(asked).toBe(1);
+    now += 1_000;
+    await get('/');
+    expect(asked).toBe(2);
+  });
+
+  it('tells its health without a token and without a name', async () => {
+    let view = makeBadDay();
+    await start(() => view, { token: TOKEN });
+    const read = async (path: string) => {
+      const { status, body } = await get(path, { host: '10.0.0.7:8686' });
+      expect(body).not.toMatch(/nightly|trades/);
+      return { status, ...(JSON.parse(body) as { ok: boolean; reasons?: string[] }) };
+    };
+    expect(await read('/healthz')).toMatchObject({ status: 200, ok: true, live: { ok: true }, ready: { ok: true } });
+    view = { ...view, isStopping: true };
+    expect(await read('/healthz/ready')).toEqual({ status: 503, ok: false, reasons: ['the daemon is stopping'] });
+    expect(await read('/healthz/live')).toMatchObject({ status: 200, ok: true });
+    view = makeView([makeJob('nightly', { schedule: undefined, fault: { message: 'broken', sinceMs: NOW } })]);
+    expect(await read('/healthz/ready')).toMatchObject({ status: 503, reasons: ['no job can be run'] });
+    view = makeView([makeJob('nightly', { nextRunAtMs: NOW - 6 * 60_000 })]);
+    expect(await read('/healthz/live')).toMatchObject({ status: 503, ok: false });
+    expect(await read('/healthz')).toMatchObject({ status: 503, ready: { ok: true } });
+  });
+
+  it('reads a report only when the archive lists it, and never anything else', async () => {
+    const asked: unknown[] = [];
+    await start(makeGoodDay, {
+      readReport: async (...name) => {
+        asked.push(name);
+        return '<!doctype html><title>Flow</title>';
+      },
+    });
+    const good = await get('/reports/nightly-trades/2026-11-17/flow/1');
+    expect([good.status, good.body]).toEqual([200, '<!doctype html><title>Flow</title>']);
+    expect(good.headers['content-security-policy']).toMatch(
+      /^sandbox; default-src 'none'; img-src data:; style-src 'unsafe-inline'/,
+    );
+    expect(asked).toEqual([['nightly-trades', '2026-11-17', 'flow', 1]]);
+    for (const path of [
+      '/reports/nightly-trades/2026-11-17/flow/0',
+      '/reports/nightly-trades/2026-11-17/flow/1/',
+      '/reports/nightly-trades/2026-11-17/flow/01',
+      '/reports/nightly-trades/2026-11-17/../2026-11-17/flow/1',
+      '/reports/nightly-trades/..%2f..%2fetc/flow/1',
+      '/reports/nightly%2Dtrades/2026-11-17/flow/1',
+      '/reports/other/2026-11-17/flow/1',
+      '/reports/%/%/%/%',
+      '/reports/',
+    ]) {
+      expect((await get(path)).status, path).toBe(404);
+    }
+    expect(asked).toHaveLength(1);
+  });
+
+  it('reads a report of a strange name by the link that the page has', async () => {
+    await start(makeHostileDay, {
+      readReport: async (job, _date, report) => (job === HOSTILE && report === HOSTILE ? 'found' : undefined),
+    });
+    const link = /href="(\/reports\/[^"]+)"/.exec((await get('/')).body)?.[1]?.replaceAll('&#39;', "'") ?? '';
+    expect((await get(link)).body).toBe('found');
+  });
+
+  it('reads a report once for all who ask at the same time, and no more than two together', async () => {
+    const reading: (() => void)[] = [];
+    await start(makeGoodDay, { readReport: () => new Promise((resolve) => reading.push(() => resolve('page'))) });
+    const path = (date: string) => `/reports/nightly-trades/${date}/flow/0`;
+    const first = [get(path('2026-11-20')), get(path('2026-11-20')), get(path('2026-11-19'))];
+    await expect.poll(() => reading.length).toBe(2);
+    const third = await get(path('2026-11-18'));
+    expect([third.status, third.headers['retry-after']]).toEqual([503, '5']);
+    for (const end of reading) end();
+    expect((await Promise.all(first)).map(({ status }) => status)).toEqual([200, 200, 200]);
+    const later = get(path('2026-11-18'));
+    await expect.poll(() => reading.length).toBe(3);
+    reading[2]?.();
+    expect((await later).status).toBe(200);
+  });
+
+  it('says that a report cannot be read, and goes on', async () => {
+    await start(makeGoodDay, {
+      readReport: async () => {
+        throw new Error('s3://secret-place is away');
+      },
+    });
+    const { status, body } = await get('/reports/nightly-trades/2026-11-20/flow/0');
+    expect(status).toBe(502);
+    expect(body).not.toContain('secret-place');
+    expect((await get('/')).status).toBe(200);
+  });
+
+  it('answers 500 when the view cannot be had, and tells nothing of why', async () => {
+    await start(() => {
+      throw new Error('inner-secret');
+    });
+    for (const path of ['/', '/healthz', '/metrics']) {
+      const { status, body } = await get(path);
+      expect([status, body.includes('inner-secret')], path).toEqual([500, false]);
+    }
+  });
+
+  it('shows texts that mean harm as texts, and a page of many jobs and dates in bounded size', async () => {
+    const dates = Array.from({ length: 4_000 }, (_, index) => ({
+      date: new Date(Date.parse('2015-12-14') + index * 86_400_000).toISOString().slice(0, 10),
+      condition: 'pending' as const,
+      rows: null,
+      revision: null,
+      begins_to_expire: '2026-12-01T05:00:00.000Z',
+    }));
+    const jobs = Array.from({ length: 80 }, (_, index) =>
+      makeJob(`${HOSTILE}-${index}`, { status: { document: makeStatus('job', { dates }), readAtMs: NOW } }),
+    );
+    await start(() => makeView(jobs));
+    const { status, body } = await get('/');
+    expect(status).toBe(200);
+    expect(body.match(/<script/g)).toHaveLength(1);
+    expect(body).not.toContain('<img');
+    expect(body).toContain('and 30 more jobs');
+    expect(body.length).toBeLessThan(8_000_000);
+  });
+
+  it('refuses a head that is too long, and bytes that are no request', async () => {
+    await start();
+    expect((await get('/', { 'x-long': 'x'.repeat(9_000) })).status).toBe(431);
+    const socket = connect(Number(new URL(web?.url ?? '').port), '127.0.0.1');
+    socket.end('nonsense\r\n\r\n');
+    const [data] = await once(socket, 'data');
+    expect(String(data)).toMatch(/^HTTP\/1\.1 400 /);
+  });
+
+  it('gives up a request whose head does not come to its end', async () => {
+    await start();
+    const socket = connect(Number(new URL(web?.url ?? '').port), '127.0.0.1');
+    const began = performance.now();
+    socket.write('GET / HTTP/1.1\r\nHost: localhost\r\n');
+    const [data] = await once(socket, 'data');
+    expect(String(data)).toMatch(/^HTTP\/1\.1 408 /);
+    expect(performance.now() - began).toBeLessThan(10_000);
+    socket.destroy();
+  });
+
+  it('closes while a connection is kept alive, and may be closed twice', async () => {
+    await start();
+    const { Agent } = await import('node:http');
+    const agent = new Agent({ keepAlive: true });
+    const call = request(`${web?.url}`, { agent });
+    call.end();
+    const [response] = await once(call, 'response');
+    response.resume();
+    await once(response, 'end');
+    await Promise.all([web?.close(), web?.close()]);
+    await expect(get('/')).rejects.toThrow(/ECONNREFUSED/);
+    agent.destroy();
+  });
+});

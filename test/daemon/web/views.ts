@@ -1,0 +1,226 @@
+/** What a daemon may show, for the tests of its web part: a good day, a bad one, and one with texts that mean harm. */
+import { listSessions } from '../../../src/calendar/session.ts';
+import type { RunDocument, StatusDocument } from '../../../src/daemon/documents.ts';
+import type { DaemonView, FinishedRun, JobView } from '../../../src/daemon/view.ts';
+
+/** A Monday afternoon in the week of Thanksgiving; New York has 13:30. */
+export const NOW = Date.parse('2026-11-23T18:30:00Z');
+export const TOKEN = 'a-token-of-24-characters';
+export const HOSTILE = '<script>alert(1)</script>"\'><img src=x onerror=alert(2)>';
+
+const HOUR_MS = 3_600_000;
+const LAST_SESSION = '2026-11-20';
+
+export function makeRunDocument(job: string, runId: string, changes: Partial<RunDocument> = {}): RunDocument {
+  return {
+    job,
+    run_id: runId,
+    started_at: '2026-11-20T23:00:00.000Z',
+    finished_at: '2026-11-20T23:42:10.000Z',
+    requests: 480,
+    retries: 6,
+    rate_limited: 3,
+    splits: 11,
+    bytes: 912_000_000,
+    dates: [{ date: LAST_SESSION, status: 'sealed', rows: 8_412_907, requests: 471 }],
+    conditions: { [LAST_SESSION]: 'available' },
+    expires: {},
+    reports: [],
+    ...changes,
+  };
+}
+
+export function makeFinished(job: string, hoursAgo: number, changes: Partial<FinishedRun> = {}): FinishedRun {
+  const runId = `${job}-${hoursAgo}`;
+  const startedAtMs = NOW - hoursAgo * HOUR_MS;
+  return {
+    runId,
+    reason: 'scheduled',
+    startedAtMs,
+    finishedAtMs: startedAtMs + 2_530_000,
+    outcome: 'done',
+    code: 0,
+    signal: undefined,
+    result: makeRunDocument(job, runId),
+    error: undefined,
+    logFile: `/var/lib/flowdrop/${job}/logs/${runId}.log`,
+    ...changes,
+  };
+}
+
+type DateStatus = StatusDocument['dates'][number];
+
+/** Sealed sessions since September, but for the changes. */
+export function makeDates(changes: Readonly<Record<string, Partial<DateStatus>>> = {}): readonly DateStatus[] {
+  return listSessions('2026-09-08', LAST_SESSION).map((date, index) => ({
+    date,
+    condition: 'available',
+    rows: 7_900_000 + ((index * 137_911) % 900_000),
+    revision: 0,
+    begins_to_expire: null,
+    ...changes[date],
+  }));
+}
+
+export function makeStatus(job: string, changes: Partial<StatusDocument> = {}): StatusDocument {
+  return {
+    job,
+    dataset: 'trades',
+    store: 's3://quant-drops/options',
+    dates: [...makeDates()],
+    last_run: '2026-11-20T23:42:10.000Z',
+    last_backfill: null,
+    next_run: '2026-11-23T23:00:00.000Z',
+    running: null,
+    reports: listSessions('2026-10-12', LAST_SESSION)
+      .toReversed()
+      .map((date, index) => ({ date, report: 'flow', revision: index === 3 ? 1 : 0 })),
+    fault: null,
+    ...changes,
+  };
+}
+
+export function makeJob(name: string, changes: Partial<JobView> = {}): JobView {
+  return {
+    name,
+    file: `jobs/${name}.yaml`,
+    schedule: { cron: '0 18 * * 1-5', timezone: 'America/New_York', distributed: false },
+    nextRunAtMs: Date.parse('2026-11-23T23:00:00Z'),
+    retryAtMs: undefined,
+    waitingSinceMs: undefined,
+    running: undefined,
+    finished: [makeFinished(name, 67.5), makeFinished(name, 91.5), makeFinished(name, 115.5)],
+    fault: undefined,
+    status: { document: makeStatus(name), readAtMs: NOW - 40_000 },
+    statusFault: undefined,
+    ...changes,
+  };
+}
+
+export function makeView(jobs: readonly JobView[], changes: Partial<DaemonView> = {}): DaemonView {
+  return { version: '0.1.0', id: 'worker-1', startedAtMs: NOW - 9 * 24 * HOUR_MS, isStopping: false, jobs, ...changes };
+}
+
+/** A run that goes on, with so many of its rows fetched. */
+export function makeProgress(rows: number): NonNullable<StatusDocument['running']> {
+  return {
+    run_id: 'run-now',
+    pid: 4711,
+    started_at: '2026-11-23T18:10:00.000Z',
+    updated_at: '2026-11-23T18:29:59.000Z',
+    date: '2026-11-19',
+    phase: 'fetching',
+    window: '11:42:00..11:43:30',
+    rows,
+    total_rows: 8_400_000,
+    dates_done: 1,
+    dates_total: 3,
+    pages: 260,
+    pages_left: 150,
+    requests: 1_150,
+    retries: 4,
+    rate_limited: 2,
+    splits: 9,
+    rows_per_second: 3_180,
+    seconds_left: 1_020,
+  };
+}
+
+/** A day on which nothing is wrong. */
+export function makeGoodDay(): DaemonView {
+  return makeView([makeJob('nightly-trades'), makeJob('spx-chain')]);
+}
+
+/** A run goes on, dates are missing, one run failed, one job file is broken, one status cannot be read. */
+export function makeBadDay(rows = 5_100_000): DaemonView {
+  const dates = makeDates({
+    '2026-11-06': { condition: 'expired', rows: null, revision: null },
+    '2026-11-10': { condition: 'pending', rows: null, revision: null, begins_to_expire: '2026-11-25T05:00:00.000Z' },
+    '2026-11-13': { condition: 'degraded', rows: 7_212_400, revision: 2 },
+    '2026-11-18': { condition: 'missing', rows: null, revision: null, begins_to_expire: '2026-12-03T05:00:00.000Z' },
+    '2026-11-19': { condition: 'pending', rows: null, revision: null, begins_to_expire: '2026-12-04T05:00:00.000Z' },
+    '2026-11-20': { condition: 'pending', rows: null, revision: null, begins_to_expire: '2026-12-05T05:00:00.000Z' },
+  });
+  return makeView([
+    makeJob('nightly-trades', {
+      running: { runId: 'run-now', reason: 'catch-up', startedAtMs: NOW - 20 * 60_000, progress: makeProgress(rows) },
+      status: { document: makeStatus('nightly-trades', { dates: [...dates] }), readAtMs: NOW - 3_000 },
+      finished: [
+        makeFinished('nightly-trades', 19.5, {
+          outcome: 'failed',
+          code: 1,
+          reason: 'retry',
+          finishedAtMs: NOW - 19.4 * HOUR_MS,
+          result: undefined,
+          error: {
+            code: 'API_UNREACHABLE',
+            message:
+              'https://api.example.com/api/v1/historical/sql cannot be reached: connect ECONNREFUSED 192.0.2.7:443',
+            hint: 'See whether the address is right and the network allows it; the next run goes on from what is staged.',
+          },
+        }),
+        makeFinished('nightly-trades', 67.5, { outcome: 'incomplete', code: 3 }),
+        makeFinished('nightly-trades', 91.5),
+        makeFinished('nightly-trades', 96, {
+          outcome: 'no-session',
+          code: undefined,
+          result: undefined,
+          logFile: undefined,
+        }),
+        makeFinished('nightly-trades', 115.5, {
+          outcome: 'died',
+          code: undefined,
+          signal: 'SIGKILL',
+          result: undefined,
+        }),
+      ],
+    }),
+    makeJob('spx-chain', {
+      waitingSinceMs: NOW - 4 * 60_000,
+      fault: {
+        message: 'jobs/spx-chain.yaml:14: query.symbols: "SPX," is no symbol; allowed are 1 to 6 letters',
+        sinceMs: NOW - 26 * 60_000,
+      },
+    }),
+    makeJob('zero-dte', {
+      retryAtMs: NOW + 9 * 60_000,
+      statusFault: 'STORE_UNREACHABLE: s3://quant-drops/options does not answer',
+      status: undefined,
+      finished: [],
+    }),
+  ]);
+}
+
+/** Every text that comes from outside means harm. */
+export function makeHostileDay(): DaemonView {
+  const document = makeStatus(HOSTILE, {
+    dataset: HOSTILE,
+    store: HOSTILE,
+    fault: HOSTILE,
+    reports: [{ date: '2026-11-20', report: HOSTILE, revision: 0 }],
+  });
+  return makeView(
+    [
+      makeJob(HOSTILE, {
+        file: HOSTILE,
+        schedule: { cron: HOSTILE, timezone: HOSTILE, distributed: true },
+        running: {
+          runId: HOSTILE,
+          reason: 'scheduled',
+          startedAtMs: NOW,
+          progress: { ...makeProgress(1), phase: HOSTILE, window: HOSTILE, date: HOSTILE },
+        },
+        fault: { message: HOSTILE, sinceMs: NOW },
+        status: { document, readAtMs: NOW },
+        finished: [
+          makeFinished(HOSTILE, 1, {
+            outcome: 'failed',
+            error: { code: HOSTILE, message: HOSTILE, hint: HOSTILE },
+            signal: HOSTILE,
+          }),
+        ],
+      }),
+    ],
+    { id: HOSTILE, version: HOSTILE },
+  );
+}

