@@ -73,17 +73,16 @@ export function judgeFailure(status: number, body: Uint8Array, retryAfterMs: num
   if (status >= 500 || status === 408 || code === 'INTERNAL_ERROR') {
     return { kind: 'retry', fault: fault(code ?? 'SERVER_ERROR', 'fail', { hint: LATER_HINT }), ...wait };
   }
-  const hint = ADDRESS_STATUSES.has(status) || status < 400 ? ADDRESS_HINT : describeWrongQuery(sql);
   const places = findSqlPlaces(sql, said);
+  const isAddressWrong = ADDRESS_STATUSES.has(status) || status < 400;
+  const hint = isAddressWrong ? ADDRESS_HINT : describeWrongQuery(sql, places.length > 0);
   return { kind: 'final', fault: fault(code ?? 'REQUEST_REFUSED', 'stop', { usage: true, hint, places }) };
 }
 
-/** Statements that are longer are not read in a hint: where they are wrong is shown beside it. */
-const MAX_HINT_SQL = 300;
-
-function describeWrongQuery(sql: string): string {
-  const shown = sql.length > MAX_HINT_SQL ? `${sql.slice(0, MAX_HINT_SQL)} ...` : sql;
-  return `Look at \`source.where\`, \`columns\` or \`sql\` of the job: the API refused the query that is built of them. It begins: ${shown}`;
+/** Where the answer says no place, the whole statement is shown: what is wrong may stand anywhere in it. */
+function describeWrongQuery(sql: string, isPlaceKnown: boolean): string {
+  const what = 'Look at `source.where`, `columns` or `sql` of the job: the API refused the query that is built of them';
+  return isPlaceKnown ? `${what}.` : `${what}: ${sql}`;
 }
 
 /** The answer was a 200, but not a whole, well-formed page. */

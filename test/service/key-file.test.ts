@@ -214,7 +214,7 @@ describe('a key file of a running service', () => {
       expect(names(source)).toEqual(['a']);
       expect(errors()).toHaveLength(index + 1);
     }
-    expect(errors()[2]).toMatchObject({ err: expect.stringContaining('keys.yaml:3: keys.0.hash: is a key in plain') });
+    expect(errors()[2]).toMatchObject({ reason: expect.stringContaining('keys.yaml:3: keys.0.hash: is a key in plain') });
     expect(JSON.stringify(lines)).not.toContain('Top5ecret');
     await replace(`keys:\n${entryText('cus_b', 'b')}`);
     await source.refresh();
@@ -227,7 +227,7 @@ describe('a key file of a running service', () => {
     const source = await open();
     await rm(file);
     for (let look = 0; look < 3; look += 1) await source.refresh();
-    expect(errors()).toMatchObject([{ err: expect.stringContaining('ENOENT') }]);
+    expect(errors()).toMatchObject([{ reason: expect.stringContaining('ENOENT') }]);
     await mkdir(file);
     await source.refresh();
     expect(errors()).toHaveLength(2);
@@ -244,7 +244,7 @@ describe('a key file of a running service', () => {
     await replace('keys: []\n');
     await source.refresh();
     expect(source.ring.identify('cus_a')).toBeUndefined();
-    expect(lines[1]).toMatchObject({ level: 40, keys: 0, removed: ['a'] });
+    expect(lines[1]).toMatchObject({ level: 50, event: 'keys-none', keys: 0, removed: ['a'] });
   });
 
   test('stands beside the keys of the command line, which stay whatever it says', async () => {
@@ -254,7 +254,7 @@ describe('a key file of a running service', () => {
     await replace(`keys:\n${entryText('cus_mine', 'b')}`);
     await source.refresh();
     expect(errors()).toMatchObject([
-      { err: expect.stringContaining('keys.0.hash: is the hash of a key given with --key') },
+      { reason: expect.stringContaining('keys.0.hash: is the hash of a key given with --key') },
     ]);
     await replace('keys: []');
     await source.refresh();
