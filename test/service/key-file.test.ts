@@ -214,7 +214,9 @@ describe('a key file of a running service', () => {
       expect(names(source)).toEqual(['a']);
       expect(errors()).toHaveLength(index + 1);
     }
-    expect(errors()[2]).toMatchObject({ reason: expect.stringContaining('keys.yaml:3: keys.0.hash: is a key in plain') });
+    expect(errors()[2]).toMatchObject({
+      reason: expect.stringContaining('keys.yaml:3: keys.0.hash: is a key in plain'),
+    });
     expect(JSON.stringify(lines)).not.toContain('Top5ecret');
     await replace(`keys:\n${entryText('cus_b', 'b')}`);
     await source.refresh();
