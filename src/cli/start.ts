@@ -26,14 +26,23 @@ export const registerStart: Register = (program, context, act) => {
 async function start(cli: CliContext, globals: GlobalOptions): ActionResult {
   const { compose, signal } = cli;
   const log = await compose.openLog({ isService: true });
+  let onHangup: () => void = () => undefined;
+  // From the beginning: before the jobs are read a reload is nothing to do, and not the end.
+  cli.onHangup(() => onHangup());
   const id = `${hostname()}-${randomBytes(4).toString('hex')}`;
   const address = compose.statusAddress;
   let opened: Awaited<ReturnType<typeof openDaemon>> | undefined;
   const coordinator = await compose.openCoordinator(id, (job) => opened?.daemon.storeOf(job) ?? '');
   try {
-    opened = await openDaemon(cli, globals, { log, id, coordinator });
+    opened = await openDaemon(cli, globals, {
+      ...{ log, id, coordinator },
+      onHangup(listener) {
+        onHangup = listener;
+      },
+    });
     const { daemon, readReport } = opened;
-    const web = address && (await openWeb(cli, address, { view: daemon.view, readReport, log }));
+    const shown = { view: daemon.view, onLook: daemon.look, readReport, log };
+    const web = address && (await openWeb(cli, address, shown));
     const close = () => void web?.close();
     signal.addEventListener('abort', close, { once: true });
     try {
@@ -51,7 +60,7 @@ async function start(cli: CliContext, globals: GlobalOptions): ActionResult {
 async function openWeb(
   { compose }: CliContext,
   address: StatusAddress,
-  shown: Pick<WebOptions, 'view' | 'readReport' | 'log'>,
+  shown: Pick<WebOptions, 'view' | 'onLook' | 'readReport' | 'log'>,
 ) {
   const { startWeb } = await import('../daemon/web/server.ts');
   return await startWeb({ ...address, ...shown, calendar: await compose.readCalendar(), clock: compose.clock });
@@ -61,13 +70,16 @@ interface Opened {
   readonly log: Log;
   readonly id: string;
   readonly coordinator: Coordinator | undefined;
+  readonly onHangup: (listener: () => void) => void;
 }
 
-async function openDaemon(cli: CliContext, globals: GlobalOptions, { log, id, coordinator }: Opened) {
+async function openDaemon(cli: CliContext, globals: GlobalOptions, opened: Opened) {
+  const { log, id, coordinator } = opened;
   const { createDaemon } = await import('../daemon/daemon.ts');
   const { createJobFiles } = await import('../daemon/job-files.ts');
   const { createChores } = await import('../daemon/chores.ts');
   const { startRunProcess } = await import('../daemon/run-process.ts');
+  const { createUnfinished } = await import('../daemon/unfinished.ts');
   const { watchFolder } = await import('../daemon/folder-watch.ts');
   const { readRunResult } = await import('../run/result.ts');
   const { keptJobsOf, stateOf } = await import('../run/state.ts');
@@ -82,8 +94,9 @@ async function openDaemon(cli: CliContext, globals: GlobalOptions, { log, id, co
   const hasWebhook = (await compose.openWebhook()) !== undefined;
   const assertUsable = (job: Job) => assertShareable(job, compose.redisUrl !== undefined);
   const chores = createChores(commandOf, clock);
+  const unfinished = createUnfinished((job) => stateOf(stateDir, job).unfinished, log);
   const daemon: Daemon = createDaemon({
-    ...{ clock, log, version: compose.version, id, maxRuns: compose.maxRuns, chores },
+    ...{ clock, log, version: compose.version, id, maxRuns: compose.maxRuns, chores, unfinished },
     ...(coordinator ? { coordinator } : {}),
     files: createJobFiles({ folder: globals.jobs, keptDir: keptJobsOf(stateDir), assertUsable, log }),
     async lastRunAt({ name }) {
@@ -96,7 +109,7 @@ async function openDaemon(cli: CliContext, globals: GlobalOptions, { log, id, co
       startRunProcess(commandOf(['--json', 'run', path]), { runId, logsDir: stateOf(stateDir, job.name).logs, log }),
     readProgress: (job) => readProgress(stateOf(stateDir, job).progress),
     watchFiles(onChange, signal) {
-      cli.onHangup(onChange);
+      opened.onHangup(onChange);
       watchFolder(globals.jobs, onChange, { clock, log, signal });
     },
   });

@@ -26,6 +26,8 @@ export interface AdmissionDeps {
   readonly runs: () => Runs;
   readonly nextTick: (job: string) => number | undefined;
   readonly isStopping: () => boolean;
+  /** Nothing more comes of the job's tick: a restart need not look for it. */
+  readonly onOver: (job: string) => void;
   /** A process that ended by no doing of its own could tell nobody. */
   readonly onVanished: (record: JobRecord, run: FinishedRun) => void;
 }
@@ -62,14 +64,24 @@ export function createAdmission(deps: AdmissionDeps): Admission {
     const record = deps.recordOf(due.job);
     if (!record || deps.isStopping()) return;
     if (record.filed.job.schedule?.distributed) claims.hold({ job: due.job, dueAtMs: due.tickMs });
-    if (deps.runs().has(due.job) || deciding.has(due.job)) {
+    // Whoever takes the schedule or its retries out of the file wants none.
+    if (due.reason === 'retry' && (record.filed.job.schedule?.retrySeconds ?? null) === null) {
+      deps.onOver(due.job);
+      settle(due);
+      return;
+    }
+    const isSure = due.reason === 'retry' || deps.hasSession(due.tickMs);
+    // One that is sure does not wait for what becomes of one that is not.
+    if (deps.runs().has(due.job) || (deciding.has(due.job) && !isSure)) {
+      // The very tick that runs, found again when its file was gone for a moment: it is still held.
+      if (record.current?.tickMs === due.tickMs) return;
       log.warn({ event: 'overlap', job: due.job }, `${due.job} is due, but its last run has not ended`);
       settle(due);
       return;
     }
     if (due.reason !== 'retry') dropRetry(record);
     record.current = due;
-    if (due.reason === 'retry' || deps.hasSession(due.tickMs)) {
+    if (isSure) {
       deps.runs().add(due);
       return;
     }
@@ -78,9 +90,9 @@ export function createAdmission(deps: AdmissionDeps): Admission {
   }
   /** On a day without a session only pending dates are worth a process. */
   async function decide(record: JobRecord, due: DueRun): Promise<void> {
-    const known = statuses.of(due.job).status?.readAtMs ?? Number.NEGATIVE_INFINITY;
-    if (known + STATUS_FRESH_MS < clock.now()) await statuses.refresh(due.job);
-    if (record.isRemoved) return settle(due);
+    const readAtMs = statuses.of(due.job).status?.readAtMs ?? Number.NEGATIVE_INFINITY;
+    if (Math.abs(clock.now() - readAtMs) > STATUS_FRESH_MS) await statuses.refresh(due.job);
+    if (record.isRemoved || deps.runs().has(due.job)) return settle(due);
     // Where nothing is known a run that finds nothing is cheaper than a date that is lost.
     if (statuses.hasPending(due.job) !== false) {
       record.current = { ...due, reason: 'gap' };
@@ -109,13 +121,16 @@ export function createAdmission(deps: AdmissionDeps): Admission {
     // What was interrupted is taken over by another daemon, or caught up at the next start.
     if (deps.isStopping()) return;
     if (record.isRemoved) {
+      deps.onOver(due.job);
       settle(due);
       return;
     }
     const atMs = retryAt(record, run);
     record.retry = atMs === undefined ? undefined : { atMs, due: { ...due, reason: 'retry' } };
-    if (atMs === undefined) settle(due);
-    else
+    if (atMs === undefined) {
+      deps.onOver(due.job);
+      settle(due);
+    } else
       log.info(
         { event: 'retry-planned', job: due.job, at: new Date(atMs).toISOString() },
         `${due.job}: is tried again`,
@@ -130,21 +145,26 @@ export function createAdmission(deps: AdmissionDeps): Admission {
     return atMs < (deps.nextTick(filed.job.name) ?? 0) ? atMs : undefined;
   }
   async function catchUp(missed: readonly MissedTick[]): Promise<void> {
-    const mine: MissedTick[] = [];
-    for (const { job, tickMs } of missed) {
-      const record = deps.recordOf(job);
-      if (record && (await claim(record, tickMs))) mine.push({ job, tickMs });
+    // All at once: while Redis is away each takes seconds to find it out.
+    const claimed = await Promise.all(
+      missed.map(async ({ job, tickMs }) => {
+        const record = deps.recordOf(job);
+        return record !== undefined && (await claim(record, tickMs));
+      }),
+    );
+    for (const [index, { job, tickMs }] of missed.entries()) {
+      if (claimed[index]) letIn({ job, tickMs, reason: 'catch-up' });
     }
-    for (const { job, tickMs } of mine) letIn({ job, tickMs, reason: 'catch-up' });
   }
   async function claim(record: JobRecord, tickMs: number): Promise<boolean> {
     const { name, schedule } = record.filed.job;
     if (!schedule?.distributed || !coordinator) return true;
     try {
-      record.owedMs = undefined;
-      return await coordinator.claim({ job: name, dueAtMs: tickMs });
+      const isMine = await coordinator.claim({ job: name, dueAtMs: tickMs });
+      if (tickMs === record.owedMs) record.owedMs = undefined;
+      return isMine;
     } catch (error) {
-      record.owedMs = tickMs;
+      record.owedMs = Math.max(tickMs, record.owedMs ?? 0);
       log.error({ event: 'claim-failed', job: name, reason: describeError(error) }, `${name}: ${describeError(error)}`);
       return false;
     }

@@ -1,6 +1,7 @@
 /**
- * Small commands that the daemon has done for it: status, alerts, an archived report. Two at once, each with a time-out,
- * and a bounded number waiting, so that a store that hangs holds up no more than what asks it.
+ * Small commands that the daemon has done for it: status, alerts, an archived report. Few at once, each with a time-out,
+ * and a bounded number waiting, so that a store that hangs holds up no more than what asks it, and a mail server that hangs
+ * nothing but mails.
  */
 import { z } from 'zod';
 import type { Clock } from '../core/clock.ts';
@@ -9,8 +10,9 @@ import type { ChildCommand } from './child.ts';
 import { type ChildEnd, type ChildProcess, startProcess } from './child-process.ts';
 import { errorSchema, type StatusDocument, statusSchema } from './documents.ts';
 
-/** Each is a process of 100 MB or more. */
-const MAX_AT_ONCE = 2;
+/** Each is a process of 100 MB or more. What reads does not wait for what tells. */
+const MAX_READING = 2;
+const MAX_TELLING = 1;
 /** Beyond it something hangs, and one more would only hang behind it. */
 const MAX_WAITING = 100;
 /** A store of some thousand dates is read in seconds; an alert may be put off by its mail server. */
@@ -29,15 +31,18 @@ export interface Chores {
   untilIdle(): Promise<void>;
 }
 
+type Chore = keyof typeof TIMEOUT_MS;
+
 /** @param commandOf this program with arguments */
 export function createChores(commandOf: (args: readonly string[]) => ChildCommand, clock: Clock): Chores {
   const running = new Set<ChildProcess>();
-  const waiting: (() => void)[] = [];
-  let places = MAX_AT_ONCE;
+  const reading = createPlaces(MAX_READING);
+  const telling = createPlaces(MAX_TELLING);
   let isStopping = false;
 
-  const run = async (kind: keyof typeof TIMEOUT_MS, args: readonly string[]): Promise<ChildEnd> => {
-    await takePlace(kind);
+  const run = async (kind: Chore, args: readonly string[]): Promise<ChildEnd> => {
+    const places = kind === 'alert' ? telling : reading;
+    await places.take(kind);
     const timer = new AbortController();
     try {
       if (isStopping) throw new Fault('INTERRUPTED', 'the daemon is stopping', { kind: 'interrupted' });
@@ -58,20 +63,8 @@ export function createChores(commandOf: (args: readonly string[]) => ChildComman
     } catch (cause) {
       throw new Fault('CHILD_FAILED', `flowdrop ${kind} could not be started: ${describeError(cause)}`, { cause });
     } finally {
-      const next = waiting.shift();
-      if (next) next();
-      else places += 1;
+      places.leave();
     }
-  };
-  const takePlace = async (kind: string): Promise<void> => {
-    if (places > 0) {
-      places -= 1;
-      return;
-    }
-    if (waiting.length >= MAX_WAITING)
-      throw new Fault('CHILD_FAILED', `flowdrop ${kind} was not started: ${MAX_WAITING} others wait already`);
-    // Whoever ends hands its place on.
-    await new Promise<void>((resolve) => void waiting.push(resolve));
   };
   return {
     stop() {
@@ -106,7 +99,31 @@ export function createChores(commandOf: (args: readonly string[]) => ChildComman
   };
 }
 
-function failureOf(kind: keyof typeof TIMEOUT_MS, { code, signal, stdout, stderr }: ChildEnd): Fault {
+/** So many at once; the others wait for their turn. */
+function createPlaces(count: number) {
+  const waiting: (() => void)[] = [];
+  let free = count;
+  return {
+    /** @throws Fault when too many wait */
+    async take(kind: Chore): Promise<void> {
+      if (free > 0) {
+        free -= 1;
+        return;
+      }
+      if (waiting.length >= MAX_WAITING)
+        throw new Fault('CHILD_FAILED', `flowdrop ${kind} was not started: ${MAX_WAITING} others wait already`);
+      // Whoever ends hands its place on.
+      await new Promise<void>((resolve) => void waiting.push(resolve));
+    },
+    leave(): void {
+      const next = waiting.shift();
+      if (next) next();
+      else free += 1;
+    },
+  };
+}
+
+function failureOf(kind: Chore, { code, signal, stdout, stderr }: ChildEnd): Fault {
   const said = errorSchema.safeParse(parseJson(stdout));
   if (said.success) return new Fault(said.data.error.code, said.data.error.message);
   const how = code === undefined ? `was ended by ${signal}` : `ended with exit code ${code}`;

@@ -3,7 +3,6 @@
  * dataset, a child has told it. Invariant: a tick ends in a run, in a day without a session, or in a line that says why
  * not; nothing is started once it is to stop.
  */
-import { randomBytes } from 'node:crypto';
 import { type CalendarOverride, isSession } from '../calendar/session.ts';
 import { formatWallDate } from '../calendar/wall-clock.ts';
 import type { Clock } from '../core/clock.ts';
@@ -17,12 +16,14 @@ import { type Coordinator, LEASE_MS, RENEW_MS } from './coordinator.ts';
 import { createJobBoard, type MissedTick } from './job-board.ts';
 import type { FiledJob, JobFiles } from './job-files.ts';
 import { type JobRecord, viewJob } from './job-record.ts';
+import { repeat } from './repeat.ts';
 import type { RunProcess } from './run-process.ts';
-import { createRuns } from './runs.ts';
+import { createRunId, createRuns, describeEnd } from './runs.ts';
 import { createStatuses } from './statuses.ts';
 import { stopAll, untilAborted } from './stop.ts';
 import { createTimetable } from './timetable.ts';
-import type { DaemonView, FinishedRun, RunView } from './view.ts';
+import type { Unfinished } from './unfinished.ts';
+import type { DaemonView, RunView } from './view.ts';
 
 export interface DaemonDeps {
   readonly clock: Clock;
@@ -32,6 +33,7 @@ export interface DaemonDeps {
   readonly maxRuns: number;
   readonly files: JobFiles;
   readonly chores: Chores;
+  readonly unfinished: Unfinished;
   /** Of shared schedules; every job that is shared has one. */
   readonly coordinator?: Coordinator;
   /** Start of the job's last run on this machine, milliseconds; `undefined` when it never ran here. */
@@ -45,7 +47,10 @@ export interface DaemonDeps {
 }
 
 export interface Daemon {
+  /** Costs nothing: probes ask for it. */
   view(): DaemonView;
+  /** Somebody looks: what children said of the datasets is brought up to date. */
+  look(): void;
   /** Where a job drops to, as its file has it; empty for an unknown job. */
   storeOf(job: string): string;
   /** Path of the job file that a child is given; `undefined` for an unknown job. */
@@ -66,10 +71,13 @@ const STATUS_IDLE_MS = 900_000;
 const STATUS_SHOWN_MS = 60_000;
 /** A file that is half saved is not broken yet. */
 const BROKEN_GRACE_MS = 10_000;
+/** What was missed waits so long for its order to be known: a store may hang. */
+const ORDER_PATIENCE_MS = 60_000;
 export function createDaemon(deps: DaemonDeps): Daemon {
-  const { clock, log, coordinator, chores } = deps;
+  const { clock, log, coordinator, chores, unfinished } = deps;
   const startedAtMs = clock.now();
   const claims = createClaims(coordinator, log);
+  const newRunId = () => createRunId(clock.now());
   let calendar: CalendarOverride | undefined;
   let isStopping = false;
 
@@ -82,7 +90,9 @@ export function createDaemon(deps: DaemonDeps): Daemon {
   const board = createJobBoard({
     ...{ clock, log, timetable, files: deps.files },
     async lastRunAt(job) {
-      const here = await deps.lastRunAt(job);
+      const owedMs = await unfinished.read(job.name);
+      // The run of that tick may have come as far as its record, and no further.
+      const here = owedMs === undefined ? await deps.lastRunAt(job) : owedMs - 1;
       if (!job.schedule?.distributed) return here;
       const anywhere = await coordinator?.lastTick(job.name).catch(() => undefined); // Its claim will tell.
       return here === undefined || (anywhere ?? 0) > here ? anywhere : here;
@@ -91,6 +101,7 @@ export function createDaemon(deps: DaemonDeps): Daemon {
       const dropped = runs.drop(record.filed.job.name);
       if (dropped) admission.settle(dropped);
       admission.dropRetry(record);
+      if (!runs.has(record.filed.job.name)) void unfinished.forget(record.filed.job.name);
       forgetRemoved(record);
     },
   });
@@ -98,9 +109,10 @@ export function createDaemon(deps: DaemonDeps): Daemon {
   const statuses = createStatuses(readStatus, { clock, log });
   const runs = createRuns({
     ...{ clock, log, maxRuns: deps.maxRuns, newRunId, expiryOf: statuses.expiryOf },
-    async startRun(job, runId) {
+    async startRun({ job, tickMs }, runId) {
       // The file may have been broken since it was looked at.
       await reload();
+      await unfinished.note(job, tickMs);
       const record = board.records.get(job);
       return await deps.startRun(record?.filed as FiledJob, runId); // It is kept while the job runs.
     },
@@ -116,13 +128,10 @@ export function createDaemon(deps: DaemonDeps): Daemon {
     runs: () => runs,
     nextTick: timetable.next,
     isStopping: () => isStopping,
+    onOver: (job) => void unfinished.forget(job),
     onVanished: (record, run) => tell(record, 'died', ['--died', describeEnd(run)]),
   });
 
-  function newRunId(): string {
-    const time = new Date(clock.now()).toISOString().replace(/[-:]|\.\d+/g, '');
-    return `${time}-${randomBytes(3).toString('hex')}`;
-  }
   function pathOf(job: string): string | undefined {
     return board.records.get(job)?.filed.path;
   }
@@ -136,10 +145,8 @@ export function createDaemon(deps: DaemonDeps): Daemon {
     const { job, path } = record.filed;
     if (isStopping || !deps.hasAlerts(job)) return;
     // That nothing is about to expire is told to nobody, every hour.
-    log[what === 'gaps' ? 'debug' : 'info'](
-      { event: 'telling', job: job.name, what },
-      `${job.name}: telling its operators`,
-    );
+    const level = what === 'gaps' ? 'debug' : 'info';
+    log[level]({ event: 'telling', job: job.name, what }, `${job.name}: telling its operators`);
     chores.sendAlert(path, args).catch((error: unknown) => {
       const reason = describeError(error);
       if (!isStopping) log.error({ event: 'alert-failed', job: job.name, what, reason }, `${job.name}: ${reason}`);
@@ -152,7 +159,10 @@ export function createDaemon(deps: DaemonDeps): Daemon {
   }
   /** Their order needs to be known first. */
   async function startNew(missed: readonly MissedTick[]): Promise<void> {
-    await Promise.all(missed.map(({ job }) => statuses.refresh(job)));
+    await statuses.refreshAll(
+      missed.map(({ job }) => job),
+      ORDER_PATIENCE_MS,
+    );
     await admission.catchUp(missed);
   }
 
@@ -160,7 +170,6 @@ export function createDaemon(deps: DaemonDeps): Daemon {
   async function beat(): Promise<void> {
     const nowMs = clock.now();
     const jumpMs = nowMs - beatAtMs - BEAT_MS;
-    beatAtMs = nowMs;
     if (Math.abs(jumpMs) > JUMP_MS) {
       log.warn({ event: 'clock-jump', jumpMs }, 'the clock has jumped; looking for what was missed');
       timetable.rearm();
@@ -179,12 +188,17 @@ export function createDaemon(deps: DaemonDeps): Daemon {
         record.hasToldFault = true;
         tell(record, 'broken', ['--broken', fault.message]);
       }
-      if (record.alertedAtMs + ALERT_MS <= nowMs && !runs.has(filed.job.name)) {
+      // A run tells at its end what it leaves; one that goes on for long, or waits for its place, may have none in time.
+      const { name } = filed.job;
+      const sinceMs = runs.running(name)?.startedAtMs ?? runs.waitingSince(name) ?? Number.NEGATIVE_INFINITY;
+      if (Math.min(nowMs - sinceMs, Math.abs(nowMs - record.alertedAtMs)) >= ALERT_MS) {
         record.alertedAtMs = nowMs;
         tell(record, 'gaps', []);
       }
     }
     statuses.refreshOldest([...board.records.keys()], STATUS_IDLE_MS);
+    // What the beat itself took is no jump.
+    beatAtMs = clock.now();
   }
   async function readProgress(): Promise<void> {
     for (const job of runs.names()) {
@@ -206,38 +220,33 @@ export function createDaemon(deps: DaemonDeps): Daemon {
     const taken = names.length > 0 ? await coordinator?.takeOver(names) : undefined;
     for (const { job, dueAtMs } of taken ?? []) admission.letIn({ job, tickMs: dueAtMs, reason: 'take-over' });
   }
-  async function repeat(everyMs: number, signal: AbortSignal, action: () => Promise<void>): Promise<void> {
-    while (!signal.aborted) {
-      await clock.sleep(everyMs, signal).catch(() => undefined); // The stop.
-      if (signal.aborted) return;
-      await action().catch((error: unknown) => {
-        log.error({ event: 'loop-fault', what: action.name, reason: describeError(error) }, describeError(error));
-      });
-    }
-  }
 
   return {
     pathOf,
     storeOf: (job) => board.records.get(job)?.filed.job.drop.to ?? '',
+    look: () => statuses.refreshOldest([...board.records.keys()], STATUS_SHOWN_MS),
     view() {
-      statuses.refreshOldest([...board.records.keys()], STATUS_SHOWN_MS);
       const known = [...board.records.values()].map((record) => viewJob(record, { timetable, runs, statuses }));
       const jobs = [...known, ...board.unusable()].sort((a, b) => (a.name < b.name ? -1 : 1));
-      return { version: deps.version, id: deps.id, startedAtMs, isStopping, jobs };
+      return { version: deps.version, id: deps.id, startedAtMs, beatAtMs, isStopping, jobs };
     },
     async run(signal) {
       calendar = await deps.readCalendar();
-      const missed = await board.load();
+      // A stop need not wait for a Redis that does not answer.
+      const missed = await Promise.race([board.load(), untilAborted(signal)]);
+      if (!missed) return timetable.stop();
       deps.watchFiles(() => void reload(), signal);
-      void repeat(BEAT_MS, signal, beat);
-      void repeat(RELOAD_MS, signal, reload);
-      void repeat(PROGRESS_MS, signal, readProgress);
+      const looping = { clock, log, signal };
+      void repeat(BEAT_MS, looping, beat);
+      void repeat(RELOAD_MS, looping, reload);
+      void repeat(PROGRESS_MS, looping, readProgress);
       if (coordinator) {
-        void repeat(RENEW_MS, signal, renew);
-        void repeat(LEASE_MS / 2, signal, takeOver);
+        void repeat(RENEW_MS, looping, renew);
+        void repeat(LEASE_MS / 2, looping, takeOver);
       }
       // Read for the order of what was missed, and for whoever looks.
-      void Promise.all([...board.records.keys()].map(statuses.refresh)).then(() => admission.catchUp(missed));
+      void startNew(missed);
+      for (const job of board.records.keys()) if (!missed.some((one) => one.job === job)) void statuses.refresh(job);
       await untilAborted(signal);
       isStopping = true;
       timetable.stop();
@@ -245,9 +254,4 @@ export function createDaemon(deps: DaemonDeps): Daemon {
       await stopAll([runs, chores], clock);
     },
   };
-}
-
-function describeEnd({ code, signal, logFile }: FinishedRun): string {
-  const how = signal === undefined ? `ended with exit code ${code} and without a word` : `was ended by ${signal}`;
-  return `The run ${how}. It is tried again as its schedule has it.${logFile ? ` Its log: ${logFile}` : ''}`;
 }

@@ -2,6 +2,7 @@
  * The jobs as their files have them now: read at start, on a signal, when the folder changes and every minute. Invariant: a
  * reading that fails changes nothing.
  */
+import { basename } from 'node:path';
 import type { Clock } from '../core/clock.ts';
 import { describeError, Fault } from '../core/errors.ts';
 import type { Log } from '../core/log.ts';
@@ -47,17 +48,19 @@ export function createJobBoard(deps: JobBoardDeps): JobBoard {
     const reading = await deps.files.read();
     const isFirst = records.size === 0 && unusable.length === 0;
     if (isFirst) assertSome(reading);
+    const names = new Set(reading.jobs.map(({ job }) => job.name));
+    // Asked before anything changes, because it may fail, and of all at once, because Redis may be slow to say no.
+    const lastRuns = await Promise.all(reading.jobs.map(({ job }) => (isNew(job) ? deps.lastRunAt(job) : undefined)));
     unusable = reading.unusable.map(({ file, fault }) => {
       const known = unusable.find((view) => view.file === file)?.fault;
       if (known?.message !== fault.message) logBroken(log, file, fault.message, 'left out');
-      return viewUnusable(file, formatJobReference(file), fault.message, known?.sinceMs ?? clock.now());
+      return viewUnusable(file, nameUnusable(file, names), fault.message, known?.sinceMs ?? clock.now());
     });
     const missed: MissedTick[] = [];
-    for (const filed of reading.jobs) {
-      const tickMs = await place(filed);
+    for (const [index, filed] of reading.jobs.entries()) {
+      const tickMs = place(filed, lastRuns[index]);
       if (tickMs !== undefined) missed.push({ job: filed.job.name, tickMs });
     }
-    const names = new Set(reading.jobs.map(({ job }) => job.name));
     for (const [name, record] of records) {
       if (names.has(name) || record.isRemoved) continue;
       timetable.remove(name);
@@ -67,13 +70,15 @@ export function createJobBoard(deps: JobBoardDeps): JobBoard {
     }
     return missed;
   };
+  /** One that had no schedule is due from then on, and is not new. */
+  const isNew = ({ name, schedule }: Job) => schedule !== undefined && (records.get(name)?.isRemoved ?? true);
   /** @returns the tick that a new job has missed */
-  const place = async (filed: FiledJob): Promise<number | undefined> => {
+  const place = (filed: FiledJob, lastMs: number | undefined): number | undefined => {
     const { job, fault } = filed;
     const known = records.get(job.name);
     const record = known ?? createRecord(filed);
     const before = known && !known.isRemoved ? known.filed.job.schedule : undefined;
-    const isNew = !known || known.isRemoved;
+    const wasKnown = known !== undefined && !known.isRemoved;
     record.filed = filed;
     record.isRemoved = false;
     noteFault(record, fault);
@@ -87,7 +92,7 @@ export function createJobBoard(deps: JobBoardDeps): JobBoard {
     let missed: number | undefined;
     if (before) timetable.change(job.name, schedule);
     // A job that only now gets a schedule is due from now on.
-    else missed = timetable.add(job.name, schedule, isNew ? await deps.lastRunAt(job) : clock.now());
+    else missed = timetable.add(job.name, schedule, wasKnown ? clock.now() : lastMs);
     logScheduled(job.name, missed);
     return missed;
   };
@@ -139,6 +144,12 @@ function assertSome({ jobs, unusable }: Awaited<ReturnType<JobFiles['read']>>): 
     kind: 'usage',
     hint: 'Add `schedule:` to a job file, or give another folder with --jobs DIR.',
   });
+}
+
+/** Its file's name; with the ending where another job has that name, which its file does not have to be named after. */
+function nameUnusable(file: string, names: ReadonlySet<string>): string {
+  const name = formatJobReference(file);
+  return names.has(name) ? basename(file) : name;
 }
 
 function logBroken(log: Log, file: string, reason: string, consequence: string): void {

@@ -2,6 +2,7 @@
  * The runs that wait and those that go on. Invariant: one of a job, and so many at once; a place that falls free goes to
  * the job whose pending dates expire soonest, then to the one that has been due longest.
  */
+import { randomBytes } from 'node:crypto';
 import type { Clock } from '../core/clock.ts';
 import { describeError } from '../core/errors.ts';
 import type { Log } from '../core/log.ts';
@@ -21,7 +22,7 @@ export interface RunsDeps {
   readonly maxRuns: number;
   readonly newRunId: () => string;
   readonly expiryOf: (job: string) => number;
-  readonly startRun: (job: string, runId: string) => Promise<RunProcess>;
+  readonly startRun: (due: DueRun, runId: string) => Promise<RunProcess>;
   /** `hasVanished`: it ended by no doing of its own or of the daemon. */
   readonly onEnd: (due: DueRun, run: FinishedRun, hasVanished: boolean) => void;
 }
@@ -82,7 +83,7 @@ export function createRuns(deps: RunsDeps): Runs {
     let end: RunEnd;
     let logFile: string | undefined;
     try {
-      const process = await deps.startRun(job, runId);
+      const process = await deps.startRun(due, runId);
       run.process = process;
       logFile = process.logFile;
       log.info({ event: 'started', job, run: runId, reason, logFile }, `${job}: started (${reason})`);
@@ -94,7 +95,10 @@ export function createRuns(deps: RunsDeps): Runs {
       end = { ...NO_END, error: { code: 'START_FAILED', message } };
     }
     const { hasSpoken, ...came } = end;
-    const finished = { runId, reason, startedAtMs: run.startedAtMs, finishedAtMs: clock.now(), ...came, logFile };
+    // One that was asked to stop before it could listen: nobody tries that again.
+    const outcome = run.isStopped && came.outcome === 'died' ? 'interrupted' : came.outcome;
+    const times = { startedAtMs: run.startedAtMs, finishedAtMs: clock.now() };
+    const finished = { runId, reason, ...times, ...came, outcome, logFile };
     logEnd(log, job, finished);
     const isCrash = came.outcome === 'failed' && !hasSpoken;
     going.delete(job);
@@ -157,6 +161,18 @@ function chooseNext(waiting: readonly Waiting[], expiryOf: (job: string) => numb
     return first === second ? a.tickMs - b.tickMs : first - second;
   };
   return [...waiting].sort(order)[0];
+}
+
+/** In the order of time, as names of files too; unlike any other in the same second. */
+export function createRunId(nowMs: number): string {
+  const time = new Date(nowMs).toISOString().replace(/[-:]|\.\d+/g, '');
+  return `${time}-${randomBytes(3).toString('hex')}`;
+}
+
+/** How a run ended that could not tell it itself, for its operators. */
+export function describeEnd({ code, signal, logFile }: FinishedRun): string {
+  const how = signal === undefined ? `ended with exit code ${code} and without a word` : `was ended by ${signal}`;
+  return `The run ${how}. It is tried again as its schedule has it.${logFile ? ` Its log: ${logFile}` : ''}`;
 }
 
 /** A run that failed or is incomplete must be seen among the lines of those that went well. */

@@ -10,8 +10,10 @@ import type { JobView } from './view.ts';
 
 export interface Statuses {
   of(job: string): { readonly status: JobView['status']; readonly fault: string | undefined };
-  /** Reads it anew; never rejects. While it is being read already, that reading counts. */
+  /** Reads it anew; never rejects. A reading that goes on may have begun before what it is to tell, so another follows it. */
   refresh(job: string): Promise<void>;
+  /** Reads those anew, and waits so long for it. Never rejects. */
+  refreshAll(jobs: readonly string[], patienceMs: number): Promise<void>;
   /** Begins to read the oldest that is older than this, unless one is being read. */
   refreshOldest(jobs: readonly string[], olderThanMs: number): void;
   /** When the first pending date begins to leave the lookback, milliseconds; infinite when none does. */
@@ -33,6 +35,7 @@ export function createStatuses(
 ): Statuses {
   const readings = new Map<string, Reading>();
   const inFlight = new Map<string, Promise<void>>();
+  const queued = new Map<string, Promise<void>>();
   const readOne = async (job: string) => {
     const old = readings.get(job);
     try {
@@ -47,7 +50,14 @@ export function createStatuses(
     }
   };
   const refresh = (job: string): Promise<void> => {
-    const reading = inFlight.get(job) ?? readOne(job).finally(() => inFlight.delete(job));
+    const goesOn = inFlight.get(job);
+    if (goesOn) {
+      const next = queued.get(job) ?? goesOn.then(() => refresh(job));
+      queued.set(job, next);
+      return next;
+    }
+    queued.delete(job);
+    const reading = readOne(job).finally(() => inFlight.delete(job));
     inFlight.set(job, reading);
     return reading;
   };
@@ -56,11 +66,18 @@ export function createStatuses(
   return {
     of: (job) => ({ status: readings.get(job)?.document, fault: readings.get(job)?.fault }),
     refresh,
+    async refreshAll(jobs, patienceMs) {
+      const isRead = new AbortController();
+      void Promise.all(jobs.map(refresh)).then(() => isRead.abort());
+      await clock.sleep(patienceMs, isRead.signal).catch(() => undefined); // It is read.
+    },
     refreshOldest(jobs, olderThanMs) {
       if (inFlight.size > 0) return;
-      const triedAt = (job: string) => readings.get(job)?.triedAtMs ?? Number.NEGATIVE_INFINITY;
-      const [oldest] = [...jobs].sort((a, b) => triedAt(a) - triedAt(b));
-      if (oldest !== undefined && triedAt(oldest) + olderThanMs <= clock.now()) void refresh(oldest);
+      const nowMs = clock.now();
+      // A time to come is one of a clock that was set back since.
+      const ageOf = (job: string) => Math.abs(nowMs - (readings.get(job)?.triedAtMs ?? Number.NEGATIVE_INFINITY));
+      const [oldest] = [...jobs].sort((a, b) => (ageOf(a) > ageOf(b) ? -1 : 1));
+      if (oldest !== undefined && ageOf(oldest) >= olderThanMs) void refresh(oldest);
     },
     expiryOf(job) {
       const expiries = (pendingOf(job) ?? []).map(({ begins_to_expire: at }) =>

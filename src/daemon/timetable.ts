@@ -37,6 +37,7 @@ export interface Timetable {
   /** After the clock was set: node-cron's timers are for instants that lie elsewhere now. */
   rearm(): void;
   next(job: string): number | undefined;
+  /** For good: what is added afterwards is not due. */
   stop(): void;
 }
 
@@ -57,6 +58,7 @@ const WRONG_CLOCK_MS = 86_400_000;
 export function createTimetable(deps: TimetableDeps): Timetable {
   const { clock, log, coordinator } = deps;
   const entries = new Map<string, Entry>();
+  let isStopped = false;
 
   const startTask = (job: string, schedule: JobSchedule): ScheduledTask => {
     const task = createTask(schedule.cron, ({ date }) => fire(job, date.getTime()), {
@@ -91,6 +93,7 @@ export function createTimetable(deps: TimetableDeps): Timetable {
 
   return {
     add(job, schedule, lastMs) {
+      if (isStopped) return undefined;
       const nowMs = clock.now();
       const oldest = nowMs - LOOKBACK_MS;
       // A record from the future is one of a wrong clock.
@@ -130,6 +133,7 @@ export function createTimetable(deps: TimetableDeps): Timetable {
     },
     next: (job) => entries.get(job)?.ticks.next(clock.now()),
     stop() {
+      isStopped = true;
       for (const { task } of entries.values()) void task.destroy();
       entries.clear();
     },

@@ -12,6 +12,8 @@ export interface DaemonView {
   /** Tells this daemon from others that share a schedule. */
   readonly id: string;
   readonly startedAtMs: number;
+  /** When the loop last came to its end: it stands still when that is long ago. */
+  readonly beatAtMs: number;
   readonly isStopping: boolean;
   /** In the order of their names. */
   readonly jobs: readonly JobView[];

@@ -22,6 +22,8 @@ export interface StatePaths {
   readonly alerts: string;
   /** Logs of the daemon's runs, one file each. */
   readonly logs: string;
+  /** The tick of the daemon's that is not over yet. */
+  readonly unfinished: string;
   /** Who this worker is to others that share its store. */
   readonly worker: string;
   /** Counts of the source from before a date's first page; aggregating jobs compare them with the recount. */
@@ -42,6 +44,7 @@ export function stateOf(stateDir: string, jobName: string): StatePaths {
     absences: join(root, 'absences.json'),
     alerts: join(root, 'alerts.json'),
     logs: join(root, 'logs'),
+    unfinished: join(root, 'unfinished.json'),
     worker: join(root, 'worker'),
     counts: (date) => join(root, 'counts', `${date}.json`),
     drops: join(root, 'drops'),

@@ -33,6 +33,8 @@ export interface TestDaemon {
   readonly files: Map<string, string>;
   readonly started: StartedRun[];
   readonly alerts: { readonly file: string; readonly args: readonly string[] }[];
+  /** Job of each status read. */
+  readonly statusReads: string[];
   readonly lines: Record<string, unknown>[];
   /** `HH:MM job` in UTC of each run started. */
   times(): readonly string[];
@@ -51,6 +53,12 @@ export interface TestOptions {
   readonly maxRuns?: number;
   readonly calendar?: CalendarOverride;
   readonly coordinator?: Coordinator;
+  /** Ticks that are not over yet, as the disk has them. */
+  readonly unfinished?: Map<string, number>;
+  /** How a run ends that is asked to stop. Default: 130. */
+  readonly stopWith?: 'SIGKILL';
+  /** How long a status takes to be read. */
+  readonly statusMs?: (job: string) => number;
   /** Exit code of each run, at once; without it the test ends them. */
   readonly code?: (job: string, count: number) => number | 'SIGKILL';
 }
@@ -79,6 +87,7 @@ const clock: Clock = {
 export async function startDaemon(options: TestOptions): Promise<TestDaemon> {
   const files = new Map(Object.entries(options.jobs).map(([name, schedule]) => [name, jobText(name, schedule)]));
   const good = new Map<string, string>();
+  const unfinished = options.unfinished ?? new Map<string, number>();
   const readFiles = (): readonly FiledJob[] =>
     [...files].map(([name, text]) => {
       const file = `jobs/${name}.yaml`;
@@ -94,6 +103,7 @@ export async function startDaemon(options: TestOptions): Promise<TestDaemon> {
   });
   const started: StartedRun[] = [];
   const alerts: { readonly file: string; readonly args: readonly string[] }[] = [];
+  const statusReads: string[] = [];
   const lines: Record<string, unknown>[] = [];
   const log = pino({ level: 'debug' }, { write: (line: string) => void lines.push(JSON.parse(line)) });
   let change: () => void = () => undefined;
@@ -102,7 +112,13 @@ export async function startDaemon(options: TestOptions): Promise<TestDaemon> {
     ...(options.coordinator ? { coordinator: options.coordinator } : {}),
     files: { read: async () => ({ jobs: readFiles(), unusable: [] }) },
     chores: {
-      readStatus: async (file) => buildStatus(file, options.pending ?? {}),
+      async readStatus(file) {
+        const status = buildStatus(file, options.pending ?? {});
+        statusReads.push(status.job);
+        const ms = options.statusMs?.(status.job);
+        if (ms !== undefined) await clock.sleep(ms);
+        return status;
+      },
       async sendAlert(file, args) {
         alerts.push({ file, args });
       },
@@ -128,9 +144,18 @@ export async function startDaemon(options: TestOptions): Promise<TestDaemon> {
       if (code !== undefined) end(code);
       const stop = () => {
         run.isStopped = true;
-        end(130);
+        end(options.stopWith ?? 130);
       };
       return { logFile: undefined, done, stop, kill: stop };
+    },
+    unfinished: {
+      async note(job, tickMs) {
+        unfinished.set(job, tickMs);
+      },
+      async forget(job) {
+        unfinished.delete(job);
+      },
+      read: async (job) => unfinished.get(job),
     },
     readProgress: async () => null,
     watchFiles: (onChange) => {
@@ -140,7 +165,7 @@ export async function startDaemon(options: TestOptions): Promise<TestDaemon> {
   const stopping = new AbortController();
   const running = daemon.run(stopping.signal);
   const test: TestDaemon = {
-    ...{ daemon, files, started, alerts, lines },
+    ...{ daemon, files, started, alerts, statusReads, lines },
     times: () => started.map(({ job, atMs }) => `${new Date(atMs).toISOString().slice(11, 16)} ${job}`),
     change: () => change(),
     async pass(ms) {

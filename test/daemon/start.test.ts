@@ -2,22 +2,20 @@
  * `flowdrop start` as whole processes: what reaches the disk, signals, files that change, and children that die. When what
  * is started is in `loop.test.ts`.
  */
-import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { createInterface } from 'node:readline';
-import { afterAll, afterEach, beforeAll, beforeEach, expect, it, vi } from 'vitest';
-import { flowdrop, listFiles, MAIN, makeFolder, startService, type TestService } from '../support/flowdrop.ts';
+import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from 'vitest';
+import { flowdrop, listFiles, makeFolder, startService, type TestService } from '../support/flowdrop.ts';
 import { writeJob } from '../support/jobs.ts';
-import { listChildren, readEnvironment } from '../support/processes.ts';
+import { type DaemonProcess, findRun, startDaemonProcess, untilMails } from './daemon-process.ts';
 
 const SCHEDULE = 'schedule:\n  cron: "* * * * *"\n  timezone: Etc/UTC';
 
 let service: TestService;
 let cwd: string;
 let remove: () => Promise<void>;
-const daemons: ChildProcess[] = [];
+const daemons: DaemonProcess[] = [];
 beforeAll(async () => {
   service = await startService(['--generate', '1', '--generate-rows', '300']);
 });
@@ -26,40 +24,15 @@ beforeEach(async () => {
   ({ path: cwd, remove } = await makeFolder());
 });
 afterEach(async () => {
-  for (const child of daemons.splice(0)) {
-    if (child.exitCode !== null || child.signalCode !== null) continue;
-    const exit = once(child, 'exit');
-    child.kill('SIGTERM');
-    await exit;
-  }
+  for (const daemon of daemons.splice(0)) await daemon.end();
   await remove();
 });
 
-type Line = Readonly<Record<string, unknown>>;
-
-function startDaemon(rate?: string) {
-  const env = {
-    PATH: process.env['PATH'],
-    FLOWDROP_STATUS_ADDRESS: '127.0.0.1:0',
-    ...service.env,
-    ...(rate ? { FLOWDROP_REQUESTS_PER_SECOND: rate } : {}),
-  };
-  const child = spawn(process.execPath, [MAIN, '--jobs', '.', 'start'], { cwd, env });
-  daemons.push(child);
-  const lines: Line[] = [];
-  createInterface({ input: child.stderr }).on('line', (line) => lines.push(JSON.parse(line) as Line));
-  const until = async (event: string, which: Line = {}, count = 1) => {
-    const matching = () =>
-      lines.filter(
-        (line) => line['event'] === event && Object.entries(which).every(([key, value]) => line[key] === value),
-      );
-    await vi.waitFor(() => expect(matching().length, JSON.stringify(lines)).toBeGreaterThanOrEqual(count), {
-      timeout: 40_000,
-      interval: 50,
-    });
-    return matching().at(-1) as Line;
-  };
-  return { child, lines, until };
+function startDaemon(rate?: string): DaemonProcess {
+  const env = { ...service.env, ...(rate ? { FLOWDROP_REQUESTS_PER_SECOND: rate } : {}) };
+  const daemon = startDaemonProcess(cwd, env);
+  daemons.push(daemon);
+  return daemon;
 }
 
 const listManifests = async () => (await listFiles(cwd)).filter((name) => name.endsWith('manifest.json'));
@@ -121,12 +94,31 @@ it('a run that is killed has died, is told, and is tried again', async () => {
   });
   const { child, lines, until } = startDaemon('0.25');
   const started = await until('started', { job: 'second' });
-  const pids = await listChildren(child.pid ?? 0);
-  const runs = await findRun(pids, String(started['run']));
-  for (const pid of runs) process.kill(pid, 'SIGKILL');
+  process.kill(await findRun(child.pid ?? 0, String(started['run'])), 'SIGKILL');
   await until('finished', { job: 'second', outcome: 'died', signal: 'SIGKILL' });
   await until('telling', { job: 'second', what: 'died' });
-  expect(lines.filter(({ event, job }) => event === 'retry' && job === 'second')).toHaveLength(1);
+  expect(lines.filter(({ event, job }) => event === 'retry-planned' && job === 'second')).toHaveLength(1);
+  const [mail] = await untilMails(cwd, /^To: ops@example\.com/m, 1);
+  expect(mail).toMatch(/^Subject: .*A run ended without a result/m);
+});
+
+it('a daemon whose Redis does not answer is neither ended by SIGHUP nor held up by it when it is to stop', async () => {
+  await writeJob(cwd, { reports: '', schedule: `${SCHEDULE}\n  distributed: true` });
+  const start = () => {
+    // Nobody listens there: a port below 1024 that no program of the tests may use.
+    const daemon = startDaemonProcess(cwd, { ...service.env, FLOWDROP_REDIS_URL: 'redis://127.0.0.1:9' });
+    daemons.push(daemon);
+    return daemon;
+  };
+  const [first, second] = [start(), start()];
+  await Promise.all([first.until('status-page'), second.until('status-page')]);
+  first.child.kill('SIGHUP');
+  const exit = once(second.child, 'exit');
+  const begun = performance.now();
+  second.child.kill('SIGTERM');
+  expect(await exit).toEqual([0, null]);
+  expect(performance.now() - begun).toBeLessThan(3_000);
+  await first.until('scheduled');
 });
 
 it('a file that was never good is left out, and a folder without a usable job is refused', async () => {
@@ -152,8 +144,3 @@ it('a file that was never good is left out, and a folder without a usable job is
   });
   await empty.remove();
 });
-
-async function findRun(pids: readonly number[], runId: string): Promise<readonly number[]> {
-  const environments = await Promise.all(pids.map(async (pid) => ({ pid, env: await readEnvironment(pid) })));
-  return environments.flatMap(({ pid, env }) => (env['FLOWDROP_RUN_ID'] === runId ? [pid] : []));
-}

@@ -2,9 +2,9 @@
  * Whether the daemon lives and is ready, for orchestrators: it is asked without a token, so it tells counts and reasons
  * and no names. Live: the process answers and its schedules go on. Ready: it starts runs, and has one it can start.
  */
-import type { DaemonView, JobView } from '../view.ts';
+import type { DaemonView } from '../view.ts';
 
-/** A tick that is due longer than this while its job does nothing shows that the loop stands still. */
+/** The loop looks at the clock every few seconds; when it did not for this long, it stands still. */
 const STALL_MS = 5 * 60_000;
 
 export interface Health {
@@ -14,8 +14,9 @@ export interface Health {
 }
 
 export function checkLive(view: DaemonView, nowMs: number): Health {
-  const stalled = view.isStopping ? 0 : view.jobs.filter((job) => isStalled(job, nowMs)).length;
-  return toHealth(stalled === 0 ? [] : [`${stalled} due runs were not started for ${STALL_MS / 60_000} minutes`]);
+  // A clock that was set looks the same until the loop has come round: no longer than orchestrators are patient.
+  const isStalled = !view.isStopping && nowMs - view.beatAtMs > STALL_MS;
+  return toHealth(isStalled ? [`the schedule was not looked at for ${STALL_MS / 60_000} minutes`] : []);
 }
 
 export function checkReady(view: DaemonView): Health {
@@ -24,11 +25,6 @@ export function checkReady(view: DaemonView): Health {
     // A job whose file broke goes on as it was before; one that never was right has no schedule.
     ...(view.jobs.some(({ schedule }) => schedule !== undefined) ? [] : ['no job can be run']),
   ]);
-}
-
-function isStalled({ nextRunAtMs, running, waitingSinceMs }: JobView, nowMs: number): boolean {
-  if (nextRunAtMs === undefined || running || waitingSinceMs !== undefined) return false;
-  return nowMs - nextRunAtMs > STALL_MS;
 }
 
 function toHealth(reasons: readonly string[]): Health {

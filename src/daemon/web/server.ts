@@ -35,6 +35,8 @@ export interface WebOptions {
   readonly token: string | undefined;
   /** What is shown; called at most once a second for pages. */
   readonly view: () => DaemonView;
+  /** Somebody looks at the page; at most once a second. */
+  readonly onLook?: () => void;
   /** HTML of an archived report that the view lists; `undefined` when it is there no more. */
   readonly readReport: (job: string, date: string, report: string, revision: number) => Promise<string | undefined>;
   /** What is otherwise than the rules of the exchange say. Default: nothing. */

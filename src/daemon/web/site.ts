@@ -23,6 +23,8 @@ const MAX_READING = 2;
 export interface SiteOptions {
   readonly access: Access;
   readonly view: () => DaemonView;
+  /** Somebody looks at the page: what it shows should be young. Not called for probes and metrics. */
+  readonly onLook?: () => void;
   readonly readReport: (job: string, date: string, report: string, revision: number) => Promise<string | undefined>;
   readonly calendar: CalendarOverride;
   readonly clock: Clock;
@@ -108,6 +110,7 @@ export class Site {
   #renderPage(read: () => DaemonView, nowMs: number): string {
     const page = this.#page;
     if (page && nowMs >= page.atMs && nowMs - page.atMs < PAGE_LIFETIME_MS) return page.body;
+    this.#options.onLook?.();
     const view = read();
     this.#metrics.observe(view);
     const body = renderPage(view, nowMs, this.#options.calendar);

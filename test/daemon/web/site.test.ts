@@ -221,7 +221,7 @@ describe('the server of the daemon', () => {
     expect(await read('/healthz/live')).toMatchObject({ status: 200, ok: true });
     view = makeView([makeJob('nightly', { schedule: undefined, fault: { message: 'broken', sinceMs: NOW } })]);
     expect(await read('/healthz/ready')).toMatchObject({ status: 503, reasons: ['no job can be run'] });
-    view = makeView([makeJob('nightly', { nextRunAtMs: NOW - 6 * 60_000 })]);
+    view = makeView([makeJob('nightly')], { beatAtMs: NOW - 6 * 60_000 });
     expect(await read('/healthz/live')).toMatchObject({ status: 503, ok: false });
     expect(await read('/healthz')).toMatchObject({ status: 503, ready: { ok: true } });
   });

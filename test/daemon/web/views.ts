@@ -98,7 +98,8 @@ export function makeJob(name: string, changes: Partial<JobView> = {}): JobView {
 }
 
 export function makeView(jobs: readonly JobView[], changes: Partial<DaemonView> = {}): DaemonView {
-  return { version: '0.1.0', id: 'worker-1', startedAtMs: NOW - 9 * 24 * HOUR_MS, isStopping: false, jobs, ...changes };
+  const times = { startedAtMs: NOW - 9 * 24 * HOUR_MS, beatAtMs: NOW - 10_000 };
+  return { version: '0.1.0', id: 'worker-1', ...times, isStopping: false, jobs, ...changes };
 }
 
 /** A run that goes on, with so many of its rows fetched. */

@@ -1,0 +1,82 @@
+/** `flowdrop start` as a process of its own, for the tests that look at what reaches the disk and other processes. */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { expect, vi } from 'vitest';
+import { listFiles, MAIN } from '../support/flowdrop.ts';
+import { listChildren, readEnvironment } from '../support/processes.ts';
+import { hasEnded } from '../support/server-process.ts';
+
+export type Line = Readonly<Record<string, unknown>>;
+
+export interface DaemonProcess {
+  readonly child: ChildProcess;
+  /** Its log so far. */
+  readonly lines: readonly Line[];
+  /** Waits until so many lines of this event with these fields have come, and answers with the last of them. */
+  until(event: string, which?: Line, count?: number): Promise<Line>;
+  /** Ends it in order unless it has ended. */
+  end(): Promise<void>;
+}
+
+/** A busy machine starts a run, and an engine in it, in some seconds; another try comes after a minute. */
+const PATIENCE_MS = 90_000;
+
+export function startDaemonProcess(cwd: string, env: Readonly<Record<string, string>>): DaemonProcess {
+  const child = spawn(process.execPath, [MAIN, '--jobs', '.', 'start'], {
+    cwd,
+    env: { PATH: process.env['PATH'], FLOWDROP_STATUS_ADDRESS: '127.0.0.1:0', ...env },
+  });
+  const lines: Line[] = [];
+  createInterface({ input: child.stderr }).on('line', (line) => lines.push(JSON.parse(line) as Line));
+  return {
+    child,
+    lines,
+    async until(event, which = {}, count = 1) {
+      const matching = () =>
+        lines.filter(
+          (line) => line['event'] === event && Object.entries(which).every(([key, value]) => line[key] === value),
+        );
+      await vi.waitFor(() => expect(matching().length, JSON.stringify(lines)).toBeGreaterThanOrEqual(count), {
+        timeout: PATIENCE_MS,
+        interval: 50,
+      });
+      return matching().at(-1) as Line;
+    },
+    async end() {
+      if (hasEnded(child)) return;
+      const exit = once(child, 'exit');
+      child.kill('SIGTERM');
+      await exit;
+    },
+  };
+}
+
+/** Number of the process that carries out that run. */
+export async function findRun(daemonPid: number, runId: string): Promise<number> {
+  const pids = await listChildren(daemonPid);
+  const environments = await Promise.all(pids.map(async (pid) => ({ pid, env: await readEnvironment(pid) })));
+  const [found] = environments.filter(({ env }) => env['FLOWDROP_RUN_ID'] === runId);
+  expect(found, `a process of ${runId}`).toBeDefined();
+  return found?.pid ?? 0;
+}
+
+/** Waits until the outbox holds so many mails of which the source matches. */
+export async function untilMails(cwd: string, pattern: RegExp, count: number): Promise<readonly string[]> {
+  return await vi.waitFor(
+    async () => {
+      const mails = await listMails(cwd, pattern);
+      expect(mails.length).toBeGreaterThanOrEqual(count);
+      return mails;
+    },
+    { timeout: PATIENCE_MS, interval: 100 },
+  );
+}
+
+export async function listMails(cwd: string, pattern: RegExp): Promise<readonly string[]> {
+  const names = (await listFiles(join(cwd, 'out', 'mail'))).filter((name) => name.endsWith('.eml'));
+  const mails = await Promise.all(names.map((name) => readFile(join(cwd, 'out', 'mail', name), 'utf8')));
+  return mails.filter((mail) => pattern.test(mail));
+}

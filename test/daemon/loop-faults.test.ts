@@ -1,0 +1,283 @@
+/**
+ * The daemon's loop when something around it fails: Redis is away, a claim is lost, a run or a store hangs, the clock was
+ * wrong, the daemon is restarted before a tick is over. The usual days are in `loop.test.ts`.
+ */
+import { afterEach, describe, expect, it, vi } from 'vitest';
+import type { Coordinator } from '../../src/daemon/coordinator.ts';
+import { DAY, HOUR, jobText, MINUTE, settle, startDaemon, type TestDaemon, type TestOptions } from './loop.ts';
+
+let test: TestDaemon | undefined;
+const start = async (options: TestOptions) => {
+  test = await startDaemon(options);
+  return test;
+};
+afterEach(async () => {
+  await test?.stop();
+  test = undefined;
+});
+
+const DAILY = 'cron: "30 17 * * *"';
+const SHARED = `${DAILY}, distributed: true`;
+/** A Friday, 12:30 in New York; the day's tick is at 22:30 UTC. */
+const NOW = '2026-11-20T17:30:30Z';
+const TODAY = '2026-11-20T17:00:00Z';
+const BEFORE = '2026-11-18T23:00:00Z';
+const runsOf = (name: string) =>
+  test?.daemon
+    .view()
+    .jobs.find((job) => job.name === name)
+    ?.finished.map(({ outcome, reason }) => `${outcome} ${reason}`);
+
+const quiet: Coordinator = {
+  forJob: () => ({ shouldRun: () => true }),
+  claim: async () => true,
+  renew: async () => true,
+  complete: async () => undefined,
+  takeOver: async () => [],
+  lastTick: async () => undefined,
+  close: async () => undefined,
+};
+const away = async (): Promise<never> => await Promise.reject(new Error('Redis is away'));
+/** As the real one: a call waits for the connection before it gives up. */
+const slowlyAway = async (): Promise<never> => {
+  await new Promise((resolve) => setTimeout(resolve, 5_000));
+  return await away();
+};
+
+describe('what is shared', () => {
+  it('and was missed is run where the claim was won, and nowhere else', async () => {
+    const claimed: string[] = [];
+    await start({
+      ...{ now: NOW, jobs: { a: SHARED, b: SHARED }, lastRuns: { a: BEFORE, b: BEFORE }, code: () => 0 },
+      coordinator: {
+        ...quiet,
+        async claim({ job, dueAtMs }) {
+          claimed.push(`${job} ${new Date(dueAtMs).toISOString()}`);
+          return job === 'b';
+        },
+      },
+    });
+    expect(claimed).toEqual(['a 2026-11-19T22:30:00.000Z', 'b 2026-11-19T22:30:00.000Z']);
+    expect(runsOf('a')).toEqual([]);
+    expect(runsOf('b')).toEqual(['done catch-up']);
+  });
+
+  it('and due while Redis is away is owed until it is back, and then run once', async () => {
+    let isAway = true;
+    const { pass, started, lines } = await start({
+      ...{ now: NOW, jobs: { a: SHARED }, lastRuns: { a: TODAY }, code: () => 0 },
+      coordinator: {
+        ...quiet,
+        forJob: () => ({ shouldRun: async () => (isAway ? await away() : true) }),
+        claim: async () => (isAway ? await slowlyAway() : true),
+      },
+    });
+    await pass(5.5 * HOUR);
+    expect(started).toEqual([]);
+    // Waiting for Redis is no clock that was set.
+    expect(lines.filter(({ event }) => event === 'clock-jump')).toEqual([]);
+    isAway = false;
+    await pass(MINUTE);
+    expect(runsOf('a')).toEqual(['done catch-up']);
+    await pass(HOUR);
+    expect(started).toHaveLength(1);
+  });
+
+  it('does not hold up, while Redis is away, what is not', async () => {
+    const shared = Object.fromEntries(Array.from({ length: 20 }, (_, index) => [`s${index}`, SHARED]));
+    const { pass } = await start({
+      ...{ now: NOW, jobs: { ...shared, a: DAILY }, lastRuns: { a: BEFORE }, code: () => 0 },
+      coordinator: { ...quiet, claim: slowlyAway },
+    });
+    await pass(10_000);
+    expect(runsOf('a')).toEqual(['done catch-up']);
+  });
+
+  it('and was taken over by another daemon is stopped here, and not tried again', async () => {
+    let isLost = false;
+    const { pass, started, lines } = await start({
+      ...{ now: NOW, jobs: { a: `${SHARED}, retry: 1m` }, lastRuns: { a: TODAY } },
+      coordinator: { ...quiet, renew: async () => !isLost },
+    });
+    await pass(5 * HOUR);
+    expect(started.map(({ isStopped }) => isStopped)).toEqual([false]);
+    isLost = true;
+    await pass(10_000);
+    expect(started[0]?.isStopped).toBe(true);
+    expect(lines.filter(({ event }) => event === 'claim-lost')).toHaveLength(1);
+    await pass(HOUR);
+    expect(started).toHaveLength(1);
+  });
+
+  it('stays claimed while its run goes on, although its file is gone for a moment', async () => {
+    const completed: number[] = [];
+    const { files, change, pass, started } = await start({
+      ...{ now: NOW, jobs: { a: SHARED, b: DAILY }, lastRuns: { a: TODAY, b: TODAY } },
+      coordinator: { ...quiet, complete: async ({ dueAtMs }) => void completed.push(dueAtMs) },
+    });
+    await pass(5.5 * HOUR);
+    const text = files.get('a') ?? '';
+    files.delete('a');
+    change();
+    await pass(MINUTE);
+    files.set('a', text);
+    change();
+    await pass(MINUTE);
+    expect(completed).toEqual([]);
+    expect(started.filter(({ job }) => job === 'a')).toHaveLength(1);
+    started.find(({ job }) => job === 'a')?.end(0);
+    await pass(MINUTE);
+    expect(completed).toEqual([Date.parse('2026-11-20T22:30:00Z')]);
+    started.find(({ job }) => job === 'b')?.end(0);
+  });
+
+  it('is not tried again either when the run that was stopped died of it', async () => {
+    let isLost = false;
+    const { pass, started } = await start({
+      ...{ now: NOW, jobs: { a: `${SHARED}, retry: 1m` }, lastRuns: { a: TODAY }, stopWith: 'SIGKILL' },
+      coordinator: { ...quiet, renew: async () => !isLost },
+    });
+    await pass(5 * HOUR);
+    isLost = true;
+    await pass(HOUR);
+    expect(started).toHaveLength(1);
+    expect(runsOf('a')).toEqual(['interrupted scheduled']);
+  });
+});
+
+describe('a daemon that is started again', () => {
+  it.each([
+    ['before the next try', { code: () => 1, stopAfter: 5 * HOUR + 5 * MINUTE }],
+    ['in the middle of a run', { stopAfter: 5 * HOUR + 5 * MINUTE }],
+  ])('%s owes the tick, although the run has left a record', async (_when, { stopAfter, ...options }) => {
+    const unfinished = new Map<string, number>();
+    const shared = { jobs: { a: DAILY }, unfinished };
+    const first = await start({ ...shared, ...options, now: NOW, lastRuns: { a: TODAY } });
+    await first.pass(stopAfter);
+    expect(first.started).toHaveLength(1);
+    await first.stop();
+    // The record is written before the reports are mailed, also where dates failed.
+    const lastRuns = { a: '2026-11-20T22:30:01Z' };
+    const second = await start({ ...shared, now: '2026-11-20T22:36:00Z', lastRuns, code: () => 0 });
+    expect(runsOf('a')).toEqual(['done catch-up']);
+    await second.stop();
+    await start({ ...shared, now: '2026-11-20T22:40:00Z', lastRuns, code: () => 0 });
+    expect(runsOf('a')).toEqual([]);
+  });
+});
+
+describe('a job whose retries are taken out of its file', () => {
+  it.each([
+    ['with its schedule', 'name: a\nsource:\n  api: historical\ndrop:\n  to: drops\n  dataset: a\n'],
+    ['alone', jobText('a', `${DAILY}, retry: off`)],
+  ])('%s is not tried again', async (_how, text) => {
+    const unfinished = new Map<string, number>();
+    const { files, change, pass, started } = await start({
+      ...{ now: NOW, jobs: { a: DAILY, b: DAILY }, lastRuns: { a: BEFORE, b: TODAY }, code: () => 1, unfinished },
+    });
+    expect(started).toHaveLength(1);
+    files.set('a', text);
+    change();
+    await pass(HOUR);
+    expect(started).toHaveLength(1);
+    expect([...unfinished.keys()]).toEqual([]);
+  });
+});
+
+describe('a run that hangs', () => {
+  it('does not keep it quiet that dates expire, nor does one that waits behind it', async () => {
+    const { alerts, pass, started } = await start({
+      ...{ now: NOW, jobs: { a: DAILY, b: DAILY }, lastRuns: { a: BEFORE, b: BEFORE }, maxRuns: 1 },
+    });
+    await pass(HOUR - MINUTE);
+    expect(started).toHaveLength(1);
+    expect(alerts).toEqual([]);
+    await pass(HOUR);
+    expect(alerts.map(({ file }) => file).sort()).toEqual(['jobs/a.yaml', 'jobs/b.yaml']);
+  });
+});
+
+describe('what was missed of a session', () => {
+  it('is run although a tick of a day without one comes before its order is known', async () => {
+    await start({
+      ...{ now: '2026-11-22T08:04:58Z', jobs: { a: 'cron: "* * * * *", timezone: Etc/UTC' }, pending: { a: [] } },
+      ...{ statusMs: () => 2_500, code: () => 0 },
+    });
+    await test?.pass(10_000);
+    expect(runsOf('a')).toContain('done catch-up');
+  });
+});
+
+describe('a store that hangs', () => {
+  it('holds what was missed up for a minute, and no longer', async () => {
+    const { started, pass } = await start({
+      ...{ now: NOW, jobs: { a: DAILY }, lastRuns: { a: BEFORE }, statusMs: () => DAY },
+    });
+    await pass(30_000);
+    expect(started).toEqual([]);
+    await pass(35_000);
+    expect(started).toHaveLength(1);
+    started[0]?.end(0);
+  });
+});
+
+describe('a clock that was a year ahead', () => {
+  it('keeps nobody from hearing of gaps, and no status from being read, once it is right', async () => {
+    const right = Date.parse(NOW);
+    const { alerts, statusReads, pass } = await start({
+      ...{ now: new Date(right + 365 * DAY).toISOString(), jobs: { a: DAILY }, pending: { a: [] }, code: () => 0 },
+    });
+    await pass(2 * MINUTE);
+    vi.setSystemTime(right);
+    alerts.length = 0;
+    statusReads.length = 0;
+    await pass(2 * HOUR);
+    expect(alerts.length).toBeGreaterThanOrEqual(2);
+    expect(statusReads.length).toBeGreaterThanOrEqual(8);
+  });
+});
+
+describe('who asks the daemon', () => {
+  it('starts no process by a probe, and by looking at the page one a minute', async () => {
+    const { daemon, statusReads, pass } = await start({ now: NOW, jobs: { a: DAILY }, lastRuns: { a: TODAY } });
+    const ask = async (how: () => unknown) => {
+      statusReads.length = 0;
+      for (let second = 0; second < 600; second += 10) {
+        how();
+        await pass(10_000);
+      }
+      return statusReads.length;
+    };
+    expect(await ask(() => daemon.view())).toBeLessThanOrEqual(1);
+    const looked = await ask(() => daemon.look());
+    expect(looked).toBeGreaterThanOrEqual(8);
+    expect(looked).toBeLessThanOrEqual(11);
+  });
+
+  it('hears of a loop that goes on, and of one that stands still', async () => {
+    const { daemon, pass } = await start({
+      ...{ now: NOW, jobs: { a: SHARED }, lastRuns: { a: BEFORE } },
+      coordinator: { ...quiet, claim: () => new Promise(() => undefined) },
+    });
+    await pass(HOUR);
+    // What was missed at start is not waited for; what is found missing by a beat is.
+    expect(Date.now() - daemon.view().beatAtMs).toBeLessThan(MINUTE);
+    vi.setSystemTime(Date.now() + 8 * HOUR);
+    await pass(10 * MINUTE);
+    expect(Date.now() - daemon.view().beatAtMs).toBeGreaterThan(5 * MINUTE);
+  });
+});
+
+describe('a folder that tells nothing of its changes', () => {
+  it('is read every minute', async () => {
+    const { files, pass, times } = await start({
+      ...{ now: NOW, jobs: { a: DAILY }, lastRuns: { a: TODAY, b: TODAY }, code: () => 0 },
+    });
+    files.set('b', jobText('b', 'cron: "35 12 * * *"'));
+    files.delete('a');
+    await pass(61_000);
+    await settle();
+    await pass(6 * HOUR);
+    expect(times()).toEqual(['17:35 b']);
+  });
+});
