@@ -93,10 +93,10 @@ describe('the README', () => {
     const { path: cwd, remove } = await makeFolder();
     try {
       const jobs = join(REPO, 'jobs');
-      const commands = [...readme.matchAll(/^npx flowdrop ((?:check|plan|run|verify|query)\b[^#\n]*)/gm)].map((match) =>
-        [...(match[1] ?? '').matchAll(/"([^"]*)"|\S+/g)].map(([word, quoted]) => quoted ?? word),
+      const commands = [...readme.matchAll(/^npx flowdrop ((?:check|plan|run|status|verify|query)\b[^#\n]*)/gm)].map(
+        (match) => [...(match[1] ?? '').matchAll(/"([^"]*)"|\S+/g)].map(([word, quoted]) => quoted ?? word),
       );
-      expect(commands.map(([name]) => name)).toEqual(['check', 'plan', 'run', 'verify', 'query']);
+      expect(commands.map(([name]) => name)).toEqual(['check', 'plan', 'run', 'status', 'verify', 'query']);
       for (const args of commands) {
         const run = await flowdrop(['--jobs', jobs, ...args], { cwd, env: service.env });
         expect(run.code, `${args.join(' ')}: ${run.stderr}`).toBe(0);

@@ -6,10 +6,11 @@ import type { Delivery } from '../run/delivery/delivery.ts';
 import type { RunResult } from '../run/result.ts';
 import { formatTable } from './table.ts';
 
-/** @param out the demo's folder @param result the JSON document of its run */
+/** @param out the demo's folder @param result the JSON document of its run @param program what is typed to start a command */
 export async function describeDemo(
   out: string,
   result: RunResult & { readonly reports: readonly Delivery[] },
+  program: string,
 ): Promise<string> {
   const right = 'right' as const;
   const rows = result.dates.map(({ date, rows, size, requests }) => [
@@ -43,8 +44,8 @@ export async function describeDemo(
       .map((name) => `Mail       ${join(out, 'mail', name)}  (open it in a browser; the .eml is beside it)`),
     '',
     'Next:',
-    '  flowdrop query "SELECT symbol, sum(premium) AS premium FROM RawOptionTrades GROUP BY symbol ORDER BY premium DESC LIMIT 10" --from-store out/drops --dataset trades',
-    '  flowdrop verify nightly-trades   re-reads what was sealed, where the jobs/ folder is',
-    '  flowdrop init                    sets up a folder with your own key',
+    `  ${program} query "SELECT symbol, sum(premium) AS premium FROM RawOptionTrades GROUP BY symbol ORDER BY premium DESC LIMIT 10" --from-store out/drops --dataset trades`,
+    `  ${program} verify nightly-trades   re-reads what was sealed, where the jobs/ folder is`,
+    `  ${program} init desk               sets up a folder \`desk\` with your own key`,
   ].join('\n')}\n`;
 }

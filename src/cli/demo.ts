@@ -3,8 +3,10 @@
  * process, the shipped nightly job in another, everything into `./out`.
  */
 import { Fault } from '../core/errors.ts';
+import { formatCount } from '../core/units.ts';
 import type { ActionResult, Register } from './command.ts';
 import type { CliContext } from './context.ts';
+import { nameProgram } from './invocation.ts';
 import { LOCAL_KEY } from './serve.ts';
 
 /** Sessions and trades that make a report worth looking at within a minute at one request a second. */
@@ -31,7 +33,7 @@ async function demo(cli: CliContext, options: { rows: string; sessions: string }
   const { describeDemo } = await import('./demo-output.ts');
   const { terminal, self, compose } = cli;
   const out = join(cli.cwd, DEMO_FOLDER);
-  terminal.err(`Generating ${options.sessions} sessions of ${options.rows} trades ...\n`);
+  terminal.err(`Generating ${options.sessions} sessions of ${formatCount(Number(options.rows))} trades ...\n`);
   const service = await startService(
     self,
     cli.cwd,
@@ -68,7 +70,7 @@ async function demo(cli: CliContext, options: { rows: string; sessions: string }
         hint: 'The lines above say why.',
       });
     }
-    terminal.out(await describeDemo(out, JSON.parse(lines.join('\n'))));
+    terminal.out(await describeDemo(out, JSON.parse(lines.join('\n')), nameProgram(self.env)));
     return undefined;
   } finally {
     await service.stop();

@@ -60,9 +60,14 @@ checks:
 schedule:
   cron: "30 17 * * 1-5"
   timezone: America/New_York
+  # retry: 15m # how long after a failed run it is tried again, or off
 
 # The flow report of the newest day, by mail.
 ${report.map((line) => (recipients.length > 0 ? line : `# ${line}`)).join('\n')}
+
+# Who is told by mail what is wrong, once per cause.
+# alerts:
+#   to: [ops@example.com]
 `;
 }
 
@@ -87,6 +92,10 @@ ${formatSetting('FLOWDROP_MAIL_FROM', mailFrom, 'flow@example.com')}
 # AWS_SECRET_ACCESS_KEY=...
 # AWS_ENDPOINT_URL_S3=https://s3.example.com
 # FLOWDROP_S3_PATH_STYLE=true
+
+# The status page of \`flowdrop start\`; on another address than the loopback it needs a token.
+# FLOWDROP_STATUS_ADDRESS=127.0.0.1:8686
+# FLOWDROP_STATUS_TOKEN=...
 
 # Where stages and learnt limits are kept; can be lost without losing a sealed row.
 # FLOWDROP_STATE_DIR=.flowdrop

@@ -13,8 +13,7 @@ export interface NewFile {
 
 /** @returns where the replaced files are kept @throws Fault `FILE_EXISTS` (usage), which names them */
 export async function writeNew(files: readonly NewFile[], replace: boolean): Promise<readonly string[]> {
-  const present: string[] = [];
-  for (const { path } of files) if (await stat(path).catch(() => undefined)) present.push(path);
+  const present = await listPresent(files.map(({ path }) => path));
   if (present.length > 0 && !replace) throw existing(present);
   const kept: string[] = [];
   for (const { path, text, mode } of files) {
@@ -38,9 +37,21 @@ export async function writeNew(files: readonly NewFile[], replace: boolean): Pro
   return kept;
 }
 
+/** For who is about to ask questions whose answers would be lost. @throws Fault `FILE_EXISTS` (usage), which names them */
+export async function assertAbsent(paths: readonly string[]): Promise<void> {
+  const present = await listPresent(paths);
+  if (present.length > 0) throw existing(present);
+}
+
+async function listPresent(paths: readonly string[]): Promise<readonly string[]> {
+  const present: string[] = [];
+  for (const path of paths) if (await stat(path).catch(() => undefined)) present.push(path);
+  return present;
+}
+
 function existing(paths: readonly string[]): Fault {
   return new Fault('FILE_EXISTS', `${paths.join(' and ')} ${paths.length > 1 ? 'are' : 'is'} there already`, {
     kind: 'usage',
-    hint: 'Choose another directory or --name, or replace with --force: what was there is kept as FILE.old.',
+    hint: 'Choose another directory (`flowdrop init DIR`), or replace with --force: what was there is kept as FILE.old.',
   });
 }

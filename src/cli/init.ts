@@ -7,6 +7,7 @@ import { EXIT_CODES, Fault } from '../core/errors.ts';
 import type { ActionResult, Register } from './command.ts';
 import type { CliContext, GlobalOptions } from './context.ts';
 import type { InitChoice } from './init-files.ts';
+import { nameProgram } from './invocation.ts';
 
 interface InitFlags {
   readonly name?: string;
@@ -51,13 +52,19 @@ On a terminal it asks for what no flag says. The key is asked for, or stays in i
 
 async function init(cli: CliContext, globals: GlobalOptions, dir: string, flags: InitFlags): ActionResult {
   const { join, relative, resolve } = await import('node:path');
-  const { buildJobText, buildSettingsText } = await import('./init-files.ts');
-  const { writeNew } = await import('./init-write.ts');
+  const { buildJobText, buildSettingsText, INIT_DEFAULTS } = await import('./init-files.ts');
+  const { assertAbsent, writeNew } = await import('./init-write.ts');
   const { terminal } = cli;
   const folder = resolve(cli.cwd, dir);
+  const paths = {
+    job: join(folder, globals.jobs, `${flags.name ?? INIT_DEFAULTS.name}.yaml`),
+    settings: join(folder, '.env'),
+  };
+  // Before the questions: nobody types a key to be told that it was for nothing.
+  if (!flags.force) await assertAbsent(Object.values(paths));
   const choice = await choose(cli, flags);
-  const job = { path: join(folder, globals.jobs, `${choice.name}.yaml`), text: buildJobText(choice) };
-  const settings = { path: join(folder, '.env'), text: buildSettingsText(choice), mode: 0o600 };
+  const job = { path: paths.job, text: buildJobText(choice) };
+  const settings = { path: paths.settings, text: buildSettingsText(choice), mode: 0o600 };
   await assertUsable(job.path, job.text, join(folder, globals.jobs));
   const kept = await writeNew([job, settings], flags.force === true);
 
@@ -71,10 +78,11 @@ async function init(cli: CliContext, globals: GlobalOptions, dir: string, flags:
   if (missing.length > 0)
     tell(`The connection was not tried; first put ${missing.join(' and ')} into ${show(settings.path)}.\n`);
   const place = relative(cli.cwd, folder);
+  const program = nameProgram(cli.self.env);
   const next = [
     ...(place === '' ? [] : [`cd ${place}`]),
-    ...['doctor', 'plan', 'run'].map((command) => `flowdrop ${command} ${choice.name}`),
-    'flowdrop start',
+    ...['doctor', 'plan', 'run'].map((command) => `${program} ${command} ${choice.name}`),
+    `${program} start`,
   ];
   if (globals.json) {
     const connection = exitCode === undefined ? 'untried' : exitCode === 0 ? 'ok' : 'failed';
@@ -196,7 +204,8 @@ async function tryConnection(
     { onOut: pass, onErr: pass },
   );
   const exitCode = await child.done;
-  if (exitCode !== 0) tell(`Both files are written. Mend them, then: flowdrop check --live ${choice.name}\n`);
+  if (exitCode !== 0)
+    tell(`Both files are written. Mend them, then: ${nameProgram(self.env)} check --live ${choice.name}\n`);
   return exitCode === EXIT_CODES.usage ? EXIT_CODES.usage : exitCode === 0 ? 0 : EXIT_CODES.failed;
 }
 

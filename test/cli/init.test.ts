@@ -11,6 +11,7 @@ import {
   type InitChoice,
   quoteSetting,
 } from '../../src/cli/init-files.ts';
+import { nameProgram } from '../../src/cli/invocation.ts';
 import { parseJob } from '../../src/job/parse.ts';
 import { reportSettings } from '../../src/settings-report.ts';
 import { flowdrop, KEY, listFiles, MAIN, makeFolder, startService, type TestService } from '../support/flowdrop.ts';
@@ -161,6 +162,25 @@ describe('init', () => {
     expect((await stat(join(cwd, '.env.old'))).mode & 0o777).toBe(0o600);
   });
 
+  it('asks nothing where a file is there already, because the answers would be for nothing', async () => {
+    await writeFile(join(cwd, '.env'), 'FLOWDROP_API_KEY=precious\n');
+    const { code, stderr } = await answer(['init', '--ask'], [service.url, KEY, '', '', '']);
+    expect(code).toBe(2);
+    expect(stderr).toMatch(/FILE_EXISTS: \S+\.env is there already/);
+    expect(stderr).not.toContain('Address of the options data API');
+  });
+
+  it.each([
+    ['npx', 'npx flowdrop'],
+    ['demo', 'npx flowdrop'],
+    ['test', 'flowdrop'],
+    [undefined, 'flowdrop'],
+  ])('started by npm as %s names commands that the shell finds: %s', async (event, program) => {
+    expect(nameProgram({ npm_lifecycle_event: event })).toBe(program);
+    const run = await flowdrop(['init', '--offline'], { cwd, env: { npm_lifecycle_event: event ?? '' } });
+    expect(run.stdout).toContain(`\n  ${program} doctor nightly-trades\n`);
+  });
+
   it.each([
     { name: 'a name that is none', args: ['--name', '../up'], says: 'name' },
     { name: 'an address that is none', args: ['--report-to', 'desk'], says: 'reports' },
@@ -195,11 +215,18 @@ describe('the files of init', () => {
     expect(reportSettings(settings, root).unknown).toEqual([]);
   });
 
-  it('hold a report that works when its comment is taken away', () => {
+  it('hold a report, alerts and a condition that work when their comments are taken away', () => {
     const silent = parseJob('job.yaml', buildJobText(NOTHING));
     expect(silent.reports).toEqual([]);
     const text = buildJobText(NOTHING).replace(/^# (?=reports:| {2}- template| {4}(?:to|symbols):)/gm, '');
     expect(parseJob('job.yaml', text).reports).toHaveLength(1);
+    const told = buildJobText(NOTHING).replace(/^# (?=alerts:| {2}to:)/gm, '');
+    expect(parseJob('job.yaml', told).alerts.to).toEqual(['ops@example.com']);
+    expect(
+      parseJob('job.yaml', buildJobText(NOTHING).replace('# retry: 15m #', 'retry: 45m #')).schedule,
+    ).toMatchObject({
+      retrySeconds: 2700,
+    });
     const where = buildJobText(NOTHING).replace('# where:', 'where:');
     expect(parseJob('job.yaml', where).source).toMatchObject({ where: "symbol IN ('SPY', 'QQQ')" });
   });

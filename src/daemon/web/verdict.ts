@@ -95,6 +95,8 @@ export const OUTCOME_WORDS: Readonly<Record<FinishedRun['outcome'], string>> = {
 function tellWell(jobs: readonly JobView[], nowMs: number): string {
   const read = jobs.filter(({ status }) => status !== undefined).length;
   if (read < jobs.length) return 'Nothing wrong is known; not every status has been read yet';
+  const running = jobs.filter((job) => job.running !== undefined).length;
+  if (running > 0) return `All is well; ${running === 1 ? 'a run is' : `${running} runs are`} going on`;
   const next = Math.min(...jobs.map(({ nextRunAtMs }) => nextRunAtMs ?? Number.POSITIVE_INFINITY));
   return `All is well${Number.isFinite(next) ? `; the next run is due ${formatRelative(next, nowMs)}` : ''}`;
 }

@@ -5,6 +5,7 @@
 import { formatWallDate } from '../../calendar/wall-clock.ts';
 import { wholeDay } from '../../calendar/window.ts';
 import type { Clock } from '../../core/clock.ts';
+import { formatCount } from '../../core/units.ts';
 import { buildPage } from '../../plan/statement.ts';
 import type { HistoricalMeta } from '../../wire/historical.ts';
 import { LOOKBACK_DAYS, MINIMUM_DATA_DELAY_MINUTES } from '../../wire/limits.ts';
@@ -77,7 +78,7 @@ function describeLimits(check: string, meta: HistoricalMeta): Finding {
   const seen = [
     days === undefined ? 'no lookback told' : `${days} days of lookback`,
     `rows at least ${delay} minutes old`,
-    `${rows} rows an answer`,
+    `${formatCount(rows)} rows an answer`,
     `entitlement ${entitlement}${capped ? ', rows capped' : ''}`,
   ].join(', ');
   const notes = [

@@ -58,6 +58,17 @@ async function get(path: string, headers: Record<string, string> = {}, method = 
 const bearer = (token: string) => ({ authorization: `Bearer ${token}` });
 
 describe('the server of the daemon', () => {
+  it.each([
+    ['the next run is due in ', 0],
+    ['a run is going on', 1],
+    ['2 runs are going on', 2],
+  ])('says when all is well that %s', async (says, count) => {
+    const running = { runId: 'run-now', reason: 'catch-up', startedAtMs: NOW - 60_000, progress: null } as const;
+    const jobs = makeGoodDay().jobs.map((job, index) => (index < count ? { ...job, running } : job));
+    await start(() => makeView(jobs));
+    expect((await get('/')).body).toContain(`All is well; ${says}`);
+  });
+
   it.each(['127.0.0.1:1', 'localhost', 'LocalHost:8686', '[::1]:8686', '127.0.0.1'])(
     'answers by the name %s of this machine',
     async (host) => {
