@@ -1,0 +1,190 @@
+/**
+ * Three weeks in a minute or two: the daemon as a process under a moved clock, over the sessions of November 2027 with the
+ * end of daylight saving time (Sunday the 7th), a machine that sleeps for three days, two days on which the API is away, a
+ * kill of daemon and run in the middle, Thanksgiving (the 25th) and the half day after it. With `WEEK_LONG=1` in the
+ * environment the machine does not sleep and every day is lived through. What starts a run is in `test/daemon/loop.test.ts`.
+ */
+import { readdir, readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import PostalMime from 'postal-mime';
+import { afterAll, describe, expect, it } from 'vitest';
+import { isSession, listSessions } from '../../src/calendar/session.ts';
+import { parseWallClock } from '../../src/calendar/wall-clock.ts';
+import { type SmtpReceiver, startSmtpReceiver } from '../mail/smtp-receiver.ts';
+import type { LogLine } from '../support/daemon-process.ts';
+import { queryDuckDb } from '../support/drop.ts';
+import {
+  flowdrop,
+  makeFolder,
+  readJson,
+  startService,
+  type TestService,
+  workerEnvironment,
+} from '../support/flowdrop.ts';
+import { writeJob } from '../support/jobs.ts';
+import { createMovedClock } from '../support/moved-clock.ts';
+import { findFreePort } from '../support/server-process.ts';
+import { liveThrough, type WeekPlan } from './week.ts';
+
+const ROWS = 400;
+const PLAN: WeekPlan = {
+  from: '2027-11-05',
+  to: '2027-11-26',
+  // Half an hour after the last trades of a half day, and hours before those of a whole one.
+  tickOf: (date) => (date === '2027-11-26' ? [13, 50] : [18, 0]),
+  asleep: process.env['WEEK_LONG'] ? [] : ['2027-11-10', '2027-11-11', '2027-11-12'],
+  outage: ['2027-11-16', '2027-11-17'],
+  killed: '2027-11-22',
+};
+const SESSIONS = listSessions(PLAN.from, PLAN.to);
+const END = parseWallClock(PLAN.to, 20 * 3600);
+const PEOPLE = 'reports:\n  - template: flow\n    to: [desk@example.com]\nalerts:\n  to: [ops@example.com]';
+
+const cleanups: (() => Promise<void>)[] = [];
+afterAll(async () => {
+  for (const cleanup of cleanups.reverse()) await cleanup();
+});
+
+describe('three weeks of a daemon', () => {
+  it('leave every session sealed and mailed once, and each alert told and taken back once', async () => {
+    const begun = performance.now();
+    const [work, data] = [await makeFolder(), await makeFolder()];
+    const cwd = work.path;
+    const dataDir = data.path;
+    cleanups.push(work.remove, data.remove);
+    const port = await findFreePort();
+    const serve = (...args: readonly string[]): Promise<TestService> =>
+      startService(['--data-dir', dataDir, '--as-of', new Date(END).toISOString(), '--port', String(port), ...args]);
+    const generator = await serve('--generate', String(SESSIONS.length), '--generate-rows', String(ROWS));
+    await generator.stop();
+    const mail = await startSmtpReceiver();
+    cleanups.push(mail.close);
+    const clock = await createMovedClock(dataDir, parseWallClock(PLAN.from, 8 * 3600));
+    const url = `http://127.0.0.1:${port}`;
+    const env = { ...workerEnvironment(url, url), FLOWDROP_SMTP_URL: `smtp://127.0.0.1:${mail.port}` };
+
+    const week = await liveThrough(PLAN, {
+      ...{ cwd, clock, dataDir, port, env, listSealed: () => listSealed(cwd) },
+      async schedule(hour, minute) {
+        await writeJob(cwd, {
+          reports: PEOPLE,
+          schedule: `schedule:\n  cron: "${minute} ${hour} * * *"\n  retry: 12h`,
+        });
+      },
+    });
+
+    // Each tick came to what it should, at its time by the clock of New York.
+    expect(week.visits.map(({ date, reasons, outcomes }) => [date, ...reasons, ...outcomes].join(' '))).toEqual(
+      listExpected(),
+    );
+    const [first] = week.daemons;
+    expect(first?.of('scheduled')[0]).toMatchObject({ missed: '2027-11-05T22:00:00.000Z' });
+    const startOf = (date: string) => week.visits.findLast((visit) => visit.date === date)?.startedAt?.slice(0, 16);
+    expect(startOf('2027-11-08')).toBe('2027-11-08T23:00');
+    expect(startOf('2027-11-26')).toBe('2027-11-26T18:50');
+    // The kill came in the middle of a run that had sealed nothing of its day.
+    expect(week.daemons).toHaveLength(2);
+    expect(first?.of('started').length).toBe((first?.of('finished').length ?? 0) + 1);
+    expect(week.sealedAtKill).toEqual(SESSIONS.filter((date) => date < PLAN.killed));
+    // What was unusual was what is meant to be.
+    const lines = week.daemons.flatMap((daemon) => daemon.lines);
+    const unusual = lines.filter(({ level }) => Number(level) >= 40).map(({ event }) => String(event));
+    expect(unusual.filter((event) => event !== 'clock-jump' && event !== 'finished')).toEqual([]);
+
+    // The ledger is complete.
+    expect(await listSealed(cwd)).toEqual(SESSIONS);
+    for (const date of SESSIONS) {
+      const manifest = await readJson(cwd, 'drops', 'trades', `date=${date}`, 'manifest.json');
+      expect(manifest, date).toMatchObject({ date, rows: ROWS, revision: 1 });
+    }
+    const drops = join(cwd, 'drops', 'trades', 'date=*', 'trades.parquet');
+    const [counted] = await queryDuckDb(
+      `SELECT count(*) AS n, count(DISTINCT id) AS ids FROM read_parquet('${drops}')`,
+    );
+    expect(counted).toEqual({ n: String(generator.rows), ids: String(generator.rows) });
+    const { conditions } = await readJson<{ conditions: Record<string, string> }>(
+      cwd,
+      '.flowdrop',
+      'nightly',
+      'last-run.json',
+    );
+    expect(conditions).toEqual(Object.fromEntries(SESSIONS.map((date) => [date, 'available'])));
+    await clock.moveTo(END);
+    const source = await serve();
+    const verified = await flowdrop(['--jobs', '.', 'verify', 'nightly', '--deep'], {
+      cwd,
+      env: { ...env, ...clock.env },
+    });
+    await source.stop();
+    expect(verified.code, verified.stdout + verified.stderr).toBe(0);
+
+    // The desk has each report once, the operators each alert, and its end.
+    const reports = await listSubjects(mail, 'desk@example.com');
+    expect(reports.map((subject) => /\d{4}-\d\d-\d\d/.exec(subject)?.[0]).toSorted()).toEqual(SESSIONS);
+    const told = await listTold(cwd);
+    const pending = PLAN.outage.map((date) => `nightly/report-pending/${date}`);
+    expect(told.flatMap(({ alerts }) => alerts).toSorted()).toEqual([...pending, 'nightly/run-failed/API_UNREACHABLE']);
+    expect(told.flatMap(({ recovered }) => recovered).toSorted()).toEqual([
+      ...pending,
+      'nightly/run-failed/API_UNREACHABLE',
+    ]);
+    const alerts = await listSubjects(mail, 'ops@example.com');
+    expect(alerts).toHaveLength(told.length);
+    console.log(describeTally(week.visits.length, lines, reports.length, alerts.length, performance.now() - begun));
+  }, 600_000);
+});
+
+/** What each visit comes to, in words. */
+function listExpected(): readonly string[] {
+  const expected: string[] = [];
+  for (let at = Date.parse(PLAN.from); at <= Date.parse(PLAN.to); at += 86_400_000) {
+    const date = new Date(at).toISOString().slice(0, 10);
+    const before = new Date(at - 86_400_000).toISOString().slice(0, 10);
+    const isAway = PLAN.outage.includes(date);
+    if (PLAN.asleep.includes(date)) continue;
+    // What failed in the evening is tried again in the morning.
+    if (PLAN.outage.includes(before)) expected.push(`${date} retry ${isAway ? 'failed' : 'done'}`);
+    const isCaughtUp = date === PLAN.from || date === PLAN.killed || PLAN.asleep.includes(before);
+    if (isCaughtUp) expected.push(`${date} catch-up done`);
+    else if (isSession(date)) expected.push(`${date} scheduled ${isAway ? 'failed' : 'done'}`);
+    else expected.push(`${date} no-session`);
+  }
+  return expected;
+}
+
+async function listSealed(cwd: string): Promise<readonly string[]> {
+  const names = await readdir(join(cwd, 'drops', 'trades'), { recursive: true });
+  return names.flatMap((name) => /^date=([\d-]+)\/manifest\.json$/.exec(name)?.[1] ?? []).sort();
+}
+
+async function listSubjects(mail: SmtpReceiver, address: string): Promise<readonly string[]> {
+  const own = mail.messages.filter(({ to }) => to === address);
+  return await Promise.all(own.map(async ({ source }) => (await PostalMime.parse(source)).subject ?? ''));
+}
+
+interface Told {
+  readonly alerts: readonly string[];
+  readonly recovered: readonly string[];
+}
+
+/** What the runs say that they told, from their own logs. */
+async function listTold(cwd: string): Promise<readonly Told[]> {
+  const folder = join(cwd, '.flowdrop', 'nightly', 'logs');
+  const told: Told[] = [];
+  for (const name of (await readdir(folder)).sort()) {
+    for (const text of (await readFile(join(folder, name), 'utf8')).split('\n')) {
+      const line = text.startsWith('{') ? (JSON.parse(text) as LogLine & Told) : undefined;
+      if (line?.['event'] === 'alert-told') told.push(line);
+    }
+  }
+  return told;
+}
+
+function describeTally(visits: number, lines: readonly LogLine[], reports: number, alerts: number, ms: number): string {
+  const count = (name: string) => lines.filter(({ event }) => event === name).length;
+  return (
+    `${PLAN.from} to ${PLAN.to}: ${SESSIONS.length} sessions, ${visits} visits, ${count('clock-jump')} jumps, ` +
+    `${count('started')} runs, ${count('no-session')} days without a session, ${reports} reports, ` +
+    `${alerts} mails to operators, ${Math.round(ms / 1000)} s`
+  );
+}

@@ -1,0 +1,105 @@
+/** `flowdrop start` under a moved clock: its log, its children and its end. */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { createInterface } from 'node:readline';
+import { MAIN } from './flowdrop.ts';
+import type { MovedClock } from './moved-clock.ts';
+import { listChildren } from './processes.ts';
+import { hasEnded } from './server-process.ts';
+
+export type LogLine = Readonly<Record<string, unknown>>;
+
+export interface DaemonProcess {
+  readonly pid: number;
+  /** Address of its status page. */
+  readonly url: string;
+  /** Its log so far. */
+  readonly lines: readonly LogLine[];
+  /** Lines of these events. */
+  of(...events: readonly string[]): readonly LogLine[];
+  /** Waits for so many lines of these events in all. */
+  until(count: number, ...events: readonly string[]): Promise<void>;
+  /** Waits until it has no children: only then may its clock be set without hurting one. */
+  untilIdle(): Promise<void>;
+  /** Ends it and its children by SIGKILL. */
+  kill(): Promise<void>;
+  stop(): Promise<void>;
+}
+
+/** The longest run of the tests takes a few seconds; a machine under load needs longer. */
+const PATIENCE_MS = 60_000;
+/** Not in vitest alone, whose own waiting works nowhere else. */
+const POLL_MS = 20;
+/** Between two children there is a moment without one. */
+const IDLE_LOOKS = 4;
+
+export async function startDaemon(
+  cwd: string,
+  clock: MovedClock,
+  env: Readonly<Record<string, string>>,
+): Promise<DaemonProcess> {
+  const child = spawn(process.execPath, [MAIN, '--jobs', '.', 'start'], {
+    cwd,
+    env: {
+      ...{ PATH: process.env['PATH'], HOME: cwd, TZ: 'Pacific/Auckland', FLOWDROP_STATUS_ADDRESS: '127.0.0.1:0' },
+      ...clock.env,
+      ...env,
+    },
+  });
+  const pid = child.pid ?? 0; // It has one, for it speaks below.
+  const lines: LogLine[] = [];
+  createInterface({ input: child.stderr }).on('line', (line) => lines.push(parseLine(line)));
+  const of = (...events: readonly string[]) => lines.filter(({ event }) => events.includes(String(event)));
+  const until = async (count: number, ...events: readonly string[]) => {
+    const isThere = () => of(...events).length >= count;
+    if (await waitFor(isThere)) return;
+    const tail = lines.slice(-12).map((line) => JSON.stringify(line));
+    throw new Error(`${of(...events).length} of ${count} lines of ${events.join(', ')}:\n${tail.join('\n')}`);
+  };
+  await until(1, 'status-page');
+  return {
+    ...{ pid, url: String(of('status-page')[0]?.['url']), lines, of, until },
+    async untilIdle() {
+      let looks = 0;
+      const isIdle = async () => {
+        looks = (await listChildren(pid)).length === 0 ? looks + 1 : 0;
+        return looks >= IDLE_LOOKS;
+      };
+      if (!(await waitFor(isIdle))) throw new Error(`the daemon still has children: ${await listChildren(pid)}`);
+    },
+    async kill() {
+      const ended = once(child, 'exit');
+      // It first, so that it starts no others.
+      child.kill('SIGSTOP');
+      for (const run of await listChildren(pid)) process.kill(run, 'SIGKILL');
+      child.kill('SIGKILL');
+      await ended;
+    },
+    stop: () => stop(child),
+  };
+}
+
+/** @returns whether it came to be so in time */
+async function waitFor(condition: () => boolean | Promise<boolean>): Promise<boolean> {
+  const end = performance.now() + PATIENCE_MS;
+  while (performance.now() < end) {
+    if (await condition()) return true;
+    await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+  }
+  return false;
+}
+
+async function stop(child: ChildProcess): Promise<void> {
+  if (hasEnded(child)) return;
+  const ended = once(child, 'exit');
+  child.kill('SIGTERM');
+  await ended;
+}
+
+function parseLine(line: string): LogLine {
+  try {
+    return JSON.parse(line) as LogLine;
+  } catch {
+    return { event: 'unreadable', line };
+  }
+}

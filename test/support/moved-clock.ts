@@ -1,0 +1,36 @@
+/**
+ * A clock that a test moves for whole processes and their children: `moved-clock-preload.mjs` is loaded into each of them
+ * before its own code. Invariant: the product knows nothing of it.
+ */
+import { rename, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+
+const PRELOAD = new URL('moved-clock-preload.mjs', import.meta.url);
+
+export interface MovedClock {
+  /** Environment of the processes that live by it. */
+  readonly env: Readonly<Record<string, string>>;
+  /** What it shows, milliseconds since the epoch. It goes on at the pace of the real one. */
+  now(): number;
+  /** Sets it. Processes started from now on go by it at once; one that runs already, where it is given, too. */
+  moveTo(ms: number, pid?: number): Promise<void>;
+}
+
+/** @param folder of the file that says how far the clock is off */
+export async function createMovedClock(folder: string, startMs: number): Promise<MovedClock> {
+  const file = join(folder, 'clock');
+  let offsetMs = 0;
+  const moveTo = async (ms: number, pid?: number) => {
+    offsetMs = Math.round(ms - Date.now());
+    // Whoever reads it meanwhile finds the one or the other.
+    await writeFile(`${file}.new`, String(offsetMs));
+    await rename(`${file}.new`, file);
+    if (pid !== undefined) process.kill(pid, 'SIGUSR2');
+  };
+  await moveTo(startMs);
+  return {
+    env: { NODE_OPTIONS: `--import=${PRELOAD.href}`, MOVED_CLOCK_FILE: file },
+    now: () => Date.now() + offsetMs,
+    moveTo,
+  };
+}
