@@ -1,6 +1,6 @@
 /**
  * What becomes of a tick: a run, a day without a session, or a line that says why not; and after a run that failed, another
- * try. Invariant: one run of a job at a time, and a tick that is held is settled once nothing more comes of it.
+ * try. A tick that comes while a run goes on waits for its end. Invariant: one run of a job at a time, and a tick that is held is settled once nothing more comes of it.
  */
 import { formatWallDate } from '../calendar/wall-clock.ts';
 import type { Clock } from '../core/clock.ts';
@@ -59,6 +59,17 @@ export function createAdmission(deps: AdmissionDeps): Admission {
     if (record?.retry) settle(record.retry.due);
     if (record) record.retry = undefined;
   }
+  /** One is enough, and the newest: a run goes for everything that is not sealed. */
+  function keepNext(record: JobRecord, due: DueRun): void {
+    const older = record.next !== undefined && record.next.tickMs > due.tickMs ? due : record.next;
+    if (older !== due) record.next = due;
+    if (older) settle(older);
+  }
+  function dropNext(record: JobRecord): DueRun | undefined {
+    const { next } = record;
+    record.next = undefined;
+    return next;
+  }
   /** A tick that is this daemon's becomes a run, unless there is no session or its job runs already. */
   function letIn(due: DueRun): void {
     const record = deps.recordOf(due.job);
@@ -76,7 +87,8 @@ export function createAdmission(deps: AdmissionDeps): Admission {
       // The very tick that runs, found again when its file was gone for a moment: it is still held.
       if (record.current?.tickMs === due.tickMs) return;
       log.warn({ event: 'overlap', job: due.job }, `${due.job} is due, but its last run has not ended`);
-      settle(due);
+      if (isSure && due.reason !== 'retry') keepNext(record, due);
+      else settle(due);
       return;
     }
     if (due.reason !== 'retry') dropRetry(record);
@@ -120,12 +132,15 @@ export function createAdmission(deps: AdmissionDeps): Admission {
     record.progress = null;
     // What was interrupted is taken over by another daemon, or caught up at the next start.
     if (deps.isStopping()) return;
+    const next = dropNext(record);
     if (record.isRemoved) {
       deps.onOver(due.job);
       settle(due);
+      if (next) settle(next);
       return;
     }
-    const atMs = retryAt(record, run);
+    // What has become due meanwhile is also the next try.
+    const atMs = next ? undefined : retryAt(record, run);
     record.retry = atMs === undefined ? undefined : { atMs, due: { ...due, reason: 'retry' } };
     if (atMs === undefined) {
       deps.onOver(due.job);
@@ -137,6 +152,7 @@ export function createAdmission(deps: AdmissionDeps): Admission {
       );
     void statuses.refresh(due.job);
     if (hasVanished) deps.onVanished(record, run);
+    if (next) letIn(next);
   }
   function retryAt({ filed }: JobRecord, { outcome, finishedAtMs }: FinishedRun): number | undefined {
     const seconds = filed.job.schedule?.retrySeconds ?? null;

@@ -211,6 +211,7 @@ export function createDaemon(deps: DaemonDeps): Daemon {
       const record = board.records.get(job);
       log.warn({ event: 'claim-lost', job }, `${job}: another daemon has taken its run over`);
       if (record?.retry?.due.tickMs === dueAtMs) record.retry = undefined;
+      else if (record?.next?.tickMs === dueAtMs) record.next = undefined;
       else if (record?.current?.tickMs === dueAtMs) runs.cancel(job);
     }
   }

@@ -14,6 +14,8 @@ export interface JobRecord {
   isRemoved: boolean;
   /** The run that was let in last. */
   current: DueRun | undefined;
+  /** The newest tick that came while a run went on: it is let in when that run ends. */
+  next: DueRun | undefined;
   retry: { readonly atMs: number; readonly due: DueRun } | undefined;
   /** A tick that could not be claimed while Redis was away. */
   owedMs: number | undefined;
@@ -27,8 +29,8 @@ const MAX_FINISHED = 50;
 
 export function createRecord(filed: FiledJob): JobRecord {
   return {
-    ...{ filed, fault: undefined, hasToldFault: false, isRemoved: false, current: undefined, retry: undefined },
-    ...{ owedMs: undefined, finished: [], progress: null, alertedAtMs: Number.NEGATIVE_INFINITY },
+    ...{ filed, fault: undefined, hasToldFault: false, isRemoved: false, current: undefined, next: undefined },
+    ...{ retry: undefined, owedMs: undefined, finished: [], progress: null, alertedAtMs: Number.NEGATIVE_INFINITY },
   };
 }
 

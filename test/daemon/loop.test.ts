@@ -77,9 +77,27 @@ describe('runs', () => {
     await pass(HOUR);
     expect(started).toHaveLength(1);
     expect(lines.filter(({ event }) => event === 'overlap')).toHaveLength(3);
+    expect(started).toHaveLength(1);
+    // Of the ticks that came meanwhile the newest waits, and not for the next one.
     started[0]?.end(0);
-    await pass(15 * MINUTE);
+    await pass(MINUTE);
     expect(started).toHaveLength(2);
+    started[1]?.end(0);
+    await pass(10 * MINUTE);
+    expect(started).toHaveLength(2);
+  });
+
+  it('of a run that fails while the next tick waits is that tick', async () => {
+    const { times, started, pass, lines } = await start({
+      now: NOW,
+      jobs: { a: 'cron: "0 18,19 * * *", timezone: Etc/UTC, retry: 25m' },
+      lastRuns: { a: TODAY },
+    });
+    await pass(95 * MINUTE);
+    started[0]?.end(1);
+    await pass(MINUTE);
+    expect(times()).toEqual(['18:00 a', '19:05 a']);
+    expect(lines.filter(({ event }) => event === 'retry-planned')).toEqual([]);
   });
 });
 
