@@ -18,7 +18,10 @@ const JOBS = ['first', 'second', 'third', 'fourth'];
 const LEAD_MS = 1_500;
 /** What the idle daemon may take, megabytes. */
 const MOST_MB = 120;
-/** What the heap may grow by in an hour of 16 runs, megabytes: a kilobyte a run. The first quarter fills what is bounded. */
+/**
+ * What the heap may grow by in an hour of 16 runs, megabytes: a kilobyte a run. The first half of a day is left out: it fills
+ * what is bounded, as the 50 runs of a job that are kept for the page.
+ */
 const MOST_GROWTH_MB = 0.016;
 
 const { values } = parseArgs({
@@ -66,7 +69,7 @@ try {
       `hour ${tick / perHour}: ${samples.at(-1)?.toFixed(1)} MB, heap ${heaps.at(-1)?.toFixed(2)} MB, ${daemon.of('finished').length} runs`,
     );
   }
-  const growth = fitSlope(heaps.slice(heaps.length / 4));
+  const growth = fitSlope(heaps.slice(heaps.length / 2));
   const most = Math.max(...samples);
   const outcomes = new Set(daemon.of('finished').map(({ outcome }) => String(outcome)));
   console.log(
