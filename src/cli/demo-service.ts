@@ -1,7 +1,7 @@
 /** The options data service as a child process of the demo. */
 
 import { Fault } from '../core/errors.ts';
-import { startChild } from '../daemon/child.ts';
+import { startChild } from './child.ts';
 import type { SelfCommand } from './context.ts';
 
 export interface DemoService {

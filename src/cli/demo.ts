@@ -29,7 +29,7 @@ export const registerDemo: Register = (program, context, act) => {
 async function demo(cli: CliContext, options: { rows: string; sessions: string }): ActionResult {
   const { join } = await import('node:path');
   const { startService } = await import('./demo-service.ts');
-  const { startChild } = await import('../daemon/child.ts');
+  const { startChild } = await import('./child.ts');
   const { describeDemo } = await import('./demo-output.ts');
   const { terminal, self, compose } = cli;
   const out = join(cli.cwd, DEMO_FOLDER);

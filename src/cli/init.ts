@@ -189,7 +189,7 @@ async function tryConnection(
   choice: InitChoice,
   tell: (text: string) => void,
 ): Promise<number> {
-  const { startChild } = await import('../daemon/child.ts');
+  const { startChild } = await import('./child.ts');
   const { apiUrl, apiKey, apiKeyFile } = choice;
   // What this process has of an older settings file must not go before the new one.
   const fresh = {

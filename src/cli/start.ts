@@ -8,7 +8,6 @@ import { Fault } from '../core/errors.ts';
 import type { Log } from '../core/log.ts';
 import type { Coordinator } from '../daemon/coordinator.ts';
 import type { Daemon } from '../daemon/daemon.ts';
-import type { RunView } from '../daemon/view.ts';
 import type { WebOptions } from '../daemon/web/server.ts';
 import type { Job } from '../job/job.ts';
 import type { ActionResult, Register } from './command.ts';
@@ -81,6 +80,7 @@ async function openDaemon(cli: CliContext, globals: GlobalOptions, opened: Opene
   const { startRunProcess } = await import('../daemon/run-process.ts');
   const { createUnfinished } = await import('../daemon/unfinished.ts');
   const { watchFolder } = await import('../daemon/folder-watch.ts');
+  const { readProgress } = await import('../run/progress.ts');
   const { readRunResult } = await import('../run/result.ts');
   const { keptJobsOf, stateOf } = await import('../run/state.ts');
   const { compose, self } = cli;
@@ -107,7 +107,7 @@ async function openDaemon(cli: CliContext, globals: GlobalOptions, opened: Opene
     hasAlerts: ({ alerts }) => alerts.to.length > 0 || (alerts.webhook && hasWebhook),
     startRun: ({ job, path }, runId) =>
       startRunProcess(commandOf(['--json', 'run', path]), { runId, logsDir: stateOf(stateDir, job.name).logs, log }),
-    readProgress: (job) => readProgress(stateOf(stateDir, job).progress),
+    readProgress: async (job) => (await readProgress(stateOf(stateDir, job).progress, clock.now())) ?? null,
     watchFiles(onChange, signal) {
       opened.onHangup(onChange);
       watchFolder(globals.jobs, onChange, { clock, log, signal });
@@ -133,17 +133,4 @@ function assertShareable({ name, schedule }: Job, hasRedis: boolean): void {
       hint: 'Set it, or FLOWDROP_REDIS_URL_FILE, to the Redis that the daemons share, or take `schedule.distributed` out.',
     },
   );
-}
-
-/** What the run last wrote; null between runs, and where it is not in shape. */
-async function readProgress(path: string): Promise<RunView['progress']> {
-  const { readFileIfExists } = await import('../core/atomic-file.ts');
-  const { progressSchema } = await import('../daemon/documents.ts');
-  try {
-    const text = await readFileIfExists(path);
-    return text === undefined ? null : progressSchema.parse(JSON.parse(text));
-  } catch {
-    // Shown for people only.
-    return null;
-  }
 }

@@ -11,7 +11,11 @@ const RANDOM_BYTES = 3;
  * @param given ignored when it is not of 1 to 64 letters, digits, dots, hyphens and underscores
  */
 export function chooseRunId(given: string | undefined, nowMs: number): string {
-  if (given !== undefined && RUN_ID.test(given)) return given;
+  return given !== undefined && RUN_ID.test(given) ? given : createRunId(nowMs);
+}
+
+/** A new one. */
+export function createRunId(nowMs: number): string {
   const instant = new Date(nowMs).toISOString().replace(/[-:]|\.\d+/g, '');
   return `${instant}-${randomBytes(RANDOM_BYTES).toString('hex')}`;
 }

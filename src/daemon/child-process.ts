@@ -4,7 +4,13 @@
  */
 import { spawn } from 'node:child_process';
 import type { Readable } from 'node:stream';
-import type { ChildCommand } from './child.ts';
+
+export interface ChildCommand {
+  readonly executable: string;
+  readonly args: readonly string[];
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly cwd: string;
+}
 
 export interface ChildEnd {
   /** `undefined` where a signal ended it. */

@@ -6,7 +6,7 @@
 import { z } from 'zod';
 import type { Clock } from '../core/clock.ts';
 import { describeError, Fault } from '../core/errors.ts';
-import type { ChildCommand } from './child.ts';
+import type { ChildCommand } from './child-process.ts';
 import { type ChildEnd, type ChildProcess, startProcess } from './child-process.ts';
 import { errorSchema, type StatusDocument, statusSchema } from './documents.ts';
 

@@ -8,7 +8,7 @@ import { z } from 'zod';
 const conditionSchema = z.enum(['available', 'degraded', 'pending', 'missing', 'expired']);
 
 /** A run that goes on, as its process last wrote it: at most a few seconds old. */
-export const progressSchema = z.object({
+const progressSchema = z.object({
   run_id: z.string(),
   pid: z.number(),
   started_at: z.string(),

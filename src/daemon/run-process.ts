@@ -6,7 +6,7 @@ import { mkdir, open, readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describeError } from '../core/errors.ts';
 import type { Log } from '../core/log.ts';
-import type { ChildCommand } from './child.ts';
+import type { ChildCommand } from './child-process.ts';
 import { type ChildEnd, startProcess } from './child-process.ts';
 import { errorSchema, type RunDocument, runSchema } from './documents.ts';
 import type { FinishedRun } from './view.ts';

@@ -2,7 +2,6 @@
  * The runs that wait and those that go on. Invariant: one of a job, and so many at once; a place that falls free goes to
  * the job whose pending dates expire soonest, then to the one that has been due longest.
  */
-import { randomBytes } from 'node:crypto';
 import type { Clock } from '../core/clock.ts';
 import { describeError } from '../core/errors.ts';
 import type { Log } from '../core/log.ts';
@@ -161,12 +160,6 @@ function chooseNext(waiting: readonly Waiting[], expiryOf: (job: string) => numb
     return first === second ? a.tickMs - b.tickMs : first - second;
   };
   return [...waiting].sort(order)[0];
-}
-
-/** In the order of time, as names of files too; unlike any other in the same second. */
-export function createRunId(nowMs: number): string {
-  const time = new Date(nowMs).toISOString().replace(/[-:]|\.\d+/g, '');
-  return `${time}-${randomBytes(3).toString('hex')}`;
 }
 
 /** How a run ended that could not tell it itself, for its operators. */

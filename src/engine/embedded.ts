@@ -6,10 +6,11 @@
 import { execFile } from 'node:child_process';
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import { kill, pid } from 'node:process';
+import { pid } from 'node:process';
 import type { Session } from 'chdb';
-import { hasErrorCode, readFileIfExists } from '../core/atomic-file.ts';
+import { readFileIfExists } from '../core/atomic-file.ts';
 import { describeError, Fault } from '../core/errors.ts';
+import { isProcessAlive } from '../core/liveness.ts';
 import { readTable } from './columns.ts';
 import type { Engine, FormattedResult, InsertRequest, StatementOptions } from './engine.ts';
 import { EngineFault } from './fault.ts';
@@ -86,13 +87,7 @@ async function isHeldElsewhere(path: string): Promise<boolean> {
 /** The running process that has the path open. The engine tells the reason of its refusal only to its own stderr. */
 async function findHolder(path: string): Promise<number | undefined> {
   const holder = await readHolder(path);
-  if (!Number.isInteger(holder) || holder === pid) return undefined;
-  try {
-    kill(holder, 0); // Signal 0 sends nothing: it only asks whether the process is there.
-    return holder;
-  } catch (error) {
-    return hasErrorCode(error, 'EPERM') ? holder : undefined;
-  }
+  return holder !== pid && isProcessAlive(holder) ? holder : undefined;
 }
 
 /** Number of the process that opened the path last; not a number where none did. */

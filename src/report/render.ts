@@ -9,22 +9,10 @@ import { renderPicture } from './draw/picture.ts';
 import { buildStrikeChart } from './draw/strikes.ts';
 import type { FlowReport } from './model.ts';
 import { alignLeft, alignRight, renderHtmlTemplate, renderTextTemplate } from './template.ts';
-import { buildFlowView } from './text/view.ts';
+import { buildFlowView, type ViewOptions } from './text/view.ts';
 
-export interface RenderOptions {
+export interface RenderOptions extends ViewOptions {
   readonly templatesDir: string;
-  /** IANA zone of the reader, for instants (sealed at, created at); trade times stay the exchange's wall clock. */
-  readonly timezone: string;
-  /** Presigned download, or null. */
-  readonly link: { readonly url: string; readonly expiresAt: string } | null;
-  readonly late: boolean;
-  /** Names of files that were to be attached and are too large. */
-  readonly leftOut?: readonly string[];
-  /** Present in a correction: what changed against the revision that was mailed. */
-  readonly correction: {
-    readonly fromRevision: number;
-    readonly changes: readonly { readonly name: string; readonly before: string; readonly after: string }[];
-  } | null;
 }
 
 export interface RenderedReport {

@@ -4,11 +4,12 @@
  * told from a run that goes on by its process and its age.
  */
 import { rm } from 'node:fs/promises';
-import { kill, pid } from 'node:process';
+import { pid } from 'node:process';
 import { z } from 'zod';
-import { hasErrorCode, readFileIfExists, replaceFile } from '../core/atomic-file.ts';
+import { readFileIfExists, replaceFile } from '../core/atomic-file.ts';
 import type { Clock } from '../core/clock.ts';
 import { describeError } from '../core/errors.ts';
+import { isProcessAlive } from '../core/liveness.ts';
 import type { Log } from '../core/log.ts';
 import type { SourceStats } from '../source/source.ts';
 import type { ProgressTally } from './tally.ts';
@@ -120,19 +121,7 @@ export async function readProgress(path: string, nowMs: number): Promise<RunProg
   if (!parsed.success) return undefined;
   const ageMs = nowMs - Date.parse(parsed.data.updated_at);
   // An unreadable time has an age that is no number.
-  return Math.abs(ageMs) <= STALE_AFTER_MS && isAlive(parsed.data.pid) ? parsed.data : undefined;
-}
-
-function isAlive(processId: number): boolean {
-  // 0 and negative numbers name groups of processes.
-  if (!Number.isSafeInteger(processId) || processId <= 0) return false;
-  try {
-    kill(processId, 0); // Signal 0 sends nothing: it only asks whether the process is there.
-    return true;
-  } catch (error) {
-    // EPERM: it runs, as another user.
-    return hasErrorCode(error, 'EPERM');
-  }
+  return Math.abs(ageMs) <= STALE_AFTER_MS && isProcessAlive(parsed.data.pid) ? parsed.data : undefined;
 }
 
 function parseJson(text: string | undefined): unknown {

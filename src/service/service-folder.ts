@@ -5,8 +5,8 @@
 import { mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { kill, pid } from 'node:process';
-import { hasErrorCode } from '../core/atomic-file.ts';
+import { pid } from 'node:process';
+import { isProcessAlive } from '../core/liveness.ts';
 
 const PREFIX = 'flowdrop-service-';
 const OWNED = new RegExp(`^${PREFIX}(\\d+)-`);
@@ -23,17 +23,8 @@ export async function removeServiceFolder(folder: string): Promise<void> {
 async function removeLeft(): Promise<void> {
   for (const name of await readdir(tmpdir())) {
     const owner = Number(OWNED.exec(name)?.[1]);
-    if (!Number.isInteger(owner) || isRunning(owner)) continue;
+    if (!Number.isInteger(owner) || isProcessAlive(owner)) continue;
     // Another user's folder stays: it is not ours to remove.
     await removeServiceFolder(join(tmpdir(), name)).catch(() => {});
-  }
-}
-
-function isRunning(owner: number): boolean {
-  try {
-    kill(owner, 0); // Signal 0 sends nothing: it only asks whether the process is there.
-    return true;
-  } catch (error) {
-    return hasErrorCode(error, 'EPERM');
   }
 }

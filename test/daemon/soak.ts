@@ -8,10 +8,10 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { parseWallClock } from '../../src/calendar/wall-clock.ts';
-import { startDaemon } from '../support/daemon-process.ts';
 import { makeFolder } from '../support/flowdrop.ts';
 import { writeJob } from '../support/jobs.ts';
 import { createMovedClock } from '../support/moved-clock.ts';
+import { startDaemon } from '../support/moved-daemon.ts';
 
 const JOBS = ['first', 'second', 'third', 'fourth'];
 /** Before a tick, so that the daemon's own timer for it runs out. */

@@ -11,7 +11,6 @@ import { afterAll, describe, expect, it } from 'vitest';
 import { isSession, listSessions } from '../../src/calendar/session.ts';
 import { parseWallClock } from '../../src/calendar/wall-clock.ts';
 import { type SmtpReceiver, startSmtpReceiver } from '../mail/smtp-receiver.ts';
-import type { LogLine } from '../support/daemon-process.ts';
 import { queryDuckDb } from '../support/drop.ts';
 import {
   flowdrop,
@@ -23,6 +22,7 @@ import {
 } from '../support/flowdrop.ts';
 import { writeJob } from '../support/jobs.ts';
 import { createMovedClock } from '../support/moved-clock.ts';
+import type { LogLine } from '../support/moved-daemon.ts';
 import { findFreePort } from '../support/server-process.ts';
 import { liveThrough, type WeekPlan } from './week.ts';
 

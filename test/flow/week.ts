@@ -5,9 +5,9 @@
 import { expect, vi } from 'vitest';
 import { isSession } from '../../src/calendar/session.ts';
 import { addDays, parseWallClock } from '../../src/calendar/wall-clock.ts';
-import { type DaemonProcess, type LogLine, startDaemon } from '../support/daemon-process.ts';
 import { startService } from '../support/flowdrop.ts';
 import type { MovedClock } from '../support/moved-clock.ts';
+import { type DaemonProcess, type LogLine, startDaemon } from '../support/moved-daemon.ts';
 
 export interface WeekPlan {
   readonly from: string;

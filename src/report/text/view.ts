@@ -51,11 +51,14 @@ export interface CorrectionView {
 
 /** What a recipient's mail depends on, beside the report itself. */
 export interface ViewOptions {
+  /** IANA zone of the reader, for instants (sealed at, created at); trade times stay the exchange's wall clock. */
   readonly timezone: string;
+  /** Presigned download, or null. */
   readonly link: { readonly url: string; readonly expiresAt: string } | null;
   readonly late: boolean;
   /** Files that were to be attached and are too large. */
   readonly leftOut?: readonly string[];
+  /** Present in a correction: what changed against the revision that was mailed. */
   readonly correction: {
     readonly fromRevision: number;
     readonly changes: readonly { readonly name: string; readonly before: string; readonly after: string }[];

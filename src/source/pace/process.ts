@@ -1,8 +1,8 @@
 /** Which process this is, and whether another one on the list still runs: by number and beginning, as numbers come back. */
 import { readFileSync } from 'node:fs';
 import { hostname } from 'node:os';
-import { kill, pid } from 'node:process';
-import { hasErrorCode } from '../../core/atomic-file.ts';
+import { pid } from 'node:process';
+import { isProcessAlive } from '../../core/liveness.ts';
 import type { Waiter } from './state.ts';
 
 export type ProcessIdentity = Pick<Waiter, 'host' | 'pid' | 'process_start'>;
@@ -20,12 +20,7 @@ export function identifyProcess(): ProcessIdentity {
 export function isRunning(me: ProcessIdentity, other: ProcessIdentity): boolean {
   if (other.host !== me.host) return true;
   if (other.pid === me.pid) return other.process_start === me.process_start;
-  try {
-    kill(other.pid, 0);
-  } catch (error) {
-    // EPERM: it runs, as another user.
-    if (!hasErrorCode(error, 'EPERM')) return false;
-  }
+  if (!isProcessAlive(other.pid)) return false;
   const start = readStart(other.pid);
   return start === UNKNOWN_START || other.process_start === UNKNOWN_START || start === other.process_start;
 }

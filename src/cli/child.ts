@@ -2,13 +2,7 @@
 import { spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
 import type { Readable } from 'node:stream';
-
-export interface ChildCommand {
-  readonly executable: string;
-  readonly args: readonly string[];
-  readonly env: Readonly<Record<string, string | undefined>>;
-  readonly cwd: string;
-}
+import type { ChildCommand } from '../daemon/child-process.ts';
 
 export interface ChildRun {
   /** Exit code; rejects when the process could not be started. */
