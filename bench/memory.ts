@@ -5,7 +5,7 @@
  */
 import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { formatTable } from '../src/cli/table.ts';
+import { formatTable } from '../src/cli/terminal/table.ts';
 import { formatBytes, formatCount } from '../src/core/units.ts';
 import { formatRatio, median, type RunBench, say } from './support/bench.ts';
 import { fetchPages } from './support/pages.ts';

@@ -3,7 +3,7 @@
  * second, with a proxy between them that holds every answer back. What counts is the wall clock of the whole run, sealing
  * included, beside its requests at that pace.
  */
-import { formatTable } from '../src/cli/table.ts';
+import { formatTable } from '../src/cli/terminal/table.ts';
 import { formatCount, formatDuration } from '../src/core/units.ts';
 import type { RunResult } from '../src/run/result.ts';
 import { REQUESTS_PER_SECOND } from '../src/wire/limits.ts';

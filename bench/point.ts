@@ -10,7 +10,7 @@ import { promisify } from 'node:util';
 import { GetObjectCommand } from '@aws-sdk/client-s3';
 import { type AsyncBuffer, parquetMetadataAsync, parquetQuery } from 'hyparquet';
 import { compressors } from 'hyparquet-compressors';
-import { formatTable } from '../src/cli/table.ts';
+import { formatTable } from '../src/cli/terminal/table.ts';
 import { formatBytes, formatCount, formatPercent } from '../src/core/units.ts';
 import { openEmbeddedEngine } from '../src/engine/embedded.ts';
 import type { Engine } from '../src/engine/engine.ts';

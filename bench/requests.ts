@@ -6,7 +6,7 @@
  */
 import { join } from 'node:path';
 import { DuckDBInstance } from '@duckdb/node-api';
-import { formatTable } from '../src/cli/table.ts';
+import { formatTable } from '../src/cli/terminal/table.ts';
 import { formatCount, formatDuration } from '../src/core/units.ts';
 import type { RunResult } from '../src/run/result.ts';
 import { PAGE_ROWS, type RunBench, say } from './support/bench.ts';

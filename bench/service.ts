@@ -6,7 +6,7 @@
 import { cp } from 'node:fs/promises';
 import { Agent, request } from 'node:http';
 import { join } from 'node:path';
-import { formatTable } from '../src/cli/table.ts';
+import { formatTable } from '../src/cli/terminal/table.ts';
 import { systemClock } from '../src/core/clock.ts';
 import { formatCount, formatPercent } from '../src/core/units.ts';
 import { openEmbeddedEngine } from '../src/engine/embedded.ts';

@@ -10,8 +10,8 @@ import { loadEnvFile } from 'node:process';
 import { text } from 'node:stream/consumers';
 import { isatty } from 'node:tty';
 import { fileURLToPath } from 'node:url';
-import { createStyle, hasColors } from './cli/color.ts';
-import { describeFailure } from './cli/failure.ts';
+import { createStyle, hasColors } from './cli/terminal/color.ts';
+import { describeFailure } from './cli/terminal/failure.ts';
 import { describeError, EXIT_CODES, Fault } from './core/errors.ts';
 
 const ENV_FILE = '.env';

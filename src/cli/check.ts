@@ -1,10 +1,10 @@
 /** `flowdrop check [JOB...]`: validates job files; `--live` also asks the API for sample rows with each job's query. */
 import { EXIT_CODES, type FailureKind, isFault } from '../core/errors.ts';
 import type { Job } from '../job/job.ts';
-import { createStyle, type Style } from './color.ts';
 import type { ActionResult, Register } from './command.ts';
 import type { CliContext, GlobalOptions } from './context.ts';
-import { describeFailure, type FailureReport } from './failure.ts';
+import { createStyle, type Style } from './terminal/color.ts';
+import { describeFailure, type FailureReport } from './terminal/failure.ts';
 
 export const registerCheck: Register = (program, context, act) => {
   program

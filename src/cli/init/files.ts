@@ -1,0 +1,129 @@
+/**
+ * The texts that `flowdrop init` writes: a job file and a settings file, commented, with what is not chosen left in as
+ * comments. Pure. Invariant: whatever the values hold, they are read back as they were given.
+ */
+import { Fault } from '../../core/errors.ts';
+
+/** What was chosen, by flags or answers. Empty texts and lists are left out. */
+export interface InitChoice {
+  readonly name: string;
+  readonly to: string;
+  readonly recipients: readonly string[];
+  readonly symbols: readonly string[];
+  readonly apiUrl: string;
+  readonly apiKey: string;
+  readonly apiKeyFile: string;
+  readonly smtpUrl: string;
+  readonly smtpUrlFile: string;
+  readonly mailFrom: string;
+}
+
+export const INIT_DEFAULTS = {
+  name: 'nightly-trades',
+  to: 'out/drops',
+  symbols: ['SPY', 'QQQ', 'NVDA'],
+} as const;
+
+/** Words that YAML takes for something else than text. */
+const YAML_WORDS: readonly string[] = ['true', 'false', 'null'];
+
+export function buildJobText({ name, to, recipients, symbols }: InitChoice): string {
+  const watchlist = symbols.length > 0 ? symbols : INIT_DEFAULTS.symbols;
+  const report = [
+    'reports:',
+    '  - template: flow',
+    `    to: ${formatList(recipients.length > 0 ? recipients : ['desk@example.com'])}`,
+    `    symbols: ${formatList(watchlist)} # the watchlist`,
+  ];
+  return `# A job of flowdrop: what is exported, where to, when, and whom it is told.
+# \`flowdrop schema\` prints every key, \`flowdrop check ${formatText(name)}\` tries this file.
+name: ${formatText(name)}
+
+# What is read: every trade of every session.
+source:
+  api: historical
+  table: RawOptionTrades
+  # where: symbol IN ('SPY', 'QQQ') # fewer rows, by a condition in SQL
+
+# One Parquet object a trading day: trades/date=2026-11-19/trades.parquet
+drop:
+  to: ${formatText(to)} # a directory, or s3://bucket/prefix
+  dataset: trades
+  sort: [symbol, time, id]
+
+# What must hold of a day before it is sealed.
+checks:
+  - check: unique-id
+  - check: dates
+
+# When \`flowdrop start\` runs it: after the close, on the exchange's clock.
+schedule:
+  cron: "30 17 * * 1-5"
+  timezone: America/New_York
+  # retry: 15m # how long after a failed run it is tried again, or off
+
+# The flow report of the newest day, by mail.
+${report.map((line) => (recipients.length > 0 ? line : `# ${line}`)).join('\n')}
+
+# Who is told by mail what is wrong, once per cause.
+# alerts:
+#   to: [ops@example.com]
+`;
+}
+
+export function buildSettingsText(choice: InitChoice): string {
+  const { apiUrl, apiKey, apiKeyFile, smtpUrl, smtpUrlFile, mailFrom } = choice;
+  return `# Settings of flowdrop, read when it is started in this directory; the environment goes before them.
+# Secrets are in here: for its owner only (mode 600), and not for version control.
+
+# Address and key of the options data API. A key may be in a file of its own.
+${formatSetting('FLOWDROP_API_URL', apiUrl, 'https://api.example.com')}
+${formatSetting('FLOWDROP_API_KEY', apiKey, 'cus_...')}
+${formatSetting('FLOWDROP_API_KEY_FILE', apiKeyFile, '/run/secrets/flowdrop-key')}
+
+# Mail: without a server it is written to out/mail.
+${formatSetting('FLOWDROP_SMTP_URL', smtpUrl, 'smtps://user:password@smtp.example.com:465')}
+${formatSetting('FLOWDROP_SMTP_URL_FILE', smtpUrlFile, '/run/secrets/flowdrop-smtp')}
+${formatSetting('FLOWDROP_MAIL_FROM', mailFrom, 'flow@example.com')}
+
+# S3, for drops to s3://...: credentials as for every AWS tool, the address only for other services than AWS.
+# AWS_REGION=us-east-1
+# AWS_ACCESS_KEY_ID=...
+# AWS_SECRET_ACCESS_KEY=...
+# AWS_ENDPOINT_URL_S3=https://s3.example.com
+# FLOWDROP_S3_PATH_STYLE=true
+
+# The status page of \`flowdrop start\`; on another address than the loopback it needs a token.
+# FLOWDROP_STATUS_ADDRESS=127.0.0.1:8686
+# FLOWDROP_STATUS_TOKEN=...
+
+# Where stages and learnt limits are kept; can be lost without losing a sealed row.
+# FLOWDROP_STATE_DIR=.flowdrop
+`;
+}
+
+function formatSetting(name: string, value: string, example: string): string {
+  return value === '' ? `# ${name}=${example}` : `${name}=${quoteSetting(value)}`;
+}
+
+/** As Node reads settings files: what is in quotes is taken as it is, but for \`\\n\` in double ones. @throws Fault `SETTING_INVALID` */
+export function quoteSetting(value: string): string {
+  if (/^[\w./:@%+,=?&~-]+$/.test(value)) return value;
+  const quote = ["'", '`', '"'].find((mark) => !value.includes(mark) && !(mark === '"' && value.includes('\\n')));
+  if (quote !== undefined && !/[\r\n]/.test(value)) return quote + value + quote;
+  // Not repeated: it may be a secret.
+  throw new Fault('SETTING_INVALID', 'a settings file cannot hold this value: no quotes are left that it has not', {
+    kind: 'usage',
+    hint: 'Put it into a file, and name that: FLOWDROP_API_KEY_FILE, FLOWDROP_SMTP_URL_FILE.',
+  });
+}
+
+function formatList(values: readonly string[]): string {
+  return `[${values.map(formatText).join(', ')}]`;
+}
+
+/** A text in YAML, also inside a list; JSON's quotes are YAML's. */
+function formatText(value: string): string {
+  const isPlain = /^[A-Za-z][\w./@+-]*(?::\/\/[\w./@+-]+)?$/.test(value) && !YAML_WORDS.includes(value.toLowerCase());
+  return isPlain ? value : JSON.stringify(value);
+}

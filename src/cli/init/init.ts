@@ -1,0 +1,234 @@
+/**
+ * `flowdrop init [DIR]`: writes a commented job file and a settings file, and tries the connection. Invariant: nothing is
+ * overwritten without --force, and what that replaces is kept beside it; secrets come from answers or files, never from
+ * arguments, which other users and the shell's history can see.
+ */
+import { EXIT_CODES, Fault } from '../../core/errors.ts';
+import type { ActionResult, Register } from '../command.ts';
+import type { CliContext, GlobalOptions } from '../context.ts';
+import { nameProgram } from '../invocation.ts';
+import type { InitChoice } from './files.ts';
+
+interface InitFlags {
+  readonly name?: string;
+  readonly apiUrl?: string;
+  readonly apiKeyFile?: string;
+  readonly to?: string;
+  readonly reportTo?: readonly string[];
+  readonly symbols?: readonly string[];
+  readonly smtpUrlFile?: string;
+  readonly mailFrom?: string;
+  readonly ask?: boolean;
+  readonly yes?: boolean;
+  readonly force?: boolean;
+  readonly offline?: boolean;
+}
+
+export const registerInit: Register = (program, context, act) => {
+  program
+    .command('init')
+    .description('write a commented job file and a settings file, and try the connection')
+    .argument('[dir]', 'where to', '.')
+    .option('--name <name>', 'name of the job (default: nightly-trades)')
+    .option('--api-url <url>', 'address of the options data API')
+    .option('--api-key-file <file>', 'file that holds the key; it stays where it is')
+    .option('--to <place>', 'where the drops go: a directory or s3://bucket/prefix (default: out/drops)')
+    .option('--report-to <address...>', 'who gets the flow report')
+    .option('--symbols <symbol...>', 'watchlist of the report')
+    .option('--smtp-url-file <file>', 'file that holds the address of the mail server')
+    .option('--mail-from <address>', 'sender of the reports')
+    .option('--ask', 'ask for what no flag says, also where stdin is no terminal: one line an answer')
+    .option('--yes', 'ask nothing')
+    .option('--force', 'replace the files that are there; they are kept as FILE.old')
+    .option('--offline', 'do not try the connection')
+    .addHelpText('after', QUESTIONS)
+    .action(async (dir: string, flags: InitFlags) => {
+      await act((globals) => init(context, globals, dir, flags));
+    });
+};
+
+const QUESTIONS = `
+On a terminal it asks for what no flag says. The key is asked for, or stays in its file: never an argument.`;
+
+async function init(cli: CliContext, globals: GlobalOptions, dir: string, flags: InitFlags): ActionResult {
+  const { join, relative, resolve } = await import('node:path');
+  const { buildJobText, buildSettingsText, INIT_DEFAULTS } = await import('./files.ts');
+  const { assertAbsent, writeNew } = await import('./write.ts');
+  const { terminal } = cli;
+  const folder = resolve(cli.cwd, dir);
+  const paths = {
+    job: join(folder, globals.jobs, `${flags.name ?? INIT_DEFAULTS.name}.yaml`),
+    settings: join(folder, '.env'),
+  };
+  // Before the questions: nobody types a key to be told that it was for nothing.
+  if (!flags.force) await assertAbsent(Object.values(paths));
+  const choice = await choose(cli, flags);
+  const job = { path: paths.job, text: buildJobText(choice) };
+  const settings = { path: paths.settings, text: buildSettingsText(choice), mode: 0o600 };
+  await assertUsable(job.path, job.text, join(folder, globals.jobs));
+  const kept = await writeNew([job, settings], flags.force === true);
+
+  const show = (path: string) => relative(cli.cwd, path) || path;
+  const tell = (text: string) => (globals.json ? terminal.err(text) : terminal.out(text));
+  for (const path of kept) tell(`kept   ${show(path)}\n`);
+  for (const { path } of [job, settings]) tell(`wrote  ${show(path)}\n`);
+  const missing = listMissing(cli, choice);
+  const exitCode =
+    flags.offline || missing.length > 0 ? undefined : await tryConnection(cli, globals, folder, choice, tell);
+  if (missing.length > 0)
+    tell(`The connection was not tried; first put ${missing.join(' and ')} into ${show(settings.path)}.\n`);
+  const place = relative(cli.cwd, folder);
+  const program = nameProgram(cli.self.env);
+  const next = [
+    ...(place === '' ? [] : [`cd ${place}`]),
+    ...['doctor', 'plan', 'run'].map((command) => `${program} ${command} ${choice.name}`),
+    `${program} start`,
+  ];
+  if (globals.json) {
+    const connection = exitCode === undefined ? 'untried' : exitCode === 0 ? 'ok' : 'failed';
+    const written = [job.path, settings.path];
+    terminal.out(`${JSON.stringify({ job: choice.name, written, kept, connection, next }, undefined, 2)}\n`);
+  } else terminal.out(`Next:\n${next.map((line) => `  ${line}\n`).join('')}`);
+  return exitCode === 0 ? undefined : exitCode;
+}
+
+/** Flags first, then answers, then defaults. */
+async function choose(cli: CliContext, flags: InitFlags): Promise<InitChoice> {
+  const { INIT_DEFAULTS, quoteSetting } = await import('./files.ts');
+  const { openAsker } = await import('./questions.ts');
+  const { resolve } = await import('node:path');
+  const { parseLocation } = await import('../../store/location.ts');
+  const asks = !flags.yes && (flags.ask === true || cli.terminal.inIsTerminal);
+  const asker = asks ? openAsker(cli.terminal, cli.signal) : undefined;
+  const ask: NonNullable<typeof asker>['ask'] = async (question) =>
+    asker ? await asker.ask(question) : question.fallback;
+  const fileOf = (file: string | undefined) => (file === undefined ? '' : resolve(cli.cwd, file));
+  if (flags.apiUrl !== undefined) assertApiUrl(flags.apiUrl);
+  if (flags.to !== undefined) parseLocation(flags.to, cli.cwd);
+  const known = cli.self.env;
+  try {
+    const apiUrl =
+      flags.apiUrl ??
+      (await ask({
+        text: 'Address of the options data API (empty: later)',
+        fallback: known['FLOWDROP_API_URL'] ?? '',
+        check: assertApiUrl,
+      }));
+    const hasKey =
+      flags.apiKeyFile !== undefined || Boolean(known['FLOWDROP_API_KEY'] || known['FLOWDROP_API_KEY_FILE']);
+    const apiKey = hasKey
+      ? ''
+      : await ask({
+          text: 'Its key, not shown (empty: later)',
+          fallback: '',
+          isSecret: true,
+          check: (answer) => void quoteSetting(answer),
+        });
+    const to =
+      flags.to ??
+      (await ask({
+        text: 'Where the drops go: a directory or s3://bucket/prefix',
+        fallback: INIT_DEFAULTS.to,
+        check: (answer) => void parseLocation(answer, cli.cwd),
+      }));
+    const recipients =
+      flags.reportTo ??
+      splitList(await ask({ text: 'Mail the flow report to (addresses, empty: nobody)', fallback: '' }));
+    const hasReport = recipients.length > 0;
+    const watchlist: readonly string[] = INIT_DEFAULTS.symbols;
+    const symbols =
+      flags.symbols ??
+      (hasReport ? splitList(await ask({ text: 'Watchlist (symbols)', fallback: watchlist.join(', ') })) : []);
+    const hasServer =
+      flags.smtpUrlFile !== undefined || Boolean(known['FLOWDROP_SMTP_URL'] || known['FLOWDROP_SMTP_URL_FILE']);
+    const smtpUrl =
+      hasServer || !hasReport
+        ? ''
+        : await ask({
+            text: 'Mail server, not shown: smtps://user:password@host (empty: mail is written to out/mail)',
+            fallback: '',
+            isSecret: true,
+            check: (answer) => void quoteSetting(answer),
+          });
+    return {
+      name: flags.name ?? INIT_DEFAULTS.name,
+      to,
+      recipients,
+      symbols: symbols.map((symbol) => symbol.toUpperCase()),
+      apiUrl,
+      apiKey,
+      apiKeyFile: fileOf(flags.apiKeyFile),
+      smtpUrl,
+      smtpUrlFile: fileOf(flags.smtpUrlFile),
+      mailFrom: flags.mailFrom ?? '',
+    };
+  } finally {
+    asker?.close();
+  }
+}
+
+/** Before anything is written: the job would be accepted, and is in nobody's way. @throws Fault `JOB_INVALID` */
+async function assertUsable(path: string, text: string, jobsFolder: string): Promise<void> {
+  const { parseJob } = await import('../../job/parse.ts');
+  const { assertDistinct, listJobFiles, readJob } = await import('../../job/files.ts');
+  const job = parseJob(path, text);
+  const others = [];
+  for (const file of await listJobFiles(jobsFolder).catch(() => [])) {
+    // A broken file is none of this command's business.
+    const other = file === path ? undefined : await readJob(file, jobsFolder).catch(() => undefined);
+    if (other) others.push(other);
+  }
+  assertDistinct([...others, job]);
+}
+
+/** As the next command would do it: a process of its own, in that directory. @returns its exit code */
+async function tryConnection(
+  { self }: CliContext,
+  globals: GlobalOptions,
+  folder: string,
+  choice: InitChoice,
+  tell: (text: string) => void,
+): Promise<number> {
+  const { startChild } = await import('../child.ts');
+  const { apiUrl, apiKey, apiKeyFile } = choice;
+  // What this process has of an older settings file must not go before the new one.
+  const fresh = {
+    ...(apiUrl ? { FLOWDROP_API_URL: apiUrl } : {}),
+    ...(apiKey ? { FLOWDROP_API_KEY: apiKey } : {}),
+    ...(apiKeyFile ? { FLOWDROP_API_KEY: undefined, FLOWDROP_API_KEY_FILE: apiKeyFile } : {}),
+  };
+  const args = [...self.args, '--jobs', globals.jobs, 'check', '--live', choice.name];
+  const pass = (line: string) => tell(`${line}\n`);
+  const child = startChild(
+    { executable: self.executable, args, env: { ...self.env, ...fresh }, cwd: folder },
+    { onOut: pass, onErr: pass },
+  );
+  const exitCode = await child.done;
+  if (exitCode !== 0)
+    tell(`Both files are written. Mend them, then: ${nameProgram(self.env)} check --live ${choice.name}\n`);
+  return exitCode === EXIT_CODES.usage ? EXIT_CODES.usage : exitCode === 0 ? 0 : EXIT_CODES.failed;
+}
+
+/** Settings without which nobody can be asked. */
+function listMissing({ self: { env } }: CliContext, { apiUrl, apiKey, apiKeyFile }: InitChoice): readonly string[] {
+  const hasKey = apiKey || apiKeyFile || env['FLOWDROP_API_KEY'] || env['FLOWDROP_API_KEY_FILE'];
+  const missing = [...(apiUrl || env['FLOWDROP_API_URL'] ? [] : ['FLOWDROP_API_URL'])];
+  return hasKey ? missing : [...missing, 'FLOWDROP_API_KEY'];
+}
+
+function splitList(text: string): readonly string[] {
+  return text.split(/[\s,;]+/).filter((part) => part !== '');
+}
+
+function assertApiUrl(text: string): void {
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  if (url && /^https?:$/.test(url.protocol) && !url.username && !url.password && !url.search && !url.hash) return;
+  // Not repeated: what does not belong there may be a secret.
+  throw new Fault(
+    'SETTING_INVALID',
+    'that is no address of an API; allowed is scheme (http, https), host, port and path',
+    {
+      kind: 'usage',
+    },
+  );
+}

@@ -1,0 +1,73 @@
+/**
+ * Questions and answers, line by line: on a terminal with editing, and without showing secrets; from a pipe in order.
+ * Invariant: a question is answered by a line that is allowed, or the whole is given up.
+ */
+import { createInterface } from 'node:readline';
+import { Writable } from 'node:stream';
+import { assertNotAborted, describeError, Fault, isFault } from '../../core/errors.ts';
+import type { Terminal } from '../context.ts';
+
+export interface Question {
+  readonly text: string;
+  /** Taken for an empty line. */
+  readonly fallback: string;
+  /** Not shown while it is typed. */
+  readonly isSecret?: boolean;
+  /** @throws Fault when the answer is not allowed */
+  check?(answer: string): void;
+}
+
+export interface Asker {
+  /** @throws Fault `INPUT_ENDED` (usage), or the interruption */
+  ask(question: Question): Promise<string>;
+  close(): void;
+}
+
+export function openAsker(terminal: Terminal, signal: AbortSignal): Asker {
+  const { stdin, inIsTerminal } = terminal;
+  let isMuted = false;
+  const output = new Writable({
+    write(chunk: Buffer, _encoding, done) {
+      if (!isMuted) terminal.err(chunk.toString());
+      done();
+    },
+  });
+  const lines = createInterface({ input: stdin, terminal: inIsTerminal, ...(inIsTerminal ? { output } : {}), signal });
+  // From now on lines are kept until they are asked for: a pipe may bring all at once.
+  const iterator = lines[Symbol.asyncIterator]();
+
+  const read = async ({ text, fallback, isSecret = false }: Question): Promise<string> => {
+    const prompt = `${text}${fallback === '' || isSecret ? '' : ` [${fallback}]`}: `;
+    lines.setPrompt(prompt);
+    if (inIsTerminal) lines.prompt();
+    else terminal.err(prompt);
+    isMuted = isSecret;
+    const next = await iterator.next();
+    isMuted = false;
+    // Enter was not shown either; from a pipe nothing is.
+    if (isSecret || !inIsTerminal) terminal.err('\n');
+    assertNotAborted(signal);
+    if (!next.done) return next.value.trim() || fallback;
+    if (inIsTerminal) throw new Fault('INTERRUPTED', 'stopped; nothing was written', { kind: 'interrupted' });
+    throw new Fault('INPUT_ENDED', `the answers ended before "${text}"; nothing was written`, {
+      kind: 'usage',
+      hint: 'Give a line for each question (an empty one takes what is in brackets), or flags and --yes.',
+    });
+  };
+
+  return {
+    async ask(question) {
+      for (;;) {
+        const answer = await read(question);
+        try {
+          if (answer !== '') question.check?.(answer);
+          return answer;
+        } catch (error) {
+          if (!isFault(error)) throw error;
+          terminal.err(`  ${describeError(error)}${error.hint ? `\n  -> ${error.hint}` : ''}\n`);
+        }
+      }
+    },
+    close: () => lines.close(),
+  };
+}

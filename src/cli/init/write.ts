@@ -1,0 +1,57 @@
+/** Writing files that are not there yet. Invariant: all of them or, where one is there already, none; no file is lost. */
+import { mkdir, open, rename, stat } from 'node:fs/promises';
+import { dirname } from 'node:path';
+import { hasErrorCode, syncFolder } from '../../core/atomic-file.ts';
+import { Fault } from '../../core/errors.ts';
+
+export interface NewFile {
+  readonly path: string;
+  readonly text: string;
+  /** Default: as the system has it. */
+  readonly mode?: number;
+}
+
+/** @returns where the replaced files are kept @throws Fault `FILE_EXISTS` (usage), which names them */
+export async function writeNew(files: readonly NewFile[], replace: boolean): Promise<readonly string[]> {
+  const present = await listPresent(files.map(({ path }) => path));
+  if (present.length > 0 && !replace) throw existing(present);
+  const kept: string[] = [];
+  for (const { path, text, mode } of files) {
+    await mkdir(dirname(path), { recursive: true });
+    if (present.includes(path)) {
+      await rename(path, `${path}.old`);
+      kept.push(`${path}.old`);
+    }
+    // Exclusive, also against whoever came between; the mode is there before the first byte.
+    const file = await open(path, 'wx', mode).catch((error: unknown) => {
+      throw hasErrorCode(error, 'EEXIST') ? existing([path]) : error;
+    });
+    try {
+      await file.writeFile(text);
+      await file.sync();
+    } finally {
+      await file.close();
+    }
+    await syncFolder(dirname(path));
+  }
+  return kept;
+}
+
+/** For who is about to ask questions whose answers would be lost. @throws Fault `FILE_EXISTS` (usage), which names them */
+export async function assertAbsent(paths: readonly string[]): Promise<void> {
+  const present = await listPresent(paths);
+  if (present.length > 0) throw existing(present);
+}
+
+async function listPresent(paths: readonly string[]): Promise<readonly string[]> {
+  const present: string[] = [];
+  for (const path of paths) if (await stat(path).catch(() => undefined)) present.push(path);
+  return present;
+}
+
+function existing(paths: readonly string[]): Fault {
+  return new Fault('FILE_EXISTS', `${paths.join(' and ')} ${paths.length > 1 ? 'are' : 'is'} there already`, {
+    kind: 'usage',
+    hint: 'Choose another directory (`flowdrop init DIR`), or replace with --force: what was there is kept as FILE.old.',
+  });
+}

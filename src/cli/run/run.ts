@@ -1,0 +1,35 @@
+/** `flowdrop run JOB`: everything unsealed inside the lookback, soonest expiry first; then the reports. */
+
+import type { ActionResult, Register } from '../command.ts';
+import type { CliContext, GlobalOptions } from '../context.ts';
+
+export const registerRun: Register = (program, context, act) => {
+  program
+    .command('run')
+    .description('export every unsealed date inside the lookback, soonest expiry first, then mail the reports')
+    .argument('<job>', 'job file, or its name in the jobs folder')
+    .option('--no-report', 'export only')
+    .action(async (job: string, options: { report: boolean }) => {
+      await act((globals) => run(context, globals, job, options.report));
+    });
+};
+
+async function run(cli: CliContext, globals: GlobalOptions, reference: string, withReport: boolean): ActionResult {
+  const { readJob } = await import('../../job/files.ts');
+  const { withRunSession } = await import('./session.ts');
+  const { withAlerts } = await import('./alerting.ts');
+  const job = await readJob(reference, globals.jobs);
+  return await withAlerts(cli, job, { name: 'run', withReports: withReport }, (note) =>
+    withRunSession(cli, job, async (context) => {
+      const { runExport } = await import('../../run/run.ts');
+      const { assertMayMail, deliverReports } = await import('../../run/delivery/deliver.ts');
+      const { finishRun } = await import('./output.ts');
+      if (withReport) assertMayMail(context, job);
+      const result = await runExport(context, job);
+      note({ result });
+      const deliveries = withReport ? await deliverReports(context, job) : [];
+      if (withReport) note({ deliveries });
+      return finishRun(cli, globals, result, deliveries);
+    }),
+  );
+}

@@ -1,0 +1,126 @@
+/** Opens what a command of a job needs, and closes it again in the reverse order. */
+import { mkdir, rename, rm } from 'node:fs/promises';
+import { isFault } from '../../core/errors.ts';
+import type { Log } from '../../core/log.ts';
+import type { Engine } from '../../engine/engine.ts';
+import type { Job } from '../../job/job.ts';
+import type { RunContext } from '../../run/context.ts';
+import type { DeliverContext } from '../../run/delivery/delivery.ts';
+import { closeSource } from '../../run/opened.ts';
+import { writeProgress } from '../../run/progress.ts';
+import { stateOf } from '../../run/state.ts';
+import { ProgressTally } from '../../run/tally.ts';
+import type { SourceStats } from '../../source/source.ts';
+import type { CliContext } from '../context.ts';
+import { openJobSource } from '../source.ts';
+import { createProgress } from './progress.ts';
+
+/** A report asks no source. */
+const NO_REQUESTS = { retries: 0, rateLimited: 0 } as const;
+
+/** For a run: with the source. @throws Fault `ENGINE_BUSY` (kind `active`) when another run of the job is going on */
+export async function withRunSession<T>(
+  cli: CliContext,
+  job: Job,
+  action: (context: RunContext) => Promise<T>,
+): Promise<T> {
+  const log = (await cli.compose.openLog()).child({ job: job.name });
+  const calendar = await cli.compose.readCalendar();
+  // First, because a missing setting must not leave a store or an engine open.
+  const { opened, ...known } = await openJobSource(cli, job, log);
+  try {
+    const { source } = opened;
+    return await withDeliverSession(
+      cli,
+      job,
+      (context) => action({ ...context, log, calendar, source, opened, runId: cli.compose.runId, ...known }),
+      source.stats,
+    );
+  } finally {
+    await closeSource(opened);
+  }
+}
+
+/**
+ * For a report: without the source.
+ * @param stats requests of a run, so that its progress is written where others can see it
+ * @throws Fault `ENGINE_BUSY`
+ */
+export async function withDeliverSession<T>(
+  cli: CliContext,
+  job: Job,
+  action: (context: DeliverContext) => Promise<T>,
+  stats?: Readonly<SourceStats>,
+): Promise<T> {
+  const { compose, terminal, signal } = cli;
+  const closers: (() => Promise<void> | void)[] = [];
+  try {
+    const log = (await compose.openLog()).child({ job: job.name });
+    const state = stateOf(compose.stateDir, job.name);
+    const store = await compose.openStore(job.drop.to, job.drop.s3);
+    closers.push(() => store.close());
+    const mailer = await compose.openMailer();
+    closers.push(() => mailer.close());
+    await mkdir(state.drops, { recursive: true });
+    const engine = await openStateEngine(cli, state.engine, log);
+    closers.push(() => engine.close());
+    const { clock, runId } = compose;
+    const tally = new ProgressTally(clock);
+    if (stats) {
+      // After the engine, whose lock keeps two runs of one job, and so two writers of one file, apart.
+      const file = writeProgress({ path: state.progress, runId, clock, log, tally, stats });
+      closers.push(() => file.stop());
+    }
+    const progress = await createProgress({ terminal, log, clock, tally, stats: stats ?? NO_REQUESTS });
+    closers.push(() => progress.stop());
+    return await action({
+      engine,
+      store,
+      mailer,
+      mailFrom: compose.mailFrom,
+      clock: compose.clock,
+      log,
+      redact: (text) => compose.redact(text),
+      onEvent: (event) => {
+        tally.note(event);
+        progress.onEvent(event);
+      },
+      state,
+      templatesDir: compose.templatesDir,
+      version: compose.version,
+      signal,
+    });
+  } finally {
+    for (const close of closers.reverse()) await close();
+  }
+}
+
+/**
+ * A disk that was full may have left files in the engine's folder that the engine will never open again. What is in it can
+ * be had again from the API, so it is put aside and the work begins anew. When a new folder does not open either, the
+ * disk is at fault, and the old one stays. @throws Fault `ENGINE_BUSY`, `ENGINE_UNAVAILABLE`
+ */
+async function openStateEngine(cli: CliContext, path: string, log: Log): Promise<Engine> {
+  try {
+    return await cli.compose.openEngine(path);
+  } catch (error) {
+    if (!isFault(error) || error.code !== 'ENGINE_UNAVAILABLE') throw error;
+    const aside = `${path}-broken`;
+    try {
+      await rm(aside, { recursive: true, force: true });
+      await rename(path, aside);
+    } catch {
+      // A disk that cannot be written is what the engine's own fault tells of.
+      throw error;
+    }
+    try {
+      const engine = await cli.compose.openEngine(path);
+      log.error({ event: 'stage-lost', reason: error.message, aside });
+      return engine;
+    } catch {
+      await rm(path, { recursive: true, force: true });
+      await rename(aside, path);
+      throw error;
+    }
+  }
+}

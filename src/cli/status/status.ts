@@ -1,0 +1,117 @@
+/**
+ * `flowdrop status [JOB]`: conditions of the dates as a calendar, gaps and when they expire, the run that goes on, last
+ * and next runs. Asks the store only, never the API.
+ */
+import { EXIT_CODES } from '../../core/errors.ts';
+import type { Job } from '../../job/job.ts';
+import { learntPath, stateOf } from '../../run/state.ts';
+import type { StatusReading } from '../../run/status.ts';
+import type { ActionResult, Register } from '../command.ts';
+import type { CliContext, GlobalOptions } from '../context.ts';
+
+interface StatusOptions {
+  readonly all?: boolean;
+  readonly list?: boolean;
+}
+
+/** Of a stdout that is no terminal, or does not tell its width. */
+const USUAL_COLUMNS = 80;
+
+export const registerStatus: Register = (program, context, act) => {
+  program
+    .command('status')
+    .description('show what is sealed, what is missing and when it expires, running, last and next runs')
+    .argument('[job]', 'job file, or its name in the jobs folder; default: all')
+    .option('--all', 'every date; without it those of the last eight weeks, the others in one line')
+    .option('--list', 'a table of all dates in place of the calendar')
+    .action(async (job: string | undefined, options: StatusOptions) => {
+      await act((globals) => status(context, globals, job, options));
+    });
+};
+
+async function status(
+  cli: CliContext,
+  globals: GlobalOptions,
+  reference: string | undefined,
+  options: StatusOptions,
+): ActionResult {
+  const { listJobFiles, readJob } = await import('../../job/files.ts');
+  const { terminal } = cli;
+  const references = reference === undefined ? await listJobFiles(globals.jobs) : [reference];
+  const readings: StatusReading[] = [];
+  const texts: string[] = [];
+  for (const each of references) {
+    const job = await readJob(each, globals.jobs);
+    const reading = await readJobStatus(cli, job);
+    readings.push(reading);
+    if (reading.conditionFault !== undefined) {
+      terminal.err(`${job.name}: condition.json is not in shape, so it is left out: ${reading.conditionFault}\n`);
+    }
+    if (!globals.json) texts.push(await describeJobStatus(cli, job, reading, options));
+  }
+  const documents = readings.map(({ document }) => document);
+  if (globals.json) {
+    // Each document tells its own fault, and whoever asked for it reads it.
+    terminal.out(`${cli.compose.maskValues(JSON.stringify(documents, undefined, 2))}\n`);
+    return undefined;
+  }
+  terminal.out(texts.join('\n'));
+  const unread = documents.filter(({ fault }) => fault !== null);
+  for (const { job, fault } of unread) {
+    terminal.err(cli.compose.redact(`${job}: the store could not be read: ${fault ?? ''}\n`));
+  }
+  return unread.length > 0 ? EXIT_CODES.failed : undefined;
+}
+
+async function readJobStatus(cli: CliContext, job: Job): Promise<StatusReading> {
+  const { readStatus } = await import('../../run/status.ts');
+  const { loadLearnt } = await import('../../run/learnt.ts');
+  const { compose } = cli;
+  const { clock } = compose;
+  const learnt = await loadLearnt(...learntOf(cli, job), clock.now());
+  return await readStatus(
+    {
+      clock,
+      calendar: await compose.readCalendar(),
+      state: stateOf(compose.stateDir, job.name),
+      clockOffsetMs: learnt.clock_offset_ms,
+      openStore: () => compose.openStore(job.drop.to, job.drop.s3),
+    },
+    job,
+  );
+}
+
+/** Path and address of what was learnt. Status works without the API's settings: then nothing was learnt of its clock. */
+function learntOf({ compose }: CliContext, { source }: Job): readonly [path: string, url: string] {
+  // A server's clock is asked for by every run.
+  if (source.kind === 'table') return ['', ''];
+  try {
+    const url = compose.sourceUrl(source.api);
+    return [learntPath(compose.stateDir, url, compose.keyFingerprint, source), url];
+  } catch {
+    return ['', ''];
+  }
+}
+
+async function describeJobStatus(
+  cli: CliContext,
+  job: Job,
+  { document, last }: StatusReading,
+  { all = false, list = false }: StatusOptions,
+): Promise<string> {
+  const { createStyle } = await import('../terminal/color.ts');
+  const { describeStatus } = await import('./text.ts');
+  const { judgeRun } = await import('../../run/run.ts');
+  const { compose, terminal } = cli;
+  return describeStatus({
+    document,
+    last: last && { result: last, outcome: judgeRun(last) },
+    timezone: job.schedule?.timezone,
+    calendar: await compose.readCalendar(),
+    nowMs: compose.clock.now(),
+    style: createStyle(terminal.colors.out),
+    columns: terminal.columns.out ?? USUAL_COLUMNS,
+    all,
+    list,
+  });
+}

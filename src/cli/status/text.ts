@@ -1,0 +1,210 @@
+/**
+ * What `flowdrop status` prints of a job for people: last, present and next run, the calendar of its dates, and what is
+ * to be fetched before it is lost. Pure: the time is passed in.
+ */
+
+import { isHoliday, nameHoliday } from '../../calendar/holidays.ts';
+import type { CalendarOverride } from '../../calendar/session.ts';
+import { addDays, weekday } from '../../calendar/wall-clock.ts';
+import type { FailureKind } from '../../core/errors.ts';
+import { formatCount, formatDuration } from '../../core/units.ts';
+import type { RunProgress } from '../../run/progress.ts';
+import type { RunResult } from '../../run/result.ts';
+import type { DateStatus, JobStatus } from '../../run/status.ts';
+import type { Style } from '../terminal/color.ts';
+import { formatTable } from '../terminal/table.ts';
+import { formatHeatMap, listClosedDays, mondayOf } from './heat-map.ts';
+
+/** What is older is told in one line: a screen has room for so much, and little happens to it. */
+const SHOWN_WEEKS = 8;
+
+/** Of lost dates and of closed days so many are named. */
+const NAMED_DATES = 10;
+
+export interface StatusView {
+  readonly document: JobStatus;
+  /** The record of the last run, and how it ended. */
+  readonly last: { readonly result: RunResult; readonly outcome: FailureKind | undefined } | undefined;
+  /** Time zone of the schedule. */
+  readonly timezone: string | undefined;
+  readonly calendar: CalendarOverride;
+  readonly nowMs: number;
+  readonly style: Style;
+  readonly columns: number;
+  /** All dates, not only those of the last weeks. */
+  readonly all: boolean;
+  /** A table of dates in place of the calendar. */
+  readonly list: boolean;
+}
+
+export function describeStatus(view: StatusView): string {
+  const { document, style } = view;
+  const lines = [
+    `${style.bold(document.job)}: ${document.store}/${document.dataset}`,
+    ...describeRunning(document.running, view),
+    `last run ${describeLast(view)}${describeBackfill(view)}`,
+    `next run ${describeNext(view)}`,
+    // A backfill asks for its own dates only.
+    ...(document.last_run === null && document.last_backfill !== null
+      ? [`Dates before the first one here were not asked for yet: see \`flowdrop plan ${document.job}\`.`]
+      : []),
+    '',
+    ...describeDates(view),
+  ];
+  return `${lines.join('\n')}\n`;
+}
+
+function describeDates(view: StatusView): readonly string[] {
+  const { document, style } = view;
+  const { dates, fault } = document;
+  const told =
+    fault === null ? [] : [style.red('The store could not be read: what follows is what the last run knew.')];
+  if (dates.length === 0) {
+    return [...told, `No date is known yet: run the job, or see \`flowdrop plan ${document.job}\`.`];
+  }
+  if (view.list) return [...told, formatList(dates)];
+  const { shown, older } = view.all ? { shown: dates, older: [] } : cutOlder(dates);
+  const closed = listClosedDays({ dates: shown, calendar: view.calendar });
+  return [
+    ...told,
+    ...formatHeatMap({ ...view, dates: shown }),
+    ...(closed.length === 0 ? [] : [`closed: ${closed.slice(-NAMED_DATES).map(describeClosed).join(', ')}`]),
+    ...describeWeekends(shown),
+    ...(older.length === 0 ? [] : [describeOlder(older)]),
+    ...describeGaps(view),
+  ];
+}
+
+/** The table of earlier versions, for those who search it. */
+function formatList(dates: readonly DateStatus[]): string {
+  return formatTable(
+    [{ title: 'date' }, { title: 'condition' }, { title: 'rows', align: 'right' }, { title: 'begins to expire (UTC)' }],
+    dates.map(({ date, condition, rows, begins_to_expire }) => [
+      date,
+      condition,
+      rows === null ? '' : formatCount(rows),
+      begins_to_expire ?? '',
+    ]),
+  );
+}
+
+function cutOlder(dates: readonly DateStatus[]) {
+  const first = addDays(mondayOf(dates.at(-1)?.date ?? ''), -7 * (SHOWN_WEEKS - 1));
+  return { shown: dates.filter(({ date }) => date >= first), older: dates.filter(({ date }) => date < first) };
+}
+
+function describeOlder(older: readonly DateStatus[]): string {
+  const counts = new Map<string, number>();
+  for (const { condition } of older) counts.set(condition, (counts.get(condition) ?? 0) + 1);
+  const told = [...counts].map(([condition, count]) => `${formatCount(count)} ${condition}`).join(', ');
+  return `from ${older[0]?.date ?? ''} to ${older.at(-1)?.date ?? ''}: ${told} (--all shows them)`;
+}
+
+function describeClosed(date: string): string {
+  const name = isHoliday(date) ? nameHoliday(date) : 'by the override of the calendar';
+  return `${date} ${name ?? ''}`.trimEnd();
+}
+
+/** The source decides what a session is: rows of a Saturday have no column in the calendar. */
+function describeWeekends(dates: readonly DateStatus[]): readonly string[] {
+  const weekend = dates.filter(({ date }) => weekday(date) === 0 || weekday(date) === 6);
+  if (weekend.length === 0) return [];
+  return [`on weekends: ${weekend.map(({ date, condition }) => `${date} ${condition}`).join(', ')}`];
+}
+
+function describeGaps({ document, nowMs, style }: StatusView): readonly string[] {
+  const open = document.dates.filter(({ condition }) => condition === 'pending' || condition === 'missing');
+  const isOver = ({ begins_to_expire: at }: DateStatus) => at !== null && Date.parse(at) <= nowMs;
+  const gaps = open
+    .filter((date) => !isOver(date))
+    .sort((a, b) => (a.begins_to_expire ?? a.date).localeCompare(b.begins_to_expire ?? b.date));
+  const lost = document.dates.filter((date) => date.condition === 'expired' || (open.includes(date) && isOver(date)));
+  const table = formatTable(
+    [{ title: 'not sealed' }, { title: 'condition' }, { title: 'expires' }, { title: 'begins to expire (UTC)' }],
+    gaps.map(({ date, condition, begins_to_expire: at }) => [
+      date,
+      condition,
+      at === null ? 'never' : `in ${formatSpan(Date.parse(at) - nowMs)}`,
+      at ?? '',
+    ]),
+  );
+  const named = lost.slice(-NAMED_DATES).map(({ date, condition }) => `${date} ${condition}`);
+  const more = lost.length > NAMED_DATES ? `${lost.length - NAMED_DATES} more, ` : '';
+  return [
+    ...(gaps.length === 0 ? [] : ['', table]),
+    ...(lost.length === 0 ? [] : ['', `${style.red('not to be had any more')}: ${more}${named.join(', ')}`]),
+  ];
+}
+
+function describeRunning(running: RunProgress | null, { nowMs, style }: StatusView): readonly string[] {
+  if (running === null) return [];
+  const { total_rows: total, seconds_left: left, date, phase } = running;
+  const parts = [
+    `${phase}${date === '' ? '' : ` ${date}`}${running.dates_total > 1 ? `, ${running.dates_done} of ${running.dates_total} dates done` : ''}`,
+    ...(total > 0 ? [`${Math.floor((100 * Math.min(running.rows, total)) / total)} %`] : []),
+    `${formatCount(running.rows)}${total > 0 ? ` of ${formatCount(total)}` : ''} rows`,
+    `${formatCount(running.rows_per_second)} rows/s`,
+    `${formatCount(running.pages_left)} requests left`,
+    ...(left === null ? [] : [`${formatDuration(left * 1000)} left`]),
+  ];
+  const since = formatSpan(nowMs - Date.parse(running.started_at));
+  return [`${style.cyan('running')} for ${since}: ${parts.join(', ')} (run ${running.run_id})`];
+}
+
+const OUTCOMES: Readonly<Record<FailureKind, string>> = {
+  failed: 'failed',
+  incomplete: 'incomplete',
+  usage: 'failed',
+  active: 'not begun',
+  interrupted: 'stopped',
+};
+
+function describeLast({ document, last, nowMs, style }: StatusView): string {
+  if (!last || document.last_run === null) return 'never';
+  const { result, outcome } = last;
+  const sealed = result.dates.filter(({ status }) => status === 'sealed').length;
+  const rows = result.dates.reduce((sum, date) => sum + date.rows, 0);
+  const took = formatDuration(Date.parse(result.finished_at) - Date.parse(result.started_at));
+  const end = outcome === undefined ? style.green('done') : style.red(OUTCOMES[outcome]);
+  const what =
+    result.dates.length === 0
+      ? 'nothing was to be sealed'
+      : `sealed ${sealed} of ${result.dates.length} date(s), ${formatCount(rows)} rows`;
+  const ago = formatSpan(nowMs - Date.parse(document.last_run));
+  return `${ago} ago (${document.last_run}): ${end}, ${what}, ${formatCount(result.requests)} requests in ${took}`;
+}
+
+function describeBackfill({ document, nowMs }: StatusView): string {
+  const at = document.last_backfill;
+  return at === null ? '' : `; last backfill ${formatSpan(nowMs - Date.parse(at))} ago (${at})`;
+}
+
+function describeNext({ document, timezone, nowMs }: StatusView): string {
+  if (document.next_run === null || timezone === undefined) return 'by hand';
+  const atMs = Date.parse(document.next_run);
+  return `in ${formatSpan(atMs - nowMs)} (${formatZoned(atMs, timezone)} ${timezone})`;
+}
+
+/** `Mon 2026-11-23 18:30` in a time zone. */
+function formatZoned(atMs: number, timeZone: string): string {
+  const format = new Intl.DateTimeFormat('en-US', {
+    ...{ timeZone, weekday: 'short', year: 'numeric', month: '2-digit', day: '2-digit' },
+    ...{ hour: '2-digit', minute: '2-digit', hourCycle: 'h23' },
+  });
+  const parts = new Map(format.formatToParts(atMs).map(({ type, value }) => [type, value]));
+  const part = (name: Intl.DateTimeFormatPartTypes) => parts.get(name) ?? '';
+  return `${part('weekday')} ${part('year')}-${part('month')}-${part('day')} ${part('hour')}:${part('minute')}`;
+}
+
+const MINUTE_MS = 60_000;
+const HOUR_MS = 60 * MINUTE_MS;
+const DAY_MS = 24 * HOUR_MS;
+
+/** How long something is away, in the one unit that people plan in: `45 s`, `12 min`, `31 h`, `9 days`. Rounded down. */
+export function formatSpan(ms: number): string {
+  const span = Math.max(0, ms);
+  if (span < 2 * MINUTE_MS) return `${Math.floor(span / 1000)} s`;
+  if (span < 2 * HOUR_MS) return `${Math.floor(span / MINUTE_MS)} min`;
+  if (span < 3 * DAY_MS) return `${Math.floor(span / HOUR_MS)} h`;
+  return `${Math.floor(span / DAY_MS)} days`;
+}

@@ -1,0 +1,177 @@
+/** Completion: what may come next, in which shells, and at what cost. Real bash; zsh and fish where they are installed. */
+import { execFile, spawnSync } from 'node:child_process';
+import { chmod, mkdir, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { Argument, Command, Option } from 'commander';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { listCandidates } from '../../../src/cli/completion/complete.ts';
+import { flowdrop, MAIN, makeFolder, REPO } from '../../support/flowdrop.ts';
+
+const run = promisify(execFile);
+
+let cwd: string;
+let remove: () => Promise<void>;
+/** PATH with a `flowdrop` in it. */
+let path: string;
+
+beforeAll(async () => {
+  ({ path: cwd, remove } = await makeFolder());
+  await mkdir(join(cwd, 'jobs'));
+  await mkdir(join(cwd, 'elsewhere'));
+  await mkdir(join(cwd, 'bin'));
+  // Not even valid: completion must not read them.
+  for (const file of [
+    'jobs/nightly-trades.yaml',
+    'jobs/nightly-chains.yml',
+    'jobs/two words.yaml',
+    'elsewhere/far.yaml',
+  ])
+    await writeFile(join(cwd, file), 'name: [');
+  await writeFile(join(cwd, 'jobs', 'notes.txt'), '');
+  const program = join(cwd, 'bin', 'flowdrop');
+  await writeFile(program, `#!/bin/sh\nexec '${process.execPath}' '${MAIN}' "$@"\n`);
+  await chmod(program, 0o755);
+  path = `${join(cwd, 'bin')}:${process.env['PATH'] ?? ''}`;
+});
+afterAll(async () => await remove());
+
+async function complete(words: readonly string[]): Promise<readonly string[]> {
+  const { code, stdout } = await flowdrop(['complete', '--', ...words], { cwd });
+  expect(code).toBe(0);
+  return stdout.split('\n').flatMap((line) => (line === '' ? [] : [line.split('\t')[0] ?? '']));
+}
+
+describe('what may come next', () => {
+  it.each([
+    { words: ['ru'], is: ['run'] },
+    { words: ['st'], is: ['status', 'start'] },
+    { words: ['plan', 'nightly-'], is: ['nightly-chains', 'nightly-trades'] },
+    { words: ['run', 'nightly-t'], is: ['nightly-trades'] },
+    { words: ['--jobs', 'elsewhere', 'run', ''], is: ['far'] },
+    { words: ['run', '--jobs=elsewhere', ''], is: ['far'] },
+    { words: ['run', '--jobs', 'nowhere', ''], is: [] },
+    // The one job of `run` is there.
+    { words: ['run', 'nightly-trades', ''], is: [] },
+    { words: ['check', 'nightly-trades', 'two'], is: ['two words'] },
+    { words: ['backfill', 'nightly-trades', '--fr'], is: ['--from'] },
+    // A date is nothing that we know.
+    { words: ['backfill', 'nightly-trades', '--from', ''], is: [] },
+    { words: ['backfill', 'nightly-trades', '--dry-run', '--d'], is: ['--debug'] },
+    { words: ['--js'], is: ['--json'] },
+    { words: ['query', '--job', 'nightly-t'], is: ['nightly-trades'] },
+    { words: ['query', 'SELECT 1', '--format', 'ar'], is: ['arrow'] },
+    { words: ['completion', ''], is: ['bash', 'zsh', 'fish'] },
+    { words: ['query', '--', '-'], is: [] },
+    { words: ['nothing', ''], is: 'commands' },
+  ])('after $words', async ({ words, is }) => {
+    const found = await complete(words);
+    if (is === 'commands') expect(found).toContain('run');
+    else expect(found).toEqual(is);
+  });
+
+  it('of nothing is every command that the help lists, and none that it hides', async () => {
+    const { stdout } = await flowdrop(['--help'], { cwd });
+    const listed = [...stdout.matchAll(/^ {2}([a-z]+)\b/gm)].map(([, name]) => name);
+    const found = await complete(['']);
+    expect(found).toEqual(listed);
+    expect(found).not.toContain('complete');
+    expect(found).not.toContain('engine-worker');
+  });
+
+  it.each(['check', 'plan', 'run', 'backfill', 'report', 'status', 'verify', 'doctor'])(
+    'of %s is the name of a job',
+    async (command) => {
+      expect(await complete([command, 'nightly-t'])).toEqual(['nightly-trades']);
+    },
+  );
+
+  it('is read from the commands alone: choices, repeatable flags, aliases', async () => {
+    const program = new Command('p').option('--jobs <dir>', 'folder', 'jobs');
+    program
+      .command('paint')
+      .alias('p')
+      .addArgument(new Argument('<color>').choices(['red', 'rust', 'blue']))
+      .addOption(new Option('--mode <mode>', 'how').choices(['wet', 'dry']))
+      .option('--tag <tag...>', 'more than one')
+      .addOption(new Option('--secret', 'hidden').hideHelp());
+    const listJobs = async (folder: string) => [folder];
+    const list = async (...words: string[]) =>
+      (await listCandidates(program, words, { listJobs })).map(({ word }) => word);
+    expect(await list('paint', 'r')).toEqual(['red', 'rust']);
+    expect(await list('p', '--mode', '')).toEqual(['wet', 'dry']);
+    expect(await list('paint', '--tag', 'x', '--mode', 'wet', '--')).toEqual(['--tag', '--help', '--jobs']);
+    expect(await list('paint', 'red', '')).toEqual([]);
+  });
+
+  it('costs no package but commander', () => {
+    const child = spawnSync(process.execPath, [MAIN, 'complete', '--', 'run', ''], {
+      cwd,
+      env: { PATH: process.env['PATH'], NODE_DEBUG: 'esm,module' },
+      encoding: 'utf8',
+    });
+    expect(child.stdout).toContain('nightly-trades');
+    const packages = new Set(
+      [...child.stderr.matchAll(/node_modules\/((?:@[\w-]+\/)?[\w-]+)/g)].map(([, name]) => name),
+    );
+    expect([...packages]).toEqual(['commander']);
+  });
+});
+
+describe('the script', () => {
+  /** What bash would offer, by its own function for it. */
+  async function completeInBash(...words: readonly string[]): Promise<readonly string[]> {
+    const script = `
+      source <(flowdrop completion bash)
+      COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); COMP_LINE="$*"; COMP_POINT=\${#COMP_LINE}
+      _flowdrop
+      printf '%s\\n' "\${COMPREPLY[@]}"`;
+    const { stdout } = await run('bash', ['-c', script, 'bash', ...words], { cwd, env: { PATH: path } });
+    return stdout.split('\n').filter((line) => line !== '');
+  }
+
+  it('of bash completes commands, flags and jobs, and quotes what needs it', async () => {
+    expect(await completeInBash('flowdrop', 'verif')).toEqual(['verify']);
+    expect(await completeInBash('flowdrop', 'verify', 'night')).toEqual(['nightly-chains', 'nightly-trades']);
+    expect(await completeInBash('flowdrop', 'verify', '--de')).toEqual(['--deep', '--debug']);
+    expect(await completeInBash('flowdrop', 'plan', 'two')).toEqual(['two\\ words']);
+    expect(await completeInBash('flowdrop', 'backfill', 'x', '--from', '')).toEqual([]);
+  });
+
+  it('of bash is registered, and leaves file names to the shell', async () => {
+    const { stdout } = await run('bash', ['-c', 'source <(flowdrop completion bash); complete -p flowdrop'], {
+      cwd,
+      env: { PATH: path },
+    });
+    expect(stdout.trim()).toBe('complete -o default -F _flowdrop flowdrop');
+  });
+
+  const hasFish = spawnSync('fish', ['--version']).status === 0;
+  const hasZsh = spawnSync('zsh', ['--version']).status === 0;
+
+  // Skipped where fish is not installed: it is in no base system.
+  it.skipIf(!hasFish)('of fish completes with descriptions', async () => {
+    const ask = async (line: string) => {
+      const script = `flowdrop completion fish | source; complete -C '${line}'`;
+      const { stdout } = await run('fish', ['--no-config', '-c', script], { cwd, env: { PATH: path, HOME: cwd } });
+      return stdout.split('\n').filter((found) => found !== '');
+    };
+    expect(await ask('flowdrop verif')).toEqual([expect.stringMatching(/^verify\tre-hash/)]);
+    expect(await ask('flowdrop plan night')).toEqual(['nightly-chains\tjob', 'nightly-trades\tjob']);
+    expect(await ask('flowdrop plan ')).toHaveLength(3);
+  });
+
+  // Skipped where zsh is not installed: it is in no base system.
+  it.skipIf(!hasZsh)('of zsh is read and registered', async () => {
+    const script =
+      'autoload -Uz compinit; compinit -D; source <(flowdrop completion zsh); print -r -- $_comps[flowdrop]';
+    const { stdout } = await run('zsh', ['-f', '-c', script], { cwd, env: { PATH: path, HOME: cwd } });
+    expect(stdout.trim()).toBe('_flowdrop');
+  });
+
+  it('of a shell that is not known is refused with those that are', async () => {
+    const { code, stderr } = await flowdrop(['completion', 'tcsh'], { cwd: REPO });
+    expect(code).toBe(2);
+    expect(stderr).toContain('bash, zsh, fish');
+  });
+});

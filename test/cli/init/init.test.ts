@@ -1,0 +1,252 @@
+/** `flowdrop init`: what it writes, what it asks, what it refuses, and that the files work as they are. */
+import { spawn } from 'node:child_process';
+import { chmod, mkdir, readFile, stat, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { parseEnv } from 'node:util';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import {
+  buildJobText,
+  buildSettingsText,
+  INIT_DEFAULTS,
+  type InitChoice,
+  quoteSetting,
+} from '../../../src/cli/init/files.ts';
+import { nameProgram } from '../../../src/cli/invocation.ts';
+import { parseJob } from '../../../src/job/parse.ts';
+import { reportSettings } from '../../../src/settings-report.ts';
+import { flowdrop, KEY, listFiles, MAIN, makeFolder, startService, type TestService } from '../../support/flowdrop.ts';
+
+const NOTHING: InitChoice = {
+  ...{ name: INIT_DEFAULTS.name, to: INIT_DEFAULTS.to, recipients: [], symbols: [] },
+  ...{ apiUrl: '', apiKey: '', apiKeyFile: '', smtpUrl: '', smtpUrlFile: '', mailFrom: '' },
+};
+
+let root: string;
+let remove: () => Promise<void>;
+let service: TestService;
+let cwd: string;
+let count = 0;
+
+beforeAll(async () => {
+  ({ path: root, remove } = await makeFolder());
+  service = await startService(['--generate', '1', '--generate-rows', '200']);
+});
+afterAll(async () => {
+  await service?.stop();
+  await remove();
+});
+beforeEach(async () => {
+  count += 1;
+  cwd = join(root, String(count));
+  await mkdir(cwd);
+});
+
+/** With answers in a pipe, a line each. */
+async function answer(args: readonly string[], lines: readonly string[]) {
+  const child = spawn(process.execPath, [MAIN, ...args], { cwd, env: { PATH: process.env['PATH'] } });
+  let stdout = '';
+  let stderr = '';
+  child.stdout.on('data', (chunk) => {
+    stdout += chunk;
+  });
+  child.stderr.on('data', (chunk) => {
+    stderr += chunk;
+  });
+  child.stdin.end(lines.map((line) => `${line}\n`).join(''));
+  const code = await new Promise((resolve) => child.once('close', resolve));
+  return { code, stdout, stderr };
+}
+
+describe('init', () => {
+  it('by flags writes a job and settings that work, and tries the connection', async () => {
+    await writeFile(join(cwd, 'key'), `${KEY}\n`);
+    const run = await flowdrop(
+      [
+        ...['init', 'place', '--api-url', service.url, '--api-key-file', 'key', '--to', 'drops', '--yes'],
+        ...['--report-to', 'desk@example.com', 'risk@example.com', '--symbols', 'spy', 'NVDA'],
+      ],
+      { cwd },
+    );
+    expect(run.code, run.stdout + run.stderr).toBe(0);
+    expect(run.stdout).toContain(`ok    nightly-trades: `);
+    expect(run.stdout).toContain(`the API at ${service.url}/api/historical/sql answers`);
+    const next = run.stdout.split('Next:\n')[1] ?? '';
+    expect(next.split('\n').map((line) => line.trim())).toEqual([
+      'cd place',
+      'flowdrop doctor nightly-trades',
+      'flowdrop plan nightly-trades',
+      'flowdrop run nightly-trades',
+      'flowdrop start',
+      '',
+    ]);
+    const place = join(cwd, 'place');
+    expect((await stat(join(place, '.env'))).mode & 0o777).toBe(0o600);
+    expect(await readFile(join(place, '.env'), 'utf8')).not.toContain(KEY);
+    const file = join(place, 'jobs', 'nightly-trades.yaml');
+    const { reports, drop } = parseJob(file, await readFile(file, 'utf8'));
+    expect(drop).toMatchObject({ to: 'drops', dataset: 'trades' });
+    expect(reports).toHaveLength(1);
+    expect(JSON.stringify(reports)).toMatch(/desk@example\.com.*risk@example\.com.*"SPY","NVDA"/);
+    // The commands that it names, in the directory that it names, with nothing but what it wrote.
+    const planned = await flowdrop(['--json', 'plan', 'nightly-trades'], { cwd: place });
+    expect(planned.code, planned.stderr).toBe(0);
+    expect(JSON.parse(planned.stdout)).toMatchObject({ dates: [expect.objectContaining({ rows: 200 })] });
+  });
+
+  it('takes answers in order, defaults for empty lines, asks again for what is not allowed, and shows no secret', async () => {
+    const mailUrl = 'smtps://desk:mail-secret@mail.example.com';
+    const run = await answer(
+      ['init', '--ask', '--offline'],
+      ['ftp://wrong', service.url, KEY, '', 'desk@example.com', 'spx, vix', mailUrl],
+    );
+    expect(run.code, run.stderr).toBe(0);
+    expect(run.stderr).toContain('allowed is scheme (http, https)');
+    expect(run.stderr).toContain('Where the drops go: a directory or s3://bucket/prefix [out/drops]: ');
+    expect(run.stdout + run.stderr).not.toContain(KEY);
+    expect(run.stdout + run.stderr).not.toContain('mail-secret');
+    expect(parseEnv(await readFile(join(cwd, '.env'), 'utf8'))).toEqual({
+      FLOWDROP_API_URL: service.url,
+      FLOWDROP_API_KEY: KEY,
+      FLOWDROP_SMTP_URL: mailUrl,
+    });
+    const job = await readFile(join(cwd, 'jobs', 'nightly-trades.yaml'), 'utf8');
+    expect(job).toContain('to: out/drops #');
+    expect(job).toContain('symbols: [SPX, VIX]');
+    const checked = await flowdrop(['check', '--live'], { cwd });
+    expect(checked.code, checked.stdout).toBe(0);
+  });
+
+  it('writes nothing when the answers end too soon', async () => {
+    const run = await answer(['init', '--ask'], [service.url, KEY]);
+    expect(run.code).toBe(2);
+    expect(run.stderr).toContain('INPUT_ENDED');
+    expect(await listFiles(cwd)).toEqual([]);
+  });
+
+  it('asks nothing where stdin is no terminal, and says what is still to be filled in', async () => {
+    const run = await flowdrop(['init'], { cwd });
+    expect(run.code).toBe(0);
+    expect(run.stderr).toBe('');
+    expect(run.stdout).toContain(
+      'The connection was not tried; first put FLOWDROP_API_URL and FLOWDROP_API_KEY into .env',
+    );
+    expect(await listFiles(cwd)).toEqual(['.env', 'jobs/nightly-trades.yaml']);
+  });
+
+  it('ends with the failure of the connection, and leaves the files to be mended', async () => {
+    await writeFile(join(cwd, 'key'), 'cus_wrong_key_0815');
+    const run = await flowdrop(['init', '--api-url', service.url, '--api-key-file', 'key'], { cwd });
+    expect(run.code).not.toBe(0);
+    expect(run.stdout).toContain('UNAUTHORIZED');
+    expect(run.stdout).toContain('flowdrop check --live nightly-trades');
+    expect(await listFiles(cwd)).toEqual(expect.arrayContaining(['.env', 'jobs/nightly-trades.yaml']));
+  });
+
+  it('overwrites nothing without --force, not even half, and keeps what that replaces', async () => {
+    await writeFile(join(cwd, '.env'), 'FLOWDROP_API_KEY=precious\n');
+    await chmod(join(cwd, '.env'), 0o600);
+    const refused = await flowdrop(['init', '--offline'], { cwd });
+    expect(refused.code).toBe(2);
+    expect(refused.stderr).toMatch(/FILE_EXISTS: \S+\.env is there already/);
+    expect(await listFiles(cwd)).toEqual(['.env']);
+    const forced = await flowdrop(['--json', 'init', '--offline', '--force'], { cwd });
+    expect(forced.code, forced.stderr).toBe(0);
+    expect(JSON.parse(forced.stdout)).toEqual({
+      job: 'nightly-trades',
+      written: [join(cwd, 'jobs', 'nightly-trades.yaml'), join(cwd, '.env')],
+      kept: [join(cwd, '.env.old')],
+      connection: 'untried',
+      next: expect.arrayContaining(['flowdrop start']),
+    });
+    expect(await readFile(join(cwd, '.env.old'), 'utf8')).toBe('FLOWDROP_API_KEY=precious\n');
+    expect((await stat(join(cwd, '.env.old'))).mode & 0o777).toBe(0o600);
+  });
+
+  it('asks nothing where a file is there already, because the answers would be for nothing', async () => {
+    await writeFile(join(cwd, '.env'), 'FLOWDROP_API_KEY=precious\n');
+    const { code, stderr } = await answer(['init', '--ask'], [service.url, KEY, '', '', '']);
+    expect(code).toBe(2);
+    expect(stderr).toMatch(/FILE_EXISTS: \S+\.env is there already/);
+    expect(stderr).not.toContain('Address of the options data API');
+  });
+
+  it.each([
+    ['npx', 'npx flowdrop'],
+    ['demo', 'npx flowdrop'],
+    ['test', 'flowdrop'],
+    [undefined, 'flowdrop'],
+  ])('started by npm as %s names commands that the shell finds: %s', async (event, program) => {
+    expect(nameProgram({ npm_lifecycle_event: event })).toBe(program);
+    const run = await flowdrop(['init', '--offline'], { cwd, env: { npm_lifecycle_event: event ?? '' } });
+    expect(run.stdout).toContain(`\n  ${program} doctor nightly-trades\n`);
+  });
+
+  it.each([
+    { name: 'a name that is none', args: ['--name', '../up'], says: 'name' },
+    { name: 'an address that is none', args: ['--report-to', 'desk'], says: 'reports' },
+    { name: 'a place that is none', args: ['--to', 'gs://bucket'], says: 'gs://' },
+    {
+      name: 'an API address with a key in it',
+      args: ['--api-url', 'https://api.example.com?key=hidden'],
+      says: 'allowed',
+    },
+  ])('refuses $name before it writes anything', async ({ args, says }) => {
+    const run = await flowdrop(['init', '--offline', ...args], { cwd });
+    expect(run.code).toBe(2);
+    expect(run.stderr).toContain(says);
+    expect(run.stderr).not.toContain('hidden');
+    expect(await listFiles(cwd)).toEqual([]);
+  });
+
+  it('refuses a job that writes where another does', async () => {
+    expect((await flowdrop(['init', '--offline'], { cwd })).code).toBe(0);
+    const second = await flowdrop(['init', '--offline', '--force', '--name', 'second'], { cwd });
+    expect(second.code).toBe(2);
+    expect(second.stderr).toContain('both write out/drops/trades');
+    expect(await listFiles(cwd)).toEqual(['.env', 'jobs/nightly-trades.yaml']);
+  });
+});
+
+describe('the files of init', () => {
+  it('name only settings that there are, also in their comments', () => {
+    const text = buildSettingsText(NOTHING).replace(/^# (?=[A-Z0-9_]+=)/gm, '');
+    const settings = parseEnv(text) as Record<string, string>;
+    expect(Object.keys(settings).length).toBeGreaterThan(8);
+    expect(reportSettings(settings, root).unknown).toEqual([]);
+  });
+
+  it('hold a report, alerts and a condition that work when their comments are taken away', () => {
+    const silent = parseJob('job.yaml', buildJobText(NOTHING));
+    expect(silent.reports).toEqual([]);
+    const text = buildJobText(NOTHING).replace(/^# (?=reports:| {2}- template| {4}(?:to|symbols):)/gm, '');
+    expect(parseJob('job.yaml', text).reports).toHaveLength(1);
+    const told = buildJobText(NOTHING).replace(/^# (?=alerts:| {2}to:)/gm, '');
+    expect(parseJob('job.yaml', told).alerts.to).toEqual(['ops@example.com']);
+    expect(
+      parseJob('job.yaml', buildJobText(NOTHING).replace('# retry: 15m #', 'retry: 45m #')).schedule,
+    ).toMatchObject({
+      retrySeconds: 2700,
+    });
+    const where = buildJobText(NOTHING).replace('# where:', 'where:');
+    expect(parseJob('job.yaml', where).source).toMatchObject({ where: "symbol IN ('SPY', 'QQQ')" });
+  });
+
+  it.each(['true', 'a: b', '#x', 'x #y', '"', "it's", '1e5', 'ends:', '- x', 's3://bucket/a b', '{a}', 'a, b'])(
+    'give the place %j back as it was given',
+    (to) => {
+      expect(parseJob('job.yaml', buildJobText({ ...NOTHING, to })).drop.to).toBe(to);
+    },
+  );
+
+  it.each(['cus_1', 'a b', 'a#b', "it's", '"q"', 'a\\nb', `a'"b`, '$HOME', '`x`', ' x ', 'a=b', '"\\n"'])(
+    'give the key %j back as it was given',
+    (apiKey) => {
+      expect(parseEnv(buildSettingsText({ ...NOTHING, apiKey }))['FLOWDROP_API_KEY']).toBe(apiKey);
+    },
+  );
+
+  it.each([`'"\``, 'two\nlines'])('refuse the value %j, which no quotes can hold, without showing it', (value) => {
+    expect(() => quoteSetting(value)).toThrow(expect.objectContaining({ code: 'SETTING_INVALID' }));
+    expect(() => quoteSetting(value)).not.toThrow(value);
+  });
+});

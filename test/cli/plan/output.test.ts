@@ -1,0 +1,92 @@
+/** The tables of `flowdrop plan`. What is planned and priced is tested in `plan` and `flow`. */
+import { describe, expect, it } from 'vitest';
+import {
+  describeDate,
+  describePlan,
+  describePlans,
+  type PlanDocument,
+  totalDates,
+} from '../../../src/cli/plan/output.ts';
+import { createStyle } from '../../../src/cli/terminal/color.ts';
+import { measureWidth } from '../../../src/cli/terminal/text-width.ts';
+import { priceDates } from '../../../src/plan/price.ts';
+
+const NOW = Date.parse('2026-11-20T22:00:00Z');
+const HOUR_MS = 3_600_000;
+
+/** The busiest plan that the columns must hold: ten million rows a date, at one request a second. */
+function planOf(expiresInMs: readonly number[]): PlanDocument {
+  const work = expiresInMs.map((ms, index) => ({
+    date: `2026-11-${String(10 + index)}`,
+    rows: 10_000_000,
+    pages: 1000,
+    counts: index === 0 ? [] : undefined,
+    expiresAtMs: NOW + ms,
+  }));
+  const prices = priceDates(work, { nowMs: NOW, intervalMs: 1000, countRequests: 1, rowBytes: 700 });
+  const dates = prices.map((price) => describeDate(price, NOW));
+  return {
+    job: 'nightly-trades',
+    server_time: new Date(NOW).toISOString(),
+    lookback_edge: '2026-11-06 17:00:00',
+    earliest_date: '2026-11-07',
+    row_limit: 10_000,
+    sealed: 1,
+    dates,
+    total: totalDates(dates),
+    without_rows: ['2026-11-02', '2026-11-03', '2026-11-04', '2026-11-05', '2026-11-06'],
+  };
+}
+
+describe('a plan', () => {
+  const plan = planOf([HOUR_MS, HOUR_MS / 2, Number.POSITIVE_INFINITY]);
+
+  it('says of each date when it is done, one after the other, and what it takes of its budget', () => {
+    expect(plan.dates.map((date) => [date.requests, date.done_at, date.share_of_budget])).toEqual([
+      [1002, '2026-11-20T22:16:42.000Z', 1002 / 3600],
+      [1003, '2026-11-20T22:33:25.000Z', 2005 / 1800],
+      [1003, '2026-11-20T22:50:08.000Z', null],
+    ]);
+  });
+
+  it('has totals: the last to be done, the tightest budget, and how many are too late', () => {
+    expect(plan.total).toEqual({
+      dates: 3,
+      rows: 30_000_000,
+      estimated: true,
+      requests: 3008,
+      seconds: 3008,
+      bytes: 21_000_000_000,
+      done_at: '2026-11-20T22:50:08.000Z',
+      share_of_budget: 2005 / 1800,
+      too_late: 1,
+    });
+    expect(describePlan(plan)).toMatch(/^total +~30,000,000 +3,008 +50:08 +22:50 +1 LATE$/m);
+  });
+
+  it('marks what would expire before its turn in words, and in red where there are colours', () => {
+    const text = describePlan(plan);
+    expect(text).toMatch(/^2026-11-11 .* TOO LATE {2}11-20 22:30$/m);
+    expect(text).toMatch(/^2026-11-10 .* 28 % {2}11-20 23:00$/m);
+    expect(text).toMatch(/^2026-11-12 .* never$/m);
+    expect(text).toContain('TOO LATE: 1 date would begin to expire');
+    expect(describePlan(plan, createStyle(true))).toContain('\u001b[31mTOO LATE\u001b[39m');
+  });
+
+  it('fits into 80 cells, also when it takes days, and no line ends in spaces', () => {
+    const long = planOf(Array.from({ length: 10 }, () => 400 * HOUR_MS));
+    for (const text of [describePlan(long), describePlan(plan), describePlans([long, plan], plan.total)]) {
+      const table = text.split('\n').filter((line) => /^(date|job|total|nightly|-|\d{4})/.test(line));
+      expect(table.length).toBeGreaterThan(3);
+      for (const line of table) expect(measureWidth(line)).toBeLessThanOrEqual(80);
+      expect(text).not.toMatch(/ $/m);
+    }
+  });
+
+  it('of nothing says so', () => {
+    const none = { ...plan, dates: [], total: totalDates([]) };
+    expect(describePlan(none)).toContain('Nothing to fetch.');
+    expect(none.total).toMatchObject({ dates: 0, done_at: null, too_late: 0 });
+    expect(describePlans([none, plan], plan.total)).toMatch(/^nightly-trades +0 +0 +0:00$/m);
+  });
+});

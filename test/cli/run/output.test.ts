@@ -1,0 +1,70 @@
+/** The end of `run` and `backfill` as a person reads it. What a run does is tested in `test/run` and `test/flow`. */
+import { expect, it } from 'vitest';
+import type { CliContext } from '../../../src/cli/context.ts';
+import { finishRun } from '../../../src/cli/run/output.ts';
+import type { DateResult, RunResult } from '../../../src/run/result.ts';
+
+const RUN: RunResult = {
+  job: 'nightly',
+  run_id: 'run-1',
+  dataset: 'trades',
+  store: 'drops',
+  started_at: '2026-11-20T23:00:00.000Z',
+  finished_at: '2026-11-20T23:00:09.000Z',
+  server_time: '2026-11-20T23:00:09.000Z',
+  requests: 7,
+  retries: 0,
+  rate_limited: 0,
+  splits: 0,
+  bytes: 1,
+  row_limit: 1000,
+  dates: [],
+  conditions: {},
+  lost: [],
+  gaps: [],
+  expires: {},
+};
+
+function describe(...dates: readonly DateResult[]): string {
+  let text = '';
+  const terminal = {
+    out: (part: string) => {
+      text += part;
+    },
+  };
+  // Only the terminal and the run's id are used.
+  finishRun(
+    { terminal, compose: { runId: 'r1' } } as unknown as CliContext,
+    { jobs: 'jobs' },
+    { ...RUN, dates: [...dates] },
+    [],
+  );
+  return text;
+}
+
+const CHANGES = { added: 3, removed: 1, altered: 2, columns_added: [], columns_removed: [] };
+const DATE: DateResult = { date: '2026-11-19', status: 'sealed', rows: 5, requests: 1, revision: 1 };
+
+it('a restatement says its revision and what changed', () => {
+  expect(describe(DATE)).toMatch(/2026-11-19 +sealed +5/);
+  expect(describe({ ...DATE, revision: 2, changes: CHANGES })).toContain(
+    'restated (revision 2: 3 added, 1 removed, 2 altered)',
+  );
+  expect(describe({ ...DATE, revision: 3, changes: { ...CHANGES, columns_added: ['oi'] } })).toContain(
+    'restated (revision 3: 3 added, 1 removed, 2 altered, column oi added)',
+  );
+  expect(describe({ ...DATE, revision: 2, changes: null })).toContain('restated (revision 2) ');
+});
+
+it('a date that the source has nothing of has no rows, and one that is the same is unchanged', () => {
+  expect(describe({ ...DATE, status: 'missing', rows: 0 })).toMatch(/2026-11-19 +no rows/);
+  expect(describe({ ...DATE, status: 'unchanged' })).toMatch(/2026-11-19 +unchanged/);
+});
+
+it('a failure names its date once, whether or not its message does', () => {
+  const failed = (message: string) =>
+    describe({ ...DATE, status: 'failed', error: { code: 'CHECK_FAILED', message, hint: 'Look.' } });
+  const line = '\n2026-11-19: check min-rows: 5 rows\n  -> Look.\n';
+  expect(failed('2026-11-19: check min-rows: 5 rows')).toContain(line);
+  expect(failed('check min-rows: 5 rows')).toContain(line);
+});

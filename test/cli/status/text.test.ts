@@ -1,0 +1,159 @@
+/**
+ * What `flowdrop status` prints, from fixed documents, against goldens: plain, with colours, and months as blocks. Where
+ * the documents come from is tested in `test/run/status.test.ts`.
+ */
+import { describe, expect, it } from 'vitest';
+import { listSessions, NO_OVERRIDE } from '../../../src/calendar/session.ts';
+import { describeStatus, formatSpan, type StatusView } from '../../../src/cli/status/text.ts';
+import { createStyle, hasColors } from '../../../src/cli/terminal/color.ts';
+import type { Condition } from '../../../src/plan/dates.ts';
+import type { DateStatus } from '../../../src/run/status.ts';
+import { createResult } from '../../support/alerts.ts';
+
+/** 18:00 in New York on the Monday after Thanksgiving. */
+const NOW = Date.parse('2026-11-30T23:00:00Z');
+
+function createDates(from: string, to: string, others: Readonly<Record<string, Condition>>): readonly DateStatus[] {
+  return listSessions(from, to).map((date) => {
+    const condition = others[date] ?? 'available';
+    const isSealed = condition === 'available' || condition === 'degraded';
+    return {
+      date,
+      condition,
+      rows: isSealed ? 1_250_000 : null,
+      revision: isSealed ? 1 : null,
+      begins_to_expire: isSealed || condition === 'expired' ? null : `${addFifteen(date)}T05:00:00.000Z`,
+    };
+  });
+}
+
+const addFifteen = (date: string) => new Date(Date.parse(date) + 15 * 86_400_000).toISOString().slice(0, 10);
+
+const CONDITIONS = {
+  '2026-10-13': 'expired',
+  '2026-11-05': 'degraded',
+  '2026-11-17': 'missing',
+  '2026-11-27': 'pending',
+  '2026-11-25': 'pending',
+} as const;
+
+function createView(changes: Partial<StatusView> = {}): StatusView {
+  return {
+    document: {
+      job: 'nightly-trades',
+      dataset: 'trades',
+      store: 's3://bucket/drops',
+      dates: createDates('2026-09-21', '2026-11-27', CONDITIONS),
+      last_run: '2026-11-20T22:59:00.000Z',
+      last_backfill: null,
+      next_run: '2026-11-30T23:30:00.000Z',
+      running: null,
+      reports: [],
+      fault: null,
+    },
+    last: { result: createResult({ dates: [] }), outcome: undefined },
+    timezone: 'America/New_York',
+    calendar: NO_OVERRIDE,
+    nowMs: NOW,
+    style: createStyle(false),
+    columns: 80,
+    all: false,
+    list: false,
+    ...changes,
+  };
+}
+
+const golden = (name: string) => `../../golden/status-${name}.txt`;
+
+describe('the status of a job', () => {
+  it('is a calendar of the last eight weeks, gaps by the time they have left, and the rest in one line', async () => {
+    await expect(describeStatus(createView())).toMatchFileSnapshot(golden('weeks'));
+  });
+
+  it('says the same with colours', async () => {
+    const colored = describeStatus(createView({ style: createStyle(true) }));
+    await expect(colored).toMatchFileSnapshot(golden('weeks-colors'));
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: this is what colours are made of.
+    expect(colored.replace(/\u001b\[\d+m/g, '')).toBe(describeStatus(createView()));
+  });
+
+  it('shows months side by side where there are too many weeks for a screen', async () => {
+    const { document } = createView();
+    const dates = createDates('2025-11-03', '2026-11-27', { ...CONDITIONS, '2026-03-11': 'expired' });
+    const text = describeStatus(createView({ document: { ...document, dates }, all: true }));
+    await expect(text).toMatchFileSnapshot(golden('months'));
+    expect(Math.max(...mapLines(text).map((line) => line.length))).toBeLessThanOrEqual(80);
+    const narrow = describeStatus(createView({ document: { ...document, dates }, all: true, columns: 40 }));
+    expect(Math.max(...mapLines(narrow).map((line) => line.length))).toBeLessThanOrEqual(40);
+  });
+
+  it('tells the run that goes on and how the last one ended', async () => {
+    const { document } = createView();
+    const running = {
+      ...{ run_id: 'run-7', pid: 1, started_at: '2026-11-30T22:50:00.000Z', updated_at: '2026-11-30T23:00:00.000Z' },
+      ...{ date: '2026-11-25', phase: 'fetching', window: '09:30:00..09:31:00', rows: 600_000, total_rows: 1_250_000 },
+      ...{ dates_done: 0, dates_total: 2, pages: 60, pages_left: 65, requests: 63, retries: 1, rate_limited: 0 },
+      ...{ splits: 0, rows_per_second: 9_900, seconds_left: 66 },
+    };
+    const text = describeStatus(
+      createView({ document: { ...document, running }, last: { result: createResult(), outcome: 'incomplete' } }),
+    );
+    expect(text).toContain(
+      'running for 10 min: fetching 2026-11-25, 0 of 2 dates done, 48 %, 600,000 of 1,250,000 rows, 9,900 rows/s, 65 requests left, 1 min 6 s left (run run-7)\n',
+    );
+    expect(text).toContain('last run 10 days ago (2026-11-20T22:59:00.000Z): incomplete, nothing was to be sealed');
+    expect(text).toContain('next run in 30 min (Mon 2026-11-30 18:30 America/New_York)');
+  });
+
+  it('tells dates of weekends, closings by the override, and a store that could not be read', () => {
+    const { document } = createView();
+    const saturday = { ...createDates('2026-11-20', '2026-11-20', {})[0], date: '2026-11-21' } as DateStatus; // Has all members.
+    const dates = [...createDates('2026-11-16', '2026-11-24', {}), saturday]
+      .filter(({ date }) => date !== '2026-11-18')
+      .sort((a, b) => (a.date < b.date ? -1 : 1));
+    const calendar = { ...NO_OVERRIDE, closed: new Set(['2026-11-18']) };
+    const text = describeStatus(createView({ document: { ...document, dates, fault: 'gone' }, calendar }));
+    expect(text).toContain('closed: 2026-11-18 by the override of the calendar\n');
+    expect(text).toContain('on weekends: 2026-11-21 available\n');
+    expect(text).toContain('The store could not be read: what follows is what the last run knew.');
+  });
+});
+
+it('spans are told in one unit, rounded down', () => {
+  const spans = [
+    -5,
+    45_000,
+    119_999,
+    120_000,
+    7_199_999,
+    7_200_000,
+    31.9 * 3_600_000,
+    71.9 * 3_600_000,
+    10.9 * 86_400_000,
+  ];
+  expect(spans.map(formatSpan)).toEqual(['0 s', '45 s', '119 s', '2 min', '119 min', '2 h', '31 h', '71 h', '10 days']);
+});
+
+it.each([
+  [{}, true, true],
+  [{}, false, false],
+  [{ NO_COLOR: '1' }, true, false],
+  [{ NO_COLOR: '' }, true, true],
+  [{ TERM: 'dumb' }, true, false],
+  [{ FORCE_COLOR: '1', NO_COLOR: '1' }, false, true],
+  [{ FORCE_COLOR: '' }, false, false],
+  [{ FORCE_COLOR: '0' }, true, false],
+  [{ FORCE_COLOR: 'false' }, true, false],
+])('with %o and a terminal %s, there are colours: %s', (env, isTTY, expected) => {
+  expect(hasColors(isTTY, env)).toBe(expected);
+});
+
+/** What stands in columns. */
+function mapLines(text: string): readonly string[] {
+  const lines = text.split('\n');
+  const start = lines.findIndex((line) => line.startsWith('Nov 2025'));
+  return lines.slice(
+    start,
+    lines.findIndex((line) => line.startsWith('■ available')),
+  );
+}
