@@ -20,8 +20,10 @@ export function watchFolder(
     pending?.abort();
     const quiet = new AbortController();
     pending = quiet;
-    clock.sleep(QUIET_MS, AbortSignal.any([quiet.signal, signal])).then(onChange, () => undefined); // Another change, or the stop.
+    clock.sleep(QUIET_MS, quiet.signal).then(onChange, () => undefined); // Another change, or the stop.
   };
+  // Not `AbortSignal.any` at every change: a signal that lives long keeps a reference to all that were made of it.
+  signal.addEventListener('abort', () => pending?.abort(), { once: true });
   const onFault = (error: unknown) =>
     log.warn(
       { event: 'watch-failed', folder, reason: describeError(error) },

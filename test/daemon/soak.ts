@@ -1,8 +1,8 @@
 /**
  * `npm run soak [-- --hours N] [--minutes N]`: a day of the daemon under a moved clock. Four jobs are due every 15 minutes;
  * each run is a process that ends at once, for want of a key. Around each tick the status page and the metrics are read.
- * Each hour its memory is taken as the system counts it, and its heap after a collection; their slopes are printed. It
- * fails when the first is above what an idle daemon may take, or the second grows.
+ * Each hour its memory is taken as the system counts it, and its heap after a collection (without compiled functions, see
+ * `heap-preload.mjs`). It fails when the first is above what an idle daemon may take, or the second grows.
  */
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
