@@ -1,15 +1,16 @@
 /**
  * What was learnt of a table of an API under one key: its row limit, how much a query may scan and along which axis, how
  * a date's rows are spread, how long answers take, and how far the API's clock is from ours. Kept in the state directory
- * for the next run of any job with the same query; forgotten after a week, because limits change, and worth nothing but
- * requests.
+ * for the next run of any job with the same query. It is worth nothing but requests. Limits change: a lower one is learnt by
+ * a refusal, the row limit from each answer, and once a week twice of what was refused is thought possible again.
  */
 import { z } from 'zod';
 import { readFileIfExists, writeFileAtomic } from '../core/atomic-file.ts';
 
 /** Row limit assumed until an answer says or shows another. */
 const ASSUMED_ROW_LIMIT = 10_000;
-const FORGET_AFTER_MS = 7 * 86_400_000;
+/** Forgetting all instead would cost a first night, 2 % more requests, every week. */
+const HOPE_AFTER_MS = 7 * 86_400_000;
 
 const profileSchema = z
   .array(z.object({ symbol: z.string().exactOptional(), second: z.number(), share: z.number() }))
@@ -18,7 +19,7 @@ const profileSchema = z
 const learntSchema = z.object({
   version: z.literal(2),
   url: z.string(),
-  /** When the limits began to be learnt; the clock's offset is renewed by every run. */
+  /** When the limits began to be learnt, or more was last thought possible. */
   learnt_at_ms: z.number(),
   row_limit: z.number().int().positive(),
   /** Axis along which a narrower query scans less; `null` while no query was too broad. */
@@ -67,10 +68,9 @@ export async function loadLearnt(path: string, url: string, nowMs: number): Prom
   const parsed = learntSchema.safeParse(tryParse(text));
   // A file of another address, of old, or broken is worth no more than none.
   if (!parsed.success || parsed.data.url !== url) return fresh;
-  // The clock is asked for again by every answer; the rest may have changed.
-  if (nowMs - parsed.data.learnt_at_ms > FORGET_AFTER_MS)
-    return { ...fresh, clock_offset_ms: parsed.data.clock_offset_ms };
-  return parsed.data;
+  const { learnt_at_ms: learntAtMs, refused_rows: refused } = parsed.data;
+  if (refused === null || nowMs - learntAtMs <= HOPE_AFTER_MS) return parsed.data;
+  return { ...parsed.data, learnt_at_ms: nowMs, refused_rows: Math.min(2 * refused, Number.MAX_SAFE_INTEGER) };
 }
 
 export async function saveLearnt(path: string, learnt: Learnt): Promise<void> {

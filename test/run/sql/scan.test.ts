@@ -2,12 +2,14 @@
  * How a date is counted under a scan limit, on a simulated table: nothing known at first, then with what was learnt. The
  * same over a real engine is in `complete.test.ts`.
  */
+import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { compareBounds, DAY_END, DAY_START, isOverlapping, type Stretch } from '../../../src/calendar/window.ts';
 import { type CellCount, compareCells, sumCounts } from '../../../src/plan/counts.ts';
 import { buildProfile, cutStretch, shareOf, usualProfile } from '../../../src/plan/profile.ts';
-import { type Learnt, loadLearnt } from '../../../src/run/learnt.ts';
-import { planSpans, ScanTrial } from '../../../src/run/sql/scan.ts';
+import { type Learnt, loadLearnt, saveLearnt } from '../../../src/run/learnt.ts';
+import { isKnownTooBroad, noteTooBroad, planSpans, ScanTrial } from '../../../src/run/sql/scan.ts';
+import { makeFolder } from '../../support/flowdrop.ts';
 import { createRandom } from '../../support/random.ts';
 
 const DAY: Stretch = { from: DAY_START, to: DAY_END };
@@ -176,6 +178,47 @@ describe.each(['time', 'symbol'] as const)('a date of a table ordered by %s', (o
     expect(learnt.passed_rows).toBeLessThanOrEqual(200_000);
     count(lowered, learnt);
     expect(count(lowered, learnt).refused).toBeLessThanOrEqual(3);
+  });
+});
+
+describe.each(['time', 'symbol'] as const)('limits of a table ordered by %s that were learnt a week ago', (order) => {
+  const WEEK_MS = 7 * 86_400_000;
+
+  async function learnThenWait(
+    table: Table,
+    nights: number,
+  ): Promise<{ learnt: Learnt; path: string; folder: { remove(): Promise<void> } }> {
+    const folder = await makeFolder();
+    const path = join(folder.path, 'learnt.json');
+    const learnt = await loadLearnt(path, 'u', 0);
+    for (let night = 0; night < nights; night += 1) count(table, learnt);
+    await saveLearnt(path, learnt);
+    return { learnt: await loadLearnt(path, 'u', WEEK_MS + 1), path, folder };
+  }
+
+  it('cost no search again, and one refusal at most where nothing has changed', async () => {
+    const table = createTable(order, 700_000, 200_000, 2);
+    const { learnt, path, folder } = await learnThenWait(table, 2);
+    const before = count(table, await loadLearnt(path, 'u', WEEK_MS));
+    const { asked, refused } = count(table, learnt);
+    expect(refused).toBeLessThanOrEqual(1);
+    expect(asked.length).toBeLessThanOrEqual(before.asked.length + 2);
+    await folder.remove();
+  });
+
+  it('are tried beyond once: up to twice of what was refused, and what is refused again is known for a week', async () => {
+    const table = createTable(order, 700_000, 200_000, 2);
+    const { learnt, path, folder } = await learnThenWait(table, 2);
+    const known = await loadLearnt(path, 'u', WEEK_MS);
+    const refused = known.refused_rows ?? 0;
+    expect(refused).toBeGreaterThan(0);
+    expect(isKnownTooBroad(known, refused)).toBe(true);
+    expect(isKnownTooBroad(learnt, refused)).toBe(false);
+    expect(isKnownTooBroad(learnt, 2 * refused)).toBe(true);
+    noteTooBroad(learnt, refused);
+    await saveLearnt(path, learnt);
+    expect(isKnownTooBroad(await loadLearnt(path, 'u', 2 * WEEK_MS), refused)).toBe(true);
+    await folder.remove();
   });
 });
 
