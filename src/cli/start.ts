@@ -78,7 +78,7 @@ async function openDaemon(cli: CliContext, globals: GlobalOptions, opened: Opene
   const { createJobFiles } = await import('../daemon/job-files.ts');
   const { createChores } = await import('../daemon/chores.ts');
   const { startRunProcess } = await import('../daemon/run-process.ts');
-  const { createUnfinished } = await import('../daemon/unfinished.ts');
+  const { createUnfinished, createUntold } = await import('../daemon/unfinished.ts');
   const { watchFolder } = await import('../daemon/folder-watch.ts');
   const { readProgress } = await import('../run/progress.ts');
   const { readRunResult } = await import('../run/result.ts');
@@ -95,8 +95,9 @@ async function openDaemon(cli: CliContext, globals: GlobalOptions, opened: Opene
   const assertUsable = (job: Job) => assertShareable(job, compose.redisUrl !== undefined);
   const chores = createChores(commandOf, clock);
   const unfinished = createUnfinished((job) => stateOf(stateDir, job).unfinished, log);
+  const untold = createUntold((job) => stateOf(stateDir, job).untold, log);
   const daemon: Daemon = createDaemon({
-    ...{ clock, log, version: compose.version, id, maxRuns: compose.maxRuns, chores, unfinished },
+    ...{ clock, log, version: compose.version, id, maxRuns: compose.maxRuns, chores, unfinished, untold },
     ...(coordinator ? { coordinator } : {}),
     files: createJobFiles({ folder: globals.jobs, keptDir: keptJobsOf(stateDir), assertUsable, log }),
     async lastRunAt({ name }) {

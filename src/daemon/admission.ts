@@ -28,8 +28,10 @@ export interface AdmissionDeps {
   readonly isStopping: () => boolean;
   /** Nothing more comes of the job's tick: a restart need not look for it. */
   readonly onOver: (job: string) => void;
-  /** A process that ended by no doing of its own could tell nobody. */
-  readonly onVanished: (record: JobRecord, run: FinishedRun) => void;
+  /** A process that was killed, or stopped for taking too long, could tell nobody. */
+  readonly onUntold: (run: FinishedRun, job: string) => void;
+  /** It came to its own end, so that an earlier death is over. */
+  readonly onResult: (job: string) => void;
 }
 
 export interface Admission {
@@ -38,7 +40,7 @@ export interface Admission {
   /** Ticks that node-cron did not fire: of shared schedules they must be claimed first. */
   catchUp(missed: readonly MissedTick[]): Promise<void>;
   /** A run came to its end. */
-  close(due: DueRun, run: FinishedRun, hasVanished: boolean): void;
+  close(due: DueRun, run: FinishedRun, isUntold: boolean): void;
   dropRetry(record: JobRecord | undefined): void;
   settle(due: DueRun): void;
 }
@@ -46,7 +48,7 @@ export interface Admission {
 /** A status that is younger tells whether dates are pending. */
 const STATUS_FRESH_MS = 60_000;
 /** What another try may mend: a wrong job file or an incomplete date it does not. */
-const RETRIED: readonly FinishedRun['outcome'][] = ['failed', 'died', 'active'];
+const RETRIED: readonly FinishedRun['outcome'][] = ['failed', 'died', 'timed-out', 'active'];
 
 export function createAdmission(deps: AdmissionDeps): Admission {
   const { clock, log, coordinator, claims, statuses } = deps;
@@ -125,7 +127,7 @@ export function createAdmission(deps: AdmissionDeps): Admission {
     log.info({ event: 'no-session', job: due.job }, `${due.job}: no session on ${formatWallDate(due.tickMs)}`);
     settle(due);
   }
-  function close(due: DueRun, run: FinishedRun, hasVanished: boolean): void {
+  function close(due: DueRun, run: FinishedRun, isUntold: boolean): void {
     const record = deps.recordOf(due.job);
     if (!record) return;
     addFinished(record, run);
@@ -151,7 +153,8 @@ export function createAdmission(deps: AdmissionDeps): Admission {
         `${due.job}: is tried again`,
       );
     void statuses.refresh(due.job);
-    if (hasVanished) deps.onVanished(record, run);
+    if (isUntold) deps.onUntold(run, due.job);
+    else if (run.outcome === 'done' || run.result) deps.onResult(due.job);
     if (next) letIn(next);
   }
   function retryAt({ filed }: JobRecord, { outcome, finishedAtMs }: FinishedRun): number | undefined {

@@ -19,14 +19,15 @@ export interface Claims {
 export function createClaims(coordinator: Coordinator | undefined, log: Log): Claims {
   const held = new Map<string, Tick>();
   const idOf = ({ job, dueAtMs }: Tick) => `${job} ${dueAtMs}`;
-  const warn = (event: string, { job }: Tick, error: unknown) =>
-    log.warn({ event, job, reason: describeError(error) }, `${job}: ${describeError(error)}`);
   return {
     hold: (tick) => void held.set(idOf(tick), tick),
     settle(tick) {
       if (!held.delete(idOf(tick))) return;
       // When it fails, the lease runs out: another daemon runs a tick again that is done, which costs a request.
-      coordinator?.complete(tick).catch((error: unknown) => warn('complete-failed', tick, error));
+      coordinator?.complete(tick).catch((error: unknown) => {
+        const reason = describeError(error);
+        log.warn({ event: 'complete-failed', job: tick.job, reason }, `${tick.job}: ${reason}`);
+      });
     },
     async renew() {
       const lost: Tick[] = [];
@@ -36,7 +37,8 @@ export function createClaims(coordinator: Coordinator | undefined, log: Log): Cl
           // One that was settled while it was renewed is nobody else's.
           if (held.delete(idOf(tick))) lost.push(tick);
         } catch (error) {
-          warn('renew-failed', tick, error);
+          const reason = describeError(error);
+          log.warn({ event: 'renew-failed', job: tick.job, reason }, `${tick.job}: ${reason}`);
         }
       }
       return lost;

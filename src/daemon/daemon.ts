@@ -6,7 +6,6 @@
 import { type CalendarOverride, isSession } from '../calendar/session.ts';
 import { formatWallDate } from '../calendar/wall-clock.ts';
 import type { Clock } from '../core/clock.ts';
-import { describeError } from '../core/errors.ts';
 import type { Log } from '../core/log.ts';
 import { createRunId } from '../core/run-id.ts';
 import type { Job } from '../job/job.ts';
@@ -16,14 +15,16 @@ import { createClaims } from './claims.ts';
 import { type Coordinator, LEASE_MS, RENEW_MS } from './coordinator.ts';
 import { createJobBoard, type MissedTick } from './job-board.ts';
 import type { FiledJob, JobFiles } from './job-files.ts';
-import { type JobRecord, viewJob } from './job-record.ts';
+import { type JobRecord, runTimeoutMs, viewJob } from './job-record.ts';
 import { repeat } from './repeat.ts';
+import { describeEnd } from './run-end.ts';
 import type { RunProcess } from './run-process.ts';
-import { createRuns, describeEnd } from './runs.ts';
+import { createRuns } from './runs.ts';
 import { createStatuses } from './statuses.ts';
 import { stopAll, untilAborted } from './stop.ts';
+import { createTelling } from './telling.ts';
 import { createTimetable } from './timetable.ts';
-import type { Unfinished } from './unfinished.ts';
+import type { Unfinished, Untold } from './unfinished.ts';
 import type { DaemonView, RunView } from './view.ts';
 
 export interface DaemonDeps {
@@ -35,6 +36,8 @@ export interface DaemonDeps {
   readonly files: JobFiles;
   readonly chores: Chores;
   readonly unfinished: Unfinished;
+  /** How a run ended of which nobody has been told yet. */
+  readonly untold: Untold;
   /** Of shared schedules; every job that is shared has one. */
   readonly coordinator?: Coordinator;
   /** Start of the job's last run on this machine, milliseconds; `undefined` when it never ran here. */
@@ -75,7 +78,7 @@ const BROKEN_GRACE_MS = 10_000;
 /** What was missed waits so long for its order to be known: a store may hang. */
 const ORDER_PATIENCE_MS = 60_000;
 export function createDaemon(deps: DaemonDeps): Daemon {
-  const { clock, log, coordinator, chores, unfinished } = deps;
+  const { clock, log, coordinator, chores, unfinished, untold, hasAlerts } = deps;
   const startedAtMs = clock.now();
   const claims = createClaims(coordinator, log);
   const newRunId = () => createRunId(clock.now());
@@ -102,6 +105,7 @@ export function createDaemon(deps: DaemonDeps): Daemon {
       const dropped = runs.drop(record.filed.job.name);
       if (dropped) admission.settle(dropped);
       admission.dropRetry(record);
+      for (const cause of ['died', 'broken'] as const) telling.drop(record.filed.job.name, cause);
       if (!runs.has(record.filed.job.name)) void unfinished.forget(record.filed.job.name);
       forgetRemoved(record);
     },
@@ -110,6 +114,7 @@ export function createDaemon(deps: DaemonDeps): Daemon {
   const statuses = createStatuses(readStatus, { clock, log });
   const runs = createRuns({
     ...{ clock, log, maxRuns: deps.maxRuns, newRunId, expiryOf: statuses.expiryOf },
+    timeoutOf: (job) => runTimeoutMs(recordOf(job)),
     async startRun({ job, tickMs }, runId) {
       // The file may have been broken since it was looked at.
       await reload();
@@ -117,41 +122,34 @@ export function createDaemon(deps: DaemonDeps): Daemon {
       const record = board.records.get(job);
       return await deps.startRun(record?.filed as FiledJob, runId); // It is kept while the job runs.
     },
-    onEnd(due, run, hasVanished) {
+    onEnd(due, run, isUntold) {
       const record = board.records.get(due.job);
-      admission.close(due, run, hasVanished);
+      admission.close(due, run, isUntold);
       if (record) forgetRemoved(record);
     },
   });
   const admission = createAdmission({
-    ...{ clock, log, coordinator, claims, statuses, newRunId, hasSession },
-    recordOf: (job) => board.records.get(job),
+    ...{ clock, log, coordinator, claims, statuses, newRunId, hasSession, recordOf },
     runs: () => runs,
     nextTick: timetable.next,
     isStopping: () => isStopping,
     onOver: (job) => void unfinished.forget(job),
-    onVanished: (record, run) => tell(record, 'died', ['--died', describeEnd(run)]),
+    onResult: (job) => telling.drop(job, 'died'),
+    onUntold: (run, job) => telling.owe(job, 'died', describeEnd(run)),
   });
 
+  const telling = createTelling({ clock, log, chores, untold, hasAlerts, recordOf, isStopping: () => isStopping });
+
+  function recordOf(job: string): JobRecord | undefined {
+    return board.records.get(job);
+  }
   function pathOf(job: string): string | undefined {
-    return board.records.get(job)?.filed.path;
+    return recordOf(job)?.filed.path;
   }
   function forgetRemoved({ filed, isRemoved }: JobRecord): void {
     if (!isRemoved || runs.has(filed.job.name)) return;
     board.forget(filed.job.name);
     statuses.forget(filed.job.name);
-  }
-
-  function tell(record: JobRecord, what: string, args: readonly string[]): void {
-    const { job, path } = record.filed;
-    if (isStopping || !deps.hasAlerts(job)) return;
-    // That nothing is about to expire is told to nobody, every hour.
-    const level = what === 'gaps' ? 'debug' : 'info';
-    log[level]({ event: 'telling', job: job.name, what }, `${job.name}: telling its operators`);
-    chores.sendAlert(path, args).catch((error: unknown) => {
-      const reason = describeError(error);
-      if (!isStopping) log.error({ event: 'alert-failed', job: job.name, what, reason }, `${job.name}: ${reason}`);
-    });
   }
 
   async function reload(): Promise<void> {
@@ -185,18 +183,17 @@ export function createDaemon(deps: DaemonDeps): Daemon {
         record.retry = undefined;
         admission.letIn(retry.due);
       }
-      if (fault && !record.hasToldFault && fault.sinceMs + BROKEN_GRACE_MS <= nowMs) {
-        record.hasToldFault = true;
-        tell(record, 'broken', ['--broken', fault.message]);
-      }
-      // A run tells at its end what it leaves; one that goes on for long, or waits for its place, may have none in time.
       const { name } = filed.job;
+      if (!fault) telling.drop(name, 'broken');
+      else if (fault.sinceMs + BROKEN_GRACE_MS <= nowMs) telling.owe(name, 'broken', fault.message);
+      // A run tells at its end what it leaves; one that goes on for long, or waits for its place, may have none in time.
       const sinceMs = runs.running(name)?.startedAtMs ?? runs.waitingSince(name) ?? Number.NEGATIVE_INFINITY;
       if (Math.min(nowMs - sinceMs, Math.abs(nowMs - record.alertedAtMs)) >= ALERT_MS) {
         record.alertedAtMs = nowMs;
-        tell(record, 'gaps', []);
+        telling.lookForGaps(name);
       }
     }
+    telling.retry();
     statuses.refreshOldest([...board.records.keys()], STATUS_IDLE_MS);
     // What the beat itself took is no jump.
     beatAtMs = clock.now();
@@ -248,7 +245,10 @@ export function createDaemon(deps: DaemonDeps): Daemon {
       }
       // Read for the order of what was missed, and for whoever looks.
       void startNew(missed);
-      for (const job of board.records.keys()) if (!missed.some((one) => one.job === job)) void statuses.refresh(job);
+      for (const job of board.records.keys()) {
+        void telling.recall(job);
+        if (!missed.some((one) => one.job === job)) void statuses.refresh(job);
+      }
       await untilAborted(signal);
       isStopping = true;
       timetable.stop();

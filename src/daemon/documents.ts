@@ -49,6 +49,8 @@ export const statusSchema = z.object({
   store: z.string(),
   dates: z.array(dateSchema),
   last_run: z.string().nullable(),
+  /** When a run last ended with nothing wrong; `last_run` is whatever it came to. */
+  last_success: z.string().nullable(),
   last_backfill: z.string().nullable(),
   next_run: z.string().nullable(),
   running: progressSchema.nullable(),

@@ -105,7 +105,6 @@ export function createJobBoard(deps: JobBoardDeps): JobBoard {
     if (message === undefined) {
       if (record.fault) log.info({ event: 'job-mended', job: job.name }, `${job.file} is good again`);
       record.fault = undefined;
-      record.hasToldFault = false;
       return;
     }
     if (record.fault?.message !== message) logBroken(log, job.file, message, 'the job goes on as it was');

@@ -8,8 +8,6 @@ import type { FinishedRun, JobView, RunView } from './view.ts';
 export interface JobRecord {
   filed: FiledJob;
   fault: JobView['fault'];
-  /** Whether the operators were told of that fault. */
-  hasToldFault: boolean;
   /** The file is gone; its run may still go on. */
   isRemoved: boolean;
   /** The run that was let in last. */
@@ -29,13 +27,19 @@ const MAX_FINISHED = 50;
 
 export function createRecord(filed: FiledJob): JobRecord {
   return {
-    ...{ filed, fault: undefined, hasToldFault: false, isRemoved: false, current: undefined, next: undefined },
+    ...{ filed, fault: undefined, isRemoved: false, current: undefined, next: undefined },
     ...{ retry: undefined, owedMs: undefined, finished: [], progress: null, alertedAtMs: Number.NEGATIVE_INFINITY },
   };
 }
 
 export function addFinished(record: JobRecord, run: FinishedRun): void {
   record.finished = [run, ...record.finished].slice(0, MAX_FINISHED);
+}
+
+/** How long a run of the job may take, as its file has it now; infinite where it may take as long as it wants. */
+export function runTimeoutMs(record: JobRecord | undefined): number {
+  const seconds = record?.filed.job.schedule?.timeoutSeconds ?? null;
+  return seconds === null ? Number.POSITIVE_INFINITY : seconds * 1000;
 }
 
 export interface ViewParts {

@@ -1,11 +1,15 @@
 /**
  * The runs that wait and those that go on. Invariant: one of a job, and so many at once; a place that falls free goes to
- * the job whose pending dates expire soonest, then to the one that has been due longest.
+ * the job that `run-order.ts` says. One that is asked to stop, by whomever, is killed when it takes too long.
  */
 import type { Clock } from '../core/clock.ts';
 import { describeError } from '../core/errors.ts';
 import type { Log } from '../core/log.ts';
-import { type RunEnd, type RunProcess, summarizeRun } from './run-process.ts';
+import { describeTimeout, logEnd } from './run-end.ts';
+import { chooseNext, type Waiting } from './run-order.ts';
+import type { RunEnd, RunProcess } from './run-process.ts';
+import { untilTimeout } from './run-timeout.ts';
+import { killLate } from './stop.ts';
 import type { FinishedRun, RunReason, RunView } from './view.ts';
 
 export interface DueRun {
@@ -21,9 +25,11 @@ export interface RunsDeps {
   readonly maxRuns: number;
   readonly newRunId: () => string;
   readonly expiryOf: (job: string) => number;
+  /** How long a run of the job may take, milliseconds; infinite where it may take as long as it wants. */
+  readonly timeoutOf: (job: string) => number;
   readonly startRun: (due: DueRun, runId: string) => Promise<RunProcess>;
-  /** `hasVanished`: it ended by no doing of its own or of the daemon. */
-  readonly onEnd: (due: DueRun, run: FinishedRun, hasVanished: boolean) => void;
+  /** `isUntold`: it was killed by no doing of the daemon, or timed out, so it could tell nobody. */
+  readonly onEnd: (due: DueRun, run: FinishedRun, isUntold: boolean) => void;
 }
 
 export interface Runs {
@@ -43,13 +49,13 @@ export interface Runs {
   untilIdle(): Promise<void>;
 }
 
-interface Waiting extends DueRun {
-  readonly sinceMs: number;
-}
-
 interface Going extends Omit<RunView, 'progress'> {
   process: RunProcess | undefined;
   isStopped: boolean;
+  /** The time-out that was over when it was stopped, where that was why. */
+  timedOutMs: number | undefined;
+  /** Aborts at its end. */
+  readonly over: AbortController;
   ended: Promise<void>;
 }
 
@@ -58,19 +64,20 @@ const GATHER_MS = 100;
 
 export function createRuns(deps: RunsDeps): Runs {
   const { clock, log } = deps;
-  const waiting = new Map<string, Waiting>();
+  const waiting = new Map<string, DueRun & Waiting>();
   const going = new Map<string, Going>();
   let isStopping = false;
 
   const startNext = () => {
     while (!isStopping && going.size < deps.maxRuns) {
-      const next = chooseNext([...waiting.values()], deps.expiryOf);
+      const next = chooseNext([...waiting.values()], deps.expiryOf, clock.now());
       if (!next) return;
       waiting.delete(next.job);
       const startedAtMs = clock.now();
       const run: Going = {
         ...{ runId: deps.newRunId(), reason: next.reason, startedAtMs },
-        ...{ process: undefined, isStopped: false, ended: Promise.resolve() },
+        ...{ process: undefined, isStopped: false, timedOutMs: undefined },
+        ...{ over: new AbortController(), ended: Promise.resolve() },
       };
       going.set(next.job, run);
       run.ended = carryOut(next, run).finally(startNext);
@@ -87,21 +94,44 @@ export function createRuns(deps: RunsDeps): Runs {
       logFile = process.logFile;
       log.info({ event: 'started', job, run: runId, reason, logFile }, `${job}: started (${reason})`);
       // Stopped while it was being started.
-      if (run.isStopped) process.stop();
+      if (run.isStopped) stopRun(run);
+      else void stopWhenTimedOut(job, run);
       end = await process.done;
     } catch (error) {
       const message = describeError(error);
       end = { ...NO_END, error: { code: 'START_FAILED', message } };
     }
+    run.over.abort();
     const { hasSpoken, ...came } = end;
+    const isTimedOut = run.timedOutMs !== undefined && CUT_SHORT.has(came.outcome);
     // One that was asked to stop before it could listen: nobody tries that again.
-    const outcome = run.isStopped && came.outcome === 'died' ? 'interrupted' : came.outcome;
+    const outcome = isTimedOut ? 'timed-out' : run.isStopped && came.outcome === 'died' ? 'interrupted' : came.outcome;
+    const error = isTimedOut ? describeTimeout(run.timedOutMs ?? 0) : came.error;
     const times = { startedAtMs: run.startedAtMs, finishedAtMs: clock.now() };
-    const finished = { runId, reason, ...times, ...came, outcome, logFile };
+    const finished = { runId, reason, ...times, ...came, outcome, error, logFile };
     logEnd(log, job, finished);
     const isCrash = came.outcome === 'failed' && !hasSpoken;
+    const hasVanished = !run.isStopped && (isCrash || (came.outcome === 'died' && came.error === undefined));
     going.delete(job);
-    deps.onEnd(due, finished, !run.isStopped && (isCrash || (came.outcome === 'died' && came.error === undefined)));
+    deps.onEnd(due, finished, isTimedOut || hasVanished);
+  };
+  const stopRun = (run: Going): void => {
+    const { process, over } = run;
+    run.isStopped = true;
+    if (!process) return;
+    process.stop();
+    void killLate([process], { clock, ended: over.signal });
+  };
+  const stopWhenTimedOut = async (job: string, run: Going): Promise<void> => {
+    const timedOutMs = await untilTimeout({ clock, timeoutMs: () => deps.timeoutOf(job), ended: run.over.signal });
+    // Whoever stopped it before has another reason.
+    if (timedOutMs === undefined || run.isStopped) return;
+    log.warn(
+      { event: 'run-timeout', job, run: run.runId, timeoutMs: timedOutMs },
+      `${job}: takes too long, is stopped`,
+    );
+    run.timedOutMs = timedOutMs;
+    stopRun(run);
   };
   return {
     add(due) {
@@ -139,6 +169,9 @@ export function createRuns(deps: RunsDeps): Runs {
   };
 }
 
+/** Ends that a stop brings about; a run that came to another end before it heard of the stop has that one. */
+const CUT_SHORT: ReadonlySet<FinishedRun['outcome']> = new Set(['interrupted', 'died', 'failed']);
+
 const NO_END: RunEnd = {
   outcome: 'died',
   code: undefined,
@@ -147,58 +180,3 @@ const NO_END: RunEnd = {
   error: undefined,
   hasSpoken: false,
 };
-
-function stopRun(run: Going): void {
-  run.isStopped = true;
-  run.process?.stop();
-}
-
-/** The run that a free place goes to. Pure. */
-function chooseNext(waiting: readonly Waiting[], expiryOf: (job: string) => number): Waiting | undefined {
-  const order = (a: Waiting, b: Waiting) => {
-    const [first, second] = [expiryOf(a.job), expiryOf(b.job)];
-    return first === second ? a.tickMs - b.tickMs : first - second;
-  };
-  return [...waiting].sort(order)[0];
-}
-
-/** How a run ended that could not tell it itself, for its operators. */
-export function describeEnd({ code, signal, logFile }: FinishedRun): string {
-  const how = signal === undefined ? `ended with exit code ${code} and without a word` : `was ended by ${signal}`;
-  return `The run ${how}. It is tried again as its schedule has it.${logFile ? ` Its log: ${logFile}` : ''}`;
-}
-
-/** A run that failed or is incomplete must be seen among the lines of those that went well. */
-function logEnd(log: Log, job: string, run: FinishedRun): void {
-  const { outcome, code, signal, error, logFile } = run;
-  const line = {
-    event: 'finished',
-    job,
-    run: run.runId,
-    outcome,
-    code,
-    signal,
-    error,
-    ...summarizeRun(run.result),
-    logFile,
-  };
-  const text = `${job}: ${outcome}${error ? `: ${error.code}: ${error.message}` : ''}`;
-  switch (outcome) {
-    case 'done':
-    case 'no-session':
-      log.info(line, text);
-      return;
-    case 'incomplete':
-    case 'interrupted':
-    case 'active':
-      log.warn(line, text);
-      return;
-    case 'failed':
-    case 'usage':
-    case 'died':
-      log.error(line, text);
-      return;
-    default:
-      outcome satisfies never;
-  }
-}

@@ -1,4 +1,4 @@
-/** The end of the daemon: its children are asked to stop all at once, and killed when they take too long. */
+/** The end of children: they are asked to stop, at the end of the daemon all at once, and killed when they take too long. */
 import type { Clock } from '../core/clock.ts';
 
 /** Pages in flight get this long to land; supervisors kill after ten seconds. */
@@ -15,16 +15,24 @@ export interface Stoppable {
 export async function stopAll(all: readonly Stoppable[], clock: Clock): Promise<void> {
   for (const each of all) each.stop();
   const ended = new AbortController();
-  const late = clock.sleep(STOP_GRACE_MS, ended.signal).then(
+  const late = killLate(all, { clock, ended: ended.signal });
+  await Promise.all(all.map((each) => each.untilIdle()));
+  ended.abort();
+  await late;
+}
+
+/** Of what was asked to stop: kills it unless it ends in time. Never rejects. */
+export async function killLate(
+  all: readonly Pick<Stoppable, 'kill'>[],
+  { clock, ended }: { readonly clock: Clock; readonly ended: AbortSignal },
+): Promise<void> {
+  await clock.sleep(STOP_GRACE_MS, ended).then(
     () => {
       for (const each of all) each.kill();
     },
     // All have ended in time.
     () => undefined,
   );
-  await Promise.all(all.map((each) => each.untilIdle()));
-  ended.abort();
-  await late;
 }
 
 export async function untilAborted(signal: AbortSignal): Promise<void> {

@@ -8,9 +8,14 @@ import { createTask } from 'node-cron';
 import type { JobSchedule } from '../job/job.ts';
 
 const MINUTE_MS = 60_000;
+const HOUR_MS = 3_600_000;
 const DAY_MS = 86_400_000;
+/** Days whose answers are kept: a lookback, and the days of today's ticks. */
+const LOOKED_BACK_DAYS = 32;
 /** How far a clock is ever set back or forward: an hour, half of one on Lord Howe Island, two at some stations. */
 const SHIFTS_MS = [30 * MINUTE_MS, 60 * MINUTE_MS, 120 * MINUTE_MS];
+/** Within one no clock is changed: it happens at full quarters of an hour, in UTC too, wherever it does today. */
+const OFFSET_BLOCK_MS = 15 * MINUTE_MS;
 
 export interface Ticks {
   /**
@@ -24,10 +29,8 @@ export interface Ticks {
 
 export function createTicks({ cron, timezone }: Pick<JobSchedule, 'cron' | 'timezone'>): Ticks {
   const wallOf = createWallClock(timezone);
-  // Asked in UTC about what a clock on the wall shows, also about times that the zone leaves out.
-  const wall = createTask(cron, () => undefined, { timezone: 'Etc/UTC' });
   const zoned = createTask(cron, () => undefined, { timezone });
-  const matches = (wallMs: number) => wall.match(new Date(wallMs));
+  const matches = createMatcher(cron);
 
   const isTick = (ms: number, shown: number, shownBefore: number): boolean => {
     if (matches(shown)) return !SHIFTS_MS.some((shift) => wallOf(ms - shift) === shown);
@@ -83,8 +86,55 @@ export function createTicks({ cron, timezone }: Pick<JobSchedule, 'cron' | 'time
   return { newest, next };
 }
 
+/**
+ * Whether a schedule names what a clock on the wall shows, also a time that the zone leaves out. Minute, hour and day are
+ * asked for one by one, once each: a look back over the whole lookback has 21,600 minutes, and node-cron formats a date
+ * for each.
+ */
+function createMatcher(cron: string): (wallMs: number) => boolean {
+  const [minute = '*', hour = '*', ...day] = cron.trim().split(/\s+/);
+  const ofMinute = createPartMatcher(`${minute} * * * *`, HOUR_MS / MINUTE_MS);
+  const ofHour = createPartMatcher(`* ${hour} * * *`, DAY_MS / HOUR_MS);
+  const ofDay = createPartMatcher(`* * ${day.join(' ')}`, LOOKED_BACK_DAYS);
+  return (wallMs) =>
+    ofMinute(wallMs, (wallMs % HOUR_MS) / MINUTE_MS) &&
+    ofHour(wallMs, Math.floor((wallMs % DAY_MS) / HOUR_MS)) &&
+    ofDay(wallMs, Math.floor(wallMs / DAY_MS));
+}
+
+/** Answers that are known are kept, so many. */
+function createPartMatcher(cron: string, maxKnown: number): (wallMs: number, part: number) => boolean {
+  const task = createTask(cron, () => undefined, { timezone: 'Etc/UTC' });
+  const known = new Map<number, boolean>();
+  return (wallMs, part) => {
+    let answer = known.get(part);
+    if (answer === undefined) {
+      answer = task.match(new Date(wallMs));
+      if (known.size >= maxKnown) known.clear();
+      known.set(part, answer);
+    }
+    return answer;
+  };
+}
+
 /** What a clock on the wall of that zone shows, as if it were UTC; to the minute. */
 function createWallClock(timeZone: string): (ms: number) => number {
+  const readWall = createWallReader(timeZone);
+  let blockMs = Number.NaN;
+  let offsetMs = 0;
+  return (ms) => {
+    const atMs = floorToMinute(ms);
+    const block = Math.floor(atMs / OFFSET_BLOCK_MS) * OFFSET_BLOCK_MS;
+    if (block !== blockMs) {
+      blockMs = block;
+      offsetMs = readWall(block) - block;
+    }
+    return atMs + offsetMs;
+  };
+}
+
+/** Asks the zone's rules, which costs more than all the rest. */
+function createWallReader(timeZone: string): (ms: number) => number {
   const format = new Intl.DateTimeFormat('en-CA', {
     timeZone,
     hourCycle: 'h23',

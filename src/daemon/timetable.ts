@@ -52,8 +52,10 @@ interface Entry {
 const LOOKBACK_MS = LOOKBACK_DAYS * 86_400_000;
 /** node-cron fires a tick within a second, or calls it missed; after this long it is nobody's. */
 const FIRE_GRACE_MS = 5_000;
-/** A clock that is set back further has been wrong altogether: what it said of ticks to come is forgotten. */
-const WRONG_CLOCK_MS = 86_400_000;
+/** A clock that is set back further was wrong before, and what it said of ticks to come is forgotten. NTP steps by less. */
+const WRONG_CLOCK_MS = 600_000;
+/** By then a beat has found that the clock was set; what ticked in between is news. */
+const NOTICED_MS = 60_000;
 
 export function createTimetable(deps: TimetableDeps): Timetable {
   const { clock, log, coordinator } = deps;
@@ -78,10 +80,16 @@ export function createTimetable(deps: TimetableDeps): Timetable {
     void task.start();
     return task;
   };
+  const forgetWrongClock = (entry: Entry): void => {
+    const nowMs = clock.now();
+    if (entry.seenMs > nowMs + WRONG_CLOCK_MS) entry.seenMs = nowMs - NOTICED_MS;
+  };
   /** Whether the tick is news; marks it. */
   const see = (job: string, tickMs: number): boolean => {
     const entry = entries.get(job);
-    if (!entry || tickMs <= entry.seenMs) return false;
+    if (!entry) return false;
+    forgetWrongClock(entry);
+    if (tickMs <= entry.seenMs) return false;
     entry.seenMs = tickMs;
     return true;
   };
@@ -118,7 +126,7 @@ export function createTimetable(deps: TimetableDeps): Timetable {
     findMissed() {
       const throughMs = clock.now() - FIRE_GRACE_MS;
       return [...entries].flatMap(([job, entry]) => {
-        if (entry.seenMs > throughMs + WRONG_CLOCK_MS) entry.seenMs = throughMs;
+        forgetWrongClock(entry);
         if (entry.seenMs >= throughMs) return [];
         const tickMs = findNewest(entry, Math.max(entry.seenMs, throughMs - LOOKBACK_MS), throughMs);
         entry.seenMs = throughMs;

@@ -1,48 +1,33 @@
 /**
- * The tick of a job whose run has begun and of which something may still come: kept beside the state while the run goes on
- * and while another try is planned. Invariant: a daemon that is ended in between, in whatever way, finds at its next start
- * that the tick is still owed; that the export wrote its record does not mean that the reports were mailed. A disk that
- * cannot be written costs this memory, never a run.
+ * What outlives the daemon. Of a job whose run has begun and of which something may still come, the tick: kept while the
+ * run goes on and while another try is planned, so that a daemon that is ended in between, in whatever way, finds at its
+ * next start that the tick is still owed; that the export wrote its record does not mean that the reports were mailed. And
+ * how a run ended that nobody has been told of yet.
  */
-import { rm } from 'node:fs/promises';
 import { z } from 'zod';
-import { readFileIfExists, writeFileAtomic } from '../core/atomic-file.ts';
-import { describeError } from '../core/errors.ts';
 import type { Log } from '../core/log.ts';
+import { createJobNote, type JobNote } from './job-note.ts';
 
-export interface Unfinished {
-  /** Never rejects. */
-  note(job: string, tickMs: number): Promise<void>;
-  /** Nothing more comes of it. Never rejects; without effect where nothing was noted. */
-  forget(job: string): Promise<void>;
-  /** When it was due, milliseconds since the epoch; `undefined` when nothing is owed, or the file is not in shape. */
-  read(job: string): Promise<number | undefined>;
-}
+/** When the tick was due, milliseconds since the epoch. */
+export type Unfinished = JobNote<number>;
 
-const schema = z.object({ due_at: z.iso.datetime() });
+/** How a run ended that could not tell it itself, in words for operators. */
+export type Untold = JobNote<string>;
 
 /** @param pathOf file of a job */
 export function createUnfinished(pathOf: (job: string) => string, log: Log): Unfinished {
-  const warn = (job: string, error: unknown) => {
-    const reason = describeError(error);
-    log.warn({ event: 'unfinished-unwritten', job, reason }, `${job}: a restart may not know its run: ${reason}`);
-  };
-  return {
-    async note(job, tickMs) {
-      const text = `${JSON.stringify({ due_at: new Date(tickMs).toISOString() })}\n`;
-      await writeFileAtomic(pathOf(job), text).catch((error: unknown) => warn(job, error));
-    },
-    async forget(job) {
-      await rm(pathOf(job), { force: true }).catch((error: unknown) => warn(job, error));
-    },
-    async read(job) {
-      try {
-        const text = await readFileIfExists(pathOf(job));
-        return text === undefined ? undefined : Date.parse(schema.parse(JSON.parse(text)).due_at);
-      } catch {
-        // Not ours, or damaged: then the record of the last run decides.
-        return undefined;
-      }
-    },
-  };
+  return createJobNote({
+    ...{ pathOf, log },
+    encode: (tickMs) => ({ due_at: new Date(tickMs).toISOString() }),
+    schema: z.object({ due_at: z.iso.datetime() }).transform(({ due_at }) => Date.parse(due_at)),
+  });
+}
+
+/** @param pathOf file of a job */
+export function createUntold(pathOf: (job: string) => string, log: Log): Untold {
+  return createJobNote({
+    ...{ pathOf, log },
+    encode: (died) => ({ died }),
+    schema: z.object({ died: z.string() }).transform(({ died }) => died),
+  });
 }

@@ -47,13 +47,22 @@ export interface RunView {
   readonly progress: StatusDocument['running'];
 }
 
-/** A tick on a day without a session ends as `no-session`, without a process. */
+/** A tick on a day without a session ends as `no-session`, without a process; `timed-out` took longer than its job allows. */
 export interface FinishedRun {
   readonly runId: string;
   readonly reason: RunReason;
   readonly startedAtMs: number;
   readonly finishedAtMs: number;
-  readonly outcome: 'done' | 'failed' | 'usage' | 'incomplete' | 'active' | 'interrupted' | 'died' | 'no-session';
+  readonly outcome:
+    | 'done'
+    | 'failed'
+    | 'usage'
+    | 'incomplete'
+    | 'active'
+    | 'interrupted'
+    | 'died'
+    | 'timed-out'
+    | 'no-session';
   /** Exit code; `undefined` where a signal ended it, or no process was started. */
   readonly code: number | undefined;
   readonly signal: string | undefined;

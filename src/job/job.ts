@@ -108,6 +108,8 @@ export interface JobSchedule {
   readonly timezone: string;
   /** After a failed run, until the next tick; null: not tried again. */
   readonly retrySeconds: number | null;
+  /** After which a run is stopped by the daemon that started it; null: it may take as long as it wants. */
+  readonly timeoutSeconds: number | null;
   /** Whether daemons on several machines share it: each tick runs on one of them. */
   readonly distributed: boolean;
 }

@@ -55,10 +55,12 @@ export function resolveJob(file: string, written: JobFile): Job {
 
 function resolveSchedule(written: NonNullable<JobFile['schedule']>): JobSchedule {
   const retry = written.retry ?? JOB_DEFAULTS.retry;
+  const timeout = written.timeout ?? JOB_DEFAULTS.timeout;
   return {
     cron: written.cron,
     timezone: written.timezone ?? JOB_DEFAULTS.timezone,
     retrySeconds: retry === 'off' ? null : parseDurationSeconds(retry),
+    timeoutSeconds: timeout === 'off' ? null : parseDurationSeconds(timeout),
     distributed: written.distributed ?? false,
   };
 }

@@ -17,6 +17,8 @@ export const JOB_DEFAULTS = {
   timezone: EXCHANGE_TIME_ZONE,
   /** After a failed run: long enough for most faults of a network to pass, short enough for many tries in a night. */
   retry: '15m',
+  /** Twice what the longest lookback takes at one request a second; it leaves the morning for other tries. */
+  timeout: '8h',
   onFailure: 'fail',
   /** Prices come with four decimals, premium as a float. */
   premiumTolerance: 0.0001,
@@ -197,6 +199,13 @@ export const jobSchema = z.strictObject({
         .optional()
         .describe(
           `How long after a failed run it is tried again, until the next scheduled one: 15m, 2h, or off. Default: ${JOB_DEFAULTS.retry}.`,
+        ),
+      timeout: z
+        .string()
+        .regex(/^(?:off|[1-9]\d* ?[mhd])$/, 'a duration in minutes, hours or days (90m, 8h, 1d), or off')
+        .optional()
+        .describe(
+          `How long a run may take before the daemon stops it; it counts as failed, and the next one goes on from what is staged: 90m, 8h, or off. Default: ${JOB_DEFAULTS.timeout}.`,
         ),
       distributed: z
         .boolean()

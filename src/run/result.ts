@@ -66,3 +66,25 @@ export async function readRunResult(path: string): Promise<RunResult | undefined
     return undefined;
   }
 }
+
+const lastSuccessSchema = z.object({ run_id: z.string(), finished_at: z.iso.datetime() });
+
+/** When a run of everything unsealed last ended without anything being wrong, its reports included. */
+export type LastSuccess = z.infer<typeof lastSuccessSchema>;
+
+/** A file of its own, because the record of a run is written before its reports are made, and by the next run anew. */
+export async function writeLastSuccess(path: string, success: LastSuccess): Promise<void> {
+  await writeFileAtomic(path, `${JSON.stringify(success)}\n`);
+}
+
+/** `undefined` when there was none, or the file is not in shape. */
+export async function readLastSuccess(path: string): Promise<LastSuccess | undefined> {
+  const text = await readFileIfExists(path);
+  if (text === undefined) return undefined;
+  try {
+    return lastSuccessSchema.parse(JSON.parse(text));
+  } catch {
+    // It is for people and for metrics; the next run that goes well writes it anew.
+    return undefined;
+  }
+}

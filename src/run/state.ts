@@ -24,6 +24,10 @@ export interface StatePaths {
   readonly logs: string;
   /** The tick of the daemon's that is not over yet. */
   readonly unfinished: string;
+  /** How a run of the daemon's ended that nobody could be told of yet. */
+  readonly untold: string;
+  /** When a run last ended without anything being wrong. */
+  readonly lastSuccess: string;
   /** Who this worker is to others that share its store. */
   readonly worker: string;
   /** Counts of the source from before a date's first page; aggregating jobs compare them with the recount. */
@@ -45,6 +49,8 @@ export function stateOf(stateDir: string, jobName: string): StatePaths {
     alerts: join(root, 'alerts.json'),
     logs: join(root, 'logs'),
     unfinished: join(root, 'unfinished.json'),
+    untold: join(root, 'untold.json'),
+    lastSuccess: join(root, 'last-success.json'),
     worker: join(root, 'worker'),
     counts: (date) => join(root, 'counts', `${date}.json`),
     drops: join(root, 'drops'),

@@ -14,7 +14,7 @@ import type { Store } from '../store/store.ts';
 import { type ArchivedReport, listArchive } from './delivery/archived-pages.ts';
 import { expires, lookbackOf } from './lookback.ts';
 import { type RunProgress, readProgress } from './progress.ts';
-import { type RunResult, readRunResult } from './result.ts';
+import { type RunResult, readLastSuccess, readRunResult } from './result.ts';
 import { readSealedFacts, type SealedFacts } from './sealed-facts.ts';
 import type { StatePaths } from './state.ts';
 
@@ -37,6 +37,8 @@ export interface JobStatus {
   readonly store: string;
   readonly dates: readonly DateStatus[];
   readonly last_run: string | null;
+  /** When a run last ended with nothing wrong, its reports included; `last_run` is whatever it came to. */
+  readonly last_success: string | null;
   /** Of dates chosen by hand. */
   readonly last_backfill: string | null;
   readonly next_run: string | null;
@@ -79,6 +81,7 @@ export async function readStatus(deps: StatusDeps, job: Job): Promise<StatusRead
       store: told.store,
       dates: told.dates,
       last_run: last?.finished_at ?? null,
+      last_success: (await readLastSuccess(state.lastSuccess))?.finished_at ?? null,
       last_backfill: lastBackfill?.finished_at ?? null,
       next_run: task?.getNextRuns(1)[0]?.toISOString() ?? null,
       running: (await readProgress(state.progress, clock.now())) ?? null,

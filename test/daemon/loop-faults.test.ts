@@ -145,6 +145,130 @@ describe('what is shared', () => {
   });
 });
 
+describe('a run that takes too long', () => {
+  it('is stopped, told once, and tried again, and the job behind it gets its place', async () => {
+    const unfinished = new Map<string, number>();
+    const jobs = { a: `${DAILY}, timeout: 2h`, b: 'cron: "45 17 * * *", timeout: off' };
+    const { started, alerts, lines, pass, times } = await start({
+      ...{ now: NOW, jobs, lastRuns: { a: TODAY, b: TODAY }, maxRuns: 1, unfinished, stopWith: 'SIGKILL' },
+    });
+    await pass(5 * HOUR);
+    // The clock is set: it is not the run that took so long.
+    vi.setSystemTime(Date.now() + 3 * HOUR);
+    await pass(HOUR);
+    expect(started.map(({ isStopped }) => isStopped)).toEqual([false]);
+    await pass(HOUR);
+    expect(runsOf('a')).toEqual(['timed-out scheduled']);
+    expect(unfinished.has('a')).toBe(true);
+    expect(lines.filter(({ event }) => event === 'run-timeout')).toMatchObject([{ job: 'a', timeoutMs: 2 * HOUR }]);
+    const told = () => alerts.filter(({ args }) => args[0] === '--died').map(({ args }) => args[1]);
+    expect(told()).toEqual([expect.stringMatching(/^The run took longer than 2 h 0 min, its schedule.timeout,/)]);
+    // The other takes as long as it wants.
+    await pass(8 * HOUR);
+    expect(times().map((time) => time.slice(6))).toEqual(['a', 'b']);
+    expect(started[1]?.isStopped).toBe(false);
+    started[1]?.end(0);
+    await pass(HOUR);
+    expect(started.map(({ job }) => job)).toEqual(['a', 'b', 'a']);
+    started[2]?.end(0);
+    await pass(MINUTE);
+    expect(runsOf('a')).toEqual(['done retry', 'timed-out scheduled']);
+    expect(told()).toHaveLength(1);
+    expect(unfinished.has('a')).toBe(false);
+  });
+
+  it('but comes to its own end when it is asked to stop has that end', async () => {
+    const { started, pass } = await start({
+      ...{ now: NOW, jobs: { a: `${DAILY}, timeout: 60m` }, lastRuns: { a: TODAY }, stopWith: 3 },
+    });
+    await pass(6.5 * HOUR);
+    expect(started[0]?.isStopped).toBe(true);
+    expect(runsOf('a')).toEqual(['incomplete scheduled']);
+  });
+});
+
+describe('operators who cannot be told', () => {
+  let isAlertDown = false;
+  const down = { now: NOW, jobs: { a: DAILY }, isAlertDown: () => isAlertDown };
+  const told = (what: string) => test?.alerts.filter(({ args }) => args[0] === what).length;
+
+  it('of a run that died hear of it as soon as they can, unless a later run was done', async () => {
+    isAlertDown = true;
+    const untold = new Map<string, string>();
+    const { pass, lines } = await start({
+      ...{ ...down, untold, lastRuns: { a: TODAY }, code: (_job, count) => (count === 1 ? 'SIGKILL' : 1) },
+    });
+    await pass(6 * HOUR);
+    expect(lines.filter(({ event, what }) => event === 'alert-failed' && what === 'died').length).toBeGreaterThan(3);
+    expect(untold.get('a')).toContain('was ended by SIGKILL');
+    isAlertDown = false;
+    await pass(HOUR);
+    expect(told('--died')).toBe(1);
+    expect(untold.size).toBe(0);
+  });
+
+  it('of a run that died hear nothing when the next one was done before', async () => {
+    isAlertDown = true;
+    const untold = new Map<string, string>();
+    const { pass } = await start({
+      ...{ ...down, untold, lastRuns: { a: TODAY }, code: (_job, count) => (count === 1 ? 'SIGKILL' : 0) },
+    });
+    await pass(5.5 * HOUR);
+    isAlertDown = false;
+    await pass(3 * HOUR);
+    expect(runsOf('a')).toEqual(['done retry', 'died scheduled']);
+    expect(told('--died')).toBe(0);
+    expect(untold.size).toBe(0);
+  });
+
+  it('of a run that died under a daemon before this one hear of it now', async () => {
+    isAlertDown = false;
+    const untold = new Map([['a', 'The run was ended by SIGKILL.']]);
+    await start({ ...down, untold, lastRuns: { a: TODAY } });
+    expect(test?.alerts.map(({ args }) => args)).toContainEqual(['--died', 'The run was ended by SIGKILL.']);
+    expect(untold.size).toBe(0);
+  });
+
+  it('of a broken file hear of it as soon as they can, once, and not when it is mended', async () => {
+    isAlertDown = true;
+    const { files, change, pass } = await start({ ...down, lastRuns: { a: TODAY } });
+    const breakIt = async (text: string) => {
+      files.set('a', text);
+      change();
+      await pass(MINUTE);
+    };
+    const text = files.get('a') ?? '';
+    await breakIt('broken');
+    await breakIt(text);
+    isAlertDown = false;
+    await pass(90 * MINUTE);
+    expect(told('--broken')).toBe(0);
+    isAlertDown = true;
+    await breakIt('broken');
+    isAlertDown = false;
+    await pass(90 * MINUTE);
+    expect(told('--broken')).toBe(1);
+  });
+});
+
+describe('a job whose dates never expire', () => {
+  it('comes to its turn among others that are due all the time', async () => {
+    const often = Object.fromEntries(['b', 'c', 'd'].map((name) => [name, 'cron: "*/15 * * * *"']));
+    const pending = Object.fromEntries(['b', 'c', 'd'].map((name) => [name, ['2026-11-21T14:30:00Z']]));
+    const { started, pass } = await start({
+      ...{ now: NOW, jobs: { a: 'cron: "40 12 * * *"', ...often }, pending, maxRuns: 1 },
+      lastRuns: { a: TODAY, b: TODAY, c: TODAY, d: TODAY },
+    });
+    for (let round = 0; round < 12; round += 1) {
+      await pass(10 * MINUTE);
+      started.at(-1)?.end(0);
+    }
+    await pass(10 * MINUTE);
+    expect(started.map(({ job }) => job)).toContain('a');
+    started.at(-1)?.end(0);
+  });
+});
+
 describe('a daemon that is started again', () => {
   it.each([
     ['before the next try', { code: () => 1, stopAfter: 5 * HOUR + 5 * MINUTE }],

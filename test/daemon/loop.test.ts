@@ -185,17 +185,37 @@ describe('a clock', () => {
     expect(times().filter((time) => time.endsWith('b'))).toEqual(['05:00 b', '05:15 b', '05:30 b', '05:45 b']);
   });
 
-  it('that jumps forward over a tick leads to one catch-up, and back to none', async () => {
+  it('that jumps forward over a tick leads to one catch-up, and when it is set back the tick is run when it comes', async () => {
     const { started, pass } = await start({ now: NOW, jobs: { a: DAILY }, lastRuns: { a: TODAY }, code: () => 0 });
     vi.setSystemTime(Date.now() + 8 * HOUR);
     await pass(MINUTE);
     expect(outcomes('a')).toEqual(['done catch-up']);
+    // What ran by the wrong clock may have been before the session's end.
     vi.setSystemTime(Date.now() - 8 * HOUR);
     await pass(9 * HOUR);
-    expect(started).toHaveLength(1);
+    expect(outcomes('a')).toEqual(['done scheduled', 'done catch-up']);
     await pass(21 * HOUR);
     // The Saturday's tick, of which nothing is pending.
-    expect(outcomes('a')).toEqual(['no-session scheduled', 'done catch-up']);
+    expect(outcomes('a')).toEqual(['no-session scheduled', 'done scheduled', 'done catch-up']);
+    expect(started).toHaveLength(2);
+  });
+
+  it('that is set back before a beat has seen it loses no tick that comes meanwhile', async () => {
+    const { times, pass } = await start({ now: NOW, jobs: { a: DAILY }, lastRuns: { a: TODAY }, code: () => 0 });
+    vi.setSystemTime(Date.parse('2026-11-20T23:30:00Z'));
+    await pass(MINUTE);
+    vi.setSystemTime(Date.parse('2026-11-20T22:29:58Z'));
+    await pass(MINUTE);
+    expect(times()).toEqual(['23:30 a', '22:30 a']);
+  });
+
+  it('that NTP sets back by minutes runs no tick twice', async () => {
+    const { started, pass } = await start({ now: NOW, jobs: { a: DAILY }, lastRuns: { a: TODAY }, code: () => 0 });
+    await pass(5 * HOUR + 5 * MINUTE);
+    expect(started).toHaveLength(1);
+    vi.setSystemTime(Date.now() - 8 * MINUTE);
+    await pass(HOUR);
+    expect(started).toHaveLength(1);
   });
 });
 

@@ -55,8 +55,12 @@ export interface TestOptions {
   readonly coordinator?: Coordinator;
   /** Ticks that are not over yet, as the disk has them. */
   readonly unfinished?: Map<string, number>;
+  /** Deaths that nobody was told of, as the disk has them. */
+  readonly untold?: Map<string, string>;
+  /** Whether an alert cannot be sent now. */
+  readonly isAlertDown?: () => boolean;
   /** How a run ends that is asked to stop. Default: 130. */
-  readonly stopWith?: 'SIGKILL';
+  readonly stopWith?: 'SIGKILL' | 3;
   /** How long a status takes to be read. */
   readonly statusMs?: (job: string) => number;
   /** Exit code of each run, at once; without it the test ends them. */
@@ -88,6 +92,7 @@ export async function startDaemon(options: TestOptions): Promise<TestDaemon> {
   const files = new Map(Object.entries(options.jobs).map(([name, schedule]) => [name, jobText(name, schedule)]));
   const good = new Map<string, string>();
   const unfinished = options.unfinished ?? new Map<string, number>();
+  const untold = options.untold ?? new Map<string, string>();
   const readFiles = (): readonly FiledJob[] =>
     [...files].map(([name, text]) => {
       const file = `jobs/${name}.yaml`;
@@ -120,6 +125,7 @@ export async function startDaemon(options: TestOptions): Promise<TestDaemon> {
         return status;
       },
       async sendAlert(file, args) {
+        if (options.isAlertDown?.()) throw new Error('the mail server is away');
         alerts.push({ file, args });
       },
       readReport: async () => undefined,
@@ -156,6 +162,15 @@ export async function startDaemon(options: TestOptions): Promise<TestDaemon> {
         unfinished.delete(job);
       },
       read: async (job) => unfinished.get(job),
+    },
+    untold: {
+      async note(job, text) {
+        untold.set(job, text);
+      },
+      async forget(job) {
+        untold.delete(job);
+      },
+      read: async (job) => untold.get(job),
     },
     readProgress: async () => null,
     watchFiles: (onChange) => {
@@ -201,7 +216,8 @@ function endOf(code: number | 'SIGKILL'): RunEnd {
 function buildStatus(file: string, pending: Readonly<Record<string, readonly string[]>>): StatusDocument {
   const job = file.replace(/^.*\/|\.yaml$/g, '');
   return {
-    ...{ job, dataset: job, store: 'drops', last_run: null, last_backfill: null, next_run: null, running: null },
+    ...{ job, dataset: job, store: 'drops', last_run: null, last_success: null },
+    ...{ last_backfill: null, next_run: null, running: null },
     dates: (pending[job] ?? []).map((at) => {
       const date = at.slice(0, 10);
       return { date, condition: 'pending' as const, rows: null, revision: null, begins_to_expire: at };

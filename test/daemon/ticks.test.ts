@@ -1,4 +1,5 @@
 /** Ticks of schedules as instants, on ordinary days and on those on which clocks are changed. Pure but for the clock. */
+import { createTask } from 'node-cron';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { createTicks } from '../../src/daemon/ticks.ts';
 
@@ -51,6 +52,20 @@ describe('the ticks of a schedule', () => {
       ...['2027-03-14T06:30', '2027-03-14T07:30', '2027-03-14T08:30'],
     ]);
   });
+});
+
+describe('every minute of a fortnight', () => {
+  it.each(['30 17 * * 1-5', '*/7 3,5 1-10 * *', '0 0 13 * 5', '*/15 * * 2,11 *', '5 4 * * 0,7', '0 22 1,15 * 1'])(
+    'is a tick of %s where node-cron says so, and else is none',
+    (cron) => {
+      const task = createTask(cron, () => undefined, { timezone: 'America/New_York' });
+      // A fortnight in which no clock is changed: with those node-cron differs.
+      const [from, to] = [at('2026-11-05T00:00:00Z'), at('2026-11-19T00:00:00Z')];
+      const matching: (string | undefined)[] = [];
+      for (let ms = from + MINUTE; ms <= to; ms += MINUTE) if (task.match(new Date(ms))) matching.push(iso(ms));
+      expect(list(cron, '2026-11-05T00:00:00Z', '2026-11-19T00:00:00Z')).toEqual(matching);
+    },
+  );
 });
 
 describe('the next tick', () => {

@@ -69,7 +69,7 @@ it('a run shows in status while it goes on, not after it was killed, and leaves 
   child?.kill('SIGKILL');
   expect((await killed).code).toBeNull();
   expect(existsSync(path)).toBe(true);
-  expect((await readStatus(cwd, job)).running).toBeNull();
+  expect(await readStatus(cwd, job)).toMatchObject({ running: null, last_success: null });
 
   const { code, stdout, stderr } = await flowdrop(['--json', 'run', job], { cwd, env: service.env });
   expect(code, stderr).toBe(0);
@@ -78,6 +78,9 @@ it('a run shows in status while it goes on, not after it was killed, and leaves 
   expect(existsSync(path)).toBe(false);
   const after = await readStatus(cwd, job);
   expect(after).toMatchObject({ running: null, fault: null, last_run: run.finished_at });
+  // Its reports have come after its record.
+  const successAt = after.last_success ?? '';
+  expect(Date.parse(successAt)).toBeGreaterThanOrEqual(Date.parse(run.finished_at));
   expect(after.dates).toMatchObject([{ date: '2026-11-20', condition: 'available', rows: 1200, revision: 1 }]);
 
   const [report] = after.reports;

@@ -93,9 +93,15 @@ test('an aggregating job has its grain, its keys and its types', () => {
 });
 
 test.each([
-  ['', { timezone: 'America/New_York', retrySeconds: 900, distributed: false }],
-  ['  retry: 2h\n  timezone: Etc/UTC\n', { timezone: 'Etc/UTC', retrySeconds: 7200, distributed: false }],
-  ['  retry: off\n  distributed: true\n', { timezone: 'America/New_York', retrySeconds: null, distributed: true }],
+  ['', { timezone: 'America/New_York', retrySeconds: 900, timeoutSeconds: 28_800, distributed: false }],
+  [
+    '  retry: 2h\n  timeout: 90m\n  timezone: Etc/UTC\n',
+    { timezone: 'Etc/UTC', retrySeconds: 7200, timeoutSeconds: 5400, distributed: false },
+  ],
+  [
+    '  retry: off\n  timeout: off\n  distributed: true\n',
+    { timezone: 'America/New_York', retrySeconds: null, timeoutSeconds: null, distributed: true },
+  ],
 ])('a schedule with %j has every default', (lines, expected) => {
   expect(parseJob('x', `${GOOD}schedule:\n  cron: "30 17 * * 1-5"\n${lines}`).schedule).toEqual({
     cron: '30 17 * * 1-5',
@@ -160,6 +166,12 @@ const CASES: readonly Case[] = [
     text: `${GOOD}schedule:\n  cron: "30 17 * * 1-5"\n  retry: soon\n`,
     line: 9,
     says: ['schedule.retry', '"soon"', 'off'],
+  },
+  {
+    title: 'a time that a run may take that is none',
+    text: `${GOOD}schedule:\n  cron: "30 17 * * 1-5"\n  timeout: 90s\n`,
+    line: 9,
+    says: ['schedule.timeout', '"90s"', 'off'],
   },
   {
     title: 'a wrong time zone',

@@ -61,6 +61,7 @@ schedule:
   cron: "30 17 * * 1-5"
   timezone: America/New_York
   # retry: 15m # how long after a failed run it is tried again, or off
+  # timeout: 8h # how long a run may take before it is stopped, or off
 
 # The flow report of the newest day, by mail.
 ${report.map((line) => (recipients.length > 0 ? line : `# ${line}`)).join('\n')}

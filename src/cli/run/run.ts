@@ -22,6 +22,7 @@ async function run(cli: CliContext, globals: GlobalOptions, reference: string, w
   return await withAlerts(cli, job, { name: 'run', withReports: withReport }, (note) =>
     withRunSession(cli, job, async (context) => {
       const { runExport } = await import('../../run/run.ts');
+      const { writeLastSuccess } = await import('../../run/result.ts');
       const { assertMayMail, deliverReports } = await import('../../run/delivery/deliver.ts');
       const { finishRun } = await import('./output.ts');
       if (withReport) assertMayMail(context, job);
@@ -29,7 +30,12 @@ async function run(cli: CliContext, globals: GlobalOptions, reference: string, w
       note({ result });
       const deliveries = withReport ? await deliverReports(context, job) : [];
       if (withReport) note({ deliveries });
-      return finishRun(cli, globals, result, deliveries);
+      const code = finishRun(cli, globals, result, deliveries);
+      const { runId, clock, state } = context;
+      const success = { run_id: runId, finished_at: new Date(clock.now()).toISOString() };
+      // All is sealed and mailed, and has been said: a disk that is full costs when that was, until the next success.
+      if (code === 0) await writeLastSuccess(state.lastSuccess, success).catch(() => undefined);
+      return code;
     }),
   );
 }

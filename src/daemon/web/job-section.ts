@@ -5,6 +5,7 @@ import type { JobView } from '../view.ts';
 import { renderCalendar, renderShape } from './condition-calendar.ts';
 import { listGaps } from './gap.ts';
 import { html, type Markup } from './html.ts';
+import { findLastSuccess } from './last-success.ts';
 import { formatBothClocks, formatInstant, formatRelative, formatSpan, renderTime } from './moment.ts';
 import { reportPath } from './report-path.ts';
 import { renderFinished, renderRunning } from './run-list.ts';
@@ -44,11 +45,13 @@ function renderNext(job: JobView, nowMs: number): Markup {
   const timeZone = schedule?.timezone ?? 'UTC';
   const tell = (atMs: number) =>
     html`<b>${formatRelative(atMs, nowMs)}</b> <span class="quiet">${renderTime(atMs, formatInstant(atMs, timeZone))} ${timeZone}</span>`;
+  const successMs = findLastSuccess(job);
   return html`<dl class="plan">
 ${waitingSinceMs !== undefined && html`<div><dt>waiting</dt><dd>for a place among the running, for ${formatSpan(nowMs - waitingSinceMs)}</dd></div>`}
 ${retryAtMs !== undefined && html`<div><dt>retry</dt><dd>${tell(retryAtMs)}</dd></div>`}
 <div><dt>next run</dt><dd>${nextRunAtMs === undefined ? 'by hand' : tell(nextRunAtMs)}</dd></div>
 ${schedule && html`<div><dt>schedule</dt><dd><code>${schedule.cron}</code>${schedule.distributed && ', shared with other daemons'}</dd></div>`}
+${successMs !== undefined && html`<div><dt>last success</dt><dd>${tell(successMs)}</dd></div>`}
 </dl>`;
 }
 

@@ -1,17 +1,21 @@
 /**
  * What the daemon counts, for Prometheus. Invariants: labels are names of jobs and words of small fixed sets, so that
  * nothing from outside becomes a series; a run is counted once, when it has ended. Counters begin at 0 for every job, so
- * that their first increase is seen. What the moment of reading says is `gauges.ts`'s.
+ * that their first increase is seen, and end when the job is gone. What the moment of reading says is `gauges.ts`'s.
  */
 import { Counter, collectDefaultMetrics, Histogram, Registry } from 'prom-client';
 import type { CalendarOverride } from '../../calendar/session.ts';
 import type { DaemonView, FinishedRun, JobView } from '../view.ts';
-import { isRun, parseInstant } from './gap.ts';
+import { isRun } from './gap.ts';
 import { createGauges } from './gauges.ts';
+import { findLastSuccess } from './last-success.ts';
 import { OUTCOME_WORDS } from './verdict.ts';
 
 /** From a run that finds nothing to do, by a night's export at one request a second, to a backfill of hours. */
 const RUN_SECONDS_BUCKETS = [5, 15, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14_400, 28_800];
+
+/** An editor replaces a file in seconds; whoever takes a job away looks at its last numbers within this time, if at all. */
+const GONE_GRACE_MS = 600_000;
 
 type JobCounter = Counter<'job'>;
 
@@ -29,6 +33,8 @@ export class DaemonMetrics {
   /** Runs counted already, per job: no more than the view still shows, because what has left it never comes back. */
   #counted = new Map<string, ReadonlySet<string>>();
   readonly #lastSuccessMs = new Map<string, number>();
+  /** Jobs that have left the view a moment ago, by the loop's own time. */
+  readonly #goneSinceMs = new Map<string, number>();
   readonly #setGauges: (view: DaemonView, nowMs: number, lastSuccessMs: ReadonlyMap<string, number>) => void;
 
   constructor(calendar: CalendarOverride) {
@@ -68,15 +74,21 @@ export class DaemonMetrics {
       if (!known) this.#begin(job.name);
       for (const run of job.finished) {
         if (known?.has(run.runId)) continue;
-        this.#noteSuccess(job.name, run);
         // A run of before the start was counted by that daemon: once more would look like an increase after a restart.
         if (run.finishedAtMs >= view.startedAtMs) this.#count(job.name, run);
       }
-      this.#recallSuccess(job);
+      this.#noteSuccess(job);
       counted.set(job.name, new Set(job.finished.map(({ runId }) => runId)));
     }
-    // A job that is gone for a moment, while its file is replaced, is not counted anew.
-    for (const [name, runs] of this.#counted) if (!counted.has(name)) counted.set(name, runs);
+    for (const [name, runs] of this.#counted) {
+      if (counted.has(name)) continue;
+      const goneSinceMs = this.#goneSinceMs.get(name) ?? view.beatAtMs;
+      this.#goneSinceMs.set(name, goneSinceMs);
+      // A job that is gone for a moment, while its file is replaced, is not counted anew.
+      if (Math.abs(view.beatAtMs - goneSinceMs) < GONE_GRACE_MS) counted.set(name, runs);
+      else this.#forget(name);
+    }
+    for (const { name } of view.jobs) this.#goneSinceMs.delete(name);
     this.#counted = counted;
   }
 
@@ -87,23 +99,29 @@ export class DaemonMetrics {
     return await this.#registry.metrics();
   }
 
+  #jobCounters(): readonly JobCounter[] {
+    return [this.#rows, this.#bytes, this.#requests, this.#rateLimited, this.#splits, this.#retries];
+  }
+
   #begin(job: string): void {
-    for (const counter of [this.#rows, this.#bytes, this.#requests, this.#rateLimited, this.#splits, this.#retries]) {
-      counter.inc({ job }, 0);
-    }
+    for (const counter of this.#jobCounters()) counter.inc({ job }, 0);
     for (const outcome of Object.keys(OUTCOME_WORDS)) this.#runs.inc({ job, outcome }, 0);
     this.#seconds.zero({ job });
   }
 
-  #noteSuccess(job: string, { outcome, finishedAtMs }: FinishedRun): void {
-    if (outcome === 'done') this.#lastSuccessMs.set(job, Math.max(finishedAtMs, this.#lastSuccessMs.get(job) ?? 0));
+  /** Its series end: what is shown for good would say of a job that there is none of. */
+  #forget(job: string): void {
+    for (const counter of this.#jobCounters()) counter.remove({ job });
+    for (const outcome of Object.keys(OUTCOME_WORDS)) this.#runs.remove({ job, outcome });
+    this.#seconds.remove({ job });
+    this.#lastSuccessMs.delete(job);
+    this.#goneSinceMs.delete(job);
   }
 
-  /** After a start nothing else is known than when a run last came to its own end. */
-  #recallSuccess({ name, status, finished }: JobView): void {
-    if (this.#lastSuccessMs.has(name) || finished.some(isRun)) return;
-    const lastRunMs = parseInstant(status?.document.last_run ?? null);
-    if (lastRunMs !== undefined) this.#lastSuccessMs.set(name, lastRunMs);
+  /** What the view still shows may be older than what it has shown. */
+  #noteSuccess(job: JobView): void {
+    const atMs = findLastSuccess(job);
+    if (atMs !== undefined) this.#lastSuccessMs.set(job.name, Math.max(atMs, this.#lastSuccessMs.get(job.name) ?? 0));
   }
 
   #count(job: string, run: FinishedRun): void {

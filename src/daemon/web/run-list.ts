@@ -27,6 +27,7 @@ const TONES: Readonly<Record<FinishedRun['outcome'], 'good' | 'fair' | 'bad' | '
   failed: 'bad',
   usage: 'bad',
   died: 'bad',
+  'timed-out': 'bad',
   active: 'calm',
   'no-session': 'calm',
 };

@@ -78,7 +78,7 @@ function tellLastRun({ name, finished }: JobView, nowMs: number): readonly Findi
   return [found('wrong', `The last run of ${name} failed ${formatRelative(last.finishedAtMs, nowMs)}: ${why}`, name)];
 }
 
-const FAILED: ReadonlySet<FinishedRun['outcome']> = new Set(['failed', 'usage', 'died']);
+const FAILED: ReadonlySet<FinishedRun['outcome']> = new Set(['failed', 'usage', 'died', 'timed-out']);
 
 /** Outcomes for people. */
 export const OUTCOME_WORDS: Readonly<Record<FinishedRun['outcome'], string>> = {
@@ -89,6 +89,7 @@ export const OUTCOME_WORDS: Readonly<Record<FinishedRun['outcome'], string>> = {
   active: 'another run was active',
   interrupted: 'interrupted',
   died: 'died',
+  'timed-out': 'timed out',
   'no-session': 'no session',
 };
 

@@ -45,6 +45,7 @@ function createView(changes: Partial<StatusView> = {}): StatusView {
       store: 's3://bucket/drops',
       dates: createDates('2026-09-21', '2026-11-27', CONDITIONS),
       last_run: '2026-11-20T22:59:00.000Z',
+      last_success: '2026-11-20T22:59:00.000Z',
       last_backfill: null,
       next_run: '2026-11-30T23:30:00.000Z',
       running: null,

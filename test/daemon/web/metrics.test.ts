@@ -103,12 +103,42 @@ describe('the metrics of the daemon', () => {
     );
   });
 
-  it('recall the last run from the status when no run has ended since the start', async () => {
+  it('recall the last success from the status, whatever the last run came to', async () => {
     const metrics = new DaemonMetrics(NO_OVERRIDE);
     const job = makeJob('nightly', { finished: [] });
     const name = 'flowdrop_last_success_timestamp_seconds{job="nightly"}';
-    expect((await read(metrics, makeView([{ ...job, status: undefined }])))(name)).toBeUndefined();
-    expect((await read(metrics, makeView([job])))(name)).toBe(Date.parse('2026-11-20T23:42:10Z') / 1000);
+    const never = { document: makeStatus('nightly', { last_success: null }), readAtMs: NOW };
+    for (const status of [undefined, never])
+      expect((await read(metrics, makeView([{ ...job, status }])))(name)).toBeUndefined();
+    const sample = await read(metrics, makeView([job]));
+    expect(sample(name)).toBe(Date.parse('2026-11-19T23:40:02Z') / 1000);
+    expect(sample('flowdrop_last_run_timestamp_seconds{job="nightly"}')).toBe(
+      Date.parse('2026-11-20T23:42:10Z') / 1000,
+    );
+    // A failure since then takes nothing back; a run by hand that was done is told by the status.
+    const failed = { ...job, finished: [makeFinished('nightly', 2, { outcome: 'failed' })] };
+    expect((await read(metrics, makeView([failed])))(name)).toBe(Date.parse('2026-11-19T23:40:02Z') / 1000);
+    const document = makeStatus('nightly', { last_success: '2026-11-23T17:00:00.000Z' });
+    const byHand = { ...failed, status: { document, readAtMs: NOW } };
+    expect((await read(metrics, makeView([byHand])))(name)).toBe(Date.parse('2026-11-23T17:00:00Z') / 1000);
+  });
+
+  it('keep no series of a job that is gone for good, and count it from 0 when it comes back', async () => {
+    const metrics = new DaemonMetrics(NO_OVERRIDE);
+    const [gone, stays] = [makeJob('gone'), makeJob('stays')];
+    const at = (minutes: number) => ({ beatAtMs: NOW + minutes * 60_000 });
+    metrics.observe(makeView([gone, stays], at(0)));
+    const ours = async (minutes: number) =>
+      (await metrics.text(makeView([stays], at(minutes)), NOW))
+        .split('\n')
+        .filter((line) => line.includes('job="gone"'));
+    await ours(1);
+    expect((await ours(9)).length).toBeGreaterThan(20);
+    expect(await ours(12)).toEqual([]);
+    const name = (job: string) => `flowdrop_runs_total{job="${job}",outcome="done"}`;
+    const back = await read(metrics, makeView([{ ...gone, finished: [] }, stays], at(13)));
+    expect(back(name('gone'))).toBe(0);
+    expect(back(name('stays'))).toBe(3);
   });
 
   it('say how it is now: gaps, expiry, the run that goes on, what is broken', async () => {

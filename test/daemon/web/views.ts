@@ -69,6 +69,7 @@ export function makeStatus(job: string, changes: Partial<StatusDocument> = {}): 
     store: 's3://quant-drops/options',
     dates: [...makeDates()],
     last_run: '2026-11-20T23:42:10.000Z',
+    last_success: '2026-11-19T23:40:02.000Z',
     last_backfill: null,
     next_run: '2026-11-23T23:00:00.000Z',
     running: null,

@@ -1,0 +1,58 @@
+/** The end of a run in words: for the log, and for operators whom the run itself could not tell. */
+
+import type { Log } from '../core/log.ts';
+import { formatDuration } from '../core/units.ts';
+import { summarizeRun } from './run-process.ts';
+import type { FinishedRun } from './view.ts';
+
+/** Why a run ended that took longer than its job allows. */
+export function describeTimeout(timeoutMs: number): NonNullable<FinishedRun['error']> {
+  return {
+    code: 'RUN_TIMED_OUT',
+    message: `The run took longer than ${formatDuration(timeoutMs)}, its schedule.timeout, and was stopped.`,
+    hint: 'See in its log what it waited for. A run that only has much to do needs a longer `schedule.timeout`.',
+  };
+}
+
+/** How a run ended that could not tell it itself, for its operators. */
+export function describeEnd({ outcome, error, code, signal, logFile }: FinishedRun): string {
+  const how = signal === undefined ? `ended with exit code ${code} and without a word` : `was ended by ${signal}`;
+  const what = outcome === 'timed-out' && error ? error.message : `The run ${how}.`;
+  return `${what} It is tried again as its schedule has it.${logFile ? ` Its log: ${logFile}` : ''}`;
+}
+
+/** A run that failed or is incomplete must be seen among the lines of those that went well. */
+export function logEnd(log: Log, job: string, run: FinishedRun): void {
+  const { outcome, code, signal, error, logFile } = run;
+  const line = {
+    event: 'finished',
+    job,
+    run: run.runId,
+    outcome,
+    code,
+    signal,
+    error,
+    ...summarizeRun(run.result),
+    logFile,
+  };
+  const text = `${job}: ${outcome}${error ? `: ${error.code}: ${error.message}` : ''}`;
+  switch (outcome) {
+    case 'done':
+    case 'no-session':
+      log.info(line, text);
+      return;
+    case 'incomplete':
+    case 'interrupted':
+    case 'active':
+      log.warn(line, text);
+      return;
+    case 'failed':
+    case 'usage':
+    case 'died':
+    case 'timed-out':
+      log.error(line, text);
+      return;
+    default:
+      outcome satisfies never;
+  }
+}
