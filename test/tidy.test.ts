@@ -169,6 +169,13 @@ describe('every file of src', () => {
     expect(wrong).toEqual([]);
   });
 
+  it('makes folders by core/folder.ts: a recursive mkdir does not return below /proc', () => {
+    const wrong = [...texts]
+      .filter(([, text]) => /\bmkdir(Sync)?\([^)]*recursive/.test(code(text)))
+      .map(([file]) => file);
+    expect(wrong).toEqual([]);
+  });
+
   it('throws nothing that an operator could not act on: no bare Error', () => {
     // RangeError, SyntaxError and TypeError tell a caller inside the program, who turns them into a Fault.
     const wrong = [...texts].filter(([, text]) => /throw new Error\(/.test(code(text))).map(([file]) => file);

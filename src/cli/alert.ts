@@ -36,16 +36,18 @@ async function alert(cli: CliContext, globals: GlobalOptions, reference: string,
     isJobFileRead: died === undefined && broken === undefined,
   });
   assertNotAborted(cli.signal);
-  const { told, untold, isWhole } = summary;
+  const { told, untold, unread, isWhole } = summary;
   if (globals.json) {
-    const document = { job: job.name, run_id: cli.compose.runId, told, untold };
+    const document = { job: job.name, run_id: cli.compose.runId, told, untold, unread };
     cli.terminal.out(`${JSON.stringify(document, undefined, 2)}\n`);
   } else {
     const lines = [
       ...told.map(({ target, alerts, recovered }) => `Told ${target}: ${[...alerts, ...recovered].join(', ')}`),
       ...untold.map(({ target, reason }) => `Not told ${target}: ${reason}`),
+      ...(unread === null ? [] : [`Gaps are not known: ${unread}`]),
     ];
-    cli.terminal.out(lines.length === 0 ? 'Nothing to tell.\n' : `${lines.join('\n')}\n`);
+    const silence = isWhole ? 'Nothing to tell.' : 'Nobody was told; the log says what was in the way.';
+    cli.terminal.out(`${lines.length === 0 ? silence : lines.join('\n')}\n`);
   }
   return isWhole ? undefined : EXIT_CODES.failed;
 }

@@ -1,5 +1,6 @@
 /** A command as a child process: this program again, with its output passed on line by line, for whoever watches it. */
 import { spawn } from 'node:child_process';
+import { constants } from 'node:os';
 import { createInterface } from 'node:readline';
 import type { Readable } from 'node:stream';
 import type { ChildCommand } from '../daemon/child-process.ts';
@@ -13,27 +14,29 @@ export interface ChildRun {
   kill(): void;
 }
 
-/** Exit code reported for a child that a signal ended. */
+/** Exit code reported for a child that a signal ended, as shells have it: with the signal's number added. */
 const SIGNALLED = 128;
 
 export interface ChildOutput {
   /** A line of its standard output, which carries results. */
   readonly onOut: (line: string) => void;
-  /** A line of its standard error, which carries logs. */
-  readonly onErr: (line: string) => void;
+  /** A line of its standard error, which carries logs; without it the child shares this process's, as on a terminal. */
+  readonly onErr?: (line: string) => void;
 }
 
 export function startChild(command: ChildCommand, output: ChildOutput): ChildRun {
   const child = spawn(command.executable, command.args, {
     cwd: command.cwd,
     env: { ...command.env },
-    stdio: ['ignore', 'pipe', 'pipe'],
+    stdio: ['ignore', 'pipe', output.onErr ? 'pipe' : 'inherit'],
   });
-  forwardLines(child.stdout, output.onOut);
-  forwardLines(child.stderr, output.onErr);
+  if (child.stdout) forwardLines(child.stdout, output.onOut);
+  if (child.stderr && output.onErr) forwardLines(child.stderr, output.onErr);
   const done = new Promise<number>((resolve, reject) => {
     child.once('error', reject);
-    child.once('close', (code) => resolve(code ?? SIGNALLED));
+    child.once('close', (code, signal) =>
+      resolve(code ?? SIGNALLED + (signal === null ? 0 : constants.signals[signal])),
+    );
   });
   return { done, stop: () => void child.kill('SIGTERM'), kill: () => void child.kill('SIGKILL') };
 }

@@ -83,8 +83,10 @@ async function openDaemon(cli: CliContext, globals: GlobalOptions, opened: Opene
   const { readProgress } = await import('../run/progress.ts');
   const { readRunResult } = await import('../run/result.ts');
   const { keptJobsOf, stateOf } = await import('../run/state.ts');
+  const { assertStateFolder } = await import('../run/state-folder.ts');
   const { compose, self } = cli;
   const { clock, stateDir } = compose;
+  await assertStateFolder(stateDir);
   const commandOf = (args: readonly string[]) => ({
     executable: self.executable,
     args: [...self.args, '--jobs', globals.jobs, ...args],

@@ -46,7 +46,8 @@ async function verify(
   reference: string,
   options: VerifyOptions,
 ): ActionResult {
-  const { mkdir, mkdtemp, rm } = await import('node:fs/promises');
+  const { mkdtemp, rm } = await import('node:fs/promises');
+  const { assertStateFolder } = await import('../run/state-folder.ts');
   const { join } = await import('node:path');
   const { readJob } = await import('../job/files.ts');
   const { assertDate } = await import('./range.ts');
@@ -55,8 +56,8 @@ async function verify(
   const job = await readJob(reference, globals.jobs);
   await assertDirectory(cli.cwd, job.drop.to, 'Run the job first, or look whether `drop.to` of the job is right.');
   const { compose, signal } = cli;
+  await assertStateFolder(compose.stateDir);
   const store = await compose.openStore(job.drop.to, job.drop.s3);
-  await mkdir(compose.stateDir, { recursive: true });
   const folder = await mkdtemp(join(compose.stateDir, 'verify-'));
   const engine = await compose.openEngine();
   try {

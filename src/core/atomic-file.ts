@@ -3,13 +3,14 @@
  * folder, fsync, rename, fsync of the folder.
  */
 import { randomBytes } from 'node:crypto';
-import { mkdir, open, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { open, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
+import { makeFolder } from './folder.ts';
 
 /** Writes `content` to `path` in one step, creating its folder. */
 export async function writeFileAtomic(path: string, content: string | Uint8Array): Promise<void> {
   const folder = dirname(path);
-  await mkdir(folder, { recursive: true });
+  await makeFolder(folder);
   const temporary = `${path}.${randomBytes(6).toString('hex')}.tmp`;
   try {
     const file = await open(temporary, 'wx');

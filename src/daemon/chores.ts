@@ -6,6 +6,7 @@
 import { z } from 'zod';
 import type { Clock } from '../core/clock.ts';
 import { describeError, Fault } from '../core/errors.ts';
+import { explainAbort } from '../core/process-end.ts';
 import type { ChildCommand } from './child-process.ts';
 import { type ChildEnd, type ChildProcess, startProcess } from './child-process.ts';
 import { errorSchema, type StatusDocument, statusSchema } from './documents.ts';
@@ -30,6 +31,9 @@ export interface Chores {
   kill(): void;
   untilIdle(): Promise<void>;
 }
+
+/** What `flowdrop --json report --show` prints. */
+const reportPageSchema = z.object({ html: z.string() });
 
 type Chore = keyof typeof TIMEOUT_MS;
 
@@ -91,10 +95,16 @@ export function createChores(commandOf: (args: readonly string[]) => ChildComman
     },
     async readReport(file, date, report, revision) {
       const which = ['--date', date, '--report', report, '--revision', String(revision)];
-      const end = await run('report', ['report', file, ...which, '--show']);
-      if (end.code === 0) return end.stdout;
-      if (end.code === 1 || end.code === 2) return undefined;
-      throw failureOf('report', end);
+      const end = await run('report', ['--json', 'report', file, ...which, '--show']);
+      if (end.code === 0) {
+        const page = reportPageSchema.safeParse(parseJson(end.stdout));
+        if (page.success) return page.data.html;
+        throw new Fault('CHILD_ANSWER_INVALID', 'flowdrop report printed no report');
+      }
+      const failure = failureOf('report', end);
+      // Only that says that it is not there: a store that cannot be read, or a broken job file, says nothing of it.
+      if (failure.code === 'REPORT_NOT_ARCHIVED') return undefined;
+      throw failure;
     },
   };
 }
@@ -128,7 +138,10 @@ function failureOf(kind: Chore, { code, signal, stdout, stderr }: ChildEnd): Fau
   if (said.success) return new Fault(said.data.error.code, said.data.error.message);
   const how = code === undefined ? `was ended by ${signal}` : `ended with exit code ${code}`;
   const words = stderr.trim();
-  return new Fault('CHILD_FAILED', `flowdrop ${kind} ${how}${words === '' ? '' : `: ${words}`}`);
+  const hint = explainAbort({ code, signal });
+  // In the message, because the log and the page of the daemon show no more.
+  const message = `flowdrop ${kind} ${how}${words === '' ? '' : `: ${words}`}`;
+  return new Fault('CHILD_FAILED', hint === '' ? message : `${message}. ${hint}`);
 }
 
 function parseJson(text: string): unknown {

@@ -3,10 +3,11 @@
  * broken, also over a restart: the last good text is kept beside the state, and runs use that copy meanwhile. A file that
  * never was good is told and left out.
  */
-import { mkdir, readdir, readFile, rm } from 'node:fs/promises';
+import { readdir, readFile, rm } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { readFileIfExists, writeFileAtomic } from '../core/atomic-file.ts';
 import { describeError, Fault } from '../core/errors.ts';
+import { makeFolder } from '../core/folder.ts';
 import type { Log } from '../core/log.ts';
 import { assertDistinct, listJobFiles } from '../job/files.ts';
 import type { Job } from '../job/job.ts';
@@ -107,7 +108,7 @@ export function createJobFiles({ folder, keptDir, assertUsable, log }: JobFilesO
   async function forgetRemoved(files: readonly string[]): Promise<void> {
     for (const file of [...good.keys()]) if (!files.includes(file)) good.delete(file);
     const names = files.map((file) => basename(file));
-    await mkdir(keptDir, { recursive: true }).catch(() => undefined); // A disk that is full is told where it is written.
+    await makeFolder(keptDir).catch(() => undefined); // A disk that is full is told where it is written.
     const kept = await readdir(keptDir).catch(() => []);
     for (const name of kept) if (!names.includes(name)) await rm(join(keptDir, name), { force: true });
   }

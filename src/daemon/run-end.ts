@@ -1,6 +1,7 @@
 /** The end of a run in words: for the log, and for operators whom the run itself could not tell. */
 
 import type { Log } from '../core/log.ts';
+import { explainAbort } from '../core/process-end.ts';
 import { formatDuration } from '../core/units.ts';
 import { summarizeRun } from './run-process.ts';
 import type { FinishedRun } from './view.ts';
@@ -18,7 +19,8 @@ export function describeTimeout(timeoutMs: number): NonNullable<FinishedRun['err
 export function describeEnd({ outcome, error, code, signal, logFile }: FinishedRun): string {
   const how = signal === undefined ? `ended with exit code ${code} and without a word` : `was ended by ${signal}`;
   const what = outcome === 'timed-out' && error ? error.message : `The run ${how}.`;
-  return `${what} It is tried again as its schedule has it.${logFile ? ` Its log: ${logFile}` : ''}`;
+  const hint = explainAbort({ code, signal });
+  return `${what} ${hint === '' ? '' : `${hint} `}It is tried again as its schedule has it.${logFile ? ` Its log: ${logFile}` : ''}`;
 }
 
 /** A run that failed or is incomplete must be seen among the lines of those that went well. */

@@ -2,9 +2,10 @@
  * One run as a child process with a log file of its own, of which the newest are kept. What it prints is read as documents
  * of `documents.ts` and is never trusted: what is not in shape is as if it had not been said.
  */
-import { mkdir, open, readdir, rm } from 'node:fs/promises';
+import { open, readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describeError } from '../core/errors.ts';
+import { makeFolder } from '../core/folder.ts';
 import type { Log } from '../core/log.ts';
 import type { ChildCommand } from './child-process.ts';
 import { type ChildEnd, startProcess } from './child-process.ts';
@@ -61,7 +62,7 @@ export async function startRunProcess(
 }
 
 async function openLogFile(folder: string, path: string) {
-  await mkdir(folder, { recursive: true });
+  await makeFolder(folder);
   // Run ids begin with the time.
   const old = (await readdir(folder)).filter((name) => name.endsWith('.log')).sort();
   for (const name of old.slice(0, -(MAX_LOG_FILES - 1))) await rm(join(folder, name), { force: true });

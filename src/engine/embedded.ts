@@ -4,12 +4,12 @@
  * interrupted by the engine: the promise rejects at once and the computation ends on its own.
  */
 import { execFile } from 'node:child_process';
-import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { pid } from 'node:process';
 import type { Session } from 'chdb';
 import { readFileIfExists } from '../core/atomic-file.ts';
 import { describeError, Fault } from '../core/errors.ts';
+import { makeFolder } from '../core/folder.ts';
 import { isProcessAlive } from '../core/liveness.ts';
 import { readTable } from './columns.ts';
 import type { Engine, FormattedResult, InsertRequest, StatementOptions } from './engine.ts';
@@ -33,7 +33,7 @@ const STATUS_FILE = 'status';
  *   library does not load here
  */
 export async function openEmbeddedEngine(options: EmbeddedOptions = {}): Promise<Engine> {
-  if (options.path !== undefined) await mkdir(options.path, { recursive: true });
+  if (options.path !== undefined) await makeFolder(options.path);
   const chdb = await import('chdb').catch((cause: unknown) => {
     throw new Fault('ENGINE_UNAVAILABLE', `the embedded engine does not load: ${describeError(cause)}`, {
       cause,

@@ -3,10 +3,11 @@
  * there is no fourth state, and a process that was killed never answers again.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
-import { mkdir, rm } from 'node:fs/promises';
+import { rm } from 'node:fs/promises';
 import type { Duplex } from 'node:stream';
 import { systemClock } from '../core/clock.ts';
 import { Fault } from '../core/errors.ts';
+import { makeFolder } from '../core/folder.ts';
 import { EngineFault } from './fault.ts';
 import {
   type WorkerFailure,
@@ -38,7 +39,7 @@ export class WorkerProcess {
 
   /** @throws Fault of the engine when it does not open, `ENGINE_BUSY` for one */
   static async start(command: WorkerCommand, options: WorkerOptions): Promise<WorkerProcess> {
-    await mkdir(options.path, { recursive: true });
+    await makeFolder(options.path);
     const child = spawn(command.executable, command.args, {
       // A folder of its own: the program reads a file of settings where it starts.
       cwd: options.path,

@@ -34,7 +34,12 @@ export interface MailMessage {
 
 /** Refused is final for this recipient (5xx); a failure that may pass is thrown as a `Fault`. */
 export type MailOutcome =
-  | { readonly status: 'sent'; readonly detail: string }
+  | {
+      readonly status: 'sent';
+      readonly detail: string;
+      /** Where mail is not sent but written: the file. Nobody has got it by that. */
+      readonly file?: string;
+    }
   | { readonly status: 'refused'; readonly detail: string };
 
 export interface Mailer {

@@ -38,7 +38,7 @@ export function openOutboxMailer(options: OutboxOptions): Mailer {
           hint: OUTBOX_HINT,
         });
       }
-      return { status: 'sent', detail: `${path}.eml` };
+      return { status: 'sent', detail: `${path}.eml`, file: `${path}.eml` };
     },
     async verify(): Promise<string> {
       try {

@@ -31,6 +31,13 @@ export type RunEvent =
       readonly requests: number;
     }
   | { readonly kind: 'failed'; readonly date: string; readonly reason: string }
-  | { readonly kind: 'mailed'; readonly date: string; readonly to: string; readonly outcome: string };
+  | {
+      readonly kind: 'mailed';
+      readonly date: string;
+      readonly to: string;
+      readonly outcome: string;
+      /** Where the mail was written in place of being sent. */
+      readonly file?: string;
+    };
 
 export type OnRunEvent = (event: RunEvent) => void;

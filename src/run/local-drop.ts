@@ -1,8 +1,8 @@
 /** The sealed drop that a report is made from: its manifest, and its file on this machine, always the bytes of the manifest. */
-import { mkdir } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { Fault } from '../core/errors.ts';
 import { hashFile } from '../core/file-hash.ts';
+import { makeFolder } from '../core/folder.ts';
 import type { Job } from '../job/job.ts';
 import type { SealedDrop } from '../report/drop.ts';
 import { fetchFile } from '../seal/history.ts';
@@ -43,7 +43,7 @@ export async function fetchDrop(
   const [file] = manifest.files;
   const kept = await hashFile(path).catch(() => undefined);
   if (kept !== undefined && file.hash === `sha256:${kept}`) return path;
-  await mkdir(dirname(path), { recursive: true });
+  await makeFolder(dirname(path));
   if (await fetchFile(context.store, manifest, file, path, context.signal)) return path;
   const next = await readSuccessor(context.store, manifest);
   if (next) {

@@ -1,7 +1,8 @@
 /** From a stage to a sealed drop: typed file, footer, read back, checked, summed up, published, stage discarded. */
-import { mkdir, rm } from 'node:fs/promises';
+import { rm } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { Fault } from '../core/errors.ts';
+import { makeFolder } from '../core/folder.ts';
 import type { Log } from '../core/log.ts';
 import type { Engine } from '../engine/engine.ts';
 import { quoteIdentifier, quoteString } from '../engine/literal.ts';
@@ -72,7 +73,7 @@ export async function sealDate(deps: SealDeps, job: Job, stage: SealedRows, inpu
   const { engine, store, signal } = deps;
   const { path } = input;
   const summaryPath = `${path}.summary`;
-  await mkdir(dirname(path), { recursive: true });
+  await makeFolder(dirname(path));
   try {
     const written = await writeDrop(deps, job, stage, input);
     const { draft } = written;

@@ -2,8 +2,9 @@
  * Auditing what is around the sealed dates of a dataset: objects that nobody's manifest names, the replaced revisions in
  * the history, and `condition.json` against the manifests. Changes nothing.
  */
-import { mkdir, rm } from 'node:fs/promises';
+import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
+import { makeFolder } from '../core/folder.ts';
 import {
   conditionKey,
   datasetPrefix,
@@ -46,7 +47,7 @@ export async function auditHistory(deps: AuditDeps, manifest: Manifest): Promise
     keys.set(part.revision, [...(keys.get(part.revision) ?? []), key]);
   }
   const findings: string[] = [];
-  await mkdir(folder, { recursive: true });
+  await makeFolder(folder);
   for (let revision = 1; revision < manifest.revision; revision += 1) {
     findings.push(...(await auditRevision(deps, manifest, revision, keys.get(revision) ?? [])));
     keys.delete(revision);

@@ -3,10 +3,11 @@
  * compared with what the manifest says of them. Finds a flipped byte, a missing object, an edited manifest, a summary
  * that is not the drop's, a foreign file. Changes nothing. The dataset around the dates: `audit-dataset.ts`.
  */
-import { mkdir, rm } from 'node:fs/promises';
+import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { isFault } from '../core/errors.ts';
 import { hashFile } from '../core/file-hash.ts';
+import { makeFolder } from '../core/folder.ts';
 import type { Engine } from '../engine/engine.ts';
 import { EngineFault } from '../engine/fault.ts';
 import { dropFilename, manifestKey, partitionPrefix, SUMMARY_FILENAME } from '../store/layout.ts';
@@ -68,7 +69,7 @@ async function findStrangeFiles(deps: AuditDeps, manifest: Manifest, next: Manif
   const prefix = partitionPrefix(manifest.dataset, manifest.date);
   const path = join(folder, 'restated');
   const findings: string[] = [];
-  await mkdir(folder, { recursive: true });
+  await makeFolder(folder);
   try {
     for (const file of next.files) {
       const old = manifest.files.filter(({ filename }) => filename === file.filename);
@@ -110,7 +111,7 @@ async function auditFiles(deps: AuditDeps, manifest: Manifest): Promise<readonly
   const [drop] = manifest.files;
   const prefix = partitionPrefix(manifest.dataset, manifest.date);
   const paths = { drop: join(folder, 'drop.parquet'), summary: join(folder, 'summary.parquet') };
-  await mkdir(folder, { recursive: true });
+  await makeFolder(folder);
   try {
     const misnamed = compareNames(manifest);
     // What the names say is not the drop's, so nothing that is read by them would be.

@@ -5,8 +5,9 @@
  * makes one part, so that its pages are in together or not at all; a page that does not fit is refused alone.
  */
 import { randomUUID } from 'node:crypto';
-import { mkdir, rm, writeFile } from 'node:fs/promises';
+import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { makeFolder } from '../core/folder.ts';
 import type { Engine } from '../engine/engine.ts';
 import { EngineFault } from '../engine/fault.ts';
 import { quoteIdentifier, quoteString } from '../engine/literal.ts';
@@ -63,7 +64,7 @@ export class Intake {
     const file = `${randomUUID()}.json`;
     const path = join(this.#folder, file);
     try {
-      await mkdir(this.#folder, { recursive: true });
+      await makeFolder(this.#folder);
       await writeFile(path, withoutBrackets(data));
       await new Promise<void>((resolve, reject) => {
         this.#waiting.push({ window, file, bytes: data.byteLength, settle: { resolve, reject } });

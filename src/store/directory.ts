@@ -4,16 +4,17 @@
  * content types, and a key cannot be both an object and the folder of others.
  */
 import { createReadStream, type Dirent } from 'node:fs';
-import { readdir, readFile, stat, unlink } from 'node:fs/promises';
+import { readdir, readFile, rmdir, stat, unlink } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import type { Readable } from 'node:stream';
 import { hasErrorCode, syncFolder } from '../core/atomic-file.ts';
 import { assertNotAborted } from '../core/errors.ts';
 import { attempt } from './fault.ts';
 import { assertKey, assertPrefix, compareKeys, isTemporaryName } from './key.ts';
+import { SEALING_PREFIX } from './layout.ts';
 import { assertLinkSeconds } from './link.ts';
 import type { ObjectBody, ObjectInfo, Store } from './store.ts';
-import { makeFolder, removeStaleTemporaries, writeWholeFile } from './whole-file.ts';
+import { makeDurableFolder, removeStaleTemporaries, writeWholeFile } from './whole-file.ts';
 
 /** What the system answers when there is no such file. `EISDIR`: the name is a folder, so no object has it. */
 const ABSENT = ['ENOENT', 'ENOTDIR', 'EISDIR'] as const;
@@ -23,7 +24,7 @@ const COPY_CHUNK_BYTES = 1 << 20;
 /** Opens the store at `path`, creating the directory if there is none. @throws StoreFault */
 export async function openDirectoryStore(path: string): Promise<Store> {
   const root = resolve(path);
-  await attemptLocal('open', root, undefined, () => makeFolder(root));
+  await attemptLocal('open', root, undefined, () => makeDurableFolder(root));
   return new DirectoryStore(root);
 }
 
@@ -80,8 +81,9 @@ class DirectoryStore implements Store {
   async remove(key: string): Promise<void> {
     const path = this.#path(key);
     await attemptLocal('remove', path, undefined, async () => {
-      await ifPresent(unlink(path).then(() => syncFolder(join(path, '..'))));
+      await ifPresent(unlink(path).then(() => syncFolder(dirname(path))));
     });
+    if (key.startsWith(SEALING_PREFIX)) await removeEmptyFolders(dirname(path), this.url);
   }
 
   /** None: a file has no address that a reader elsewhere could open. What S3 would refuse is refused here too. */
@@ -115,7 +117,8 @@ class DirectoryStore implements Store {
     const folder = dirname(path);
     if (!this.#swept.has(folder)) {
       this.#swept.add(folder);
-      await attemptLocal(operation, folder, signal, () => removeStaleTemporaries(folder));
+      // What was written may have been removed since, and its folder with it.
+      await attemptLocal(operation, folder, signal, () => ifPresent(removeStaleTemporaries(folder)));
     }
     return written;
   }
@@ -159,6 +162,22 @@ class DirectoryStore implements Store {
 /** Whether `key` begins with `prefix`, or, for a folder, whether keys below it may. */
 function isUnder(key: string, prefix: string): boolean {
   return key.startsWith(prefix) || (key.endsWith('/') && prefix.startsWith(key));
+}
+
+/**
+ * Folders that nothing is in any more, from `folder` up to, without, `root`. Only of what a seal needs for minutes: other
+ * folders may have been made by the operator, with rights of their own. A folder in use stays, and one that cannot be
+ * removed costs nothing.
+ */
+async function removeEmptyFolders(folder: string, root: string): Promise<void> {
+  for (let path = folder; path !== root && path !== dirname(path); path = dirname(path)) {
+    const isGone = await rmdir(path).then(
+      () => true,
+      // Another worker was first; above it there may still be an empty one.
+      (error: unknown) => hasErrorCode(error, 'ENOENT'),
+    );
+    if (!isGone) return;
+  }
 }
 
 function readLocal(path: string, signal?: AbortSignal): Readable {

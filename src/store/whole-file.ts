@@ -3,10 +3,11 @@
  * made durable, counted, and only then given their name. Small files of other stages use `core/atomic-file.ts`.
  */
 import { randomBytes } from 'node:crypto';
-import { link, mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises';
+import { type FileHandle, link, open, readdir, rename, rm, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { Readable } from 'node:stream';
 import { hasErrorCode, syncFolder } from '../core/atomic-file.ts';
+import { makeFolder } from '../core/folder.ts';
 import { buildTemporaryName, isTemporaryName } from './key.ts';
 
 export interface WholeFileOptions {
@@ -30,10 +31,10 @@ export async function writeWholeFile(
   // A stream that fails before it is read would end the process; reading it below throws the same error.
   if (body instanceof Readable) body.on('error', () => {});
   try {
-    await makeFolder(folder);
-    await writeDurably(temporary, body, options.expectedBytes);
+    const file = await openTemporary(folder, temporary);
+    await writeDurably(file, body, options.expectedBytes);
     const isWritten = options.exclusive ? await publishExclusively(temporary, path) : await publish(temporary, path);
-    if (isWritten) await syncFolder(folder);
+    if (isWritten) await syncIfPresent(folder);
     return isWritten;
   } finally {
     if (body instanceof Readable) body.destroy();
@@ -63,12 +64,34 @@ export async function removeStaleTemporaries(folder: string): Promise<void> {
   }
 }
 
+/** Each is lost to a worker that removed the folder while it was empty, which it does once a date. */
+const MAX_OPEN_TRIES = 10;
+
+/** Makes the folder where there is none. From here on it is not empty, so nobody removes it. */
+async function openTemporary(folder: string, temporary: string): Promise<FileHandle> {
+  for (let attempt = 1; ; attempt += 1) {
+    try {
+      await makeDurableFolder(folder);
+      return await open(temporary, 'wx');
+    } catch (error) {
+      // `EEXIST`: it was there when it was to be made, and gone when it was looked at.
+      if (!hasErrorCode(error, 'ENOENT', 'EEXIST') || attempt === MAX_OPEN_TRIES) throw error;
+    }
+  }
+}
+
+/** What was published may have been removed by another worker, and its folder with it: then nothing is to be made durable. */
+async function syncIfPresent(folder: string): Promise<void> {
+  await syncFolder(folder).catch((error: unknown) => {
+    if (!hasErrorCode(error, 'ENOENT')) throw error;
+  });
+}
+
 async function writeDurably(
-  temporary: string,
+  file: FileHandle,
   body: Uint8Array | Readable,
   expectedBytes: number | undefined,
 ): Promise<void> {
-  const file = await open(temporary, 'wx');
   try {
     if (body instanceof Readable) for await (const chunk of body) await file.appendFile(chunk);
     else await file.writeFile(body);
@@ -114,38 +137,13 @@ async function removeIfPresent(path: string): Promise<void> {
   });
 }
 
-/**
- * Creates missing folders, each durable in its parent: otherwise a power cut could lose a file that was synced.
- * Not `mkdir({ recursive: true })`: where the system answers ENOENT for a parent that exists (/proc, some network
- * mounts), that never returns.
- */
-export async function makeFolder(folder: string): Promise<void> {
-  const parent = dirname(folder);
-  try {
-    if (!(await createFolder(folder))) return;
-  } catch (error) {
-    if (!hasErrorCode(error, 'ENOENT') || parent === folder) throw error;
-    await makeFolder(parent);
-    if (!(await createFolder(folder))) return;
+/** Creates missing folders, each durable in its parent: otherwise a power cut could lose a file that was synced. */
+export async function makeDurableFolder(folder: string): Promise<void> {
+  const outermost = await makeFolder(folder);
+  if (outermost === undefined) return;
+  const end = dirname(outermost);
+  for (let parent = dirname(folder); ; parent = dirname(parent)) {
+    await syncFolder(parent);
+    if (parent === end) return;
   }
-  await syncFolder(parent);
-}
-
-/** `false` when there is such a folder already. */
-async function createFolder(folder: string): Promise<boolean> {
-  try {
-    await mkdir(folder);
-    return true;
-  } catch (error) {
-    if (hasErrorCode(error, 'EEXIST', 'EISDIR', 'EROFS') && (await isFolder(folder))) return false;
-    throw error;
-  }
-}
-
-/** What cannot be looked at is none: the failure to make it says more than the failure to look. */
-async function isFolder(path: string): Promise<boolean> {
-  return await stat(path).then(
-    (found) => found.isDirectory(),
-    () => false,
-  );
 }

@@ -1,9 +1,9 @@
 /**
- * Secrets in what failing runs leave behind: real servers repeat what they were sent, and everything that can be read
+ * Secrets in what runs leave behind, failing ones and their archive: real servers repeat what they were sent, and everything that can be read
  * afterwards is searched for every secret, as it is, percent-encoded and in base64.
  */
 import { once } from 'node:events';
-import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { appendFile, mkdir, readFile, writeFile } from 'node:fs/promises';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
@@ -12,7 +12,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import { createRedactor, isSecretKey, maskByKey } from '../../src/core/redact.ts';
 import { buildReply, type SmtpReceiver, startSmtpReceiver } from '../mail/smtp-receiver.ts';
 import { answerWith, startWebhookReceiver, type WebhookReceiver } from '../mail/webhook-receiver.ts';
-import { flowdrop, listFiles, makeFolder } from '../support/flowdrop.ts';
+import { flowdrop, listFiles, makeFolder, startService } from '../support/flowdrop.ts';
 
 const SECRETS = {
   key: 'cus_api+key/0815=',
@@ -114,7 +114,7 @@ async function leave(args: readonly string[], env: Readonly<Record<string, strin
   const texts = await Promise.all(files.map((name) => readFile(join(cwd, name), 'utf8')));
   const bodies = receiver.posts.slice(posts).map(({ body }) => body);
   const mailed = smtp.messages.slice(mails).map(({ source }) => source.toString());
-  return { code, stdout, stderr, all: [stdout, stderr, ...texts, ...bodies, ...mailed].join('\n') };
+  return { code, stdout, stderr, files, all: [stdout, stderr, ...texts, ...bodies, ...mailed].join('\n') };
 }
 
 function findLeaks(all: string): readonly string[] {
@@ -183,6 +183,34 @@ describe('what a failing command leaves behind has no secret', () => {
     const { all, stderr } = await leave(['--debug', 'run', 'nightly']);
     expect(stderr).toMatch(/\n {4}at /);
     expect(findLeaks(all)).toEqual([]);
+  });
+});
+
+describe('what a run leaves in the archive has no secret', () => {
+  it.each([
+    ['mails that were written', { FLOWDROP_SMTP_URL: '' }, 0, 'sent'],
+    ['a mail server that repeats the login', {}, 1, '535'],
+  ] as const)('after %s', async (_what, env, code, says) => {
+    const service = await startService([
+      ...['--generate', '1', '--generate-rows', '300', '--as-of', '2026-11-20T23:00:00Z'],
+      ...['--key', SECRETS.key],
+    ]);
+    try {
+      await writeJob('{api: historical}', 'drops');
+      await appendFile(join(cwd, 'jobs', 'nightly.yaml'), 'reports: [{template: flow, to: [desk@example.com]}]\n');
+      const url = { ...service.env, FLOWDROP_API_KEY: SECRETS.key };
+      const left = await leave(['--debug', '--json', 'run', 'nightly'], { ...url, ...env });
+      expect(left.code, left.stderr).toBe(code);
+      const archived = left.files.filter((name) => name.startsWith(join('drops', '_reports')));
+      const names = archived.map((name) => name.split('/').at(-1));
+      expect(names).toEqual(expect.arrayContaining(['receipt.json', 'report.html', 'report.eml', 'report.json']));
+      const receipt = archived.find((name) => name.endsWith('receipt.json')) ?? '';
+      expect(await readFile(join(cwd, receipt), 'utf8')).toContain(says);
+      expect(left.files.some((name) => name.endsWith('manifest.json'))).toBe(true);
+      expect(findLeaks(left.all)).toEqual([]);
+    } finally {
+      await service.stop();
+    }
   });
 });
 

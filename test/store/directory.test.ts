@@ -50,6 +50,34 @@ test('a temporary file that a crash left is removed when it is a day old, a youn
   expect((await readdir(join(root, 'a'))).sort()).toEqual([young, 'whole']);
 });
 
+test('what is removed after a seal leaves no folder, and other folders stay', async () => {
+  const [first, second] = ['_sealing/t/date=2026-11-19/rev=1/a', '_sealing/t/date=2026-11-20/rev=1/b'];
+  for (const key of [first, second, 't/date=2026-11-19/c']) await store.put(key, { bytes: Buffer.from('x') });
+  await store.remove(first);
+  expect(await readdir(join(root, '_sealing/t'))).toEqual(['date=2026-11-20']);
+  await store.remove(second);
+  await store.remove(second);
+  await store.remove('t/date=2026-11-19/c');
+  expect((await readdir(root)).sort()).toEqual(['t']);
+  expect(await readdir(join(root, 't'))).toEqual(['date=2026-11-19']);
+});
+
+test('two workers that seal and clean up at the same time lose nothing', async () => {
+  const other = await openDirectoryStore(root);
+  const seal = async (worker: Store, name: string) => {
+    for (let round = 0; round < 150; round += 1) {
+      const key = `_sealing/t/date=2026-11-19/rev=${round % 3}/${name}`;
+      const bytes = Buffer.from(`${name} ${round}`);
+      if (round % 2 === 0) await worker.put(key, { bytes });
+      else expect(await worker.putIfAbsent(key, bytes)).toBe(true);
+      expect(await worker.get(key)).toEqual(bytes);
+      await worker.remove(key);
+    }
+  };
+  await Promise.all([seal(store, 'a'), seal(other, 'b'), seal(other, 'c')]);
+  expect(await readdir(root)).toEqual([]);
+});
+
 test('a directory store cannot be opened below a regular file', async () => {
   await writeFile(join(base, 'file'), '');
   const opening = openDirectoryStore(join(base, 'file/store'));

@@ -3,6 +3,7 @@
  * process, the shipped nightly job in another, everything into `./out`.
  */
 import { Fault } from '../../core/errors.ts';
+import { explainAbort } from '../../core/process-end.ts';
 import { formatCount } from '../../core/units.ts';
 import type { ActionResult, Register } from '../command.ts';
 import type { CliContext } from '../context.ts';
@@ -61,13 +62,17 @@ async function demo(cli: CliContext, options: { rows: string; sessions: string }
           FLOWDROP_MAIL_DOMAINS: '',
         },
       },
-      { onOut: (line) => lines.push(line), onErr: (line) => terminal.err(`${formatLogLine(line)}\n`) },
+      {
+        onOut: (line) => lines.push(line),
+        // On a terminal the run draws its own progress there.
+        ...(terminal.interactive ? {} : { onErr: (line) => terminal.err(`${formatLogLine(line)}\n`) }),
+      },
     );
     cli.signal.addEventListener('abort', () => child.stop(), { once: true });
     const code = await child.done;
     if (code !== 0) {
       throw new Fault('DEMO_FAILED', `the run ended with exit code ${code}: ${lines.join('\n').slice(0, 2000)}`, {
-        hint: 'The lines above say why.',
+        hint: explainAbort({ code, signal: undefined }) || 'The lines above say why.',
       });
     }
     terminal.out(await describeDemo(out, JSON.parse(lines.join('\n')), nameProgram(self.env)));

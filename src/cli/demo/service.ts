@@ -1,6 +1,7 @@
 /** The options data service as a child process of the demo. */
 
 import { Fault } from '../../core/errors.ts';
+import { explainAbort } from '../../core/process-end.ts';
 import { startChild } from '../child.ts';
 import type { SelfCommand } from '../context.ts';
 
@@ -27,10 +28,11 @@ export async function startService(
       },
     );
     signal.addEventListener('abort', () => child.stop(), { once: true });
-    child.done.then(
-      (code) => reject(new Fault('DEMO_FAILED', `the service ended with exit code ${code}: ${said.join('\n')}`)),
-      reject,
-    );
+    child.done.then((code) => {
+      const hint = explainAbort({ code, signal: undefined });
+      const message = `the service ended with exit code ${code}: ${said.join('\n')}`;
+      reject(new Fault('DEMO_FAILED', message, hint === '' ? {} : { hint }));
+    }, reject);
   });
 }
 

@@ -1,8 +1,9 @@
 /** Writing files that are not there yet. Invariant: all of them or, where one is there already, none; no file is lost. */
-import { mkdir, open, rename, stat } from 'node:fs/promises';
+import { open, rename, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { hasErrorCode, syncFolder } from '../../core/atomic-file.ts';
 import { Fault } from '../../core/errors.ts';
+import { makeFolder } from '../../core/folder.ts';
 
 export interface NewFile {
   readonly path: string;
@@ -17,7 +18,7 @@ export async function writeNew(files: readonly NewFile[], replace: boolean): Pro
   if (present.length > 0 && !replace) throw existing(present);
   const kept: string[] = [];
   for (const { path, text, mode } of files) {
-    await mkdir(dirname(path), { recursive: true });
+    await makeFolder(dirname(path));
     if (present.includes(path)) {
       await rename(path, `${path}.old`);
       kept.push(`${path}.old`);

@@ -40,7 +40,7 @@ function describeRunFailure(error: unknown): RunFailure {
   return { code, message, ...(hint ? { hint } : {}), isUsage: isFault(error) && error.kind === 'usage' };
 }
 
-const NOBODY: AlertSummary = { told: [], untold: [], isWhole: true };
+const NOBODY: AlertSummary = { told: [], untold: [], unread: null, isWhole: true };
 
 /** Never throws: see `sendAlerts`. */
 export async function tellOperators(cli: CliContext, job: Job, outcome: RunOutcome): Promise<AlertSummary> {

@@ -97,6 +97,8 @@ export function describeDelivery(delivery: Delivery): readonly string[] {
   return [
     ...notMailed,
     `${what}${delivery.late ? ', late' : ''}: ${delivery.subject}`,
-    ...recipients.map(({ to, outcome, detail }) => `  ${outcome} ${to}: ${detail}`),
+    ...recipients.map(({ to, outcome, detail, file }) =>
+      file === undefined ? `  ${outcome} ${to}: ${detail}` : `  written for ${to}, not sent: ${file}`,
+    ),
   ];
 }

@@ -1,6 +1,7 @@
 /**
  * Progress of a run: one line with a bar on a terminal, log lines elsewhere. It only shows events; nothing depends on it.
  */
+import { dirname } from 'node:path';
 import type { SingleBar } from 'cli-progress';
 import type { Clock } from '../../core/clock.ts';
 import type { Log } from '../../core/log.ts';
@@ -111,7 +112,9 @@ export function describeEvent(event: RunEvent): string {
     case 'failed':
       return `${event.date}: failed: ${event.reason}`;
     case 'mailed':
-      return `${event.date}: report ${event.outcome} to ${event.to}`;
+      return event.file === undefined
+        ? `${event.date}: report ${event.outcome} to ${event.to}`
+        : `${event.date}: report for ${event.to} written to ${dirname(event.file)}`;
     default:
       return event satisfies never;
   }

@@ -1,6 +1,7 @@
 /** Opens what a command of a job needs, and closes it again in the reverse order. */
-import { mkdir, rename, rm } from 'node:fs/promises';
+import { rename, rm } from 'node:fs/promises';
 import { isFault } from '../../core/errors.ts';
+import { makeFolder } from '../../core/folder.ts';
 import type { Log } from '../../core/log.ts';
 import type { Engine } from '../../engine/engine.ts';
 import type { Job } from '../../job/job.ts';
@@ -9,6 +10,7 @@ import type { DeliverContext } from '../../run/delivery/delivery.ts';
 import { closeSource } from '../../run/opened.ts';
 import { writeProgress } from '../../run/progress.ts';
 import { stateOf } from '../../run/state.ts';
+import { assertStateFolder } from '../../run/state-folder.ts';
 import { ProgressTally } from '../../run/tally.ts';
 import type { SourceStats } from '../../source/source.ts';
 import type { CliContext } from '../context.ts';
@@ -18,7 +20,10 @@ import { createProgress } from './progress.ts';
 /** A report asks no source. */
 const NO_REQUESTS = { retries: 0, rateLimited: 0 } as const;
 
-/** For a run: with the source. @throws Fault `ENGINE_BUSY` (kind `active`) when another run of the job is going on */
+/**
+ * For a run: with the source.
+ * @throws Fault `STATE_UNUSABLE`; `ENGINE_BUSY` (kind `active`) when another run of the job is going on
+ */
 export async function withRunSession<T>(
   cli: CliContext,
   job: Job,
@@ -26,6 +31,7 @@ export async function withRunSession<T>(
 ): Promise<T> {
   const log = (await cli.compose.openLog()).child({ job: job.name });
   const calendar = await cli.compose.readCalendar();
+  await assertStateFolder(cli.compose.stateDir);
   // First, because a missing setting must not leave a store or an engine open.
   const { opened, ...known } = await openJobSource(cli, job, log);
   try {
@@ -44,7 +50,7 @@ export async function withRunSession<T>(
 /**
  * For a report: without the source.
  * @param stats requests of a run, so that its progress is written where others can see it
- * @throws Fault `ENGINE_BUSY`
+ * @throws Fault `STATE_UNUSABLE`, `ENGINE_BUSY`
  */
 export async function withDeliverSession<T>(
   cli: CliContext,
@@ -56,12 +62,13 @@ export async function withDeliverSession<T>(
   const closers: (() => Promise<void> | void)[] = [];
   try {
     const log = (await compose.openLog()).child({ job: job.name });
+    await assertStateFolder(compose.stateDir);
     const state = stateOf(compose.stateDir, job.name);
     const store = await compose.openStore(job.drop.to, job.drop.s3);
     closers.push(() => store.close());
     const mailer = await compose.openMailer();
     closers.push(() => mailer.close());
-    await mkdir(state.drops, { recursive: true });
+    await makeFolder(state.drops);
     const engine = await openStateEngine(cli, state.engine, log);
     closers.push(() => engine.close());
     const { clock, runId } = compose;

@@ -1,6 +1,6 @@
 /**
  * `flowdrop status [JOB]`: conditions of the dates as a calendar, gaps and when they expire, the run that goes on, last
- * and next runs. Asks the store only, never the API.
+ * and next runs. Asks the store only, never the API. Of all jobs it shows what can be shown, and then what is broken.
  */
 import { EXIT_CODES } from '../../core/errors.ts';
 import type { Job } from '../../job/job.ts';
@@ -8,6 +8,7 @@ import { learntPath, stateOf } from '../../run/state.ts';
 import type { StatusReading } from '../../run/status.ts';
 import type { ActionResult, Register } from '../command.ts';
 import type { CliContext, GlobalOptions } from '../context.ts';
+import type { FailureReport } from '../terminal/failure.ts';
 
 interface StatusOptions {
   readonly all?: boolean;
@@ -37,11 +38,13 @@ async function status(
 ): ActionResult {
   const { listJobFiles, readJob } = await import('../../job/files.ts');
   const { terminal } = cli;
-  const references = reference === undefined ? await listJobFiles(globals.jobs) : [reference];
+  const { jobs, broken } =
+    reference === undefined
+      ? await readJobs(cli, globals, await listJobFiles(globals.jobs))
+      : { jobs: [await readJob(reference, globals.jobs)], broken: [] };
   const readings: StatusReading[] = [];
   const texts: string[] = [];
-  for (const each of references) {
-    const job = await readJob(each, globals.jobs);
+  for (const job of jobs) {
     const reading = await readJobStatus(cli, job);
     readings.push(reading);
     if (reading.conditionFault !== undefined) {
@@ -50,17 +53,58 @@ async function status(
     if (!globals.json) texts.push(await describeJobStatus(cli, job, reading, options));
   }
   const documents = readings.map(({ document }) => document);
+  const brokenCode = judgeBroken(broken);
   if (globals.json) {
     // Each document tells its own fault, and whoever asked for it reads it.
-    terminal.out(`${cli.compose.maskValues(JSON.stringify(documents, undefined, 2))}\n`);
-    return undefined;
+    const all = [...documents, ...broken.map(({ file, failure }) => ({ file, ...failure.json }))];
+    terminal.out(`${cli.compose.maskValues(JSON.stringify(all, undefined, 2))}\n`);
+    return brokenCode;
   }
   terminal.out(texts.join('\n'));
+  for (const { failure } of broken) terminal.err(failure.text);
   const unread = documents.filter(({ fault }) => fault !== null);
   for (const { job, fault } of unread) {
     terminal.err(cli.compose.redact(`${job}: the store could not be read: ${fault ?? ''}\n`));
   }
-  return unread.length > 0 ? EXIT_CODES.failed : undefined;
+  return brokenCode ?? (unread.length > 0 ? EXIT_CODES.failed : undefined);
+}
+
+interface BrokenJob {
+  readonly file: string;
+  readonly failure: FailureReport;
+}
+
+/** What a person must mend counts more than what may pass. */
+function judgeBroken(broken: readonly BrokenJob[]): number | undefined {
+  const codes = broken.map(({ failure }) => failure.exitCode);
+  return codes.includes(EXIT_CODES.usage) ? EXIT_CODES.usage : codes[0];
+}
+
+/** All job files of a folder: one that is broken does not hide the others. */
+async function readJobs(
+  { compose, terminal }: CliContext,
+  globals: GlobalOptions,
+  files: readonly string[],
+): Promise<{ readonly jobs: readonly Job[]; readonly broken: readonly BrokenJob[] }> {
+  const { readJob } = await import('../../job/files.ts');
+  const { createStyle } = await import('../terminal/color.ts');
+  const { describeFailure } = await import('../terminal/failure.ts');
+  const jobs: Job[] = [];
+  const broken: BrokenJob[] = [];
+  for (const file of files) {
+    try {
+      jobs.push(await readJob(file, globals.jobs));
+    } catch (error) {
+      const failure = describeFailure(error, {
+        debug: globals.debug === true,
+        width: terminal.columns.err,
+        style: createStyle(terminal.colors.err),
+        redact: compose.redact,
+      });
+      broken.push({ file, failure });
+    }
+  }
+  return { jobs, broken };
 }
 
 async function readJobStatus(cli: CliContext, job: Job): Promise<StatusReading> {

@@ -177,7 +177,7 @@ function findCondition(error: unknown): { readonly code: string; readonly hint: 
 
 function findDiskHint(error: unknown): string | undefined {
   if (!(error instanceof Error && 'syscall' in error && 'code' in error)) return undefined;
-  // On a read-only disk Node's recursive `mkdir` says that the folder it could not make is not there.
+  // Above it all is there: the system keeps its own folders (/proc) to itself.
   if (error.syscall === 'mkdir' && error.code === 'ENOENT') return RIGHTS_HINT;
   return DISK_HINTS[String(error.code)];
 }

@@ -57,6 +57,10 @@ ${successMs !== undefined && html`<div><dt>last success</dt><dd>${tell(successMs
 
 function renderGaps(job: JobView, nowMs: number, calendar: CalendarOverride): Markup {
   if (!job.status) return html`<p class="quiet">Not known until the status has been read.</p>`;
+  // Without a date there is nothing that could be a gap, or is none.
+  if (job.status.document.dates.length === 0) {
+    return html`<p class="quiet">Not known before a run has found the first date.</p>`;
+  }
   const gaps = listGaps(job, nowMs, calendar);
   if (gaps.length === 0) return html`<p class="quiet">None.</p>`;
   const more = gaps.length - SHOWN_GAPS;

@@ -1,7 +1,9 @@
 /** The run that goes on, with its progress, and the runs that have ended, newest first, with what they said. */
 import { basename } from 'node:path';
+import { explainAbort } from '../../core/process-end.ts';
 import { formatCount, formatDuration } from '../../core/units.ts';
 import type { FinishedRun, JobView, RunReason, RunView } from '../view.ts';
+import { isRun, parseInstant } from './gap.ts';
 import { html, type Markup } from './html.ts';
 import { formatInstant, formatRelative, formatSpan, renderTime } from './moment.ts';
 import { OUTCOME_WORDS } from './verdict.ts';
@@ -59,10 +61,26 @@ export function renderRunning(run: RunView, nowMs: number): Markup {
 <dl class="facts">${facts.map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl></div>`;
 }
 
-export function renderFinished({ finished, schedule }: JobView, nowMs: number): Markup {
-  if (finished.length === 0) return html`<p class="quiet">No run has ended since the daemon was started.</p>`;
+export function renderFinished(job: JobView, nowMs: number): Markup {
+  const { finished, schedule } = job;
   const timeZone = schedule?.timezone ?? 'UTC';
-  return html`<ol class="runs">${finished.slice(0, SHOWN_RUNS).map((run) => renderRun(run, nowMs, timeZone))}</ol>`;
+  const runs =
+    finished.length === 0
+      ? html`<p class="quiet">This daemon has ended no run of it since it was started.</p>`
+      : html`<ol class="runs">${finished.slice(0, SHOWN_RUNS).map((run) => renderRun(run, nowMs, timeZone))}</ol>`;
+  return html`${runs}${renderScope(job, nowMs, timeZone)}`;
+}
+
+/** Which runs are listed, and when the newest of the others ended, as far as the job's record on this machine tells. */
+function renderScope({ finished, status }: JobView, nowMs: number, timeZone: string): Markup {
+  const lastMs = parseInstant(status?.document.last_run ?? null);
+  // The record of a run is written before its process ends.
+  const ownMs = finished.find(isRun)?.finishedAtMs ?? Number.NEGATIVE_INFINITY;
+  const isOther = lastMs !== undefined && lastMs > ownMs;
+  return html`<p class="quiet small">Listed are runs of this daemon since it was started, not those by hand or by others.${
+    isOther &&
+    html` The last run on record here ended ${formatRelative(lastMs, nowMs)}, ${renderTime(lastMs, formatInstant(lastMs, timeZone))}.`
+  }</p>`;
 }
 
 function renderRun(run: FinishedRun, nowMs: number, timeZone: string): Markup {
@@ -77,9 +95,10 @@ function renderRun(run: FinishedRun, nowMs: number, timeZone: string): Markup {
     ...(code === undefined || code === 0 ? [] : [`exit code ${code}`]),
     ...(logFile === undefined ? [] : [`log ${basename(logFile)}`]),
   ];
+  const abort = explainAbort({ code, signal });
   return html`<li><p class="line"><span class="badge ${TONES[outcome]}">${OUTCOME_WORDS[outcome]}</span> ${renderTime(startedAtMs, started)} <span class="quiet">${formatRelative(startedAtMs, nowMs)}</span></p>
 <p class="quiet small">${facts.join(' · ')}</p>
-${error && html`<div class="error"><p><code>${error.code}</code> ${cut(error.message)}</p>${error.hint !== undefined && html`<p class="hint">${cut(error.hint)}</p>`}</div>`}</li>
+${abort !== '' && html`<div class="error"><p>${abort}</p></div>`}${error && html`<div class="error"><p><code>${error.code}</code> ${cut(error.message)}</p>${error.hint !== undefined && html`<p class="hint">${cut(error.hint)}</p>`}</div>`}</li>
 `;
 }
 

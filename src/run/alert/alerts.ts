@@ -58,6 +58,8 @@ export function listTargets(job: Job, hasWebhook: boolean): readonly string[] {
 export interface AlertSummary {
   readonly told: readonly (DueAlerts & { readonly target: string })[];
   readonly untold: readonly { readonly target: string; readonly reason: string }[];
+  /** Why the conditions of the dates could not be read from a store that was opened; else null. Then gaps are not known. */
+  readonly unread: string | null;
   /** Whether all that is to be known of the job could be learnt, and everybody who is to be told was. */
   readonly isWhole: boolean;
 }
@@ -67,28 +69,30 @@ export async function sendAlerts(context: AlertContext, job: Job, outcome: RunOu
   const { log } = context;
   const told: AlertSummary['told'][number][] = [];
   const untold: AlertSummary['untold'][number][] = [];
+  let unread: string | null = null;
   let isWhole = false;
   try {
     const targets = listTargets(job, context.webhook !== undefined);
-    if (targets.length > 0) await tellAll(context, job, outcome, targets, { told, untold });
-    isWhole = untold.length === 0;
+    if (targets.length > 0) unread = await tellAll(context, job, outcome, targets, { told, untold });
+    isWhole = untold.length === 0 && unread === null;
   } catch (error) {
     // The run's own result is what its caller must get; the next run finds the same causes and tells them.
     log.error({ event: 'alerts-failed', reason: context.redact(describeError(error)) });
   }
-  return { told, untold, isWhole };
+  return { told, untold, unread, isWhole };
 }
 
+/** @returns why the conditions of the dates are not known, else null */
 async function tellAll(
   context: AlertContext,
   job: Job,
   outcome: RunOutcome,
   targets: readonly string[],
   summary: { readonly told: AlertSummary['told'][number][]; readonly untold: AlertSummary['untold'][number][] },
-): Promise<void> {
+): Promise<string | null> {
   const { log, clock } = context;
   const memory = await openAlertMemory({ store: context.store, path: context.statePath, log }, job.name);
-  const facts = await readFacts(context, job, outcome);
+  const { facts, unread } = await readFacts(context, job, outcome);
   const { redact } = context;
   const subject = { job: job.name, dataset: job.drop.dataset, isExpiring: facts.isExpiring, redact };
   const causes = listCauses(facts);
@@ -116,6 +120,7 @@ async function tellAll(
     await channel.close();
   }
   await memory.write(closeDone(state, targets));
+  return unread === undefined ? null : redact(unread);
 }
 
 /** The ways out, opened when they are needed. */
@@ -172,7 +177,11 @@ function identify(job: Job, target: string, state: AlertState, due: DueAlerts): 
 }
 
 /** What the store cannot say is left out: a run that fails because of the store must be told all the same. */
-async function readFacts(context: AlertContext, job: Job, outcome: RunOutcome): Promise<RunFacts> {
+async function readFacts(
+  context: AlertContext,
+  job: Job,
+  outcome: RunOutcome,
+): Promise<{ readonly facts: RunFacts; readonly unread: string | undefined }> {
   const { result } = outcome;
   const nowMs = result ? Date.parse(result.server_time) : context.clock.now();
   const shared = {
@@ -182,7 +191,7 @@ async function readFacts(context: AlertContext, job: Job, outcome: RunOutcome): 
     isExpiring: expires(job.source),
     hasReports: job.reports.length > 0,
   };
-  if (result) return { ...shared, conditions: result.conditions };
-  const conditions = await deriveConditions(context, job, nowMs);
-  return { ...shared, conditions: Object.fromEntries(conditions) };
+  if (result) return { facts: { ...shared, conditions: result.conditions }, unread: undefined };
+  const { conditions, unread } = await deriveConditions(context, job, nowMs);
+  return { facts: { ...shared, conditions: Object.fromEntries(conditions) }, unread };
 }

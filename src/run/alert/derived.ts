@@ -4,7 +4,7 @@
  * and calls nothing a gap of which it could learn nothing.
  */
 import type { CalendarOverride } from '../../calendar/session.ts';
-import { describeError } from '../../core/errors.ts';
+import { describeError, Fault } from '../../core/errors.ts';
 import type { Log } from '../../core/log.ts';
 import type { Job } from '../../job/job.ts';
 import { type Condition, computeConditions } from '../../plan/dates.ts';
@@ -20,36 +20,53 @@ export interface DerivedDeps {
   readonly log: Log;
 }
 
-/** Empty when the store cannot say anything. Never throws. */
-export async function deriveConditions(
-  { store, calendar, log }: DerivedDeps,
+export interface DerivedConditions {
+  /** Empty when the store cannot say anything. */
+  readonly conditions: ReadonlyMap<string, Condition>;
+  /** Why the store could not be read, when it was opened and could not. */
+  readonly unread: string | undefined;
+}
+
+/** Never throws. */
+export async function deriveConditions(deps: DerivedDeps, job: Job, nowMs: number): Promise<DerivedConditions> {
+  const { store, log } = deps;
+  if (!store) return { conditions: new Map(), unread: undefined };
+  try {
+    return { conditions: await readConditions({ ...deps, store }, job, nowMs), unread: undefined };
+  } catch (error) {
+    const reason = describeError(error);
+    log.error({ event: 'conditions-unread', reason });
+    return { conditions: new Map(), unread: reason };
+  }
+}
+
+/** @throws StoreFault, Fault `CONDITION_INVALID` */
+async function readConditions(
+  { store, calendar, log }: DerivedDeps & { readonly store: Store },
   job: Job,
   nowMs: number,
 ): Promise<ReadonlyMap<string, Condition>> {
-  if (!store) return new Map();
-  try {
-    const document = await readConditionDocument(store, job.drop.dataset);
-    const dates = [...document.entries.keys()].sort();
-    const lookback = lookbackOf(job.source, nowMs, calendar);
-    const missing = dates.filter((date) => document.entries.get(date)?.condition === 'missing');
-    const derive = (sealed: ReadonlyMap<string, 'available' | 'degraded'>) => {
-      const all = computeConditions({ sealed, empty: new Set(missing), lookback }, dates[0]);
-      const conditions = new Map([...all].filter(([date]) => isOfJob(job, date, document, dates)));
-      // What was missing stays missing: it did not expire.
-      for (const date of missing) if (!sealed.has(date)) conditions.set(date, 'missing');
-      return conditions;
-    };
-    const sealed = listSealed(document);
-    const conditions = derive(sealed);
-    if ([...conditions.values()].every((condition) => condition === 'available' || condition === 'degraded')) {
-      return conditions;
-    }
-    // A run that was killed after it had sealed a date did not write it down.
-    return derive(await addUnwritten({ store, log }, job, sealed));
-  } catch (error) {
-    log.error({ event: 'conditions-unread', reason: describeError(error) });
-    return new Map();
+  const document = await readConditionDocument(store, job.drop.dataset);
+  if (document.fault !== undefined) {
+    throw new Fault('CONDITION_INVALID', `condition.json is not in shape: ${document.fault}`);
   }
+  const dates = [...document.entries.keys()].sort();
+  const lookback = lookbackOf(job.source, nowMs, calendar);
+  const missing = dates.filter((date) => document.entries.get(date)?.condition === 'missing');
+  const derive = (sealed: ReadonlyMap<string, 'available' | 'degraded'>) => {
+    const all = computeConditions({ sealed, empty: new Set(missing), lookback }, dates[0]);
+    const conditions = new Map([...all].filter(([date]) => isOfJob(job, date, document, dates)));
+    // What was missing stays missing: it did not expire.
+    for (const date of missing) if (!sealed.has(date)) conditions.set(date, 'missing');
+    return conditions;
+  };
+  const sealed = listSealed(document);
+  const conditions = derive(sealed);
+  if ([...conditions.values()].every((condition) => condition === 'available' || condition === 'degraded')) {
+    return conditions;
+  }
+  // A run that was killed after it had sealed a date did not write it down.
+  return derive(await addUnwritten({ store, log }, job, sealed));
 }
 
 function listSealed({ entries }: ConditionDocument): ReadonlyMap<string, 'available' | 'degraded'> {

@@ -2,9 +2,10 @@
  * What a report of a date is made from, brought to this machine, and the models made of it. Invariant: only sealed objects
  * with the bytes of their manifests are read. Models differ by the watchlist only, so each watchlist is computed once.
  */
-import { mkdir, rm } from 'node:fs/promises';
+import { rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { isFault } from '../../core/errors.ts';
+import { makeFolder } from '../../core/folder.ts';
 import type { Job, JobReport } from '../../job/job.ts';
 import type { DigestPart } from '../../report/digest.ts';
 import type { FlowReport } from '../../report/model.ts';
@@ -169,7 +170,7 @@ async function fetchSummary(
     const file = manifest?.files.find(({ filename }) => filename === manifest.summary);
     // Drops of own columns, and those of older versions, have none.
     if (manifest === undefined || file === undefined) return undefined;
-    await mkdir(dirname(path), { recursive: true });
+    await makeFolder(dirname(path));
     const isWhole = await fetchFile(context.store, manifest, file, path, context.signal);
     return isWhole ? manifest.condition : leaveOut('the summary is not the file that its manifest describes');
   } catch (error) {

@@ -6,6 +6,8 @@ export interface DeliveredRecipient {
   /** `failed` ones are mailed by the next run, `refused` ones never again. */
   readonly outcome: 'sent' | 'refused' | 'failed';
   readonly detail: string;
+  /** Of a mail that was written into the outbox in place of being sent. */
+  readonly file?: string;
 }
 
 /** One report of one date. */

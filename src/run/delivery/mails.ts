@@ -110,10 +110,12 @@ async function sendOne(
   const { context } = ledger;
   await note(ledger, to, 'sending', messageId, '');
   try {
-    const { status, detail } = await context.mailer.send(build());
+    const answer = await context.mailer.send(build());
+    const { status, detail } = answer;
     await note(ledger, to, status, messageId, detail);
-    context.onEvent({ kind: 'mailed', date: ledger.receipt.date, to, outcome: status });
-    return { result: { to, outcome: status, detail }, fate: 'answered' };
+    const written = 'file' in answer ? { file: answer.file } : {};
+    context.onEvent({ kind: 'mailed', date: ledger.receipt.date, to, outcome: status, ...written });
+    return { result: { to, outcome: status, detail, ...written }, fate: 'answered' };
   } catch (error) {
     if (!(error instanceof MailFault)) throw error;
     // What was put off is tried again by this run, and told as failed at its end if it stays so.

@@ -1,9 +1,10 @@
 /** What `doctor` looks at on this machine: the state directory and its disk, the engine, the drawing, and the mail. */
 import { randomUUID } from 'node:crypto';
-import { mkdir, rm, rmdir, statfs } from 'node:fs/promises';
+import { rm, rmdir, statfs } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { hasErrorCode, writeFileAtomic } from '../../core/atomic-file.ts';
 import { Fault } from '../../core/errors.ts';
+import { makeFolder } from '../../core/folder.ts';
 import { formatBytes } from '../../core/units.ts';
 import type { Engine } from '../../engine/engine.ts';
 import type { Mailer } from '../../mail/mailer.ts';
@@ -17,7 +18,7 @@ const NO_ROOM_BYTES = 512 * 1024 ** 2;
 /** Writes a file as runs do and removes it; what was made of the folder's path is removed too. */
 export async function checkStateDirectory(path: string): Promise<readonly Finding[]> {
   const written = await tryCheck('state directory', async () => {
-    const made = await mkdir(path, { recursive: true });
+    const made = await makeFolder(path);
     const file = join(path, `doctor-${randomUUID()}`);
     try {
       await writeFileAtomic(file, 'flowdrop doctor\n');

@@ -5,10 +5,11 @@
  * what a power cut leaves unreadable costs one interval.
  */
 import { randomBytes } from 'node:crypto';
-import { linkSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { linkSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { hasErrorCode } from '../../core/atomic-file.ts';
 import { Fault } from '../../core/errors.ts';
+import { makeFolderNow } from '../../core/folder.ts';
 import { type PaceState, parseState, UNUSED } from './state.ts';
 
 export interface StateCell {
@@ -57,7 +58,7 @@ export function openStateFile(folder: string, nowMs: number): StateCell {
     }
   };
   guard(() => {
-    mkdirSync(folder, { recursive: true });
+    makeFolderNow(folder);
     removeAbandoned(folder, nowMs);
   });
   return {
@@ -129,7 +130,7 @@ function writeState(folder: string, number: number, state: PaceState): boolean {
   } catch (error) {
     // Another process was faster, or the folder has just been removed.
     if (!hasErrorCode(error, 'EEXIST', 'ENOENT')) throw error;
-    mkdirSync(folder, { recursive: true });
+    makeFolderNow(folder);
     return false;
   } finally {
     rmSync(temporary, { force: true });

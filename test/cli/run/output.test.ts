@@ -1,7 +1,13 @@
 /** The end of `run` and `backfill` as a person reads it. What a run does is tested in `test/run` and `test/flow`. */
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import type { CliContext } from '../../../src/cli/context.ts';
-import { finishRun } from '../../../src/cli/run/output.ts';
+import { describeDelivery, finishRun } from '../../../src/cli/run/output.ts';
+import { describeEvent } from '../../../src/cli/run/progress.ts';
+import { openOutboxMailer } from '../../../src/mail/outbox.ts';
+import type { Delivery } from '../../../src/run/delivery/delivery.ts';
 import type { DateResult, RunResult } from '../../../src/run/result.ts';
 
 const RUN: RunResult = {
@@ -67,4 +73,35 @@ it('a failure names its date once, whether or not its message does', () => {
   const line = '\n2026-11-19: check min-rows: 5 rows\n  -> Look.\n';
   expect(failed('2026-11-19: check min-rows: 5 rows')).toContain(line);
   expect(failed('check min-rows: 5 rows')).toContain(line);
+});
+
+it('a mail in the outbox was written, and one that a server took was sent', async () => {
+  const directory = await mkdtemp(join(tmpdir(), 'flowdrop-outbox-'));
+  try {
+    const to = 'desk@example.com';
+    const answer = await openOutboxMailer({ directory }).send({
+      ...{ from: 'flowdrop@localhost', to, subject: 'Flow', html: '<p>Flow</p>', text: 'Flow' },
+      ...{ images: [], attachments: [], listUnsubscribe: null, messageId: 'one@localhost', date: new Date(0) },
+    });
+    if (answer.status !== 'sent' || answer.file === undefined) throw new Error('it was not written');
+    const { status: outcome, detail, file } = answer;
+    const event = { kind: 'mailed', date: '2026-11-19', to, outcome } as const;
+    expect(describeEvent({ ...event, file })).toBe(`2026-11-19: report for ${to} written to ${directory}`);
+    expect(describeEvent(event)).toBe(`2026-11-19: report sent to ${to}`);
+    const delivery: Delivery = {
+      ...{ report: 'flow', date: '2026-11-19', revision: 1, subject: 'Flow', alreadySent: 0, leftToOther: false },
+      ...{ late: false, pending: false, skipped: null, error: null },
+      recipients: [
+        { to, outcome, detail, file },
+        { to: 'second@example.com', outcome, detail: '250 OK' },
+      ],
+    };
+    expect(describeDelivery(delivery)).toEqual([
+      'Report of 2026-11-19: Flow',
+      `  written for ${to}, not sent: ${join(directory, 'one.eml')}`,
+      '  sent second@example.com: 250 OK',
+    ]);
+  } finally {
+    await rm(directory, { recursive: true });
+  }
 });

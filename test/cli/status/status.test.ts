@@ -1,5 +1,5 @@
 /** `flowdrop status` of dates that are not sealed: what a failed run and the store's `condition.json` make known. */
-import { mkdir, writeFile } from 'node:fs/promises';
+import { mkdir, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { flowdrop, listFiles, makeFolder, startService, type TestService } from '../../support/flowdrop.ts';
@@ -85,4 +85,42 @@ it('losses and gaps of condition.json are told by a worker with an empty disk', 
     { date: '2026-01-06', condition: 'missing' },
     { date: '2026-01-07', condition: 'expired' },
   ]);
+});
+
+it('a broken job file is told after the others, in the block of every failure, and ends with 2', async () => {
+  const { path: cwd, remove } = await makeFolder();
+  cleanups.push(remove);
+  const jobs = join(cwd, 'jobs');
+  await mkdir(jobs);
+  await writeJob(jobs, { name: 'first' });
+  await writeFile(join(jobs, 'middle.yaml'), 'name: middle\nsource: {api: historic}\n');
+  await writeJob(jobs, { name: 'second' });
+  const shown = await flowdrop(['status'], { cwd });
+  expect(shown.code).toBe(2);
+  expect(shown.stdout).toMatch(/^first: .*\n(.*\n)+second: .*\n/);
+  expect(shown.stdout).not.toContain('middle');
+  expect(shown.stderr).toMatch(/^flowdrop: JOB_INVALID: .*middle\.yaml.*\n(.*\n)* {2}-> /);
+  // The very block that the job's own status ends with.
+  const alone = await flowdrop(['status', 'middle'], { cwd });
+  expect(alone).toMatchObject({ code: 2, stdout: '', stderr: shown.stderr });
+  const { code, stdout } = await flowdrop(['--json', 'status'], { cwd });
+  expect(code).toBe(2);
+  expect(JSON.parse(stdout)).toMatchObject([
+    { job: 'first', fault: null },
+    { job: 'second', fault: null },
+    { file: join('jobs', 'middle.yaml'), error: { code: 'JOB_INVALID' } },
+  ]);
+});
+
+it('a job file that cannot be read does not hide the others either', async () => {
+  const { path: cwd, remove } = await makeFolder();
+  cleanups.push(remove);
+  await mkdir(join(cwd, 'jobs'));
+  await writeJob(join(cwd, 'jobs'), { name: 'second' });
+  // A link that leads to itself.
+  await symlink(join(cwd, 'jobs', 'first.yaml'), join(cwd, 'jobs', 'first.yaml'));
+  const { code, stdout, stderr } = await flowdrop(['status'], { cwd });
+  expect(stdout).toMatch(/^second: /);
+  expect(stderr).toContain('ELOOP');
+  expect(code).toBe(1);
 });

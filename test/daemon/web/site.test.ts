@@ -237,6 +237,34 @@ describe('the server of the daemon', () => {
     expect(await read('/healthz')).toMatchObject({ status: 503, ready: { ok: true } });
   });
 
+  it('calls gaps unknown while no date is known, and none where every date is sealed', async () => {
+    const document = makeStatus('nightly', { dates: [], last_run: null, reports: [] });
+    await start(() => makeView([makeJob('nightly', { finished: [], status: { document, readAtMs: NOW } })]));
+    const { body } = await get('/');
+    expect(body).toContain('<h3>Gaps</h3><p class="quiet">Not known before a run has found the first date.</p>');
+    expect(body).toContain('This daemon has ended no run of it since it was started.');
+    expect(body).not.toContain('The last run on record here');
+    await web?.close();
+    await start(() => makeView([makeJob('nightly')]));
+    expect((await get('/')).body).toContain('<h3>Gaps</h3><p class="quiet">None.</p>');
+  });
+
+  it('says which runs it lists, and when a later one ended that it does not', async () => {
+    const scope = 'Listed are runs of this daemon since it was started, not those by hand or by others.';
+    const shown = async (lastRun: string) => {
+      const status = { document: makeStatus('nightly', { last_run: lastRun }), readAtMs: NOW };
+      await start(() => makeView([makeJob('nightly', { status })]));
+      const { body } = await get('/');
+      await web?.close();
+      return body;
+    };
+    // The record of the daemon's own last run.
+    const own = await shown('2026-11-20T23:42:09.000Z');
+    expect(own).toContain(`${scope}</p>`);
+    const other = await shown('2026-11-23T16:30:00.000Z');
+    expect(other).toMatch(/not those by hand or by others\. The last run on record here ended 2 h ago, <time/);
+  });
+
   it('reads a report only when the archive lists it, and never anything else', async () => {
     const asked: unknown[] = [];
     await start(makeGoodDay, {

@@ -1,5 +1,5 @@
 /** `flowdrop alert JOB`: operators are told without a run, by the real command, mail server and receiver. */
-import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { mkdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { addDays } from '../../../src/calendar/wall-clock.ts';
@@ -132,6 +132,39 @@ describe('flowdrop alert', () => {
     const memory = JSON.parse(await readFile(join(cwd, 'drops', '_alerts', 'nightly.json'), 'utf8')) as AlertState;
     expect(Object.keys(memory.alerts['nightly/run-died']?.told ?? {}).sort()).toEqual(['ops@example.com', 'webhook']);
   });
+
+  const pending = { condition: 'pending', last_modified_date: null, revision: null, rows: null };
+  it.each([
+    // Links that lead to themselves: the store is there, its memory of alerts too, and what is to be read is not.
+    ['condition.json', 'ELOOP', (path: string) => symlink(path, path)],
+    ['date=2026-11-20', 'ELOOP', (path: string) => symlink(path, path)],
+    ['condition.json', 'not in shape', (path: string) => writeFile(path, '{}')],
+  ] as const)(
+    'ends with 1 when the store opens and its %s cannot be read (%s), and tells what it can',
+    async (name, reason, breakIt) => {
+      const dataset = join(cwd, 'drops', 'trades');
+      await mkdir(dataset, { recursive: true });
+      const condition = join(dataset, 'condition.json');
+      // Dates since a week ago are open, so that it is asked which of them are sealed.
+      const date = addDays(new Date().toISOString().slice(0, 10), -7);
+      await writeFile(condition, JSON.stringify([{ date, ...pending }]));
+      if (name === 'condition.json') await rm(condition);
+      await breakIt(join(dataset, name));
+      const first = await run(['--json', 'alert', 'nightly', '--died', 'killed']);
+      expect(JSON.parse(first.stdout)).toMatchObject({
+        told: [{ target: 'ops@example.com' }, { target: 'webhook' }],
+        untold: [],
+        unread: expect.stringContaining(reason),
+      });
+      expect(first.code).toBe(1);
+      expect(first.stderr).toContain('"event":"conditions-unread"');
+      const second = await run(['alert', 'nightly']);
+      expect(second).toMatchObject({ code: 1, stdout: expect.stringMatching(/^Gaps are not known: /) });
+      expect(told()).toEqual([[['nightly/run-died'], []]]);
+      await rm(join(dataset, name));
+      expect((await run(['alert', 'nightly'])).code).toBe(0);
+    },
+  );
 });
 
 describe('two that write the memory', () => {

@@ -1,0 +1,37 @@
+/** What is said of a child that ended without a word, by real processes: one that V8 aborts, one that aborts itself. */
+import { describe, expect, it } from 'vitest';
+import { startChild } from '../../src/cli/child.ts';
+import { explainAbort } from '../../src/core/process-end.ts';
+import { startProcess } from '../../src/daemon/child-process.ts';
+
+const FILLS_MEMORY = 'const kept = []; for (;;) kept.push(new Array(1e5).fill(kept.length));';
+
+const node = (...args: readonly string[]) => ({
+  executable: process.execPath,
+  args,
+  env: { PATH: process.env['PATH'] },
+  cwd: process.cwd(),
+});
+
+describe('the end of a child', () => {
+  it.each([
+    ['runs out of memory', ['--max-old-space-size=20', '-e', FILLS_MEMORY]],
+    ['aborts', ['-e', 'process.abort()']],
+    ['hands on the code of one that aborted', ['-e', 'process.exit(134)']],
+  ])('that %s is explained, with what to do', async (_what, args) => {
+    const { code, signal } = await startProcess(node(...args)).done;
+    expect(explainAbort({ code, signal })).toMatch(
+      /ran out of memory.*NODE_OPTIONS=--max-old-space-size=.*FLOWDROP_MAX_RUNS/,
+    );
+    const silent = { onOut: () => undefined, onErr: () => undefined };
+    expect(await startChild(node(...args), silent).done).toBe(134);
+  });
+
+  it.each([
+    [1, undefined],
+    [undefined, 'SIGKILL'],
+    [undefined, 'SIGTERM'],
+  ])('with code %s and signal %s needs no explanation', (code, signal) => {
+    expect(explainAbort({ code, signal })).toBe('');
+  });
+});
