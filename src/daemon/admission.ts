@@ -132,8 +132,13 @@ export function createAdmission(deps: AdmissionDeps): Admission {
     if (!record) return;
     addFinished(record, run);
     record.progress = null;
-    // What was interrupted is taken over by another daemon, or caught up at the next start.
-    if (deps.isStopping()) return;
+    if (deps.isStopping()) {
+      // What was interrupted is taken over by another daemon, or caught up at the next start; what was done is over.
+      if (run.outcome !== 'done') return;
+      deps.onOver(due.job);
+      settle(due);
+      return;
+    }
     const next = dropNext(record);
     if (record.isRemoved) {
       deps.onOver(due.job);

@@ -1,7 +1,7 @@
 /**
  * The ticks that this daemon holds of schedules that several share: renewed while their run waits, goes on or is to be
- * tried again, and given back when it is over. Invariant: a tick is completed once, by whoever holds it; on a stop none
- * is, so that another daemon takes over what is left.
+ * tried again, and given back when it is over. Invariant: a tick is completed once, by whoever holds it; on a stop those
+ * whose runs are done, and no others, so that another daemon takes over what is left.
  */
 import { describeError } from '../core/errors.ts';
 import type { Log } from '../core/log.ts';

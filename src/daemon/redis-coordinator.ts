@@ -11,6 +11,7 @@
  * `lastTick` and `claim`.
  */
 import { createHash, randomUUID } from 'node:crypto';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { Redis } from 'ioredis';
 import { describeError, Fault } from '../core/errors.ts';
 import { readRedisAddress } from '../core/redis-address.ts';
@@ -51,6 +52,8 @@ export function openRedisCoordinator(options: RedisCoordinatorOptions): Coordina
   const held = new Map<string, HeldTick>();
   /** Ended here, and the server does not know yet. */
   const ended = new Map<string, HeldTick>();
+  /** What the server is being told of them. */
+  const ending = new Set<Promise<unknown>>();
   let lastError: unknown;
   /** When the connection came about, by `performance.now()`. */
   let connectedAtMs = 0;
@@ -81,7 +84,10 @@ export function openRedisCoordinator(options: RedisCoordinatorOptions): Coordina
         await untilReady(client, patience);
         return await action();
       } catch (cause) {
-        if (client.status !== 'ready' && client.status !== 'end' && !patience.aborted) continue;
+        if (isLost(client) && !patience.aborted) {
+          await nextTurn();
+          continue;
+        }
         const reason = describeError(lastError ?? cause);
         throw new Fault(
           'COORDINATOR_REDIS_FAILED',
@@ -106,7 +112,9 @@ export function openRedisCoordinator(options: RedisCoordinatorOptions): Coordina
   };
   const end = async (id: string, { tick, keys }: HeldTick): Promise<void> => {
     ended.set(id, { tick, keys });
-    await run(COMPLETE_SCRIPT, keys, nameDueTime(tick), owner);
+    const saying = run(COMPLETE_SCRIPT, keys, nameDueTime(tick), owner);
+    ending.add(saying);
+    await saying.finally(() => ending.delete(saying));
     ended.delete(id);
     held.delete(id);
   };
@@ -145,9 +153,16 @@ export function openRedisCoordinator(options: RedisCoordinatorOptions): Coordina
       return found === null ? undefined : Number(found);
     },
     async close() {
+      // A tick that has just ended would be run again: the server's answer is waited for, as long as for any other.
+      if (client.status === 'ready') await Promise.allSettled(ending);
       client.disconnect();
     },
   };
+}
+
+/** Whether it may come back; also before the client has noticed, when the server has closed and no event has told so yet. */
+function isLost({ status, stream }: Redis): boolean {
+  return status === 'ready' ? !stream.writable : status !== 'end';
 }
 
 /** Connects when nobody has yet. Rejects when the signal is aborted first, or the client is closed. */

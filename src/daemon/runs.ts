@@ -92,7 +92,9 @@ export function createRuns(deps: RunsDeps): Runs {
       const process = await deps.startRun(due, runId);
       run.process = process;
       logFile = process.logFile;
-      log.info({ event: 'started', job, run: runId, reason, logFile }, `${job}: started (${reason})`);
+      // Where daemons share a schedule, this tells which of them had which tick.
+      const tick = new Date(due.tickMs).toISOString();
+      log.info({ event: 'started', job, run: runId, reason, tick, logFile }, `${job}: started (${reason})`);
       // Stopped while it was being started.
       if (run.isStopped) stopRun(run);
       else void stopWhenTimedOut(job, run);

@@ -62,6 +62,25 @@ describe('what is shared', () => {
     expect(runsOf('b')).toEqual(['done catch-up']);
   });
 
+  it('is given back on a stop when its run is done by then, and left to another daemon when it is not', async () => {
+    const completed: number[] = [];
+    const coordinator: Coordinator = { ...quiet, complete: async ({ dueAtMs }) => void completed.push(dueAtMs) };
+    for (const stopWith of [undefined, 0] as const) {
+      const unfinished = new Map<string, number>();
+      const { started, stop } = await start({
+        ...{ now: NOW, jobs: { a: SHARED }, lastRuns: { a: BEFORE }, coordinator, unfinished },
+        ...(stopWith === undefined ? {} : { stopWith }),
+      });
+      expect(started).toHaveLength(1);
+      await stop();
+      expect(runsOf('a')).toEqual([stopWith === 0 ? 'done catch-up' : 'interrupted catch-up']);
+      // A restart finds what is left here, too.
+      expect([...unfinished.keys()]).toEqual(stopWith === 0 ? [] : ['a']);
+      test = undefined;
+    }
+    expect(completed).toEqual([Date.parse('2026-11-19T22:30:00Z')]);
+  });
+
   it('and due while Redis is away is owed until it is back, and then run once', async () => {
     let isAway = true;
     const { pass, started, lines } = await start({

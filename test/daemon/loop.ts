@@ -60,7 +60,7 @@ export interface TestOptions {
   /** Whether an alert cannot be sent now. */
   readonly isAlertDown?: () => boolean;
   /** How a run ends that is asked to stop. Default: 130. */
-  readonly stopWith?: 'SIGKILL' | 3;
+  readonly stopWith?: 'SIGKILL' | 0 | 3;
   /** How long a status takes to be read. */
   readonly statusMs?: (job: string) => number;
   /** Exit code of each run, at once; without it the test ends them. */

@@ -196,6 +196,16 @@ describe.skipIf(reason !== undefined)('daemons that share a schedule', () => {
     expect(await Promise.all(all.map((other) => other.claim(tickOf(DUE))))).toContain(true);
   });
 
+  test('have said what ended just before they close', async () => {
+    const daemon = open();
+    const ticks = Array.from({ length: 50 }, (_, at) => tickOf(DUE + at * 1000));
+    for (const tick of ticks) await daemon.claim(tick);
+    const said = Promise.all(ticks.map((tick) => daemon.complete(tick)));
+    await daemon.close();
+    await said;
+    expect(await client.zcard(await keyOf('nightly', 'leases'))).toBe(0);
+  });
+
   test('let one that lost its tick neither renew nor complete it', async () => {
     const [late, next, third] = await openSteady(3);
     await late?.claim(tickOf(DUE));

@@ -1,6 +1,6 @@
 /**
- * Two daemons as real processes on a real Redis, one of them killed in the middle of a run. The long form, with several
- * kills, is `npm run daemons`; the coordinator by itself is tested in `redis-coordinator.test.ts`.
+ * Two daemons reduced to their schedules on a real Redis, a tick a second, whose runs overlap; one is killed with several.
+ * Whole daemons are in `shared-ticks.test.ts`, the coordinator by itself in `redis-coordinator.test.ts`.
  */
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';

@@ -1,5 +1,6 @@
 /**
- * Two daemons as processes, a tick a second, and kills: who ran which tick. A kill hits a daemon while it has runs in
+ * Two daemons reduced to their schedules, a tick a second by the real clock, and kills: who ran which tick. Runs of one
+ * overlap, so a kill leaves several ticks to be taken over, which the job of a whole daemon never does. A kill hits a daemon while it has runs in
  * progress and all of them wait, and takes their children with it; so whatever is written twice was given out twice.
  */
 import { type ChildProcessByStdio, spawn } from 'node:child_process';
@@ -25,7 +26,6 @@ export interface TwoDaemonsOptions {
   readonly workSeconds: number;
   /** Decides which daemon is killed, and at which tick. */
   readonly seed: number;
-  readonly note?: (line: string) => void;
 }
 
 /** Ticks by when they were due. */
@@ -55,7 +55,7 @@ interface Daemon {
 
 /** @throws when ticks are still not done long after they should be: the message says which */
 export async function runTwoDaemons(options: TwoDaemonsOptions): Promise<TwoDaemonsResult> {
-  const { ticks, kills, note = () => undefined } = options;
+  const { ticks, kills } = options;
   const random = createRandom(options.seed);
   const daemons: Daemon[] = [];
   const places: Daemon[] = [];
@@ -79,7 +79,6 @@ export async function runTwoDaemons(options: TwoDaemonsOptions): Promise<TwoDaem
       if (!daemon) continue;
       const hit = await killInRun(daemon);
       for (const due of hit) killed.add(due);
-      note(`killed ${daemon.id} in tick ${hit.map((due) => (due - firstDue) / 1000).join(', ')}`);
       await startAt(place);
     }
     const isDone = async () => {

@@ -12,20 +12,20 @@ export interface MovedClock {
   readonly env: Readonly<Record<string, string>>;
   /** What it shows, milliseconds since the epoch. It goes on at the pace of the real one. */
   now(): number;
-  /** Sets it. Processes started from now on go by it at once; one that runs already, where it is given, too. */
-  moveTo(ms: number, pid?: number): Promise<void>;
+  /** Sets it. Processes started from now on go by it at once; those that run already, where they are given, too. */
+  moveTo(ms: number, ...pids: readonly (number | undefined)[]): Promise<void>;
 }
 
 /** @param folder of the file that says how far the clock is off */
 export async function createMovedClock(folder: string, startMs: number): Promise<MovedClock> {
   const file = join(folder, 'clock');
   let offsetMs = 0;
-  const moveTo = async (ms: number, pid?: number) => {
+  const moveTo = async (ms: number, ...pids: readonly (number | undefined)[]) => {
     offsetMs = Math.round(ms - Date.now());
     // Whoever reads it meanwhile finds the one or the other.
     await writeFile(`${file}.new`, String(offsetMs));
     await rename(`${file}.new`, file);
-    if (pid !== undefined) process.kill(pid, 'SIGUSR2');
+    for (const pid of pids) if (pid !== undefined) process.kill(pid, 'SIGUSR2');
   };
   await moveTo(startMs);
   return {

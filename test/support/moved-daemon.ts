@@ -23,6 +23,8 @@ export interface DaemonProcess {
   untilIdle(): Promise<void>;
   /** Ends it and its children by SIGKILL. */
   kill(): Promise<void>;
+  /** Ends it by SIGKILL and leaves its children alone. */
+  killAlone(): Promise<void>;
   stop(): Promise<void>;
 }
 
@@ -75,16 +77,24 @@ export async function startDaemon(
       child.kill('SIGKILL');
       await ended;
     },
+    async killAlone() {
+      const ended = once(child, 'exit');
+      child.kill('SIGKILL');
+      await ended;
+    },
     stop: () => stop(child),
   };
 }
 
 /** @returns whether it came to be so in time */
-async function waitFor(condition: () => boolean | Promise<boolean>): Promise<boolean> {
-  const end = performance.now() + PATIENCE_MS;
+export async function waitFor(
+  condition: () => boolean | Promise<boolean>,
+  { patienceMs = PATIENCE_MS, pollMs = POLL_MS } = {},
+): Promise<boolean> {
+  const end = performance.now() + patienceMs;
   while (performance.now() < end) {
     if (await condition()) return true;
-    await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+    await new Promise((resolve) => setTimeout(resolve, pollMs));
   }
   return false;
 }

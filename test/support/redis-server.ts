@@ -16,9 +16,9 @@ export interface RedisServer {
   /** With the password. */
   readonly url: string;
   readonly password: string;
-  /** Ends it; whatever it knew is lost. */
+  /** Ends it by SIGKILL; whatever it knew is lost, unless it keeps it. */
   kill(): Promise<void>;
-  /** Starts it again at the same address, empty. */
+  /** Starts it again at the same address, empty unless it kept what it knew. */
   revive(): Promise<void>;
   stop(): Promise<void>;
 }
@@ -34,9 +34,14 @@ const START_TIMEOUT_MS = 240_000;
 /** Between two tries to reach a server that starts. */
 const POLL_MS = 20;
 
+export interface RedisOptions {
+  /** Whether it writes what it knows to its disk (`appendonly`), as a server that daemons share should. */
+  readonly isKept?: boolean;
+}
+
 /** @throws when `CI` is set and there is no server: CI skips nothing */
-export async function startRedis(): Promise<RedisStart> {
-  const start = await findOrStart();
+export async function startRedis(options: RedisOptions = {}): Promise<RedisStart> {
+  const start = await findOrStart(options);
   if (start.server === undefined) {
     if (process.env['CI']) throw new Error(`CI needs a Redis server: ${start.reason}`);
     console.warn(`\n*** REDIS TESTS ARE SKIPPED: ${start.reason}\n`);
@@ -44,21 +49,22 @@ export async function startRedis(): Promise<RedisStart> {
   return start;
 }
 
-async function findOrStart(): Promise<RedisStart> {
+async function findOrStart({ isKept = false }: RedisOptions): Promise<RedisStart> {
   const reason = await findObstacle('redis-start.sh', PROGRAM, 'redis-server');
   if (reason !== undefined) return { server: undefined, reason };
   const folder = await mkdtemp(join(tmpdir(), 'flowdrop-test-redis-'));
   const port = await findFreePort();
   const password = 'redis-secret-4711';
   try {
-    let child = await launch(folder, port, password);
+    const start = () => launch([folder, String(port), password, isKept ? 'yes' : 'no'], port);
+    let child = await start();
     const server: RedisServer = {
       port,
       url: `redis://:${password}@127.0.0.1:${port}`,
       password,
       kill: () => killServer(child),
       async revive() {
-        child = await launch(folder, port, password);
+        child = await start();
       },
       async stop() {
         await killServer(child);
@@ -72,8 +78,8 @@ async function findOrStart(): Promise<RedisStart> {
   }
 }
 
-async function launch(folder: string, port: number, password: string): Promise<ChildProcess> {
-  const child = spawn(SCRIPT, [folder, String(port), password], { stdio: ['ignore', 'ignore', 'pipe'] });
+async function launch(args: readonly string[], port: number): Promise<ChildProcess> {
+  const child = spawn(SCRIPT, args, { stdio: ['ignore', 'ignore', 'pipe'] });
   let said = '';
   child.stderr.on('data', (data: Buffer) => {
     said += data.toString();

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Runs Debian's redis-server in the foreground on 127.0.0.1 only, without persistence, until it is killed.
-#   redis-start.sh DATA_DIR PORT [PASSWORD]
+# Runs Debian's redis-server in the foreground on 127.0.0.1 only until it is killed, without persistence unless KEEP is `yes`.
+#   redis-start.sh DATA_DIR PORT [PASSWORD [KEEP]]
 # Installs the package when it is missing (as root). The server ends with the process that started this script.
 set -euo pipefail
-[ $# -ge 2 ] && [ $# -le 3 ] || { echo "usage: $0 DATA_DIR PORT [PASSWORD]" >&2; exit 2; }
-D=$(realpath -m -- "$1") PORT=$2 PASSWORD=${3:-}
+[ $# -ge 2 ] && [ $# -le 4 ] || { echo "usage: $0 DATA_DIR PORT [PASSWORD [KEEP]]" >&2; exit 2; }
+D=$(realpath -m -- "$1") PORT=$2 PASSWORD=${3:-} KEEP=${4:-no}
 mkdir -p "$D"
 
 if ! command -v redis-server >/dev/null; then
@@ -24,5 +24,5 @@ if ! command -v redis-server >/dev/null; then
   exec 9>&-
 fi
 
-exec setpriv --pdeathsig KILL redis-server --bind 127.0.0.1 --port "$PORT" --dir "$D" --save '' --appendonly no \
+exec setpriv --pdeathsig KILL redis-server --bind 127.0.0.1 --port "$PORT" --dir "$D" --save '' --appendonly "$KEEP" \
   ${PASSWORD:+--requirepass "$PASSWORD"}

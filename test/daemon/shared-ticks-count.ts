@@ -1,0 +1,147 @@
+/**
+ * What daemons that share a schedule have done, counted from outside: the logs of all their starts, the store, the mail
+ * server and Redis. Invariant: nothing is taken from what the test itself did, but which ticks there were and who was hit.
+ */
+import { join } from 'node:path';
+import { Redis } from 'ioredis';
+import PostalMime from 'postal-mime';
+import { queryDuckDb } from '../support/drop.ts';
+import { listFiles, readJson } from '../support/flowdrop.ts';
+import type { RedisServer } from '../support/redis-server.ts';
+import { listRuns, ROWS_A_SESSION, type SharedTicks } from './shared-ticks.ts';
+import { formatTick } from './shared-ticks-plan.ts';
+
+export interface SharedCount {
+  /** What is not as it must be; empty when all is well. */
+  readonly problems: readonly string[];
+  /** Lines for people. */
+  readonly lines: readonly string[];
+}
+
+export async function countSharedTicks(lived: SharedTicks, redis: RedisServer): Promise<SharedCount> {
+  const { dates, ticks, starts, store, mail } = lived;
+  const runs = ticks.map((tick) => ({ tick, seen: starts.flatMap((start) => listRuns(start, tick.dueAtMs)) }));
+  const all = starts.flatMap(({ daemon }) => daemon.of('started'));
+  const known = new Set(runs.flatMap(({ seen }) => seen.map(({ run }) => run)));
+  const cut = runs.filter(({ tick }) => tick.takenOverAfterMs !== undefined);
+  const endsOf = (outcome: string) => runs.map(({ seen }) => seen.filter((run) => run.outcome === outcome).length);
+  const name = ({ tick }: (typeof runs)[number]) => formatTick(tick.dueAtMs);
+  const ended = runs.filter(({ seen }) => seen.some(({ outcome }) => outcome === 'done'));
+  const doubled = runs.filter(({ seen }) => seen.filter(({ outcome }) => outcome === 'done').length > 1);
+  // Each cut in a run costs one start more, and nothing else does.
+  const odd = runs.filter((each) => each.seen.length !== (cut.includes(each) ? 2 : 1));
+  const foreign = all.filter(({ run }) => !known.has(String(run)));
+  const cutShort = runs.flatMap(({ seen }) => seen).filter(({ outcome }) => outcome !== 'done');
+
+  const files = await listFiles(store);
+  const manifests = files.filter((file) => /^trades\/date=[\d-]+\/manifest\.json$/.test(file));
+  const sealed = manifests.map((file) => file.split('/')[1]?.slice('date='.length) ?? '');
+  const unlike: string[] = [];
+  for (const file of manifests) {
+    const { rows, revision } = await readJson<{ rows: number; revision: number }>(store, file);
+    if (rows !== ROWS_A_SESSION || revision !== 1) unlike.push(`${file}: ${rows} rows, revision ${revision}`);
+  }
+  const history = files.filter((file) => file.includes('_history'));
+  const parquet = join(store, 'trades', 'date=*', 'trades.parquet');
+  const [rows] = await queryDuckDb(
+    `SELECT count(*)::INT AS n, count(DISTINCT id)::INT AS ids FROM read_parquet('${parquet}')`,
+  );
+  const expectedRows = dates.length * ROWS_A_SESSION;
+  const archived = files.filter((file) => /^_reports\/.*\/rev=\d+\/report\.html$/.test(file));
+  const receipts = files.filter((file) => /^_reports\/.*\/receipt\.json$/.test(file));
+  const mails = await Promise.all(mail.messages.map(({ source }) => PostalMime.parse(source)));
+  const mailed = mails.map(({ subject }) => /\d{4}-\d\d-\d\d/.exec(subject ?? '')?.[0] ?? '').toSorted();
+  const memory = await readRedis(redis);
+  const due = ticks.map(({ dueAtMs }) => String(dueAtMs)).toSorted();
+  const unusual = countBy(
+    starts.flatMap(({ daemon }) => daemon.lines.filter(({ level }) => Number(level) >= 40)),
+    ({ event, outcome }) => [event, outcome].filter((part) => part !== undefined).join(' '),
+  );
+
+  const problems = [
+    ...runs.filter((each) => !ended.includes(each)).map((each) => `lost: ${name(each)}`),
+    ...doubled.map((each) => `doubled: ${name(each)}`),
+    ...odd.map((each) => `begun ${each.seen.length} times: ${name(each)} (${each.tick.hit ?? 'nothing befell it'})`),
+    ...foreign.map(({ tick }) => `a run of a tick that was none: ${tick}`),
+    ...differ('sealed', sealed, dates),
+    ...unlike,
+    ...history.map((file) => `a day was sealed twice: ${file}`),
+    ...(rows?.['n'] === expectedRows && rows['ids'] === expectedRows ? [] : [`rows: ${JSON.stringify(rows)}`]),
+    ...differ('mailed', mailed, dates),
+    ...differ(
+      'Message-IDs',
+      [...new Set(mails.map(({ messageId }) => messageId))].map(String),
+      mails.map(({ messageId }) => String(messageId)),
+    ),
+    ...(archived.length === dates.length ? [] : [`${archived.length} reports in the archive`]),
+    ...(receipts.length === dates.length ? [] : [`${receipts.length} receipts in the archive`]),
+    ...differ('ticks in Redis', memory.claimed, due),
+    ...memory.leased.map((time) => `Redis has a tick that is not given back: ${formatTick(Number(time))}`),
+  ];
+  const waits = ticks.flatMap(({ takenOverAfterMs }) => takenOverAfterMs ?? []);
+  const total = (counts: readonly number[]) => counts.reduce((sum, count) => sum + count, 0);
+  return {
+    problems,
+    lines: [
+      `daemons: ${starts.length} starts in ${new Set(starts.map(({ place }) => place)).size} places; ` +
+        `runs by place: ${format(
+          countBy(
+            runs.flatMap(({ seen }) => seen),
+            ({ start }) => `${start.name[0]}`,
+          ),
+        )}; ` +
+        `by reason: ${format(
+          countBy(
+            runs.flatMap(({ seen }) => seen),
+            ({ reason }) => reason,
+          ),
+        )}`,
+      `befell: ${format(
+        countBy(
+          ticks.flatMap(({ hit }) => hit ?? []),
+          (hit) => hit,
+        ),
+      )}`,
+      `taken over after ${waits.map((ms) => (ms / 1000).toFixed(1)).join(', ') || 'nothing'} s`,
+      `log lines of warnings and errors: ${format(unusual)}`,
+      `runs begun ${all.length} = ${ticks.length} ticks + ${cut.length} cut in the middle and begun again by another daemon; ` +
+        `cut short ${cutShort.length}`,
+      `ticks run to their end once: ${endsOf('done').filter((count) => count === 1).length} of ${ticks.length}; ` +
+        `lost ${ticks.length - ended.length}, doubled ${doubled.length}, still held in Redis ${memory.leased.length}`,
+      `dates sealed once: ${new Set(sealed).size - unlike.length} of ${dates.length}, sealed again ${history.length}; ` +
+        `rows ${rows?.['n']}, different ${rows?.['ids']}, of ${expectedRows}`,
+      `reports mailed once: ${new Set(mailed).size} of ${dates.length}, mails ${mailed.length}, archived ${archived.length}; ` +
+        `requests answered ${total(ticks.map(({ requests }) => requests))}`,
+    ],
+  };
+}
+
+/** What Redis knows of the shared job: due times that were claimed, and those of them that somebody still holds. */
+async function readRedis({ url }: RedisServer) {
+  const client = new Redis(url);
+  try {
+    const [claims = ''] = await client.keys('flowdrop:schedule:*:claims');
+    const leases = claims.replace(/claims$/, 'leases');
+    return { claimed: (await client.hkeys(claims)).toSorted(), leased: await client.zrange(leases, 0, '-1') };
+  } finally {
+    client.disconnect();
+  }
+}
+
+/** Both lists sorted; each value as often. */
+function differ(what: string, found: readonly string[], expected: readonly string[]): readonly string[] {
+  const [a, b] = [countBy(found, String), countBy(expected, String)];
+  return [...new Set([...found, ...expected])].flatMap((value) =>
+    a.get(value) === b.get(value) ? [] : `${what}: ${value} ${a.get(value) ?? 0} times, not ${b.get(value) ?? 0}`,
+  );
+}
+
+function countBy<T>(values: readonly T[], keyOf: (value: T) => string): ReadonlyMap<string, number> {
+  const counts = new Map<string, number>();
+  for (const value of values) counts.set(keyOf(value), (counts.get(keyOf(value)) ?? 0) + 1);
+  return counts;
+}
+
+function format(counts: ReadonlyMap<string, number>): string {
+  return [...counts].map(([key, count]) => `${key} ${count}`).join(', ') || 'none';
+}
