@@ -1,6 +1,7 @@
 /**
  * What a point query on a drop reads: bytes over the wire against the size of the object, which lies in a real S3 server
- * behind a proxy that counts. A typical contract and the one with most trades; a few columns and all of them.
+ * behind a proxy that counts. Typical contracts and the one with most trades; a few columns and all of them. What a contract
+ * costs depends on the row groups that its trades lie in, so that one typical contract would say little: there are many.
  */
 import { execFile } from 'node:child_process';
 import { mkdir, stat } from 'node:fs/promises';
@@ -18,7 +19,7 @@ import { quoteString } from '../src/engine/literal.ts';
 import { openS3Store } from '../src/store/s3.ts';
 import { createS3Client } from '../src/store/s3-client.ts';
 import { type S3Server, startS3, useS3Credentials } from '../test/support/s3-server.ts';
-import { type RunBench, say } from './support/bench.ts';
+import { median, type RunBench, say } from './support/bench.ts';
 import { startCountingProxy } from './support/counting-proxy.ts';
 import { fetchPages } from './support/pages.ts';
 import { withFolder } from './support/product.ts';
@@ -26,6 +27,10 @@ import { runWay } from './support/way.ts';
 
 const KEY = 'bench/point/trades.parquet';
 const FEW_COLUMNS = ['time', 'price', 'size'] as const;
+/** Contracts that stand for all: a median over so many hardly depends on which they are. */
+const TYPICAL_CONTRACTS = 101;
+/** Trades of a typical contract. One trade is always in one row group; many are where most rows are, not most contracts. */
+const TYPICAL_TRADES = [2, 50] as const;
 const MAX_OUTPUT_BYTES = 1 << 26;
 /** What was learnt of the file by the question before must not help. */
 const FORGETFUL = 'SETTINGS schema_inference_use_cache_for_s3 = 0';
@@ -38,8 +43,8 @@ interface Contract {
 }
 
 interface Question {
-  readonly contract: Contract;
   readonly title: string;
+  readonly contracts: readonly Contract[];
   /** `undefined`: all. */
   readonly columns: readonly string[] | undefined;
 }
@@ -52,7 +57,8 @@ interface Answer {
   readonly sentBytes?: number;
 }
 
-type Ask = (question: Question) => Promise<Answer>;
+type Columns = Question['columns'];
+type Ask = (contract: Contract, columns: Columns) => Promise<Answer>;
 
 export const benchPoint: RunBench = async ({ rows }) => {
   const { server, reason } = await startS3();
@@ -86,20 +92,23 @@ export async function measurePoints(path: string, server: S3Server): Promise<str
       return { bytes: sentBytes, sentBytes, ...answer };
     };
     const readers: readonly (readonly [string, Ask])[] = [
-      ['ClickHouse, S3', (question) => counted(() => askClickHouse(url, server, question, SMALL_READS))],
-      ['ClickHouse, S3, its defaults', (question) => counted(() => askClickHouse(url, server, question, FORGETFUL))],
-      ['hyparquet, S3', (question) => counted(() => askHyparquet(url, server, size, question))],
-      ['DuckDB, file', (question) => askDuckDb(path, question)],
+      ['ClickHouse, S3', (...asked) => counted(() => askClickHouse(url, server, asked, SMALL_READS))],
+      ['ClickHouse, S3, its defaults', (...asked) => counted(() => askClickHouse(url, server, asked, FORGETFUL))],
+      ['hyparquet, S3', (...asked) => counted(() => askHyparquet(url, server, size, asked))],
+      ['DuckDB, file', (...asked) => askDuckDb(path, asked)],
     ];
     const lines: string[][] = [];
-    for (const question of await listQuestions(path)) {
+    for (const { title, contracts, columns } of await listQuestions(path)) {
       for (const [reader, ask] of readers) {
-        say(`point: ${reader}, ${question.title}`);
-        const { bytes, sentBytes, rows } = await ask(question);
-        if (rows !== question.contract.trades)
-          throw new Error(`${reader} found ${rows} of ${question.contract.trades}`);
-        const sent = sentBytes === undefined ? '' : formatBytes(sentBytes);
-        lines.push([reader, question.title, formatCount(rows), formatBytes(bytes), formatPercent(bytes / size), sent]);
+        say(`point: ${reader}, ${title}`);
+        const answers: Answer[] = [];
+        for (const contract of contracts) {
+          const answer = await ask(contract, columns);
+          if (answer.rows !== contract.trades)
+            throw new Error(`${reader} found ${answer.rows} of ${contract.trades} trades of ${contract.option_symbol}`);
+          answers.push(answer);
+        }
+        lines.push([reader, title, ...describeAnswers(answers, size)]);
       }
     }
     return describe(size, lines);
@@ -110,23 +119,30 @@ export async function measurePoints(path: string, server: S3Server): Promise<str
   }
 }
 
-/** A contract in the middle of all, by its trades, and the one with most. */
+/** Contracts drawn by the hash of their names among those with few trades, and the contract with most. */
 async function listQuestions(path: string): Promise<readonly Question[]> {
   const engine = await openEmbeddedEngine();
   try {
-    const contracts = await engine.rows<Contract>(
-      `SELECT option_symbol, count() AS trades FROM file(${quoteString(path)}, Parquet) GROUP BY option_symbol ORDER BY trades, option_symbol`,
+    const list = async (having: string, order: string, limit: number): Promise<readonly Contract[]> => {
+      const found = await engine.rows<Contract>(
+        `SELECT option_symbol, count() AS trades FROM file(${quoteString(path)}, Parquet) GROUP BY option_symbol HAVING ${having} ORDER BY ${order}, option_symbol LIMIT ${limit}`,
+      );
+      return found.map((contract) => ({ ...contract, trades: Number(contract.trades) }));
+    };
+    const typical = await list(
+      `trades BETWEEN ${TYPICAL_TRADES.join(' AND ')}`,
+      'cityHash64(option_symbol)',
+      TYPICAL_CONTRACTS,
     );
-    const [typical, busiest] = [contracts[contracts.length >> 1], contracts.at(-1)];
-    if (!typical || !busiest) throw new Error('the drop has no rows');
-    return [typical, busiest].flatMap((found, index) => {
-      const contract = { ...found, trades: Number(found.trades) };
-      const which = index === 0 ? 'typical' : 'busiest';
-      return [
-        { contract, title: `${which} contract, ${FEW_COLUMNS.join(', ')}`, columns: FEW_COLUMNS },
-        { contract, title: `${which} contract, all columns`, columns: undefined },
-      ];
-    });
+    const busiest = await list('trades > 0', 'trades DESC', 1);
+    if (typical.length === 0) throw new Error('the drop has no typical contract');
+    const few = FEW_COLUMNS.join(', ');
+    return [
+      { title: `typical contracts, ${few}`, contracts: typical, columns: FEW_COLUMNS },
+      { title: 'typical contracts, all columns', contracts: typical, columns: undefined },
+      { title: `busiest contract, ${few}`, contracts: busiest, columns: FEW_COLUMNS },
+      { title: 'busiest contract, all columns', contracts: busiest, columns: undefined },
+    ];
   } finally {
     await engine.close();
   }
@@ -136,7 +152,7 @@ async function listQuestions(path: string): Promise<readonly Question[]> {
 async function askClickHouse(
   url: string,
   server: S3Server,
-  { contract, columns }: Question,
+  [contract, columns]: Parameters<Ask>,
   settings: string,
 ): Promise<Pick<Answer, 'rows' | 'bytes'>> {
   const engine = await openEmbeddedEngine();
@@ -165,7 +181,7 @@ async function askHyparquet(
   endpoint: string,
   { bucket, region, pathStyle }: S3Server,
   byteLength: number,
-  { contract, columns }: Question,
+  [contract, columns]: Parameters<Ask>,
 ): Promise<Pick<Answer, 'rows'>> {
   const client = createS3Client({ bucket, prefix: '', region, pathStyle, endpoint }, 60_000);
   const file: AsyncBuffer = {
@@ -185,6 +201,7 @@ async function askHyparquet(
       metadata,
       compressors,
       useOffsetIndex: true,
+      useBloomFilters: true,
       filter: { option_symbol: { $eq: contract.option_symbol } },
       ...(columns ? { columns: [...columns] } : {}),
     });
@@ -194,7 +211,7 @@ async function askHyparquet(
   }
 }
 
-async function askDuckDb(path: string, { contract, columns }: Question): Promise<Answer> {
+async function askDuckDb(path: string, [contract, columns]: Parameters<Ask>): Promise<Answer> {
   const entry = fileURLToPath(new URL('support/duckdb-reader.ts', import.meta.url));
   const sql = `SELECT ${columns?.join(', ') ?? '*'} FROM read_parquet('${path}') WHERE option_symbol = '${contract.option_symbol}'`;
   const { stdout } = await promisify(execFile)(process.execPath, ['--import', 'tsx', entry, sql], {
@@ -203,8 +220,21 @@ async function askDuckDb(path: string, { contract, columns }: Question): Promise
   return JSON.parse(stdout) as Answer;
 }
 
+/** Cells of one line: the contracts' median and the worst of them. */
+function describeAnswers(answers: readonly Answer[], size: number): readonly string[] {
+  const bytes = answers.map((answer) => answer.bytes);
+  const sent = answers.flatMap(({ sentBytes }) => (sentBytes === undefined ? [] : [sentBytes]));
+  return [
+    formatCount(answers.length),
+    formatBytes(Math.round(median(bytes))),
+    formatPercent(median(bytes) / size),
+    formatPercent(Math.max(...bytes) / size),
+    sent.length === 0 ? '' : formatBytes(Math.round(median(sent))),
+  ];
+}
+
 function describe(size: number, lines: readonly (readonly string[])[]): string {
-  const titles = ['reader', 'question', 'rows', 'bytes read', 'of the file', 'sent'];
+  const titles = ['reader', 'question', 'contracts', 'bytes read', 'of the file', 'worst', 'sent'];
   return [
     `Point queries, option_symbol = ..., on a drop of ${formatBytes(size)} in S3 (Ceph)`,
     '',
@@ -213,6 +243,8 @@ function describe(size: number, lines: readonly (readonly string[])[]): string {
       lines.map((line) => [...line]),
     ),
     '',
+    `typical: ${TYPICAL_CONTRACTS} contracts, drawn by a hash of their names, of those with ${TYPICAL_TRADES.join(' to ')} trades that day; their median, and the worst`,
+    'of them: a contract of the largest symbols has trades in many row groups.',
     'Every reader begins with nothing: footer, page index and bloom filters are in the bytes. sent: with HTTP headers, and with',
     'what a reader that breaks off left in the connection. ClickHouse: with small reads (remote_read_min_bytes_for_seek and',
     'max_read_buffer_size_remote_fs of 64 KiB), and with its defaults; it counts itself (ReadBufferFromS3Bytes).',

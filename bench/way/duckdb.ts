@@ -4,7 +4,6 @@
  */
 import { join } from 'node:path';
 import { DuckDBInstance } from '@duckdb/node-api';
-import { ROW_GROUP_ROWS } from '../../src/seal/parquet.ts';
 import { TRADE_COLUMNS, type TradeColumn } from '../../src/wire/trade.ts';
 import { createStopwatch } from '../support/stopwatch.ts';
 import type { Steps, WayInput } from '../support/way.ts';
@@ -33,7 +32,7 @@ function copySql({ pages, out }: WayInput): string {
   const reader = `read_json(${files}, format = 'unstructured', columns = ${columns}, maximum_object_size = ${MAX_ANSWER_BYTES})`;
   const rows = `SELECT unnest(data, recursive := true) FROM ${reader}`;
   const select = `SELECT ${TRADE_COLUMNS.map(typeSql).join(', ')} FROM (${rows}) ORDER BY symbol, time, id`;
-  return `COPY (${select}) TO '${out}' (FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE ${ROW_GROUP_ROWS})`;
+  return `COPY (${select}) TO '${out}' (FORMAT parquet, COMPRESSION zstd)`;
 }
 
 const WIRE: Readonly<Record<TradeColumn['wire'], string>> = { string: 'VARCHAR', integer: 'INTEGER', float: 'DOUBLE' };

@@ -10,7 +10,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
 import { listDropColumns } from '../../src/seal/columns.ts';
-import { checksumParquet, type DropChecksum, writeParquet } from '../../src/seal/parquet.ts';
+import { checksumParquet, type DropChecksum, ROW_GROUP_ROWS, writeParquet } from '../../src/seal/parquet.ts';
 import { openStage } from '../../src/stage/stage.ts';
 import { createJob, createPage, createTrade, DATE, type TradeRow, windowAt } from '../support/trades.ts';
 
@@ -67,7 +67,7 @@ describe('the checksum of a stage', () => {
 test('a row group has several pages a column, so that the page index can leave some out', async () => {
   const { path } = await write(
     'pages.parquet',
-    Array.from({ length: 131_072 }, (_, k) => createTrade(k)),
+    Array.from({ length: ROW_GROUP_ROWS }, (_, k) => createTrade(k)),
   );
   const file = await asyncBufferFromFile(path);
   const { row_groups } = await parquetMetadataAsync(file);
@@ -78,6 +78,6 @@ test('a row group has several pages a column, so that the page index can leave s
     const from = Number(chunk?.offset_index_offset);
     const view = new DataView(await file.slice(from, from + Number(chunk?.offset_index_length)));
     const { page_locations } = readOffsetIndex({ view, offset: 0 });
-    expect(page_locations.length, name).toBeGreaterThan(4);
+    expect(page_locations.length, name).toBeGreaterThan(2);
   }
 });
