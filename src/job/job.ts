@@ -36,7 +36,7 @@ export interface RowSource {
   readonly columns: readonly JobColumn[];
   /** Extra condition, SQL; empty for none. */
   readonly where: string;
-  /** The user's own SELECT of single trades with one or more `{window}`; empty for the columns of the table. */
+  /** The user's own SELECT of single trades with one `{window}`; empty for the columns of the table. */
   readonly sql: string;
 }
 
@@ -46,7 +46,7 @@ export interface AggregateSource {
   readonly api: SqlApi;
   readonly table: string;
   readonly columns: readonly JobColumn[];
-  /** The user's SQL with one or more `{window}`. */
+  /** The user's SQL with one `{window}`. */
   readonly sql: string;
   /** Length of the grain, seconds. */
   readonly grainSeconds: number;

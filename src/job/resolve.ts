@@ -12,9 +12,9 @@ import { ResolveFault } from './resolve-fault.ts';
 import { resolveServerSource } from './server-source.ts';
 import { JOB_DEFAULTS, type JobFile } from './shape.ts';
 import { SNAPSHOT_COLUMNS, SNAPSHOT_SORT } from './snapshot-columns.ts';
+import { readCondition } from './sql-condition.ts';
+import { GRAIN_SECONDS, readGroupSql, readRowSql } from './sql-shape.ts';
 import { assertOnce, customColumn, findTradeColumn, toJobColumn } from './trade-columns.ts';
-
-const GRAIN_SECONDS = { minute: 60, hour: 3600, day: 86_400 } as const;
 
 /** Columns that the ledger itself needs in a job of single trades: identity and place in time. */
 const REQUIRED_COLUMNS = ['id', 'date', 'time'] as const;
@@ -104,37 +104,27 @@ function resolveSnapshotSource(written: JobFile['source'], api: SnapshotApi): Sn
 }
 
 function resolveSqlSource(written: JobFile['source'], api: SqlApi): SqlSource {
-  const base = { api, table: written.table ?? JOB_DEFAULTS.table };
-  const sql = (written.sql ?? '').trim().replace(/;$/, '');
+  const table = written.table ?? JOB_DEFAULTS.table;
+  const base = { api, table };
+  if (written.sql === undefined) {
+    const columns = resolveRowColumns(written.columns);
+    return { kind: 'rows', ...base, columns, where: readCondition(written.where), sql: '' };
+  }
+  const sql = written.sql.trim();
   if (written.grain === undefined) {
-    if (sql === '') {
-      const columns = resolveRowColumns(written.columns);
-      return { kind: 'rows', ...base, columns, where: written.where ?? JOB_DEFAULTS.where, sql };
-    }
-    assertRowSql(sql);
-    return { kind: 'rows', ...base, columns: resolveRowSqlColumns(written), where: '', sql };
+    return { kind: 'rows', ...base, columns: resolveRowSqlColumns(written), where: '', sql: readRowSql(sql, table) };
   }
   const timeColumn = written.time ?? JOB_DEFAULTS.timeColumn;
-  assertLossless(sql, [timeColumn, ...(written.split ?? [])]);
+  const split = written.split ?? [];
   return {
     kind: 'aggregate',
     ...base,
     columns: resolveAggregateColumns(written, timeColumn),
-    sql,
+    sql: readGroupSql(sql, { table, grain: written.grain, timeColumn, split }),
     grainSeconds: GRAIN_SECONDS[written.grain],
     timeColumn,
-    splitColumns: (written.split ?? []).filter((name) => findTradeColumn(name) !== undefined),
+    splitColumns: split.filter((name) => findTradeColumn(name) !== undefined),
   };
-}
-
-/** Windows cut a query of single trades anywhere between two rows: what looks at several rows at once would be torn. */
-function assertRowSql(sql: string): void {
-  const found = /\b(group\s+by|limit|offset|distinct|order\s+by|having|union|over\s*\()/i.exec(stripLiterals(sql))?.[1];
-  if (found === undefined) return;
-  throw new ResolveFault(
-    ['source', 'sql'],
-    `has ${found.toUpperCase().replace(/\s*\($/, '')}: SQL without \`grain\` is asked in windows cut between any two rows, so it must be a plain SELECT ... WHERE {window}`,
-  );
 }
 
 /** The columns that `types` names: those of the trade record by their own type unless it says another. */
@@ -146,10 +136,6 @@ function resolveRowSqlColumns(written: JobFile['source']): readonly JobColumn[] 
     ...required.flatMap((name) => findTradeColumn(name) ?? []),
     ...typed.map(([name, type]) => ({ ...(findTradeColumn(name) ?? customColumn(name, type)), type })),
   ];
-}
-
-function stripLiterals(sql: string): string {
-  return sql.replace(/'(?:[^'\\]|\\.)*'/g, "''");
 }
 
 function resolveRowColumns(names: readonly string[] | undefined): readonly JobColumn[] {
@@ -191,24 +177,6 @@ function resolveAggregateColumns(written: JobFile['source'], timeColumn: string)
     if (declared !== undefined) return customColumn(name, declared);
     return findTradeColumn(name) ?? customColumn(name, 'string');
   });
-}
-
-/** A split between windows is lossless only when every split key is a key of the GROUP BY. */
-function assertLossless(sql: string, keys: readonly string[]): void {
-  const groupBy = /\bgroup\s+by\b(?<keys>[\s\S]*?)(?:\bhaving\b|\border\s+by\b|\blimit\b|$)/i.exec(sql)?.groups?.[
-    'keys'
-  ];
-  if (groupBy === undefined) {
-    throw new ResolveFault(['source', 'sql'], 'has no GROUP BY: SQL with a `grain` must group by it');
-  }
-  for (const key of keys) {
-    if (!new RegExp(`\\b${key}\\b`, 'i').test(groupBy)) {
-      throw new ResolveFault(
-        ['source', 'sql'],
-        `does not group by "${key}", so a group could be torn apart between two windows`,
-      );
-    }
-  }
 }
 
 function defaultSort(source: JobSource): readonly string[] {

@@ -2,7 +2,8 @@
 import { TRADE_COLUMNS } from '../wire/trade.ts';
 import type { JobColumn, ServerSource } from './job.ts';
 import { ResolveFault } from './resolve-fault.ts';
-import { JOB_DEFAULTS, type JobFile } from './shape.ts';
+import type { JobFile } from './shape.ts';
+import { readCondition } from './sql-condition.ts';
 import { assertOnce, customColumn, findTradeColumn } from './trade-columns.ts';
 
 /** The column that a table's rows are told apart by date with. */
@@ -14,7 +15,7 @@ const TABLE_NAME = /^[A-Za-z_]\w*(\.[A-Za-z_]\w*)?$/;
  * @throws ResolveFault
  */
 export function resolveServerSource(written: JobFile['source']): ServerSource {
-  const { table = '', types = {}, where = JOB_DEFAULTS.where } = written;
+  const { table = '', types = {} } = written;
   if (!TABLE_NAME.test(table)) {
     throw new ResolveFault(['source', 'table'], `"${table}" is not the name of a table; it looks like database.table`);
   }
@@ -29,7 +30,13 @@ export function resolveServerSource(written: JobFile['source']): ServerSource {
   if (stray !== undefined) {
     throw new ResolveFault(['source', 'types', stray], 'is typed here, but is not among `columns`');
   }
-  return { kind: 'table', api: 'clickhouse', table, columns: names.map((name) => resolveColumn(name, types)), where };
+  return {
+    kind: 'table',
+    api: 'clickhouse',
+    table,
+    columns: names.map((name) => resolveColumn(name, types)),
+    where: readCondition(written.where),
+  };
 }
 
 /** What the contract does not know of may be null: the table's own columns may. */

@@ -12,6 +12,7 @@ import type { Job } from '../job/job.ts';
 import type { DayCounts } from '../plan/counts.ts';
 import { countStaged, type StageTotals, secondKey } from './count.ts';
 import { Intake, type IntakeTarget, isAboutData } from './intake.ts';
+import { findTornGroup, listRepeatedIds, type RepeatedIds, type TornGroup } from './own-sql.ts';
 import { assertColumns, readUnknownField, refusePage, type StagedPage } from './page.ts';
 import {
   buildPageStructure,
@@ -51,6 +52,10 @@ export interface Stage {
   /** What is staged by symbol. */
   countBySymbol(): Promise<DayCounts>;
   totals(): Promise<StageTotals>;
+  /** Of an aggregating job a group that came in more than one window; of others nothing. */
+  tornGroup(): Promise<TornGroup | undefined>;
+  /** Of a job of single trades the answers that repeat ids, the worst first. */
+  repeatedIds(): Promise<readonly RepeatedIds[]>;
   /** Fields beyond the job's columns that the answers brought. */
   extraFields(): Promise<readonly string[]>;
   /** Drops the pages of these windows, so that they can be asked again. */
@@ -195,6 +200,15 @@ class EngineStage implements Stage {
   async totals() {
     const found = (await countStaged<number>(this.#engine, this.#job, this.table, '0')).get(0);
     return { rows: found?.rows ?? 0, ids: found?.ids ?? 0 };
+  }
+
+  async tornGroup() {
+    const { source } = this.#job;
+    return source.kind === 'aggregate' ? await findTornGroup(this.#engine, source, this.table) : undefined;
+  }
+
+  async repeatedIds() {
+    return this.#job.source.kind === 'rows' ? await listRepeatedIds(this.#engine, this.table) : [];
   }
 
   async extraFields() {

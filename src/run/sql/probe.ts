@@ -10,6 +10,7 @@ import { cutStretch } from '../../plan/profile.ts';
 import { buildGroupProbe, buildProbe, canCutBySymbol, type ProbeSpan } from '../../plan/statement.ts';
 import { type Page, type Source, SourceFault } from '../../source/source.ts';
 import type { Learnt } from '../learnt.ts';
+import { assertCountedOnce } from './own-sql.ts';
 import { countDatesAtOnce, planSpans, profileOf, ScanTrial } from './scan.ts';
 
 export interface ProbeDeps {
@@ -81,9 +82,12 @@ async function withEdges(learnt: Learnt, count: () => Promise<DayCounts>): Promi
   }
 }
 
-/** Counts of an aggregating job's groups by cell of one date. @throws SourceFault; Fault `SCAN_TOO_BROAD` */
+/** Counts of an aggregating job's groups by cell of one date. @throws SourceFault; Fault `SCAN_TOO_BROAD`, `GROUP_TORN` */
 export async function probeGroups(deps: ProbeDeps, job: SqlJob, date: string): Promise<DayCounts> {
-  return await probe(deps, job, date, buildGroupProbe, new ScanTrial(deps.learnt, grainOf(job), canCutBySymbol(job)));
+  const trial = new ScanTrial(deps.learnt, grainOf(job), canCutBySymbol(job));
+  const groups = await probe(deps, job, date, buildGroupProbe, trial);
+  assertCountedOnce(job, date, groups);
+  return groups;
 }
 
 /**
