@@ -138,9 +138,8 @@ export function createComposition(input: ComposeInput): Composition {
       const { readS3Access } = await import('./store/s3-access.ts');
       return await readS3Access(s3Options(env, location));
     },
-    async openEngine(path) {
-      const { openEmbeddedEngine } = await import('./engine/embedded.ts');
-      return await openEmbeddedEngine(path === undefined ? {} : { path });
+    async openEngine(options) {
+      return await (await import('./engine/embedded.ts')).openEmbeddedEngine(options);
     },
     async openWorkers(options) {
       return await (await import('./engine/worker-pool.ts')).openWorkerPool(options);

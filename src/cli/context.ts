@@ -7,6 +7,7 @@ import type { Clock } from '../core/clock.ts';
 import type { ListenAddress } from '../core/listen-address.ts';
 import type { Log } from '../core/log.ts';
 import type { Coordinator } from '../daemon/coordinator.ts';
+import type { EmbeddedOptions } from '../engine/embedded.ts';
 import type { Engine } from '../engine/engine.ts';
 import type { EnginePool } from '../engine/pool.ts';
 import type { ServerOptions, StreamingEngine } from '../engine/server.ts';
@@ -96,8 +97,8 @@ export interface Composition {
   tryUpload(to: string, objects: ObjectOptions, key: string, signal?: AbortSignal): Promise<boolean>;
   /** How the engine reaches the objects of that store by itself; holds secrets where it is S3. */
   readAccess(to: string): Promise<StoreAccess>;
-  /** @param path data path; without it the data is temporary */
-  openEngine(path?: string): Promise<Engine>;
+  /** Without a path the data is temporary. */
+  openEngine(options?: EmbeddedOptions): Promise<Engine>;
   /** Engines in processes of their own. */
   openWorkers(options: WorkerPoolOptions): Promise<EnginePool>;
   openServer(options: ServerOptions): Promise<StreamingEngine>;

@@ -3,7 +3,7 @@
  * heavy is imported here or by a command's registration, so that `--help` is immediate; actions import what they need.
  */
 import { Command, CommanderError } from 'commander';
-import { EXIT_CODES, Fault } from '../core/errors.ts';
+import { createInterruption, EXIT_CODES, Fault } from '../core/errors.ts';
 import { registerAlert } from './alert.ts';
 import { registerCheck } from './check.ts';
 import type { Act, Register } from './command.ts';
@@ -146,9 +146,5 @@ function maskTerminal(terminal: Terminal, mask: (text: string) => string): Termi
 /** After a signal any failure is the interruption, unless it says more. */
 function interruption(error: unknown): Fault {
   if (error instanceof Fault && error.kind !== 'failed') return error;
-  return new Fault('INTERRUPTED', 'stopped before it was finished', {
-    kind: 'interrupted',
-    cause: error,
-    hint: 'Start the same command again: it goes on from what is already staged.',
-  });
+  return createInterruption(error);
 }

@@ -59,7 +59,7 @@ async function verify(
   await assertStateFolder(compose.stateDir);
   const store = await compose.openStore(job.drop.to, job.drop.s3);
   const folder = await mkdtemp(join(compose.stateDir, 'verify-'));
-  const engine = await compose.openEngine();
+  const engine = await compose.openEngine({ signal });
   try {
     const { results, manifests } = await audit({ store, engine, folder, signal }, job, options.date);
     const recounted = options.deep ? await recount(cli, job, results, manifests) : results;

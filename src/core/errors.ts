@@ -77,12 +77,16 @@ export function describeError(value: unknown): string {
   return parts.join(': ');
 }
 
+/** The orderly interruption: what a command that was stopped ends with. */
+export function createInterruption(cause?: unknown): Fault {
+  return new Fault('INTERRUPTED', 'stopped before it was finished', {
+    kind: 'interrupted',
+    cause,
+    hint: 'Start the same command again: it goes on from what is already staged.',
+  });
+}
+
 /** Throws the orderly interruption fault when `signal` has been aborted. */
 export function assertNotAborted(signal: AbortSignal | undefined): void {
-  if (signal?.aborted) {
-    throw new Fault('INTERRUPTED', 'stopped before it was finished', {
-      kind: 'interrupted',
-      hint: 'Start the same command again: it goes on from what is already staged.',
-    });
-  }
+  if (signal?.aborted) throw createInterruption();
 }

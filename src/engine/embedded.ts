@@ -1,19 +1,18 @@
 /**
  * ClickHouse inside this process (chdb). Invariant: one data path per process, statements run one after another off the
- * event loop; the native library is loaded when an engine is opened, never at import. An aborted statement is not
- * interrupted by the engine: the promise rejects at once and the computation ends on its own.
+ * event loop; the native library is loaded when an engine is opened, never at import. An aborted statement rejects at
+ * once, and its computation is killed through a connection of its own: it would keep the process to its end otherwise,
+ * because Node joins its threads before it exits.
  */
-import { execFile } from 'node:child_process';
-import { join } from 'node:path';
-import { pid } from 'node:process';
+import { randomUUID } from 'node:crypto';
 import type { Session } from 'chdb';
-import { readFileIfExists } from '../core/atomic-file.ts';
-import { describeError, Fault } from '../core/errors.ts';
+import { systemClock } from '../core/clock.ts';
+import { assertNotAborted, createInterruption, describeError, Fault } from '../core/errors.ts';
 import { makeFolder } from '../core/folder.ts';
-import { isProcessAlive } from '../core/liveness.ts';
 import { readTable } from './columns.ts';
 import type { Engine, FormattedResult, InsertRequest, StatementOptions } from './engine.ts';
 import { EngineFault } from './fault.ts';
+import { describeBusy, isHeldElsewhere, isProbablyHeld } from './holder.ts';
 
 export interface EmbeddedOptions {
   /** Folder of the data; created when missing. Without it the data is temporary and removed on close. */
@@ -22,10 +21,12 @@ export interface EmbeddedOptions {
   readonly maxMemoryBytes?: number;
   /** Threads of one statement; default: the engine's own choice (the number of cores). */
   readonly maxThreads?: number;
+  /** Ends the statement under way, and refuses those that follow: both throw Fault `INTERRUPTED`. */
+  readonly signal?: AbortSignal | undefined;
 }
 
-/** Where the engine of a data path says whose it is. It is locked while in use, and stays behind after a kill. */
-const STATUS_FILE = 'status';
+/** A statement that is on its way to the engine is not among its processes yet, so it is looked for again. */
+const KILL_EVERY_MS = 50;
 
 /**
  * Opens the embedded engine.
@@ -51,12 +52,17 @@ export async function openEmbeddedEngine(options: EmbeddedOptions = {}): Promise
   ];
   try {
     const session = new chdb.Session(options.path, { connectionArgs });
-    return new EmbeddedEngine(session, chdb.drainPending);
+    const mark = randomUUID();
+    await session.queryAsync(`SET log_comment = '${mark}'`, { format: 'Null' });
+    return new EmbeddedEngine(session, {
+      mark,
+      drain: chdb.drainPending,
+      connect: () => new chdb.Session(session.path, { connectionArgs }),
+      signal: options.signal,
+    });
   } catch (cause) {
     if (options.path !== undefined) {
-      const holder = await findHolder(options.path);
-      const isHeld = holder !== undefined || (await readLock(options.path)) !== 'free';
-      if (isHeld) throw await describeBusy(options.path, cause);
+      if (await isProbablyHeld(options.path)) throw await describeBusy(options.path, cause);
     }
     throw new Fault(
       'ENGINE_UNAVAILABLE',
@@ -69,61 +75,26 @@ export async function openEmbeddedEngine(options: EmbeddedOptions = {}): Promise
   }
 }
 
-async function describeBusy(path: string, cause?: unknown): Promise<Fault> {
-  const holder = await findHolder(path);
-  const who = holder === undefined ? 'another process, perhaps in another container,' : `another process (${holder})`;
-  return new Fault('ENGINE_BUSY', `${who} is using ${path}`, {
-    kind: 'active',
-    cause,
-    hint: 'Wait for the other run to finish, or stop it.',
-  });
-}
-
-/** What this process has open the engine itself may share. */
-async function isHeldElsewhere(path: string): Promise<boolean> {
-  return (await readHolder(path)) !== pid && (await readLock(path)) === 'held';
-}
-
-/** The running process that has the path open. The engine tells the reason of its refusal only to its own stderr. */
-async function findHolder(path: string): Promise<number | undefined> {
-  const holder = await readHolder(path);
-  return holder !== pid && isProcessAlive(holder) ? holder : undefined;
-}
-
-/** Number of the process that opened the path last; not a number where none did. */
-async function readHolder(path: string): Promise<number> {
-  const status = await readFileIfExists(join(path, STATUS_FILE));
-  return Number(/^PID: (\d+)/m.exec(status ?? '')?.[1]);
-}
-
-/** Exit code of `flock` when somebody else has the lock. */
-const LOCKED = 75;
-
-/**
- * Whether the status file is locked: by a process of another container too, whose number says nothing here. A machine
- * without `flock` cannot tell; a path that does not open and has a status file then counts as held, because taking it for
- * broken would cost the rows of a running process.
- */
-async function readLock(path: string): Promise<'free' | 'held' | 'unknown'> {
-  const status = join(path, STATUS_FILE);
-  if ((await readFileIfExists(status)) === undefined) return 'free';
-  return await new Promise((resolve) => {
-    execFile('flock', ['-n', '-E', String(LOCKED), status, 'true'], (error) => {
-      resolve(error === null ? 'free' : error.code === LOCKED ? 'held' : 'unknown');
-    });
-  });
+interface EngineParts {
+  /** Resolves when the library does nothing any more. */
+  readonly drain: () => Promise<void>;
+  /** One more connection to the same data: it is served while the engine's own is busy. */
+  readonly connect: () => Session;
+  /** Comment on the engine's statements: their texts are not kept as they came where values are bound. */
+  readonly mark: string;
+  readonly signal: AbortSignal | undefined;
 }
 
 class EmbeddedEngine implements Engine {
   readonly kind = 'embedded';
   readonly #session: Session;
-  readonly #drain: () => Promise<void>;
+  readonly #parts: EngineParts;
   /** Ends when the statements so far have: a failed one must be cleaned up after before the next begins. */
   #last: Promise<void> = Promise.resolve();
 
-  constructor(session: Session, drain: () => Promise<void>) {
+  constructor(session: Session, parts: EngineParts) {
     this.#session = session;
-    this.#drain = drain;
+    this.#parts = parts;
   }
 
   async command(sql: string, options: StatementOptions = {}): Promise<void> {
@@ -144,6 +115,7 @@ class EmbeddedEngine implements Engine {
   }
 
   async insert(request: InsertRequest): Promise<void> {
+    assertNotAborted(this.#parts.signal);
     try {
       await this.#session.insert({
         table: request.table,
@@ -158,34 +130,74 @@ class EmbeddedEngine implements Engine {
 
   async close(): Promise<void> {
     this.#session.close();
-    await this.#drain();
+    await this.#parts.drain();
   }
 
-  /** One statement, after those before it; an aborted one is given up at once, its turn is kept. */
+  /** One statement, after those before it; an aborted one is given up at once, its turn lasts until it has ended. */
   async #run(sql: string, format: string, options: StatementOptions): Promise<FormattedResult> {
-    const { signal } = options;
-    const turn = this.#last.then(() => this.#execute(sql, format, options));
+    const signals = [this.#parts.signal, options.signal].filter((signal) => signal !== undefined);
+    const turn = this.#last.then(() => this.#execute(sql, format, options, signals));
     this.#last = turn.then(ignore, () => this.#clean());
-    if (!signal) return await turn;
+    let forget = ignore;
     const aborted = new Promise<never>((_resolve, reject) => {
-      const give = () => reject(toEngineFault(signal.reason));
-      if (signal.aborted) give();
-      signal.addEventListener('abort', give, { once: true });
-      void turn.then(ignore, ignore).then(() => signal.removeEventListener('abort', give));
+      forget = onAbort(signals, () => reject(this.#describeAbort(options.signal)));
     });
-    return await Promise.race([turn, aborted]);
+    try {
+      return await Promise.race([turn, aborted]);
+    } finally {
+      forget();
+    }
   }
 
-  async #execute(sql: string, format: string, options: StatementOptions): Promise<FormattedResult> {
-    const queryOptions = { format, ...(options.signal ? { signal: options.signal } : {}) };
+  /** Settles when the engine has ended the statement. */
+  async #execute(
+    sql: string,
+    format: string,
+    { params, signal }: StatementOptions,
+    signals: readonly AbortSignal[],
+  ): Promise<FormattedResult> {
+    if (signals.some(({ aborted }) => aborted)) throw this.#describeAbort(signal);
+    const statement = params
+      ? this.#session.queryBindAsync(sql, params, { format })
+      : this.#session.queryAsync(sql, { format });
+    let killed: Promise<void> | undefined;
+    const forget = onAbort(signals, () => {
+      killed ??= this.#kill(statement);
+    });
     try {
-      const result = options.params
-        ? await this.#session.queryBindAsync(sql, options.params, queryOptions)
-        : await this.#session.queryAsync(sql, queryOptions);
+      const result = await statement;
       return { bytes: result.bytes(), rows: result.rowsRead };
     } catch (cause) {
       throw toEngineFault(cause);
+    } finally {
+      forget();
+      await killed;
     }
+  }
+
+  /** Never throws: what cannot be killed ends by itself. @param statement settles when it has ended */
+  async #kill(statement: Promise<unknown>): Promise<void> {
+    const ended = new AbortController();
+    const end = () => ended.abort();
+    void statement.then(end, end);
+    // No other statement of this engine can be meant: they run one after another.
+    const kill = `KILL QUERY WHERE Settings['log_comment'] = '${this.#parts.mark}' ASYNC`;
+    try {
+      const connection = this.#parts.connect();
+      while (!ended.signal.aborted) {
+        await connection.queryAsync(kill, { format: 'Null' });
+        await systemClock.sleep(KILL_EVERY_MS, ended.signal).catch(ignore);
+      }
+      connection.close();
+    } catch {
+      // It is waited for then, as for any other statement.
+    }
+  }
+
+  /** The end of the engine is the end of the command; that of one statement is its caller's affair. */
+  #describeAbort(signal: AbortSignal | undefined): Fault {
+    const { signal: own } = this.#parts;
+    return own?.aborted ? createInterruption() : toEngineFault(signal?.reason);
   }
 
   /**
@@ -202,6 +214,15 @@ class EmbeddedEngine implements Engine {
 }
 
 function ignore(): void {}
+
+/** Calls at the first abort, at once if it has come already. @returns what ends the listening */
+function onAbort(signals: readonly AbortSignal[], act: () => void): () => void {
+  if (signals.some(({ aborted }) => aborted)) act();
+  for (const signal of signals) signal.addEventListener('abort', act, { once: true });
+  return () => {
+    for (const signal of signals) signal.removeEventListener('abort', act);
+  };
+}
 
 function toEngineFault(cause: unknown): EngineFault {
   const code = (cause as { clickhouseCode?: unknown }).clickhouseCode;

@@ -27,7 +27,7 @@ export interface DropSource {
   rows<Row extends object>(sql: string, params?: SqlParams): Promise<readonly Row[]>;
 }
 
-/** The whole file, what does not count included. @param signal aborts the running query's promise; the engine may finish on its own */
+/** The whole file, what does not count included. @param signal ends the running query */
 export function openDropFile(engine: Engine, drop: SealedDrop, signal: AbortSignal | undefined): DropSource {
   return {
     table: `file(${quoteString(drop.path)}, Parquet)`,

@@ -3,6 +3,7 @@
  * memory is `condition.json` in the store: with it a loss stays known to a worker with an empty disk. The document is
  * derived anew by every run, so an update that another worker overwrote is made again by the next.
  */
+import { isSession } from '../calendar/session.ts';
 import { addDays } from '../calendar/wall-clock.ts';
 import { isFault } from '../core/errors.ts';
 import type { Job } from '../job/job.ts';
@@ -21,6 +22,7 @@ import type { Store } from '../store/store.ts';
 import { LOOKBACK_DAYS } from '../wire/limits.ts';
 import { type ChoiceFacts, type DateRange, readFailures } from './choice.ts';
 import type { RunContext } from './context.ts';
+import { expires } from './lookback.ts';
 import type { RunPlan } from './plan.ts';
 import type { RunResult } from './result.ts';
 import { readAbsences } from './snapshot/absence.ts';
@@ -34,17 +36,45 @@ export interface Conditions {
 
 type ConditionDeps = Pick<RunContext, 'store' | 'log'>;
 
+/** What is known of dates beside the plan and the store. */
+export interface KnownDates {
+  /** The job's last run: a date that it knew is a loss when it expires, even if nothing was ever sealed. */
+  readonly before?: RunResult | undefined;
+  /** Dates with rows on this disk. */
+  readonly staged: readonly string[];
+  /** Dates that the plan was restricted to; of others the source was not asked. */
+  readonly range?: DateRange | undefined;
+}
+
 /**
- * Computes the conditions and writes them to `condition.json` when they are others than those there.
- * @param before the job's last run: a date that it knew is a loss when it expires, even if nothing was ever sealed
- * @param range dates that the plan was restricted to; of others the source was not asked
+ * Writes dates whose rows were seen into `condition.json` as `pending`, before the first of them is fetched: when the run
+ * is stopped, and no other comes before they expire, they are known to be lost, to a worker with an empty disk too. What
+ * cannot be written now is written by the end of the run.
  */
+export async function noteRows(deps: ConditionDeps, job: Job, { dates, lookback }: RunPlan): Promise<void> {
+  const { dataset } = job.drop;
+  if (!expires(job.source)) return;
+  try {
+    const document = await readConditionDocument(deps.store, dataset);
+    const news = dates
+      // What was not counted may have no rows, and what is no session has no condition.
+      .filter(({ date, counts = [] }) => counts.length > 0 && isSession(date, lookback.calendar))
+      .filter(({ date }) => !document.entries.has(date))
+      .map(({ date }) => describeUnsealed(date, 'pending'));
+    if (document.fault !== undefined || news.length === 0) return;
+    await writeConditionDocument(deps.store, dataset, [...document.entries.values(), ...news], document);
+  } catch (error) {
+    if (!isFault(error) || error.kind === 'interrupted') throw error;
+    deps.log.warn({ event: 'conditions-unwritten', dataset, reason: error.message });
+  }
+}
+
+/** Computes the conditions and writes them to `condition.json` when they are others than those there. */
 export async function updateConditions(
   deps: ConditionDeps,
   job: Job,
   plan: RunPlan,
-  before: RunResult | undefined,
-  range?: DateRange,
+  { before, staged, range }: KnownDates,
 ): Promise<Conditions> {
   const { dataset } = job.drop;
   const document = await readConditionDocument(deps.store, dataset);
@@ -57,6 +87,7 @@ export async function updateConditions(
     ...plan.dates.map(({ date }) => date),
     ...Object.keys(before?.conditions ?? {}),
     ...document.entries.keys(),
+    ...staged,
   ];
   const computed = computeConditions(
     {
@@ -66,7 +97,7 @@ export async function updateConditions(
     },
     known.sort()[0],
   );
-  const memory = listMemory(document, before);
+  const memory = listMemory(document, before, staged);
   const conditions = new Map(
     [...computed]
       .filter(([date, condition]) => !filtered || hasRows(date, condition, plan, memory))
@@ -115,13 +146,18 @@ async function readSealed(
   return sealed;
 }
 
-/** Conditions that earlier runs knew a date in: by the document, and by this machine's record of the last run. */
-function listMemory(document: ConditionDocument, before: RunResult | undefined): ReadonlyMap<string, Set<Condition>> {
+/** Conditions that earlier runs knew a date in: by the document, by this machine's record of the last run, by its stages. */
+function listMemory(
+  document: ConditionDocument,
+  before: RunResult | undefined,
+  staged: readonly string[],
+): ReadonlyMap<string, Set<Condition>> {
   const memory = new Map<string, Set<Condition>>();
   const note = (date: string, condition: Condition) =>
     memory.set(date, (memory.get(date) ?? new Set<Condition>()).add(condition));
   for (const [date, { condition }] of document.entries) note(date, condition);
   for (const [date, condition] of Object.entries(before?.conditions ?? {})) note(date, condition);
+  for (const date of staged) note(date, 'pending');
   return memory;
 }
 

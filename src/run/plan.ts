@@ -11,6 +11,7 @@ import { computeLookback, expiresAt, type LookbackRange, listSettled, settledAt 
 import type { Source } from '../source/source.ts';
 import type { DateChoice, DateRange } from './choice.ts';
 import type { Learnt } from './learnt.ts';
+import { assertNotFuture } from './lookback.ts';
 import { probeDates, probeRows } from './sql/probe.ts';
 
 export interface PlannedDate {
@@ -46,14 +47,17 @@ export const TRUSTED_OFFSET_MS = 5 * 60_000;
 const MAX_CLOCK_ROUNDS = 4;
 
 /**
- * @throws SourceFault; Fault `DATE_EXPIRED` naming the earliest date that can still be had
+ * @throws SourceFault; Fault `DATE_EXPIRED` naming the earliest date that can still be had, `DATE_FUTURE` the last
  */
 export async function planRun(deps: PlanDeps, job: SqlJob, { range, isWanted }: DateChoice): Promise<RunPlan> {
   const { source, learnt } = deps;
   const list = (lookback: LookbackRange) => listSettled(lookback).filter(isWanted);
   let lookback = computeLookback(source.serverNow(), deps.calendar);
-  const outside = range !== undefined && range.from < lookback.firstWhole;
-  if (outside || (list(lookback).length === 0 && Math.abs(learnt.clock_offset_ms) > TRUSTED_OFFSET_MS)) {
+  const offsetMs = Math.abs(learnt.clock_offset_ms);
+  // Whoever names dates is told what is wrong with them, and that is known by the source's clock only.
+  const isDoubtful = offsetMs > TRUSTED_OFFSET_MS || (range !== undefined && offsetMs === 0);
+  const isOutside = range !== undefined && range.from < lookback.firstWhole;
+  if (isOutside || (isDoubtful && list(lookback).length === 0)) {
     await source.ask(`SELECT id FROM ${job.source.table} LIMIT 1`, {
       testMode: true,
       ...(deps.signal ? { signal: deps.signal } : {}),
@@ -65,6 +69,7 @@ export async function planRun(deps: PlanDeps, job: SqlJob, { range, isWanted }: 
     const wanted = list(lookback);
     const asked = await countDates(deps, job, wanted);
     const now = computeLookback(source.serverNow(), deps.calendar);
+    assertNotFuture(range, now, source.serverNow());
     if (now.firstWhole === lookback.firstWhole && now.lastSettled === lookback.lastSettled) {
       const found = [...asked.counted].filter(([date]) => isWanted(date) && date >= now.firstWhole);
       return buildPlan(now, source.serverNow(), { ...asked, wanted, counted: new Map(found) }, learnt);

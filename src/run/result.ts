@@ -21,6 +21,17 @@ const dateResultSchema = z.object({
   error: z.object({ code: z.string(), message: z.string(), hint: z.string().optional() }).optional(),
 });
 
+/** Dates of the range that a run was given and that it did not export, by why. */
+const namedSchema = z.object({
+  /** They were sealed before. */
+  sealed: z.array(z.string()),
+  no_session: z.array(z.string()),
+  /** Sessions that the source has no rows of. */
+  no_rows: z.array(z.string()),
+  /** Their last rows may not have come yet. */
+  not_over: z.array(z.string()),
+});
+
 const runResultSchema = z.object({
   job: z.string(),
   /** Empty in records of versions that had none. */
@@ -39,6 +50,8 @@ const runResultSchema = z.object({
   bytes: z.number(),
   row_limit: z.number(),
   dates: z.array(dateResultSchema),
+  /** Only of a run that was given dates. */
+  named: namedSchema.optional(),
   /** Condition of every known session date. */
   conditions: z.record(z.string(), z.enum(['available', 'degraded', 'pending', 'missing', 'expired'])),
   /** Dates that this run was the first to find expired; dates inside the lookback that are missing or degraded. */
@@ -49,7 +62,15 @@ const runResultSchema = z.object({
 });
 
 export type DateResult = z.infer<typeof dateResultSchema>;
+export type NamedDates = z.infer<typeof namedSchema>;
 export type RunResult = z.infer<typeof runResultSchema>;
+
+/** A source that has nothing of all that was asked for: a misspelt symbol or date, more likely than a gap. */
+export function isInVain({ dates, conditions, named }: Pick<RunResult, 'dates' | 'conditions' | 'named'>): boolean {
+  if (named === undefined) return dates.length > 0 && Object.keys(conditions).length === 0;
+  const isFound = named.sealed.length > 0 || dates.some(({ status }) => status !== 'missing');
+  return named.no_rows.length > 0 && !isFound;
+}
 
 export async function writeRunResult(path: string, result: RunResult): Promise<void> {
   await writeFileAtomic(path, `${JSON.stringify(result, undefined, 2)}\n`);

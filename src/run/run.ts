@@ -12,15 +12,16 @@ import { finishSealing } from '../seal/publish.ts';
 import { discardStages, listStages } from '../stage/stage.ts';
 import { API_DOWN_CODES } from './api-down.ts';
 import { type BackfillMode, chooseDates, type DateChoice, type DateRange, noteFailures } from './choice.ts';
-import { findShortfall, readChoiceFacts, readManifestIfValid, updateConditions } from './conditions.ts';
+import { findShortfall, noteRows, readChoiceFacts, readManifestIfValid, updateConditions } from './conditions.ts';
 import type { RunContext } from './context.ts';
 import type { OnRunEvent } from './events.ts';
 import { exportDate } from './exporter.ts';
 import { saveLearnt } from './learnt.ts';
 import { expires } from './lookback.ts';
+import { describeNamed } from './named-dates.ts';
 import type { PlannedDate, RunPlan } from './plan.ts';
 import { planDates } from './planner.ts';
-import { type DateResult, type RunResult, readRunResult, writeRunResult } from './result.ts';
+import { type DateResult, isInVain, type RunResult, readRunResult, writeRunResult } from './result.ts';
 import { noteAbsences } from './snapshot/absence.ts';
 
 export interface RunOptions {
@@ -50,6 +51,7 @@ export async function runExport(given: RunContext, job: Job, options: RunOptions
   await discardSealedStages(context, choice, sealed);
   const plan = await planDates(context.opened, context, choice);
   await keepLearnt(context);
+  await noteRows(context, job, plan);
   onEvent({
     kind: 'planned',
     dates: plan.dates.map(({ date }) => date),
@@ -70,7 +72,12 @@ export async function runExport(given: RunContext, job: Job, options: RunOptions
   }
   await discardOldFiles(context, results);
   const known = withoutMissing(plan, results);
-  const { conditions, lostBefore } = await updateConditions(context, job, known, before, options.range);
+  const staged = await listStages(context.engine, { withRows: true });
+  const { conditions, lostBefore } = await updateConditions(context, job, known, {
+    before,
+    staged,
+    range: options.range,
+  });
   const result: RunResult = {
     job: job.name,
     run_id: context.runId,
@@ -86,6 +93,7 @@ export async function runExport(given: RunContext, job: Job, options: RunOptions
     bytes: source.stats.bytes,
     row_limit: learnt.row_limit,
     dates: context.opened.kind === 'sql' ? results.filter(({ status }) => status !== 'missing') : results,
+    ...(options.range ? { named: describeNamed(options.range, known, choice, sealed) } : {}),
     conditions: Object.fromEntries(conditions),
     ...findShortfall(conditions, plan.lookback.clipped, lostBefore, options.range),
     expires: Object.fromEntries(
@@ -108,9 +116,7 @@ export async function runExport(given: RunContext, job: Job, options: RunOptions
  */
 export function judgeRun(result: RunResult): FailureKind | undefined {
   if (result.dates.some(({ status }) => status === 'failed')) return 'failed';
-  // A source that has nothing of all that the job names: a misspelt symbol, more likely than a gap.
-  const nothing = result.dates.length > 0 && Object.keys(result.conditions).length === 0;
-  return nothing || result.lost.length > 0 || result.gaps.length > 0 ? 'incomplete' : undefined;
+  return isInVain(result) || result.lost.length > 0 || result.gaps.length > 0 ? 'incomplete' : undefined;
 }
 
 /** Of snapshots only: where rows can be counted, one request answers for all dates. */

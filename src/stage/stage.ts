@@ -82,9 +82,9 @@ export async function openStage(engine: Engine, job: Job, date: string, origin: 
   return stage;
 }
 
-/** Dates that have a stage, ascending, whatever is in it. */
-export async function listStages(engine: Engine): Promise<readonly string[]> {
-  const tables = await listTables(engine, stageTablePrefix());
+/** Dates that have a stage, ascending: whatever is in it, or only those with rows. */
+export async function listStages(engine: Engine, { withRows = false } = {}): Promise<readonly string[]> {
+  const tables = await listTables(engine, stageTablePrefix(), withRows ? 1 : 0);
   return [...new Set(tables.map(parseStageDate))].sort();
 }
 
@@ -95,9 +95,9 @@ export async function discardStages(engine: Engine, date: string): Promise<void>
   }
 }
 
-async function listTables(engine: Engine, prefix: string): Promise<readonly string[]> {
+async function listTables(engine: Engine, prefix: string, minRows = 0): Promise<readonly string[]> {
   const tables = await engine.rows<{ name: string }>(
-    `SELECT name FROM system.tables WHERE database = currentDatabase() AND startsWith(name, ${quoteString(prefix)}) ORDER BY name`,
+    `SELECT name FROM system.tables WHERE database = currentDatabase() AND startsWith(name, ${quoteString(prefix)}) AND ifNull(total_rows, 0) >= ${minRows} ORDER BY name`,
   );
   return tables.map(({ name }) => name);
 }

@@ -3,7 +3,7 @@
  * left of a date that expired. Dates that cannot be had are refused in `bad-input.test.ts`.
  */
 import type { ChildProcess } from 'node:child_process';
-import { readFile } from 'node:fs/promises';
+import { readFile, rm } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
@@ -154,6 +154,41 @@ describe('a backfill', () => {
     expect((await second)?.stderr).not.toContain('Cannot lock');
   });
 
+  it('of dates that have not come is refused by name, with what is allowed', async () => {
+    const worker = await createWorker(await start(SERVE));
+    for (const [from, to] of [
+      ['2026-11-21', '2026-11-25'],
+      ['2026-11-19', '2026-11-21'],
+    ] as const) {
+      for (const more of [[], ['--dry-run']]) {
+        const refused = await worker.run(['backfill', '--from', from, '--to', to, ...more]);
+        expect(refused).toMatchObject({ code: 2, stderr: expect.stringContaining(`DATE_FUTURE: ${from} to ${to}`) });
+        expect(refused.stderr).toContain('the last session that is over is 2026-11-20');
+      }
+    }
+  });
+
+  it('of dates with nothing to seal says why of each', async () => {
+    const worker = await createWorker(await start(SERVE));
+    const weekend = await worker.run(['backfill', '--from', '2026-11-14', '--to', '2026-11-15']);
+    expect(weekend).toMatchObject({ code: 0, stdout: expect.stringContaining('No session: 2026-11-14, 2026-11-15') });
+    const empty = await worker.run(['backfill', '--from', '2026-11-16', '--to', '2026-11-17']);
+    expect(empty.stdout).toContain('No rows at the source: 2026-11-16, 2026-11-17');
+    expect(empty.code, 'of sessions that were named none has rows').toBe(3);
+    for (const { stdout } of [weekend, empty]) expect(stdout).not.toContain('every date with rows is sealed');
+    const partly = await worker.json(['backfill', '--from', '2026-11-17', '--to', '2026-11-18']);
+    expect(partly).toMatchObject({ named: { no_rows: ['2026-11-17'], no_session: [], sealed: [], not_over: [] } });
+    const sealed = await worker.run(['backfill', '--from', '2026-11-18', '--to', '2026-11-18']);
+    expect(sealed).toMatchObject({ code: 0, stdout: expect.stringContaining('every date with rows is sealed') });
+  });
+
+  it('of a session that is not over yet says so', async () => {
+    const asOf = '2026-11-20T19:00:00Z';
+    const worker = await createWorker(await start([...SERVE.slice(0, -1), asOf]));
+    const early = await worker.run(['backfill', '--from', '2026-11-20', '--to', '2026-11-20']);
+    expect(early).toMatchObject({ code: 0, stdout: expect.stringContaining('Not over yet: 2026-11-20') });
+  });
+
   it.each([
     [['--missing', '--all'], "cannot be used with option '--all'"],
     [['--failed', '--all'], "cannot be used with option '--all'"],
@@ -165,6 +200,57 @@ describe('a backfill', () => {
 });
 
 describe('a date that left the lookback while it was staged', () => {
+  it('is told as expired by the next run, when nothing was ever sealed and on an empty disk too', async () => {
+    const day = ['--generate-rows', '600', '--row-limit', '50'];
+    const early = await start(['--generate', '1', '--as-of', '2026-11-06T02:00:00Z', ...day]);
+    const worker = await createWorker(early, { FLOWDROP_REQUESTS_PER_SECOND: '20' });
+    const stopped = await worker.run(['run'], (child) => {
+      const timer = setInterval(() => {
+        if (pagesOf(early) < 5) return;
+        clearInterval(timer);
+        child.kill('SIGINT');
+      }, 5);
+    });
+    expect(stopped.code, stopped.stderr).toBe(130);
+    const document = join(worker.cwd, 'drops/trades/condition.json');
+    expect(JSON.parse(await readFile(document, 'utf8'))).toMatchObject([{ date: '2026-11-05', condition: 'pending' }]);
+    const late = await start(['--generate', '1', '--as-of', '2026-11-26T02:00:00Z', ...day]);
+    const expired = expect.objectContaining({ date: '2026-11-05', condition: 'expired' });
+    const job = await writeJob(worker.cwd, { reports: '' });
+    const runAgain = async () => {
+      const found = await flowdrop(['run', job, '--json'], { cwd: worker.cwd, env: late.env });
+      expect(found.code, `${found.stdout}${found.stderr}`).toBe(3);
+      expect(JSON.parse(await readFile(document, 'utf8'))).toContainEqual(expired);
+      return (JSON.parse(found.stdout) as { lost: readonly string[] }).lost;
+    };
+    // What the disk knows is enough: the document of a store that was lost with it is made anew.
+    await rm(document);
+    expect(await runAgain()).toContain('2026-11-05');
+    await rm(join(worker.cwd, '.flowdrop'), { recursive: true });
+    expect(await runAgain(), 'a loss is news once').not.toContain('2026-11-05');
+    const status = await flowdrop(['status', job], { cwd: worker.cwd, env: late.env });
+    expect(status.stdout).toMatch(/expired/);
+  });
+
+  it('is told as expired from the store alone', async () => {
+    const day = ['--generate-rows', '600', '--row-limit', '50'];
+    const early = await start(['--generate', '1', '--as-of', '2026-11-06T02:00:00Z', ...day]);
+    const worker = await createWorker(early, { FLOWDROP_REQUESTS_PER_SECOND: '20' });
+    await worker.run(['run'], (child) => {
+      const timer = setInterval(() => {
+        if (pagesOf(early) < 2) return;
+        clearInterval(timer);
+        child.kill('SIGKILL');
+      }, 5);
+    });
+    await rm(join(worker.cwd, '.flowdrop'), { recursive: true });
+    const late = await start(['--generate', '1', '--as-of', '2026-11-26T02:00:00Z', ...day]);
+    const job = await writeJob(worker.cwd, { reports: '' });
+    const found = await flowdrop(['run', job, '--json'], { cwd: worker.cwd, env: late.env });
+    expect(found.code, found.stderr).toBe(3);
+    expect((JSON.parse(found.stdout) as { lost: readonly string[] }).lost).toContain('2026-11-05');
+  });
+
   it('is sealed as degraded when the operator says so, with what there is', async () => {
     const port = await findPort();
     const day = ['--generate-rows', '600', '--row-limit', '50', '--port', String(port)];

@@ -257,6 +257,24 @@ describe.each(['chain', 'market-structure'] as const)('a job of %s', (api) => {
     TIMEOUT_MS,
   );
 
+  it(
+    `does not end well when ${api} has nothing of the dates that were named, whatever is sealed of others`,
+    async () => {
+      const job = await writeSnapshotJob(api, ['SPY']);
+      expect((await backfill(job, service.url)).code).toBe(0);
+      const named = ['2026-11-16', '2026-11-17'];
+      const result = await backfill(job, service.url, { args: ['--from', '2026-11-14', '--to', '2026-11-17'] });
+      expect(result.code, result.stderr).toBe(3);
+      expect(JSON.parse(result.stdout)).toMatchObject({
+        dates: named.map((date) => ({ date, status: 'missing' })),
+        named: { no_rows: named, no_session: ['2026-11-14', '2026-11-15'], sealed: [], not_over: [] },
+      });
+      const future = await backfill(job, service.url, { args: ['--to', '2026-11-20'] });
+      expect(future).toMatchObject({ code: 2, stderr: expect.stringContaining('DATE_FUTURE') });
+    },
+    TIMEOUT_MS,
+  );
+
   it.each([
     [401, 'UNAUTHORIZED'],
     [403, 'SUBSCRIPTION_REQUIRED'],

@@ -9,7 +9,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import { listSessions } from '../../src/calendar/session.ts';
 import { computeLookback, expiresAt, listSettled } from '../../src/plan/dates.ts';
 import type { DateRange } from '../../src/run/choice.ts';
-import { type Conditions, findShortfall, updateConditions } from '../../src/run/conditions.ts';
+import { type Conditions, findShortfall, noteRows, updateConditions } from '../../src/run/conditions.ts';
 import type { RunPlan } from '../../src/run/plan.ts';
 import { listSealedDates } from '../../src/seal/ledger.ts';
 import { formatManifest, type ManifestDraft, signManifest } from '../../src/seal/manifest.ts';
@@ -70,6 +70,8 @@ interface Night {
   readonly empty?: readonly string[];
   readonly range?: DateRange;
   readonly of?: typeof job;
+  /** Dates with rows on the disk. */
+  readonly staged?: readonly string[];
 }
 
 /** The end of a run with an empty disk: what it finds out, and what it says is lost and missing. */
@@ -88,13 +90,10 @@ async function run(
     empty,
     dates: dates.map((date) => ({ date, counts: [], rows: 1, pages: 1, expiresAtMs: expiresAt(date) })),
   };
-  const found = await updateConditions(
-    { store, log: createSilentLog() },
-    night.of ?? job,
-    plan,
-    undefined,
-    night.range,
-  );
+  const found = await updateConditions({ store, log: createSilentLog() }, night.of ?? job, plan, {
+    staged: night.staged ?? [],
+    range: night.range,
+  });
   return { ...found, ...findShortfall(found.conditions, lookback.clipped, found.lostBefore, night.range) };
 }
 
@@ -138,6 +137,40 @@ describe.each(STORES)('in $name', ({ isMissing, open }) => {
       await run();
       expect(calls.filter((call) => call.startsWith('put'))).toEqual([`put ${conditionKey('trades')}`]);
       store = own;
+    });
+
+    it('tells the loss of a date that has rows on this disk, when nothing was ever sealed', async () => {
+      const late = { nowMs: NOW + 20 * DAY_MS, empty: listSessions('2026-11-20', '2026-12-31') };
+      expect((await run(late)).lost).toEqual([]);
+      expect((await run({ ...late, staged: ['2026-11-20'], of: filtered })).lost).toEqual(['2026-11-20']);
+      expect((await run({ ...late, staged: ['2026-11-20'] })).conditions.get('2026-11-20')).toBe('expired');
+    });
+
+    it('names the dates whose rows were counted before they are fetched, and keeps what it says of others', async () => {
+      await seal('2026-11-18');
+      await run({ empty: ['2026-11-19'] });
+      const calls: string[] = [];
+      const recorded = recordCalls(store, calls);
+      const lookback = computeLookback(NOW + DAY_MS * 3);
+      const planned = (date: string, rows: number) => ({
+        ...{ date, rows, pages: 1, expiresAtMs: expiresAt(date) },
+        counts: Array.from({ length: rows }, (_, second) => ({ second, rows: 1, ids: 1, mark: '' })),
+      });
+      // A Saturday, a date without rows, one that is known, and one that is news.
+      const dates = [
+        planned('2026-11-21', 1),
+        planned('2026-11-24', 0),
+        planned('2026-11-20', 1),
+        planned('2026-11-23', 2),
+      ];
+      const plan: RunPlan = { lookback, empty: new Set(), dates };
+      const before = await document();
+      for (let round = 0; round < 2; round += 1) await noteRows({ store: recorded, log: createSilentLog() }, job, plan);
+      expect(calls.filter((call) => call.startsWith('put'))).toEqual([`put ${conditionKey('trades')}`]);
+      expect(await document()).toEqual([
+        ...before,
+        expect.objectContaining({ date: '2026-11-23', condition: 'pending' }),
+      ]);
     });
 
     it('tells a loss once, and remembers it for a worker whose disk is empty', async () => {

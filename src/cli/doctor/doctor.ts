@@ -71,7 +71,7 @@ async function* examineAll(
   yield await checkMail(() => compose.openMailer());
   yield await checkStateDirectory(compose.stateDir);
   yield await checkDrawing();
-  yield await checkEngine(() => compose.openEngine());
+  yield await checkEngine(() => compose.openEngine({ signal: cli.signal }));
 }
 
 async function readJobs(globals: GlobalOptions, reference: string | undefined) {

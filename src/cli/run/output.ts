@@ -2,7 +2,7 @@
 import { EXIT_CODES } from '../../core/errors.ts';
 import { formatBytes, formatCount, formatDuration } from '../../core/units.ts';
 import { type Delivery, hasFailed } from '../../run/delivery/delivery.ts';
-import type { DateResult, RunResult } from '../../run/result.ts';
+import type { DateResult, NamedDates, RunResult } from '../../run/result.ts';
 import { judgeRun } from '../../run/run.ts';
 import type { CliContext, GlobalOptions } from '../context.ts';
 import { formatTable } from '../terminal/table.ts';
@@ -49,11 +49,13 @@ function describeRun(result: RunResult, deliveries: readonly Delivery[]): string
   const sealed = result.dates.filter(({ status }) => status === 'sealed');
   const rows = sealed.reduce((sum, date) => sum + date.rows, 0);
   const took = Date.parse(result.finished_at) - Date.parse(result.started_at);
+  const passed = describePassed(result.named, result.dates.length === 0);
   lines.push(
     sealed.length === 0 && result.dates.length === 0
-      ? `Nothing to seal: every date with rows is sealed (${result.requests} request(s)).`
+      ? `Nothing to seal${passed.length === 0 ? ': every date with rows is sealed' : ''} (${result.requests} request(s)).`
       : `Sealed ${sealed.length} of ${result.dates.length} date(s), ${formatCount(rows)} rows, ${result.requests} requests, ${formatDuration(took)}, into ${result.store}/${result.dataset}`,
   );
+  lines.push(...passed);
   for (const [date, condition] of Object.entries(result.conditions)) {
     if (condition !== 'available') {
       const expires = result.expires[date];
@@ -62,6 +64,27 @@ function describeRun(result: RunResult, deliveries: readonly Delivery[]): string
   }
   for (const delivery of deliveries) lines.push(...describeDelivery(delivery));
   return `${lines.join('\n')}\n`;
+}
+
+/** So many dates are named; the document of `--json` has them all. */
+const MAX_NAMED = 10;
+
+/** Named dates that were not exported, and why. @param inFull whether nothing else was, so that each has to be accounted for */
+function describePassed(named: NamedDates | undefined, inFull: boolean): readonly string[] {
+  if (named === undefined) return [];
+  const { sealed, no_session, no_rows, not_over } = named;
+  const told: readonly (readonly [string, readonly string[]])[] = [
+    ['No rows at the source', no_rows],
+    ['Not over yet', not_over],
+    ['No session', inFull ? no_session : []],
+  ];
+  const lines = told.flatMap(([what, dates]) => (dates.length === 0 ? [] : [`${what}: ${listDates(dates)}`]));
+  return lines.length > 0 && inFull && sealed.length > 0 ? [...lines, `Sealed before: ${listDates(sealed)}`] : lines;
+}
+
+function listDates(dates: readonly string[]): string {
+  const more = dates.length - MAX_NAMED;
+  return `${dates.slice(0, MAX_NAMED).join(', ')}${more > 0 ? ` and ${more} more` : ''}`;
 }
 
 /** `restated (revision 2: 3 added, 1 removed, 2 altered)`. */

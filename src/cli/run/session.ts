@@ -109,7 +109,7 @@ export async function withDeliverSession<T>(
  */
 async function openStateEngine(cli: CliContext, path: string, log: Log): Promise<Engine> {
   try {
-    return await cli.compose.openEngine(path);
+    return await cli.compose.openEngine({ path, signal: cli.signal });
   } catch (error) {
     if (!isFault(error) || error.code !== 'ENGINE_UNAVAILABLE') throw error;
     const aside = `${path}-broken`;
@@ -121,7 +121,7 @@ async function openStateEngine(cli: CliContext, path: string, log: Log): Promise
       throw error;
     }
     try {
-      const engine = await cli.compose.openEngine(path);
+      const engine = await cli.compose.openEngine({ path, signal: cli.signal });
       log.error({ event: 'stage-lost', reason: error.message, aside });
       return engine;
     } catch {

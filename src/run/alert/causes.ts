@@ -7,6 +7,7 @@ import { addDays } from '../../calendar/wall-clock.ts';
 import { computeLookback, expiresAt } from '../../plan/dates.ts';
 import { LOOKBACK_DAYS } from '../../wire/limits.ts';
 import { API_DOWN_CODES } from '../api-down.ts';
+import { isInVain } from '../result.ts';
 import type { RunFacts } from './facts.ts';
 
 export const CAUSE_KINDS = [
@@ -84,7 +85,7 @@ function listFailures(facts: RunFacts): readonly Cause[] {
     if (API_DOWN_CODES.has(code)) causes.push(createCause(facts, 'run-failed', code, { code, said, hint }));
     else causes.push(createCause(facts, 'date-failed', `${date}/${code}`, { date, code, said, hint }));
   }
-  if (result && result.dates.length > 0 && Object.keys(result.conditions).length === 0) {
+  if (result && isInVain(result)) {
     causes.push(createCause(facts, 'run-failed', NOTHING_FOUND, NOTHING));
   }
   return causes;

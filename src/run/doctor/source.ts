@@ -88,7 +88,7 @@ function describeLimits(check: string, meta: HistoricalMeta): Finding {
     ...(delay > MINIMUM_DATA_DELAY_MINUTES
       ? [`Rows come ${delay} minutes late, not ${MINIMUM_DATA_DELAY_MINUTES}: schedule the job later.`]
       : []),
-    ...(capped ? ['The trial caps the rows: dates with more are sealed as degraded.'] : []),
+    ...(capped ? [`The trial caps an answer at ${formatCount(rows)} rows: dates come whole, in more requests.`] : []),
   ];
   const status: FindingStatus = notes.length === 0 ? 'ok' : 'warn';
   return { check, status, seen, ...(notes.length === 0 ? {} : { next: notes.join(' ') }) };

@@ -9,6 +9,7 @@ import { computeLookback, expiresAt } from '../../plan/dates.ts';
 import type { SnapshotClient } from '../../source/snapshot.ts';
 import type { DateChoice } from '../choice.ts';
 import type { Learnt } from '../learnt.ts';
+import { assertNotFuture } from '../lookback.ts';
 import type { SnapshotJob } from '../opened.ts';
 import { type RunPlan, TRUSTED_OFFSET_MS } from '../plan.ts';
 import { isAbsent } from './absence.ts';
@@ -30,6 +31,7 @@ export async function planSnapshots(
   const isKnown = learnt.clock_offset_ms !== 0 && Math.abs(learnt.clock_offset_ms) <= TRUSTED_OFFSET_MS;
   if (symbol !== undefined && !isKnown) await source.greet(symbol, signal);
   const lookback = computeLookback(source.serverNow(), calendar);
+  assertNotFuture(range, lookback, source.serverNow());
   const { firstWhole, lastSettled } = lookback;
   const from = range?.from ?? firstWhole;
   const wanted = lastSettled === undefined ? [] : listSessions(from, lastSettled, calendar);

@@ -7,7 +7,7 @@ import { formatWallDate } from '../../calendar/wall-clock.ts';
 import { settledAt } from '../../plan/dates.ts';
 import type { ServerTable } from '../../source/server-table.ts';
 import type { DateChoice } from '../choice.ts';
-import { lookbackOf } from '../lookback.ts';
+import { assertNotFuture, lookbackOf } from '../lookback.ts';
 import type { TableJob } from '../opened.ts';
 import type { RunPlan } from '../plan.ts';
 import { buildTableCounts } from './statement.ts';
@@ -33,6 +33,7 @@ export async function planTable(
   const { types } = await source.describe(signal);
   const nowMs = source.serverNow();
   const lookback = lookbackOf(job.source, nowMs, calendar);
+  assertNotFuture(range, lookback, nowMs);
   const sessions = previousSessions(lookback.lastSettled ?? formatWallDate(nowMs), RUN_SESSIONS, calendar);
   const { from, to } = range ?? { from: sessions[0] ?? '', to: lookback.lastSettled ?? '' };
   const counting = buildTableCounts(job.source, types, from, to);

@@ -160,7 +160,11 @@ describe('the causes of a run', () => {
       const dates = days
         .filter(() => random() < 0.1)
         .map((date) => failedDate(date, pick(['CHECK_FAILED', 'SERVER_ERROR'])));
-      const result = createResult({ conditions, dates, gaps: of('missing', 'degraded'), lost: of('expired') });
+      const named = { sealed: [], no_session: [], no_rows: pick([[], ['2026-11-06']]), not_over: [] };
+      const result = createResult({
+        ...{ conditions, dates, gaps: of('missing', 'degraded'), lost: of('expired') },
+        ...(random() < 0.3 ? { named } : {}),
+      });
       if (judgeRun(result) === undefined) continue;
       judged += 1;
       expect(ids({ result }), JSON.stringify(result)).not.toEqual([]);

@@ -1,0 +1,87 @@
+/**
+ * Statements of the embedded engine that are given up while it computes: they end, and keep neither those that follow nor
+ * the process. What all engines have in common is in `test/contract/engine.test.ts`.
+ */
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
+import type { Engine } from '../../src/engine/engine.ts';
+import { EngineFault } from '../../src/engine/fault.ts';
+
+/** Ends neither in the time of a test nor in that of its reader. */
+const ENDLESS = "\n SELECT sum(cityHash64(number, 'it''s \\' {x}')) AS s\nFROM system.numbers";
+
+let folder: string;
+let engine: Engine;
+/** A second engine of this process sees what the first one does. */
+let watcher: Engine;
+let stop: AbortController;
+
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'flowdrop-engine-'));
+  stop = new AbortController();
+  engine = await openEmbeddedEngine({ path: folder, signal: stop.signal });
+  watcher = await openEmbeddedEngine({ path: folder });
+});
+afterEach(async () => {
+  await watcher.close();
+  await engine.close();
+  await rm(folder, { recursive: true, force: true });
+});
+
+async function countRunning(): Promise<number> {
+  const sql =
+    "SELECT count() AS n FROM system.processes WHERE query LIKE '%system.numbers%' AND query NOT LIKE '%LIKE%'";
+  const [found] = await watcher.rows<{ n: number }>(sql);
+  return found?.n ?? 0;
+}
+
+const untilRunning = async () =>
+  await vi.waitFor(async () => expect(await countRunning()).toBe(1), { timeout: 20_000, interval: 20 });
+
+describe('a statement that is under way', () => {
+  test('ends when it is aborted, and the one that waits for it is answered', async () => {
+    const control = new AbortController();
+    const asked = engine.rows(ENDLESS, { signal: control.signal });
+    const next = engine.rows('SELECT 1 AS one');
+    await untilRunning();
+    control.abort(new RangeError('given up'));
+    await expect(asked).rejects.toThrow(EngineFault);
+    expect(await next).toEqual([{ one: 1 }]);
+    expect(await countRunning()).toBe(0);
+  });
+
+  test('with bound values ends too, also when it is aborted before the engine has it', async () => {
+    const sql = `${ENDLESS}\nWHERE number != {n:UInt64}`;
+    const control = new AbortController();
+    const asked = engine.rows(sql, { params: { n: 5 }, signal: control.signal });
+    // The turn of the statement has come, and it is on its way to a thread.
+    await Promise.resolve();
+    control.abort(new RangeError('given up'));
+    await expect(asked).rejects.toThrow(EngineFault);
+    expect(await engine.rows('SELECT 1 AS one')).toEqual([{ one: 1 }]);
+  });
+
+  test('does not end another one', async () => {
+    const control = new AbortController();
+    const other = watcher.rows('SELECT sum(cityHash64(number)) > 0 AS one FROM numbers(30000000)');
+    const asked = engine.rows(ENDLESS, { signal: control.signal });
+    control.abort(new RangeError('given up'));
+    await expect(asked).rejects.toThrow(EngineFault);
+    expect(await other).toEqual([{ one: 1 }]);
+  });
+});
+
+test('an engine whose command is stopped ends what it computes, takes no more, and closes', async () => {
+  const asked = engine.command(ENDLESS);
+  const waiting = engine.rows('SELECT 1 AS one');
+  await untilRunning();
+  stop.abort(new Error('SIGTERM'));
+  await expect(asked).rejects.toMatchObject({ code: 'INTERRUPTED', kind: 'interrupted' });
+  await expect(waiting).rejects.toMatchObject({ code: 'INTERRUPTED' });
+  await expect(engine.rows('SELECT 1 AS one')).rejects.toMatchObject({ code: 'INTERRUPTED' });
+  await engine.close();
+  expect(await countRunning()).toBe(0);
+});

@@ -1,0 +1,125 @@
+/**
+ * SIGINT and SIGTERM at random moments of sealing: the run leaves at once instead of after the statement that the engine
+ * computes, says how to go on, and the next one seals what is staged. Stops between pages are in `backfill.test.ts`,
+ * SIGKILL is in `kill.test.ts`.
+ */
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { afterEach, expect, it } from 'vitest';
+import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
+import { quoteString } from '../../src/engine/literal.ts';
+import {
+  type Finished,
+  flowdrop,
+  listFiles,
+  makeFolder,
+  readJson,
+  startService,
+  type TestService,
+} from '../support/flowdrop.ts';
+import { writeJob } from '../support/jobs.ts';
+import { createRandom } from '../support/random.ts';
+
+const ROWS = 150_000;
+const PAGE_ROWS = 10_000;
+const DATE = '2026-11-05';
+const STOPS = 6;
+/** On a machine of its own it takes a tenth of this; beside other tests an answer of the engine alone may take a second. */
+const MAX_LEAVING_MS = 5_000;
+/** Of the time that sealing takes undisturbed: later it may be over before the signal is heard. */
+const LAST_MOMENT = 0.8;
+
+const seed = Number(process.env['FLOWDROP_TEST_SEED'] ?? Date.now() % 1_000_000);
+const cleanups: (() => Promise<void>)[] = [];
+afterEach(async () => {
+  for (const clean of cleanups.splice(0).reverse()) await clean();
+});
+
+interface Timed extends Finished {
+  readonly recountedAtMs: number;
+  readonly signalledAtMs: number;
+  readonly endedAtMs: number;
+}
+
+interface Stop {
+  readonly signal: NodeJS.Signals;
+  /** After the recount, which is when sealing begins. */
+  readonly afterMs: number;
+}
+
+async function run(cwd: string, job: string, service: TestService, stop?: Stop): Promise<Timed> {
+  let [recountedAtMs, signalledAtMs] = [0, 0];
+  const finished = await flowdrop(['run', '--no-report', job], {
+    cwd,
+    env: service.env,
+    onStart: (child) => {
+      if (child.stderr === null) throw new Error('it has no stderr');
+      createInterface({ input: child.stderr }).on('line', (line) => {
+        if (!line.includes('"event":"recounted"')) return;
+        recountedAtMs = performance.now();
+        if (stop === undefined) return;
+        setTimeout(() => {
+          signalledAtMs = performance.now();
+          child.kill(stop.signal);
+        }, stop.afterMs);
+      });
+    },
+  });
+  return { ...finished, recountedAtMs, signalledAtMs, endedAtMs: performance.now() };
+}
+
+const pagesOf = (service: TestService) => service.requests.filter(({ sql }) => sql?.startsWith('SELECT id,')).length;
+
+async function checksum(path: string): Promise<unknown> {
+  const engine = await openEmbeddedEngine();
+  try {
+    const sql = `SELECT count() AS rows, toString(sum(cityHash64(*))) AS hash FROM file(${quoteString(path)}, Parquet)`;
+    return await engine.rows(sql);
+  } finally {
+    await engine.close();
+  }
+}
+
+it(`a run that is stopped while it seals leaves at once, and the next one seals the same rows (seed ${seed})`, async () => {
+  const random = createRandom(seed);
+  const served = ['--generate', '1', '--generate-rows', String(ROWS), '--row-limit', String(PAGE_ROWS)];
+  const service = await startService([...served, '--as-of', '2026-11-06T02:00:00Z']);
+  cleanups.push(() => service.stop());
+  const { path: cwd, remove } = await makeFolder();
+  cleanups.push(remove);
+  const drop = (to: string) => join(cwd, to, 'trades', `date=${DATE}`);
+  const control = await run(cwd, await writeJob(cwd, { name: 'control', to: 'control', reports: '' }), service);
+  expect(control.code, control.stderr).toBe(0);
+  const sealingMs = control.endedAtMs - control.recountedAtMs;
+
+  const job = await writeJob(cwd, { name: 'stopped', to: 'stopped', reports: '' });
+  const leavingMs: number[] = [];
+  let pages: number | undefined;
+  for (let stops = 0; stops < STOPS && !existsSync(join(drop('stopped'), 'manifest.json')); stops += 1) {
+    const signal = stops % 2 === 0 ? 'SIGINT' : 'SIGTERM';
+    const afterMs = ((stops + random()) / STOPS) * LAST_MOMENT * sealingMs;
+    const stopped = await run(cwd, job, service, { signal, afterMs });
+    const said = `${signal} after ${Math.round(afterMs)} of ${Math.round(sealingMs)} ms: ${stopped.stderr}`;
+    expect(stopped.code, said).toBe(130);
+    expect(stopped.stderr, said).toContain('Start the same command again');
+    expect(stopped.stderr, said).not.toContain('date-failed');
+    leavingMs.push(stopped.endedAtMs - stopped.signalledAtMs);
+    expect(leavingMs.at(-1), said).toBeLessThan(MAX_LEAVING_MS);
+    expect(existsSync(join(cwd, '.flowdrop/stopped/progress.json')), said).toBe(false);
+    // Everything is staged by now: no later run may ask for a page.
+    pages ??= pagesOf(service);
+    expect(pagesOf(service), said).toBe(pages);
+  }
+  expect(leavingMs.length).toBeGreaterThan(1);
+  const last = await run(cwd, job, service);
+  expect(last.code, last.stderr).toBe(0);
+  expect(pagesOf(service)).toBe(pages);
+  expect(await readJson(drop('stopped'), 'manifest.json')).toMatchObject({ rows: ROWS, condition: 'available' });
+  expect(await listFiles(drop('stopped'))).toEqual(['manifest.json', 'summary.parquet', 'trades.parquet']);
+  expect(await checksum(join(drop('stopped'), 'trades.parquet'))).toEqual(
+    await checksum(join(drop('control'), 'trades.parquet')),
+  );
+  const told = leavingMs.map((ms) => Math.round(ms)).join(', ');
+  console.log(`sealing took ${Math.round(sealingMs)} ms; stopped in it, the run left after ${told} ms (seed ${seed})`);
+}, 300_000);
