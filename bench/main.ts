@@ -1,13 +1,17 @@
 /**
- * `npm run bench [-- NAME...] [--rows N] [--repeat N]`: runs the named benches, all of them without a name, and prints
- * their tables. Each bench is one file that knows nothing of the others; what they measure runs in processes of its own.
+ * `npm run bench [-- NAME...] [--rows N] [--pages N] [--repeat N]`: runs the named benches, all of them without a name,
+ * prints their tables as they come, and at the end which numbers were to be reached and whether they are. Each bench is
+ * one file that knows nothing of the others; what they measure runs in processes of its own. One that fails does not take
+ * the others' tables with it: the exit code is 1 then.
  */
+
 import { parseArgs } from 'node:util';
-import { DEFAULT_OPTIONS, type RunBench } from './support/bench.ts';
+import { EXPORT_PARTS, optionsOf } from './export.ts';
+import { type BenchOptions, DEFAULT_OPTIONS, type RunBench } from './support/bench.ts';
+import { formatGoals, type Goal } from './support/goal.ts';
 import { describeMachine } from './support/machine.ts';
 
 const BENCHES: Readonly<Record<string, () => Promise<RunBench>>> = {
-  export: async () => (await import('./export.ts')).benchExport,
   memory: async () => (await import('./memory.ts')).benchMemory,
   pace: async () => (await import('./pace.ts')).benchPace,
   point: async () => (await import('./point.ts')).benchPoint,
@@ -23,22 +27,49 @@ const ROWS: Readonly<Record<string, number>> = { point: 4_000_000, report: 7_000
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
-  options: {
-    rows: { type: 'string' },
-    repeat: { type: 'string', default: String(DEFAULT_OPTIONS.repeat) },
-  },
+  options: { rows: { type: 'string' }, pages: { type: 'string' }, repeat: { type: 'string' } },
 });
-// `export` is made of others.
-const names = positionals.length > 0 ? positionals : Object.keys(BENCHES).filter((name) => name !== 'export');
-const repeat = parseCount('--repeat', values.repeat);
+const given = values.rows === undefined ? undefined : parseCount('--rows', values.rows);
+const goals: Goal[] = [];
+const options: BenchOptions = {
+  ...DEFAULT_OPTIONS,
+  ...(values.repeat === undefined ? {} : { repeat: parseCount('--repeat', values.repeat) }),
+  ...(values.pages === undefined ? {} : { pages: parseCount('--pages', values.pages) }),
+  note: (goal) => goals.push(goal),
+};
 
 process.stdout.write(`${describeMachine()}\n`);
-for (const name of names) {
+for (const { name, load, ...rest } of listWork(positionals.length > 0 ? positionals : Object.keys(BENCHES))) {
+  try {
+    const bench = await load();
+    process.stdout.write(`\n${await bench(rest.options)}\n`);
+  } catch (error) {
+    // Some benches take most of an hour: what was measured before stays told.
+    process.exitCode = 1;
+    process.stdout.write(`\nthe bench "${name}" failed: ${error instanceof Error ? error.message : String(error)}\n`);
+    goals.push({ what: `all of the bench "${name}"`, measured: 'failed', holds: false });
+  }
+}
+if (goals.length > 0) process.stdout.write(`\n${formatGoals(goals)}\n`);
+
+/** What is to be run, in order; `export` is made of others. */
+function listWork(names: readonly string[]) {
+  return names.flatMap((name) => {
+    if (name === 'export') {
+      return EXPORT_PARTS.map((part) => ({
+        name: part.name,
+        load: loaderOf(part.name),
+        options: optionsOf(part, options, given),
+      }));
+    }
+    return [{ name, load: loaderOf(name), options: { ...options, rows: given ?? ROWS[name] ?? options.rows } }];
+  });
+}
+
+function loaderOf(name: string): () => Promise<RunBench> {
   const load = BENCHES[name];
-  if (!load) throw new Error(`there is no bench "${name}"; there are ${Object.keys(BENCHES).join(', ')}`);
-  const bench = await load();
-  const rows = values.rows === undefined ? (ROWS[name] ?? DEFAULT_OPTIONS.rows) : parseCount('--rows', values.rows);
-  process.stdout.write(`\n${await bench({ rows, repeat })}\n`);
+  if (load) return load;
+  throw new Error(`there is no bench "${name}"; there are export, ${Object.keys(BENCHES).join(', ')}`);
 }
 
 function parseCount(flag: string, text: string): number {

@@ -8,6 +8,7 @@ import { join } from 'node:path';
 import { formatTable } from '../src/cli/terminal/table.ts';
 import { formatBytes, formatCount } from '../src/core/units.ts';
 import { formatRatio, median, type RunBench, say } from './support/bench.ts';
+import { atMost } from './support/goal.ts';
 import { fetchPages } from './support/pages.ts';
 import { withFolder } from './support/product.ts';
 import { runWay, type WayResult } from './support/way.ts';
@@ -15,12 +16,19 @@ import { runWay, type WayResult } from './support/way.ts';
 /** Times the rows of the smaller measurement, which the larger one has. */
 const COPIES = [1, 10] as const;
 const MEBIBYTE = 1024 ** 2;
+const REACH_RATIO = 1.25;
+const REACH_BYTES = 1024 ** 3;
 
-export const benchMemory: RunBench = async ({ rows, repeat }) =>
+export const benchMemory: RunBench = async ({ rows, repeat, note }) =>
   await withFolder(async (folder) => {
     const pages = join(folder, 'pages');
     await fetchPages(pages, rows);
-    return describeMemory(rows, await measureMemory(pages, folder, repeat));
+    const results = await measureMemory(pages, folder, repeat);
+    const [few, many] = COPIES.map((copies) => peakOf(results, copies)) as [number, number]; // Two measurements.
+    const sizes = COPIES.map((copies) => formatCount(rows * copies)).reverse();
+    note(atMost(`peak memory, ${sizes.join(' rows / ')} rows`, REACH_RATIO, many / few, formatRatio));
+    note(atMost(`peak memory, ${sizes[0]} rows`, REACH_BYTES, Math.max(few, many), formatMebibytes));
+    return describeMemory(rows, results);
   });
 
 /** Results by copies. */
@@ -46,8 +54,16 @@ export async function measureMemory(
   return results;
 }
 
+function peakOf(results: ReadonlyMap<number, readonly WayResult[]>, copies: number): number {
+  return median((results.get(copies) ?? []).map(({ peakBytes }) => peakBytes));
+}
+
+function formatMebibytes(sizeBytes: number): string {
+  return `${formatCount(Math.round(sizeBytes / MEBIBYTE))} MiB`;
+}
+
 export function describeMemory(rows: number, results: ReadonlyMap<number, readonly WayResult[]>): string {
-  const peak = (copies: number) => median((results.get(copies) ?? []).map(({ peakBytes }) => peakBytes));
+  const peak = (copies: number) => peakOf(results, copies);
   const right = 'right' as const;
   const lines = COPIES.map((copies) => {
     const found = results.get(copies) ?? [];
@@ -56,7 +72,7 @@ export function describeMemory(rows: number, results: ReadonlyMap<number, readon
     return [
       formatCount(rows * copies),
       String(found.length),
-      `${(peak(copies) / MEBIBYTE).toFixed(0)} MiB`,
+      formatMebibytes(peak(copies)),
       formatRatio(peak(copies) / peak(1)),
       formatCount(((rows * copies) / wallMs) * 1000),
       (cpuMs / 1000 / ((rows * copies) / 1e6)).toFixed(1),

@@ -21,11 +21,14 @@ import { createS3Client } from '../src/store/s3-client.ts';
 import { type S3Server, startS3, useS3Credentials } from '../test/support/s3-server.ts';
 import { median, type RunBench, say } from './support/bench.ts';
 import { startCountingProxy } from './support/counting-proxy.ts';
+import { atMost, type NoteGoal } from './support/goal.ts';
 import { fetchPages } from './support/pages.ts';
 import { withFolder } from './support/product.ts';
 import { runWay } from './support/way.ts';
 
 const KEY = 'bench/point/trades.parquet';
+/** Bytes read beside the size of the file. */
+const REACH_SHARE = 0.02;
 const FEW_COLUMNS = ['time', 'price', 'size'] as const;
 /** Contracts that stand for all: a median over so many hardly depends on which they are. */
 const TYPICAL_CONTRACTS = 101;
@@ -45,6 +48,8 @@ interface Contract {
 interface Question {
   readonly title: string;
   readonly contracts: readonly Contract[];
+  /** What the busiest contract has of all trades may be more than the reach by itself. */
+  readonly isTypical: boolean;
   /** `undefined`: all. */
   readonly columns: readonly string[] | undefined;
 }
@@ -60,9 +65,12 @@ interface Answer {
 type Columns = Question['columns'];
 type Ask = (contract: Contract, columns: Columns) => Promise<Answer>;
 
-export const benchPoint: RunBench = async ({ rows }) => {
+export const benchPoint: RunBench = async ({ rows, note }) => {
   const { server, reason } = await startS3();
-  if (server === undefined) return `Point queries: not measured, there is no S3 server: ${reason}`;
+  if (server === undefined) {
+    note({ what: 'a point query on the drop over S3', reach: '<= 2 %', measured: 'no S3 server', holds: false });
+    return `Point queries: not measured, there is no S3 server: ${reason}`;
+  }
   return await withFolder(async (folder) => {
     const pages = join(folder, 'pages');
     const out = join(folder, 'drop.parquet');
@@ -70,12 +78,12 @@ export const benchPoint: RunBench = async ({ rows }) => {
     await fetchPages(pages, rows);
     await mkdir(scratch);
     await runWay('flowdrop', { pages, out, scratch });
-    return await measurePoints(out, server);
+    return await measurePoints(out, server, note);
   });
 };
 
 /** @param path a drop of trades */
-export async function measurePoints(path: string, server: S3Server): Promise<string> {
+export async function measurePoints(path: string, server: S3Server, note: NoteGoal): Promise<string> {
   useS3Credentials(server);
   const { size } = await stat(path);
   const { bucket, region, pathStyle, endpoint } = server;
@@ -98,7 +106,7 @@ export async function measurePoints(path: string, server: S3Server): Promise<str
       ['DuckDB, file', (...asked) => askDuckDb(path, asked)],
     ];
     const lines: string[][] = [];
-    for (const { title, contracts, columns } of await listQuestions(path)) {
+    for (const { title, contracts, columns, isTypical } of await listQuestions(path)) {
       for (const [reader, ask] of readers) {
         say(`point: ${reader}, ${title}`);
         const answers: Answer[] = [];
@@ -109,6 +117,9 @@ export async function measurePoints(path: string, server: S3Server): Promise<str
           answers.push(answer);
         }
         lines.push([reader, title, ...describeAnswers(answers, size)]);
+        const share = median(answers.map(({ bytes }) => bytes)) / size;
+        const what = `point query / drop of ${formatBytes(size)}: ${reader}, ${title}`;
+        note(isTypical ? atMost(what, REACH_SHARE, share, formatPercent) : { what, measured: formatPercent(share) });
       }
     }
     return describe(size, lines);
@@ -138,10 +149,10 @@ async function listQuestions(path: string): Promise<readonly Question[]> {
     if (typical.length === 0) throw new Error('the drop has no typical contract');
     const few = FEW_COLUMNS.join(', ');
     return [
-      { title: `typical contracts, ${few}`, contracts: typical, columns: FEW_COLUMNS },
-      { title: 'typical contracts, all columns', contracts: typical, columns: undefined },
-      { title: `busiest contract, ${few}`, contracts: busiest, columns: FEW_COLUMNS },
-      { title: 'busiest contract, all columns', contracts: busiest, columns: undefined },
+      { title: `typical contracts, ${few}`, contracts: typical, columns: FEW_COLUMNS, isTypical: true },
+      { title: 'typical contracts, all columns', contracts: typical, columns: undefined, isTypical: true },
+      { title: `busiest contract, ${few}`, contracts: busiest, columns: FEW_COLUMNS, isTypical: false },
+      { title: 'busiest contract, all columns', contracts: busiest, columns: undefined, isTypical: false },
     ];
   } finally {
     await engine.close();

@@ -8,6 +8,7 @@ import { formatTable } from '../src/cli/terminal/table.ts';
 import { formatBytes, formatCount } from '../src/core/units.ts';
 import { formatRatio, median, type RunBench, say } from './support/bench.ts';
 import { type Content, readContent } from './support/content.ts';
+import { atLeast, atMost, type Goal } from './support/goal.ts';
 import { fetchPages, type PageSet } from './support/pages.ts';
 import { withFolder } from './support/product.ts';
 import { runWay, WAYS, type WayName, type WayResult } from './support/way.ts';
@@ -21,13 +22,19 @@ const CODECS: Readonly<Record<WayName, string>> = {
   'parquetjs-lite': 'Snappy',
 };
 
+const PEERS = WAYS.filter((name) => !name.startsWith('flowdrop'));
+/** Speed beside the fastest peer and beside parquetjs-lite; size beside DuckDB's. */
+const REACH_BEST = 2;
+const REACH_COMMON = 12;
+const REACH_SIZE = 1;
+
 /** Ways that take minutes: measured once, on all the rows; the table says how often each was. */
 const ONCE: ReadonlySet<WayName> = new Set(['parquetjs-lite']);
 
 /** Ways whose rows are JavaScript objects, sorted by JavaScript. */
 const SORT_IN_JS: ReadonlySet<WayName> = new Set(['hyparquet-writer', 'parquet-wasm', 'parquetjs-lite']);
 
-export const benchSeal: RunBench = async ({ rows, repeat }) =>
+export const benchSeal: RunBench = async ({ rows, repeat, note }) =>
   await withFolder(async (folder) => {
     const set = await fetchPages(join(folder, 'pages'), rows);
     const results = new Map<WayName, WayResult[]>(WAYS.map((name) => [name, []]));
@@ -42,6 +49,7 @@ export const benchSeal: RunBench = async ({ rows, repeat }) =>
         say(`  ${Math.round(result.wallMs)} ms ${JSON.stringify(result.steps)}`);
       }
     }
+    for (const goal of listGoals(rows, results)) note(goal);
     return describe(set, results, contents);
   });
 
@@ -117,14 +125,32 @@ function describe(
   ].join('\n');
 }
 
+/** Against the fastest peer, the writer that most Node programs use, and the smallest of the peers' files. */
+function listGoals(rows: number, results: ReadonlyMap<WayName, readonly WayResult[]>): readonly Goal[] {
+  const middle = (name: WayName, pick: (result: WayResult) => number) => median((results.get(name) ?? []).map(pick));
+  const wallMs = (name: WayName) => middle(name, (result) => result.wallMs);
+  const best = PEERS.reduce((fastest, name) => (wallMs(name) < wallMs(fastest) ? name : fastest));
+  const speed = (peer: WayName) => wallMs(peer) / wallMs('flowdrop');
+  const what = `page JSON -> sealed Parquet, ${formatCount(rows)} rows`;
+  const perSecond = (name: WayName) => formatCount(Math.round((rows / wallMs(name)) * 1000));
+  const cpu = middle('flowdrop', ({ cpuMs }) => cpuMs) / 1000 / (rows / 1e6);
+  const size = middle('flowdrop', ({ sizeBytes }) => sizeBytes) / middle('duckdb', ({ sizeBytes }) => sizeBytes);
+  return [
+    atLeast(`${what}: speed beside ${best}, the fastest peer`, REACH_BEST, speed(best), formatRatio),
+    atLeast(`${what}: speed beside parquetjs-lite`, REACH_COMMON, speed('parquetjs-lite'), formatRatio),
+    { what: `${what}: rows/s of flowdrop`, measured: perSecond('flowdrop') },
+    { what: `${what}: CPU seconds a million rows`, measured: cpu.toFixed(1) },
+    atMost(`object size / DuckDB's ZSTD, ${formatCount(rows)} rows`, REACH_SIZE, size, formatRatio),
+  ];
+}
+
 /** The two numbers to reach: against the fastest peer, and against the writer that most Node programs use. */
 function describeRatios(speedOf: (name: WayName) => number): string {
-  const peers = WAYS.filter((name) => !name.startsWith('flowdrop'));
-  const best = peers.reduce((fastest, name) => (speedOf(name) > speedOf(fastest) ? name : fastest));
+  const best = PEERS.reduce((fastest, name) => (speedOf(name) > speedOf(fastest) ? name : fastest));
   const ours = speedOf('flowdrop');
   const toBest = formatRatio(ours / speedOf(best));
   const toCommon = formatRatio(ours / speedOf('parquetjs-lite'));
-  return `flowdrop against the best of them (${best}): ${toBest}, reach 2x; against parquetjs-lite: ${toCommon}, reach 12x.`;
+  return `flowdrop against the best of them (${best}): ${toBest}, reach ${REACH_BEST}x; against parquetjs-lite: ${toCommon}, reach ${REACH_COMMON}x.`;
 }
 
 /** Where the time of our way goes, milliseconds a page. */

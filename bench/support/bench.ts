@@ -1,13 +1,19 @@
 /** What every bench gets and gives back. */
+import type { NoteGoal } from './goal.ts';
 
 export interface BenchOptions {
   /** Generated trades of the one session that is exported. */
   readonly rows: number;
   /** Times each measurement is taken; the tables show medians. */
   readonly repeat: number;
+  /** Pages of the run that the pace is measured over. Each takes a second. */
+  readonly pages: number;
+  /** Takes a number that was to be reached, for the table at the end. */
+  readonly note: NoteGoal;
 }
 
-export const DEFAULT_OPTIONS: BenchOptions = { rows: 1_000_000, repeat: 3 };
+/** 300 pages: counts, cuts and recounts, which wait for each other, then weigh as little as on a real night. */
+export const DEFAULT_OPTIONS: BenchOptions = { rows: 1_000_000, repeat: 3, pages: 300, note: () => undefined };
 
 /** Runs a bench and returns its tables as text. */
 export type RunBench = (options: BenchOptions) => Promise<string>;

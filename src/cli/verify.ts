@@ -34,7 +34,7 @@ export const registerVerify: Register = (program, context, act) => {
     .description('re-hash and re-read sealed drops and compare them with their manifests')
     .argument('<job>', 'job file, or its name in the jobs folder')
     .option('--date <date>', 'only this trading date; default: every sealed one, and the dataset around them')
-    .option('--deep', 'also recount the dates inside the lookback at the source')
+    .option('--deep', 'also recount at the source the dates that it still has whole')
     .action(async (job: string, options: VerifyOptions) => {
       await act((globals) => verify(context, globals, job, options));
     });
@@ -103,48 +103,35 @@ async function audit(deps: AuditDeps, job: Job, only: string | undefined): Promi
   return { results, manifests };
 }
 
-/** Adds what the source counts now for the dates that are still whole inside the lookback. */
+/** Adds what the source counts now for the dates that it still has whole. */
 async function recount(
   cli: CliContext,
   job: Job,
   results: readonly VerifyResult[],
   manifests: Audited['manifests'],
 ): Promise<readonly VerifyResult[]> {
-  const { source: from } = job;
-  if (from.kind !== 'rows') {
-    const what = from.kind === 'aggregate' ? 'groups' : `\`api: ${from.api}\``;
-    cli.terminal.err(`--deep recounts single trades at the API; of ${what} there is no recount, so it adds nothing.\n`);
+  if (job.source.kind === 'snapshots') {
+    const { api } = job.source;
+    cli.terminal.err(`--deep recounts at the source; of \`api: ${api}\` there is no recount, so it adds nothing.\n`);
     return results;
   }
-  const { recountDate } = await import('../run/sql/recount.ts');
+  const { compareWithSource } = await import('../run/recount.ts');
+  const { closeSource } = await import('../run/opened.ts');
   const { openJobSource } = await import('./source.ts');
-  const { computeLookback } = await import('../plan/dates.ts');
   const { compose, signal } = cli;
   const { opened, learnt } = await openJobSource(cli, job, await compose.openLog({ quiet: true }));
-  if (opened.kind !== 'sql') return results;
-  const { source } = opened;
-  const { firstWhole } = computeLookback(source.serverNow());
+  if (opened.kind === 'snapshots') return results;
   const recounted: VerifyResult[] = [];
-  for (const result of results) {
-    const manifest = result.date === null ? undefined : manifests.get(result.date);
-    if (!manifest || manifest.date < firstWhole) recounted.push(result);
-    else {
-      const expected = manifest.source_rows ?? manifest.rows;
-      const now = await recountDate({ source, learnt, signal }, opened.job, manifest.date, expected);
-      recounted.push({ ...result, recounted: true, findings: [...result.findings, ...compareCounts(manifest, now)] });
+  try {
+    for (const result of results) {
+      const manifest = result.date === null ? undefined : manifests.get(result.date);
+      const found = manifest && (await compareWithSource({ learnt, signal }, opened, manifest));
+      recounted.push(found ? { ...result, recounted: true, findings: [...result.findings, ...found] } : result);
     }
+  } finally {
+    await closeSource(opened);
   }
   return recounted;
-}
-
-function compareCounts(manifest: Manifest, now: { readonly rows: number; readonly ids: number | undefined }): string[] {
-  if (now.ids !== undefined) {
-    if (now.ids === manifest.rows) return [];
-    return [`the source now has ${now.ids} distinct ids, the drop ${manifest.rows} rows`];
-  }
-  // Counted in parts, which only rows can be.
-  if (manifest.source_rows === null || now.rows === manifest.source_rows) return [];
-  return [`the source now has ${now.rows} rows, it had ${manifest.source_rows} when the date was sealed`];
 }
 
 function printResults(cli: CliContext, globals: GlobalOptions, job: Job, results: readonly VerifyResult[]): void {

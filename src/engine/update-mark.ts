@@ -14,6 +14,15 @@ export function updateMarkSql(column: string): string {
   return `if(${sum} > 0, concat('${SUM}', toString(${sum})), ifNull(toString(max(${column})), ''))`;
 }
 
+/**
+ * An aggregate: rows beyond one for each version of an id.
+ * @param hasUpdates whether rows tell when they were made; without it an id has one version
+ */
+export function repeatsSql(hasUpdates: boolean): string {
+  // As text, and never null: the engine's count leaves nulls out.
+  return `count() - uniqExact(id${hasUpdates ? ", ifNull(toString(updated_timestamp), '')" : ''})`;
+}
+
 /** The mark of the rows of two cells together. */
 export function mergeUpdateMarks(a: string, b: string): string {
   if (a.startsWith(SUM) && b.startsWith(SUM)) return `${SUM}${BigInt.asUintN(WORD_BITS, readSum(a) + readSum(b))}`;

@@ -133,7 +133,10 @@ const checkSchema = z
       tolerance: z.number().min(0).optional().describe('Largest relative difference. Default: 0.0001.'),
       on_failure: onFailureSchema,
     }),
-    z.strictObject({ check: z.literal('unique-id').describe('No id comes twice.'), on_failure: onFailureSchema }),
+    z.strictObject({
+      check: z.literal('unique-id').describe('The source sends no id twice in the same version.'),
+      on_failure: onFailureSchema,
+    }),
     z.strictObject({
       check: z.literal('dates').describe('Every row is of the date it is dropped under.'),
       on_failure: onFailureSchema,

@@ -6,7 +6,7 @@ import { describeError, Fault, isFault } from '../core/errors.ts';
 import type { SqlJob } from '../job/job.ts';
 import { listSealedDates } from '../seal/ledger.ts';
 import type { Source } from '../source/source.ts';
-import { listStages } from '../stage/stage.ts';
+import { listStages } from '../stage/list.ts';
 import type { DateRange } from './choice.ts';
 import type { RunContext } from './context.ts';
 import { sealDegraded } from './degraded.ts';

@@ -9,7 +9,7 @@ import { assertNotAborted, describeError, type FailureKind, Fault, isFault } fro
 import type { Job } from '../job/job.ts';
 import { expiresAt } from '../plan/dates.ts';
 import { finishSealing } from '../seal/publish.ts';
-import { discardStages, listStages } from '../stage/stage.ts';
+import { discardStages, listStages } from '../stage/list.ts';
 import { API_DOWN_CODES } from './api-down.ts';
 import { type BackfillMode, chooseDates, type DateChoice, type DateRange, noteFailures } from './choice.ts';
 import { findShortfall, noteRows, readChoiceFacts, readManifestIfValid, updateConditions } from './conditions.ts';

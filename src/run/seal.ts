@@ -34,7 +34,7 @@ export interface SealDeps {
 }
 
 /** Rows that are complete: a stage, or what stands for one when rows are streamed. */
-export type SealedRows = Pick<Stage, 'date' | 'extraFields' | 'totals' | 'pages' | 'discard'>;
+export type SealedRows = Pick<Stage, 'date' | 'extraFields' | 'totals' | 'countRepeats' | 'pages' | 'discard'>;
 
 /** Writes the rows as one sorted Parquet file and tells what it should hold. */
 export type WriteRows = (columns: readonly DropColumn[], path: string) => Promise<DropChecksum>;
@@ -127,7 +127,9 @@ async function writeDrop(deps: SealDeps, job: Job, stage: SealedRows, input: Sea
   await writeFooter(path, { columns, sort: job.drop.sort, keyValues });
   const file = await verifyParquet(engine, path, columns, expected);
   if (degradedReason === undefined) assertCounted(job, stage.date, file.rows, duplicates, counted);
-  const checks = await runChecks(engine, path, job.checks, stage.date);
+  const asksRepeats = duplicates > 0 && job.checks.some(({ check }) => check === 'unique-id');
+  const repeats = asksRepeats ? await stage.countRepeats() : 0;
+  const checks = await runChecks(engine, path, job.checks, stage.date, repeats);
   const draft = draftManifest(job, {
     date: stage.date,
     columns,

@@ -1,6 +1,7 @@
 /**
  * The job's checks, carried out by the engine over the written file in one pass, before it is published. What a check
- * may bound is in `job/check.ts`; what follows from a failed one is its `on_failure`.
+ * may bound is in `job/check.ts`; what follows from a failed one is its `on_failure`. One thing the file cannot show: how
+ * often the source sent a row that stands in it once. Whoever has the rows as they were sent counts that.
  */
 import { Fault } from '../core/errors.ts';
 import type { Engine } from '../engine/engine.ts';
@@ -8,19 +9,27 @@ import { quoteIdentifier, quoteString } from '../engine/literal.ts';
 import type { Job, JobCheck } from '../job/job.ts';
 import type { CheckResult } from './manifest.ts';
 
-/** @param date partition date of the file @throws EngineFault */
+/**
+ * @param date partition date of the file
+ * @param repeats rows that were sent but are not in the file, because the same version of their id is
+ * @throws EngineFault
+ */
 export async function runChecks(
   engine: Engine,
   path: string,
   checks: readonly JobCheck[],
   date: string,
+  repeats: number,
 ): Promise<readonly CheckResult[]> {
   if (checks.length === 0) return [];
   const measures = checks.map((check, index) => `toFloat64(${measure(check, date)}) AS found_${index}`);
   const [row] = await engine.rows<Record<string, number | null>>(
     `SELECT ${measures.join(', ')} FROM file(${quoteString(path)}, Parquet)`,
   );
-  return checks.map((check, index) => judge(check, Number(row?.[`found_${index}`] ?? 0)));
+  return checks.map((check, index) => {
+    const inFile = Number(row?.[`found_${index}`] ?? 0);
+    return judge(check, check.check === 'unique-id' ? inFile + repeats : inFile);
+  });
 }
 
 /** @throws Fault `CHECK_FAILED` when a check that must hold does not */
@@ -42,7 +51,7 @@ export function describeCheck({ check, column, found, allowed, tolerance }: Chec
     case 'premium':
       return `check premium: in ${found} rows the premium is not price x size x 100 within ${tolerance ?? 0}, allowed are ${allowed}`;
     case 'unique-id':
-      return `check unique-id: ${found} rows repeat an id, allowed are ${allowed}`;
+      return `check unique-id: ${found} rows repeat an id in the same version, allowed are ${allowed}`;
     case 'dates':
       return `check dates: ${found} rows are of another date, allowed are ${allowed}`;
     default:

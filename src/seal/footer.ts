@@ -76,21 +76,24 @@ function completeMetadata(metadata: FileMetaData, notes: FooterNotes): FileMetaD
     descending: false,
     nulls_first: false,
   }));
+  const { key_value_metadata: written = [], ...rest } = metadata;
+  const pairs = [
+    ...written,
+    ...Object.entries(notes.keyValues).map(([key, value]) => ({ key, value })),
+    ...notes.columns.map(({ name, description }) => ({ key: `column.${name}`, value: description })),
+  ];
   return {
-    ...metadata,
+    ...rest,
     // The pages are of version 1, whatever the engine says; old readers (parquetjs) refuse files that say 2.
     version: 1,
     schema: metadata.schema.map((element) => {
       if (!wall.has(element.name)) return element;
       // TIMESTAMP_MILLIS would mean UTC to readers that know only converted types.
-      const { converted_type: _, ...rest } = element;
-      return { ...rest, logical_type: { type: 'TIMESTAMP', isAdjustedToUTC: false, unit: 'MILLIS' } };
+      const { converted_type: _, ...kept } = element;
+      return { ...kept, logical_type: { type: 'TIMESTAMP', isAdjustedToUTC: false, unit: 'MILLIS' } };
     }),
     row_groups: metadata.row_groups.map((group) => ({ ...group, sorting_columns })),
-    key_value_metadata: [
-      ...(metadata.key_value_metadata ?? []),
-      ...Object.entries(notes.keyValues).map(([key, value]) => ({ key, value })),
-      ...notes.columns.map(({ name, description }) => ({ key: `column.${name}`, value: description })),
-    ],
+    // An empty list has elements of no type, and parquet-rs refuses it.
+    ...(pairs.length > 0 ? { key_value_metadata: pairs } : {}),
   };
 }

@@ -51,7 +51,7 @@ export const manifestSchema = z.looseObject({
   rows: z.number().int(),
   /** Rows that the source counted when the date was sealed; null when it could not be asked any more. */
   source_rows: z.number().int().nullable(),
-  /** Rows left out because their id came with a newer `updated_timestamp`. */
+  /** Rows left out because another row has their id: the one with the newest `updated_timestamp` stands. */
   duplicates: z.number().int(),
   /** First and last `time` of the rows, exchange's wall clock; null for a drop without rows or without time. */
   min_time: z.string().nullable(),

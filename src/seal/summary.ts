@@ -19,6 +19,7 @@ import {
   sumWhere,
 } from '../measure/premium.ts';
 import type { DropColumn } from './columns.ts';
+import { writeFooter } from './footer.ts';
 import { COMPRESSION } from './parquet.ts';
 
 type Measures = readonly (readonly [string, string])[];
@@ -60,12 +61,17 @@ export function hasSummary(job: Pick<Job, 'source'>, columns: readonly Pick<Drop
   return (job.source.kind === 'rows' || job.source.kind === 'table') && NEEDED.every((name) => names.has(name));
 }
 
-/** Writes the summary of a drop's file as Parquet, sorted by symbol. @throws EngineFault */
+/**
+ * Writes the summary of a drop's file as Parquet, sorted by symbol, with a footer as drops have it: the order declared,
+ * and readable to those that know version 1 alone.
+ * @throws EngineFault; Fault `SEAL_UNVERIFIED`
+ */
 export async function writeSummary(engine: Engine, dropPath: string, path: string): Promise<void> {
   await rm(path, { force: true });
   await engine.command(
     `${selectSummary(dropPath)} ORDER BY symbol INTO OUTFILE ${quoteString(path)} FORMAT Parquet SETTINGS output_format_parquet_compression_method = '${COMPRESSION}', max_threads = 1`,
   );
+  await writeFooter(path, { columns: [], sort: ['symbol'], keyValues: {} });
 }
 
 /**

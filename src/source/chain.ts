@@ -9,6 +9,7 @@ import {
   type ChainFilter,
   createSnapshotAsk,
   type SnapshotAnswer,
+  type SnapshotAskOptions,
   type SnapshotClient,
 } from './snapshot.ts';
 
@@ -25,7 +26,12 @@ export function createChainClient(options: SnapshotOptions, deps: RequesterDeps)
   const requester = createRequester(options, deps);
   const { stats, serverNow, intervalMs } = requester;
   const send = createSnapshotAsk(requester, 'chain');
-  const post = async (symbol: string, date: string | undefined, filter: ChainFilter, signal?: AbortSignal) =>
+  const post = async (
+    symbol: string,
+    date: string | undefined,
+    filter: ChainFilter,
+    { signal, urgent }: SnapshotAskOptions,
+  ) =>
     await send({
       url,
       method: 'POST',
@@ -37,6 +43,7 @@ export function createChainClient(options: SnapshotOptions, deps: RequesterDeps)
         ...writeFilter(filter),
       }),
       signal,
+      urgent,
       asked: describeRequest(symbol, date, filter),
       read: (body) => readAnswer(body, symbol, date),
     });
@@ -44,9 +51,9 @@ export function createChainClient(options: SnapshotOptions, deps: RequesterDeps)
     url,
     stats,
     canNarrow: true,
-    ask: ({ symbol, date, filter = {} }, signal) => post(symbol, date, filter, signal),
+    ask: ({ symbol, date, filter = {} }, options = {}) => post(symbol, date, filter, options),
     async greet(symbol, signal) {
-      await post(symbol, undefined, { strikeMax: NO_STRIKE }, signal);
+      await post(symbol, undefined, { strikeMax: NO_STRIKE }, signal ? { signal } : {});
     },
     serverNow,
     intervalMs,

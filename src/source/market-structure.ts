@@ -9,7 +9,13 @@ import { isDate } from '../calendar/wall-clock.ts';
 import type { JobColumn } from '../job/job.ts';
 import type { SnapshotOptions } from './chain.ts';
 import { createRequester, type RequesterDeps } from './requester.ts';
-import { assertAbout, createSnapshotAsk, type SnapshotAnswer, type SnapshotClient } from './snapshot.ts';
+import {
+  assertAbout,
+  createSnapshotAsk,
+  type SnapshotAnswer,
+  type SnapshotAskOptions,
+  type SnapshotClient,
+} from './snapshot.ts';
 
 /** What the specification requires; members beyond it are kept. */
 const answerSchema = z.looseObject({
@@ -47,12 +53,13 @@ export function createMarketStructureClient(
   const requester = createRequester(options, deps);
   const { stats, serverNow, intervalMs } = requester;
   const send = createSnapshotAsk(requester, 'market-structure');
-  const get = async (symbol: string, date: string | undefined, signal?: AbortSignal) =>
+  const get = async (symbol: string, date: string | undefined, { signal, urgent }: SnapshotAskOptions) =>
     await send({
       url: `${url}/${encodeURIComponent(symbol)}${date === undefined ? '' : `?date=${date}`}`,
       method: 'GET',
       headers: { authorization: `Bearer ${apiKey}`, accept: 'application/json' },
       signal,
+      urgent,
       asked: `${symbol} ${date ?? 'active snapshot'}`,
       read: (body) => readAnswer(body, { symbol, date, columns }),
     });
@@ -60,9 +67,9 @@ export function createMarketStructureClient(
     url,
     stats,
     canNarrow: false,
-    ask: ({ symbol, date }, signal) => get(symbol, date, signal),
+    ask: ({ symbol, date }, options = {}) => get(symbol, date, options),
     async greet(symbol, signal) {
-      await get(symbol, undefined, signal);
+      await get(symbol, undefined, signal ? { signal } : {});
     },
     serverNow,
     intervalMs,

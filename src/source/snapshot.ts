@@ -5,7 +5,7 @@
  */
 import { judgeFailure, readErrorBody, type Verdict } from './failure.ts';
 import type { Call, Requester } from './requester.ts';
-import { SourceFault, type SourceStats } from './source.ts';
+import { type AskOptions, SourceFault, type SourceStats } from './source.ts';
 
 /** What is asked for in one request; only option chains have filters. */
 export interface SnapshotRequest {
@@ -31,6 +31,8 @@ export type SnapshotAnswer =
     }
   | { readonly kind: 'missing'; readonly rows: 0 /** In the API's own words. */; readonly reason: string };
 
+export type SnapshotAskOptions = Pick<AskOptions, 'signal' | 'urgent'>;
+
 export interface SnapshotClient {
   /** Address of the endpoint, for people. */
   readonly url: string;
@@ -38,7 +40,7 @@ export interface SnapshotClient {
   /** Whether a request can have a filter. */
   readonly canNarrow: boolean;
   /** Costs one request, more with retries. @throws SourceFault whose action is `split` when a narrower filter may help */
-  ask(request: SnapshotRequest, signal?: AbortSignal): Promise<SnapshotAnswer>;
+  ask(request: SnapshotRequest, options?: SnapshotAskOptions): Promise<SnapshotAnswer>;
   /** The cheapest request that shows whether the endpoint answers, and what its clock says. @throws SourceFault */
   greet(symbol: string, signal?: AbortSignal): Promise<void>;
   /** The server's clock: its last `Date` header, run on by this machine's clock. */
@@ -82,7 +84,7 @@ function judgeSnapshotFailure(
 }
 
 /** A request for one snapshot. */
-export type SnapshotCall = Pick<Call<SnapshotAnswer>, 'url' | 'method' | 'headers' | 'body' | 'signal'> & {
+export type SnapshotCall = Pick<Call<SnapshotAnswer>, 'url' | 'method' | 'headers' | 'body' | 'signal' | 'urgent'> & {
   /** What is asked for, for messages. */
   readonly asked: string;
   /** Reads the body of a success. @throws anything when it is malformed */

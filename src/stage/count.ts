@@ -4,7 +4,7 @@
  */
 import type { Engine } from '../engine/engine.ts';
 import { quoteIdentifier, quoteString } from '../engine/literal.ts';
-import { mergeUpdateMarks, updateMarkSql } from '../engine/update-mark.ts';
+import { mergeUpdateMarks, repeatsSql, updateMarkSql } from '../engine/update-mark.ts';
 import { secondOfDateSql } from '../engine/wall-clock.ts';
 import type { Job } from '../job/job.ts';
 
@@ -68,4 +68,18 @@ export async function countStaged<Key extends number | string>(
     }
   }
   return totals;
+}
+
+/**
+ * Rows beyond one for each version of an id, a version being its `updated_timestamp`; where that is not exported, beyond
+ * one for each id. Rows of jobs without ids repeat none.
+ * @param table quoted name
+ */
+export async function countRepeats(engine: Engine, { source }: Job, table: string): Promise<number> {
+  if (source.kind !== 'rows') return 0;
+  const hasUpdates = source.columns.some(({ name }) => name === 'updated_timestamp');
+  const [found] = await engine.rows<{ n: number }>(
+    `SELECT ${repeatsSql(hasUpdates)} AS n FROM ${table} WHERE id IN (SELECT id FROM ${table} GROUP BY id HAVING count() > 1)`,
+  );
+  return Number(found?.n ?? 0);
 }

@@ -10,15 +10,15 @@ import type { Engine } from '../engine/engine.ts';
 import { quoteIdentifier, quoteString } from '../engine/literal.ts';
 import type { Job } from '../job/job.ts';
 import type { DayCounts } from '../plan/counts.ts';
-import { countStaged, type StageTotals, secondKey } from './count.ts';
+import { countRepeats, countStaged, type StageTotals, secondKey } from './count.ts';
 import { Intake, type IntakeTarget, isAboutData } from './intake.ts';
+import { listStageTables } from './list.ts';
 import { findTornGroup, listRepeatedIds, type RepeatedIds, type TornGroup } from './own-sql.ts';
 import { assertColumns, readUnknownField, refusePage, type StagedPage } from './page.ts';
 import {
   buildPageStructure,
   buildPageValues,
   createTableSql,
-  parseStageDate,
   stageTableName,
   stageTablePrefix,
   WINDOW_COLUMN,
@@ -56,6 +56,8 @@ export interface Stage {
   tornGroup(): Promise<TornGroup | undefined>;
   /** Of a job of single trades the answers that repeat ids, the worst first. */
   repeatedIds(): Promise<readonly RepeatedIds[]>;
+  /** Rows beyond one for each version of an id: what the source sent twice. A newer version is none. */
+  countRepeats(): Promise<number>;
   /** Fields beyond the job's columns that the answers brought. */
   extraFields(): Promise<readonly string[]>;
   /** Drops the pages of these windows, so that they can be asked again. */
@@ -71,7 +73,7 @@ export interface Stage {
  */
 export async function openStage(engine: Engine, job: Job, date: string, origin: string): Promise<Stage> {
   const name = stageTableName(job, date, origin);
-  for (const other of await listTables(engine, stageTablePrefix(date))) {
+  for (const other of await listStageTables(engine, stageTablePrefix(date))) {
     if (other !== name) await engine.command(`DROP TABLE IF EXISTS ${quoteIdentifier(other)} SYNC`);
   }
   await engine.command(createTableSql(name, job));
@@ -80,26 +82,6 @@ export async function openStage(engine: Engine, job: Job, date: string, origin: 
   // Pages that a killed process was about to load: they will be asked again.
   await stage.clearSpool();
   return stage;
-}
-
-/** Dates that have a stage, ascending: whatever is in it, or only those with rows. */
-export async function listStages(engine: Engine, { withRows = false } = {}): Promise<readonly string[]> {
-  const tables = await listTables(engine, stageTablePrefix(), withRows ? 1 : 0);
-  return [...new Set(tables.map(parseStageDate))].sort();
-}
-
-/** Drops every stage of a date. */
-export async function discardStages(engine: Engine, date: string): Promise<void> {
-  for (const name of await listTables(engine, stageTablePrefix(date))) {
-    await engine.command(`DROP TABLE IF EXISTS ${quoteIdentifier(name)} SYNC`);
-  }
-}
-
-async function listTables(engine: Engine, prefix: string, minRows = 0): Promise<readonly string[]> {
-  const tables = await engine.rows<{ name: string }>(
-    `SELECT name FROM system.tables WHERE database = currentDatabase() AND startsWith(name, ${quoteString(prefix)}) AND ifNull(total_rows, 0) >= ${minRows} ORDER BY name`,
-  );
-  return tables.map(({ name }) => name);
 }
 
 /** Folder of the engine's own data: there is room for the rows, so there is for pages on their way. */
@@ -209,6 +191,10 @@ class EngineStage implements Stage {
 
   async repeatedIds() {
     return this.#job.source.kind === 'rows' ? await listRepeatedIds(this.#engine, this.table) : [];
+  }
+
+  async countRepeats() {
+    return await countRepeats(this.#engine, this.#job, this.table);
   }
 
   async extraFields() {

@@ -237,6 +237,55 @@ const RECOUNTED =
   'ok    2026-11-20  290 rows, as many at the source now\n1 date, 290 rows: nothing is wrong, 1 recounted at the source\n';
 
 describe('a recount', () => {
+  it('of groups finds groups that came late, and trades that came late into groups that there were', async () => {
+    const rows = Array.from({ length: 300 }, (_, k) => ({
+      ...{ id: `id-${k}`, symbol: 'SPY', time: `2026-11-20 1${k % 6}:00:00` },
+    }));
+    const inGroup = [...rows, { id: 'late', symbol: 'SPY', time: '2026-11-20 10:00:00' }];
+    const newGroup = [...rows, { id: 'late', symbol: 'SPY', time: '2026-11-20 09:45:00' }];
+    const own = await makeFolder();
+    cleanups.push(own.remove);
+    const path = join(own.path, 'hourly.yaml');
+    const sql =
+      "SELECT symbol, concat(substring(toString(time), 1, 13), ':00') AS hour, count() AS trades FROM RawOptionTrades WHERE {window} GROUP BY symbol, hour";
+    await writeFile(
+      path,
+      `name: hourly\nsource:\n  api: historical\n  sql: ${sql}\n  grain: hour\n  time: hour\n  split: [symbol]\n  types: {trades: int64}\ndrop: {to: drops, dataset: hourly, sort: [symbol, hour]}\n`,
+    );
+    const verifyAt = async (trades: Parameters<typeof writeTradeFile>[0], ...args: readonly string[]) => {
+      const file = await writeTradeFile(trades);
+      cleanups.push(file.remove);
+      const source = await startService(['--data', file.path, '--as-of', '2026-11-20T23:00:00Z']);
+      const done = await flowdrop([...args, path], { cwd: own.path, env: source.env });
+      await source.stop();
+      return done;
+    };
+    const run = await verifyAt(rows, 'run');
+    expect(run.code, run.stderr).toBe(0);
+    const right = await verifyAt(rows, 'verify', '--deep');
+    expect(right).toMatchObject({ code: 0, stdout: expect.stringMatching(/rows, as many at the source now/) });
+    const late = await verifyAt(inGroup, 'verify', '--deep');
+    expect(late).toMatchObject({
+      code: 1,
+      stdout: expect.stringContaining('the source now has 301 rows, it had 300 when the date was sealed'),
+    });
+    expect(late.stdout).not.toContain('groups');
+    const grown = await verifyAt(newGroup, 'verify', '--deep');
+    expect(grown.stdout).toMatch(/the source now gives (\d+) groups, the drop has \d+; the source now has 301 rows/);
+  });
+
+  it('of snapshots is not promised: there is no count of them', async () => {
+    const own = await makeFolder();
+    cleanups.push(own.remove);
+    const path = join(own.path, 'chain.yaml');
+    await writeFile(path, 'name: chain\nsource: {api: chain, symbols: [SPY]}\ndrop: {to: drops, dataset: chain}\n');
+    await mkdir(join(own.path, 'drops'));
+    expect(await flowdrop(['verify', '--deep', path], { cwd: own.path, env: service.env })).toMatchObject({
+      code: 0,
+      stderr: expect.stringContaining('of `api: chain` there is no recount'),
+    });
+  });
+
   it('cries no alarm over ids that come again in other seconds, and does over rows that came late', async () => {
     const rows = Array.from({ length: 300 }, (_, k) => ({
       id: `id-${k % 290}`,

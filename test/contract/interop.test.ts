@@ -1,8 +1,8 @@
 /**
- * One drop of trades and one of the shipped aggregating job, read by six readers that are not ours: each must find the
- * same names, types, nullability and values, also over folders `date=.../`. How a drop is made is tested in `test/seal`.
+ * One drop of each kind of dataset, and a summary, read by six readers that are not ours: each must find the same names,
+ * types, nullability and values, also over folders `date=.../`. How a drop is made is tested in `test/seal`.
  */
-import { mkdir, mkdtemp, readFile, rm } from 'node:fs/promises';
+import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -16,15 +16,19 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
 import { readJob } from '../../src/job/files.ts';
-import { assertSqlJob, type SqlJob } from '../../src/job/job.ts';
+import { SNAPSHOT_COLUMNS } from '../../src/job/snapshot-columns.ts';
+import { toJobColumn } from '../../src/job/trade-columns.ts';
 import { type DropColumn, listDropColumns } from '../../src/seal/columns.ts';
 import { writeFooter } from '../../src/seal/footer.ts';
 import { writeParquet } from '../../src/seal/parquet.ts';
 import { verifyParquet } from '../../src/seal/verify.ts';
 import { openStage } from '../../src/stage/stage.ts';
-import { dropKey } from '../../src/store/layout.ts';
-import type { DropType } from '../../src/wire/trade.ts';
+import { dropKey, SUMMARY_FILENAME } from '../../src/store/layout.ts';
+import { type DropType, TRADE_COLUMNS } from '../../src/wire/trade.ts';
+import { startClickHouseFront } from '../support/clickhouse-front.ts';
 import { countWithParquetJs, queryDuckDb } from '../support/drop.ts';
+import { createTradesTable, insertTrades } from '../support/engine-source.ts';
+import { flowdrop } from '../support/flowdrop.ts';
 import { createPage, createTrade, DATE, type TradeRow, windowAt } from '../support/trades.ts';
 
 const JOBS = fileURLToPath(new URL('../../jobs', import.meta.url));
@@ -34,7 +38,8 @@ const EARLIER = '2026-11-18';
 type Plain = string | number | null;
 
 interface Drop {
-  readonly dataset: string;
+  /** The date before and that of the drop, each with the rows of its file. */
+  readonly dates: readonly (readonly [string, number])[];
   readonly columns: readonly DropColumn[];
   readonly path: string;
   /** In the order of the file. */
@@ -74,6 +79,10 @@ let folder: string;
 let engine: Engine;
 let trades: Drop;
 let flow: Drop;
+let chain: Drop;
+let structure: Drop;
+let server: Drop;
+let summary: Drop;
 
 /** Numbers at the ends of what the types hold, texts that formats trip over, and nulls. */
 function createTrades(date: string, count: number): readonly TradeRow[] {
@@ -108,12 +117,51 @@ function createFlow(date: string, count: number): readonly TradeRow[] {
   }));
 }
 
-async function makeDrop(file: string, date: string, rows: readonly TradeRow[]): Promise<Drop> {
-  const job: SqlJob = await (async () => {
-    const read = await readJob(join(JOBS, file), '');
-    assertSqlJob(read);
-    return read;
-  })();
+/** Rows of a snapshot job: every column with a value of its type, and with none where it may be null. */
+function createSnapshots(api: 'chain' | 'market-structure', date: string, count: number): readonly TradeRow[] {
+  const fill = (type: DropType, k: number): Plain => {
+    const values: Readonly<Record<DropType, Plain>> = {
+      string: `{"k": ${k}, "text": "ü 🚀 \\"quoted\\""}`,
+      int32: k,
+      int64: String(9_007_199_254_740_993n + BigInt(k)),
+      double: (k % 7) * 0.1 - 0.3,
+      date: `2027-01-${String((k % 28) + 1).padStart(2, '0')}`,
+      wall: `${date} 10:00:00`,
+      instant: String(1_795_150_800_001 + k),
+    };
+    return values[type];
+  };
+  return Array.from({ length: count }, (_, k) => ({
+    ...Object.fromEntries(
+      SNAPSHOT_COLUMNS[api].map(({ name, type, nullable }, index) => [
+        name,
+        nullable && (k + index) % 5 === 0 ? null : fill(type, k),
+      ]),
+    ),
+    ...{ symbol: `SYM${k % (api === 'chain' ? 7 : count)}`, date },
+    ...(api === 'chain' ? { option_symbol: `SYM270101C${String(k).padStart(8, '0')}` } : {}),
+  }));
+}
+
+async function makeDrops(
+  file: string,
+  create: (date: string, count: number) => readonly TradeRow[],
+  earlier: number,
+  later: number,
+): Promise<Drop> {
+  await makeDrop(file, EARLIER, create(EARLIER, earlier));
+  const drop = await makeDrop(file, DATE, create(DATE, later));
+  return {
+    ...drop,
+    dates: [
+      [EARLIER, earlier],
+      [DATE, later],
+    ],
+  };
+}
+
+async function makeDrop(file: string, date: string, rows: readonly TradeRow[]): Promise<Omit<Drop, 'dates'>> {
+  const job = await readJob(join(JOBS, file), '');
   const { dataset, sort } = job.drop;
   const path = join(folder, 'store', dropKey(dataset, date));
   await mkdir(dirname(path), { recursive: true });
@@ -124,19 +172,96 @@ async function makeDrop(file: string, date: string, rows: readonly TradeRow[]): 
   await writeFooter(path, { columns, sort, keyValues: { 'flowdrop.job': job.name } });
   await verifyParquet(engine, path, columns, sum);
   await stage.discard();
-  const sorted = [...rows].sort((a, b) => compareKeys(a, b, sort));
-  return { dataset, columns, path, rows: sorted.map((row) => columns.map((column) => plainOf(row, column))) };
+  return { columns, path, rows: expectRows(rows, columns, sort) };
 }
 
+function expectRows(rows: readonly TradeRow[], columns: readonly DropColumn[], sort: readonly string[]) {
+  const sorted = [...rows].sort((a, b) => compareKeys(a, b, sort));
+  return sorted.map((row) => columns.map((column) => plainOf(row, column)));
+}
+
+/** Numbers by size, texts by their bytes, nulls last. */
 function compareKeys(a: TradeRow, b: TradeRow, sort: readonly string[]): number {
-  const difference = sort.map((name) => Buffer.compare(Buffer.from(String(a[name])), Buffer.from(String(b[name]))));
-  return difference.find((order) => order !== 0) ?? 0;
+  for (const name of sort) {
+    const [left, right] = [a[name], b[name]];
+    if (left === right) continue;
+    if (left === null || right === null) return left === null ? 1 : -1;
+    const order =
+      typeof left === 'number' && typeof right === 'number'
+        ? left - right
+        : Buffer.compare(Buffer.from(String(left)), Buffer.from(String(right)));
+    if (order !== 0) return order;
+  }
+  return 0;
+}
+
+/** A server's file is written by the server, and by the product as a user runs it; dates long past, which no clock undoes. */
+async function makeServerDrop(): Promise<void> {
+  const dates: readonly (readonly [string, number])[] = [
+    ['2025-03-03', 200],
+    ['2025-03-04', 700],
+  ];
+  const create = (date: string, count: number) =>
+    Array.from({ length: count }, (_, k) => {
+      const trade = createTrade(k);
+      const odd = k === 0 ? { symbol: '', exchange: 'ü 🚀 "quoted" \\ \t' } : {};
+      return { ...trade, date, time: String(trade['time']).replace(DATE, date), ...odd };
+    });
+  const front = await startClickHouseFront();
+  try {
+    await createTradesTable(front.engine);
+    for (const [date, count] of dates) await insertTrades(front.engine, create(date, count));
+    await writeFile(
+      join(folder, 'server.yaml'),
+      'name: server\nsource: {api: clickhouse, table: default.RawOptionTrades}\ndrop: {to: store, dataset: server}\n',
+    );
+    const args = ['backfill', 'server.yaml', '--from', '2025-03-03', '--to', '2025-03-04'];
+    const run = await flowdrop(args, { cwd: folder, env: { FLOWDROP_CLICKHOUSE_URL: front.url } });
+    expect(run.code, run.stderr).toBe(0);
+  } finally {
+    await front.close();
+  }
+  const [, [date, count] = ['', 0]] = dates;
+  const columns = listDropColumns(TRADE_COLUMNS.map(toJobColumn), []);
+  const path = join(folder, 'store', dropKey('server', date));
+  server = { dates, columns, path, rows: expectRows(create(date, count), columns, ['symbol', 'time', 'id']) };
+  await readSummary(join(dirname(path), SUMMARY_FILENAME), create(date, count), dates);
+}
+
+/** Its sums are tested where it is made: here hyparquet says what is in it, and the other readers must agree. */
+async function readSummary(path: string, trades: readonly TradeRow[], dates: Drop['dates']): Promise<void> {
+  const file = await asyncBufferFromFile(path);
+  const { schema } = await parquetMetadataAsync(file);
+  const types: Readonly<Record<string, DropType>> = { BYTE_ARRAY: 'string', INT64: 'int64', DOUBLE: 'double' };
+  const columns = schema.slice(1).map(({ name, type, repetition_type }): DropColumn => {
+    const known = types[type ?? ''];
+    if (known === undefined) throw new TypeError(`the summary's ${name} is of the type ${type}`);
+    return { name, type: known, nullable: repetition_type === 'OPTIONAL', description: '' };
+  });
+  const rows = await parquetReadObjects({ file, compressors });
+  const symbols = new Set(trades.map(({ symbol }) => String(symbol)));
+  expect(rows.map(({ symbol }) => symbol)).toEqual([...symbols].sort());
+  expect(rows[0]).toMatchObject({ symbol: '', recorded_trades: BigInt(trades.length) });
+  const plain = rows.map((row) => columns.map(({ name, type }) => plainFrom(row[name], type)));
+  const [[earlier] = [''], [later] = ['']] = dates;
+  const [before] = await queryDuckDb(
+    `SELECT count(*)::INTEGER AS n FROM read_parquet('${path.replace(later, earlier)}', hive_partitioning = false)`,
+  );
+  summary = {
+    columns,
+    path,
+    rows: plain,
+    dates: [
+      [earlier, Number(before?.['n'])],
+      [later, plain.length],
+    ],
+  };
 }
 
 /** What the API sent, as the drop must hold it. */
 function plainOf(row: TradeRow, { name, type, nullable }: DropColumn): Plain {
   const value = row[name];
-  if (value === null || (nullable && value === '')) return null;
+  if (value === null || value === undefined || (nullable && value === '')) return null;
   if (type === 'wall') return Date.parse(`${String(value).replace(' ', 'T')}Z`);
   if (type === 'instant') return Number(value);
   return type === 'int32' || type === 'double' ? Number(value) : String(value);
@@ -172,11 +297,18 @@ const clickhouseColumns = ({ columns }: Drop) =>
 
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'flowdrop-interop-'));
+  // The server's engine comes first and goes: a process has one at a time.
+  await makeServerDrop();
   engine = await openEmbeddedEngine({ path: join(folder, 'engine') });
-  await makeDrop('nightly-trades.yaml', EARLIER, createTrades(EARLIER, 300));
-  trades = await makeDrop('nightly-trades.yaml', DATE, createTrades(DATE, 2000));
-  await makeDrop('symbol-minute-flow.yaml', EARLIER, createFlow(EARLIER, 60));
-  flow = await makeDrop('symbol-minute-flow.yaml', DATE, createFlow(DATE, 900));
+  trades = await makeDrops('nightly-trades.yaml', createTrades, 300, 2000);
+  flow = await makeDrops('symbol-minute-flow.yaml', createFlow, 60, 900);
+  chain = await makeDrops('option-chain.yaml', (date, count) => createSnapshots('chain', date, count), 40, 500);
+  structure = await makeDrops(
+    'market-structure.yaml',
+    (date, count) => createSnapshots('market-structure', date, count),
+    5,
+    12,
+  );
 });
 
 afterAll(async () => {
@@ -184,10 +316,16 @@ afterAll(async () => {
   await rm(folder, { recursive: true, force: true });
 });
 
-describe.each([
+const DROPS: readonly (readonly [string, () => Drop])[] = [
   ['trades', () => trades],
   ['the aggregating job', () => flow],
-])('a drop of %s is read alike by', (_title, drop) => {
+  ['option chains', () => chain],
+  ['market structure', () => structure],
+  ["a ClickHouse server's table", () => server],
+  ['summaries', () => summary],
+];
+
+describe.each(DROPS)('a drop of %s is read alike by', (_title, drop) => {
   test('DuckDB', async () => {
     const file = `read_parquet('${drop().path}', hive_partitioning = false, file_row_number = true)`;
     const described = await queryDuckDb(`DESCRIBE SELECT * EXCLUDE file_row_number FROM ${file}`);
@@ -271,29 +409,23 @@ describe.each([
 });
 
 /** Rows of every date, by the column `date` of the folders: the drop of trades has one of the same name in its files. */
-describe.each([
-  ['trades', () => trades, 300, 2000],
-  ['the aggregating job', () => flow, 60, 900],
-])('the folders of %s are one table with a column `date` for', (_title, drop, earlier, later) => {
-  const glob = () => join(folder, 'store', drop().dataset, 'date=*', `${drop().dataset}.parquet`);
-  const expected = [
-    [EARLIER, earlier],
-    [DATE, later],
-  ];
+describe.each(DROPS)('the folders of %s are one table with a column `date` for', (_title, drop) => {
+  const glob = () => drop().path.replace(/date=[^/]+/, 'date=*');
+  const last = () => drop().dates.at(-1) ?? ['', 0];
 
   test('DuckDB, which reads only the folders asked for', async () => {
     const table = `read_parquet('${glob()}', hive_partitioning = true)`;
     const rows = await queryDuckDb(
       `SELECT date::DATE::VARCHAR AS d, count(*)::INTEGER AS n FROM ${table} GROUP BY d ORDER BY d`,
     );
-    expect(rows.map(({ d, n }) => [d, n])).toEqual(expected);
+    expect(rows.map(({ d, n }) => [d, n])).toEqual(drop().dates);
     const described = await queryDuckDb(`DESCRIBE SELECT date FROM ${table}`);
     expect(described.map((row) => row['column_type'])).toEqual(['DATE']);
     const files = await queryDuckDb(
-      `SELECT DISTINCT parse_dirpath(filename) AS folder FROM read_parquet('${glob()}', hive_partitioning = true, filename = true) WHERE date = '${DATE}'`,
+      `SELECT DISTINCT parse_dirpath(filename) AS folder FROM read_parquet('${glob()}', hive_partitioning = true, filename = true) WHERE date = '${last()[0]}'`,
     );
     expect(files.map((row) => row['folder'])).toEqual([dirname(drop().path)]);
-    const plan = await queryDuckDb(`EXPLAIN SELECT symbol FROM ${table} WHERE date = '${DATE}'`);
+    const plan = await queryDuckDb(`EXPLAIN SELECT symbol FROM ${table} WHERE date = '${last()[0]}'`);
     expect(JSON.stringify(plan)).toContain('Scanning Files: 1/2');
   });
 
@@ -301,9 +433,9 @@ describe.each([
     const rows = await engine.rows<{ d: string; n: number }>(
       `SELECT toString(date) AS d, count() AS n FROM file('${glob()}', Parquet) GROUP BY d ORDER BY d SETTINGS use_hive_partitioning = 1`,
     );
-    expect(rows.map(({ d, n }) => [d, Number(n)])).toEqual(expected);
+    expect(rows.map(({ d, n }) => [d, Number(n)])).toEqual(drop().dates);
     const paths = await engine.rows<{ path: string }>(
-      `SELECT DISTINCT _path AS path FROM file('${glob()}', Parquet) WHERE date = '${DATE}' SETTINGS use_hive_partitioning = 1`,
+      `SELECT DISTINCT _path AS path FROM file('${glob()}', Parquet) WHERE date = '${last()[0]}' SETTINGS use_hive_partitioning = 1`,
     );
     expect(paths.map(({ path }) => path)).toEqual([drop().path]);
   });
@@ -311,10 +443,10 @@ describe.each([
   test('Polars', () => {
     const table = polars.scanParquet(glob(), { hivePartitioning: true, tryParseHiveDates: true });
     const frame = table.groupBy('date').agg(polars.col('symbol').count().alias('n')).sort('date').collectSync();
-    expect(frame.toRecords().map(({ date, n }) => [plainFrom(date, 'date'), n])).toEqual(expected);
+    expect(frame.toRecords().map(({ date, n }) => [plainFrom(date, 'date'), n])).toEqual(drop().dates);
     expect(describePolars(frame.schema['date'])).toBe('Date');
-    const some = table.filter(polars.col('date').eq(polars.lit(new Date(DATE)).cast(polars.Date))).collectSync();
-    expect(some.height).toBe(later);
+    const some = table.filter(polars.col('date').eq(polars.lit(new Date(last()[0])).cast(polars.Date))).collectSync();
+    expect(some.height).toBe(last()[1]);
   });
 });
 

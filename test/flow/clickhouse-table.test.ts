@@ -53,9 +53,12 @@ beforeEach(async () => {
   return () => folder.remove();
 });
 
-async function writeTableJob(source: string, name = 'own-trades'): Promise<string> {
+async function writeTableJob(source: string, name = 'own-trades', checks = ''): Promise<string> {
   const path = join(folder.path, `${name}.yaml`);
-  await writeFile(path, `name: ${name}\nsource:\n  api: clickhouse\n${source}drop:\n  to: drops\n  dataset: ${name}\n`);
+  await writeFile(
+    path,
+    `name: ${name}\nsource:\n  api: clickhouse\n${source}drop:\n  to: drops\n  dataset: ${name}\n${checks}`,
+  );
   return path;
 }
 
@@ -86,7 +89,10 @@ describe('a job that reads a table of a ClickHouse server', () => {
         type: 'INT64/TIMESTAMP(MILLIS,utc=false)',
       });
       const verified = await run(['verify', job, '--deep']);
-      expect(verified).toMatchObject({ code: 0, stderr: expect.stringContaining('there is no recount') });
+      expect(verified).toMatchObject({
+        code: 0,
+        stdout: expect.stringMatching(/3,000 rows, as many at the source now[\s\S]*1 recounted at the source/),
+      });
     },
   );
 
@@ -134,20 +140,51 @@ describe('a job that reads a table of a ClickHouse server', () => {
     ]);
   });
 
+  it('is recounted by `verify --deep`, which finds rows that came after the date was sealed', async () => {
+    await front.engine.command('CREATE OR REPLACE TABLE late ENGINE = MergeTree ORDER BY id AS SELECT * FROM typed');
+    await front.engine.command(
+      'CREATE OR REPLACE TABLE nameless ENGINE = MergeTree ORDER BY k AS SELECT date, size AS k FROM typed',
+    );
+    const job = await writeTableJob('  table: late\n');
+    const narrow = '  table: nameless\n  columns: [date, k]\n  types: { k: int64 }\n';
+    const other = await writeTableJob(narrow, 'nameless');
+    for (const path of [job, other]) expect(await backfill(path)).toMatchObject({ code: 0 });
+    await front.engine.command(
+      "INSERT INTO late SELECT * REPLACE ('new' AS id) FROM late WHERE date = '2025-03-03' LIMIT 1",
+    );
+    await front.engine.command("INSERT INTO nameless VALUES ('2025-03-03', 1), ('2025-03-03', 1)");
+    expect(await run(['verify', job, '--deep'])).toMatchObject({
+      code: 1,
+      stdout: expect.stringContaining(`the source now has ${ROWS + 1} distinct ids, the drop ${ROWS} rows`),
+    });
+    expect(await run(['verify', other, '--deep'])).toMatchObject({
+      code: 1,
+      stdout: expect.stringContaining(`the source now has ${ROWS + 2} rows, it had ${ROWS} when the date was sealed`),
+    });
+  });
+
   it('keeps the newest of rows that share an id, and counts the others', async () => {
     await front.engine.command('CREATE OR REPLACE TABLE twice ENGINE = MergeTree ORDER BY id AS SELECT * FROM typed');
     await front.engine.command(
       'INSERT INTO twice SELECT * REPLACE (updated_timestamp + 5 AS updated_timestamp, price + 1000 AS price) FROM typed WHERE size < 10',
     );
-    const result = await backfill(await writeTableJob('  table: twice\n'));
+    const unique = 'checks: [{ check: unique-id, on_failure: warn }]\n';
+    const result = await backfill(await writeTableJob('  table: twice\n', 'own-trades', unique));
     expect(result.code, result.stderr).toBe(0);
     const newer = tradesOf(OLD_DAY, 0, ROWS).filter(({ size }) => Number(size) < 10).length;
     expect(newer).toBeGreaterThan(100);
-    expect(await manifestOf('own-trades')).toMatchObject({ rows: ROWS, source_rows: ROWS + newer, duplicates: newer });
-    const [counted] = await queryDuckDb(
+    const counted = { rows: ROWS, source_rows: ROWS + newer, duplicates: newer };
+    expect(await manifestOf('own-trades')).toMatchObject({ ...counted, checks: [{ passed: true, found: 0 }] });
+    const [inDrop] = await queryDuckDb(
       `SELECT count(*) AS n, count(DISTINCT id) AS ids, count(*) FILTER (price >= 1000) AS newer FROM '${dropOf('own-trades')}'`,
     );
-    expect(counted).toEqual({ n: String(ROWS), ids: String(ROWS), newer: String(newer) });
+    expect(inDrop).toEqual({ n: String(ROWS), ids: String(ROWS), newer: String(newer) });
+    // The same version of some once more: those the check counts.
+    await front.engine.command('INSERT INTO twice SELECT * FROM typed WHERE size < 10');
+    const again = await backfill(await writeTableJob('  table: twice\n', 'own-twice', unique));
+    expect(again.code, again.stderr).toBe(0);
+    const twice = { rows: ROWS, source_rows: ROWS + 2 * newer, duplicates: 2 * newer };
+    expect(await manifestOf('own-twice')).toMatchObject({ ...twice, checks: [{ passed: false, found: newer }] });
   });
 
   it.each([

@@ -19,9 +19,11 @@ import { sealDegraded } from '../../src/run/degraded.ts';
 import { loadLearnt } from '../../src/run/learnt.ts';
 import { type SealInput, type SealResult, sealDate, stageWriter } from '../../src/run/seal.ts';
 import { stateOf } from '../../src/run/state.ts';
+import { auditDrop } from '../../src/seal/audit.ts';
 import { readManifest } from '../../src/seal/ledger.ts';
 import { hashManifest } from '../../src/seal/manifest.ts';
-import { discardStages, listStages, openStage, type Stage } from '../../src/stage/stage.ts';
+import { discardStages, listStages } from '../../src/stage/list.ts';
+import { openStage, type Stage } from '../../src/stage/stage.ts';
 import { dropKey, historyKey, manifestKey, partitionPrefix } from '../../src/store/layout.ts';
 import type { Store } from '../../src/store/store.ts';
 import { createEngineSource } from '../support/engine-source.ts';
@@ -207,6 +209,13 @@ describe.each(STORES)('in $name', ({ isMissing, open }) => {
           /0.002 of "side"/,
         ],
         ['premium', '{check: premium}', [...DAY.slice(0, 9), WRONG], /premium: in 1 rows/],
+        ['unique-id', '{check: unique-id}', [...DAY, trade(9)], /unique-id: 1 rows repeat an id in the same version/],
+        [
+          'unique-id of rows that differ',
+          '{check: unique-id}',
+          [...DAY, trade(9, { price: 1 }), trade(10, { time: `${DATE} 15:00:00` })],
+          /unique-id: 2 rows repeat an id in the same version/,
+        ],
         ['dates', '{check: dates}', [...DAY, trade(ROWS, { date: '2026-11-18' })], /dates: 1 rows/],
       ];
 
@@ -229,6 +238,30 @@ describe.each(STORES)('in $name', ({ isMissing, open }) => {
         expect(warned).toEqual([
           expect.objectContaining({ event: 'check-failed', reason: expect.stringMatching(says) }),
         ]);
+      });
+
+      it('of unique-id that a correction does not break: the newer version stands, and the manifest counts the other', async () => {
+        const newer = trade(9, { updated_timestamp: String(Number(trade(9)['updated_timestamp']) + 1) });
+        const { manifest } = await seal([...DAY, newer], {}, createJob('checks: [{check: unique-id}]'));
+        expect(manifest).toMatchObject({ rows: ROWS, source_rows: ROWS + 1, duplicates: 1 });
+        expect(manifest.checks).toMatchObject([{ check: 'unique-id', passed: true, found: 0 }]);
+      });
+
+      it('of unique-id breaks by a newer id where the job does not export when rows were made', async () => {
+        const job = parseSqlJob(
+          'secret-folder/trades.yaml',
+          'name: trades\nsource: {api: historical, columns: [id, date, symbol, time, price]}\ndrop: {to: out, dataset: trades}\nchecks: [{check: unique-id}]\n',
+        );
+        const narrow = ({ id, date, symbol, time, price }: TradeRow) => ({ id, date, symbol, time, price });
+        const rows = [...DAY, trade(9, { price: 1 })].map(narrow);
+        await expect(seal(rows, {}, job)).rejects.toMatchObject({ code: 'CHECK_FAILED' });
+      });
+
+      it('of unique-id that only warned is found right by an audit, which has the file alone', async () => {
+        const job = createJob('checks: [{check: unique-id, on_failure: warn}]');
+        const { manifest } = await seal([...DAY, trade(9), trade(9)], {}, job);
+        expect(manifest).toMatchObject({ duplicates: 2, checks: [{ passed: false, found: 2 }] });
+        expect(await auditDrop({ store, engine, folder }, 'trades', DATE)).toMatchObject({ findings: [] });
       });
 
       it('that all hold has their results in the manifest', async () => {

@@ -213,7 +213,7 @@ describe('a server that asks for too much', () => {
 });
 
 describe('a fault that lasts', () => {
-  const status = (code: number): Fault => ({ kind: 'status', status: code, body: 'api' });
+  const status = (code: number) => ({ kind: 'status', status: code, body: 'api' }) as const;
   const lasting: readonly (readonly [Fault, string, string, number])[] = [
     [{ kind: 'reset', at: 'body' }, 'API_UNREACHABLE', 'fail', 5],
     [{ kind: 'refuse' }, 'API_UNREACHABLE', 'fail', 5],
@@ -226,6 +226,9 @@ describe('a fault that lasts', () => {
     [status(504), 'QUERY_TIMEOUT', 'split', 2],
     [status(422), 'QUERY_TOO_BROAD', 'split', 1],
     [status(400), 'INVALID_REQUEST', 'stop', 1],
+    [{ ...status(400), code: 'INVALID_SQL' }, 'INVALID_SQL', 'stop', 1],
+    [{ ...status(422), code: 'INVALID_QUERY', reason: 'UNKNOWN_IDENTIFIER' }, 'INVALID_QUERY', 'stop', 1],
+    [{ ...status(422), code: 'INVALID_QUERY', reason: 'SCAN_LIMIT_EXCEEDED' }, 'QUERY_TOO_BROAD', 'split', 1],
     [status(401), 'UNAUTHORIZED', 'stop', 1],
     [status(403), 'SUBSCRIPTION_REQUIRED', 'stop', 1],
     [{ kind: 'redirect', status: 307, location: '/elsewhere' }, 'REQUEST_REFUSED', 'stop', 1],
@@ -239,6 +242,14 @@ describe('a fault that lasts', () => {
       expect(proxy.injected).toHaveLength(fault.kind === 'refuse' ? 1 : requests);
     },
   );
+
+  test('that names the query tells code, reason and the query', async () => {
+    const code = { code: 'INVALID_QUERY', reason: 'UNKNOWN_IDENTIFIER' };
+    proxy.follow([{ on: 1, fault: { ...status(422), ...code } }]);
+    const failure = await failureOf(source.ask(QUERY));
+    expect(failure.message).toContain('HTTP 422 INVALID_QUERY UNKNOWN_IDENTIFIER');
+    expect(failure).toMatchObject({ kind: 'usage', hint: expect.stringContaining(QUERY) });
+  });
 
   test('for one query leaves the others alone', async () => {
     proxy.follow([{ on: /'SPY'/, fault: status(500) }]);
@@ -267,6 +278,32 @@ describe('a client that is stopped', () => {
     stop.abort();
     await outcome;
     expect(source.stats).toMatchObject({ requests: 1, retries: 0 });
+  });
+});
+
+describe('a limit of the server', () => {
+  const limits: readonly (readonly [string, Extract<Fault, { kind: 'envelope' }>, object])[] = [
+    ['truncated', { kind: 'envelope', meta: { truncated: true }, rows: 7 }, { truncated: true, capped: false }],
+    [
+      'capped',
+      { kind: 'envelope', meta: { entitlement: 'trialing', capped: true } },
+      { truncated: false, capped: true },
+    ],
+  ];
+  test.each(limits)('is handed on with the page: %s', async (_name, fault, meta) => {
+    proxy.follow([{ on: 1, fault }]);
+    const page = await source.ask(QUERY);
+    expect(page).toMatchObject({ rows: fault.rows ?? ROWS, meta });
+    expect(rowsOf(page)).toEqual(truth.get(QUERY)?.slice(0, fault.rows));
+    expect(source.stats).toMatchObject({ requests: 1, retries: 0 });
+  });
+
+  test('that is told by no `meta` is no page of the main entry point', async () => {
+    proxy.follow([{ on: 1, fault: { kind: 'envelope', meta: null, rows: 7 } }]);
+    expectTruth(await source.ask(QUERY));
+    expect(source.stats).toMatchObject({ requests: 2, retries: 1 });
+    proxy.follow([{ on: () => true, fault: { kind: 'envelope', meta: null } }]);
+    expect(await failureOf(source.ask(QUERY))).toMatchObject({ code: 'ANSWER_MALFORMED', action: 'fail' });
   });
 });
 

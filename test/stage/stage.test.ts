@@ -15,7 +15,8 @@ import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
 import { parseJob } from '../../src/job/parse.ts';
 import { countStaged, secondKey } from '../../src/stage/count.ts';
-import { listStages, openStage, type Stage } from '../../src/stage/stage.ts';
+import { listStages } from '../../src/stage/list.ts';
+import { openStage, type Stage } from '../../src/stage/stage.ts';
 import { createRandom } from '../support/random.ts';
 import { createJob, createPage, createTrade, DATE, stageTrades, type TradeRow, windowAt } from '../support/trades.ts';
 

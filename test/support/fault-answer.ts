@@ -31,6 +31,8 @@ export function breakAnswer(fault: Fault, answer: WholeAnswer): WholeAnswer | un
       return rewrite(answer, (text) => alterDigit(text, fault.seed));
     case 'shorten':
       return rewrite(answer, (text) => dropRows(text, fault.rows));
+    case 'envelope':
+      return rewrite(answer, (text) => rewriteEnvelope(text, fault));
     default:
       return undefined;
   }
@@ -56,14 +58,21 @@ export function buildStatusAnswer(fault: Extract<Fault, { kind: 'status' | 'redi
   return {
     status,
     headers: { date, ...(type ? { 'content-type': type } : {}), ...wait },
-    body: Buffer.from(STATUS_BODIES[fault.body](status)),
+    body: Buffer.from(STATUS_BODIES[fault.body](fault)),
   };
 }
 
+type StatusFault = Extract<Fault, { kind: 'status' }>;
+
 const STATUS_BODIES = {
-  api: (status: number) =>
-    JSON.stringify({ status: 'ERROR', errorCode: ERROR_CODES[status] ?? 'INTERNAL_ERROR', errorMsg: 'a fault' }),
-  html: (status: number) =>
+  api: ({ status, code, reason }: StatusFault) =>
+    JSON.stringify({
+      status: 'ERROR',
+      errorCode: code ?? ERROR_CODES[status] ?? 'INTERNAL_ERROR',
+      ...(reason === undefined ? {} : { reason }),
+      errorMsg: 'a fault',
+    }),
+  html: ({ status }: StatusFault) =>
     `<html>\r\n<head><title>${status} ${STATUS_CODES[status]}</title></head>\r\n<body>gateway</body>\r\n</html>\r\n`,
   empty: () => '',
 };
@@ -112,12 +121,27 @@ function alterDigit(text: string, seed: number): string | undefined {
 }
 
 function dropRows(text: string, rows: number): string | undefined {
+  const page = readPage(text);
+  if (page === undefined || page.data.length === 0) return undefined;
+  return JSON.stringify({ ...page, data: page.data.slice(0, -rows) });
+}
+
+function rewriteEnvelope(text: string, { meta, rows }: Extract<Fault, { kind: 'envelope' }>): string | undefined {
+  const page = readPage(text);
+  if (page === undefined) return undefined;
+  const { meta: said, ...rest } = page;
+  const data = rows === undefined ? page.data : page.data.slice(0, rows);
+  const kept = said === undefined ? {} : { meta: said };
+  const told = meta === undefined ? kept : meta === null ? {} : { meta: { ...said, ...meta } };
+  return JSON.stringify({ ...rest, data, ...told });
+}
+
+/** `undefined` when it is not JSON, or has no rows to change. */
+function readPage(text: string): { readonly data: readonly unknown[]; readonly meta?: object } | undefined {
   try {
-    const page = JSON.parse(text) as { data?: unknown };
-    if (!Array.isArray(page.data) || page.data.length === 0) return undefined;
-    return JSON.stringify({ ...page, data: page.data.slice(0, -rows) });
+    const page = JSON.parse(text) as { data?: unknown; meta?: object };
+    return Array.isArray(page.data) ? { ...page, data: page.data } : undefined;
   } catch {
-    // Not JSON: no rows to drop.
     return undefined;
   }
 }

@@ -26,6 +26,15 @@ export type Fault =
   | { readonly kind: 'alter'; readonly seed: number }
   /** The last rows are missing: still a whole page. Nothing in one answer gives it away. */
   | { readonly kind: 'shorten'; readonly rows: number }
+  /**
+   * What a limit of the server leaves: members of `meta` replaced (`null`: no `meta` at all), and of the rows the first so
+   * many. A well-formed page.
+   */
+  | {
+      readonly kind: 'envelope';
+      readonly meta?: Readonly<Record<string, unknown>> | null;
+      readonly rows?: number;
+    }
   /** The body twice. */
   | { readonly kind: 'duplicate' }
   /** An answer of the proxy's own: as the API writes errors, as a load balancer does, or with no body. */
@@ -33,6 +42,10 @@ export type Fault =
       readonly kind: 'status';
       readonly status: number;
       readonly body: 'api' | 'html' | 'empty';
+      /** `errorCode` of the API's body. Default: the one that belongs to the status most often. */
+      readonly code?: string;
+      /** Its `reason`. Default: none. */
+      readonly reason?: string;
       /** Retry-After: seconds, as a number or as an HTTP date on the service's clock. Default: no such header. */
       readonly retryAfter?: { readonly seconds: number; readonly as: 'number' | 'date' };
     }
@@ -152,6 +165,7 @@ const DRAWS: { readonly [Kind in FaultKind]: (random: Random) => Extract<Fault, 
       : { kind: 'garble', how: 'bytes', count: 1 + Math.floor(random() * 4), seed: seedOf(random) },
   alter: (random) => ({ kind: 'alter', seed: seedOf(random) }),
   shorten: (random) => ({ kind: 'shorten', rows: 1 + Math.floor(random() * 3) }),
+  envelope: (random) => ({ kind: 'envelope', meta: { truncated: true }, rows: Math.floor(random() * 5) }),
   duplicate: () => ({ kind: 'duplicate' }),
   status: (random) => {
     const status = pick(random, [429, 500, 502, 503, 504]);

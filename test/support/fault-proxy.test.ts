@@ -168,6 +168,20 @@ describe('the fault proxy', () => {
     expect(JSON.parse(text(reply))).toEqual({ status: 'SUCCESS', data: [{ n: 4711 }], meta: {} });
   });
 
+  test.each([false, true])('rewrites `meta` and leaves the first rows (gzipped: %s)', async (gzipped) => {
+    isGzipped = gzipped;
+    const read = ({ body }: Reply) => JSON.parse((gzipped ? gunzipSync(body) : body).toString());
+    const capped = read(await askWith({ kind: 'envelope', meta: { truncated: true }, rows: 2 }));
+    expect(capped).toEqual({ status: 'SUCCESS', data: [{ n: 4711 }, { n: 4712 }], meta: { truncated: true } });
+    proxy.follow([
+      { on: 2, fault: { kind: 'envelope', meta: null } },
+      { on: 3, fault: { kind: 'envelope', rows: 0 } },
+    ]);
+    const whole = JSON.parse(PAGE);
+    expect(read(await ask())).toEqual({ status: 'SUCCESS', data: whole.data });
+    expect(read(await ask())).toEqual({ ...whole, data: [] });
+  });
+
   test('sends the body twice', async () => {
     const reply = await askWith({ kind: 'duplicate' });
     expect(text(reply)).toBe(PAGE + PAGE);
@@ -191,6 +205,13 @@ describe('the fault proxy', () => {
       expect(proxy.reached).toBe(0);
     },
   );
+
+  test('answers with the code and the reason that it is told', async () => {
+    const code = { code: 'INVALID_QUERY', reason: 'UNKNOWN_IDENTIFIER' };
+    const reply = await askWith({ kind: 'status', status: 422, body: 'api', ...code });
+    expect(reply.status).toContain('422');
+    expect(JSON.parse(text(reply))).toMatchObject({ errorCode: 'INVALID_QUERY', reason: 'UNKNOWN_IDENTIFIER' });
+  });
 
   test("writes Retry-After as seconds, as a date on the service's clock, or not at all", async () => {
     const status = { kind: 'status', status: 429, body: 'api' } as const;

@@ -11,6 +11,7 @@ import type { ExportedDate } from '../exported.ts';
 import type { OpenedSource, SnapshotJob } from '../opened.ts';
 import type { PlannedDate } from '../plan.ts';
 import { sealDate, stageWriter } from '../seal.ts';
+import { hurrySnapshots } from '../urgency.ts';
 import { fetchSnapshots } from './snapshots.ts';
 
 type Opened = Extract<OpenedSource, { kind: 'snapshots' }>;
@@ -22,11 +23,12 @@ const NO_CONTRACTS = 'NO_CONTRACTS';
 /** @throws Fault */
 export async function exportSnapshots(
   context: RunContext,
-  { source, job }: Opened,
-  { date, pages }: PlannedDate,
+  { source: calm, job }: Opened,
+  { date, pages, expiresAtMs }: PlannedDate,
   restate: boolean,
 ): Promise<ExportedDate> {
   const { clock, engine, onEvent, state, log, signal } = context;
+  const source = hurrySnapshots(calm, expiresAtMs);
   const requestsBefore = source.stats.requests;
   const startedAtMs = clock.now();
   const stage = await openStage(engine, job, date, source.url);

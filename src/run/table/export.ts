@@ -12,7 +12,7 @@ import type { OpenedSource } from '../opened.ts';
 import type { PlannedDate } from '../plan.ts';
 import { type SealedRows, sealDate, type WriteRows } from '../seal.ts';
 import { STATEMENTS_A_DATE } from './plan.ts';
-import { buildTableCounts, buildTableQuery } from './statement.ts';
+import { buildTableCounts, buildTableQuery, buildTableRepeats } from './statement.ts';
 
 type Opened = Extract<OpenedSource, { kind: 'table' }>;
 
@@ -50,7 +50,12 @@ export async function exportTable(
     assertUnchanged(date, counts.ids, expected.rows);
     return expected;
   };
-  const published = await sealDate(context, job, rowsOf(date, job.source.table, counts), {
+  const countRepeats = async () => {
+    const [found] = await source.rows<{ n: number }>(buildTableRepeats(job.source, shape.types, date), ask);
+    return Number(found?.n ?? 0);
+  };
+  const rows = { ...rowsOf(date, job.source.table, counts), countRepeats };
+  const published = await sealDate(context, job, rows, {
     path: state.drop(date),
     write,
     query: query.sorted,
@@ -66,7 +71,11 @@ export async function exportTable(
 }
 
 /** The server's rows stand where other jobs have a stage. */
-function rowsOf(date: string, table: string, counts: { readonly rows: number; readonly ids: number }): SealedRows {
+function rowsOf(
+  date: string,
+  table: string,
+  counts: { readonly rows: number; readonly ids: number },
+): Omit<SealedRows, 'countRepeats'> {
   return {
     date,
     extraFields: async () => [],

@@ -4,6 +4,7 @@
  * so that a column means the same wherever its rows came from.
  */
 import { quoteIdentifier, quoteString } from '../../engine/literal.ts';
+import { repeatsSql } from '../../engine/update-mark.ts';
 import type { JobColumn, ServerSource } from '../../job/job.ts';
 import { convertColumn, type DropColumn } from '../../seal/columns.ts';
 import { quoteTable } from '../../source/server-table.ts';
@@ -17,6 +18,14 @@ export function buildTableCounts(source: ServerSource, types: ColumnTypes, from:
   const ids = hasId(source) ? 'uniqExact(id)' : 'count()';
   const where = condition(source, `${day} >= ${quoteString(from)} AND ${day} <= ${quoteString(to)}`);
   return `SELECT toString(${day}) AS d, count() AS n, ${ids} AS u FROM ${quoteTable(source.table)} WHERE ${where} GROUP BY d ORDER BY d`;
+}
+
+/** `n`: the rows of a date beyond one for each version of an id. */
+export function buildTableRepeats(source: ServerSource, types: ColumnTypes, date: string): string {
+  const where = condition(source, `${dateOf(types)} = ${quoteString(date)}`);
+  const hasUpdates = source.columns.some(({ name }) => name === 'updated_timestamp');
+  const from = `FROM ${quoteTable(source.table)} WHERE ${where}`;
+  return `SELECT ${repeatsSql(hasUpdates)} AS n ${from} AND id IN (SELECT id ${from} GROUP BY id HAVING count() > 1)`;
 }
 
 export interface TableQuery {

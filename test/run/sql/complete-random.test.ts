@@ -14,7 +14,8 @@ import type { Engine } from '../../../src/engine/engine.ts';
 import { loadLearnt } from '../../../src/run/learnt.ts';
 import { completeDate } from '../../../src/run/sql/complete.ts';
 import { probeRows } from '../../../src/run/sql/probe.ts';
-import { discardStages, openStage, type Stage } from '../../../src/stage/stage.ts';
+import { discardStages } from '../../../src/stage/list.ts';
+import { openStage, type Stage } from '../../../src/stage/stage.ts';
 import {
   createEngineSource,
   createTradesTable,

@@ -10,12 +10,14 @@ import { openEmbeddedEngine } from '../../../src/engine/embedded.ts';
 import type { Engine } from '../../../src/engine/engine.ts';
 import type { SqlJob } from '../../../src/job/job.ts';
 import { chooseDates } from '../../../src/run/choice.ts';
+import type { RunEvent } from '../../../src/run/events.ts';
 import { type Learnt, loadLearnt } from '../../../src/run/learnt.ts';
 import { planRun } from '../../../src/run/plan.ts';
 import { completeDate } from '../../../src/run/sql/complete.ts';
 import { probeGroups, probeRows } from '../../../src/run/sql/probe.ts';
 import { rememberRefusals } from '../../../src/source/refusals.ts';
-import { discardStages, openStage, type Stage } from '../../../src/stage/stage.ts';
+import { discardStages } from '../../../src/stage/list.ts';
+import { openStage, type Stage } from '../../../src/stage/stage.ts';
 import {
   createEngineSource,
   createTradesTable,
@@ -146,6 +148,36 @@ describe('a date', () => {
     await expectWhole(await complete(source), ROWS);
     expect(pages).toBeGreaterThan(8);
     expect(learnt.row_limit).toBe(200);
+  });
+
+  it.each([
+    ['without meta is narrowed where a page is full and had fewer rows when they were counted', false],
+    ['with meta takes the word of the server for such a page', true],
+  ] as const)('%s', async (_says, meta) => {
+    await createTradesTable(engine);
+    const trades = (from: number, to: number) => Array.from({ length: to - from }, (_, k) => createTrade(from + k));
+    await insertTrades(engine, trades(0, 150));
+    learnt.row_limit = 200;
+    let isGrown = false;
+    const source = sourceOf({
+      meta,
+      before: async (sql) => {
+        if (isGrown || !sql.startsWith('SELECT id,')) return;
+        isGrown = true;
+        // Without a word the page would be the same if there were more of them.
+        await insertTrades(engine, trades(150, 200));
+      },
+    });
+    const splits: string[] = [];
+    const onEvent = (event: RunEvent) => {
+      if (event.kind === 'split') splits.push(event.reason);
+    };
+    const deps = { source, learnt, log: createSilentLog(), onEvent };
+    const counts = await probeRows(deps, job, DATE);
+    const stage = await openStage(engine, job, DATE, source.url);
+    await completeDate(deps, job, stage, counts, join(folder, 'counts.json'));
+    await expectWhole(stage, 200);
+    expect(splits).toEqual(meta ? [] : ['truncated']);
   });
 
   it('whose answer lost rows without saying so is asked again, also with meta', async () => {

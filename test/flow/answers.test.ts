@@ -1,0 +1,230 @@
+/**
+ * What an answer leads to, seen from the outside: whole runs through the fault proxy, one for each action of the design's
+ * table that concerns more than one request. Which verdict an answer gets is tested in `test/source`.
+ */
+import { readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { stringify } from 'yaml';
+import type { Manifest } from '../../src/seal/manifest.ts';
+import { describeEntry } from '../../src/service/access/key-entry.ts';
+import { buildEntry, hashKey } from '../../src/service/access/keys.ts';
+import { queryDuckDb } from '../support/drop.ts';
+import { isPage } from '../support/engine-source.ts';
+import type { Fault, SeenRequest } from '../support/fault-plan.ts';
+import { type FaultProxy, startFaultProxy } from '../support/fault-proxy.ts';
+import { type Finished, flowdrop, listFiles, makeFolder, startService, type TestService } from '../support/flowdrop.ts';
+import { writeJob } from '../support/jobs.ts';
+
+const DATE = '2026-11-20';
+const TRIAL_KEY = 'cus_trial_4711';
+const ROW_LIMIT = 200;
+/** Fewer than the row limit, and no divisor of it. */
+const TRIAL_ROW_LIMIT = 30;
+const SERVE = ['--generate', '1', '--generate-rows', '3000', '--as-of', '2026-11-20T23:00:00Z'];
+
+let service: TestService;
+let proxy: FaultProxy;
+let cwd: string;
+/** The whole session, as a run without faults brought it home. */
+let truth: string;
+const cleanups: (() => Promise<void>)[] = [];
+
+async function folder(): Promise<string> {
+  const { path, remove } = await makeFolder();
+  cleanups.push(remove);
+  return path;
+}
+
+beforeAll(async () => {
+  const keys = join(await folder(), 'keys.yaml');
+  const trial = { name: 'trial', historical: 'trialing', realtime: false } as const;
+  await writeFile(keys, stringify({ keys: [describeEntry(buildEntry(hashKey(TRIAL_KEY), trial))] }));
+  const limits = ['--row-limit', String(ROW_LIMIT), '--trial-row-limit', String(TRIAL_ROW_LIMIT), '--key-file', keys];
+  service = await startService([...SERVE, ...limits]);
+  cleanups.push(() => service.stop());
+  cwd = await folder();
+  expect(await run()).toMatchObject({ code: 0 });
+  truth = dropPath();
+});
+afterAll(async () => {
+  for (const cleanup of cleanups.reverse()) await cleanup();
+});
+beforeEach(async () => {
+  cwd = await folder();
+  proxy = await startFaultProxy(service.url);
+  return () => proxy.close();
+});
+
+/** One run of a job in the test's own folder. @param env beside that of the service */
+async function run(env: Readonly<Record<string, string>> = {}, api: 'historical' | 'portal' = 'historical') {
+  const job = await writeJob(cwd, { api, reports: '' });
+  return await flowdrop(['--json', 'run', job], { cwd, env: { ...service.env, ...env } });
+}
+const runThroughProxy = async () => await run({ FLOWDROP_API_URL: proxy.url });
+
+function dropPath(name = 'trades.parquet'): string {
+  return join(cwd, 'drops', 'trades', `date=${DATE}`, name);
+}
+
+/** The drop is whole: row for row what a run without faults sealed, and proved by the recount. */
+async function expectWhole(done: Finished): Promise<Manifest> {
+  expect(done.code, done.stderr).toBe(0);
+  const [difference] = await queryDuckDb(`
+    SELECT count(*)::INTEGER AS n FROM (
+      (FROM '${truth}' EXCEPT ALL FROM '${dropPath()}') UNION ALL (FROM '${dropPath()}' EXCEPT ALL FROM '${truth}'))`);
+  expect(difference).toEqual({ n: 0 });
+  const manifest = JSON.parse(await readFile(dropPath('manifest.json'), 'utf8')) as Manifest;
+  expect(manifest).toMatchObject({ condition: 'available', rows: 3000, source_rows: 3000 });
+  return manifest;
+}
+
+/** The so-many-th request for rows of a plan, or each. */
+function page(number?: number): (request: SeenRequest) => boolean {
+  let pages = 0;
+  return ({ sql }) => {
+    if (!isPage(sql)) return false;
+    pages += 1;
+    return number === undefined || pages === number;
+  };
+}
+
+const answer = (status: number, rest: Partial<Extract<Fault, { kind: 'status' }>> = {}): Fault => ({
+  kind: 'status',
+  status,
+  body: 'api',
+  ...rest,
+});
+
+/** Each statement that was answered, as often as it was. */
+const sentSince = (at: number) => service.requests.slice(at).map(({ sql }) => sql ?? '');
+
+describe('a page that is cut short', () => {
+  it('as `truncated` says is no answer: its window is narrowed, and nothing of it is sealed', async () => {
+    const fault: Fault = { kind: 'envelope', meta: { truncated: true }, rows: 10 };
+    proxy.follow([{ on: page(2), fault }]);
+    const manifest = await expectWhole(await runThroughProxy());
+    expect(proxy.injected).toHaveLength(1);
+    expect(manifest.windows.map(({ rows }) => rows)).not.toContain(10);
+  });
+
+  it('as `truncated` says, with every row that was counted, is no answer either', async () => {
+    proxy.follow([{ on: page(2), fault: { kind: 'envelope', meta: { truncated: true } } }]);
+    const before = service.requests.length;
+    await expectWhole(await runThroughProxy());
+    expect(proxy.injected).toHaveLength(1);
+    const pages = sentSince(before).filter(isPage);
+    // It is not asked again unchanged.
+    expect(new Set(pages).size).toBe(pages.length);
+  });
+
+  it('without a word, by fewer rows than were counted, is narrowed too', async () => {
+    proxy.follow([{ on: page(2), fault: { kind: 'envelope', rows: 10 } }]);
+    const manifest = await expectWhole(await runThroughProxy());
+    expect(proxy.injected).toHaveLength(1);
+    expect(manifest.windows.map(({ rows }) => rows)).not.toContain(10);
+  });
+
+  it('by the entry point that sends no `meta`, which gives as many rows as it allows, is narrowed until it is whole', async () => {
+    const before = service.requests.length;
+    await expectWhole(await run({}, 'portal'));
+    const asked = service.requests.slice(before).filter(({ sql }) => isPage(sql ?? ''));
+    expect(asked.filter(({ rows }) => rows === ROW_LIMIT).length).toBeGreaterThan(0);
+    expect(asked.every(({ endpoint }) => endpoint === 'portal')).toBe(true);
+  });
+});
+
+it('a trialing key, whose answers are capped, brings a complete and available day home in smaller pages', async () => {
+  const before = service.requests.length;
+  const manifest = await expectWhole(await run({ FLOWDROP_API_KEY: TRIAL_KEY }));
+  expect(manifest.row_limit).toBe(TRIAL_ROW_LIMIT);
+  expect(Math.max(...manifest.windows.map(({ rows }) => rows))).toBeLessThanOrEqual(TRIAL_ROW_LIMIT);
+  expect(service.requests.length - before).toBeGreaterThanOrEqual(3000 / TRIAL_ROW_LIMIT);
+});
+
+describe('a query that is wrong', () => {
+  const wrong = [
+    [400, 'INVALID_REQUEST', undefined],
+    [400, 'INVALID_SQL', undefined],
+    [422, 'INVALID_QUERY', 'UNKNOWN_IDENTIFIER'],
+  ] as const;
+  it.each(wrong)(
+    'by a %i %s stops the job: exit 2, and it tells code, reason and SQL',
+    async (status, code, reason) => {
+      proxy.follow([{ on: page(), fault: answer(status, { code, ...(reason ? { reason } : {}) }) }]);
+      const done = await runThroughProxy();
+      expect(done.code).toBe(2);
+      for (const part of [String(status), code, reason ?? '', 'SELECT id, symbol']) expect(done.stderr).toContain(part);
+      // Those in flight at that moment, and no more.
+      expect(proxy.injected.length).toBeLessThanOrEqual(4);
+      expect(await listFiles(join(cwd, 'drops'))).not.toContain(`trades/date=${DATE}/manifest.json`);
+    },
+  );
+});
+
+it.each([401, 403])('a key that is refused with %i stops everything, and is not tried again', async (status) => {
+  proxy.follow([{ on: () => true, fault: answer(status) }]);
+  const done = await runThroughProxy();
+  expect(done.code).toBe(2);
+  expect(done.stderr).toContain(String(status));
+  expect(proxy.requests).toBe(1);
+});
+
+it('a window that is too broad is split, and its query never sent again', async () => {
+  const sent: string[] = [];
+  const isSecond = page(2);
+  proxy.follow([
+    {
+      on: (request) => {
+        sent.push(request.sql);
+        return isSecond(request);
+      },
+      fault: answer(422),
+    },
+  ]);
+  await expectWhole(await runThroughProxy());
+  expect(proxy.injected).toHaveLength(1);
+  const pages = sent.filter(isPage);
+  expect(new Set(pages).size).toBe(pages.length);
+});
+
+it('a window that runs out of time is asked once more, and then split', async () => {
+  const sent = new Map<string, number>();
+  let slow: string | undefined;
+  proxy.follow([
+    {
+      on: ({ sql }) => {
+        if (!isPage(sql)) return false;
+        sent.set(sql, (sent.get(sql) ?? 0) + 1);
+        slow ??= sql;
+        return sql === slow;
+      },
+      fault: answer(504),
+    },
+  ]);
+  await expectWhole(await runThroughProxy());
+  expect(proxy.injected).toHaveLength(2);
+  expect([...sent.values()].filter((times) => times > 1)).toEqual([2]);
+});
+
+it('a window that fails for good fails alone: the others are staged, and the next run asks for it only', async () => {
+  let failing: string | undefined;
+  proxy.follow([
+    {
+      on: ({ sql }) => {
+        if (!isPage(sql)) return false;
+        failing ??= sql;
+        return sql === failing;
+      },
+      fault: answer(500),
+    },
+  ]);
+  const failed = await runThroughProxy();
+  expect(failed.code).toBe(1);
+  expect(proxy.injected).toHaveLength(5);
+  expect(await listFiles(join(cwd, 'drops'))).not.toContain(`trades/date=${DATE}/manifest.json`);
+  await proxy.heal();
+  const before = service.requests.length;
+  await expectWhole(await runThroughProxy());
+  expect(sentSince(before).filter(isPage)).toEqual([failing]);
+});
