@@ -4,34 +4,9 @@
  * are left out; unknown ones are ignored, so that a newer child may say more.
  */
 import { z } from 'zod';
+import { runProgressSchema } from '../core/run-progress.ts';
 
 const conditionSchema = z.enum(['available', 'degraded', 'pending', 'missing', 'expired']);
-
-/** A run that goes on, as its process last wrote it: at most a few seconds old. */
-const progressSchema = z.object({
-  run_id: z.string(),
-  pid: z.number(),
-  started_at: z.string(),
-  updated_at: z.string(),
-  /** Date that is fetched, or empty while it plans; `fetching`, `sealing`, `mailing`, ... */
-  date: z.string(),
-  phase: z.string(),
-  /** Window last fetched, for people. */
-  window: z.string(),
-  rows: z.number(),
-  total_rows: z.number(),
-  dates_done: z.number(),
-  dates_total: z.number(),
-  pages: z.number(),
-  pages_left: z.number(),
-  requests: z.number(),
-  retries: z.number(),
-  rate_limited: z.number(),
-  splits: z.number(),
-  rows_per_second: z.number(),
-  /** Null before the first page. */
-  seconds_left: z.number().nullable(),
-});
 
 const dateSchema = z.object({
   date: z.string(),
@@ -53,7 +28,7 @@ export const statusSchema = z.object({
   last_success: z.string().nullable(),
   last_backfill: z.string().nullable(),
   next_run: z.string().nullable(),
-  running: progressSchema.nullable(),
+  running: runProgressSchema.nullable(),
   /** Mailed reports in the store's archive, newest date first. */
   reports: z.array(z.object({ date: z.string(), report: z.string(), revision: z.number() })),
   /** Why the store could not be read, when it could not; then `dates` is what was known before. */
@@ -90,5 +65,4 @@ export const errorSchema = z.object({
 });
 
 export type StatusDocument = z.infer<typeof statusSchema>;
-export type RunProgressDocument = z.infer<typeof progressSchema>;
 export type RunDocument = z.infer<typeof runSchema>;

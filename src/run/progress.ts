@@ -5,41 +5,14 @@
  */
 import { rm } from 'node:fs/promises';
 import { pid } from 'node:process';
-import { z } from 'zod';
 import { readFileIfExists, replaceFile } from '../core/atomic-file.ts';
 import type { Clock } from '../core/clock.ts';
 import { describeError } from '../core/errors.ts';
 import { isProcessAlive } from '../core/liveness.ts';
 import type { Log } from '../core/log.ts';
+import { type RunProgress, runProgressSchema } from '../core/run-progress.ts';
 import type { SourceStats } from '../source/source.ts';
 import type { ProgressTally } from './tally.ts';
-
-/** The daemon's `documents.ts` reads the same shape; a test holds them together. */
-const progressSchema = z.object({
-  run_id: z.string(),
-  pid: z.number(),
-  started_at: z.string(),
-  updated_at: z.string(),
-  /** Empty while it plans. */
-  date: z.string(),
-  phase: z.string(),
-  window: z.string(),
-  rows: z.number(),
-  total_rows: z.number(),
-  dates_done: z.number(),
-  dates_total: z.number(),
-  pages: z.number(),
-  pages_left: z.number(),
-  requests: z.number(),
-  retries: z.number(),
-  rate_limited: z.number(),
-  splits: z.number(),
-  rows_per_second: z.number(),
-  /** Null before the first page. */
-  seconds_left: z.number().nullable(),
-});
-
-export type RunProgress = z.infer<typeof progressSchema>;
 
 /** Often enough for a page that is looked at, seldom enough for any disk. */
 const WRITE_EVERY_MS = 1_000;
@@ -117,7 +90,7 @@ function describeProgress({ runId, clock, tally, stats }: ProgressDeps, startedA
 
 /** The run that goes on; `undefined` when there is none, or what is there is not the word of a run that lives. */
 export async function readProgress(path: string, nowMs: number): Promise<RunProgress | undefined> {
-  const parsed = progressSchema.safeParse(parseJson(await readFileIfExists(path)));
+  const parsed = runProgressSchema.safeParse(parseJson(await readFileIfExists(path)));
   if (!parsed.success) return undefined;
   const ageMs = nowMs - Date.parse(parsed.data.updated_at);
   // An unreadable time has an age that is no number.
