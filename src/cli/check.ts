@@ -23,7 +23,6 @@ interface CheckResult {
   readonly message: string;
   /** What kind of failure; `undefined` when all is well. */
   readonly kind?: FailureKind;
-  readonly parsed?: Job;
   /** The failure as people read it. */
   readonly block?: string;
   readonly failure?: FailureReport['json']['error'];
@@ -38,14 +37,20 @@ async function check(
   const { assertDistinct, listJobFiles } = await import('../job/files.ts');
   const wanted = references.length > 0 ? references : await listJobFiles(globals.jobs);
   const results: CheckResult[] = [];
-  for (const reference of wanted) results.push(await checkJob(cli, globals, reference, live));
+  const parsed: Job[] = [];
+  for (const reference of wanted) {
+    const assertNew = (job: Job) => {
+      assertDistinct([...parsed, job]);
+      parsed.push(job);
+    };
+    results.push(await checkJob(cli, globals, reference, { live, assertNew }));
+  }
   if (globals.json) {
     const shown = results.map(({ job, ok, message, failure }) => ({ job, ok, message, ...failure }));
     cli.terminal.out(`${JSON.stringify(shown, undefined, 2)}\n`);
   } else for (const result of results) cli.terminal.out(describeResult(result, createStyle(cli.terminal.colors.out)));
   if (results.length === 0)
     cli.terminal.err(`There are no job files in ${globals.jobs}; \`flowdrop init\` writes one.\n`);
-  assertDistinct(results.flatMap(({ parsed }) => (parsed ? [parsed] : [])));
   if (results.some(({ kind }) => kind === 'usage')) return EXIT_CODES.usage;
   const other = results.find(({ kind }) => kind !== undefined)?.kind;
   return other && EXIT_CODES[other];
@@ -55,14 +60,15 @@ async function checkJob(
   cli: CliContext,
   globals: GlobalOptions,
   reference: string,
-  live: boolean,
+  { live, assertNew }: { readonly live: boolean; readonly assertNew: (job: Job) => void },
 ): Promise<CheckResult> {
   const { readJob } = await import('../job/files.ts');
   try {
     const job = await readJob(reference, globals.jobs);
+    assertNew(job);
     const what = `${describeSource(job)} to ${job.drop.to}/${job.drop.dataset}`;
-    if (!live) return { job: reference, ok: true, message: what, parsed: job };
-    return { job: reference, ok: true, message: `${what}; ${await askLive(cli, job)}`, parsed: job };
+    if (!live) return { job: reference, ok: true, message: what };
+    return { job: reference, ok: true, message: `${what}; ${await askLive(cli, job)}` };
   } catch (error) {
     if (!isFault(error) || error.kind === 'interrupted') throw error;
     const { text, json } = describeFailure(error, { redact: cli.compose.redact });

@@ -26,7 +26,7 @@ import { registerStatus } from './status/status.ts';
 import { createStyle } from './terminal/color.ts';
 import { describeFailure } from './terminal/failure.ts';
 import { addHelp } from './terminal/help.ts';
-import { describeUsage } from './terminal/usage.ts';
+import { describeUsage, findUnknownTopic } from './terminal/usage.ts';
 import { registerVerify } from './verify.ts';
 
 /** In the order of the help. */
@@ -100,6 +100,8 @@ export async function runProgram(argv: readonly string[], given: CliContext): Pr
     command = action.name();
   });
   try {
+    const unknown = findUnknownTopic(program, argv);
+    if (unknown) throw unknown;
     await program.parseAsync(argv, { from: 'user' });
     return exitCode;
   } catch (error) {

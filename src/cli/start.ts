@@ -4,7 +4,6 @@
  */
 import { randomBytes } from 'node:crypto';
 import { hostname } from 'node:os';
-import { Fault } from '../core/errors.ts';
 import type { Log } from '../core/log.ts';
 import type { Coordinator } from '../daemon/coordinator.ts';
 import type { Daemon } from '../daemon/daemon.ts';
@@ -12,6 +11,7 @@ import type { WebOptions } from '../daemon/web/server.ts';
 import type { Job } from '../job/job.ts';
 import type { ActionResult, Register } from './command.ts';
 import type { CliContext, GlobalOptions, StatusAddress } from './context.ts';
+import { assertShareable } from './shared-schedule.ts';
 
 export const registerStart: Register = (program, context, act) => {
   program
@@ -123,17 +123,4 @@ async function openDaemon(cli: CliContext, globals: GlobalOptions, opened: Opene
       return path === undefined ? undefined : await chores.readReport(path, date, report, revision);
     },
   };
-}
-
-/** @throws Fault `SETTING_MISSING` */
-function assertShareable({ name, schedule }: Job, hasRedis: boolean): void {
-  if (!schedule?.distributed || hasRedis) return;
-  throw new Fault(
-    'SETTING_MISSING',
-    `the job ${name} has \`distributed: true\`, which needs FLOWDROP_REDIS_URL, and that is not set`,
-    {
-      kind: 'usage',
-      hint: 'Set it, or FLOWDROP_REDIS_URL_FILE, to the Redis that the daemons share, or take `schedule.distributed` out.',
-    },
-  );
 }

@@ -36,7 +36,13 @@ export function parseJob(file: string, text: string): Job {
       return at(path);
     };
     const faults = checked.error.issues.flatMap((issue) => describeIssue(issue, value, noteAt));
-    throw invalidJob(faults, paths.map(placeOf));
+    const told = faults
+      .map((text, index) => ({ text, place: placeOf(paths[index] ?? []) }))
+      .sort((a, b) => a.place.line - b.place.line);
+    throw invalidJob(
+      told.map(({ text }) => text),
+      told.map(({ place }) => place),
+    );
   }
   try {
     return resolveJob(file, checked.data);

@@ -3,7 +3,7 @@
  * is started is in `loop.test.ts`.
  */
 import { once } from 'node:events';
-import { readdir, writeFile } from 'node:fs/promises';
+import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from 'vitest';
 import { flowdrop, listFiles, makeFolder, startService, type TestService } from '../support/flowdrop.ts';
@@ -41,6 +41,11 @@ it('a job that never ran is caught up in a process with a log of its own', async
   await writeJob(cwd, { reports: '', schedule: SCHEDULE });
   const { child, lines, until } = startDaemon();
   const finished = await until('finished', { outcome: 'done' });
+  // The engine is the run's, not the daemon's: without it an idle daemon stays below 120 MB.
+  expect(await readFile(`/proc/${child.pid}/maps`, 'utf8')).not.toContain('chdb');
+  expect(Number(/^VmRSS:\s+(\d+) kB$/m.exec(await readFile(`/proc/${child.pid}/status`, 'utf8'))?.[1])).toBeLessThan(
+    120_000,
+  );
   const exit = once(child, 'exit');
   child.kill('SIGTERM');
   expect(await exit).toEqual([0, null]);

@@ -4,6 +4,7 @@ import type { Job } from '../../job/job.ts';
 import type { Finding } from '../../run/doctor/finding.ts';
 import type { ActionResult, Register } from '../command.ts';
 import type { CliContext, GlobalOptions } from '../context.ts';
+import { assertShareable } from '../shared-schedule.ts';
 
 export const registerDoctor: Register = (program, context, act) => {
   program
@@ -63,6 +64,12 @@ async function* examineAll(
   const { readJob } = await import('../../job/files.ts');
   for (const job of pickSources(jobs.length > 0 ? jobs : [await readJob(shipped, globals.jobs)]))
     yield await examineSource(cli, job);
+  for (const job of jobs) {
+    yield await tryCheck('redis', async () => {
+      assertShareable(job, compose.redisUrl !== undefined);
+      return [];
+    });
+  }
   yield await tryCheck('redis', async () => {
     const seen = await compose.checkRedis();
     return seen === undefined ? [] : [ok('redis', seen)];

@@ -15,6 +15,15 @@ export function describeUsage(error: CommanderError, program: Command, argv: rea
   return new Fault('USAGE', message, { kind: 'usage', hint: `${near ? `${near} ` : ''}\`${help}\` ${next}.` });
 }
 
+/** `flowdrop help NAME` of a command that there is not: the parser would print the whole help, and say nothing. */
+export function findUnknownTopic(program: Command, [first, topic]: readonly string[]): Fault | undefined {
+  const names = program.commands.map((command) => command.name());
+  if (first !== 'help' || topic === undefined || topic.startsWith('-') || names.includes(topic)) return undefined;
+  const near = findNearest(topic, names);
+  const hint = `${near ? `Did you mean ${near}? ` : ''}\`flowdrop --help\` lists the commands.`;
+  return new Fault('USAGE', `unknown command '${topic}'`, { kind: 'usage', hint });
+}
+
 /** Of a value that is none of its choices: the choice that was most likely meant. */
 function suggestValue(message: string): string | undefined {
   const [, came, allowed] = /'([^']*)' is invalid\. Allowed choices are (.*)\.$/.exec(message) ?? [];

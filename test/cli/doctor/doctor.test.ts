@@ -162,6 +162,19 @@ describe('doctor', () => {
     expect(stdout).not.toContain(password);
   });
 
+  it('finds a schedule that is shared without a Redis, which `start` would refuse', async () => {
+    const schedule = 'schedule:\n  cron: "30 17 * * 1-5"\n  distributed: true';
+    const { code, of } = await examine([await writeJob(cwd, { name: 'shared', schedule })], { ...service.env });
+    expect(code).toBe(1);
+    expect(of('redis')).toMatchObject([
+      {
+        status: 'fail',
+        seen: expect.stringContaining('the job shared has `distributed: true`'),
+        next: expect.stringContaining('FLOWDROP_REDIS_URL'),
+      },
+    ]);
+  });
+
   it('where there is no job yet tries the key all the same', async () => {
     const requests = service.requests.length;
     const { code, of } = await examine([], { ...service.env });

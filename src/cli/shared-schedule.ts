@@ -1,0 +1,16 @@
+/** What a schedule that several daemons share needs, for `start` and `doctor` alike. */
+import { Fault } from '../core/errors.ts';
+import type { Job } from '../job/job.ts';
+
+/** @throws Fault `SETTING_MISSING` */
+export function assertShareable({ name, schedule }: Job, hasRedis: boolean): void {
+  if (!schedule?.distributed || hasRedis) return;
+  throw new Fault(
+    'SETTING_MISSING',
+    `the job ${name} has \`distributed: true\`, which needs FLOWDROP_REDIS_URL, and that is not set`,
+    {
+      kind: 'usage',
+      hint: 'Set it, or FLOWDROP_REDIS_URL_FILE, to the Redis that the daemons share, or take `schedule.distributed` out.',
+    },
+  );
+}
