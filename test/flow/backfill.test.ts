@@ -132,8 +132,8 @@ describe('a backfill', () => {
     expect(stopped).toMatchObject({ code: 130, stderr: expect.stringContaining('Start the same command again') });
     const before = pagesOf(service);
     await worker.json(['backfill']);
-    // Pages in flight when it stopped may have been answered in vain.
-    expect(pagesOf(service)).toBeLessThanOrEqual(36 + 4);
+    // Pages in flight when it stopped may have been answered in vain: up to twelve where answers are slow.
+    expect(pagesOf(service)).toBeLessThanOrEqual(36 + 12);
     expect(before).toBeLessThan(36);
   });
 
