@@ -1,6 +1,7 @@
 /**
  * What is answered, and the headers that every answer has. Invariant: nothing of an answer is kept by a cache, framed by
- * another page or named to another server, and only what stands in the page by its hash may style or run.
+ * another site's page or named to another server, and only what stands in the page by its hash may style or run. Only
+ * what stands at the address of a report may be framed at all: by the status page, as a preview.
  */
 import { createHash } from 'node:crypto';
 import { LIVE_SCRIPT } from './live-script.ts';
@@ -21,22 +22,29 @@ const PAGE_POLICY = [
   `style-src '${hash(STYLE)}'`,
   `script-src '${hash(LIVE_SCRIPT)}'`,
   "connect-src 'self'",
+  "frame-src 'self'",
   'img-src data:',
   "form-action 'self'",
   "base-uri 'none'",
   "frame-ancestors 'none'",
 ].join('; ');
 
+/** What the status page may frame: it may neither run nor send anything, nor frame something itself. */
+const framedPolicy = (style: string) =>
+  [
+    'sandbox',
+    "default-src 'none'",
+    'img-src data:',
+    `style-src '${style}'`,
+    "form-action 'none'",
+    "base-uri 'none'",
+    "frame-ancestors 'self'",
+  ].join('; ');
+
 /** An archived report: a mail with styles of its own, which may do nothing here. */
-const REPORT_POLICY = [
-  'sandbox',
-  "default-src 'none'",
-  'img-src data:',
-  "style-src 'unsafe-inline'",
-  "form-action 'none'",
-  "base-uri 'none'",
-  "frame-ancestors 'none'",
-].join('; ');
+const REPORT_POLICY = framedPolicy('unsafe-inline');
+/** What stands in its place when it cannot be shown. */
+const REPORT_NOTICE_POLICY = framedPolicy(hash(STYLE));
 
 const SECURITY_HEADERS: Readonly<Record<string, string>> = {
   'cache-control': 'no-store',
@@ -54,7 +62,16 @@ export function answerPage(status: number, body: string, headers: Readonly<Recor
 }
 
 export function answerReport(body: string): Answer {
-  return { status: 200, type: HTML, body, headers: { 'content-security-policy': REPORT_POLICY } };
+  return { status: 200, type: HTML, body, headers: frame(REPORT_POLICY) };
+}
+
+/** Says in the place of a report why it is not shown; a preview shows it too. */
+export function answerReportNotice(
+  status: number,
+  body: string,
+  headers: Readonly<Record<string, string>> = {},
+): Answer {
+  return { status, type: HTML, body, headers: { ...frame(REPORT_NOTICE_POLICY), ...headers } };
 }
 
 export function answerText(status: number, type: string, body: string): Answer {
@@ -64,6 +81,11 @@ export function answerText(status: number, type: string, body: string): Answer {
 /** All headers of an answer, its length among them. */
 export function headersOf({ type, body, headers }: Answer): Readonly<Record<string, string | number>> {
   return { ...SECURITY_HEADERS, ...headers, 'content-type': type, 'content-length': Buffer.byteLength(body) };
+}
+
+/** The older header says the same as `frame-ancestors` to older browsers. */
+function frame(policy: string): Readonly<Record<string, string>> {
+  return { 'content-security-policy': policy, 'x-frame-options': 'SAMEORIGIN' };
 }
 
 function hash(text: string): string {

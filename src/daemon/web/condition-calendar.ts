@@ -57,7 +57,7 @@ export function renderCalendar(
   const earlier = weeks.slice(-RECENT_WEEKS - EARLIER_WEEKS, -RECENT_WEEKS);
   const known = new Set(document.dates.map(({ condition }) => condition));
   const legend = conditionNames().filter((condition) => known.has(condition));
-  return html`${renderWeeks(recent, shape, `Conditions of the last ${recent.length} weeks`)}
+  return html`${renderWeeks(recent, shape, `Conditions of the last ${recent.length === 1 ? 'week' : `${recent.length} weeks`}`)}
 <ul class="legend">${legend.map((condition) => html`<li>${renderShape(condition)}<b>${condition}</b> ${CONDITIONS[condition]}</li>`)}</ul>
 ${
   earlier.length > 0 &&

@@ -1,18 +1,16 @@
 /** What the page shows of one job: what it does now and next, its calendar, gaps, runs and archived reports. */
 import type { CalendarOverride } from '../../calendar/session.ts';
-import type { StatusDocument } from '../documents.ts';
 import type { JobView } from '../view.ts';
 import { renderCalendar, renderShape } from './condition-calendar.ts';
 import { listGaps } from './gap.ts';
 import { html, type Markup } from './html.ts';
 import { findLastSuccess } from './last-success.ts';
 import { formatBothClocks, formatInstant, formatRelative, formatSpan, renderTime } from './moment.ts';
-import { reportPath } from './report-path.ts';
+import { renderReports } from './report-list.ts';
 import { renderFinished, renderRunning } from './run-list.ts';
 
-/** Gaps and archived reports listed; the rest is counted. */
+/** Gaps listed; the rest is counted. */
 const SHOWN_GAPS = 20;
-const SHOWN_REPORTS = 12;
 
 /** @param key tells this job from the others of the page; a word of letters, digits and hyphens */
 export function renderJob(job: JobView, nowMs: number, calendar: CalendarOverride, key: string): Markup {
@@ -28,7 +26,7 @@ ${renderFaults(job, nowMs)}</header>
 <div data-live="${key}-gaps"><h3>Gaps</h3>${renderGaps(job, nowMs, calendar)}</div>
 <div data-live="${key}-runs"><h3>Last runs</h3>${renderFinished(job, nowMs)}</div>
 </div>
-<div class="whole" data-live="${key}-reports">${document && document.reports.length > 0 && html`<h3>Reports</h3>${renderReports(job.name, document.reports, key)}`}</div>
+<div class="whole">${renderReports(job.name, document?.reports ?? [], key)}</div>
 </div>
 <footer data-live="${key}-read" class="quiet small">${renderReading(job, nowMs)}</footer>
 </section>`;
@@ -74,14 +72,6 @@ function renderGaps(job: JobView, nowMs: number, calendar: CalendarOverride): Ma
     return html`<li class="${condition}"><p class="line">${renderShape(condition)}<b>${date}</b> ${condition}, ${left}</p>
 ${expiresAtMs !== undefined && html`<p class="quiet small">${renderTime(expiresAtMs, formatBothClocks(expiresAtMs))}</p>`}</li>`;
   })}</ol>${more > 0 && html`<p class="quiet">and ${more} more</p>`}`;
-}
-
-function renderReports(job: string, reports: StatusDocument['reports'], key: string): Markup {
-  const link = (report: StatusDocument['reports'][number]) =>
-    html`<li><a href="${reportPath(job, report)}">${report.date} <span>${report.report}</span></a>${report.revision > 0 && html` <span class="quiet small">revision ${report.revision}</span>`}</li>`;
-  const older = reports.slice(SHOWN_REPORTS);
-  return html`<ul class="reports">${reports.slice(0, SHOWN_REPORTS).map(link)}</ul>
-${older.length > 0 && html`<details data-key="${key}-older"><summary>${older.length} older</summary><ul class="reports">${older.map(link)}</ul></details>`}`;
 }
 
 function renderReading({ file, status }: JobView, nowMs: number): Markup {

@@ -1,7 +1,8 @@
 /**
  * The one script of the page, allowed by its hash: it reads the page again while somebody looks, and replaces the parts
- * that say something else. Invariant: what the reader has scrolled to, unfolded or focused stays. Without scripts the
- * page is complete, and the browser reloads it by itself.
+ * that say something else. Invariant: what the reader has scrolled to, unfolded or focused stays, and an unfolded
+ * preview is not read a second time. Without scripts the page is complete but for the previews, and the browser reloads
+ * it by itself.
  */
 
 /** Between two readings: while a run goes on, and otherwise. */
@@ -10,7 +11,10 @@ export const CALM_MS = 10_000;
 /** Where no script runs. */
 export const RELOAD_SECONDS = 30;
 
-/** `data-live` names a part, `data-key` what may be focused or unfolded in it, `data-every` the time to the next reading. */
+/**
+ * `data-live` names a part, `data-key` what may be focused or unfolded in it, `data-stays` what is not replaced while it
+ * is unfolded, `data-every` the time to the next reading.
+ */
 export const LIVE_SCRIPT = `
 'use strict';
 (() => {
@@ -21,16 +25,27 @@ export const LIVE_SCRIPT = `
   const silent = document.getElementById('silent');
   let failures = 0;
 
+  // What is unfolded and stays is not moved either; it stays also when the fresh part has it no more.
+  const fill = (part, fresh) => {
+    const staying = [...part.querySelectorAll(':scope > [data-stays][open]')];
+    for (const node of [...part.childNodes]) { if (!staying.includes(node)) node.remove(); }
+    let next = part.firstChild;
+    for (const node of [...fresh.childNodes]) {
+      const old = node.dataset && staying.find((element) => element.dataset.key === node.dataset.key);
+      if (old) next = old.nextSibling; else part.insertBefore(node, next);
+    }
+  };
+
   const replace = (part, fresh) => {
     const focused = part.contains(document.activeElement) ? document.activeElement : null;
     const key = focused && focused.dataset.key;
     const index = focused && [...part.querySelectorAll('a, summary')].indexOf(focused);
     const open = [...part.querySelectorAll('details[open]')].map((element) => element.dataset.key);
-    part.replaceChildren(...fresh.childNodes);
+    fill(part, fresh);
     part.className = fresh.className;
     for (const name of open) { const element = keyed(part, name); if (element) element.open = true; }
     const again = key ? keyed(part, key) : index >= 0 ? part.querySelectorAll('a, summary')[index] : null;
-    if (again) again.focus({ preventScroll: true });
+    if (again && !part.contains(document.activeElement)) again.focus({ preventScroll: true });
   };
 
   const show = (text) => {
@@ -63,6 +78,10 @@ export const LIVE_SCRIPT = `
   const wait = () => setTimeout(() => read().finally(wait), Number(document.body.dataset.every));
   wait();
   document.addEventListener('visibilitychange', read);
+  // It does not bubble. What is in a template was neither built nor fetched before.
+  document.addEventListener('toggle', ({ target }) => {
+    if (target.open) for (const folded of target.querySelectorAll('template')) folded.replaceWith(folded.content);
+  }, true);
   document.addEventListener('keydown', ({ key }) => { if (key === 'Escape' && document.activeElement.matches('.day')) document.activeElement.blur(); });
 })();
 `;

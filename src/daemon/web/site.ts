@@ -9,7 +9,7 @@ import { describeError } from '../../core/errors.ts';
 import type { Log } from '../../core/log.ts';
 import type { DaemonView } from '../view.ts';
 import type { Access } from './access.ts';
-import { type Answer, answerPage, answerReport, answerText } from './answer.ts';
+import { type Answer, answerPage, answerReport, answerReportNotice, answerText } from './answer.ts';
 import { checkLive, checkReady } from './health.ts';
 import { DaemonMetrics } from './metrics.ts';
 import { renderNotice, renderPage, renderPassage, TOKEN_FORM } from './page.ts';
@@ -19,6 +19,8 @@ import { findReport, isReportPath } from './report-path.ts';
 const PAGE_LIFETIME_MS = 1_000;
 /** Reports read at the same time: each is a process. */
 const MAX_READING = 2;
+
+const NOTHING_HERE = renderNotice('Nothing here', ['The status page is at /, beside /healthz and /metrics.']);
 
 export interface SiteOptions {
   readonly access: Access;
@@ -83,7 +85,7 @@ export class Site {
     if (path === '/') return answerPage(200, this.#renderPage(view, nowMs));
     if (path === '/metrics') return answerText(200, this.#metrics.contentType, await this.#metrics.text(view(), nowMs));
     if (isReportPath(path)) return await this.#answerReport(path);
-    return notFound();
+    return answerPage(404, NOTHING_HERE);
   }
 
   #answerHealth(path: string): Answer | undefined {
@@ -121,12 +123,12 @@ export class Site {
   async #answerReport(path: string): Promise<Answer> {
     const { log, readReport, view } = this.#options;
     const named = findReport(view(), path);
-    if (!named) return notFound();
+    if (!named) return answerReportNotice(404, NOTHING_HERE);
     let reading = this.#reading.get(path);
     if (!reading) {
       if (this.#reading.size >= MAX_READING) {
         const text = renderNotice('Busy', ['Other reports are being read; try again in a few seconds.']);
-        return answerPage(503, text, { 'retry-after': '5' });
+        return answerReportNotice(503, text, { 'retry-after': '5' });
       }
       reading = readReport(named.job, named.date, named.report, named.revision).finally(() =>
         this.#reading.delete(path),
@@ -135,11 +137,11 @@ export class Site {
     }
     try {
       const body = await reading;
-      return body === undefined ? notFound() : answerReport(body);
+      return body === undefined ? answerReportNotice(404, NOTHING_HERE) : answerReport(body);
     } catch (error) {
       log.warn({ event: 'report-unread', job: named.job, date: named.date, reason: describeError(error) });
       const text = renderNotice('The report cannot be read', ['The log of the daemon says why (report-unread).']);
-      return answerPage(502, text);
+      return answerReportNotice(502, text);
     }
   }
 }
@@ -149,10 +151,6 @@ function refuseStranger(title: string): Answer {
     'The status is shown to those who have the token of FLOWDROP_STATUS_TOKEN. A browser shows it once, here or by /?token=...; a program with every request, as "Authorization: Bearer ...".',
   ];
   return answerPage(401, renderNotice(title, ways, TOKEN_FORM), { 'www-authenticate': 'Bearer realm="flowdrop"' });
-}
-
-function notFound(): Answer {
-  return answerPage(404, renderNotice('Nothing here', ['The status page is at /, beside /healthz and /metrics.']));
 }
 
 function splitOnce(text: string, separator: string): readonly string[] {

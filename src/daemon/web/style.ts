@@ -88,12 +88,15 @@ progress::-moz-progress-bar { background: var(--link); border-radius: 4px; }
 .error .hint { color: var(--text); margin-top: 3px; } .message { white-space: pre-wrap; }
 .reports { display: grid; grid-template-columns: repeat(auto-fill, minmax(132px, 1fr)); gap: 6px 14px; }
 .reports a { display: inline-block; padding: 2px 0; font-variant-numeric: tabular-nums; }
+.previews details { margin: 0; border-top: 1px solid var(--line); } .previews summary { padding: 9px 0; color: var(--text); font-size: 15px; } .previews summary span { display: inline-block; }
+.previews iframe { display: block; width: 100%; height: min(70vh, 720px); margin: 2px 0 0; border: 1px solid var(--line); border-radius: 8px; background: var(--card); }
+.previews p { padding: 8px 0 14px; } .previews + div:not(:empty) { margin-top: 10px; padding-top: 12px; border-top: 1px solid var(--line); }
 .silent { position: sticky; bottom: 12px; background: var(--bad-ground); color: var(--bad); border-radius: 8px; padding: 10px 14px; box-shadow: var(--shadow); }
 .silent[hidden] { display: none; }
 .alone { max-width: 560px; } .alone h1 { font-size: 19px; margin-bottom: 8px; } .alone .job p + p, .alone form { margin-top: 12px; }
 input { font: inherit; color: inherit; background: var(--ground); border: 1px solid var(--quiet); border-radius: 8px; padding: 7px 10px; width: 100%; margin: 4px 0 10px; }
 button { font: inherit; font-weight: 600; color: var(--card); background: var(--link); border: 0; border-radius: 8px; padding: 8px 16px; }
 @media (min-width: 900px) { .whole { grid-column: 1 / -1; } .page { padding-top: 32px; } .columns { grid-template-columns: minmax(0, 11fr) minmax(0, 9fr); } .job { padding: 26px 28px; } }
-@media (max-width: 420px) { .job { padding: 18px 14px; } .day { height: 44px; padding: 4px; } .holiday { font-size: 9px; } .calendar { border-spacing: 3px; } }
+@media (max-width: 420px) { .job { padding: 18px 14px; } .previews iframe { width: calc(100% + 28px); margin: 2px -14px 0; border-width: 1px 0; border-radius: 0; } .day { height: 44px; padding: 4px; } .holiday { font-size: 9px; } .calendar { border-spacing: 3px; } }
 @media print { body { background: none; } .job, .verdict { box-shadow: none; border: 1px solid var(--line); break-inside: avoid; } }
 `;

@@ -4,8 +4,7 @@
  * the same. Screenshots are written to `test-results/status/` for a person to look at. What the addresses answer is
  * tested in `site.test.ts`.
  */
-import { mkdir, readFile } from 'node:fs/promises';
-import { createRequire } from 'node:module';
+import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Browser, BrowserContext, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -14,10 +13,10 @@ import { type RunningWeb, startWeb } from '../../../src/daemon/web/server.ts';
 import { openBrowser } from '../../support/browser.ts';
 import { REPO } from '../../support/flowdrop.ts';
 import { createSilentLog } from '../../support/log.ts';
+import { findBarriers, OVERFLOWS } from './barriers.ts';
 import { HOSTILE, makeBadDay, makeGoodDay, makeHostileDay, makeView, NOW, TOKEN } from './views.ts';
 
 const SHOTS = join(REPO, 'test-results', 'status');
-const AXE = createRequire(import.meta.url).resolve('axe-core/axe.min.js');
 const SCHEMES = ['light', 'dark'] as const;
 const WIDTHS = [360, 1280] as const;
 
@@ -85,22 +84,6 @@ async function look(
   });
   await page.goto(web.url);
   return { context, page, troubles, strangers };
-}
-
-const OVERFLOWS = `(() => {
-  const width = document.documentElement.clientWidth;
-  const shown = [...document.body.querySelectorAll('*')].filter((element) =>
-    element.getClientRects().length > 0 && !element.closest('svg'));
-  const wide = shown.filter((element) => element.getBoundingClientRect().right > width + 0.5);
-  return [...wide.map((element) => element.outerHTML.slice(0, 160)),
-    ...(document.documentElement.scrollWidth > width ? ['the page scrolls sideways'] : [])];
-})()`;
-
-/** Every finding of axe, whatever its weight. It is given to the page by the tester, so the page's policy does not ask. */
-async function findBarriers(page: Page): Promise<readonly string[]> {
-  await page.evaluate(await readFile(AXE, 'utf8'));
-  return await page.evaluate(`axe.run(document, { resultTypes: ['violations'] }).then(({ violations }) => violations
-    .flatMap(({ id, nodes }) => nodes.map((node) => id + ': ' + node.html.slice(0, 140) + ' ' + node.failureSummary)))`);
 }
 
 describe('the status page in a browser', () => {
@@ -235,7 +218,8 @@ describe('the status page in a browser', () => {
       expect(await page.evaluate(`document.querySelectorAll('img, script:not(:last-of-type), [onerror]').length`)).toBe(
         0,
       );
-      await page.locator('.reports a').first().click();
+      await page.locator('.previews summary').click();
+      await page.locator('.previews a').click();
       await expect.poll(() => page.title()).toBe('Flow');
       expect(troubles.filter((text) => !/blocked|sandbox|violates/i.test(text))).toEqual([]);
     } finally {
@@ -247,7 +231,7 @@ describe('the status page in a browser', () => {
     const { context, page } = await look(makeGoodDay());
     try {
       await page.locator('.reports a').first().click();
-      await page.waitForURL(/\/reports\/nightly-trades\/2026-11-20\/flow\/0$/);
+      await page.waitForURL(/\/reports\/nightly-trades\/2026-11-13\/flow\/0$/);
       expect(await page.locator('h1').textContent()).toBe('Flow');
       expect(await page.title()).toBe('Flow');
       expect(await page.evaluate('document.images[0].naturalWidth')).toBe(0);

@@ -249,6 +249,35 @@ describe('the server of the daemon', () => {
     expect((await get('/')).body).toContain('<h3>Gaps</h3><p class="quiet">None.</p>');
   });
 
+  it.each([
+    ['2026-11-23', 'week'],
+    ['2026-11-20', '2 weeks'],
+  ])('says of how many weeks it has conditions, since %s of the last %s', async (date, span) => {
+    const dates = [{ date, condition: 'available' as const, rows: 7, revision: 0, begins_to_expire: null }];
+    const status = { document: makeStatus('nightly', { dates }), readAtMs: NOW };
+    await start(() => makeView([makeJob('nightly', { status })]));
+    expect((await get('/')).body).toContain(`>Conditions of the last ${span}</caption>`);
+  });
+
+  it('lets nothing be framed but what stands at the address of a report, and that by itself only', async () => {
+    await start(makeGoodDay, { readReport: async (_job, date) => (date === '2026-11-20' ? 'report' : undefined) });
+    const framing = async (path: string) => {
+      const { status, headers } = await get(path);
+      const policy = headers['content-security-policy']?.toString() ?? '';
+      return [status, policy.split('; ').filter((rule) => /^(sandbox|frame-)/.test(rule)), headers['x-frame-options']];
+    };
+    const page = [["frame-src 'self'", "frame-ancestors 'none'"], 'DENY'];
+    expect(await framing('/')).toEqual([200, ...page]);
+    expect(await framing('/elsewhere')).toEqual([404, ...page]);
+    for (const path of ['/metrics', '/healthz']) {
+      expect(await framing(path), path).toEqual([200, ["frame-ancestors 'none'"], 'DENY']);
+    }
+    const own = [['sandbox', "frame-ancestors 'self'"], 'SAMEORIGIN'];
+    expect(await framing('/reports/nightly-trades/2026-11-20/flow/0')).toEqual([200, ...own]);
+    expect(await framing('/reports/nightly-trades/2026-11-19/flow/0')).toEqual([404, ...own]);
+    expect(await framing('/reports/elsewhere')).toEqual([404, ...own]);
+  });
+
   it('says which runs it lists, and when a later one ended that it does not', async () => {
     const scope = 'Listed are runs of this daemon since it was started, not those by hand or by others.';
     const shown = async (lastRun: string) => {

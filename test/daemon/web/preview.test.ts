@@ -1,0 +1,234 @@
+/**
+ * Previews of archived reports on the status page, in a real browser with a real mail: read when somebody unfolds them and
+ * not before, in a frame where nothing runs, and left alone while the page follows the daemon. Screenshots are written to
+ * `test-results/status/` for a person to look at.
+ */
+import { mkdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Browser, Page } from 'playwright-core';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import type { DaemonView } from '../../../src/daemon/view.ts';
+import type { ReportName } from '../../../src/daemon/web/report-path.ts';
+import { type RunningWeb, startWeb } from '../../../src/daemon/web/server.ts';
+import { embedImages } from '../../../src/mail/page.ts';
+import { renderFlowReport } from '../../../src/report/render.ts';
+import { pickDay } from '../../report/days.ts';
+import { openBrowser } from '../../support/browser.ts';
+import { REPO } from '../../support/flowdrop.ts';
+import { createSilentLog } from '../../support/log.ts';
+import { findBarriers, OVERFLOWS } from './barriers.ts';
+import { makeGoodDay, makeJob, makeStatus, makeView, NOW, TOKEN } from './views.ts';
+
+const SHOTS = join(REPO, 'test-results', 'status');
+/** Tries everything that a mail must not do here. */
+const HARMFUL = `<!doctype html><html lang="en"><title>Harm</title><body><h1>Harm</h1>
+<script>document.title='ran'; fetch('/metrics'); top.location='/metrics'</script><img src="http://192.0.2.1/x.png">
+<iframe src="/metrics"></iframe><form action="/metrics" target="_top"><button>send</button></form>
+<a id="away" href="http://192.0.2.1/">away</a><a id="top" href="/metrics" target="_top">top</a></body></html>`;
+
+let browser: Browser;
+let mail: string;
+let web: RunningWeb;
+let page: Page;
+let view: DaemonView;
+let now = NOW;
+/** Reports that the daemon was asked for. */
+let asked: (ReportName & { readonly job: string })[];
+/** Console messages and errors; what was refused by a policy is among them. */
+let troubles: string[];
+/** Requests that went elsewhere. */
+let strangers: string[];
+
+beforeAll(async () => {
+  browser = await openBrowser();
+  await mkdir(SHOTS, { recursive: true });
+  const { report, options } = pickDay('normal');
+  const { html, images } = await renderFlowReport(report, options);
+  mail = embedImages(html, images);
+});
+afterAll(async () => {
+  await browser.close();
+});
+afterEach(async () => {
+  await page.context().close();
+  await web.close();
+});
+
+interface Looking {
+  readonly width?: number;
+  readonly scheme?: 'light' | 'dark';
+  readonly scripts?: boolean;
+  readonly token?: string;
+  readonly read?: () => Promise<string | undefined>;
+}
+
+async function look(shown: DaemonView, options: Looking = {}): Promise<void> {
+  const { width = 1280, scheme = 'light', scripts = true, token, read = async () => mail } = options;
+  [view, asked, troubles, strangers] = [shown, [], [], []];
+  web = await startWeb({
+    address: { host: '127.0.0.1', port: 0 },
+    token,
+    view: () => view,
+    readReport: async (job, date, report, revision) => {
+      asked.push({ job, date, report, revision });
+      return await read();
+    },
+    log: createSilentLog(),
+    // Goes on with every look, so that no page is a cached one.
+    clock: { now: () => (now += 1_100), sleep: async () => {} },
+  });
+  const context = await browser.newContext({
+    viewport: { width, height: 800 },
+    colorScheme: scheme,
+    javaScriptEnabled: scripts,
+  });
+  page = await context.newPage();
+  page.on('console', (message) => troubles.push(message.text()));
+  page.on('pageerror', (error) => troubles.push(error.message));
+  page.on('request', (request) => {
+    const url = request.url();
+    if (!url.startsWith(web.url) && !url.startsWith('data:')) strangers.push(url);
+  });
+  await page.goto(web.url);
+}
+
+const previews = () => page.locator('#job-1 .previews details');
+const framed = () => page.frames().filter((frame) => frame.parentFrame() === page.mainFrame());
+
+async function unfold(index: number): Promise<void> {
+  await previews().nth(index).locator('summary').click();
+  await previews().nth(index).locator('iframe').scrollIntoViewIfNeeded();
+}
+
+/** One job with the reports of these dates. */
+function makeDay(dates: readonly string[]): DaemonView {
+  const reports = dates.map((date) => ({ date, report: 'flow-e154845f', revision: 1 }));
+  return makeView([makeJob('nightly', { status: { document: makeStatus('nightly', { reports }), readAtMs: NOW } })]);
+}
+
+describe('a preview of a report', () => {
+  it.each([
+    [360, 'light'],
+    [360, 'dark'],
+    [1280, 'light'],
+    [1280, 'dark'],
+  ] as const)('is read when it is unfolded, and fits and is accessible at %i px, %s', async (width, scheme) => {
+    await look(makeGoodDay(), { width, scheme });
+    expect(await previews().count()).toBe(5);
+    expect(await previews().nth(3).locator('summary').textContent()).toBe('2026-11-17 flow report flow, revision 1');
+    await previews().last().scrollIntoViewIfNeeded();
+    await page.waitForLoadState('networkidle');
+    expect([asked, framed().length]).toEqual([[], 0]);
+    await unfold(3);
+    const content = page.frameLocator('#job-1 iframe');
+    await content.getByText('Premium').first().waitFor();
+    expect(asked).toEqual([{ job: 'nightly-trades', date: '2026-11-17', report: 'flow', revision: 1 }]);
+    const [frame] = framed();
+    expect(await frame?.evaluate('self.origin')).toBe('null');
+    const sizes = '[document.documentElement.scrollWidth - document.documentElement.clientWidth, innerHeight > 400]';
+    expect(await frame?.evaluate(sizes)).toEqual([0, true]);
+    expect(await frame?.evaluate('[...document.images].every((image) => image.naturalWidth > 0)')).toBe(true);
+    await page.screenshot({ path: join(SHOTS, `preview-${width}-${scheme}.png`), fullPage: true });
+    expect(await page.evaluate(OVERFLOWS)).toEqual([]);
+    expect(await findBarriers(page)).toEqual([]);
+    expect([troubles, strangers]).toEqual([[], []]);
+    await previews().nth(3).getByRole('link').press('Enter');
+    await page.waitForURL(/\/reports\/nightly-trades\/2026-11-17\/flow\/1$/);
+  });
+
+  it('that is unfolded is neither folded nor read again when new reports come, not even when it is one of the older then', async () => {
+    await look(makeDay(['2026-11-20', '2026-11-19', '2026-11-18', '2026-11-17', '2026-11-16', '2026-11-13']));
+    for (const index of [1, 4]) {
+      await unfold(index);
+      await expect.poll(() => asked.length).toBe(index === 1 ? 1 : 2);
+    }
+    await page.frameLocator('#job-1 iframe').last().getByText('Premium').first().waitFor();
+    const marked = framed();
+    expect(marked).toHaveLength(2);
+    for (const frame of marked) {
+      await frame.waitForLoadState();
+      await frame.evaluate('window.stays = true');
+    }
+    await previews().nth(1).locator('summary').focus();
+    view = makeDay(['2026-11-23', '2026-11-20', '2026-11-19', '2026-11-18', '2026-11-17', '2026-11-16', '2026-11-13']);
+    const dates = () => page.locator('#job-1 .previews summary b').allTextContents();
+    await expect
+      .poll(dates, { timeout: 15_000 })
+      .toEqual(['2026-11-23', '2026-11-20', '2026-11-19', '2026-11-18', '2026-11-17', '2026-11-16']);
+    expect(await page.locator('#job-1 .previews details[open] b').allTextContents()).toEqual([
+      '2026-11-19',
+      '2026-11-16',
+    ]);
+    expect(await Promise.all(framed().map((frame) => frame.evaluate('window.stays')))).toEqual([true, true]);
+    expect(await page.evaluate('document.activeElement.textContent')).toContain('2026-11-19');
+    expect(asked).toHaveLength(2);
+    // Folded, it goes with the next change.
+    await previews().nth(5).locator('summary').click();
+    view = makeDay(['2026-11-24', '2026-11-23', '2026-11-20', '2026-11-19', '2026-11-18', '2026-11-17', '2026-11-16']);
+    await expect
+      .poll(dates, { timeout: 15_000 })
+      .toEqual(['2026-11-24', '2026-11-23', '2026-11-20', '2026-11-19', '2026-11-18']);
+    expect(asked).toHaveLength(2);
+    expect([troubles, strangers]).toEqual([[], []]);
+  });
+
+  it('runs nothing, fetches nothing, and leads nowhere else', async () => {
+    await look(makeGoodDay(), { read: async () => HARMFUL });
+    await unfold(0);
+    const content = page.frameLocator('#job-1 iframe');
+    await content.getByRole('heading', { name: 'Harm' }).waitFor();
+    const [frame] = framed();
+    await frame?.waitForLoadState();
+    expect(await frame?.title()).toBe('Harm');
+    expect(await frame?.evaluate('document.images[0].naturalWidth')).toBe(0);
+    await content.getByRole('button').click();
+    await content.locator('#top').click();
+    await content.locator('#away').click();
+    await expect.poll(() => troubles.filter((text) => text.includes('192.0.2.1/')).length).toBeGreaterThan(1);
+    expect(page.url()).toBe(`${web.url}/`);
+    expect(await page.locator('.verdict').count()).toBe(1);
+    expect(asked).toHaveLength(1);
+    const reached = strangers.filter((url) => !troubles.some((text) => text.includes(url)));
+    expect(reached).toEqual([]);
+  });
+
+  it('says what is wrong when the report cannot be read', async () => {
+    const read = async () => {
+      throw new Error('the store is away');
+    };
+    await look(makeGoodDay(), { read, width: 360 });
+    await unfold(0);
+    await page.frameLocator('#job-1 iframe').getByText('The report cannot be read').waitFor();
+    expect(troubles.filter((text) => !text.includes('502 (Bad Gateway)'))).toEqual([]);
+    // By the keyboard: while the page is still scrolling, a click may go to the frame, which paints in a process of its own.
+    await previews().first().getByRole('link').press('Enter');
+    await page.waitForURL(/\/reports\/nightly-trades\/2026-11-20\/flow\/0$/);
+  });
+
+  it('is not read where no script runs, and the link to the whole page is there', async () => {
+    await look(makeGoodDay(), { scripts: false });
+    await previews().first().locator('summary').click();
+    const link = previews().first().getByRole('link');
+    await link.waitFor();
+    await page.waitForLoadState('networkidle');
+    expect([asked, framed().length]).toEqual([[], 0]);
+    await link.click();
+    await page.getByText('Premium').first().waitFor();
+  });
+
+  it('is shown to who has the token, by the cookie of the login', async () => {
+    await look(makeGoodDay(), { token: TOKEN });
+    expect(await previews().count()).toBe(0);
+    await page.getByLabel('Token').fill(TOKEN);
+    await page.getByRole('button').click();
+    await page.locator('.verdict').waitFor();
+    // What Chromium has to say of the form and its 401.
+    troubles = [];
+    await unfold(0);
+    await page.frameLocator('#job-1 iframe').getByText('Premium').first().waitFor();
+    expect(asked).toHaveLength(1);
+    expect([troubles, strangers]).toEqual([[], []]);
+    const { status } = await fetch(`${web.url}/reports/nightly-trades/2026-11-20/flow/0`);
+    expect([status, asked.length]).toEqual([401, 1]);
+  });
+});
