@@ -79,22 +79,28 @@ async function main(): Promise<void> {
   // Not before: a package that is missing is told as every other failure is.
   const { runProgram } = await import('./cli/program.ts');
   const { createComposition } = await import('./compose.ts');
+  const { createLineKeeper } = await import('./cli/terminal/drawn-line.ts');
   const cwd = process.cwd();
   const entry = fileURLToPath(import.meta.url);
   const interactive = process.stderr.isTTY === true;
+  // Commands and the log write to one screen: neither may write into a line that the other draws.
+  const keeper = createLineKeeper();
+  const writeOut = (output: string) => void process.stdout.write(output);
+  const writeErr = keeper.above((output) => process.stderr.write(output));
   const compose = createComposition({
     env: process.env,
     cwd,
     packageDir: resolve(fileURLToPath(new URL('..', import.meta.url))),
-    writeErr: (output) => process.stderr.write(output),
+    writeErr,
     interactive,
     debug,
   });
   redact = compose.redact;
   process.exitCode = await runProgram(process.argv.slice(2), {
     terminal: {
-      out: (output) => process.stdout.write(output),
-      err: (output) => process.stderr.write(output),
+      out: process.stdout.isTTY ? keeper.above(writeOut) : writeOut,
+      err: writeErr,
+      keepLine: keeper.keepLine,
       interactive,
       stderr: process.stderr,
       stdout: process.stdout,

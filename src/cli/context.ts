@@ -22,6 +22,7 @@ import type { SnapshotClient } from '../source/snapshot.ts';
 import type { Source } from '../source/source.ts';
 import type { StoreAccess } from '../store/access.ts';
 import type { ObjectOptions, Store } from '../store/store.ts';
+import type { DrawnLine } from './terminal/drawn-line.ts';
 
 export interface Terminal {
   /** Results. */
@@ -31,6 +32,8 @@ export interface Terminal {
   /** Whether stderr is a terminal that a progress bar can be drawn on. */
   readonly interactive: boolean;
   readonly stderr: NodeJS.WritableStream;
+  /** Keeps a line that is redrawn in place below all that is written meanwhile, log lines too; returns its release. */
+  keepLine(line: DrawnLine): () => void;
   /** Results that are too large, or no text. */
   readonly stdout: NodeJS.WritableStream;
   /** Whether a person reads stdout. */

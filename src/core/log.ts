@@ -25,7 +25,7 @@ export function createLog(options: LogOptions): Log {
   const byValue = createRedactor(options.secrets);
   const redact = (line: string) => maskByKey(byValue(line));
   const sink = { write: (line: string) => options.write(redact(line)) };
-  const stream = options.pretty ? prettyStream(sink, redact) : sink;
+  const stream = options.pretty ? prettyStream(sink, redact, options.run) : sink;
   const base = options.run === undefined ? null : { run: options.run };
   // What a record and its bindings are is known to pino as an object; copies of objects are objects.
   const mask = (fields: object) => maskFields(fields) as Record<string, unknown>;
@@ -34,15 +34,55 @@ export function createLog(options: LogOptions): Log {
 }
 
 /** Masked before and after: the pretty form undoes JSON's escapes, and not all of them. */
-function prettyStream(sink: { write(line: string): void }, redact: (text: string) => string) {
+function prettyStream(sink: { write(line: string): void }, redact: (text: string) => string, run: string | undefined) {
   const stream = pretty({
     colorize: false,
     ignore: 'pid,hostname',
+    singleLine: true,
     translateTime: 'SYS:HH:MM:ss',
     destination: sinkStream(sink),
     sync: true,
   });
-  return { write: (line: string) => void stream.write(redact(line)) };
+  return { write: (line: string) => void stream.write(condense(redact(line), run)) };
+}
+
+/** What would move the cursor, colour the rest, or begin a line that looks like another's. */
+const UNSAFE = /[\p{Cc}\p{Bidi_Control}\u2028\u2029]+/gu;
+
+/**
+ * For people: what the message says is not said again behind it, nor the run and job that every line of the process is of.
+ * A line without a message has its event for one.
+ */
+function condense(line: string, run: string | undefined): string {
+  const fields = parseFields(line);
+  if (fields === undefined) return line;
+  const { event, msg, ...rest } = fields;
+  const said = String(msg ?? event ?? '')
+    .trim()
+    .replace(UNSAFE, ' ');
+  const isSaid = (name: string, value: unknown) =>
+    !SHOWN_APART.includes(name) && typeof value === 'string' && said.includes(value.trim().replace(UNSAFE, ' '));
+  const isOfRun = run !== undefined && rest['run'] === run;
+  const left = Object.entries(rest).filter(
+    ([name, value]) => !isSaid(name, value) && !(isOfRun && OF_EVERY_LINE.includes(name)),
+  );
+  return `${JSON.stringify({ ...Object.fromEntries(left), msg: said })}\n`;
+}
+
+/** A process with a run id does one run, of one job. */
+const OF_EVERY_LINE: readonly string[] = ['run', 'job'];
+
+/** pino-pretty puts them before the message. */
+const SHOWN_APART: readonly string[] = ['level', 'time'];
+
+/** `undefined` when masking has left no JSON: pino-pretty shows such a line as it is. */
+function parseFields(line: string): Readonly<Record<string, unknown>> | undefined {
+  try {
+    // pino writes one object a line.
+    return JSON.parse(line) as Readonly<Record<string, unknown>>;
+  } catch {
+    return undefined;
+  }
 }
 
 function sinkStream(sink: { write(line: string): void }): NodeJS.WritableStream {

@@ -44,7 +44,8 @@ export async function startRunProcess(
 ): Promise<RunProcess> {
   const logFile = join(logsDir, `${runId}.log`);
   const file = await openLogFile(logsDir, logFile).catch((error: unknown) => {
-    log.error({ event: 'log-file-failed', logFile, reason: describeError(error) });
+    const reason = describeError(error);
+    log.error({ event: 'log-file-failed', logFile, reason }, `the run has no log file: ${reason}`);
     return undefined;
   });
   try {

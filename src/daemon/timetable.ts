@@ -151,10 +151,11 @@ export function createTimetable(deps: TimetableDeps): Timetable {
 /** node-cron would write to the console. */
 function asCronLogger(log: Log, job: string): Logger {
   const line = (message: string | Error) => ({ event: 'cron', job, reason: String(message) });
+  const say = (message: string | Error) => `${job}: ${message}`;
   return {
-    info: (message) => log.debug(line(message)),
-    debug: (message) => log.debug(line(message)),
-    warn: (message) => log.debug(line(message)),
-    error: (message, error) => log.warn({ ...line(message), ...(error ? { cause: error.message } : {}) }),
+    info: (message) => log.debug(line(message), say(message)),
+    debug: (message) => log.debug(line(message), say(message)),
+    warn: (message) => log.debug(line(message), say(message)),
+    error: (message, error) => log.warn({ ...line(message), ...(error ? { cause: error.message } : {}) }, say(message)),
   };
 }

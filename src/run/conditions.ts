@@ -65,7 +65,10 @@ export async function noteRows(deps: ConditionDeps, job: Job, { dates, lookback 
     await writeConditionDocument(deps.store, dataset, [...document.entries.values(), ...news], document);
   } catch (error) {
     if (!isFault(error) || error.kind === 'interrupted') throw error;
-    deps.log.warn({ event: 'conditions-unwritten', dataset, reason: error.message });
+    deps.log.warn(
+      { event: 'conditions-unwritten', dataset, reason: error.message },
+      `${dataset}: its conditions were not written: ${error.message}`,
+    );
   }
 }
 
@@ -78,7 +81,9 @@ export async function updateConditions(
 ): Promise<Conditions> {
   const { dataset } = job.drop;
   const document = await readConditionDocument(deps.store, dataset);
-  if (document.fault !== undefined) deps.log.warn({ event: 'conditions-invalid', dataset, reason: document.fault });
+  const reason = document.fault;
+  if (reason !== undefined)
+    deps.log.warn({ event: 'conditions-invalid', dataset, reason }, `${dataset}: its conditions begin anew: ${reason}`);
   const sealed = await readSealed(deps, job, plan, document);
   // With a condition of the job's own, a session without rows cannot be told from one that it does not match.
   const filtered = 'where' in job.source && job.source.where !== '';
@@ -179,7 +184,7 @@ export async function readManifestIfValid(deps: ConditionDeps, job: Job, date: s
     return await readManifest(deps.store, job.drop.dataset, date);
   } catch (error) {
     if (!isFault(error) || error.code !== 'MANIFEST_INVALID') throw error;
-    deps.log.error({ event: 'manifest-invalid', date, reason: error.message });
+    deps.log.error({ event: 'manifest-invalid', date, reason: error.message }, `${date}: ${error.message}`);
     return undefined;
   }
 }

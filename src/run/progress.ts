@@ -56,7 +56,8 @@ async function keepWriting(deps: ProgressDeps, signal: AbortSignal): Promise<voi
       await replaceFile(path, `${JSON.stringify(describeProgress(deps, startedAtMs), undefined, 2)}\n`);
     } catch (error) {
       // Whoever looks sees no run, or an older state of it: the run itself loses nothing.
-      log.debug({ event: 'progress-unwritten', path, reason: describeError(error) });
+      const reason = describeError(error);
+      log.debug({ event: 'progress-unwritten', path, reason }, `the progress was not written: ${reason}`);
     }
     // Rejected by the end of the run only, which the loop asks for itself.
     await clock.sleep(WRITE_EVERY_MS, signal).catch(() => undefined);

@@ -163,7 +163,10 @@ async function runDate(context: RunContext, planned: PlannedDate, restate: boole
     // A wrong query or key fails every other date too, and an interruption is not the date's fault.
     if (!isFault(error) || error.kind === 'usage' || error.kind === 'interrupted') throw error;
     const { redact } = context;
-    context.log.error({ event: 'date-failed', date, code: error.code, reason: error.message });
+    context.log.error(
+      { event: 'date-failed', date, code: error.code, reason: error.message },
+      `${date} failed: ${error.message}`,
+    );
     onEvent({ kind: 'failed', date, reason: redact(error.message) });
     return {
       date,

@@ -157,7 +157,8 @@ async function writeDrop(deps: SealDeps, job: Job, stage: SealedRows, input: Sea
 function reportWarnings(log: Log, date: string, checks: readonly CheckResult[]): void {
   for (const result of checks) {
     if (result.passed || result.on_failure === 'fail') continue;
-    log.warn({ event: 'check-failed', date, check: result.check, reason: describeCheck(result) });
+    const reason = describeCheck(result);
+    log.warn({ event: 'check-failed', date, check: result.check, reason }, `${date}: ${reason}`);
   }
 }
 

@@ -128,14 +128,20 @@ export function createRequester(options: RequesterOptions, deps: RequesterDeps):
       const outcome = await exchange(call);
       if (outcome.kind === 'answer') {
         const { answer } = outcome;
-        log.debug({ event: 'answer', rows: answer.rows, durationMs: Math.round(clock.now() - started), ...call.about });
+        log.debug(
+          { event: 'answer', rows: answer.rows, durationMs: Math.round(clock.now() - started), ...call.about },
+          'answered',
+        );
         return answer;
       }
       const { verdict } = outcome;
       const triesLeft = verdict.kind === 'retry' ? attempt < MAX_TRIES : verdict.kind === 'once' && attempt === 1;
       if (!triesLeft) throw verdict.fault;
       stats.retries += 1;
-      log.warn({ event: 'retry', attempt, code: verdict.fault.code, reason: verdict.fault.message });
+      log.warn(
+        { event: 'retry', attempt, code: verdict.fault.code, reason: verdict.fault.message },
+        `tried again after try ${attempt} of ${MAX_TRIES}: ${verdict.fault.message}`,
+      );
       await waitBeforeRetry(verdict, attempt, started, call.signal);
     }
   };

@@ -59,7 +59,7 @@ export function openServerTable(address: string, source: ServerSource, deps: Ser
   const rows = async <Row extends object>(sql: string, { signal }: StatementOptions = {}) => {
     assertNotAborted(signal);
     stats.requests += 1;
-    log.debug({ event: 'statement', sql });
+    log.debug({ event: 'statement', sql }, 'a statement');
     try {
       return await engine.rows<Row>(sql, signal ? { signal } : {});
     } catch (cause) {
@@ -90,7 +90,7 @@ export function openServerTable(address: string, source: ServerSource, deps: Ser
     async download(sql, format, path, signal) {
       assertNotAborted(signal);
       stats.requests += 1;
-      log.debug({ event: 'statement', sql });
+      log.debug({ event: 'statement', sql }, 'a statement');
       const stream = await engine.stream(sql, format, signal ? { signal } : {});
       const file = createWriteStream(path);
       try {

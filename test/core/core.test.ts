@@ -145,6 +145,23 @@ describe('a log', () => {
     expect(JSON.parse(lines[0] ?? '')).toMatchObject({ event: 'x', msg: 'loud' });
   });
 
+  test('is for people one line each, which says nothing twice and lets nothing move the cursor', () => {
+    const lines: string[] = [];
+    const write = (line: string) => void lines.push(line.replace(/^\[[\d:]+\] /, ''));
+    const log = createLog({ level: 'info', pretty: true, secrets: [], run: 'r-1', write }).child({ job: 'nightly' });
+    log.warn({ event: 'retry', attempt: 2, reason: 'HTTP\n 429' }, 'tried again: HTTP\n 429');
+    log.info({ event: 'request', rows: 7 });
+    log.error({ event: 'x', target: 'a\u001b[2J' }, 'said \u001b[2Jthis');
+    const apart = createLog({ level: 'info', pretty: true, secrets: [], write });
+    apart.info({ event: 'started', job: 'nightly', run: 'r-2' }, 'nightly: started');
+    expect(lines).toEqual([
+      'WARN: tried again: HTTP  429 {"attempt":2}\n',
+      'INFO: request {"rows":7}\n',
+      'ERROR: said  [2Jthis {"target":"a\\u001b[2J"}\n',
+      'INFO: nightly: started {"run":"r-2"}\n',
+    ]);
+  });
+
   test('masks the longest secret first and leaves words shorter than a secret alone', () => {
     const redact = createRedactor(['secret-key', 'secret-key-longer', 'abc']);
     expect(redact('secret-key-longer secret-key abc')).toBe('[secret] [secret] abc');

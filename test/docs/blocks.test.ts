@@ -223,6 +223,7 @@ function findUsageFault(words: readonly string[]): string | undefined {
         err: (text) => said.push(text),
         interactive: false,
         stderr: process.stderr,
+        keepLine: () => () => {},
         stdout: process.stdout,
         outIsTerminal: false,
         colors: { out: false, err: false },

@@ -144,7 +144,7 @@ it.skipIf(spawnSync('script', ['--version']).status !== 0)(
       const lines = text.split(/[\r\n]|\u001b\[\??\d*[A-Za-z]/).filter((line) => / \d+ % {1,2}/.test(line));
       expect(lines.length).toBeGreaterThan(3);
       expect(Math.max(...lines.map((line) => line.length))).toBeLessThan(columns);
-      expect(lines.join('\n')).toMatch(/2026-11-20 .*\d+ % \[.* rows .*\d+ req/);
+      expect(lines.join('\n')).toMatch(/2026-11-20 .*\d+ % .* \d+ req .*\d\d:\d\d:\d\d\.\./);
     }
   },
 );

@@ -42,6 +42,9 @@ describe('the table of events', () => {
   });
 });
 
+/** The answers of the service are data; the log of the status page has its reason beside the event. */
+const WORDLESS = ['request'];
+
 describe('every line of the log', () => {
   it('has an event in kebab case', () => {
     expect(named.filter((event) => !/^[a-z]+(-[a-z]+)*$/.test(event))).toEqual([]);
@@ -50,6 +53,15 @@ describe('every line of the log', () => {
       [...text.matchAll(/\blog\.(?:debug|info|warn|error)\(\s*(['"`][^)]*)/g)].map(([, said]) => `${file}: ${said}`),
     );
     expect(bare).toEqual([]);
+  });
+
+  it('has a message for people, but for those whose event and fields say it all', () => {
+    const wordless = texts.flatMap(([, text]) =>
+      [...text.matchAll(/\b#?log\.(?:debug|info|warn|error)\(\s*(\{[^{}]*(?:\{[^{}]*\}[^{}]*)*\})\s*\)/g)].map(
+        ([, entry = '']) => /event: '([a-z-]+)'/.exec(entry)?.[1] ?? entry,
+      ),
+    );
+    expect(wordless.filter((event) => !WORDLESS.includes(event))).toEqual([]);
   });
 
   it('has durations and sizes with their unit', () => {

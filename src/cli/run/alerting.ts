@@ -54,7 +54,8 @@ export async function tellOperators(cli: CliContext, job: Job, outcome: RunOutco
       return await open();
     } catch (error) {
       isHindered = true;
-      log.error({ event: 'alerts-hindered', what, reason: compose.redact(describeFailure(error).text) });
+      const reason = compose.redact(describeFailure(error).text);
+      log.error({ event: 'alerts-hindered', what, reason }, `the alerts go on without the ${what}: ${reason}`);
       return undefined;
     }
   };

@@ -1,5 +1,6 @@
 /**
- * One line on how far a run is, as wide as there is room and never wider: what matters least gives way first. Pure.
+ * One line on how far a run is. Invariant: never wider than its room, and no part is ever cut: what does not fit is left
+ * out whole, what matters least first. Pure.
  */
 import { formatCount, formatDuration, formatShortCount } from '../../core/units.ts';
 import type { Tally } from '../../run/tally.ts';
@@ -8,61 +9,131 @@ import type { SourceStats } from '../../source/source.ts';
 /** What the line says of the requests beside the tally. */
 export type LineStats = Pick<SourceStats, 'retries' | 'rateLimited'>;
 
-interface Layout {
-  readonly bar: number;
-  readonly isShort: boolean;
-  readonly withWindow: boolean;
-}
+/** The bar of a line that has room for every part in full. */
+const FULL_BAR = 20;
 
-/** From the most to the least; the first that fits is taken. */
-const LAYOUTS: readonly Layout[] = [
-  { bar: 20, isShort: false, withWindow: true },
-  { bar: 12, isShort: true, withWindow: true },
-  { bar: 6, isShort: true, withWindow: true },
-  { bar: 12, isShort: true, withWindow: false },
-  { bar: 6, isShort: true, withWindow: false },
-  { bar: 0, isShort: true, withWindow: false },
+/** A bar of fewer characters says less than the percentage beside it. */
+const SHORTEST_BAR = 6;
+const BRACKETS = 2;
+
+const SEPARATOR = '  ';
+
+type PartName = 'rows' | 'pace' | 'requests' | 'left' | 'activity' | 'splits' | 'retries' | 'rateLimited';
+type Parts = Readonly<Partial<Record<PartName, string>>>;
+
+/** As they stand in the line, after the date, the percentage and the bar. */
+const PLACES: readonly PartName[] = [
+  'rows',
+  'pace',
+  'requests',
+  'left',
+  'activity',
+  'splits',
+  'retries',
+  'rateLimited',
 ];
 
-/** @param columns characters there is room for; what does not fit even in the shortest layout is cut off */
+/** From the most worth to the least: each is taken when it fits into the room that those before it leave. */
+const WORTH: readonly (PartName | 'turn' | 'bar')[] = [
+  'left',
+  'pace',
+  'requests',
+  'activity',
+  'retries',
+  'rateLimited',
+  'splits',
+  'turn',
+  'bar',
+  'rows',
+];
+
+/** @param columns characters there is room for; empty when not even the date fits */
 export function formatProgressLine(tally: Tally, stats: LineStats, columns: number): string {
-  for (const layout of LAYOUTS) {
-    const line = formatLine(tally, stats, layout);
-    if (line.length <= columns) return line;
-  }
-  return formatLine(tally, stats, { bar: 0, isShort: true, withWindow: false }).slice(0, Math.max(0, columns));
+  const full = formatFullLine(tally, stats);
+  return full.length <= columns ? full : formatShortLine(tally, stats, columns);
 }
 
-function formatLine(tally: Tally, stats: LineStats, { bar, isShort, withWindow }: Layout): string {
+function formatFullLine(tally: Tally, stats: LineStats): string {
+  const { datesDone, datesTotal, share } = tally;
+  const turn = datesTotal < 2 ? '' : ` (${Math.min(datesTotal, datesDone + 1)} of ${datesTotal})`;
+  const head = `${tally.date}${turn} ${formatShare(share)} ${drawBar(share, FULL_BAR)}`;
+  return [head, ...listParts(describeParts(tally, stats))].join(SEPARATOR);
+}
+
+function formatShortLine(tally: Tally, stats: LineStats, columns: number): string {
   const { date, datesDone, datesTotal, share } = tally;
-  const turn = Math.min(datesTotal, datesDone + 1);
-  const place = datesTotal < 2 ? '' : isShort ? ` ${turn}/${datesTotal}` : ` (${turn} of ${datesTotal})`;
-  const percent = `${String(Math.floor(share * 100)).padStart(3)} %`;
-  const head = [`${date}${place}`, percent, ...(bar === 0 ? [] : [drawBar(share, bar)])].join(' ');
-  return [head, ...describeParts(tally, stats, { isShort, withWindow })].join('  ');
+  if (date.length > columns) return '';
+  const percent = ` ${formatShare(share)}`;
+  let room = columns - date.length - percent.length;
+  if (room < 0) return date;
+  const all = shortenParts(tally, stats);
+  const taken: Partial<Record<PartName, string>> = {};
+  let turn = '';
+  let bar = 0;
+  for (const name of WORTH) {
+    if (name === 'bar') {
+      if (room > SHORTEST_BAR + BRACKETS) bar = SHORTEST_BAR;
+      if (bar > 0) room -= bar + BRACKETS + 1;
+    } else if (name === 'turn') {
+      const text = datesTotal < 2 ? '' : ` ${Math.min(datesTotal, datesDone + 1)}/${datesTotal}`;
+      if (text.length <= room) turn = text;
+      room -= turn.length;
+    } else {
+      const text = all[name];
+      if (text === undefined || text.length + SEPARATOR.length > room) continue;
+      taken[name] = text;
+      room -= text.length + SEPARATOR.length;
+    }
+  }
+  const drawn = bar === 0 ? '' : ` ${drawBar(share, Math.min(FULL_BAR, bar + room))}`;
+  return [`${date}${turn}${percent}${drawn}`, ...listParts(taken)].join(SEPARATOR);
 }
 
-function describeParts(
-  tally: Tally,
-  { retries, rateLimited }: LineStats,
-  { isShort, withWindow }: Pick<Layout, 'isShort' | 'withWindow'>,
-): readonly string[] {
-  const count = isShort ? formatShortCount : formatCount;
-  const { phase, window, totalRows, rows, pagesLeft, rowsPerSecond, leftMs, splits } = tally;
+function listParts(parts: Parts): readonly string[] {
+  return PLACES.flatMap((name) => parts[name] ?? []);
+}
+
+function describeParts(tally: Tally, stats: LineStats): Parts {
+  const { phase, window, totalRows, rows, pagesLeft, rowsPerSecond, leftMs } = tally;
   // Where rows are not counted beforehand there is no total.
-  const counted = totalRows > 0 ? `${count(rows)}${isShort ? '/' : ' of '}${count(totalRows)}` : count(rows);
-  return [
-    `${counted} rows`,
-    `${count(rowsPerSecond)}${isShort ? '/s' : ' rows/s'}`,
-    `${count(pagesLeft)} ${isShort ? 'req' : 'requests left'}`,
+  const counted = totalRows > 0 ? `${formatCount(rows)} of ${formatCount(totalRows)}` : formatCount(rows);
+  return {
+    ...describeTrouble(tally, stats),
+    rows: `${counted} rows`,
+    pace: `${formatCount(rowsPerSecond)} rows/s`,
+    requests: `${formatCount(pagesLeft)} requests left`,
     // Rows that are all there say nothing of how long sealing takes.
-    ...(leftMs === undefined || leftMs === 0 ? [] : [`${formatDuration(leftMs)}${isShort ? '' : ' left'}`]),
-    // What it does matters more than where it was.
-    ...(phase === 'fetching' ? (withWindow && window !== '' ? [printable(window)] : []) : [phase]),
-    ...plural(splits, 'split', 'splits'),
-    ...plural(retries, 'retry', 'retries'),
-    ...(rateLimited > 0 ? [`${rateLimited} x 429`] : []),
-  ];
+    ...(leftMs ? { left: `${formatDuration(leftMs)} left` } : {}),
+    ...describeActivity(phase, window),
+  };
+}
+
+function shortenParts(tally: Tally, stats: LineStats): Parts {
+  const { phase, window, totalRows, rows, pagesLeft, rowsPerSecond, leftMs } = tally;
+  const counted = totalRows > 0 ? `${formatShortCount(rows)}/${formatShortCount(totalRows)}` : formatShortCount(rows);
+  return {
+    ...describeTrouble(tally, stats),
+    rows: `${counted} rows`,
+    pace: `${formatShortCount(rowsPerSecond)}/s`,
+    requests: `${formatShortCount(pagesLeft)} req`,
+    ...(leftMs ? { left: `${formatDuration(leftMs).replaceAll(' ', '').replace('min', 'm')} left` } : {}),
+    // Ids of bounds inside a second are long, and tell people nothing.
+    ...describeActivity(phase, window.replace(/\+[^.]*/g, '')),
+  };
+}
+
+/** What it does matters more than where it was. */
+function describeActivity(phase: Tally['phase'], window: string): Parts {
+  if (phase !== 'fetching') return { activity: phase };
+  return window === '' ? {} : { activity: printable(window) };
+}
+
+function describeTrouble({ splits }: Tally, { retries, rateLimited }: LineStats): Parts {
+  return {
+    ...(splits > 0 ? { splits: splits === 1 ? '1 split' : `${splits} splits` } : {}),
+    ...(retries > 0 ? { retries: retries === 1 ? '1 retry' : `${retries} retries` } : {}),
+    ...(rateLimited > 0 ? { rateLimited: `${rateLimited} x 429` } : {}),
+  };
 }
 
 /** Symbols come from the API: what is not one plain character would move the cursor, or be wider than it counts. */
@@ -70,8 +141,8 @@ function printable(window: string): string {
   return window.replace(/[^ -~]/g, '?');
 }
 
-function plural(count: number, one: string, many: string): readonly string[] {
-  return count === 0 ? [] : [`${count} ${count === 1 ? one : many}`];
+function formatShare(share: number): string {
+  return `${String(Math.floor(share * 100)).padStart(3)} %`;
 }
 
 /** In characters that every terminal has, and draws one column wide. */
@@ -82,5 +153,5 @@ function drawBar(share: number, width: number): string {
 
 /** For a log, where there is room: `1,200,000 of 7,000,000 rows, 9,900 rows/s, 580 requests left, 9 min 46 s left`. */
 export function describeTally(tally: Tally, stats: LineStats): string {
-  return describeParts(tally, stats, { isShort: false, withWindow: true }).join(', ');
+  return listParts(describeParts(tally, stats)).join(', ');
 }

@@ -29,7 +29,7 @@ export interface ProgressInput {
 /** Without a terminal a line is logged so often. */
 const LOG_EVERY_MS = 30_000;
 
-/** Of a terminal that does not tell its width. */
+/** Of a terminal that does not tell its width, or tells that it has none. */
 const USUAL_COLUMNS = 80;
 
 export async function createProgress(input: ProgressInput): Promise<Progress> {
@@ -37,21 +37,20 @@ export async function createProgress(input: ProgressInput): Promise<Progress> {
   const { SingleBar } = await import('cli-progress');
   const { tally, stats, terminal } = input;
   // Asked each time it is drawn: a window is made smaller while a run goes on. A line that fills the last column wraps.
-  const format = () => formatProgressLine(tally.read(), stats, (terminal.columns.err ?? USUAL_COLUMNS) - 1);
-  const bar = new SingleBar({ format, stream: terminal.stderr, hideCursor: true, clearOnComplete: true, fps: 5 });
+  const format = () => formatProgressLine(tally.read(), stats, (terminal.columns.err || USUAL_COLUMNS) - 1);
+  const look = { hideCursor: true, clearOnComplete: true, fps: 5 } as const;
+  // By itself it draws only a line that has changed, and so would be away after a text was written above it.
+  const bar = new SingleBar({ ...look, format, stream: terminal.stderr, forceRedraw: true });
   return createBar(bar, input);
 }
 
 function createBar(bar: SingleBar, { terminal, tally }: ProgressInput): Progress {
+  const release = terminal.keepLine({ isShown: () => bar.isActive, draw: () => bar.render() });
   let started = false;
-  const note = (text: string) => {
-    // The bar's line is cleared first, so that notes stay above it.
-    if (started) terminal.err('\r\u001b[K');
-    terminal.err(`${text}\n`);
-  };
   return {
     onEvent(event) {
-      if (event.kind !== 'page' && event.kind !== 'date' && event.kind !== 'phase') note(describeEvent(event));
+      if (event.kind !== 'page' && event.kind !== 'date' && event.kind !== 'phase')
+        terminal.err(`${describeEvent(event)}\n`);
       const { share, date } = tally.read();
       if (date === '') return;
       if (!started) bar.start(1, 0);
@@ -59,6 +58,7 @@ function createBar(bar: SingleBar, { terminal, tally }: ProgressInput): Progress
       bar.update(share);
     },
     stop() {
+      release();
       if (started) bar.stop();
     },
   };
@@ -75,7 +75,7 @@ function createLines({ log, clock, tally, stats }: ProgressInput): Progress {
         log.info({ event: kind, ...rest }, describeEvent(event));
         return;
       }
-      log.debug({ event: kind, ...rest });
+      log.debug({ event: kind, ...rest }, describeEvent(event));
       if (kind === 'split') return;
       if (clock.now() - loggedAtMs < LOG_EVERY_MS) return;
       loggedAtMs = clock.now();

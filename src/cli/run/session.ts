@@ -122,7 +122,10 @@ async function openStateEngine(cli: CliContext, path: string, log: Log): Promise
     }
     try {
       const engine = await cli.compose.openEngine({ path, signal: cli.signal });
-      log.error({ event: 'stage-lost', reason: error.message, aside });
+      log.error(
+        { event: 'stage-lost', reason: error.message, aside },
+        `what was staged is fetched again: ${error.message}`,
+      );
       return engine;
     } catch {
       await rm(path, { recursive: true, force: true });

@@ -56,7 +56,8 @@ export class Site {
     try {
       return await this.#route(request);
     } catch (error) {
-      this.#options.log.error({ event: 'page-failed', reason: describeError(error) });
+      const reason = describeError(error);
+      this.#options.log.error({ event: 'page-failed', reason }, `a page failed: ${reason}`);
       return answerPage(
         500,
         renderNotice('Something went wrong', ['The log of the daemon says what (status-failed).']),
@@ -139,7 +140,9 @@ export class Site {
       const body = await reading;
       return body === undefined ? answerReportNotice(404, NOTHING_HERE) : answerReport(body);
     } catch (error) {
-      log.warn({ event: 'report-unread', job: named.job, date: named.date, reason: describeError(error) });
+      const { job, date } = named;
+      const reason = describeError(error);
+      log.warn({ event: 'report-unread', job, date, reason }, `${job} ${date}: the report cannot be read: ${reason}`);
       const text = renderNotice('The report cannot be read', ['The log of the daemon says why (report-unread).']);
       return answerReportNotice(502, text);
     }

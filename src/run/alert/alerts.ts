@@ -77,7 +77,8 @@ export async function sendAlerts(context: AlertContext, job: Job, outcome: RunOu
     isWhole = untold.length === 0 && unread === null;
   } catch (error) {
     // The run's own result is what its caller must get; the next run finds the same causes and tells them.
-    log.error({ event: 'alerts-failed', reason: context.redact(describeError(error)) });
+    const reason = context.redact(describeError(error));
+    log.error({ event: 'alerts-failed', reason }, `the alerts failed: ${reason}`);
   }
   return { told, untold, unread, isWhole };
 }
@@ -107,11 +108,11 @@ async function tellAll(
         await channel.tell(target, buildNotice(context, job, state, due), identify(job, target, state, due));
       } catch (error) {
         const reason = redact(describeError(error));
-        log.error({ event: 'alert-untold', target, reason });
+        log.error({ event: 'alert-untold', target, reason }, `${target} could not be told: ${reason}`);
         summary.untold.push({ target, reason });
         continue;
       }
-      log.info({ event: 'alert-told', target, alerts: due.alerts, recovered: due.recovered });
+      log.info({ event: 'alert-told', target, alerts: due.alerts, recovered: due.recovered }, `${target} was told`);
       summary.told.push({ target, ...due });
       state = noteTold(state, target, due, clock.now());
       await memory.write(state);

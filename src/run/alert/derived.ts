@@ -35,7 +35,7 @@ export async function deriveConditions(deps: DerivedDeps, job: Job, nowMs: numbe
     return { conditions: await readConditions({ ...deps, store }, job, nowMs), unread: undefined };
   } catch (error) {
     const reason = describeError(error);
-    log.error({ event: 'conditions-unread', reason });
+    log.error({ event: 'conditions-unread', reason }, `the conditions of the dates are not known: ${reason}`);
     return { conditions: new Map(), unread: reason };
   }
 }

@@ -33,7 +33,8 @@ export async function openAlertMemory(deps: AlertMemoryDeps, job: string): Promi
   const { store, path, log } = deps;
   let isStoreDown = store === undefined;
   const stored = await readStored(store, job, log).catch((error: unknown) => {
-    log.warn({ event: 'alerts-unread', reason: describeError(error) });
+    const reason = describeError(error);
+    log.warn({ event: 'alerts-unread', reason }, `what was told is not known from the store: ${reason}`);
     isStoreDown = true;
     return undefined;
   });
@@ -61,13 +62,15 @@ export async function openAlertMemory(deps: AlertMemoryDeps, job: string): Promi
           return;
         }
       } catch (error) {
-        log.warn({ event: 'alerts-unwritten', reason: describeError(error) });
+        const reason = describeError(error);
+        log.warn({ event: 'alerts-unwritten', reason }, `what was told is kept here, not in the store: ${reason}`);
       }
       try {
         await writeFileAtomic(path, text);
       } catch (error) {
         // Neither store nor disk: telling twice is better than silence.
-        log.error({ event: 'alerts-forgotten', reason: describeError(error) });
+        const reason = describeError(error);
+        log.error({ event: 'alerts-forgotten', reason }, `what was told will be told again: ${reason}`);
       }
     },
   };
@@ -84,7 +87,8 @@ function parseState(text: string | undefined, job: string, log: Log): AlertState
   try {
     return alertStateSchema.parse(JSON.parse(text));
   } catch (error) {
-    log.warn({ event: 'alerts-invalid', job, reason: describeError(error).replaceAll('\n', ' ') });
+    const reason = describeError(error).replaceAll('\n', ' ');
+    log.warn({ event: 'alerts-invalid', job, reason }, `${job}: what was told begins anew: ${reason}`);
     return undefined;
   }
 }

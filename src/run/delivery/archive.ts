@@ -58,7 +58,8 @@ export async function readArchivedReports(
       // Our own document; what another version wrote otherwise fails below, when a number is read.
       return listReports(JSON.parse(Buffer.from(bytes ?? []).toString('utf8')) as readonly DigestPart[]);
     } catch (error) {
-      context.log.warn({ event: 'report-copy-invalid', key, reason: describeError(error) });
+      const reason = describeError(error);
+      context.log.warn({ event: 'report-copy-invalid', key, reason }, `${key} cannot be read: ${reason}`);
     }
   }
   return undefined;

@@ -137,7 +137,8 @@ async function fetchMarketStructure(
   const manifest = await readManifest(context.store, dataset, date);
   if (manifest !== undefined) return await fetchDrop(context, manifest, localPath(context, manifest.dataset, date));
   // The report does not say what it lacks: a reader without the other dataset would not miss it, but the operator asked for it.
-  context.log.warn({ event: 'comparison-left-out', dataset, date, reason: 'the market-structure drop is not sealed' });
+  const reason = 'the market-structure drop is not sealed';
+  context.log.warn({ event: 'comparison-left-out', dataset, date, reason }, `${date} is not compared: ${reason}`);
   return null;
 }
 
@@ -162,7 +163,7 @@ async function fetchSummary(
   path: string,
 ): Promise<Manifest['condition'] | undefined> {
   const leaveOut = (reason: string) => {
-    context.log.warn({ event: 'comparison-left-out', dataset, date, reason });
+    context.log.warn({ event: 'comparison-left-out', dataset, date, reason }, `${date} is not compared: ${reason}`);
     return undefined;
   };
   try {

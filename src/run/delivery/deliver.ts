@@ -117,7 +117,10 @@ async function tryDate(
     if (!isFault(error) || error.kind === 'usage' || error.kind === 'interrupted') throw error;
     const { code, hint } = error;
     const message = context.redact(error.message);
-    context.log.error({ event: 'report-failed', date: day.date, code, reason: message });
+    context.log.error(
+      { event: 'report-failed', date: day.date, code, reason: message },
+      `${day.date}: the report failed: ${message}`,
+    );
     const next = hint === undefined ? {} : { hint: context.redact(hint) };
     return { ...createDelivery(report, day), error: { code, message, ...next } };
   }

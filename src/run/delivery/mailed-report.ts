@@ -79,7 +79,8 @@ export async function buildEdition(
   const [model] = listReports(parts);
   const isAttaching = report.attach.length > 0 && model !== undefined;
   const { attachments, leftOut } = isAttaching ? await attachReport(model, report, timezone) : NO_ATTACHMENTS;
-  if (leftOut.length > 0) context.log.warn({ event: 'attachment-left-out', leftOut });
+  if (leftOut.length > 0)
+    context.log.warn({ event: 'attachment-left-out', leftOut }, 'the mail goes without what would make it too large');
   const rendered = await renderReport(report.template, parts, {
     // A correction is late by its nature.
     ...{ templatesDir: context.templatesDir, timezone, correction, late: late && correction === null, leftOut },

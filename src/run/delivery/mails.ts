@@ -59,7 +59,10 @@ export async function sendAll(
     if (!left.some((other) => other.to === to)) continue;
     const detail = result?.detail ?? '';
     await note(ledger, to, 'failed', messageId, detail);
-    ledger.context.log.error({ event: 'mail-failed', fate: 'unreachable', to, reason: detail });
+    ledger.context.log.error(
+      { event: 'mail-failed', fate: 'unreachable', to, reason: detail },
+      `mail to ${to} failed: ${detail}`,
+    );
   }
   return outgoing.map(({ to }) => results.get(to) ?? { to, outcome: 'failed', detail: 'was not tried' });
 }
@@ -121,8 +124,9 @@ async function sendOne(
     // What was put off is tried again by this run, and told as failed at its end if it stays so.
     const isPutOff = error.fate === 'later' || error.fate === 'unreachable';
     const entry = { code: error.code, fate: error.fate, to, reason: error.message };
-    if (isPutOff) context.log.warn({ event: 'mail-put-off', ...entry });
-    else context.log.error({ event: 'mail-failed', ...entry });
+    if (isPutOff)
+      context.log.warn({ event: 'mail-put-off', ...entry }, `mail to ${to} is tried again later: ${error.message}`);
+    else context.log.error({ event: 'mail-failed', ...entry }, `mail to ${to} failed: ${error.message}`);
     context.onEvent({ kind: 'mailed', date: ledger.receipt.date, to, outcome: 'failed' });
     const detail = [error.message, error.hint].filter(Boolean).join(' ');
     return { result: { to, outcome: 'failed', detail }, fate: error.fate };

@@ -114,7 +114,10 @@ class Fetch {
         );
       }
       this.#missing.set(part.symbol, answer.reason);
-      log.warn({ event: 'snapshot-missing', date, symbol: part.symbol, reason: answer.reason });
+      log.warn(
+        { event: 'snapshot-missing', date, symbol: part.symbol, reason: answer.reason },
+        `${date}: no snapshot of ${part.symbol}: ${answer.reason}`,
+      );
       return;
     }
     await this.#stage.put(window, answer);
@@ -147,7 +150,8 @@ class Fetch {
       return;
     }
     const { date } = this.#stage;
-    this.#deps.log.warn({ event: 'window-failed', date, window: formatPart(part), reason: error.message });
+    const [window, reason] = [formatPart(part), error.message];
+    this.#deps.log.warn({ event: 'window-failed', date, window, reason }, `${date} ${window} failed: ${reason}`);
     this.#failures.push(error);
     this.#failuresInARow += 1;
     if (this.#failuresInARow >= MAX_FAILURES_IN_A_ROW) this.#fatal ??= error;

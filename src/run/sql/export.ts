@@ -37,7 +37,7 @@ export async function exportTrades(
   if (learnt.day_edges === 'closed') {
     const reason =
       'the API refuses windows that are not bounded by time, so rows whose time is of another date are left out';
-    context.log.warn({ event: 'edges-closed', date, reason });
+    context.log.warn({ event: 'edges-closed', date, reason }, `${date}: ${reason}`);
   }
   const stage = await openStage(engine, job, date, source.url);
   const totals = await stage.totals();

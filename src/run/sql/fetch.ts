@@ -139,12 +139,9 @@ class Batch {
       this.#fatal ??= error;
       return;
     }
-    this.#deps.log.warn({
-      event: 'window-failed',
-      date: window.date,
-      window: formatWindow(window),
-      reason: error.message,
-    });
+    const entry = { date: window.date, window: formatWindow(window), reason: error.message };
+    const text = `${entry.date} ${entry.window} failed: ${entry.reason}`;
+    this.#deps.log.warn({ event: 'window-failed', ...entry }, text);
     this.#failures.push(error);
     this.#failuresInARow += 1;
     if (this.#failuresInARow >= MAX_FAILURES_IN_A_ROW) this.#fatal ??= error;

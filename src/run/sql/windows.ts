@@ -107,7 +107,10 @@ async function askCuts(
       // The day can be had without the cuts.
       const isOptional = isTooBroad || (error instanceof SourceFault && error.code.startsWith('INVALID_'));
       if (!isOptional) throw error;
-      deps.log.warn({ event: 'cuts-refused', reason: error.message });
+      deps.log.warn(
+        { event: 'cuts-refused', reason: error.message },
+        `the day is fetched without cuts: ${error.message}`,
+      );
       return undefined;
     }
   }

@@ -76,7 +76,7 @@ export async function openKeys(options: KeySourceOptions, clock: Clock, log: Log
   function logKeys(now: readonly Caller[], before?: readonly Caller[]): void {
     const changes = before ? compareCallers(before, now) : {};
     const entry = { file, keys: now.length, ...changes };
-    if (now.length > 0) log.info({ event: 'keys', ...entry });
+    if (now.length > 0) log.info({ event: 'keys', ...entry }, `${now.length} key(s) in use`);
     else log.error({ event: 'keys-none', ...entry }, 'there is no key: every call is refused');
   }
 }

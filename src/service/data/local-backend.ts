@@ -79,13 +79,13 @@ async function fill(data: LocalData, options: ServiceOptions, { clock, log }: Lo
     await assertLoadable(file);
     const source = { id: `sha256:${await hashFile(file)}`, name: file, table: 'trades' } as const;
     const isNew = await data.load(source, (target) => loadFile(file, target));
-    log.info({ event: 'loaded', file, isNew });
+    log.info({ event: 'loaded', file, isNew }, `loaded ${file}`);
   }
   for (const file of options.chain) {
     await assertChainLoadable(file);
     const source = { id: `sha256:${await hashFile(file)}`, name: file, table: 'chains' } as const;
     const isNew = await data.load(source, async (target) => void (await loadChainFile(file, target)));
-    log.info({ event: 'loaded', chain: file, isNew });
+    log.info({ event: 'loaded', chain: file, isNew }, `loaded ${file}`);
   }
   const { generateRows: rows, seed } = options;
   for (const date of listClosedSessions(clock.now(), options.generateSessions)) {
@@ -97,7 +97,7 @@ async function fill(data: LocalData, options: ServiceOptions, { clock, log }: Lo
       (target) => generateSession({ date, rows, seed }, target),
       (other) => other.id.startsWith(place),
     );
-    log.info({ event: 'generated', date, rows, isNew });
+    log.info({ event: 'generated', date, rows, isNew }, `generated ${date}`);
   }
 }
 

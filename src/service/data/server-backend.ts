@@ -108,7 +108,7 @@ async function makeReady(
     const { load, read } = SERVER_TABLES;
     for (const file of options.data) {
       await loadServerFile(admin, file, load);
-      log.info({ event: 'loaded', file });
+      log.info({ event: 'loaded', file }, `loaded ${file}`);
     }
     for (const date of listClosedSessions(clock.now(), options.generateSessions)) {
       const [found] = await admin.rows<{ trades: number }>(
@@ -118,7 +118,7 @@ async function makeReady(
       const insertSql = (select: string) => `INSERT INTO ${load.trades} ${select}`;
       const target = { engine: admin, scratch: load.incoming, insertSql };
       await generateSession({ date, rows: options.generateRows, seed: options.seed }, target);
-      log.info({ event: 'generated', date, rows: options.generateRows });
+      log.info({ event: 'generated', date, rows: options.generateRows }, `generated ${date}`);
     }
     for (const file of options.chain) await loadChainFile(file, readHere(local, admin, read.chains));
   } finally {
