@@ -3,7 +3,7 @@
  * heavy is imported here or by a command's registration, so that `--help` is immediate; actions import what they need.
  */
 import { Command, CommanderError } from 'commander';
-import { createInterruption, EXIT_CODES, Fault } from '../core/errors.ts';
+import { EXIT_CODES, Fault } from '../core/errors.ts';
 import { registerAlert } from './alert.ts';
 import { registerCheck } from './check.ts';
 import type { Act, Register } from './command.ts';
@@ -24,7 +24,7 @@ import { registerServe } from './serve.ts';
 import { registerStart } from './start.ts';
 import { registerStatus } from './status/status.ts';
 import { createStyle } from './terminal/color.ts';
-import { describeFailure } from './terminal/failure.ts';
+import { describeFailure, tellInterruption } from './terminal/failure.ts';
 import { addHelp } from './terminal/help.ts';
 import { describeUsage, findUnknownTopic } from './terminal/usage.ts';
 import { registerVerify } from './verify.ts';
@@ -107,7 +107,7 @@ export async function runProgram(argv: readonly string[], given: CliContext): Pr
   } catch (error) {
     const found = error instanceof CommanderError ? readRefusal(error, program, argv) : error;
     if (found === undefined) return 0;
-    const failure = describeFailure(context.signal.aborted ? interruption(found) : found, {
+    const failure = describeFailure(tellInterruption(found, context.signal), {
       debug: argv.includes('--debug'),
       width: terminal.columns.err,
       style: createStyle(terminal.colors.err),
@@ -143,10 +143,4 @@ function maskTerminal(terminal: Terminal, mask: (text: string) => string): Termi
     out: { value: (text: string) => terminal.out(mask(text)) },
     err: { value: (text: string) => terminal.err(mask(text)) },
   }) as Terminal; // It has the terminal for its prototype.
-}
-
-/** After a signal any failure is the interruption, unless it says more. */
-function interruption(error: unknown): Fault {
-  if (error instanceof Fault && error.kind !== 'failed') return error;
-  return createInterruption(error);
 }

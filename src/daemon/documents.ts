@@ -4,6 +4,7 @@
  * are left out; unknown ones are ignored, so that a newer child may say more.
  */
 import { z } from 'zod';
+import { runEndSchema } from '../core/run-end.ts';
 import { runProgressSchema } from '../core/run-progress.ts';
 
 const conditionSchema = z.enum(['available', 'degraded', 'pending', 'missing', 'expired']);
@@ -23,10 +24,14 @@ export const statusSchema = z.object({
   dataset: z.string(),
   store: z.string(),
   dates: z.array(dateSchema),
+  /** End of the last run that finished its export, whatever that came to. */
   last_run: z.string().nullable(),
-  /** When a run last ended with nothing wrong; `last_run` is whatever it came to. */
+  /** When a run last ended with nothing wrong. */
   last_success: z.string().nullable(),
+  /** How the last run ended, also one that was cut short. */
+  last_end: runEndSchema.nullable(),
   last_backfill: z.string().nullable(),
+  last_backfill_end: runEndSchema.nullable(),
   next_run: z.string().nullable(),
   running: runProgressSchema.nullable(),
   /** Mailed reports in the store's archive, newest date first. */

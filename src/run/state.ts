@@ -28,6 +28,9 @@ export interface StatePaths {
   readonly untold: string;
   /** When a run last ended without anything being wrong. */
   readonly lastSuccess: string;
+  /** How the last run ended, whatever it came to; of chosen dates: `lastBackfillEnd`. */
+  readonly lastEnd: string;
+  readonly lastBackfillEnd: string;
   /** Who this worker is to others that share its store. */
   readonly worker: string;
   /** Counts of the source from before a date's first page; aggregating jobs compare them with the recount. */
@@ -51,6 +54,8 @@ export function stateOf(stateDir: string, jobName: string): StatePaths {
     unfinished: join(root, 'unfinished.json'),
     untold: join(root, 'untold.json'),
     lastSuccess: join(root, 'last-success.json'),
+    lastEnd: join(root, 'last-end.json'),
+    lastBackfillEnd: join(root, 'last-backfill-end.json'),
     worker: join(root, 'worker'),
     counts: (date) => join(root, 'counts', `${date}.json`),
     drops: join(root, 'drops'),

@@ -7,12 +7,14 @@ import { createTask } from 'node-cron';
 import type { CalendarOverride } from '../calendar/session.ts';
 import type { Clock } from '../core/clock.ts';
 import { describeError, isFault } from '../core/errors.ts';
+import type { RunEnd } from '../core/run-end.ts';
 import type { RunProgress } from '../core/run-progress.ts';
 import type { Job } from '../job/job.ts';
 import { type Condition, computeConditions, expiresAt } from '../plan/dates.ts';
 import { type ConditionEntry, readConditionDocument } from '../seal/condition.ts';
 import type { Store } from '../store/store.ts';
 import { type ArchivedReport, listArchive } from './delivery/archived-pages.ts';
+import { readLastEnd } from './last-end.ts';
 import { expires, lookbackOf } from './lookback.ts';
 import { readProgress } from './progress.ts';
 import { type RunResult, readLastSuccess, readRunResult } from './result.ts';
@@ -37,11 +39,15 @@ export interface JobStatus {
   readonly dataset: string;
   readonly store: string;
   readonly dates: readonly DateStatus[];
+  /** End of the last run that finished its export, whatever that came to. */
   readonly last_run: string | null;
-  /** When a run last ended with nothing wrong, its reports included; `last_run` is whatever it came to. */
+  /** When a run last ended with nothing wrong, its reports included. */
   readonly last_success: string | null;
-  /** Of dates chosen by hand. */
+  /** How the last run ended, also one that was cut short; null where none is known to have ended. */
+  readonly last_end: RunEnd | null;
+  /** Of dates chosen by hand, as `last_run` and `last_end`. */
   readonly last_backfill: string | null;
+  readonly last_backfill_end: RunEnd | null;
   readonly next_run: string | null;
   readonly running: RunProgress | null;
   /** Newest date first. */
@@ -83,7 +89,9 @@ export async function readStatus(deps: StatusDeps, job: Job): Promise<StatusRead
       dates: told.dates,
       last_run: last?.finished_at ?? null,
       last_success: (await readLastSuccess(state.lastSuccess))?.finished_at ?? null,
+      last_end: (await readLastEnd(state.lastEnd)) ?? null,
       last_backfill: lastBackfill?.finished_at ?? null,
+      last_backfill_end: (await readLastEnd(state.lastBackfillEnd)) ?? null,
       next_run: task?.getNextRuns(1)[0]?.toISOString() ?? null,
       running: (await readProgress(state.progress, clock.now())) ?? null,
       reports: told.reports,

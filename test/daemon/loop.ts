@@ -216,8 +216,8 @@ function endOf(code: number | 'SIGKILL'): RunEnd {
 function buildStatus(file: string, pending: Readonly<Record<string, readonly string[]>>): StatusDocument {
   const job = file.replace(/^.*\/|\.yaml$/g, '');
   return {
-    ...{ job, dataset: job, store: 'drops', last_run: null, last_success: null },
-    ...{ last_backfill: null, next_run: null, running: null },
+    ...{ job, dataset: job, store: 'drops', last_run: null, last_success: null, last_end: null },
+    ...{ last_backfill: null, last_backfill_end: null, next_run: null, running: null },
     dates: (pending[job] ?? []).map((at) => {
       const date = at.slice(0, 10);
       return { date, condition: 'pending' as const, rows: null, revision: null, begins_to_expire: at };

@@ -54,18 +54,21 @@ async function backfill(
   const { printPlan } = await import('../plan/plan.ts');
   if (options.dryRun) return await printPlan(cli, globals, job, choice);
   const { withAlerts } = await import('./alerting.ts');
+  const { keepEnd } = await import('./end.ts');
   const watched = { name: 'backfill', withReports: false } as const;
-  return await withAlerts(cli, job, watched, async (note) => {
-    if (options.sealDegraded) return await sealDegraded(cli, globals, job, range, note);
-    const { withRunSession } = await import('./session.ts');
-    return await withRunSession(cli, job, async (context) => {
-      const { runExport } = await import('../../run/run.ts');
-      const { finishRun } = await import('./output.ts');
-      const result = await runExport(context, job, choice);
-      note({ result });
-      return finishRun(cli, globals, result, []);
-    });
-  });
+  return await withAlerts(cli, job, watched, (note) =>
+    keepEnd(cli, job, 'lastBackfillEnd', async () => {
+      if (options.sealDegraded) return await sealDegraded(cli, globals, job, range, note);
+      const { withRunSession } = await import('./session.ts');
+      return await withRunSession(cli, job, async (context) => {
+        const { runExport } = await import('../../run/run.ts');
+        const { finishRun } = await import('./output.ts');
+        const result = await runExport(context, job, choice);
+        note({ result });
+        return finishRun(cli, globals, result, []);
+      });
+    }),
+  );
 }
 
 function readMode({ missing, failed, all }: BackfillOptions): BackfillMode {

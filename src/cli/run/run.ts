@@ -18,24 +18,28 @@ async function run(cli: CliContext, globals: GlobalOptions, reference: string, w
   const { readJob } = await import('../../job/files.ts');
   const { withRunSession } = await import('./session.ts');
   const { withAlerts } = await import('./alerting.ts');
+  const { keepEnd } = await import('./end.ts');
   const job = await readJob(reference, globals.jobs);
-  return await withAlerts(cli, job, { name: 'run', withReports: withReport }, (note) =>
-    withRunSession(cli, job, async (context) => {
-      const { runExport } = await import('../../run/run.ts');
-      const { writeLastSuccess } = await import('../../run/result.ts');
-      const { assertMayMail, deliverReports } = await import('../../run/delivery/deliver.ts');
-      const { finishRun } = await import('./output.ts');
-      if (withReport) assertMayMail(context, job);
-      const result = await runExport(context, job);
-      note({ result });
-      const deliveries = withReport ? await deliverReports(context, job) : [];
-      if (withReport) note({ deliveries });
-      const code = finishRun(cli, globals, result, deliveries);
-      const { runId, clock, state } = context;
-      const success = { run_id: runId, finished_at: new Date(clock.now()).toISOString() };
-      // All is sealed and mailed, and has been said: a disk that is full costs when that was, until the next success.
-      if (code === 0) await writeLastSuccess(state.lastSuccess, success).catch(() => undefined);
-      return code;
-    }),
+  const watched = { name: 'run', withReports: withReport } as const;
+  return await withAlerts(cli, job, watched, (note) =>
+    keepEnd(cli, job, 'lastEnd', () =>
+      withRunSession(cli, job, async (context) => {
+        const { runExport } = await import('../../run/run.ts');
+        const { writeLastSuccess } = await import('../../run/result.ts');
+        const { assertMayMail, deliverReports } = await import('../../run/delivery/deliver.ts');
+        const { finishRun } = await import('./output.ts');
+        if (withReport) assertMayMail(context, job);
+        const result = await runExport(context, job);
+        note({ result });
+        const deliveries = withReport ? await deliverReports(context, job) : [];
+        if (withReport) note({ deliveries });
+        const code = finishRun(cli, globals, result, deliveries);
+        const { runId, clock, state } = context;
+        const success = { run_id: runId, finished_at: new Date(clock.now()).toISOString() };
+        // All is sealed and mailed, and has been said: a disk that is full costs when that was, until the next success.
+        if (code === 0) await writeLastSuccess(state.lastSuccess, success).catch(() => undefined);
+        return code;
+      }),
+    ),
   );
 }

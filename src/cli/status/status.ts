@@ -155,6 +155,7 @@ async function describeJobStatus(
     nowMs: compose.clock.now(),
     style: createStyle(terminal.colors.out),
     columns: terminal.columns.out ?? USUAL_COLUMNS,
+    width: terminal.columns.out,
     all,
     list,
   });

@@ -7,12 +7,14 @@ import { isHoliday, nameHoliday } from '../../calendar/holidays.ts';
 import type { CalendarOverride } from '../../calendar/session.ts';
 import { addDays, weekday } from '../../calendar/wall-clock.ts';
 import type { FailureKind } from '../../core/errors.ts';
+import type { RunEnd } from '../../core/run-end.ts';
 import type { RunProgress } from '../../core/run-progress.ts';
 import { formatCount, formatDuration } from '../../core/units.ts';
 import type { RunResult } from '../../run/result.ts';
 import type { DateStatus, JobStatus } from '../../run/status.ts';
 import type { Style } from '../terminal/color.ts';
 import { formatTable } from '../terminal/table.ts';
+import { cutText, escapeText } from '../terminal/text-width.ts';
 import { formatHeatMap, listClosedDays, mondayOf } from './heat-map.ts';
 
 /** What is older is told in one line: a screen has room for so much, and little happens to it. */
@@ -31,6 +33,8 @@ export interface StatusView {
   readonly nowMs: number;
   readonly style: Style;
   readonly columns: number;
+  /** Cells of a line of the terminal; without one what failed is told whole, so that it can be searched. */
+  readonly width?: number | undefined;
   /** All dates, not only those of the last weeks. */
   readonly all: boolean;
   /** A table of dates in place of the calendar. */
@@ -42,7 +46,7 @@ export function describeStatus(view: StatusView): string {
   const lines = [
     `${style.bold(document.job)}: ${document.store}/${document.dataset}`,
     ...describeRunning(document.running, view),
-    `last run ${describeLast(view)}${describeBackfill(view)}`,
+    ...describeLast(view),
     `next run ${describeNext(view)}`,
     // A backfill asks for its own dates only.
     ...(document.last_run === null && document.last_backfill !== null
@@ -159,24 +163,62 @@ const OUTCOMES: Readonly<Record<FailureKind, string>> = {
   interrupted: 'stopped',
 };
 
-function describeLast({ document, last, nowMs, style }: StatusView): string {
+/** The last run, when one was last good where that one was not, and the last backfill. */
+function describeLast(view: StatusView): readonly string[] {
+  const { document, last } = view;
+  const { last_end: end, last_run: ranAt, last_success: successAt } = document;
+  const { last_backfill_end: backfillEnd, last_backfill: backfillAt } = document;
+  const isCut = wasCut(end, ranAt);
+  // The record was written before its reports were made, and they may have failed.
+  const outcome = end?.run_id === last?.result.run_id ? end?.outcome : undefined;
+  const isGood = !isCut && (!last || (outcome ?? last.outcome ?? 'done') === 'done');
+  const backfill = wasCut(backfillEnd, backfillAt)
+    ? describeCut('last backfill', backfillEnd, view)
+    : backfillAt !== null && `last backfill ${describeAgo(backfillAt, view)}`;
+  const run = isCut ? describeCut('last run', end, view) : `last run ${describeRecord(view, outcome)}`;
+  const success = !isGood && `last success ${successAt === null ? 'none on record' : describeAgo(successAt, view)}`;
+  // What was cut short has a line of its own, because its message may fill it.
+  if (backfill && isGood && !wasCut(backfillEnd, backfillAt)) return [`${run}; ${backfill}`];
+  return [run, success, backfill].filter((line) => line !== false);
+}
+
+/** Whether it did not come to an end of its own, and no later one did, by whose record it is told otherwise. */
+function wasCut(end: RunEnd | null, recordedAt: string | null): end is RunEnd {
+  return end !== null && end.error !== null && (recordedAt === null || end.finished_at >= recordedAt);
+}
+
+/** One line, so that a long message does not push the calendar off the screen. */
+function describeCut(what: string, { finished_at, outcome, error }: RunEnd, view: StatusView): string {
+  const head = `${what} ${formatSpan(view.nowMs - Date.parse(finished_at))} ago: `;
+  const word = describeOutcome(outcome);
+  // Whoever stopped it knows why.
+  const why = error === null || outcome === 'interrupted' ? '' : escapeText(`: ${error.code}: ${error.message}`);
+  const room = (view.width ?? Number.POSITIVE_INFINITY) - head.length - word.length;
+  return `${head}${view.style.red(word)}${cutText(why, Math.max(1, room))}`;
+}
+
+function describeRecord({ document, last, nowMs, style }: StatusView, ended: RunEnd['outcome'] | undefined): string {
   if (!last || document.last_run === null) return 'never';
-  const { result, outcome } = last;
+  const { result } = last;
+  const outcome = ended ?? last.outcome ?? 'done';
   const sealed = result.dates.filter(({ status }) => status === 'sealed').length;
   const rows = result.dates.reduce((sum, date) => sum + date.rows, 0);
   const took = formatDuration(Date.parse(result.finished_at) - Date.parse(result.started_at));
-  const end = outcome === undefined ? style.green('done') : style.red(OUTCOMES[outcome]);
+  const end = outcome === 'done' ? style.green(outcome) : style.red(describeOutcome(outcome));
   const what =
     result.dates.length === 0
       ? 'nothing was to be sealed'
       : `sealed ${sealed} of ${result.dates.length} date(s), ${formatCount(rows)} rows`;
-  const ago = formatSpan(nowMs - Date.parse(document.last_run));
-  return `${ago} ago (${document.last_run}): ${end}, ${what}, ${formatCount(result.requests)} requests in ${took}`;
+  const ago = describeAgo(document.last_run, { nowMs });
+  return `${ago}: ${end}, ${what}, ${formatCount(result.requests)} requests in ${took}`;
 }
 
-function describeBackfill({ document, nowMs }: StatusView): string {
-  const at = document.last_backfill;
-  return at === null ? '' : `; last backfill ${formatSpan(nowMs - Date.parse(at))} ago (${at})`;
+function describeOutcome(outcome: FailureKind | 'done'): string {
+  return outcome === 'done' ? outcome : OUTCOMES[outcome];
+}
+
+function describeAgo(at: string, { nowMs }: Pick<StatusView, 'nowMs'>): string {
+  return `${formatSpan(nowMs - Date.parse(at))} ago (${at})`;
 }
 
 function describeNext({ document, timezone, nowMs }: StatusView): string {

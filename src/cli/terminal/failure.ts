@@ -3,7 +3,7 @@
  * stdout. Invariant: a stack is shown only when asked for, and no secret is broken in two by a line's end, because texts
  * are masked before they are laid out. Pure.
  */
-import { describeError, EXIT_CODES, isFault, type Place } from '../../core/errors.ts';
+import { createInterruption, describeError, EXIT_CODES, isFault, type Place } from '../../core/errors.ts';
 import { PLAIN_STYLE, type Style } from './color.ts';
 import { escapeText, wrapText } from './text-width.ts';
 
@@ -95,6 +95,12 @@ export function describeFailure(error: unknown, layout: FailureLayout = {}): Fai
       },
     },
   };
+}
+
+/** After a signal any failure is the interruption, unless it says more. */
+export function tellInterruption(error: unknown, signal: AbortSignal): unknown {
+  if (!signal.aborted || (isFault(error) && error.kind !== 'failed')) return error;
+  return createInterruption(error);
 }
 
 interface Parts {

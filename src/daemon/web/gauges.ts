@@ -3,7 +3,8 @@ import { Gauge, type Registry } from 'prom-client';
 import type { CalendarOverride } from '../../calendar/session.ts';
 import type { DaemonView, JobView } from '../view.ts';
 import { conditionNames } from './condition-calendar.ts';
-import { isRun, listGaps, parseInstant } from './gap.ts';
+import { listGaps, parseInstant } from './gap.ts';
+import { findLastEnd } from './last-end.ts';
 import { measureSessionTimeMs } from './session-time.ts';
 
 interface Moment {
@@ -39,8 +40,8 @@ const JOB_GAUGES: Readonly<
   },
   flowdrop_last_run_timestamp_seconds: {
     help: 'End of the last run, whatever its outcome. Absent while none is known.',
-    read: ({ finished, status }) =>
-      toSeconds(finished.find(isRun)?.finishedAtMs ?? parseInstant(status?.document.last_run ?? null)),
+    // Of a run by an older version there is a record only.
+    read: (job) => toSeconds(findLastEnd(job)?.finishedAtMs ?? parseInstant(job.status?.document.last_run ?? null)),
   },
   flowdrop_next_run_timestamp_seconds: {
     help: 'When the next run is due, by schedule or as a retry. Absent without a schedule.',

@@ -5,6 +5,7 @@ import { formatCount, formatDuration } from '../../core/units.ts';
 import type { FinishedRun, JobView, RunReason, RunView } from '../view.ts';
 import { isRun, parseInstant } from './gap.ts';
 import { html, type Markup } from './html.ts';
+import { findOtherEnd } from './last-end.ts';
 import { formatInstant, formatRelative, formatSpan, renderTime } from './moment.ts';
 import { OUTCOME_WORDS } from './verdict.ts';
 
@@ -72,15 +73,17 @@ export function renderFinished(job: JobView, nowMs: number): Markup {
 }
 
 /** Which runs are listed, and when the newest of the others ended, as far as the job's record on this machine tells. */
-function renderScope({ finished, status }: JobView, nowMs: number, timeZone: string): Markup {
-  const lastMs = parseInstant(status?.document.last_run ?? null);
-  // The record of a run is written before its process ends.
+function renderScope(job: JobView, nowMs: number, timeZone: string): Markup {
+  const { finished, status } = job;
+  const end = findOtherEnd(job);
+  // The record of a run is written before its process ends, and is all that there is of one of an older version.
+  const lastMs = end?.finishedAtMs ?? parseInstant(status?.document.last_run ?? null);
   const ownMs = finished.find(isRun)?.finishedAtMs ?? Number.NEGATIVE_INFINITY;
   const isOther = lastMs !== undefined && lastMs > ownMs;
   return html`<p class="quiet small">Listed are runs of this daemon since it was started, not those by hand or by others.${
     isOther &&
-    html` The last run on record here ended ${formatRelative(lastMs, nowMs)}, ${renderTime(lastMs, formatInstant(lastMs, timeZone))}.`
-  }</p>`;
+    html` The last run on record here ended ${formatRelative(lastMs, nowMs)}, ${renderTime(lastMs, formatInstant(lastMs, timeZone))}${end && `: ${OUTCOME_WORDS[end.outcome]}`}.`
+  }</p>${end?.error && html`<div class="error"><p><code>${end.error.code}</code> ${cut(end.error.message)}</p></div>`}`;
 }
 
 function renderRun(run: FinishedRun, nowMs: number, timeZone: string): Markup {

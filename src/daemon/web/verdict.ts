@@ -5,7 +5,8 @@
 import type { CalendarOverride } from '../../calendar/session.ts';
 import { addDays, formatWallDate } from '../../calendar/wall-clock.ts';
 import type { DaemonView, FinishedRun, JobView } from '../view.ts';
-import { type Gap, isRun, listGaps } from './gap.ts';
+import { type Gap, listGaps } from './gap.ts';
+import { findLastEnd } from './last-end.ts';
 import { formatRelative, formatSpan } from './moment.ts';
 
 /** Losses are told this long: as long as the run's alerts tell them. */
@@ -71,8 +72,9 @@ function tellLosses(jobs: readonly JobView[], nowMs: number): readonly Finding[]
   });
 }
 
-function tellLastRun({ name, finished }: JobView, nowMs: number): readonly Finding[] {
-  const last = finished.find(isRun);
+function tellLastRun(job: JobView, nowMs: number): readonly Finding[] {
+  const { name } = job;
+  const last = findLastEnd(job);
   if (!last || !FAILED.has(last.outcome)) return [];
   const why = last.error ? last.error.code : OUTCOME_WORDS[last.outcome];
   return [found('wrong', `The last run of ${name} failed ${formatRelative(last.finishedAtMs, nowMs)}: ${why}`, name)];

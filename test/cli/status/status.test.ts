@@ -1,8 +1,15 @@
-/** `flowdrop status` of dates that are not sealed: what a failed run and the store's `condition.json` make known. */
-import { mkdir, symlink, writeFile } from 'node:fs/promises';
+/**
+ * `flowdrop status` of dates that are not sealed: what a failed run and the store's `condition.json` make known. And how the
+ * last run ended, whatever it came to.
+ */
+import type { ChildProcess } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { mkdir, readFile, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterAll, beforeAll, expect, it } from 'vitest';
-import { flowdrop, listFiles, makeFolder, startService, type TestService } from '../../support/flowdrop.ts';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { z } from 'zod';
+import { statusSchema } from '../../../src/daemon/documents.ts';
+import { flowdrop, KEY, listFiles, makeFolder, startService, type TestService } from '../../support/flowdrop.ts';
 import { writeJob } from '../../support/jobs.ts';
 
 let service: TestService;
@@ -27,6 +34,125 @@ it('nothing is known of a job that never ran', async () => {
   const { code, stdout } = await flowdrop(['status', job], { cwd });
   expect(code).toBe(0);
   expect(stdout).toContain('No date is known yet: run the job, or see `flowdrop plan nightly`.');
+  expect(stdout).toContain('\nlast run never\nnext run by hand\n');
+  expect(await readDocument(cwd, job)).toMatchObject({ last_run: null, last_success: null, last_end: null });
+});
+
+/** As the daemon reads it. */
+async function readDocument(cwd: string, job: string) {
+  const { code, stdout, stderr } = await flowdrop(['--json', 'status', job], { cwd, env: service.env });
+  expect(code, stderr).toBe(0);
+  return z.array(statusSchema).parse(JSON.parse(stdout))[0];
+}
+
+describe('the end of the last run', () => {
+  const nowhere = () => ({ ...service.env, FLOWDROP_API_URL: 'http://127.0.0.1:9' });
+  const UNREACHABLE = /API_UNREACHABLE: the API at http:\/\/127\.0\.0\.1:9\/\S* cannot be reached: .*/.source;
+  const stateOf = (cwd: string, name: string) => join(cwd, '.flowdrop', 'nightly', name);
+  const status = async (cwd: string, job: string) =>
+    (await flowdrop(['status', job], { cwd, env: service.env })).stdout;
+
+  it('is told of a first run that failed', async () => {
+    const { cwd, job } = await makeWorker();
+    expect((await flowdrop(['run', job], { cwd, env: nowhere() })).code).toBe(1);
+    expect(await status(cwd, job)).toMatch(
+      new RegExp(`\\nlast run \\d+ s ago: failed: ${UNREACHABLE}\\nlast success none on record\\nnext run by hand\\n`),
+    );
+    const document = await readDocument(cwd, job);
+    expect(document).toMatchObject({
+      last_run: null,
+      last_end: { outcome: 'failed', error: { code: 'API_UNREACHABLE' } },
+    });
+    // The daemon takes that record for a tick that needs no catching up.
+    expect(existsSync(stateOf(cwd, 'last-run.json'))).toBe(false);
+  });
+
+  it('is kept without secrets', async () => {
+    const { cwd, job } = await makeWorker();
+    const env = { ...service.env, FLOWDROP_CALENDAR_FILE: join(cwd, `${KEY}.yaml`) };
+    expect((await flowdrop(['run', job], { cwd, env })).code).toBe(2);
+    const kept = await readFile(stateOf(cwd, 'last-end.json'), 'utf8');
+    expect(kept).toMatch(
+      /"outcome":"usage","error":\{"code":"SETTING_INVALID","message":".*\[secret\]\.yaml, which cannot/,
+    );
+    expect(kept).not.toContain(KEY);
+    expect(await status(cwd, job)).toContain('failed: SETTING_INVALID: FLOWDROP_CALENDAR_FILE names ');
+  });
+
+  it('is that of a failure after a good run, with the time of the good one, until the next good one', async () => {
+    const { cwd, job } = await makeWorker();
+    const good = await flowdrop(['run', job], { cwd, env: service.env });
+    expect(good.code, good.stderr).toBe(0);
+    const record = await readFile(stateOf(cwd, 'last-run.json'), 'utf8');
+    const before = await readDocument(cwd, job);
+    expect(before).toMatchObject({ last_end: { outcome: 'done', error: null } });
+    expect((await flowdrop(['run', job], { cwd, env: nowhere() })).code).toBe(1);
+    expect(await status(cwd, job)).toMatch(
+      new RegExp(
+        `\\nlast run \\d+ s ago: failed: ${UNREACHABLE}\\nlast success \\d+ s ago \\(${before?.last_success}\\)\\nnext run by hand\\n`,
+      ),
+    );
+    expect(await readFile(stateOf(cwd, 'last-run.json'), 'utf8')).toBe(record);
+    // A backfill that fails is told beside it, and is no run.
+    const end = (await readDocument(cwd, job))?.last_end;
+    expect((await flowdrop(['backfill', job], { cwd, env: nowhere() })).code).toBe(1);
+    expect(await status(cwd, job)).toMatch(
+      new RegExp(
+        `last run \\d+ s ago: failed: ${UNREACHABLE}\\n.*\\nlast backfill \\d+ s ago: failed: ${UNREACHABLE}\\nnext run`,
+      ),
+    );
+    expect((await readDocument(cwd, job))?.last_end).toEqual(end);
+    for (const command of ['run', 'backfill'])
+      expect((await flowdrop([command, job], { cwd, env: service.env })).code).toBe(0);
+    expect(await status(cwd, job)).toMatch(
+      /last run \d+ s ago \(\S+\): done, nothing was to be sealed, .*; last backfill \d+ s ago \(\S+\)\nnext run by hand\n/,
+    );
+  });
+
+  it('is failed where the run came to its end without a date, and incomplete where nothing is to be had', async () => {
+    const { cwd, job } = await makeWorker('checks:\n  - check: min-rows\n    rows: 1000');
+    expect((await flowdrop(['run', job], { cwd, env: service.env })).code).toBe(1);
+    expect(await status(cwd, job)).toMatch(
+      /\nlast run \d+ s ago \(\S+\): failed, sealed 0 of 2 date\(s\), .*\nlast success none on record\n/,
+    );
+    expect(await readDocument(cwd, job)).toMatchObject({ last_end: { outcome: 'failed', error: null } });
+    // A session that the source has no rows of.
+    const vain = ['backfill', job, '--from', '2026-11-18', '--to', '2026-11-18'];
+    expect((await flowdrop(vain, { cwd, env: service.env })).code).toBe(3);
+    expect(JSON.parse(await readFile(stateOf(cwd, 'last-backfill-end.json'), 'utf8'))).toMatchObject({
+      outcome: 'incomplete',
+      error: null,
+    });
+  });
+
+  it('is that it was stopped, after a signal', async () => {
+    const { cwd, job } = await makeWorker();
+    const progress = stateOf(cwd, 'progress.json');
+    let child: ChildProcess | undefined;
+    const stopped = flowdrop(['run', job], {
+      cwd,
+      // So slow that it is at work when the signal comes.
+      env: { ...service.env, FLOWDROP_REQUESTS_PER_SECOND: '0.1' },
+      onStart: (started) => {
+        child = started;
+      },
+    });
+    await expect.poll(() => existsSync(progress), { timeout: 60_000 }).toBe(true);
+    child?.kill('SIGINT');
+    expect((await stopped).code).toBe(130);
+    expect(await status(cwd, job)).toMatch(/\nlast run \d+ s ago: stopped\nlast success none on record\n/);
+    expect(await readDocument(cwd, job)).toMatchObject({ last_end: { outcome: 'interrupted' } });
+  });
+
+  it('cannot change the exit code of the run, when it cannot be written', async () => {
+    const { cwd, job } = await makeWorker();
+    await mkdir(stateOf(cwd, 'last-end.json'), { recursive: true });
+    const good = await flowdrop(['run', job], { cwd, env: service.env });
+    expect(good.code, good.stderr).toBe(0);
+    const failed = await flowdrop(['run', job], { cwd, env: nowhere() });
+    expect(failed.code).toBe(1);
+    expect(failed.stderr).toContain('flowdrop: API_UNREACHABLE');
+  });
 });
 
 it('the date of a failed first backfill is pending and says when it begins to expire', async () => {

@@ -46,7 +46,9 @@ function createView(changes: Partial<StatusView> = {}): StatusView {
       dates: createDates('2026-09-21', '2026-11-27', CONDITIONS),
       last_run: '2026-11-20T22:59:00.000Z',
       last_success: '2026-11-20T22:59:00.000Z',
+      last_end: null,
       last_backfill: null,
+      last_backfill_end: null,
       next_run: '2026-11-30T23:30:00.000Z',
       running: null,
       reports: [],
@@ -104,6 +106,35 @@ describe('the status of a job', () => {
     );
     expect(text).toContain('last run 10 days ago (2026-11-20T22:59:00.000Z): incomplete, nothing was to be sealed');
     expect(text).toContain('next run in 30 min (Mon 2026-11-30 18:30 America/New_York)');
+  });
+
+  it('tells a run that was cut short in one line of the terminal, with nothing in it that acts there', () => {
+    const { document } = createView();
+    const end = {
+      ...{ run_id: 'run-2', started_at: '2026-11-30T22:58:00.000Z', finished_at: '2026-11-30T22:59:53.000Z' },
+      ...{ outcome: 'failed' as const, error: { code: 'SQL_FAILED', message: `near \u001b[2J\n${'x'.repeat(300)}` } },
+    };
+    const shown = (changes: Partial<StatusView>) =>
+      describeStatus(createView({ document: { ...document, last_end: end }, ...changes }))
+        .split('\n')
+        .slice(1, 3);
+    const [whole, success] = shown({});
+    expect(whole).toBe(`last run 7 s ago: failed: SQL_FAILED: near \\u001b[2J\\n${'x'.repeat(300)}`);
+    expect(success).toBe('last success 10 days ago (2026-11-20T22:59:00.000Z)');
+    expect(shown({ width: 60 })).toEqual([`${whole?.slice(0, 59)}…`, success]);
+    // A record that is newer is of a run that could not keep its end.
+    expect(
+      shown({ document: { ...document, last_end: { ...end, finished_at: '2026-11-20T22:58:59.000Z' } } })[0],
+    ).toMatch(/^last run 10 days ago .*: done/);
+  });
+
+  it('believes the end of a run rather than its record, which knows nothing of reports', () => {
+    const { document } = createView();
+    const at = { started_at: '2026-11-20T22:30:00.000Z', finished_at: '2026-11-20T22:59:01.000Z' };
+    const end = { run_id: createResult().run_id, ...at, outcome: 'failed' as const, error: null };
+    expect(describeStatus(createView({ document: { ...document, last_end: end, last_success: null } }))).toContain(
+      '): failed, nothing was to be sealed, 10 requests in 29 min 0 s\nlast success none on record\n',
+    );
   });
 
   it('tells dates of weekends, closings by the override, and a store that could not be read', () => {

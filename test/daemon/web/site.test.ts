@@ -7,12 +7,14 @@ import { once } from 'node:events';
 import { type IncomingHttpHeaders, request } from 'node:http';
 import { connect } from 'node:net';
 import { afterEach, describe, expect, it } from 'vitest';
+import type { RunEnd } from '../../../src/core/run-end.ts';
 import type { DaemonView } from '../../../src/daemon/view.ts';
 import { type RunningWeb, startWeb, type WebOptions } from '../../../src/daemon/web/server.ts';
 import { createSilentLog } from '../../support/log.ts';
 import {
   HOSTILE,
   makeBadDay,
+  makeFinished,
   makeGoodDay,
   makeHostileDay,
   makeJob,
@@ -292,6 +294,32 @@ describe('the server of the daemon', () => {
     expect(own).toContain(`${scope}</p>`);
     const other = await shown('2026-11-23T16:30:00.000Z');
     expect(other).toMatch(/not those by hand or by others\. The last run on record here ended 2 h ago, <time/);
+  });
+
+  it('tells a run that failed before this daemon was started, or since by hand, and that a later one went well', async () => {
+    const shown = async (finishedAt: string, changes: Partial<RunEnd>, finished = makeJob('nightly').finished) => {
+      const end = { run_id: 'by-hand', started_at: '2026-11-19T16:00:00.000Z', finished_at: finishedAt, error: null };
+      const last_end = { ...end, outcome: 'failed' as const, ...changes };
+      const status = { document: makeStatus('nightly', { last_end }), readAtMs: NOW };
+      await start(() => makeView([makeJob('nightly', { status, finished })]));
+      const { body } = await get('/');
+      await web?.close();
+      return body;
+    };
+    const error = { code: 'API_UNREACHABLE', message: `cannot be reached ${HOSTILE}` };
+    const restarted = await shown('2026-11-23T16:30:00.000Z', { error }, []);
+    expect(restarted).toContain('The last run of nightly failed 2 h ago: API_UNREACHABLE');
+    expect(restarted).not.toContain('All is well');
+    expect(restarted).toMatch(/The last run on record here ended 2 h ago, <time.*<\/time>: failed\.<\/p>/);
+    expect(restarted).toContain('<code>API_UNREACHABLE</code> cannot be reached &lt;script&gt;');
+    expect(restarted).not.toContain(HOSTILE);
+    expect(await shown('2026-11-23T16:30:00.000Z', {})).toContain('The last run of nightly failed 2 h ago: failed');
+    // The daemon's own run is the later one.
+    expect(await shown('2026-11-19T16:30:00.000Z', { error })).toContain('All is well');
+    const failed = [makeFinished('nightly', 4, { outcome: 'failed' })];
+    expect(await shown('2026-11-19T16:30:00.000Z', { outcome: 'done' }, failed)).toContain('failed 3 h ago');
+    expect(await shown('2026-11-23T16:30:00.000Z', { outcome: 'done' }, failed)).toContain('All is well');
+    expect(await shown('2026-11-23T16:30:00.000Z', { outcome: 'interrupted' }, [])).toContain('All is well');
   });
 
   it('reads a report only when the archive lists it, and never anything else', async () => {

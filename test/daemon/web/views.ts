@@ -70,7 +70,9 @@ export function makeStatus(job: string, changes: Partial<StatusDocument> = {}): 
     dates: [...makeDates()],
     last_run: '2026-11-20T23:42:10.000Z',
     last_success: '2026-11-19T23:40:02.000Z',
+    last_end: null,
     last_backfill: null,
+    last_backfill_end: null,
     next_run: '2026-11-23T23:00:00.000Z',
     running: null,
     reports: listSessions('2026-10-12', LAST_SESSION)
