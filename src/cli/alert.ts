@@ -12,6 +12,12 @@ interface AlertOptions {
   readonly broken?: string;
 }
 
+const EXAMPLES = `
+Examples:
+  flowdrop alert nightly-trades                          gaps that are about to expire, dates that have
+  flowdrop alert nightly-trades --died 'killed by OOM'   that a run has ended without a result
+`;
+
 export const registerAlert: Register = (program, context, act) => {
   program
     .command('alert', { hidden: true })
@@ -19,6 +25,7 @@ export const registerAlert: Register = (program, context, act) => {
     .argument('<job>', 'job file, or its name in the jobs folder')
     .option('--died <text>', 'a run ended without a result: how')
     .option('--broken <message>', 'the job file as it is now is invalid: why')
+    .addHelpText('after', EXAMPLES)
     .action(async (job: string, options: AlertOptions) => {
       await act((globals) => alert(context, globals, job, options));
     });
