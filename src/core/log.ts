@@ -6,6 +6,7 @@
 import { Writable } from 'node:stream';
 import { type Logger, pino, stdTimeFunctions } from 'pino';
 import pretty from 'pino-pretty';
+import { tryParseJson } from './json-file.ts';
 import { createRedactor, maskByKey, maskFields } from './redact.ts';
 
 export type Log = Logger;
@@ -54,7 +55,8 @@ const UNSAFE = /[\p{Cc}\p{Bidi_Control}\u2028\u2029]+/gu;
  * A line without a message has its event for one.
  */
 function condense(line: string, run: string | undefined): string {
-  const fields = parseFields(line);
+  // pino writes one object a line; where masking has left no JSON, pino-pretty shows the line as it is.
+  const fields = tryParseJson(line) as Readonly<Record<string, unknown>> | undefined;
   if (fields === undefined) return line;
   const { event, msg, ...rest } = fields;
   const said = String(msg ?? event ?? '')
@@ -74,16 +76,6 @@ const OF_EVERY_LINE: readonly string[] = ['run', 'job'];
 
 /** pino-pretty puts them before the message. */
 const SHOWN_APART: readonly string[] = ['level', 'time'];
-
-/** `undefined` when masking has left no JSON: pino-pretty shows such a line as it is. */
-function parseFields(line: string): Readonly<Record<string, unknown>> | undefined {
-  try {
-    // pino writes one object a line.
-    return JSON.parse(line) as Readonly<Record<string, unknown>>;
-  } catch {
-    return undefined;
-  }
-}
 
 function sinkStream(sink: { write(line: string): void }): NodeJS.WritableStream {
   return new Writable({

@@ -6,9 +6,9 @@
 import { z } from 'zod';
 import type { Clock } from '../core/clock.ts';
 import { describeError, Fault } from '../core/errors.ts';
+import { tryParseJson } from '../core/json-file.ts';
 import { explainAbort } from '../core/process-end.ts';
-import type { ChildCommand } from './child-process.ts';
-import { type ChildEnd, type ChildProcess, startProcess } from './child-process.ts';
+import { type ChildCommand, type ChildEnd, type ChildProcess, startProcess } from './child-process.ts';
 import { errorSchema, type StatusDocument, statusSchema } from './documents.ts';
 
 /** Each is a process of 100 MB or more. What reads does not wait for what tells. */
@@ -84,7 +84,7 @@ export function createChores(commandOf: (args: readonly string[]) => ChildComman
     async readStatus(file) {
       const end = await run('status', ['--json', 'status', file]);
       if (end.code !== 0) throw failureOf('status', end);
-      const parsed = z.array(statusSchema).safeParse(parseJson(end.stdout));
+      const parsed = z.array(statusSchema).safeParse(tryParseJson(end.stdout));
       const [status] = parsed.success ? parsed.data : [];
       if (!status) throw new Fault('CHILD_ANSWER_INVALID', 'flowdrop status printed no status document');
       return status;
@@ -97,7 +97,7 @@ export function createChores(commandOf: (args: readonly string[]) => ChildComman
       const which = ['--date', date, '--report', report, '--revision', String(revision)];
       const end = await run('report', ['--json', 'report', file, ...which, '--show']);
       if (end.code === 0) {
-        const page = reportPageSchema.safeParse(parseJson(end.stdout));
+        const page = reportPageSchema.safeParse(tryParseJson(end.stdout));
         if (page.success) return page.data.html;
         throw new Fault('CHILD_ANSWER_INVALID', 'flowdrop report printed no report');
       }
@@ -134,7 +134,7 @@ function createPlaces(count: number) {
 }
 
 function failureOf(kind: Chore, { code, signal, stdout, stderr }: ChildEnd): Fault {
-  const said = errorSchema.safeParse(parseJson(stdout));
+  const said = errorSchema.safeParse(tryParseJson(stdout));
   if (said.success) return new Fault(said.data.error.code, said.data.error.message);
   const how = code === undefined ? `was ended by ${signal}` : `ended with exit code ${code}`;
   const words = stderr.trim();
@@ -142,13 +142,4 @@ function failureOf(kind: Chore, { code, signal, stdout, stderr }: ChildEnd): Fau
   // In the message, because the log and the page of the daemon show no more.
   const message = `flowdrop ${kind} ${how}${words === '' ? '' : `: ${words}`}`;
   return new Fault('CHILD_FAILED', hint === '' ? message : `${message}. ${hint}`);
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    // Not in shape is not said.
-    return undefined;
-  }
 }

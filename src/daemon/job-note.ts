@@ -5,8 +5,9 @@
 import { rm } from 'node:fs/promises';
 import { basename } from 'node:path';
 import type { z } from 'zod';
-import { readFileIfExists, writeFileAtomic } from '../core/atomic-file.ts';
+import { writeFileAtomic } from '../core/atomic-file.ts';
 import { describeError } from '../core/errors.ts';
+import { readJsonFile } from '../core/json-file.ts';
 import type { Log } from '../core/log.ts';
 
 export interface JobNote<T> {
@@ -41,13 +42,8 @@ export function createJobNote<T>({ pathOf, encode, schema, log }: JobNoteOptions
       await rm(pathOf(job), { force: true }).catch((error: unknown) => warn(job, error));
     },
     async read(job) {
-      try {
-        const text = await readFileIfExists(pathOf(job));
-        return text === undefined ? undefined : schema.parse(JSON.parse(text));
-      } catch {
-        // Not ours, or damaged: then whatever else is known decides.
-        return undefined;
-      }
+      // A disk that cannot be read: then whatever else is known decides.
+      return await readJsonFile(pathOf(job), schema).catch(() => undefined);
     },
   };
 }

@@ -6,13 +6,13 @@ import { open, readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describeError } from '../core/errors.ts';
 import { makeFolder } from '../core/folder.ts';
+import { tryParseJson } from '../core/json-file.ts';
 import type { Log } from '../core/log.ts';
-import type { ChildCommand } from './child-process.ts';
-import { type ChildEnd, startProcess } from './child-process.ts';
+import { type ChildCommand, type ChildEnd, startProcess } from './child-process.ts';
 import { errorSchema, type RunDocument, runSchema } from './documents.ts';
 import type { FinishedRun } from './view.ts';
 
-export interface RunEnd extends Pick<FinishedRun, 'outcome' | 'code' | 'signal' | 'result' | 'error'> {
+export interface RunProcessEnd extends Pick<FinishedRun, 'outcome' | 'code' | 'signal' | 'result' | 'error'> {
   /** Whether it said anything in shape of JSON: a process that failed without a word of its own was ended by a fault. */
   readonly hasSpoken: boolean;
 }
@@ -20,7 +20,7 @@ export interface RunEnd extends Pick<FinishedRun, 'outcome' | 'code' | 'signal' 
 export interface RunProcess {
   readonly logFile: string | undefined;
   /** Never rejects: a process that could not be started has died. */
-  readonly done: Promise<RunEnd>;
+  readonly done: Promise<RunProcessEnd>;
   stop(): void;
   kill(): void;
 }
@@ -71,8 +71,8 @@ async function openLogFile(folder: string, path: string) {
 }
 
 /** What a run came to, of how its process ended and what it printed. Exported for tests. */
-export function readEnd({ code, signal, stdout }: Pick<ChildEnd, 'code' | 'signal' | 'stdout'>): RunEnd {
-  const value = parseJson(stdout);
+export function readEnd({ code, signal, stdout }: Pick<ChildEnd, 'code' | 'signal' | 'stdout'>): RunProcessEnd {
+  const value = tryParseJson(stdout);
   const result = runSchema.safeParse(value);
   const error = errorSchema.safeParse(value);
   return {
@@ -86,7 +86,7 @@ export function readEnd({ code, signal, stdout }: Pick<ChildEnd, 'code' | 'signa
 }
 
 /** A run that failed at a date tells so beside the date. */
-function findDateError(value: unknown): RunEnd['error'] {
+function findDateError(value: unknown): RunProcessEnd['error'] {
   const dates = (value as { dates?: unknown } | undefined)?.dates;
   if (!Array.isArray(dates)) return undefined;
   for (const date of dates) {
@@ -96,18 +96,9 @@ function findDateError(value: unknown): RunEnd['error'] {
   return undefined;
 }
 
-function describeStartFailure(cause: unknown): RunEnd {
+function describeStartFailure(cause: unknown): RunProcessEnd {
   const error = { code: 'START_FAILED', message: `the run could not be started: ${describeError(cause)}` };
   return { outcome: 'died', code: undefined, signal: undefined, result: undefined, error, hasSpoken: false };
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    // A process that was ended in the middle of a line, or one that is no run at all.
-    return undefined;
-  }
 }
 
 /** In a few words, for the log. */

@@ -5,9 +5,9 @@
 import type { Clock } from '../core/clock.ts';
 import { describeError } from '../core/errors.ts';
 import type { Log } from '../core/log.ts';
-import { describeTimeout, logEnd } from './run-end.ts';
+import { describeTimeout, logEnd } from './end-text.ts';
 import { chooseNext, type Waiting } from './run-order.ts';
-import type { RunEnd, RunProcess } from './run-process.ts';
+import type { RunProcess, RunProcessEnd } from './run-process.ts';
 import { untilTimeout } from './run-timeout.ts';
 import { killLate } from './stop.ts';
 import type { FinishedRun, RunReason, RunView } from './view.ts';
@@ -86,7 +86,7 @@ export function createRuns(deps: RunsDeps): Runs {
   const carryOut = async (due: DueRun, run: Going): Promise<void> => {
     const { job, reason } = due;
     const { runId } = run;
-    let end: RunEnd;
+    let end: RunProcessEnd;
     let logFile: string | undefined;
     try {
       const process = await deps.startRun(due, runId);
@@ -174,7 +174,7 @@ export function createRuns(deps: RunsDeps): Runs {
 /** Ends that a stop brings about; a run that came to another end before it heard of the stop has that one. */
 const CUT_SHORT: ReadonlySet<FinishedRun['outcome']> = new Set(['interrupted', 'died', 'failed']);
 
-const NO_END: RunEnd = {
+const NO_END: RunProcessEnd = {
   outcome: 'died',
   code: undefined,
   signal: undefined,

@@ -3,7 +3,8 @@
  * failures; planners ask it date by date.
  */
 import { z } from 'zod';
-import { readFileIfExists, writeFileAtomic } from '../core/atomic-file.ts';
+import { writeFileAtomic } from '../core/atomic-file.ts';
+import { readJsonFile } from '../core/json-file.ts';
 import type { DateResult } from './result.ts';
 import type { Absences } from './snapshot/absence.ts';
 
@@ -85,10 +86,5 @@ export async function noteFailures(path: string, results: readonly DateResult[],
 }
 
 async function readRecord(path: string): Promise<z.infer<typeof failuresSchema>> {
-  const text = await readFileIfExists(path);
-  try {
-    return failuresSchema.parse(JSON.parse(text ?? '{}'));
-  } catch {
-    return {};
-  }
+  return (await readJsonFile(path, failuresSchema)) ?? {};
 }

@@ -6,8 +6,8 @@
 import { z } from 'zod';
 import { formatWallClock } from '../calendar/wall-clock.ts';
 import { formatWindow, wholeDay } from '../calendar/window.ts';
-import { readFileIfExists } from '../core/atomic-file.ts';
 import { Fault } from '../core/errors.ts';
+import { readJsonFile } from '../core/json-file.ts';
 import { quoteString } from '../engine/literal.ts';
 import type { SqlJob } from '../job/job.ts';
 import { sumCounts } from '../plan/counts.ts';
@@ -81,13 +81,8 @@ const countsSchema = z.array(z.object({ second: z.number(), rows: z.number(), id
 
 /** What the source counted last, where a run has kept it. */
 async function readLastCount(path: string) {
-  const text = await readFileIfExists(path);
-  try {
-    return text === undefined ? undefined : sumCounts(countsSchema.parse(JSON.parse(text)));
-  } catch {
-    // A file that a crash cut short is worth no more than none.
-    return undefined;
-  }
+  const counts = await readJsonFile(path, countsSchema);
+  return counts && sumCounts(counts);
 }
 
 function describeSpan(windows: readonly { readonly window: Parameters<typeof formatWindow>[0] }[]): string {

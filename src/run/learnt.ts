@@ -5,7 +5,8 @@
  * a refusal, the row limit from each answer, and once a week twice of what was refused is thought possible again.
  */
 import { z } from 'zod';
-import { readFileIfExists, writeFileAtomic } from '../core/atomic-file.ts';
+import { writeFileAtomic } from '../core/atomic-file.ts';
+import { readJsonFile } from '../core/json-file.ts';
 
 /** Row limit assumed until an answer says or shows another. */
 const ASSUMED_ROW_LIMIT = 10_000;
@@ -63,24 +64,14 @@ const DEFAULTS = {
 /** A mutable record of this run; `saveLearnt` keeps it. */
 export async function loadLearnt(path: string, url: string, nowMs: number): Promise<Learnt> {
   const fresh: Learnt = { url, learnt_at_ms: nowMs, ...DEFAULTS };
-  const text = await readFileIfExists(path);
-  if (text === undefined) return fresh;
-  const parsed = learntSchema.safeParse(tryParse(text));
-  // A file of another address, of old, or broken is worth no more than none.
-  if (!parsed.success || parsed.data.url !== url) return fresh;
-  const { learnt_at_ms: learntAtMs, refused_rows: refused } = parsed.data;
-  if (refused === null || nowMs - learntAtMs <= HOPE_AFTER_MS) return parsed.data;
-  return { ...parsed.data, learnt_at_ms: nowMs, refused_rows: Math.min(2 * refused, Number.MAX_SAFE_INTEGER) };
+  const kept = await readJsonFile(path, learntSchema);
+  // What was learnt of another address is worth nothing here.
+  if (kept === undefined || kept.url !== url) return fresh;
+  const { learnt_at_ms: learntAtMs, refused_rows: refused } = kept;
+  if (refused === null || nowMs - learntAtMs <= HOPE_AFTER_MS) return kept;
+  return { ...kept, learnt_at_ms: nowMs, refused_rows: Math.min(2 * refused, Number.MAX_SAFE_INTEGER) };
 }
 
 export async function saveLearnt(path: string, learnt: Learnt): Promise<void> {
   await writeFileAtomic(path, `${JSON.stringify(learnt, undefined, 2)}\n`);
-}
-
-function tryParse(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }

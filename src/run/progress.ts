@@ -5,9 +5,10 @@
  */
 import { rm } from 'node:fs/promises';
 import { pid } from 'node:process';
-import { readFileIfExists, replaceFile } from '../core/atomic-file.ts';
+import { replaceFile } from '../core/atomic-file.ts';
 import type { Clock } from '../core/clock.ts';
 import { describeError } from '../core/errors.ts';
+import { readJsonFile } from '../core/json-file.ts';
 import { isProcessAlive } from '../core/liveness.ts';
 import type { Log } from '../core/log.ts';
 import { type RunProgress, runProgressSchema } from '../core/run-progress.ts';
@@ -91,17 +92,9 @@ function describeProgress({ runId, clock, tally, stats }: ProgressDeps, startedA
 
 /** The run that goes on; `undefined` when there is none, or what is there is not the word of a run that lives. */
 export async function readProgress(path: string, nowMs: number): Promise<RunProgress | undefined> {
-  const parsed = runProgressSchema.safeParse(parseJson(await readFileIfExists(path)));
-  if (!parsed.success) return undefined;
-  const ageMs = nowMs - Date.parse(parsed.data.updated_at);
+  const progress = await readJsonFile(path, runProgressSchema);
+  if (progress === undefined) return undefined;
+  const ageMs = nowMs - Date.parse(progress.updated_at);
   // An unreadable time has an age that is no number.
-  return Math.abs(ageMs) <= STALE_AFTER_MS && isProcessAlive(parsed.data.pid) ? parsed.data : undefined;
-}
-
-function parseJson(text: string | undefined): unknown {
-  try {
-    return JSON.parse(text ?? 'null');
-  } catch {
-    return undefined;
-  }
+  return Math.abs(ageMs) <= STALE_AFTER_MS && isProcessAlive(progress.pid) ? progress : undefined;
 }

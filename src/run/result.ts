@@ -1,6 +1,7 @@
 /** The record of a run: what `--json` prints and what the state directory keeps of the last run of a job. */
 import { z } from 'zod';
-import { readFileIfExists, writeFileAtomic } from '../core/atomic-file.ts';
+import { writeFileAtomic } from '../core/atomic-file.ts';
+import { readJsonFile } from '../core/json-file.ts';
 import { changesSchema } from '../seal/manifest.ts';
 
 const dateResultSchema = z.object({
@@ -76,36 +77,10 @@ export async function writeRunResult(path: string, result: RunResult): Promise<v
   await writeFileAtomic(path, `${JSON.stringify(result, undefined, 2)}\n`);
 }
 
-/** The last run of a job, or `undefined` when there was none or its record is from another version. */
+/**
+ * The last run of a job, or `undefined` when there was none or its record is from another version: it is for people and for
+ * catch-up, and without it a run is merely done once more.
+ */
 export async function readRunResult(path: string): Promise<RunResult | undefined> {
-  const text = await readFileIfExists(path);
-  if (text === undefined) return undefined;
-  try {
-    return runResultSchema.parse(JSON.parse(text));
-  } catch {
-    // The record is for people and for catch-up; without it a run is merely done once more.
-    return undefined;
-  }
-}
-
-const lastSuccessSchema = z.object({ run_id: z.string(), finished_at: z.iso.datetime() });
-
-/** When a run of everything unsealed last ended without anything being wrong, its reports included. */
-export type LastSuccess = z.infer<typeof lastSuccessSchema>;
-
-/** A file of its own, because the record of a run is written before its reports are made, and by the next run anew. */
-export async function writeLastSuccess(path: string, success: LastSuccess): Promise<void> {
-  await writeFileAtomic(path, `${JSON.stringify(success)}\n`);
-}
-
-/** `undefined` when there was none, or the file is not in shape. */
-export async function readLastSuccess(path: string): Promise<LastSuccess | undefined> {
-  const text = await readFileIfExists(path);
-  if (text === undefined) return undefined;
-  try {
-    return lastSuccessSchema.parse(JSON.parse(text));
-  } catch {
-    // It is for people and for metrics; the next run that goes well writes it anew.
-    return undefined;
-  }
+  return await readJsonFile(path, runResultSchema);
 }

@@ -14,10 +14,10 @@ import { type Condition, computeConditions, expiresAt } from '../plan/dates.ts';
 import { type ConditionEntry, readConditionDocument } from '../seal/condition.ts';
 import type { Store } from '../store/store.ts';
 import { type ArchivedReport, listArchive } from './delivery/archived-pages.ts';
-import { readLastEnd } from './last-end.ts';
+import { readLastEnd, readLastSuccess } from './last-end.ts';
 import { expires, lookbackOf } from './lookback.ts';
 import { readProgress } from './progress.ts';
-import { type RunResult, readLastSuccess, readRunResult } from './result.ts';
+import { type RunResult, readRunResult } from './result.ts';
 import { readSealedFacts, type SealedFacts } from './sealed-facts.ts';
 import type { StatePaths } from './state.ts';
 

@@ -4,6 +4,7 @@
  * is in which condition is `run/conditions.ts`.
  */
 import { z } from 'zod';
+import { tryParseJson } from '../core/json-file.ts';
 import { conditionKey } from '../store/layout.ts';
 import type { Store } from '../store/store.ts';
 import type { Manifest } from './manifest.ts';
@@ -32,7 +33,7 @@ export async function readConditionDocument(store: Store, dataset: string): Prom
   const bytes = await store.get(conditionKey(dataset));
   if (bytes === undefined) return { entries: new Map(), text: '', fault: undefined };
   const text = Buffer.from(bytes).toString('utf8');
-  const parsed = z.array(entrySchema).safeParse(parseJson(text));
+  const parsed = z.array(entrySchema).safeParse(tryParseJson(text));
   if (!parsed.success) {
     return { entries: new Map(), text, fault: z.prettifyError(parsed.error).replaceAll('\n', ' ') };
   }
@@ -71,12 +72,4 @@ export function describeUnsealed(date: string, condition: ConditionEntry['condit
 function formatEntries(entries: readonly ConditionEntry[]): string {
   const lines = [...entries].sort((a, b) => (a.date < b.date ? -1 : 1)).map((entry) => `  ${JSON.stringify(entry)}`);
   return lines.length === 0 ? '[]\n' : `[\n${lines.join(',\n')}\n]\n`;
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }

@@ -11,7 +11,7 @@ import type { Coordinator } from '../../src/daemon/coordinator.ts';
 import { createDaemon, type Daemon } from '../../src/daemon/daemon.ts';
 import type { StatusDocument } from '../../src/daemon/documents.ts';
 import type { FiledJob } from '../../src/daemon/job-files.ts';
-import type { RunEnd } from '../../src/daemon/run-process.ts';
+import type { RunProcessEnd } from '../../src/daemon/run-process.ts';
 import { parseJob } from '../../src/job/parse.ts';
 
 export const MINUTE = 60_000;
@@ -141,7 +141,7 @@ export async function startDaemon(options: TestOptions): Promise<TestDaemon> {
     hasAlerts: () => true,
     async startRun({ job, path }, runId) {
       let end: (code: number | 'SIGKILL') => void = () => undefined;
-      const done = new Promise<RunEnd>((resolve) => {
+      const done = new Promise<RunProcessEnd>((resolve) => {
         end = (code) => resolve(endOf(code));
       });
       const run = { job: job.name, path, runId, atMs: Date.now(), isStopped: false, end };
@@ -206,7 +206,7 @@ export async function settle(): Promise<void> {
   for (let turn = 0; turn < 10; turn += 1) await new Promise((resolve) => setImmediate(resolve));
 }
 
-function endOf(code: number | 'SIGKILL'): RunEnd {
+function endOf(code: number | 'SIGKILL'): RunProcessEnd {
   const outcomes = { 0: 'done', 1: 'failed', 2: 'usage', 3: 'incomplete', 4: 'active', 130: 'interrupted' } as const;
   const none = { result: undefined, error: undefined };
   if (code === 'SIGKILL') return { outcome: 'died', code: undefined, signal: code, ...none, hasSpoken: false };

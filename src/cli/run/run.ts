@@ -25,7 +25,7 @@ async function run(cli: CliContext, globals: GlobalOptions, reference: string, w
     keepEnd(cli, job, 'lastEnd', () =>
       withRunSession(cli, job, async (context) => {
         const { runExport } = await import('../../run/run.ts');
-        const { writeLastSuccess } = await import('../../run/result.ts');
+        const { writeLastSuccess } = await import('../../run/last-end.ts');
         const { assertMayMail, deliverReports } = await import('../../run/delivery/deliver.ts');
         const { finishRun } = await import('./output.ts');
         if (withReport) assertMayMail(context, job);

@@ -5,7 +5,8 @@
  */
 import { z } from 'zod';
 import type { CalendarOverride } from '../../calendar/session.ts';
-import { readFileIfExists, writeFileAtomic } from '../../core/atomic-file.ts';
+import { writeFileAtomic } from '../../core/atomic-file.ts';
+import { readJsonFile } from '../../core/json-file.ts';
 import { settledAt } from '../../plan/dates.ts';
 import type { DateResult } from '../result.ts';
 
@@ -53,12 +54,7 @@ export function isAbsent(
 
 /** A record that cannot be read is worth no more than none. */
 export async function readAbsences(path: string): Promise<Absences> {
-  const text = await readFileIfExists(path);
-  try {
-    return new Map(Object.entries(recordSchema.parse(JSON.parse(text ?? '{}'))));
-  } catch {
-    return new Map();
-  }
+  return new Map(Object.entries((await readJsonFile(path, recordSchema)) ?? {}));
 }
 
 /**

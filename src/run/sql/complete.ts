@@ -4,8 +4,9 @@
  */
 import { z } from 'zod';
 import { axisOf, isOverlapping, type Stretch, type Window } from '../../calendar/window.ts';
-import { readFileIfExists, writeFileAtomic } from '../../core/atomic-file.ts';
+import { writeFileAtomic } from '../../core/atomic-file.ts';
 import { Fault } from '../../core/errors.ts';
+import { readJsonFile } from '../../core/json-file.ts';
 import type { SqlJob } from '../../job/job.ts';
 import {
   type CountTotals,
@@ -174,18 +175,8 @@ const snapshotSchema = z.array(
  * @param resumed whether pages are staged
  */
 async function snapshot(path: string, counts: DayCounts, resumed: boolean): Promise<DayCounts> {
-  const kept = resumed ? await readFileIfExists(path) : undefined;
-  const parsed = snapshotSchema.safeParse(parseJson(kept));
-  if (parsed.success) return parsed.data;
+  const kept = resumed ? await readJsonFile(path, snapshotSchema) : undefined;
+  if (kept) return kept;
   await writeFileAtomic(path, JSON.stringify(counts));
   return counts;
-}
-
-/** A file that a crash cut short is worth no more than none. */
-function parseJson(text: string | undefined): unknown {
-  try {
-    return JSON.parse(text ?? 'null');
-  } catch {
-    return undefined;
-  }
 }
