@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { GetObjectCommand } from '@aws-sdk/client-s3';
-import { type AsyncBuffer, parquetMetadataAsync, parquetQuery } from 'hyparquet';
+import { type AsyncBuffer, asyncBufferFromFile, parquetMetadataAsync, parquetQuery } from 'hyparquet';
 import { compressors } from 'hyparquet-compressors';
 import { formatTable } from '../src/cli/terminal/table.ts';
 import { formatBytes, formatCount, formatPercent } from '../src/core/units.ts';
@@ -24,6 +24,7 @@ import { startCountingProxy } from './support/counting-proxy.ts';
 import { atMost, type NoteGoal } from './support/goal.ts';
 import { fetchPages } from './support/pages.ts';
 import { withFolder } from './support/product.ts';
+import { computeRowGroupCost, describeRowGroupCost } from './support/row-group-cost.ts';
 import { runWay } from './support/way.ts';
 
 const KEY = 'bench/point/trades.parquet';
@@ -122,7 +123,7 @@ export async function measurePoints(path: string, server: S3Server, note: NoteGo
         note(isTypical ? atMost(what, REACH_SHARE, share, formatPercent) : { what, measured: formatPercent(share) });
       }
     }
-    return describe(size, lines);
+    return `${describe(size, lines)}\n\n${await describeAllContracts(path)}`;
   } finally {
     await store.remove(KEY);
     await store.close();
@@ -154,6 +155,19 @@ async function listQuestions(path: string): Promise<readonly Question[]> {
       { title: `busiest contract, ${few}`, contracts: busiest, columns: FEW_COLUMNS, isTypical: false },
       { title: 'busiest contract, all columns', contracts: busiest, columns: undefined, isTypical: false },
     ];
+  } finally {
+    await engine.close();
+  }
+}
+
+/** The same of every typical contract, so that one sees whether those that were asked for stand for all. */
+async function describeAllContracts(path: string): Promise<string> {
+  const file = await asyncBufferFromFile(path);
+  const metadata = await parquetMetadataAsync(file);
+  const engine = await openEmbeddedEngine();
+  try {
+    const question = { file, metadata, trades: TYPICAL_TRADES, reach: REACH_SHARE };
+    return describeRowGroupCost(await computeRowGroupCost(engine, path, question), TYPICAL_TRADES, REACH_SHARE);
   } finally {
     await engine.close();
   }

@@ -4,6 +4,7 @@ import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
 import { STORED_TABLES } from '../../src/service/data/stored-tables.ts';
 import { generateSession, listClosedSessions } from '../../src/service/generate/generate.ts';
+import { listMarket } from '../../src/service/generate/market.ts';
 
 const ROWS = 60_000;
 const DATES = ['2026-11-18', '2026-11-19'];
@@ -144,6 +145,55 @@ describe('identities', () => {
        ROWS UNBOUNDED PRECEDING) AS gap FROM ${TABLE}) WHERE gap != 0`,
     );
     expect(row?.n).toBe(0);
+  });
+});
+
+describe('a large session', () => {
+  const LARGE = 1_000_000;
+  beforeAll(() => fill(['2026-11-19'], SEED, LARGE));
+  afterAll(() => fill(DATES, SEED));
+
+  test('is spread over hundreds of names more, each of which trades often enough to have a chain', async () => {
+    const [row] = await engine.rows<{ symbols: number; fewest: number; typical: number; named: number }>(
+      `SELECT count() AS symbols, min(trades) AS fewest, median(trades) AS typical, countIf(symbol IN ('LLY', 'XOM', 'F')) AS named
+       FROM (SELECT symbol, count() AS trades FROM ${TABLE} GROUP BY symbol)`,
+    );
+    expect(row?.symbols).toBe(360);
+    expect(row?.named).toBe(3);
+    expect(row?.fewest).toBeGreaterThan(100);
+    expect(row?.typical).toBeLessThan(600);
+  });
+
+  test('leaves the five largest symbols their half', async () => {
+    const { share } = await one("countIf(symbol IN ('SPY', 'SPX', 'QQQ', 'NVDA', 'TSLA')) / count() AS share");
+    expect(share).toBeGreaterThan(0.48);
+    expect(share).toBeLessThan(0.56);
+  });
+
+  test('has as many trades as asked for, with option symbols of the OCC and listed strikes', async () => {
+    expect(
+      await one(
+        `count() AS trades, uniqExact(id) AS ids, countIf(strike * 2 != round(strike * 2)) AS odd,
+         countIf(NOT match(option_symbol, '^[A-Z]{1,6}[0-9]{6}[CP][0-9]{8}$')) AS wrong`,
+      ),
+    ).toEqual({ trades: LARGE, ids: LARGE, odd: 0, wrong: 0 });
+  });
+});
+
+describe('the market', () => {
+  test('has no name twice, and a slot for each', () => {
+    const { underlyings, slots, further } = listMarket(100_000_000);
+    expect(further).toBe(3_000);
+    expect(underlyings).toHaveLength(3_040);
+    expect(new Set(underlyings.map(({ symbol }) => symbol)).size).toBe(3_040);
+    expect(slots).toHaveLength(1_000);
+    expect(new Set(slots).size).toBe(41);
+  });
+
+  test('is the named one alone for a small session, as it always was', () => {
+    expect(listMarket(200_000)).toMatchObject({ further: 0 });
+    expect(listMarket(200_000).underlyings).toHaveLength(40);
+    expect(new Set(listMarket(1).slots).size).toBe(40);
   });
 });
 

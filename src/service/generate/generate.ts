@@ -6,6 +6,7 @@
 import { isSession, OPEN_SECOND, previousSessions, sessionCloseSecond } from '../../calendar/session.ts';
 import { addDays, formatWallDate, parseWallClock, weekday } from '../../calendar/wall-clock.ts';
 import type { LoadTarget } from '../dataset.ts';
+import { listMarket } from './market.ts';
 import { type SessionPlan, spotSql } from './spot-sql.ts';
 import { tradeSql } from './trade-sql.ts';
 
@@ -38,7 +39,7 @@ export async function generateSession(
   options: GenerateOptions,
   { engine, scratch, insertSql }: LoadTarget,
 ): Promise<void> {
-  const plan = planSession(options.date, options.seed);
+  const plan = planSession(options);
   await engine.command(`DROP TABLE IF EXISTS ${scratch} SYNC`);
   await engine.command(`CREATE TABLE ${scratch} ENGINE = Memory AS ${spotSql(plan)}`);
   const parts = Math.max(1, Math.ceil(options.rows / ROWS_PER_STATEMENT));
@@ -48,10 +49,11 @@ export async function generateSession(
   await engine.command(`DROP TABLE IF EXISTS ${scratch} SYNC`);
 }
 
-function planSession(date: string, seed: number): SessionPlan {
+function planSession({ date, rows, seed }: GenerateOptions): SessionPlan {
   return {
     date,
     seed,
+    market: listMarket(rows),
     openMs: parseWallClock(date, OPEN_SECOND),
     closeSecond: sessionCloseSecond(date),
     dailies: listDailies(date),

@@ -1,6 +1,6 @@
 /**
- * The generated market: which underlyings trade, how much, at what price and volatility. A table of data with one pure
- * function; the figures are plausible, not anybody's quotes. `generate.ts` turns it into trades.
+ * The generated market: which underlyings trade, how much, at what price and volatility. Data and pure functions; the
+ * figures are plausible, not anybody's quotes. `generate.ts` turns it into trades.
  */
 
 export interface Underlying {
@@ -53,8 +53,10 @@ const stock = (symbol: string, weight: number, price: number, iv: number, shares
   sharesMillions,
 });
 
-/** SPY, SPX, QQQ, NVDA and TSLA carry half of the weight, as in the market itself. */
-export const UNDERLYINGS: readonly Underlying[] = [
+/** Underlyings of the largest names, SPY, SPX, QQQ, NVDA and TSLA: half of the weight, as in the market itself. */
+const LARGEST = 5;
+/** Those that trade in every session. */
+const NAMED: readonly Underlying[] = [
   { ...fund('SPY', 160, 668, 0.008, 0.98, 0.14), cycle: 'daily', walk: 'SPX' },
   { ...fund('SPX', 115, 6_700, 0.008, 0.98, 0.14), type: 'INDEX', cycle: 'daily', weeklyRoot: 'SPXW' },
   { ...fund('QQQ', 105, 606, 0.011, 0.95, 0.18), cycle: 'daily' },
@@ -103,4 +105,76 @@ export function strikeStep(price: number): number {
   if (price < 150) return 1;
   if (price < 300) return 2.5;
   return 5;
+}
+
+export interface Market {
+  readonly underlyings: readonly Underlying[];
+  /** Indexes of underlyings, each as often as its weight says; `underlyings.length - further` stands for all further ones. */
+  readonly slots: readonly number[];
+  /** How many of the last underlyings are further ones, which share what is drawn for them, the first with most. */
+  readonly further: number;
+}
+
+/** Slots of the table from which a row's underlying is drawn. */
+const SLOTS = 1_000;
+/** A session of so many trades has the named underlyings alone; one more comes with each further so many trades. */
+const NAMED_ALONE_ROWS = 200_000;
+const ROWS_PER_FURTHER = 2_500;
+const MOST_FURTHER = 3_000;
+/** Share of the trades that further underlyings would have if there were no end of them; with `HALF_OF_THEM`, half of it. */
+const FURTHER_SHARE = 0.25;
+const HALF_OF_THEM = 300;
+
+/**
+ * The underlyings of a session of so many trades. A night of millions is spread over thousands of names, most of which
+ * trade some hundred times; a few thousand trades would leave such names one trade each. The largest keep their half.
+ */
+export function listMarket(rows: number): Market {
+  const further = Math.min(MOST_FURTHER, Math.floor(Math.max(0, rows - NAMED_ALONE_ROWS) / ROWS_PER_FURTHER));
+  const total = sum(NAMED);
+  const furtherWeight = (FURTHER_SHARE * total * further) / (further + HALF_OF_THEM);
+  const others = sum(NAMED.slice(LARGEST));
+  const weights = NAMED.map(({ weight }, index) =>
+    index < LARGEST ? weight : (weight * (others - furtherWeight)) / others,
+  );
+  let reached = 0;
+  const slots = [...weights, furtherWeight].flatMap((weight, index) => {
+    const from = Math.round((reached / total) * SLOTS);
+    reached += weight;
+    return Array.from({ length: Math.round((reached / total) * SLOTS) - from }, () => index);
+  });
+  return { underlyings: [...NAMED, ...listFurther(further)], slots, further };
+}
+
+const sum = (underlyings: readonly Underlying[]): number =>
+  underlyings.reduce((total, { weight }) => total + weight, 0);
+
+/** Letters of which no word can be made. */
+const LETTERS = 'BCDFGHJKLMNPQRSTVWXZ';
+const LETTERS_PER_NAME = 4;
+/** Has no factor with the number of all names in common, so that no name comes twice. */
+const NAME_STEP = 98_893;
+/** Additive recurrences of irrational numbers fill an interval evenly: one each for price, volatility and capitalisation. */
+const STEPS = { price: 0.618_033_988_7, iv: 0.754_877_666_2, shares: 0.569_840_291 } as const;
+
+function listFurther(count: number): readonly Underlying[] {
+  const taken = new Set(NAMED.flatMap(({ symbol, weeklyRoot }) => [symbol, weeklyRoot]));
+  const found: Underlying[] = [];
+  for (let n = 1; found.length < count; n += 1) {
+    const name = spell(n * NAME_STEP);
+    if (taken.has(name)) continue;
+    const between = (step: number, low: number, high: number) => low * (high / low) ** ((n * step) % 1);
+    const [price, shares] = [Math.round(between(STEPS.price, 6, 240)), Math.round(between(STEPS.shares, 15, 900))];
+    found.push(stock(name, 0, price, Number(between(STEPS.iv, 0.28, 1.1).toFixed(2)), shares));
+  }
+  return found;
+}
+
+function spell(number: number): string {
+  let [name, left] = ['', number];
+  for (let at = 0; at < LETTERS_PER_NAME; at += 1) {
+    name = `${LETTERS[left % LETTERS.length]}${name}`;
+    left = Math.floor(left / LETTERS.length);
+  }
+  return name;
 }

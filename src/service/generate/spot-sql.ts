@@ -6,11 +6,12 @@
  */
 import { OPEN_SECOND } from '../../calendar/session.ts';
 import { quoteString } from '../../engine/literal.ts';
-import { strikeStep, UNDERLYINGS } from './market.ts';
+import { type Market, strikeStep, type Underlying } from './market.ts';
 
 export interface SessionPlan {
   readonly date: string;
   readonly seed: number;
+  readonly market: Market;
   /** Instant of the opening, milliseconds since the epoch. */
   readonly openMs: number;
   /** Second of the day after which nothing trades. */
@@ -42,7 +43,7 @@ export function normalSql(...keys: readonly string[]): string {
 }
 
 /**
- * A query with one row per underlying and minute: `underlying` (its index in `UNDERLYINGS`), `minute` since the opening,
+ * A query with one row per underlying and minute: `underlying` (its index in the market), `minute` since the opening,
  * `spot` at its start and `next_spot` at its end, and the attributes that a trade carries.
  */
 export function spotSql(plan: SessionPlan): string {
@@ -52,26 +53,28 @@ export function spotSql(plan: SessionPlan): string {
   const close = (at: number) =>
     `arraySum(j -> pow(${PERSISTENCE}, j) * ${moveSql(plan.seed, `toInt32(${at} - j)`)}, range(${MEMORY_SESSIONS}))`;
   const walk = `arrayConcat([0.], arrayCumSum(m -> ${moveSql(plan.seed, `${index}, toInt32(m)`)}, range(${minutes})))`;
-  const level = (m: string) =>
-    `${m} / ${minutes} * (close - open) + (walk[${m} + 1] - ${m} / ${minutes} * walk[${minutes + 1}]) / sqrt(${minutes})`;
+  // The walk is an argument, not captured: the engine copies what a lambda captures for every element.
+  const level = `m / ${minutes} * (close - open) + (w - m / ${minutes} * walk_end) / sqrt(${minutes})`;
   return `
 SELECT
-  underlying, minute, path[minute + 1] AS spot, path[minute + 2] AS next_spot,
+  underlying, minute, spot, next_spot,
   symbol, type, step, cycle, weekly_root,
   iv * exp(0.08 * ${normalSql(String(plan.seed), 'symbol', String(index), "'iv'")}) AS atm_iv,
-  if(type = 'STOCK', toString(toInt64(round(path[1] * shares_millions) * 1e6)), '') AS market_cap,
+  if(type = 'STOCK', toString(toInt64(round(first_spot * shares_millions) * 1e6)), '') AS market_cap,
   if(type = 'STOCK', toString(toDate(toInt32(earnings_day + multiIf(earnings_day % 7 = 2, 2, earnings_day % 7 = 3, 1, 0)))), '')
     AS earning_date
 FROM (
   SELECT *,
-    arrayMap(m -> price * exp(open + ${level('m')}), range(${minutes + 1})) AS path,
+    arrayMap((m, w) -> price * exp(open + ${level}), range(${minutes + 1}), walk) AS path,
+    path[1] AS first_spot,
     ${epochDay} + (${EARNINGS_CYCLE_DAYS * 1000} - (${epochDay} - cityHash64(${plan.seed}, symbol, 'earnings') % ${EARNINGS_CYCLE_DAYS})) % ${EARNINGS_CYCLE_DAYS}
       AS earnings_day
   FROM (
-    SELECT *, ${close(index - 1)} AS open, ${close(index)} AS close, ${walk} AS walk FROM ${underlyingsSql()}
+    SELECT *, ${close(index - 1)} AS open, ${close(index)} AS close, ${walk} AS walk, walk[${minutes + 1}] AS walk_end
+    FROM ${underlyingsSql(plan.market.underlyings)}
   )
 )
-ARRAY JOIN range(${minutes}) AS minute`;
+ARRAY JOIN range(${minutes}) AS minute, arrayPopBack(path) AS spot, arrayPopFront(path) AS next_spot`;
 }
 
 /** One move of an underlying in units of a log return: the market's part and its own. */
@@ -81,14 +84,14 @@ function moveSql(seed: number, at: string): string {
   return `(daily_move * (beta * ${market} + sqrt(1 - beta * beta) * ${own}))`;
 }
 
-function underlyingsSql(): string {
-  const rows = UNDERLYINGS.map((underlying, index) => {
+function underlyingsSql(underlyings: readonly Underlying[]): string {
+  const rows = underlyings.map((underlying, index) => {
     const { symbol, type, price, dailyMove, beta, iv, sharesMillions, cycle, walk, weeklyRoot } = underlying;
     const texts = [symbol, type, cycle, walk, weeklyRoot].map(quoteString);
     return `(${[index, ...texts, price, dailyMove, beta, iv, sharesMillions, strikeStep(price)].join(', ')})`;
   });
   const structure =
-    'underlying UInt8, symbol String, type String, cycle String, walk_name String, weekly_root String, ' +
+    'underlying UInt16, symbol String, type String, cycle String, walk_name String, weekly_root String, ' +
     'price Float64, daily_move Float64, beta Float64, iv Float64, shares_millions Float64, step Float64';
   return `values(${quoteString(structure)}, ${rows.join(', ')})`;
 }

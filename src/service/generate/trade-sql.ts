@@ -6,7 +6,6 @@
  */
 import { OPEN_SECOND } from '../../calendar/session.ts';
 import { quoteString } from '../../engine/literal.ts';
-import { UNDERLYINGS } from './market.ts';
 import { normalSql, type SessionPlan, uniformSql } from './spot-sql.ts';
 
 export interface TradePart {
@@ -26,8 +25,6 @@ const MIN_LEFT_SECONDS = 600;
 const YEAR_SECONDS = 365 * 86_400;
 /** Regular trading ends this long before index options and funds do, seconds. */
 const LATE_SECONDS = 900;
-/** Slots of the table from which a row's underlying is drawn. */
-const SLOTS = 1_000;
 
 /** Shares of the trades that crowd around the opening and the close, and how fast they thin out, seconds. */
 const OPENING = { share: 0.24, fadeSeconds: 1_080 } as const;
@@ -85,7 +82,9 @@ type Draw = (name: string) => string;
 function contractSql(plan: SessionPlan, part: TradePart, draw: Draw, normal: Draw): string {
   const regular = plan.closeSecond - LATE_SECONDS - OPEN_SECOND;
   const fade = (seconds: number) => `log(1 - ${draw('within')} * (1 - exp(-${regular} / ${seconds}))) * ${seconds}`;
-  const late = indexesOf(({ type }) => type !== 'STOCK');
+  const { underlyings, slots, further } = plan.market;
+  const late = underlyings.flatMap(({ type }, index) => (type === 'STOCK' ? [] : [index]));
+  const named = underlyings.length - further;
   const pick = (dates: readonly string[], decay: number) =>
     `[${dates.map(quoteString).join(', ')}][least(${dates.length}, 1 + toUInt32(floor(-log(${draw('expiration')}) * ${decay})))]`;
   return `
@@ -108,7 +107,8 @@ FROM (
       ${pick(plan.monthlies, 2.4)}) AS expiration_date
   FROM (
     SELECT number AS i,
-      [${slots().join(',')}][1 + cityHash64(${plan.seed}, '${plan.date}', number, 'underlying') % ${SLOTS}] AS underlying,
+      [${slots.join(',')}][1 + cityHash64(${plan.seed}, '${plan.date}', number, 'underlying') % ${slots.length}] AS slot,
+      toUInt16(if(slot < ${named}, slot, ${named} + floor(${further} * pow(${draw('further')}, 2)))) AS underlying,
       toInt32(multiIf(
         underlying IN (${late.join(', ')}) AND ${draw('late')} < ${LATE_SHARE}, ${regular} + floor(${draw('within')} * ${LATE_SECONDS}),
         ${draw('hour')} < ${OPENING.share}, least(${regular - 1}, floor(-${fade(OPENING.fadeSeconds)})),
@@ -118,7 +118,7 @@ FROM (
     FROM numbers(${part.rows})
     WHERE underlying % ${part.parts} = ${part.part}
   ) AS trade
-  INNER JOIN ${part.spots} AS spot USING (underlying, minute)
+  INNER JOIN (SELECT * FROM ${part.spots} WHERE underlying % ${part.parts} = ${part.part}) AS spot USING (underlying, minute)
 )`;
 }
 
@@ -202,19 +202,4 @@ function chooseSql(weights: readonly (readonly [string, number])[], drawn: strin
   });
   const last = weights[weights.length - 1]?.[0] ?? '';
   return `arrayMap(drawn -> multiIf(${branches.join(', ')}, ${quoteString(last)}), [${drawn}])[1]`;
-}
-
-function indexesOf(accept: (underlying: (typeof UNDERLYINGS)[number]) => boolean): readonly number[] {
-  return UNDERLYINGS.flatMap((underlying, index) => (accept(underlying) ? [index] : []));
-}
-
-/** Each underlying as often as its weight says. */
-function slots(): readonly number[] {
-  const total = UNDERLYINGS.reduce((sum, { weight }) => sum + weight, 0);
-  let reached = 0;
-  return UNDERLYINGS.flatMap(({ weight }, index) => {
-    const from = Math.round((reached / total) * SLOTS);
-    reached += weight;
-    return Array.from({ length: Math.round((reached / total) * SLOTS) - from }, () => index);
-  });
 }
