@@ -26,18 +26,22 @@ export type Profile = readonly ProfileEntry[];
 /** Entries that a profile is made of at most, beside cells that are larger than their share of it. */
 const MAX_ENTRIES = 256;
 
-/** Seconds of the day and relative rates of trading from then on: the regular session, and the indices' quarter after it. */
+/**
+ * Seconds of the day and relative rates of trading from then on, noon's being 1: the regular session, and the indices' quarter
+ * after it. Between those of a real session of index options and a steeper opening, so that a quarter of the day by this
+ * is at most 28 % of it by either.
+ */
 const USUAL_DAY: readonly (readonly [second: number, rate: number])[] = [
   [0, 0],
-  [34_200, 4],
-  [34_500, 2.6],
-  [36_000, 1.6],
-  [39_600, 1],
-  [43_200, 0.75],
-  [50_400, 0.9],
-  [54_000, 1.2],
-  [57_000, 2],
-  [57_600, 0.2],
+  [34_200, 7],
+  [34_500, 4.6],
+  [35_100, 3],
+  [36_000, 1.7],
+  [37_800, 1],
+  [54_000, 1.5],
+  [55_800, 2],
+  [57_000, 3.1],
+  [57_600, 0.7],
   [58_500, 0],
 ];
 

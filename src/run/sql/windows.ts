@@ -2,7 +2,8 @@
 import type { Bound } from '../../calendar/window.ts';
 import type { Log } from '../../core/log.ts';
 import type { SqlJob } from '../../job/job.ts';
-import { compareCells, type DayCounts, keyOf } from '../../plan/counts.ts';
+import { type DayCounts, keyOf } from '../../plan/counts.ts';
+import { groupCuts } from '../../plan/cut-groups.ts';
 import { type CutPlaces, type CutRequest, type PackedWindow, packToTheRow, planPacking } from '../../plan/pack.ts';
 import { buildCut, buildMiddle, parseMiddle, parsePlace } from '../../plan/statement.ts';
 import { type Page, type Source, SourceFault } from '../../source/source.ts';
@@ -16,9 +17,6 @@ export interface WindowDeps {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** Ranks asked in one cut request, so that its text stays far below the server's limit for a query. */
-const MAX_CUTS_PER_REQUEST = 1000;
-
 /** The windows of a date at the present row limit, without what is staged. */
 export async function planWindows(
   deps: WindowDeps,
@@ -30,7 +28,9 @@ export async function planWindows(
   const limit = deps.learnt.row_limit;
   const packing = planPacking(stage.date, counts, covered, limit);
   if (job.source.kind === 'aggregate') return packing.windows;
-  const requests = groupCuts(packing.cuts, counts, deps.learnt);
+  const { refused_rows: refused, passed_rows: passed } = deps.learnt;
+  const most = refused === null ? Number.POSITIVE_INFINITY : Math.max(1, passed);
+  const requests = groupCuts(packing.cuts, counts, most);
   const saved = packing.windows.length - packing.fewest;
   // It must save more than it costs.
   if (packing.overfull === 0 && saved <= requests.length) return packing.windows;
@@ -42,43 +42,6 @@ export async function planWindows(
     for (const [key, bounds] of found) places.set(key, bounds);
   }
   return packToTheRow(stage.date, counts, covered, limit, places);
-}
-
-/**
- * Cuts that one request may ask for: what it reads is no more than the largest count that passed. Along the time axis
- * that is the whole stretch from its first cell to its last; symbols are read one by one.
- */
-function groupCuts(cuts: readonly CutRequest[], counts: DayCounts, learnt: Learnt): readonly (readonly CutRequest[])[] {
-  const most = learnt.refused_rows === null ? Number.POSITIVE_INFINITY : Math.max(1, learnt.passed_rows);
-  const before = new Map<string, number>();
-  let sum = 0;
-  const until = new Map<string, number>();
-  for (const [index, cell] of counts.entries()) {
-    before.set(keyOf(cell), sum);
-    sum += cell.rows;
-    const next = counts[index + 1];
-    if (cell.symbol !== undefined && next?.symbol === cell.symbol) until.set(keyOf(cell), next.second);
-  }
-  const groups: CutRequest[][] = [];
-  let open: { group: CutRequest[]; from: number; read: number; ranks: number } | undefined;
-  for (const asked of [...cuts].sort((a, b) => compareCells(a.cell, b.cell))) {
-    const { cell, ranks } = asked;
-    const end = until.get(keyOf(cell));
-    const cut: CutRequest = end === undefined ? asked : { ...asked, until: end };
-    const at = before.get(keyOf(cell)) ?? 0;
-    const read = open && (cell.symbol === undefined ? at + cell.rows - open.from : open.read + cell.rows);
-    // A part of a symbol's day comes alone: the condition on its time would not hold for others.
-    const fits = open && cell.second === open.group[0]?.cell.second && cut.until === open.group[0]?.until;
-    const isPart = cell.symbol !== undefined && !fits;
-    if (!open || read === undefined || read > most || isPart || open.ranks + ranks.length > MAX_CUTS_PER_REQUEST) {
-      open = { group: [], from: at, read: 0, ranks: 0 };
-      groups.push(open.group);
-    }
-    open.group.push(cut);
-    open.read += cell.rows;
-    open.ranks += ranks.length;
-  }
-  return groups;
 }
 
 /** @returns `undefined` where the server refuses this kind of SQL, or even one cell is too much */
