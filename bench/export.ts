@@ -22,5 +22,5 @@ export const EXPORT_PARTS: readonly ExportPart[] = [
 
 /** @param most rows that the user wants to wait for; `undefined`: as many as the numbers are meant for */
 export function optionsOf(part: ExportPart, options: BenchOptions, most: number | undefined): BenchOptions {
-  return { ...options, rows: Math.min(part.rows, most ?? part.rows) };
+  return { ...options, rows: Math.min(part.rows, most ?? part.rows), goalsOnly: true };
 }
