@@ -1,6 +1,7 @@
 /**
  * What becomes of a tick: a run, a day without a session, or a line that says why not; and after a run that failed, another
- * try. A tick that comes while a run goes on waits for its end. Invariant: one run of a job at a time, and a tick that is held is settled once nothing more comes of it.
+ * try. A tick that comes while a run goes on waits for its end. Invariant: one run of a job at a time, and a tick that is
+ * held is settled once nothing more comes of it.
  */
 import { formatWallDate } from '../calendar/wall-clock.ts';
 import type { Clock } from '../core/clock.ts';

@@ -4,9 +4,10 @@
  */
 import { mkdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { writeTradeFile } from '../service/trade-file.ts';
-import { flowdrop, listFiles, makeFolder, readJson, startService, type TestService } from '../support/flowdrop.ts';
+import { useCleanups } from '../support/cleanups.ts';
+import { flowdrop, listFiles, readJson, startService, type TestService } from '../support/flowdrop.ts';
 import { writeJob } from '../support/jobs.ts';
 
 const DATES = ['2026-11-19', '2026-11-20'];
@@ -15,22 +16,17 @@ const [, DATE = ''] = DATES;
 let service: TestService;
 let cwd: string;
 let job: string;
-const cleanups: (() => Promise<void>)[] = [];
+const { cleanups, folder } = useCleanups();
 
 beforeAll(async () => {
   service = await startService(['--generate', '2', '--generate-rows', '400', '--as-of', '2026-11-20T23:00:00Z']);
   cleanups.push(() => service.stop());
-  const folder = await makeFolder();
-  cleanups.push(folder.remove);
-  cwd = folder.path;
+  cwd = await folder();
   job = await writeJob(cwd, {
     reports: 'checks:\n  - check: min-rows\n    rows: 100\n  - check: unique-id\n  - check: dates',
   });
   const run = await flowdrop(['run', job], { cwd, env: service.env });
   expect(run.code, run.stderr).toBe(0);
-});
-afterAll(async () => {
-  for (const cleanup of cleanups.reverse()) await cleanup();
 });
 
 const at = (...path: readonly string[]) => join(cwd, 'drops', 'trades', ...path);
@@ -98,8 +94,7 @@ describe('a dataset as the runs left it', () => {
 
 describe('a store that is not there', () => {
   it('is refused and not made', async () => {
-    const { path, remove } = await makeFolder();
-    cleanups.push(remove);
+    const path = await folder();
     const wrong = await writeJob(path, { to: 'nowhere' });
     const { code, stderr } = await flowdrop(['verify', wrong], { cwd: path });
     expect([code, stderr]).toEqual([
@@ -113,8 +108,7 @@ describe('a store that is not there', () => {
 
 describe('a restatement that was interrupted between its last two writes', () => {
   it('is no damage: `verify` says so with exit 3, `query` and `report` name it or answer from it, `run` finishes it', async () => {
-    const { path, remove } = await makeFolder();
-    cleanups.push(remove);
+    const path = await folder();
     const trades = (count: number) =>
       Array.from({ length: count }, (_, k) => ({ id: `id-${k}`, time: `2026-11-20 1${k % 6}:00:00` }));
     const files = [await writeTradeFile(trades(300)), await writeTradeFile(trades(320))];
@@ -243,9 +237,8 @@ describe('a recount', () => {
     }));
     const inGroup = [...rows, { id: 'late', symbol: 'SPY', time: '2026-11-20 10:00:00' }];
     const newGroup = [...rows, { id: 'late', symbol: 'SPY', time: '2026-11-20 09:45:00' }];
-    const own = await makeFolder();
-    cleanups.push(own.remove);
-    const path = join(own.path, 'hourly.yaml');
+    const own = await folder();
+    const path = join(own, 'hourly.yaml');
     const sql =
       "SELECT symbol, concat(substring(toString(time), 1, 13), ':00') AS hour, count() AS trades FROM RawOptionTrades WHERE {window} GROUP BY symbol, hour";
     await writeFile(
@@ -256,7 +249,7 @@ describe('a recount', () => {
       const file = await writeTradeFile(trades);
       cleanups.push(file.remove);
       const source = await startService(['--data', file.path, '--as-of', '2026-11-20T23:00:00Z']);
-      const done = await flowdrop([...args, path], { cwd: own.path, env: source.env });
+      const done = await flowdrop([...args, path], { cwd: own, env: source.env });
       await source.stop();
       return done;
     };
@@ -275,12 +268,11 @@ describe('a recount', () => {
   });
 
   it('of snapshots is not promised: there is no count of them', async () => {
-    const own = await makeFolder();
-    cleanups.push(own.remove);
-    const path = join(own.path, 'chain.yaml');
+    const own = await folder();
+    const path = join(own, 'chain.yaml');
     await writeFile(path, 'name: chain\nsource: {api: chain, symbols: [SPY]}\ndrop: {to: drops, dataset: chain}\n');
-    await mkdir(join(own.path, 'drops'));
-    expect(await flowdrop(['verify', '--deep', path], { cwd: own.path, env: service.env })).toMatchObject({
+    await mkdir(join(own, 'drops'));
+    expect(await flowdrop(['verify', '--deep', path], { cwd: own, env: service.env })).toMatchObject({
       code: 0,
       stderr: expect.stringContaining('of `api: chain` there is no recount'),
     });
@@ -295,23 +287,22 @@ describe('a recount', () => {
     cleanups.push(file.remove);
     const late = await writeTradeFile([...rows, { id: 'late', time: '2026-11-20 15:59:59' }]);
     cleanups.push(late.remove);
-    const own = await makeFolder();
-    cleanups.push(own.remove);
-    const small = await writeJob(own.path, { reports: '' });
+    const own = await folder();
+    const small = await writeJob(own, { reports: '' });
     const serve = async (path: string, ...args: readonly string[]) =>
       await startService(['--data', path, '--as-of', '2026-11-20T23:00:00Z', ...args]);
     const before = await serve(file.path);
-    const run = await flowdrop(['run', small], { cwd: own.path, env: before.env });
+    const run = await flowdrop(['run', small], { cwd: own, env: before.env });
     expect(run.code, run.stderr).toBe(0);
-    const deep = await flowdrop(['verify', small, '--deep'], { cwd: own.path, env: before.env });
+    const deep = await flowdrop(['verify', small, '--deep'], { cwd: own, env: before.env });
     await before.stop();
     expect(deep).toMatchObject({ code: 0, stdout: RECOUNTED });
     const limited = await serve(file.path, '--scan-limit', '100');
-    const parts = await flowdrop(['verify', small, '--deep'], { cwd: own.path, env: limited.env });
+    const parts = await flowdrop(['verify', small, '--deep'], { cwd: own, env: limited.env });
     await limited.stop();
     expect(parts).toMatchObject({ code: 0, stdout: RECOUNTED });
     const after = await serve(late.path);
-    const found = await flowdrop(['verify', small, '--deep'], { cwd: own.path, env: after.env });
+    const found = await flowdrop(['verify', small, '--deep'], { cwd: own, env: after.env });
     await after.stop();
     expect(found).toMatchObject({
       code: 1,

@@ -4,8 +4,8 @@ import { once } from 'node:events';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
-import { expect, vi } from 'vitest';
-import { listFiles, MAIN } from '../support/flowdrop.ts';
+import { afterAll, afterEach, beforeAll, beforeEach, expect, vi } from 'vitest';
+import { listFiles, MAIN, makeFolder, startService, type TestService } from '../support/flowdrop.ts';
 import { listChildren, readEnvironment } from '../support/processes.ts';
 import { hasEnded } from '../support/server-process.ts';
 
@@ -50,6 +50,45 @@ export function startDaemonProcess(cwd: string, env: Readonly<Record<string, str
       const exit = once(child, 'exit');
       child.kill('SIGTERM');
       await exit;
+    },
+  };
+}
+
+export interface DaemonPlace {
+  readonly service: TestService;
+  /** Of this test. */
+  readonly cwd: string;
+  /** @param settings beside those of the service */
+  start(settings?: Readonly<Record<string, string>>): DaemonProcess;
+}
+
+/** A service for the file, a folder for each test, and daemons in it that end with it. To be called outside of any test. */
+export function useDaemonPlace(): DaemonPlace {
+  let service: TestService;
+  let folder: Awaited<ReturnType<typeof makeFolder>>;
+  const daemons: DaemonProcess[] = [];
+  beforeAll(async () => {
+    service = await startService(['--generate', '1', '--generate-rows', '300']);
+  });
+  afterAll(async () => await service.stop());
+  beforeEach(async () => {
+    folder = await makeFolder();
+  });
+  afterEach(async () => {
+    for (const daemon of daemons.splice(0)) await daemon.end();
+    await folder.remove();
+  });
+  return {
+    get service() {
+      return service;
+    },
+    get cwd() {
+      return folder.path;
+    },
+    start(settings = {}) {
+      const daemon = startDaemonProcess(folder.path, { ...service.env, ...settings });
+      daemons.push(daemon);
+      return daemon;
     },
   };
 }

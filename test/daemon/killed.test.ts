@@ -4,37 +4,21 @@
  */
 import { once } from 'node:events';
 import { join } from 'node:path';
-import { afterAll, afterEach, beforeAll, beforeEach, expect, it, vi } from 'vitest';
-import { listFiles, makeFolder, readJson, startService, type TestService } from '../support/flowdrop.ts';
+import { beforeEach, expect, it, vi } from 'vitest';
+import { listFiles, readJson } from '../support/flowdrop.ts';
 import { writeJob } from '../support/jobs.ts';
 import { listRunning, untilEnded } from '../support/processes.ts';
-import { type DaemonProcess, findRun, listMails, startDaemonProcess } from './daemon-process.ts';
+import { type DaemonProcess, findRun, listMails, useDaemonPlace } from './daemon-process.ts';
 
 /** Due once a day, and tried again soon: what runs here was caught up. */
 const SCHEDULE = 'schedule:\n  cron: "0 12 * * *"\n  timezone: Etc/UTC\n  retry: 1m';
 const REPORTS = 'reports:\n  - template: flow\n    to: [desk@example.com]';
 
-let service: TestService;
+const place = useDaemonPlace();
 let cwd: string;
-let remove: () => Promise<void>;
-const daemons: DaemonProcess[] = [];
-beforeAll(async () => {
-  service = await startService(['--generate', '1', '--generate-rows', '300']);
+beforeEach(() => {
+  ({ cwd } = place);
 });
-afterAll(async () => await service.stop());
-beforeEach(async () => {
-  ({ path: cwd, remove } = await makeFolder());
-});
-afterEach(async () => {
-  for (const daemon of daemons.splice(0)) await daemon.end();
-  await remove();
-});
-
-function startDaemon(rate: string): DaemonProcess {
-  const daemon = startDaemonProcess(cwd, { ...service.env, FLOWDROP_REQUESTS_PER_SECOND: rate });
-  daemons.push(daemon);
-  return daemon;
-}
 
 async function kill({ child }: DaemonProcess): Promise<void> {
   const exit = once(child, 'exit');
@@ -56,13 +40,13 @@ const untilAsking = async () =>
 
 it('a daemon that is killed leaves its run alone, and the next one finds it going on and tries again', async () => {
   await writeJob(cwd, { reports: REPORTS, schedule: SCHEDULE });
-  const first = startDaemon('0.15');
+  const first = place.start({ FLOWDROP_REQUESTS_PER_SECOND: '0.15' });
   const started = await first.until('started');
   const run = await findRun(first.child.pid ?? 0, String(started['run']));
   await untilAsking();
   await kill(first);
   expect(await listRunning([run])).toEqual([run]);
-  const second = startDaemon('200');
+  const second = place.start({ FLOWDROP_REQUESTS_PER_SECOND: '200' });
   await second.until('finished', { job: 'nightly', outcome: 'active', code: 4 });
   await second.until('retry-planned', { job: 'nightly' });
   await untilEnded([run], 60_000);
@@ -77,7 +61,7 @@ it('a daemon that is killed leaves its run alone, and the next one finds it goin
 
 it('a run that does not listen is killed before ten seconds are over, and is owed at the next start', async () => {
   await writeJob(cwd, { reports: REPORTS, schedule: SCHEDULE });
-  const first = startDaemon('0.15');
+  const first = place.start({ FLOWDROP_REQUESTS_PER_SECOND: '0.15' });
   const started = await first.until('started');
   const run = await findRun(first.child.pid ?? 0, String(started['run']));
   await untilAsking();
@@ -90,7 +74,7 @@ it('a run that does not listen is killed before ten seconds are over, and is owe
   expect(performance.now() - begun).toBeGreaterThan(8_500);
   expect(performance.now() - begun).toBeLessThan(10_000);
   expect(await listRunning([run])).toEqual([]);
-  const second = startDaemon('200');
+  const second = place.start({ FLOWDROP_REQUESTS_PER_SECOND: '200' });
   expect(await second.until('started')).toMatchObject({ reason: 'catch-up' });
   await second.until('finished', { outcome: 'done' });
   expect(await listManifests()).toHaveLength(1);

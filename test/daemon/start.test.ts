@@ -5,41 +5,24 @@
 import { once } from 'node:events';
 import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from 'vitest';
-import { flowdrop, listFiles, makeFolder, startService, type TestService } from '../support/flowdrop.ts';
+import { beforeEach, expect, it } from 'vitest';
+import { flowdrop, listFiles, makeFolder } from '../support/flowdrop.ts';
 import { writeJob } from '../support/jobs.ts';
-import { type DaemonProcess, findRun, startDaemonProcess, untilMails } from './daemon-process.ts';
+import { findRun, untilMails, useDaemonPlace } from './daemon-process.ts';
 
 const SCHEDULE = 'schedule:\n  cron: "* * * * *"\n  timezone: Etc/UTC';
 
-let service: TestService;
+const place = useDaemonPlace();
 let cwd: string;
-let remove: () => Promise<void>;
-const daemons: DaemonProcess[] = [];
-beforeAll(async () => {
-  service = await startService(['--generate', '1', '--generate-rows', '300']);
+beforeEach(() => {
+  ({ cwd } = place);
 });
-afterAll(async () => await service.stop());
-beforeEach(async () => {
-  ({ path: cwd, remove } = await makeFolder());
-});
-afterEach(async () => {
-  for (const daemon of daemons.splice(0)) await daemon.end();
-  await remove();
-});
-
-function startDaemon(rate?: string): DaemonProcess {
-  const env = { ...service.env, ...(rate ? { FLOWDROP_REQUESTS_PER_SECOND: rate } : {}) };
-  const daemon = startDaemonProcess(cwd, env);
-  daemons.push(daemon);
-  return daemon;
-}
 
 const listManifests = async () => (await listFiles(cwd)).filter((name) => name.endsWith('manifest.json'));
 
 it('a job that never ran is caught up in a process with a log of its own', async () => {
   await writeJob(cwd, { reports: '', schedule: SCHEDULE });
-  const { child, lines, until } = startDaemon();
+  const { child, lines, until } = place.start();
   const finished = await until('finished', { outcome: 'done' });
   // The engine is the run's, not the daemon's: without it an idle daemon stays below 120 MB.
   expect(await readFile(`/proc/${child.pid}/maps`, 'utf8')).not.toContain('chdb');
@@ -58,7 +41,7 @@ it('a job that never ran is caught up in a process with a log of its own', async
 
 it('a broken file keeps the old job, also over a restart, and runs go through', async () => {
   const file = await writeJob(cwd, { reports: '', schedule: SCHEDULE });
-  const first = startDaemon();
+  const first = place.start();
   await first.until('scheduled');
   await writeFile(file, 'name: [');
   // No signal: the folder is watched.
@@ -66,7 +49,7 @@ it('a broken file keeps the old job, also over a restart, and runs go through', 
   const exit = once(first.child, 'exit');
   first.child.kill('SIGTERM');
   await exit;
-  const second = startDaemon();
+  const second = place.start();
   await second.until('job-broken');
   await second.until('finished', { outcome: 'done' });
   expect(await listManifests()).toHaveLength(1);
@@ -78,7 +61,7 @@ it('a broken file keeps the old job, also over a restart, and runs go through', 
 it('SIGTERM ends a daemon with a run in flight below ten seconds, and the next start goes on to a sealed date', async () => {
   await writeJob(cwd, { reports: '', schedule: SCHEDULE });
   // A request in four seconds: the run cannot have ended.
-  const first = startDaemon('0.25');
+  const first = place.start({ FLOWDROP_REQUESTS_PER_SECOND: '0.25' });
   await first.until('started');
   const begun = performance.now();
   const exit = once(first.child, 'exit');
@@ -86,7 +69,7 @@ it('SIGTERM ends a daemon with a run in flight below ten seconds, and the next s
   expect(await exit).toEqual([0, null]);
   expect(performance.now() - begun).toBeLessThan(10_000);
   expect(await listManifests()).toEqual([]);
-  const second = startDaemon();
+  const second = place.start();
   await second.until('finished', { outcome: 'done' });
   expect(await listManifests()).toHaveLength(1);
 });
@@ -97,7 +80,7 @@ it('a run that is killed has died, is told, and is tried again', async () => {
     reports: 'alerts:\n  to: [ops@example.com]',
     schedule: 'schedule:\n  cron: "0 12 * * *"\n  retry: 1m',
   });
-  const { child, lines, until } = startDaemon('0.25');
+  const { child, lines, until } = place.start({ FLOWDROP_REQUESTS_PER_SECOND: '0.25' });
   const started = await until('started', { job: 'second' });
   process.kill(await findRun(child.pid ?? 0, String(started['run'])), 'SIGKILL');
   await until('finished', { job: 'second', outcome: 'died', signal: 'SIGKILL' });
@@ -109,13 +92,9 @@ it('a run that is killed has died, is told, and is tried again', async () => {
 
 it('a daemon whose Redis does not answer is neither ended by SIGHUP nor held up by it when it is to stop', async () => {
   await writeJob(cwd, { reports: '', schedule: `${SCHEDULE}\n  distributed: true` });
-  const start = () => {
-    // Nobody listens there: a port below 1024 that no program of the tests may use.
-    const daemon = startDaemonProcess(cwd, { ...service.env, FLOWDROP_REDIS_URL: 'redis://127.0.0.1:9' });
-    daemons.push(daemon);
-    return daemon;
-  };
-  const [first, second] = [start(), start()];
+  // Nobody listens there: a port below 1024 that no program of the tests may use.
+  const settings = { FLOWDROP_REDIS_URL: 'redis://127.0.0.1:9' };
+  const [first, second] = [place.start(settings), place.start(settings)];
   await Promise.all([first.until('status-page'), second.until('status-page')]);
   first.child.kill('SIGHUP');
   const exit = once(second.child, 'exit');
@@ -129,7 +108,7 @@ it('a daemon whose Redis does not answer is neither ended by SIGHUP nor held up 
 it('a file that was never good is left out, and a folder without a usable job is refused', async () => {
   await writeJob(cwd, { reports: '', schedule: SCHEDULE });
   await writeFile(join(cwd, 'bad.yaml'), 'name: [');
-  const { until, lines } = startDaemon();
+  const { until, lines } = place.start();
   await until('started');
   expect(lines.find(({ event }) => event === 'job-broken')).toMatchObject({ file: 'bad.yaml' });
   const empty = await makeFolder();

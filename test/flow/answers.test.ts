@@ -4,16 +4,17 @@
  */
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { stringify } from 'yaml';
 import type { Manifest } from '../../src/seal/manifest.ts';
 import { describeEntry } from '../../src/service/access/key-entry.ts';
 import { buildEntry, hashKey } from '../../src/service/access/keys.ts';
+import { useCleanups } from '../support/cleanups.ts';
 import { queryDuckDb } from '../support/drop.ts';
 import { isPage } from '../support/engine-source.ts';
 import type { Fault, SeenRequest } from '../support/fault-plan.ts';
 import { type FaultProxy, startFaultProxy } from '../support/fault-proxy.ts';
-import { type Finished, flowdrop, listFiles, makeFolder, startService, type TestService } from '../support/flowdrop.ts';
+import { type Finished, flowdrop, listFiles, startService, type TestService } from '../support/flowdrop.ts';
 import { writeJob } from '../support/jobs.ts';
 
 const DATE = '2026-11-20';
@@ -28,13 +29,7 @@ let proxy: FaultProxy;
 let cwd: string;
 /** The whole session, as a run without faults brought it home. */
 let truth: string;
-const cleanups: (() => Promise<void>)[] = [];
-
-async function folder(): Promise<string> {
-  const { path, remove } = await makeFolder();
-  cleanups.push(remove);
-  return path;
-}
+const { cleanups, folder } = useCleanups();
 
 beforeAll(async () => {
   const keys = join(await folder(), 'keys.yaml');
@@ -46,9 +41,6 @@ beforeAll(async () => {
   cwd = await folder();
   expect(await run()).toMatchObject({ code: 0 });
   truth = dropPath();
-});
-afterAll(async () => {
-  for (const cleanup of cleanups.reverse()) await cleanup();
 });
 beforeEach(async () => {
   cwd = await folder();

@@ -7,17 +7,15 @@ import { readFile, rm } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
-import { type Finished, flowdrop, makeFolder, startService, type TestService } from '../support/flowdrop.ts';
+import { useCleanups } from '../support/cleanups.ts';
+import { type Finished, flowdrop, startService, type TestService } from '../support/flowdrop.ts';
 import { writeJob } from '../support/jobs.ts';
 
 const AS_OF = '2026-11-20T23:00:00Z';
 const DATES = ['2026-11-18', '2026-11-19', '2026-11-20'];
 const SERVE = ['--generate', '3', '--generate-rows', '600', '--row-limit', '50', '--as-of', AS_OF];
 
-const cleanups: (() => Promise<void>)[] = [];
-afterEach(async () => {
-  for (const clean of cleanups.splice(0).reverse()) await clean();
-});
+const { cleanups, folder } = useCleanups(afterEach);
 
 async function start(args: readonly string[]): Promise<TestService> {
   const service = await startService(args);
@@ -46,8 +44,7 @@ interface RunDocument {
 
 /** A worker in a folder of its own. */
 async function createWorker(service: TestService, env: Readonly<Record<string, string>> = {}): Promise<Worker> {
-  const { path, remove } = await makeFolder();
-  cleanups.push(remove);
+  const path = await folder();
   const job = await writeJob(path, { reports: '' });
   const run: Worker['run'] = async ([command = '', ...args], onStart) =>
     await flowdrop([command, job, ...args], {

@@ -7,29 +7,20 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { SMTPServer } from 'smtp-server';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { flowdrop, listFiles, makeFolder, startService, type TestService } from '../support/flowdrop.ts';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { useCleanups } from '../support/cleanups.ts';
+import { flowdrop, listFiles, startService, type TestService } from '../support/flowdrop.ts';
 import { writeJob } from '../support/jobs.ts';
 
 /** Monday after two generated sessions. */
 const SERVE = ['--generate', '2', '--generate-rows', '300', '--as-of', '2026-11-20T23:00:00Z'];
 
 let service: TestService;
-const cleanups: (() => Promise<void>)[] = [];
-
-async function folder(): Promise<string> {
-  const { path, remove } = await makeFolder();
-  cleanups.push(remove);
-  return path;
-}
+const { cleanups, folder } = useCleanups();
 
 beforeAll(async () => {
   service = await startService(SERVE);
   cleanups.push(() => service.stop());
-});
-
-afterAll(async () => {
-  for (const cleanup of cleanups.reverse()) await cleanup();
 });
 
 describe('a job file', () => {

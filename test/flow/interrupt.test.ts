@@ -9,15 +9,8 @@ import { createInterface } from 'node:readline';
 import { afterEach, expect, it } from 'vitest';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import { quoteString } from '../../src/engine/literal.ts';
-import {
-  type Finished,
-  flowdrop,
-  listFiles,
-  makeFolder,
-  readJson,
-  startService,
-  type TestService,
-} from '../support/flowdrop.ts';
+import { useCleanups } from '../support/cleanups.ts';
+import { type Finished, flowdrop, listFiles, readJson, startService, type TestService } from '../support/flowdrop.ts';
 import { writeJob } from '../support/jobs.ts';
 import { createRandom } from '../support/random.ts';
 
@@ -31,10 +24,7 @@ const MAX_LEAVING_MS = 5_000;
 const LAST_MOMENT = 0.6;
 
 const seed = Number(process.env['FLOWDROP_TEST_SEED'] ?? Date.now() % 1_000_000);
-const cleanups: (() => Promise<void>)[] = [];
-afterEach(async () => {
-  for (const clean of cleanups.splice(0).reverse()) await clean();
-});
+const { cleanups, folder } = useCleanups(afterEach);
 
 interface Timed extends Finished {
   readonly recountedAtMs: number;
@@ -86,8 +76,7 @@ it(`a run that is stopped while it seals leaves at once, and the next one seals 
   const served = ['--generate', '1', '--generate-rows', String(ROWS), '--row-limit', String(PAGE_ROWS)];
   const service = await startService([...served, '--as-of', '2026-11-06T02:00:00Z']);
   cleanups.push(() => service.stop());
-  const { path: cwd, remove } = await makeFolder();
-  cleanups.push(remove);
+  const cwd = await folder();
   const drop = (to: string) => join(cwd, to, 'trades', `date=${DATE}`);
   const control = await run(cwd, await writeJob(cwd, { name: 'control', to: 'control', reports: '' }), service);
   expect(control.code, control.stderr).toBe(0);

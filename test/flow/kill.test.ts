@@ -4,15 +4,15 @@
  */
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import type { Manifest } from '../../src/seal/manifest.ts';
 import { isTemporaryName } from '../../src/store/key.ts';
+import { useCleanups } from '../support/cleanups.ts';
 import { readInput, readWithDuckDb } from '../support/drop.ts';
 import {
   flowdrop,
   hasRealDay,
   listFiles,
-  makeFolder,
   REAL_DAY,
   REAL_DAY_FILE,
   readJson,
@@ -32,14 +32,10 @@ const PAGE_ROWS = 25;
 const MAX_IN_FLIGHT = 12;
 
 const seed = Number(process.env['FLOWDROP_TEST_SEED'] ?? Date.now() % 1_000_000);
-const cleanups: (() => Promise<void>)[] = [];
+const { cleanups, folder } = useCleanups();
 
 // Skipped only where the real day is not at hand, which `support/flowdrop.ts` says aloud.
 describe.skipIf(!hasRealDay)('a run that is killed', () => {
-  afterAll(async () => {
-    for (const cleanup of cleanups.reverse()) await cleanup();
-  });
-
   it(`at ${KILLS} random points seals the same rows and fetches no staged window twice (seed ${seed})`, async () => {
     const random = createRandom(seed);
     const service = await startService([
@@ -51,8 +47,7 @@ describe.skipIf(!hasRealDay)('a run that is killed', () => {
       String(PAGE_ROWS),
     ]);
     cleanups.push(() => service.stop());
-    const { path: cwd, remove } = await makeFolder();
-    cleanups.push(remove);
+    const cwd = await folder();
     const env = { ...service.env, FLOWDROP_REQUESTS_PER_SECOND: RATE };
     let kills = 0;
     let runs = 0;

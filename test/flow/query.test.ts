@@ -6,10 +6,11 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import { openDirectoryStore } from '../../src/store/directory.ts';
 import { publishDay } from '../archive/publish-day.ts';
+import { useCleanups } from '../support/cleanups.ts';
 import { queryDuckDb } from '../support/drop.ts';
 import { type Finished, flowdrop, listFiles, MAIN, makeFolder, REPO } from '../support/flowdrop.ts';
 import { writeJob } from '../support/jobs.ts';
@@ -22,7 +23,7 @@ const COUNTED = DATES.map((date) => ({ date, n: ROWS }));
 
 const { server } = await startS3();
 let cwd: string;
-const cleanups: (() => Promise<void>)[] = [];
+const { cleanups, folder } = useCleanups();
 
 const query = (...args: readonly string[]): Promise<Finished> => flowdrop(['query', ...args], { cwd });
 
@@ -38,9 +39,6 @@ beforeAll(async () => {
     await publishDay(engine, store, { date, rows: ROWS, condition: date === '2026-11-12' ? 'degraded' : 'available' });
   }
   await engine.close();
-});
-afterAll(async () => {
-  for (const cleanup of cleanups.reverse()) await cleanup();
 });
 
 describe('flowdrop query', () => {
@@ -152,8 +150,7 @@ describe('flowdrop query', () => {
   });
 
   it('asks which dataset when there are two', async () => {
-    const { path, remove } = await makeFolder();
-    cleanups.push(remove);
+    const path = await folder();
     await writeJob(path, { name: 'one', to: 'a' });
     await writeJob(path, { name: 'two', to: 'b' });
     const run = await flowdrop(['--jobs', path, 'query', 'SELECT 1'], { cwd });

@@ -5,10 +5,11 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import PostalMime from 'postal-mime';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { formatDollars } from '../../src/core/units.ts';
 import type { FlowReport } from '../../src/report/model.ts';
 import type { Manifest } from '../../src/seal/manifest.ts';
+import { useCleanups } from '../support/cleanups.ts';
 import {
   type ApiRow,
   countWithParquetJs,
@@ -21,7 +22,6 @@ import {
   flowdrop,
   hasRealDay,
   listFiles,
-  makeFolder,
   REAL_DAY,
   REAL_DAY_FILE,
   readJson,
@@ -45,13 +45,7 @@ const TOTALS = {
 };
 
 let input: ReadonlyMap<string, ApiRow>;
-const cleanups: (() => Promise<void>)[] = [];
-
-async function folder(): Promise<string> {
-  const { path, remove } = await makeFolder();
-  cleanups.push(remove);
-  return path;
-}
+const { cleanups, folder } = useCleanups();
 
 function expectSameRows(rows: readonly ApiRow[]): void {
   expect(rows.length).toBe(2295);
@@ -63,9 +57,6 @@ function expectSameRows(rows: readonly ApiRow[]): void {
 describe.skipIf(!hasRealDay)('the real day', () => {
   beforeAll(async () => {
     input = await readInput(REAL_DAY_FILE);
-  });
-  afterAll(async () => {
-    for (const cleanup of cleanups.reverse()) await cleanup();
   });
 
   describe('through the main entry point, 100 rows a page, into a directory', () => {

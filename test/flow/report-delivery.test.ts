@@ -7,26 +7,23 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import PostalMime from 'postal-mime';
 import type { SMTPServerOptions } from 'smtp-server';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { startSmtpReceiver } from '../mail/smtp-receiver.ts';
-import { flowdrop, listFiles, makeFolder, startService } from '../support/flowdrop.ts';
+import { useCleanups } from '../support/cleanups.ts';
+import { flowdrop, listFiles, startService } from '../support/flowdrop.ts';
 import { writeJob } from '../support/jobs.ts';
 
 const TO = ['a@example.com', 'b@example.com', 'c@example.com', 'd@example.com'] as const;
 
 let cwd: string;
 let env: Readonly<Record<string, string>>;
-const cleanups: (() => Promise<void>)[] = [];
+const { cleanups, folder } = useCleanups();
 
 beforeAll(async () => {
-  const folder = await makeFolder();
-  cwd = folder.path;
+  cwd = await folder();
   const service = await startService(['--generate', '1', '--generate-rows', '500']);
-  cleanups.push(folder.remove, () => service.stop());
+  cleanups.push(() => service.stop());
   env = service.env;
-});
-afterAll(async () => {
-  for (const cleanup of cleanups.reverse()) await cleanup();
 });
 
 describe('a report whose process is killed', () => {

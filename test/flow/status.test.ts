@@ -7,17 +7,18 @@ import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { mkdir, readFile, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { beforeAll, expect, it } from 'vitest';
 import { z } from 'zod';
 import { runSchema, statusSchema } from '../../src/daemon/documents.ts';
-import { flowdrop, makeFolder, startService, type TestService } from '../support/flowdrop.ts';
+import { useCleanups } from '../support/cleanups.ts';
+import { flowdrop, startService, type TestService } from '../support/flowdrop.ts';
 import { writeJob } from '../support/jobs.ts';
 
 /** Slow enough to be seen at work: the date has 12 pages. */
 const SLOW = { FLOWDROP_REQUESTS_PER_SECOND: '2' };
 
 let service: TestService;
-const cleanups: (() => Promise<void>)[] = [];
+const { cleanups, folder } = useCleanups();
 
 beforeAll(async () => {
   service = await startService([
@@ -25,13 +26,9 @@ beforeAll(async () => {
   ]);
   cleanups.push(() => service.stop());
 });
-afterAll(async () => {
-  for (const cleanup of cleanups.reverse()) await cleanup();
-});
 
 async function makeWorker(): Promise<string> {
-  const { path, remove } = await makeFolder();
-  cleanups.push(remove);
+  const path = await folder();
   return path;
 }
 

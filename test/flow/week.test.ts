@@ -7,19 +7,13 @@
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import PostalMime from 'postal-mime';
-import { afterAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { isSession, listSessions } from '../../src/calendar/session.ts';
 import { parseWallClock } from '../../src/calendar/wall-clock.ts';
 import { type SmtpReceiver, startSmtpReceiver } from '../mail/smtp-receiver.ts';
+import { useCleanups } from '../support/cleanups.ts';
 import { queryDuckDb } from '../support/drop.ts';
-import {
-  flowdrop,
-  makeFolder,
-  readJson,
-  startService,
-  type TestService,
-  workerEnvironment,
-} from '../support/flowdrop.ts';
+import { flowdrop, readJson, startService, type TestService, workerEnvironment } from '../support/flowdrop.ts';
 import { writeJob } from '../support/jobs.ts';
 import { createMovedClock } from '../support/moved-clock.ts';
 import type { LogLine } from '../support/moved-daemon.ts';
@@ -40,18 +34,12 @@ const SESSIONS = listSessions(PLAN.from, PLAN.to);
 const END = parseWallClock(PLAN.to, 20 * 3600);
 const PEOPLE = 'reports:\n  - template: flow\n    to: [desk@example.com]\nalerts:\n  to: [ops@example.com]';
 
-const cleanups: (() => Promise<void>)[] = [];
-afterAll(async () => {
-  for (const cleanup of cleanups.reverse()) await cleanup();
-});
+const { cleanups, folder } = useCleanups();
 
 describe('three weeks of a daemon', () => {
   it('leave every session sealed and mailed once, and each alert told and taken back once', async () => {
     const begun = performance.now();
-    const [work, data] = [await makeFolder(), await makeFolder()];
-    const cwd = work.path;
-    const dataDir = data.path;
-    cleanups.push(work.remove, data.remove);
+    const [cwd, dataDir] = [await folder(), await folder()];
     const port = await findFreePort();
     const serve = (...args: readonly string[]): Promise<TestService> =>
       startService(['--data-dir', dataDir, '--as-of', new Date(END).toISOString(), '--port', String(port), ...args]);

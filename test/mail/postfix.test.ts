@@ -5,9 +5,10 @@
  */
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import { openSmtpMailer } from '../../src/mail/smtp.ts';
-import { flowdrop, listFiles, makeFolder, startService } from '../support/flowdrop.ts';
+import { useCleanups } from '../support/cleanups.ts';
+import { flowdrop, listFiles, startService } from '../support/flowdrop.ts';
 import { writeJob } from '../support/jobs.ts';
 import { type DeliveredMail, type PostfixServer, startPostfix } from '../support/postfix-server.ts';
 import { buildMessage } from './fixture.ts';
@@ -24,7 +25,7 @@ const REPORTS = `reports:
 let cwd: string;
 let env: Readonly<Record<string, string>>;
 let job: string;
-const cleanups: (() => Promise<void>)[] = [];
+const { cleanups, folder } = useCleanups();
 
 // Skipped only where postfix cannot be had, which `support/postfix-server.ts` says aloud; CI never skips it.
 describe.skipIf(postfix.server === undefined)('through postfix', () => {
@@ -34,21 +35,14 @@ describe.skipIf(postfix.server === undefined)('through postfix', () => {
     if (postfix.server === undefined) throw new Error(postfix.reason);
     server = postfix.server;
     const url = `smtp://localhost:${server.port}?tls=required`;
-    const folder = await makeFolder();
-    cwd = folder.path;
+    cleanups.push(() => server.stop());
+    cwd = await folder();
     const service = await startService(['--generate', '1', '--generate-rows', '2000']);
-    cleanups.push(
-      () => server.stop(),
-      folder.remove,
-      () => service.stop(),
-    );
+    cleanups.push(() => service.stop());
     env = { ...service.env, FLOWDROP_MAIL_FROM: 'Flow Desk <flow@example.org>', FLOWDROP_SMTP_URL: url };
     job = await writeJob(cwd, { reports: REPORTS });
     const run = await flowdrop(['run', job, '--no-report'], { cwd, env });
     expect(run.code, run.stderr).toBe(0);
-  });
-  afterAll(async () => {
-    for (const cleanup of cleanups.reverse()) await cleanup();
   });
 
   test('nothing is sent when its certificate is not trusted, and the hint says what to give', async () => {

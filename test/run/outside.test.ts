@@ -1,23 +1,13 @@
-/**
- * Rows that the contract does not promise: their `time` is of another date than their `date`, has a fraction of a second
- * or none. Over a real engine that is both source and stage. What comes home otherwise is in `complete.test.ts`.
- */
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
+import { beforeEach, describe, expect, it } from 'vitest';
 import type { Engine } from '../../src/engine/engine.ts';
 import type { SqlJob } from '../../src/job/job.ts';
-import { type Learnt, loadLearnt } from '../../src/run/learnt.ts';
-import { completeDate } from '../../src/run/sql/complete.ts';
+import type { Learnt } from '../../src/run/learnt.ts';
 import { probeDates, probeRows } from '../../src/run/sql/probe.ts';
 import { recountDate } from '../../src/run/sql/recount.ts';
-import { discardStages } from '../../src/stage/list.ts';
-import { openStage, type Stage } from '../../src/stage/stage.ts';
+import type { Stage } from '../../src/stage/stage.ts';
+import { useDateSource } from '../support/date-source.ts';
 import { createEngineSource, createTradesTable, type EngineSource, insertTrades } from '../support/engine-source.ts';
 import { parseSqlJob } from '../support/jobs.ts';
-import { createSilentLog } from '../support/log.ts';
 import { createJob, createTrade, DATE } from '../support/trades.ts';
 
 const ROWS = 1_200;
@@ -28,22 +18,12 @@ const job = createJob();
 const OUTSIDE = ['2026-11-18 23:59:59', '2026-11-18 14:00:00', '2026-11-20 00:00:00', '2026-11-21 09:30:00'];
 const ENDS = [`${DATE} 00:00:00`, `${DATE} 23:59:59`];
 
+const table = useDateSource(NOW);
 let engine: Engine;
-let folder: string;
 let learnt: Learnt;
 
-beforeAll(async () => {
-  engine = await openEmbeddedEngine();
-  folder = await mkdtemp(join(tmpdir(), 'flowdrop-outside-'));
-});
-afterAll(async () => {
-  await engine.close();
-  await rm(folder, { recursive: true, force: true });
-});
 beforeEach(async () => {
-  await discardStages(engine, DATE);
-  await rm(join(folder, 'counts.json'), { force: true });
-  learnt = await loadLearnt(join(folder, 'none.json'), 'engine://trades', NOW);
+  ({ engine, learnt } = table);
 });
 
 const sourceOf = (scanLimit?: number): EngineSource =>
@@ -69,13 +49,7 @@ async function createDate(order: 'time' | 'symbol' | 'clock', outside: readonly 
   return ROWS + odd.length;
 }
 
-async function complete(source: EngineSource, of: SqlJob = job): Promise<Stage> {
-  const deps = { source, learnt, log: createSilentLog(), onEvent: () => undefined };
-  const counts = await probeRows(deps, of, DATE);
-  const stage = await openStage(engine, of, DATE, source.url);
-  await completeDate(deps, of, stage, counts, join(folder, 'counts.json'));
-  return stage;
-}
+const complete = (source: EngineSource, of: SqlJob = job): Promise<Stage> => table.complete(source, of);
 
 const idsOf = async (from: string) =>
   (await engine.rows<{ id: string }>(`SELECT id FROM ${from} ORDER BY id`)).map(({ id }) => id);

@@ -1,6 +1,6 @@
 /**
- * What is written to a terminal while a line there is redrawn in place: results, messages and log lines alike. Invariant: each text
- * begins on a cleared line, and the drawn line comes back below it. It draws nothing itself.
+ * What is written to a terminal while a line there is redrawn in place: results, messages and log lines alike. Invariant:
+ * each text begins on a cleared line, and the drawn line comes back below it. It draws nothing itself.
  */
 
 /** A line that stays the last of the terminal, such as a progress bar. */

@@ -1,5 +1,3 @@
-/** `flowdrop init`: what it writes, what it asks, what it refuses, and that the files work as they are. */
-import { spawn } from 'node:child_process';
 import { chmod, mkdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { parseEnv } from 'node:util';
@@ -14,7 +12,7 @@ import {
 import { nameProgram } from '../../../src/cli/invocation.ts';
 import { parseJob } from '../../../src/job/parse.ts';
 import { reportSettings } from '../../../src/settings-report.ts';
-import { flowdrop, KEY, listFiles, MAIN, makeFolder, startService, type TestService } from '../../support/flowdrop.ts';
+import { flowdrop, KEY, listFiles, makeFolder, startService, type TestService } from '../../support/flowdrop.ts';
 
 const NOTHING: InitChoice = {
   ...{ name: INIT_DEFAULTS.name, to: INIT_DEFAULTS.to, recipients: [], symbols: [] },
@@ -43,18 +41,7 @@ beforeEach(async () => {
 
 /** With answers in a pipe, a line each. */
 async function answer(args: readonly string[], lines: readonly string[]) {
-  const child = spawn(process.execPath, [MAIN, ...args], { cwd, env: { PATH: process.env['PATH'] } });
-  let stdout = '';
-  let stderr = '';
-  child.stdout.on('data', (chunk) => {
-    stdout += chunk;
-  });
-  child.stderr.on('data', (chunk) => {
-    stderr += chunk;
-  });
-  child.stdin.end(lines.map((line) => `${line}\n`).join(''));
-  const code = await new Promise((resolve) => child.once('close', resolve));
-  return { code, stdout, stderr };
+  return await flowdrop(args, { cwd, onStart: ({ stdin }) => stdin?.end(lines.map((line) => `${line}\n`).join('')) });
 }
 
 describe('init', () => {

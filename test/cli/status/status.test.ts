@@ -6,26 +6,23 @@ import type { ChildProcess } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { mkdir, readFile, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { statusSchema } from '../../../src/daemon/documents.ts';
-import { flowdrop, KEY, listFiles, makeFolder, startService, type TestService } from '../../support/flowdrop.ts';
+import { useCleanups } from '../../support/cleanups.ts';
+import { flowdrop, KEY, listFiles, startService, type TestService } from '../../support/flowdrop.ts';
 import { writeJob } from '../../support/jobs.ts';
 
 let service: TestService;
-const cleanups: (() => Promise<void>)[] = [];
+const { cleanups, folder } = useCleanups();
 
 beforeAll(async () => {
   service = await startService(['--generate', '2', '--generate-rows', '300', '--as-of', '2026-11-20T23:00:00Z']);
   cleanups.push(() => service.stop());
 });
-afterAll(async () => {
-  for (const cleanup of cleanups.reverse()) await cleanup();
-});
 
 async function makeWorker(reports = ''): Promise<{ readonly cwd: string; readonly job: string }> {
-  const { path: cwd, remove } = await makeFolder();
-  cleanups.push(remove);
+  const cwd = await folder();
   return { cwd, job: await writeJob(cwd, { reports }) };
 }
 
@@ -214,8 +211,7 @@ it('losses and gaps of condition.json are told by a worker with an empty disk', 
 });
 
 it('a broken job file is told after the others, in the block of every failure, and ends with 2', async () => {
-  const { path: cwd, remove } = await makeFolder();
-  cleanups.push(remove);
+  const cwd = await folder();
   const jobs = join(cwd, 'jobs');
   await mkdir(jobs);
   await writeJob(jobs, { name: 'first' });
@@ -239,8 +235,7 @@ it('a broken job file is told after the others, in the block of every failure, a
 });
 
 it('a job file that cannot be read does not hide the others either', async () => {
-  const { path: cwd, remove } = await makeFolder();
-  cleanups.push(remove);
+  const cwd = await folder();
   await mkdir(join(cwd, 'jobs'));
   await writeJob(join(cwd, 'jobs'), { name: 'second' });
   // A link that leads to itself.

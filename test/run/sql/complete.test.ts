@@ -1,23 +1,16 @@
-/**
- * A date from counts to a proved stage, over a real engine that is both source and stage, with scripted faults: late and
- * withdrawn rows, silent truncation, scan limits, dead servers, changed jobs. Whole processes are in `test/flow`.
- */
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { openEmbeddedEngine } from '../../../src/engine/embedded.ts';
+import { beforeEach, describe, expect, it } from 'vitest';
 import type { Engine } from '../../../src/engine/engine.ts';
 import type { SqlJob } from '../../../src/job/job.ts';
 import { chooseDates } from '../../../src/run/choice.ts';
 import type { RunEvent } from '../../../src/run/events.ts';
-import { type Learnt, loadLearnt } from '../../../src/run/learnt.ts';
+import type { Learnt } from '../../../src/run/learnt.ts';
 import { planRun } from '../../../src/run/plan.ts';
 import { completeDate } from '../../../src/run/sql/complete.ts';
 import { probeGroups, probeRows } from '../../../src/run/sql/probe.ts';
 import { rememberRefusals } from '../../../src/source/refusals.ts';
 import { discardStages } from '../../../src/stage/list.ts';
 import { openStage, type Stage } from '../../../src/stage/stage.ts';
+import { useDateSource } from '../../support/date-source.ts';
 import {
   createEngineSource,
   createTradesTable,
@@ -48,41 +41,24 @@ const flowJob = (sql: string, grain = 'minute', split = 'split: [symbol]') =>
 const BY_MINUTE =
   'SELECT symbol, substring(time, 1, 16) AS minute, sum(premium) AS value FROM RawOptionTrades WHERE {window} GROUP BY symbol, minute';
 
+const table = useDateSource(NOW);
 let engine: Engine;
-let folder: string;
 let learnt: Learnt;
 
-beforeAll(async () => {
-  engine = await openEmbeddedEngine();
-  folder = await mkdtemp(join(tmpdir(), 'flowdrop-run-'));
-});
-afterAll(async () => {
-  await engine.close();
-  await rm(folder, { recursive: true, force: true });
-});
 beforeEach(async () => {
+  ({ engine, learnt } = table);
   await createTradesTable(engine);
   await insertTrades(
     engine,
     Array.from({ length: ROWS }, (_, k) => createTrade(k)),
   );
-  await discardStages(engine, DATE);
-  await rm(join(folder, 'counts.json'), { force: true });
-  learnt = await loadLearnt(join(folder, 'none.json'), 'engine://trades', NOW);
 });
 
 function sourceOf(options: Partial<EngineSourceOptions> = {}): EngineSource {
   return createEngineSource(engine, { rowLimit: 200, meta: true, nowMs: NOW, ...options });
 }
 
-/** Plans the date, completes it and returns its stage. */
-async function complete(source: EngineSource, of: SqlJob = job): Promise<Stage> {
-  const deps = { source, learnt, log: createSilentLog(), onEvent: () => undefined };
-  const counts = await probeRows(deps, of, DATE);
-  const stage = await openStage(engine, of, DATE, source.url);
-  await completeDate(deps, of, stage, counts, join(folder, 'counts.json'));
-  return stage;
-}
+const complete = (source: EngineSource, of: SqlJob = job): Promise<Stage> => table.complete(source, of);
 
 async function expectWhole(stage: Stage, rows: number): Promise<void> {
   expect(await stage.totals()).toEqual({ rows, ids: rows });
@@ -175,7 +151,7 @@ describe('a date', () => {
     const deps = { source, learnt, log: createSilentLog(), onEvent };
     const counts = await probeRows(deps, job, DATE);
     const stage = await openStage(engine, job, DATE, source.url);
-    await completeDate(deps, job, stage, counts, join(folder, 'counts.json'));
+    await completeDate(deps, job, stage, counts, table.countsPath);
     await expectWhole(stage, 200);
     expect(splits).toEqual(meta ? [] : ['truncated']);
   });

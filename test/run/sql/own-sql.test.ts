@@ -1,24 +1,14 @@
-/**
- * SQL of one's own that the job file's checks cannot see through, from counts to the stage on a real engine: it fails
- * with what is torn or repeated, and stages nothing that could be sealed.
- */
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
 import { formatWindow } from '../../../src/calendar/window.ts';
-import { openEmbeddedEngine } from '../../../src/engine/embedded.ts';
 import type { Engine } from '../../../src/engine/engine.ts';
 import type { SqlJob } from '../../../src/job/job.ts';
-import { type Learnt, loadLearnt } from '../../../src/run/learnt.ts';
-import { completeDate } from '../../../src/run/sql/complete.ts';
-import { probeGroups, probeRows } from '../../../src/run/sql/probe.ts';
-import { discardStages } from '../../../src/stage/list.ts';
+import type { Learnt } from '../../../src/run/learnt.ts';
+import { probeGroups } from '../../../src/run/sql/probe.ts';
 import { findTornGroup } from '../../../src/stage/own-sql.ts';
 import { openStage, type Stage } from '../../../src/stage/stage.ts';
+import { useDateSource } from '../../support/date-source.ts';
 import { createEngineSource, createTradesTable, insertTrades } from '../../support/engine-source.ts';
 import { parseSqlJob } from '../../support/jobs.ts';
-import { createSilentLog } from '../../support/log.ts';
 import { createPage, createTrade, DATE, windowAt } from '../../support/trades.ts';
 
 const ROWS = 3_000;
@@ -38,41 +28,24 @@ const rowJob = (sql: string) =>
     `name: rows\nsource:\n  api: historical\n  sql: "${sql}"\n  types: {symbol: string}\ndrop: {to: out, dataset: rows}\n`,
   );
 
+const table = useDateSource(NOW);
 let engine: Engine;
-let folder: string;
 let learnt: Learnt;
 
-beforeAll(async () => {
-  engine = await openEmbeddedEngine();
-  folder = await mkdtemp(join(tmpdir(), 'flowdrop-own-sql-'));
-});
-afterAll(async () => {
-  await engine.close();
-  await rm(folder, { recursive: true, force: true });
-});
 beforeEach(async () => {
+  ({ engine, learnt } = table);
   await createTradesTable(engine);
   await insertTrades(
     engine,
     Array.from({ length: ROWS }, (_, k) => createTrade(k)),
   );
-  await discardStages(engine, DATE);
-  await rm(join(folder, 'counts.json'), { force: true });
-  learnt = await loadLearnt(join(folder, 'none.json'), 'engine://trades', NOW);
 });
 
 function sourceOf(rowLimit: number) {
   return createEngineSource(engine, { rowLimit, meta: true, nowMs: NOW });
 }
 
-async function complete(of: SqlJob, rowLimit: number): Promise<Stage> {
-  const source = sourceOf(rowLimit);
-  const deps = { source, learnt, log: createSilentLog(), onEvent: () => undefined };
-  const counts = await probeRows(deps, of, DATE);
-  const stage = await openStage(engine, of, DATE, source.url);
-  await completeDate(deps, of, stage, counts, join(folder, 'counts.json'));
-  return stage;
-}
+const complete = (of: SqlJob, rowLimit: number): Promise<Stage> => table.complete(sourceOf(rowLimit), of);
 
 describe('groups that are longer than the grain', () => {
   it('and have rows where no group was counted fail, with the group and the window', async () => {

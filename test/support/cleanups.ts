@@ -1,0 +1,26 @@
+/** What a test file made and gives back: folders, services, whatever has an end. */
+import { afterAll, type afterEach } from 'vitest';
+import { makeFolder } from './flowdrop.ts';
+
+export interface Cleanups {
+  /** Run after the tests, the newest first. */
+  readonly cleanups: (() => Promise<void>)[];
+  /** Makes a temporary folder that is removed with the rest. */
+  folder(): Promise<string>;
+}
+
+/** To be called outside of any test. @param when after all tests of the file, or after each */
+export function useCleanups(when: typeof afterAll | typeof afterEach = afterAll): Cleanups {
+  const cleanups: Cleanups['cleanups'] = [];
+  when(async () => {
+    for (const cleanup of cleanups.splice(0).reverse()) await cleanup();
+  });
+  return {
+    cleanups,
+    async folder() {
+      const { path, remove } = await makeFolder();
+      cleanups.push(remove);
+      return path;
+    },
+  };
+}
