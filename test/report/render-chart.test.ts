@@ -1,4 +1,5 @@
 /** The charts: labels that do not cover each other, text that is drawn, and the edges of what can be drawn. */
+import { Resvg } from '@resvg/resvg-js';
 import { describe, expect, it } from 'vitest';
 import { buildSessionChart, buildSymbolChart, CHART_WIDTH } from '../../src/report/draw/chart.ts';
 import { type Level, type PlacedMarker, placeMarkers } from '../../src/report/draw/marker.ts';
@@ -86,6 +87,24 @@ describe('a chart', () => {
     }
   });
 
+  it('by strike has nothing cut off at its sides, wherever the last label falls', async () => {
+    for (const [spot, step] of [
+      [4.2, 0.5],
+      [18.5, 1],
+      [601.5, 5],
+      [715.23, 5],
+      [1030, 10],
+      [6_712, 25],
+      [11_940, 50],
+    ] as const) {
+      for (const shift of [0, 0.3, 0.7]) {
+        const chart = buildStrikeChart(createSymbolExposure('SPY', { spot: spot * (1 + shift / 100), step }));
+        const columns = await readColumns(await renderPicture(chart, CHART_WIDTH), [0, 2 * CHART_WIDTH - 1]);
+        for (const column of columns) expect(new Set(column), `${spot}`).toEqual(new Set([255]));
+      }
+    }
+  });
+
   it('by strike leaves out far strikes without exposure, and no bar covers another', () => {
     const size = { putGex: -1, netGex: 0 };
     const strikes = [5, 10, 10.5, 11, 12, 15, 40, 90].map((strike) => ({
@@ -119,6 +138,19 @@ describe('a chart', () => {
     for (const colour of strong) expect(contrastOnWhite(colour), colour).toBeGreaterThanOrEqual(4.5);
   });
 });
+
+/** The bytes of columns of a PNG as wide as our charts. */
+async function readColumns(png: Uint8Array, wanted: readonly number[]): Promise<readonly (readonly number[])[]> {
+  const [width, height] = [16, 20].map((at) => Buffer.from(png).readUInt32BE(at)) as [number, number]; // Two numbers.
+  const image = `<image width="${width}" height="${height}" href="data:image/png;base64,${Buffer.from(png).toString('base64')}"/>`;
+  const svg = `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}">${image}</svg>`;
+  const { pixels } = new Resvg(svg).render();
+  return wanted.map((column) =>
+    Array.from({ length: height }, (_, row) => [
+      ...pixels.subarray((row * width + column) * 4, (row * width + column) * 4 + 4),
+    ]).flat(),
+  );
+}
 
 /** WCAG 2.2, relative luminance. */
 function contrastOnWhite(colour: string): number {

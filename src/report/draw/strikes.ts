@@ -19,6 +19,8 @@ const ROW = 26;
 /** DejaVu Sans Bold is at most this wide per letter on the average of our labels, as a part of its size. */
 const LETTER = 0.7;
 const LABEL_SIZE = 17;
+/** A label of the axis that is so near an end, in pixels, is written inwards: in the middle of its place it would be cut off. */
+const LABEL_EDGE = 24;
 /** Of the distance between strikes. */
 const BAR_PART = 0.78;
 /** Of the largest strike: smaller ones at either end are not drawn. */
@@ -70,7 +72,7 @@ export function buildStrikeChart(lead: SymbolExposure): TopLevelSpec {
               format: '~f',
               tickCount: 6,
               labelOverlap: 'parity',
-              labelFlush: true,
+              labelFlush: LABEL_EDGE,
             },
           },
           x2: { field: 'to' },
