@@ -24,11 +24,7 @@ export type LastSuccess = z.infer<typeof lastSuccessSchema>;
 
 /** A file of its own: the next end that is not good must not hide it. */
 export async function writeLastSuccess(path: string, success: LastSuccess): Promise<void> {
-  await writeFileAtomic(
-    path,
-    `${JSON.stringify(success)}
-`,
-  );
+  await writeFileAtomic(path, `${JSON.stringify(success)}\n`);
 }
 
 /** `undefined` when none is on record. */
