@@ -164,10 +164,10 @@ async function listQuestions(path: string): Promise<readonly Question[]> {
 async function describeAllContracts(path: string): Promise<string> {
   const file = await asyncBufferFromFile(path);
   const metadata = await parquetMetadataAsync(file);
+  const question = { sizeBytes: file.byteLength, metadata, trades: TYPICAL_TRADES, reach: REACH_SHARE };
   const engine = await openEmbeddedEngine();
   try {
-    const question = { file, metadata, trades: TYPICAL_TRADES, reach: REACH_SHARE };
-    return describeRowGroupCost(await computeRowGroupCost(engine, path, question), TYPICAL_TRADES, REACH_SHARE);
+    return describeRowGroupCost(await computeRowGroupCost(engine, path, question), question);
   } finally {
     await engine.close();
   }

@@ -1,8 +1,9 @@
 /**
  * Requests of a run beside the fewest possible, `ceil(rows / row limit)`: the compiled worker against the compiled
  * service, two generated sessions, hidden scan limits, the table ordered by time and by symbol. The first session is
- * exported with an empty state, the second with what the first taught; dates without trades are not asked for. Beside it, what the ways of peers would take on the
- * counts of the second session: windows of an hour, halved when too much, and one window a symbol.
+ * exported with an empty state, the second with what the first taught; dates without trades are not asked for. Beside it,
+ * what the ways of peers would take on the counts of the second session: windows of an hour, halved when too much, and one
+ * window a symbol.
  */
 import { join } from 'node:path';
 import { DuckDBInstance } from '@duckdb/node-api';
@@ -87,8 +88,8 @@ async function measureOrder(order: Order, rows: number, scanLimit: number): Prom
       await withFolder(async (cwd) => {
         const run = await runWorker(cwd, url);
         const [, second] = run.dates;
-        // What was asked for both at once is the first night's: it is not asked again.
         if (!second) throw new Error('the run did not export two dates');
+        // What was asked for both at once is the first night's: the second would not ask it again.
         const first = run.requests - second.requests;
         const tookMs = Date.parse(run.finished_at) - Date.parse(run.started_at);
         say(`requests: ${run.requests} for both in ${formatDuration(tookMs)}`);

@@ -3,7 +3,7 @@
  * for every contract: the footer and every row group that the trades of the contract lie in. So the few contracts that
  * readers are asked for can be compared with all of them.
  */
-import type { AsyncBuffer, FileMetaData } from 'hyparquet';
+import type { FileMetaData } from 'hyparquet';
 import { formatCount, formatPercent } from '../../src/core/units.ts';
 import type { Engine } from '../../src/engine/engine.ts';
 import { quoteString } from '../../src/engine/literal.ts';
@@ -23,7 +23,7 @@ export interface RowGroupCost {
 }
 
 export interface CostQuestion {
-  readonly file: Pick<AsyncBuffer, 'byteLength'>;
+  readonly sizeBytes: number;
   readonly metadata: FileMetaData;
   /** Fewest and most trades of the contracts that are counted. */
   readonly trades: readonly [number, number];
@@ -32,7 +32,7 @@ export interface CostQuestion {
 
 /** @param path the drop that `metadata` was read from */
 export async function computeRowGroupCost(engine: Engine, path: string, question: CostQuestion): Promise<RowGroupCost> {
-  const { file, metadata, trades, reach } = question;
+  const { sizeBytes, metadata, trades, reach } = question;
   const groups = metadata.row_groups.map(({ num_rows, columns }) => ({
     rows: Number(num_rows),
     bytes: columns.reduce((sum, column) => sum + Number(column.meta_data?.total_compressed_size ?? 0), 0),
@@ -48,23 +48,20 @@ export async function computeRowGroupCost(engine: Engine, path: string, question
      SELECT count() AS contracts, median(share) AS median, avg(share) AS mean, quantile(0.9)(share) AS p90, max(share) AS worst,
        countIf(share <= ${reach}) / count() AS within
      FROM (
-       SELECT (${footer} + arraySum(g -> sizes[g], groupUniqArray(arrayFirstIndex(e -> n < e, ends)))) / ${file.byteLength} AS share
+       SELECT (${footer} + arraySum(g -> sizes[g], groupUniqArray(arrayFirstIndex(e -> n < e, ends)))) / ${sizeBytes} AS share
        FROM (SELECT option_symbol, _row_number AS n FROM file(${quoteString(path)}, Parquet))
        GROUP BY option_symbol HAVING count() BETWEEN ${trades.join(' AND ')}
      )`,
   );
-  if (cost === undefined) throw new Error('the drop has no contract to compute a cost for');
+  if (cost === undefined || Number(cost.contracts) === 0)
+    throw new Error('the drop has no contract to compute a cost for');
   return { ...cost, contracts: Number(cost.contracts) };
 }
 
-export function describeRowGroupCost(
-  cost: RowGroupCost,
-  [fewest, most]: CostQuestion['trades'],
-  reach: number,
-): string {
-  const share = formatPercent;
+export function describeRowGroupCost(cost: RowGroupCost, { trades: [fewest, most], reach }: CostQuestion): string {
+  const [median, mean, p90, worst] = [cost.median, cost.mean, cost.p90, cost.worst].map(formatPercent);
   return [
     `By the footer, all columns of the ${formatCount(cost.contracts)} contracts with ${fewest} to ${most} trades, of the row groups that they lie in:`,
-    `median ${share(cost.median)}, mean ${share(cost.mean)}, 90 % of them at most ${share(cost.p90)}, worst ${share(cost.worst)}; within ${share(reach)}: ${share(cost.within)}.`,
+    `median ${median}, mean ${mean}, 90 % of them at most ${p90}, worst ${worst}; within ${formatPercent(reach)}: ${formatPercent(cost.within)}.`,
   ].join('\n');
 }

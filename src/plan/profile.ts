@@ -27,9 +27,9 @@ export type Profile = readonly ProfileEntry[];
 const MAX_ENTRIES = 256;
 
 /**
- * Seconds of the day and relative rates of trading from then on, noon's being 1: the regular session, and the indices' quarter
- * after it. Between those of a real session of index options and a steeper opening, so that a quarter of the day by this
- * is at most 28 % of it by either.
+ * Seconds of the day and relative rates of trading from then on, noon's being 1: the regular session, and the indices'
+ * quarter after it. Between those of a real session of index options and a steeper opening, so that a quarter of the day
+ * by this is at most 28 % of it by either.
  */
 const USUAL_DAY: readonly (readonly [second: number, rate: number])[] = [
   [0, 0],

@@ -61,6 +61,7 @@ describe.each(['time', 'symbol'] as const)('groups of cuts by %s', (axis) => {
   });
 
   test('are about equally large', () => {
+    let compared = 0;
     for (const seed of SEEDS.slice(0, 20)) {
       const counts = createCounts(seed, axis, 3_000, 700);
       const total = sumCounts(counts).rows;
@@ -68,8 +69,11 @@ describe.each(['time', 'symbol'] as const)('groups of cuts by %s', (axis) => {
       // Four would do by a little: greedily the first three would be full, and the fourth half empty.
       const groups = groupCuts(cuts, counts, Math.round(total * 0.29));
       const reads = groups.map((group) => readRows(group, counts, 512));
-      if (groups.length === 4) expect(Math.max(...reads) / total, `seed ${seed}`).toBeLessThan(0.28);
+      if (groups.length !== 4) continue;
+      expect(Math.max(...reads) / total, `seed ${seed}`).toBeLessThan(0.28);
+      compared += 1;
     }
+    expect(compared).toBeGreaterThan(5);
   });
 });
 

@@ -19,7 +19,7 @@ const ROW = 26;
 /** DejaVu Sans Bold is at most this wide per letter on the average of our labels, as a part of its size. */
 const LETTER = 0.7;
 const LABEL_SIZE = 17;
-/** A label of the axis that is so near an end, in pixels, is written inwards: in the middle of its place it would be cut off. */
+/** A label so near an end of the axis, in pixels, is written inwards: around its place it would be cut off. */
 const LABEL_EDGE = 24;
 /** Of the distance between strikes. */
 const BAR_PART = 0.78;
