@@ -11,7 +11,8 @@ import { type Level, type PlacedMarker, placeMarkers } from './marker.ts';
 
 type Layer = Extract<TopLevelSpec, { layer: unknown }>['layer'][number];
 
-const PADDING = { left: 92, right: 16, top: 40, bottom: 40 } as const;
+/** To the right half of the longest strike fits, of five digits, which may stand at the very end of the axis. */
+const PADDING = { left: 92, right: 34, top: 40, bottom: 40 } as const;
 export const PLOT_WIDTH = CHART_WIDTH - PADDING.left - PADDING.right;
 const PLOT_HEIGHT = 240;
 /** Height of a row of labels. */
@@ -19,8 +20,6 @@ const ROW = 26;
 /** DejaVu Sans Bold is at most this wide per letter on the average of our labels, as a part of its size. */
 const LETTER = 0.7;
 const LABEL_SIZE = 17;
-/** A label so near an end of the axis, in pixels, is written inwards: around its place it would be cut off. */
-const LABEL_EDGE = 24;
 /** Of the distance between strikes. */
 const BAR_PART = 0.78;
 /** Of the largest strike: smaller ones at either end are not drawn. */
@@ -72,7 +71,8 @@ export function buildStrikeChart(lead: SymbolExposure): TopLevelSpec {
               format: '~f',
               tickCount: 6,
               labelOverlap: 'parity',
-              labelFlush: LABEL_EDGE,
+              // Every label around its own place: moved inwards, it would name another strike.
+              labelFlush: false,
             },
           },
           x2: { field: 'to' },
