@@ -59,7 +59,9 @@ export async function computeRowGroupCost(engine: Engine, path: string, question
 }
 
 export function describeRowGroupCost(cost: RowGroupCost, { trades: [fewest, most], reach }: CostQuestion): string {
-  const [median, mean, p90, worst] = [cost.median, cost.mean, cost.p90, cost.worst].map(formatPercent);
+  const [median, mean, p90, worst] = [cost.median, cost.mean, cost.p90, cost.worst].map((share) =>
+    formatPercent(share),
+  );
   return [
     `By the footer, all columns of the ${formatCount(cost.contracts)} contracts with ${fewest} to ${most} trades, of the row groups that they lie in:`,
     `median ${median}, mean ${mean}, 90 % of them at most ${p90}, worst ${worst}; within ${formatPercent(reach)}: ${formatPercent(cost.within)}.`,

@@ -13,7 +13,7 @@ type Layer = Extract<TopLevelSpec, { layer: unknown }>['layer'][number];
 
 /** To the right half of the longest strike fits, of five digits, which may stand at the very end of the axis. */
 const PADDING = { left: 92, right: 34, top: 40, bottom: 40 } as const;
-export const PLOT_WIDTH = CHART_WIDTH - PADDING.left - PADDING.right;
+const PLOT_WIDTH = CHART_WIDTH - PADDING.left - PADDING.right;
 const PLOT_HEIGHT = 240;
 /** Height of a row of labels. */
 const ROW = 26;
