@@ -47,6 +47,9 @@ export async function openEmbeddedEngine(options: EmbeddedOptions = {}): Promise
     '--output_format_json_quote_64bit_integers=0',
     // Times without a zone (the exchange's wall clock) must read the same on every machine.
     '--session_timezone=UTC',
+    // The library maps files into memory by default: they count as the process's own, and one that somebody shortens
+    // while it is read ends the process.
+    '--storage_file_read_method=pread',
     ...(options.maxMemoryBytes === undefined ? [] : [`--max_memory_usage=${options.maxMemoryBytes}`]),
     ...(options.maxThreads === undefined ? [] : [`--max_threads=${options.maxThreads}`]),
   ];

@@ -1,8 +1,8 @@
 /**
- * Statements of the embedded engine that are given up while it computes: they end, and keep neither those that follow nor
- * the process. What all engines have in common is in `test/contract/engine.test.ts`.
+ * Statements of the embedded engine that are given up while it computes, and files that change under it: they end, and
+ * keep neither those that follow nor the process. What all engines have in common is in `test/contract/engine.test.ts`.
  */
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdtemp, rm, truncate, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
@@ -84,4 +84,24 @@ test('an engine whose command is stopped ends what it computes, takes no more, a
   await expect(engine.rows('SELECT 1 AS one')).rejects.toMatchObject({ code: 'INTERRUPTED' });
   await engine.close();
   expect(await countRunning()).toBe(0);
+});
+
+test('a file that is shortened while it is read is a fault, not the end of the process', async () => {
+  const path = join(folder, 'rows.csv');
+  await writeFile(path, 'abcdefghij,1\n'.repeat(1_000_000));
+  const slowly = 'max_threads = 1, max_block_size = 1000, input_format_parallel_parsing = 0';
+  const asked = engine.rows(
+    `SELECT sum(sleepEachRow(0.00001)) AS slept FROM file('${path}', CSV, 'text String, number Int32') SETTINGS ${slowly}`,
+  );
+  const refused = expect(asked).rejects.toThrow(EngineFault);
+  const isReading = "SELECT count() AS n FROM system.processes WHERE query LIKE '%sleepEachRow%' AND read_rows > 0";
+  await vi.waitFor(
+    async () => {
+      expect(await watcher.rows(`${isReading} AND query NOT LIKE '%LIKE%'`)).toEqual([{ n: 1 }]);
+    },
+    { timeout: 20_000, interval: 20 },
+  );
+  await truncate(path, 1000);
+  await refused;
+  expect(await engine.rows('SELECT 1 AS one')).toEqual([{ one: 1 }]);
 });
