@@ -1,14 +1,21 @@
 /**
  * Keeping the bloom filters that are of use. The engine writes one for every column or for none, and those of prices and
  * ids are a seventh of a drop. They lie after the last page, before the page indexes: the tail is put together again
- * without the unwanted ones. Pure. Source: parquet-format, `BloomFilter.md` and `PageIndex.md`.
+ * of the pieces that stay, so that the others need not be read. Pure. Source: parquet-format, `BloomFilter.md` and
+ * `PageIndex.md`.
  */
 import type { ColumnChunk, FileMetaData } from 'hyparquet';
 
+/** Bytes of the file as the engine wrote it. */
+export interface Piece {
+  readonly offset: number;
+  readonly length: number;
+}
+
 export interface Tail {
   readonly metadata: FileMetaData;
-  /** What follows the last page, up to the footer. */
-  readonly bytes: Buffer;
+  /** What is to follow the last page, up to the footer, in order. */
+  readonly pieces: readonly Piece[];
 }
 
 /** End of the last page: where the tail begins. */
@@ -23,31 +30,52 @@ export function findTailStart(metadata: FileMetaData): number {
 }
 
 /**
- * @param tail bytes from `start` up to the footer @param start from `findTailStart`
+ * @param tail what lies between the last page (`findTailStart`) and the footer
  * @param keep columns whose filters stay
  * @returns the tail as it is when something in it lies elsewhere than the engine puts it
  */
-export function dropBloomFilters(metadata: FileMetaData, tail: Buffer, start: number, keep: readonly string[]): Tail {
-  const pieces: Buffer[] = [];
-  let length = 0;
+export function dropBloomFilters(metadata: FileMetaData, tail: Piece, keep: readonly string[]): Tail {
+  const pieces: Piece[] = [];
+  let end = tail.offset;
   let misplaced = false;
-  const move = (offset: bigint | undefined, size: number | undefined): bigint | undefined => {
-    if (offset === undefined || size === undefined) return undefined;
-    const from = Number(offset) - start;
-    misplaced ||= from < 0 || from + size > tail.length;
-    pieces.push(tail.subarray(from, from + size));
-    length += size;
-    return BigInt(start + length - size);
+  const move = (from: bigint | undefined, length: number | undefined): bigint | undefined => {
+    if (from === undefined || length === undefined) return undefined;
+    const offset = Number(from);
+    misplaced ||= offset < tail.offset || offset + length > tail.offset + tail.length;
+    pieces.push({ offset, length });
+    end += length;
+    return BigInt(end - length);
   };
   const groups = metadata.row_groups.map((group) => ({
     ...group,
     columns: group.columns.map((chunk) => ({ ...chunk, ...moveFilter(chunk, keep, move) })),
   }));
-  for (const group of groups) {
-    for (const chunk of group.columns) moveIndexes(chunk, move);
+  // The chunks are copies by now: they may be changed. All column indexes lie before all offset indexes.
+  const chunks = groups.flatMap(({ columns }) => columns);
+  for (const chunk of chunks) {
+    const offset = move(chunk.column_index_offset, chunk.column_index_length);
+    if (offset !== undefined) chunk.column_index_offset = offset;
   }
-  if (misplaced) return { metadata, bytes: tail };
-  return { metadata: { ...metadata, row_groups: groups }, bytes: Buffer.concat(pieces) };
+  for (const chunk of chunks) {
+    const offset = move(chunk.offset_index_offset, chunk.offset_index_length);
+    if (offset !== undefined) chunk.offset_index_offset = offset;
+  }
+  if (misplaced) return { metadata, pieces: [tail] };
+  return { metadata: { ...metadata, row_groups: groups }, pieces: joinNeighbours(pieces) };
+}
+
+/** The page indexes lie side by side: thousands of pieces become one. */
+function joinNeighbours(pieces: readonly Piece[]): readonly Piece[] {
+  const joined: Piece[] = [];
+  for (const piece of pieces) {
+    const last = joined.at(-1);
+    if (last && last.offset + last.length === piece.offset) {
+      joined[joined.length - 1] = { offset: last.offset, length: last.length + piece.length };
+    } else {
+      joined.push(piece);
+    }
+  }
+  return joined;
 }
 
 type Move = (offset: bigint | undefined, size: number | undefined) => bigint | undefined;
@@ -59,12 +87,4 @@ function moveFilter(chunk: ColumnChunk, keep: readonly string[], move: Move): Pi
   const offset = move(bloom_filter_offset, bloom_filter_length);
   if (offset === undefined || bloom_filter_length === undefined) return { meta_data: rest };
   return { meta_data: { ...rest, bloom_filter_offset: offset, bloom_filter_length } };
-}
-
-/** The chunks are copies by now: they may be changed. */
-function moveIndexes(chunk: ColumnChunk, move: Move): void {
-  const column = move(chunk.column_index_offset, chunk.column_index_length);
-  if (column !== undefined) chunk.column_index_offset = column;
-  const offset = move(chunk.offset_index_offset, chunk.offset_index_length);
-  if (offset !== undefined) chunk.offset_index_offset = offset;
 }

@@ -4,10 +4,10 @@
  * filters that nobody asks for are left out. Only what follows the last page is rewritten; no page is touched. Source:
  * parquet-format, `parquet.thrift` and `LogicalTypes.md`.
  */
-import { open } from 'node:fs/promises';
+import { type FileHandle, open } from 'node:fs/promises';
 import type { FileMetaData } from 'hyparquet';
 import { Fault } from '../core/errors.ts';
-import { dropBloomFilters, findTailStart } from './bloom-filter.ts';
+import { dropBloomFilters, findTailStart, type Piece } from './bloom-filter.ts';
 import type { DropColumn } from './columns.ts';
 
 export interface FooterNotes {
@@ -41,18 +41,28 @@ export async function writeFooter(path: string, notes: FooterNotes): Promise<voi
     await file.read(ending, 0, TAIL_BYTES, size - TAIL_BYTES);
     const footerStart = size - TAIL_BYTES - ending.readUInt32LE(0);
     const tailStart = Math.min(footerStart, findTailStart(metadata) || footerStart);
-    const tail = Buffer.alloc(footerStart - tailStart);
-    await file.read(tail, 0, tail.length, tailStart);
-    const kept = dropBloomFilters(metadata, tail, tailStart, BLOOM_COLUMNS);
+    const tail = { offset: tailStart, length: footerStart - tailStart };
+    const kept = dropBloomFilters(metadata, tail, BLOOM_COLUMNS);
     const writer = new ByteWriter();
     writeMetadata(writer, completeMetadata(kept.metadata, notes), WHOLE_BOUNDS);
-    const rewritten = Buffer.concat([kept.bytes, Buffer.from(writer.getBytes()), MAGIC]);
+    const rewritten = Buffer.concat([await readPieces(file, kept.pieces), Buffer.from(writer.getBytes()), MAGIC]);
     await file.write(rewritten, 0, rewritten.length, tailStart);
     await file.truncate(tailStart + rewritten.length);
     await file.sync();
   } finally {
     await file.close();
   }
+}
+
+/** The pieces one after another. */
+async function readPieces(file: FileHandle, pieces: readonly Piece[]): Promise<Buffer> {
+  const bytes = Buffer.alloc(pieces.reduce((sum, { length }) => sum + length, 0));
+  let filled = 0;
+  for (const { offset, length } of pieces) {
+    await file.read(bytes, filled, length, offset);
+    filled += length;
+  }
+  return bytes;
 }
 
 async function readMetadata(path: string): Promise<FileMetaData> {
