@@ -46,11 +46,18 @@ export function writeSettings(settings: Readonly<Record<string, string | number>
   return `SETTINGS ${each.join(', ')}`;
 }
 
+/** Rows of a block of the stage: a divisor of a row group, which is made of whole blocks. */
+const STAGE_BLOCK_ROWS = ROW_GROUP_ROWS / 48;
+
 /** How a stage is read in its own order. */
 const READ_SETTINGS: Readonly<Record<string, number>> = {
   optimize_read_in_order: 1,
   // With it every part of the stage keeps blocks ready, and memory grows with the number of parts.
   read_in_order_use_buffering: 0,
+  // Every step between a part and the file holds a block of each part.
+  max_block_size: STAGE_BLOCK_ROWS,
+  // Blocks cut by bytes would make row groups, and so files, that differ between two exports of the same rows.
+  preferred_block_size_bytes: 0,
 };
 
 export interface StageTable {
@@ -83,13 +90,20 @@ export async function writeParquet(
   return await readChecksum(engine, select, columns);
 }
 
+/** How a file is read back: by default the engine has many row groups decoded ahead of what is asked for. */
+const READ_BACK_SETTINGS: Readonly<Record<string, number>> = {
+  input_format_parquet_memory_high_watermark: 32 * 1024 * 1024,
+  input_format_parquet_max_block_size: 8192,
+};
+
 /** Checksum of a written file, read back through the engine. */
 export async function checksumParquet(
   engine: Engine,
   path: string,
   columns: readonly DropColumn[],
 ): Promise<DropChecksum> {
-  return await readChecksum(engine, `SELECT * FROM file(${quoteString(path)}, Parquet)`, columns);
+  const select = `SELECT * FROM file(${quoteString(path)}, Parquet) ${writeSettings(READ_BACK_SETTINGS)}`;
+  return await readChecksum(engine, select, columns);
 }
 
 /** Checksum of what a query gives. */

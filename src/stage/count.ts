@@ -8,8 +8,8 @@ import { mergeUpdateMarks, repeatsSql, updateMarkSql } from '../engine/update-ma
 import { secondOfDateSql } from '../engine/wall-clock.ts';
 import type { Job } from '../job/job.ts';
 
-/** Ids that are counted at once: the engine keeps up to 64 bytes of each, so 10 million would take half a gigabyte. */
-const PASS_IDS = 2_000_000;
+/** Ids that are counted at once: the engine takes up to 140 bytes of each, so 10 million would take more than a gigabyte. */
+const PASS_IDS = 500_000;
 
 export interface StageTotals {
   readonly rows: number;

@@ -16,6 +16,10 @@ const TABLE_SETTINGS = [
   'min_parts_to_merge_at_once = 8',
   // All columns of a part in one file: making a file for every column of every part took a fifth of the time of a day.
   'min_bytes_for_wide_part = 1000000000000',
+  // A merge holds a granule of each of its parts and a block of what it makes: with 8,192 rows each, merging took a third
+  // more memory than all the rest of an export.
+  'index_granularity = 1024',
+  'merge_max_block_size = 1024',
 ].join(', ');
 
 const PREFIX = 'stage__';
