@@ -11,6 +11,7 @@ import {
   type FileMetaData,
   parquetMetadataAsync,
   parquetReadObjects,
+  readColumnIndex,
   readOffsetIndex,
 } from 'hyparquet';
 import { compressors } from 'hyparquet-compressors';
@@ -128,6 +129,39 @@ describe('a large drop', () => {
           expect(column.meta_data?.bloom_filter_offset).toBeGreaterThan(0n);
           expect(column.meta_data?.encodings).toContain('RLE_DICTIONARY');
         } else expect(column.meta_data?.bloom_filter_offset).toBeUndefined();
+      }
+    }
+  });
+
+  test('has page indexes that are those of their own column and row group', async () => {
+    const file = await asyncBufferFromFile(sealed.path);
+    const view = async (offset = 0n, length = 0) => ({
+      view: new DataView(await file.slice(Number(offset), Number(offset) + length)),
+      offset: 0,
+    });
+    for (const group of metadata.row_groups) {
+      for (const [index, column] of group.columns.entries()) {
+        const chunk = column.meta_data;
+        const element = metadata.schema[index + 1];
+        if (!chunk || !element) throw new Error('a column without metadata');
+        const { page_locations: pages } = readOffsetIndex(
+          await view(column.offset_index_offset, column.offset_index_length),
+        );
+        const start = chunk.dictionary_page_offset ?? chunk.data_page_offset;
+        expect(pages[0]).toMatchObject({ offset: chunk.data_page_offset, first_row_index: 0n });
+        const last = pages.at(-1);
+        expect((last?.offset ?? 0n) + BigInt(last?.compressed_page_size ?? 0)).toBe(
+          start + chunk.total_compressed_size,
+        );
+        const { min_values, max_values, null_pages } = readColumnIndex(
+          await view(column.column_index_offset, column.column_index_length),
+          element,
+        );
+        expect(min_values).toHaveLength(pages.length);
+        const sorted = (values: readonly unknown[]) =>
+          (values.filter((_, page) => !null_pages[page]) as string[]).sort((a, b) => (a < b ? -1 : 1));
+        const [least, most] = [sorted(min_values)[0], sorted(max_values).at(-1)];
+        expect([least, most]).toEqual([chunk.statistics?.min_value, chunk.statistics?.max_value]);
       }
     }
   });
