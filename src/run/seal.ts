@@ -36,8 +36,11 @@ export interface SealDeps {
 /** Rows that are complete: a stage, or what stands for one when rows are streamed. */
 export type SealedRows = Pick<Stage, 'date' | 'extraFields' | 'totals' | 'countRepeats' | 'pages' | 'discard'>;
 
-/** Writes the rows as one sorted Parquet file and tells what it should hold. */
-export type WriteRows = (columns: readonly DropColumn[], path: string) => Promise<DropChecksum>;
+/**
+ * Writes the rows as one sorted Parquet file and tells what it should hold.
+ * @param duplicates rows beyond one for each id: those that are not to be written
+ */
+export type WriteRows = (columns: readonly DropColumn[], path: string, duplicates: number) => Promise<DropChecksum>;
 
 export interface SealInput {
   readonly path: string;
@@ -116,7 +119,7 @@ async function writeDrop(deps: SealDeps, job: Job, stage: SealedRows, input: Sea
   const totals = await stage.totals();
   const duplicates = totals.rows - totals.ids;
   const windows = await stage.pages();
-  const expected = await input.write(columns, path);
+  const expected = await input.write(columns, path, duplicates);
   const keyValues = {
     'flowdrop.job': job.name,
     'flowdrop.job_definition': describeJob(job),
@@ -164,10 +167,8 @@ function reportWarnings(log: Log, date: string, checks: readonly CheckResult[]):
 
 /** Writes what is staged. */
 export function stageWriter(engine: Engine, job: Job, stage: Stage): WriteRows {
-  return async (columns, path) => {
-    const { rows, ids } = await stage.totals();
-    return await writeParquet(engine, job, { table: stage.table, duplicates: rows - ids }, columns, path);
-  };
+  return async (columns, path, duplicates) =>
+    await writeParquet(engine, job, { table: stage.table, duplicates }, columns, path);
 }
 
 /** The last line of defence: what is published is what the source counted, but for repeated ids, and never an empty day. */

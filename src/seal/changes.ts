@@ -14,8 +14,8 @@ export interface ComparedFile {
   readonly columns: readonly string[];
 }
 
-/** Rows of both files that one pass compares: about 32 bytes each in the engine's table. */
-const MAX_ROWS_PER_PASS = 4_000_000;
+/** Rows of both files that one pass compares: the engine takes up to 150 bytes of each. */
+const MAX_ROWS_PER_PASS = 1_000_000;
 
 /** @param key columns that identify a row; where none is in both files, whole rows are compared @throws EngineFault */
 export async function compareFiles(

@@ -5,6 +5,7 @@
 import { rm } from 'node:fs/promises';
 import type { Engine } from '../engine/engine.ts';
 import { quoteIdentifier, quoteString } from '../engine/literal.ts';
+import { withRepeatedIds } from '../engine/repeated-ids.ts';
 import type { Job } from '../job/job.ts';
 import { convertColumn, type DropColumn, typeColumn } from './columns.ts';
 
@@ -83,11 +84,19 @@ export async function writeParquet(
 ): Promise<DropChecksum> {
   await rm(path, { force: true });
   const sort = job.drop.sort.map((name) => sortExpression(name, columns)).join(', ');
-  const select = selectTyped(job, stage, columns);
-  await engine.command(
-    `${select} ORDER BY ${sort} INTO OUTFILE ${quoteString(path)} FORMAT Parquet ${writeSettings({ ...PARQUET_SETTINGS, ...READ_SETTINGS })}`,
+  const write = async (select: string) => {
+    await engine.command(
+      `${select} ORDER BY ${sort} INTO OUTFILE ${quoteString(path)} FORMAT Parquet ${writeSettings({ ...PARQUET_SETTINGS, ...READ_SETTINGS })}`,
+    );
+    return await readChecksum(engine, select, columns);
+  };
+  const select = `SELECT ${columns.map(typeColumn).join(', ')} FROM ${stage.table} AS s`;
+  if (stage.duplicates === 0 || job.source.kind !== 'rows') return await write(select);
+  return await withRepeatedIds(
+    engine,
+    stage.table,
+    async (repeated) => await write(`${select} WHERE ${isNewest(job, stage.table, repeated)}`),
   );
-  return await readChecksum(engine, select, columns);
 }
 
 /** How a file is read back: by default the engine has many row groups decoded ahead of what is asked for. */
@@ -136,12 +145,11 @@ const EMPTY: Readonly<Record<DropColumn['type'], string>> = {
   instant: "toDateTime64(0, 3, 'UTC')",
 };
 
-function selectTyped(job: Job, stage: StageTable, columns: readonly DropColumn[]): string {
-  const select = `SELECT ${columns.map(typeColumn).join(', ')} FROM ${stage.table} AS s`;
-  if (stage.duplicates === 0 || job.source.kind !== 'rows') return select;
+/** Condition on a row of the stage `s`. @param repeated table of the ids that more than one row has */
+function isNewest(job: Job, table: string, repeated: string): string {
   const newest = job.source.columns.some(({ name }) => name === 'updated_timestamp') ? 'updated_timestamp DESC, ' : '';
-  const ranked = `SELECT _part, _part_offset, row_number() OVER (PARTITION BY id ORDER BY ${newest}_part DESC, _part_offset DESC) AS place FROM ${stage.table} WHERE id IN (SELECT id FROM ${stage.table} GROUP BY id HAVING count() > 1)`;
-  return `${select} WHERE (s._part, s._part_offset) NOT IN (SELECT _part, _part_offset FROM (${ranked}) WHERE place > 1)`;
+  const ranked = `SELECT _part, _part_offset, row_number() OVER (PARTITION BY id ORDER BY ${newest}_part DESC, _part_offset DESC) AS place FROM ${table} WHERE id IN (SELECT id FROM ${repeated})`;
+  return `(s._part, s._part_offset) NOT IN (SELECT _part, _part_offset FROM (${ranked}) WHERE place > 1)`;
 }
 
 /**

@@ -4,12 +4,11 @@
  */
 import type { Engine } from '../engine/engine.ts';
 import { quoteIdentifier, quoteString } from '../engine/literal.ts';
+import { listPasses } from '../engine/passes.ts';
+import { selectRepeatedIds } from '../engine/repeated-ids.ts';
 import { mergeUpdateMarks, repeatsSql, updateMarkSql } from '../engine/update-mark.ts';
 import { secondOfDateSql } from '../engine/wall-clock.ts';
 import type { Job } from '../job/job.ts';
-
-/** Ids that are counted at once: the engine takes up to 140 bytes of each, so 10 million would take more than a gigabyte. */
-const PASS_IDS = 500_000;
 
 export interface StageTotals {
   readonly rows: number;
@@ -45,18 +44,16 @@ export async function countStaged<Key extends number | string>(
   { source }: Job,
   table: string,
   key: string,
-  { symbol, passIds = PASS_IDS }: CountOptions = {},
+  { symbol, passIds }: CountOptions = {},
 ): Promise<ReadonlyMap<Key, StagedCount>> {
   const byId = source.kind === 'rows';
   const hasUpdates = byId && source.columns.some(({ name }) => name === 'updated_timestamp');
   const chosen = symbol === undefined ? [] : [`symbol = ${quoteString(symbol)}`];
-  const [all] = await engine.rows<{ n: number }>(`SELECT count() AS n FROM ${table}`);
-  const passes = byId ? Math.max(1, Math.ceil(Number(all?.n ?? 0) / passIds)) : 1;
+  const passes = byId ? await listPasses(engine, table, 'id', passIds) : ['true'];
   const totals = new Map<Key, StagedCount>();
-  for (let pass = 0; pass < passes; pass += 1) {
-    const some = passes === 1 ? chosen : [...chosen, `cityHash64(id) % ${passes} = ${pass}`];
+  for (const pass of passes) {
     const found = await engine.rows<{ k: Key; n: number; u: number; m: string }>(
-      `SELECT ${key} AS k, count() AS n, ${byId ? 'uniqExact(id)' : 'count()'} AS u, ${hasUpdates ? updateMarkSql('updated_timestamp') : "''"} AS m FROM ${table} ${some.length > 0 ? `WHERE ${some.join(' AND ')}` : ''} GROUP BY k`,
+      `SELECT ${key} AS k, count() AS n, ${byId ? 'uniqExact(id)' : 'count()'} AS u, ${hasUpdates ? updateMarkSql('updated_timestamp') : "''"} AS m FROM ${table} WHERE ${[...chosen, pass].join(' AND ')} GROUP BY k`,
     );
     for (const { k, n, u, m } of found) {
       const before = totals.get(k);
@@ -75,11 +72,20 @@ export async function countStaged<Key extends number | string>(
  * one for each id. Rows of jobs without ids repeat none.
  * @param table quoted name
  */
-export async function countRepeats(engine: Engine, { source }: Job, table: string): Promise<number> {
+export async function countRepeats(
+  engine: Engine,
+  { source }: Job,
+  table: string,
+  { passIds }: Pick<CountOptions, 'passIds'> = {},
+): Promise<number> {
   if (source.kind !== 'rows') return 0;
   const hasUpdates = source.columns.some(({ name }) => name === 'updated_timestamp');
-  const [found] = await engine.rows<{ n: number }>(
-    `SELECT ${repeatsSql(hasUpdates)} AS n FROM ${table} WHERE id IN (SELECT id FROM ${table} GROUP BY id HAVING count() > 1)`,
-  );
-  return Number(found?.n ?? 0);
+  let repeats = 0;
+  for (const pass of await listPasses(engine, table, 'id', passIds)) {
+    const [found] = await engine.rows<{ n: number }>(
+      `SELECT ${repeatsSql(hasUpdates)} AS n FROM ${table} WHERE ${pass} AND id IN (${selectRepeatedIds(table, pass)})`,
+    );
+    repeats += Number(found?.n ?? 0);
+  }
+  return repeats;
 }

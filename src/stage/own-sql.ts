@@ -2,13 +2,12 @@
  * What staged pages show of SQL of one's own that windows do not fit: a group that came in two of them, ids that one
  * answer repeats. It only finds; what is said of it is the run's matter. Invariant: the engine's memory is bounded.
  */
+import { compareText } from '../calendar/window.ts';
 import type { Engine } from '../engine/engine.ts';
 import { quoteIdentifier } from '../engine/literal.ts';
+import { listPasses } from '../engine/passes.ts';
 import type { AggregateSource } from '../job/job.ts';
 import { WINDOW_COLUMN } from './table.ts';
-
-/** Groups that are looked at at once: the engine keeps up to 200 bytes of each, so that this is some 400 MB. */
-const PASS_GROUPS = 2_000_000;
 
 export interface TornGroup {
   /** Values of the time column and of those that a grain may be split by, by name. */
@@ -33,15 +32,13 @@ export async function findTornGroup(
   engine: Engine,
   source: AggregateSource,
   table: string,
-  passGroups = PASS_GROUPS,
+  passGroups?: number,
 ): Promise<TornGroup | undefined> {
   const names = [...new Set([source.timeColumn, ...source.splitColumns])];
   const keys = names.map(quoteIdentifier).join(', ');
-  const [all] = await engine.rows<{ n: number }>(`SELECT count() AS n FROM ${table}`);
-  const passes = Math.max(1, Math.ceil(Number(all?.n ?? 0) / passGroups));
-  for (let pass = 0; pass < passes; pass += 1) {
+  for (const pass of await listPasses(engine, table, keys, passGroups)) {
     const [torn] = await engine.rows<{ values: readonly string[]; first: string; last: string }>(
-      `SELECT [${names.map((name) => `toString(${quoteIdentifier(name)})`).join(', ')}] AS values, min(${WINDOW_COLUMN}) AS first, max(${WINDOW_COLUMN}) AS last FROM ${table} WHERE cityHash64(${keys}) % ${passes} = ${pass} GROUP BY ${keys} HAVING first != last ORDER BY values LIMIT 1`,
+      `SELECT [${names.map((name) => `toString(${quoteIdentifier(name)})`).join(', ')}] AS values, min(${WINDOW_COLUMN}) AS first, max(${WINDOW_COLUMN}) AS last FROM ${table} WHERE ${pass} GROUP BY ${keys} HAVING first != last ORDER BY values LIMIT 1`,
     );
     if (torn === undefined) continue;
     const key = Object.fromEntries(names.map((name, index) => [name, torn.values[index] ?? '']));
@@ -56,8 +53,12 @@ export async function findTornGroup(
  * @param table quoted name
  */
 export async function listRepeatedIds(engine: Engine, table: string): Promise<readonly RepeatedIds[]> {
-  const found = await engine.rows<RepeatedIds>(
-    `SELECT ${WINDOW_COLUMN} AS window, count() AS rows, uniqExact(cityHash64(id)) AS ids FROM ${table} GROUP BY window HAVING ids < rows ORDER BY ids / rows, window`,
-  );
-  return found.map(({ window, rows, ids }) => ({ window, rows: Number(rows), ids: Number(ids) }));
+  const found: RepeatedIds[] = [];
+  for (const pass of await listPasses(engine, table, WINDOW_COLUMN)) {
+    const repeating = await engine.rows<RepeatedIds>(
+      `SELECT ${WINDOW_COLUMN} AS window, count() AS rows, uniqExact(cityHash64(id)) AS ids FROM ${table} WHERE ${pass} GROUP BY window HAVING ids < rows`,
+    );
+    found.push(...repeating.map(({ window, rows, ids }) => ({ window, rows: Number(rows), ids: Number(ids) })));
+  }
+  return found.sort((a, b) => a.ids / a.rows - b.ids / b.rows || compareText(a.window, b.window));
 }

@@ -13,8 +13,9 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { formatWindow } from '../../src/calendar/window.ts';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
+import { withRepeatedIds } from '../../src/engine/repeated-ids.ts';
 import { parseJob } from '../../src/job/parse.ts';
-import { countStaged, secondKey } from '../../src/stage/count.ts';
+import { countRepeats, countStaged, secondKey } from '../../src/stage/count.ts';
 import { listStages } from '../../src/stage/list.ts';
 import { openStage, type Stage } from '../../src/stage/stage.ts';
 import { createRandom } from '../support/random.ts';
@@ -301,6 +302,25 @@ describe('the stage of a date', () => {
     expect([...often].sort()).toEqual([...once].sort());
     expect([...once.values()].reduce((sum, { ids }) => sum + ids, 0)).toBe(500);
     expect([...once.values()].reduce((sum, count) => sum + count.rows, 0)).toBe(501);
+  });
+
+  test('finds repeated ids in one pass and in many, and keeps no table of them', async () => {
+    const trades = Array.from({ length: 500 }, (_, k) => createTrade(k));
+    const corrected = createTrade(9, { updated_timestamp: '1790000000000' });
+    await stage.put(windowAt(0), createPage([...trades, createTrade(7), createTrade(8), createTrade(8), corrected]));
+    const read = async (repeated: string) => {
+      const found = await engine.rows<{ id: string }>(`SELECT id FROM ${repeated}`);
+      return found.map(({ id }) => id).sort();
+    };
+    const ids = [7, 8, 9].map((k) => createTrade(k)['id']).sort();
+    for (const passIds of [1000, 50]) {
+      expect(await withRepeatedIds(engine, stage.table, read, passIds)).toEqual(ids);
+      // The corrected one is another version.
+      expect(await countRepeats(engine, job, stage.table, { passIds })).toBe(3);
+    }
+    const fail = async () => await Promise.reject(new RangeError('while it is used'));
+    await expect(withRepeatedIds(engine, stage.table, fail)).rejects.toThrow(RangeError);
+    expect(await engine.rows("SELECT name FROM system.tables WHERE name LIKE 'repeated%'")).toEqual([]);
   });
 
   test('is listed by its date, also when a kill inside `forget` left a second table', async () => {
