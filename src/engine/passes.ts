@@ -1,8 +1,8 @@
 /**
- * Passes over a staged table or a file, each over a share of its keys: what has to remember every key it has seen does so for a share
- * at a time. Invariant: a key is in one pass, and the passes together have every row.
+ * Passes over a staged table or a file, each over a share of its keys: what has to remember every key it has seen does so
+ * for a share at a time. Invariant: a key is in one pass, and the passes together have every row.
  */
-import type { Engine } from '../engine/engine.ts';
+import type { Engine } from './engine.ts';
 
 /** Keys at once: the engine takes up to 140 bytes of each, so 10 million would take more than a gigabyte. */
 const PASS_KEYS = 500_000;

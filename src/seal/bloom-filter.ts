@@ -52,13 +52,11 @@ export function dropBloomFilters(metadata: FileMetaData, tail: Piece, keep: read
   }));
   // The chunks are copies by now: they may be changed. All column indexes lie before all offset indexes.
   const chunks = groups.flatMap(({ columns }) => columns);
-  for (const chunk of chunks) {
-    const offset = move(chunk.column_index_offset, chunk.column_index_length);
-    if (offset !== undefined) chunk.column_index_offset = offset;
-  }
-  for (const chunk of chunks) {
-    const offset = move(chunk.offset_index_offset, chunk.offset_index_length);
-    if (offset !== undefined) chunk.offset_index_offset = offset;
+  for (const index of ['column_index', 'offset_index'] as const) {
+    for (const chunk of chunks) {
+      const offset = move(chunk[`${index}_offset`], chunk[`${index}_length`]);
+      if (offset !== undefined) chunk[`${index}_offset`] = offset;
+    }
   }
   if (misplaced) return { metadata, pieces: [tail] };
   return { metadata: { ...metadata, row_groups: groups }, pieces: joinNeighbours(pieces) };

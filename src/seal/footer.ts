@@ -45,7 +45,7 @@ export async function writeFooter(path: string, notes: FooterNotes): Promise<voi
     const kept = dropBloomFilters(metadata, tail, BLOOM_COLUMNS);
     const writer = new ByteWriter();
     writeMetadata(writer, completeMetadata(kept.metadata, notes), WHOLE_BOUNDS);
-    const rewritten = Buffer.concat([await readPieces(file, kept.pieces), Buffer.from(writer.getBytes()), MAGIC]);
+    const rewritten = Buffer.concat([await readPieces(file, path, kept.pieces), Buffer.from(writer.getBytes()), MAGIC]);
     await file.write(rewritten, 0, rewritten.length, tailStart);
     await file.truncate(tailStart + rewritten.length);
     await file.sync();
@@ -54,12 +54,13 @@ export async function writeFooter(path: string, notes: FooterNotes): Promise<voi
   }
 }
 
-/** The pieces one after another. */
-async function readPieces(file: FileHandle, pieces: readonly Piece[]): Promise<Buffer> {
+/** The pieces one after another. @throws Fault `SEAL_UNVERIFIED`: a bloom filter of zeros would hide rows, and no check would find it */
+async function readPieces(file: FileHandle, path: string, pieces: readonly Piece[]): Promise<Buffer> {
   const bytes = Buffer.alloc(pieces.reduce((sum, { length }) => sum + length, 0));
   let filled = 0;
   for (const { offset, length } of pieces) {
-    await file.read(bytes, filled, length, offset);
+    const { bytesRead } = await file.read(bytes, filled, length, offset);
+    if (bytesRead !== length) throw notWhole(path, `${bytesRead} of the ${length} bytes at ${offset} are there`);
     filled += length;
   }
   return bytes;
@@ -70,11 +71,15 @@ async function readMetadata(path: string): Promise<FileMetaData> {
   try {
     return await parquetMetadataAsync(await asyncBufferFromFile(path));
   } catch (cause) {
-    throw new Fault('SEAL_UNVERIFIED', `${path} was not written whole: its footer cannot be read`, {
-      cause,
-      hint: 'Nothing was published; the staged rows are kept. Look whether the disk is full, then run again.',
-    });
+    throw notWhole(path, 'its footer cannot be read', cause);
   }
+}
+
+function notWhole(path: string, reason: string, cause?: unknown): Fault {
+  return new Fault('SEAL_UNVERIFIED', `${path} was not written whole: ${reason}`, {
+    cause,
+    hint: 'Nothing was published; the staged rows are kept. Look whether the disk is full, then run again.',
+  });
 }
 
 function completeMetadata(metadata: FileMetaData, notes: FooterNotes): FileMetaData {
