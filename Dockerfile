@@ -16,9 +16,9 @@ RUN npm prune --omit=dev --omit=peer --ignore-scripts \
   && find dist -type f -name '*.map' -delete
 COPY templates ./templates
 COPY jobs ./jobs
-COPY deploy/healthcheck.js ./
+COPY deploy/healthcheck.js LICENSE NOTICE ./
 # Whoever runs it may read it, whatever the umask of the clone was.
-RUN chmod -R a+rX,go-w package.json healthcheck.js dist templates jobs
+RUN chmod -R a+rX,go-w package.json healthcheck.js LICENSE NOTICE dist templates jobs
 
 FROM node:24-bookworm-slim
 LABEL org.opencontainers.image.title="flowdrop" \
@@ -26,7 +26,7 @@ LABEL org.opencontainers.image.title="flowdrop" \
   org.opencontainers.image.licenses="Apache-2.0"
 # The engine is most of the image and changes least: it comes first.
 COPY --from=build /app/node_modules /app/node_modules
-COPY --from=build /app/package.json /app/healthcheck.js /app/
+COPY --from=build /app/package.json /app/healthcheck.js /app/LICENSE /app/NOTICE /app/
 COPY --from=build /app/templates /app/templates
 COPY --from=build /app/jobs /app/jobs
 COPY --from=build /app/dist /app/dist

@@ -16,6 +16,7 @@ import {
   readAlertWebhook,
   readApiKey,
   readCalendar,
+  readClockRule,
   readFlag,
   readIsLogPretty,
   readLevel,
@@ -30,7 +31,9 @@ import { reportSettings } from './settings-report.ts';
 import { readStatusSettings } from './settings-status.ts';
 import type { BudgetName } from './source/pace/budget.ts';
 import type { Pacer } from './source/pacer.ts';
+import type { StoreLocation } from './store/location.ts';
 import type { S3Options } from './store/s3-client.ts';
+import type { ObjectOptions, Store } from './store/store.ts';
 
 export interface ComposeInput {
   readonly env: Environment;
@@ -95,8 +98,23 @@ export function createComposition(input: ComposeInput): Composition {
     const directory = resolve(cwd, setting('FLOWDROP_OUTBOX_DIR'));
     return (await import('./mail/outbox.ts')).openOutboxMailer({ directory });
   };
+  const openBareStore = async (location: StoreLocation, objects: ObjectOptions): Promise<Store> => {
+    if (location.kind === 'directory') {
+      const { openDirectoryStore } = await import('./store/directory.ts');
+      return await openDirectoryStore(location.path, { make: false });
+    }
+    const { openS3Store } = await import('./store/s3.ts');
+    const log = await openLog();
+    return await openS3Store(
+      { ...s3Options(env, location), objects },
+      { clock, note: (text) => log.debug({ event: 'store-note' }, text) },
+    );
+  };
   return {
     clock,
+    get clockRule() {
+      return readClockRule(env);
+    },
     runId,
     version: readVersion(input.packageDir),
     stateDir,
@@ -112,17 +130,18 @@ export function createComposition(input: ComposeInput): Composition {
       return maskValues(text);
     },
     openLog,
-    async openStore(to, objects = {}) {
+    async openStore(to, { objects = {}, use = 'look' } = {}) {
       const { parseLocation } = await import('./store/location.ts');
+      const { holdStore } = await import('./store/held-store.ts');
       const location = parseLocation(to, cwd);
-      if (location.kind === 'directory')
-        return await (await import('./store/directory.ts')).openDirectoryStore(location.path);
-      const { openS3Store } = await import('./store/s3.ts');
-      const log = await openLog();
-      return await openS3Store(
-        { ...s3Options(env, location), objects },
-        { clock, note: (text) => log.debug({ event: 'store-note' }, text) },
-      );
+      const store = await openBareStore(location, objects);
+      try {
+        const place = { kind: location.kind, address: formatAddress(env, location), stateDir };
+        return await holdStore(store, place, use, clock);
+      } catch (error) {
+        await store.close();
+        throw error;
+      }
     },
     async tryUpload(to, objects, key, signal) {
       const { parseLocation } = await import('./store/location.ts');
@@ -215,10 +234,7 @@ export function createComposition(input: ComposeInput): Composition {
         url,
         daemonId,
         storeOf: (job) => {
-          const location = parseLocation(storeOf(job), cwd);
-          if (location.kind === 'directory') return location.path;
-          // Buckets of one name at two servers are two stores.
-          return `${env['AWS_ENDPOINT_URL_S3'] ?? ''} s3://${location.bucket}/${location.prefix}`;
+          return formatAddress(env, parseLocation(storeOf(job), cwd));
         },
       });
     },
@@ -233,6 +249,12 @@ export function createComposition(input: ComposeInput): Composition {
       pacers.clear();
     },
   };
+}
+
+/** Buckets of one name at two servers are two stores. */
+function formatAddress(env: Environment, location: StoreLocation): string {
+  if (location.kind === 'directory') return location.path;
+  return `${env['AWS_ENDPOINT_URL_S3'] ?? ''} s3://${location.bucket}/${location.prefix}`;
 }
 
 function s3Options(

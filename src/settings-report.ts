@@ -7,6 +7,7 @@ import { findNearest } from './core/nearest.ts';
 import {
   DEFAULTS,
   type Environment,
+  readClockRule,
   readFlag,
   readIsLogPretty,
   readLevel,
@@ -42,6 +43,7 @@ const SETTINGS: Readonly<Record<string, 'plain' | 'secret'>> = {
   FLOWDROP_CALENDAR_FILE: 'plain',
   FLOWDROP_LOG_LEVEL: 'plain',
   FLOWDROP_LOG_FORMAT: 'plain',
+  FLOWDROP_CLOCK: 'plain',
   FLOWDROP_RUN_ID: 'plain',
   FLOWDROP_STATUS_ADDRESS: 'plain',
   FLOWDROP_STATUS_TOKEN: 'secret',
@@ -78,6 +80,7 @@ export function reportSettings(env: Environment, cwd: string) {
     () => readRate(env, 'FLOWDROP_REQUESTS_PER_SECOND'),
     () => readRate(env, 'FLOWDROP_SNAPSHOTS_PER_SECOND'),
     () => readMaxRuns(env),
+    () => readClockRule(env),
     () => env['FLOWDROP_S3_PATH_STYLE'] && readFlag(env, 'FLOWDROP_S3_PATH_STYLE'),
     () => readLevel(env['FLOWDROP_LOG_LEVEL'] || DEFAULTS.FLOWDROP_LOG_LEVEL),
     () => readIsLogPretty(env, false),

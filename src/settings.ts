@@ -107,6 +107,21 @@ export function readRate(
   });
 }
 
+const CLOCK_RULES = ['checked', 'source'] as const;
+
+/** Which clocks decide what is exported. @throws Fault `SETTING_INVALID` */
+export function readClockRule(env: Environment): (typeof CLOCK_RULES)[number] {
+  const text = env['FLOWDROP_CLOCK'];
+  if (!text) return 'checked';
+  const rule = CLOCK_RULES.find((known) => known === text);
+  if (rule !== undefined) return rule;
+  throw new Fault(
+    'SETTING_INVALID',
+    `FLOWDROP_CLOCK is ${JSON.stringify(text)}; allowed are ${CLOCK_RULES.join(' and ')}`,
+    { kind: 'usage', hint: 'Unset it: then all clocks are checked. `source` is for rehearsals only.' },
+  );
+}
+
 /** Runs at once in a daemon: they share the pace of the key, so more of them wait longer for each other. */
 const MAX_RUNS_DEFAULT = 2;
 /** Each run is a process with an engine of its own; above this a machine has long run out of memory. */

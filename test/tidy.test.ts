@@ -9,7 +9,7 @@ import { REPO } from './support/flowdrop.ts';
 
 const SRC = join(REPO, 'src');
 /** Above this a file has more than one thought; only tables of data may be longer. */
-const MAX_LINES = 260;
+const MAX_LINES = 400;
 
 /** What each folder may import, types included. `*` stands for every folder below it in the layering. */
 const CONTRACTS = ['store', 'mail', 'engine', 'wire', 'core'];
@@ -66,7 +66,6 @@ const PACKAGE_HOMES: Readonly<Record<string, readonly string[]>> = {
   nodemailer: ['mail'],
   // The request budget of many machines, and the schedule of many daemons.
   ioredis: ['source', 'daemon'],
-  'rate-limiter-flexible': ['source'],
   fastify: ['service'],
   'prom-client': ['service', 'daemon'],
   '@fastify/compress': ['service'],

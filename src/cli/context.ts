@@ -16,11 +16,13 @@ import type { WorkerPoolOptions } from '../engine/worker-pool.ts';
 import type { ServerSource, SnapshotApi, SnapshotSource, SqlApi } from '../job/job.ts';
 import type { Mailer } from '../mail/mailer.ts';
 import type { Webhook } from '../mail/webhook.ts';
+import type { ClockRule } from '../run/clocks.ts';
 import type { SettingReport } from '../run/doctor/settings.ts';
 import type { ServerTable } from '../source/server-table.ts';
 import type { SnapshotClient } from '../source/snapshot.ts';
 import type { Source } from '../source/source.ts';
 import type { StoreAccess } from '../store/access.ts';
+import type { StoreUse } from '../store/identity.ts';
 import type { ObjectOptions, Store } from '../store/store.ts';
 import type { DrawnLine } from './terminal/drawn-line.ts';
 
@@ -63,8 +65,17 @@ export interface SelfCommand {
   readonly env: Readonly<Record<string, string | undefined>>;
 }
 
+export interface OpenStoreOptions {
+  /** How objects are written to S3; default: as the bucket has it. */
+  readonly objects?: ObjectOptions | undefined;
+  /** Default: `look`, to read what is there and write no identity. */
+  readonly use?: StoreUse | undefined;
+}
+
 export interface Composition {
   readonly clock: Clock;
+  /** Which clocks decide what is exported. @throws Fault `SETTING_INVALID` */
+  readonly clockRule: ClockRule;
   readonly version: string;
   readonly stateDir: string;
   /** Root of the package, with the shipped jobs and templates. */
@@ -88,11 +99,11 @@ export interface Composition {
     readonly isService?: boolean;
   }): Promise<Log>;
   /**
+   * Opens the store and holds it to its identity. Makes a directory, and an identity, only for a use that writes.
    * @param to `s3://...` or a directory, as in a job file
-   * @param objects how objects are written to S3
-   * @throws Fault when it is neither
+   * @throws Fault when it is neither, `STORE_CHANGED` when another store, or none, has taken its place, StoreFault
    */
-  openStore(to: string, objects?: ObjectOptions): Promise<Store>;
+  openStore(to: string, options?: OpenStoreOptions): Promise<Store>;
   /**
    * Tries uploads in parts at that store, and leaves an object at `key`; `false` where a store knows no parts.
    * @throws StoreFault

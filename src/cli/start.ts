@@ -76,7 +76,7 @@ async function openDaemon(cli: CliContext, globals: GlobalOptions, opened: Opene
   const { log, id, coordinator } = opened;
   const { createDaemon } = await import('../daemon/daemon.ts');
   const { createJobFiles } = await import('../daemon/job-files.ts');
-  const { createChores } = await import('../daemon/chores.ts');
+  const { createChildCommands } = await import('../daemon/child-commands.ts');
   const { startRunProcess } = await import('../daemon/run-process.ts');
   const { createUnfinished, createUntold } = await import('../daemon/unfinished.ts');
   const { watchFolder } = await import('../daemon/folder-watch.ts');
@@ -95,11 +95,11 @@ async function openDaemon(cli: CliContext, globals: GlobalOptions, opened: Opene
   });
   const hasWebhook = (await compose.openWebhook()) !== undefined;
   const assertUsable = (job: Job) => assertShareable(job, compose.redisUrl !== undefined);
-  const chores = createChores(commandOf, clock);
+  const commands = createChildCommands(commandOf, clock);
   const unfinished = createUnfinished((job) => stateOf(stateDir, job).unfinished, log);
   const untold = createUntold((job) => stateOf(stateDir, job).untold, log);
   const daemon: Daemon = createDaemon({
-    ...{ clock, log, version: compose.version, id, maxRuns: compose.maxRuns, chores, unfinished, untold },
+    ...{ clock, log, version: compose.version, id, maxRuns: compose.maxRuns, commands, unfinished, untold },
     ...(coordinator ? { coordinator } : {}),
     files: createJobFiles({ folder: globals.jobs, keptDir: keptJobsOf(stateDir), assertUsable, log }),
     async lastRunAt({ name }) {
@@ -120,7 +120,7 @@ async function openDaemon(cli: CliContext, globals: GlobalOptions, opened: Opene
     daemon,
     async readReport(job: string, date: string, report: string, revision: number) {
       const path = daemon.pathOf(job);
-      return path === undefined ? undefined : await chores.readReport(path, date, report, revision);
+      return path === undefined ? undefined : await commands.readReport(path, date, report, revision);
     },
   };
 }

@@ -23,10 +23,12 @@ interface VerifyResult {
   readonly restating: number | null;
   /** Whether the source was asked too. */
   readonly recounted: boolean;
+  /** Of the dataset: what lies under `_sealing/`, which is no damage. */
+  readonly leftovers: readonly string[];
 }
 
 /** What is said of a result that says nothing else. */
-const PLAIN = { degraded: null, restating: null, recounted: false } as const;
+const PLAIN = { degraded: null, restating: null, recounted: false, leftovers: [] } as const;
 
 export const registerVerify: Register = (program, context, act) => {
   program
@@ -46,9 +48,8 @@ async function verify(
   reference: string,
   options: VerifyOptions,
 ): ActionResult {
-  const { mkdtemp, rm } = await import('node:fs/promises');
-  const { assertStateFolder } = await import('../run/state-folder.ts');
-  const { join } = await import('node:path');
+  const { rm } = await import('node:fs/promises');
+  const { assertStateFolder, makeScratchFolder } = await import('../run/state-folder.ts');
   const { readJob } = await import('../job/files.ts');
   const { assertDate } = await import('./range.ts');
   const { assertDirectory } = await import('./store-directory.ts');
@@ -57,8 +58,8 @@ async function verify(
   await assertDirectory(cli.cwd, job.drop.to, 'Run the job first, or look whether `drop.to` of the job is right.');
   const { compose, signal } = cli;
   await assertStateFolder(compose.stateDir);
-  const store = await compose.openStore(job.drop.to, job.drop.s3);
-  const folder = await mkdtemp(join(compose.stateDir, 'verify-'));
+  const store = await compose.openStore(job.drop.to, { objects: job.drop.s3 });
+  const folder = await makeScratchFolder(compose.stateDir, compose.clock.now());
   const engine = await compose.openEngine({ signal });
   try {
     const { results, manifests } = await audit({ store, engine, folder, signal }, job, options.date);
@@ -80,7 +81,7 @@ interface Audited {
 
 async function audit(deps: AuditDeps, job: Job, only: string | undefined): Promise<Audited> {
   const { auditDrop } = await import('../seal/audit.ts');
-  const { auditConditions, auditHistory, findForeignKeys } = await import('../seal/audit-dataset.ts');
+  const { auditConditions, auditHistory, findForeignKeys, listLeftovers } = await import('../seal/audit-dataset.ts');
   const { listSealedDates } = await import('../seal/ledger.ts');
   const { dataset } = job.drop;
   const dates = only === undefined ? await listSealedDates(deps.store, dataset) : [only];
@@ -98,7 +99,8 @@ async function audit(deps: AuditDeps, job: Job, only: string | undefined): Promi
       ...(await findForeignKeys(deps.store, dataset, dates)),
       ...(await auditConditions(deps.store, dataset, manifests)),
     ];
-    results.push({ ...PLAIN, date: null, rows: results.reduce((sum, { rows }) => sum + rows, 0), findings });
+    const rows = results.reduce((sum, result) => sum + result.rows, 0);
+    results.push({ ...PLAIN, date: null, rows, findings, leftovers: await listLeftovers(deps.store, dataset) });
   }
   return { results, manifests };
 }
@@ -120,12 +122,13 @@ async function recount(
   const { openJobSource } = await import('./source.ts');
   const { compose, signal } = cli;
   const { opened, learnt } = await openJobSource(cli, job, await compose.openLog({ quiet: true }));
+  const { clock, clockRule } = compose;
   if (opened.kind === 'snapshots') return results;
   const recounted: VerifyResult[] = [];
   try {
     for (const result of results) {
       const manifest = result.date === null ? undefined : manifests.get(result.date);
-      const found = manifest && (await compareWithSource({ learnt, signal }, opened, manifest));
+      const found = manifest && (await compareWithSource({ learnt, signal, clock, clockRule }, opened, manifest));
       recounted.push(found ? { ...result, recounted: true, findings: [...result.findings, ...found] } : result);
     }
   } finally {
@@ -143,6 +146,7 @@ function printResults(cli: CliContext, globals: GlobalOptions, job: Job, results
   if (dates.length === 0) cli.terminal.out('Nothing is sealed yet.\n');
   for (const result of results) {
     if (result.date !== null || result.findings.length > 0) cli.terminal.out(`${describeResult(result, job)}\n`);
+    for (const leftover of result.leftovers) cli.terminal.out(`note  ${job.drop.dataset}  ${leftover}\n`);
   }
   if (dates.length > 0) cli.terminal.out(`${summarise(results)}\n`);
 }

@@ -3,8 +3,8 @@
  * folder, fsync, rename, fsync of the folder.
  */
 import { randomBytes } from 'node:crypto';
-import { open, readFile, rename, rm, writeFile } from 'node:fs/promises';
-import { dirname } from 'node:path';
+import { open, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
 import { makeFolder } from './folder.ts';
 
 /** Writes `content` to `path` in one step, creating its folder. */
@@ -26,6 +26,21 @@ export async function writeFileAtomic(path: string, content: string | Uint8Array
     throw error;
   }
   await syncFolder(folder);
+}
+
+/** A write takes seconds at most: what is older was left by a process that was killed. */
+const STALE_AFTER_MS = 24 * 3_600_000;
+const TEMPORARY = /\.[0-9a-f]{12}\.tmp$/;
+
+/** Removes what killed processes left of `writeFileAtomic` in a folder, a day after it was written. */
+export async function removeTemporaries(folder: string, nowMs: number): Promise<void> {
+  // Ignorable throughout: a leftover costs some bytes, and the next call tries again.
+  const names = await readdir(folder).catch(() => []);
+  for (const name of names.filter((one) => TEMPORARY.test(one))) {
+    const path = join(folder, name);
+    const found = await stat(path).catch(() => undefined);
+    if (found && nowMs - found.mtimeMs > STALE_AFTER_MS) await rm(path, { force: true }).catch(() => undefined);
+  }
 }
 
 /**

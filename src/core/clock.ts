@@ -9,10 +9,13 @@ export interface Clock {
   now(): number;
   /** Resolves after `ms` milliseconds; rejects with the signal's reason when aborted. */
   sleep(ms: number, signal?: AbortSignal): Promise<void>;
+  /** Milliseconds since some moment, by a clock that nobody sets. Without it, `now` is such a clock. */
+  elapsed?(): number;
 }
 
 export const systemClock: Clock = {
   now: () => Date.now(),
+  elapsed: () => performance.now(),
   sleep: async (ms, signal) => {
     await delay(Math.max(0, ms), undefined, signal ? { signal } : {});
   },
@@ -21,5 +24,10 @@ export const systemClock: Clock = {
 /** A clock that began at `startMs` when `base` showed its present time, and runs on with it. */
 export function shiftClock(base: Clock, startMs: number): Clock {
   const offsetMs = startMs - base.now();
-  return { now: () => base.now() + offsetMs, sleep: base.sleep };
+  return { ...base, now: () => base.now() + offsetMs };
+}
+
+/** Milliseconds since some moment: only differences mean anything. */
+export function elapsedMs(clock: Clock): number {
+  return clock.elapsed?.() ?? clock.now();
 }

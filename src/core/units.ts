@@ -11,19 +11,21 @@ const SCALES: readonly (readonly [number, string])[] = [
 ];
 
 const NO_DOLLARS = '$0.00';
+/** For what is not known, or is no number. */
+const NO_NUMBER = 'n/a';
 
-/** Dollars in three significant digits: `$1.24B`, `-$310M`, `$950`. */
-export function formatDollars(value: number): string {
-  if (!Number.isFinite(value)) return 'n/a';
+/** Dollars in three significant digits: `$1.24B`, `-$310M`, `$950`; `n/a` when there are none. */
+export function formatDollars(value: number | null): string {
+  if (value === null || !Number.isFinite(value)) return NO_NUMBER;
   const text = `$${shorten(Math.abs(value))}`;
   // What is printed as nothing has no sign.
   return value < 0 && text !== NO_DOLLARS ? `-${text}` : text;
 }
 
 /** Dollars that say their direction: `+$120M`, `-$310M`, `$0.00`. */
-export function formatSignedDollars(value: number): string {
+export function formatSignedDollars(value: number | null): string {
   const text = formatDollars(value);
-  return value > 0 && text !== NO_DOLLARS ? `+${text}` : text;
+  return value !== null && value > 0 && Number.isFinite(value) && text !== NO_DOLLARS ? `+${text}` : text;
 }
 
 /** A count in three significant digits, for where there is little room: `1.24M`, `9.90K`, `950`. */
@@ -33,20 +35,21 @@ export function formatShortCount(value: number): string {
 
 /** A number in so many decimals with thousands separators: `4,697.24`; `n/a` when there is none. */
 export function formatDecimal(value: number | null, digits = 2): string {
-  if (value === null || !Number.isFinite(value)) return 'n/a';
+  if (value === null || !Number.isFinite(value)) return NO_NUMBER;
   const [whole = '', fraction] = value.toFixed(digits).split('.');
   const grouped = whole.replace(/\B(?=(\d{3})+(?!\d))/g, ',');
   return fraction === undefined ? grouped : `${grouped}.${fraction}`;
 }
 
-/** Whole count with thousands separators: `2,295`. */
-export function formatCount(value: number | bigint): string {
+/** Whole count with thousands separators: `2,295`; `n/a` when there is none. */
+export function formatCount(value: number | bigint | null): string {
+  if (value === null) return NO_NUMBER;
   return String(typeof value === 'bigint' ? value : Math.round(value)).replace(/\B(?=(\d{3})+(?!\d))/g, ',');
 }
 
 /** Share of one as per cent: `62.1 %`; `n/a` for a share of nothing. */
-export function formatPercent(share: number, digits = 1): string {
-  return Number.isFinite(share) ? `${(share * 100).toFixed(digits)} %` : 'n/a';
+export function formatPercent(share: number | null, digits = 1): string {
+  return share !== null && Number.isFinite(share) ? `${(share * 100).toFixed(digits)} %` : NO_NUMBER;
 }
 
 /** Bytes in powers of 1,000 with the unit: `7.2 MB`. */

@@ -1,28 +1,24 @@
 /**
- * The daemon's loop: what is due becomes a run. It knows time, files and processes, not stages: whatever it knows of a
- * dataset, a child has told it. Invariant: a tick ends in a run, in a day without a session, or in a line that says why
- * not; nothing is started once it is to stop.
+ * The daemon's loop: what happens goes through `step.ts`, and what that says is carried out. It knows time, files and
+ * processes, not stages: whatever it knows of a dataset, a child has told it.
  */
+import { setMaxListeners } from 'node:events';
 import { type CalendarOverride, isSession } from '../calendar/session.ts';
 import { formatWallDate } from '../calendar/wall-clock.ts';
 import type { Clock } from '../core/clock.ts';
+import { describeError, Fault } from '../core/errors.ts';
 import type { Log } from '../core/log.ts';
 import { createRunId } from '../core/run-id.ts';
 import type { Job } from '../job/job.ts';
-import { createAdmission } from './admission.ts';
-import type { Chores } from './chores.ts';
-import { createClaims } from './claims.ts';
+import type { ChildCommands } from './child-commands.ts';
 import { type Coordinator, LEASE_MS, RENEW_MS } from './coordinator.ts';
-import { describeEnd } from './end-text.ts';
-import { createJobBoard, type MissedTick } from './job-board.ts';
-import type { FiledJob, JobFiles } from './job-files.ts';
-import { type JobRecord, runTimeoutMs, viewJob } from './job-record.ts';
-import { repeat } from './repeat.ts';
+import { createEffects } from './effects.ts';
+import type { DaemonEvent, Rules } from './event.ts';
+import type { FiledJob, JobFiles, JobFilesReading } from './job-files.ts';
 import type { RunProcess } from './run-process.ts';
-import { createRuns } from './runs.ts';
-import { createStatuses } from './statuses.ts';
+import { createState, type DaemonState, isBusy, isShared, viewJob } from './state.ts';
+import { BEAT_MS, step } from './step.ts';
 import { stopAll, untilAborted } from './stop.ts';
-import { createTelling } from './telling.ts';
 import { createTimetable } from './timetable.ts';
 import type { Unfinished, Untold } from './unfinished.ts';
 import type { DaemonView, RunView } from './view.ts';
@@ -34,12 +30,12 @@ export interface DaemonDeps {
   readonly id: string;
   readonly maxRuns: number;
   readonly files: JobFiles;
-  readonly chores: Chores;
+  readonly commands: ChildCommands;
   readonly unfinished: Unfinished;
-  /** How a run ended of which nobody has been told yet. */
+  /** How a run ended of which nobody has heard yet. */
   readonly untold: Untold;
   /** Of shared schedules; every job that is shared has one. */
-  readonly coordinator?: Coordinator;
+  readonly coordinator?: Coordinator | undefined;
   /** Start of the job's last run on this machine, milliseconds; `undefined` when it never ran here. */
   readonly lastRunAt: (job: Job) => Promise<number | undefined>;
   readonly readCalendar: () => Promise<CalendarOverride>;
@@ -63,197 +59,175 @@ export interface Daemon {
   run(signal: AbortSignal): Promise<void>;
 }
 
-/** How often the clock, what was missed, retries and what is told are looked at. */
-const BEAT_MS = 15_000;
-/** A clock that is this far from where it should be was set, or the machine slept. */
-const JUMP_MS = 5_000;
 const RELOAD_MS = 60_000;
 const PROGRESS_MS = 2_000;
-const ALERT_MS = 3_600_000;
-/** A status that nobody looks at, and one that somebody does. */
-const STATUS_IDLE_MS = 900_000;
-const STATUS_SHOWN_MS = 60_000;
-/** A file that is half saved is not broken yet. */
-const BROKEN_GRACE_MS = 10_000;
-/** What was missed waits so long for its order to be known: a store may hang. */
-const ORDER_PATIENCE_MS = 60_000;
+
 export function createDaemon(deps: DaemonDeps): Daemon {
-  const { clock, log, coordinator, chores, unfinished, untold, hasAlerts } = deps;
+  const { clock, log, coordinator, commands, unfinished, untold } = deps;
   const startedAtMs = clock.now();
-  const claims = createClaims(coordinator, log);
-  const newRunId = () => createRunId(clock.now());
+  const stopping = new AbortController();
+  // Each timer listens to it.
+  setMaxListeners(0, stopping.signal);
   let calendar: CalendarOverride | undefined;
-  let isStopping = false;
+  let state: DaemonState = createState(startedAtMs);
+  let reloading: Promise<unknown> = Promise.resolve();
 
   const hasSession = (tickMs: number) => isSession(formatWallDate(tickMs), calendar);
   const timetable = createTimetable({
     ...{ clock, log, coordinator, isPreferred: hasSession },
-    onTick: (job, tickMs) => admission.letIn({ job, tickMs, reason: 'scheduled' }),
-    onLeft: (job) => admission.dropRetry(board.records.get(job)),
+    onTick: (job, tickMs) => void dispatch({ kind: 'due', due: { job, tickMs, reason: 'scheduled' } }),
+    onLeft: (job) => void dispatch({ kind: 'left-to-another', job }),
   });
-  const board = createJobBoard({
-    ...{ clock, log, timetable, files: deps.files },
-    async lastRunAt(job) {
-      const owedMs = await unfinished.read(job.name);
-      // The run of that tick may have come as far as its record, and no further.
-      const here = owedMs === undefined ? await deps.lastRunAt(job) : owedMs - 1;
-      if (!job.schedule?.distributed) return here;
-      const anywhere = await coordinator?.lastTick(job.name).catch(() => undefined); // Its claim will tell.
-      return here === undefined || (anywhere ?? 0) > here ? anywhere : here;
-    },
-    onRemoved(record) {
-      const dropped = runs.drop(record.filed.job.name);
-      if (dropped) admission.settle(dropped);
-      admission.dropRetry(record);
-      for (const cause of ['died', 'broken'] as const) telling.drop(record.filed.job.name, cause);
-      if (!runs.has(record.filed.job.name)) void unfinished.forget(record.filed.job.name);
-      forgetRemoved(record);
-    },
-  });
-  const readStatus = async (job: string) => await chores.readStatus(pathOf(job) ?? job);
-  const statuses = createStatuses(readStatus, { clock, log });
-  const runs = createRuns({
-    ...{ clock, log, maxRuns: deps.maxRuns, newRunId, expiryOf: statuses.expiryOf },
-    timeoutOf: (job) => runTimeoutMs(recordOf(job)),
-    async startRun({ job, tickMs }, runId) {
+  const rules: Rules = {
+    maxRuns: deps.maxRuns,
+    newRunId: () => createRunId(clock.now()),
+    hasSession,
+    hasAlerts: deps.hasAlerts,
+    nextTick: timetable.next,
+  };
+  const effects = createEffects({
+    ...{ clock, log, timetable, coordinator, commands, unfinished, untold, signal: stopping.signal },
+    pathOf: (job) => state.jobs.get(job)?.filed.path ?? job,
+    async startRun(job, runId) {
       // The file may have been broken since it was looked at.
       await reload();
-      await unfinished.note(job, tickMs);
-      const record = board.records.get(job);
-      return await deps.startRun(record?.filed as FiledJob, runId); // It is kept while the job runs.
+      const filed = state.jobs.get(job)?.filed;
+      if (!filed) throw new RangeError(`${job} is no job any more`);
+      return await deps.startRun(filed, runId);
     },
-    onEnd(due, run, isUntold) {
-      const record = board.records.get(due.job);
-      admission.close(due, run, isUntold);
-      if (record) forgetRemoved(record);
-    },
-  });
-  const admission = createAdmission({
-    ...{ clock, log, coordinator, claims, statuses, newRunId, hasSession, recordOf },
-    runs: () => runs,
-    nextTick: timetable.next,
-    isStopping: () => isStopping,
-    onOver: (job) => void unfinished.forget(job),
-    onResult: (job) => telling.drop(job, 'died'),
-    onUntold: (run, job) => telling.owe(job, 'died', describeEnd(run)),
+    dispatch: (event) => void dispatch(event),
   });
 
-  const telling = createTelling({ clock, log, chores, untold, hasAlerts, recordOf, isStopping: () => isStopping });
-
-  function recordOf(job: string): JobRecord | undefined {
-    return board.records.get(job);
-  }
-  function pathOf(job: string): string | undefined {
-    return recordOf(job)?.filed.path;
-  }
-  function forgetRemoved({ filed, isRemoved }: JobRecord): void {
-    if (!isRemoved || runs.has(filed.job.name)) return;
-    board.forget(filed.job.name);
-    statuses.forget(filed.job.name);
+  /** Returns when what has to be waited for is done. Never rejects. */
+  async function dispatch(event: DaemonEvent): Promise<void> {
+    const next = step(state, event, clock.now(), rules);
+    ({ state } = next);
+    await effects.carryOut(next.effects);
   }
 
+  /** One after another: a later reading must not be overtaken by an earlier one. A reading that fails changes nothing. */
+  async function load(): Promise<void> {
+    const read = async () => {
+      const reading = await deps.files.read();
+      if (state.jobs.size === 0 && state.unusable.length === 0) assertSome(reading);
+      // Asked of all at once, because Redis may be slow to say no.
+      const fresh = reading.jobs.map(({ job }) => job).filter(isNew);
+      const lastRuns = await Promise.all(fresh.map(async (job) => [job.name, await readLastRun(job)] as const));
+      await dispatch({ kind: 'files-read', reading, lastRuns: new Map(lastRuns) });
+    };
+    const turn = reloading.then(read);
+    reloading = turn.catch(() => undefined); // The caller gets the error.
+    await turn;
+  }
   async function reload(): Promise<void> {
-    const missed = await board.reload();
-    if (missed.length > 0) void startNew(missed);
+    try {
+      await load();
+    } catch (error) {
+      log.error({ event: 'reload-failed', reason: describeError(error) }, 'the job files stay as they were');
+    }
   }
-  /** Their order needs to be known first. */
-  async function startNew(missed: readonly MissedTick[]): Promise<void> {
-    await statuses.refreshAll(
-      missed.map(({ job }) => job),
-      ORDER_PATIENCE_MS,
-    );
-    await admission.catchUp(missed);
+  /** One that had no schedule is due from then on, and is not new. */
+  function isNew({ name, schedule }: Job): boolean {
+    return schedule !== undefined && (state.jobs.get(name)?.isRemoved ?? true);
+  }
+  async function readLastRun(job: Job): Promise<number | undefined> {
+    const owedMs = await unfinished.read(job.name);
+    // The run of that tick may have come as far as its record, and no further.
+    const here = owedMs === undefined ? await deps.lastRunAt(job) : owedMs - 1;
+    if (!job.schedule?.distributed) return here;
+    const anywhere = await coordinator?.lastTick(job.name).catch(() => undefined); // Its claim will tell.
+    return here === undefined || (anywhere ?? 0) > here ? anywhere : here;
   }
 
-  let beatAtMs = startedAtMs;
   async function beat(): Promise<void> {
-    const nowMs = clock.now();
-    const jumpMs = nowMs - beatAtMs - BEAT_MS;
-    if (Math.abs(jumpMs) > JUMP_MS) {
-      log.warn({ event: 'clock-jump', jumpMs }, 'the clock has jumped; looking for what was missed');
-      timetable.rearm();
-    }
-    const owed = [...board.records.values()].flatMap(({ filed, owedMs }) =>
-      owedMs === undefined ? [] : [{ job: filed.job.name, tickMs: owedMs }],
-    );
-    await admission.catchUp([...owed, ...timetable.findMissed()]);
-    for (const record of board.records.values()) {
-      const { retry, fault, filed } = record;
-      if (retry && retry.atMs <= nowMs) {
-        record.retry = undefined;
-        admission.letIn(retry.due);
-      }
-      const { name } = filed.job;
-      if (!fault) telling.drop(name, 'broken');
-      else if (fault.sinceMs + BROKEN_GRACE_MS <= nowMs) telling.owe(name, 'broken', fault.message);
-      // A run tells at its end what it leaves; one that goes on for long, or waits for its place, may have none in time.
-      const sinceMs = runs.running(name)?.startedAtMs ?? runs.waitingSince(name) ?? Number.NEGATIVE_INFINITY;
-      if (Math.min(nowMs - sinceMs, Math.abs(nowMs - record.alertedAtMs)) >= ALERT_MS) {
-        record.alertedAtMs = nowMs;
-        telling.lookForGaps(name);
-      }
-    }
-    telling.retry();
-    statuses.refreshOldest([...board.records.keys()], STATUS_IDLE_MS);
-    // What the beat itself took is no jump.
-    beatAtMs = clock.now();
+    await dispatch({ kind: 'beat', missed: timetable.findMissed() });
+    await dispatch({ kind: 'beat-over' });
   }
   async function readProgress(): Promise<void> {
-    for (const job of runs.names()) {
-      const record = board.records.get(job);
-      if (record) record.progress = await deps.readProgress(job);
+    for (const [job, { run }] of state.jobs) {
+      if (run?.phase !== 'running') continue;
+      await dispatch({ kind: 'progress-read', job, progress: await deps.readProgress(job) });
     }
   }
-  async function renew(): Promise<void> {
-    for (const { job, dueAtMs } of await claims.renew()) {
-      const record = board.records.get(job);
-      log.warn({ event: 'claim-lost', job }, `${job}: another daemon has taken its run over`);
-      if (record?.retry?.due.tickMs === dueAtMs) record.retry = undefined;
-      else if (record?.next?.tickMs === dueAtMs) record.next = undefined;
-      else if (record?.current?.tickMs === dueAtMs) runs.cancel(job);
+  async function renewClaims(): Promise<void> {
+    const held = [...state.jobs].flatMap(([job, { heldTicks }]) => heldTicks.map((dueAtMs) => ({ job, dueAtMs })));
+    for (const tick of held) {
+      try {
+        if ((await coordinator?.renew(tick)) === false) await dispatch({ kind: 'claim-lost', tick });
+      } catch (error) {
+        const reason = describeError(error);
+        log.warn({ event: 'renew-failed', job: tick.job, reason }, `${tick.job}: ${reason}`);
+      }
     }
   }
   async function takeOver(): Promise<void> {
-    const shared = [...board.records.values()].filter(({ filed }) => filed.job.schedule?.distributed);
-    const names = shared.map(({ filed }) => filed.job.name).filter((job) => !runs.has(job));
+    const names = [...state.jobs].filter(([, job]) => isShared(job) && !isBusy(job)).map(([name]) => name);
     const taken = names.length > 0 ? await coordinator?.takeOver(names) : undefined;
-    for (const { job, dueAtMs } of taken ?? []) admission.letIn({ job, tickMs: dueAtMs, reason: 'take-over' });
+    for (const { job, dueAtMs } of taken ?? []) {
+      await dispatch({ kind: 'due', due: { job, tickMs: dueAtMs, reason: 'take-over' } });
+    }
+  }
+  /** Again and again: one action, one at a time, whatever comes of it, until the stop. */
+  async function repeat(everyMs: number, action: () => Promise<void>): Promise<void> {
+    const { signal } = stopping;
+    while (!signal.aborted) {
+      await clock.sleep(everyMs, signal).catch(() => undefined); // The stop.
+      if (signal.aborted) return;
+      await action().catch((error: unknown) => {
+        log.error({ event: 'loop-fault', what: action.name, reason: describeError(error) }, describeError(error));
+      });
+    }
+  }
+  async function recallUntold(job: string): Promise<void> {
+    const text = await untold.read(job);
+    if (text !== undefined) await dispatch({ kind: 'untold-found', job, text });
   }
 
   return {
-    pathOf,
-    storeOf: (job) => board.records.get(job)?.filed.job.drop.to ?? '',
-    look: () => statuses.refreshOldest([...board.records.keys()], STATUS_SHOWN_MS),
+    pathOf: (job) => state.jobs.get(job)?.filed.path,
+    storeOf: (job) => state.jobs.get(job)?.filed.job.drop.to ?? '',
+    look: () => void dispatch({ kind: 'looked-at' }),
     view() {
-      const known = [...board.records.values()].map((record) => viewJob(record, { timetable, runs, statuses }));
-      const jobs = [...known, ...board.unusable()].sort((a, b) => (a.name < b.name ? -1 : 1));
+      const { beatAtMs, isStopping, unusable } = state;
+      const known = [...state.jobs].map(([name, job]) => viewJob(job, timetable.next(name)));
+      const jobs = [...known, ...unusable].sort((a, b) => (a.name < b.name ? -1 : 1));
       return { version: deps.version, id: deps.id, startedAtMs, beatAtMs, isStopping, jobs };
     },
     async run(signal) {
       calendar = await deps.readCalendar();
       // A stop need not wait for a Redis that does not answer.
-      const missed = await Promise.race([board.load(), untilAborted(signal)]);
-      if (!missed) return timetable.stop();
-      deps.watchFiles(() => void reload(), signal);
-      const looping = { clock, log, signal };
-      void repeat(BEAT_MS, looping, beat);
-      void repeat(RELOAD_MS, looping, reload);
-      void repeat(PROGRESS_MS, looping, readProgress);
+      const isLoaded = await Promise.race([load().then(() => true), untilAborted(signal)]);
+      if (!isLoaded) return timetable.stop();
+      signal.addEventListener('abort', () => stopping.abort(), { once: true });
+      if (signal.aborted) stopping.abort();
+      deps.watchFiles(() => void reload(), stopping.signal);
+      void repeat(BEAT_MS, beat);
+      void repeat(RELOAD_MS, reload);
+      void repeat(PROGRESS_MS, readProgress);
       if (coordinator) {
-        void repeat(RENEW_MS, looping, renew);
-        void repeat(LEASE_MS / 2, looping, takeOver);
+        void repeat(RENEW_MS, renewClaims);
+        void repeat(LEASE_MS / 2, takeOver);
       }
-      // Read for the order of what was missed, and for whoever looks.
-      void startNew(missed);
-      for (const job of board.records.keys()) {
-        void telling.recall(job);
-        if (!missed.some((one) => one.job === job)) void statuses.refresh(job);
-      }
+      for (const job of state.jobs.keys()) void recallUntold(job);
       await untilAborted(signal);
-      isStopping = true;
       timetable.stop();
-      log.info({ event: 'stopping', running: runs.names() }, 'stopping');
-      await stopAll([runs, chores], clock);
+      const running = [...state.jobs].filter(([, { run }]) => run?.phase === 'running').map(([name]) => name);
+      log.info({ event: 'stopping', running }, 'stopping');
+      await dispatch({ kind: 'stop' });
+      await stopAll([effects, commands], clock);
     },
   };
+}
+
+/** @throws Fault (kind `usage`) where there is nothing to do, or a setting is missing without which a job cannot be run */
+function assertSome({ jobs, unusable }: JobFilesReading): void {
+  const unset = unusable.find(({ fault }) => fault.code === 'SETTING_MISSING')?.fault;
+  if (unset) throw unset;
+  if (jobs.some(({ job }) => job.schedule)) return;
+  const [first] = unusable;
+  if (first) throw first.fault;
+  throw new Fault('JOBS_MISSING', 'no job file in the folder of the jobs has a schedule', {
+    kind: 'usage',
+    hint: 'Add `schedule:` to a job file, or give another folder with --jobs DIR.',
+  });
 }

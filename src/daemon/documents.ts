@@ -16,6 +16,8 @@ const dateSchema = z.object({
   revision: z.number().nullable(),
   /** ISO instant at which the date begins to leave the lookback; null where it is sealed or never expires. */
   begins_to_expire: z.string().nullable(),
+  /** What is wrong with the object in the store, in words. */
+  damage: z.string().nullish(),
 });
 
 /** One job in the answer of `flowdrop --json status`, which is a list of them. */
@@ -53,6 +55,8 @@ export const runSchema = z.object({
   bytes: z.number(),
   dates: z.array(z.object({ date: z.string(), status: z.string(), rows: z.number(), requests: z.number() })),
   conditions: z.record(z.string(), conditionSchema),
+  /** Dates that may be due and were held back; documents of older versions have none. */
+  held: z.array(z.object({ date: z.string() })).optional(),
   /** When each pending date begins to leave the lookback. */
   expires: z.record(z.string(), z.string()),
   reports: z.array(

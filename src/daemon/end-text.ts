@@ -1,9 +1,9 @@
 /** The end of a run in words: for the log, and for operators whom the run itself could not tell. */
 
-import type { Log } from '../core/log.ts';
 import { explainAbort } from '../core/process-end.ts';
 import { formatDuration } from '../core/units.ts';
 import { summarizeRun } from './run-process.ts';
+import type { Turn } from './turn.ts';
 import type { FinishedRun } from './view.ts';
 
 /** Why a run ended that took longer than its job allows. */
@@ -24,7 +24,7 @@ export function describeEnd({ outcome, error, code, signal, logFile }: FinishedR
 }
 
 /** A run that failed or is incomplete must be seen among the lines of those that went well. */
-export function logEnd(log: Log, job: string, run: FinishedRun): void {
+export function logEnd(log: Turn['log'], job: string, run: FinishedRun): void {
   const { outcome, code, signal, error, logFile } = run;
   const line = {
     event: 'finished',

@@ -9,6 +9,7 @@ import type { Session } from 'chdb';
 import { systemClock } from '../core/clock.ts';
 import { assertNotAborted, createInterruption, describeError, Fault } from '../core/errors.ts';
 import { makeFolder } from '../core/folder.ts';
+import { assertEnoughFiles, planEngineMemory, readFileLimit, readMemoryBytes } from '../core/machine.ts';
 import { readTable } from './columns.ts';
 import type { Engine, FormattedResult, InsertRequest, StatementOptions } from './engine.ts';
 import { EngineFault } from './fault.ts';
@@ -17,7 +18,7 @@ import { describeBusy, isHeldElsewhere, isProbablyHeld } from './holder.ts';
 export interface EmbeddedOptions {
   /** Folder of the data; created when missing. Without it the data is temporary and removed on close. */
   readonly path?: string;
-  /** Cap of the engine's memory, bytes. */
+  /** Cap of the engine's memory, bytes; default: what of the machine's or container's memory is not needed beside it. */
   readonly maxMemoryBytes?: number;
   /** Threads of one statement; default: the engine's own choice (the number of cores). */
   readonly maxThreads?: number;
@@ -31,9 +32,11 @@ const KILL_EVERY_MS = 50;
 /**
  * Opens the embedded engine.
  * @throws Fault `ENGINE_BUSY` (kind `active`) when another process holds the path, `ENGINE_UNAVAILABLE` when the native
- *   library does not load here
+ *   library does not load here, `MEMORY_TOO_SMALL` and `FILES_TOO_FEW` where it could not work
  */
 export async function openEmbeddedEngine(options: EmbeddedOptions = {}): Promise<Engine> {
+  const maxMemoryBytes = options.maxMemoryBytes ?? planEngineMemory(readMemoryBytes());
+  assertEnoughFiles(readFileLimit());
   if (options.path !== undefined) await makeFolder(options.path);
   const chdb = await import('chdb').catch((cause: unknown) => {
     throw new Fault('ENGINE_UNAVAILABLE', `the embedded engine does not load: ${describeError(cause)}`, {
@@ -50,7 +53,9 @@ export async function openEmbeddedEngine(options: EmbeddedOptions = {}): Promise
     // The library maps files into memory by default: they count as the process's own, and one that somebody shortens
     // while it is read ends the process.
     '--storage_file_read_method=pread',
-    ...(options.maxMemoryBytes === undefined ? [] : [`--max_memory_usage=${options.maxMemoryBytes}`]),
+    // The library would take nine tenths of the machine, whatever the container may have. The second one's message is clearer.
+    `--max_server_memory_usage=${maxMemoryBytes}`,
+    `--max_memory_usage=${maxMemoryBytes}`,
     ...(options.maxThreads === undefined ? [] : [`--max_threads=${options.maxThreads}`]),
   ];
   try {

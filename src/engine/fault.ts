@@ -14,13 +14,19 @@ export const CLICKHOUSE_CODES = {
   TOO_MANY_ROWS_OR_BYTES: 396,
 } as const;
 
+const MEMORY_HINT =
+  'The memory of this machine or container does not suffice: give it more, then start the same command again. What is staged stays.';
+
 export class EngineFault extends Fault {
   override readonly name = 'EngineFault';
   /** ClickHouse's error number; 0 when the failure did not come from a statement. */
   readonly clickhouseCode: number;
 
   constructor(clickhouseCode: number, message: string, cause?: unknown) {
-    super('ENGINE_FAILED', message, { cause });
+    super('ENGINE_FAILED', message, {
+      cause,
+      ...(clickhouseCode === CLICKHOUSE_CODES.MEMORY_LIMIT_EXCEEDED ? { hint: MEMORY_HINT } : {}),
+    });
     this.clickhouseCode = clickhouseCode;
   }
 }

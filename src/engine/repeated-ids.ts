@@ -1,6 +1,7 @@
 /**
- * Ids that more than one row of a table has. They are looked for in passes, because the engine would remember every id of
- * the day for it, and are few beside them.
+ * Ids that more than one row of a table has, and which of their rows are versions of one trade. Invariant: rows are versions
+ * of each other only when id, symbol, time and contract are the same; an empty id is no id. Repeated ids are looked for in
+ * passes, because the engine would remember every id of the day for it, and are few beside them.
  */
 import { randomUUID } from 'node:crypto';
 import type { Engine } from './engine.ts';
@@ -32,4 +33,21 @@ export async function withRepeatedIds<Result>(
 /** @param pass one of `listPasses` */
 export function selectRepeatedIds(table: string, pass: string): string {
   return `SELECT id FROM ${table} WHERE ${pass} GROUP BY id HAVING count() > 1`;
+}
+
+/** Whether a row has an id at all. */
+export const HAS_ID = "toString(id) != ''";
+
+/**
+ * What versions of a trade have in common, as a list of SQL: id, symbol, time and contract, as far as there are such
+ * columns. The contract is its symbol; where that is empty or not there, side, strike and expiration.
+ */
+export function tradeKeySql(columns: readonly string[]): string {
+  const has = (name: string) => columns.includes(name);
+  const text = (name: string) => `ifNull(toString(${quoteIdentifier(name)}), '')`;
+  const details = ['put_call', 'strike', 'expiration_date'].filter(has).map(text);
+  const contract = has('option_symbol')
+    ? [text('option_symbol'), ...details.map((detail) => `if(${text('option_symbol')} = '', ${detail}, '')`)]
+    : details;
+  return ['toString(id)', ...['symbol', 'time'].filter(has).map(text), ...contract].join(', ');
 }

@@ -15,12 +15,18 @@ export function updateMarkSql(column: string): string {
 }
 
 /**
- * An aggregate: rows beyond one for each version of an id.
- * @param hasUpdates whether rows tell when they were made; without it an id has one version
+ * An aggregate: rows beyond one for each version of a trade.
+ * @param key what versions of a trade have in common: `tradeKeySql`
+ * @param hasUpdates whether rows tell when they were made; without it a trade has one version
  */
-export function repeatsSql(hasUpdates: boolean): string {
+export function repeatsSql(key: string, hasUpdates: boolean): string {
   // As text, and never null: the engine's count leaves nulls out.
-  return `count() - uniqExact(id${hasUpdates ? ", ifNull(toString(updated_timestamp), '')" : ''})`;
+  return `count() - uniqExact(${key}${hasUpdates ? ", ifNull(toString(updated_timestamp), '')" : ''})`;
+}
+
+/** Whether a text that a server sent can be a mark: a sum has to be added up. */
+export function isUpdateMark(text: string): boolean {
+  return !text.startsWith(SUM) || /^\d{1,20}$/.test(text.slice(SUM.length));
 }
 
 /** The mark of the rows of two cells together. */

@@ -6,6 +6,7 @@
 import { Socket } from 'node:net';
 import { kill, pid } from 'node:process';
 import { describeError, isFault } from '../core/errors.ts';
+import { planWorkerMemory, readMemoryBytes } from '../core/machine.ts';
 import { openEmbeddedEngine } from './embedded.ts';
 import type { Engine } from './engine.ts';
 import { CLICKHOUSE_CODES, EngineFault } from './fault.ts';
@@ -27,7 +28,7 @@ export async function runWorker(): Promise<void> {
   if (!options) return;
   let engine: Engine;
   try {
-    engine = await openEmbeddedEngine({ path: options.path });
+    engine = await openEmbeddedEngine({ path: options.path, maxMemoryBytes: planWorkerMemory(readMemoryBytes()) });
   } catch (error) {
     socket.writeMessage(describeFailure(error));
     socket.end();

@@ -12,6 +12,7 @@ export interface Job<Source extends JobSource = JobSource> {
   readonly file: string;
   readonly source: Source;
   readonly drop: JobDrop;
+  readonly rows: JobRows;
   readonly checks: readonly JobCheck[];
   readonly schedule: JobSchedule | undefined;
   readonly reports: readonly JobReport[];
@@ -79,7 +80,11 @@ export interface JobColumn {
   readonly name: string;
   readonly type: DropType;
   readonly nullable: boolean;
+  /** Nulls are nothing odd in it: the contract has them, for texts as an empty one. */
+  readonly oftenNull: boolean;
   readonly lowCardinality: boolean;
+  /** The values that it has by the contract, in capitals; in another case they are taken as these. */
+  readonly words?: readonly string[] | undefined;
   readonly description: string;
 }
 
@@ -91,6 +96,14 @@ export interface JobDrop {
   readonly sort: readonly string[];
   /** How objects are written where the store is S3. */
   readonly s3: ObjectOptions;
+}
+
+/** What becomes of rows that can be taken neither exactly nor with a null. */
+export interface JobRows {
+  /** `quarantine`: they go into a file beside the drop. `fail`: the first one fails the date. */
+  readonly onBad: 'quarantine' | 'fail';
+  /** Largest share of a date's rows that may be in quarantine; one row always may where it is above 0. */
+  readonly maxBad: number;
 }
 
 /** What must hold of a date before it is sealed; a check that only warns is recorded in the manifest. */

@@ -14,15 +14,16 @@ import { JOB_DEFAULTS, type JobFile } from './shape.ts';
 import { SNAPSHOT_COLUMNS, SNAPSHOT_SORT } from './snapshot-columns.ts';
 import { readCondition } from './sql-condition.ts';
 import { GRAIN_SECONDS, readGroupSql, readRowSql } from './sql-shape.ts';
-import { assertOnce, customColumn, findTradeColumn, toJobColumn } from './trade-columns.ts';
+import { allowNulls, assertOnce, customColumn, findTradeColumn, toJobColumn } from './trade-columns.ts';
 
 /** Columns that the ledger itself needs in a job of single trades: identity and place in time. */
 const REQUIRED_COLUMNS = ['id', 'date', 'time'] as const;
 
 /** @throws ResolveFault naming the key path that cannot be resolved */
 export function resolveJob(file: string, written: JobFile): Job {
-  const source = resolveSource(written.source);
-  const sort = written.drop.sort ?? defaultSort(source);
+  const asked = resolveSource(written.source);
+  const sort = written.drop.sort ?? defaultSort(asked);
+  const source = withNulls(asked, sort);
   const names = source.columns.map((column) => column.name);
   assertOnce(sort, ['drop', 'sort']);
   sort.forEach((name, index) => {
@@ -46,11 +47,22 @@ export function resolveJob(file: string, written: JobFile): Job {
     file,
     source,
     drop: { to: written.drop.to, dataset: written.drop.dataset, sort, s3: resolveObjectOptions(written.drop.s3) },
+    rows: {
+      onBad: written.rows?.on_bad ?? JOB_DEFAULTS.onBad,
+      maxBad: written.rows?.max ?? JOB_DEFAULTS.maxBad,
+    },
     checks: (written.checks ?? []).map((check, index) => resolveCheck(check, index, names)),
     schedule: written.schedule && resolveSchedule(written.schedule),
     reports: resolveReports(written.reports ?? []),
     alerts: { to: written.alerts?.to ?? [], webhook: written.alerts?.webhook ?? true },
   };
+}
+
+/** Columns of snapshots say themselves which may be null. */
+function withNulls(source: JobSource, sort: readonly string[]): JobSource {
+  if (source.kind === 'snapshots') return source;
+  const keys = source.kind === 'aggregate' ? [source.timeColumn, ...source.splitColumns] : [];
+  return { ...source, columns: allowNulls(source.columns, [...sort, ...keys]) };
 }
 
 function resolveSchedule(written: NonNullable<JobFile['schedule']>): JobSchedule {

@@ -50,5 +50,7 @@ function resolveColumn(name: string, types: NonNullable<JobFile['source']['types
   if (name === DATE_COLUMN && type !== 'date') {
     throw new ResolveFault(['source', 'types', name], `is ${type}; it must be date, for it names the drop`);
   }
-  return known && known.type === type ? known : { ...customColumn(name, type), nullable: name !== DATE_COLUMN };
+  return known && known.type === type
+    ? known
+    : { ...customColumn(name, type), nullable: name !== DATE_COLUMN, oftenNull: name !== DATE_COLUMN };
 }

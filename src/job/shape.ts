@@ -20,6 +20,9 @@ export const JOB_DEFAULTS = {
   /** Twice what the longest lookback takes at one request a second; it leaves the morning for other tries. */
   timeout: '8h',
   onFailure: 'fail',
+  onBad: 'quarantine',
+  /** One in a thousand: more is no oddity of a few rows, and would be missed in the numbers. */
+  maxBad: 0.001,
   /** Prices come with four decimals, premium as a float. */
   premiumTolerance: 0.0001,
   report: REPORT_DEFAULTS,
@@ -144,6 +147,28 @@ const checkSchema = z
   ])
   .describe('What must hold of a date before it is sealed.');
 
+const rowsSchema = z
+  .strictObject({
+    on_bad: z
+      .enum(['quarantine', 'fail'])
+      .optional()
+      .describe(
+        'Rows with a value that can be taken neither exactly nor as null: `quarantine` keeps them in a file beside the drop, which is then degraded; `fail` fails the date at the first. Default: quarantine.',
+      ),
+    max: z
+      .number()
+      .min(0)
+      .max(1)
+      .optional()
+      .describe(
+        'Largest share of the rows of a date that may be in quarantine, 0 to 1; beyond it the date fails. Above 0, one row always may. Default: 0.001.',
+      ),
+  })
+  .superRefine((rows, context) => {
+    if (rows.on_bad !== 'fail' || rows.max === undefined) return;
+    context.addIssue({ code: 'custom', path: ['max'], message: 'goes only with `on_bad: quarantine`' });
+  });
+
 const s3Schema = z
   .strictObject({
     encryption: z
@@ -191,6 +216,7 @@ export const jobSchema = z.strictObject({
       s3: s3Schema.optional().describe('How objects are written to S3.'),
     })
     .describe('Where and how to drop it.'),
+  rows: rowsSchema.optional().describe('What becomes of rows that cannot be taken as they are.'),
   checks: z.array(checkSchema).optional().describe('What must hold of a date before it is sealed.'),
   schedule: z
     .strictObject({

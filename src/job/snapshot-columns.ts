@@ -9,6 +9,7 @@ const column = (name: string, type: JobColumn['type'], description: string, null
   name,
   type,
   nullable,
+  oftenNull: nullable,
   lowCardinality: false,
   description,
 });

@@ -8,12 +8,25 @@ export function findTradeColumn(name: string): JobColumn | undefined {
   return column && toJobColumn(column);
 }
 
-export function toJobColumn({ name, drop, nullable, lowCardinality, description }: TradeColumn): JobColumn {
-  return { name, type: drop, nullable, lowCardinality, description };
+export function toJobColumn({ name, drop, nullable, lowCardinality, words, description }: TradeColumn): JobColumn {
+  return { name, type: drop, nullable, oftenNull: nullable, lowCardinality, words, description };
 }
 
 export function customColumn(name: string, type: JobColumn['type']): JobColumn {
-  return { name, type, nullable: false, lowCardinality: false, description: '' };
+  return { name, type, nullable: false, oftenNull: false, lowCardinality: false, description: '' };
+}
+
+/** Without these a row is nobody's, or of no place in time. */
+const IDENTITY: readonly string[] = ['id', 'symbol', 'date', 'time'];
+
+/**
+ * The columns with their nulls allowed: all may be null but those that say which row it is, where it is sorted, and in
+ * which partition it is. What the contract lets be null may be null anywhere.
+ * @param keys sort columns and keys of groups
+ */
+export function allowNulls(columns: readonly JobColumn[], keys: readonly string[]): readonly JobColumn[] {
+  const fixed = new Set([...IDENTITY, ...keys]);
+  return columns.map((column) => ({ ...column, nullable: column.nullable || !fixed.has(column.name) }));
 }
 
 /** @param path of the list in the job file @throws ResolveFault */

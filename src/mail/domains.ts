@@ -28,9 +28,9 @@ export function restrictMailer(mailer: Mailer, domains: readonly string[]): Mail
   return {
     ...mailer,
     allowedDomains: domains,
-    async send(message) {
+    async send(message, options) {
       assertAllowedRecipients({ allowedDomains: domains }, [message.to]);
-      return await mailer.send(message);
+      return await mailer.send(message, options);
     },
   };
 }

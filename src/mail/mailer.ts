@@ -42,6 +42,14 @@ export type MailOutcome =
     }
   | { readonly status: 'refused'; readonly detail: string };
 
+export interface SendOptions {
+  /**
+   * Asked when all of the message is handed over but its end, so that as little time as can be lies between its answer and
+   * the mail. When it throws, nothing was delivered, and `send` throws the same.
+   */
+  readonly confirm?: (() => Promise<void>) | undefined;
+}
+
 export interface Mailer {
   /** Where mail goes, for people: host and port, or a directory. Never has credentials in it. */
   readonly url: string;
@@ -50,7 +58,7 @@ export interface Mailer {
   /** How long a run may wait, all in all, to try again what was put off; absent: the default of delivery. */
   readonly patienceMs?: number;
   /** Not idempotent: each call is a mail. @throws MailFault when it was not delivered, or nobody knows whether it was */
-  send(message: MailMessage): Promise<MailOutcome>;
+  send(message: MailMessage, options?: SendOptions): Promise<MailOutcome>;
   /**
    * Connects, encrypts and logs in as a delivery would, or looks at the directory, and sends nothing. Idempotent.
    * @returns what was seen, for people @throws Fault `MAIL_FAILED`

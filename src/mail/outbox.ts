@@ -1,15 +1,16 @@
 /**
  * Mail into a directory: each message as an `.eml` file, and beside it as an `.html` page that opens in a browser with
- * its pictures. Invariant: the same Message-ID is the same pair of files, so that sending again is idempotent.
+ * its pictures. Invariants: the same Message-ID is the same pair of files, so that sending again is idempotent; all
+ * messages go into the one directory that was there first, so none is lost below a disk that was unmounted meanwhile.
  */
 import { createHash } from 'node:crypto';
 import { constants } from 'node:fs';
 import { access, stat } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { hasErrorCode, writeFileAtomic } from '../core/atomic-file.ts';
-import { describeError, isFault } from '../core/errors.ts';
+import { describeError } from '../core/errors.ts';
 import { buildEml } from './eml.ts';
-import { type Mailer, MailFault, type MailMessage, type MailOutcome } from './mailer.ts';
+import { type Mailer, MailFault, type MailMessage, type MailOutcome, type SendOptions } from './mailer.ts';
 import { embedImages } from './page.ts';
 
 export interface OutboxOptions {
@@ -19,20 +20,32 @@ export interface OutboxOptions {
 
 /** Leaves room for the extension and a temporary suffix in the 255 bytes of a file name. */
 const MAX_NAME_CHARACTERS = 180;
-const OUTBOX_HINT = 'The outbox must be a directory in which this user may write, on a disk with room.';
+const OUTBOX_HINT =
+  'The outbox must be a directory in which this user may write, on a disk with room that stays mounted.';
 
 export function openOutboxMailer(options: OutboxOptions): Mailer {
   const directory = resolve(options.directory);
+  const first = readFolderId(directory);
+  let seen: string | undefined;
+  /** @throws TypeError when another directory has taken its place */
+  const assertSame = async () => {
+    seen ??= await first;
+    const now = await readFolderId(directory);
+    if (seen !== undefined && now !== seen) throw new TypeError(`${directory} is not the directory it was`);
+    return now;
+  };
   return {
     url: directory,
-    async send(message: MailMessage): Promise<MailOutcome> {
+    async send(message: MailMessage, { confirm }: SendOptions = {}): Promise<MailOutcome> {
       const path = join(directory, formatOutboxName(message.messageId));
+      const eml = await buildEml(message);
+      await confirm?.();
       try {
-        const eml = await buildEml(message);
+        await assertSame();
         await writeFileAtomic(`${path}.html`, embedImages(message.html, message.images));
         await writeFileAtomic(`${path}.eml`, eml);
+        seen = await assertSame();
       } catch (cause) {
-        if (isFault(cause)) throw cause;
         throw new MailFault('settings', `mail: ${path}.eml was not written: ${describeError(cause)}`, {
           cause,
           hint: OUTBOX_HINT,
@@ -57,6 +70,12 @@ export function openOutboxMailer(options: OutboxOptions): Mailer {
     },
     async close(): Promise<void> {},
   };
+}
+
+/** Tells a directory from another one of its name; `undefined` when there is none. */
+async function readFolderId(path: string): Promise<string | undefined> {
+  const found = await stat(path).catch(() => undefined);
+  return found && `${found.dev}:${found.ino}`;
 }
 
 /** File name without extension for a Message-ID: its local part, with a hash where that part is not safe as it is. */

@@ -1,7 +1,7 @@
 /**
- * The receipt: who was mailed which revision of a report. Invariant: a recipient is written as `sending` before the
- * message leaves and as `sent` or `refused` after, so that a killed process repeats at most the one message whose fate
- * is unknown, under the same Message-ID. Pure: `run/` stores it.
+ * The receipt: who was mailed which revision of a report, and who is mailing. Invariant: a recipient is written as
+ * `sending` before the message leaves and as `sent` or `refused` after, so that a killed process repeats at most the one
+ * message whose fate is unknown, under the same Message-ID. Pure: `run/` stores it.
  */
 import { createHash } from 'node:crypto';
 import { z } from 'zod';
@@ -23,27 +23,40 @@ const recipientSchema = z.object({
   detail: z.string(),
 });
 
+/** Revisions, and how often a receipt was taken over: more of either than there are minutes in two years is a damaged file. */
+const countSchema = z.int().positive().max(1_000_000);
+
+const heldSchema = z.object({
+  /** The process: another one of the same worker is somebody else. */
+  by: z.string(),
+  /** When it last said that it is at work, by its own clock; it does so again and again. */
+  at: z.iso.datetime(),
+});
+
 const receiptSchema = z.object({
   /** 2 added `waiting`, `failed`, `skipped`, `mailed_before` and `by_hand`. */
   version: z.union([z.literal(1), z.literal(2)]),
   report: z.string().min(1),
   job: z.string().min(1),
   date: z.iso.date(),
-  revision: z.int().positive(),
-  /** Who is mailing: another worker leaves the rest to it while it is fresh. */
+  revision: countSchema,
+  /** Who wrote it. */
   worker: z.string(),
+  /** Present while a process mails: the others leave the rest to it, as long as it goes on saying so. */
+  held: heldSchema.optional(),
   /** By address, as `formatRecipientKey` writes it. */
   recipients: z.record(z.string(), recipientSchema),
   /** By address: the latest earlier revision that this person was mailed. */
-  mailed_before: z.record(z.string(), z.int().positive()).optional(),
+  mailed_before: z.record(z.string(), countSchema).optional(),
   /** The date was chosen by an operator: it is not the first of the reports that runs send. */
   by_hand: z.boolean().optional(),
-  /** How often it was taken over: absent for never. */
-  turn: z.int().positive().optional(),
+  /** Number of the claim under which it was written: each process that mails takes the next one. */
+  turn: countSchema.optional(),
 });
 
 export type RecipientReceipt = Readonly<z.infer<typeof recipientSchema>>;
-export type Receipt = Readonly<Omit<z.infer<typeof receiptSchema>, 'recipients' | 'mailed_before'>> & {
+export type Receipt = Readonly<Omit<z.infer<typeof receiptSchema>, 'recipients' | 'mailed_before' | 'held'>> & {
+  readonly held?: Readonly<z.infer<typeof heldSchema>> | undefined;
   readonly recipients: Readonly<Record<string, RecipientReceipt>>;
   readonly mailed_before?: Readonly<Record<string, number>> | undefined;
 };
@@ -168,29 +181,15 @@ export function countRecipients(
   return Object.values(receipt.recipients).filter((entry) => entry.status === status).length;
 }
 
-/** A worker that has written nothing for this long is taken for dead. Longer than a mail server may take to answer. */
-export const LEASE_MS = 15 * 60_000;
-
-const UNDER_WAY: readonly RecipientReceipt['status'][] = ['waiting', 'sending'];
-
-/** Whether another worker is mailing this revision at the moment. */
-export function isLeasedToOther(
-  receipt: Receipt | undefined,
-  revision: number,
-  worker: string,
-  nowMs: number,
-): boolean {
-  if (receipt?.revision !== revision || receipt.worker === worker) return false;
-  const entries = Object.values(receipt.recipients);
-  return entries.some(({ status, at }) => UNDER_WAY.includes(status) && nowMs - Date.parse(at) < LEASE_MS);
-}
-
 /** `Desk@Example.com` and `desk@example.com` are one person, who must not get a report twice. */
 export function formatRecipientKey(address: string): string {
   return address.trim().toLowerCase();
 }
 
-/** The same for the same mail, always; tells job, date and revision, and hides the recipient in a hash. */
+/**
+ * The same for the same mail, whoever sends it and however often: mail systems drop the second by it. It tells job, date
+ * and revision, and hides the recipient in a hash.
+ */
 export function buildMessageId(identity: MailIdentity): string {
   const { report, job, date, revision, recipient, domain } = identity;
   // JSON keeps the parts apart: no two identities can be written as the same text.
@@ -211,7 +210,7 @@ export function parseReceipt(bytes: Uint8Array): Receipt {
   } catch (error) {
     const cause = error instanceof z.ZodError ? z.prettifyError(error) : describeError(error);
     throw new Fault('RECEIPT_INVALID', `the receipt cannot be read: ${cause}`, {
-      hint: 'Restore or correct receipt.json in the store; removing it mails everybody again.',
+      hint: 'Restore or correct it in the store; removing the folder it lies in mails everybody again.',
       cause: error,
     });
   }

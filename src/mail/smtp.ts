@@ -2,13 +2,21 @@
  * Mail through an SMTP server. Invariant: a message counts as sent only after the server's answer to the end of DATA; a
  * refusal of the recipient or the message is an outcome, anything else a `MailFault` without secrets in it, which says
  * whether the message may have been delivered all the same. One connection serves many messages. It does not send
- * anything twice by itself: `run/` does, with the receipt in hand.
+ * anything twice by itself: `run/` does, with the receipt in hand. The end of a message leaves only when the sender has
+ * confirmed that it is still to be sent: a server takes nothing without its end.
  */
-import { PassThrough, pipeline, type Readable } from 'node:stream';
+import { pipeline, Transform } from 'node:stream';
 import { createTransport } from 'nodemailer';
 import { describeError } from '../core/errors.ts';
 import { createRedactor } from '../core/redact.ts';
-import { type Mailer, type MailFate, MailFault, type MailMessage, type MailOutcome } from './mailer.ts';
+import {
+  type Mailer,
+  type MailFate,
+  MailFault,
+  type MailMessage,
+  type MailOutcome,
+  type SendOptions,
+} from './mailer.ts';
 import { buildMailOptions } from './message.ts';
 import { parseSmtpUrl, type SmtpAddress } from './smtp-url.ts';
 
@@ -63,42 +71,71 @@ interface SmtpFailure {
   readonly text: string;
 }
 
+interface UnderWay {
+  readonly confirm: SendOptions['confirm'];
+  /** The last stream before the socket. */
+  gate?: Transform | undefined;
+  /** Why the sender does not want it sent any more. */
+  denial?: { readonly reason: unknown } | undefined;
+}
+
+/** Lets the message through, and its end only when the sender confirms it: until then the server has taken nothing. */
+function createGate(message: UnderWay | undefined): Transform {
+  return new Transform({
+    transform: (chunk, _encoding, done) => done(null, chunk),
+    flush(done) {
+      if (!message?.confirm) return done();
+      message.confirm().then(
+        () => done(),
+        (reason: unknown) => {
+          message.denial = { reason };
+          done(new Error('the sender took the message back'));
+        },
+      );
+    },
+  });
+}
+
 /** @throws Fault `SMTP_URL_INVALID` (usage) */
 export function openSmtpMailer(options: SmtpOptions): Mailer {
   const address = parseSmtpUrl(options.url);
   const url = formatUrl(address);
   const redact = createRedactor(listSecrets(address));
   const transport = createTransport(buildTransportOptions(address, options.timeoutMs ?? DEFAULT_TIMEOUT_MS));
-  /** Messages under way, by Message-ID: the last stream before the socket. */
-  const streams = new Map<string, Readable>();
+  /** Messages under way, by Message-ID. */
+  const underWay = new Map<string, UnderWay>();
   transport.use('stream', (mail, done) => {
     mail.message.processFunc((input) => {
+      const message = underWay.get(mail.message.messageId());
+      const gate = createGate(message);
+      if (message) message.gate = gate;
       // What is wrong with the input is told by the stream that the transport reads.
-      const last = pipeline(input, new PassThrough(), () => undefined);
-      streams.set(mail.message.messageId(), last);
-      return last;
+      return pipeline(input, gate, () => undefined);
     });
     done();
   });
   return {
     url,
     ...(options.patienceMs === undefined ? {} : { patienceMs: options.patienceMs }),
-    async send(message: MailMessage): Promise<MailOutcome> {
+    async send(message: MailMessage, { confirm }: SendOptions = {}): Promise<MailOutcome> {
       const mail = buildMailOptions(message);
+      const id = String(mail.messageId);
+      const state: UnderWay = { confirm };
+      underWay.set(id, state);
       try {
         const { response } = await transport.sendMail(mail);
         return { status: 'sent', detail: redact(response) };
       } catch (error) {
+        if (state.denial) throw state.denial.reason;
         const failure = readFailure(error, redact);
         if (isRefusal(failure)) return { status: 'refused', detail: failure.text };
-        const wasHandedOver = streams.get(String(mail.messageId))?.readableEnded === true;
-        const fate = judgeFate(failure, wasHandedOver);
+        const fate = judgeFate(failure, state.gate?.readableEnded === true);
         // The cause is left out: it holds the conversation, and with it what was said to log in.
         throw new MailFault(fate, `mail: ${url} did not take the message: ${failure.text}`, {
           hint: fate === 'unknown' ? UNKNOWN_HINT : hintFor(failure),
         });
       } finally {
-        streams.delete(String(mail.messageId));
+        underWay.delete(id);
       }
     },
     async verify(): Promise<string> {

@@ -26,8 +26,11 @@ export interface WebhookOptions {
 export interface Webhook {
   /** Scheme, host and port, for people. */
   readonly url: string;
-  /** Not idempotent: the document should say its own identity. @throws Fault `WEBHOOK_FAILED` when it was not taken */
-  post(document: object, signal?: AbortSignal): Promise<void>;
+  /**
+   * Not idempotent; the document's `id` goes along as `Idempotency-Key`, by which a receiver drops a repetition.
+   * @throws Fault `WEBHOOK_FAILED` when it was not taken
+   */
+  post(document: { readonly id: string }, signal?: AbortSignal): Promise<void>;
 }
 
 const DEFAULT_TIMEOUT_MS = 10_000;
@@ -59,7 +62,7 @@ export function createWebhook(options: WebhookOptions, clock: Clock): Webhook {
       const body = JSON.stringify(document);
       for (let attempt = 1; ; attempt += 1) {
         assertNotAborted(signal);
-        const refusal = await attemptPost(options, body, clock, signal);
+        const refusal = await attemptPost(options, { id: document.id, body }, clock, signal);
         if (refusal === undefined) return;
         if (!refusal.isWorthRetry || attempt === MAX_TRIES) {
           const tries = attempt === 1 ? '' : ` (${attempt} tries)`;
@@ -78,16 +81,21 @@ export function createWebhook(options: WebhookOptions, clock: Clock): Webhook {
   };
 }
 
+interface Outgoing {
+  readonly id: string;
+  readonly body: string;
+}
+
 /** @returns `undefined` when it was taken */
 async function attemptPost(
   options: WebhookOptions,
-  body: string,
+  outgoing: Outgoing,
   clock: Clock,
   signal: AbortSignal | undefined,
 ): Promise<Refusal | undefined> {
   const timeout = AbortSignal.timeout(options.timeoutMs ?? DEFAULT_TIMEOUT_MS);
   try {
-    const answer = await send(options, body, clock.now(), signal ? AbortSignal.any([signal, timeout]) : timeout);
+    const answer = await send(options, outgoing, clock.now(), signal ? AbortSignal.any([signal, timeout]) : timeout);
     const status = answer.statusCode ?? 0;
     if (status >= 200 && status < 300) {
       answer.destroy();
@@ -104,7 +112,7 @@ async function attemptPost(
 /** Not `fetch`, for the reason in decision 44: a damaged compressed answer would never end there. */
 async function send(
   { url, secret }: WebhookOptions,
-  body: string,
+  { id, body }: Outgoing,
   nowMs: number,
   signal: AbortSignal,
 ): Promise<IncomingMessage> {
@@ -115,6 +123,7 @@ async function send(
       'content-type': 'application/json; charset=utf-8',
       'content-length': Buffer.byteLength(body),
       'user-agent': 'flowdrop',
+      'idempotency-key': id,
       connection: 'close',
       'x-flowdrop-timestamp': timestamp,
       ...(secret ? { 'x-flowdrop-signature': `sha256=${signWebhook(secret, timestamp, body)}` } : {}),

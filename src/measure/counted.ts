@@ -51,7 +51,9 @@ export function buildCancelledQuery(table: string, columns: readonly string[]): 
  */
 export function buildCountedCondition(cancelled: { readonly name: string; readonly list: string } | null): string {
   const taken = cancelled === null ? '' : ` AND ${cancelled.name} NOT IN (${cancelled.list})`;
-  return `NOT (${isOneOf([...CANCEL_TYPES, ...LATE_TYPES])})${taken}`;
+  const types = isOneOf([...CANCEL_TYPES, ...LATE_TYPES]);
+  // A record without a type is neither: `NOT` of a null would drop it.
+  return `(NOT (${types}) OR option_activity_type IS NULL)${taken}`;
 }
 
 /** The records that count, by the rule itself, as a table for the FROM clause. */
@@ -70,5 +72,6 @@ export function buildFate(table: string, name: string): string {
 }
 
 function isOneOf(types: readonly string[]): string {
-  return `option_activity_type IN (${types.map((type) => `'${type}'`).join(', ')})`;
+  // A record without a type is of none of them; compared as it is, it would be neither in the list nor outside of it.
+  return `coalesce(option_activity_type, '') IN (${types.map((type) => `'${type}'`).join(', ')})`;
 }

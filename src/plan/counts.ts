@@ -3,9 +3,11 @@
  * axis (a grain, for aggregating jobs), a symbol, or a part of its day, on the symbol axis.
  */
 
+import { z } from 'zod';
 import { SECONDS_PER_DAY } from '../calendar/wall-clock.ts';
 import { type Bound, compareBounds, type Stretch } from '../calendar/window.ts';
-import { isSameUpdateMark, mergeUpdateMarks } from '../engine/update-mark.ts';
+import { addHashes } from '../engine/row-hash.ts';
+import { isSameUpdateMark, isUpdateMark, mergeUpdateMarks } from '../engine/update-mark.ts';
 
 export interface CellCount {
   /** Only on the symbol axis. */
@@ -18,15 +20,50 @@ export interface CellCount {
   readonly ids: number;
   /** When they were made, in short: a corrected row shows here. Empty when not asked. See `engine/update-mark.ts`. */
   readonly mark: string;
+  /** Sums of hashes of the ids, and of the values; `undefined` when not asked. See `engine/row-hash.ts`. */
+  readonly idHash?: string | undefined;
+  readonly valueHash?: string | undefined;
 }
+
+/**
+ * Most rows that a date may have: the whole U.S. options market makes some ten million trades a day. Below it sums of a
+ * lookback are exact, and whatever is planned row by row ends.
+ */
+export const MAX_DATE_ROWS = 1_000_000_000;
+
+/** No two digits of a time's hour, minute and second make more; what such a time is worth is judged elsewhere. */
+export const MAX_CELL_SECOND = 100 * 3600;
+
+/** Counts of a date as they are kept on disk. */
+export const dayCountsSchema = z.array(
+  z.object({
+    symbol: z.string().exactOptional(),
+    second: z.int().min(-MAX_CELL_SECOND).max(MAX_CELL_SECOND),
+    rows: z.int().min(0).max(MAX_DATE_ROWS),
+    ids: z.int().min(0).max(MAX_DATE_ROWS),
+    mark: z.string().refine(isUpdateMark),
+    idHash: z.string().exactOptional(),
+    valueHash: z.string().exactOptional(),
+  }),
+);
 
 /** Counts of one date, ascending on one axis, only of cells that have rows. */
 export type DayCounts = readonly CellCount[];
+
+/** A count as a server may send it, 64-bit ones as text; `undefined` for what counts no rows of a date. */
+export function readCount(value: unknown): number | undefined {
+  const count = typeof value === 'string' && /^\d{1,16}$/.test(value) ? Number(value) : value;
+  if (typeof count !== 'number' || !Number.isInteger(count)) return undefined;
+  return count >= 0 && count <= MAX_DATE_ROWS ? count : undefined;
+}
 
 export interface CountTotals {
   readonly rows: number;
   readonly ids: number;
 }
+
+/** What a date's rows are told by: the same rows have the same sums. */
+export type HashTotals = Pick<CellCount, 'idHash' | 'valueHash'>;
 
 export function sumCounts(counts: DayCounts): CountTotals {
   let rows = 0;
@@ -36,6 +73,13 @@ export function sumCounts(counts: DayCounts): CountTotals {
     ids += count.ids;
   }
   return { rows, ids };
+}
+
+/** Each `undefined` where a cell was not asked for it. */
+export function sumHashes(counts: DayCounts): HashTotals {
+  const sum = (hashOf: (cell: CellCount) => string | undefined) =>
+    counts.reduce<string | undefined>((total, cell) => addHashes(total, hashOf(cell)), '0');
+  return { idHash: sum(({ idHash }) => idHash), valueHash: sum(({ valueHash }) => valueHash) };
 }
 
 /** Where a cell begins. */
@@ -70,17 +114,23 @@ export function findDifferences(staged: DayCounts, source: DayCounts): DayCounts
 /** One cell a symbol, whatever parts its day was counted in. */
 export function mergeBySymbol(counts: DayCounts): DayCounts {
   const merged = new Map<string, CellCount>();
-  for (const { symbol = '', rows, ids, mark } of counts) {
+  for (const cell of counts) {
+    const { symbol = '' } = cell;
     const before = merged.get(symbol);
-    merged.set(symbol, {
-      symbol,
-      second: 0,
-      rows: rows + (before?.rows ?? 0),
-      ids: ids + (before?.ids ?? 0),
-      mark: before === undefined ? mark : mergeUpdateMarks(before.mark, mark),
-    });
+    merged.set(symbol, { ...(before === undefined ? cell : mergeCells(before, cell)), symbol, second: 0 });
   }
   return [...merged.values()].sort(compareCells);
+}
+
+function mergeCells(a: CellCount, b: CellCount): CellCount {
+  return {
+    second: a.second,
+    rows: a.rows + b.rows,
+    ids: a.ids + b.ids,
+    mark: mergeUpdateMarks(a.mark, b.mark),
+    idHash: addHashes(a.idHash, b.idHash),
+    valueHash: addHashes(a.valueHash, b.valueHash),
+  };
 }
 
 /** Text that tells a cell from the others of its date. */
@@ -89,5 +139,16 @@ export function keyOf({ symbol, second }: CellCount): string {
 }
 
 function isSame(staged: CellCount | undefined, source: CellCount): boolean {
-  return staged !== undefined && staged.ids === source.ids && isSameUpdateMark(staged.mark, source.mark);
+  if (staged === undefined || !isSameCount(staged, source)) return false;
+  return isSameHash(staged.idHash, source.idHash) && isSameHash(staged.valueHash, source.valueHash);
+}
+
+/** Whether two counts of a cell tell the same, whatever their hashes do. */
+export function isSameCount(staged: CellCount, source: CellCount): boolean {
+  return staged.ids === source.ids && isSameUpdateMark(staged.mark, source.mark);
+}
+
+/** Whether two sums of hashes are the same, as far as both are known. */
+export function isSameHash(a: string | undefined, b: string | undefined): boolean {
+  return a === undefined || b === undefined || a === b;
 }

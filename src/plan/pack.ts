@@ -15,6 +15,9 @@ import {
 } from '../calendar/window.ts';
 import { type CellCount, type DayCounts, keyOf, startOf, stretchOf } from './counts.ts';
 
+/** A day of requests at the API's pace, and a little more: a date of more pages is never brought home. */
+export const MAX_DATE_PAGES = 100_000;
+
 export interface PackedWindow extends Window {
   /** Rows that the counts promise. */
   readonly rows: number;
@@ -59,7 +62,12 @@ export function planPacking(date: string, counts: DayCounts, covered: readonly W
     overfull += inside.filter((count) => count.rows > limit).length;
     fewest += planCuts(inside, limit, cuts);
   }
-  return { windows, overfull, fewest, cuts: [...cuts.values()] };
+  return {
+    windows,
+    overfull,
+    fewest,
+    cuts: [...cuts.values()].map(({ cell, ranks }) => ({ cell, ranks: [...ranks] })),
+  };
 }
 
 /** Windows packed to the row, once the places of the cuts are known. Gaps and counts as in `planPacking`. */
@@ -168,20 +176,19 @@ function packBetweenCells(
   return windows;
 }
 
-type Cuts = Map<string, { readonly cell: CellCount; readonly ranks: number[] }>;
+type Cuts = Map<string, { readonly cell: CellCount; readonly ranks: Set<number> }>;
 
 /** Adds the cuts of every `limit` rows to `cuts` and returns the number of pages they make. */
 function planCuts(counts: DayCounts, limit: number, cuts: Cuts): number {
   let before = 0;
   // A cell that the gap before ends in is cut already: its cuts go on, so that its ranks stay `limit` apart.
-  const shared = counts[0] && cuts.get(keyOf(counts[0]))?.ranks[0];
+  const [shared] = (counts[0] && cuts.get(keyOf(counts[0]))?.ranks) ?? [];
   let next = shared === undefined ? limit : shared - 1;
   for (const cell of counts) {
     while (next < before + cell.rows) {
-      const cut = cuts.get(keyOf(cell)) ?? { cell, ranks: [] };
+      const cut = cuts.get(keyOf(cell)) ?? { cell, ranks: new Set() };
       // The next window begins with the row after the last that fits; rank 1 is the cell itself, cut like any other.
-      const rank = next - before + 1;
-      if (!cut.ranks.includes(rank)) cut.ranks.push(rank);
+      cut.ranks.add(next - before + 1);
       cuts.set(keyOf(cell), cut);
       next += limit;
     }

@@ -26,6 +26,9 @@ export type Profile = readonly ProfileEntry[];
 /** Entries that a profile is made of at most, beside cells that are larger than their share of it. */
 const MAX_ENTRIES = 256;
 
+/** Parts that a stretch is cut into at most: finer than this a date is counted by the second anyway. */
+const MAX_PARTS = 16_384;
+
 /**
  * Seconds of the day and relative rates of trading from then on, noon's being 1: the regular session, and the indices'
  * quarter after it. Between those of a real session of index options and a steeper opening, so that a quarter of the day
@@ -123,14 +126,15 @@ export function shareOf(profile: Profile, stretch: Stretch): number {
  */
 export function cutStretch(profile: Profile, stretch: Stretch, count: number, stepSeconds: number): readonly Stretch[] {
   if (count <= 1) return [stretch];
+  const parts = Math.min(count, MAX_PARTS);
   const inside = pieces(profile, stretch);
   const total = inside.reduce((sum, { share }) => sum + share, 0);
   const bounds: Bound[] = [];
   let before = 0;
   for (const [index, piece] of inside.entries()) {
     const end = inside[index + 1]?.from ?? stretch.to;
-    for (let next = bounds.length + 1; next < count && total > 0; next = bounds.length + 1) {
-      const wanted = (total * next) / count - before;
+    for (let next = bounds.length + 1; next < parts && total > 0; next = bounds.length + 1) {
+      const wanted = (total * next) / parts - before;
       if (wanted > piece.share) break;
       bounds.push(placeIn(piece, end, wanted, stepSeconds));
     }

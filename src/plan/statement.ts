@@ -3,15 +3,26 @@
  * and `time` as strings or as dates, and asks for aggregates in arrays, so that one answer row carries a whole day
  * whatever the row limit is.
  */
+import type { CalendarOverride } from '../calendar/session.ts';
 import { SECONDS_PER_DAY } from '../calendar/wall-clock.ts';
 import { axisOf, type Bound, type Stretch, type Window, wholeDay } from '../calendar/window.ts';
 import { quoteIdentifier, quoteString } from '../engine/literal.ts';
+import {
+  type HashedColumn,
+  idHashSql,
+  ROW_ID_HASH,
+  ROW_VALUE_HASH,
+  rowIdHashSql,
+  rowValueHashSql,
+  valueHashSql,
+} from '../engine/row-hash.ts';
 import { updateMarkSql } from '../engine/update-mark.ts';
 import { clampToDateSql, secondOfDateSql } from '../engine/wall-clock.ts';
 import type { SqlJob, SqlSource } from '../job/job.ts';
-import { type DayEdges, datesCondition, keyColumn, windowCondition } from './condition.ts';
+import { type DayEdges, datesCondition, formatTime, keyColumn, windowCondition } from './condition.ts';
 import { type CellCount, startOf } from './counts.ts';
 import type { CutRequest } from './pack.ts';
+import { lastTradeSecond, lateSecond, tailSecond } from './session-end.ts';
 
 /** Dates `[from, to]`, both included, and the stretch of each that is counted. Stretches of several dates are whole days. */
 export interface ProbeSpan extends Stretch {
@@ -19,6 +30,8 @@ export interface ProbeSpan extends Stretch {
   readonly toDate: string;
   /** What rows are counted by. */
   readonly axis: 'time' | 'symbol';
+  /** Columns whose values are hashed, beside the ids; without it nothing is hashed. */
+  readonly hashed?: readonly HashedColumn[] | undefined;
   readonly edges: DayEdges;
 }
 
@@ -40,21 +53,67 @@ function placeSql(date: string): string {
  * Counts by cell of the dates of a span. Answer: one row in all, so that no row limit can cut it short unseen:
  * `{dates: string[], cells: (int | string)[][], counts: int[][], ids: int[][], marks: string[][]}`, one inner array a
  * date, ascending: seconds of the day on the time axis, symbols on the other. And `unreadable: string`, the text of a
- * `time` that has no second, in quotes; empty when all have.
+ * `time` that has no second, in quotes; empty when all have. Where hashes are asked for also `id_hashes: string[][]` and,
+ * with columns, `value_hashes: string[][]`.
  */
 export function buildProbe(job: SqlJob, span: ProbeSpan): string {
   const cell = span.axis === 'symbol' ? "ifNull(toString(symbol), '')" : secondOfDateSql(TIME_TEXT, DAY_TEXT);
   const mark = hasUpdates(job.source) ? updateMarkSql('updated_timestamp') : "''";
   const distinct = job.source.kind === 'rows' ? 'uniqExact(id)' : 'count()';
+  const hashes = hashSql(span.hashed);
+  const hashed = hashes.map(({ name, sql }) => `, ${sql} AS q_${name}`).join('');
   return gatherDays(
-    `SELECT ${DAY_TEXT} AS day, ${cell} AS cell, count() AS n, ${distinct} AS u, ${mark} AS m, ${UNREADABLE_TIME} AS odd FROM ${readRows(job.source, spanCondition(job.source, span))} GROUP BY day, cell ORDER BY day, cell`,
+    `SELECT ${DAY_TEXT} AS q_day, ${cell} AS q_cell, count() AS q_rows, ${distinct} AS q_ids, ${mark} AS q_mark, ${UNREADABLE_TIME} AS q_odd${hashed} FROM ${readRows(job.source, spanCondition(job.source, span))} GROUP BY q_day, q_cell ORDER BY q_day, q_cell`,
+    hashes.map(({ name }) => name),
   );
 }
 
-/** Rows and distinct ids of a whole date. Answer: one row `{rows, ids}`. */
-export function buildTotals(job: SqlJob, date: string, edges: DayEdges): string {
+/** Rows, distinct ids and hashes of a whole date. Answer: one row `{rows, ids, id_hash?, value_hash?}`. */
+export function buildTotals(job: SqlJob, date: string, edges: DayEdges, hashed?: readonly HashedColumn[]): string {
   const condition = windowCondition(job.source, wholeDay(date), edges);
-  return `SELECT count() AS rows, uniqExact(id) AS ids FROM ${readRows(job.source, condition)}`;
+  const hashes = hashSql(hashed).map(({ name, sql }) => `, ${sql} AS ${name}`);
+  return `SELECT count() AS rows, uniqExact(id) AS ids${hashes.join('')} FROM ${readRows(job.source, condition)}`;
+}
+
+/** Aggregates over the rows of a cell, by the name that their lists have without the plural. */
+function hashSql(
+  hashed: readonly HashedColumn[] | undefined,
+): readonly { readonly name: string; readonly sql: string }[] {
+  if (hashed === undefined) return [];
+  const ids = { name: 'id_hash', sql: idHashSql() };
+  return hashed.length === 0 ? [ids] : [ids, { name: 'value_hash', sql: valueHashSql(hashed) }];
+}
+
+/**
+ * Rows of a stretch with the source's own hashes of each beside its values. Answer: a row for each, with `id`, the hashed
+ * columns, and texts `flowdrop_id_hash` and `flowdrop_value_hash`.
+ */
+export function buildHashedRows(job: SqlJob, window: Window, hashed: readonly HashedColumn[], edges: DayEdges): string {
+  const names = ['id', ...hashed.map(({ name }) => name)].map((name) => quoteIdentifier(name));
+  const hashes = [
+    `toString(${rowIdHashSql()}) AS ${ROW_ID_HASH}`,
+    `toString(${rowValueHashSql(hashed)}) AS ${ROW_VALUE_HASH}`,
+  ];
+  const condition = windowCondition(job.source, window, edges);
+  return `SELECT ${[...names, ...hashes].join(', ')} FROM ${readRows(job.source, condition)}`;
+}
+
+/**
+ * The end of a session in the job's table, whatever the job picks of it: the newest time, and how many rows there are, in
+ * all and after the close of stock options. Answer: one row `{rows, late, newest}`. Both ends are said, so that little is
+ * read.
+ */
+export function buildTail(job: SqlJob, date: string, calendar?: CalendarOverride): string {
+  const from = quoteString(formatTime(date, tailSecond(date, calendar)));
+  const to = quoteString(formatTime(date, lastTradeSecond(date, calendar)));
+  const late = `countIf(time >= ${quoteString(formatTime(date, lateSecond(date, calendar)))})`;
+  return `SELECT count() AS rows, ${late} AS late, max(${TIME_TEXT}) AS newest FROM ${job.source.table} WHERE date = ${quoteString(date)} AND time >= ${from} AND time < ${to}`;
+}
+
+/** The newest time in the job's table since the end of a session began. Answer: one row `{newest}`; empty without rows. */
+export function buildNewest(job: SqlJob, date: string, calendar?: CalendarOverride): string {
+  const from = quoteString(formatTime(date, tailSecond(date, calendar)));
+  return `SELECT max(${TIME_TEXT}) AS newest FROM ${job.source.table} WHERE date >= ${quoteString(date)} AND time >= ${from}`;
 }
 
 /** Groups by cell that an aggregating job's own SQL gives. Answer as of `buildProbe`, for one date: that of the span. */
@@ -67,14 +126,20 @@ export function buildGroupProbe(job: SqlJob, span: ProbeSpan): string {
   const grain = isDaily ? '0' : secondOfDateSql(time, day, source.grainSeconds);
   const cell = span.axis === 'symbol' ? 'toString(symbol)' : grain;
   return gatherDays(
-    `SELECT ${day} AS day, ${cell} AS cell, count() AS n, count() AS u, '' AS m, '' AS odd FROM (${fillWindow(source.sql, spanCondition(source, span))}) GROUP BY day, cell ORDER BY day, cell`,
+    `SELECT ${day} AS q_day, ${cell} AS q_cell, count() AS q_rows, count() AS q_ids, '' AS q_mark, '' AS q_odd FROM (${fillWindow(source.sql, spanCondition(source, span))}) GROUP BY q_day, q_cell ORDER BY q_day, q_cell`,
   );
 }
 
-/** Rows `(day, cell, n, u, m, odd)` in order -> one row of arrays. */
-function gatherDays(ordered: string): string {
-  const perDay = `SELECT day, groupArray(cell) AS c, groupArray(n) AS ns, groupArray(u) AS us, groupArray(m) AS ms, max(odd) AS strange FROM (${ordered}) GROUP BY day ORDER BY day`;
-  return `SELECT groupArray(day) AS dates, groupArray(c) AS cells, groupArray(ns) AS counts, groupArray(us) AS ids, groupArray(ms) AS marks, max(strange) AS unreadable FROM (${perDay})`;
+/**
+ * Rows `(q_day, q_cell, q_rows, q_ids, q_mark, q_odd)` in order -> one row of arrays. Their names are such that no column
+ * of SQL of one's own has them, because an alias would hide it.
+ * @param hashes names of further columns of the rows
+ */
+function gatherDays(ordered: string, hashes: readonly string[] = []): string {
+  const each = hashes.map((name) => `, groupArray(q_${name}) AS ${name}s`).join('');
+  const all = hashes.map((name) => `, groupArray(${name}s) AS ${name}es`).join('');
+  const perDay = `SELECT q_day, groupArray(q_cell) AS c, groupArray(q_rows) AS ns, groupArray(q_ids) AS us, groupArray(q_mark) AS ms, max(q_odd) AS strange${each} FROM (${ordered}) GROUP BY q_day ORDER BY q_day`;
+  return `SELECT groupArray(q_day) AS dates, groupArray(c) AS cells, groupArray(ns) AS counts, groupArray(us) AS ids, groupArray(ms) AS marks, max(strange) AS unreadable${all} FROM (${perDay})`;
 }
 
 /**
@@ -154,6 +219,14 @@ export function buildPage(job: SqlJob, window: Window, edges: DayEdges): string 
   if (job.source.sql !== '') return fillWindow(job.source.sql, condition);
   const columns = job.source.columns.map((column) => column.name).join(', ');
   return `SELECT ${columns} FROM ${readRows(job.source, condition)}`;
+}
+
+/** Rows that the page of a window has. Answer: one row `{rows}`. */
+export function buildWindowCount(job: SqlJob, window: Window, edges: DayEdges): string {
+  const condition = windowCondition(job.source, window, edges);
+  const from =
+    job.source.kind === 'rows' ? readRows(job.source, condition) : `(${fillWindow(job.source.sql, condition)})`;
+  return `SELECT count() AS rows FROM ${from}`;
 }
 
 /** Whether the job's rows can be counted, and its windows cut, by symbol. */

@@ -10,6 +10,8 @@ export interface SealedDrop {
   /** 1 for the first seal of the date; each restatement adds one. */
   readonly revision: number;
   readonly condition: 'available' | 'degraded';
+  /** Why it is degraded, in the manifest's words. */
+  readonly degraded_reason?: string | undefined;
   /** Rows in the Parquet file. */
   readonly rows: number;
   /** Earliest and latest trade, wall clock of the exchange; null or empty when there are no rows. */

@@ -3,32 +3,36 @@
  * number is not known.
  */
 
+import type { Amount } from './amount.ts';
+
 /** Gamma and delta exposure. Calls positive, puts negative (see docs/formulas.md); `net` is their sum. */
 export interface ExposureSums {
   /** Dollars per 1 % move of the underlying. */
-  readonly callGex: number;
-  readonly putGex: number;
-  readonly netGex: number;
+  readonly callGex: Amount;
+  readonly putGex: Amount;
+  readonly netGex: Amount;
   /** Dollars of the underlying: `delta x OI x 100 x S`, a put's delta being negative. */
-  readonly callDex: number;
-  readonly putDex: number;
-  readonly netDex: number;
+  readonly callDex: Amount;
+  readonly putDex: Amount;
+  readonly netDex: Amount;
   /** Series that traded this date. */
   readonly contracts: number;
+  /** Of those, series without a gamma or an open interest: they count as 0. */
+  readonly unknownContracts: number;
 }
 
 export interface StrikeGex {
   readonly strike: number;
-  readonly callGex: number;
-  readonly putGex: number;
-  readonly netGex: number;
+  readonly callGex: Amount;
+  readonly putGex: Amount;
+  readonly netGex: Amount;
 }
 
 export interface ExpirationGex {
   readonly expirationDate: string;
-  readonly callGex: number;
-  readonly putGex: number;
-  readonly netGex: number;
+  readonly callGex: Amount;
+  readonly putGex: Amount;
+  readonly netGex: Amount;
 }
 
 /** A symbol of the ranking. */
@@ -49,7 +53,7 @@ export interface SymbolExposure extends RankedExposure {
   readonly strikes: readonly StrikeGex[];
   /** Ascending, at most 12; the rest is in `laterExpirations`. */
   readonly expirations: readonly ExpirationGex[];
-  readonly laterExpirations: { readonly count: number; readonly netGex: number };
+  readonly laterExpirations: { readonly count: number; readonly netGex: Amount };
   /** What the market-structure endpoint said of it on this date; null when no such drop is sealed. */
   readonly marketStructure: MarketStructureGex | null;
 }
@@ -57,7 +61,7 @@ export interface SymbolExposure extends RankedExposure {
 export interface MarketStructureGex {
   readonly intradayGex: number;
   /** Ours less theirs, as a fraction of the larger size of the two. */
-  readonly difference: number;
+  readonly difference: Amount;
   /** A sentence, when the difference is large; else empty. */
   readonly explanation: string;
 }

@@ -9,6 +9,7 @@ import type { SealedDrop, ShownDrop } from './drop.ts';
 import type { Exposure } from './exposure-model.ts';
 import type { FlowReport, WatchedSymbol } from './model.ts';
 import { readExpiries, readMoneyness } from './numbers/bucket.ts';
+import { queryUnknownCodes } from './numbers/code.ts';
 import { buildComparison } from './numbers/comparison.ts';
 import { queryExclusions } from './numbers/exclusions.ts';
 import { queryExposure } from './numbers/exposure.ts';
@@ -48,12 +49,13 @@ export async function buildFlowReport(engine: Engine, drop: SealedDrop, options:
   const focus = wanted.slice(0, MAX_WATCHLIST);
   const file = openDropFile(engine, drop, options.signal);
   await assertColumns(file, drop);
-  const { exclusions, condition } = await queryExclusions(file);
-  assertSealedRows(drop, exclusions.recorded.trades);
-  const source = keepRecords(file, condition);
+  const { exclusions: left, condition, hasGaps, hasUnknownCodes } = await queryExclusions(file);
+  assertSealedRows(drop, left.recorded.trades);
+  const source = keepRecords(file, condition, hasGaps);
+  const exclusions = { ...left, unknownCodes: hasUnknownCodes ? await queryUnknownCodes(source) : [] };
   const history = await queryHistory(file, options.before);
   const hasPrevious = history.previous !== null;
-  const sums = await querySums(source, focus, history);
+  const sums = await querySums(source, focus, history, hasGaps);
   const headline = readPremium(sums.headline);
   const symbols = readSymbolFlows(sums.symbols);
   const volumeAboveOpenInterest = await queryVolumeAboveOpenInterest(source);
@@ -80,7 +82,7 @@ export async function buildFlowReport(engine: Engine, drop: SealedDrop, options:
     exposure,
     watchlist: focus.map((symbol) => watch(symbol, sums, exposure, hasPrevious)),
     watchlistLeftOut: wanted.length - focus.length,
-    rebuildQueries: buildRebuildQueries(drop.location, exclusions),
+    rebuildQueries: buildRebuildQueries(drop.location, exclusions, hasGaps),
   };
 }
 
@@ -106,5 +108,6 @@ function assertSealedRows(drop: SealedDrop, rows: number): void {
 /** A caller may hand over its whole manifest: only what the report knows of goes on. */
 function pickShown(drop: ShownDrop): ShownDrop {
   const { dataset, date, revision, condition, rows, min_time, max_time, sealed_at, sha256, location } = drop;
-  return { dataset, date, revision, condition, rows, min_time, max_time, sealed_at, sha256, location };
+  const why = drop.degraded_reason === undefined ? {} : { degraded_reason: drop.degraded_reason };
+  return { dataset, date, revision, condition, ...why, rows, min_time, max_time, sealed_at, sha256, location };
 }

@@ -4,43 +4,54 @@
  * not known is null, never 0. "Counted" records are those that are neither a cancel message, nor a print that was
  * cancelled later, nor a late report: the rest is in `Exclusions`, so that nothing disappears.
  */
+import type { Amount } from './amount.ts';
 import type { ShownDrop } from './drop.ts';
 import type { Exposure, SymbolExposure } from './exposure-model.ts';
 
-/** Sums over a set of counted records. */
+/** Sums over a set of counted records. A record without a number is left out of the sums of that number, and counted. */
 export interface Premium {
   readonly trades: number;
+  /** Trades whose premium, and whose size, is no number. */
+  readonly unpriced: number;
+  readonly unsized: number;
   /** Sum of `size`, contracts. */
-  readonly contracts: number;
-  readonly callContracts: number;
-  readonly putContracts: number;
+  readonly contracts: Amount;
+  readonly callContracts: Amount;
+  readonly putContracts: Amount;
   /** Sum of `premium`. */
-  readonly total: number;
-  readonly calls: number;
-  readonly puts: number;
+  readonly total: Amount;
+  readonly calls: Amount;
+  readonly puts: Amount;
   /** Call premium at or above the ask less call premium at or below the bid. */
-  readonly netCalls: number;
+  readonly netCalls: Amount;
   /** Put premium at or above the ask less put premium at or below the bid. */
-  readonly netPuts: number;
-  /** By the record's `sentiment`; the three add up to the total: neutral is the rest. */
-  readonly bullish: number;
-  readonly bearish: number;
-  readonly neutral: number;
+  readonly netPuts: Amount;
+  /** By the record's `sentiment`; the three add up to the total less that of other sentiments (`Exclusions.unknownCodes`). */
+  readonly bullish: Amount;
+  readonly bearish: Amount;
+  readonly neutral: Amount;
   /** Puts / calls; null when no call traded. */
   readonly putCallByPremium: number | null;
   readonly putCallByVolume: number | null;
   /** Premium of contracts that expire on the trading date. */
-  readonly zeroDte: number;
+  readonly zeroDte: Amount;
   /** Premium of legs of complex orders. */
-  readonly multiLeg: number;
+  readonly multiLeg: Amount;
   /** Premium of intermarket sweep orders (ISO). */
-  readonly sweep: number;
+  readonly sweep: Amount;
 }
 
 /** A number of records and their premium. */
 export interface Tally {
   readonly trades: number;
-  readonly premium: number;
+  readonly premium: Amount;
+}
+
+/** Counted records whose value of a column the API's contract does not have: they are in no part that the column decides. */
+export interface UnknownCodes extends Tally {
+  readonly column: 'put_call' | 'sentiment' | 'side' | 'option_activity_type';
+  /** The most frequent (at most 5); null: the record has none. */
+  readonly values: readonly { readonly value: string | null; readonly trades: number }[];
 }
 
 /** What the sums leave out, and what the file holds in all. */
@@ -53,6 +64,8 @@ export interface Exclusions {
   readonly lateReports: Tally;
   /** Every record of the file, those left out included. */
   readonly recorded: Tally;
+  /** Counted, and of no known code; empty when there are none. */
+  readonly unknownCodes: readonly UnknownCodes[];
 }
 
 /** Series whose volume of the day is above their open interest: positions that must be new, at least in part. */
@@ -60,22 +73,24 @@ export interface VolumeAboveOpenInterest {
   readonly series: number;
   /** Series that traded. */
   readonly ofSeries: number;
+  /** Of those, series of which volume or open interest is not known. */
+  readonly unknownSeries: number;
   /** Premium of the day in those series. */
-  readonly premium: number;
+  readonly premium: Amount;
 }
 
 /** Premium of a part of the day's records, by expiration or by moneyness. */
 export interface PremiumPart {
   readonly trades: number;
-  readonly contracts: number;
-  readonly total: number;
-  readonly calls: number;
-  readonly puts: number;
+  readonly contracts: Amount;
+  readonly total: Amount;
+  readonly calls: Amount;
+  readonly puts: Amount;
 }
 
-/** Days to expiration: 0; 1 to 7; 8 to 31; more. Always the four, in this order. */
+/** Days to expiration: 0; 1 to 7; 8 to 31; more; records without one. Always the five, in this order. */
 export interface ExpiryBucket extends PremiumPart {
-  readonly bucket: '0DTE' | 'week' | 'month' | 'later';
+  readonly bucket: '0DTE' | 'week' | 'month' | 'later' | 'unknown';
 }
 
 /** Always these four, in this order; `unknown` is what the records do not say. */
@@ -149,10 +164,10 @@ export interface UnusualSymbol {
   readonly ratio: number;
   /** Sessions in the mean in which it traded. */
   readonly sessions: number;
-  readonly netCalls: number;
-  readonly netPuts: number;
-  readonly bullish: number;
-  readonly bearish: number;
+  readonly netCalls: Amount;
+  readonly netPuts: Amount;
+  readonly bullish: Amount;
+  readonly bearish: Amount;
 }
 
 export interface BigTrade {
@@ -162,18 +177,19 @@ export interface BigTrade {
   readonly symbol: string;
   /** `SPY 2026-11-20 600 C`. */
   readonly contract: string;
-  readonly size: number;
+  readonly size: Amount;
   /** Dollars per share. */
-  readonly price: number;
+  readonly price: Amount;
   readonly premium: number;
+  /** Empty where the record has none, as all texts here. */
   readonly side: string;
   readonly sentiment: string;
   readonly spot: number | null;
-  readonly openInterest: number;
+  readonly openInterest: Amount;
   /** Annualised, 1 = 100 %. */
   readonly impliedVolatility: number | null;
   /** Calendar days to expiration. */
-  readonly days: number;
+  readonly days: Amount;
   readonly activityType: string;
   readonly multiLeg: boolean;
   readonly sweep: boolean;

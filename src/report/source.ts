@@ -6,7 +6,7 @@ import { Fault } from '../core/errors.ts';
 import type { Engine, SqlParams } from '../engine/engine.ts';
 import { quoteString } from '../engine/literal.ts';
 import { COUNTED_COLUMNS } from '../measure/counted.ts';
-import { PREMIUM_COLUMNS } from '../measure/premium.ts';
+import { KNOWN_PREMIUM, PREMIUM_COLUMNS } from '../measure/premium.ts';
 import { TRADE_COLUMNS } from '../wire/trade.ts';
 import type { SealedDrop } from './drop.ts';
 
@@ -23,7 +23,7 @@ const REQUIRED: readonly string[] = [
 export interface DropSource {
   /** For the FROM clause: the whole file, or the records of it that count. */
   readonly table: string;
-  /** Runs one query with a small result. @throws EngineFault */
+  /** Runs one query with a small result, in which NaN and infinities are texts: as null they would look like no value. @throws EngineFault */
   rows<Row extends object>(sql: string, params?: SqlParams): Promise<readonly Row[]>;
 }
 
@@ -32,13 +32,22 @@ export function openDropFile(engine: Engine, drop: SealedDrop, signal: AbortSign
   return {
     table: `file(${quoteString(drop.path)}, Parquet)`,
     rows: async (sql, params) =>
-      await engine.rows(sql, { ...(params ? { params } : {}), ...(signal ? { signal } : {}) }),
+      await engine.rows(`${sql}\nSETTINGS output_format_json_quote_denormals = 1`, {
+        ...(params ? { params } : {}),
+        ...(signal ? { signal } : {}),
+      }),
   };
 }
 
-/** The records of a file that a condition keeps; the file itself where all count. */
-export function keepRecords(file: DropSource, condition: string | null): DropSource {
-  return condition === null ? file : { ...file, table: `(SELECT * FROM ${file.table} WHERE ${condition})` };
+/**
+ * The records of a file that a condition keeps; the file itself where all count.
+ * @param hasGaps whether premiums that are no numbers are to be null
+ */
+export function keepRecords(file: DropSource, condition: string | null, hasGaps: boolean): DropSource {
+  if (condition === null && !hasGaps) return file;
+  const columns = hasGaps ? `* REPLACE (${KNOWN_PREMIUM} AS premium)` : '*';
+  const where = condition === null ? '' : ` WHERE ${condition}`;
+  return { ...file, table: `(SELECT ${columns} FROM ${file.table}${where})` };
 }
 
 /**

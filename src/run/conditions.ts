@@ -16,11 +16,13 @@ import {
   readConditionDocument,
   writeConditionDocument,
 } from '../seal/condition.ts';
-import { listSealedDates, readManifest } from '../seal/ledger.ts';
+import { findDamage } from '../seal/damage.ts';
+import { listSealed, readManifest, type SealedDate } from '../seal/ledger.ts';
 import type { Manifest } from '../seal/manifest.ts';
+import { isStoreChange } from '../store/identity.ts';
 import type { Store } from '../store/store.ts';
 import { LOOKBACK_DAYS } from '../wire/limits.ts';
-import { type ChoiceFacts, type DateRange, readFailures } from './choice.ts';
+import { type ChoiceFacts, type DateRange, isInRange, readFailures } from './choice.ts';
 import type { RunContext } from './context.ts';
 import { expires } from './lookback.ts';
 import type { RunPlan } from './plan.ts';
@@ -32,6 +34,8 @@ export interface Conditions {
   readonly conditions: ReadonlyMap<string, Condition>;
   /** Dates whose loss is no news: an earlier run knew of it. */
   readonly lostBefore: ReadonlySet<string>;
+  /** Sealed dates whose object is not what was sealed, with what is wrong, in words. */
+  readonly damaged: ReadonlyMap<string, string>;
 }
 
 type ConditionDeps = Pick<RunContext, 'store' | 'log'>;
@@ -64,7 +68,7 @@ export async function noteRows(deps: ConditionDeps, job: Job, { dates, lookback 
     if (document.fault !== undefined || news.length === 0) return;
     await writeConditionDocument(deps.store, dataset, [...document.entries.values(), ...news], document);
   } catch (error) {
-    if (!isFault(error) || error.kind === 'interrupted') throw error;
+    if (!isFault(error) || error.kind === 'interrupted' || isStoreChange(error)) throw error;
     deps.log.warn(
       { event: 'conditions-unwritten', dataset, reason: error.message },
       `${dataset}: its conditions were not written: ${error.message}`,
@@ -113,6 +117,9 @@ export async function updateConditions(
   return {
     conditions,
     lostBefore: new Set([...memory].flatMap(([date, known]) => (known.has('expired') ? [date] : []))),
+    damaged: new Map(
+      [...sealed].flatMap(([date, { damage }]) => (damage === undefined ? [] : [[date, damage] as const])),
+    ),
   };
 }
 
@@ -124,12 +131,15 @@ function remember(
   range: DateRange | undefined,
 ): Condition {
   const earlier = entries.get(date)?.condition;
-  const asked = !range || (date >= range.from && date <= range.to);
+  const asked = isInRange(date, range);
   if (earlier === 'missing' && (condition === 'expired' || (condition === 'pending' && !asked))) return earlier;
   return condition;
 }
 
-/** Entries of the sealed dates. A manifest costs a request, so those of old dates are read only when they are not known. */
+/**
+ * Entries of the sealed dates. A manifest costs a request, so those of old dates are read only when they are not known, or
+ * when the listing shows another object than is known.
+ */
 async function readSealed(
   deps: ConditionDeps,
   job: Job,
@@ -140,15 +150,23 @@ async function readSealed(
   // race is still seen by the runs that follow.
   const changeable = addDays(plan.lookback.clipped, -LOOKBACK_DAYS);
   const sealed = new Map<string, ConditionEntry>();
-  for (const date of await listSealedDates(deps.store, job.drop.dataset)) {
+  const { dataset } = job.drop;
+  for (const found of await listSealed(deps.store, dataset)) {
+    const { date } = found;
     const kept = date < changeable ? document.entries.get(date) : undefined;
-    if (kept && kept.revision !== null) sealed.set(date, kept);
+    if (kept && isCurrent(kept, found)) sealed.set(date, kept);
     else {
       const manifest = await readManifestIfValid(deps, job, date);
-      sealed.set(date, manifest ? describeSealed(manifest) : describeUnsealed(date, 'degraded'));
+      const damage = manifest && (await findDamage(deps.store, dataset, found, manifest.files[0].size));
+      sealed.set(date, manifest ? describeSealed(manifest, damage) : describeUnsealed(date, 'degraded'));
     }
   }
   return sealed;
+}
+
+/** Whether what is known of a sealed date may be believed: its object is as it was, or is not known otherwise. */
+function isCurrent({ revision, size, damage }: ConditionEntry, { sizeBytes }: SealedDate): boolean {
+  return revision !== null && damage === undefined && sizeBytes !== undefined && sizeBytes === (size ?? sizeBytes);
 }
 
 /** Conditions that earlier runs knew a date in: by the document, by this machine's record of the last run, by its stages. */
@@ -203,7 +221,7 @@ export function findShortfall(
   lostBefore: ReadonlySet<string>,
   range: DateRange | undefined,
 ): Shortfall {
-  const dates = [...conditions].filter(([date]) => !range || (date >= range.from && date <= range.to));
+  const dates = [...conditions].filter(([date]) => isInRange(date, range));
   return {
     lost: dates.filter(([date, condition]) => condition === 'expired' && !lostBefore.has(date)).map(([date]) => date),
     gaps: dates
@@ -212,20 +230,33 @@ export function findShortfall(
   };
 }
 
-/** What a choice of dates is made from. */
+export interface StoreFacts extends ChoiceFacts {
+  /** Sealed dates whose object is not what was sealed, with what is wrong, in words. */
+  readonly damaged: ReadonlyMap<string, string>;
+}
+
+/** What a choice of dates is made from. @param setAside dates of which a revision was decided and cannot be published */
 export async function readChoiceFacts(
   store: Store,
   job: Job,
   state: Pick<StatePaths, 'failures' | 'absences'>,
-): Promise<ChoiceFacts> {
+  setAside: readonly string[] = [],
+): Promise<StoreFacts> {
   const { dataset } = job.drop;
   const { entries } = await readConditionDocument(store, dataset);
-  const isDegraded = (date: string) => entries.get(date)?.condition === 'degraded';
-  const sealed = await listSealedDates(store, dataset);
+  const found = await listSealed(store, dataset);
+  const sealed = new Set(found.map(({ date }) => date));
+  const damaged = new Map<string, string>();
+  for (const one of found) {
+    const damage = await findDamage(store, dataset, one, entries.get(one.date)?.size ?? undefined);
+    if (damage !== undefined) damaged.set(one.date, damage);
+  }
   return {
-    sealed: new Set(sealed),
-    degraded: new Set(sealed.filter(isDegraded)),
+    sealed,
+    degraded: new Set([...sealed].filter((date) => entries.get(date)?.condition === 'degraded')),
     failed: await readFailures(state.failures),
+    again: new Set([...damaged.keys(), ...setAside.filter((date) => sealed.has(date))]),
+    damaged,
     absences: await readAbsences(state.absences),
   };
 }

@@ -5,6 +5,7 @@ import type { Log } from '../core/log.ts';
 import type { Engine } from '../engine/engine.ts';
 import type { Mailer } from '../mail/mailer.ts';
 import type { Store } from '../store/store.ts';
+import type { ClockRule } from './clocks.ts';
 import type { OnRunEvent } from './events.ts';
 import type { Learnt } from './learnt.ts';
 import type { OpenedSource, SourceFacts } from './opened.ts';
@@ -21,6 +22,8 @@ export interface RunContext {
   readonly mailer: Mailer;
   readonly mailFrom: string;
   readonly clock: Clock;
+  /** Which clocks must agree. Default: `checked`. */
+  readonly clockRule?: ClockRule | undefined;
   /** What is otherwise than the rules of the exchange say; without it the rules alone. */
   readonly calendar?: CalendarOverride | undefined;
   readonly log: Log;

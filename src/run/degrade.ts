@@ -7,7 +7,9 @@ import type { SqlJob } from '../job/job.ts';
 import { listSealedDates } from '../seal/ledger.ts';
 import type { Source } from '../source/source.ts';
 import { listStages } from '../stage/list.ts';
-import type { DateRange } from './choice.ts';
+import { isStoreChange } from '../store/identity.ts';
+import { type DateRange, isInRange } from './choice.ts';
+import { earliestNow } from './clocks.ts';
 import type { RunContext } from './context.ts';
 import { sealDegraded } from './degraded.ts';
 import { lookbackOf } from './lookback.ts';
@@ -23,11 +25,11 @@ export async function sealStaged(
   // The clock of an API that was never asked is this machine's: an answer sets it right.
   const ask = { testMode: true, ...(context.signal ? { signal: context.signal } : {}) };
   await source.ask(`SELECT id FROM ${job.source.table} LIMIT 1`, ask);
-  const { firstWhole, edge } = lookbackOf(job.source, source.serverNow());
+  // What a witness of the time still sees whole can be exported; it has not expired.
+  const { firstWhole, edge } = lookbackOf(job.source, earliestNow(context));
   const sealed = new Set(await listSealedDates(context.store, job.drop.dataset));
-  const isWanted = (date: string) => !range || (date >= range.from && date <= range.to);
   const dates = (await listStages(context.engine)).filter(
-    (date) => date < firstWhole && !sealed.has(date) && isWanted(date),
+    (date) => date < firstWhole && !sealed.has(date) && isInRange(date, range),
   );
   if (dates.length === 0) {
     throw new Fault('NOTHING_STAGED', `nothing is staged of a date that has left the lookback (now from ${edge})`, {
@@ -42,7 +44,7 @@ export async function sealStaged(
       const [{ size }] = manifest.files;
       results.push({ date, status, rows: manifest.rows, requests: 0, size, revision: manifest.revision });
     } catch (error) {
-      if (!isFault(error) || error.kind === 'interrupted') throw error;
+      if (!isFault(error) || error.kind === 'interrupted' || isStoreChange(error)) throw error;
       const hint = error.hint === undefined ? {} : { hint: error.hint };
       const fault = { code: error.code, message: describeError(error), ...hint };
       results.push({ date, status: 'failed', rows: 0, requests: 0, error: fault });

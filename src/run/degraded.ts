@@ -3,25 +3,25 @@
  * what was staged of it can be kept as a `degraded` drop, when the operator says so. A later complete export, where
  * there is one, restates it.
  */
-import { z } from 'zod';
 import { formatWallClock } from '../calendar/wall-clock.ts';
 import { formatWindow, wholeDay } from '../calendar/window.ts';
 import { Fault } from '../core/errors.ts';
 import { readJsonFile } from '../core/json-file.ts';
 import { quoteString } from '../engine/literal.ts';
 import type { SqlJob } from '../job/job.ts';
-import { sumCounts } from '../plan/counts.ts';
+import { dayCountsSchema, sumCounts } from '../plan/counts.ts';
 import { computeLookback } from '../plan/dates.ts';
 import { buildPage } from '../plan/statement.ts';
 import { readManifest } from '../seal/ledger.ts';
-import { openStage } from '../stage/stage.ts';
+import { openStage } from '../stage/engine-stage.ts';
 import { stageTableName } from '../stage/table.ts';
+import { believedNow, earliestNow } from './clocks.ts';
 import type { RunContext } from './context.ts';
 import { type SealResult, sealDate, stageWriter } from './seal.ts';
 
 export type DegradedContext = Pick<
   RunContext,
-  'engine' | 'store' | 'source' | 'log' | 'clock' | 'state' | 'learnt' | 'version' | 'signal'
+  'engine' | 'store' | 'source' | 'log' | 'clock' | 'clockRule' | 'state' | 'learnt' | 'version' | 'signal'
 >;
 
 /**
@@ -29,8 +29,8 @@ export type DegradedContext = Pick<
  * @throws Fault (usage) `DATE_WHOLE` for a date that can still be exported, `DATE_SEALED`, `NOTHING_STAGED`; and those of `sealDate`
  */
 export async function sealDegraded(context: DegradedContext, job: SqlJob, date: string): Promise<SealResult> {
-  const { engine, source, clock, state } = context;
-  const { firstWhole, edge } = computeLookback(source.serverNow());
+  const { engine, source, state } = context;
+  const { firstWhole, edge } = computeLookback(earliestNow(context));
   if (date >= firstWhole) {
     throw refusal('DATE_WHOLE', `${date} can still be exported whole: the lookback begins at ${edge} (exchange time)`, {
       hint: `Run \`flowdrop run ${job.name}\`: it goes on from what is staged.`,
@@ -47,7 +47,7 @@ export async function sealDegraded(context: DegradedContext, job: SqlJob, date: 
   const { rows } = await stage.totals();
   if (rows === 0) throw nothingStaged(job, date);
   const windows = await stage.windows();
-  const startedAtMs = clock.now();
+  const startedAtMs = believedNow(context);
   return await sealDate(context, job, stage, {
     path: state.drop(date),
     write: stageWriter(engine, job, stage),
@@ -77,11 +77,9 @@ function nothingStaged(job: SqlJob, date: string): Fault {
   });
 }
 
-const countsSchema = z.array(z.object({ second: z.number(), rows: z.number(), ids: z.number(), mark: z.string() }));
-
 /** What the source counted last, where a run has kept it. */
 async function readLastCount(path: string) {
-  const counts = await readJsonFile(path, countsSchema);
+  const counts = await readJsonFile(path, dayCountsSchema);
   return counts && sumCounts(counts);
 }
 

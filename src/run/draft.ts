@@ -4,6 +4,8 @@ import type { DropColumn } from '../seal/columns.ts';
 import { type CheckResult, hashSchema, MANIFEST_VERSION, type ManifestDraft } from '../seal/manifest.ts';
 import { COMPRESSION } from '../seal/parquet.ts';
 import type { VerifiedFile } from '../seal/verify.ts';
+import type { Quarantine } from '../stage/quarantine.ts';
+import { QUARANTINE_FILENAME } from '../store/layout.ts';
 
 export interface DraftFacts {
   readonly date: string;
@@ -11,8 +13,12 @@ export interface DraftFacts {
   readonly file: VerifiedFile;
   /** Why the date is not complete; without it, it is. */
   readonly degradedReason: string | undefined;
+  readonly quarantine: Quarantine;
   readonly sourceRows: number | null;
+  readonly recount: ManifestDraft['recount'];
   readonly duplicates: number;
+  /** Distinct ids, where rows share some. */
+  readonly ids: number | undefined;
   readonly times: Pick<ManifestDraft, 'min_time' | 'max_time'>;
   readonly checks: readonly CheckResult[];
   readonly summary: string | null;
@@ -42,7 +48,9 @@ export function draftManifest(job: Job, facts: DraftFacts): ManifestDraft {
     ...(facts.degradedReason === undefined ? {} : { degraded_reason: facts.degradedReason }),
     rows: facts.file.rows,
     source_rows: facts.sourceRows,
+    recount: facts.recount,
     duplicates: facts.duplicates,
+    ...(facts.ids === undefined ? {} : { ids: facts.ids }),
     ...facts.times,
     schema,
     schema_hash: hashSchema(schema),
@@ -50,6 +58,7 @@ export function draftManifest(job: Job, facts: DraftFacts): ManifestDraft {
     sort: [...job.drop.sort],
     compression: COMPRESSION,
     row_groups: facts.file.rowGroups,
+    ...describeOddities(facts.quarantine),
     checks: [...facts.checks],
     summary: facts.summary,
     query: { sql: facts.query, entry_point: job.source.api, url: facts.sourceUrl },
@@ -61,6 +70,23 @@ export function draftManifest(job: Job, facts: DraftFacts): ManifestDraft {
     lookback_edge: facts.lookbackEdge,
     row_limit: facts.rowLimit,
     flowdrop_version: facts.version,
+  };
+}
+
+/** What of the rows was not as it should be. */
+function describeOddities({
+  rows,
+  ids,
+  reasons,
+  rewritten,
+  nulls,
+}: Quarantine): Pick<ManifestDraft, 'quarantine' | 'rewritten' | 'nulls'> {
+  return {
+    ...(rows > 0
+      ? { quarantine: { filename: QUARANTINE_FILENAME, rows, ids, reasons: reasons.map((each) => ({ ...each })) } }
+      : {}),
+    ...(rewritten.length > 0 ? { rewritten: rewritten.map((each) => ({ ...each })) } : {}),
+    ...(nulls.length > 0 ? { nulls: nulls.map((each) => ({ ...each })) } : {}),
   };
 }
 

@@ -9,5 +9,10 @@ export interface ExportedDate {
   readonly missing: NonNullable<Manifest['missing']>;
 }
 
+/** A date that a witness of the time calls unfinished or clipped by now; what was fetched of it stays staged. */
+export interface HeldBack {
+  readonly held: string;
+}
+
 /** `open`: the date's last rows are too fresh for it to be over. */
-export type ExportOutcome = ExportedDate | 'open';
+export type ExportOutcome = ExportedDate | HeldBack | 'open';

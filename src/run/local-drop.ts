@@ -66,6 +66,7 @@ export function describeDrop(storeUrl: string, manifest: Manifest, path: string)
     date: manifest.date,
     revision: manifest.revision,
     condition: manifest.condition,
+    degraded_reason: manifest.degraded_reason,
     rows: manifest.rows,
     min_time: manifest.min_time,
     max_time: manifest.max_time,

@@ -26,14 +26,10 @@ export function expires(source: JobSource): boolean {
 
 /**
  * What has not begun cannot be had from anybody: it is refused by name rather than left out.
- * @param serverNowMs the source's clock @throws Fault `DATE_FUTURE` (usage)
+ * @param nowMs the latest that a witness of the time says it is @throws Fault `DATE_FUTURE` (usage)
  */
-export function assertNotFuture(
-  range: DateRange | undefined,
-  { lastSettled }: LookbackRange,
-  serverNowMs: number,
-): void {
-  const today = formatWallDate(serverNowMs);
+export function assertNotFuture(range: DateRange | undefined, { lastSettled }: LookbackRange, nowMs: number): void {
+  const today = formatWallDate(nowMs);
   if (range === undefined || range.to <= today) return;
   const came = range.from === range.to ? range.to : `${range.from} to ${range.to}`;
   const hint =

@@ -14,12 +14,12 @@ import type { NamedDates } from './result.ts';
  */
 export function describeNamed(
   range: DateRange,
-  { dates, empty, lookback }: RunPlan,
+  { dates, empty, lookback, held }: RunPlan,
   { isWanted }: DateChoice,
   sealed: ReadonlySet<string>,
 ): NamedDates {
   const { lastSettled = '', calendar } = lookback;
-  const planned = new Set(dates.map(({ date }) => date));
+  const planned = new Set([...dates, ...held].map(({ date }) => date));
   const sessions = listSessions(range.from, range.to, calendar);
   // A date that is sealed and was asked for again is among the results, whatever came of it.
   const left = sessions.filter((date) => isWanted(date) && !planned.has(date));

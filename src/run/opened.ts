@@ -13,7 +13,7 @@ export type OpenedSource =
   | { readonly kind: 'table'; readonly job: TableJob; readonly source: ServerTable };
 
 /** What every source tells of itself. */
-export type SourceFacts = Pick<Source, 'url' | 'stats' | 'serverNow' | 'intervalMs'>;
+export type SourceFacts = Pick<Source, 'url' | 'stats' | 'serverNow' | 'tellsTime' | 'intervalMs'>;
 
 /** Releases what the source holds. Idempotent. */
 export async function closeSource(opened: OpenedSource): Promise<void> {

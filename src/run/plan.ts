@@ -1,18 +1,24 @@
 /**
  * What a run would do: the dates it goes for with their counts. Costs one request where the API allows it; where all
  * dates at once are too much, only the first is counted now, the others when their turn comes. The clock of an API that
- * was never asked before is learnt from the first answer; if it is another day there, the plan is made again.
+ * was never asked before is learnt from the first answer; if it is another day there, the plan is made again. What the
+ * witnesses of the time do not agree on is held back and named.
  */
-import { type CalendarOverride, sessionCloseSecond } from '../calendar/session.ts';
-import { Fault } from '../core/errors.ts';
+import type { CalendarOverride } from '../calendar/session.ts';
+import { Fault, isFault } from '../core/errors.ts';
+import type { Log } from '../core/log.ts';
 import type { SqlJob } from '../job/job.ts';
 import { type DayCounts, sumCounts } from '../plan/counts.ts';
-import { computeLookback, expiresAt, type LookbackRange, listSettled, settledAt } from '../plan/dates.ts';
-import type { Source } from '../source/source.ts';
+import { expiresAt, type LookbackRange, settledAt } from '../plan/dates.ts';
+import { lastTradeSecond } from '../plan/session-end.ts';
+import { type AgreedDates, agreeOnDates, type HeldDate } from '../plan/witness.ts';
+import { type Source, SourceFault } from '../source/source.ts';
 import type { DateChoice, DateRange } from './choice.ts';
+import { type ClockDeps, doClocksAgree, earliestNow, latestNow, readWitnesses } from './clocks.ts';
 import type { Learnt } from './learnt.ts';
 import { assertNotFuture } from './lookback.ts';
 import { probeDates, probeRows } from './sql/probe.ts';
+import { createSessionEnds, type SessionEnds } from './sql/session-ends.ts';
 
 export interface PlannedDate {
   readonly date: string;
@@ -26,16 +32,23 @@ export interface PlannedDate {
 }
 
 export interface RunPlan {
+  /** Where witnesses differ, the one in which nothing has expired that any of them sees whole. */
   readonly lookback: LookbackRange;
   /** Unsealed, settled dates with rows, soonest expiry first; also such that the calendar knows no session of. */
   readonly dates: readonly PlannedDate[];
   /** Settled, unsealed session dates that the source has no rows of. */
   readonly empty: ReadonlySet<string>;
+  /** Unsealed dates that may be due and are not exported, because not every witness of the time agrees. */
+  readonly held: readonly HeldDate[];
+  /** What the source shows of the ends of sessions; only of sources whose rows can be counted by their time. */
+  readonly ends?: SessionEnds | undefined;
 }
 
-export interface PlanDeps {
+export interface PlanDeps extends ClockDeps {
   readonly source: Source;
   readonly learnt: Learnt;
+  /** Without one nothing is told. */
+  readonly log?: Log | undefined;
   readonly calendar?: CalendarOverride | undefined;
   readonly signal?: AbortSignal | undefined;
 }
@@ -49,32 +62,43 @@ const MAX_CLOCK_ROUNDS = 4;
 /**
  * @throws SourceFault; Fault `DATE_EXPIRED` naming the earliest date that can still be had, `DATE_FUTURE` the last
  */
-export async function planRun(deps: PlanDeps, job: SqlJob, { range, isWanted }: DateChoice): Promise<RunPlan> {
+export async function planRun(deps: PlanDeps, job: SqlJob, choice: DateChoice): Promise<RunPlan> {
   const { source, learnt } = deps;
-  const list = (lookback: LookbackRange) => listSettled(lookback).filter(isWanted);
-  let lookback = computeLookback(source.serverNow(), deps.calendar);
+  const { range, isWanted } = choice;
+  const ends = createSessionEnds(job, choice.newestSealed, deps.calendar);
+  const agree = () => {
+    const agreed = agreeOnDates(readWitnesses(deps, ends.rowMs()), deps.calendar);
+    return { ...agreed, dates: agreed.dates.filter(isWanted) };
+  };
+  let agreed = agree();
   const offsetMs = Math.abs(learnt.clock_offset_ms);
   // Whoever names dates is told what is wrong with them, and that is known by the source's clock only.
-  const isDoubtful = offsetMs > TRUSTED_OFFSET_MS || (range !== undefined && offsetMs === 0);
-  const isOutside = range !== undefined && range.from < lookback.firstWhole;
-  if (isOutside || (isDoubtful && list(lookback).length === 0)) {
+  const isDoubtful =
+    offsetMs > TRUSTED_OFFSET_MS || (range !== undefined && offsetMs === 0) || deps.clock.now() < choice.notBeforeMs;
+  const isOutside = range !== undefined && range.from < agreed.lookback.firstWhole;
+  const isContested = !source.tellsTime() && agreed.contested.some(({ date }) => isWanted(date));
+  if (isOutside || ((isDoubtful || isContested) && agreed.dates.length === 0)) {
     await source.ask(`SELECT id FROM ${job.source.table} LIMIT 1`, {
       testMode: true,
       ...(deps.signal ? { signal: deps.signal } : {}),
     });
-    lookback = computeLookback(source.serverNow(), deps.calendar);
+    agreed = agree();
   }
-  if (range) assertInsideLookback(range, lookback);
+  if (range) assertInsideLookback(range, agreed.lookback);
   for (let round = 0; round < MAX_CLOCK_ROUNDS; round += 1) {
-    const wanted = list(lookback);
+    const wanted = agreed.dates;
     const asked = await countDates(deps, job, wanted);
-    const now = computeLookback(source.serverNow(), deps.calendar);
-    assertNotFuture(range, now, source.serverNow());
-    if (now.firstWhole === lookback.firstWhole && now.lastSettled === lookback.lastSettled) {
-      const found = [...asked.counted].filter(([date]) => isWanted(date) && date >= now.firstWhole);
-      return buildPlan(now, source.serverNow(), { ...asked, wanted, counted: new Map(found) }, learnt);
+    for (const [date, counts] of asked.counted) ends.note(date, counts);
+    const now = agree();
+    assertNotFuture(range, now.lookback, latestNow(deps));
+    if (now.dates.join() === wanted.join()) {
+      const { firstWhole } = now.lookback;
+      const found = [...asked.counted].filter(([date]) => isWanted(date) && date >= firstWhole);
+      const counted = { ...asked, wanted, counted: new Map(found) };
+      const contested = now.contested.filter(({ date }) => isWanted(date));
+      return await buildPlan(deps, { ...now, contested }, counted, ends);
     }
-    lookback = now;
+    agreed = now;
   }
   throw new Fault('CLOCK_UNSTEADY', `the clock of the API at ${source.url} jumps from answer to answer`, {
     hint: 'Lookback and delay are measured by it, so nothing can be planned. Tell the provider.',
@@ -104,40 +128,60 @@ async function countDates(deps: PlanDeps, job: SqlJob, wanted: readonly string[]
   const counted = await probeDates(deps, job, wanted);
   if (counted !== undefined) return { counted, left: [] };
   const [first = '', ...left] = wanted;
-  const counts = await probeRows(deps, job, first);
-  return { counted: new Map(counts.length > 0 ? [[first, counts]] : []), left };
+  try {
+    const counts = await probeRows(deps, job, first);
+    return { counted: new Map(counts.length > 0 ? [[first, counts]] : []), left };
+  } catch (error) {
+    // Its own export fails with it once more; the dates after it are none the worse.
+    if (!isFault(error) || error instanceof SourceFault || error.code !== 'ANSWER_MALFORMED') throw error;
+    return { counted: new Map(), left: wanted };
+  }
 }
-
-/** Seconds after the session's close until which anything was ever seen to trade: the indices' curb session. */
-const CURB_SECONDS = 45 * 60;
 
 /** Whether a date is over: some contracts trade after the others have closed, and its last rows may be fresh. */
 export function isOver(
   date: string,
   counts: DayCounts,
-  serverNowMs: number,
+  nowMs: number,
   calendar: CalendarOverride | undefined,
 ): boolean {
   // Counted by symbol nobody knows when its last row is: then it is as late as it can be.
   const bySymbol = counts[0]?.symbol !== undefined;
-  const lastSecond = bySymbol ? sessionCloseSecond(date, calendar) + CURB_SECONDS : counts.at(-1)?.second;
-  return serverNowMs >= settledAt(date, lastSecond, calendar);
+  const latest = lastTradeSecond(date, calendar);
+  // A row after all trading has a wrong time: it must not keep its date from being sealed.
+  const lastSecond = bySymbol ? latest : counts.findLast(({ second }) => second <= latest)?.second;
+  return nowMs >= settledAt(date, lastSecond, calendar);
 }
 
-function buildPlan(
-  lookback: LookbackRange,
-  serverNowMs: number,
+async function buildPlan(
+  deps: PlanDeps,
+  { lookback, contested }: AgreedDates,
   { wanted, counted, left }: Counted & { readonly wanted: readonly string[] },
-  learnt: Learnt,
-): RunPlan {
+  ends: SessionEnds,
+): Promise<RunPlan> {
+  const { learnt } = deps;
   const planned = (date: string, counts: DayCounts | undefined): PlannedDate => {
     const rows = counts === undefined ? (learnt.date_rows ?? 0) : sumCounts(counts).rows;
     return { date, counts, rows, pages: Math.ceil(rows / learnt.row_limit), expiresAtMs: expiresAt(date) };
   };
-  const known = [...counted].filter(([date, counts]) => isOver(date, counts, serverNowMs, lookback.calendar));
+  const nowMs = earliestNow(deps);
+  const known = [...counted].filter(([date, counts]) => isOver(date, counts, nowMs, lookback.calendar));
+  const unseen = new Map<string, string>();
+  for (const [date] of deps.clockRule === 'source' ? [] : known) {
+    const reason = await ends.explain(deps, date, left.at(-1) ?? known.at(-1)?.[0] ?? date, doClocksAgree(deps));
+    if (reason !== undefined) unseen.set(date, reason);
+  }
   const dates = [
-    ...known.map(([date, counts]) => planned(date, counts)),
+    ...known.filter(([date]) => !unseen.has(date)).map(([date, counts]) => planned(date, counts)),
     ...left.map((date) => planned(date, undefined)),
   ];
-  return { lookback, dates, empty: new Set(wanted.filter((date) => !counted.has(date) && !left.includes(date))) };
+  return {
+    lookback,
+    dates,
+    empty: new Set(wanted.filter((date) => !counted.has(date) && !left.includes(date))),
+    held: [...contested, ...[...unseen].map(([date, reason]) => ({ date, reason }))].sort((a, b) =>
+      a.date < b.date ? -1 : 1,
+    ),
+    ends,
+  };
 }

@@ -1,14 +1,17 @@
 /** What a run of any kind of job would do: the dates it goes for. */
 import type { CalendarOverride } from '../calendar/session.ts';
+import type { Log } from '../core/log.ts';
 import type { DateChoice } from './choice.ts';
+import type { ClockDeps } from './clocks.ts';
 import type { Learnt } from './learnt.ts';
 import type { OpenedSource } from './opened.ts';
 import { planRun, type RunPlan } from './plan.ts';
 import { planSnapshots } from './snapshot/plan.ts';
 import { planTable } from './table/plan.ts';
 
-export interface PlannerDeps {
+export interface PlannerDeps extends Pick<ClockDeps, 'clock' | 'clockRule'> {
   readonly learnt: Learnt;
+  readonly log?: Log | undefined;
   /** Without one the rules of the exchange alone. */
   readonly calendar?: CalendarOverride | undefined;
   readonly signal?: AbortSignal | undefined;
@@ -17,16 +20,17 @@ export interface PlannerDeps {
 /** @throws SourceFault, EngineFault */
 export async function planDates(
   opened: OpenedSource,
-  { learnt, calendar, signal }: PlannerDeps,
+  { learnt, log, calendar, signal, clock, clockRule }: PlannerDeps,
   choice: DateChoice,
 ): Promise<RunPlan> {
+  const shared = { calendar, signal, clock, clockRule };
   switch (opened.kind) {
     case 'sql':
-      return await planRun({ source: opened.source, learnt, calendar, signal }, opened.job, choice);
+      return await planRun({ source: opened.source, learnt, log, ...shared }, opened.job, choice);
     case 'snapshots':
-      return await planSnapshots({ source: opened.source, learnt, calendar, signal }, opened.job, choice);
+      return await planSnapshots({ source: opened.source, learnt, ...shared }, opened.job, choice);
     case 'table':
-      return await planTable({ source: opened.source, calendar, signal }, opened.job, choice);
+      return await planTable({ source: opened.source, ...shared }, opened.job, choice);
     default:
       return opened satisfies never;
   }

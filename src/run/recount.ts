@@ -5,19 +5,20 @@
 
 import { sumCounts } from '../plan/counts.ts';
 import type { Manifest } from '../seal/manifest.ts';
+import { type ClockDeps, latestNow } from './clocks.ts';
 import type { Learnt } from './learnt.ts';
 import { lookbackOf } from './lookback.ts';
 import type { OpenedSource } from './opened.ts';
-import { probeGroups, probeRows } from './sql/probe.ts';
-import { type Recount, recountDate } from './sql/recount.ts';
-import { buildTableCounts, hasId } from './table/statement.ts';
+import { probeGroups } from './sql/probe.ts';
+import { type Recount, recountDate, sumParts } from './sql/recount.ts';
+import { buildTableCounts, buildTableRepeats, hasId } from './table/statement.ts';
 
 /** A source whose rows can be counted. */
 export type CountedSource = Exclude<OpenedSource, { kind: 'snapshots' }>;
 
-type SealedCounts = Pick<Manifest, 'date' | 'rows' | 'source_rows'>;
+type SealedCounts = Pick<Manifest, 'date' | 'rows' | 'source_rows' | 'recount' | 'ids' | 'quarantine'>;
 
-export interface RecountDeps {
+export interface RecountDeps extends Pick<ClockDeps, 'clock' | 'clockRule'> {
   readonly learnt: Learnt;
   readonly signal?: AbortSignal | undefined;
 }
@@ -31,21 +32,42 @@ export async function compareWithSource(
   opened: CountedSource,
   sealed: SealedCounts,
 ): Promise<readonly string[] | undefined> {
-  const { firstWhole } = lookbackOf(opened.job.source, opened.source.serverNow());
+  const { firstWhole } = lookbackOf(opened.job.source, latestNow({ ...deps, source: opened.source }));
   if (sealed.date < firstWhole) return undefined;
-  if (opened.kind === 'table') return compareIds(sealed, await countTable(deps, opened, sealed.date));
+  if (opened.kind === 'table') return compareIds(sealed, sealed.rows, await countTable(deps, opened, sealed.date));
   const { source, job } = opened;
   const asked = { source, ...deps };
   if (job.source.kind === 'rows') {
-    return compareIds(sealed, await recountDate(asked, job, sealed.date, sealed.source_rows ?? sealed.rows));
+    const now = await recountDate(asked, job, sealed.date, sealed.source_rows ?? sealed.rows);
+    return compareHashes(sealed, now) ?? compareIds(sealed, countIds(sealed), now);
   }
   const groups = sumCounts(await probeGroups(asked, job, sealed.date)).rows;
-  const trades = sumCounts(await probeRows(asked, job, sealed.date)).rows;
+  const trades = await sumParts(asked, job, sealed.date);
   // A late trade may be of a group that there was already.
   return [
     ...(groups === sealed.rows ? [] : [`the source now gives ${groups} groups, the drop has ${sealed.rows}`]),
-    ...compareRows(sealed, trades),
+    ...(compareHashes(sealed, trades) ?? compareRows(sealed, trades.rows)),
   ];
+}
+
+/**
+ * The source's own hashes, then and now: they tell which rows there were, not only how many. Where rows came or went, or
+ * were repeated, the counts tell enough.
+ * @returns `undefined` where there is nothing to compare
+ */
+function compareHashes({ recount, source_rows: had }: SealedCounts, now: Recount): readonly string[] | undefined {
+  if (recount?.id_hash === undefined || now.idHash === undefined || had !== now.rows) return undefined;
+  if (recount.id_hash !== now.idHash) {
+    return [`the source has ${now.rows} rows as when the date was sealed, but with other ids: rows were replaced`];
+  }
+  const isComparable = recount.columns.join() === now.columns.join() && now.valueHash !== undefined;
+  if (!isComparable || recount.value_hash === undefined || recount.value_hash === now.valueHash) return [];
+  return ['the source has the same ids as when the date was sealed, but with other values: rows were corrected'];
+}
+
+/** Distinct ids that the source had: those of the drop, and those of rows in quarantine. */
+function countIds({ ids, rows, quarantine }: SealedCounts): number {
+  return (ids ?? rows) + (quarantine?.ids ?? 0);
 }
 
 /** Without ids each row of the table is one of the drop. */
@@ -58,14 +80,22 @@ async function countTable(
   const counting = buildTableCounts(job.source, types, date, date);
   const [counted] = await source.rows<{ n: number; u: number }>(counting, signal ? { signal } : {});
   const rows = Number(counted?.n ?? 0);
-  return { rows, ids: hasId(job.source) ? Number(counted?.u ?? 0) : undefined };
+  if (!hasId(job.source) || Number(counted?.u ?? 0) === rows) {
+    return { rows, ids: hasId(job.source) ? rows : undefined, columns: [] };
+  }
+  const repeats = buildTableRepeats(job.source, types, date, { versions: true });
+  const [beyond] = await source.rows<{ n: number }>(repeats, signal ? { signal } : {});
+  return { rows, ids: rows - Number(beyond?.n ?? 0), columns: [] };
 }
 
-function compareIds(sealed: SealedCounts, now: Recount): readonly string[] {
+/** @param had ids that the drop has; of a server's table trades, which are counted as it counts them */
+function compareIds(sealed: SealedCounts, had: number, now: Recount): readonly string[] {
   // Where they were counted in parts, only rows add up.
   if (now.ids === undefined) return compareRows(sealed, now.rows);
-  if (now.ids === sealed.rows) return [];
-  return [`the source now has ${now.ids} distinct ids, the drop ${sealed.rows} rows`];
+  if (now.ids === had) return [];
+  return [
+    `the source now has ${now.ids} distinct ids, the drop ${sealed.rows} rows${had === sealed.rows ? '' : ` with ${had}`}`,
+  ];
 }
 
 function compareRows({ source_rows: had }: SealedCounts, has: number): readonly string[] {

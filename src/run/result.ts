@@ -19,6 +19,8 @@ const dateResultSchema = z.object({
   changes: changesSchema.nullable().optional(),
   /** What the source has nothing of, although the job names it. */
   missing: z.array(z.object({ window: z.string(), reason: z.string() })).optional(),
+  /** Why it is degraded. */
+  degraded_reason: z.string().optional(),
   error: z.object({ code: z.string(), message: z.string(), hint: z.string().optional() }).optional(),
 });
 
@@ -32,6 +34,8 @@ const namedSchema = z.object({
   /** Their last rows may not have come yet. */
   not_over: z.array(z.string()),
 });
+
+const heldSchema = z.object({ date: z.string(), reason: z.string() });
 
 const runResultSchema = z.object({
   job: z.string(),
@@ -51,10 +55,16 @@ const runResultSchema = z.object({
   bytes: z.number(),
   row_limit: z.number(),
   dates: z.array(dateResultSchema),
+  /** Dates that may be due and were not exported, because not every witness of the time agrees; older records have none. */
+  held: z.array(heldSchema).readonly().default([]),
+  /** What the clocks showed at the end, and in words how far they are apart; records of older versions do not say. */
+  clocks: z.object({ server: z.string().nullable(), own: z.string(), conflict: z.string().nullable() }).optional(),
   /** Only of a run that was given dates. */
   named: namedSchema.optional(),
   /** Condition of every known session date. */
   conditions: z.record(z.string(), z.enum(['available', 'degraded', 'pending', 'missing', 'expired'])),
+  /** Sealed dates whose object is not what was sealed, with what is wrong; records of older versions do not say. */
+  damaged: z.record(z.string(), z.string()).default({}),
   /** Dates that this run was the first to find expired; dates inside the lookback that are missing or degraded. */
   lost: z.array(z.string()).readonly(),
   gaps: z.array(z.string()).readonly(),

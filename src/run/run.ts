@@ -4,19 +4,22 @@
  * sealed stays, and the same call goes on from there.
  */
 import { rm } from 'node:fs/promises';
-import { join } from 'node:path';
-import { assertNotAborted, describeError, type FailureKind, Fault, isFault } from '../core/errors.ts';
+import { assertNotAborted, type FailureKind, Fault, isFault } from '../core/errors.ts';
 import type { Job } from '../job/job.ts';
 import { expiresAt } from '../plan/dates.ts';
-import { finishSealing } from '../seal/publish.ts';
+import type { HeldDate } from '../plan/witness.ts';
 import { discardStages, listStages } from '../stage/list.ts';
+import { isStoreChange } from '../store/identity.ts';
 import { API_DOWN_CODES } from './api-down.ts';
-import { type BackfillMode, chooseDates, type DateChoice, type DateRange, noteFailures } from './choice.ts';
+import { type BackfillMode, chooseDates, type DateChoice, type DateRange, isInRange, noteFailures } from './choice.ts';
+import { type ClockReading, findConflict, readClocks } from './clocks.ts';
 import { findShortfall, noteRows, readChoiceFacts, readManifestIfValid, updateConditions } from './conditions.ts';
 import type { RunContext } from './context.ts';
 import type { OnRunEvent } from './events.ts';
+import type { HeldBack } from './exported.ts';
 import { exportDate } from './exporter.ts';
 import { saveLearnt } from './learnt.ts';
+import { describeFault, finishLeftovers, listUnfinished, removeLocalLeftovers, reportDamage } from './leftovers.ts';
 import { expires } from './lookback.ts';
 import { describeNamed } from './named-dates.ts';
 import type { PlannedDate, RunPlan } from './plan.ts';
@@ -42,12 +45,16 @@ export async function runExport(given: RunContext, job: Job, options: RunOptions
   const context = { ...given, onEvent };
   const startedAtMs = clock.now();
   onEvent({ kind: 'phase', date: '', phase: 'planning' });
-  await finishSealing(context.store, job.drop.dataset, join(context.state.drops, 'finish'));
-  const facts = await readChoiceFacts(context.store, job, context.state);
+  const finished = await finishLeftovers(context, job);
+  const setAside = finished.setAside.map(({ date }) => date);
+  const facts = await readChoiceFacts(context.store, job, context.state, setAside);
   const { sealed } = facts;
+  reportDamage(context, facts.damaged);
+  await removeLocalLeftovers(context, [...sealed].sort().at(-1));
   await assertOwnDataset(context, job, sealed);
   const before = await readRunResult(context.state.lastRun);
-  const choice = chooseDates(options.mode ?? 'unsealed', facts, options.range);
+  const notBeforeMs = before ? Date.parse(before.finished_at) : undefined;
+  const choice = chooseDates(options.mode ?? 'unsealed', facts, options.range, notBeforeMs);
   await discardSealedStages(context, choice, sealed);
   const plan = await planDates(context.opened, context, choice);
   await keepLearnt(context);
@@ -61,19 +68,27 @@ export async function runExport(given: RunContext, job: Job, options: RunOptions
     ),
     pages: plan.dates.reduce((sum, { pages }) => sum + pages, 0),
   });
-  const results: DateResult[] = [];
+  const plannedDates = new Set(plan.dates.map(({ date }) => date));
+  const results = [...listUnfinished(finished, plannedDates, (error) => describeFault(error, context.redact))];
+  const held = [...plan.held];
   for (const planned of plan.dates) {
     // What a date taught is kept whatever becomes of it: a row limit that was learnt the hard way most of all.
-    const result = await runDate(context, planned, sealed.has(planned.date)).finally(() => keepLearnt(context));
+    const result = await runDate(context, planned, sealed.has(planned.date), plan).finally(() => keepLearnt(context));
     if (result === undefined) continue;
+    if ('held' in result) {
+      held.push({ date: planned.date, reason: result.held });
+      continue;
+    }
     results.push(result);
     // Each window has used up its retries: the other dates would only wait for the same API.
     if (result.error && API_DOWN_CODES.has(result.error.code)) break;
   }
   await discardOldFiles(context, results);
-  const known = withoutMissing(plan, results);
+  const known = { ...withoutMissing(plan, results), held };
+  const clocks = readClocks(context, plan.ends?.rowMs());
+  logHeld(context, held, clocks);
   const staged = await listStages(context.engine, { withRows: true });
-  const { conditions, lostBefore } = await updateConditions(context, job, known, {
+  const { conditions, lostBefore, damaged } = await updateConditions(context, job, known, {
     before,
     staged,
     range: options.range,
@@ -93,8 +108,11 @@ export async function runExport(given: RunContext, job: Job, options: RunOptions
     bytes: source.stats.bytes,
     row_limit: learnt.row_limit,
     dates: context.opened.kind === 'sql' ? results.filter(({ status }) => status !== 'missing') : results,
+    held,
+    clocks,
     ...(options.range ? { named: describeNamed(options.range, known, choice, sealed) } : {}),
     conditions: Object.fromEntries(conditions),
+    damaged: Object.fromEntries([...damaged].filter(([date]) => isInRange(date, options.range))),
     ...findShortfall(conditions, plan.lookback.clipped, lostBefore, options.range),
     expires: Object.fromEntries(
       [...conditions]
@@ -112,11 +130,12 @@ export async function runExport(given: RunContext, job: Job, options: RunOptions
 
 /**
  * How the process should end: failed beats incomplete; `undefined` when all is well. A loss counts in the run that finds
- * it, and a gap for as long as it is inside the lookback; afterwards both are in `status`.
+ * it, and a gap for as long as it is inside the lookback; afterwards both are in `status`. Damage counts until it is mended.
  */
 export function judgeRun(result: RunResult): FailureKind | undefined {
   if (result.dates.some(({ status }) => status === 'failed')) return 'failed';
-  return isInVain(result) || result.lost.length > 0 || result.gaps.length > 0 ? 'incomplete' : undefined;
+  const isLacking = result.lost.length > 0 || result.gaps.length > 0 || Object.keys(result.damaged).length > 0;
+  return isInVain(result) || isLacking || result.held.length > 0 ? 'incomplete' : undefined;
 }
 
 /** Of snapshots only: where rows can be counted, one request answers for all dates. */
@@ -141,27 +160,54 @@ function withoutMissing(plan: RunPlan, results: readonly DateResult[]): RunPlan 
   };
 }
 
+/** A clock that is wrong is told also when nothing was held back by it: next time something will be. */
+function logHeld({ log }: RunContext, held: readonly HeldDate[], { conflict, server, own }: ClockReading): void {
+  if (conflict !== null)
+    log.warn({ event: 'clocks-differ', server, own, reason: conflict }, `clocks differ: ${conflict}`);
+  for (const { date, reason } of held) {
+    log.warn({ event: 'date-held', date, reason }, `${date} is held back: ${reason}`);
+  }
+}
+
 /** @returns `undefined` when the date's last rows are too fresh for it to be over */
-async function runDate(context: RunContext, planned: PlannedDate, restate: boolean): Promise<DateResult | undefined> {
+async function runDate(
+  context: RunContext,
+  planned: PlannedDate,
+  restate: boolean,
+  plan: RunPlan,
+): Promise<DateResult | HeldBack | undefined> {
   const { source, onEvent } = context;
   const { date } = planned;
   const requestsBefore = source.stats.requests;
   try {
     assertNotAborted(context.signal);
-    const exported = await exportDate(context, planned, restate);
+    const exported = await exportDate(context, planned, restate, plan);
     if (exported === 'open') return undefined;
+    if ('held' in exported) return exported;
     const { published, missing } = exported;
     const requests = source.stats.requests - requestsBefore;
     const lacking = missing.length > 0 ? { missing } : {};
     if (published === undefined) return { date, status: 'missing', rows: 0, requests, ...lacking };
     const { manifest, status, changes } = published;
-    const { rows, revision } = manifest;
+    const { rows, revision, degraded_reason } = manifest;
     const [{ size }] = manifest.files;
     onEvent({ kind: 'sealed', date, rows, sizeBytes: size, requests });
-    return { date, status, rows, requests, size, revision, ...(changes === undefined ? {} : { changes }), ...lacking };
+    return {
+      date,
+      status,
+      rows,
+      requests,
+      size,
+      revision,
+      ...(changes === undefined ? {} : { changes }),
+      ...(degraded_reason === undefined ? {} : { degraded_reason }),
+      ...lacking,
+    };
   } catch (error) {
     // A wrong query or key fails every other date too, and an interruption is not the date's fault.
     if (!isFault(error) || error.kind === 'usage' || error.kind === 'interrupted') throw error;
+    // No other date can be sealed either.
+    if (isStoreChange(error)) throw error;
     const { redact } = context;
     context.log.error(
       { event: 'date-failed', date, code: error.code, reason: error.message },
@@ -173,11 +219,7 @@ async function runDate(context: RunContext, planned: PlannedDate, restate: boole
       status: 'failed',
       rows: 0,
       requests: source.stats.requests - requestsBefore,
-      error: {
-        code: error.code,
-        message: redact(describeError(error)),
-        ...(error.hint ? { hint: redact(error.hint) } : {}),
-      },
+      error: describeFault(error, redact),
     };
   }
 }
@@ -217,9 +259,11 @@ async function discardOldFiles(context: RunContext, results: readonly DateResult
 
 async function keepLearnt(context: RunContext): Promise<void> {
   const { learnt, learntPath, source, clock } = context;
+  // Of clocks that differ nobody knows which is wrong: the next run plans by its own until it is told better.
+  const offsetMs = findConflict(context) === undefined ? source.serverNow() - clock.now() : 0;
   await saveLearnt(learntPath, {
     ...learnt,
     answer_ms: source.stats.answerMs || learnt.answer_ms,
-    clock_offset_ms: source.serverNow() - clock.now(),
+    clock_offset_ms: offsetMs,
   });
 }

@@ -20,6 +20,7 @@ import { verifyParquet } from '../seal/verify.ts';
 import type { Stage } from '../stage/stage.ts';
 import { SUMMARY_FILENAME } from '../store/layout.ts';
 import type { Store } from '../store/store.ts';
+import { assertFewBadRows, describeQuarantine, joinReasons } from './bad-rows.ts';
 import { describeJob, draftManifest } from './draft.ts';
 import { compareWithSealed } from './restate.ts';
 
@@ -34,11 +35,23 @@ export interface SealDeps {
 }
 
 /** Rows that are complete: a stage, or what stands for one when rows are streamed. */
-export type SealedRows = Pick<Stage, 'date' | 'extraFields' | 'totals' | 'countRepeats' | 'pages' | 'discard'>;
+export type SealedRows = Pick<
+  Stage,
+  | 'date'
+  | 'extraFields'
+  | 'totals'
+  | 'countRepeats'
+  | 'countReplaced'
+  | 'pages'
+  | 'quarantine'
+  | 'writeQuarantine'
+  | 'forgetBad'
+  | 'discard'
+>;
 
 /**
  * Writes the rows as one sorted Parquet file and tells what it should hold.
- * @param duplicates rows beyond one for each id: those that are not to be written
+ * @param duplicates rows beyond one for each trade: those that are not to be written
  */
 export type WriteRows = (columns: readonly DropColumn[], path: string, duplicates: number) => Promise<DropChecksum>;
 
@@ -53,6 +66,8 @@ export interface SealInput {
   readonly lookbackEdge: string;
   /** What the source counted last; without it only a degraded date is sealed. */
   readonly counted: CountTotals | undefined;
+  /** What was proved of that; absent where nothing was held against it. */
+  readonly recount?: Manifest['recount'];
   readonly requests: number;
   readonly startedAtMs: number;
   readonly sealedAtMs: number;
@@ -76,6 +91,7 @@ export async function sealDate(deps: SealDeps, job: Job, stage: SealedRows, inpu
   const { engine, store, signal } = deps;
   const { path } = input;
   const summaryPath = `${path}.summary`;
+  const quarantinePath = `${path}.quarantine`;
   await makeFolder(dirname(path));
   try {
     const written = await writeDrop(deps, job, stage, input);
@@ -84,6 +100,8 @@ export async function sealDate(deps: SealDeps, job: Job, stage: SealedRows, inpu
     assertChecks(job, draft.date, written.checks);
     const summary = draft.summary === null ? undefined : summaryPath;
     if (summary !== undefined) await writeSummary(engine, path, summary);
+    const quarantine = draft.quarantine === undefined ? undefined : quarantinePath;
+    if (quarantine !== undefined) await stage.writeQuarantine(quarantine);
     const sealed = input.restate ? await readManifest(store, draft.dataset, draft.date) : undefined;
     const comparison = sealed && (await compareWithSealed(deps, job, sealed, draft, path));
     if (sealed && comparison?.unchanged) {
@@ -93,16 +111,18 @@ export async function sealDate(deps: SealDeps, job: Job, stage: SealedRows, inpu
     }
     const { manifest, won } = await publishDrop(
       store,
-      { drop: path, summary },
+      { drop: path, summary, quarantine },
       { ...draft, ...(comparison ? { changes: comparison.changes } : {}) },
       { supersedes: sealed, signal },
     );
+    reportQuarantine(deps.log, manifest);
     await stage.discard();
     if (!won) await rm(path, { force: true });
     const changes = won && comparison ? { changes: comparison.changes } : {};
     return { manifest, status: won ? 'sealed' : 'sealed-elsewhere', ...changes };
   } finally {
     await rm(summaryPath, { force: true });
+    await rm(quarantinePath, { force: true });
   }
 }
 
@@ -115,9 +135,17 @@ interface WrittenDrop {
 async function writeDrop(deps: SealDeps, job: Job, stage: SealedRows, input: SealInput): Promise<WrittenDrop> {
   const { engine, source } = deps;
   const { path, counted, degradedReason } = input;
-  const columns = listDropColumns(job.source.columns, await stage.extraFields());
   const totals = await stage.totals();
-  const duplicates = totals.rows - totals.ids;
+  const quarantine = await stage.quarantine();
+  await assertFewBadRows(job, stage, counted?.rows ?? totals.rows + quarantine.rows, quarantine);
+  const withNulls = quarantine.nulls.map(({ column }) => column);
+  const columns = listDropColumns(job.source.columns, await stage.extraFields(), withNulls);
+  const duplicates = totals.ids < totals.rows ? await stage.countReplaced() : 0;
+  const shared = totals.rows - totals.ids - duplicates;
+  if (shared > 0) {
+    const what = `${shared} rows share an id with another trade, or have none; all of them are kept`;
+    deps.log.warn({ event: 'ids-shared', date: stage.date, rows: shared }, `${stage.date}: ${what}`);
+  }
   const windows = await stage.pages();
   const expected = await input.write(columns, path, duplicates);
   const keyValues = {
@@ -129,7 +157,9 @@ async function writeDrop(deps: SealDeps, job: Job, stage: SealedRows, input: Sea
   };
   await writeFooter(path, { columns, sort: job.drop.sort, keyValues });
   const file = await verifyParquet(engine, path, columns, expected);
-  if (degradedReason === undefined) assertCounted(job, stage.date, file.rows, duplicates, counted);
+  if (degradedReason === undefined) {
+    assertCounted(job, stage.date, { rows: file.rows, leftOut: quarantine.rows }, counted);
+  }
   const asksRepeats = duplicates > 0 && job.checks.some(({ check }) => check === 'unique-id');
   const repeats = asksRepeats ? await stage.countRepeats() : 0;
   const checks = await runChecks(engine, path, job.checks, stage.date, repeats);
@@ -137,9 +167,12 @@ async function writeDrop(deps: SealDeps, job: Job, stage: SealedRows, input: Sea
     date: stage.date,
     columns,
     file,
-    degradedReason,
+    degradedReason: joinReasons(degradedReason, describeQuarantine(quarantine, totals.rows)),
+    quarantine,
     sourceRows: counted?.rows ?? null,
+    recount: input.recount,
     duplicates,
+    ids: shared > 0 ? totals.ids : undefined,
     times: await readTimeRange(engine, path, columns),
     checks,
     summary: hasSummary(job, columns) ? SUMMARY_FILENAME : null,
@@ -165,23 +198,33 @@ function reportWarnings(log: Log, date: string, checks: readonly CheckResult[]):
   }
 }
 
+function reportQuarantine(log: Log, { date, quarantine, degraded_reason: reason = '' }: Manifest): void {
+  if (quarantine === undefined) return;
+  const { rows, reasons } = quarantine;
+  log.warn({ event: 'rows-quarantined', date, rows, reasons }, `${date}: ${reason}`);
+}
+
 /** Writes what is staged. */
 export function stageWriter(engine: Engine, job: Job, stage: Stage): WriteRows {
   return async (columns, path, duplicates) =>
     await writeParquet(engine, job, { table: stage.table, duplicates }, columns, path);
 }
 
-/** The last line of defence: what is published is what the source counted, but for repeated ids, and never an empty day. */
+/**
+ * The last line of defence: what is published is what the source counted, and never an empty day. Each id of a second is
+ * there at least once, unless its rows are in quarantine, and no row more often than the source has it.
+ */
 function assertCounted(
   job: Job,
   date: string,
-  rows: number,
-  duplicates: number,
+  { rows, leftOut }: { readonly rows: number; readonly leftOut: number },
   counted: CountTotals | undefined,
 ): void {
-  const missing = counted && job.source.kind === 'rows' ? counted.ids - rows : 0;
-  if (counted && rows > 0 && missing >= 0 && missing <= duplicates) return;
-  const found = counted ? `the source counted ${counted.ids}` : 'nobody has counted the source';
+  const isWithin = counted && (job.source.kind !== 'rows' || (counted.ids <= rows + leftOut && rows <= counted.rows));
+  if (isWithin && rows > 0) return;
+  const found = counted
+    ? `the source counted ${counted.rows} with ${counted.ids} ids`
+    : 'nobody has counted the source';
   throw new Fault('SEAL_INCOMPLETE', `${date}: the file has ${rows} rows, ${found}`, {
     hint: 'Nothing was published; the staged rows are kept. Run again.',
   });

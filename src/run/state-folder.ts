@@ -3,7 +3,8 @@
  * words of its own. It does not look for room on the disk, which may end at any time and is told where it happens.
  */
 import { constants } from 'node:fs';
-import { access } from 'node:fs/promises';
+import { access, mkdtemp, readdir, rm, stat } from 'node:fs/promises';
+import { join } from 'node:path';
 import { describeError, Fault } from '../core/errors.ts';
 import { makeFolder } from '../core/folder.ts';
 
@@ -22,4 +23,19 @@ export async function assertStateFolder(path: string): Promise<void> {
       },
     );
   }
+}
+
+/** What is older was left by a command that was killed: a folder in use gets and loses files all the time. */
+const STALE_AFTER_MS = 24 * 3_600_000;
+const SCRATCH = 'verify-';
+
+/** A folder for the files that `flowdrop verify` fetches; the caller removes it. Removes those that killed commands left. */
+export async function makeScratchFolder(stateDir: string, nowMs: number): Promise<string> {
+  for (const name of (await readdir(stateDir)).filter((one) => one.startsWith(SCRATCH))) {
+    const path = join(stateDir, name);
+    const found = await stat(path).catch(() => undefined);
+    // Ignorable: another command may remove it at the same moment, and else the next one does.
+    if (found && nowMs - found.mtimeMs > STALE_AFTER_MS) await rm(path, { recursive: true, force: true });
+  }
+  return await mkdtemp(join(stateDir, SCRATCH));
 }

@@ -31,6 +31,10 @@ export interface DateStatus {
   readonly revision: number | null;
   /** Null where it is sealed or never expires. */
   readonly begins_to_expire: string | null;
+  /** What is wrong with the object in the store, in words; null where nothing is known to be. */
+  readonly damage: string | null;
+  /** Why a sealed date is degraded, where that is known. */
+  readonly degraded_reason?: string | undefined;
 }
 
 /** The document of a job that `flowdrop --json status` prints; the daemon's `documents.ts` reads it. */
@@ -162,9 +166,9 @@ function recallRuns(job: Job, records: readonly (RunResult | undefined)[], fault
   const dates = Object.entries(runs[0]?.conditions ?? {})
     .sort(([a], [b]) => (a < b ? -1 : 1))
     .map(([date, condition]) => {
-      const { rows = null, revision = null } = results.get(date) ?? {};
+      const { rows = null, revision = null, degraded_reason } = results.get(date) ?? {};
       const isSealed = condition === 'available' || condition === 'degraded';
-      return describeDate(job, date, condition, isSealed ? { condition, rows, revision } : undefined);
+      return describeDate(job, date, condition, isSealed ? { condition, rows, revision, degraded_reason } : undefined);
     });
   return { store: runs[0]?.store ?? job.drop.to, dates, reports: [], fault, conditionFault: undefined };
 }
@@ -177,5 +181,7 @@ function describeDate(job: Job, date: string, condition: Condition, sealed: Seal
     rows: sealed?.rows ?? null,
     revision: sealed?.revision ?? null,
     begins_to_expire: expires(job.source) && isOpen ? new Date(expiresAt(date)).toISOString() : null,
+    damage: sealed?.damage ?? null,
+    degraded_reason: sealed?.degraded_reason,
   };
 }

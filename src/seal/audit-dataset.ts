@@ -1,6 +1,6 @@
 /**
  * Auditing what is around the sealed dates of a dataset: objects that nobody's manifest names, the replaced revisions in
- * the history, and `condition.json` against the manifests. Changes nothing.
+ * the history, `condition.json` against the manifests, and what lies half sealed. Changes nothing.
  */
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -12,11 +12,13 @@ import {
   historyPrefix,
   MANIFEST_FILENAME,
   parseDatasetKey,
+  parseSealingKey,
+  sealingPrefix,
 } from '../store/layout.ts';
 import type { Store } from '../store/store.ts';
-import { type AuditDeps, fetchAndHash, readSigned } from './audit.ts';
+import { type AuditDeps, fetchAndHash } from './audit.ts';
 import { describeSealed, readConditionDocument } from './condition.ts';
-import type { Manifest } from './manifest.ts';
+import { type Manifest, readSigned } from './manifest.ts';
 import { readSuccessor } from './restating.ts';
 
 /** Objects below the dataset that belong to no sealed date, to no kept revision, and are not its conditions. */
@@ -46,35 +48,47 @@ export async function auditHistory(deps: AuditDeps, manifest: Manifest): Promise
     if (part?.kind !== 'history') continue; // `findForeignKeys` names it.
     keys.set(part.revision, [...(keys.get(part.revision) ?? []), key]);
   }
-  const findings: string[] = [];
+  const findings: (readonly string[])[] = [];
   await makeFolder(folder);
-  for (let revision = 1; revision < manifest.revision; revision += 1) {
-    findings.push(...(await auditRevision(deps, manifest, revision, keys.get(revision) ?? [])));
+  let next: Manifest | undefined = manifest;
+  for (let revision = manifest.revision - 1; revision > 0; revision -= 1) {
+    const audited = await auditRevision(deps, manifest, { revision, keys: keys.get(revision) ?? [], next });
+    findings.unshift(audited.findings);
+    next = audited.manifest;
     keys.delete(revision);
   }
   // The first step of a restatement that is under way.
   if (keys.has(manifest.revision) && (await readSuccessor(store, manifest))) keys.delete(manifest.revision);
   for (const found of keys.values()) {
     findings.push(
-      ...found.map((key) => `${key} is of no revision that was replaced: the sealed one is ${manifest.revision}`),
+      found.map((key) => `${key} is of no revision that was replaced: the sealed one is ${manifest.revision}`),
     );
   }
-  return findings;
+  return findings.flat();
+}
+
+interface ReplacedRevision {
+  readonly revision: number;
+  readonly keys: readonly string[];
+  /** The manifest that replaced it; `undefined` when that one cannot be read. */
+  readonly next: Manifest | undefined;
 }
 
 async function auditRevision(
   deps: AuditDeps,
   current: Manifest,
-  revision: number,
-  keys: readonly string[],
-): Promise<readonly string[]> {
+  { revision, keys, next }: ReplacedRevision,
+): Promise<{ readonly manifest: Manifest | undefined; readonly findings: readonly string[] }> {
   const { store, folder } = deps;
   const { dataset, date } = current;
   const manifestAt = historyKey(dataset, date, revision, MANIFEST_FILENAME);
   const bytes = await store.get(manifestAt);
-  if (!bytes) return [`${manifestAt} is missing: revision ${revision} was replaced, and its history is gone`];
+  if (!bytes) {
+    const gone = `${manifestAt} is missing: revision ${revision} was replaced, and its history is gone`;
+    return { manifest: undefined, findings: [gone] };
+  }
   const { manifest, findings } = readSigned(bytes, manifestAt);
-  if (!manifest) return findings;
+  if (!manifest) return { manifest, findings };
   const wrong = [...findings];
   if (manifest.date !== date || manifest.dataset !== dataset || manifest.revision !== revision) {
     wrong.push(`${manifestAt} is the manifest of ${manifest.dataset} ${manifest.date} revision ${manifest.revision}`);
@@ -82,13 +96,38 @@ async function auditRevision(
   const prefix = historyKey(dataset, date, revision, '');
   const known = new Set([manifestAt, ...manifest.files.map(({ filename }) => prefix + filename)]);
   wrong.push(...keys.filter((key) => !known.has(key)).map((key) => `${key} does not belong to revision ${revision}`));
+  // What replaced it says that its files were lost before: there was nothing to be kept.
+  const wasLost = next?.changes === null;
+  const kept = manifest.files.filter(({ filename }) => !wasLost || keys.includes(prefix + filename));
   const path = join(folder, 'history.parquet');
   try {
-    for (const file of manifest.files) wrong.push(...(await fetchAndHash(deps, prefix, file, path)));
+    for (const file of kept) wrong.push(...(await fetchAndHash(deps, prefix, file, path)));
   } finally {
     await rm(path, { force: true });
   }
-  return wrong;
+  return { manifest, findings: wrong };
+}
+
+/**
+ * What lies under `_sealing/` of the dataset, in words: decisions that were set aside, and what a worker is about to
+ * finish or has left. None of it is damage to what is sealed.
+ */
+export async function listLeftovers(store: Store, dataset: string): Promise<readonly string[]> {
+  const found = new Map<string, { readonly keys: string[]; readonly date: string; readonly isSetAside: boolean }>();
+  for await (const { key } of store.list(sealingPrefix(dataset))) {
+    const place = parseSealingKey(dataset, key);
+    const folder = key.slice(0, key.lastIndexOf('/') + 1);
+    const group = found.get(folder) ?? { keys: [], date: place?.date ?? '', isSetAside: place?.isSetAside ?? false };
+    found.set(folder, group);
+    group.keys.push(key);
+  }
+  return [...found].map(([folder, { keys, date, isSetAside }]) => {
+    if (isSetAside) return `${folder} was set aside: reason.txt says why; remove it when nothing of it is needed`;
+    if (date === '') return `${folder} is not of flowdrop`;
+    const isDecided = keys.some((key) => key.endsWith('/decision.json'));
+    if (isDecided) return `${folder} is a seal that goes on, or that the next run finishes`;
+    return `${folder} has ${keys.length} file(s) of a seal that goes on, or that was killed: a run removes them after a day`;
+  });
 }
 
 /** `condition.json` against the manifests of all sealed dates. */
@@ -104,10 +143,10 @@ export async function auditConditions(
   const findings: string[] = [];
   for (const [date, manifest] of manifests) {
     if (!manifest) continue; // Its own finding says that it is damaged.
-    const expected = describeSealed(manifest);
     const entry = entries.get(date);
+    const expected = describeSealed(manifest, entry?.damage);
     if (!entry) findings.push(`${key} has no entry of ${date}, which is sealed`);
-    for (const name of ['condition', 'last_modified_date', 'revision', 'rows'] as const) {
+    for (const name of ['condition', 'last_modified_date', 'revision', 'rows', 'degraded_reason'] as const) {
       if (entry && entry[name] !== expected[name]) {
         findings.push(`${key} says of ${date} ${name} ${String(entry[name])}, its manifest ${String(expected[name])}`);
       }

@@ -1,66 +1,76 @@
-/** From the stage's text to the drop's types: one SQL expression a column. Pure. Source of the types: DESIGN, "In the store". */
+/** From the stage's values to the drop's types: one SQL expression a column. Pure. Source of the types: DESIGN, "In the store". */
 import { quoteIdentifier } from '../engine/literal.ts';
+import { isNullMark } from '../engine/null-mark.ts';
 import type { JobColumn } from '../job/job.ts';
 import type { DropType } from '../wire/trade.ts';
+
+/** Digits of milliseconds since the epoch at most; a time in text is longer. */
+const INSTANT_DIGITS = 13;
 
 /** A column as it is in the drop. */
 export interface DropColumn {
   readonly name: string;
   readonly type: DropType;
   readonly nullable: boolean;
+  /** Whether some of what is staged may be null; asking every value costs time. */
+  readonly hasNulls: boolean;
+  readonly emptyIsNull: boolean;
   readonly description: string;
 }
 
-/** The columns of a drop: the job's, then every field that the answers brought beside them, kept as text. */
-export function listDropColumns(columns: readonly JobColumn[], extraFields: readonly string[]): readonly DropColumn[] {
+/**
+ * The columns of a drop: the job's, then every field that the answers brought beside them, kept as text.
+ * @param withNulls columns that have a null although they rarely do
+ */
+export function listDropColumns(
+  columns: readonly JobColumn[],
+  extraFields: readonly string[],
+  withNulls: readonly string[] = [],
+): readonly DropColumn[] {
   return [
-    ...columns.map(({ name, type, nullable, description }) => ({ name, type, nullable, description })),
+    ...columns.map(({ name, type, nullable, oftenNull, description }) => ({
+      ...{ name, type, nullable, description },
+      hasNulls: oftenNull || withNulls.includes(name),
+      emptyIsNull: oftenNull,
+    })),
     ...extraFields.map((name) => ({
-      name,
-      type: 'string' as const,
-      nullable: false,
+      ...{ name, type: 'string' as const, nullable: false, hasNulls: false, emptyIsNull: false },
       description: 'Not in the contract; kept as it came.',
     })),
   ];
 }
 
-/** A column of a SELECT list. Strict: a text that is not of the type makes the statement fail. */
+/** A column of a SELECT list. */
 export function typeColumn(column: DropColumn): string {
   return `${convertColumn(column)} AS ${quoteIdentifier(column.name)}`;
 }
 
-/** The typed value. Column names are qualified with the alias `s`. */
+/** The typed value of what is staged (see `stage/column-rule.ts`). Column names are qualified with the alias `s`. */
 export function convertColumn(column: DropColumn): string {
   const value = `s.${quoteIdentifier(column.name)}`;
-  const typed = convert(value, column.type);
-  // Numbers are staged as numbers; everything else is text, and a conversion of the empty text would fail.
-  return column.nullable && column.type !== 'double' ? `if(${value} = '', NULL, ${typed})` : typed;
+  const typed = convertValue(value, column.type);
+  if (!column.nullable) return typed;
+  return column.hasNulls ? `if(${isNullMark(column, value)}, NULL, ${typed})` : `toNullable(${typed})`;
 }
 
-function convert(value: string, type: DropType): string {
+/** The typed value of one that is no null mark. @param value SQL of it */
+export function convertValue(value: string, type: DropType): string {
   switch (type) {
     case 'string':
-      return `toString(${value})`;
-    case 'int32':
-      return `accurateCast(${value}, 'Int32')`;
     case 'double':
       return value;
+    case 'int32':
+      return `toInt32(${value})`;
     case 'int64':
       return `toInt64(${value})`;
     case 'date':
-      return strictDate(`toString(${value})`);
+      return `toDate32(${value})`;
     case 'wall':
       // Labelled UTC only inside the engine: the file says that it is not adjusted (see footer.ts).
-      return `parseDateTime64BestEffort(if(length(${value}) = 16, concat(${value}, ':00'), ${value}), 3, 'UTC')`;
+      return `toDateTime64(if(length(${value}) = 16, concat(${value}, ':00'), ${value}), 3, 'UTC')`;
     case 'instant':
-      return `if(match(${value}, '^[0-9]+$'), fromUnixTimestamp64Milli(toInt64OrZero(${value}), 'UTC'), parseDateTime64BestEffort(${value}, 3, 'UTC'))`;
+      return `if(length(${value}) <= ${INSTANT_DIGITS}, fromUnixTimestamp64Milli(toInt64OrZero(${value}), 'UTC'), parseDateTime64BestEffort(${value}, 3, 'UTC'))`;
     default:
       return type satisfies never;
   }
-}
-
-/** `toDate32` alone takes 30 February for 2 March, and any text that begins with digits. */
-function strictDate(text: string): string {
-  const date = `toDate32(${text})`;
-  return `addDays(${date}, throwIf(toString(${date}) != substring(${text}, 1, 10), 'not a date that exists'))`;
 }

@@ -16,6 +16,12 @@ const entrySchema = z.looseObject({
   last_modified_date: z.string().nullable(),
   revision: z.number().int().nullable(),
   rows: z.number().int().nullable(),
+  /** Bytes of the drop's object, as its manifest says; documents of earlier versions do not have it. */
+  size: z.number().int().nullable().optional(),
+  /** What is wrong with the object in the store, in words; only where something is. The date is `degraded` then. */
+  damage: z.string().optional(),
+  /** Why a sealed date is degraded; absent for others. */
+  degraded_reason: z.string().optional(),
 });
 
 export type ConditionEntry = z.infer<typeof entrySchema>;
@@ -53,19 +59,22 @@ export async function writeConditionDocument(
   return true;
 }
 
-/** The entry of a sealed date. */
-export function describeSealed(manifest: Manifest): ConditionEntry {
+/** The entry of a sealed date. @param damage what is wrong with its object, in words */
+export function describeSealed(manifest: Manifest, damage?: string): ConditionEntry {
   return {
     date: manifest.date,
-    condition: manifest.condition,
+    condition: damage === undefined ? manifest.condition : 'degraded',
     last_modified_date: manifest.sealed_at.slice(0, 'YYYY-MM-DD'.length),
     revision: manifest.revision,
     rows: manifest.rows,
+    size: manifest.files[0].size,
+    ...(damage === undefined ? {} : { damage }),
+    ...(manifest.degraded_reason === undefined ? {} : { degraded_reason: manifest.degraded_reason }),
   };
 }
 
 export function describeUnsealed(date: string, condition: ConditionEntry['condition']): ConditionEntry {
-  return { date, condition, last_modified_date: null, revision: null, rows: null };
+  return { date, condition, last_modified_date: null, revision: null, rows: null, size: null };
 }
 
 /** One entry a line, so that a change of one date is a change of one line. */

@@ -8,13 +8,15 @@ import { rm } from 'node:fs/promises';
 import { hashFile } from '../core/file-hash.ts';
 import { historyKey, MANIFEST_FILENAME, partitionPrefix } from '../store/layout.ts';
 import type { Store } from '../store/store.ts';
-import { formatManifest, type Manifest, type ManifestFile } from './manifest.ts';
+import { formatManifest, type Manifest, type ManifestFile, readSigned } from './manifest.ts';
 
 /** Idempotent, and safe beside other workers that do the same. @param scratch local path, removed afterwards */
 export async function keepHistory(store: Store, manifest: Manifest, scratch: string): Promise<void> {
   const { dataset, date, revision } = manifest;
   const manifestAt = historyKey(dataset, date, revision, MANIFEST_FILENAME);
-  if (await store.head(manifestAt)) return;
+  // One that is damaged tells of nothing: it is written again.
+  const kept = await store.get(manifestAt);
+  if (kept !== undefined && readSigned(kept, manifestAt).findings.length === 0) return;
   try {
     for (const file of manifest.files) {
       // A file that is not the manifest's is either damaged, and false as history, or the new revision's: then another
@@ -25,7 +27,33 @@ export async function keepHistory(store: Store, manifest: Manifest, scratch: str
   } finally {
     await rm(scratch, { force: true });
   }
-  await store.putIfAbsent(manifestAt, formatManifest(manifest), { contentType: 'application/json' });
+  await store.put(manifestAt, { bytes: formatManifest(manifest) }, { contentType: 'application/json' });
+}
+
+/**
+ * Undoes `keepHistory` for the sealed revision, when the one that was to replace it will not come. A file that was
+ * overwritten already is put back; where that cannot be, the history stays, for it may be all there is. Costs a listing
+ * when nothing was kept. @param scratch local path, removed afterwards
+ */
+export async function takeBack(store: Store, manifest: Manifest, scratch: string): Promise<void> {
+  const { dataset, date, revision } = manifest;
+  const folder = historyKey(dataset, date, revision, '');
+  const keys: string[] = [];
+  for await (const { key } of store.list(folder)) keys.push(key);
+  if (keys.length === 0) return;
+  try {
+    for (const file of manifest.files) {
+      if (await fetchFile(store, manifest, file, scratch)) continue;
+      const key = folder + file.filename;
+      if (!(await store.download(key, scratch)) || file.hash !== `sha256:${await hashFile(scratch)}`) return;
+      await store.copy(key, partitionPrefix(dataset, date) + file.filename);
+    }
+  } finally {
+    await rm(scratch, { force: true });
+  }
+  // The manifest first: without it nothing counts as kept.
+  const manifestAt = folder + MANIFEST_FILENAME;
+  for (const key of [manifestAt, ...keys.filter((one) => one !== manifestAt)]) await store.remove(key);
 }
 
 /** Downloads a file of a sealed date; `false` when there is none, or other bytes than the manifest says. */

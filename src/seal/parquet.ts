@@ -1,11 +1,11 @@
 /**
- * Stage -> one sorted Parquet file, written by the engine in stage order, so that memory stays flat. Where an id came
+ * Stage -> one sorted Parquet file, written by the engine in stage order, so that memory stays flat. Where a trade came
  * more than once, the row with the newest `updated_timestamp` wins. The file is local; `publish.ts` puts it in the store.
  */
 import { rm } from 'node:fs/promises';
 import type { Engine } from '../engine/engine.ts';
 import { quoteIdentifier, quoteString } from '../engine/literal.ts';
-import { withRepeatedIds } from '../engine/repeated-ids.ts';
+import { HAS_ID, tradeKeySql, withRepeatedIds } from '../engine/repeated-ids.ts';
 import type { Job } from '../job/job.ts';
 import { convertColumn, type DropColumn, typeColumn } from './columns.ts';
 
@@ -64,7 +64,7 @@ const READ_SETTINGS: Readonly<Record<string, number>> = {
 export interface StageTable {
   /** Quoted name of the stage's table. */
   readonly table: string;
-  /** Rows in it beyond one for each id. */
+  /** Rows in it beyond one for each trade. */
   readonly duplicates: number;
 }
 
@@ -105,14 +105,26 @@ const READ_BACK_SETTINGS: Readonly<Record<string, number>> = {
   input_format_parquet_max_block_size: 8192,
 };
 
+export interface FileChecksum extends DropChecksum {
+  /** Rows with a text that is no UTF-8, or a number that is not finite. */
+  readonly bad: number;
+}
+
 /** Checksum of a written file, read back through the engine. */
 export async function checksumParquet(
   engine: Engine,
   path: string,
   columns: readonly DropColumn[],
-): Promise<DropChecksum> {
+): Promise<FileChecksum> {
   const select = `SELECT * FROM file(${quoteString(path)}, Parquet) ${writeSettings(READ_BACK_SETTINGS)}`;
-  return await readChecksum(engine, select, columns);
+  const list = (type: DropColumn['type']) =>
+    columns.filter((column) => column.type === type).map(({ name }) => `assumeNotNull(${quoteIdentifier(name)})`);
+  const texts = list('string').map((value) => `NOT isValidUTF8(${value})`);
+  const numbers = list('double').map((value) => `NOT isFinite(${value})`);
+  const [sum] = await engine.rows<{ rows: number; hash: string; bad: number }>(
+    `SELECT ${checksumOf(columns)}, countIf(${[...texts, ...numbers, 'false'].join(' OR ')}) AS bad FROM (${select})`,
+  );
+  return { rows: Number(sum?.rows ?? 0), hash: sum?.hash ?? '', bad: Number(sum?.bad ?? 0) };
 }
 
 /** Checksum of what a query gives. */
@@ -121,12 +133,13 @@ export async function readChecksum(
   select: string,
   columns: readonly DropColumn[],
 ): Promise<DropChecksum> {
-  // Stage and file have the same types here, so that the values themselves can be hashed: half the work of their texts.
-  const values = columns.map(hashedValue).join(', ');
-  const [sum] = await engine.rows<{ rows: number; hash: string }>(
-    `SELECT count() AS rows, toString(sum(cityHash64(${values}))) AS hash FROM (${select})`,
-  );
+  const [sum] = await engine.rows<{ rows: number; hash: string }>(`SELECT ${checksumOf(columns)} FROM (${select})`);
   return { rows: Number(sum?.rows ?? 0), hash: sum?.hash ?? '' };
+}
+
+/** Stage and file have the same types, so that the values themselves can be hashed: half the work of their texts. */
+function checksumOf(columns: readonly DropColumn[]): string {
+  return `count() AS rows, toString(sum(cityHash64(${columns.map(hashedValue).join(', ')}))) AS hash`;
 }
 
 /** A null has no hash: it is a flag of its own, and the value beside it is always the same. */
@@ -148,16 +161,17 @@ const EMPTY: Readonly<Record<DropColumn['type'], string>> = {
 /** Condition on a row of the stage `s`. @param repeated table of the ids that more than one row has */
 function isNewest(job: Job, table: string, repeated: string): string {
   const newest = job.source.columns.some(({ name }) => name === 'updated_timestamp') ? 'updated_timestamp DESC, ' : '';
-  const ranked = `SELECT _part, _part_offset, row_number() OVER (PARTITION BY id ORDER BY ${newest}_part DESC, _part_offset DESC) AS place FROM ${table} WHERE id IN (SELECT id FROM ${repeated})`;
+  const key = tradeKeySql(job.source.columns.map(({ name }) => name));
+  const ranked = `SELECT _part, _part_offset, row_number() OVER (PARTITION BY ${key} ORDER BY ${newest}_part DESC, _part_offset DESC) AS place FROM ${table} WHERE ${HAS_ID} AND id IN (SELECT id FROM ${repeated})`;
   return `(s._part, s._part_offset) NOT IN (SELECT _part, _part_offset FROM (${ranked}) WHERE place > 1)`;
 }
 
 /**
- * The stage's own order where it is that of the drop's type, so that the stage is read in order. Numbers and instants
- * staged as text, and texts that become null (last, as the footer declares), are sorted as what they become.
+ * The stage's own order where it is that of the drop's type, so that the stage is read in order. Instants and long
+ * integers, which are staged as text, and nulls (last, as the footer declares) are sorted as what they become.
  */
 function sortExpression(name: string, columns: readonly DropColumn[]): string {
   const column = columns.find((candidate) => candidate.name === name);
-  const asText = column && !column.nullable && column.type !== 'int64' && column.type !== 'instant';
-  return asText || !column ? `s.${quoteIdentifier(name)}` : `${convertColumn(column)} ASC NULLS LAST`;
+  const isSorted = column && !column.nullable && column.type !== 'int64' && column.type !== 'instant';
+  return isSorted || !column ? `s.${quoteIdentifier(name)}` : `${convertColumn(column)} ASC NULLS LAST`;
 }

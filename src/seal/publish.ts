@@ -9,43 +9,41 @@
  *     4. copy the decided files to the drop's keys, then put the decided manifest   (both idempotent)
  *     5. remove what lies under `_sealing/` of this revision
  *
- * A worker that dies in between leaves a decision that the next run finishes (`finishSealing`), or the next one to seal
- * the date. Between the two writes of step 4 a reader sees the new object beside the old manifest; two keys cannot be
- * replaced at once. Not fenced off: a worker that sleeps in step 4 for as long as others take to seal a further revision.
+ * The store confirms each write before the next step, so that nothing is removed before what was made of it is there. A
+ * worker that dies in between leaves a decision that the next run finishes (`finish.ts`), or the next one to seal the date.
+ * Whoever carries out a decision of another worker proves first that every byte it names is there. Between the two writes
+ * of step 4 a reader sees the new object beside the old manifest; two keys cannot be replaced at once. Not fenced off: a
+ * worker that sleeps in step 4 for as long as others take to seal a further revision.
  */
 import { stat } from 'node:fs/promises';
-import { Fault, isFault } from '../core/errors.ts';
+import { Fault } from '../core/errors.ts';
 import { hashFile } from '../core/file-hash.ts';
 import {
   dropFilename,
   MANIFEST_FILENAME,
   manifestKey,
-  parseSealingKey,
   partitionPrefix,
+  QUARANTINE_FILENAME,
   SUMMARY_FILENAME,
   sealingDecisionKey,
   sealingFileKey,
   sealingPrefix,
 } from '../store/layout.ts';
 import type { Store } from '../store/store.ts';
+import { digestOf, locateFiles, readDecision } from './decision.ts';
 import { keepHistory } from './history.ts';
 import { readManifest } from './ledger.ts';
-import {
-  formatManifest,
-  type Manifest,
-  type ManifestDraft,
-  type ManifestFile,
-  parseManifest,
-  signManifest,
-} from './manifest.ts';
+import { formatManifest, type Manifest, type ManifestDraft, type ManifestFile, signManifest } from './manifest.ts';
 
 export const PARQUET_CONTENT_TYPE = 'application/vnd.apache.parquet';
+const NDJSON_CONTENT_TYPE = 'application/x-ndjson';
 const JSON_CONTENT = { contentType: 'application/json' } as const;
 
 /** Local files of a date. */
 export interface DropFiles {
   readonly drop: string;
   readonly summary?: string | undefined;
+  readonly quarantine?: string | undefined;
 }
 
 export interface PublishOptions {
@@ -82,67 +80,63 @@ export async function publishDrop(
   });
   for (const { file, path } of contents) {
     const key = sealingFileKey(dataset, date, revision, digestOf(file));
-    await store.put(key, { path }, { contentType: PARQUET_CONTENT_TYPE, ...(signal ? { signal } : {}) });
+    await store.put(key, { path }, { contentType: contentTypeOf(file), ...(signal ? { signal } : {}) });
   }
   const manifest = await decide(store, ours, files.drop);
   await cleanUp(store, dataset, date, revision);
   return { manifest, won: manifest.files[0].hash === ours.files[0].hash };
 }
 
-/**
- * Finishes what workers that died have decided, and removes what they left. Costs one listing when there is nothing.
- * @param scratch local path for files on their way into the history
- * @returns manifests that were published here
- */
-export async function finishSealing(store: Store, dataset: string, scratch: string): Promise<readonly Manifest[]> {
-  const revisions = new Map<string, { readonly date: string; readonly revision: number }>();
-  for await (const { key } of store.list(sealingPrefix(dataset))) {
-    const found = parseSealingKey(dataset, key);
-    if (found) revisions.set(`${found.date} ${found.revision}`, found);
-  }
-  const finished: Manifest[] = [];
-  for (const { date, revision } of revisions.values()) {
-    const found = await readPair(store, dataset, date, revision);
-    if (!found) continue;
-    const { decided, current } = found;
-    const done = (current?.revision ?? 0) >= revision;
-    // Without a decision a worker may be about to make one: its files are left alone.
-    if (!done && (!decided || decided.supersedes !== (current?.revision ?? null))) continue;
-    if (!done && decided) finished.push(await publishDecided(store, decided, current, scratch));
-    await cleanUp(store, dataset, date, revision);
-  }
-  return finished;
-}
-
-/** Decision and manifest of a date; `undefined` when one of them is damaged, which `verify` tells, not the run. */
-async function readPair(store: Store, dataset: string, date: string, revision: number) {
-  try {
-    const decided = await readDecision(store, sealingDecisionKey(dataset, date, revision));
-    return { decided, current: await readManifest(store, dataset, date) };
-  } catch (error) {
-    if (!isFault(error) || error.code !== 'MANIFEST_INVALID') throw error;
-    return undefined;
-  }
-}
-
 /** Steps 2 to 4. Returns the manifest of the revision, whoever's it is. */
 async function decide(store: Store, ours: Manifest, scratch: string): Promise<Manifest> {
   const { dataset, date, revision } = ours;
-  const key = sealingDecisionKey(dataset, date, revision);
-  const won = await store.putIfAbsent(key, formatManifest(ours), JSON_CONTENT);
-  const decided = won ? ours : await readDecision(store, key);
-  // Decisions are removed only once there is a manifest of their revision. So a decision that was read before the ledger
-  // was found without it is the one that counts, and one that was made after that is void.
+  const won = await store.putIfAbsent(sealingDecisionKey(dataset, date, revision), formatManifest(ours), JSON_CONTENT);
+  const found = won ? undefined : await readDecision(store, dataset, date, revision);
+  // Decisions are removed only once there is a manifest of their revision, or when they cannot be carried out. So a
+  // decision that was read before the ledger was found without it is the one that counts, and one that was made after
+  // that is void.
   const current = await readManifest(store, dataset, date);
   if (current && current.revision >= revision) return current;
-  if (decided) return await publishDecided(store, decided, current, scratch);
-  throw broken(store, ours, 'the decision of another worker is gone, and so is its manifest');
+  if (found === undefined) return await publishDecided(store, ours, ours.files, current, scratch);
+  if (found.kind === 'none') {
+    throw broken(store, ours, 'the decision of another worker is gone, and so is its manifest');
+  }
+  if (found.kind === 'broken') throw broken(store, ours, found.reason);
+  const published = await carryOut(store, found.decided, current, scratch);
+  if (published.kind === 'lost') throw broken(store, ours, published.reason);
+  return published.manifest;
+}
+
+export type CarriedOut =
+  | { readonly kind: 'published'; readonly manifest: Manifest }
+  | { readonly kind: 'lost'; readonly reason: string };
+
+/**
+ * Steps 3 and 4 for what another worker decided, when all of it is there with the right bytes. Idempotent, also beside
+ * that worker.
+ * @param current the sealed manifest, read after the decision
+ */
+export async function carryOut(
+  store: Store,
+  decided: Manifest,
+  current: Manifest | undefined,
+  scratch: string,
+): Promise<CarriedOut> {
+  const located = await locateFiles(store, decided, `${scratch}.decided`);
+  if (located.kind === 'whole') {
+    const manifest = await publishDecided(store, decided, located.toCopy, current, scratch);
+    return { kind: 'published', manifest };
+  }
+  // Files are removed once the manifest is there: then nothing is lost.
+  const manifest = await readPublished(store, decided);
+  return manifest === undefined ? located : { kind: 'published', manifest };
 }
 
 /** Steps 3 and 4 for the decided files; any worker may do them, and several at once. */
 async function publishDecided(
   store: Store,
   decided: Manifest,
+  toCopy: readonly ManifestFile[],
   current: Manifest | undefined,
   scratch: string,
 ): Promise<Manifest> {
@@ -150,21 +144,32 @@ async function publishDecided(
   const folder = partitionPrefix(dataset, date);
   try {
     if (current) await keepHistory(store, current, `${scratch}.history`);
-    for (const file of decided.files) {
-      await store.copy(sealingFileKey(dataset, date, revision, digestOf(file)), folder + file.filename);
+    for (const file of toCopy) {
+      const from = sealingFileKey(dataset, date, revision, digestOf(file));
+      const { sizeBytes } = await store.copy(from, folder + file.filename);
+      // The copy is what lies there, which the store confirms; that it is what was decided shows by its size.
+      if (sizeBytes !== file.size) {
+        throw broken(store, decided, `${from} has ${sizeBytes} bytes, the decision says ${file.size}`);
+      }
     }
   } catch (error) {
     // Another worker has finished and cleaned up: then the manifest is there.
-    const published = await readManifest(store, dataset, date);
-    if (published && published.revision >= revision) return published;
+    const published = await readPublished(store, decided);
+    if (published) return published;
     throw error;
   }
   const names = new Set(decided.files.map(({ filename }) => filename));
   for (const { filename } of current?.files ?? []) if (!names.has(filename)) await store.remove(folder + filename);
-  const published = await readManifest(store, dataset, date);
-  if (published && published.revision >= revision) return published;
+  const published = await readPublished(store, decided);
+  if (published) return published;
   await store.put(manifestKey(dataset, date), { bytes: formatManifest(decided) }, JSON_CONTENT);
   return decided;
+}
+
+/** The manifest of the decided revision, or of a later one, once it is published. */
+async function readPublished(store: Store, { dataset, date, revision }: Manifest): Promise<Manifest | undefined> {
+  const published = await readManifest(store, dataset, date);
+  return published && published.revision >= revision ? published : undefined;
 }
 
 function isSame(sealed: Manifest, expected: Manifest | undefined): boolean {
@@ -172,7 +177,7 @@ function isSame(sealed: Manifest, expected: Manifest | undefined): boolean {
 }
 
 /** Once the manifest of the revision is published, nothing of this is needed by anybody. */
-async function cleanUp(store: Store, dataset: string, date: string, revision: number): Promise<void> {
+export async function cleanUp(store: Store, dataset: string, date: string, revision: number): Promise<void> {
   const keys: string[] = [];
   for await (const { key } of store.list(sealingPrefix(dataset, date, revision))) keys.push(key);
   for (const key of keys) await store.remove(key);
@@ -182,6 +187,7 @@ async function describeFiles(files: DropFiles, dataset: string) {
   const named = [
     { path: files.drop, filename: dropFilename(dataset) },
     ...(files.summary === undefined ? [] : [{ path: files.summary, filename: SUMMARY_FILENAME }]),
+    ...(files.quarantine === undefined ? [] : [{ path: files.quarantine, filename: QUARANTINE_FILENAME }]),
   ];
   return await Promise.all(
     named.map(async ({ path, filename }) => {
@@ -191,17 +197,12 @@ async function describeFiles(files: DropFiles, dataset: string) {
   );
 }
 
-function digestOf(file: ManifestFile): string {
-  return file.hash.replace('sha256:', '');
-}
-
-async function readDecision(store: Store, key: string): Promise<Manifest | undefined> {
-  const bytes = await store.get(key);
-  return bytes && parseManifest(bytes, `${store.url}/${key}`);
+function contentTypeOf({ filename }: ManifestFile): string {
+  return filename === QUARANTINE_FILENAME ? NDJSON_CONTENT_TYPE : PARQUET_CONTENT_TYPE;
 }
 
 function broken(store: Store, { dataset, date }: Pick<Manifest, 'dataset' | 'date'>, what: string): Fault {
   return new Fault('SEALING_BROKEN', `${store.url}/${partitionPrefix(dataset, date)}${MANIFEST_FILENAME}: ${what}`, {
-    hint: 'Something else removes objects there, a lifecycle rule perhaps. Nothing was lost; run again.',
+    hint: 'Something else removes or writes objects there, a lifecycle rule perhaps. What is staged is kept: run again, and a decision that cannot be carried out is set aside.',
   });
 }

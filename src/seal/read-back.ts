@@ -3,14 +3,17 @@
  * decompressed and decoded, and the order that the manifest declares is checked row by row. One column of one row group
  * is in memory at a time, and the sort columns of a group together.
  */
-import type { DecodedArray, FileMetaData } from 'hyparquet';
+import type { FileMetaData } from 'hyparquet';
 import { Fault } from '../core/errors.ts';
+import { decodeColumn, openParquet } from './second-reader.ts';
 import { describeSchema, type VerifiedFile } from './verify.ts';
 
 export interface ReadBack extends VerifiedFile {
   /** First and last value of the wall-clock column, `YYYY-MM-DD HH:MM:SS`; null without one, or without rows. */
   readonly minTime: string | null;
   readonly maxTime: string | null;
+  /** Values that are no UTF-8 or not finite, by column: some readers refuse the file for them, others show nonsense. */
+  readonly bad: readonly { readonly column: string; readonly rows: number }[];
   /** The first row that is not in order, counted from 0; `undefined` when all are. */
   readonly disorder: number | undefined;
   /** Sort columns that every row group declares; empty when they do not all declare the same. */
@@ -21,35 +24,25 @@ export interface ReadBack extends VerifiedFile {
 
 /** @param sort columns of the declared order, ascending, nulls last @throws Fault `DROP_UNREADABLE` */
 export async function readBack(path: string, sort: readonly string[], signal?: AbortSignal): Promise<ReadBack> {
-  const { asyncBufferFromFile, parquetMetadataAsync, parquetRead } = await import('hyparquet');
-  const { compressors } = await import('hyparquet-compressors');
   try {
-    const file = await asyncBufferFromFile(path);
-    const metadata = await parquetMetadataAsync(file);
+    const opened = await openParquet(path);
+    const { metadata } = opened;
     const schema = describeSchema(metadata);
     const time = schema.find(({ type }) => type.startsWith('INT64/TIMESTAMP(') && type.endsWith('utc=false)'))?.name;
     const range: { min?: number; max?: number } = {};
     const order = new Order(sort);
+    const bad = new Map<string, number>();
     let from = 0;
     for (const group of metadata.row_groups) {
       const to = from + Number(group.num_rows);
       const sorted = new Map<string, readonly unknown[]>();
       for (const { name } of schema) {
         signal?.throwIfAborted();
-        // A column chunk comes in pieces of some pages each, in row order.
-        const pieces: DecodedArray[] = [];
-        const onChunk = ({ columnData }: { readonly columnData: DecodedArray }) => void pieces.push(columnData);
-        await parquetRead({ file, metadata, compressors, columns: [name], rowStart: from, rowEnd: to, onChunk });
-        const count = pieces.reduce((sum, { length }) => sum + length, 0);
-        if (count !== to - from) {
-          throw new RangeError(`${name} has ${count} values in a row group of ${to - from} rows`);
-        }
-        if (name === time) for (const values of pieces) widen(range, values);
-        if (sort.includes(name))
-          sorted.set(
-            name,
-            pieces.flatMap((values) => Array.from(values as readonly unknown[])),
-          );
+        const keep = name === time || sort.includes(name);
+        const column = await decodeColumn(opened, name, { from, to }, { keep });
+        if (column.bad > 0) bad.set(name, (bad.get(name) ?? 0) + column.bad);
+        if (name === time) widen(range, column.values);
+        if (sort.includes(name)) sorted.set(name, column.values);
       }
       order.check(from, to - from, sorted);
       from = to;
@@ -60,6 +53,7 @@ export async function readBack(path: string, sort: readonly string[], signal?: A
       schema,
       minTime: formatTime(range.min),
       maxTime: formatTime(range.max),
+      bad: [...bad].map(([column, rows]) => ({ column, rows })),
       disorder: order.disorder,
       declaredSort: readDeclaredSort(metadata),
       codecs: listCodecs(metadata),
@@ -111,8 +105,8 @@ function isNull(value: unknown): boolean {
   return value === null || value === undefined;
 }
 
-function widen(range: { min?: number; max?: number }, values: DecodedArray): void {
-  for (const value of values as readonly unknown[]) {
+function widen(range: { min?: number; max?: number }, values: readonly unknown[]): void {
+  for (const value of values) {
     if (!(value instanceof Date)) continue;
     const at = value.getTime();
     range.min = Math.min(range.min ?? at, at);

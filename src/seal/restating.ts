@@ -3,28 +3,19 @@
  * `publish.ts`): how a reader tells it from damage. Invariant: an object counts as whole only when it is what a manifest
  * describes, the published one or the one that was decided to follow it. Reading only.
  */
-import { isFault } from '../core/errors.ts';
-import { sealingDecisionKey } from '../store/layout.ts';
 import type { Store } from '../store/store.ts';
+import { readDecision } from './decision.ts';
 import { readManifest } from './ledger.ts';
-import { type Manifest, parseManifest } from './manifest.ts';
+import type { Manifest } from './manifest.ts';
 
 /** The manifest that was decided to replace this one and is not published yet; `undefined` without one. Costs a request. */
 export async function readSuccessor(
   store: Store,
   { dataset, date, revision }: Manifest,
 ): Promise<Manifest | undefined> {
-  const key = sealingDecisionKey(dataset, date, revision + 1);
-  const bytes = await store.get(key);
-  if (bytes === undefined) return undefined;
-  try {
-    const decided = parseManifest(bytes, `${store.url}/${key}`);
-    return decided.supersedes === revision ? decided : undefined;
-  } catch (error) {
-    // Not a decision that anybody will publish.
-    if (isFault(error) && error.code === 'MANIFEST_INVALID') return undefined;
-    throw error;
-  }
+  const found = await readDecision(store, dataset, date, revision + 1);
+  // Nobody will publish one that is broken.
+  return found.kind === 'whole' ? found.decided : undefined;
 }
 
 /**

@@ -11,12 +11,13 @@ import { buildFate, COUNTED_COLUMNS } from '../measure/counted.ts';
 import {
   AT_ASK,
   AT_BID,
+  GAP_MEASURES,
   IS_CALL,
   IS_PUT,
+  KNOWN_PREMIUM,
   PREMIUM_COLUMNS,
-  PREMIUM_MEASURES,
-  SERIES_KEY,
-  sumWhere,
+  SERIES_HASH,
+  sumKnown,
 } from '../measure/premium.ts';
 import type { DropColumn } from './columns.ts';
 import { writeFooter } from './footer.ts';
@@ -26,11 +27,11 @@ type Measures = readonly (readonly [string, string])[];
 
 /** Column and its SQL. Premium is in dollars, contracts in lots. */
 const SUMS: Measures = [
-  ...PREMIUM_MEASURES,
-  ['call_ask_premium', sumWhere(`${IS_CALL} AND ${AT_ASK}`, 'premium')],
-  ['call_bid_premium', sumWhere(`${IS_CALL} AND ${AT_BID}`, 'premium')],
-  ['put_ask_premium', sumWhere(`${IS_PUT} AND ${AT_ASK}`, 'premium')],
-  ['put_bid_premium', sumWhere(`${IS_PUT} AND ${AT_BID}`, 'premium')],
+  ...GAP_MEASURES,
+  ['call_ask_premium', sumKnown(`${IS_CALL} AND ${AT_ASK}`, 'premium')],
+  ['call_bid_premium', sumKnown(`${IS_CALL} AND ${AT_BID}`, 'premium')],
+  ['put_ask_premium', sumKnown(`${IS_PUT} AND ${AT_ASK}`, 'premium')],
+  ['put_bid_premium', sumKnown(`${IS_PUT} AND ${AT_BID}`, 'premium')],
 ];
 
 /** What `selectCells` gives for a series is summed over those that count; the rest is tallied. */
@@ -46,11 +47,17 @@ const TALLIES: Measures = [
   ...tally('recorded', 'true'),
 ];
 
+/** Summaries without it have what is of no known sentiment in their neutral premium, and NaN for sums with gaps. */
+const GAP_MARK = 'unpriced_trades';
+
 /** Only summaries whose sums leave records out have it; before, cancel messages and late reports were in every sum. */
 const MARK = 'recorded_trades';
 
 /** Columns of a drop that the measures are computed from. */
 const NEEDED: readonly string[] = [...new Set(['symbol', 'oi', ...COUNTED_COLUMNS, ...PREMIUM_COLUMNS])];
+
+/** What summaries without that mark lack, or mean otherwise. */
+const NEW_MEANING: readonly string[] = ['unpriced_trades', 'unsized_trades', 'neutral_premium'];
 
 /** Sums of the same numbers in another order differ in their last digits. */
 const RELATIVE_TOLERANCE = 1e-9;
@@ -82,13 +89,17 @@ export async function compareSummary(engine: Engine, dropPath: string, path: str
   const file = `file(${quoteString(path)}, Parquet)`;
   const described = await engine.rows<{ readonly name: string }>(`DESCRIBE TABLE ${file}`);
   const present = new Set(described.map(({ name }) => name));
-  const names = (present.has(MARK) ? listNames() : SUMS.map(([name]) => name)).filter((name) => present.has(name));
-  const missing = present.has(MARK) ? listNames().filter((name) => !present.has(name)) : [];
+  const isOld = !present.has(GAP_MARK);
+  const known = (present.has(MARK) ? listNames() : SUMS.map(([name]) => name)).filter(
+    (name) => !isOld || !NEW_MEANING.includes(name),
+  );
+  const names = known.filter((name) => present.has(name));
+  const missing = present.has(MARK) ? known.filter((name) => !present.has(name)) : [];
   if (missing.length > 0) return [`the summary has no column ${missing.join(', ')}`];
   const expected = present.has(MARK) ? selectSummary(dropPath) : selectGroups(SUMS, fileOf(dropPath));
   const differs = names.map((name) => {
     const [a, b] = [`a.${quoteIdentifier(name)}`, `b.${quoteIdentifier(name)}`];
-    return `abs(${a} - ${b}) > ${RELATIVE_TOLERANCE} * greatest(1, abs(${a}))`;
+    return `ifNull(abs(${a} - ${b}) > ${RELATIVE_TOLERANCE} * greatest(1, abs(${a})), isNull(${a}) != isNull(${b}))`;
   });
   const list = ['symbol', ...names].map(quoteIdentifier).join(', ');
   const found = await engine.rows<{ symbol: string; names: readonly string[] }>(
@@ -111,8 +122,8 @@ export async function compareSummary(engine: Engine, dropPath: string, path: str
 function selectSummary(dropPath: string): string {
   const file = fileOf(dropPath);
   // Grouped by a hash of the key, which takes half the time of the key itself.
-  const records = `SELECT *, ${buildFate(file, '_row_number')} AS fate, cityHash64(${SERIES_KEY}) AS series_hash FROM ${file}`;
-  const cells = `SELECT any(symbol) AS symbol, fate, max(oi) AS open_interest, ${SUMS.map(([name, sql]) => `${sql} AS ${name}`).join(', ')}
+  const records = `SELECT * REPLACE (${KNOWN_PREMIUM} AS premium), ${buildFate(file, '_row_number')} AS fate, ${SERIES_HASH} AS series_hash FROM ${file}`;
+  const cells = `SELECT ifNull(any(symbol), '') AS symbol, fate, max(oi) AS open_interest, ${SUMS.map(([name, sql]) => `${sql} AS ${name}`).join(', ')}
     FROM (${records}) GROUP BY series_hash, fate`;
   const sums = SUMS.map(([name]): Measures[number] => [name, `sumIf(cells.${name}, ${IS_COUNTED})`]);
   return selectGroups([...sums, ...TALLIES], `(${cells}) AS cells`);
@@ -120,11 +131,9 @@ function selectSummary(dropPath: string): string {
 
 /** Records whose symbol is empty are in the row of all symbols only. */
 function selectGroups(measures: Measures, table: string): string {
-  // Counts are signed in the file: few readers of Parquet expect unsigned numbers.
-  const list = measures.map(
-    ([name, sql]) => `${isDollars(name) ? sql : `toInt64(${sql})`} AS ${quoteIdentifier(name)}`,
-  );
-  return `SELECT symbol, ${list.join(', ')} FROM ${table} GROUP BY GROUPING SETS ((symbol), ()) HAVING symbol != '' OR grouping(symbol) = 1`;
+  const raw = measures.map(([name, sql]) => `${sql} AS ${quoteIdentifier(name)}`);
+  const sums = `SELECT symbol, ${raw.join(', ')} FROM ${table} GROUP BY GROUPING SETS ((symbol), ()) HAVING symbol != '' OR grouping(symbol) = 1`;
+  return `SELECT symbol, ${measures.map(([name]) => `${complete(name)} AS ${quoteIdentifier(name)}`).join(', ')} FROM (${sums}) AS sums`;
 }
 
 function tally(name: string, condition: string): Measures {
@@ -134,8 +143,21 @@ function tally(name: string, condition: string): Measures {
   ];
 }
 
-function isDollars(name: string): boolean {
-  return name.endsWith('_premium');
+/**
+ * A sum over no number is 0 where no record lacks it, else null: nobody knows it. Counts are signed in the file: few
+ * readers of Parquet expect unsigned numbers.
+ */
+function complete(name: string): string {
+  const [, tallied] =
+    /^(cancel_message|cancelled_print|late_report|recorded|volume_above_oi)_premium$/.exec(name) ?? [];
+  if (tallied !== undefined) {
+    const members = tallied === 'volume_above_oi' ? 'series' : 'trades';
+    return `if(isNull(sums.${name}) AND sums.${tallied}_${members} = 0, 0, sums.${name})`;
+  }
+  if (name.endsWith('_premium')) return `if(isNull(sums.${name}) AND sums.unpriced_trades = 0, 0, sums.${name})`;
+  if (name.endsWith('contracts'))
+    return `toInt64(if(isNull(sums.${name}) AND sums.unsized_trades = 0, 0, sums.${name}))`;
+  return `toInt64(sums.${name})`;
 }
 
 function listNames(): readonly string[] {

@@ -24,7 +24,7 @@ const NO_STRIKE = 0;
 export function createChainClient(options: SnapshotOptions, deps: RequesterDeps): SnapshotClient {
   const { url, apiKey } = options;
   const requester = createRequester(options, deps);
-  const { stats, serverNow, intervalMs } = requester;
+  const { stats, serverNow, tellsTime, intervalMs } = requester;
   const send = createSnapshotAsk(requester, 'chain');
   const post = async (
     symbol: string,
@@ -56,21 +56,22 @@ export function createChainClient(options: SnapshotOptions, deps: RequesterDeps)
       await post(symbol, undefined, { strikeMax: NO_STRIKE }, signal ? { signal } : {});
     },
     serverNow,
+    tellsTime,
     intervalMs,
   };
 }
 
 function readAnswer(body: Uint8Array, symbol: string, date: string | undefined): SnapshotAnswer {
-  const { data, rows, firstRow, members } = readEnvelope(body);
+  const { members, ...page } = readEnvelope(body);
   const { meta } = members;
   if (typeof meta !== 'object' || meta === null) throw new SyntaxError('"meta" is not an object');
   const said = meta as Readonly<Record<string, unknown>>; // An object was just seen; of its members nothing is known.
   assertAbout('symbol', symbol, said['symbol']);
   if (date !== undefined) {
     assertAbout('date', date, said['date']);
-    assertAbout('date', date, firstRow?.['date']);
+    assertAbout('date', date, page.firstRow?.['date']);
   }
-  return { kind: 'rows', data, rows, firstRow };
+  return { kind: 'rows', ...page };
 }
 
 function writeFilter({ putCall, strikeMin, strikeMax }: ChainFilter): Readonly<Record<string, string | number>> {

@@ -18,7 +18,7 @@ export interface HistoricalOptions extends RequesterOptions {
 
 export function createHistoricalSource(options: HistoricalOptions, deps: RequesterDeps): Source {
   const { url, apiKey, expectsMeta } = options;
-  const { stats, send, serverNow, intervalMs } = createRequester(options, deps);
+  const { stats, send, serverNow, tellsTime, intervalMs } = createRequester(options, deps);
   const ask = async (sql: string, { testMode, signal, urgent }: AskOptions = {}): Promise<Page> =>
     await send({
       url,
@@ -31,15 +31,15 @@ export function createHistoricalSource(options: HistoricalOptions, deps: Request
       read: (status, body) => (status >= 200 && status <= 299 ? readPage(body, expectsMeta) : undefined),
       judge: (status, body, retryAfterMs) => judgeFailure(status, body, retryAfterMs, sql),
     });
-  return rememberRefusals({ url, stats, ask, serverNow, intervalMs });
+  return rememberRefusals({ url, stats, ask, serverNow, tellsTime, intervalMs });
 }
 
 /** @throws SyntaxError or ZodError when the body is not a page */
 function readPage(body: Uint8Array, expectsMeta: boolean): Page {
-  const { data, rows, firstRow, members } = readEnvelope(body);
+  const { members, ...page } = readEnvelope(body);
   if (members['status'] !== 'SUCCESS')
     throw new SyntaxError(`"status" is ${JSON.stringify(members['status'])}, not "SUCCESS"`);
   // What the portal may send as `meta` is not specified: it is used when it is one, and never required.
   const meta = expectsMeta ? metaSchema.parse(members['meta']) : metaSchema.safeParse(members['meta']).data;
-  return { data, rows, firstRow, meta };
+  return { ...page, meta };
 }

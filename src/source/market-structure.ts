@@ -51,7 +51,7 @@ export function createMarketStructureClient(
 ): SnapshotClient {
   const { url, apiKey } = options;
   const requester = createRequester(options, deps);
-  const { stats, serverNow, intervalMs } = requester;
+  const { stats, serverNow, tellsTime, intervalMs } = requester;
   const send = createSnapshotAsk(requester, 'market-structure');
   const get = async (symbol: string, date: string | undefined, { signal, urgent }: SnapshotAskOptions) =>
     await send({
@@ -72,6 +72,7 @@ export function createMarketStructureClient(
       await get(symbol, undefined, signal ? { signal } : {});
     },
     serverNow,
+    tellsTime,
     intervalMs,
   };
 }

@@ -2,13 +2,17 @@
  * Sending requests to the options data API, whatever the endpoint. Invariant: every request passes the pacer; an answer is
  * either read whole or judged, with bounded, jittered retries; the API's clock is taken from answers that were read.
  */
+import type { Readable } from 'node:stream';
 import type { Clock } from '../core/clock.ts';
 import { assertNotAborted, describeError } from '../core/errors.ts';
 import type { Log } from '../core/log.ts';
+import { readMemoryBytes } from '../core/machine.ts';
 import { createRedactor } from '../core/redact.ts';
+import { formatBytes } from '../core/units.ts';
 import { judgeMalformed, judgeNetwork, parseRetryAfter, type Verdict } from './failure.ts';
 import { isUndecodable, sendRequest } from './http.ts';
 import { MAX_RETRY_AFTER_MS, type Pacer } from './pacer.ts';
+import { createServerClock, readTime, type TimeOffer } from './server-clock.ts';
 import type { SourceStats } from './source.ts';
 
 /** Tries of one request in all, the first included. */
@@ -18,8 +22,15 @@ const BACKOFF_MS = 500;
 const MAX_BACKOFF_MS = 30_000;
 /** A 10,000-row answer takes seconds; the server's own time-out is shorter than this. */
 const REQUEST_TIMEOUT_MS = 120_000;
-/** A million rows have about 700 MB. An answer without end would otherwise fill the memory until the time-out. */
-const MAX_ANSWER_BYTES = 1024 ** 3;
+/**
+ * Seven times the largest page that is asked for (`MAX_PAGE_ROWS` of the contract's rows have 36 MB), and half of what the
+ * runtime can hold as one text. A longer answer is none: it would fill the memory, with several of them in flight.
+ */
+export const MAX_ANSWER_BYTES = 256_000_000;
+/** Four answers are in flight, and while one is put together it is in memory twice. */
+const MEMORY_PARTS = 8;
+/** Of an answer that is not a success, or not in shape, more is of no use: its code and its first words decide. */
+const MAX_FAILURE_BYTES = 64 * 1024;
 
 /** Weight of the newest answer in the mean of their times. */
 const ANSWER_WEIGHT = 0.2;
@@ -29,8 +40,8 @@ export interface RequesterOptions {
   readonly apiKey: string;
   /** The server's clock minus ours, as of an earlier run; the first answer corrects it. */
   readonly clockOffsetMs: number;
-  /** Longest answer that is read, after decompression; a longer one is no answer. Default: 1 GiB. */
-  readonly maxAnswerBytes?: number;
+  /** Longest answer that is read, after decompression; a longer one is no answer. Default: `MAX_ANSWER_BYTES`, less in little memory. */
+  readonly maxAnswerBytes?: number | undefined;
 }
 
 export interface RequesterDeps {
@@ -59,8 +70,10 @@ export interface Requester {
   readonly stats: Readonly<SourceStats>;
   /** Sends at the pace, with retries. @throws SourceFault */
   send<Answer extends { readonly rows: number }>(call: Call<Answer>): Promise<Answer>;
-  /** The server's clock: its last `Date` header, run on by this machine's clock. */
+  /** The server's clock, as `server-clock.ts` has it from the `Date` headers. */
   serverNow(): number;
+  /** Whether an answer has told the server's time. */
+  tellsTime(): boolean;
   /** Milliseconds between two request starts at present. */
   intervalMs(): number;
 }
@@ -72,10 +85,12 @@ type Outcome<Answer> =
 export function createRequester(options: RequesterOptions, deps: RequesterDeps): Requester {
   const { clock, pacer, log } = deps;
   const stats: SourceStats = { requests: 0, retries: 0, rateLimited: 0, bytes: 0, answerMs: 0 };
-  let serverOffsetMs = options.clockOffsetMs;
+  const serverClock = createServerClock(clock, options.clockOffsetMs);
+  const { maxAnswerBytes = Math.min(MAX_ANSWER_BYTES, readMemoryBytes() / MEMORY_PARTS) } = options;
   const redact = createRedactor([options.apiKey]);
   /** The head of an answer goes into messages. */
-  const maskKey = (body: Uint8Array) => Buffer.from(redact(Buffer.from(body).toString('utf8')));
+  const maskKey = (body: Uint8Array) =>
+    Buffer.from(redact(Buffer.from(body.subarray(0, MAX_FAILURE_BYTES)).toString('utf8')));
 
   const exchange = async <Answer>(call: Call<Answer>): Promise<Outcome<Answer>> => {
     stats.requests += 1;
@@ -83,7 +98,7 @@ export function createRequester(options: RequesterOptions, deps: RequesterDeps):
     const timeout = AbortSignal.timeout(REQUEST_TIMEOUT_MS);
     const signal = call.signal ? AbortSignal.any([call.signal, timeout]) : timeout;
     let status: number | undefined;
-    let answeredOffsetMs = serverOffsetMs;
+    let time: TimeOffer | undefined;
     let retryAfter: string | undefined;
     let body: Uint8Array;
     try {
@@ -92,13 +107,15 @@ export function createRequester(options: RequesterOptions, deps: RequesterDeps):
       const response = await sendRequest(call.url, { method, headers: { ...headers }, body: call.body, signal });
       status = response.status;
       retryAfter = response.headers['retry-after'];
-      const date = Date.parse(response.headers.date ?? '');
-      // The header has whole seconds: half a second is its expected error.
-      if (!Number.isNaN(date)) answeredOffsetMs = date + 500 - clock.now();
-      body = await readBody(response.body, options.maxAnswerBytes ?? MAX_ANSWER_BYTES);
+      time = readTime(clock, response.headers.date, response.headers.age);
+      const isSuccess = status >= 200 && status <= 299;
+      body = isSuccess
+        ? await readBody(response.body, maxAnswerBytes)
+        : await readHead(response.body, MAX_FAILURE_BYTES);
     } catch (cause) {
       assertNotAborted(call.signal);
-      if (cause instanceof RangeError || isUndecodable(cause)) return failed(judgeMalformed(Buffer.alloc(0), cause));
+      if (cause instanceof TooLong) return failed(judgeMalformed(maskKey(cause.head), cause));
+      if (isUndecodable(cause)) return failed(judgeMalformed(Buffer.alloc(0), cause));
       return failed(judgeNetwork(call.url, cause, status !== undefined));
     }
     stats.bytes += body.byteLength;
@@ -108,13 +125,13 @@ export function createRequester(options: RequesterOptions, deps: RequesterDeps):
       const answer = call.read(status, body);
       if (answer !== undefined) {
         // Only what was read is surely the API's: a gateway in between has a clock of its own.
-        serverOffsetMs = answeredOffsetMs;
+        serverClock.note(time);
         return { kind: 'answer', answer };
       }
     } catch (cause) {
       return failed(judgeMalformed(maskKey(body), new SyntaxError(redact(describeError(cause)))));
     }
-    const retryAfterMs = parseRetryAfter(retryAfter ?? null, clock.now() + answeredOffsetMs);
+    const retryAfterMs = parseRetryAfter(retryAfter ?? null, time?.serverMs ?? serverClock.now());
     return failed(call.judge(status, maskKey(body), retryAfterMs));
   };
 
@@ -160,22 +177,45 @@ export function createRequester(options: RequesterOptions, deps: RequesterDeps):
     });
   };
 
-  return { stats, send, serverNow: () => clock.now() + serverOffsetMs, intervalMs: () => pacer.intervalMs() };
+  const { now: serverNow, isTold: tellsTime } = serverClock;
+  return { stats, send, serverNow, tellsTime, intervalMs: () => pacer.intervalMs() };
 }
 
 function failed(verdict: Verdict): { readonly kind: 'failure'; readonly verdict: Verdict } {
   return { kind: 'failure', verdict };
 }
 
-/** @throws RangeError when the body is longer than allowed, anything else when the connection breaks */
-async function readBody(body: AsyncIterable<Uint8Array>, maxBytes: number): Promise<Uint8Array> {
+/** An answer that is longer than any that was asked for. */
+class TooLong extends RangeError {
+  readonly head: Uint8Array;
+
+  constructor(maxBytes: number, head: Uint8Array) {
+    super(`it has more than ${formatBytes(maxBytes)}`);
+    this.head = head;
+  }
+}
+
+/** @throws TooLong when the body is longer than allowed, anything else when the connection breaks */
+async function readBody(body: Readable, maxBytes: number): Promise<Uint8Array> {
   const chunks: Uint8Array[] = [];
   let sizeBytes = 0;
-  for await (const chunk of body) {
+  for await (const chunk of body as AsyncIterable<Uint8Array>) {
     sizeBytes += chunk.byteLength;
     // Leaving the loop closes the connection.
-    if (sizeBytes > maxBytes) throw new RangeError(`it has more than ${maxBytes} bytes`);
+    if (sizeBytes > maxBytes) throw new TooLong(maxBytes, chunks[0] ?? chunk);
     chunks.push(chunk);
   }
   return Buffer.concat(chunks, sizeBytes);
+}
+
+/** What comes after `maxBytes` is not waited for. */
+async function readHead(body: Readable, maxBytes: number): Promise<Uint8Array> {
+  const chunks: Uint8Array[] = [];
+  let sizeBytes = 0;
+  for await (const chunk of body as AsyncIterable<Uint8Array>) {
+    sizeBytes += chunk.byteLength;
+    chunks.push(chunk);
+    if (sizeBytes >= maxBytes) break;
+  }
+  return Buffer.concat(chunks).subarray(0, maxBytes);
 }

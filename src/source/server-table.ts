@@ -5,7 +5,7 @@
  */
 import { createWriteStream } from 'node:fs';
 import { pipeline } from 'node:stream/promises';
-import type { Clock } from '../core/clock.ts';
+import { type Clock, elapsedMs } from '../core/clock.ts';
 import { assertNotAborted, Fault, isFault } from '../core/errors.ts';
 import type { Log } from '../core/log.ts';
 import { keepKnown, readCapabilities } from '../engine/capabilities.ts';
@@ -13,6 +13,7 @@ import type { StatementOptions } from '../engine/engine.ts';
 import { quoteIdentifier } from '../engine/literal.ts';
 import type { StreamingEngine } from '../engine/server.ts';
 import type { ServerSource } from '../job/job.ts';
+import { createServerClock } from './server-clock.ts';
 import type { SourceStats } from './source.ts';
 
 export interface ServerTableDeps {
@@ -39,8 +40,10 @@ export interface ServerTable {
   rows<Row extends object>(sql: string, options?: StatementOptions): Promise<readonly Row[]>;
   /** Streams the result of a query, encoded by the server, into a file. @throws EngineFault, Fault `DOWNLOAD_BROKEN` */
   download(sql: string, format: string, path: string, signal?: AbortSignal): Promise<void>;
-  /** The server's clock, as it was when the table was described, run on by this machine's. */
+  /** The server's clock, as it was when the table was described. */
   serverNow(): number;
+  /** Whether the server has told its time. */
+  tellsTime(): boolean;
   /** Nothing is paced: the server is one's own. */
   intervalMs(): number;
   close(): Promise<void>;
@@ -54,7 +57,7 @@ const NEEDED_FUNCTIONS = ['toDate32', 'accurateCast', 'fromUnixTimestamp64Milli'
 export function openServerTable(address: string, source: ServerSource, deps: ServerTableDeps): ServerTable {
   const { engine, clock, log } = deps;
   const stats: SourceStats = { requests: 0, retries: 0, rateLimited: 0, bytes: 0, answerMs: 0 };
-  let serverOffsetMs = 0;
+  const serverClock = createServerClock(clock, 0);
   let shape: Promise<TableShape> | undefined;
   const rows = async <Row extends object>(sql: string, { signal }: StatementOptions = {}) => {
     assertNotAborted(signal);
@@ -73,7 +76,7 @@ export function openServerTable(address: string, source: ServerSource, deps: Ser
     const capabilities = await readCapabilities({ rows: (sql) => rows(sql, ask) });
     assertModern(capabilities.version, capabilities.settings, capabilities.functions);
     const [now] = await rows<{ ms: number }>('SELECT toUnixTimestamp(now()) * 1000 AS ms', ask);
-    if (now) serverOffsetMs = Number(now.ms) - clock.now();
+    if (now) serverClock.note({ serverMs: Number(now.ms), ownMs: clock.now(), elapsedMs: elapsedMs(clock) });
     const found = await rows<{ name: string; type: string }>(`DESCRIBE TABLE ${quoteTable(source.table)}`, ask);
     const types = new Map(found.map(({ name, type }) => [name, type]));
     assertColumns(source, types);
@@ -105,7 +108,8 @@ export function openServerTable(address: string, source: ServerSource, deps: Ser
         });
       }
     },
-    serverNow: () => clock.now() + serverOffsetMs,
+    serverNow: serverClock.now,
+    tellsTime: serverClock.isTold,
     intervalMs: () => 0,
     close: () => engine.close(),
   };

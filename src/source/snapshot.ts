@@ -3,6 +3,7 @@
  * the API's own word that there is no such snapshot; everything else is a `SourceFault`. What an answer says of itself
  * (its date, its symbol) must be what was asked for. Also here: what the endpoints have in common.
  */
+import type { RowShape } from '../core/json-bytes.ts';
 import { judgeFailure, readErrorBody, type Verdict } from './failure.ts';
 import type { Call, Requester } from './requester.ts';
 import { type AskOptions, SourceFault, type SourceStats } from './source.ts';
@@ -27,6 +28,7 @@ export type SnapshotAnswer =
       /** A JSON array of rows, as bytes. */
       readonly data: Uint8Array;
       readonly rows: number;
+      readonly shape?: RowShape | undefined;
       readonly firstRow: Readonly<Record<string, unknown>> | undefined;
     }
   | { readonly kind: 'missing'; readonly rows: 0 /** In the API's own words. */; readonly reason: string };
@@ -43,8 +45,10 @@ export interface SnapshotClient {
   ask(request: SnapshotRequest, options?: SnapshotAskOptions): Promise<SnapshotAnswer>;
   /** The cheapest request that shows whether the endpoint answers, and what its clock says. @throws SourceFault */
   greet(symbol: string, signal?: AbortSignal): Promise<void>;
-  /** The server's clock: its last `Date` header, run on by this machine's clock. */
+  /** The server's clock, from its `Date` headers. */
   serverNow(): number;
+  /** Whether an answer has told the server's time. */
+  tellsTime(): boolean;
   /** Milliseconds between two request starts at present. */
   intervalMs(): number;
 }

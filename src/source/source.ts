@@ -2,13 +2,17 @@
  * The contract of what is read: one SQL text in, one page of raw rows out. Invariant: a page is a whole, well-formed
  * answer; everything else is a `SourceFault` that says what to do next.
  */
+
 import { type FailureKind, Fault } from '../core/errors.ts';
+import type { RowShape } from '../core/json-bytes.ts';
 import type { HistoricalMeta } from '../wire/historical.ts';
 
 export interface Page {
   /** The `data` array as JSON bytes. */
   readonly data: Uint8Array;
   readonly rows: number;
+  /** What the rows have in common, where whoever read them has seen it. */
+  readonly shape?: RowShape | undefined;
   readonly firstRow: Readonly<Record<string, unknown>> | undefined;
   /** `undefined` from the portal entry point, which sends none. */
   readonly meta: HistoricalMeta | undefined;
@@ -63,8 +67,10 @@ export interface Source {
    * @throws SourceFault
    */
   ask(sql: string, options?: AskOptions): Promise<Page>;
-  /** The server's clock: its last `Date` header, run on by this machine's clock. Before the first answer, by the offset given. */
+  /** The server's clock, from its `Date` headers. Before the first answer, by the offset of an earlier run. */
   serverNow(): number;
+  /** Whether an answer has told the server's time. */
+  tellsTime(): boolean;
   /** Milliseconds between two request starts at present. */
   intervalMs(): number;
 }

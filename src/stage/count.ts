@@ -1,12 +1,14 @@
 /**
- * Counts of what is staged: rows and distinct ids by a key. Invariant: exact, and in bounded memory whatever the size of
- * the day, because the ids are counted in passes over a share of them each.
+ * Counts of what is staged: rows, distinct ids and sums of hashes by a key, which a recount of the source is held against.
+ * Invariant: exact, and in bounded memory whatever the size of the day, because the ids are counted in passes over a share
+ * of them each.
  */
 import type { Engine } from '../engine/engine.ts';
 import { quoteIdentifier, quoteString } from '../engine/literal.ts';
 import { listPasses } from '../engine/passes.ts';
-import { selectRepeatedIds } from '../engine/repeated-ids.ts';
-import { mergeUpdateMarks, repeatsSql, updateMarkSql } from '../engine/update-mark.ts';
+import { HAS_ID, selectRepeatedIds, tradeKeySql } from '../engine/repeated-ids.ts';
+import { type HashedColumn, idHashSql, valueHashSql } from '../engine/row-hash.ts';
+import { repeatsSql, updateMarkSql } from '../engine/update-mark.ts';
 import { secondOfDateSql } from '../engine/wall-clock.ts';
 import type { Job } from '../job/job.ts';
 
@@ -18,11 +20,26 @@ export interface StageTotals {
 export interface StagedCount extends StageTotals {
   /** When they were made, in short; empty where the job does not export it. */
   readonly mark: string;
+  /** Sums of hashes of the ids, and of the values; `undefined` when not asked. */
+  readonly idHash: string | undefined;
+  readonly valueHash: string | undefined;
+}
+
+/** Names that no column of SQL of one's own has: an alias would hide it. */
+interface StagedRow<Key> {
+  readonly q_key: Key;
+  readonly q_rows: number;
+  readonly q_ids: number;
+  readonly q_mark: string;
+  readonly q_id_hash: string | null;
+  readonly q_value_hash: string | null;
 }
 
 export interface CountOptions {
   /** Only rows of this symbol. */
   readonly symbol?: string | undefined;
+  /** Columns whose values are hashed, beside the ids; without it nothing is hashed. */
+  readonly hashed?: readonly HashedColumn[] | undefined;
   /** Ids counted at once. */
   readonly passIds?: number;
 }
@@ -36,7 +53,8 @@ export function secondKey({ source }: Job, date: string): string {
 }
 
 /**
- * Counts by the values of `key`, an SQL expression. Rows of aggregating jobs have no ids: each counts as one.
+ * Counts by the values of `key`, an SQL expression. Rows of aggregating jobs have no ids: each counts as one, and nothing
+ * is hashed.
  * @param table quoted name
  */
 export async function countStaged<Key extends number | string>(
@@ -44,48 +62,82 @@ export async function countStaged<Key extends number | string>(
   { source }: Job,
   table: string,
   key: string,
-  { symbol, passIds }: CountOptions = {},
+  { symbol, hashed, passIds }: CountOptions = {},
 ): Promise<ReadonlyMap<Key, StagedCount>> {
   const byId = source.kind === 'rows';
   const hasUpdates = byId && source.columns.some(({ name }) => name === 'updated_timestamp');
   const chosen = symbol === undefined ? [] : [`symbol = ${quoteString(symbol)}`];
   const passes = byId ? await listPasses(engine, table, 'id', passIds) : ['true'];
+  // What adds up needs no passes: of many, each would read all of these columns again.
+  const [first = 'true'] = passes.length === 1 ? passes : ['true'];
+  const distinct = byId && passes.length === 1 ? 'uniqExact(id)' : byId ? 'toUInt64(0)' : 'count()';
+  const sums = [
+    `${hasUpdates ? updateMarkSql('updated_timestamp') : "''"} AS q_mark`,
+    `${byId && hashed ? idHashSql() : 'NULL'} AS q_id_hash`,
+    `${byId && hashed && hashed.length > 0 ? valueHashSql(hashed) : 'NULL'} AS q_value_hash`,
+  ];
+  const group = (what: readonly string[], pass: string) =>
+    `SELECT ${key} AS q_key, ${what.join(', ')} FROM ${table} WHERE ${[...chosen, pass].join(' AND ')} GROUP BY q_key`;
+  const found = await engine.rows<StagedRow<Key>>(group(['count() AS q_rows', `${distinct} AS q_ids`, ...sums], first));
   const totals = new Map<Key, StagedCount>();
-  for (const pass of passes) {
-    const found = await engine.rows<{ k: Key; n: number; u: number; m: string }>(
-      `SELECT ${key} AS k, count() AS n, ${byId ? 'uniqExact(id)' : 'count()'} AS u, ${hasUpdates ? updateMarkSql('updated_timestamp') : "''"} AS m FROM ${table} WHERE ${[...chosen, pass].join(' AND ')} GROUP BY k`,
-    );
-    for (const { k, n, u, m } of found) {
-      const before = totals.get(k);
-      totals.set(k, {
-        rows: Number(n) + (before?.rows ?? 0),
-        ids: Number(u) + (before?.ids ?? 0),
-        mark: before === undefined ? m : mergeUpdateMarks(before.mark, m),
-      });
+  for (const { q_key, q_rows, q_ids, q_mark, q_id_hash, q_value_hash } of found) {
+    const hashes = { idHash: q_id_hash ?? undefined, valueHash: q_value_hash ?? undefined };
+    totals.set(q_key, { rows: Number(q_rows), ids: Number(q_ids), mark: q_mark, ...hashes });
+  }
+  for (const pass of passes.length === 1 ? [] : passes) {
+    const ids = await engine.rows<Pick<StagedRow<Key>, 'q_key' | 'q_ids'>>(group(['uniqExact(id) AS q_ids'], pass));
+    for (const { q_key, q_ids } of ids) {
+      const before = totals.get(q_key);
+      if (before) totals.set(q_key, { ...before, ids: before.ids + Number(q_ids) });
     }
   }
   return totals;
 }
 
 /**
- * Rows beyond one for each version of an id, a version being its `updated_timestamp`; where that is not exported, beyond
- * one for each id. Rows of jobs without ids repeat none.
+ * Rows beyond one for each version of a trade, a version being its `updated_timestamp`; where that is not exported, beyond
+ * one for each trade. Rows of jobs without ids, and rows whose id is empty, repeat none.
  * @param table quoted name
  */
 export async function countRepeats(
   engine: Engine,
+  job: Job,
+  table: string,
+  options: Pick<CountOptions, 'passIds'> = {},
+): Promise<number> {
+  const hasUpdates = job.source.columns.some(({ name }) => name === 'updated_timestamp');
+  return await sumRepeated(engine, job, table, repeatsSql(keyOfTrade(job), hasUpdates), options);
+}
+
+/** Rows that a newer version of the same trade stands for, or the same version once more: those that no drop has. */
+export async function countReplaced(
+  engine: Engine,
+  job: Job,
+  table: string,
+  options: Pick<CountOptions, 'passIds'> = {},
+): Promise<number> {
+  return await sumRepeated(engine, job, table, repeatsSql(keyOfTrade(job), false), options);
+}
+
+function keyOfTrade({ source }: Job): string {
+  return tradeKeySql(source.columns.map(({ name }) => name));
+}
+
+/** The sum of a number over the rows whose id is repeated. */
+async function sumRepeated(
+  engine: Engine,
   { source }: Job,
   table: string,
-  { passIds }: Pick<CountOptions, 'passIds'> = {},
+  number: string,
+  { passIds }: Pick<CountOptions, 'passIds'>,
 ): Promise<number> {
   if (source.kind !== 'rows') return 0;
-  const hasUpdates = source.columns.some(({ name }) => name === 'updated_timestamp');
-  let repeats = 0;
+  let sum = 0;
   for (const pass of await listPasses(engine, table, 'id', passIds)) {
     const [found] = await engine.rows<{ n: number }>(
-      `SELECT ${repeatsSql(hasUpdates)} AS n FROM ${table} WHERE ${pass} AND id IN (${selectRepeatedIds(table, pass)})`,
+      `SELECT ${number} AS n FROM ${table} WHERE ${pass} AND ${HAS_ID} AND id IN (${selectRepeatedIds(table, pass)})`,
     );
-    repeats += Number(found?.n ?? 0);
+    sum += Number(found?.n ?? 0);
   }
-  return repeats;
+  return sum;
 }

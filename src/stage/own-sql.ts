@@ -1,12 +1,12 @@
 /**
- * What staged pages show of SQL of one's own that windows do not fit: a group that came in two of them, ids that one
- * answer repeats. It only finds; what is said of it is the run's matter. Invariant: the engine's memory is bounded.
+ * What staged pages show of a query that its windows do not fit: a group that came in two of them, ids that one answer
+ * repeats. It only finds; what is said of it is the run's matter. Invariant: the engine's memory is bounded.
  */
 import { compareText } from '../calendar/window.ts';
 import type { Engine } from '../engine/engine.ts';
 import { quoteIdentifier } from '../engine/literal.ts';
 import { listPasses } from '../engine/passes.ts';
-import type { AggregateSource } from '../job/job.ts';
+import type { AggregateSource, Job } from '../job/job.ts';
 import { WINDOW_COLUMN } from './table.ts';
 
 export interface TornGroup {
@@ -50,15 +50,54 @@ export async function findTornGroup(
 /**
  * The answers that repeat ids, the worst first; of a source that repeats none, nothing. An id is counted by a hash of
  * eight bytes.
- * @param table quoted name
+ * @param table quoted name @param isDistinct whether rows that are the same in every column count as one
  */
-export async function listRepeatedIds(engine: Engine, table: string): Promise<readonly RepeatedIds[]> {
+export async function listRepeatedIds(
+  engine: Engine,
+  table: string,
+  isDistinct: boolean,
+): Promise<readonly RepeatedIds[]> {
   const found: RepeatedIds[] = [];
+  const rows = isDistinct ? 'uniqExact(cityHash64(toString(tuple(*))))' : 'count()';
   for (const pass of await listPasses(engine, table, WINDOW_COLUMN)) {
     const repeating = await engine.rows<RepeatedIds>(
-      `SELECT ${WINDOW_COLUMN} AS window, count() AS rows, uniqExact(cityHash64(id)) AS ids FROM ${table} WHERE ${pass} GROUP BY window HAVING ids < rows`,
+      `SELECT ${WINDOW_COLUMN} AS window, ${rows} AS rows, uniqExact(cityHash64(id)) AS ids FROM ${table} WHERE ${pass} GROUP BY window HAVING ids < rows`,
     );
     found.push(...repeating.map(({ window, rows, ids }) => ({ window, rows: Number(rows), ids: Number(ids) })));
   }
   return found.sort((a, b) => a.ids / a.rows - b.ids / b.rows || compareText(a.window, b.window));
+}
+
+/** An id that several rows have. */
+export interface ExampleId {
+  readonly id: string;
+  readonly rows: number;
+  /** Two of them, by what they have beside the id. */
+  readonly trades: readonly string[];
+}
+
+/** So many ids, and rows of each, make a message that can still be read. */
+const EXAMPLE_IDS = 3;
+const EXAMPLE_ROWS = 2;
+
+/** The most frequent ones of the first pass over the ids that finds any. @param table quoted name */
+export async function listExampleIds(
+  engine: Engine,
+  { source }: Job,
+  table: string,
+  passIds?: number,
+): Promise<readonly ExampleId[]> {
+  const shown = ['symbol', 'time', 'option_symbol', 'price', 'size'].filter((name) =>
+    source.columns.some((column) => column.name === name),
+  );
+  const trade = `concat(${["''", ...shown.flatMap((name) => [`ifNull(toString(${quoteIdentifier(name)}), '')`, "' '"])].join(', ')})`;
+  for (const pass of await listPasses(engine, table, 'id', passIds)) {
+    const often = `SELECT id FROM ${table} WHERE ${pass} GROUP BY id HAVING count() > 1 ORDER BY count() DESC, id LIMIT ${EXAMPLE_IDS}`;
+    const found = await engine.rows<ExampleId>(
+      `SELECT id, count() AS rows, groupArraySorted(${EXAMPLE_ROWS})(${trade}) AS trades FROM ${table} WHERE id IN (${often}) GROUP BY id ORDER BY rows DESC, id`,
+    );
+    if (found.length === 0) continue;
+    return found.map(({ id, rows, trades }) => ({ id, rows: Number(rows), trades: trades.map((one) => one.trim()) }));
+  }
+  return [];
 }

@@ -1,10 +1,19 @@
 /**
- * The stage's table: its name, columns and what they refuse. Pure text. Invariant: what the engine would quietly turn into
- * another value (a null, an absent field, an integer that does not fit) makes the whole insert fail.
+ * The stage's table: its name and columns, how a page is read into them, and the check that every row of it must pass.
+ * Pure text. What a single column takes is `column-rule.ts`.
  */
 import { createHash } from 'node:crypto';
 import { quoteIdentifier, quoteString } from '../engine/literal.ts';
 import type { Job, JobColumn } from '../job/job.ts';
+import {
+  isPlainRow,
+  judgedRead,
+  judgedValue,
+  plainRead,
+  plainValue,
+  type RuleContext,
+  stageType,
+} from './column-rule.ts';
 
 /** Column of the stage that names the window a row came with; never part of a drop. */
 export const WINDOW_COLUMN = '_window';
@@ -47,64 +56,71 @@ export function parseStageDate(name: string): string {
 
 export function createTableSql(name: string, job: Job): string {
   const columns = job.source.columns.map((column) => `${quoteIdentifier(column.name)} ${stageType(column)}`);
-  const integers = job.source.columns.filter((column) => column.type === 'int32');
-  const range = integers.map(({ name }) => `${quoteIdentifier(name)} BETWEEN -2147483648 AND 2147483647`).join(' AND ');
-  const constraint = integers.length === 0 ? [] : [`CONSTRAINT fits_int32 CHECK ${range}`];
   const sort = job.drop.sort.map(quoteIdentifier).join(', ');
   const ledger = `${WINDOW_COLUMN} LowCardinality(String)`;
-  return `CREATE TABLE IF NOT EXISTS ${quoteIdentifier(name)} (${[...columns, ledger, ...constraint].join(', ')}) ENGINE = MergeTree ORDER BY (${sort}) SETTINGS ${TABLE_SETTINGS}`;
+  return `CREATE TABLE IF NOT EXISTS ${quoteIdentifier(name)} (${[...columns, ledger].join(', ')}) ENGINE = MergeTree ORDER BY (${sort}) SETTINGS ${TABLE_SETTINGS}`;
 }
 
-/** The columns of a page as the engine reads them; `extraFields` are kept as text where a row has them. */
-export function buildPageStructure(job: Job, date: string, extraFields: readonly string[]): string {
-  const columns = job.source.columns.map(
-    (column) =>
-      `${quoteIdentifier(column.name)} ${stageType(column)} ${askedFor(column, date, job) ?? onAbsent(column)}`,
-  );
-  return [...columns, ...extraFields.map((name) => `${quoteIdentifier(name)} String`)].join(', ');
+/** How the rows of a page are read and staged. */
+export interface PageReading {
+  /** The columns as `file()` takes them. */
+  readonly structure: string;
+  /** What a row is staged as. @param window expression with the text of its window */
+  readonly values: (window: string) => readonly string[];
+  /** SQL that must hold of each row; `undefined`: nothing is asked. */
+  readonly check: string | undefined;
+}
+
+/** A page as the source sent it. @param extraFields kept as text where a row has them */
+export function readPlain(context: RuleContext, extraFields: readonly string[]): PageReading {
+  const { source } = context.job;
+  const read = source.columns.map((column) => askedFor(column, context) ?? plainRead(column));
+  return {
+    structure: buildStructure(source.columns, read, extraFields),
+    values: (window) => [
+      ...source.columns.map(
+        (column) => askedValue(column, context, window) ?? plainValue(column, quoteIdentifier(column.name)),
+      ),
+      ...extraFields.map(quoteIdentifier),
+    ],
+    check: isPlainRow(context),
+  };
+}
+
+/** Rows that were judged one by one. */
+export function readJudged(context: RuleContext, extraFields: readonly string[]): PageReading {
+  const { source } = context.job;
+  const read = source.columns.map((column) => askedFor(column, context) ?? judgedRead(column));
+  return {
+    structure: buildStructure(source.columns, read, extraFields),
+    values: (window) => [
+      ...source.columns.map(
+        (column) => askedValue(column, context, window) ?? judgedValue(column, quoteIdentifier(column.name)),
+      ),
+      ...extraFields.map(quoteIdentifier),
+    ],
+    check: undefined,
+  };
+}
+
+function buildStructure(
+  columns: readonly JobColumn[],
+  read: readonly string[],
+  extraFields: readonly string[],
+): string {
+  const known = columns.map(({ name }, index) => `${quoteIdentifier(name)} ${read[index] ?? ''}`);
+  return [...known, ...extraFields.map((name) => `${quoteIdentifier(name)} String`)].join(', ');
 }
 
 /** A row of a snapshot need not repeat what was asked for: the date, and the symbol, which its window begins with. */
-function askedFor({ name }: JobColumn, date: string, job: Job): string | undefined {
+function askedFor({ name }: JobColumn, { job, date }: RuleContext): string | undefined {
   if (job.source.kind !== 'snapshots') return undefined;
-  if (name === 'date') return `DEFAULT ${quoteString(date)}`;
-  return name === 'symbol' ? "DEFAULT ''" : undefined;
+  if (name === 'date') return `String DEFAULT ${quoteString(date)}`;
+  return name === 'symbol' ? "String DEFAULT ''" : undefined;
 }
 
-/** What a row of a page is staged as. @param window expression with the text of its window */
-export function buildPageValues(job: Job, extraFields: readonly string[], window: string): readonly string[] {
-  return [...job.source.columns.map(({ name }) => name), ...extraFields].map((name) => {
-    const value = quoteIdentifier(name);
-    if (job.source.kind !== 'snapshots' || name !== 'symbol') return value;
-    return `if(${value} = '', splitByChar(' ', ${window})[1], ${value})`;
-  });
-}
-
-/** A null, and a field that a row leaves out, take the column's default: for what may not be null that is a refusal. */
-function onAbsent({ name, nullable, type }: JobColumn): string {
-  if (nullable) return type === 'double' ? 'DEFAULT NULL' : "DEFAULT ''";
-  return `DEFAULT throwIf(materialize(true), ${quoteString(`"${name}" is null or absent`)})`;
-}
-
-/**
- * Integers wide, because the engine reads one that does not fit as another number; dates and times as the text they
- * came as, which sorts in time order.
- */
-function stageType(column: JobColumn): string {
-  switch (column.type) {
-    case 'int32':
-      return 'Int64';
-    case 'double':
-      return column.nullable ? 'Nullable(Float64)' : 'Float64';
-    case 'int64':
-    case 'instant':
-    case 'wall':
-      return 'String';
-    case 'date':
-    case 'string':
-      // Not LowCardinality: building its dictionaries took a quarter of an insert, and the drop encodes its own.
-      return 'String';
-    default:
-      return column.type satisfies never;
-  }
+function askedValue({ name }: JobColumn, { job }: RuleContext, window: string): string | undefined {
+  if (job.source.kind !== 'snapshots' || name !== 'symbol') return undefined;
+  const value = quoteIdentifier(name);
+  return `if(${value} = '', splitByChar(' ', ${window})[1], ${value})`;
 }

@@ -1,19 +1,20 @@
 /**
  * A store in a local or mounted directory: one file per object, under the object's key. Invariant: readers, other
- * processes included, see an object whole or not at all; files still being written are never listed. It does not keep
+ * processes included, see an object whole or not at all; files still being written are never listed; what was written is
+ * looked at before its writer goes on. It does not keep
  * content types, and a key cannot be both an object and the folder of others.
  */
 import { createReadStream, type Dirent } from 'node:fs';
-import { readdir, readFile, rmdir, stat, unlink } from 'node:fs/promises';
+import { open, readdir, rmdir, stat, unlink } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import type { Readable } from 'node:stream';
 import { hasErrorCode, syncFolder } from '../core/atomic-file.ts';
 import { assertNotAborted } from '../core/errors.ts';
-import { attempt } from './fault.ts';
+import { assertSmall, attempt } from './fault.ts';
 import { assertKey, assertPrefix, compareKeys, isTemporaryName } from './key.ts';
 import { SEALING_PREFIX } from './layout.ts';
 import { assertLinkSeconds } from './link.ts';
-import type { ObjectBody, ObjectInfo, Store } from './store.ts';
+import type { ListedObject, ObjectBody, ObjectInfo, Store } from './store.ts';
 import { makeDurableFolder, removeStaleTemporaries, writeWholeFile } from './whole-file.ts';
 
 /** What the system answers when there is no such file. `EISDIR`: the name is a folder, so no object has it. */
@@ -21,24 +22,47 @@ const ABSENT = ['ENOENT', 'ENOTDIR', 'EISDIR'] as const;
 /** Bytes per read when a file is copied: large enough that the number of system calls does not matter. */
 const COPY_CHUNK_BYTES = 1 << 20;
 
-/** Opens the store at `path`, creating the directory if there is none. @throws StoreFault */
-export async function openDirectoryStore(path: string): Promise<Store> {
+/** A file that is gone as soon as it has its name is written once more. */
+const MAX_WRITES = 2;
+
+/** The file system took a file, and has none, or another one. */
+class UnmetWrite extends TypeError {
+  override readonly name = 'UnmetWrite';
+}
+
+export interface DirectoryOptions {
+  /**
+   * Whether a directory that is not there is made at once. Else it is made with the first object, and until then read as an
+   * empty store. Default: true.
+   */
+  readonly make?: boolean | undefined;
+}
+
+/** Opens the store at `path`. @throws StoreFault */
+export async function openDirectoryStore(path: string, { make = true }: DirectoryOptions = {}): Promise<Store> {
   const root = resolve(path);
-  await attemptLocal('open', root, undefined, () => makeDurableFolder(root));
-  return new DirectoryStore(root);
+  const isMade = await attemptLocal('open', root, undefined, async () => {
+    if (!make && !(await isPresent(root))) return false;
+    await makeDurableFolder(root);
+    return true;
+  });
+  return new DirectoryStore(root, isMade);
 }
 
 class DirectoryStore implements Store {
   readonly url: string;
-  /** Folders that were looked through for what killed processes left. */
-  readonly #swept = new Set<string>();
+  /** Whether it was looked for what killed processes left. */
+  #isSwept = false;
+  /** Whether the directory was seen: from then on its lack is a fault. */
+  #isMade: boolean;
 
-  constructor(root: string) {
+  constructor(root: string, isMade: boolean) {
     this.url = root;
+    this.#isMade = isMade;
   }
 
   async get(key: string): Promise<Uint8Array | undefined> {
-    return await attemptLocal('get', this.#path(key), undefined, () => ifPresent(readFile(this.#path(key))));
+    return await attemptLocal('get', this.#path(key), undefined, () => ifPresent(readSmall(this.#path(key))));
   }
 
   async head(key: string): Promise<ObjectInfo | undefined> {
@@ -47,15 +71,22 @@ class DirectoryStore implements Store {
   }
 
   async put(key: string, body: ObjectBody, options: { readonly signal?: AbortSignal } = {}): Promise<void> {
-    await this.#write('put', key, options.signal, (path) =>
-      writeWholeFile(path, 'bytes' in body ? body.bytes : readLocal(body.path, options.signal)),
-    );
+    await this.#write('put', key, options.signal, async (path) => {
+      if ('bytes' in body) {
+        await writeWholeFile(path, body.bytes);
+        return body.bytes;
+      }
+      const { size } = await stat(body.path);
+      await writeWholeFile(path, readLocal(body.path, options.signal), { expectedBytes: size });
+      return size;
+    });
   }
 
   async putIfAbsent(key: string, bytes: Uint8Array, options: { readonly signal?: AbortSignal } = {}): Promise<boolean> {
-    return await this.#write('putIfAbsent', key, options.signal, (path) =>
-      writeWholeFile(path, bytes, { exclusive: true }),
+    const written = await this.#write('putIfAbsent', key, options.signal, async (path) =>
+      (await writeWholeFile(path, bytes, { exclusive: true })) ? bytes : undefined,
     );
+    return written !== undefined;
   }
 
   async download(key: string, path: string, signal?: AbortSignal): Promise<boolean> {
@@ -66,16 +97,22 @@ class DirectoryStore implements Store {
     );
   }
 
-  async *list(prefix: string): AsyncIterable<ObjectInfo> {
+  async *list(prefix: string): AsyncIterable<ListedObject> {
     assertPrefix(prefix);
     const folder = prefix.slice(0, prefix.lastIndexOf('/') + 1);
+    if (!(await this.#isThere('list'))) return;
     if (folder !== '') await this.#assertRoot('list');
     yield* this.#listFolder(folder, prefix);
   }
 
-  async copy(from: string, to: string): Promise<void> {
-    assertKey(from);
-    await this.#write('copy', to, undefined, (path) => writeWholeFile(path, readLocal(this.#path(from))));
+  async copy(from: string, to: string): Promise<ObjectInfo> {
+    const source = this.#path(from);
+    const sizeBytes = await this.#write('copy', to, undefined, async (path) => {
+      const { size } = await stat(source);
+      await writeWholeFile(path, readLocal(source), { expectedBytes: size });
+      return size;
+    });
+    return { key: to, sizeBytes };
   }
 
   async remove(key: string): Promise<void> {
@@ -99,12 +136,20 @@ class DirectoryStore implements Store {
     return join(this.url, key);
   }
 
-  /** A root that has gone since it was opened is a disk that was unmounted: nothing may be written in its place. */
+  /** Whether there is a root yet: one that is not there is an empty store, one that has gone is not. */
+  async #isThere(operation: string): Promise<boolean> {
+    if (this.#isMade) return true;
+    this.#isMade = await attemptLocal(operation, this.url, undefined, () => isPresent(this.url));
+    return this.#isMade;
+  }
+
+  /** A root that has gone since it was seen is a disk that was unmounted: nothing may be written in its place. */
   async #assertRoot(operation: string): Promise<void> {
     await attemptLocal(operation, this.url, undefined, () => stat(this.url));
   }
 
-  async #write<T>(
+  /** @param write what was written: its bytes, or their number; `undefined` for nothing */
+  async #write<T extends Uint8Array | number | undefined>(
     operation: string,
     key: string,
     signal: AbortSignal | undefined,
@@ -112,19 +157,34 @@ class DirectoryStore implements Store {
   ): Promise<T> {
     const path = this.#path(key);
     assertNotAborted(signal);
-    await this.#assertRoot(operation);
-    const written = await attemptLocal(operation, path, signal, () => write(path));
+    if (await this.#isThere(operation)) await this.#assertRoot(operation);
+    const written = await attemptLocal(operation, path, signal, async () => {
+      for (let writes = 1; ; writes += 1) {
+        const made = await write(path);
+        if (made === undefined || (await isKept(path, made))) return made;
+        // Another worker may have removed it, being done with it; then it is one too many, and harms nobody.
+        if (writes === MAX_WRITES) throw new UnmetWrite('the file is not there after it was written');
+      }
+    });
     const folder = dirname(path);
-    if (!this.#swept.has(folder)) {
-      this.#swept.add(folder);
-      // What was written may have been removed since, and its folder with it.
-      await attemptLocal(operation, folder, signal, () => ifPresent(removeStaleTemporaries(folder)));
-    }
+    await this.#sweep(folder);
     return written;
   }
 
+  /**
+   * Once, in all folders: most are never written to again, and what a killed worker left there may be as large as a drop.
+   * @param folder that was written to a moment ago: its own time is the file system's clock
+   */
+  async #sweep(folder: string): Promise<void> {
+    if (this.#isSwept) return;
+    this.#isSwept = true;
+    // What was written may have been removed since, and its folder with it: then the next process sweeps.
+    const found = await stat(folder).catch(() => undefined);
+    if (found !== undefined) await removeStaleTemporaries(this.url, found.mtimeMs);
+  }
+
   /** @param folder empty, or a key that ends with `/` */
-  async *#listFolder(folder: string, prefix: string): AsyncIterable<ObjectInfo> {
+  async *#listFolder(folder: string, prefix: string): AsyncIterable<ListedObject> {
     const entries = await attemptLocal('list', join(this.url, folder), undefined, () => {
       const reading = readdir(join(this.url, folder), { withFileTypes: true });
       return folder === '' ? reading : ifPresent(reading);
@@ -152,11 +212,27 @@ class DirectoryStore implements Store {
   }
 
   /** Of a listed file: `undefined` when it was removed meanwhile, or is no plain file. Its name was not checked by us. */
-  async #info(key: string): Promise<ObjectInfo | undefined> {
+  async #info(key: string): Promise<ListedObject | undefined> {
     const path = join(this.url, key);
     const found = await attemptLocal('list', path, undefined, () => ifPresent(stat(path)));
-    return found?.isFile() ? { key, sizeBytes: found.size } : undefined;
+    return found?.isFile() ? { key, sizeBytes: found.size, modifiedAtMs: found.mtimeMs } : undefined;
   }
+}
+
+/**
+ * Looks at a file that was just given its name: a network file system may take it and lose it, and another program may
+ * remove or replace it.
+ * @param written its bytes, or their number @returns whether it is there @throws UnmetWrite when it is another one
+ */
+async function isKept(path: string, written: Uint8Array | number): Promise<boolean> {
+  if (typeof written === 'number') {
+    const found = await ifPresent(stat(path));
+    if (found === undefined || found.size === written) return found !== undefined;
+    throw new UnmetWrite(`${found.size} bytes are there after ${written} were written`);
+  }
+  const found = await ifPresent(readSmall(path));
+  if (found === undefined || Buffer.compare(found, written) === 0) return found !== undefined;
+  throw new UnmetWrite(`other bytes are there after ${written.length} were written`);
 }
 
 /** Whether `key` begins with `prefix`, or, for a folder, whether keys below it may. */
@@ -180,8 +256,29 @@ async function removeEmptyFolders(folder: string, root: string): Promise<void> {
   }
 }
 
+async function readSmall(path: string): Promise<Uint8Array> {
+  const file = await open(path, 'r');
+  try {
+    assertSmall(path, (await file.stat()).size);
+    return await file.readFile();
+  } finally {
+    await file.close();
+  }
+}
+
 function readLocal(path: string, signal?: AbortSignal): Readable {
   return createReadStream(path, { highWaterMark: COPY_CHUNK_BYTES, ...(signal === undefined ? {} : { signal }) });
+}
+
+/** @throws what the system says of a path that nothing can be made at */
+async function isPresent(path: string): Promise<boolean> {
+  return await stat(path).then(
+    () => true,
+    (error: unknown) => {
+      if (hasErrorCode(error, 'ENOENT')) return false;
+      throw error;
+    },
+  );
 }
 
 async function ifPresent<T>(reading: Promise<T>): Promise<T | undefined> {
@@ -203,6 +300,9 @@ async function attemptLocal<T>(
 }
 
 function hintFor(error: unknown): string | undefined {
+  if (error instanceof UnmetWrite) {
+    return 'Another program may remove or replace files there, or the disk loses them: look at both, then start the same command again.';
+  }
   if (hasErrorCode(error, 'EACCES', 'EPERM', 'EROFS')) {
     return 'Give this user the right to write there; the file system must also allow hard links.';
   }

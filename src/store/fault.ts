@@ -1,5 +1,7 @@
 /** Errors of the object store: which operation on which object failed, and what the operator can do. */
 import { assertNotAborted, describeError, Fault } from '../core/errors.ts';
+import { formatBytes } from '../core/units.ts';
+import { MAX_GET_BYTES } from './store.ts';
 
 export class StoreFault extends Fault {
   override readonly name = 'StoreFault';
@@ -11,6 +13,15 @@ export class StoreFault extends Fault {
       ...(hint === undefined ? {} : { hint }),
     });
   }
+}
+
+/** @throws Fault `OBJECT_TOO_LARGE` for an object that is not of the kind that is read into memory */
+export function assertSmall(target: string, sizeBytes: number): void {
+  if (sizeBytes <= MAX_GET_BYTES) return;
+  const came = `${target} has ${formatBytes(sizeBytes)}, ${formatBytes(MAX_GET_BYTES)} at most are read into memory`;
+  throw new Fault('OBJECT_TOO_LARGE', `store: ${came}`, {
+    hint: 'Nothing of flowdrop is so large under this name: something else wrote it. Move it away.',
+  });
 }
 
 /** What a foreign error means: its cause without anything secret, and what the operator can do. */

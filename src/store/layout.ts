@@ -4,13 +4,16 @@
  *     <dataset>/date=2026-11-19/<dataset>.parquet
  *     <dataset>/date=2026-11-19/manifest.json
  *     <dataset>/date=2026-11-19/summary.parquet         for datasets of single trades
+ *     <dataset>/date=2026-11-19/quarantine.ndjson       where rows could not be taken as they are
  *     <dataset>/condition.json
  *     <dataset>/_history/date=2026-11-19/rev=1/...      the files of a replaced revision, under their names
  *     _sealing/<dataset>/date=2026-11-19/rev=1/...     only while a date is being sealed
+ *     _sealing/<dataset>/set-aside/date=2026-11-19/rev=1/<hash>/...   a decision that cannot be carried out, for the operator
+ *     _flowdrop/store.json                             which store it is; written with its first object
  *     _doctor/...                                       only while `flowdrop doctor` tries its rights
  *     _alerts/<job>.json                               what operators were told, and what is still open
  *     _reports/<job>/date=2026-11-19/<report>/receipt.json
- *     _reports/<job>/date=2026-11-19/<report>/claim=1.json    who took the receipt over, once per number
+ *     _reports/<job>/date=2026-11-19/<report>/claim=1.json    the receipt as the first process that mailed wrote it, and so on
  *     _reports/<job>/date=2026-11-19/<report>/rev=1/report.html, report.eml, report.json    what was mailed of a revision
  */
 
@@ -18,8 +21,14 @@
 export const SEALING_PREFIX = '_sealing/';
 /** Where `flowdrop doctor` tries its rights. The underscore keeps Hive-style readers out. */
 export const DOCTOR_PREFIX = '_doctor/';
+/** Restating a date every minute for two years comes to fewer: a document that says more is damaged. */
+export const MAX_REVISION = 1_000_000;
+
+/** Which store it is: see `identity.ts`. */
+export const STORE_IDENTITY_KEY = '_flowdrop/store.json';
 export const MANIFEST_FILENAME = 'manifest.json';
 export const SUMMARY_FILENAME = 'summary.parquet';
+export const QUARANTINE_FILENAME = 'quarantine.ndjson';
 
 const MANIFEST_KEY = /^(?<dataset>[^/]+)\/date=(?<date>\d{4}-\d{2}-\d{2})\/manifest\.json$/;
 /**
@@ -29,6 +38,11 @@ const MANIFEST_KEY = /^(?<dataset>[^/]+)\/date=(?<date>\d{4}-\d{2}-\d{2})\/manif
 const PARTS_KEY = /^(?:_(?:sealing|doctor)\/.+|[^/]+\/(?:_history\/)?date=\d{4}-\d{2}-\d{2}\/.+)$/;
 /** Below the dataset's folder. */
 const PARTITION_KEY = /^(?<history>_history\/)?date=(?<date>\d{4}-\d{2}-\d{2})\/(?:rev=(?<revision>[1-9]\d*)\/)?[^/]+$/;
+
+/** No date, so that nobody takes what is there for a date that is being sealed. */
+const SET_ASIDE = 'set-aside/';
+/** Below the folder of what is being sealed of a dataset. */
+const SEALING_KEY = /^(?<aside>set-aside\/)?date=(?<date>\d{4}-\d{2}-\d{2})\/rev=(?<revision>[1-9]\d*)\//;
 
 /** Below the folder of a job's reports. */
 const REPORT_COPY_KEY =
@@ -117,15 +131,21 @@ export function isWrittenInParts(key: string): boolean {
   return PARTS_KEY.test(key);
 }
 
-/** Date and revision of an object below `sealingPrefix`. */
+/** Where a decision goes that cannot be carried out, with what lies beside it. @param digest tells it from others of the revision */
+export function setAsidePrefix(dataset: string, date: string, revision: number, digest: string): string {
+  return `${sealingPrefix(dataset)}${SET_ASIDE}date=${date}/rev=${revision}/${digest}/`;
+}
+
+/** What an object below `sealingPrefix` is of; `undefined` for what the layout does not know. */
 export function parseSealingKey(
   dataset: string,
   key: string,
-): { readonly date: string; readonly revision: number } | undefined {
+): { readonly date: string; readonly revision: number; readonly isSetAside: boolean } | undefined {
   const root = sealingPrefix(dataset);
-  const groups =
-    key.startsWith(root) && /^date=(?<date>[\d-]{10})\/rev=(?<revision>\d+)\//.exec(key.slice(root.length))?.groups;
-  return groups ? { date: groups['date'] ?? '', revision: Number(groups['revision']) } : undefined;
+  const groups = key.startsWith(root) && SEALING_KEY.exec(key.slice(root.length))?.groups;
+  if (!groups) return undefined;
+  const { date = '', revision, aside } = groups;
+  return { date, revision: Number(revision), isSetAside: aside !== undefined };
 }
 
 /** The date of a manifest's key, or `undefined` for any other object. */
@@ -142,9 +162,21 @@ export function receiptKey(job: string, date: string, report: string): string {
   return `${reportsPrefix(job)}date=${date}/${report}/receipt.json`;
 }
 
-/** The n-th taking over of a receipt; the first one is the receipt itself. */
+/** The receipt as the n-th process that mailed wrote it: made once, and changed by nobody else. */
 export function claimKey(job: string, date: string, report: string, turn: number): string {
-  return `${reportsPrefix(job)}date=${date}/${report}/claim=${turn}.json`;
+  return `${claimsPrefix(job, date, report)}${turn}.json`;
+}
+
+/** All claims of a report of a date. */
+export function claimsPrefix(job: string, date: string, report: string): string {
+  return `${reportsPrefix(job)}date=${date}/${report}/claim=`;
+}
+
+/** The number of a claim; 0 for any other object. */
+export function parseClaimTurn(prefix: string, key: string): number {
+  const digits =
+    key.startsWith(prefix) && /^(?<turn>[1-9]\d{0,8})\.json$/.exec(key.slice(prefix.length))?.groups?.['turn'];
+  return digits ? Number(digits) : 0;
 }
 
 /** The date of a receipt's key, or `undefined` for any other object. */

@@ -1,9 +1,11 @@
 /**
- * The S3 client with everything bounded: time to connect, time without a byte, number of attempts. Credentials, and
+ * The S3 client with everything bounded: time to connect, time without a byte, number of attempts; an answer
+ * that is none counts as a failed attempt. Credentials, and
  * whatever is not given here, come from the SDK's own chain (`AWS_*` variables, profile, instance role). The CRC32 that the
  * SDK adds is not verified by every service; the SHA-256 that it signs and the Content-MD5 that we send with every body are.
  */
 import { S3Client } from '@aws-sdk/client-s3';
+import { checkAnswers } from './s3-confirm.ts';
 import type { ObjectOptions } from './store.ts';
 
 export interface S3Options {
@@ -25,7 +27,7 @@ const CONNECT_TIMEOUT_MS = 5_000;
 const MAX_ATTEMPTS = 4;
 
 export function createS3Client({ endpoint, pathStyle, region }: S3Options, requestTimeoutMs: number): S3Client {
-  return new S3Client({
+  const client = new S3Client({
     maxAttempts: MAX_ATTEMPTS,
     retryMode: 'standard',
     requestHandler: {
@@ -39,4 +41,6 @@ export function createS3Client({ endpoint, pathStyle, region }: S3Options, reque
     ...(pathStyle === undefined ? {} : { forcePathStyle: pathStyle }),
     ...(region === undefined ? {} : { region }),
   });
+  checkAnswers(client);
+  return client;
 }

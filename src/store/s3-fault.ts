@@ -95,6 +95,8 @@ function explainS3(error: unknown): Explanation {
 }
 
 function formatFailure({ name, httpStatus, message }: S3Failure): string {
+  // The answer to a HEAD has no body that could say more.
+  if (httpStatus === 403 && message === 'UnknownError') return 'AccessDenied (HTTP 403)';
   const named = message.startsWith(name) ? message : `${name}: ${message}`;
   return httpStatus === 0 ? named : `${named} (HTTP ${httpStatus})`;
 }

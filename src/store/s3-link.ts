@@ -5,7 +5,7 @@
 import { GetObjectCommand, type S3Client } from '@aws-sdk/client-s3';
 import type { Clock } from '../core/clock.ts';
 import type { ObjectLink } from './link.ts';
-import type { ObjectAddress } from './s3-multipart.ts';
+import type { ObjectAddress } from './s3-confirm.ts';
 
 /** @param seconds checked by `assertLinkSeconds` */
 export async function signLink(

@@ -11,29 +11,15 @@ import {
   CompleteMultipartUploadCommand,
   CreateMultipartUploadCommand,
   DeleteObjectCommand,
-  HeadObjectCommand,
   type S3Client,
   UploadPartCommand,
   UploadPartCopyCommand,
 } from '@aws-sdk/client-s3';
 import { assertNotAborted } from '../core/errors.ts';
-import { isAbsent, readS3Failure, UnmetRequest } from './s3-fault.ts';
-import {
-  computeETag,
-  countBytes,
-  type Part,
-  planParts,
-  readPart,
-  type StoredPart,
-  sendAll,
-  unquote,
-} from './s3-parts.ts';
+import { confirmWritten, headObject, isWritten, type ObjectAddress, OtherStored } from './s3-confirm.ts';
+import { readS3Failure, UnmetRequest } from './s3-fault.ts';
+import { countBytes, listETags, type Part, planParts, readPart, type StoredPart, sendAll } from './s3-parts.ts';
 import { assertEncrypted, type WriteSettings } from './s3-write-settings.ts';
-
-export interface ObjectAddress {
-  readonly Bucket: string;
-  readonly Key: string;
-}
 
 /** What the object is to be, beside its bytes. */
 export interface ObjectHead extends WriteSettings {
@@ -51,9 +37,6 @@ export interface CopySource {
 interface Upload extends ObjectAddress {
   readonly UploadId: string;
 }
-
-/** The SDK repeats what it knows to be a broken connection, not bytes that are no HTTP. */
-const MAX_HEADS = 3;
 
 export class MultipartUploader {
   readonly #client: S3Client;
@@ -76,6 +59,8 @@ export class MultipartUploader {
       const { size } = await file.stat();
       const send = async (upload: Upload, part: Part) => await this.#sendPart(upload, part, file);
       await this.#run(target, head, planParts(size, partBytes), send, signal);
+    } catch (error) {
+      throw await this.#removeDamaged(target, error);
     } finally {
       await file.close();
     }
@@ -147,40 +132,30 @@ export class MultipartUploader {
     return { completed: { PartNumber: part.number, ETag: CopyPartResult?.ETag }, md5: undefined };
   }
 
+  /** @throws NotKept when the service has no such object */
   async #complete(upload: Upload, stored: readonly StoredPart[], sizeBytes: number): Promise<void> {
     const { Bucket, Key, UploadId } = upload;
-    const etag = computeETag(stored);
-    let lost: unknown;
+    const MultipartUpload = { Parts: stored.map(({ completed }) => completed) };
+    let answered: string | undefined;
     try {
-      const MultipartUpload = { Parts: stored.map(({ completed }) => completed) };
-      await this.#client.send(new CompleteMultipartUploadCommand({ Bucket, Key, UploadId, MultipartUpload }));
+      const answer = await this.#client.send(
+        new CompleteMultipartUploadCommand({ Bucket, Key, UploadId, MultipartUpload }),
+      );
+      answered = answer.ETag;
     } catch (error) {
       // The answer may have been lost, not the request: then the object is there, and shows by its tag that it is ours.
-      if (etag === undefined) throw error;
-      lost = error;
+      const found = await headObject(this.#client, { Bucket, Key });
+      if (found && isWritten(found, { sizeBytes, etags: listETags(stored, undefined) })) return;
+      throw error;
     }
-    const found = await this.#head({ Bucket, Key });
-    const isOurs = found?.ContentLength === sizeBytes && (etag === undefined || unquote(found.ETag) === etag);
-    if (lost !== undefined && !isOurs) throw lost;
-    // An object that has gone again was removed by another worker, who is done with it.
-    if (isOurs || found === undefined) return;
-    await this.#client.send(new DeleteObjectCommand({ Bucket, Key }));
-    throw new UnmetRequest(
-      `sent were ${sizeBytes} bytes with the tag ${etag ?? '(unknown)'}, stored are ${found.ContentLength ?? 0} with ${found.ETag ?? 'none'}; the object was removed`,
-      'The bytes were damaged on the way or in the service: start the same command again, and look at what is between here and there.',
-    );
+    await confirmWritten(this.#client, { Bucket, Key }, { sizeBytes, etags: listETags(stored, answered) });
   }
 
-  /** Asked again when the answer made no sense: a failure here would disown an object that is whole. */
-  async #head(address: ObjectAddress) {
-    for (let tries = 1; ; tries += 1) {
-      try {
-        return await this.#client.send(new HeadObjectCommand(address));
-      } catch (error) {
-        if (isAbsent(error)) return undefined;
-        if (tries === MAX_HEADS || readS3Failure(error).httpStatus !== 0) throw error;
-      }
-    }
+  /** What was stored in place of a file is of no use to anybody. Not of a copy: that object may be another worker's. */
+  async #removeDamaged({ Bucket, Key }: ObjectAddress, error: unknown): Promise<unknown> {
+    if (!(error instanceof OtherStored)) return error;
+    await this.#client.send(new DeleteObjectCommand({ Bucket, Key }));
+    return new UnmetRequest(`${error.message}; the object was removed`, error.hint);
   }
 
   async #isRemoved({ Bucket, Key, UploadId }: Upload): Promise<boolean> {

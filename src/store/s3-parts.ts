@@ -22,6 +22,7 @@ export interface StoredPart {
 
 /** S3's limit: larger objects get larger parts. */
 const MAX_PARTS = 10_000;
+const MD5_TAG = /^[0-9a-f]{32}$/;
 /** Parts in flight, so 32 MiB of memory for a file; more does not fill a line better. */
 const IN_FLIGHT = 4;
 
@@ -70,19 +71,28 @@ export async function readPart(file: FileHandle, { start, sizeBytes }: Part): Pr
 }
 
 /**
- * The tag of the whole object where the service makes tags of MD5s, as S3 without KMS and Ceph do: the MD5 of the parts'
- * MD5s. Otherwise `undefined`: the parts were verified by the service, and only the size can be compared.
+ * The tags that the whole object may have. Where the service makes tags of MD5s, as S3 without KMS and Ceph do, it is the
+ * MD5 of the parts' MD5s, and no other: the bytes went through our hands. Else the same of the parts' tags, or whatever
+ * the service answered.
  */
-export function computeETag(stored: readonly StoredPart[]): string | undefined {
-  const md5s = stored.flatMap(({ completed, md5 }) => {
-    return md5 !== undefined && unquote(completed.ETag) === md5.toString('hex') ? [md5] : [];
-  });
-  if (md5s.length < stored.length) return undefined;
-  return `${createHash('md5').update(Buffer.concat(md5s)).digest('hex')}-${stored.length}`;
+export function listETags(
+  stored: readonly StoredPart[],
+  answered: string | undefined,
+): readonly (string | undefined)[] {
+  const tags = stored.map(({ completed }) => unquote(completed.ETag) ?? '');
+  const composed = tags.every((tag) => MD5_TAG.test(tag)) ? composeETag(tags) : undefined;
+  const isOurs = stored.every(({ md5 }, index) => md5 !== undefined && md5.toString('hex') === tags[index]);
+  return isOurs ? [composed] : [composed, answered];
 }
 
+function composeETag(tags: readonly string[]): string {
+  const digests = Buffer.concat(tags.map((tag) => Buffer.from(tag, 'hex')));
+  return `${createHash('md5').update(digests).digest('hex')}-${tags.length}`;
+}
+
+/** Without quotes, and without the mark that a proxy puts before a tag when it packs the body. */
 export function unquote(etag: string | undefined): string | undefined {
-  return etag?.replaceAll('"', '');
+  return etag?.replace(/^W\//, '').replaceAll('"', '');
 }
 
 export function countBytes(parts: readonly Part[]): number {

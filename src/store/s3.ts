@@ -15,17 +15,19 @@ import {
   type S3Client,
 } from '@aws-sdk/client-s3';
 import { type Clock, systemClock } from '../core/clock.ts';
+import { assertSmall } from './fault.ts';
 import { assertKey, assertPrefix } from './key.ts';
 import { assertLinkSeconds, type ObjectLink } from './link.ts';
 import { ifPresent, readBody } from './s3-body.ts';
 import { createS3Client, type S3Options } from './s3-client.ts';
+import { confirmWritten, type ObjectAddress, writeKept } from './s3-confirm.ts';
 import { attemptS3, readS3Failure } from './s3-fault.ts';
 import { removeLeftovers } from './s3-leftovers.ts';
 import { S3_LIMITS, type S3Limits } from './s3-limits.ts';
 import { signLink } from './s3-link.ts';
-import { MultipartUploader, type ObjectAddress, type ObjectHead } from './s3-multipart.ts';
+import { type CopySource, MultipartUploader, type ObjectHead } from './s3-multipart.ts';
 import { assertEncrypted, buildWriteSettings } from './s3-write-settings.ts';
-import type { ObjectBody, ObjectInfo, ObjectOptions, PutOptions, Store } from './store.ts';
+import type { ListedObject, ObjectBody, ObjectInfo, ObjectOptions, PutOptions, Store } from './store.ts';
 import { writeWholeFile } from './whole-file.ts';
 
 export interface S3Surroundings {
@@ -78,6 +80,7 @@ class S3Store implements Store {
   async get(key: string): Promise<Uint8Array | undefined> {
     return await this.#attempt('get', key, undefined, (input) =>
       readBody(this.#client, input, undefined, async (body, sizeBytes) => {
+        assertSmall(`${this.url}/${key}`, sizeBytes);
         const bytes = Buffer.concat(await body.toArray());
         if (bytes.length !== sizeBytes)
           throw new RangeError(`${bytes.length} bytes came where ${sizeBytes} were announced`);
@@ -98,10 +101,12 @@ class S3Store implements Store {
     await this.#attempt('put', key, signal, async (input) => {
       await this.#uploader.removeUnfinished();
       const head = this.#buildHead(key, contentType);
-      if ('bytes' in body) await this.#putBytes(input, head, body.bytes, signal);
-      else if ((await stat(body.path)).size <= this.#limits.putBytes)
-        await this.#putBytes(input, head, await readFile(body.path), signal);
-      else await this.#uploader.upload(input, head, body.path, this.#limits.partBytes, signal);
+      await writeKept(async () => {
+        if ('bytes' in body) await this.#putBytes(input, head, body.bytes, signal);
+        else if ((await stat(body.path)).size <= this.#limits.putBytes)
+          await this.#putBytes(input, head, await readFile(body.path), signal);
+        else await this.#uploader.upload(input, head, body.path, this.#limits.partBytes, signal);
+      });
     });
     await this.#removeLeftovers();
   }
@@ -113,7 +118,7 @@ class S3Store implements Store {
       let mayHaveWon = false;
       for (let conflicts = 0; ; conflicts += 1) {
         try {
-          await this.#putBytes({ ...input, IfNoneMatch: '*' }, head, bytes, signal);
+          await writeKept(() => this.#putBytes({ ...input, IfNoneMatch: '*' }, head, bytes, signal));
           return true;
         } catch (error) {
           const { httpStatus, attempts } = readS3Failure(error);
@@ -138,7 +143,7 @@ class S3Store implements Store {
     });
   }
 
-  async *list(prefix: string): AsyncIterable<ObjectInfo> {
+  async *list(prefix: string): AsyncIterable<ListedObject> {
     assertPrefix(prefix);
     const target = `${this.url}/${prefix}`;
     const pages = paginateListObjectsV2(
@@ -148,24 +153,30 @@ class S3Store implements Store {
     for (;;) {
       const page = await attemptS3('list', target, undefined, () => pages.next());
       if (page.done) return;
-      for (const { Key = '', Size = 0 } of page.value.Contents ?? []) {
+      for (const { Key = '', Size = 0, LastModified } of page.value.Contents ?? []) {
         // Consoles mark "folders" by empty objects whose key ends with a slash: they are none of ours.
-        if (!Key.endsWith('/')) yield { key: Key.slice(this.#root.length), sizeBytes: Size };
+        if (Key.endsWith('/')) continue;
+        // A service that leaves the time out has objects that never count as old.
+        const modifiedAtMs = LastModified?.getTime() ?? Number.POSITIVE_INFINITY;
+        yield { key: Key.slice(this.#root.length), sizeBytes: Size, modifiedAtMs };
       }
     }
   }
 
-  async copy(from: string, to: string): Promise<void> {
+  async copy(from: string, to: string): Promise<ObjectInfo> {
     assertKey(from);
     const address = [this.#bucket, ...`${this.#root}${from}`.split('/')].map(encodeURIComponent).join('/');
-    await this.#attempt('copy', to, undefined, async (input) => {
+    return await this.#attempt('copy', to, undefined, async (input) => {
       await this.#uploader.removeUnfinished();
       const source = await this.#client.send(new HeadObjectCommand({ ...input, Key: this.#root + from }));
-      const sizeBytes = source.ContentLength ?? 0;
-      if (sizeBytes <= this.#limits.copyBytes && (await this.#copyAtOnce(input, to, address))) return;
-      const { Metadata, ETag: etag } = source;
-      const head = { ...this.#buildHead(to, source.ContentType), ...(Metadata === undefined ? {} : { Metadata }) };
-      await this.#uploader.copy(input, head, { address, etag, sizeBytes }, this.#limits.copyPartBytes);
+      const { Metadata, ETag: etag, ContentType, ContentLength: sizeBytes = 0 } = source;
+      await writeKept(async () => {
+        if (sizeBytes <= this.#limits.copyBytes && (await this.#copyAtOnce(input, to, { address, etag, sizeBytes })))
+          return;
+        const head = { ...this.#buildHead(to, ContentType), ...(Metadata === undefined ? {} : { Metadata }) };
+        await this.#uploader.copy(input, head, { address, etag, sizeBytes }, this.#limits.copyPartBytes);
+      });
+      return { key: to, sizeBytes };
     });
   }
 
@@ -207,40 +218,45 @@ class S3Store implements Store {
     bytes: Uint8Array,
     signal: AbortSignal | undefined,
   ): Promise<void> {
+    const { Bucket, Key } = input;
+    const md5 = createHash('md5').update(bytes).digest();
     const answer = await this.#client.send(
       new PutObjectCommand({
         ...input,
         ...head,
         Body: bytes,
         ContentLength: bytes.byteLength,
-        ContentMD5: createHash('md5').update(bytes).digest('base64'),
+        ContentMD5: md5.toString('base64'),
       }),
       signal === undefined ? {} : { abortSignal: signal },
     );
     try {
       assertEncrypted(head, answer);
     } catch (error) {
-      const { Bucket, Key } = input;
       await this.#client.send(new DeleteObjectCommand({ Bucket, Key }));
       throw error;
     }
+    const written = { sizeBytes: bytes.byteLength, etags: [answer.ETag, md5.toString('hex')] };
+    await confirmWritten(this.#client, { Bucket, Key }, written);
   }
 
   /**
    * `false` where only a copy in parts will do: when the copy must be encrypted, because a multipart upload tells before
    * the first byte whether it will be, and when the service has no other copy of encrypted objects (Ceph answers 501).
    */
-  async #copyAtOnce(input: ObjectAddress, to: string, address: string): Promise<boolean> {
+  async #copyAtOnce(input: ObjectAddress, to: string, source: CopySource): Promise<boolean> {
     const settings = buildWriteSettings(this.#objects, to);
     if (settings.ServerSideEncryption !== undefined) return false;
     const tagging = settings.Tagging === undefined ? {} : ({ TaggingDirective: 'REPLACE' } as const);
-    try {
-      await this.#client.send(new CopyObjectCommand({ ...input, ...settings, ...tagging, CopySource: address }));
-      return true;
-    } catch (error) {
-      if (readS3Failure(error).httpStatus === 501) return false;
+    const { address, etag, sizeBytes } = source;
+    const copying = new CopyObjectCommand({ ...input, ...settings, ...tagging, CopySource: address });
+    const answer = await this.#client.send(copying).catch((error: unknown) => {
+      if (readS3Failure(error).httpStatus === 501) return undefined;
       throw error;
-    }
+    });
+    if (answer === undefined) return false;
+    await confirmWritten(this.#client, input, { sizeBytes, etags: [answer.CopyObjectResult?.ETag, etag] });
+    return true;
   }
 
   /** Once, after the first write: by then it is known that the network works and that this store is written to. */

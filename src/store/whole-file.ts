@@ -46,21 +46,22 @@ export async function writeWholeFile(
 const STALE_AFTER_MS = 24 * 3_600_000;
 
 /**
- * Removes temporary files that killed processes left in a folder that was written to a moment ago: its own time is the
- * file system's clock. What cannot be removed is left to the next write.
+ * Removes temporary files that killed processes left in a folder and those below it. What cannot be read or removed is
+ * left to the next time: it costs space, not correctness, because it is hidden. No links are followed.
+ * @param nowMs by the file system's clock
  */
-export async function removeStaleTemporaries(folder: string): Promise<void> {
-  const { mtimeMs: now } = await stat(folder);
-  for (const name of await readdir(folder)) {
-    if (!isTemporaryName(name)) continue;
-    const path = join(folder, name);
-    const age = await stat(path).then(
-      ({ mtimeMs }) => now - mtimeMs,
-      // Its writer has just given it its name.
-      () => 0,
-    );
-    // A leftover costs space, not correctness: it is hidden, and the next write tries again.
-    if (age > STALE_AFTER_MS) await rm(path, { force: true }).catch(() => undefined);
+export async function removeStaleTemporaries(folder: string, nowMs: number): Promise<void> {
+  for (const entry of await readdir(folder, { withFileTypes: true }).catch(() => [])) {
+    const path = join(folder, entry.name);
+    if (entry.isDirectory()) await removeStaleTemporaries(path, nowMs);
+    else if (isTemporaryName(entry.name)) {
+      const age = await stat(path).then(
+        ({ mtimeMs }) => nowMs - mtimeMs,
+        // Its writer has just given it its name.
+        () => 0,
+      );
+      if (age > STALE_AFTER_MS) await rm(path, { force: true }).catch(() => undefined);
+    }
   }
 }
 

@@ -44,6 +44,29 @@ export const MULTI_LEG_TYPES = [
   'MCTP', // u: compression of portfolios, proprietary products.
 ] as const;
 
+/** Prints of single options: what is neither taken back, late, a sweep, nor a leg. A type that is in no list counts as one. */
+export const SINGLE_LEG_TYPES = [
+  'AUTO', // I: executed electronically.
+  'REOP', // J: reopening after a halt.
+  'SLAN', // a: auction.
+  'SLAI', // b: auction, of a sweep.
+  'SLCN', // c: cross.
+  'SLCI', // d: cross, of a sweep.
+  'SLFT', // e: floor.
+  'EXHT', // v: extended hours.
+  // Of older specifications.
+  'AJST',
+  'SPRD',
+  'STDL',
+  'STPD',
+  'CSTP',
+  'BWRT',
+  'CMBO',
+  'SPIM',
+  'BNMT',
+  'XMPT',
+] as const;
+
 export function isMultiLegType(type: string): boolean {
   return type.startsWith(MULTI_LEG_PREFIX) || MULTI_LEG_TYPES.some((known) => known === type);
 }

@@ -11,17 +11,20 @@ export interface TradeColumn {
   /** JSON type on the wire. */
   readonly wire: 'string' | 'integer' | 'float';
   readonly drop: DropType;
-  /** May be null in the drop: an empty string on the wire, or a null where the wire has numbers. */
+  /** May be null by the contract: an empty string on the wire, or a null where the wire has numbers. */
   readonly nullable: boolean;
   /** Few distinct values: stored dictionary-encoded. */
   readonly lowCardinality: boolean;
+  /** The values that it has by the contract, in capitals; `undefined` where the contract names none. */
+  readonly words?: readonly string[] | undefined;
   readonly description: string;
 }
 
 const text = (name: string, description: string): TradeColumn => column(name, 'string', 'string', description);
-const category = (name: string, description: string): TradeColumn => ({
+const category = (name: string, description: string, words?: readonly string[]): TradeColumn => ({
   ...column(name, 'string', 'string', description),
   lowCardinality: true,
+  words,
 });
 const integer = (name: string, description: string): TradeColumn => column(name, 'integer', 'int32', description);
 const float = (name: string, description: string): TradeColumn => column(name, 'float', 'double', description);
@@ -44,7 +47,7 @@ export const TRADE_COLUMNS: readonly TradeColumn[] = [
   category('symbol', 'Underlying ticker symbol.'),
   column('date', 'string', 'date', 'Execution date.'),
   column('time', 'string', 'wall', "Trade creation time, exchange's wall clock (America/New_York), not UTC."),
-  category('put_call', 'PUT or CALL.'),
+  category('put_call', 'PUT or CALL.', ['PUT', 'CALL']),
   float('strike', 'Strike price, dollars.'),
   column('expiration_date', 'string', 'date', 'Expiration date of the contract.'),
   category('option_activity_type', 'OPRA trade-code classification.'),
@@ -59,7 +62,11 @@ export const TRADE_COLUMNS: readonly TradeColumn[] = [
   integer('ask_size', 'Size on the exchange with the best ask, contracts.'),
   computed('iv', 'Implied volatility, annualised, 1 = 100 %.'),
   float('premium', 'Dollar cost of the whole trade: price x size x 100.'),
-  category('sentiment', 'BULLISH, BEARISH or NEUTRAL; an estimate from whether the trade executed at bid or ask.'),
+  category('sentiment', 'BULLISH, BEARISH or NEUTRAL; an estimate from whether the trade executed at bid or ask.', [
+    'BULLISH',
+    'BEARISH',
+    'NEUTRAL',
+  ]),
   integer('trade_count', 'Trades in the record; always 1 in historical data.'),
   integer('expiry_days', 'Days left to expiration.'),
   computed('delta', 'Option delta.'),
@@ -72,8 +79,8 @@ export const TRADE_COLUMNS: readonly TradeColumn[] = [
   column('updated_timestamp', 'string', 'instant', 'When the record was created in the service, UTC.'),
   column('market_cap', 'string', 'int64', 'Market capitalisation, dollars; null when not known.', true),
   category('option_symbol', 'Contract: root, yymmdd, P or C, strike in thousandths (8 digits).'),
-  category('side', 'Where the trade executed: AASK, ASK, MID, BID or BBID.'),
-  category('moneyness', 'ITM, ATM or OTM.'),
+  category('side', 'Where the trade executed: AASK, ASK, MID, BID or BBID.', ['AASK', 'ASK', 'MID', 'BID', 'BBID']),
+  category('moneyness', 'ITM, ATM or OTM.', ['ITM', 'ATM', 'OTM']),
   computed('gamma', 'Option gamma, per dollar of the underlying.'),
   computed('dex', 'Delta exposure of the trade, dollars: delta x size x 100 x underlying.'),
   computed('dei', 'Delta-equivalent shares of the trade: delta x size x 100.'),

@@ -9,7 +9,7 @@ import { hashSchema, type Manifest } from '../../src/seal/manifest.ts';
 import { writeParquet } from '../../src/seal/parquet.ts';
 import { publishDrop } from '../../src/seal/publish.ts';
 import { verifyParquet } from '../../src/seal/verify.ts';
-import { openStage } from '../../src/stage/stage.ts';
+import { openStage } from '../../src/stage/engine-stage.ts';
 import type { Store } from '../../src/store/store.ts';
 import { createDraft } from '../support/manifest.ts';
 import { createJob, createPage, createTrade, type TradeRow, windowAt } from '../support/trades.ts';

@@ -1,14 +1,17 @@
 /**
- * The API of one run: the fault proxy in front of the service, with the faults of the present attempt, and a record of
- * which pages went through whole.
+ * The API of one run: the fault proxy in front of the service, with the faults and the clock of the present attempt, and a
+ * record of which pages went through whole.
  */
 import type { Fault, SeenRequest } from '../support/fault-plan.ts';
 import { startFaultProxy } from '../support/fault-proxy.ts';
-import type { Trouble } from './scenario.ts';
+import type { RunClock } from './clock.ts';
+import type { Trouble } from './trouble.ts';
 
 export interface ApiWatch {
   readonly url: string;
   readonly requests: number;
+  /** Milliseconds since anything was asked. */
+  idleMs(): number;
   /** Kinds of the faults that were done, one entry each. */
   readonly faults: () => readonly string[];
   /** Pages that reached the service and whose answers were then broken, by their SQL. */
@@ -38,23 +41,38 @@ function isUnasked(fault: Fault): boolean {
   return ['stall', 'refuse', 'endless', 'status', 'redirect'].includes(fault.kind);
 }
 
-export async function openApi(target: string): Promise<ApiWatch> {
+/** @param clock what time it really is at the service */
+export async function openApi(target: string, clock: RunClock): Promise<ApiWatch> {
   const proxy = await startFaultProxy(target);
   const seen = new Map<number, SeenRequest>();
   const pageListeners = new Set<() => void>();
   const stallListeners = new Set<() => void>();
+  let wrongDates = 0;
+  let asked = performance.now();
   return {
     url: proxy.url,
     get requests() {
       return proxy.requests;
     },
-    faults: () => proxy.injected.map(({ fault }) => (fault.kind === 'status' ? `status ${fault.status}` : fault.kind)),
+    idleMs: () => performance.now() - asked,
+    faults: () => [
+      ...proxy.injected.map(({ fault }) => (fault.kind === 'status' ? `status ${fault.status}` : fault.kind)),
+      ...Array.from({ length: wrongDates }, () => 'wrong API clock'),
+    ],
     brokenPages: () =>
       proxy.injected.filter(
         ({ request, fault }) => isPage(seen.get(request)?.sql ?? '') && !isHarmless(fault) && !isUnasked(fault),
       ).length,
     trouble(trouble) {
+      asked = performance.now();
       const first = proxy.requests;
+      const { apiClock } = trouble;
+      if (apiClock) wrongDates += 1;
+      proxy.dateBy((number) => {
+        if (apiClock && 'garbage' in apiClock) return apiClock.garbage;
+        const isWrong = apiClock && (number - first) % apiClock.every === 0;
+        return new Date(clock.now() + (isWrong ? apiClock.offsetMs : 0)).toUTCString();
+      });
       // One rule a fault, because a rule's fault is fixed; the first rule only looks.
       const numbers = Array.from({ length: 2_000 }, (_, at) => at + 1);
       const faults = numbers.flatMap((number) => {
@@ -83,6 +101,7 @@ export async function openApi(target: string): Promise<ApiWatch> {
   /** Matches nothing: it only keeps what was asked. */
   function note(request: SeenRequest): false {
     seen.set(request.number, request);
+    asked = performance.now();
     if (isPage(request.sql)) for (const listener of pageListeners) listener();
     return false;
   }

@@ -1,6 +1,6 @@
 /**
- * `npm run chaos [-- --runs N] [--seed S] [--scenario NAME] [--parallel N]`: exports a session again and again under random
- * faults and kills, each run drawn from a seed of its own, and compares what is sealed with the source. Timing is the
+ * `npm run chaos [-- --runs N] [--seed S] [--scenario NAME] [--kinds A,B] [--parallel N]`: exports a session again
+ * and again under random faults and kills, each run drawn from a seed of its own, and compares what is sealed with the source. Timing is the
  * machine's, so a seed repeats the faults, not to the millisecond what they hit.
  */
 
@@ -10,8 +10,9 @@ import { hasRealDay, makeFolder } from '../support/flowdrop.ts';
 import { startS3 } from '../support/s3-server.ts';
 import { describeResult, describeTally } from './report.ts';
 import { type ChaosResult, runChaos } from './run.ts';
-import { SCENARIOS, type Scenario } from './scenario.ts';
+import { KINDS, type Kind, SCENARIOS, type Scenario } from './scenario.ts';
 import { ChaosSources } from './source.ts';
+import { closeTables } from './table.ts';
 
 /** At least; two workers' worth of time each. */
 const DEFAULT_RUNS = 200;
@@ -22,12 +23,14 @@ const { values } = parseArgs({
     runs: { type: 'string', default: String(DEFAULT_RUNS) },
     seed: { type: 'string', default: String(Date.now() % SEEDS) },
     scenario: { type: 'string' },
+    kinds: { type: 'string' },
     parallel: { type: 'string', default: '1' },
   },
 });
 const runs = parseCount('--runs', values.runs);
 const firstSeed = parseCount('--seed', values.seed);
 const lanes = parseCount('--parallel', values.parallel);
+const kinds = values.kinds?.split(',').map(parseKind);
 
 // The SDK would print a paragraph about Node versions among the results.
 process.env['AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED'] ??= 'true';
@@ -45,6 +48,7 @@ for (const signal of ['SIGINT', 'SIGTERM'] as const) {
   });
 }
 await Promise.all(Array.from({ length: lanes }, runLane));
+await closeTables();
 console.log(describeTally(results));
 process.exitCode = results.every(({ problems }) => problems.length === 0) ? 0 : 1;
 
@@ -56,7 +60,7 @@ async function runLane(): Promise<void> {
     while (next < runs && !isStopping) {
       const seed = firstSeed + next;
       next += 1;
-      const result = await runChaos({ sources, s3 }, chooseScenario(seed), seed);
+      const result = await runChaos({ sources, s3 }, chooseScenario(seed), seed, kinds);
       results.push(result);
       console.log(describeResult(result));
     }
@@ -93,6 +97,12 @@ function isPossible(scenario: Scenario): boolean {
         : undefined;
   if (lacks) console.warn(`SKIPPED: ${scenario.name} needs ${lacks}`);
   return lacks === undefined;
+}
+
+function parseKind(name: string): Kind {
+  const found = KINDS.find((kind) => kind === name);
+  if (found) return found;
+  throw new RangeError(`--kinds has ${JSON.stringify(name)}; there are ${KINDS.join(', ')}`);
 }
 
 function parseCount(flag: string, text: string): number {

@@ -1,9 +1,9 @@
 /**
- * Where a chaos run writes: a directory, or a real S3 server behind a proxy that breaks answers or connections. It tells
- * what is there in the end, and takes it away again.
+ * Where a chaos run writes: a directory that may be unmounted, or a real S3 server behind a proxy that breaks answers or
+ * connections, or lies. It tells what is there in the end, and takes it away again.
  */
 import { watch } from 'node:fs';
-import { mkdir, writeFile } from 'node:fs/promises';
+import { mkdir, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import {
   AbortMultipartUploadCommand,
@@ -17,7 +17,8 @@ import { listFiles } from '../support/flowdrop.ts';
 import { startS3FaultProxy } from '../support/s3-fault-proxy.ts';
 import type { S3Server } from '../support/s3-server.ts';
 import { startTcpProxy } from '../support/tcp-proxy.ts';
-import type { Scenario, Trouble } from './scenario.ts';
+import type { Scenario } from './scenario.ts';
+import type { Trouble } from './trouble.ts';
 
 export interface Place {
   /** `drop.to` of the job. */
@@ -29,12 +30,26 @@ export interface Place {
   trouble(trouble: Trouble): void;
   /** Calls once, at the `count`th request, or change of the folder, from now. @returns a way to stop listening */
   onOperation(count: number, act: () => void): () => void;
+  /**
+   * Puts an empty folder in the place of the store, as an unmounted disk leaves its mount point. Nothing happens to one
+   * that nothing is in yet but what it is known by: a store may have any disk until it is a store.
+   */
+  unmount(): Promise<void>;
+  /** The store is back. @returns names of what was written into the empty folder meanwhile */
+  mount(): Promise<readonly string[]>;
+  /** Takes an object away. */
+  remove(key: string): Promise<void>;
   /** Names of everything that is there, temporary files and unfinished uploads included. */
   list(): Promise<readonly string[]>;
   /** Brings an object into a local file. @returns the file's path */
   fetch(key: string): Promise<string>;
   close(): Promise<void>;
 }
+
+/** A file on its way to its name. */
+export const TEMPORARY = /(^|\/)\.flowdrop-[0-9a-f]{16}\.tmp$/;
+/** What a store is known by. */
+export const IDENTITY = /^_flowdrop\//;
 
 export async function openPlace(
   scenario: Scenario,
@@ -44,15 +59,18 @@ export async function openPlace(
 ): Promise<Place> {
   if (scenario.store === 'directory') return await openDirectory(join(cwd, 'drops'));
   if (s3 === undefined) throw new Error(`${scenario.name} needs an S3 server`);
-  return await openS3(s3, `chaos/${run}`, cwd, scenario.storeFaults === 'bytes');
+  return await openS3(s3, `chaos/${run}`, cwd, scenario.always === 's3-bytes');
 }
 
 async function openDirectory(folder: string): Promise<Place> {
   await mkdir(folder, { recursive: true });
+  const away = `${folder}.away`;
+  let isAway = false;
+  let unmounts = 0;
   return {
     to: folder,
     env: {},
-    faults: () => [],
+    faults: () => Array.from({ length: unmounts }, () => 'unmounted'),
     trouble: () => undefined,
     onOperation(count, act) {
       let seen = 0;
@@ -64,6 +82,25 @@ async function openDirectory(folder: string): Promise<Place> {
       watcher.on('error', () => {});
       return () => watcher.close();
     },
+    async unmount() {
+      const names = await listFiles(folder);
+      if (isAway || names.length === 0 || names.every((name) => TEMPORARY.test(name))) return;
+      // While it gets what it is known by, which takes milliseconds, it is nobody's store yet.
+      if (names.every((name) => IDENTITY.test(name)) && names.some((name) => TEMPORARY.test(name))) return;
+      isAway = true;
+      unmounts += 1;
+      await rename(folder, away);
+      await mkdir(folder);
+    },
+    async mount() {
+      if (!isAway) return [];
+      isAway = false;
+      const written = await listFiles(folder);
+      await rm(folder, { recursive: true });
+      await rename(away, folder);
+      return written;
+    },
+    remove: (key) => rm(join(folder, key)),
     list: () => listFiles(folder),
     fetch: async (key) => join(folder, key),
     close: async () => undefined,
@@ -74,12 +111,6 @@ async function openS3(server: S3Server, prefix: string, cwd: string, breaksBytes
   let trouble: Trouble | undefined;
   let first = 0;
   const listeners = new Set<() => void>();
-  const http = await startS3FaultProxy(server.endpoint, (number) => {
-    for (const listener of listeners) listener();
-    return trouble?.s3(number - first);
-  });
-  const { hostname, port } = new URL(http.url);
-  const tcp = await startTcpProxy({ host: hostname, port: Number(port) });
   const client = new S3Client({
     endpoint: server.endpoint,
     region: server.region,
@@ -87,6 +118,13 @@ async function openS3(server: S3Server, prefix: string, cwd: string, breaksBytes
     credentials: { accessKeyId: server.accessKeyId, secretAccessKey: server.secretAccessKey },
   });
   const bucket = { Bucket: server.bucket };
+  const http = await startS3FaultProxy(server.endpoint, (number, method, path, headers) => {
+    for (const listener of listeners) listener();
+    const isCopy = headers['x-amz-copy-source'] !== undefined;
+    return trouble?.s3({ number: number - first, method, path, isCopy });
+  });
+  const { hostname, port } = new URL(http.url);
+  const tcp = await startTcpProxy({ host: hostname, port: Number(port) });
   const listObjects = async () => {
     const keys: string[] = [];
     for await (const { Contents } of paginateListObjectsV2({ client }, { ...bucket, Prefix: `${prefix}/` })) {
@@ -124,6 +162,11 @@ async function openS3(server: S3Server, prefix: string, cwd: string, breaksBytes
       };
       listeners.add(listener);
       return () => listeners.delete(listener);
+    },
+    unmount: async () => undefined,
+    mount: async () => [],
+    async remove(key) {
+      await client.send(new DeleteObjectCommand({ ...bucket, Key: `${prefix}/${key}` }));
     },
     async list() {
       const uploads = (await listUploads()).map(({ Key = '' }) => `${shorten(Key)} (unfinished upload)`);

@@ -2,24 +2,29 @@
 import type { ChaosResult } from './run.ts';
 
 export function describeResult(result: ChaosResult): string {
-  const { seed, scenario, faults, kills, ends, restarts, requests, ms, isEqual, problems, folder } = result;
+  const { seed, scenario, kinds, faults, kills, ends, restarts, requests, ms, problems, folder } = result;
+  const { equalDates, told, mailsDue, mailsTaken } = result;
   const lines = [
     [
       `seed ${seed}`,
       scenario,
+      `kinds: ${kinds.join(', ')}`,
       `faults: ${describeCounts(faults) || 'none'}`,
       `kills: ${kills.join(', ') || 'none'}`,
       `ends: ${ends.join(', ') || 'none'}`,
       `restarts ${restarts}`,
       `requests ${requests}`,
+      ...(mailsDue > 0 ? [`mails ${mailsTaken} of ${mailsDue}`] : []),
       `${(ms / 1000).toFixed(1)} s`,
-      isEqual ? 'equal' : 'NOT EQUAL',
+      ...(told > 0 ? [`told ${told}`] : []),
+      `dates equal: ${equalDates}`,
       ...(problems.length > 0 ? ['FAILED'] : []),
     ].join(' | '),
   ];
   for (const problem of problems) lines.push(`  ${problem.replaceAll('\n', '\n    ')}`);
   if (problems.length > 0) {
-    lines.push(`  kept: ${folder}`, `  again: npm run chaos -- --seed ${seed} --runs 1 --scenario ${scenario}`);
+    const again = `--seed ${seed} --runs 1 --scenario ${scenario} --kinds ${kinds.join(',')}`;
+    lines.push(`  kept: ${folder}`, `  again: npm run chaos -- ${again}`);
   }
   return lines.join('\n');
 }
@@ -27,23 +32,43 @@ export function describeResult(result: ChaosResult): string {
 /** The last line is for programs. */
 export function describeTally(results: readonly ChaosResult[]): string {
   const failed = results.filter(({ problems }) => problems.length > 0);
-  const equal = results.filter(({ isEqual }) => isEqual);
+  const sum = (read: (result: ChaosResult) => number) => results.reduce((total, result) => total + read(result), 0);
+  const counts = (read: (result: ChaosResult) => readonly string[]) =>
+    describeCounts(countAll(results.flatMap(read))) || 'none';
   const faults = sumCounts(results.map((result) => result.faults));
   const skipped = countAll(results.flatMap((result) => result.skipped));
   return [
     '',
-    `runs: ${results.length} (${describeCounts(countAll(results.map(({ scenario }) => scenario)))})`,
+    `runs: ${results.length} (${counts(({ scenario }) => [scenario])})`,
+    `mean seconds of a run: ${describeTimes(results)}`,
+    `kinds of trouble: ${counts(({ kinds }) => kinds)}`,
     `faults: ${sumOf(faults)} (${describeCounts(faults)})`,
-    `kills: ${results.flatMap(({ kills }) => kills).length} (${describeCounts(countAll(results.flatMap(({ kills }) => kills)))})`,
-    `attempts that ended otherwise than with 0: ${describeCounts(countAll(results.flatMap(({ ends }) => ends))) || 'none'}`,
-    `restarts a run: ${describeCounts(countAll(results.map(({ restarts }) => String(restarts))))}`,
-    `requests: ${results.reduce((sum, { requests }) => sum + requests, 0)}`,
-    `drops equal to the source, row for row: ${equal.length}; other: ${results.length - equal.length}`,
-    `left by kills where no reader sees it: ${describeCounts(countAll(results.flatMap(({ remains }) => remains))) || 'nothing'}`,
-    ...(failed.length > 0 ? [`failed: ${failed.map(({ seed, scenario }) => `${seed} (${scenario})`).join(', ')}`] : []),
+    `kills: ${sum(({ kills }) => kills.length)} (${counts(({ kills }) => kills)})`,
+    `attempts that ended otherwise than with 0: ${counts(({ ends }) => ends)}`,
+    `attempts that did not seal, and said so: ${sum(({ told }) => told)}`,
+    `restarts a run: ${counts(({ restarts }) => [String(restarts)])}`,
+    `requests: ${sum(({ requests }) => requests)}`,
+    `dates equal to the source, row for row: ${sum(({ equalDates }) => equalDates)}`,
+    `mails: ${sum(({ mailsDue }) => mailsDue)} due, ${sum(({ mailsTaken }) => mailsTaken)} taken by the server`,
+    `left by kills where no reader sees it: ${counts(({ remains }) => remains)}`,
+    ...(failed.length > 0
+      ? [
+          `failed: ${failed.map(({ seed, scenario, kinds }) => `${seed} (${scenario}: ${kinds.join(', ')})`).join('; ')}`,
+        ]
+      : []),
     ...[...skipped].map(([reason, count]) => `SKIPPED in ${count} runs: ${reason}`),
     `${results.length - failed.length} passed, ${failed.length} failed`,
   ].join('\n');
+}
+
+function describeTimes(results: readonly ChaosResult[]): string {
+  return [...new Set(results.map(({ scenario }) => scenario))]
+    .sort()
+    .map((name) => {
+      const times = results.filter(({ scenario }) => scenario === name).map(({ ms }) => ms / 1000);
+      return `${name} ${(times.reduce((sum, seconds) => sum + seconds, 0) / times.length).toFixed(1)}`;
+    })
+    .join(', ');
 }
 
 function countAll(names: readonly string[]): ReadonlyMap<string, number> {

@@ -1,25 +1,28 @@
 /**
  * One chaos run: workers over one session, with the trouble that the seed drew, started again until the date is sealed;
- * then what is sealed is compared with the source. Invariant: a result says everything that is wrong, and nothing is wrong
- * that it does not say. The workers are driven through the command line alone.
+ * then `judge.ts` compares what is there with the source. Invariant: a result says everything that is wrong, and nothing
+ * is wrong that it does not say. The workers are driven through the command line alone.
  */
-import { createHash } from 'node:crypto';
-import { cp, readFile, rm, writeFile } from 'node:fs/promises';
+import { cp, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { Manifest } from '../../src/seal/manifest.ts';
-import { flowdrop, makeFolder } from '../support/flowdrop.ts';
+import { makeFolder } from '../support/flowdrop.ts';
 import { writeJob } from '../support/jobs.ts';
 import type { S3Server } from '../support/s3-server.ts';
 import { findMountObstacle, mountSmallDisk, type SmallDisk } from '../support/small-disk.ts';
-import { type ApiWatch, isPage, openApi } from './api.ts';
-import { openPlace, type Place } from './place.ts';
-import { drawTroubles, NO_TROUBLE, type Scenario, TROUBLED_ATTEMPTS, type Trouble } from './scenario.ts';
+import { type ApiWatch, openApi } from './api.ts';
+import { RunClock } from './clock.ts';
+import { describeEnd, hasEndedWell, judgeAttempt, judgeEnd, judgeUnfinished } from './judge.ts';
+import { type MailServer, RECIPIENTS, startMailServer } from './mail.ts';
+import { IDENTITY, openPlace, type Place } from './place.ts';
+import type { Kind, Scenario } from './scenario.ts';
 import type { ChaosSource, ChaosSources } from './source.ts';
+import { drawPlan, NO_TROUBLE, type Plan, TROUBLED_ATTEMPTS, type Trouble } from './trouble.ts';
 import { type Attempt, runWorker } from './worker.ts';
 
 export interface ChaosResult {
   readonly seed: number;
   readonly scenario: string;
+  readonly kinds: readonly Kind[];
   /** Faults that were done, by kind. */
   readonly faults: ReadonlyMap<string, number>;
   /** Moments at which a worker was killed. */
@@ -30,8 +33,13 @@ export interface ChaosResult {
   readonly restarts: number;
   readonly requests: number;
   readonly ms: number;
-  /** Whether the sealed drop was found to hold the source's rows, and nothing else. */
-  readonly isEqual: boolean;
+  /** Dates that were found to hold the source's rows, and nothing else. */
+  readonly equalDates: number;
+  /** Attempts that did not seal, and said so. */
+  readonly told: number;
+  /** Mails that were due, and mails that the server took. */
+  readonly mailsDue: number;
+  readonly mailsTaken: number;
   /** What kills left in the store that no reader sees, by kind. */
   readonly remains: readonly string[];
   /** What was left out, and why. */
@@ -48,90 +56,109 @@ export interface ChaosDeps {
 
 /** Attempts without any trouble that a date may take. One is enough, unless the one before left something to wait for. */
 const CALM_ATTEMPTS = 2;
-/** Requests that a worker has in flight at most: what a kill can lose between answer and stage. */
-const MAX_IN_FLIGHT = 12;
 /** Room for a stage and a drop; the filler takes what is above the drawn rest. */
 const DISK_BYTES = 400 << 20;
 /** Fast enough for many runs; the service's limit is far above. */
 const RATE = '200';
-const USUAL_MS = { generated: 2_500, real: 2_000, large: 12_000 } as const;
-/** Documented exit codes of an attempt that may succeed later: failed, refused, incomplete. */
-const SENSIBLE_CODES: ReadonlySet<number | null> = new Set([0, 1, 2, 3]);
+const USUAL_MS = { generated: 2_500, real: 2_000, large: 12_000, table: 1_500 } as const;
+/** A worker that has written nothing for a quarter of an hour is taken for dead. */
+const LEASE_MS = 16 * 60_000;
+/** Who waits for somebody else's lease has it passed at once. */
+const WAITING = /"event":"mail-watched"/;
+const WAIT_MS = 125_000;
+/**
+ * Who asks nothing for a while may wait for a second look at rows that are gone, or before it tries again. So time goes
+ * by faster then, but never so much that a lease runs out.
+ */
+const IDLE = { checkMs: 200, afterMs: 600, leapMs: 11_000, leaps: 6 } as const;
 
-/** What a kill leaves where no reader sees it. */
-const REMAINS = [
-  { kind: 'temporary file', pattern: /\/\.flowdrop-[0-9a-f]{16}\.tmp$/ },
-  { kind: 'unfinished upload', pattern: /\(unfinished upload\)$/ },
-] as const;
-
-interface Run {
+export interface Run {
   readonly scenario: Scenario;
+  readonly plan: Plan;
   readonly source: ChaosSource;
   readonly api: ApiWatch;
   readonly place: Place;
+  readonly clock: RunClock;
+  readonly mail: MailServer | undefined;
   readonly cwd: string;
   readonly job: string;
   readonly disk: SmallDisk | undefined;
   readonly problems: string[];
   readonly remains: string[];
   readonly attempts: Attempt[];
+  /** Objects that the store lost, and what else happened to it. */
+  readonly losses: string[];
+  /** Attempts that did not seal, and said so. */
+  told: number;
 }
 
-export async function runChaos(deps: ChaosDeps, scenario: Scenario, seed: number): Promise<ChaosResult> {
-  const source = await deps.sources.open(scenario.source);
-  const started = performance.now();
+/** @param only kinds of trouble, instead of those that the seed draws */
+export async function runChaos(
+  deps: ChaosDeps,
+  scenario: Scenario,
+  seed: number,
+  only?: readonly Kind[],
+): Promise<ChaosResult> {
+  const plan = drawPlan(scenario, seed, only);
   const { path: cwd, remove } = await makeFolder();
+  const source = await deps.sources.open(scenario.source, plan, cwd);
+  const started = performance.now();
   const obstacle = scenario.disk && (await findMountObstacle());
   const mounted = scenario.disk && !obstacle ? join(cwd, scenario.disk === 'store' ? 'drops' : 'state-0') : undefined;
   const disk = mounted === undefined ? undefined : await mountSmallDisk(mounted, DISK_BYTES);
   const place = await openPlace(scenario, cwd, deps.s3, `${process.pid}-${seed}-${Date.now()}`);
-  const api = await openApi(scenario.api === 'portal' ? source.service.portalUrl : source.service.url);
-  const before = source.service.requests.length;
-  const problems: string[] = [];
-  const job = await writeJob(cwd, { name: 'chaos', api: scenario.api, to: place.to, reports: '' });
-  const run: Run = { scenario, source, api, place, cwd, job, disk, problems, remains: [], attempts: [] };
+  const clock = new RunClock(cwd, source.startMs);
+  const api = await openApi(source.urlOf(scenario.api), clock);
+  const mail = scenario.mails ? await startMailServer() : undefined;
+  const reports = mail ? `reports:\n  - template: flow\n    to: [${RECIPIENTS.join(', ')}]` : '';
+  const job = await writeJob(cwd, { name: 'chaos', api: scenario.api, to: place.to, reports });
+  const run: Run = {
+    ...{ scenario, plan, source, api, place, clock, mail, cwd, job, disk },
+    ...{ problems: [], remains: [], attempts: [], losses: [], told: 0 },
+  };
+  const { problems, attempts } = run;
   let restarts = 0;
-  let isEqual = false;
+  let end = { equalDates: 0, mailsDue: 0 };
   try {
-    const perWorker = await runUntilSealed(run, drawTroubles(scenario, seed));
-    restarts = perWorker - 1;
-    const manifest = await checkStore(run);
-    if (manifest) {
-      checkRequests(run, manifest, before);
-      const differences = await compareDrop(run);
-      problems.push(...differences.map((difference) => `the drop differs: ${difference}`));
-      isEqual = differences.length === 0;
-    }
+    restarts = (await runUntilSealed(run)) - 1;
+    end = await judgeEnd(run, environmentOf);
   } catch (error) {
     problems.push(`the run broke off: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}`);
   } finally {
     await api.close();
+    await mail?.close();
+    await source.close();
     // What is wrong in a store of ours can be looked at; a shared one is tidied up.
     await place.close();
     if (problems.length === 0) {
       await disk?.remove();
       await remove();
     } else {
-      for (const [number, { stderr }] of run.attempts.entries()) {
-        await writeFile(join(cwd, `attempt-${number + 1}.log`), stderr);
-      }
+      for (const [number, { stdout, stderr }] of attempts.entries())
+        await writeFile(join(cwd, `attempt-${number + 1}.log`), stdout + stderr);
       if (mounted !== undefined) await keepDisk(mounted, disk);
     }
   }
-  const { attempts } = run;
   return {
-    seed,
-    scenario: scenario.name,
+    ...{ seed, scenario: scenario.name, kinds: plan.kinds, restarts, ...end },
     faults: countAll([
       ...api.faults(),
       ...place.faults(),
-      ...attempts.flatMap(({ disk: how }) => (how ? [`disk ${how}`] : [])),
+      ...(mail?.faults ?? []),
+      ...(source.table?.done.map(({ move }) => move) ?? []),
+      ...source.oddities.map((name) => `odd: ${name}`),
+      ...run.losses,
+      ...attempts.flatMap(({ disk: how, slept, ownClockMs }) => [
+        ...(how ? [`disk ${how}`] : []),
+        ...(slept ? [`slept (${slept})`] : []),
+        ...(ownClockMs === 0 ? [] : ['wrong own clock']),
+      ]),
     ]),
     kills: attempts.flatMap(({ kill }) => (kill ? [kill] : [])),
     ends: attempts.filter(({ code }) => code !== 0).map(describeEnd),
-    restarts,
     requests: api.requests,
-    isEqual,
+    told: run.told,
+    mailsTaken: mail?.taken.length ?? 0,
     remains: run.remains,
     ms: performance.now() - started,
     skipped: obstacle ? [`full and read-only disks: ${obstacle}`] : [],
@@ -140,50 +167,118 @@ export async function runChaos(deps: ChaosDeps, scenario: Scenario, seed: number
   };
 }
 
-/** Each worker is started until it says that all is sealed. @returns attempts of the worker that took most */
-async function runUntilSealed(run: Run, troubles: readonly Trouble[]): Promise<number> {
+/** Each worker is started until it says that all is well, and the date is sealed. @returns attempts of the worker that took most */
+async function runUntilSealed(run: Run): Promise<number> {
+  const { api, place, source, mail, disk, attempts } = run;
   const open = new Set(Array.from({ length: run.scenario.workers }, (_, worker) => worker));
   for (let number = 0; number < TROUBLED_ATTEMPTS + CALM_ATTEMPTS; number += 1) {
-    const trouble = troubles[number] ?? NO_TROUBLE;
-    run.api.trouble(trouble);
-    run.place.trouble(trouble);
-    const attempts = await Promise.all(
-      [...open].map(async (worker) => ({ worker, ...(await startOne(run, trouble, worker)) })),
-    );
-    await run.disk?.heal();
-    for (const attempt of attempts) {
-      run.attempts.push(attempt);
-      judgeAttempt(run, attempt, trouble);
-      if (attempt.code === 0) open.delete(attempt.worker);
+    const trouble = run.plan.attempts[number] ?? NO_TROUBLE;
+    if (open.size === 0) {
+      // What is sealed may still be lost: the next run notices.
+      if (run.plan.attempts.slice(number).every(({ loses }) => loses === undefined)) return number;
+      if (trouble.loses === undefined) continue;
+      open.add(0);
     }
-    if (open.size === 0) return number + 1;
+    await loseObject(run, trouble);
+    api.trouble(trouble);
+    place.trouble(trouble);
+    mail?.trouble(trouble.mail);
+    source.table?.plan(trouble.rows);
+    const started = await Promise.all([...open].map((worker) => startOne(run, trouble, worker)));
+    await disk?.heal();
+    const written = await place.mount();
+    if (written.length > 0) run.losses.push('written into the mount point');
+    for (const attempt of started.flat()) {
+      attempts.push(attempt);
+      const isSealed = await judgeAttempt(run, attempt, trouble);
+      if (hasEndedWell(attempt) && isSealed) open.delete(attempt.worker);
+    }
+    await judgeUnfinished(run);
   }
-  const last = run.attempts.at(-1);
+  if (open.size === 0) return attempts.length;
+  const last = attempts.at(-1);
   run.problems.push(`not sealed without trouble either: ${last && describeEnd(last)}\n${last?.stderr.slice(-2_000)}`);
   return TROUBLED_ATTEMPTS + CALM_ATTEMPTS;
 }
 
-async function startOne(run: Run, trouble: Trouble, worker: number): Promise<Attempt> {
-  const { job, cwd, api, place, disk, scenario } = run;
-  // Without a disk of its own only the size of files can be limited.
-  const isPossible = trouble.disk?.how === 'file-size' || disk !== undefined;
-  return await runWorker({
-    job,
-    cwd,
-    env: environmentOf(run, worker),
-    api,
-    place,
-    kill: trouble.kills[worker],
-    diskFault: isPossible && worker === 0 ? trouble.disk : undefined,
-    disk,
-    usualMs: USUAL_MS[scenario.source.data],
-  });
+async function loseObject({ place, losses }: Run, { loses }: Trouble): Promise<void> {
+  if (loses === undefined) return;
+  // Without what it is known by it would be another store; that a summary is gone only `verify` says.
+  const names = (await place.list()).filter(
+    (name) => !name.endsWith('(unfinished upload)') && !IDENTITY.test(name) && !name.endsWith('summary.parquet'),
+  );
+  const lost = names[Math.floor(loses * names.length)];
+  if (lost === undefined) return;
+  await place.remove(lost);
+  losses.push(`lost ${lost.replace(/[0-9a-f]{16,}/, 'HASH').replace(/.*\//, '')}`);
 }
 
-function environmentOf({ source, api, place, cwd }: Run, worker: number): Readonly<Record<string, string>> {
+/** @returns its attempt, and that of the worker that took over while it slept */
+async function startOne(run: Run, trouble: Trouble, worker: number): Promise<readonly Attempt[]> {
+  const { clock, scenario } = run;
+  const others: Attempt[] = [];
+  const meanwhile = async () => {
+    await clock.leap(LEASE_MS);
+    others.push(await start(run, { ...trouble, kills: [], sleep: undefined, unmount: undefined }, scenario.workers));
+  };
+  const first = worker === 0 ? trouble : { ...trouble, sleep: undefined, unmount: undefined };
+  const own = await start(run, first, worker, meanwhile);
+  return [own, ...others];
+}
+
+async function start(
+  run: Run,
+  trouble: Trouble,
+  worker: number,
+  meanwhile: () => Promise<void> = async () => undefined,
+): Promise<Attempt> {
+  const { job, cwd, api, place, mail, clock, disk, scenario } = run;
+  // Without a disk of its own only the size of files can be limited.
+  const isPossible = trouble.disk?.how === 'file-size' || disk !== undefined;
+  const ownClockMs = trouble.ownClockMs[worker] ?? 0;
+  let hurrying: NodeJS.Timeout | undefined;
+  const attempt = await runWorker({
+    ...{ job, cwd, api, place, mail, disk, worker, ownClockMs },
+    env: await environmentOf(run, worker, ownClockMs),
+    kill: trouble.kills[worker],
+    sleep: trouble.sleep && { at: trouble.sleep, meanwhile },
+    unmount: trouble.unmount,
+    onStart: (pid) => {
+      void clock.watch(worker, pid);
+      hurrying = hurry(run, trouble);
+    },
+    onLog: (text) => {
+      if (WAITING.test(text)) void clock.leap(WAIT_MS);
+    },
+    onEnd: () => void clock.watch(worker, undefined),
+    diskFault: isPossible && worker === 0 ? trouble.disk : undefined,
+    usualMs: USUAL_MS[scenario.source.data],
+  });
+  clearInterval(hurrying);
+  return attempt;
+}
+
+function hurry({ api, clock }: Run, { isCalm }: Trouble): NodeJS.Timeout {
+  let left: number = isCalm ? 0 : IDLE.leaps;
+  return setInterval(() => {
+    if (left === 0 || api.idleMs() < IDLE.afterMs) return;
+    left -= 1;
+    void clock.leap(IDLE.leapMs);
+  }, IDLE.checkMs);
+}
+
+async function environmentOf(
+  { source, api, place, mail, clock, cwd }: Run,
+  worker: number,
+  ownClockMs: number,
+): Promise<Readonly<Record<string, string>>> {
   return {
-    ...source.service.env,
+    ...source.env,
     ...place.env,
+    ...mail?.env,
+    ...(await clock.start(worker, ownClockMs)),
+    // A run's source and its workers have one time, unless a clock is wrong, which is what shall be found.
+    FLOWDROP_CLOCK: 'checked',
     FLOWDROP_API_URL: api.url,
     FLOWDROP_PORTAL_URL: api.url,
     FLOWDROP_REQUESTS_PER_SECOND: RATE,
@@ -191,108 +286,11 @@ function environmentOf({ source, api, place, cwd }: Run, worker: number): Readon
   };
 }
 
-function judgeAttempt({ problems }: Run, attempt: Attempt, trouble: Trouble): void {
-  const { code, kill, disk, stderr } = attempt;
-  const tail = stderr.slice(-2_000);
-  if (kill === 'hung') problems.push(`an attempt hung:\n${tail}`);
-  // The engine is native code: on a broken disk it may end the process, which the next attempt must survive.
-  if (code === null && kill === undefined && disk === undefined) problems.push(`an attempt crashed:\n${tail}`);
-  if (code !== null && !SENSIBLE_CODES.has(code)) problems.push(`an attempt ended with ${code}:\n${tail}`);
-  if (stderr.includes('flowdrop: UNEXPECTED')) problems.push(`an attempt failed without knowing why:\n${tail}`);
-  if (trouble === NO_TROUBLE && code !== 0) problems.push(`an attempt without trouble ended with ${code}:\n${tail}`);
-}
-
-/** A last run without trouble changes nothing; then there is one revision of the date, and nothing beside it. */
-async function checkStore(run: Run): Promise<Manifest | undefined> {
-  const { api, place, cwd, job, problems, source } = run;
-  api.trouble(NO_TROUBLE);
-  place.trouble(NO_TROUBLE);
-  const env = environmentOf(run, 0);
-  const again = await flowdrop(['run', job], { cwd, env });
-  if (again.code !== 0) problems.push(`a run after the last ended with ${again.code}: ${again.stderr.slice(-2_000)}`);
-  const verified = await flowdrop(['verify', job], { cwd, env });
-  if (verified.code !== 0) problems.push(`verify ended with ${verified.code}: ${verified.stdout}${verified.stderr}`);
-  const names = await place.list();
-  const { drop, manifestName, beside } = nameObjects(source.date);
-  judgeLeftovers(
-    run,
-    names.filter((name) => ![drop, manifestName, ...beside].includes(name)),
-  );
-  if (!names.includes(drop) || !names.includes(manifestName)) {
-    problems.push(`the drop is not there: ${names.join(', ')}`);
-    return undefined;
-  }
-  const manifest = JSON.parse(await readFile(await place.fetch(manifestName), 'utf8')) as Manifest;
-  const file = await readFile(await place.fetch(drop));
-  const hash = `sha256:${createHash('sha256').update(file).digest('hex')}`;
-  for (const [name, value, expected] of [
-    ['hash', manifest.files[0].hash, hash],
-    ['rows', manifest.rows, source.truth.rows],
-    ['source_rows', manifest.source_rows, source.truth.rows],
-    ['revision', manifest.revision, 1],
-    ['condition', manifest.condition, 'available'],
-  ] as const) {
-    if (value !== expected) problems.push(`the manifest's ${name} is ${value}, not ${expected}`);
-  }
-  return manifest;
-}
-
-async function compareDrop({ place, source }: Run): Promise<readonly string[]> {
-  return await source.truth.compare(await place.fetch(nameObjects(source.date).drop));
-}
-
-function nameObjects(date: string) {
-  const partition = `trades/date=${date}`;
-  return {
-    drop: `${partition}/trades.parquet`,
-    manifestName: `${partition}/manifest.json`,
-    beside: [`${partition}/summary.parquet`, 'trades/condition.json'],
-  };
-}
-
-/** A kill may leave one temporary file, which no listing shows, or an upload's parts; nothing else may be left by anything. */
-function judgeLeftovers({ attempts, problems, remains }: Run, leftovers: readonly string[]): void {
-  const died = attempts.filter(({ code }) => code === null).length;
-  for (const name of leftovers) {
-    const kind = REMAINS.find(({ pattern }) => pattern.test(name))?.kind;
-    if (kind) remains.push(kind);
-    if (!kind || remains.length > died) problems.push(`left over in the store: ${name}`);
-  }
-}
-
-/**
- * Every page that went through whole is either a window of the manifest or was lost between answer and stage when an
- * attempt ended: at most those in flight then. Until the row limit has been learnt and saved, each attempt may have as
- * many answers again that are truncated. A proxy that refuses connections breaks those that it has, too.
- */
-function checkRequests({ source, api, scenario, attempts, problems }: Run, manifest: Manifest, before: number): void {
-  const answered = source.service.requests
-    .slice(before)
-    .filter(({ status, sql = '' }) => status === 200 && isPage(sql));
-  const whole = answered.length - api.brokenPages();
-  const ended = attempts.filter(({ code }) => code !== 0).length;
-  const refused = api.faults().filter((kind) => kind === 'refuse').length;
-  const allowed =
-    manifest.windows.length * scenario.workers +
-    MAX_IN_FLIGHT * (2 * ended + scenario.workers + refused * scenario.workers);
-  if (whole > allowed) {
-    problems.push(`${whole} pages were answered whole, and ${allowed} explain the drop and ${ended} ended attempts`);
-  }
-}
-
 async function keepDisk(folder: string, disk: SmallDisk | undefined): Promise<void> {
   // A mount that stays would be in the way of everybody; its files are what matters.
   await cp(folder, `${folder}-kept`, { recursive: true }).catch(() => undefined);
   await disk?.remove();
   await rm(folder, { recursive: true, force: true });
-}
-
-function describeEnd({ code, kill, stderr }: Attempt): string {
-  if (kill) return `killed (${kill})`;
-  if (code === null) return 'crashed';
-  const reason =
-    /"event":"date-failed"[^\n]*?"code":"(\w+)"/.exec(stderr)?.[1] ?? /^flowdrop: (\w+):/m.exec(stderr)?.[1];
-  return `exit ${code}${reason ? ` ${reason}` : ''}`;
 }
 
 function countAll(names: readonly string[]): ReadonlyMap<string, number> {

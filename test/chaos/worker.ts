@@ -1,31 +1,50 @@
 /**
- * One attempt of one worker: the command as a user starts it, killed when its plan says so, with its disk broken when the
- * plan says so. It tells how the attempt ended, and judges nothing.
+ * One attempt of one worker: the command as a user starts it, killed, stopped for a while, with its disk broken or its
+ * store unmounted when the plan says so. It tells how the attempt ended, and judges nothing.
  */
 import type { ChildProcess } from 'node:child_process';
 import { flowdrop } from '../support/flowdrop.ts';
 import { limitFileSize, type SmallDisk } from '../support/small-disk.ts';
 import type { ApiWatch } from './api.ts';
+import type { MailServer } from './mail.ts';
 import type { Place } from './place.ts';
-import type { DiskFault, Kill } from './scenario.ts';
+import type { DiskFault, Moment } from './trouble.ts';
 
 export interface Attempt {
   /** The exit code; `null` when it ended by a signal. */
   readonly code: number | null;
-  readonly kill: Kill['at'] | 'stalled' | 'hung' | undefined;
+  /** `leap`: the signal that moves its clock met it when it was ending, and ended it. */
+  readonly kill: Moment['at'] | 'stalled' | 'hung' | 'leap' | undefined;
+  /** Whether it slept, and when it fell asleep. */
+  readonly slept: Moment['at'] | undefined;
   readonly disk: DiskFault['how'] | undefined;
   readonly stdout: string;
   readonly stderr: string;
   readonly ms: number;
+  readonly worker: number;
+  /** How far its clock was off. */
+  readonly ownClockMs: number;
 }
 
 export interface AttemptSetup {
+  readonly worker: number;
+  readonly ownClockMs: number;
   readonly job: string;
   readonly cwd: string;
   readonly env: Readonly<Record<string, string>>;
   readonly api: ApiWatch;
   readonly place: Place;
-  readonly kill: Kill | undefined;
+  readonly mail: MailServer | undefined;
+  readonly kill: Moment | undefined;
+  /** When it is stopped, and what happens until it goes on. */
+  readonly sleep: { readonly at: Moment; readonly meanwhile: () => Promise<void> } | undefined;
+  /** When the store is unmounted. */
+  readonly unmount: Moment | undefined;
+  /** Called when it has said its first word. */
+  readonly onStart: (pid: number | undefined) => void;
+  /** Called with what it says. */
+  readonly onLog: (text: string) => void;
+  readonly onEnd: () => void;
   readonly diskFault: DiskFault | undefined;
   readonly disk: SmallDisk | undefined;
   /** How long an undisturbed attempt takes. */
@@ -38,7 +57,7 @@ const HUNG_AFTER_MS = 150_000;
 const STALLED_AFTER_MS = 300;
 
 export async function runWorker(setup: AttemptSetup): Promise<Attempt> {
-  const { job, cwd, env, api, place, kill, diskFault, disk, usualMs } = setup;
+  const { worker, ownClockMs, job, cwd, env, api, place, mail, kill, sleep, diskFault, disk, usualMs } = setup;
   const started = performance.now();
   const stops: (() => void)[] = [];
   let killed: Attempt['kill'];
@@ -60,14 +79,24 @@ export async function runWorker(setup: AttemptSetup): Promise<Attempt> {
     killed = why;
     child.kill('SIGKILL');
   };
+  let slept: Attempt['slept'];
+  let asleep: Promise<void> | undefined;
+  const stop = (child: ChildProcess, { at, meanwhile }: NonNullable<typeof sleep>) => {
+    if (hasEnded || killed || asleep || child.exitCode !== null) return;
+    slept = at.at;
+    child.kill('SIGSTOP');
+    asleep = meanwhile().finally(() => child.kill('SIGCONT'));
+  };
   const after = (ms: number, act: () => void) => {
     const timer = setTimeout(act, ms);
     stops.push(() => clearTimeout(timer));
   };
+  let process: ChildProcess | undefined;
   const finished = await flowdrop(['run', job], {
     cwd,
     env,
     onStart(child) {
+      process = child;
       const pid = child.pid ?? 0; // It has one unless it could not be started, and then `flowdrop` throws.
       // A limit of a process that has just ended cannot be set, which is no failure.
       const breakLater = () => void breaking.push(breakDisk(pid).catch(() => undefined));
@@ -77,21 +106,31 @@ export async function runWorker(setup: AttemptSetup): Promise<Attempt> {
       }
       after(HUNG_AFTER_MS, () => end(child, 'hung'));
       stops.push(api.onStall(() => after(STALLED_AFTER_MS, () => end(child, 'stalled'))));
-      if (kill?.at === 'moment') after(kill.share * usualMs, () => end(child, 'moment'));
-      if (kill?.at === 'page') stops.push(api.onPage(kill.count, () => end(child, 'page')));
-      if (kill?.at === 'publishing') stops.push(place.onOperation(kill.count, () => end(child, 'publishing')));
-      if (kill?.at === 'sealing') {
-        child.stderr?.on('data', (chunk: Buffer) => {
-          if (/"event":"recounted".*"changed":0/.test(chunk.toString()))
-            after(kill.afterMs, () => end(child, 'sealing'));
-        });
-      }
+      const when = (moment: Moment, act: () => void) => {
+        if (moment.at === 'moment') after(moment.share * usualMs, act);
+        else if (moment.at === 'page') stops.push(api.onPage(moment.count, act));
+        else if (moment.at === 'publishing') stops.push(place.onOperation(moment.count, act));
+        else if (moment.at === 'mail') stops.push(mail?.onMail(moment.count, moment.phase, act) ?? (() => undefined));
+        else {
+          child.stderr?.on('data', (chunk: Buffer) => {
+            if (/"event":"recounted".*"changed":0/.test(chunk.toString())) after(moment.afterMs, act);
+          });
+        }
+      };
+      if (kill) when(kill, () => end(child, kill.at));
+      if (sleep) when(sleep.at, () => stop(child, sleep));
+      if (setup.unmount) when(setup.unmount, () => void breaking.push(hasEnded ? Promise.resolve() : place.unmount()));
+      child.stderr?.once('data', () => setup.onStart(child.pid));
+      child.stderr?.on('data', (chunk: Buffer) => setup.onLog(chunk.toString()));
     },
   });
   hasEnded = true;
+  setup.onEnd();
   for (const stop of stops) stop();
   await Promise.all(breaking);
+  await asleep;
   // A kill that came after the end hit nothing.
-  const hit = finished.code === null ? killed : undefined;
-  return { ...finished, kill: hit, disk: broken, ms: performance.now() - started };
+  const signal: NodeJS.Signals | null | undefined = process?.signalCode;
+  const hit = finished.code === null ? (killed ?? (signal === 'SIGUSR2' ? 'leap' : undefined)) : undefined;
+  return { ...finished, worker, ownClockMs, kill: hit, slept, disk: broken, ms: performance.now() - started };
 }

@@ -55,6 +55,7 @@ describe('a dataset as the runs left it', () => {
     const partition = (date: string) =>
       ['manifest.json', 'summary.parquet', 'trades.parquet'].map((name) => `trades/date=${date}/${name}`);
     expect(await listFiles(join(cwd, 'drops'))).toEqual([
+      '_flowdrop/store.json',
       'trades/condition.json',
       ...partition(DATES[0] ?? ''),
       ...partition(DATE),
@@ -89,6 +90,25 @@ describe('a dataset as the runs left it', () => {
     expect(await listFiles(join(cwd, 'drops'))).toEqual(before);
     expect((await listFiles(join(cwd, '.flowdrop'))).filter((name) => name.startsWith('verify-'))).toEqual([]);
     expect(await readFile(at('condition.json'), 'utf8')).toBe(conditions);
+  });
+});
+
+describe('what lies half sealed', () => {
+  it('is told of by a line of its own, and is no damage', async () => {
+    const left = join(cwd, 'drops', '_sealing', 'trades');
+    const places = [join(left, 'set-aside', `date=${DATE}`, 'rev=1', '0a'), join(left, 'date=2026-11-03', 'rev=1')];
+    for (const place of places) {
+      await mkdir(place, { recursive: true });
+      await writeFile(join(place, '0a.parquet'), 'x');
+    }
+    const { code, stdout } = await verify();
+    expect([code, stdout]).toEqual([
+      0,
+      expect.stringMatching(
+        /\nnote {2}trades {2}_sealing\/trades\/date=2026-11-03\/rev=1\/ has 1 file.*\nnote {2}trades {2}_sealing\/trades\/set-aside\/.* was set aside.*\n2 dates, .*nothing is wrong\n$/,
+      ),
+    ]);
+    await rm(join(cwd, 'drops', '_sealing'), { recursive: true });
   });
 });
 
@@ -228,7 +248,7 @@ describe('damage', () => {
 });
 
 const RECOUNTED =
-  'ok    2026-11-20  290 rows, as many at the source now\n1 date, 290 rows: nothing is wrong, 1 recounted at the source\n';
+  'ok    2026-11-20  300 rows, as many at the source now\n1 date, 300 rows: nothing is wrong, 1 recounted at the source\n';
 
 describe('a recount', () => {
   it('of groups finds groups that came late, and trades that came late into groups that there were', async () => {
@@ -278,6 +298,26 @@ describe('a recount', () => {
     });
   });
 
+  it('finds rows that were replaced by as many under other ids', async () => {
+    const rows = Array.from({ length: 60 }, (_, k) => ({ id: `id-${k}`, time: `2026-11-20 10:00:${10 + (k % 50)}` }));
+    const own = await folder();
+    const small = await writeJob(own, { reports: '' });
+    const runOver = async (trades: readonly { id: string; time: string }[], ...args: readonly string[]) => {
+      const file = await writeTradeFile(trades);
+      cleanups.push(file.remove);
+      const source = await startService(['--data', file.path, '--as-of', '2026-11-20T23:00:00Z']);
+      const done = await flowdrop([...args, small], { cwd: own, env: source.env });
+      await source.stop();
+      return done;
+    };
+    expect(await runOver(rows, 'run')).toMatchObject({ code: 0 });
+    const replaced = rows.map((row, k) => (k < 50 ? { ...row, id: `again-${k}` } : row));
+    expect(await runOver(replaced, 'verify', '--deep')).toMatchObject({
+      code: 1,
+      stdout: expect.stringContaining('60 rows as when the date was sealed, but with other ids: rows were replaced'),
+    });
+  });
+
   it('cries no alarm over ids that come again in other seconds, and does over rows that came late', async () => {
     const rows = Array.from({ length: 300 }, (_, k) => ({
       id: `id-${k % 290}`,
@@ -306,7 +346,7 @@ describe('a recount', () => {
     await after.stop();
     expect(found).toMatchObject({
       code: 1,
-      stdout: expect.stringContaining('the source now has 291 distinct ids, the drop 290 rows'),
+      stdout: expect.stringContaining('the source now has 291 distinct ids, the drop 300 rows with 290'),
     });
   });
 });

@@ -17,12 +17,12 @@ import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
 import { readJob } from '../../src/job/files.ts';
 import { SNAPSHOT_COLUMNS } from '../../src/job/snapshot-columns.ts';
-import { toJobColumn } from '../../src/job/trade-columns.ts';
+import { allowNulls, toJobColumn } from '../../src/job/trade-columns.ts';
 import { type DropColumn, listDropColumns } from '../../src/seal/columns.ts';
 import { writeFooter } from '../../src/seal/footer.ts';
 import { writeParquet } from '../../src/seal/parquet.ts';
 import { verifyParquet } from '../../src/seal/verify.ts';
-import { openStage } from '../../src/stage/stage.ts';
+import { openStage } from '../../src/stage/engine-stage.ts';
 import { dropKey, SUMMARY_FILENAME } from '../../src/store/layout.ts';
 import { type DropType, TRADE_COLUMNS } from '../../src/wire/trade.ts';
 import { startClickHouseFront } from '../support/clickhouse-front.ts';
@@ -222,9 +222,10 @@ async function makeServerDrop(): Promise<void> {
     await front.close();
   }
   const [, [date, count] = ['', 0]] = dates;
-  const columns = listDropColumns(TRADE_COLUMNS.map(toJobColumn), []);
+  const sort = ['symbol', 'time', 'id'];
+  const columns = listDropColumns(allowNulls(TRADE_COLUMNS.map(toJobColumn), sort), []);
   const path = join(folder, 'store', dropKey('server', date));
-  server = { dates, columns, path, rows: expectRows(create(date, count), columns, ['symbol', 'time', 'id']) };
+  server = { dates, columns, path, rows: expectRows(create(date, count), columns, sort) };
   await readSummary(join(dirname(path), SUMMARY_FILENAME), create(date, count), dates);
 }
 
@@ -236,7 +237,14 @@ async function readSummary(path: string, trades: readonly TradeRow[], dates: Dro
   const columns = schema.slice(1).map(({ name, type, repetition_type }): DropColumn => {
     const known = types[type ?? ''];
     if (known === undefined) throw new TypeError(`the summary's ${name} is of the type ${type}`);
-    return { name, type: known, nullable: repetition_type === 'OPTIONAL', description: '' };
+    return {
+      name,
+      type: known,
+      nullable: repetition_type === 'OPTIONAL',
+      hasNulls: false,
+      emptyIsNull: false,
+      description: '',
+    };
   });
   const rows = await parquetReadObjects({ file, compressors });
   const symbols = new Set(trades.map(({ symbol }) => String(symbol)));
@@ -259,9 +267,9 @@ async function readSummary(path: string, trades: readonly TradeRow[], dates: Dro
 }
 
 /** What the API sent, as the drop must hold it. */
-function plainOf(row: TradeRow, { name, type, nullable }: DropColumn): Plain {
+function plainOf(row: TradeRow, { name, type, emptyIsNull }: DropColumn): Plain {
   const value = row[name];
-  if (value === null || value === undefined || (nullable && value === '')) return null;
+  if (value === null || value === undefined || (emptyIsNull && value === '')) return null;
   if (type === 'wall') return Date.parse(`${String(value).replace(' ', 'T')}Z`);
   if (type === 'instant') return Number(value);
   return type === 'int32' || type === 'double' ? Number(value) : String(value);

@@ -3,16 +3,26 @@
  * Network and disk faults, aborts, and what only one implementation can do, are in `test/store/`.
  */
 import { createHash, randomBytes, randomUUID } from 'node:crypto';
-import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { existsSync, readdirSync, readFileSync, unlinkSync, watch, writeFileSync } from 'node:fs';
+import { mkdtemp, readdir, readFile, rm, truncate, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { openDirectoryStore } from '../../src/store/directory.ts';
+import { isTemporaryName } from '../../src/store/key.ts';
 import { openS3Store } from '../../src/store/s3.ts';
-import type { Store } from '../../src/store/store.ts';
-import { startS3, useS3Credentials } from '../support/s3-server.ts';
+import { MAX_GET_BYTES, type Store } from '../../src/store/store.ts';
+import { startS3FaultProxy } from '../support/s3-fault-proxy.ts';
+import { type S3Server, startS3, useS3Credentials } from '../support/s3-server.ts';
 
 const s3 = await startS3();
+
+/** A store whose next writes are taken and not kept: what was there before is there again before anybody looks. */
+interface LossyStore {
+  readonly store: Store;
+  lose(times: number): void;
+  close(): Promise<void>;
+}
 
 const IMPLEMENTATIONS = [
   {
@@ -20,6 +30,7 @@ const IMPLEMENTATIONS = [
     isMissing: false,
     hasLinks: false,
     open: (base: string) => openDirectoryStore(join(base, 'root')),
+    openLossy: (base: string) => openLossyDirectory(join(base, 'lossy')),
   },
   {
     name: 's3',
@@ -32,10 +43,63 @@ const IMPLEMENTATIONS = [
       const { bucket, endpoint, pathStyle, region } = s3.server;
       return await openS3Store({ bucket, prefix: `contract/${randomUUID()}`, endpoint, pathStyle, region });
     },
+    openLossy: async () => {
+      if (s3.server === undefined) throw new Error(s3.reason);
+      return await openLossyS3(s3.server);
+    },
   },
 ];
 
-describe.each(IMPLEMENTATIONS)('$name store', ({ isMissing, hasLinks, open }) => {
+/** Another program undoes what it sees appear; the watcher hears of a name before the store can look at it. */
+async function openLossyDirectory(root: string): Promise<LossyStore> {
+  const store = await openDirectoryStore(root);
+  const before = new Map<string, Buffer>();
+  let losses = 0;
+  const watcher = watch(root, (_, name) => {
+    if (name === null || isTemporaryName(name) || losses === 0) return;
+    const path = join(root, name);
+    const [now, then] = [existsSync(path) ? readFileSync(path) : undefined, before.get(name)];
+    if (now === undefined || (then !== undefined && now.equals(then))) return;
+    losses -= 1;
+    if (then === undefined) unlinkSync(path);
+    else writeFileSync(path, then);
+  });
+  return {
+    store,
+    lose(times) {
+      losses = times;
+      before.clear();
+      for (const name of readdirSync(root)) before.set(name, readFileSync(join(root, name)));
+    },
+    async close() {
+      watcher.close();
+      await store.close();
+    },
+  };
+}
+
+/** The service answers as if it had stored what came. */
+async function openLossyS3({ bucket, endpoint, pathStyle, region }: S3Server): Promise<LossyStore> {
+  let losses = 0;
+  const proxy = await startS3FaultProxy(endpoint, (_, method) => {
+    if (method !== 'PUT' || losses === 0) return undefined;
+    losses -= 1;
+    return { kind: 's3-not-kept' };
+  });
+  const store = await openS3Store({ bucket, prefix: `lossy/${randomUUID()}`, endpoint: proxy.url, pathStyle, region });
+  return {
+    store,
+    lose(times) {
+      losses = times;
+    },
+    async close() {
+      await store.close();
+      await proxy.close();
+    },
+  };
+}
+
+describe.each(IMPLEMENTATIONS)('$name store', ({ isMissing, hasLinks, open, openLossy }) => {
   // Skipped only where no S3 server can be had, which `support/s3-server.ts` says aloud; CI never skips it.
   describe.skipIf(isMissing)('contract', () => {
     let base: string;
@@ -80,6 +144,15 @@ describe.each(IMPLEMENTATIONS)('$name store', ({ isMissing, hasLinks, open }) =>
       expect(await store.head('folder')).toBeUndefined();
       await store.remove('folder');
       expect(await getText('folder/inside')).toBe('x');
+    });
+
+    test('an object that is none of the small ones is not read into memory', async () => {
+      const path = join(base, 'large');
+      await writeFile(path, '');
+      await truncate(path, MAX_GET_BYTES + 1);
+      await store.put('large', { path });
+      await expect(store.get('large')).rejects.toMatchObject({ code: 'OBJECT_TOO_LARGE' });
+      expect(await store.head('large')).toEqual({ key: 'large', sizeBytes: MAX_GET_BYTES + 1 });
     });
 
     test('put replaces the whole object', async () => {
@@ -184,15 +257,16 @@ describe.each(IMPLEMENTATIONS)('$name store', ({ isMissing, hasLinks, open }) =>
       expect(await listKeys('page/')).toEqual(keys);
     });
 
-    test('a listing tells sizes', async () => {
+    test('a listing tells sizes, and when each object was written', async () => {
       await putText('sizes/one', '1');
       await putText('sizes/three', '333');
       const found = [];
       for await (const info of store.list('sizes/')) found.push(info);
       expect(found).toEqual([
-        { key: 'sizes/one', sizeBytes: 1 },
-        { key: 'sizes/three', sizeBytes: 3 },
+        { key: 'sizes/one', sizeBytes: 1, modifiedAtMs: expect.any(Number) },
+        { key: 'sizes/three', sizeBytes: 3, modifiedAtMs: expect.any(Number) },
       ]);
+      for (const { modifiedAtMs } of found) expect(Math.abs(Date.now() - modifiedAtMs)).toBeLessThan(60_000);
     });
 
     test('copy replaces its target and keeps its source', async () => {
@@ -279,6 +353,66 @@ describe.each(IMPLEMENTATIONS)('$name store', ({ isMissing, hasLinks, open }) =>
       const answer = await fetch(link.url);
       expect(answer.status).toBe(200);
       expect(hash(new Uint8Array(await answer.arrayBuffer()))).toBe(hash(bytes));
+    });
+
+    describe('that takes a write and does not keep it', () => {
+      let lossy: LossyStore;
+      const fault = { code: 'STORE_FAILED', hint: expect.stringContaining('start the same command again') };
+      /** Each leaves its own name. */
+      const write = {
+        'a put': async (key: string) => await lossy.store.put(key, { bytes: Buffer.from('a put') }),
+        'a put of a file': async (key: string) => {
+          await writeFile(join(base, 'body'), 'a put of a file');
+          await lossy.store.put(key, { path: join(base, 'body') });
+        },
+        'a conditional put': async (key: string) => {
+          expect(await lossy.store.putIfAbsent(key, Buffer.from('a conditional put'))).toBe(true);
+        },
+        'a copy': async (key: string) => {
+          expect(await lossy.store.copy('from', key)).toEqual({ key, sizeBytes: 'a copy'.length });
+        },
+      } as const;
+      const names = Object.keys(write) as (keyof typeof write)[];
+      const read = async (key: string) => {
+        const bytes = await lossy.store.get(key);
+        return bytes && Buffer.from(bytes).toString();
+      };
+
+      beforeAll(async () => {
+        lossy = await openLossy(base);
+        await lossy.store.put('from', { bytes: Buffer.from('a copy') });
+      });
+
+      afterAll(async () => await lossy?.close());
+
+      test.each(names)('%s that is gone at once is written again', async (name) => {
+        const key = `again ${name}`;
+        lossy.lose(1);
+        await write[name](key);
+        expect(await read(key)).toBe(name);
+      });
+
+      test.each(names)('%s that is gone every time is a fault, and what it was made from stays', async (name) => {
+        const key = `gone ${name}`;
+        lossy.lose(Number.POSITIVE_INFINITY);
+        await expect(write[name](key)).rejects.toMatchObject(fault);
+        lossy.lose(0);
+        expect([await read(key), await read('from')]).toEqual([undefined, 'a copy']);
+      });
+
+      test.each(names.filter((name) => name !== 'a conditional put'))(
+        '%s that leaves what was there before is a fault',
+        async (name) => {
+          const key = `old ${name}`;
+          lossy.lose(0);
+          await lossy.store.put(key, { bytes: Buffer.from('the previous object') });
+          lossy.lose(1);
+          await expect(write[name](key)).rejects.toMatchObject(fault);
+          expect(await read(key)).toBe('the previous object');
+          await write[name](key);
+          expect(await read(key)).toBe(name);
+        },
+      );
     });
 
     test('the url of the store has no credentials in it', () => {

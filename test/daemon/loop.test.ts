@@ -129,6 +129,13 @@ describe('a run that failed', () => {
     expect(started).toHaveLength(1);
   });
 
+  it('to seal what it held back is tried again: rows come, and clocks are set', async () => {
+    const jobs = { a: 'cron: "0 18,19 * * *", timezone: Etc/UTC, retry: 25m' };
+    const { times, pass } = await start({ now: NOW, jobs, lastRuns: { a: TODAY }, held: [TODAY], code: () => 3 });
+    await pass(29.9 * MINUTE + HOUR);
+    expect(times()).toEqual(['18:00 a', '18:25 a', '18:50 a', '19:00 a']);
+  });
+
   it('with retry: off waits for the next tick', async () => {
     const jobs = { a: `${DAILY}, retry: off` };
     const { started, pass } = await start({ now: NOW, jobs, lastRuns: { a: TODAY }, code: () => 1 });

@@ -63,6 +63,8 @@ export interface TestOptions {
   readonly stopWith?: 'SIGKILL' | 0 | 3;
   /** How long a status takes to be read. */
   readonly statusMs?: (job: string) => number;
+  /** Dates that each run holds back. */
+  readonly held?: readonly string[];
   /** Exit code of each run, at once; without it the test ends them. */
   readonly code?: (job: string, count: number) => number | 'SIGKILL';
 }
@@ -116,7 +118,7 @@ export async function startDaemon(options: TestOptions): Promise<TestDaemon> {
     ...{ clock, log, version: '1', id: 'test', maxRuns: options.maxRuns ?? 2 },
     ...(options.coordinator ? { coordinator: options.coordinator } : {}),
     files: { read: async () => ({ jobs: readFiles(), unusable: [] }) },
-    chores: {
+    commands: {
       async readStatus(file) {
         const status = buildStatus(file, options.pending ?? {});
         statusReads.push(status.job);
@@ -142,7 +144,7 @@ export async function startDaemon(options: TestOptions): Promise<TestDaemon> {
     async startRun({ job, path }, runId) {
       let end: (code: number | 'SIGKILL') => void = () => undefined;
       const done = new Promise<RunProcessEnd>((resolve) => {
-        end = (code) => resolve(endOf(code));
+        end = (code) => resolve(endOf(code, options.held ?? []));
       });
       const run = { job: job.name, path, runId, atMs: Date.now(), isStopped: false, end };
       started.push(run);
@@ -206,11 +208,20 @@ export async function settle(): Promise<void> {
   for (let turn = 0; turn < 10; turn += 1) await new Promise((resolve) => setImmediate(resolve));
 }
 
-function endOf(code: number | 'SIGKILL'): RunProcessEnd {
+function endOf(code: number | 'SIGKILL', held: readonly string[]): RunProcessEnd {
   const outcomes = { 0: 'done', 1: 'failed', 2: 'usage', 3: 'incomplete', 4: 'active', 130: 'interrupted' } as const;
-  const none = { result: undefined, error: undefined };
+  const none = { result: held.length > 0 ? buildHeld(held) : undefined, error: undefined };
   if (code === 'SIGKILL') return { outcome: 'died', code: undefined, signal: code, ...none, hasSpoken: false };
   return { outcome: outcomes[code as keyof typeof outcomes], code, signal: undefined, ...none, hasSpoken: true };
+}
+
+/** Of a run that sealed nothing and held these dates back. */
+function buildHeld(dates: readonly string[]): RunProcessEnd['result'] {
+  return {
+    ...{ job: 'a', run_id: 'run-1', started_at: '', finished_at: '', requests: 1, retries: 0, rate_limited: 0 },
+    ...{ splits: 0, bytes: 0, dates: [], conditions: {}, expires: {}, reports: [] },
+    held: dates.map((date) => ({ date })),
+  };
 }
 
 function buildStatus(file: string, pending: Readonly<Record<string, readonly string[]>>): StatusDocument {

@@ -11,9 +11,8 @@ import { createComposition } from '../../src/compose.ts';
 import type { Coordinator, Tick } from '../../src/daemon/coordinator.ts';
 import { TAKE_OVER_SCRIPT } from '../../src/daemon/coordinator-scripts.ts';
 import { openRedisCoordinator, type RedisCoordinatorOptions } from '../../src/daemon/redis-coordinator.ts';
-import { BUDGETS, paceOf } from '../../src/source/pace/budget.ts';
-import { openRedisPermit } from '../../src/source/pace/redis.ts';
-import { MAX_RETRY_AFTER_MS } from '../../src/source/pacer.ts';
+import { createRedisCell } from '../../src/source/pace/redis-cell.ts';
+import { UNUSED } from '../../src/source/pace/reservations.ts';
 import { makeFolder, REPO } from '../support/flowdrop.ts';
 import { startRedis } from '../support/redis-server.ts';
 import { findFreePort } from '../support/server-process.ts';
@@ -319,9 +318,9 @@ describe.skipIf(reason !== undefined)('daemons that share a schedule', () => {
       timeout: 2 * LEASE_MS,
       interval: 50,
     });
-    const permit = openRedisPermit(url, 'rights', paceOf(BUDGETS.historical, MAX_RETRY_AFTER_MS));
-    expect(await permit.ask()).toBeGreaterThan(0);
-    await permit.close();
+    const cell = createRedisCell(url, 'rights');
+    expect(await cell.update(() => ({ state: UNUSED, result: 'written' }))).toBe('written');
+    await cell.close();
     const user = new Redis(url);
     await expect(user.get('other')).rejects.toThrow(/NOPERM/);
     user.disconnect();

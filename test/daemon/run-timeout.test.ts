@@ -1,34 +1,36 @@
 /**
  * Runs that take too long, as real processes that do not listen, under a clock that the test moves. What becomes of the
- * job afterwards is in `loop-faults.test.ts`.
+ * job afterwards is in `loop-faults.test.ts`; how a run's time is counted, in `step.test.ts`.
  */
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { NO_OVERRIDE } from '../../src/calendar/session.ts';
+import { RENEW_MS } from '../../src/daemon/coordinator.ts';
+import { createDaemon, type Daemon } from '../../src/daemon/daemon.ts';
 import { startRunProcess } from '../../src/daemon/run-process.ts';
-import { untilTimeout } from '../../src/daemon/run-timeout.ts';
-import { createRuns, type Runs } from '../../src/daemon/runs.ts';
-import type { FinishedRun } from '../../src/daemon/view.ts';
-import { createFakeClock } from '../support/fake-clock.ts';
+import { parseJob } from '../../src/job/parse.ts';
 import { makeFolder } from '../support/flowdrop.ts';
 import { createSilentLog } from '../support/log.ts';
+import { jobText } from './loop.ts';
+import { makeStatus } from './web/views.ts';
 
 const DEAF = 'process.on("SIGTERM", () => {}); console.error("."); setInterval(() => {}, 1000)';
 const LISTENS = 'process.on("SIGTERM", () => process.exit(130)); console.error("."); setInterval(() => {}, 1000)';
 const QUICK = 'console.log("{}")';
-const HOUR = 3_600_000;
+/** Time that a run has in these tests, and how long one that was asked to stop is waited for. */
+const TIMEOUT_MS = 60_000;
+const GRACE_MS = 9_000;
 
 const log = createSilentLog();
 let folder: string;
 let remove: () => Promise<void>;
-let runs: Runs | undefined;
+let stop: () => Promise<void> = async () => undefined;
 beforeEach(async () => {
   ({ path: folder, remove } = await makeFolder());
 });
 afterEach(async () => {
-  runs?.stop();
-  runs?.kill();
-  await runs?.untilIdle();
+  await stop();
   await remove();
 });
 
@@ -59,96 +61,114 @@ function createHeldClock() {
   };
 }
 
-function createTestRuns(scripts: Readonly<Record<string, string>>) {
+/** A daemon of which each job has missed a tick and runs a script. */
+async function startDaemon(scripts: Readonly<Record<string, string>>, isLost = () => false) {
   const clock = createHeldClock();
-  const finished = new Map<string, FinishedRun & { readonly isUntold: boolean }>();
-  let count = 0;
-  runs = createRuns({
-    ...{ clock, log, maxRuns: 2, expiryOf: () => 0, timeoutOf: () => 30_000 },
-    newRunId() {
-      count += 1;
-      return `run-${count}`;
+  const isShared = Object.keys(scripts).length === 1;
+  const alerts: string[] = [];
+  const noNote = { note: async () => undefined, forget: async () => undefined, read: async () => undefined };
+  const daemon: Daemon = createDaemon({
+    ...{ clock, log, version: '1', id: 'test', maxRuns: 2, unfinished: noNote, untold: noNote },
+    files: {
+      async read() {
+        const jobs = Object.keys(scripts).map((name) => {
+          const schedule = `cron: "0 12 * * 1-5", timeout: 1m, retry: off${isShared ? ', distributed: true' : ''}`;
+          return { job: parseJob(`${name}.yaml`, jobText(name, schedule)), path: name, fault: undefined };
+        });
+        return { jobs, unusable: [] };
+      },
     },
-    async startRun({ job }, runId) {
-      const args = ['-e', scripts[job] ?? ''];
-      const command = { executable: process.execPath, args, env: { PATH: process.env['PATH'] }, cwd: folder };
-      return await startRunProcess(command, { runId, logsDir: join(folder, job), log });
+    commands: {
+      readStatus: async (file) => makeStatus(file),
+      async sendAlert(file, [what = '']) {
+        alerts.push(`${file} ${what}`);
+      },
+      readReport: async () => undefined,
+      stop: () => undefined,
+      kill: () => undefined,
+      untilIdle: async () => undefined,
     },
-    onEnd: ({ job }, run, isUntold) => void finished.set(job, { ...run, isUntold }),
+    coordinator: {
+      forJob: () => ({ shouldRun: () => true }),
+      claim: async () => true,
+      renew: async () => !isLost(),
+      complete: async () => undefined,
+      takeOver: async () => [],
+      lastTick: async () => undefined,
+      close: async () => undefined,
+    },
+    lastRunAt: async () => undefined,
+    readCalendar: async () => NO_OVERRIDE,
+    hasAlerts: () => true,
+    async startRun({ job: { name } }, runId) {
+      const command = {
+        executable: process.execPath,
+        args: ['-e', scripts[name] ?? ''],
+        env: { PATH: process.env['PATH'] },
+        cwd: folder,
+      };
+      return await startRunProcess(command, { runId, logsDir: join(folder, name), log });
+    },
+    readProgress: async () => null,
+    watchFiles: () => undefined,
   });
-  const add = (job: string) => {
-    runs?.add({ job, reason: 'scheduled', tickMs: Date.now() });
-    clock.wake(100);
+  const stopping = new AbortController();
+  const running = daemon.run(stopping.signal);
+  stop = async () => {
+    stopping.abort();
+    // Whoever is deaf is killed.
+    const waker = setInterval(() => clock.wake(GRACE_MS), 20);
+    await running;
+    clearInterval(waker);
   };
+  const viewOf = (name: string) => daemon.view().jobs.find((job) => job.name === name);
+  // Those that are due at one instant are gathered first.
+  await vi.waitUntil(() => Object.keys(scripts).every((name) => viewOf(name)?.waitingSinceMs !== undefined));
+  clock.wake(100);
   /** The script has begun: it has said so in its log. */
-  const untilBegun = async (...jobs: readonly string[]) => {
-    for (const job of jobs) {
+  const untilBegun = async (...names: readonly string[]) => {
+    for (const name of names) {
       await vi.waitFor(
         async () => {
-          const runId = runs?.running(job)?.runId ?? '';
-          expect(await readFile(join(folder, job, `${runId}.log`), 'utf8')).toContain('.');
+          const runId = viewOf(name)?.running?.runId ?? '';
+          expect(await readFile(join(folder, name, `${runId}.log`), 'utf8')).toContain('.');
         },
         { timeout: 30_000, interval: 20 },
       );
     }
   };
-  return { clock, finished, add, untilBegun };
+  const untilEnded = (name: string) => vi.waitUntil(() => viewOf(name)?.finished[0], { timeout: 30_000, interval: 20 });
+  return { clock, alerts, viewOf, untilBegun, untilEnded };
 }
 
 describe('runs that hang', () => {
   it('in every place are stopped when their time is over, killed when they are deaf, and give their places on', async () => {
-    const { clock, finished, add, untilBegun } = createTestRuns({ deaf: DEAF, listens: LISTENS, quick: QUICK });
-    for (const job of ['deaf', 'listens', 'quick']) add(job);
+    const test = await startDaemon({ deaf: DEAF, listens: LISTENS, quick: QUICK });
+    const { clock, alerts, viewOf, untilBegun, untilEnded } = test;
     await untilBegun('deaf', 'listens');
-    expect(runs?.names()).toEqual(['deaf', 'listens']);
-    expect(clock.wake(30_000)).toBe(2);
-    await vi.waitFor(() => expect([...finished.keys()].sort()).toEqual(['listens', 'quick']), { timeout: 30_000 });
-    expect(finished.get('listens')).toMatchObject({ outcome: 'timed-out', code: 130, isUntold: true });
-    expect(finished.get('quick')).toMatchObject({ outcome: 'done', isUntold: false });
-    expect(runs?.has('deaf')).toBe(true);
-    expect(clock.wake(9_000)).toBe(1);
-    await vi.waitFor(() => expect(finished.get('deaf')).toBeDefined(), { timeout: 30_000 });
-    expect(finished.get('deaf')).toMatchObject({
-      ...{ outcome: 'timed-out', signal: 'SIGKILL', isUntold: true },
-      error: { code: 'RUN_TIMED_OUT', message: expect.stringContaining('30.0 s') },
+    expect(viewOf('quick')?.waitingSinceMs).toBeDefined();
+    await vi.waitUntil(() => clock.count(TIMEOUT_MS) >= 2);
+    clock.wake(TIMEOUT_MS);
+    expect(await untilEnded('listens')).toMatchObject({ outcome: 'timed-out', code: 130 });
+    expect(await untilEnded('quick')).toMatchObject({ outcome: 'done' });
+    expect(viewOf('deaf')?.running).toBeDefined();
+    expect(clock.wake(GRACE_MS)).toBe(1);
+    expect(await untilEnded('deaf')).toMatchObject({
+      ...{ outcome: 'timed-out', signal: 'SIGKILL' },
+      error: { code: 'RUN_TIMED_OUT', message: expect.stringContaining('1 min') },
     });
-    // Nothing is left to wake: no timer outlives its run.
-    expect(clock.count(30_000) + clock.count(9_000)).toBe(0);
+    await vi.waitUntil(() => alerts.filter((alert) => alert.endsWith('--died')).length === 2);
+    expect(clock.count(GRACE_MS)).toBe(0);
   });
 
-  it('when they are cancelled are killed too, and have not timed out', async () => {
-    const { clock, finished, add, untilBegun } = createTestRuns({ deaf: DEAF });
-    add('deaf');
+  it('when another daemon has taken them over are killed too, and have not timed out', async () => {
+    let isLost = false;
+    const { clock, alerts, untilBegun, untilEnded } = await startDaemon({ deaf: DEAF }, () => isLost);
     await untilBegun('deaf');
-    runs?.cancel('deaf');
-    expect(clock.wake(9_000)).toBe(1);
-    await vi.waitFor(() => expect(finished.get('deaf')).toBeDefined(), { timeout: 30_000 });
-    expect(finished.get('deaf')).toMatchObject({ outcome: 'interrupted', error: undefined, isUntold: false });
-  });
-});
-
-describe('the time that a run may take', () => {
-  it('is counted in the time that was slept, however the clock is set meanwhile', async () => {
-    const clock = createFakeClock();
-    const jumpy = {
-      now: clock.now,
-      async sleep(ms: number, signal?: AbortSignal) {
-        await clock.sleep(ms, signal);
-        // The machine sleeps for a day after each minute.
-        clock.advance(24 * HOUR);
-      },
-    };
-    const ended = new AbortController().signal;
-    expect(await untilTimeout({ clock: jumpy, timeoutMs: () => 8 * HOUR + 500, ended })).toBe(8 * HOUR + 500);
-    expect(clock.slept).toHaveLength(481);
-    expect(clock.slept.reduce((sum, ms) => sum + ms, 0)).toBe(8 * HOUR + 500);
-  });
-
-  it('is what the job file says by now', async () => {
-    const clock = createFakeClock();
-    const ended = new AbortController().signal;
-    const timeoutMs = () => (clock.slept.length < 5 ? Number.POSITIVE_INFINITY : HOUR);
-    expect(await untilTimeout({ clock, timeoutMs, ended })).toBe(HOUR);
-    expect(clock.slept).toHaveLength(60);
+    isLost = true;
+    clock.wake(RENEW_MS);
+    await vi.waitUntil(() => clock.wake(GRACE_MS) === 1);
+    expect(await untilEnded('deaf')).toMatchObject({ outcome: 'interrupted', error: undefined });
+    expect(alerts).toEqual([]);
   });
 });

@@ -84,7 +84,7 @@ it('a run that is killed has died, is told, and is tried again', async () => {
   const started = await until('started', { job: 'second' });
   process.kill(await findRun(child.pid ?? 0, String(started['run'])), 'SIGKILL');
   await until('finished', { job: 'second', outcome: 'died', signal: 'SIGKILL' });
-  await until('telling', { job: 'second', what: 'died' });
+  await until('alerting', { job: 'second', what: 'died' });
   expect(lines.filter(({ event, job }) => event === 'retry-planned' && job === 'second')).toHaveLength(1);
   const [mail] = await untilMails(cwd, /^To: ops@example\.com/m, 1);
   expect(mail).toMatch(/^Subject: .*A run ended without a result/m);

@@ -74,7 +74,7 @@ describe('the API', () => {
     expect(run.stderr).toContain('FLOWDROP_API_KEY');
     expect(run.stdout + run.stderr).not.toContain(wrong);
     expect(service.requests.length - before).toBe(1);
-    expect((await listFiles(cwd)).filter((name) => name.startsWith('drops'))).toEqual([]);
+    expect(await listFiles(join(cwd, 'drops'))).toEqual(['_flowdrop/store.json']);
   });
 
   it('that has no key set is a missing setting', async () => {
@@ -100,7 +100,7 @@ describe('the API', () => {
     expect(run.code).toBe(2);
     expect(run.stderr).toContain(code);
     expect(run.stderr).toContain(where);
-    expect((await listFiles(cwd)).filter((name) => name.startsWith('drops'))).toEqual([]);
+    expect(await listFiles(join(cwd, 'drops'))).toEqual(['_flowdrop/store.json']);
   });
 
   it('that cannot be reached fails the run after bounded retries and names the address', async () => {

@@ -187,6 +187,29 @@ describe('a job that reads a table of a ClickHouse server', () => {
     expect(await manifestOf('own-twice')).toMatchObject({ ...twice, checks: [{ passed: false, found: newer }] });
   });
 
+  it('keeps all rows that share no more than an id, and fails where most do', async () => {
+    const make = async (name: string, id: string) =>
+      await front.engine.command(
+        `CREATE OR REPLACE TABLE ${name} ENGINE = MergeTree ORDER BY date AS SELECT * REPLACE (${id} AS id) FROM typed`,
+      );
+    await make(
+      'few_shared',
+      "multiIf(endsWith(id, '-1'), '', endsWith(id, '-2'), '', endsWith(id, '-3'), 'x', endsWith(id, '-4'), 'x', id)",
+    );
+    const unique = 'checks: [{ check: unique-id, on_failure: warn }]\n';
+    const job = await writeTableJob('  table: few_shared\n', 'few-shared', unique);
+    const result = await backfill(job);
+    expect(result.code, result.stderr).toBe(0);
+    expect(await manifestOf('few-shared')).toMatchObject({ rows: ROWS, duplicates: 0, ids: ROWS - 2 });
+    expect(await run(['verify', job, '--deep'])).toMatchObject({ code: 0 });
+    await make('no_ids', "''");
+    const failed = await backfill(await writeTableJob('  table: no_ids\n', 'no-ids'));
+    expect(failed.code).toBe(1);
+    expect(`${failed.stdout}${failed.stderr}`).toMatch(
+      /2999 of 3000 rows have the id of another trade, or none\. For example: id "" has 3000 rows \(.*SYM/,
+    );
+  });
+
   it.each([
     ['without the end of the transfer', 'chunked'],
     ['as if that were all', 'consistent'],
@@ -202,7 +225,10 @@ describe('a job that reads a table of a ClickHouse server', () => {
       expect(cut.code, cut.stderr).toBe(1);
       expect(proxy.injected).toHaveLength(1);
       // What is known of the date may be told; of the date itself there is nothing.
-      expect(await listFiles(join(folder.path, 'drops'))).toEqual(['own-trades/condition.json']);
+      expect(await listFiles(join(folder.path, 'drops'))).toEqual([
+        '_flowdrop/store.json',
+        'own-trades/condition.json',
+      ]);
       const again = await backfill(job, url);
       expect(again.code, again.stderr).toBe(0);
       expect(await readWithDuckDb(dropOf('own-trades'))).toHaveLength(ROWS);

@@ -220,7 +220,7 @@ describe.each(['chain', 'market-structure'] as const)('a job of %s', (api) => {
         const job = await writeSnapshotJob(api, SYMBOLS);
         const killed = await backfill(job, proxy.url, { onStart: (child) => killWhenStaged(child, 3) });
         expect(killed.code, killed.stderr).toBeNull();
-        expect(await listFiles(join(folder.path, 'out'))).toEqual([]);
+        expect(await listFiles(join(folder.path, 'out'))).toEqual(['drops/_flowdrop/store.json']);
         proxy.follow([{ on: note, fault: { kind: 'stall' } }]);
         seen.length = 0;
         const resumed = await backfill(job, proxy.url);
@@ -252,7 +252,7 @@ describe.each(['chain', 'market-structure'] as const)('a job of %s', (api) => {
       const result = await backfill(await writeSnapshotJob(api, ['ZZZY', 'ZZZZ']), service.url);
       expect(result.code, result.stderr).toBe(3);
       expect(JSON.parse(result.stdout)).toMatchObject({ dates: [{ status: 'missing', rows: 0 }] });
-      expect(await listFiles(join(folder.path, 'out'))).toEqual([]);
+      expect(await listFiles(join(folder.path, 'out'))).toEqual(['drops/_flowdrop/store.json']);
     },
     TIMEOUT_MS,
   );

@@ -49,7 +49,11 @@ describe('three weeks of a daemon', () => {
     cleanups.push(mail.close);
     const clock = await createMovedClock(dataDir, parseWallClock(PLAN.from, 8 * 3600));
     const url = `http://127.0.0.1:${port}`;
-    const env = { ...workerEnvironment(url, url), FLOWDROP_SMTP_URL: `smtp://127.0.0.1:${mail.port}` };
+    const env = {
+      ...workerEnvironment(url, url),
+      FLOWDROP_CLOCK: 'checked',
+      FLOWDROP_SMTP_URL: `smtp://127.0.0.1:${mail.port}`,
+    };
 
     const week = await liveThrough(PLAN, {
       ...{ cwd, clock, dataDir, port, env, listSealed: () => listSealed(cwd) },

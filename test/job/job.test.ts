@@ -9,6 +9,7 @@ import { isFault } from '../../src/core/errors.ts';
 import { listJobFiles, readJob } from '../../src/job/files.ts';
 import { parseJob } from '../../src/job/parse.ts';
 import { jobSchema } from '../../src/job/shape.ts';
+import { allowNulls, toJobColumn } from '../../src/job/trade-columns.ts';
 import { TRADE_COLUMNS } from '../../src/wire/trade.ts';
 
 const JOBS = new URL('../../jobs/', import.meta.url).pathname;
@@ -67,15 +68,10 @@ test('a minimal job gets every default', () => {
       table: 'RawOptionTrades',
       where: '',
       sql: '',
-      columns: TRADE_COLUMNS.map(({ name, drop, nullable, lowCardinality, description }) => ({
-        name,
-        type: drop,
-        nullable,
-        lowCardinality,
-        description,
-      })),
+      columns: allowNulls(TRADE_COLUMNS.map(toJobColumn), ['symbol', 'time', 'id']),
     },
     drop: { to: 'out', dataset: 'trades', sort: ['symbol', 'time', 'id'], s3: {} },
+    rows: { onBad: 'quarantine', maxBad: 0.001 },
     checks: [],
     schedule: undefined,
     reports: [],
@@ -141,7 +137,7 @@ const CASES: readonly Case[] = [
     title: 'a key far from any',
     text: `${GOOD}whatever: 1\n`,
     line: 7,
-    says: ['whatever', 'unknown key', 'name, source, partition, drop, checks, schedule, reports, alerts'],
+    says: ['whatever', 'unknown key', 'name, source, partition, drop, rows, checks, schedule, reports, alerts'],
   },
   {
     title: 'an unknown key in a list',

@@ -34,7 +34,7 @@ describe('SQL of single trades', () => {
   test('has the identity and the time of a trade before the columns that it types', () => {
     const text = jobOf(rowSql('SELECT id, date, time, price FROM RawOptionTrades WHERE {window}'));
     expect(parseJob('x', text).source).toMatchObject({ kind: 'rows', where: '' });
-    expect(columnsOf(text)).toEqual(['id string', 'date date', 'time wall', 'price double']);
+    expect(columnsOf(text)).toEqual(['id string', 'date date', 'time wall', 'price double or null']);
   });
 
   test.each([

@@ -95,6 +95,7 @@ async function leave(args: readonly string[], env: Readonly<Record<string, strin
     env: {
       FLOWDROP_API_URL: api.url,
       FLOWDROP_API_KEY: SECRETS.key,
+      FLOWDROP_CLOCK: 'source',
       FLOWDROP_SMTP_URL: `smtp://me:${encodeURIComponent(SECRETS.smtp)}@127.0.0.1:${smtp.port}?tls=none`,
       FLOWDROP_MAIL_RETRY_SECONDS: '0',
       FLOWDROP_ALERT_WEBHOOK_URL: `${receiver.url}${SECRETS.hook}`,

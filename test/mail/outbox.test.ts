@@ -1,5 +1,5 @@
 /** Mail into a directory. The message itself is tested in `message.test.ts`. */
-import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import PostalMime from 'postal-mime';
@@ -48,6 +48,27 @@ test('an outbox that cannot be written is a fault', async () => {
   await expect(mailer.send(buildMessage())).rejects.toMatchObject({ code: 'MAIL_FAILED', hint: expect.any(String) });
 });
 
+test.each(['was there before', 'was made by the first mail'])(
+  'an outbox that %s and is replaced by another directory takes no mail',
+  async (made) => {
+    const [outbox, away] = [join(directory, 'outbox'), join(directory, 'away')];
+    if (made === 'was there before') await mkdir(outbox);
+    const mailer = openOutboxMailer({ directory: outbox });
+    await mailer.send(buildMessage());
+    // As an unmount does: what was there is elsewhere, and its name is an empty directory.
+    await rename(outbox, away);
+    await mkdir(outbox);
+    const fault = { code: 'MAIL_FAILED', fate: 'settings', hint: expect.stringContaining('mounted') };
+    await expect(mailer.send(buildMessage({ messageId: 'second@x' }))).rejects.toMatchObject(fault);
+    expect(await readdir(outbox)).toEqual([]);
+    await rm(outbox, { recursive: true });
+    await expect(mailer.send(buildMessage({ messageId: 'second@x' }))).rejects.toMatchObject(fault);
+    await rename(away, outbox);
+    await mailer.send(buildMessage({ messageId: 'second@x' }));
+    expect(await readdir(outbox)).toHaveLength(4);
+  },
+);
+
 test('a Message-ID cannot lead out of the outbox', async () => {
   const mailer = openOutboxMailer({ directory: join(directory, 'outbox') });
   const ids = ['../../escape@x', '/etc/escape@x', '.hidden@x', '@x', `${'long'.repeat(100)}@x`, 'a/b@x', 'a?b@x'];
@@ -66,4 +87,11 @@ test('a reference to a picture that is not in the mail is left as it is', () => 
   expect(embedImages('<img src="cid:other">', [{ cid: 'oth', filename: 'a.png', png: PIXEL }])).toBe(
     '<img src="cid:other">',
   );
+});
+
+test('a message that its sender takes back is not written', async () => {
+  const mailer = openOutboxMailer({ directory });
+  const reason = new RangeError('somebody else mails it');
+  await expect(mailer.send(buildMessage(), { confirm: () => Promise.reject(reason) })).rejects.toBe(reason);
+  expect(await readdir(directory)).toEqual([]);
 });

@@ -146,6 +146,32 @@ describe('smtp delivery', () => {
   });
 });
 
+describe('a message that its sender confirms', () => {
+  test('ends only then: the server has not accepted it before', async () => {
+    const receiver = await receive();
+    const mailer = openMailer(`smtp://127.0.0.1:${receiver.port}`);
+    const accepted: number[] = [];
+    const confirm = async () => {
+      // All of it is on its way but the end, so nothing is left that the answer could wait for.
+      await new Promise((resolve) => setImmediate(resolve));
+      accepted.push(receiver.messages.length);
+    };
+    expect(await mailer.send(buildMessage(), { confirm })).toMatchObject({ status: 'sent' });
+    expect([...accepted, receiver.messages.length]).toEqual([0, 1]);
+  });
+
+  test('is not delivered when the sender takes it back, and the next one is', async () => {
+    const receiver = await receive();
+    const mailer = openMailer(`smtp://127.0.0.1:${receiver.port}`);
+    await mailer.send(buildMessage({ to: 'a@example.com' }));
+    const reason = new RangeError('somebody else mails it');
+    const taken = mailer.send(buildMessage({ to: 'b@example.com' }), { confirm: () => Promise.reject(reason) });
+    await expect(taken).rejects.toBe(reason);
+    await mailer.send(buildMessage({ to: 'c@example.com' }));
+    expect(receiver.messages.map(({ to }) => to)).toEqual(['a@example.com', 'c@example.com']);
+  });
+});
+
 describe('a connection', () => {
   test('serves many messages, whatever became of each', async () => {
     const receiver = await receive({

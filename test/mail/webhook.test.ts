@@ -11,6 +11,7 @@ import { createWebhook } from '../../src/mail/webhook.ts';
 import { createFakeClock, FAKE_START } from '../support/fake-clock.ts';
 import { answerWith, startWebhookReceiver, WEBHOOK_SECRET, type WebhookReceiver } from './webhook-receiver.ts';
 
+const DOCUMENT = { id: '0123456789abcdef', version: 1 };
 const PATH = '/services/T000/B000/secret-token?thread=9';
 /** Tries in all. */
 const TRIES = 4;
@@ -44,32 +45,34 @@ async function fails(action: Promise<unknown>): Promise<{ readonly message: stri
 
 describe('a post to the webhook', () => {
   it('is one JSON document, signed with its time', async () => {
-    await open().post({ version: 1, text: 'größe ▲' });
+    const document = { ...DOCUMENT, text: 'größe ▲' };
+    await open().post(document);
     expect(posts()).toHaveLength(1);
     const [post] = posts();
     expect(post).toMatchObject({ path: PATH, isSigned: true });
-    expect(JSON.parse(post?.body ?? '')).toEqual({ version: 1, text: 'größe ▲' });
+    expect(JSON.parse(post?.body ?? '')).toEqual(document);
     expect(post?.headers['content-type']).toBe('application/json; charset=utf-8');
     expect(post?.headers['x-flowdrop-timestamp']).toBe(String(FAKE_START / 1000));
   });
 
   it('with another secret is not taken for one of ours', async () => {
-    await open({ secret: 'another' }).post({});
+    await open({ secret: 'another' }).post(DOCUMENT);
     expect(posts()[0]?.isSigned).toBe(false);
   });
 
   it('has no signature without a secret', async () => {
-    await createWebhook({ url: receiver.url }, clock).post({});
+    await createWebhook({ url: receiver.url }, clock).post(DOCUMENT);
     expect(posts()[0]?.headers).not.toHaveProperty('x-flowdrop-signature');
   });
 
   it.each([500, 503, 408, 429])(
-    'that is answered %d is tried again, later each time, and signed anew',
+    'that is answered %d is tried again, later each time, signed anew and under the same key',
     async (status) => {
       receiver.answers.push(answerWith(status), answerWith(status), answerWith(status));
-      await open().post({ n: 1 });
+      await open().post(DOCUMENT);
       expect(posts()).toHaveLength(TRIES);
       expect(posts().every(({ isSigned }) => isSigned)).toBe(true);
+      expect(posts().map(({ headers }) => headers['idempotency-key'])).toEqual(Array(TRIES).fill(DOCUMENT.id));
       expect(new Set(posts().map(({ headers }) => headers['x-flowdrop-timestamp'])).size).toBeGreaterThan(1);
       const [first = 0, second = 0, third = 0] = clock.slept;
       expect(first).toBeGreaterThanOrEqual(500);
@@ -82,13 +85,13 @@ describe('a post to the webhook', () => {
 
   it('waits as long as the server says, up to half a minute', async () => {
     receiver.answers.push(answerWith(429, { 'retry-after': '7' }), answerWith(429, { 'retry-after': '86400' }));
-    await open().post({});
+    await open().post(DOCUMENT);
     expect(clock.slept).toEqual([7000, 30_000]);
   });
 
   it('is given up after a bounded number of tries, with the answer in the error', async () => {
     receiver.answers.push(...Array.from({ length: TRIES }, () => answerWith(502, {}, 'upstream is down')));
-    const { message, hint } = await fails(open().post({}));
+    const { message, hint } = await fails(open().post(DOCUMENT));
     expect(posts()).toHaveLength(TRIES);
     expect(message).toContain(`(${TRIES} tries): HTTP 502: "upstream is down"`);
     expect(hint).toContain('next run');
@@ -96,7 +99,7 @@ describe('a post to the webhook', () => {
 
   it.each([400, 401, 404, 410])('that is answered %d is not tried again', async (status) => {
     receiver.answers.push(answerWith(status, {}, 'no'));
-    expect((await fails(open().post({}))).hint).toContain('FLOWDROP_ALERT_WEBHOOK_URL');
+    expect((await fails(open().post(DOCUMENT))).hint).toContain('FLOWDROP_ALERT_WEBHOOK_URL');
     expect(posts()).toHaveLength(1);
     expect(clock.slept).toEqual([]);
   });
@@ -105,7 +108,7 @@ describe('a post to the webhook', () => {
     const elsewhere = await startWebhookReceiver();
     try {
       receiver.answers.push(answerWith(307, { location: `${elsewhere.url}/collect` }));
-      expect((await fails(open().post({}))).hint).toContain('Redirects are not followed');
+      expect((await fails(open().post(DOCUMENT))).hint).toContain('Redirects are not followed');
       expect(elsewhere.posts).toEqual([]);
       expect(posts()).toHaveLength(1);
     } finally {
@@ -115,20 +118,20 @@ describe('a post to the webhook', () => {
 
   it('to a server that never answers ends by its time-out', async () => {
     receiver.answers.push(...Array.from({ length: TRIES }, () => () => {}));
-    expect((await fails(open({ timeoutMs: 50 }).post({}))).message).toContain('no answer in time');
+    expect((await fails(open({ timeoutMs: 50 }).post(DOCUMENT))).message).toContain('no answer in time');
     expect(posts()).toHaveLength(TRIES);
   });
 
   it('whose refusal never comes to its end is judged by what has come', async () => {
     receiver.answers.push((response) => void response.writeHead(400).write('x'.repeat(5000)));
-    const { message } = await fails(open().post({}));
+    const { message } = await fails(open().post(DOCUMENT));
     expect(message).toContain('HTTP 400: "xxx');
     expect(message.length).toBeLessThan(400);
   });
 
   it('whose connection breaks is tried again', async () => {
     receiver.answers.push((response) => void response.socket?.destroy());
-    await open().post({});
+    await open().post(DOCUMENT);
     expect(posts()).toHaveLength(2);
   });
 
@@ -138,7 +141,7 @@ describe('a post to the webhook', () => {
     const { port } = closed.address() as AddressInfo; // A listening TCP server has an address with a port.
     closed.close();
     await once(closed, 'close');
-    const { message } = await fails(open({ url: `http://127.0.0.1:${port}${PATH}` }).post({}));
+    const { message } = await fails(open({ url: `http://127.0.0.1:${port}${PATH}` }).post(DOCUMENT));
     expect(message).toContain(`http://127.0.0.1:${port} did not take the alert`);
     expect(message).not.toContain('secret-token');
     expect(clock.slept).toHaveLength(TRIES - 1);
@@ -146,7 +149,7 @@ describe('a post to the webhook', () => {
 
   it('shows neither the path nor the secret, even when the server repeats them', async () => {
     receiver.answers.push(answerWith(403, {}, `bad ${PATH} ${WEBHOOK_SECRET}`));
-    const { message } = await fails(open().post({}));
+    const { message } = await fails(open().post(DOCUMENT));
     expect(message).toContain('bad [secret] [secret]');
     expect(open().url).toBe(receiver.url);
   });
@@ -157,7 +160,7 @@ describe('a post to the webhook', () => {
       controller.abort();
       answerWith(503)(response);
     });
-    await expect(open().post({}, controller.signal)).rejects.toMatchObject({ code: 'INTERRUPTED' });
+    await expect(open().post(DOCUMENT, controller.signal)).rejects.toMatchObject({ code: 'INTERRUPTED' });
     expect(posts()).toHaveLength(1);
   });
 });

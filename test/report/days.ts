@@ -161,7 +161,7 @@ function createSingle(): FlowReport {
     comparison: withVolume(createComparison(headline, null), 0),
     drop: { ...normal.drop, rows: 1, min_time: '2026-11-19 09:30:02', max_time: '2026-11-19 09:30:02' },
     exclusions: createExclusions(headline),
-    volumeAboveOpenInterest: { series: 0, ofSeries: 1, premium: 0 },
+    volumeAboveOpenInterest: { series: 0, ofSeries: 1, unknownSeries: 0, premium: 0 },
     expiries: createExpiries(headline, [0, 1, 0, 0]),
     moneyness: createMoneyness(headline, [1, 0, 0, 0]),
     halfHours: [{ start: '09:30', ...headline }],
@@ -182,7 +182,7 @@ function createEmpty(): FlowReport {
     comparison: createComparison(NO_PREMIUM, null),
     drop: { ...normal.drop, rows: 0, min_time: null, max_time: null },
     exclusions: createExclusions(NO_PREMIUM),
-    volumeAboveOpenInterest: { series: 0, ofSeries: 0, premium: 0 },
+    volumeAboveOpenInterest: { series: 0, ofSeries: 0, unknownSeries: 0, premium: 0 },
     expiries: createExpiries(NO_PREMIUM),
     moneyness: createMoneyness(NO_PREMIUM),
     halfHours: [],
@@ -198,7 +198,7 @@ function createEmpty(): FlowReport {
 }
 
 /** The first sealed day: nothing to compare with. */
-const firstDay = createReport({ comparison: createComparison(normal.headline, null), unusual: [] });
+const firstDay = createReport({ comparison: createComparison(createPremium(), null), unusual: [] });
 const degraded = createReport({ drop: { ...normal.drop, condition: 'degraded', revision: 2 } });
 const restated = createReport({ drop: { ...normal.drop, revision: 2 } });
 

@@ -49,9 +49,12 @@ export function readVixDay(): readonly Trade[] {
   return lines.map((line) => JSON.parse(line) as Trade);
 }
 
+/** What a test changes. Drops of other makers have nulls where the type has none; `nan` and `inf` are written as such. */
+export type TradeChanges = { readonly [Name in keyof Trade]?: Trade[Name] | null };
+
 /** A plain record; `changes` make it what the test is about. */
-export function createTrade(changes: Partial<Trade> = {}): Trade {
-  return {
+export function createTrade(changes: TradeChanges = {}): Trade {
+  const trade = {
     id: '1',
     symbol: 'SPY',
     date: '2026-11-19',
@@ -91,7 +94,11 @@ export function createTrade(changes: Partial<Trade> = {}): Trade {
     dei: 500,
     ...changes,
   };
+  return trade as Trade; // Odd records lack what the type promises: the loops of the tests ask first.
 }
+
+/** What a record always has. */
+const KEYS: readonly string[] = ['id', 'symbol', 'date', 'time'];
 
 /** A folder for one test file's drops; `remove` deletes it. */
 export async function createDropFolder(): Promise<{ readonly path: string; readonly remove: () => Promise<void> }> {
@@ -99,18 +106,29 @@ export async function createDropFolder(): Promise<{ readonly path: string; reado
   return { path, remove: async () => await rm(path, { recursive: true, force: true }) };
 }
 
-/** Writes the records as `<name>.parquet` and returns the drop that a seal would describe. */
+/**
+ * Writes the records as `<name>.parquet` and returns the drop that a seal would describe.
+ * @param isLoose whether every column but those of `KEYS` may be null, as in drops of other makers
+ */
 export async function writeDrop(
   engine: Engine,
   folder: string,
   name: string,
   trades: readonly Trade[],
   columns: readonly TradeColumn[] = TRADE_COLUMNS,
+  isLoose = false,
 ): Promise<SealedDrop> {
   const input = join(folder, `${name}.ndjson`);
   const path = join(folder, `${name}.parquet`);
-  await writeFile(input, trades.map((trade) => `${JSON.stringify(trade)}\n`).join(''));
-  const structure = TRADE_COLUMNS.map((column) => `${column.name} ${readType(column)}`).join(', ');
+  // JSON has no NaN: the engine reads it as a text.
+  const write = (_name: string, value: unknown) =>
+    typeof value === 'number' && !Number.isFinite(value)
+      ? String(value).replace('Infinity', 'inf').toLowerCase()
+      : value;
+  await writeFile(input, trades.map((trade) => `${JSON.stringify(trade, write)}\n`).join(''));
+  const loosen = (column: TradeColumn) =>
+    isLoose && !KEYS.includes(column.name) ? { ...column, nullable: true } : column;
+  const structure = TRADE_COLUMNS.map((column) => `${column.name} ${readType(loosen(column), isLoose)}`).join(', ');
   await engine.command(
     `INSERT INTO FUNCTION file(${quoteString(path)}, Parquet)
      SELECT ${columns.map((column) => `${typed(column)} AS ${column.name}`).join(', ')}
@@ -132,9 +150,10 @@ export async function writeDrop(
   };
 }
 
-function readType({ wire, nullable }: TradeColumn): string {
+function readType({ wire, nullable }: TradeColumn, isLoose: boolean): string {
   if (wire === 'float') return nullable ? 'Nullable(Float64)' : 'Float64';
-  return wire === 'integer' ? 'Int32' : 'String';
+  const type = wire === 'integer' ? 'Int32' : 'String';
+  return isLoose && nullable ? `Nullable(${type})` : type;
 }
 
 function typed({ name, drop, nullable }: TradeColumn): string {

@@ -11,11 +11,13 @@ import { quoteString } from '../../src/engine/literal.ts';
 import type { OptionContract } from '../../src/exposure/contract.ts';
 import { sumGammaExposure } from '../../src/exposure/gamma-exposure.ts';
 import { computeZeroGamma } from '../../src/exposure/zero-gamma.ts';
+import type { Amount } from '../../src/report/amount.ts';
 import type { Exposure, SymbolExposure } from '../../src/report/exposure-model.ts';
 import { type ExposureOptions, queryExposure } from '../../src/report/numbers/exposure.ts';
 import { hasSpxPage, readSpxPage, SPX_REFERENCE } from '../support/chain-page.ts';
 import { createRandom } from '../support/random.ts';
 import { createDropFolder, createTrade, type Trade, writeDrop } from './drop-file.ts';
+import { known } from './known.ts';
 
 const DATE = '2026-11-19';
 
@@ -246,7 +248,7 @@ describe('the exposure of a symbol', () => {
     const { total } = await expose([call, put, row({ ...strange, id: '3', gamma: 0.02, option_symbol: 'X' })]);
     expectClose(total.callDex, 0.5 * 1000 * 100 * SPOT, 1e8);
     expectClose(total.putDex, -0.4 * 1000 * 100 * SPOT, 1e8);
-    expectClose(total.callGex - total.putGex, 2 * CALL_GEX - PUT_GEX, CALL_GEX);
+    expectClose(known(total.callGex) - known(total.putGex), 2 * CALL_GEX - PUT_GEX, CALL_GEX);
   });
 
   it('is not poisoned by NaN and infinity in any column', async () => {
@@ -389,6 +391,7 @@ describe('the symbols of the exposure', () => {
       putDex: 0,
       netDex: 0,
       contracts: 2,
+      unknownContracts: 0,
     });
     expect(exposure.focus[0]).toEqual({
       symbol: 'DARK',
@@ -400,6 +403,7 @@ describe('the symbols of the exposure', () => {
       putDex: 0,
       netDex: 0,
       contracts: 1,
+      unknownContracts: 0,
       zeroGamma: null,
       callWall: null,
       putWall: null,
@@ -515,8 +519,8 @@ function expectDetails(
 }
 
 /** Within 1e-9 of `scale`, as sums of doubles depend on their order. */
-function expectClose(actual: number, expected: number, scale: number): void {
-  expect(Math.abs(actual - expected)).toBeLessThanOrEqual(1e-9 * Math.abs(scale));
+function expectClose(actual: Amount, expected: Amount, scale: Amount): void {
+  expect(Math.abs(known(actual) - known(expected))).toBeLessThanOrEqual(1e-9 * Math.abs(known(scale)));
 }
 
 /** Some twenty symbols of many sizes; several records a series; unknown numbers; prices of 0; expirations of all weekdays. */

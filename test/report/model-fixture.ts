@@ -4,7 +4,7 @@
  * model's sums count.
  */
 
-import type { Exposure, StrikeGex, SymbolExposure } from '../../src/report/exposure-model.ts';
+import type { Exposure, StrikeGex } from '../../src/report/exposure-model.ts';
 import type {
   BigTrade,
   Change,
@@ -15,12 +15,12 @@ import type {
   FlowReport,
   HalfHour,
   MoneynessBucket,
-  Premium,
   PremiumPart,
   SymbolFlow,
   UnusualSymbol,
 } from '../../src/report/model.ts';
 import { COMPARED } from '../../src/report/model.ts';
+import { type KnownExposure, type KnownGex, type KnownPremium, known } from './known.ts';
 
 /** What makes the sums of one day or symbol: the total in dollars, the rest fractions of it. */
 interface Mix {
@@ -31,7 +31,7 @@ interface Mix {
   readonly trades: number;
 }
 
-export function createPremium(mix: Partial<Mix> = {}): Premium {
+export function createPremium(mix: Partial<Mix> = {}): KnownPremium {
   const { total, calls, bullish, bearish, trades } = {
     ...{ total: 1_240_000_000, calls: 0.62, bullish: 0.31, bearish: 0.22, trades: 812_345 },
     ...mix,
@@ -41,6 +41,8 @@ export function createPremium(mix: Partial<Mix> = {}): Premium {
   const [callDollars, putDollars] = [total * calls, total * (1 - calls)];
   return {
     trades,
+    unpriced: 0,
+    unsized: 0,
     contracts,
     callContracts,
     putContracts: contracts - callContracts,
@@ -60,18 +62,18 @@ export function createPremium(mix: Partial<Mix> = {}): Premium {
   };
 }
 
-export const NO_PREMIUM: Premium = {
+export const NO_PREMIUM: KnownPremium = {
   ...createPremium({ total: 0, calls: 0, trades: 0 }),
   putCallByPremium: null,
   putCallByVolume: null,
 };
 
-export function createSymbolFlow(symbol: string, place: number, mix: Partial<Mix> = {}): SymbolFlow {
+export function createSymbolFlow(symbol: string, place: number, mix: Partial<Mix> = {}): SymbolFlow & KnownPremium {
   return { symbol, place, ...createPremium(mix) };
 }
 
 /** Premium through the day: much at the open and at the close; `weights` says how much. */
-export function createHalfHours(day: Premium, lean = 0.1): readonly HalfHour[] {
+export function createHalfHours(day: KnownPremium, lean = 0.1): readonly HalfHour[] {
   const weights = [18, 9, 7, 6, 5, 4, 4, 5, 6, 6, 8, 9, 12, 1];
   const sum = weights.reduce((a, b) => a + b, 0);
   return weights.map((weight, index) => {
@@ -93,7 +95,7 @@ export function createHalfHours(day: Premium, lean = 0.1): readonly HalfHour[] {
 export function createStrikes(spot: number, size: number, options: { step?: number; callPart?: number } = {}) {
   const { step = 5, callPart = 1 } = options;
   const middle = Math.round(spot / step) * step;
-  const strikes: StrikeGex[] = [];
+  const strikes: (StrikeGex & KnownGex)[] = [];
   for (let index = -20; index <= 20; index += 1) {
     const strike = middle + index * step;
     const round = (strike / step) % 5 === 0 ? 1.8 : 1;
@@ -106,19 +108,19 @@ export function createStrikes(spot: number, size: number, options: { step?: numb
 
 export function createSymbolExposure(
   symbol: string,
-  changes: Partial<SymbolExposure> & {
+  changes: Partial<KnownExposure> & {
     readonly size?: number;
     readonly callPart?: number;
     readonly step?: number;
   } = {},
-): SymbolExposure {
+): KnownExposure {
   const { size = 42_000_000, callPart = 1, step = 5, ...rest } = changes;
   const spot = rest.spot ?? 601.5;
   const strikes = createStrikes(spot, size, { step, callPart });
   const callGex = strikes.reduce((sum, strike) => sum + strike.callGex, 0);
   const putGex = strikes.reduce((sum, strike) => sum + strike.putGex, 0);
   const netGex = callGex + putGex;
-  const most = (of: (strike: StrikeGex) => number) =>
+  const most = (of: (strike: StrikeGex & KnownGex) => number) =>
     strikes.reduce((best, strike) => (of(strike) > of(best) ? strike : best)).strike;
   const dates = ['2026-11-19', '2026-11-20', '2026-11-23', '2026-11-27', '2026-12-18', '2027-01-15'];
   return {
@@ -131,6 +133,7 @@ export function createSymbolExposure(
     putDex: putGex * 31,
     netDex: callGex * 38 + putGex * 31,
     contracts: 4_312,
+    unknownContracts: 0,
     zeroGamma: netGex > 0 ? spot * 0.991 : spot * 1.012,
     callWall: most((strike) => strike.callGex),
     putWall: most((strike) => -strike.putGex),
@@ -146,7 +149,7 @@ export function createSymbolExposure(
   };
 }
 
-function withStructure(exposure: SymbolExposure, intradayGex: number, explanation: string): SymbolExposure {
+function withStructure(exposure: KnownExposure, intradayGex: number, explanation: string): KnownExposure {
   const larger = Math.max(Math.abs(exposure.netGex), Math.abs(intradayGex));
   return {
     ...exposure,
@@ -154,8 +157,8 @@ function withStructure(exposure: SymbolExposure, intradayGex: number, explanatio
   };
 }
 
-export function createExposure(focus: readonly SymbolExposure[], unpricedSymbols = 3): Exposure {
-  const sum = (of: (exposure: SymbolExposure) => number) => focus.reduce((total, row) => total + of(row), 0);
+export function createExposure(focus: readonly KnownExposure[], unpricedSymbols = 3): Exposure {
+  const sum = (of: (exposure: KnownExposure) => number) => focus.reduce((total, row) => total + of(row), 0);
   return {
     total: {
       callGex: sum((row) => row.callGex),
@@ -165,6 +168,7 @@ export function createExposure(focus: readonly SymbolExposure[], unpricedSymbols
       putDex: sum((row) => row.putDex),
       netDex: sum((row) => row.netDex),
       contracts: sum((row) => row.contracts),
+      unknownContracts: 0,
     },
     unpricedSymbols,
     top: [...focus].sort((a, b) => Math.abs(b.netGex) - Math.abs(a.netGex)).slice(0, 10),
@@ -174,7 +178,10 @@ export function createExposure(focus: readonly SymbolExposure[], unpricedSymbols
 }
 
 /** @param factors the previous session's and the mean's size, as parts of today's */
-export function createComparison(headline: Premium, factors: { previous: number; mean: number } | null): Comparison {
+export function createComparison(
+  headline: KnownPremium,
+  factors: { previous: number; mean: number } | null,
+): Comparison {
   const latest: Readonly<Record<Compared, number | null>> = {
     total: headline.total,
     calls: headline.calls,
@@ -259,7 +266,7 @@ export function createUnusual(symbol: string, ratio: number, premium: number, se
   };
 }
 
-function createParts(day: Premium, parts: readonly number[]): readonly PremiumPart[] {
+function createParts(day: KnownPremium, parts: readonly number[]): readonly PremiumPart[] {
   return parts.map((part) => ({
     trades: Math.round(day.trades * part),
     contracts: Math.round(day.contracts * part),
@@ -269,12 +276,12 @@ function createParts(day: Premium, parts: readonly number[]): readonly PremiumPa
   }));
 }
 
-export function createExpiries(day: Premium, parts = [0.382, 0.241, 0.19, 0.187]): readonly ExpiryBucket[] {
+export function createExpiries(day: KnownPremium, parts = [0.382, 0.241, 0.19, 0.187]): readonly ExpiryBucket[] {
   const names = ['0DTE', 'week', 'month', 'later'] as const;
   return createParts(day, parts).map((part, index) => ({ bucket: names[index] ?? 'later', ...part }));
 }
 
-export function createMoneyness(day: Premium, parts = [0.34, 0.22, 0.439, 0.001]): readonly MoneynessBucket[] {
+export function createMoneyness(day: KnownPremium, parts = [0.34, 0.22, 0.439, 0.001]): readonly MoneynessBucket[] {
   const names = ['ITM', 'ATM', 'OTM', 'unknown'] as const;
   return createParts(day, parts).map((part, index) => ({ bucket: names[index] ?? 'unknown', ...part }));
 }
@@ -285,13 +292,14 @@ const NO_EXCLUSIONS: Exclusions = {
   unmatchedCancels: 0,
   lateReports: { trades: 0, premium: 0 },
   recorded: { trades: 0, premium: 0 },
+  unknownCodes: [],
 };
 
-export function createExclusions(counted: Premium, changes: Partial<Exclusions> = {}): Exclusions {
+export function createExclusions(counted: KnownPremium, changes: Partial<Exclusions> = {}): Exclusions {
   const left = { ...NO_EXCLUSIONS, ...changes };
   const parts = [left.cancelMessages, left.cancelledPrints, left.lateReports];
   const recorded = parts.reduce(
-    (sum, tally) => ({ trades: sum.trades + tally.trades, premium: sum.premium + tally.premium }),
+    (sum, tally) => ({ trades: sum.trades + tally.trades, premium: known(sum.premium) + known(tally.premium) }),
     { trades: counted.trades, premium: counted.total },
   );
   return { ...left, recorded };
@@ -312,7 +320,7 @@ export const QUERIES = ['Headline', 'Symbols', 'Half hours', 'Expirations', 'Mon
 export const SYMBOLS = ['SPX', 'SPY', 'NVDA', 'QQQ', 'TSLA', 'AAPL', 'META', 'MSTR', 'AMD', 'COIN'] as const;
 
 /** An ordinary session of the whole market; `changes` make it what the test is about. */
-export function createReport(changes: Partial<FlowReport> = {}): FlowReport {
+export function createReport(changes: Partial<FlowReport> & { readonly headline?: KnownPremium } = {}): FlowReport {
   const headline = changes.headline ?? createPremium();
   const leans = [0.02, -0.05, 0.14, -0.02, 0.09, 0.03, -0.08, 0.2, -0.12, 0.01];
   const topSymbols = SYMBOLS.map((symbol, index) =>
@@ -324,7 +332,7 @@ export function createReport(changes: Partial<FlowReport> = {}): FlowReport {
       trades: Math.round(headline.trades * (0.2 / (1 + index))),
     }),
   );
-  const lean = (flow: SymbolFlow) => flow.bullish - flow.bearish;
+  const lean = (flow: KnownPremium) => flow.bullish - flow.bearish;
   const byLean = [...topSymbols].sort((a, b) => lean(b) - lean(a));
   const focus = [
     withStructure(createSymbolExposure('SPY'), 66_200_000, ''),
@@ -381,7 +389,7 @@ export function createReport(changes: Partial<FlowReport> = {}): FlowReport {
       unmatchedCancels: 2,
       lateReports: { trades: 118, premium: 4_020_000 },
     }),
-    volumeAboveOpenInterest: { series: 9_312, ofSeries: 41_870, premium: headline.total * 0.31 },
+    volumeAboveOpenInterest: { series: 9_312, ofSeries: 41_870, unknownSeries: 0, premium: headline.total * 0.31 },
     comparison: createComparison(headline, { previous: 0.89, mean: 0.94 }),
     expiries: createExpiries(headline),
     moneyness: createMoneyness(headline),

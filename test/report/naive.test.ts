@@ -1,6 +1,6 @@
 /**
  * The report's numbers against a second implementation in plain loops, over random days with cancel messages, late
- * reports, hostile texts and missing numbers, each with a history of summaries. Seeds are fixed, so that a failure can
+ * reports, hostile texts and missing numbers, one with nulls, NaN and infinities in every column, each with a history of summaries. Seeds are fixed, so that a failure can
  * be looked at again. Exposure: `exposure.test.ts`; the printed queries: `rebuild.test.ts`.
  */
 import { join } from 'node:path';
@@ -10,7 +10,9 @@ import type { Engine } from '../../src/engine/engine.ts';
 import { buildFlowReport } from '../../src/report/flow.ts';
 import type { FlowReport, Premium } from '../../src/report/model.ts';
 import { writeSummary } from '../../src/seal/summary.ts';
+import { TRADE_COLUMNS } from '../../src/wire/trade.ts';
 import { createDropFolder, type Trade, writeDrop } from './drop-file.ts';
+import { known, knownAll } from './known.ts';
 import {
   computeExclusions,
   computePremium,
@@ -28,8 +30,15 @@ const PRINTS = 3000;
 const BEFORE = ['2026-11-18', '2026-11-17', '2026-11-16', '2026-11-13', '2026-11-12', '2026-11-11'];
 const SYMBOLS = ['S0', 'S14', 'NONE', ...HOSTILE];
 
-describe.each([1, 2, 3, 4])('random day %i', (seed) => {
-  const trades = createRandomDay(seed, { date: '2026-11-19', prints: PRINTS, burst: { symbol: 'S5', times: 6 } });
+describe.each([
+  [1, 0],
+  [2, 0],
+  [3, 0],
+  [4, 0],
+  [5, 0.02],
+])('random day %i, with gaps in %d of its cells', (seed, gaps) => {
+  const burst = { symbol: 'S5', times: 6 };
+  const trades = createRandomDay(seed, { date: '2026-11-19', prints: PRINTS, burst, gaps });
   const past = BEFORE.map((date, index) => createRandomDay(seed * 100 + index, { date, prints: 600 }));
   const fates = splitFates(trades);
   const { counted } = fates;
@@ -48,7 +57,7 @@ describe.each([1, 2, 3, 4])('random day %i', (seed) => {
       await writeSummary(engine, drop, path);
       before.push({ date, path });
     }
-    const drop = await writeDrop(engine, folder.path, `day-${seed}`, trades);
+    const drop = await writeDrop(engine, folder.path, `day-${seed}`, trades, TRADE_COLUMNS, gaps > 0);
     const options = { symbols: SYMBOLS, now: new Date('2026-11-19T22:32:00Z'), job: 'nightly', marketStructure: null };
     report = await buildFlowReport(engine, drop, { ...options, before });
   });
@@ -81,18 +90,19 @@ describe.each([1, 2, 3, 4])('random day %i', (seed) => {
 
   it('has the expirations and the moneyness of plain loops', () => {
     const expiryOf = (trade: Trade) => {
+      if (trade.expiration_date === null) return 'unknown';
       const days = daysLeft(trade);
       return days <= 0 ? '0DTE' : days <= 7 ? 'week' : days <= 31 ? 'month' : 'later';
     };
     const moneynessOf = ({ moneyness }: Trade) =>
       ['ITM', 'ATM', 'OTM'].includes(String(moneyness)) ? String(moneyness) : 'unknown';
-    expect(report.expiries.map(({ bucket }) => bucket)).toEqual(['0DTE', 'week', 'month', 'later']);
+    expect(report.expiries.map(({ bucket }) => bucket)).toEqual(['0DTE', 'week', 'month', 'later', 'unknown']);
     expect(report.moneyness.map(({ bucket }) => bucket)).toEqual(['ITM', 'ATM', 'OTM', 'unknown']);
     for (const [parts, bucketOf] of [[report.expiries, expiryOf] as const, [report.moneyness, moneynessOf] as const]) {
       const groups = groupBy(counted, bucketOf);
       for (const { bucket, ...part } of parts) {
         const { trades: count, contracts, total, calls, puts } = computePremium(groups.get(bucket) ?? []);
-        expect(count).toBeGreaterThan(100);
+        if (bucket !== 'unknown') expect(count).toBeGreaterThan(100);
         expectSame(part, { trades: count, contracts, total, calls, puts });
       }
     }
@@ -104,10 +114,10 @@ describe.each([1, 2, 3, 4])('random day %i', (seed) => {
       ...computePremium(own),
     }));
     const names = (list: readonly { symbol: string }[]) => list.map(({ symbol }) => symbol);
-    const lean = (flow: Premium) => flow.bullish - flow.bearish;
+    const lean = (flow: Premium) => known(flow.bullish) - known(flow.bearish);
     const by = (value: (flow: Premium) => number) => [...flows].sort((a, b) => value(b) - value(a));
     expect(report.symbolCount).toBe(flows.length);
-    expect(names(report.topSymbols)).toEqual(names(by(({ total }) => total).slice(0, 10)));
+    expect(names(report.topSymbols)).toEqual(names(by(({ total }) => known(total)).slice(0, 10)));
     expect(names(report.mostBullish)).toEqual(
       names(
         by(lean)
@@ -134,14 +144,16 @@ describe.each([1, 2, 3, 4])('random day %i', (seed) => {
   });
 
   it('has the biggest trades of plain loops, in order', () => {
-    const sorted = [...counted].sort((a, b) => b.premium - a.premium || compare(a.time, b.time) || compare(a.id, b.id));
+    const priced = counted.filter(({ premium }) => premium !== null && Number.isFinite(premium));
+    const sorted = priced.sort((a, b) => b.premium - a.premium || compare(a.time, b.time) || compare(a.id, b.id));
     const expected = sorted.slice(0, 10).map((trade) => ({
       ...{ id: trade.id, time: trade.time.slice(11), symbol: trade.symbol, size: trade.size, price: trade.price },
       ...{ premium: trade.premium, side: trade.side, sentiment: trade.sentiment, openInterest: trade.oi },
-      spot: trade.underlying_price > 0 ? trade.underlying_price : null,
-      impliedVolatility: trade.iv !== null && trade.iv > 0 ? trade.iv : null,
-      days: daysLeft(trade),
-      activityType: trade.option_activity_type,
+      ...{ side: trade.side ?? '', sentiment: trade.sentiment ?? '' },
+      spot: positiveOrNull(trade.underlying_price),
+      impliedVolatility: positiveOrNull(trade.iv),
+      days: trade.expiration_date === null ? null : daysLeft(trade),
+      activityType: trade.option_activity_type ?? '',
       multiLeg: ['MLET', 'MLAI', 'TLFT', 'MESL'].includes(trade.option_activity_type),
       sweep: trade.option_activity_type === 'ISOI',
     }));
@@ -154,12 +166,15 @@ describe.each([1, 2, 3, 4])('random day %i', (seed) => {
     expect(comparison.meanDates).toEqual(BEFORE.slice(0, 5));
     const numbersOf = (day: readonly Trade[]) => {
       const premium = computePremium(day);
-      const { zeroDte, multiLeg, sweep, total, ...sums } = premium;
+      const { zeroDte, multiLeg, sweep, total, calls, puts } = knownAll({
+        ...{ zeroDte: premium.zeroDte, multiLeg: premium.multiLeg, sweep: premium.sweep },
+        ...{ total: premium.total, calls: premium.calls, puts: premium.puts },
+      });
       const shares = {
         ...{ zeroDteShare: zeroDte / total, multiLegShare: multiLeg / total, sweepShare: sweep / total },
-        ...{ callShare: sums.calls / total, putShare: sums.puts / total },
+        ...{ callShare: calls / total, putShare: puts / total },
       };
-      return { ...sums, total, ...shares, volumeAboveOpenInterest: computeVolumeAboveOpenInterest(day).premium };
+      return { ...premium, ...shares, volumeAboveOpenInterest: computeVolumeAboveOpenInterest(day).premium };
     };
     const [latest, before] = [numbersOf(counted), pastCounted.map(numbersOf)];
     for (const [name, change] of Object.entries(comparison.changes)) {
@@ -177,12 +192,12 @@ describe.each([1, 2, 3, 4])('random day %i', (seed) => {
       const { total, netCalls, netPuts, bullish, bearish } = computePremium(own);
       const traded = sessions.filter((day) => day.length > 0).length;
       const previous = sum(sessions[0] ?? [], ({ premium }) => premium);
-      const base = { symbol, premium: total, previous, mean, ratio: total / mean, sessions: traded };
+      const base = { symbol, premium: total, previous, mean, ratio: known(total) / mean, sessions: traded };
       // Records without a symbol have no history: a summary counts them in its total only.
       return symbol === '' || traded < 3 ? [] : [{ ...base, netCalls, netPuts, bullish, bearish }];
     });
     const expected = candidates
-      .filter(({ premium, ratio }) => premium >= 1e6 && ratio >= 2)
+      .filter(({ premium, ratio }) => known(premium) >= 1e6 && ratio >= 2)
       .sort((a, b) => b.ratio - a.ratio)
       .slice(0, 10);
     expect(report.unusual.map(({ symbol }) => symbol)).toEqual(expected.map(({ symbol }) => symbol));
@@ -205,6 +220,10 @@ describe.each([1, 2, 3, 4])('random day %i', (seed) => {
     expect(report.watchlist.filter(({ flow }) => flow !== null).length).toBeGreaterThan(3);
   });
 });
+
+function positiveOrNull(value: number | null): number | null {
+  return value !== null && value > 0 && Number.isFinite(value) ? value : null;
+}
 
 function startOf(time: string): string {
   return `${time.slice(11, 13)}:${Number(time.slice(14, 16)) < 30 ? '00' : '30'}`;

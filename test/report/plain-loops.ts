@@ -2,8 +2,10 @@
  * The report's numbers a second time, in plain loops over the records and without SQL: what the engine's answers are
  * compared with. It follows `docs/formulas.md`, not the code.
  */
+
 import { expect } from 'vitest';
-import type { Exclusions, Premium, VolumeAboveOpenInterest } from '../../src/report/model.ts';
+import type { Amount } from '../../src/report/amount.ts';
+import type { Exclusions, Premium, UnknownCodes, VolumeAboveOpenInterest } from '../../src/report/model.ts';
 import type { Trade } from './drop-file.ts';
 
 const CANCELS = ['CANC', 'CNCL', 'CNCO', 'CNOL'];
@@ -23,6 +25,11 @@ const STOCK_AND_SINGLE_LEGS = [
   'MCTP',
 ];
 
+const SINGLE = [
+  ...['AUTO', 'REOP', 'SLAN', 'SLAI', 'SLCN', 'SLCI', 'SLFT', 'EXHT', 'AJST', 'SPRD', 'STDL', 'STPD', 'CSTP', 'BWRT'],
+  ...['CMBO', 'SPIM', 'BNMT', 'XMPT'],
+];
+
 export interface Fates {
   readonly counted: readonly Trade[];
   readonly cancels: readonly Trade[];
@@ -37,7 +44,8 @@ export function splitFates(trades: readonly Trade[]): Fates {
   const taken = new Set<Trade>();
   for (const cancel of cancels) {
     const print = prints.findLast(
-      (candidate) => !taken.has(candidate) && candidate.time <= cancel.time && keyOf(candidate) === keyOf(cancel),
+      (candidate) =>
+        !taken.has(candidate) && candidate.time <= cancel.time && isKeyed(cancel) && keyOf(candidate) === keyOf(cancel),
     );
     if (print) taken.add(print);
   }
@@ -53,7 +61,7 @@ export function splitFates(trades: readonly Trade[]): Fates {
 export function computeExclusions({ counted, cancels, cancelled, late }: Fates): Exclusions {
   const tally = (trades: readonly Trade[]) => ({
     trades: trades.length,
-    premium: sum(trades, (trade) => trade.premium),
+    premium: amountOf(trades, (trade) => trade.premium),
   });
   return {
     cancelMessages: tally(cancels),
@@ -61,20 +69,57 @@ export function computeExclusions({ counted, cancels, cancelled, late }: Fates):
     unmatchedCancels: cancels.length - cancelled.length,
     lateReports: tally(late),
     recorded: tally([...counted, ...cancels, ...cancelled, ...late]),
+    unknownCodes: computeUnknownCodes(counted),
   };
 }
 
+/** Each code with what the API documents of it; types of trades as the list of OPRA. */
+const KNOWN_CODES = {
+  put_call: ['CALL', 'PUT'],
+  sentiment: ['BULLISH', 'BEARISH', 'NEUTRAL'],
+  side: ['AASK', 'ASK', 'MID', 'BID', 'BBID'],
+  option_activity_type: [...CANCELS, ...LATE, ...STOCK_AND_SINGLE_LEGS, ...SINGLE, 'ISOI'],
+} as const;
+
+export function computeUnknownCodes(counted: readonly Trade[]): readonly UnknownCodes[] {
+  return (['put_call', 'sentiment', 'side', 'option_activity_type'] as const).flatMap((column) => {
+    const isLeg = (trade: Trade) => column === 'option_activity_type' && (trade[column] ?? '').startsWith('ML');
+    const unknown = counted.filter(
+      (trade) => !KNOWN_CODES[column].some((code) => code === trade[column]) && !isLeg(trade),
+    );
+    const values = [...groupBy(unknown, (trade) => JSON.stringify(trade[column]))]
+      .map(([value, own]) => ({ value: JSON.parse(value) as string | null, trades: own.length }))
+      .sort((a, b) => b.trades - a.trades || compare(a.value ?? '\uffff', b.value ?? '\uffff'));
+    const premium = amountOf(unknown, (trade) => trade.premium);
+    return unknown.length === 0 ? [] : [{ column, trades: unknown.length, premium, values: values.slice(0, 5) }];
+  });
+}
+
+/** What has a number is summed. Nobody knows a sum of records of which none has one, nor one that no number can hold. */
+export function amountOf(trades: readonly Trade[], of: (trade: Trade) => number): Amount {
+  const numbers = trades.map(of).filter((value) => value !== null && Number.isFinite(value));
+  const total = sum(numbers, (value) => value);
+  return (trades.length > 0 && numbers.length === 0) || !Number.isFinite(total) ? null : total;
+}
+
 export function computePremium(trades: readonly Trade[]): Premium {
-  const premium = (of: (trade: Trade) => boolean) => sum(trades.filter(of), (trade) => trade.premium);
-  const volume = (of: (trade: Trade) => boolean) => sum(trades.filter(of), (trade) => trade.size);
+  const premium = (of: (trade: Trade) => boolean) => amountOf(trades.filter(of), (trade) => trade.premium);
+  const volume = (of: (trade: Trade) => boolean) => amountOf(trades.filter(of), (trade) => trade.size);
   const isCall = (trade: Trade) => trade.put_call === 'CALL';
   const isPut = (trade: Trade) => trade.put_call === 'PUT';
+  const isBought = (trade: Trade) => ['ASK', 'AASK'].includes(trade.side);
+  const isSold = (trade: Trade) => ['BID', 'BBID'].includes(trade.side);
   const net = (of: (trade: Trade) => boolean) =>
-    premium((trade) => of(trade) && ['ASK', 'AASK'].includes(trade.side)) -
-    premium((trade) => of(trade) && ['BID', 'BBID'].includes(trade.side));
-  const ratio = (part: number, whole: number) => (whole === 0 ? null : part / whole);
+    amountOf(
+      trades.filter((trade) => of(trade) && (isBought(trade) || isSold(trade))),
+      (trade) => (trade.premium === null ? trade.premium : isBought(trade) ? trade.premium : -trade.premium),
+    );
+  const ratio = (part: Amount, whole: Amount) => (part === null || whole === null || whole === 0 ? null : part / whole);
+  const lacks = (value: number) => value === null || !Number.isFinite(value);
   return {
     trades: trades.length,
+    unpriced: trades.filter((trade) => lacks(trade.premium)).length,
+    unsized: trades.filter((trade) => trade.size === null).length,
     contracts: volume(() => true),
     callContracts: volume(isCall),
     putContracts: volume(isPut),
@@ -85,12 +130,12 @@ export function computePremium(trades: readonly Trade[]): Premium {
     netPuts: net(isPut),
     bullish: premium((trade) => trade.sentiment === 'BULLISH'),
     bearish: premium((trade) => trade.sentiment === 'BEARISH'),
-    neutral: premium((trade) => !['BULLISH', 'BEARISH'].includes(trade.sentiment)),
+    neutral: premium((trade) => trade.sentiment === 'NEUTRAL'),
     putCallByPremium: ratio(premium(isPut), premium(isCall)),
     putCallByVolume: ratio(volume(isPut), volume(isCall)),
-    zeroDte: premium((trade) => trade.expiration_date <= trade.date),
+    zeroDte: premium((trade) => trade.expiration_date !== null && trade.expiration_date <= trade.date),
     multiLeg: premium(
-      ({ option_activity_type: type }) => type.startsWith('ML') || STOCK_AND_SINGLE_LEGS.includes(type),
+      ({ option_activity_type: type }) => (type ?? '').startsWith('ML') || STOCK_AND_SINGLE_LEGS.includes(type),
     ),
     sweep: premium((trade) => trade.option_activity_type === 'ISOI'),
   };
@@ -98,11 +143,17 @@ export function computePremium(trades: readonly Trade[]): Premium {
 
 export function computeVolumeAboveOpenInterest(trades: readonly Trade[]): VolumeAboveOpenInterest {
   const series = [...groupBy(trades, seriesOf).values()];
-  const above = series.filter((own) => sum(own, (trade) => trade.size) > Math.max(...own.map((trade) => trade.oi)));
+  const known = (values: readonly number[]) => values.filter((value) => value !== null);
+  const isKnown = (own: readonly Trade[]) =>
+    known(own.map(({ size }) => size)).length > 0 && known(own.map(({ oi }) => oi)).length > 0;
+  const above = series.filter(
+    (own) => isKnown(own) && sum(own, (trade) => trade.size ?? 0) > Math.max(...known(own.map((trade) => trade.oi))),
+  );
   return {
     series: above.length,
     ofSeries: series.length,
-    premium: sum(above.flat(), (trade) => trade.premium),
+    unknownSeries: series.filter((own) => !isKnown(own)).length,
+    premium: amountOf(above.flat(), (trade) => trade.premium),
   };
 }
 
@@ -150,6 +201,11 @@ function isCancel(trade: Trade): boolean {
 
 function isLate(trade: Trade): boolean {
   return LATE.includes(trade.option_activity_type);
+}
+
+/** What lacks a part of a contract's price names no print. */
+function isKeyed({ strike, size, price }: Trade): boolean {
+  return [strike, size, price].every((value) => value !== null);
 }
 
 function keyOf(trade: Trade): string {

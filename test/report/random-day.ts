@@ -31,10 +31,19 @@ export interface RandomDay {
   readonly prints: number;
   /** Multiplies the sizes of one symbol. */
   readonly burst?: { readonly symbol: string; readonly times: number };
+  /** Part of the cells, of every column that a report reads but the id, symbol, date and time, that is null or no number. */
+  readonly gaps?: number;
 }
 
+const GAPPED = [
+  ...['put_call', 'strike', 'expiration_date', 'option_activity_type', 'oi', 'size', 'price', 'underlying_price', 'iv'],
+  ...['premium', 'sentiment', 'option_symbol', 'side', 'gamma', 'delta', 'moneyness'],
+];
+/** Columns of whole numbers and of texts have no NaN. */
+const FLOATS = ['premium', 'iv', 'gamma', 'delta', 'underlying_price'];
+
 /** The records of a day in no order; about a tenth are cancel messages. */
-export function createRandomDay(seed: number, { date, prints, burst }: RandomDay): readonly Trade[] {
+export function createRandomDay(seed: number, { date, prints, burst, gaps = 0 }: RandomDay): readonly Trade[] {
   const random = createRandom(seed);
   const pick = <T>(values: readonly T[]): T => values[Math.floor(random() * values.length)] as T;
   const names = [...Array.from({ length: 16 }, (_, index) => `S${index}`), ...HOSTILE];
@@ -84,9 +93,14 @@ export function createRandomDay(seed: number, { date, prints, burst }: RandomDay
       time: `${date} ${formatClock(Math.min(86_399, Math.max(0, seconds)))}`,
     };
   });
+  const punch = (trade: Trade): Trade => {
+    const holes = GAPPED.filter(() => gaps > 0 && random() < gaps);
+    const hole = (name: string) => (FLOATS.includes(name) ? pick([null, Number.NaN, Infinity, -Infinity]) : null);
+    return { ...trade, ...Object.fromEntries(holes.map((name) => [name, hole(name)])) };
+  };
   // Shuffled, because nothing may depend on the order of a file.
   return [...printed, ...cancels]
-    .map((trade) => ({ trade, at: random() }))
+    .map((trade) => ({ trade: punch(trade), at: random() }))
     .sort((a, b) => a.at - b.at)
     .map(({ trade }) => trade);
 }

@@ -1,7 +1,7 @@
 /**
  * The queries that a reader rebuilds the tables with: each is run as printed, by DuckDB and by ClickHouse, over the file
- * under its own name, and must give the model's numbers. On a random day with much to leave out, and on a day with
- * nothing to leave out, whose queries are shorter.
+ * under its own name, and must give the model's numbers. On a random day with much to leave out, on a day with nothing to
+ * leave out, whose queries are shorter, and on days of records without numbers.
  */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
@@ -9,7 +9,8 @@ import type { Engine } from '../../src/engine/engine.ts';
 import type { SealedDrop } from '../../src/report/drop.ts';
 import { buildFlowReport } from '../../src/report/flow.ts';
 import type { FlowReport } from '../../src/report/model.ts';
-import { type PremiumRow, readPremium } from '../../src/report/numbers/premium.ts';
+import { type PremiumRow, readPremium, readPremiumPart } from '../../src/report/numbers/premium.ts';
+import { TRADE_COLUMNS } from '../../src/wire/trade.ts';
 import { queryDuckDb } from '../support/drop.ts';
 import { createDropFolder, createTrade, type Trade, writeDrop } from './drop-file.ts';
 import { expectSame } from './plain-loops.ts';
@@ -20,6 +21,8 @@ type Row = Readonly<Record<string, unknown>>;
 const DAYS: readonly (readonly [string, readonly Trade[]])[] = [
   ['random', createRandomDay(5, { date: '2026-11-19', prints: 2000 })],
   ['single', [createTrade()]],
+  ['gapped', createRandomDay(7, { date: '2026-11-19', prints: 2000, gaps: 0.02 })],
+  ['unpriced', [createTrade({ premium: null }), createTrade({ id: '2', premium: Number.NaN, put_call: null })]],
 ];
 
 describe.each(DAYS)('on a %s day', (name, trades) => {
@@ -31,7 +34,7 @@ describe.each(DAYS)('on a %s day', (name, trades) => {
   beforeAll(async () => {
     engine = await openEmbeddedEngine();
     folder = await createDropFolder();
-    drop = await writeDrop(engine, folder.path, name, trades);
+    drop = await writeDrop(engine, folder.path, name, trades, TRADE_COLUMNS, name === 'gapped' || name === 'unpriced');
     const options = { symbols: [], now: new Date(0), job: 'nightly', before: [], marketStructure: null };
     report = await buildFlowReport(engine, drop, options);
   });
@@ -76,8 +79,7 @@ describe.each(DAYS)('on a %s day', (name, trades) => {
       expect(rows).toHaveLength(traded.length);
       for (const { bucket, ...part } of traded) {
         const row = rows.find((candidate) => candidate['bucket'] === bucket) ?? {};
-        const { trades: count, contracts, total_premium: total, call_premium: calls, put_premium: puts } = row;
-        expectSame({ trades: count, contracts, total, calls, puts }, part);
+        expectSame(readPremiumPart(row as PremiumRow), part); // Columns of the measures.
       }
     });
 
@@ -100,15 +102,18 @@ describe.each(DAYS)('on a %s day', (name, trades) => {
     });
 
     it('Volume above open interest gives the series above it', async () => {
-      const { series, of_series: ofSeries, premium } = (await run('Volume above open interest'))[0] ?? {};
-      expectSame({ series, ofSeries, premium }, report.volumeAboveOpenInterest);
+      const [row] = await run('Volume above open interest');
+      const { series, of_series: ofSeries, unknown_series: unknownSeries, premium } = row ?? {};
+      // A sum over no series is null where records lack a premium.
+      const dollars = series === 0 ? 0 : premium;
+      expectSame({ series, ofSeries, unknownSeries, premium: dollars }, report.volumeAboveOpenInterest);
     });
 
     it('Records left out gives what is left out', async () => {
       const rows = await run('Records left out');
       const tally = (record: string) => {
         const row = rows.find((candidate) => candidate['record'] === record);
-        return { trades: row?.['trades'] ?? 0, premium: row?.['total_premium'] ?? 0 };
+        return { trades: row?.['trades'] ?? 0, premium: row === undefined ? 0 : row['total_premium'] };
       };
       const { cancelMessages, cancelledPrints, lateReports } = report.exclusions;
       expectSame(tally('cancel message'), cancelMessages);

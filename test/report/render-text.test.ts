@@ -26,7 +26,7 @@ function readRow(key: Compared, change: Change): ChangeRow {
   const empty = { latest: null, previous: null, mean: null };
   const changes = Object.fromEntries(COMPARED.map((name) => [name, name === key ? change : empty]));
   const comparison = { ...createComparison(day, null), changes: changes as Record<Compared, Change> };
-  const row = buildChangeRows(comparison).find(({ latest }) => latest !== '–');
+  const row = buildChangeRows(comparison).find(({ mean }) => mean !== '–');
   if (row === undefined) throw new RangeError(`${key} is in no row`);
   return row;
 }

@@ -13,7 +13,7 @@ import { type Conditions, findShortfall, noteRows, updateConditions } from '../.
 import type { RunPlan } from '../../src/run/plan.ts';
 import { listSealedDates } from '../../src/seal/ledger.ts';
 import { formatManifest, type ManifestDraft, signManifest } from '../../src/seal/manifest.ts';
-import { conditionKey, manifestKey } from '../../src/store/layout.ts';
+import { conditionKey, dropKey, manifestKey } from '../../src/store/layout.ts';
 import type { Store } from '../../src/store/store.ts';
 import { parseSqlJob } from '../support/jobs.ts';
 import { createSilentLog } from '../support/log.ts';
@@ -43,6 +43,7 @@ async function seal(date: string, changes: Partial<ManifestDraft> & { revision?:
     ...createDraft({ date, sealed_at: `${date}T23:00:00Z`, ...draft }),
     ...{ revision, supersedes: null, files: [{ filename: 'trades.parquet', size: 1, hash: 'sha256:0' }] },
   });
+  await store.put(dropKey('trades', date), { bytes: Buffer.from('x') });
   await store.put(manifestKey('trades', date), { bytes: formatManifest(manifest) });
 }
 
@@ -88,6 +89,7 @@ async function run(
   const plan: RunPlan = {
     lookback,
     empty,
+    held: [],
     dates: dates.map((date) => ({ date, counts: [], rows: 1, pages: 1, expiresAtMs: expiresAt(date) })),
   };
   const found = await updateConditions({ store, log: createSilentLog() }, night.of ?? job, plan, {
@@ -116,11 +118,18 @@ describe.each(STORES)('in $name', ({ isMissing, open }) => {
       const text = (await readText(store, conditionKey('trades'))) ?? '';
       expect(text.split('\n').filter((line) => line.includes('"date"'))).toHaveLength(15 - 4);
       expect((await document()).slice(-5)).toEqual([
-        { date: '2026-11-16', condition: 'available', last_modified_date: '2026-11-16', revision: 1, rows: 42 },
-        { date: '2026-11-17', condition: 'missing', last_modified_date: null, revision: null, rows: null },
-        { date: '2026-11-18', condition: 'degraded', last_modified_date: '2026-11-18', revision: 2, rows: 7 },
-        { date: '2026-11-19', condition: 'pending', last_modified_date: null, revision: null, rows: null },
-        { date: '2026-11-20', condition: 'pending', last_modified_date: null, revision: null, rows: null },
+        {
+          date: '2026-11-16',
+          condition: 'available',
+          last_modified_date: '2026-11-16',
+          revision: 1,
+          rows: 42,
+          size: 1,
+        },
+        { date: '2026-11-17', condition: 'missing', last_modified_date: null, revision: null, rows: null, size: null },
+        { date: '2026-11-18', condition: 'degraded', last_modified_date: '2026-11-18', revision: 2, rows: 7, size: 1 },
+        { date: '2026-11-19', condition: 'pending', last_modified_date: null, revision: null, rows: null, size: null },
+        { date: '2026-11-20', condition: 'pending', last_modified_date: null, revision: null, rows: null, size: null },
       ]);
     });
 
@@ -163,7 +172,7 @@ describe.each(STORES)('in $name', ({ isMissing, open }) => {
         planned('2026-11-20', 1),
         planned('2026-11-23', 2),
       ];
-      const plan: RunPlan = { lookback, empty: new Set(), dates };
+      const plan: RunPlan = { lookback, empty: new Set(), held: [], dates };
       const before = await document();
       for (let round = 0; round < 2; round += 1) await noteRows({ store: recorded, log: createSilentLog() }, job, plan);
       expect(calls.filter((call) => call.startsWith('put'))).toEqual([`put ${conditionKey('trades')}`]);

@@ -10,18 +10,16 @@ import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
 import type { RunContext } from '../../src/run/context.ts';
 import { sealDegraded } from '../../src/run/degraded.ts';
-import { loadLearnt } from '../../src/run/learnt.ts';
 import { runExport } from '../../src/run/run.ts';
-import { stateOf } from '../../src/run/state.ts';
 import { readManifest } from '../../src/seal/ledger.ts';
 import { publishDrop } from '../../src/seal/publish.ts';
+import { openStage } from '../../src/stage/engine-stage.ts';
 import { discardStages, listStages } from '../../src/stage/list.ts';
-import { openStage } from '../../src/stage/stage.ts';
 import { conditionKey } from '../../src/store/layout.ts';
 import type { Store } from '../../src/store/store.ts';
 import { createEngineSource, createTradesTable, type EngineSource, insertTrades } from '../support/engine-source.ts';
-import { createSilentLog } from '../support/log.ts';
 import { createDraft } from '../support/manifest.ts';
+import { createRunContext } from '../support/run-context.ts';
 import { listKeys, readText, STORES } from '../support/stores.ts';
 import { createJob, createPage, createTrade, DATE, windowAt } from '../support/trades.ts';
 
@@ -48,31 +46,7 @@ afterAll(async () => await engine.close());
 
 async function createContext(): Promise<RunContext> {
   source = createEngineSource(engine, { rowLimit: 200, meta: true, nowMs: NOW });
-  return {
-    runId: 'run-1',
-    opened: { kind: 'sql', job, source },
-    ...{
-      source,
-      engine,
-      store,
-      mailFrom: '',
-      log: createSilentLog(),
-      redact: (text: string) => text,
-      onEvent: () => undefined,
-      version: '1',
-    },
-    mailer: {
-      url: '',
-      send: () => Promise.reject(new RangeError('an export mails nothing')),
-      verify: () => Promise.reject(new RangeError('an export mails nothing')),
-      close: async () => {},
-    },
-    clock: { now: () => NOW, sleep: async () => {} },
-    learnt: await loadLearnt(join(folder, 'none.json'), source.url, NOW),
-    learntPath: join(folder, 'learnt.json'),
-    state: stateOf(folder, job.name),
-    templatesDir: '',
-  };
+  return await createRunContext({ job, engine, store, source, folder });
 }
 
 const conditions = async () =>

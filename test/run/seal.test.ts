@@ -22,8 +22,9 @@ import { stateOf } from '../../src/run/state.ts';
 import { auditDrop } from '../../src/seal/audit.ts';
 import { readManifest } from '../../src/seal/ledger.ts';
 import { hashManifest } from '../../src/seal/manifest.ts';
+import { openStage } from '../../src/stage/engine-stage.ts';
 import { discardStages, listStages } from '../../src/stage/list.ts';
-import { openStage, type Stage } from '../../src/stage/stage.ts';
+import type { Stage } from '../../src/stage/stage.ts';
 import { dropKey, historyKey, manifestKey, partitionPrefix } from '../../src/store/layout.ts';
 import type { Store } from '../../src/store/store.ts';
 import { createEngineSource } from '../support/engine-source.ts';
@@ -216,7 +217,6 @@ describe.each(STORES)('in $name', ({ isMissing, open }) => {
           [...DAY, trade(9, { price: 1 }), trade(10, { time: `${DATE} 15:00:00` })],
           /unique-id: 2 rows repeat an id in the same version/,
         ],
-        ['dates', '{check: dates}', [...DAY, trade(ROWS, { date: '2026-11-18' })], /dates: 1 rows/],
       ];
 
       it.each(CASES)(
@@ -235,9 +235,8 @@ describe.each(STORES)('in $name', ({ isMissing, open }) => {
         expect(manifest.checks).toEqual([
           expect.objectContaining({ check: name.split(' ')[0], on_failure: 'warn', passed: false }),
         ]);
-        expect(warned).toEqual([
-          expect.objectContaining({ event: 'check-failed', reason: expect.stringMatching(says) }),
-        ]);
+        const failed = warned.filter((record) => record['event'] === 'check-failed');
+        expect(failed).toEqual([expect.objectContaining({ reason: expect.stringMatching(says) })]);
       });
 
       it('of unique-id that a correction does not break: the newer version stands, and the manifest counts the other', async () => {

@@ -13,7 +13,7 @@ import { readStatus } from '../../src/run/status.ts';
 import { describeSealed, writeConditionDocument } from '../../src/seal/condition.ts';
 import { signManifest } from '../../src/seal/manifest.ts';
 import { openDirectoryStore } from '../../src/store/directory.ts';
-import { dropFilename, historyKey, manifestKey, reportCopyPrefix } from '../../src/store/layout.ts';
+import { dropFilename, dropKey, historyKey, manifestKey, reportCopyPrefix } from '../../src/store/layout.ts';
 import type { Store } from '../../src/store/store.ts';
 import { createResult } from '../support/alerts.ts';
 import { FAKE_START } from '../support/fake-clock.ts';
@@ -69,10 +69,15 @@ async function makeStore(name: string, dates: readonly string[]): Promise<Store>
   const manifests = dates.map((date) => createManifest(date));
   for (const manifest of manifests) {
     await store.put(manifestKey('trades', manifest.date), { bytes: Buffer.from(JSON.stringify(manifest)) });
-    await store.put(`${manifestKey('trades', manifest.date)}.parquet`, { bytes: Buffer.from('rows') });
+    await store.put(dropKey('trades', manifest.date), { bytes: Buffer.from('rows') });
   }
   const before = { entries: new Map(), text: '', fault: undefined };
-  await writeConditionDocument(store, 'trades', manifests.map(describeSealed), before);
+  await writeConditionDocument(
+    store,
+    'trades',
+    manifests.map((manifest) => describeSealed(manifest)),
+    before,
+  );
   return store;
 }
 
@@ -107,6 +112,7 @@ describe('the status document', () => {
     const store = await makeStore('step', dates);
     const seal = async (date: string, changes: { rows: number; revision: number }) => {
       const manifest = createManifest(date, changes);
+      await store.put(dropKey('trades', date), { bytes: Buffer.from('rows') });
       await store.put(manifestKey('trades', date), { bytes: Buffer.from(JSON.stringify(manifest)) });
     };
     await store.put(historyKey('trades', '2026-11-18', 1, 'manifest.json'), { bytes: Buffer.from('{}') });
@@ -144,17 +150,18 @@ describe('the status document', () => {
       {
         ...{ date: '2026-11-18', condition: 'pending', rows: null, revision: null },
         begins_to_expire: '2026-12-03T05:00:00.000Z',
+        damage: null,
       },
-      { date: '2026-11-19', condition: 'available', rows: 5, revision: 1, begins_to_expire: null },
+      { date: '2026-11-19', condition: 'available', rows: 5, revision: 1, begins_to_expire: null, damage: null },
     ]);
   });
 
-  it('reads the record of a version that had no run id and counted no splits', async () => {
-    const { run_id: _, splits: __, ...old } = createResult();
+  it('reads the record of a version that had no run id, counted no splits and knew of no damage', async () => {
+    const { run_id: _, splits: __, damaged: ___, ...old } = createResult();
     const state = stateOf(join(root, 'state'), 'old');
     await mkdir(join(root, 'state', 'old'), { recursive: true });
     await writeFile(state.lastRun, JSON.stringify(old));
-    expect(await readRunResult(state.lastRun)).toEqual({ ...old, run_id: '', splits: 0 });
+    expect(await readRunResult(state.lastRun)).toEqual({ ...old, run_id: '', splits: 0, damaged: {} });
   });
 
   it('does not take a fault of the program for one of the store', async () => {

@@ -101,7 +101,7 @@ async function exportRows(date: string): Promise<readonly boolean[]> {
   const source = createHistoricalSource({ url, apiKey: KEY, expectsMeta: true, clockOffsetMs: 0 }, parts);
   const opened = { kind: 'sql', job: createJob(), source } as const;
   const context = { ...(await createContext(parts, url)), opened, source };
-  const outcome = await exportTrades(context, opened, dated(date), false);
+  const outcome = await exportTrades(context, opened, dated(date), false, { dates: [] });
   expect(outcome).toMatchObject({ published: { status: 'sealed' } });
   return asked;
 }
@@ -121,8 +121,8 @@ async function exportSnapshot(api: 'chain' | 'market-structure', date: string): 
   const job = parseJob('job.yaml', text) as SnapshotJob; // What the text says.
   const opened = { kind: 'snapshots', job, source } as const;
   const context = { ...(await createContext(parts, source.url)), opened, source };
-  const { published } = await exportSnapshots(context, opened, { ...dated(date), counts: [] }, false);
-  expect(published).toMatchObject({ status: 'sealed' });
+  const outcome = await exportSnapshots(context, opened, { ...dated(date), counts: [] }, false);
+  expect(outcome).toMatchObject({ published: { status: 'sealed' } });
   return asked;
 }
 

@@ -18,7 +18,7 @@ import { describeSealed, readConditionDocument, writeConditionDocument } from '.
 import { readManifest } from '../../src/seal/ledger.ts';
 import { formatManifest, type Manifest, signManifest } from '../../src/seal/manifest.ts';
 import { readBack } from '../../src/seal/read-back.ts';
-import { openStage } from '../../src/stage/stage.ts';
+import { openStage } from '../../src/stage/engine-stage.ts';
 import {
   conditionKey,
   dropKey,

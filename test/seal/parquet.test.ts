@@ -11,7 +11,7 @@ import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
 import { listDropColumns } from '../../src/seal/columns.ts';
 import { checksumParquet, type DropChecksum, ROW_GROUP_ROWS, writeParquet } from '../../src/seal/parquet.ts';
-import { openStage } from '../../src/stage/stage.ts';
+import { openStage } from '../../src/stage/engine-stage.ts';
 import { createJob, createPage, createTrade, DATE, type TradeRow, windowAt } from '../support/trades.ts';
 
 const job = createJob();
@@ -46,7 +46,7 @@ describe('the checksum of a stage', () => {
   test('is that of its file, nulls included', async () => {
     const { path, sum } = await write('plain.parquet', [plain, createTrade(1)]);
     expect(sum.rows).toBe(2);
-    expect(await checksumParquet(engine, path, columns)).toEqual(sum);
+    expect(await checksumParquet(engine, path, columns)).toEqual({ ...sum, bad: 0 });
   });
 
   test.each<readonly [string, TradeRow]>([

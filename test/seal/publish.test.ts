@@ -7,9 +7,10 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { finishSealing } from '../../src/seal/finish.ts';
 import { listSealedDates, readManifest } from '../../src/seal/ledger.ts';
 import { hashManifest, type Manifest, parseManifest } from '../../src/seal/manifest.ts';
-import { finishSealing, type PublishResult, publishDrop } from '../../src/seal/publish.ts';
+import { type PublishResult, publishDrop } from '../../src/seal/publish.ts';
 import { openDirectoryStore } from '../../src/store/directory.ts';
 import { dropKey, historyKey, manifestKey, partitionPrefix, sealingDecisionKey } from '../../src/store/layout.ts';
 import type { Store } from '../../src/store/store.ts';
@@ -190,6 +191,17 @@ describe.each(STORES)('in $name', ({ name, isMissing, open }) => {
       await expectWhole(store, await readManifest(store, 'trades', DATE), partitionPrefix('trades', DATE));
     });
 
+    it('is never that of another worker whose decision names bytes that are not there', async () => {
+      const decided = await publish(dyingStore(store, 4), 'theirs').catch((error: unknown) => error);
+      expect(decided).toBeInstanceOf(Died);
+      for (const key of await listKeys(store, '_sealing/')) {
+        if (key.endsWith('.parquet')) await store.put(key, { bytes: Buffer.from('THEIRS') });
+      }
+      expect(await listKeys(store, '_sealing/')).toContain(sealingDecisionKey('trades', DATE, 1));
+      await expect(publish(store, 'ours')).rejects.toMatchObject({ code: 'SEALING_BROKEN' });
+      expect(await readManifest(store, 'trades', DATE)).toBeUndefined();
+    });
+
     it('of a worker that died at any call is finished by the next run, or was never begun', async () => {
       const outcomes = new Set<string>();
       for (let calls = 1; calls < CALLS; calls += step) {
@@ -200,7 +212,7 @@ describe.each(STORES)('in $name', ({ name, isMissing, open }) => {
           () => false,
           (error) => error instanceof Died,
         );
-        await finishSealing(store, 'trades', join(folder, 'scratch'));
+        await finishSealing(store, 'trades', { scratch: join(folder, 'scratch'), nowMs: Date.now() });
         const manifest = await readManifest(store, 'trades', DATE);
         await expectWhole(store, manifest, partitionPrefix('trades', DATE));
         if (manifest?.revision === 2) await expectHistory(store, 1, 'one');
@@ -210,7 +222,7 @@ describe.each(STORES)('in $name', ({ name, isMissing, open }) => {
         const after = await readManifest(store, 'trades', DATE);
         expect(after?.revision).toBe((manifest?.revision ?? 0) + 1);
         await expectWhole(store, after, partitionPrefix('trades', DATE));
-        await finishSealing(store, 'trades', join(folder, 'scratch'));
+        await finishSealing(store, 'trades', { scratch: join(folder, 'scratch'), nowMs: Date.now() });
         expect(await listKeys(store, `${'_sealing/trades/'}`)).toEqual([]);
       }
       expect([...outcomes].sort()).toEqual(['died 1', 'died 2', 'lived 2']);
@@ -253,7 +265,7 @@ describe.each(['the first revision', 'a restatement'])('two workers at once, %s'
       if (restates) await expectHistory(store, 1, 'old');
       // Nothing is left over, unless a worker died with it; the next run takes that away.
       if (dieAt === Number.POSITIVE_INFINITY) expect(await listKeys(store, '_sealing/')).toEqual([]);
-      await finishSealing(store, 'trades', join(folder, 'scratch'));
+      await finishSealing(store, 'trades', { scratch: join(folder, 'scratch'), nowMs: Date.now() });
       const left = await listKeys(store, '_sealing/');
       expect(left.filter((key) => key === sealingDecisionKey('trades', DATE, restates ? 2 : 1))).toEqual([]);
     },

@@ -25,13 +25,15 @@ import { writeFooter } from '../../src/seal/footer.ts';
 import { type DropChecksum, ROW_GROUP_ROWS, writeParquet } from '../../src/seal/parquet.ts';
 import { readBack } from '../../src/seal/read-back.ts';
 import { type VerifiedFile, verifyParquet } from '../../src/seal/verify.ts';
-import { openStage, type Stage } from '../../src/stage/stage.ts';
+import { openStage } from '../../src/stage/engine-stage.ts';
+import type { Stage } from '../../src/stage/stage.ts';
 import { createJob, createPage, createTrade, DATE, stageTrades, type TradeRow, windowAt } from '../support/trades.ts';
 
 /** Several row groups, the last one not full. */
 const ROWS = 150_000;
 const ROW_GROUPS = Math.ceil(ROWS / ROW_GROUP_ROWS);
 const job = createJob();
+const SMALL_DATE = '2026-11-18';
 const NOTES = { 'flowdrop.job': 'trades', 'flowdrop.query': "SELECT 'ü'" };
 let folder: string;
 let engine: Engine;
@@ -51,10 +53,11 @@ async function sealFile(stage: Stage, name: string, of = job): Promise<SealedFil
   return { path, columns, sum };
 }
 
+/** @param rows of another date than those of the large drop, whose stage stays */
 async function sealRows(name: string, rows: readonly TradeRow[], of = job): Promise<SealedFile> {
-  const stage = await openStage(engine, of, '2026-11-18', '');
+  const stage = await openStage(engine, of, SMALL_DATE, '');
   try {
-    await stage.put(windowAt(0), createPage(rows));
+    await stage.put(windowAt(0), createPage(rows.map((row) => ({ ...row, date: SMALL_DATE }))));
     return await sealFile(stage, name, of);
   } finally {
     await stage.discard();
@@ -106,11 +109,14 @@ describe('a large drop', () => {
       type: 'INT64',
       logical_type: { ...wall, isAdjustedToUTC: true },
     });
-    expect(types['expiration_date']).toMatchObject({ repetition_type: 'REQUIRED', logical_type: { type: 'DATE' } });
+    expect(types['expiration_date']).toMatchObject({ repetition_type: 'OPTIONAL', logical_type: { type: 'DATE' } });
     expect(types['earning_date']).toMatchObject({ repetition_type: 'OPTIONAL', logical_type: { type: 'DATE' } });
     expect(types['market_cap']).toMatchObject({ type: 'INT64', repetition_type: 'OPTIONAL' });
-    expect(types['oi']).toMatchObject({ type: 'INT32', repetition_type: 'REQUIRED' });
-    expect(types['premium']).toMatchObject({ type: 'DOUBLE', repetition_type: 'REQUIRED' });
+    expect(types['oi']).toMatchObject({ type: 'INT32', repetition_type: 'OPTIONAL' });
+    expect(types['premium']).toMatchObject({ type: 'DOUBLE', repetition_type: 'OPTIONAL' });
+    // Which row it is, and where it stands: without these it is in quarantine.
+    const required = Object.values(types).filter(({ repetition_type }) => repetition_type === 'REQUIRED');
+    expect(required.map(({ name }) => name)).toEqual(['id', 'symbol', 'date', 'time']);
     expect(types['symbol']).toMatchObject({ type: 'BYTE_ARRAY', logical_type: { type: 'STRING' } });
   });
 
@@ -191,7 +197,7 @@ describe('a large drop', () => {
   });
 
   test('is the same file when its pages came in another order', async () => {
-    const other = await openStage(engine, job, '2026-11-17', '');
+    const other = await openStage(engine, job, DATE, 'another source');
     for (let page = 14; page >= 0; page -= 1) {
       const rows = Array.from({ length: 10_000 }, (_, i) => createTrade(page * 10_000 + i));
       await other.put(windowAt(page), createPage(rows));
@@ -332,7 +338,7 @@ describe('a large drop', () => {
 describe('a small drop', () => {
   test('has the same rows for hyparquet and DuckDB as were staged', async () => {
     const texts = ['plain', "quote' \\ slash", 'ünïcödé 🚀', '', 'null', '\u0001\t\n'];
-    const rows = texts.map((symbol, k) => createTrade(k, { symbol, extra: `e${k}` }));
+    const rows = texts.map((symbol, k) => createTrade(k, { symbol, date: SMALL_DATE, extra: `e${k}` }));
     const { path } = await sealRows('small.parquet', rows);
     const expected = [...rows].sort((a, b) =>
       Buffer.compare(Buffer.from(String(a['symbol'])), Buffer.from(String(b['symbol']))),
@@ -413,12 +419,18 @@ describe('a small drop', () => {
     ['expiration_date', '20261218'],
     ['time', '2026-02-30 10:00:00'],
     ['time', ''],
-    ['updated_timestamp', ''],
     ['market_cap', '12.5'],
     ['earning_date', 'unknown'],
-  ])('whose %s is "%s" is not written', async (name, value) => {
-    await expect(sealRows('bad.parquet', [createTrade(0), createTrade(1, { [name]: value })])).rejects.toMatchObject({
-      code: 'ENGINE_FAILED',
-    });
+  ])('whose %s is "%s" is without that row, which is in quarantine', async (name, value) => {
+    const stage = await openStage(engine, job, SMALL_DATE, '');
+    try {
+      const rows: readonly TradeRow[] = [0, 1].map((k) => createTrade(k, { date: SMALL_DATE }));
+      await stage.put(windowAt(0), createPage([rows[0] ?? {}, { ...rows[1], [name]: value }]));
+      expect(await stage.quarantine()).toMatchObject({ rows: 1, reasons: [{ column: name }] });
+      const { path } = await sealFile(stage, 'bad.parquet');
+      expect((await readRows(path)).map(({ id }) => id)).toEqual([rows[0]?.['id']]);
+    } finally {
+      await stage.discard();
+    }
   });
 });

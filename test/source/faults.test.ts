@@ -207,7 +207,7 @@ describe('a server that asks for too much', () => {
     proxy.follow([{ on: () => true, fault: { kind: 'endless' } }]);
     const failure = await failureOf(source.ask(QUERY));
     expect(failure).toMatchObject({ code: 'ANSWER_MALFORMED', action: 'fail' });
-    expect(failure.message).toContain('1000000 bytes');
+    expect(failure.message).toContain('1.0 MB');
     expect(source.stats.requests).toBe(5);
   });
 });

@@ -111,13 +111,18 @@ describe.skipIf(server === undefined)('s3 objects in parts', () => {
     }
   });
 
-  test('an object that another worker removed meanwhile is no damage', async () => {
+  test('an object that another worker removed before it was looked at is sent again', async () => {
     const store = await open();
     const direct = await open({}, server?.endpoint);
+    let removals = 0;
     recorder.before = async ({ method }) => {
-      if (method === 'HEAD') await direct.remove('a');
+      if (method !== 'HEAD' || removals > 0) return;
+      removals += 1;
+      await direct.remove('a');
     };
     await store.put('a', { path: large });
+    expect(removals).toBe(1);
+    await expectContent(store, 'a');
     expect(await listUploads()).toEqual([]);
   });
 
@@ -167,12 +172,12 @@ describe.skipIf(server === undefined)('s3 objects in parts', () => {
     expect(await listUploads()).toEqual([]);
   });
 
-  test('a copy up to the limit of one request is one request', async () => {
+  test('a copy up to the limit of one request is one request, between looks at source and target', async () => {
     const store = await open();
     await store.put('from', { path: large });
     recorder.requests.length = 0;
     await store.copy('from', 'to');
-    expect(recorder.requests.map(({ method }) => method)).toEqual(['HEAD', 'PUT']);
+    expect(recorder.requests.map(({ method }) => method)).toEqual(['HEAD', 'PUT', 'HEAD']);
     await expectContent(store, 'to');
   });
 

@@ -2,17 +2,19 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { pino } from 'pino';
 import { afterAll, beforeAll, beforeEach } from 'vitest';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
 import type { SqlJob } from '../../src/job/job.ts';
 import { type Learnt, loadLearnt } from '../../src/run/learnt.ts';
-import { completeDate } from '../../src/run/sql/complete.ts';
+import { type CompletedDate, completeDate } from '../../src/run/sql/complete.ts';
 import { probeRows } from '../../src/run/sql/probe.ts';
+import { openStage } from '../../src/stage/engine-stage.ts';
 import { discardStages } from '../../src/stage/list.ts';
-import { openStage, type Stage } from '../../src/stage/stage.ts';
+import type { Stage } from '../../src/stage/stage.ts';
 import type { EngineSource } from './engine-source.ts';
-import { createSilentLog } from './log.ts';
+import { createFakeClock } from './fake-clock.ts';
 import { DATE } from './trades.ts';
 
 export interface DateSource {
@@ -21,8 +23,12 @@ export interface DateSource {
   readonly learnt: Learnt;
   /** Where the counts from before the first page are kept. */
   readonly countsPath: string;
+  /** Events of this test's log, by name. */
+  readonly logged: readonly string[];
   /** Counts the date, completes it and returns its stage. */
   complete(source: EngineSource, job: SqlJob): Promise<Stage>;
+  /** The same with what was proved. */
+  prove(source: EngineSource, job: SqlJob): Promise<{ readonly stage: Stage; readonly completed: CompletedDate }>;
 }
 
 /**
@@ -33,6 +39,7 @@ export function useDateSource(nowMs: number): DateSource {
   let engine: Engine;
   let folder: string;
   let learnt: Learnt;
+  let logged: string[];
   const countsPath = () => join(folder, 'counts.json');
   beforeAll(async () => {
     engine = await openEmbeddedEngine();
@@ -45,8 +52,16 @@ export function useDateSource(nowMs: number): DateSource {
   beforeEach(async () => {
     await discardStages(engine, DATE);
     await rm(countsPath(), { force: true });
+    logged = [];
     learnt = await loadLearnt(join(folder, 'none.json'), 'engine://trades', nowMs);
   });
+  const log = pino({ level: 'trace' }, { write: (line) => logged.push(String(JSON.parse(line).event)) });
+  const prove: DateSource['prove'] = async (source, job) => {
+    const deps = { source, learnt, log, clock: createFakeClock(), onEvent: () => undefined };
+    const counts = await probeRows(deps, job, DATE);
+    const stage = await openStage(engine, job, DATE, source.url);
+    return { stage, completed: await completeDate(deps, job, stage, counts, countsPath()) };
+  };
   return {
     get engine() {
       return engine;
@@ -57,12 +72,12 @@ export function useDateSource(nowMs: number): DateSource {
     get countsPath() {
       return countsPath();
     },
-    async complete(source, job) {
-      const deps = { source, learnt, log: createSilentLog(), onEvent: () => undefined };
-      const counts = await probeRows(deps, job, DATE);
-      const stage = await openStage(engine, job, DATE, source.url);
-      await completeDate(deps, job, stage, counts, countsPath());
-      return stage;
+    get logged() {
+      return logged;
     },
+    async complete(source, job) {
+      return (await prove(source, job)).stage;
+    },
+    prove,
   };
 }

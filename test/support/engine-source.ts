@@ -89,6 +89,7 @@ export function createEngineSource(engine: Engine, options: EngineSourceOptions)
       };
     },
     serverNow: () => options.nowMs,
+    tellsTime: () => true,
     intervalMs: () => 1000,
   };
 }

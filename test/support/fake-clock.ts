@@ -3,20 +3,43 @@ import type { Clock } from '../../src/core/clock.ts';
 
 export const FAKE_START = Date.parse('2026-11-20T15:00:00Z');
 
-/** For one sleeper: `slept` is what was asked. */
-export function createFakeClock(): Clock & { slept: number[]; advance(ms: number): void } {
+/**
+ * For one sleeper: `slept` is what was asked.
+ * @param backgroundMs sleeps of this length are of what goes on beside it: they end when time has come to their end
+ */
+export function createFakeClock(backgroundMs?: number): Clock & { slept: number[]; advance(ms: number): void } {
   let now = FAKE_START;
   const slept: number[] = [];
+  const waiting = new Set<{ readonly dueMs: number; wake(): void }>();
+  const advance = (ms: number) => {
+    now += ms;
+    for (const sleeper of [...waiting]) if (sleeper.dueMs <= now) sleeper.wake();
+  };
   return {
     slept,
     now: () => now,
-    advance: (ms) => {
-      now += ms;
-    },
+    advance,
     sleep: async (ms, signal) => {
       signal?.throwIfAborted();
-      slept.push(ms);
-      now += ms;
+      if (ms !== backgroundMs) {
+        slept.push(ms);
+        advance(ms);
+        return;
+      }
+      await new Promise<void>((resolve, reject) => {
+        const sleeper = {
+          dueMs: now + ms,
+          wake() {
+            waiting.delete(sleeper);
+            resolve();
+          },
+        };
+        waiting.add(sleeper);
+        signal?.addEventListener('abort', () => {
+          waiting.delete(sleeper);
+          reject(signal.reason as Error);
+        });
+      });
     },
   };
 }

@@ -24,11 +24,15 @@ export function breakAnswer(fault: Fault, answer: WholeAnswer): WholeAnswer | un
       return { ...answer, body: Buffer.concat([body, body]) };
     case 'content-type':
       return { ...answer, headers: { ...headers, 'content-type': fault.value } };
+    case 'date':
+      return { ...answer, headers: moveDate(headers, fault) };
     case 'garble':
       if (fault.how === 'bytes') return body.length > 0 ? { ...answer, body: flipBits(body, fault) } : undefined;
       return { ...answer, headers: { ...headers, 'content-encoding': 'gzip' }, body: readPlain(answer) };
     case 'alter':
       return rewrite(answer, (text) => alterDigit(text, fault.seed));
+    case 'count':
+      return rewrite(answer, (text) => replaceCount(text, fault));
     case 'shorten':
       return rewrite(answer, (text) => dropRows(text, fault.rows));
     case 'envelope':
@@ -36,6 +40,18 @@ export function breakAnswer(fault: Fault, answer: WholeAnswer): WholeAnswer | un
     default:
       return undefined;
   }
+}
+
+function moveDate(
+  { date, ...headers }: WholeAnswer['headers'],
+  { shiftMs = 0, text, ageSeconds }: Extract<Fault, { kind: 'date' }>,
+): WholeAnswer['headers'] {
+  const moved = text === undefined ? new Date(Date.parse(String(date)) + shiftMs).toUTCString() : text;
+  return {
+    ...headers,
+    ...(moved === null ? {} : { date: moved }),
+    ...(ageSeconds === undefined ? {} : { age: String(ageSeconds) }),
+  };
 }
 
 /** The first `share` of the bytes, at least one byte fewer than all unless the share is 1. */
@@ -118,6 +134,11 @@ function alterDigit(text: string, seed: number): string | undefined {
   const at = places[Math.floor(createRandom(seed)() * places.length)];
   if (at === undefined) return undefined;
   return `${text.slice(0, at)}${(Number(text[at]) + 1) % 10}${text.slice(at + 1)}`;
+}
+
+function replaceCount(text: string, { list, value }: Extract<Fault, { kind: 'count' }>): string | undefined {
+  const first = new RegExp(`("${list}":\\s*\\[\\s*\\[\\s*)(\\d+|"[^"]*")`);
+  return first.test(text) ? text.replace(first, (_all, before) => `${before}${value}`) : undefined;
 }
 
 function dropRows(text: string, rows: number): string | undefined {

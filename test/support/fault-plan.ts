@@ -35,6 +35,8 @@ export type Fault =
       readonly meta?: Readonly<Record<string, unknown>> | null;
       readonly rows?: number;
     }
+  /** Another value in place of the first one of a list of numbers in an answer to a count, as JSON. */
+  | { readonly kind: 'count'; readonly list: 'counts' | 'ids' | 'cells'; readonly value: string }
   /** The body twice. */
   | { readonly kind: 'duplicate' }
   /** An answer of the proxy's own: as the API writes errors, as a load balancer does, or with no body. */
@@ -50,6 +52,8 @@ export type Fault =
       readonly retryAfter?: { readonly seconds: number; readonly as: 'number' | 'date' };
     }
   | { readonly kind: 'content-type'; readonly value: string }
+  /** What the `Date` header says: another time, another text, or nothing (`null`); and how old the answer calls itself. */
+  | { readonly kind: 'date'; readonly shiftMs?: number; readonly text?: string | null; readonly ageSeconds?: number }
   /** A 200 whose rows never end. */
   | { readonly kind: 'endless' }
   /** No byte of an answer until the proxy closes. */
@@ -166,6 +170,7 @@ const DRAWS: { readonly [Kind in FaultKind]: (random: Random) => Extract<Fault, 
   alter: (random) => ({ kind: 'alter', seed: seedOf(random) }),
   shorten: (random) => ({ kind: 'shorten', rows: 1 + Math.floor(random() * 3) }),
   envelope: (random) => ({ kind: 'envelope', meta: { truncated: true }, rows: Math.floor(random() * 5) }),
+  count: (random) => ({ kind: 'count', list: 'counts', value: pick(random, ['1e300', '-1', '0.5', '"abc"']) }),
   duplicate: () => ({ kind: 'duplicate' }),
   status: (random) => {
     const status = pick(random, [429, 500, 502, 503, 504]);
@@ -179,6 +184,7 @@ const DRAWS: { readonly [Kind in FaultKind]: (random: Random) => Extract<Fault, 
     kind: 'content-type',
     value: pick(random, ['text/html', 'application/octet-stream', 'application/json; charset=utf-16', '']),
   }),
+  date: (random) => ({ kind: 'date', shiftMs: Math.round((random() - 0.5) * 172_800_000) }),
   endless: () => ({ kind: 'endless' }),
   stall: () => ({ kind: 'stall' }),
   refuse: (random) => ({ kind: 'refuse', forMs: Math.ceil(random() * 20) }),

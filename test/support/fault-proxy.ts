@@ -36,6 +36,8 @@ export interface FaultProxy {
   readonly injected: readonly Injection[];
   /** Replaces the plan from the next request on; numbers of requests go on. */
   follow(plan: FaultPlan): void;
+  /** Answers are dated as this says from now on, by their request's number; `undefined` leaves the service's own date. */
+  dateBy(date: (number: number) => string | undefined): void;
   /** No more faults, and connections are accepted again. */
   heal(): Promise<void>;
   close(): Promise<void>;
@@ -70,6 +72,7 @@ export async function startFaultProxy(
   // Every request in flight listens.
   setMaxListeners(0, closing.signal);
   let choose = createFaultChoice([]);
+  let readDate: (number: number) => string | undefined = () => undefined;
   let requests = 0;
   let reached = 0;
   /** The service's clock as its last answer showed it: the proxy's own answers are dated by it. */
@@ -109,10 +112,10 @@ export async function startFaultProxy(
     };
     if (fault && isOwnAnswer(fault)) {
       note();
-      return await answerAlone(fault, request.socket, response);
+      return await answerAlone(fault, request.socket, response, readDate(number));
     }
     reached += 1;
-    const answer = await forward(request, body);
+    const answer = redate(await forward(request, body), readDate(number));
     const { date } = answer.headers;
     if (typeof date === 'string') serviceDate = date;
     const broken = fault && breakAnswer(fault, answer);
@@ -121,7 +124,12 @@ export async function startFaultProxy(
     else sendWhole(broken ?? answer, response);
   }
 
-  async function answerAlone(fault: OwnAnswer, socket: Socket, response: ServerResponse): Promise<void> {
+  async function answerAlone(
+    fault: OwnAnswer,
+    socket: Socket,
+    response: ServerResponse,
+    date: string | undefined,
+  ): Promise<void> {
     switch (fault.kind) {
       case 'stall':
         return;
@@ -138,7 +146,7 @@ export async function startFaultProxy(
         return await sendEndless(response);
       case 'status':
       case 'redirect':
-        return sendWhole(buildStatusAnswer(fault, serviceDate ?? new Date().toUTCString()), response);
+        return sendWhole(buildStatusAnswer(fault, date ?? serviceDate ?? new Date().toUTCString()), response);
       default:
         fault satisfies never;
     }
@@ -166,6 +174,9 @@ export async function startFaultProxy(
     },
     injected,
     follow,
+    dateBy(date) {
+      readDate = date;
+    },
     async heal() {
       follow([]);
       await listen(port);
@@ -175,6 +186,10 @@ export async function startFaultProxy(
       if (server.listening) await stopListening();
     },
   };
+}
+
+function redate(answer: WholeAnswer, date: string | undefined): WholeAnswer {
+  return date === undefined ? answer : { ...answer, headers: { ...answer.headers, date } };
 }
 
 /** Faults for which the service is not asked. */

@@ -25,7 +25,7 @@ export type PaceCommand =
 
 export type PaceEvent =
   | { readonly event: 'ready' }
-  /** `at`: when the clock was read last before the start, which is when it was decided. */
+  /** `at`: when the start was decided: the time that the clock was read last before it, in Redis the time after it. */
   | { readonly event: 'start'; readonly at: number }
   | { readonly event: 'done' }
   | { readonly event: 'fault'; readonly code: string; readonly message: string; readonly hint: string | undefined };
@@ -50,8 +50,10 @@ async function follow(command: PaceCommand): Promise<void> {
   } else if ('slowDownMs' in command) await pacer?.slowDown(command.slowDownMs);
   else {
     for (let i = 0; i < command.take; i += 1) {
+      readAt = 0;
       await pacer?.acquire({ urgent: command.urgent ?? false });
-      say({ event: 'start', at: readAt });
+      // Redis decides by its own clock.
+      say({ event: 'start', at: readAt || systemClock.now() });
     }
   }
   say({ event: 'done' });

@@ -1,11 +1,14 @@
 /**
  * A reporter that ends a run with one plain line, `N passed, N failed, N skipped`, for whoever reads only the last line.
- * Before it stand the tests that passed only at a second try.
+ * Before it stand the ten slowest files, and the tests that passed only at a second try.
  */
 import type { Reporter, TestModule } from 'vitest/node';
 
+const SLOWEST = 10;
+
 export class Tally implements Reporter {
   onTestRunEnd(modules: readonly TestModule[]): void {
+    if (modules.length > SLOWEST) printSlowest(modules);
     const count = { passed: 0, failed: 0, skipped: 0 };
     for (const module of modules) {
       // A file that fails before its first test counts as one failure.
@@ -18,5 +21,17 @@ export class Tally implements Reporter {
       }
     }
     console.log(`${count.passed} passed, ${count.failed} failed, ${count.skipped} skipped`);
+  }
+}
+
+function printSlowest(modules: readonly TestModule[]): void {
+  const times = modules.map((module) => {
+    const { setupDuration, collectDuration, duration } = module.diagnostic();
+    return { file: module.relativeModuleId, seconds: (setupDuration + collectDuration + duration) / 1000 };
+  });
+  const all = times.reduce((sum, { seconds }) => sum + seconds, 0);
+  console.log(`the ${SLOWEST} slowest of ${times.length} files, which took ${all.toFixed(0)} s together:`);
+  for (const { file, seconds } of times.sort((a, b) => b.seconds - a.seconds).slice(0, SLOWEST)) {
+    console.log(`${seconds.toFixed(1).padStart(8)} s  ${file}`);
   }
 }

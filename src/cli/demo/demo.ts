@@ -49,7 +49,8 @@ async function demo(cli: CliContext, options: { rows: string; sessions: string }
     const child = startChild(
       {
         executable: self.executable,
-        args: [...self.args, '--json', 'run', join(compose.packageDir, 'jobs', `${DEMO_JOB}.yaml`)],
+        // Whoever removes the drops of a demo wants new ones.
+        args: [...self.args, '--json', 'run', join(compose.packageDir, 'jobs', `${DEMO_JOB}.yaml`), '--new-store'],
         cwd: cli.cwd,
         env: {
           ...self.env,

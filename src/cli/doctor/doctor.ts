@@ -9,7 +9,9 @@ import { assertShareable } from '../shared-schedule.ts';
 export const registerDoctor: Register = (program, context, act) => {
   program
     .command('doctor')
-    .description('try everything that runs need: settings, key, clock, store rights, mail, drawing, disk, engine')
+    .description(
+      'try everything that runs need: settings, key, clock, store rights, mail, drawing, disk, memory, engine',
+    )
     .argument('[job]', 'a job file, or its name in the jobs folder; without it all of the folder')
     .addHelpText('after', EFFECTS)
     .action(async (job: string | undefined) => {
@@ -47,7 +49,10 @@ async function* examineAll(
   const { join } = await import('node:path');
   const { ok, tryCheck } = await import('../../run/doctor/finding.ts');
   const { checkSecrecy, checkSettings } = await import('../../run/doctor/settings.ts');
-  const { checkDrawing, checkEngine, checkMail, checkStateDirectory } = await import('../../run/doctor/machine.ts');
+  const { checkDrawing, checkEngine, checkLimits, checkMail, checkStateDirectory } = await import(
+    '../../run/doctor/machine.ts'
+  );
+  const { readFileLimit, readMemoryBytes } = await import('../../core/machine.ts');
 
   yield checkSettings(compose.reportSettings());
   const envFile = join(cli.cwd, '.env');
@@ -77,6 +82,7 @@ async function* examineAll(
   for (const job of pickStores(jobs)) yield await examineStore(cli, job);
   yield await checkMail(() => compose.openMailer());
   yield await checkStateDirectory(compose.stateDir);
+  yield checkLimits(readMemoryBytes(), readFileLimit());
   yield await checkDrawing();
   yield await checkEngine(() => compose.openEngine({ signal: cli.signal }));
 }
@@ -124,10 +130,13 @@ async function examineSource(cli: CliContext, job: Job): Promise<readonly Findin
   const { tryCheck } = await import('../../run/doctor/finding.ts');
   const { checkSource } = await import('../../run/doctor/source.ts');
   return await tryCheck(job.source.api, async () => {
+    const { clock, clockRule } = cli.compose;
+    // A calendar that cannot be read is a finding of its own.
+    const calendar = await cli.compose.readCalendar().catch(() => undefined);
     const log = await cli.compose.openLog({ quiet: true });
     const { opened } = await openJobSource(cli, job, log);
     try {
-      return await checkSource(job.source.api, opened, { clock: cli.compose.clock, signal: cli.signal });
+      return await checkSource(job.source.api, opened, { clock, clockRule, calendar, signal: cli.signal });
     } finally {
       await closeSource(opened);
     }
@@ -141,7 +150,7 @@ async function examineStore({ compose, cwd, signal }: CliContext, { drop }: Job)
   return await tryCheck('store', async () => {
     const folder = await makeTrialFolder(cwd, drop.to);
     try {
-      const store = await compose.openStore(drop.to, drop.s3);
+      const store = await compose.openStore(drop.to, { objects: drop.s3 });
       try {
         const tryUpload = (key: string) => compose.tryUpload(drop.to, drop.s3, key, signal);
         return await checkStore({ name: 'store', store, tryUpload });

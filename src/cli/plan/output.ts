@@ -4,6 +4,7 @@
  */
 import { formatBytes, formatCount, formatDuration } from '../../core/units.ts';
 import type { DatePrice } from '../../plan/price.ts';
+import type { HeldDate } from '../../plan/witness.ts';
 import { PLAIN_STYLE, type Style } from '../terminal/color.ts';
 import { formatTable, type TableColumn } from '../terminal/table.ts';
 
@@ -52,6 +53,8 @@ export interface PlanDocument {
   readonly dates: readonly PlanDate[];
   readonly total: PlanTotal;
   readonly without_rows: readonly string[];
+  /** Dates that may be due and would not be exported now, because not every witness of the time agrees. */
+  readonly held: readonly HeldDate[];
 }
 
 /** A date as the document has it. @param nowMs when the plan begins */
@@ -123,6 +126,7 @@ export function describePlan(plan: PlanDocument, style: Style = PLAIN_STYLE): st
   const lines = [style.bold(plan.job), ...facts.map((fact) => `  ${fact}`)];
   if (plan.earliest_date !== '') lines.push(`  dates before ${plan.earliest_date} cannot be had whole any more`);
   if (plan.without_rows.length > 0) lines.push(`  no rows at the source: ${describeDates(plan.without_rows)}`);
+  for (const { date, reason } of plan.held) lines.push(`  ${date} held back: ${reason}`);
   if (plan.dates.length === 0) return `${[...lines, '', 'Nothing to fetch.'].join('\n')}\n`;
   const table = formatTable([{ title: 'date' }, ...NUMBERS, { title: 'expires' }], [...rows, last], {
     paintTitles: style.bold,

@@ -111,12 +111,12 @@ async function planJob(
   const log = await compose.openLog({ quiet: true });
   const { opened, learnt } = await openJobSource(cli, job, log);
   const { source } = opened;
-  const store = await compose.openStore(job.drop.to, job.drop.s3);
+  const store = await compose.openStore(job.drop.to, { objects: job.drop.s3 });
   try {
     const facts = await readChoiceFacts(store, job, stateOf(compose.stateDir, job.name));
     const plan = await planDates(
       opened,
-      { learnt, signal, calendar: await compose.readCalendar() },
+      { learnt, signal, calendar: await compose.readCalendar(), clock: compose.clock, clockRule: compose.clockRule },
       chooseDates(mode, facts, range),
     );
     const nowMs = source.serverNow();
@@ -137,6 +137,7 @@ async function planJob(
       dates,
       total: totalDates(dates),
       without_rows: [...plan.empty],
+      held: plan.held,
     };
   } finally {
     await store.close();

@@ -7,9 +7,6 @@ import type { ActionResult, Register } from '../command.ts';
 import type { CliContext, GlobalOptions } from '../context.ts';
 import { workerCommand } from '../engine-worker.ts';
 
-/** Of the machine's memory, or of what its container may have: the rest is for everything else. */
-const MEMORY_SHARE = 0.8;
-
 interface QueryOptions {
   readonly job?: string;
   readonly fromStore?: string;
@@ -78,8 +75,8 @@ async function withArchive(
   act: (archive: Archive, folder: string) => ActionResult,
 ): ActionResult {
   const { mkdtemp, realpath, rm } = await import('node:fs/promises');
-  const { tmpdir, totalmem } = await import('node:os');
-  const { constrainedMemory } = await import('node:process');
+  const { tmpdir } = await import('node:os');
+  const { planWorkerMemory, readMemoryBytes } = await import('../../core/machine.ts');
   const { join } = await import('node:path');
   const { openArchive } = await import('../../archive/archive.ts');
   const { readManifestOf } = await import('../../seal/restating.ts');
@@ -99,7 +96,7 @@ async function withArchive(
       lastSession: lastSettled ?? previousSessions(firstWhole, 1, calendar)[0] ?? firstWhole,
       calendar,
       folder,
-      maxMemoryBytes: Math.floor(Math.min(totalmem(), constrainedMemory() || totalmem()) * MEMORY_SHARE),
+      maxMemoryBytes: planWorkerMemory(readMemoryBytes()),
       signal,
       openWorkers: (workers) => compose.openWorkers({ ...workers, command: workerCommand(self) }),
     });

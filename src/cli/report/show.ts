@@ -19,7 +19,7 @@ export async function showReport(
 ): ActionResult {
   const { readArchivedPage } = await import('../../run/delivery/archived-pages.ts');
   const choice = { date, report, revision: revision === undefined ? undefined : parseRevision(revision) };
-  const store = await compose.openStore(job.drop.to, job.drop.s3);
+  const store = await compose.openStore(job.drop.to, { objects: job.drop.s3 });
   try {
     const page = await readArchivedPage(store, job.name, choice);
     terminal.out(globals.json ? `${JSON.stringify(page, undefined, 2)}\n` : page.html);

@@ -64,7 +64,7 @@ export async function tellOperators(cli: CliContext, job: Job, outcome: RunOutco
   if (listTargets(job, webhook !== undefined).length === 0) return { ...NOBODY, isWhole: !isHindered };
   const { stateOf } = await import('../../run/state.ts');
   const calendar = await attempt('calendar', () => compose.readCalendar());
-  const store = await attempt('store', () => compose.openStore(job.drop.to, job.drop.s3));
+  const store = await attempt('store', () => compose.openStore(job.drop.to, { objects: job.drop.s3 }));
   try {
     const summary = await sendAlerts(
       {

@@ -50,16 +50,19 @@ function describeRun(result: RunResult, deliveries: readonly Delivery[]): string
   const rows = sealed.reduce((sum, date) => sum + date.rows, 0);
   const took = Date.parse(result.finished_at) - Date.parse(result.started_at);
   const passed = describePassed(result.named, result.dates.length === 0);
+  const isAllSealed = passed.length === 0 && result.held.length === 0;
   lines.push(
     sealed.length === 0 && result.dates.length === 0
-      ? `Nothing to seal${passed.length === 0 ? ': every date with rows is sealed' : ''} (${result.requests} request(s)).`
+      ? `Nothing to seal${isAllSealed ? ': every date with rows is sealed' : ''} (${result.requests} request(s)).`
       : `Sealed ${sealed.length} of ${result.dates.length} date(s), ${formatCount(rows)} rows, ${result.requests} requests, ${formatDuration(took)}, into ${result.store}/${result.dataset}`,
   );
-  lines.push(...passed);
+  lines.push(...passed, ...describeHeld(result));
   for (const [date, condition] of Object.entries(result.conditions)) {
     if (condition !== 'available') {
       const expires = result.expires[date];
-      lines.push(`${date}: ${condition}${expires ? `, begins to expire ${expires}` : ''}`);
+      const damage = result.damaged[date];
+      const more = damage === undefined ? '' : `, because ${damage}`;
+      lines.push(`${date}: ${condition}${expires ? `, begins to expire ${expires}` : more}`);
     }
   }
   for (const delivery of deliveries) lines.push(...describeDelivery(delivery));
@@ -80,6 +83,23 @@ function describePassed(named: NamedDates | undefined, inFull: boolean): readonl
   ];
   const lines = told.flatMap(([what, dates]) => (dates.length === 0 ? [] : [`${what}: ${listDates(dates)}`]));
   return lines.length > 0 && inFull && sealed.length > 0 ? [...lines, `Sealed before: ${listDates(sealed)}`] : lines;
+}
+
+/** What is wrong with the clocks is said once, not with every date. */
+function describeHeld({ held, clocks }: RunResult): readonly string[] {
+  const conflict = clocks?.conflict ?? undefined;
+  const dates = held.map(({ date, reason }) => `${date}: held back, ${withoutSuffix(reason, `: ${conflict}`)}`);
+  if (conflict !== undefined) {
+    return [...dates, `The clocks differ: ${conflict}`, `  -> ${CLOCK_HINT}`];
+  }
+  return dates.length === 0 ? [] : [...dates, '  -> Nothing is lost: run the same command again later.'];
+}
+
+const CLOCK_HINT =
+  'Set the clock of this machine by NTP (timedatectl, chrony), then run `flowdrop doctor`; else tell the provider.';
+
+function withoutSuffix(text: string, suffix: string): string {
+  return text.endsWith(suffix) ? text.slice(0, -suffix.length) : text;
 }
 
 function listDates(dates: readonly string[]): string {

@@ -9,12 +9,23 @@ export const registerRun: Register = (program, context, act) => {
     .description('export every unsealed date inside the lookback, soonest expiry first, then mail the reports')
     .argument('<job>', 'job file, or its name in the jobs folder')
     .option('--no-report', 'export only')
-    .action(async (job: string, options: { report: boolean }) => {
-      await act((globals) => run(context, globals, job, options.report));
+    .option('--new-store', 'the store was moved, emptied or replaced on purpose: go on with what is at `drop.to` now')
+    .action(async (job: string, options: RunOptions) => {
+      await act((globals) => run(context, globals, job, options));
     });
 };
 
-async function run(cli: CliContext, globals: GlobalOptions, reference: string, withReport: boolean): ActionResult {
+interface RunOptions {
+  readonly report: boolean;
+  readonly newStore?: boolean;
+}
+
+async function run(
+  cli: CliContext,
+  globals: GlobalOptions,
+  reference: string,
+  { report: withReport, newStore: isNewStore }: RunOptions,
+): ActionResult {
   const { readJob } = await import('../../job/files.ts');
   const { withRunSession } = await import('./session.ts');
   const { withAlerts } = await import('./alerting.ts');
@@ -23,23 +34,28 @@ async function run(cli: CliContext, globals: GlobalOptions, reference: string, w
   const watched = { name: 'run', withReports: withReport } as const;
   return await withAlerts(cli, job, watched, (note) =>
     keepEnd(cli, job, 'lastEnd', () =>
-      withRunSession(cli, job, async (context) => {
-        const { runExport } = await import('../../run/run.ts');
-        const { writeLastSuccess } = await import('../../run/last-end.ts');
-        const { assertMayMail, deliverReports } = await import('../../run/delivery/deliver.ts');
-        const { finishRun } = await import('./output.ts');
-        if (withReport) assertMayMail(context, job);
-        const result = await runExport(context, job);
-        note({ result });
-        const deliveries = withReport ? await deliverReports(context, job) : [];
-        if (withReport) note({ deliveries });
-        const code = finishRun(cli, globals, result, deliveries);
-        const { runId, clock, state } = context;
-        const success = { run_id: runId, finished_at: new Date(clock.now()).toISOString() };
-        // All is sealed and mailed, and has been said: a disk that is full costs when that was, until the next success.
-        if (code === 0) await writeLastSuccess(state.lastSuccess, success).catch(() => undefined);
-        return code;
-      }),
+      withRunSession(
+        cli,
+        job,
+        async (context) => {
+          const { runExport } = await import('../../run/run.ts');
+          const { writeLastSuccess } = await import('../../run/last-end.ts');
+          const { assertMayMail, deliverReports } = await import('../../run/delivery/deliver.ts');
+          const { finishRun } = await import('./output.ts');
+          if (withReport) assertMayMail(context, job);
+          const result = await runExport(context, job);
+          note({ result });
+          const deliveries = withReport ? await deliverReports(context, job) : [];
+          if (withReport) note({ deliveries });
+          const code = finishRun(cli, globals, result, deliveries);
+          const { runId, clock, state } = context;
+          const success = { run_id: runId, finished_at: new Date(clock.now()).toISOString() };
+          // All is sealed and mailed, and has been said: a disk that is full costs when that was, until the next success.
+          if (code === 0) await writeLastSuccess(state.lastSuccess, success).catch(() => undefined);
+          return code;
+        },
+        { isNewStore },
+      ),
     ),
   );
 }

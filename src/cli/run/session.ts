@@ -20,14 +20,20 @@ import { createProgress } from './progress.ts';
 /** A report asks no source. */
 const NO_REQUESTS = { retries: 0, rateLimited: 0 } as const;
 
+export interface SessionOptions {
+  /** Take whatever is at `drop.to` now for the job's store from now on. Default: false. */
+  readonly isNewStore?: boolean | undefined;
+}
+
 /**
  * For a run: with the source.
- * @throws Fault `STATE_UNUSABLE`; `ENGINE_BUSY` (kind `active`) when another run of the job is going on
+ * @throws Fault `STATE_UNUSABLE`, `STORE_CHANGED`; `ENGINE_BUSY` (kind `active`) when another run of the job is going on
  */
 export async function withRunSession<T>(
   cli: CliContext,
   job: Job,
   action: (context: RunContext) => Promise<T>,
+  options: SessionOptions = {},
 ): Promise<T> {
   const log = (await cli.compose.openLog()).child({ job: job.name });
   const calendar = await cli.compose.readCalendar();
@@ -40,7 +46,7 @@ export async function withRunSession<T>(
       cli,
       job,
       (context) => action({ ...context, log, calendar, source, opened, runId: cli.compose.runId, ...known }),
-      source.stats,
+      { ...options, stats: source.stats },
     );
   } finally {
     await closeSource(opened);
@@ -49,14 +55,19 @@ export async function withRunSession<T>(
 
 /**
  * For a report: without the source.
- * @param stats requests of a run, so that its progress is written where others can see it
- * @throws Fault `STATE_UNUSABLE`, `ENGINE_BUSY`
+ * @throws Fault `STATE_UNUSABLE`, `ENGINE_BUSY`, `STORE_CHANGED`
  */
 export async function withDeliverSession<T>(
   cli: CliContext,
   job: Job,
   action: (context: DeliverContext) => Promise<T>,
-  stats?: Readonly<SourceStats>,
+  {
+    stats,
+    isNewStore = false,
+  }: SessionOptions & {
+    /** Requests of a run, so that its progress is written where others can see it. */
+    readonly stats?: Readonly<SourceStats>;
+  } = {},
 ): Promise<T> {
   const { compose, terminal, signal } = cli;
   const closers: (() => Promise<void> | void)[] = [];
@@ -64,7 +75,8 @@ export async function withDeliverSession<T>(
     const log = (await compose.openLog()).child({ job: job.name });
     await assertStateFolder(compose.stateDir);
     const state = stateOf(compose.stateDir, job.name);
-    const store = await compose.openStore(job.drop.to, job.drop.s3);
+    const use = isNewStore ? 'new' : 'run';
+    const store = await compose.openStore(job.drop.to, { objects: job.drop.s3, use });
     closers.push(() => store.close());
     const mailer = await compose.openMailer();
     closers.push(() => mailer.close());
@@ -86,6 +98,7 @@ export async function withDeliverSession<T>(
       mailer,
       mailFrom: compose.mailFrom,
       clock: compose.clock,
+      clockRule: compose.clockRule,
       log,
       redact: (text) => compose.redact(text),
       onEvent: (event) => {

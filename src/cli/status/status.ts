@@ -119,7 +119,7 @@ async function readJobStatus(cli: CliContext, job: Job): Promise<StatusReading> 
       calendar: await compose.readCalendar(),
       state: stateOf(compose.stateDir, job.name),
       clockOffsetMs: learnt.clock_offset_ms,
-      openStore: () => compose.openStore(job.drop.to, job.drop.s3),
+      openStore: () => compose.openStore(job.drop.to, { objects: job.drop.s3 }),
     },
     job,
   );

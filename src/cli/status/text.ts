@@ -75,6 +75,7 @@ function describeDates(view: StatusView): readonly string[] {
     ...(closed.length === 0 ? [] : [`closed: ${closed.slice(-NAMED_DATES).map(describeClosed).join(', ')}`]),
     ...describeWeekends(shown),
     ...(older.length === 0 ? [] : [describeOlder(older)]),
+    ...describeDegraded(shown),
     ...describeGaps(view),
   ];
 }
@@ -116,6 +117,14 @@ function describeWeekends(dates: readonly DateStatus[]): readonly string[] {
   return [`on weekends: ${weekend.map(({ date, condition }) => `${date} ${condition}`).join(', ')}`];
 }
 
+/** The newest first: of these a new export may still make whole ones. */
+function describeDegraded(dates: readonly DateStatus[]): readonly string[] {
+  const known = dates.flatMap(({ date, degraded_reason: reason }) =>
+    reason === undefined ? [] : [`${date} degraded: ${escapeText(reason)}`],
+  );
+  return known.reverse().slice(0, NAMED_DATES);
+}
+
 function describeGaps({ document, nowMs, style }: StatusView): readonly string[] {
   const open = document.dates.filter(({ condition }) => condition === 'pending' || condition === 'missing');
   const isOver = ({ begins_to_expire: at }: DateStatus) => at !== null && Date.parse(at) <= nowMs;
@@ -132,11 +141,17 @@ function describeGaps({ document, nowMs, style }: StatusView): readonly string[]
       at ?? '',
     ]),
   );
+  const damaged = document.dates.filter(({ damage }) => damage !== null);
   const named = lost.slice(-NAMED_DATES).map(({ date, condition }) => `${date} ${condition}`);
   const more = lost.length > NAMED_DATES ? `${lost.length - NAMED_DATES} more, ` : '';
   return [
     ...(gaps.length === 0 ? [] : ['', table]),
     ...(lost.length === 0 ? [] : ['', `${style.red('not to be had any more')}: ${more}${named.join(', ')}`]),
+    ...(damaged.length === 0 ? [] : ['']),
+    ...damaged.slice(-NAMED_DATES).map(({ date, damage }) => `${style.red('damaged')}: ${date}, ${damage ?? ''}`),
+    ...(damaged.length <= NAMED_DATES
+      ? []
+      : [`${damaged.length - NAMED_DATES} more dates are damaged (--json lists them)`]),
   ];
 }
 

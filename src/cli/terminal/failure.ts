@@ -1,9 +1,10 @@
 /**
  * A failure as a person or a program reads it: one block on stderr (what, where, why, what next), or one JSON document on
  * stdout. Invariant: a stack is shown only when asked for, and no secret is broken in two by a line's end, because texts
- * are masked before they are laid out. Pure.
+ * are masked before they are laid out. Pure, but for a look at the limit of open files.
  */
 import { createInterruption, describeError, EXIT_CODES, isFault, type Place } from '../../core/errors.ts';
+import { NEEDED_FILES, RAISE_FILES_HINT, readFileLimit } from '../../core/machine.ts';
 import { PLAIN_STYLE, type Style } from './color.ts';
 import { escapeText, wrapText } from './text-width.ts';
 
@@ -174,8 +175,12 @@ function findCondition(error: unknown): { readonly code: string; readonly hint: 
   if (error instanceof SyntaxError && error.message.includes('does not provide an export'))
     return { code: 'INSTALLATION_BROKEN', hint: INSTALL_HINT };
   if (!(error instanceof Error && 'code' in error)) return undefined;
-  if (error.code === 'ERR_MODULE_NOT_FOUND' || error.code === 'MODULE_NOT_FOUND')
-    return { code: 'INSTALLATION_BROKEN', hint: INSTALL_HINT };
+  const isOutOfFiles = error.code === 'EMFILE' || error.code === 'ENFILE';
+  const isModuleMissing = error.code === 'ERR_MODULE_NOT_FOUND' || error.code === 'MODULE_NOT_FOUND';
+  // A library that Node could not open it takes for one that is not there.
+  if (isOutOfFiles || (isModuleMissing && (readFileLimit() ?? NEEDED_FILES) < NEEDED_FILES))
+    return { code: 'FILES_TOO_FEW', hint: `${NEEDED_FILES} open files are needed. ${RAISE_FILES_HINT}` };
+  if (isModuleMissing) return { code: 'INSTALLATION_BROKEN', hint: INSTALL_HINT };
   if ('syscall' in error && error.syscall === 'uv_cwd') return { code: 'FOLDER_MISSING', hint: CWD_HINT };
   const hint = findDiskHint(error);
   return hint === undefined ? undefined : { code: 'DISK_FAILED', hint };

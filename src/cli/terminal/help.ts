@@ -160,7 +160,7 @@ Exit codes:
     0    done
     1    something outside failed; the same command may succeed later
     2    wrong flags, job file, settings or SQL; nothing was started
-    3    finished, but a date is degraded, missing or expired
+    3    finished, but a date is degraded, missing, expired or held back
     4    another run of the same job is active
     130  stopped by a signal; the same command goes on from there
 

@@ -102,10 +102,11 @@ function renderDay(date: string, shape: Shape): Markup {
   return html`<td class="day none">${day}<span class="unseen">${formatDay(date)}: ${isSession(date, shape.calendar) ? why : 'weekend'}</span></td>`;
 }
 
-function describeDate({ date, condition, rows, revision, begins_to_expire: expires }: DateStatus): string {
+function describeDate({ date, condition, rows, revision, damage, begins_to_expire: expires }: DateStatus): string {
   const parts = [`${formatDay(date)}: ${condition}`];
   if (rows !== null) parts.push(`${formatCount(rows)} rows`);
   if (revision !== null) parts.push(`revision ${revision}`);
+  if (damage) parts.push(`damaged: ${damage}`);
   if (expires !== null && !Number.isNaN(Date.parse(expires))) {
     parts.push(`begins to expire ${formatBothClocks(Date.parse(expires))}`);
   }

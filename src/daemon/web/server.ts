@@ -6,6 +6,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo, Socket } from 'node:net';
 import { type CalendarOverride, NO_OVERRIDE } from '../../calendar/session.ts';
 import type { Clock } from '../../core/clock.ts';
+import { keepRoom } from '../../core/connections.ts';
 import { describeError, Fault } from '../../core/errors.ts';
 import { formatListenAddress, isLoopback, type ListenAddress } from '../../core/listen-address.ts';
 import type { Log } from '../../core/log.ts';
@@ -16,7 +17,7 @@ import { Site } from './site.ts';
 
 /** A page and its cookie need a fraction of it. */
 const MAX_HEADER_BYTES = 8 * 1024;
-/** A few people, their browsers' spare connections, and Prometheus. */
+/** A few people, their browsers' spare connections, and Prometheus. Beyond it idle connections make room. */
 const MAX_CONNECTIONS = 64;
 /** A head that comes byte by byte is given up, and a connection that says nothing is closed. */
 const HEADERS_TIMEOUT_MS = 5_000;
@@ -64,7 +65,7 @@ export async function startWeb(options: WebOptions): Promise<RunningWeb> {
   const access = createAccess(token, ['localhost', '127.0.0.1', '::1', address.host]);
   const site = new Site({ ...options, access, calendar: options.calendar ?? NO_OVERRIDE });
   const server = createServer({ maxHeaderSize: MAX_HEADER_BYTES, connectionsCheckingInterval: CHECK_INTERVAL_MS });
-  server.maxConnections = MAX_CONNECTIONS;
+  keepRoom(server, MAX_CONNECTIONS);
   server.headersTimeout = HEADERS_TIMEOUT_MS;
   server.requestTimeout = REQUEST_TIMEOUT_MS;
   server.keepAliveTimeout = KEEP_ALIVE_MS;

@@ -94,6 +94,8 @@ const PREMIUM_COLUMNS: readonly ColumnReader<Premium>[] = [
   kept('zero_dte_premium', 'dollars', (row) => row.zeroDte),
   kept('multi_leg_premium', 'dollars', (row) => row.multiLeg),
   kept('sweep_premium', 'dollars', (row) => row.sweep),
+  kept('unpriced_trades', 'count', (row) => row.unpriced),
+  kept('unsized_trades', 'count', (row) => row.unsized),
 ];
 
 const SYMBOL_COLUMNS: readonly ColumnReader<ListedSymbol>[] = [

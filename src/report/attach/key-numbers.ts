@@ -63,7 +63,7 @@ function describeMean(sessions: number): string {
 }
 
 /** Numbers that no earlier day's summary has. */
-function listOwnNumbers({ exposure, exclusions, volumeAboveOpenInterest }: FlowReport): readonly KeyNumber[] {
+function listOwnNumbers({ headline, exposure, exclusions, volumeAboveOpenInterest }: FlowReport): readonly KeyNumber[] {
   const { cancelMessages, cancelledPrints, lateReports, recorded, unmatchedCancels } = exclusions;
   return [
     ofToday('Series where volume is above OI', 'count', volumeAboveOpenInterest.series),
@@ -80,6 +80,9 @@ function listOwnNumbers({ exposure, exclusions, volumeAboveOpenInterest }: FlowR
     ofToday('Cancel messages without a print', 'count', unmatchedCancels),
     ofToday('Left out: late reports', 'count', lateReports.trades),
     ofToday('Left out: premium of late reports', 'dollars', lateReports.premium),
+    ofToday('Left out of premium: trades without one', 'count', headline.unpriced),
+    ofToday('Left out of contracts: trades without a size', 'count', headline.unsized),
+    ...exclusions.unknownCodes.map(({ column, trades }) => ofToday(`Trades of an unknown ${column}`, 'count', trades)),
   ];
 }
 

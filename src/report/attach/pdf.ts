@@ -4,6 +4,7 @@
  */
 import type { FlowReport } from '../model.ts';
 import { listConventions } from '../text/convention.ts';
+import { describeGaps } from '../text/gap.ts';
 import { cleanLabel, cleanLine, countOf, formatDay, formatInstant, formatWallClock } from '../text/label.ts';
 import { buildSentences } from '../text/sentences.ts';
 import { listTables } from './contents.ts';
@@ -70,6 +71,7 @@ function writeStamp(page: Page, report: FlowReport, timezone: string): void {
     { type: 'P', size: SMALL + 1, colour: COLOURS.faint, after: 6 },
   );
   for (const sentence of buildSentences(report)) writeText(page, sentence, { type: 'P', size: 10 });
+  for (const gap of describeGaps(report)) writeText(page, gap, { type: 'P', size: SMALL + 1, colour: COLOURS.bad });
 }
 
 function writeTable(page: Page, table: AttachedTable): void {

@@ -114,7 +114,7 @@ function listLevels(lead: SymbolExposure): readonly Level[] {
 
 /** Strikes far from the spot with next to no exposure would only make the others narrow. */
 function trimStrikes(strikes: readonly StrikeGex[]): readonly StrikeGex[] {
-  const sizes = strikes.map(({ callGex, putGex }) => Math.abs(callGex) + Math.abs(putGex));
+  const sizes = strikes.map(({ callGex, putGex }) => Math.abs(callGex ?? 0) + Math.abs(putGex ?? 0));
   const least = Math.max(...sizes) * TRIM_PART;
   const first = sizes.findIndex((size) => size >= least);
   const last = sizes.findLastIndex((size) => size >= least);

@@ -56,8 +56,8 @@ function readNumbers(totals: SessionTotals): Numbers {
     total,
     calls: totals.call_premium,
     puts: totals.put_premium,
-    callShare: ratioOf(totals.call_premium, total),
-    putShare: ratioOf(totals.put_premium, total),
+    callShare: divide(totals.call_premium, total),
+    putShare: divide(totals.put_premium, total),
     netCalls: totals.net_call_premium,
     netPuts: totals.net_put_premium,
     bullish: totals.bullish_premium,
@@ -65,20 +65,17 @@ function readNumbers(totals: SessionTotals): Numbers {
     neutral: totals.neutral_premium,
     trades: totals.trades,
     contracts: totals.contracts,
-    putCallByPremium: ratioOf(totals.put_premium, totals.call_premium),
-    putCallByVolume: ratioOf(totals.put_contracts, totals.call_contracts),
-    zeroDteShare: ratioOf(totals.zero_dte_premium, total),
-    multiLegShare: ratioOf(totals.multi_leg_premium, total),
-    sweepShare: ratioOf(totals.sweep_premium, total),
+    putCallByPremium: divide(totals.put_premium, totals.call_premium),
+    putCallByVolume: divide(totals.put_contracts, totals.call_contracts),
+    zeroDteShare: divide(totals.zero_dte_premium, total),
+    multiLegShare: divide(totals.multi_leg_premium, total),
+    sweepShare: divide(totals.sweep_premium, total),
     volumeAboveOpenInterest: totals.volume_above_oi_premium,
   };
 }
 
-function ratioOf(part: number | null, whole: number | null): number | null {
-  return part === null || whole === null ? null : divide(part, whole);
-}
-
 function meanOf(values: readonly (number | null)[]): number | null {
   const known = values.filter((value) => value !== null);
-  return known.length === 0 ? null : known.reduce((sum, value) => sum + value, 0) / known.length;
+  const mean = known.reduce((sum, value) => sum + value, 0) / known.length;
+  return Number.isFinite(mean) ? mean : null;
 }

@@ -1,12 +1,14 @@
 /**
  * What the sums leave out: cancel messages, the prints that they take back, late reports. Each record is in one of them
- * or counts; a late report that was taken back is a cancelled print. The rule is `wire/counted-sql.ts`, its source OPRA's
+ * or counts; a late report that was taken back is a cancelled print. Also whether records lack numbers, or have codes, that the
+ * sums are made of. The rule is `wire/counted-sql.ts`, its source OPRA's
  * specification (`wire/record-type.ts`).
  */
 import { buildCancelledQuery, buildCountedCondition, IS_CANCEL, IS_LATE } from '../../measure/counted.ts';
-import { sumWhere } from '../../measure/premium.ts';
-import type { Exclusions } from '../model.ts';
+import { CODES, KNOWN_PREMIUM } from '../../measure/premium.ts';
+import type { Exclusions, Tally } from '../model.ts';
 import type { DropSource } from '../source.ts';
+import { type EngineNumber, readAmount } from './premium.ts';
 
 /** Row numbers that are listed in a query's text; of more the rule itself is asked each time. A session has some hundreds. */
 const MAX_LISTED = 20_000;
@@ -15,59 +17,85 @@ const PLACE = '_row_number';
 
 interface RecordedRow {
   readonly recorded: number;
-  readonly recorded_premium: number;
+  readonly recorded_premium: EngineNumber;
+  readonly unpriced: number;
+  readonly unsized: number;
+  readonly uncoded: number;
   readonly cancels: number;
-  readonly cancel_premium: number;
+  readonly cancel_premium: EngineNumber;
   readonly late: number;
-  readonly late_premium: number;
+  readonly late_premium: EngineNumber;
 }
 
 interface CancelledRow {
   readonly prints: number;
-  readonly prints_premium: number;
+  readonly prints_premium: EngineNumber;
   readonly late: number;
-  readonly late_premium: number;
+  readonly late_premium: EngineNumber;
   readonly places: readonly number[];
 }
 
 export interface CountedRecords {
-  readonly exclusions: Exclusions;
+  readonly exclusions: Omit<Exclusions, 'unknownCodes'>;
   /** The condition that keeps the counted records of the file; null when all of them count. */
   readonly condition: string | null;
+  /** Whether records lack a premium or a size, or have a premium that is no number. */
+  readonly hasGaps: boolean;
+  /** Whether records have codes that the API's contract does not know. */
+  readonly hasUnknownCodes: boolean;
 }
 
-/** One pass over two columns; where there are cancel messages, one over those of the contract as well. */
+/** One pass over a few columns; where there are cancel messages, one over those of the contract as well. */
 export async function queryExclusions(file: DropSource): Promise<CountedRecords> {
+  const isCoded = CODES.map(([, condition]) => condition).join(' AND ');
   const [recorded] = await file.rows<RecordedRow>(
-    `SELECT count(*) AS recorded, sum(premium) AS recorded_premium,
-       ${sumWhere(IS_CANCEL, '1')} AS cancels, ${sumWhere(IS_CANCEL, 'premium')} AS cancel_premium,
-       ${sumWhere(IS_LATE, '1')} AS late, ${sumWhere(IS_LATE, 'premium')} AS late_premium
+    `SELECT count(*) AS recorded, sum(${KNOWN_PREMIUM}) AS recorded_premium,
+       count(*) - count(${KNOWN_PREMIUM}) AS unpriced, count(*) - count(size) AS unsized,
+       sum(CASE WHEN ${isCoded} THEN 0 ELSE 1 END) AS uncoded,
+       ${tally(IS_CANCEL, 'cancels', 'cancel_premium')}, ${tally(IS_LATE, 'late', 'late_premium')}
      FROM ${file.table}`,
   );
   const cancels = recorded?.cancels ?? 0;
   const late = recorded?.late ?? 0;
   const cancelled = cancels === 0 ? undefined : await queryCancelled(file);
   const prints = cancelled?.prints ?? 0;
+  const lateReports = readTally(late, recorded?.late_premium);
+  const lateCancelled = readTally(cancelled?.late ?? 0, cancelled?.late_premium);
   return {
     exclusions: {
-      cancelMessages: { trades: cancels, premium: recorded?.cancel_premium ?? 0 },
-      cancelledPrints: { trades: prints, premium: cancelled?.prints_premium ?? 0 },
+      cancelMessages: readTally(cancels, recorded?.cancel_premium),
+      cancelledPrints: readTally(prints, cancelled?.prints_premium),
       unmatchedCancels: cancels - prints,
-      lateReports: {
-        trades: late - (cancelled?.late ?? 0),
-        premium: (recorded?.late_premium ?? 0) - (cancelled?.late_premium ?? 0),
-      },
-      recorded: { trades: recorded?.recorded ?? 0, premium: recorded?.recorded_premium ?? 0 },
+      lateReports: subtract(lateReports, lateCancelled),
+      recorded: readTally(recorded?.recorded ?? 0, recorded?.recorded_premium),
     },
     condition: cancels + late === 0 ? null : buildCondition(file.table, cancelled),
+    hasGaps: (recorded?.unpriced ?? 0) + (recorded?.unsized ?? 0) > 0,
+    hasUnknownCodes: (recorded?.uncoded ?? 0) > 0,
   };
+}
+
+/** Records of a condition and the sum of the premiums that they have: null where none has one. */
+function tally(condition: string, trades: string, premium: string): string {
+  return `countIf(${condition}) AS ${trades}, sumOrNullIf(${KNOWN_PREMIUM}, ${condition}) AS ${premium}`;
+}
+
+function readTally(trades: number, premium: EngineNumber | undefined): Tally {
+  return { trades, premium: readAmount(premium, trades === 0) };
+}
+
+function subtract(whole: Tally, part: Tally): Tally {
+  const trades = whole.trades - part.trades;
+  if (trades === 0) return { trades, premium: 0 };
+  const isKnown = whole.premium !== null && (part.premium !== null || part.trades === 0);
+  return { trades, premium: isKnown ? (whole.premium ?? 0) - (part.premium ?? 0) : null };
 }
 
 async function queryCancelled(file: DropSource): Promise<CancelledRow | undefined> {
   const query = buildCancelledQuery(file.table, [PLACE, 'premium', 'option_activity_type']);
   const [row] = await file.rows<CancelledRow>(
-    `SELECT count(*) AS prints, sum(premium) AS prints_premium, ${sumWhere(IS_LATE, '1')} AS late,
-       ${sumWhere(IS_LATE, 'premium')} AS late_premium, groupArray(${MAX_LISTED})(${PLACE}) AS places
+    `SELECT count(*) AS prints, sumOrNull(${KNOWN_PREMIUM}) AS prints_premium, ${tally(IS_LATE, 'late', 'late_premium')},
+       groupArray(${MAX_LISTED})(${PLACE}) AS places
      FROM (${query})`,
   );
   return row;

@@ -14,7 +14,9 @@ import {
 } from '../../exposure/business-days.ts';
 import { MOVE, SHARES_PER_CONTRACT } from '../../exposure/contract.ts';
 import { PRICE_LEVELS } from '../../exposure/zero-gamma.ts';
+import { SERIES_HASH } from '../../measure/premium.ts';
 import { RECORD_ORDER } from '../source.ts';
+import type { EngineNumber } from './premium.ts';
 
 /** Symbols of the ranking: what a reader takes in at a glance. */
 export const TOP_EXPOSURES = 10;
@@ -32,30 +34,33 @@ export interface ExposureRow {
   /** 0 when no record had a price. */
   readonly spot: number;
   readonly series: number;
-  readonly call_gex: number;
-  readonly put_gex: number;
-  readonly call_dex: number;
-  readonly put_dex: number;
+  /** Series without a gamma or an open interest. */
+  readonly unknown: number;
+  readonly call_gex: EngineNumber;
+  readonly put_gex: EngineNumber;
+  readonly call_dex: EngineNumber;
+  readonly put_dex: EngineNumber;
   /** 1 = the largest net GEX, whatever its sign; symbols without a price come last. */
   readonly place: number;
   readonly all_series: number;
-  readonly all_call_gex: number;
-  readonly all_put_gex: number;
-  readonly all_call_dex: number;
-  readonly all_put_dex: number;
+  readonly all_unknown: number;
+  readonly all_call_gex: EngineNumber;
+  readonly all_put_gex: EngineNumber;
+  readonly all_call_dex: EngineNumber;
+  readonly all_put_dex: EngineNumber;
   readonly unpriced: number;
   /** By distance from the spot: strike, call GEX, put GEX. */
-  readonly near_strikes: readonly (readonly [number, number, number])[];
+  readonly near_strikes: readonly (readonly [number, EngineNumber, EngineNumber])[];
   /** Ascending: date, call GEX, put GEX. */
-  readonly first_expirations: readonly (readonly [string, number, number])[];
+  readonly first_expirations: readonly (readonly [string, EngineNumber, EngineNumber])[];
   readonly later_count: number;
-  readonly later_net: number;
+  readonly later_net: EngineNumber;
   /** Strikes; null where no series has such exposure. */
   readonly call_wall: number | null;
   readonly put_wall: number | null;
   readonly absolute_gamma: number | null;
   /** What `scaleGammaProfile` takes. */
-  readonly profile: readonly number[];
+  readonly profile: readonly EngineNumber[];
 }
 
 /**
@@ -71,7 +76,7 @@ export function buildExposureQuery(table: string, date: string): string {
     ranked AS (
       SELECT *, row_number() OVER (ORDER BY spot > 0 DESC, abs(call_gex + put_gex) DESC, symbol) AS place,
         sum(series) OVER () AS all_series, sum(call_gex) OVER () AS all_call_gex, sum(put_gex) OVER () AS all_put_gex,
-        sum(call_dex) OVER () AS all_call_dex, sum(put_dex) OVER () AS all_put_dex, countIf(spot = 0) OVER () AS unpriced
+        sum(call_dex) OVER () AS all_call_dex, sum(put_dex) OVER () AS all_put_dex, countIf(spot = 0) OVER () AS unpriced, sum(unknown) OVER () AS all_unknown
       FROM symbols
     ),
     details AS (${selectDetails(date)})
@@ -96,29 +101,30 @@ const BYTES = 8;
  * the five columns themselves it takes twice as long. `sign` is 0 for what is neither a call nor a put.
  */
 function selectSeries(table: string): string {
-  const pack = STATE.map((column) => `reinterpretAsFixedString(ifNull(${column}, 0))`).join(', ');
+  const pack = STATE.map((column) => `reinterpretAsFixedString(ifNull(${column}, nan))`).join(', ');
   const unpack = (column: (typeof STATE)[number]) => {
     const value = `reinterpretAsFloat64(substring(state, ${STATE.indexOf(column) * BYTES + 1}, ${BYTES}))`;
-    return `if(isFinite(${value}), ${value}, 0)`;
+    return { value, orZero: `if(isFinite(${value}), ${value}, 0)` };
   };
   const priced = 'underlying_price > 0 AND isFinite(underlying_price)';
   return `SELECT any(symbol) AS root, any(strike) AS k, any(expiration_date) AS expires,
-      any(toInt8(transform(put_call, ['CALL', 'PUT'], [1, -1], 0))) AS sign,
+      any(toInt8(ifNull(transform(put_call, ['CALL', 'PUT'], [1, -1], 0), 0))) AS sign,
       argMaxIf(concat(${pack}), ${RECORD_ORDER}, isFinite(gamma)) AS state,
-      greatest(${unpack('toFloat64(oi)')}, 0) AS lots,
-      ${unpack('iv')} AS sigma,
-      sign * lots * greatest(${unpack('gamma')}, 0) AS gamma_lots,
-      ${unpack('delta')} AS latest_delta,
+      empty(state) OR NOT isFinite(${unpack('toFloat64(oi)').value}) AS is_unknown,
+      greatest(${unpack('toFloat64(oi)').orZero}, 0) AS lots,
+      ${unpack('iv').orZero} AS sigma,
+      sign * lots * greatest(${unpack('gamma').orZero}, 0) AS gamma_lots,
+      ${unpack('delta').orZero} AS latest_delta,
       if(sign * latest_delta BETWEEN 0 AND 1, lots * latest_delta, 0) AS delta_lots,
-      argMaxIf(underlying_price, ${RECORD_ORDER}, ${priced}) AS latest_price,
+      ifNull(argMaxIf(underlying_price, ${RECORD_ORDER}, ${priced}), 0) AS latest_price,
       maxIf(${RECORD_ORDER}, ${priced}) AS priced_at
-    FROM ${table} GROUP BY cityHash64(symbol, option_symbol, put_call, strike, expiration_date)`;
+    FROM ${table} GROUP BY ${SERIES_HASH}`;
 }
 
 /** One row a symbol, its series packed into an array: 40 bytes a series, so that the file is read once. */
 function selectSymbols(): string {
   const sumSide = (column: string, sign: number) => `sumIf(${column}, sign = ${sign}) * ${SHARES_PER_CONTRACT} * spot`;
-  return `SELECT root AS symbol, argMax(latest_price, priced_at) AS spot, toUInt32(count()) AS series,
+  return `SELECT root AS symbol, argMax(latest_price, priced_at) AS spot, toUInt32(count()) AS series, toUInt32(countIf(is_unknown)) AS unknown,
       ${sumSide('gamma_lots', 1)} * spot * ${MOVE} AS call_gex, ${sumSide('gamma_lots', -1)} * spot * ${MOVE} AS put_gex,
       ${sumSide('delta_lots', 1)} AS call_dex, ${sumSide('delta_lots', -1)} AS put_dex,
       groupArray((sign, k, expires, gamma_lots, lots, sigma)) AS packed
@@ -130,13 +136,13 @@ function selectSymbols(): string {
  * ranked keeps one row of zeros (LEFT ARRAY JOIN). `sumMap` sorts by key, and drops keys whose sums are all 0.
  */
 function selectDetails(date: string): string {
-  const kept = ['spot', 'series', 'call_gex', 'put_gex', 'call_dex', 'put_dex', 'place', 'unpriced'];
-  const all = ['all_series', 'all_call_gex', 'all_put_gex', 'all_call_dex', 'all_put_dex'];
+  const kept = ['spot', 'series', 'unknown', 'call_gex', 'put_gex', 'call_dex', 'put_dex', 'place', 'unpriced'];
+  const all = ['all_series', 'all_unknown', 'all_call_gex', 'all_put_gex', 'all_call_dex', 'all_put_dex'];
   const dollars = `gamma_lots * spot * spot * ${SHARES_PER_CONTRACT * MOVE}`;
   const zipped = (key: string, condition: string) =>
     `arrayZip((sumMapIf([${key}], [call_side], [put_side], ${condition}) AS by_${key}).1, by_${key}.2, by_${key}.3)`;
   return `SELECT symbol, ${[...kept, ...all].map((name) => `any(${name}) AS ${name}`).join(', ')},
-      ${zipped('k', 'k > 0 AND isFinite(k)')} AS strikes, ${zipped('expires', 'true')} AS expirations,
+      ${zipped('k', 'k > 0 AND isFinite(k)')} AS strikes, ${zipped('expires', 'isNotNull(expires)')} AS expirations,
       sumForEach(arrayMap(level -> weight * exp(-pow(slope * (level + log_spot) + shift, 2) / 2), [${PRICE_LEVELS.map(Math.log).join(', ')}])) AS profile
     FROM (
       SELECT * EXCEPT (packed), log(spot) AS log_spot, item.1 AS sign, item.2 AS k, item.3 AS expires, item.4 AS gamma_lots,

@@ -7,6 +7,7 @@ import { Fault } from '../../core/errors.ts';
 import { formatCount, formatDecimal } from '../../core/units.ts';
 import { quoteString } from '../../engine/literal.ts';
 import { MOVE } from '../../exposure/contract.ts';
+import type { Amount } from '../amount.ts';
 import type { MarketStructureGex, RankedExposure } from '../exposure-model.ts';
 import type { DropSource } from '../source.ts';
 
@@ -74,6 +75,7 @@ async function assertStructureColumns(source: DropSource, table: string): Promis
 /** @param ours with a price of the underlying */
 export function compareStructure(ours: RankedExposure, theirs: Structure): MarketStructureGex {
   const intradayGex = theirs.callGex + theirs.putGex;
+  if (ours.netGex === null) return { intradayGex, difference: null, explanation: 'Ours cannot be computed.' };
   const larger = Math.max(Math.abs(ours.netGex), Math.abs(intradayGex));
   const difference = larger === 0 ? 0 : (ours.netGex - intradayGex) / larger;
   const explanation = Math.abs(difference) > LARGE_DIFFERENCE ? explainDifference(ours, theirs) : '';
@@ -95,9 +97,9 @@ function explainDifference(ours: RankedExposure, theirs: Structure): string {
   return `${text[0]?.toUpperCase()}${text.slice(1)}.`;
 }
 
-function describeSign(ours: RankedExposure, theirs: Structure): string {
+function describeSign({ netGex }: RankedExposure, theirs: Structure): string {
   if (theirs.callGex < 0 || theirs.putGex > 0) return 'their calls are not positive and puts negative, as ours are';
-  if (ours.netGex * (theirs.callGex + theirs.putGex) < 0) return 'the signs are opposite, in the same convention';
+  if ((netGex ?? 0) * (theirs.callGex + theirs.putGex) < 0) return 'the signs are opposite, in the same convention';
   return '';
 }
 
@@ -107,7 +109,8 @@ function describeUnit(ours: RankedExposure, theirs: Structure, spot: number): st
     ['100 %', 1 / MOVE],
     ['one dollar', 1 / (MOVE * spot)],
   ] as const;
-  const looksLike = (factor: number, our: number, their: number) => Math.abs(their / our / factor - 1) < UNIT_TOLERANCE;
+  const looksLike = (factor: number, our: Amount, their: number) =>
+    our !== null && Math.abs(their / our / factor - 1) < UNIT_TOLERANCE;
   for (const [unit, factor] of units) {
     // A dollar that is near 1 % of the price cannot be told from it.
     if (Math.abs(factor - 1) < 2 * UNIT_TOLERANCE) continue;

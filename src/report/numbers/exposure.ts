@@ -12,10 +12,12 @@
  * and symbols without a price. Invariant: rows never come here, only what `exposure-query.ts` bounds.
  */
 import { findSignChange, scaleGammaProfile } from '../../exposure/zero-gamma.ts';
+import type { Amount } from '../amount.ts';
 import type { Exposure, ExposureSums, RankedExposure, SymbolExposure } from '../exposure-model.ts';
 import type { DropSource } from '../source.ts';
 import { buildExposureQuery, type ExposureRow, TOP_EXPOSURES } from './exposure-query.ts';
 import { compareStructure, queryStructures, type Structure } from './exposure-structure.ts';
+import { type EngineNumber, readNumber } from './premium.ts';
 
 export interface ExposureOptions {
   /** Trading date, YYYY-MM-DD, from which time to expiration is counted. */
@@ -55,13 +57,13 @@ function describeSymbol(row: ExposureRow, structure: Structure | undefined): Sym
   const ranked = rankSymbol(row);
   return {
     ...ranked,
-    zeroGamma: row.spot > 0 ? findSignChange(scaleGammaProfile(row.spot, row.profile)) : null,
+    zeroGamma: row.spot > 0 ? findZeroGamma(row.spot, row.profile) : null,
     callWall: row.call_wall,
     putWall: row.put_wall,
     absoluteGammaStrike: row.absolute_gamma,
     strikes: row.near_strikes.map(([strike, call, put]) => ({ strike, ...sumGex(call, put) })).sort(byStrike),
     expirations: row.first_expirations.map(([expirationDate, call, put]) => ({ expirationDate, ...sumGex(call, put) })),
-    laterExpirations: { count: row.later_count, netGex: row.later_net + 0 },
+    laterExpirations: { count: row.later_count, netGex: add(row.later_net, 0) },
     marketStructure: structure && row.spot > 0 ? compareStructure(ranked, structure) : null,
   };
 }
@@ -73,6 +75,7 @@ function rankSymbol(row: ExposureRow): RankedExposure {
     ...sumGex(row.call_gex, row.put_gex),
     ...sumDex(row.call_dex, row.put_dex),
     contracts: row.series,
+    unknownContracts: row.unknown,
   };
 }
 
@@ -82,22 +85,28 @@ function readTotal(row: ExposureRow | undefined): ExposureSums {
     ...sumGex(row?.all_call_gex ?? 0, row?.all_put_gex ?? 0),
     ...sumDex(row?.all_call_dex ?? 0, row?.all_put_dex ?? 0),
     contracts: row?.all_series ?? 0,
+    unknownContracts: row?.all_unknown ?? 0,
   };
 }
 
-// Adding 0 makes a negative zero, which the engine's sums may be, a plain one.
-function sumGex(
-  call: number,
-  put: number,
-): { readonly callGex: number; readonly putGex: number; readonly netGex: number } {
-  return { callGex: call + 0, putGex: put + 0, netGex: call + put + 0 };
+/** Null where a sum of the profile is no number: then no price can be said at which it changes its sign. */
+function findZeroGamma(spot: number, profile: readonly EngineNumber[]): number | null {
+  const sums = profile.map(readNumber).filter((sum) => sum !== null);
+  return sums.length < profile.length ? null : findSignChange(scaleGammaProfile(spot, sums));
 }
 
-function sumDex(
-  call: number,
-  put: number,
-): { readonly callDex: number; readonly putDex: number; readonly netDex: number } {
-  return { callDex: call + 0, putDex: put + 0, netDex: call + put + 0 };
+function sumGex(call: EngineNumber, put: EngineNumber): Pick<ExposureSums, 'callGex' | 'putGex' | 'netGex'> {
+  return { callGex: add(call, 0), putGex: add(put, 0), netGex: add(call, put) };
+}
+
+function sumDex(call: EngineNumber, put: EngineNumber): Pick<ExposureSums, 'callDex' | 'putDex' | 'netDex'> {
+  return { callDex: add(call, 0), putDex: add(put, 0), netDex: add(call, put) };
+}
+
+/** Not known where one of them is not. Adding 0 makes a negative zero, which the engine's sums may be, a plain one. */
+function add(a: EngineNumber, b: EngineNumber): Amount {
+  const [left, right] = [readNumber(a), readNumber(b)];
+  return left === null || right === null ? null : readNumber(left + right + 0);
 }
 
 function byStrike(a: { readonly strike: number }, b: { readonly strike: number }): number {

@@ -5,6 +5,7 @@
  */
 import { quoteString } from '../../engine/literal.ts';
 import type { DropSource } from '../source.ts';
+import { type EngineNumber, readNumber } from './premium.ts';
 
 /** Sessions in the mean. */
 export const MEAN_SESSIONS = 5;
@@ -60,7 +61,7 @@ export interface History {
 export async function queryHistory(source: DropSource, before: readonly PastSession[]): Promise<History> {
   const past = before.slice(0, MEAN_SESSIONS);
   if (past.length === 0) return { sessions: [], previous: null };
-  const rows = await source.rows<SessionTotals & { readonly session: number }>(
+  const rows = await source.rows<Readonly<Record<keyof SessionTotals, EngineNumber>> & { readonly session: number }>(
     past
       .map(
         (session, index) =>
@@ -70,9 +71,14 @@ export async function queryHistory(source: DropSource, before: readonly PastSess
   );
   const sessions = past.flatMap((session, index) => {
     const totals = rows.find((row) => row.session === index);
-    return totals === undefined || totals.recorded_trades === null ? [] : [{ ...session, totals }];
+    return totals === undefined || totals.recorded_trades === null ? [] : [{ ...session, totals: readTotals(totals) }];
   });
   return { sessions, previous: sessions.find(({ date }) => date === past[0]?.date) ?? null };
+}
+
+function readTotals(row: Readonly<Record<keyof SessionTotals, EngineNumber>>): SessionTotals {
+  const entries = COLUMNS.map((name) => [name, readNumber(row[name])]);
+  return Object.fromEntries(entries) as SessionTotals; // One entry for each of COLUMNS.
 }
 
 /**
@@ -83,9 +89,11 @@ export function buildSymbolHistory({ sessions, previous }: History): string {
   if (sessions.length === 0) return "SELECT '' AS symbol, 0. AS mean, 0. AS previous, 0 AS sessions WHERE 0";
   const parts = sessions.map(
     (session) =>
-      `SELECT symbol, ifNull(total_premium, 0) AS premium, trades, ${session === previous ? 1 : 0} AS is_previous FROM ${summaryOf(session)} WHERE symbol != ${quoteString(ALL)}`,
+      `SELECT symbol, if(isFinite(total_premium), total_premium, NULL) AS premium, trades, ${session === previous ? 1 : 0} AS is_previous FROM ${summaryOf(session)} WHERE symbol != ${quoteString(ALL)}`,
   );
-  return `SELECT symbol, sum(premium) / ${sessions.length} AS mean, sumIf(premium, is_previous) AS previous, countIf(trades > 0) AS sessions
+  // A session in which the symbol did not trade counts as 0, one in which nobody knows its premium not at all.
+  return `SELECT symbol, sum(premium) / nullIf(${sessions.length} - countIf(isNull(premium)), 0) AS mean,
+      if(countIf(is_previous AND isNull(premium)) > 0, NULL, ifNull(sumIf(premium, is_previous), 0)) AS previous, countIf(trades > 0) AS sessions
     FROM (${parts.join(' UNION ALL ')}) GROUP BY symbol`;
 }
 

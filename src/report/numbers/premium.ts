@@ -3,33 +3,53 @@
  * are those of `wire/premium-sql.ts`, whose columns the summary beside a drop has under the same names. Put/call ratios
  * are puts over calls, as Cboe publishes them.
  */
-import { PREMIUM_MEASURES, type PremiumMeasure } from '../../measure/premium.ts';
+
+import {
+  GAP_MEASURES,
+  LACK_MEASURES,
+  PREMIUM_MEASURES,
+  type PremiumMeasure,
+  type PremiumPartName,
+} from '../../measure/premium.ts';
+import type { Amount } from '../amount.ts';
 import type { Premium, PremiumPart } from '../model.ts';
 
-/** A row of `PREMIUM_LIST`; sums over no rows may be null. */
-export type PremiumRow = Readonly<Record<PremiumMeasure, number | null>>;
+/** A number as the engine writes it: `inf`, `-inf` and `nan` are texts. */
+export type EngineNumber = number | string | null;
+
+/** A row of `buildPremiumList`; what the list does not have is missing. */
+export type PremiumRow = Readonly<Partial<Record<PremiumMeasure, EngineNumber>>>;
+
+/** @param hasGaps whether records lack numbers that the others have */
+export function listPremiumMeasures(hasGaps: boolean): readonly (readonly [PremiumMeasure, string])[] {
+  return hasGaps ? [...GAP_MEASURES, ...LACK_MEASURES] : PREMIUM_MEASURES;
+}
 
 /** The measures as a SELECT list. */
-export const PREMIUM_LIST = PREMIUM_MEASURES.map(([name, sql]) => `${sql} AS ${name}`).join(',\n  ');
+export function buildPremiumList(hasGaps: boolean): string {
+  return listPremiumMeasures(hasGaps)
+    .map(([name, sql]) => `${sql} AS ${name}`)
+    .join(',\n  ');
+}
 
-/** The engine's row as numbers; a sum over nothing is 0. */
+/** The engine's row as numbers. A sum over no records is 0, one over records without a number is not known. */
 export function readPremium(row: PremiumRow | undefined): Premium {
-  const value = (name: PremiumMeasure): number => Number(row?.[name] ?? 0);
+  const trades = Number(row?.trades ?? 0);
+  const unpriced = Number(row?.unpriced_trades ?? 0);
+  const unsized = Number(row?.unsized_trades ?? 0);
+  const value = (name: PremiumPartName): Amount => readAmount(row?.[name], Number(row?.[`${name}_lacks`] ?? 0) === 0);
+  const [calls, puts] = [value('call_premium'), value('put_premium')];
+  const [callContracts, putContracts] = [value('call_contracts'), value('put_contracts')];
   return {
-    trades: value('trades'),
-    contracts: value('contracts'),
-    callContracts: value('call_contracts'),
-    putContracts: value('put_contracts'),
-    total: value('total_premium'),
-    calls: value('call_premium'),
-    puts: value('put_premium'),
+    ...{ trades, unpriced, unsized, contracts: value('contracts'), callContracts, putContracts },
+    ...{ total: value('total_premium'), calls, puts },
     netCalls: value('net_call_premium'),
     netPuts: value('net_put_premium'),
     bullish: value('bullish_premium'),
     bearish: value('bearish_premium'),
     neutral: value('neutral_premium'),
-    putCallByPremium: divide(value('put_premium'), value('call_premium')),
-    putCallByVolume: divide(value('put_contracts'), value('call_contracts')),
+    putCallByPremium: divide(puts, calls),
+    putCallByVolume: divide(putContracts, callContracts),
     zeroDte: value('zero_dte_premium'),
     multiLeg: value('multi_leg_premium'),
     sweep: value('sweep_premium'),
@@ -41,7 +61,23 @@ export function readPremiumPart(row: PremiumRow | undefined): PremiumPart {
   return { trades, contracts, total, calls, puts };
 }
 
-/** Null for a ratio to nothing. */
-export function divide(part: number, whole: number): number | null {
-  return whole === 0 ? null : part / whole;
+/**
+ * A sum as the engine gives it: a text for NaN and infinities, null for a sum over nothing.
+ * @param isWhole whether no record lacks the number, so that a sum over nothing is 0
+ */
+export function readAmount(sum: EngineNumber | undefined, isWhole: boolean): Amount {
+  if (sum === null || sum === undefined) return isWhole ? 0 : null;
+  return readNumber(sum);
+}
+
+/** Null for what is no finite number. */
+export function readNumber(value: EngineNumber): Amount {
+  return value === null || !Number.isFinite(Number(value)) ? null : Number(value);
+}
+
+/** Null for a ratio to nothing, and where one of the two is not known. */
+export function divide(part: Amount, whole: Amount): number | null {
+  if (part === null || whole === null || whole === 0) return null;
+  const ratio = part / whole;
+  return Number.isFinite(ratio) ? ratio : null;
 }

@@ -4,18 +4,22 @@
  * count the records that the report counts, by the same rule, written out. Pure.
  */
 import { buildCountedTable, buildFate } from '../../measure/counted.ts';
-import { IS_CALL, IS_PUT, SERIES_KEY, sumWhere } from '../../measure/premium.ts';
+import { CODES, IS_CALL, IS_PUT, KNOWN_PREMIUM, SERIES_KEY, sumKnown, sumWhere } from '../../measure/premium.ts';
 import type { Exclusions, RebuildQuery } from '../model.ts';
 import { EXPIRY_BUCKET, MONEYNESS_BUCKET } from './bucket.ts';
-import { PREMIUM_LIST } from './premium.ts';
+import { buildUnknown } from './code.ts';
+import { buildPremiumList, listPremiumMeasures } from './premium.ts';
 import { TOP_SYMBOLS } from './symbol.ts';
 import { BIGGEST_TRADES } from './trade.ts';
 
 /** Rows of the exposure table. */
 const TOP_EXPOSURES = 10;
 
-const BUCKET_LIST = `count(*) AS trades, sum(size) AS contracts, sum(premium) AS total_premium,
-  ${sumWhere(IS_CALL, 'premium')} AS call_premium, ${sumWhere(IS_PUT, 'premium')} AS put_premium`;
+/** Measures of the buckets. */
+const BUCKET_MEASURES: readonly string[] = [
+  ...['trades', 'contracts', 'total_premium', 'call_premium', 'put_premium'],
+  ...['contracts_lacks', 'total_premium_lacks', 'call_premium_lacks', 'put_premium_lacks'],
+];
 
 const TRADE_LIST =
   'time, symbol, put_call, strike, expiration_date, size, price, premium, side, sentiment, underlying_price, oi, iv, option_activity_type, id';
@@ -23,44 +27,71 @@ const TRADE_LIST =
 /**
  * @param location URL of the object; the reader has it under its last name
  * @param exclusions where a file has nothing to leave out, the queries do not either
+ * @param hasGaps whether records lack a premium or a size
  */
-export function buildRebuildQueries(location: string, exclusions: Exclusions): readonly RebuildQuery[] {
+export function buildRebuildQueries(
+  location: string,
+  exclusions: Exclusions,
+  hasGaps: boolean,
+): readonly RebuildQuery[] {
   const file = `"${location.slice(location.lastIndexOf('/') + 1).replaceAll('"', '""')}"`;
   const { cancelMessages, lateReports } = exclusions;
-  const leavesOut = cancelMessages.trades + lateReports.trades > 0;
-  const prelude = leavesOut ? `WITH counted AS ${buildCountedTable(file)}\n` : '';
-  const rest = leavesOut ? `WITH counted AS ${buildCountedTable(file)},` : 'WITH';
-  const counted = leavesOut ? 'counted' : file;
+  const source = buildSource(file, cancelMessages.trades + lateReports.trades > 0, hasGaps);
+  const prelude = source === null ? '' : `WITH counted AS ${source}\n`;
+  const rest = source === null ? 'WITH' : `WITH counted AS ${source},`;
+  const counted = source === null ? file : 'counted';
+  const all = buildPremiumList(hasGaps);
+  const bucketList = listPremiumMeasures(hasGaps)
+    .filter(([name]) => BUCKET_MEASURES.includes(name))
+    .map(([name, sql]) => `${sql} AS ${name}`)
+    .join(', ');
+  const sum = hasGaps ? sumKnown : sumWhere;
   const tables: readonly (readonly [string, string])[] = [
-    ['Headline', `${prelude}SELECT ${PREMIUM_LIST}\nFROM ${counted}`],
+    ['Headline', `${prelude}SELECT ${all}\nFROM ${counted}`],
     [
       'Symbols',
-      `${prelude}SELECT symbol, ${PREMIUM_LIST}\nFROM ${counted} GROUP BY symbol ORDER BY total_premium DESC, symbol LIMIT ${TOP_SYMBOLS}`,
+      `${prelude}SELECT symbol, ${all}\nFROM ${counted} GROUP BY symbol ORDER BY total_premium DESC NULLS LAST, symbol LIMIT ${TOP_SYMBOLS}`,
     ],
     [
       'Half hours',
-      `${prelude}SELECT EXTRACT(HOUR FROM time) AS hour, CASE WHEN EXTRACT(MINUTE FROM time) < 30 THEN 0 ELSE 30 END AS minute, ${PREMIUM_LIST}\nFROM ${counted} GROUP BY 1, 2 ORDER BY 1, 2`,
+      `${prelude}SELECT EXTRACT(HOUR FROM time) AS hour, CASE WHEN EXTRACT(MINUTE FROM time) < 30 THEN 0 ELSE 30 END AS minute, ${all}\nFROM ${counted} GROUP BY 1, 2 ORDER BY 1, 2`,
     ],
     [
       'Expirations',
-      `${prelude}SELECT ${EXPIRY_BUCKET} AS bucket, ${BUCKET_LIST}\nFROM ${counted} GROUP BY 1 ORDER BY min(expiration_date)`,
+      `${prelude}SELECT ${EXPIRY_BUCKET} AS bucket, ${bucketList}\nFROM ${counted} GROUP BY 1 ORDER BY min(expiration_date)`,
     ],
     [
       'Moneyness',
-      `${prelude}SELECT ${MONEYNESS_BUCKET} AS bucket, ${BUCKET_LIST}\nFROM ${counted} GROUP BY 1 ORDER BY 1`,
+      `${prelude}SELECT ${MONEYNESS_BUCKET} AS bucket, ${bucketList}\nFROM ${counted} GROUP BY 1 ORDER BY 1`,
     ],
     [
       'Biggest trades',
-      `${prelude}SELECT ${TRADE_LIST}\nFROM ${counted} ORDER BY premium DESC, time, id LIMIT ${BIGGEST_TRADES}`,
+      `${prelude}SELECT ${TRADE_LIST}\nFROM ${counted}${hasGaps ? ' WHERE premium IS NOT NULL' : ''} ORDER BY premium DESC, time, id LIMIT ${BIGGEST_TRADES}`,
     ],
     ['GEX by symbol', `${rest}${buildExposureQuery(counted)}`],
     [
       'Volume above open interest',
-      `${prelude}SELECT ${sumWhere('volume > open_interest', '1')} AS series, count(*) AS of_series, ${sumWhere('volume > open_interest', 'total_premium')} AS premium\nFROM (SELECT sum(size) AS volume, max(oi) AS open_interest, sum(premium) AS total_premium FROM ${counted} GROUP BY ${SERIES_KEY}) AS series`,
+      `${prelude}SELECT ${sumWhere('volume > open_interest', '1')} AS series, count(*) AS of_series, ${sumWhere('volume IS NULL OR open_interest IS NULL', '1')} AS unknown_series, ${sum('volume > open_interest', 'total_premium')} AS premium\nFROM (SELECT sum(size) AS volume, max(oi) AS open_interest, sum(premium) AS total_premium FROM ${counted} GROUP BY ${SERIES_KEY}) AS series`,
     ],
-    ['Records left out', buildLeftOutQuery(file)],
+    ['Records left out', buildLeftOutQuery(file, hasGaps)],
+    ...exclusions.unknownCodes.map(({ column }): readonly [string, string] => [
+      `Unknown ${column}`,
+      `${prelude}SELECT ${column}, count(*) AS trades, sum(premium) AS total_premium\nFROM ${counted} WHERE ${buildUnknown(conditionOf(column))} GROUP BY 1 ORDER BY 2 DESC, 1`,
+    ]),
   ];
   return tables.map(([table, sql]) => ({ table, sql: `${sql};` }));
+}
+
+function conditionOf(column: string): string {
+  return CODES.find(([name]) => name === column)?.[1] ?? 'true';
+}
+
+/** The records that count, with premiums that can be summed; null where that is the whole file as it is. */
+function buildSource(file: string, leavesOut: boolean, hasGaps: boolean): string | null {
+  const counted = leavesOut ? buildCountedTable(file) : file;
+  if (hasGaps)
+    return `(SELECT * REPLACE (${KNOWN_PREMIUM} AS premium) FROM ${counted}${leavesOut ? ' AS records' : ''})`;
+  return leavesOut ? counted : null;
 }
 
 /**
@@ -70,10 +101,10 @@ export function buildRebuildQueries(location: string, exclusions: Exclusions): r
 function buildExposureQuery(counted: string): string {
   const weigh = (right: string, sign: string) => `${sign}100 * 0.01 * spot * spot * ${sumWhere(right, 'gamma_lots')}`;
   const latest = 'time DESC, id DESC';
-  const known = 'CASE WHEN gamma IS NULL THEN 1 ELSE 0 END';
+  const known = 'CASE WHEN isFinite(gamma) THEN 0 ELSE 1 END';
   return `
 series AS (
-  SELECT symbol, put_call, CASE WHEN gamma > 0 AND oi > 0 THEN gamma * oi ELSE 0 END AS gamma_lots FROM (
+  SELECT symbol, put_call, CASE WHEN isFinite(gamma) AND gamma > 0 AND oi > 0 THEN gamma * oi ELSE 0 END AS gamma_lots FROM (
     SELECT ${SERIES_KEY}, oi, gamma, row_number() OVER (PARTITION BY ${SERIES_KEY} ORDER BY ${known}, ${latest}) AS age
     FROM ${counted}
   ) AS aged WHERE age = 1
@@ -81,7 +112,7 @@ series AS (
 spots AS (
   SELECT symbol, underlying_price AS spot FROM (
     SELECT symbol, underlying_price, row_number() OVER (PARTITION BY symbol ORDER BY ${latest}) AS age
-    FROM ${counted} WHERE underlying_price > 0
+    FROM ${counted} WHERE underlying_price > 0 AND isFinite(underlying_price)
   ) AS aged WHERE age = 1
 ),
 exposures AS (
@@ -92,6 +123,6 @@ SELECT symbol, spot, call_gex, put_gex, call_gex + put_gex AS net_gex
 FROM exposures ORDER BY abs(call_gex + put_gex) DESC, symbol LIMIT ${TOP_EXPOSURES}`;
 }
 
-function buildLeftOutQuery(file: string): string {
-  return `SELECT ${buildFate(file, 'id')} AS record, count(*) AS trades, sum(premium) AS total_premium\nFROM ${file} GROUP BY 1 ORDER BY 1`;
+function buildLeftOutQuery(file: string, hasGaps: boolean): string {
+  return `SELECT ${buildFate(file, 'id')} AS record, count(*) AS trades, sum(${hasGaps ? KNOWN_PREMIUM : 'premium'}) AS total_premium\nFROM ${file} GROUP BY 1 ORDER BY 1`;
 }

@@ -4,18 +4,29 @@
  * interest is the record's `oi`, which the clearing house (OCC) publishes once before the opening; of different values
  * the largest counts.
  */
-import { SERIES_KEY } from '../../measure/premium.ts';
+import { SERIES_HASH } from '../../measure/premium.ts';
 import type { VolumeAboveOpenInterest } from '../model.ts';
 import type { DropSource } from '../source.ts';
+import { type EngineNumber, readAmount } from './premium.ts';
 
 /** One pass; a group for each series that traded, by a hash of its key, which takes half the time of the key itself. */
 export async function queryVolumeAboveOpenInterest(source: DropSource): Promise<VolumeAboveOpenInterest> {
-  const [row] = await source.rows<{ readonly series: number; readonly of_series: number; readonly premium: number }>(
-    `SELECT countIf(volume > open_interest) AS series, count() AS of_series, sumIf(total, volume > open_interest) AS premium
+  const [row] = await source.rows<SeriesRow>(
+    `SELECT countIf(volume > open_interest) AS series, count() AS of_series, countIf(isNull(volume) OR isNull(open_interest)) AS unknown,
+       sumOrNullIf(total, volume > open_interest) AS premium
      FROM (
        SELECT sum(size) AS volume, max(oi) AS open_interest, sum(premium) AS total
-       FROM (SELECT size, oi, premium, cityHash64(${SERIES_KEY}) AS series FROM ${source.table}) GROUP BY series
+       FROM (SELECT size, oi, premium, ${SERIES_HASH} AS series FROM ${source.table}) GROUP BY series
      )`,
   );
-  return { series: row?.series ?? 0, ofSeries: row?.of_series ?? 0, premium: row?.premium ?? 0 };
+  const series = row?.series ?? 0;
+  const premium = readAmount(row?.premium, series === 0);
+  return { series, ofSeries: row?.of_series ?? 0, unknownSeries: row?.unknown ?? 0, premium };
+}
+
+interface SeriesRow {
+  readonly series: number;
+  readonly of_series: number;
+  readonly unknown: number;
+  readonly premium: EngineNumber;
 }

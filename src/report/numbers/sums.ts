@@ -4,11 +4,10 @@
  * Invariant: the result is bounded, however many symbols trade: of symbols only those come that a table shows.
  */
 
-import { PREMIUM_MEASURES } from '../../measure/premium.ts';
 import type { DropSource } from '../source.ts';
 import { EXPIRY_BUCKET, MONEYNESS_BUCKET } from './bucket.ts';
 import { buildSymbolHistory, type History } from './history.ts';
-import { PREMIUM_LIST, type PremiumRow } from './premium.ts';
+import { buildPremiumList, listPremiumMeasures, type PremiumRow } from './premium.ts';
 import { HALF_HOUR } from './session.ts';
 import { LEANING_SYMBOLS, type SymbolRow, TOP_SYMBOLS } from './symbol.ts';
 import { UNUSUAL_ORDER, UNUSUAL_SYMBOLS, type UnusualRow } from './unusual.ts';
@@ -38,9 +37,17 @@ export interface Sums {
   readonly symbolCount: number;
 }
 
-/** @param focus symbols that come whatever their place */
-export async function querySums(source: DropSource, focus: readonly string[], history: History): Promise<Sums> {
-  const rows = await source.rows<SumRow>(buildQuery(source.table, history), { focus });
+/**
+ * @param focus symbols that come whatever their place
+ * @param hasGaps whether records lack numbers that the others have
+ */
+export async function querySums(
+  source: DropSource,
+  focus: readonly string[],
+  history: History,
+  hasGaps: boolean,
+): Promise<Sums> {
+  const rows = await source.rows<SumRow>(buildQuery(source.table, history, hasGaps), { focus });
   const along = (which: Along) => rows.filter((row) => row.along === ALONG[which]);
   const symbols = along('symbol');
   return {
@@ -53,14 +60,14 @@ export async function querySums(source: DropSource, focus: readonly string[], hi
   };
 }
 
-function buildQuery(table: string, history: History): string {
-  const names = PREMIUM_MEASURES.map(([name]) => name);
-  const lean = 'bullish_premium - bearish_premium';
+function buildQuery(table: string, history: History, hasGaps: boolean): string {
+  const names = listPremiumMeasures(hasGaps).map(([name]) => name);
+  const lean = 'ifNull(bullish_premium, 0) - ifNull(bearish_premium, 0)';
   const place = (order: string) => `row_number() OVER (PARTITION BY along ORDER BY ${order}, symbol)`;
   return `
 WITH
   cells AS (
-    SELECT symbol, ${HALF_HOUR} AS slot, ${EXPIRY_BUCKET} AS expiry, ${MONEYNESS_BUCKET} AS money, ${PREMIUM_LIST}
+    SELECT symbol, ${HALF_HOUR} AS slot, ${EXPIRY_BUCKET} AS expiry, ${MONEYNESS_BUCKET} AS money, ${buildPremiumList(hasGaps)}
     FROM ${table} GROUP BY symbol, slot, expiry, money
   ),
   sums AS (

@@ -2,6 +2,7 @@
  * Premium by underlying symbol: the largest of the day, the most bullish and bearish by net sentiment (bullish less
  * bearish premium, dollars). Equal numbers are ordered by symbol. Pure.
  */
+import { leanOf } from '../amount.ts';
 import type { SymbolFlow } from '../model.ts';
 import { type PremiumRow, readPremium } from './premium.ts';
 
@@ -34,8 +35,8 @@ export function readSymbolFlows(rows: readonly SymbolRow[]): SymbolFlows {
       .map(({ flow }) => flow);
   return {
     top: first(TOP_SYMBOLS, ({ place }) => place),
-    mostBullish: first(LEANING_SYMBOLS, (row) => row.bullish_place).filter((flow) => flow.bullish > flow.bearish),
-    mostBearish: first(LEANING_SYMBOLS, (row) => row.bearish_place).filter((flow) => flow.bearish > flow.bullish),
+    mostBullish: first(LEANING_SYMBOLS, (row) => row.bullish_place).filter((flow) => (leanOf(flow) ?? 0) > 0),
+    mostBearish: first(LEANING_SYMBOLS, (row) => row.bearish_place).filter((flow) => (leanOf(flow) ?? 0) < 0),
   };
 }
 

@@ -5,6 +5,7 @@
 import { isMultiLegType, isSweepType } from '../../wire/record-type.ts';
 import type { BigTrade } from '../model.ts';
 import type { DropSource } from '../source.ts';
+import { type EngineNumber, readNumber } from './premium.ts';
 
 export const BIGGEST_TRADES = 10;
 
@@ -12,19 +13,19 @@ interface TradeRow {
   readonly id: string;
   readonly clock: string;
   readonly symbol: string;
-  readonly put_call: string;
-  readonly strike: number;
-  readonly expiration: string;
-  readonly size: number;
-  readonly price: number;
+  readonly put_call: string | null;
+  readonly strike: EngineNumber;
+  readonly expiration: string | null;
+  readonly size: EngineNumber;
+  readonly price: EngineNumber;
   readonly premium: number;
-  readonly side: string;
-  readonly sentiment: string;
-  readonly underlying_price: number | null;
-  readonly oi: number;
-  readonly iv: number | null;
-  readonly days: number;
-  readonly option_activity_type: string;
+  readonly side: string | null;
+  readonly sentiment: string | null;
+  readonly underlying_price: EngineNumber;
+  readonly oi: EngineNumber;
+  readonly iv: EngineNumber;
+  readonly days: EngineNumber;
+  readonly option_activity_type: string | null;
 }
 
 /**
@@ -38,7 +39,7 @@ export async function queryBiggestTrades(source: DropSource): Promise<readonly B
        underlying_price, oi, iv, option_activity_type,
        dateDiff('day', date, expiration_date) AS days
      FROM ${source.table}
-     WHERE premium >= (SELECT min(premium) FROM (SELECT premium FROM ${source.table} ORDER BY premium DESC LIMIT ${BIGGEST_TRADES}))
+     WHERE isFinite(premium) AND premium >= (SELECT min(premium) FROM (SELECT premium FROM ${source.table} WHERE isFinite(premium) ORDER BY premium DESC LIMIT ${BIGGEST_TRADES}))
      ORDER BY premium DESC, time, id LIMIT ${BIGGEST_TRADES}`,
   );
   return rows.map(readTrade);
@@ -49,28 +50,34 @@ function readTrade(row: TradeRow): BigTrade {
     id: row.id,
     time: row.clock,
     symbol: row.symbol,
-    contract: formatContract(row.symbol, row.expiration, row.strike, row.put_call),
-    size: row.size,
-    price: row.price,
+    contract: formatContract(row.symbol, row.expiration, readNumber(row.strike), row.put_call),
+    size: readNumber(row.size),
+    price: readNumber(row.price),
     premium: row.premium,
-    side: row.side,
-    sentiment: row.sentiment,
+    side: row.side ?? '',
+    sentiment: row.sentiment ?? '',
     spot: positiveOrNull(row.underlying_price),
-    openInterest: row.oi,
+    openInterest: readNumber(row.oi),
     impliedVolatility: positiveOrNull(row.iv),
-    days: row.days,
-    activityType: row.option_activity_type,
-    multiLeg: isMultiLegType(row.option_activity_type),
-    sweep: isSweepType(row.option_activity_type),
+    days: readNumber(row.days),
+    activityType: row.option_activity_type ?? '',
+    multiLeg: isMultiLegType(row.option_activity_type ?? ''),
+    sweep: isSweepType(row.option_activity_type ?? ''),
   };
 }
 
-/** `SPY 2026-11-20 600 C`: symbol, expiration, strike without trailing zeros, C or P. */
-export function formatContract(symbol: string, expiration: string, strike: number, putCall: string): string {
-  const right = putCall === 'CALL' ? 'C' : putCall === 'PUT' ? 'P' : putCall;
-  return `${symbol} ${expiration} ${strike} ${right}`;
+/** `SPY 2026-11-20 600 C`: symbol, expiration, strike without trailing zeros, C or P; `?` for what the record does not say. */
+export function formatContract(
+  symbol: string,
+  expiration: string | null,
+  strike: number | null,
+  putCall: string | null,
+): string {
+  const right = putCall === 'CALL' ? 'C' : putCall === 'PUT' ? 'P' : (putCall ?? '?');
+  return `${symbol} ${expiration ?? '?'} ${strike ?? '?'} ${right}`;
 }
 
-function positiveOrNull(value: number | null): number | null {
-  return value !== null && value > 0 ? value : null;
+function positiveOrNull(value: EngineNumber): number | null {
+  const number = readNumber(value);
+  return number !== null && number > 0 ? number : null;
 }

@@ -1,10 +1,10 @@
 /**
  * Unusual activity: a symbol's premium of the day over the mean of its last sessions (at most five, a session without it
  * counting as 0). Compared are counted records with counted records; the sessions come from the summaries beside their
- * drops. Pure. What stands out is a rule of thumb, so its limits are here by name:
+ * drops. A session in which a symbol's premium is not known is left out of its mean. Pure. What stands out is a rule of thumb, so its limits are here by name:
  */
 import type { UnusualSymbol } from '../model.ts';
-import { divide, type PremiumRow, readPremium } from './premium.ts';
+import { divide, type EngineNumber, type PremiumRow, readNumber, readPremium } from './premium.ts';
 
 /** Rows of the table. */
 export const UNUSUAL_SYMBOLS = 10;
@@ -20,8 +20,8 @@ export const UNUSUAL_ORDER = `if(sessions >= ${MIN_SESSIONS} AND mean > 0 AND to
 
 export type UnusualRow = PremiumRow & {
   readonly symbol: string;
-  readonly mean: number;
-  readonly previous: number;
+  readonly mean: EngineNumber;
+  readonly previous: EngineNumber;
   readonly sessions: number;
   readonly unusual_place: number;
 };
@@ -39,13 +39,14 @@ export function readUnusual(rows: readonly UnusualRow[], hasPrevious: boolean): 
 /** A symbol against its own past, whether it stands out or not; null when its past is too short. */
 export function readAgainstPast(row: UnusualRow, hasPrevious: boolean): UnusualSymbol | null {
   const { total, netCalls, netPuts, bullish, bearish } = readPremium(row);
-  const ratio = divide(total, row.mean);
-  if (ratio === null || row.sessions < MIN_SESSIONS) return null;
+  const mean = readNumber(row.mean);
+  const ratio = divide(total, mean);
+  if (total === null || mean === null || ratio === null || row.sessions < MIN_SESSIONS) return null;
   return {
     symbol: row.symbol,
     premium: total,
-    previous: hasPrevious ? row.previous : null,
-    mean: row.mean,
+    previous: hasPrevious ? readNumber(row.previous) : null,
+    mean,
     ratio,
     sessions: row.sessions,
     netCalls,

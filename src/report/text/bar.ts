@@ -1,7 +1,9 @@
 /** The sentiment split as the segments of a bar: widths in whole per cent that add up to 100. Pure. */
+
 import { formatDollars } from '../../core/units.ts';
+import { type Amount, shareOf } from '../amount.ts';
 import type { Premium } from '../model.ts';
-import { formatPart } from './label.ts';
+import { formatPart, isSameDollars } from './label.ts';
 
 export type Tone = 'bullish' | 'neutral' | 'bearish';
 
@@ -14,11 +16,19 @@ export interface BarSegment {
   readonly share: string;
 }
 
-/** Bullish, neutral, bearish, in this order; all widths are 0 when there is no premium. */
+/** Bullish, neutral, bearish, in this order; all widths are 0 when there is no premium, or nobody knows it. */
 export function buildBar(premium: Premium): readonly BarSegment[] {
   const bullish = toWidth(premium.bullish, premium.total);
   const bearish = Math.min(toWidth(premium.bearish, premium.total), 100 - bullish);
-  const neutral = premium.total > 0 ? 100 - bullish - bearish : 0;
+  const { total } = premium;
+  // What is of no known sentiment is no part of the bar.
+  const coded = [premium.bullish, premium.neutral, premium.bearish].reduce<Amount>(
+    (sum, part) => (sum === null || part === null ? null : sum + part),
+    0,
+  );
+  const isWhole = total !== null && coded !== null && isSameDollars(coded, total);
+  const rest = 100 - bullish - bearish;
+  const neutral = total === null || total <= 0 ? 0 : isWhole ? rest : Math.min(rest, toWidth(premium.neutral, total));
   return [
     segment('bullish', 'Bullish', bullish, premium.bullish, premium.total),
     segment('neutral', 'Neutral', neutral, premium.neutral, premium.total),
@@ -26,10 +36,10 @@ export function buildBar(premium: Premium): readonly BarSegment[] {
   ];
 }
 
-function segment(tone: Tone, name: string, width: number, part: number, whole: number): BarSegment {
-  return { tone, name, width, dollars: formatDollars(part), share: whole > 0 ? formatPart(part / whole) : 'n/a' };
+function segment(tone: Tone, name: string, width: number, part: Amount, whole: Amount): BarSegment {
+  return { tone, name, width, dollars: formatDollars(part), share: formatPart(shareOf(part, whole)) };
 }
 
-function toWidth(part: number, whole: number): number {
-  return whole > 0 ? Math.min(100, Math.max(0, Math.round((part / whole) * 100))) : 0;
+function toWidth(part: Amount, whole: Amount): number {
+  return Math.min(100, Math.max(0, Math.round((shareOf(part, whole) ?? 0) * 100)));
 }

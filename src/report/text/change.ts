@@ -12,6 +12,8 @@ export const NONE = '–';
 
 type Unit = 'dollars' | 'net' | 'share' | 'ratio' | 'count';
 
+const SUMS: readonly Unit[] = ['dollars', 'net', 'count'];
+
 interface Reading {
   readonly key: Compared;
   readonly name: string;
@@ -55,7 +57,8 @@ export function buildChangeRows(comparison: Comparison): readonly ChangeRow[] {
     const { latest, previous, mean } = comparison.changes[key];
     return {
       name,
-      latest: formatReading(latest, unit),
+      // A sum always is; a share or ratio may have nothing to be of.
+      latest: latest === null && SUMS.includes(unit) ? formatDollars(null) : formatReading(latest, unit),
       previous: formatReading(previous, unit),
       mean: formatReading(mean, unit),
       onPrevious: formatChange(latest, previous, unit),

@@ -16,7 +16,7 @@ export function listConventions(report: FlowReport): readonly Convention[] {
     },
     {
       term: 'Sentiment',
-      text: 'the record’s own field, an estimate from whether the trade executed at the bid or the ask. Neutral is the rest: at the midpoint, or unknown. Legs of spreads count by their own side.',
+      text: 'the record’s own field, an estimate from whether the trade executed at the bid or the ask; neutral is at the midpoint. Trades of no known sentiment are in none of the three. Legs of spreads count by their own side.',
     },
     {
       term: 'Net call, net put premium',
@@ -49,5 +49,9 @@ function describeGexGaps({ exposure }: FlowReport): string {
   if (total.contracts === 0) return 'everything: no contract traded this day.';
   const unpriced =
     unpricedSymbols === 0 ? '' : `; ${countOf(unpricedSymbols, 'symbol')} without a price of the underlying`;
-  return `every contract that did not trade this day (${countOf(total.contracts, 'contract')} did)${unpriced}.`;
+  const unknown =
+    total.unknownContracts === 0
+      ? ''
+      : `; ${countOf(total.unknownContracts, 'contract')} without a gamma or an open interest`;
+  return `every contract that did not trade this day (${countOf(total.contracts, 'contract')} did)${unpriced}${unknown}.`;
 }

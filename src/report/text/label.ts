@@ -3,6 +3,7 @@
  * characters and of bounded length, so that it can forge no line of the text part, no header, and no wide table.
  */
 import { formatCount, formatDollars, formatPercent } from '../../core/units.ts';
+import type { Amount } from '../amount.ts';
 
 /** Longer than any symbol or contract; what is cut is marked. */
 const MAX_LABEL_LENGTH = 40;
@@ -64,8 +65,8 @@ export function cleanLine(value: string): string {
   return value.replace(UNPRINTABLE, ' ').trim();
 }
 
-/** `1 trade`, `2,295 trades`. */
-export function countOf(count: number, noun: string): string {
+/** `1 trade`, `2,295 trades`; `n/a trades` where nobody knows how many. */
+export function countOf(count: Amount, noun: string): string {
   return `${formatCount(count)} ${noun}${count === 1 ? '' : 's'}`;
 }
 
@@ -117,15 +118,17 @@ export function formatInstant(instant: string, timezone: string): string {
 }
 
 /** A count in a narrow column: whole below ten thousand, then `61.2K`, `6.53M`. */
-export function formatShortCount(count: number): string {
+export function formatShortCount(count: Amount): string {
+  if (count === null) return formatCount(null);
   return Math.abs(count) < 10_000 ? formatCount(count) : formatDollars(count).replace('$', '');
 }
 
 /**
  * A part of a whole in whole per cent: `62 %`. What is not all is not printed as all, nor what is not nothing as nothing:
- * `>99 %`, `<1 %`.
+ * `>99 %`, `<1 %`. `n/a` where the part or the whole is not known.
  */
-export function formatPart(share: number): string {
+export function formatPart(share: Amount): string {
+  if (share === null) return formatPercent(null);
   if (share > ROUNDING && share < 0.005) return '<1 %';
   if (share >= 0.995 && share < 1 - ROUNDING) return '>99 %';
   return formatPercent(share, 0);
@@ -140,8 +143,8 @@ export function isSameDollars(a: number, b: number): boolean {
  * `+12 %`, `-3.4 %`, `0 %`: whole from ten per cent on, one decimal below; `n/a` for a share of nothing. A growth of more
  * digits than a reader counts is said as a multiple: `992 ×`.
  */
-export function formatSignedPercent(share: number): string {
-  if (!Number.isFinite(share)) return 'n/a';
+export function formatSignedPercent(share: Amount): string {
+  if (share === null || !Number.isFinite(share)) return formatPercent(null);
   if (share >= MANY_TIMES) return `${formatShortCount(share + 1)} ×`;
   const digits = Math.abs(share) < 0.0995 ? 1 : 0;
   const text = formatPercent(share, digits);

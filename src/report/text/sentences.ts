@@ -3,10 +3,13 @@
  * rule returns nothing when it does not apply, and the first three that apply are printed. A record ("the most since") is
  * claimed among the sealed sessions that were looked at, and of those that are not degraded.
  */
+
 import { formatCount, formatDecimal, formatDollars, formatSignedDollars } from '../../core/units.ts';
+import { shareOf } from '../amount.ts';
 import type { SymbolExposure } from '../exposure-model.ts';
 import type { FlowReport } from '../model.ts';
 import { nameSessions } from './change.ts';
+import { describeGap } from './gap.ts';
 import { countOf, formatPart, formatPastDay, formatSignedPercent, isSameDollars, nameSymbol } from './label.ts';
 
 const SENTENCES = 3;
@@ -24,7 +27,15 @@ type Rule = (report: FlowReport) => string | null;
 export function buildSentences(report: FlowReport): readonly string[] {
   if (report.headline.trades === 0) return [sayNothingCounts(report)];
   const said = RULES.map((rule) => rule(report)).filter((sentence) => sentence !== null);
-  return said.slice(0, SENTENCES);
+  // What the numbers lack is said before them, and takes the place of none.
+  return [...sayGap(report), ...said.slice(0, SENTENCES)];
+}
+
+/** Why the premium of the headline is not that of all trades. */
+function sayGap({ headline }: FlowReport): readonly string[] {
+  const gap = describeGap(headline);
+  if (headline.total === null) return [`The premium of this date cannot be computed: ${gap}.`];
+  return gap === '' ? [] : [`All sums of premium are without some trades: ${gap}.`];
 }
 
 /** Whether nothing traded, or nothing of what the file has counts. */
@@ -44,9 +55,10 @@ function sayNothingCounts({ exclusions }: FlowReport): string {
  */
 export function sayCallShare(report: FlowReport): string | null {
   const { headline, comparison, drop } = report;
-  if (headline.total <= 0) return null;
-  const name = headline.calls >= headline.puts ? 'calls' : 'puts';
-  const share = headline[name] / headline.total;
+  const { calls, puts, total } = headline;
+  if (calls === null || puts === null || total === null || total <= 0) return null;
+  const name = calls >= puts ? 'calls' : 'puts';
+  const share = { calls, puts }[name] / total;
   const lead = `${name === 'calls' ? 'Calls' : 'Puts'} took ${formatPart(share)} of premium`;
   const { changes } = comparison;
   const { previous: before, mean } = changes[name === 'calls' ? 'callShare' : 'putShare'];
@@ -91,20 +103,21 @@ function sayRecord({ comparison, drop }: FlowReport, name: 'calls' | 'puts', sha
 /** One symbol with at least half of all premium. */
 export function sayConcentration({ headline, topSymbols, symbolCount }: FlowReport): string | null {
   const [first] = topSymbols;
-  if (first === undefined || headline.total <= 0) return null;
+  const share = shareOf(first?.total ?? null, headline.total);
+  if (first === undefined || share === null) return null;
   if (symbolCount === 1) return `${nameSymbol(first.symbol)} is the only symbol that traded.`;
-  if (first.total / headline.total < MAJORITY) return null;
-  return `${nameSymbol(first.symbol)} alone carried ${formatPart(first.total / headline.total)} of premium, of ${countOf(symbolCount, 'symbol')} that traded.`;
+  if (share < MAJORITY) return null;
+  return `${nameSymbol(first.symbol)} alone carried ${formatPart(share)} of premium, of ${countOf(symbolCount, 'symbol')} that traded.`;
 }
 
 /** Where the lead symbol's spot lies against zero gamma, and the sign of its net exposure. */
 export function sayGamma({ exposure }: FlowReport): string | null {
   const { lead, top } = exposure;
-  if (lead === null || lead.spot === null) return null;
+  if (lead === null || lead.spot === null || lead.netGex === null) return null;
   const name = nameSymbol(lead.symbol);
   const net = `Net GEX of ${name} is ${formatSignedDollars(lead.netGex)} per 1 % move`;
   const everywhere =
-    top.length > 1 && top.every((row) => row.netGex < 0)
+    top.length > 1 && top.every((row) => row.netGex !== null && row.netGex < 0)
       ? `; it is negative in all ${top.length} symbols with the largest exposure`
       : '';
   if (lead.zeroGamma === null) return `${net}${everywhere || ', with no zero gamma found'}.`;
@@ -121,8 +134,8 @@ export function sayUnusual({ unusual, comparison }: FlowReport): string | null {
 /** Bullish against bearish premium. The neutral share belongs to it: a small lean of a small part says little. */
 export function sayLean({ headline }: FlowReport): string | null {
   const { bullish, bearish, neutral, total } = headline;
-  if (total <= 0) return null;
-  const rest = `${formatPart(neutral / total)} was neutral`;
+  if (bullish === null || bearish === null || total === null || total <= 0) return null;
+  const rest = `${formatPart(shareOf(neutral, total))} was neutral`;
   if (isSameDollars(bullish, bearish)) return `Bullish and bearish premium were equal; ${rest}.`;
   const [more, less] = bullish > bearish ? ['Bullish', 'bearish'] : ['Bearish', 'bullish'];
   return `${more} premium was ${formatDollars(Math.abs(bullish - bearish))} above ${less}; ${rest}.`;
@@ -130,8 +143,9 @@ export function sayLean({ headline }: FlowReport): string | null {
 
 /** Contracts that expire the same day, when they are half of premium or more. */
 export function sayZeroDte({ headline }: FlowReport): string | null {
-  if (headline.total <= 0 || headline.zeroDte / headline.total < MAJORITY) return null;
-  return `Contracts that expired this day took ${formatPart(headline.zeroDte / headline.total)} of premium.`;
+  const share = shareOf(headline.zeroDte, headline.total);
+  if (share === null || share < MAJORITY) return null;
+  return `Contracts that expired this day took ${formatPart(share)} of premium.`;
 }
 
 /** For a day of which little else can be said: that it has nothing before it. */

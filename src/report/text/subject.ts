@@ -2,8 +2,11 @@
  * Subject and preview line: what a reader sees before opening. Invariant: ASCII on one line, and only what the data
  * says; no text of a trade record gets here.
  */
+
 import { formatCount, formatDollars } from '../../core/units.ts';
+import { type Amount, leanOf, shareOf } from '../amount.ts';
 import type { FlowReport, Premium } from '../model.ts';
+import { describeGap } from './gap.ts';
 import { countOf, formatPart, isSameDollars } from './label.ts';
 
 /** What the delivery makes of a report: shown in the subject, because it changes how the numbers are read. */
@@ -21,7 +24,7 @@ export function buildSubject(report: FlowReport, occasion: Occasion): string {
       ? exclusions.recorded.trades === 0
         ? 'no trades'
         : 'no trade that counts'
-      : `${formatDollars(headline.total)} premium, ${sharePhrase(headline)}${describeLean(headline)}`;
+      : describeHeadline(headline);
   const lead = occasion.corrected ? 'Correction: options flow' : 'Options flow';
   return toAscii(`${[lead, drop.date, ...marks].join(' ')}: ${says}`);
 }
@@ -33,11 +36,14 @@ export function buildDigestSubject(
   pending: number,
   { late, corrected }: Occasion,
 ): string {
-  const total = reports.reduce((sum, report) => sum + report.headline.total, 0);
+  const total = reports.reduce<Amount>(
+    (sum, { headline }) => (sum === null || headline.total === null ? null : sum + headline.total),
+    0,
+  );
   const degraded = reports.some((report) => report.drop.condition === 'degraded') ? ' [degraded]' : '';
   const says = [
     countOf(reports.length + pending, 'dataset'),
-    ...(reports.length > 0 ? [`${formatDollars(total)} premium`] : []),
+    ...(reports.length > 0 ? [total === null ? 'premium cannot be computed' : `${formatDollars(total)} premium`] : []),
     ...(pending > 0 ? [`${pending} pending`] : []),
   ];
   const lead = corrected ? 'Correction: options flow digest' : 'Options flow digest';
@@ -53,24 +59,35 @@ export function buildPreview(report: FlowReport): string {
       ? 'The sealed drop of this date holds no trades.'
       : `None of the ${countOf(trades, 'record')} of this date counts.`;
   }
+  const gap = describeGap(headline);
   return [
     `${formatCount(headline.trades)} trades`,
+    ...(gap === '' ? [] : [gap]),
     `bullish ${formatDollars(headline.bullish)}`,
     `bearish ${formatDollars(headline.bearish)}`,
     `neutral ${formatDollars(headline.neutral)}`,
   ].join(', ');
 }
 
+/** `$1.24B premium, 62 % calls, bullish by $120M`; what cannot be computed is said to be so, with the reason. */
+function describeHeadline(headline: Premium): string {
+  const gap = describeGap(headline);
+  if (headline.total === null) return `premium cannot be computed (${gap})`;
+  const without = gap === '' ? '' : ` (${gap})`;
+  return `${formatDollars(headline.total)} premium${without}, ${sharePhrase(headline)}${describeLean(headline)}`;
+}
+
 /** Which of bullish and bearish premium is larger, and by how much: `bullish by $120M`. */
 export function describeLean(premium: Premium): string {
-  const lean = premium.bullish - premium.bearish;
+  const lean = leanOf(premium);
+  if (lean === null) return 'sentiment cannot be computed';
   if (isSameDollars(lean, 0)) return 'balanced';
   return lean > 0 ? `bullish by ${formatDollars(lean)}` : `bearish by ${formatDollars(-lean)}`;
 }
 
 /** Trades can be of no premium at all: then no share of it is said. */
 function sharePhrase({ calls, total }: Premium): string {
-  return total > 0 ? `${formatPart(calls / total)} calls, ` : '';
+  return total !== null && total > 0 ? `${formatPart(shareOf(calls, total))} calls, ` : '';
 }
 
 function toAscii(text: string): string {

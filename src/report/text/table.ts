@@ -1,5 +1,7 @@
 /** The rows of the tables of premium as texts. Pure; one function per table, the columns' meaning is the model's. */
+
 import { formatCount, formatDecimal, formatDollars, formatPercent, formatSignedDollars } from '../../core/units.ts';
+import { type Amount, leanOf, shareOf } from '../amount.ts';
 import type {
   BigTrade,
   Exclusions,
@@ -12,7 +14,7 @@ import type {
 } from '../model.ts';
 import { type BarSegment, buildBar, type Tone } from './bar.ts';
 import { NONE } from './change.ts';
-import { cleanCode, cleanLabel, formatPart, formatShortCount, isSameDollars, nameSymbol } from './label.ts';
+import { cleanCode, cleanLabel, countOf, formatPart, formatShortCount, isSameDollars, nameSymbol } from './label.ts';
 
 export interface SymbolRow {
   readonly symbol: string;
@@ -110,7 +112,7 @@ export function buildWatchRow(watched: WatchedSymbol): WatchRow {
 
 /** @param meanSessions sessions in the mean, those without the symbol included */
 export function buildUnusualRow(unusual: UnusualSymbol, meanSessions: number): UnusualRow {
-  const lean = unusual.bullish - unusual.bearish;
+  const lean = leanOf(unusual);
   return {
     symbol: nameSymbol(unusual.symbol),
     premium: formatDollars(unusual.premium),
@@ -125,13 +127,13 @@ export function buildUnusualRow(unusual: UnusualSymbol, meanSessions: number): U
   };
 }
 
-export function buildPartRow(name: string, part: PremiumPart, total: number): PartRow {
-  const share = total > 0 ? part.total / total : 0;
+export function buildPartRow(name: string, part: PremiumPart, total: Amount): PartRow {
+  const share = total !== null && total <= 0 ? 0 : shareOf(part.total, total);
   return {
     name,
     premium: formatDollars(part.total),
     share: formatPart(share),
-    width: Math.min(100, Math.max(0, Math.round(share * 100))),
+    width: Math.min(100, Math.max(0, Math.round((share ?? 0) * 100))),
     calls: formatDollars(part.calls),
     puts: formatDollars(part.puts),
     trades: formatShortCount(part.trades),
@@ -152,7 +154,7 @@ export function buildTradeRow(trade: BigTrade): TradeRow {
     spot: trade.spot === null ? NONE : formatDecimal(trade.spot),
     openInterest: formatCount(trade.openInterest),
     impliedVolatility: trade.impliedVolatility === null ? NONE : formatPercent(trade.impliedVolatility, 0),
-    days: trade.days === 0 ? '0DTE' : `${formatCount(trade.days)} ${trade.days === 1 ? 'day' : 'days'}`,
+    days: trade.days === null ? NONE : trade.days === 0 ? '0DTE' : countOf(trade.days, 'day'),
     activityType: cleanCode(trade.activityType) || NONE,
     flags: flags.join(', '),
   };
@@ -175,8 +177,8 @@ export function buildExclusionRows(counted: Premium, left: Exclusions): readonly
 }
 
 /** Of bullish less bearish premium. Not for GEX: its sign is no direction. */
-export function toneOf(value: number): Tone {
-  if (isSameDollars(value, 0)) return 'neutral';
+export function toneOf(value: Amount): Tone {
+  if (value === null || isSameDollars(value, 0)) return 'neutral';
   return value > 0 ? 'bullish' : 'bearish';
 }
 
@@ -190,7 +192,7 @@ function formatTimes(ratio: number): string {
 }
 
 function buildPremiumCells(flow: Premium) {
-  const lean = flow.bullish - flow.bearish;
+  const lean = leanOf(flow);
   return {
     premium: formatDollars(flow.total),
     calls: formatDollars(flow.calls),

@@ -2,13 +2,16 @@
  * The report as the templates print it: every number already a text, every text of the data already clean. Pure. A
  * designer changes the templates; a change of what is printed at all begins here. Escaping is the template engine's.
  */
+
 import { formatCount, formatDollars } from '../../core/units.ts';
+import { leanOf } from '../amount.ts';
 import type { ExpiryBucket, FlowReport, MoneynessBucket, RebuildQuery } from '../model.ts';
 import { type BarSegment, buildBar, type Tone } from './bar.ts';
 import { buildChangeRows, type ChangeRow, describePast, describeTotalChange, nameSessions } from './change.ts';
 import { type Convention, listConventions } from './convention.ts';
 import { buildExposureView, buildLead, describeStrikes, type ExposureView, type Lead } from './exposure.ts';
 import { describeParts, describeSession, describeSymbols, describeVolumeAboveOpenInterest } from './finding.ts';
+import { describeGaps } from './gap.ts';
 import { cleanLabel, cleanLine, countOf, formatDay, formatInstant, formatWallClock } from './label.ts';
 import { buildSentences } from './sentences.ts';
 import { buildPreview, buildSubject, describeLean } from './subject.ts';
@@ -34,6 +37,8 @@ export interface Stamp {
   readonly label: string;
   readonly complete: boolean;
   readonly condition: string;
+  /** Why the day is degraded; empty where it is complete, or nobody said. */
+  readonly reason: string;
   readonly revision: string;
   readonly rows: string;
   /** First and last trade, wall clock of the exchange; empty on an empty day. */
@@ -112,6 +117,8 @@ export interface FlowView {
   readonly strikesFinding: string;
   readonly exclusions: readonly ExclusionRow[];
   readonly unmatchedCancels: string;
+  /** Sentences on trades that lack numbers, or have codes that nobody knows. */
+  readonly gaps: readonly string[];
   readonly conventions: readonly Convention[];
   readonly location: string;
   readonly sha256: string;
@@ -124,12 +131,15 @@ export interface FlowView {
   readonly createdAt: string;
 }
 
+const UNKNOWN = 'cannot be computed';
+
 /** Names of the buckets, as a reader says them. */
 const EXPIRY_NAMES: Readonly<Record<ExpiryBucket['bucket'], string>> = {
   '0DTE': '0DTE',
   week: '1 to 7 days',
   month: '8 to 31 days',
   later: 'Over 31 days',
+  unknown: 'Unknown',
 };
 const MONEYNESS_NAMES: Readonly<Record<MoneynessBucket['bucket'], string>> = {
   ITM: 'In the money',
@@ -142,10 +152,8 @@ const MONEYNESS_NAMES: Readonly<Record<MoneynessBucket['bucket'], string>> = {
 export function buildFlowView(report: FlowReport, options: ViewOptions): FlowView {
   const { headline, drop, exposure, comparison } = report;
   const empty = headline.trades === 0;
-  const expiries = report.expiries.map((part) => ({ ...part, name: EXPIRY_NAMES[part.bucket] }));
-  const moneyness = report.moneyness
-    .filter((part) => part.bucket !== 'unknown' || part.trades > 0)
-    .map((part) => ({ ...part, name: MONEYNESS_NAMES[part.bucket] }));
+  const expiries = report.expiries.filter(isShown).map((part) => ({ ...part, name: EXPIRY_NAMES[part.bucket] }));
+  const moneyness = report.moneyness.filter(isShown).map((part) => ({ ...part, name: MONEYNESS_NAMES[part.bucket] }));
   return {
     subject: buildSubject(report, { late: options.late, corrected: options.correction !== null }),
     preview: buildPreview(report),
@@ -157,14 +165,14 @@ export function buildFlowView(report: FlowReport, options: ViewOptions): FlowVie
     late: options.late,
     correction: buildCorrection(options),
     empty,
-    premium: formatDollars(headline.total),
+    premium: headline.total === null ? UNKNOWN : formatDollars(headline.total),
     premiumChanges: describeTotalChange(comparison, drop.date),
     trades: countOf(headline.trades, 'trade'),
     contracts: countOf(headline.contracts, 'contract'),
     symbolCount: countOf(report.symbolCount, 'symbol'),
     putCall: formatRatio(headline.putCallByPremium),
-    lean: describeLean(headline),
-    leanTone: toneOf(headline.bullish - headline.bearish),
+    lean: leanOf(headline) === null ? UNKNOWN : describeLean(headline),
+    leanTone: toneOf(leanOf(headline)),
     bar: buildBar(headline),
     lead: buildLead(exposure),
     sentences: buildSentences(report),
@@ -191,6 +199,7 @@ export function buildFlowView(report: FlowReport, options: ViewOptions): FlowVie
     exclusions: buildExclusionRows(headline, report.exclusions),
     unmatchedCancels:
       report.exclusions.unmatchedCancels === 0 ? '' : countOf(report.exclusions.unmatchedCancels, 'cancel message'),
+    gaps: describeGaps(report),
     conventions: listConventions(report),
     location: cleanLine(drop.location),
     sha256: cleanLine(drop.sha256),
@@ -200,6 +209,11 @@ export function buildFlowView(report: FlowReport, options: ViewOptions): FlowVie
     otherQueries: report.rebuildQueries.filter((query) => !isHeadline(query)),
     createdAt: formatInstant(report.createdAt, options.timezone),
   };
+}
+
+/** What is always empty but on odd days is shown on those only. */
+function isShown({ bucket, trades }: ExpiryBucket | MoneynessBucket): boolean {
+  return bucket !== 'unknown' || trades > 0;
 }
 
 function isHeadline({ table }: RebuildQuery): boolean {
@@ -212,6 +226,7 @@ function buildStamp({ drop }: FlowReport, timezone: string): Stamp {
     label: complete ? 'Complete' : 'Degraded',
     complete,
     condition: drop.condition,
+    reason: cleanLine(drop.degraded_reason ?? ''),
     revision: String(drop.revision),
     rows: countOf(drop.rows, 'row'),
     from: formatWallClock(drop.min_time ?? '', drop.date),

@@ -102,8 +102,11 @@ async function tellAll(
   const channel = openChannel(context, job);
   try {
     for (const target of targets) {
+      if (countDue(listDue(state, target)) === 0) continue;
+      // Telling takes time, and this process may have slept: another worker may have told this target.
+      state = await memory.refresh(state);
       const due = listDue(state, target);
-      if (due.alerts.length + due.recovered.length === 0) continue;
+      if (countDue(due) === 0) continue;
       try {
         await channel.tell(target, buildNotice(context, job, state, due), identify(job, target, state, due));
       } catch (error) {
@@ -122,6 +125,10 @@ async function tellAll(
   }
   await memory.write(closeDone(state, targets));
   return unread === undefined ? null : redact(unread);
+}
+
+function countDue({ alerts, recovered }: DueAlerts): number {
+  return alerts.length + recovered.length;
 }
 
 /** The ways out, opened when they are needed. */

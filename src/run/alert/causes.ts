@@ -15,7 +15,9 @@ export const CAUSE_KINDS = [
   'run-died',
   'job-invalid',
   'key-refused',
+  'clocks-differ',
   'date-failed',
+  'date-held',
   'date-degraded',
   'date-missing',
   'date-expired',
@@ -54,6 +56,9 @@ const NOTHING = {
   hint: 'Look at the symbols, the table and the condition in the job file.',
 };
 
+/** Of a date that was complete when it was sealed: its object is gone, or another one. */
+export const DROP_DAMAGED = 'DROP_DAMAGED';
+
 /** How long after its loss a date is still news, should the run that found it have been killed before it could tell. */
 const LOSS_DAYS = LOOKBACK_DAYS;
 
@@ -85,6 +90,13 @@ function listFailures(facts: RunFacts): readonly Cause[] {
     if (API_DOWN_CODES.has(code)) causes.push(createCause(facts, 'run-failed', code, { code, said, hint }));
     else causes.push(createCause(facts, 'date-failed', `${date}/${code}`, { date, code, said, hint }));
   }
+  const conflict = result?.clocks?.conflict ?? null;
+  // What the clocks hold back is one cause; a source that shows no end of a session is one a date.
+  if (conflict !== null)
+    causes.push(createCause(facts, 'clocks-differ', '', { said: describeClocks(facts, conflict) }));
+  for (const { date, reason } of conflict === null ? (result?.held ?? []) : []) {
+    causes.push(createCause(facts, 'date-held', date, { date, said: reason }));
+  }
   if (result && isInVain(result)) {
     causes.push(createCause(facts, 'run-failed', NOTHING_FOUND, NOTHING));
   }
@@ -100,7 +112,10 @@ function listDates(facts: RunFacts): readonly Cause[] {
   for (const [date, condition] of Object.entries(conditions)) {
     const add = (kind: CauseKind, said = '') => causes.push(createCause(facts, kind, date, { date, said }));
     const isGap = gaps.has(date) || date >= clipped;
-    if (condition === 'degraded' && isGap) add('date-degraded', describeLacking(facts, date));
+    const damage = result?.damaged[date];
+    if (damage !== undefined) {
+      causes.push(createCause(facts, 'date-degraded', date, { date, code: DROP_DAMAGED, said: damage }));
+    } else if (condition === 'degraded' && isGap) add('date-degraded', describeLacking(facts, date));
     if (condition === 'missing' && isGap) add('date-missing');
     if (condition === 'expired' && (lost.has(date) || date >= addDays(clipped, -LOSS_DAYS))) add('date-expired');
     if (condition === 'pending' && isExpiring && expiresAt(date) - nowMs < GAP_WARNING_MS) add('gap-expires-soon');
@@ -155,6 +170,9 @@ export function judgeCause(
       const failsOtherwise = found.some((id) => id.startsWith(`${facts.job}/date-failed/${cause.date}/`));
       return condition === undefined || (condition === 'pending' && !failsOtherwise) ? 'open' : 'over';
     }
+    case 'clocks-differ':
+      return facts.result?.clocks?.conflict === null ? 'recovered' : 'open';
+    case 'date-held':
     case 'date-missing':
     case 'gap-expires-soon':
       if (condition === 'available') return 'recovered';
@@ -214,8 +232,14 @@ function createCause(
   };
 }
 
-/** What the source has nothing of, where the date's export said so. */
+function describeClocks({ result }: RunFacts, conflict: string): string {
+  const dates = result?.held.map(({ date }) => date) ?? [];
+  const held = dates.length === 0 ? 'No date was held back' : `Held back: ${dates.join(', ')}`;
+  return `${conflict[0]?.toUpperCase()}${conflict.slice(1)}. ${held}.`;
+}
+
+/** What is lacking, where the date's export said so: in its manifest's words, or what the source has nothing of. */
 function describeLacking({ result }: RunFacts, date: string): string {
-  const lacking = result?.dates.find((one) => one.date === date)?.missing ?? [];
-  return lacking.map(({ window, reason }) => `${window}: ${reason}`).join('; ');
+  const { missing = [], degraded_reason: reason } = result?.dates.find((one) => one.date === date) ?? {};
+  return reason ?? missing.map(({ window, reason: why }) => `${window}: ${why}`).join('; ');
 }

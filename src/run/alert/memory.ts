@@ -16,6 +16,8 @@ import { type AlertState, alertStateSchema, applyChanges, createAlertState } fro
 
 export interface AlertMemory {
   readonly state: AlertState;
+  /** The state with what another worker has written since: it may have told somebody. Never throws. */
+  refresh(state: AlertState): Promise<AlertState>;
   /** Writes it when it differs from what was read or written last. Never throws: what is not remembered is told again. */
   write(state: AlertState): Promise<void>;
 }
@@ -47,6 +49,20 @@ export async function openAlertMemory(deps: AlertMemoryDeps, job: string): Promi
   let written = local && !isStoreDown ? '' : encode(state);
   return {
     state,
+    async refresh(ours) {
+      if (!store || isStoreDown) return ours;
+      try {
+        const now = await readStored(store, job, log);
+        if (!now) return ours;
+        const merged = applyChanges(now, base, ours);
+        base = now;
+        written = encode(now);
+        return merged;
+      } catch {
+        // What is to be told is known; that it was told twice does less harm than that it was not.
+        return ours;
+      }
+    },
     async write(next) {
       const text = encode(next);
       if (text === written) return;

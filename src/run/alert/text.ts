@@ -4,7 +4,7 @@
  */
 import { expiresAt } from '../../plan/dates.ts';
 import type { Alert, AlertSeverity } from '../../report/alert.ts';
-import type { Cause, CauseKind } from './causes.ts';
+import { type Cause, type CauseKind, DROP_DAMAGED } from './causes.ts';
 
 export type AlertWords = Pick<Alert, 'title' | 'what' | 'next'>;
 
@@ -25,7 +25,9 @@ export const SEVERITY_OF: Readonly<Record<CauseKind, AlertSeverity>> = {
   'run-died': 'error',
   'job-invalid': 'error',
   'key-refused': 'critical',
+  'clocks-differ': 'error',
   'date-failed': 'error',
+  'date-held': 'warning',
   'date-degraded': 'warning',
   'date-missing': 'warning',
   'date-expired': 'critical',
@@ -76,7 +78,26 @@ export function describeCause(cause: Cause, subject: AlertSubject): AlertWords {
         what: `${said} What was fetched of it stays staged${describeExpiry(cause, subject, '; it expires ')}.`,
         next: after(`\`flowdrop backfill ${job} --failed ${range}\``),
       };
+    case 'clocks-differ':
+      return {
+        title: 'The clocks differ',
+        what: `${said} What a clock calls unfinished or expired is not sealed while they differ.`,
+        next: `Set the clock of this machine by NTP (timedatectl, chrony), then: \`flowdrop doctor ${job}\` and \`flowdrop run ${job}\`. If this clock is right, tell the provider.`,
+      };
+    case 'date-held':
+      return {
+        title: `${date} is held back`,
+        what: `The clocks say that the session is over, but ${said} So it may not be complete, and nothing of it is sealed${describeExpiry(cause, subject, '; it expires ')}.`,
+        next: `Nothing, if the source only lags: the next run looks again. To look now: \`flowdrop run ${job}\``,
+      };
     case 'date-degraded':
+      if (cause.code === DROP_DAMAGED) {
+        return {
+          title: `${date} is damaged in the store`,
+          what: `${said} Readers of ${dataset} do not get what was sealed of ${date}.`,
+          next: `Restore the object from a backup or an older version of it, then: \`flowdrop verify ${job} --date ${date}\`. Without one, while the source has the whole date: \`flowdrop backfill ${job} ${range}\``,
+        };
+      }
       return {
         title: `${date} is degraded`,
         what: `${dataset} has a drop of ${date}, but it is not known to be complete.${said && ` Lacking: ${said}`}`,

@@ -1,13 +1,26 @@
 /** Conditions on the numbers of a report (`only_when`): whether a day is worth a mail. Pure. */
 import type { JobReport, ReportCondition } from '../../job/job.ts';
 import type { FlowReport } from '../../report/model.ts';
-import { formatReportNumber, readReportNumber } from './number.ts';
+import { formatReportNumber, isUncomputable, readReportNumber } from './number.ts';
 
-/** A number that is not known fulfils no condition: nobody is mailed on a guess. */
+/**
+ * A number that the day does not have (no session before, no call traded) fulfils no condition: nobody is mailed on a
+ * guess. One that the day has and that cannot be computed fulfils each: a reader must hear of such a day.
+ */
 export function isFulfilled({ number, above, below }: ReportCondition, report: FlowReport): boolean {
+  if (isUncomputable(report, number)) return true;
   const value = readReportNumber(report, number);
   if (value === null) return false;
   return (above === null || value > above) && (below === null || value < below);
+}
+
+/** The numbers of the conditions that cannot be computed, by name: the report is mailed on their account. */
+export function listUncomputable(
+  { onlyWhen }: Pick<JobReport, 'onlyWhen'>,
+  reports: readonly FlowReport[],
+): readonly string[] {
+  const numbers = onlyWhen.map(({ number }) => number);
+  return [...new Set(numbers)].filter((number) => reports.some((report) => isUncomputable(report, number)));
 }
 
 /**

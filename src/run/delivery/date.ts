@@ -12,22 +12,20 @@ import {
   countRecipients,
   findMailedBefore,
   formatRecipientKey,
-  isLeasedToOther,
   openReceipt,
   pendingRecipients,
   type Receipt,
 } from '../../mail/receipt.ts';
 import type { Manifest } from '../../seal/manifest.ts';
-import { receiptKey } from '../../store/layout.ts';
 import { readArchivedReports } from './archive.ts';
-import { writeClaim } from './claim.ts';
-import { findReasonToSkip } from './condition.ts';
+import { findReasonToSkip, listUncomputable } from './condition.ts';
 import { isWaiting, listReports, openContent } from './content.ts';
 import { compareReports } from './correction.ts';
 import type { DeliverContext, Delivery } from './delivery.ts';
 import { listRecipients, readReceipt } from './due-dates.ts';
 import { type MailedReport, prepareMails, type Reader } from './mailed-report.ts';
 import { type Ledger, noteAll, sendAll } from './mails.ts';
+import { isTakenOver, takeTurn } from './turn.ts';
 
 export interface DateTask {
   readonly job: Job;
@@ -47,23 +45,47 @@ export async function deliverDate(context: DeliverContext, task: DateTask): Prom
   const { job, report, id, manifest, late, past, byHand, only } = task;
   const { date, revision } = manifest;
   const before = await readReceipt(context, job, date, id);
-  const worker = await readWorker(context.state.worker);
-  const leftToOther = isLeasedToOther(before, revision, worker, context.clock.now());
-  const readers = leftToOther ? [] : listReaders(report, before, revision, past, only);
+  const listDue = (receipt: Receipt | undefined) => listReaders(report, receipt, revision, past, only);
+  const readers = listDue(before);
   const delivery = {
     ...{ report: report.template, date, revision, subject: '', recipients: [], late, pending: false, skipped: null },
-    ...{ alreadySent: countRecipients(before, revision, 'sent'), leftToOther, error: null },
+    ...{ alreadySent: countRecipients(before, revision, 'sent'), leftToOther: false, error: null },
   };
   if (readers.length === 0) return delivery;
   const isAsked = byHand || only !== undefined;
   if (!isAsked && (await isWaiting(context, job, report, date))) return { ...delivery, pending: true };
-  const addresses = readers.map(({ address }) => address);
-  assertAllowedRecipients(context.mailer, addresses);
+  assertAllowedRecipients(
+    context.mailer,
+    readers.map(({ address }) => address),
+  );
+  const worker = await readWorker(context.state.worker);
   const identity = { report: report.template, job: job.name, date, revision, worker };
-  const opened = openReceipt(identity, before, isAsked);
-  const receipt = claimRecipients(opened, addresses, new Date(context.clock.now()).toISOString());
-  const ledger: Ledger = { context, key: receiptKey(job.name, date, id), receipt };
-  if (!(await writeClaim(ledger, before, id))) return { ...delivery, leftToOther: true };
+  const place = { job: job.name, date, report: id };
+  const turn = await takeTurn(context, place, worker, (current) => {
+    const due = listDue(current).map(({ address }) => address);
+    if (due.length === 0) return undefined;
+    return claimRecipients(openReceipt(identity, current, isAsked), due, new Date(context.clock.now()).toISOString());
+  });
+  if (turn === 'other') return { ...delivery, leftToOther: true };
+  if (turn === 'nothing') return delivery;
+  try {
+    const due = only === undefined ? listDue(turn.receipt) : readers;
+    return await mailDate({ context, turn }, task, due, delivery);
+  } catch (error) {
+    if (isTakenOver(error)) return { ...delivery, leftToOther: true };
+    throw error;
+  } finally {
+    await turn.end();
+  }
+}
+
+async function mailDate(
+  ledger: Ledger,
+  { job, report, id, manifest, late, only }: DateTask,
+  readers: readonly ReportRecipient[],
+  delivery: Delivery,
+): Promise<Delivery> {
+  const { context } = ledger;
   const content = openContent(context, job, report, manifest);
   const models = listReports(await content.parts(readers[0]?.symbols ?? report.symbols));
   if (models.length === 0) return { ...delivery, pending: true };
@@ -72,7 +94,8 @@ export async function deliverDate(context: DeliverContext, task: DateTask): Prom
   const { skipped } = chosen;
   if (chosen.readers.length === 0) return { ...delivery, skipped };
   const { outgoing, subject } = await prepareMails(context, mailed, chosen.readers);
-  return { ...delivery, skipped, subject, recipients: await sendAll(ledger, outgoing) };
+  const { recipients, isTakenOver } = await sendAll(ledger, outgoing);
+  return { ...delivery, skipped, subject, recipients, leftToOther: isTakenOver };
 }
 
 /** The recipient with this address; somebody who is none reads what the first one does, without a watchlist of their own. */
@@ -122,10 +145,19 @@ async function chooseReaders(
   const leftOut = new Map<string, string[]>();
   const skip = (address: string, why: string) => leftOut.set(why, [...(leftOut.get(why) ?? []), address]);
   const reason = findReasonToSkip(report, models);
+  const numbers = listUncomputable(report, models);
+  if (numbers.length > 0 && reason === undefined) {
+    const { date } = mailed.content.manifest;
+    const list = numbers.join(', ');
+    ledger.context.log.warn(
+      { event: 'condition-uncomputable', date, numbers },
+      `${date}: mailed although only_when asks for ${list}, which cannot be computed`,
+    );
+  }
   const changesSince = createComparison(ledger, mailed, models);
   for (const recipient of recipients) {
     const { address } = recipient;
-    const from = findMailedBefore(ledger.receipt, address);
+    const from = findMailedBefore(ledger.turn.receipt, address);
     if (from === undefined) {
       if (reason === undefined) readers.push({ recipient, correction: null });
       else skip(address, reason);

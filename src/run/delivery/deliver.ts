@@ -11,6 +11,7 @@ import { assertAllowedRecipients } from '../../mail/domains.ts';
 import { buildEml } from '../../mail/eml.ts';
 import { parseAddress } from '../../mail/message.ts';
 import { readManifest } from '../../seal/ledger.ts';
+import { isStoreChange } from '../../store/identity.ts';
 import { discardContent, listReports, openContent } from './content.ts';
 import { chooseReader, deliverDate } from './date.ts';
 import type { DeliverContext, DeliverOptions, Delivery } from './delivery.ts';
@@ -114,7 +115,7 @@ async function tryDate(
   try {
     return await action();
   } catch (error) {
-    if (!isFault(error) || error.kind === 'usage' || error.kind === 'interrupted') throw error;
+    if (!isFault(error) || error.kind === 'usage' || error.kind === 'interrupted' || isStoreChange(error)) throw error;
     const { code, hint } = error;
     const message = context.redact(error.message);
     context.log.error(

@@ -5,14 +5,14 @@
  */
 import { assertNotAborted } from '../../core/errors.ts';
 import { MailFault, type MailMessage } from '../../mail/mailer.ts';
-import { encodeReceipt, type Receipt, type RecipientReceipt, recordRecipient } from '../../mail/receipt.ts';
+import { type RecipientReceipt, recordRecipient } from '../../mail/receipt.ts';
 import type { DeliverContext, DeliveredRecipient } from './delivery.ts';
+import { isTakenOver, type Turn } from './turn.ts';
 
-/** The receipt while it is written, entry by entry. */
+/** What mails with the turn in which it does; the turn has the receipt, which is written entry by entry. */
 export interface Ledger {
   readonly context: DeliverContext;
-  readonly key: string;
-  receipt: Receipt;
+  readonly turn: Turn;
 }
 
 export interface Outgoing {
@@ -33,14 +33,41 @@ const MAX_BACKOFF_MS = 120_000;
 /** So many messages in a row without an answer mean that the server is away, and the rest would only wait for it too. */
 const MAX_SILENCES = 2;
 
+export interface Sent {
+  /** In the order given; after a take-over only those that came to their end here. */
+  readonly recipients: readonly DeliveredRecipient[];
+  /** Another process mails the rest. */
+  readonly isTakenOver: boolean;
+}
+
 /** Sends each message at most once for sure. @param random in [0, 1), for the jitter @throws StoreFault, Fault `INTERRUPTED` */
 export async function sendAll(
   ledger: Ledger,
   outgoing: readonly Outgoing[],
   random: () => number = Math.random,
-): Promise<readonly DeliveredRecipient[]> {
-  const { clock, signal, mailer } = ledger.context;
+): Promise<Sent> {
   const results = new Map<string, DeliveredRecipient>();
+  const { log } = ledger.context;
+  try {
+    await sendRounds(ledger, outgoing, results, random);
+    const untried = { outcome: 'failed', detail: 'was not tried' } as const;
+    return { recipients: outgoing.map(({ to }) => results.get(to) ?? { to, ...untried }), isTakenOver: false };
+  } catch (error) {
+    if (!isTakenOver(error)) throw error;
+    const { date } = ledger.turn.receipt;
+    log.warn({ event: 'mail-taken-over', date }, `${date}: another worker has taken over, and mails the rest`);
+    const settled = outgoing.flatMap(({ to }) => results.get(to) ?? []).filter(({ outcome }) => outcome !== 'failed');
+    return { recipients: settled, isTakenOver: true };
+  }
+}
+
+async function sendRounds(
+  ledger: Ledger,
+  outgoing: readonly Outgoing[],
+  results: Map<string, DeliveredRecipient>,
+  random: () => number,
+): Promise<void> {
+  const { clock, signal, mailer } = ledger.context;
   let patienceMs = mailer.patienceMs ?? DEFAULT_PATIENCE_MS;
   let left = await sendRound(ledger, outgoing, results);
   for (let retry = 1; left.length > 0; retry += 1) {
@@ -64,7 +91,6 @@ export async function sendAll(
       `mail to ${to} failed: ${detail}`,
     );
   }
-  return outgoing.map(({ to }) => results.get(to) ?? { to, outcome: 'failed', detail: 'was not tried' });
 }
 
 /** @param retry number of the retry, from 1 */
@@ -82,8 +108,7 @@ async function sendRound(
   let silences = 0;
   for (const [index, next] of outgoing.entries()) {
     assertNotAborted(ledger.context.signal);
-    const attempt = await sendOne(ledger, next);
-    results.set(next.to, attempt.result);
+    const attempt = await sendOne(ledger, next, results);
     const { fate } = attempt;
     silences = fate === 'unreachable' || fate === 'unknown' ? silences + 1 : 0;
     if (fate === 'later' || fate === 'unreachable') again.push(next);
@@ -109,16 +134,21 @@ type Fate = MailFault['fate'] | 'answered';
 async function sendOne(
   ledger: Ledger,
   { to, messageId, build }: Outgoing,
+  results: Map<string, DeliveredRecipient>,
 ): Promise<{ readonly result: DeliveredRecipient; readonly fate: Fate }> {
-  const { context } = ledger;
+  const { context, turn } = ledger;
+  const { date } = turn.receipt;
   await note(ledger, to, 'sending', messageId, '');
   try {
-    const answer = await context.mailer.send(build());
+    const answer = await context.mailer.send(build(), { confirm: async () => await turn.confirm() });
     const { status, detail } = answer;
-    await note(ledger, to, status, messageId, detail);
     const written = 'file' in answer ? { file: answer.file } : {};
-    context.onEvent({ kind: 'mailed', date: ledger.receipt.date, to, outcome: status, ...written });
-    return { result: { to, outcome: status, detail, ...written }, fate: 'answered' };
+    const result = { to, outcome: status, detail, ...written };
+    // It is so, whoever writes it down.
+    results.set(to, result);
+    await note(ledger, to, status, messageId, detail);
+    context.onEvent({ kind: 'mailed', date, to, outcome: status, ...written });
+    return { result, fate: 'answered' };
   } catch (error) {
     if (!(error instanceof MailFault)) throw error;
     // What was put off is tried again by this run, and told as failed at its end if it stays so.
@@ -127,9 +157,10 @@ async function sendOne(
     if (isPutOff)
       context.log.warn({ event: 'mail-put-off', ...entry }, `mail to ${to} is tried again later: ${error.message}`);
     else context.log.error({ event: 'mail-failed', ...entry }, `mail to ${to} failed: ${error.message}`);
-    context.onEvent({ kind: 'mailed', date: ledger.receipt.date, to, outcome: 'failed' });
-    const detail = [error.message, error.hint].filter(Boolean).join(' ');
-    return { result: { to, outcome: 'failed', detail }, fate: error.fate };
+    context.onEvent({ kind: 'mailed', date, to, outcome: 'failed' });
+    const result = { to, outcome: 'failed' as const, detail: [error.message, error.hint].filter(Boolean).join(' ') };
+    results.set(to, result);
+    return { result, fate: error.fate };
   }
 }
 
@@ -151,10 +182,12 @@ export async function noteAll(
   status: RecipientReceipt['status'],
   detail: string,
 ): Promise<void> {
-  const at = new Date(ledger.context.clock.now()).toISOString();
-  for (const { to, messageId } of recipients) {
-    ledger.receipt = recordRecipient(ledger.receipt, to, { status, at, message_id: messageId, detail });
-  }
-  const bytes = encodeReceipt(ledger.receipt);
-  await ledger.context.store.put(ledger.key, { bytes }, { contentType: 'application/json' });
+  const { turn, context } = ledger;
+  const at = new Date(context.clock.now()).toISOString();
+  await turn.write(
+    recipients.reduce(
+      (receipt, { to, messageId }) => recordRecipient(receipt, to, { status, at, message_id: messageId, detail }),
+      turn.receipt,
+    ),
+  );
 }

@@ -3,8 +3,9 @@ import { randomUUID } from 'node:crypto';
 import { rm, rmdir, statfs } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { hasErrorCode, writeFileAtomic } from '../../core/atomic-file.ts';
-import { Fault } from '../../core/errors.ts';
+import { describeError, Fault, isFault } from '../../core/errors.ts';
 import { makeFolder } from '../../core/folder.ts';
+import { NEEDED_FILES, planEngineMemory, RAISE_FILES_HINT } from '../../core/machine.ts';
 import { formatBytes } from '../../core/units.ts';
 import type { Engine } from '../../engine/engine.ts';
 import type { Mailer } from '../../mail/mailer.ts';
@@ -14,6 +15,9 @@ import { type Finding, ok, tryCheck } from './finding.ts';
 /** A large session is staged, merged and sealed in a few gigabytes; below the second a run of one can hardly end well. */
 const LITTLE_ROOM_BYTES = 5 * 1024 ** 3;
 const NO_ROOM_BYTES = 512 * 1024 ** 2;
+
+/** Twice what a million rows were exported and reported in; measured, see docs/operations.md. */
+const LITTLE_MEMORY_BYTES = 1_000_000_000;
 
 /** Writes a file as runs do and removes it; what was made of the folder's path is removed too. */
 export async function checkStateDirectory(path: string): Promise<readonly Finding[]> {
@@ -53,6 +57,35 @@ function describeRoom(freeBytes: number): Finding {
   if (freeBytes >= LITTLE_ROOM_BYTES) return ok('disk', seen);
   const next = `Make room, or move FLOWDROP_STATE_DIR: a large session is staged in up to ${formatBytes(LITTLE_ROOM_BYTES)}.`;
   return { check: 'disk', status: freeBytes < NO_ROOM_BYTES ? 'fail' : 'warn', seen, next };
+}
+
+/** What the system lets this process have. */
+export function checkLimits(memoryBytes: number, fileLimit: number | undefined): readonly Finding[] {
+  const files = fileLimit === undefined ? 'no limit of open files is told' : `${fileLimit} files may be open at once`;
+  const isFew = fileLimit !== undefined && fileLimit < NEEDED_FILES;
+  return [
+    describeMemory(memoryBytes),
+    isFew
+      ? { check: 'open files', status: 'fail', seen: `${files}, ${NEEDED_FILES} are needed`, next: RAISE_FILES_HINT }
+      : ok('open files', files),
+  ];
+}
+
+function describeMemory(memoryBytes: number): Finding {
+  try {
+    const engineBytes = planEngineMemory(memoryBytes);
+    const seen = `${formatBytes(memoryBytes)} for this process, ${formatBytes(engineBytes)} of it for the engine`;
+    if (memoryBytes >= LITTLE_MEMORY_BYTES) return ok('memory', seen);
+    const next = `A session of millions of rows may need more: give it ${formatBytes(LITTLE_MEMORY_BYTES)}.`;
+    return { check: 'memory', status: 'warn', seen, next };
+  } catch (error) {
+    return {
+      check: 'memory',
+      status: 'fail',
+      seen: describeError(error),
+      next: isFault(error) ? error.hint : undefined,
+    };
+  }
 }
 
 /** @param open loads the native engine */

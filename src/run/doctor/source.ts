@@ -1,15 +1,22 @@
 /**
  * What `doctor` asks a source: one request of the cheapest kind, which shows whether the key is accepted, how far the
- * clocks are apart, and what limits the API tells of itself.
+ * clocks are apart, and what limits the API tells of itself; and one for the newest row, which no clock can be before.
  */
+import type { CalendarOverride } from '../../calendar/session.ts';
 import { formatWallDate } from '../../calendar/wall-clock.ts';
 import { wholeDay } from '../../calendar/window.ts';
 import type { Clock } from '../../core/clock.ts';
 import { formatCount } from '../../core/units.ts';
-import { buildPage } from '../../plan/statement.ts';
+import { computeLookback } from '../../plan/dates.ts';
+import { visibleSince } from '../../plan/session-end.ts';
+import { buildNewest, buildPage } from '../../plan/statement.ts';
+import { compareWitnesses, MAX_CLOCK_SKEW_MS } from '../../plan/witness.ts';
+import { type Page, SourceFault } from '../../source/source.ts';
 import type { HistoricalMeta } from '../../wire/historical.ts';
 import { LOOKBACK_DAYS, MINIMUM_DATA_DELAY_MINUTES } from '../../wire/limits.ts';
+import { type ClockRule, earliestNow, readWitnesses } from '../clocks.ts';
 import type { OpenedSource } from '../opened.ts';
+import { isRefusal } from '../sql/session-ends.ts';
 import { type Finding, type FindingStatus, ok, tryCheck } from './finding.ts';
 
 /** The `Date` header has whole seconds, and an answer takes its time: what is within this may be no difference at all. */
@@ -20,8 +27,15 @@ const NOTABLE_SKEW_MS = 2_000;
  */
 const BROKEN_SKEW_MS = 60_000;
 
+/** Of a lookback: far more than any plan has. */
+const MAX_DAYS = 10_000;
+/** Rows that come a week late are no longer the recent ones that the API sells. */
+const MAX_DELAY_MINUTES = 7 * 24 * 60;
+
 export interface SourceDeps {
   readonly clock: Clock;
+  readonly clockRule?: ClockRule | undefined;
+  readonly calendar?: CalendarOverride | undefined;
   readonly signal?: AbortSignal | undefined;
 }
 
@@ -36,7 +50,8 @@ export async function checkSource(name: string, opened: OpenedSource, deps: Sour
         : `the API at ${source.url} accepts the key`;
     return [
       ok(name, accepted),
-      describeSkew(`${name}: clock`, source.serverNow() - deps.clock.now()),
+      describeSkew(`${name}: clock`, opened, deps),
+      ...(await checkNewest(`${name}: newest row`, opened, deps)),
       ...(meta === undefined ? [] : [describeLimits(`${name}: limits`, meta)]),
     ];
   });
@@ -61,7 +76,24 @@ async function ask(opened: OpenedSource, { clock, signal }: SourceDeps): Promise
   }
 }
 
-function describeSkew(check: string, skewMs: number): Finding {
+function describeSkew(check: string, { source }: OpenedSource, { clock, clockRule }: SourceDeps): Finding {
+  if (clockRule === 'source') {
+    return {
+      check,
+      status: 'warn',
+      seen: "FLOWDROP_CLOCK=source: the source's clock alone decides what is sealed",
+      next: 'Unset it, unless this is a rehearsal against a service whose clock was set.',
+    };
+  }
+  if (!source.tellsTime()) {
+    return {
+      check,
+      status: 'warn',
+      seen: 'the source tells no time (its answers have no valid Date header)',
+      next: 'Runs go by this clock and by the rows of the source. Look at what stands between here and the API.',
+    };
+  }
+  const skewMs = source.serverNow() - clock.now();
   const away = Math.abs(skewMs);
   const seconds = (away / 1000).toFixed(away < 10_000 ? 1 : 0);
   if (away <= NOTABLE_SKEW_MS) return ok(check, 'this clock and that of the source agree within 2 s');
@@ -69,8 +101,38 @@ function describeSkew(check: string, skewMs: number): Finding {
     check,
     status: away > BROKEN_SKEW_MS ? 'fail' : 'warn',
     seen: `this clock is ${seconds} s ${skewMs > 0 ? 'behind' : 'ahead of'} that of the source`,
-    next: 'Have this machine set its clock by NTP (timedatectl, chrony); S3 refuses requests that are 15 minutes off.',
+    next: 'Have this machine set its clock by NTP (timedatectl, chrony): when the clocks are 2 minutes apart, runs hold back what they disagree on, and S3 refuses requests that are 15 minutes off.',
   };
+}
+
+/** The third witness: what the source shows must be as old as the clocks say, and not older. */
+async function checkNewest(check: string, opened: OpenedSource, deps: SourceDeps): Promise<readonly Finding[]> {
+  const { calendar, signal, clockRule } = deps;
+  const date = computeLookback(earliestNow({ ...deps, source: opened.source }), calendar).lastSettled;
+  if (opened.kind !== 'sql' || date === undefined || clockRule === 'source') return [];
+  const sql = buildNewest(opened.job, date, calendar);
+  let page: Page;
+  try {
+    page = await opened.source.ask(sql, signal ? { signal } : {});
+  } catch (error) {
+    if (!(error instanceof SourceFault) || !isRefusal(error)) throw error;
+    return [ok(check, 'the API refuses to show it; runs go by the clocks and by their own rows')];
+  }
+  const newest = String(page.firstRow?.['newest'] ?? '');
+  const [, day = '', hours, minutes, seconds] = /^(\S+) (\d\d):(\d\d):(\d\d)/.exec(newest) ?? [];
+  if (day < date) {
+    const seen = `none of the end of ${date}, a session that is over by the clocks`;
+    const next = 'The source lags, or both clocks are fast. Runs hold the date back until they see its end.';
+    return [{ check, status: 'warn', seen, next }];
+  }
+  const rowMs = visibleSince(day, Number(hours) * 3600 + Number(minutes) * 60 + Number(seconds));
+  const conflict = compareWitnesses({ ...readWitnesses({ ...deps, source: opened.source }), rowMs }).conflict;
+  if (conflict === undefined || rowMs <= deps.clock.now() + MAX_CLOCK_SKEW_MS) {
+    return [ok(check, `it is of ${newest} (exchange time), as the clocks have it`)];
+  }
+  return [
+    { check, status: 'fail', seen: conflict, next: 'Set the clock that is slow; until then runs hold dates back.' },
+  ];
 }
 
 function describeLimits(check: string, meta: HistoricalMeta): Finding {
@@ -81,6 +143,11 @@ function describeLimits(check: string, meta: HistoricalMeta): Finding {
     `${formatCount(rows)} rows an answer`,
     `entitlement ${entitlement}${capped ? ', rows capped' : ''}`,
   ].join(', ');
+  const isLikely = (days === undefined || (days >= 1 && days <= MAX_DAYS)) && delay >= 0 && delay <= MAX_DELAY_MINUTES;
+  if (!isLikely) {
+    const next = `That cannot be true. Runs go by the contract: ${LOOKBACK_DAYS} days and ${MINIMUM_DATA_DELAY_MINUTES} minutes. Tell the provider.`;
+    return { check, status: 'warn', seen, next };
+  }
   const notes = [
     ...(days !== undefined && days < LOOKBACK_DAYS
       ? [`Dates expire after ${days} days, not ${LOOKBACK_DAYS}: let no run fail for longer.`]

@@ -5,9 +5,10 @@
  */
 import { formatWallClock } from '../../calendar/wall-clock.ts';
 import { computeLookback } from '../../plan/dates.ts';
-import { openStage } from '../../stage/stage.ts';
+import { openStage } from '../../stage/engine-stage.ts';
+import { believedNow, explainHold } from '../clocks.ts';
 import type { RunContext } from '../context.ts';
-import type { ExportedDate } from '../exported.ts';
+import type { ExportedDate, HeldBack } from '../exported.ts';
 import type { OpenedSource, SnapshotJob } from '../opened.ts';
 import type { PlannedDate } from '../plan.ts';
 import { sealDate, stageWriter } from '../seal.ts';
@@ -26,11 +27,11 @@ export async function exportSnapshots(
   { source: calm, job }: Opened,
   { date, pages, expiresAtMs }: PlannedDate,
   restate: boolean,
-): Promise<ExportedDate> {
-  const { clock, engine, onEvent, state, log, signal } = context;
+): Promise<ExportedDate | HeldBack> {
+  const { engine, onEvent, state, log, signal } = context;
   const source = hurrySnapshots(calm, expiresAtMs);
   const requestsBefore = source.stats.requests;
-  const startedAtMs = clock.now();
+  const startedAtMs = believedNow(context);
   const stage = await openStage(engine, job, date, source.url);
   const before = await stage.totals();
   onEvent({ kind: 'date', date, rows: undefined, staged: before.rows, pages });
@@ -39,6 +40,9 @@ export async function exportSnapshots(
   const empty = fetched.empty.map((window) => ({ window, reason: NO_CONTRACTS }));
   const missing = [...fetched.missing, ...empty];
   if (counted.rows === 0) return { published: undefined, missing };
+  // How long snapshots are kept is not known: what was answered is there.
+  const held = explainHold(context, date, { isForgetting: false });
+  if (held !== undefined) return { held };
   onEvent({ kind: 'phase', date, phase: 'sealing' });
   const published = await sealDate(context, job, stage, {
     path: state.drop(date),
@@ -51,7 +55,7 @@ export async function exportSnapshots(
     counted,
     requests: source.stats.requests - requestsBefore,
     startedAtMs,
-    sealedAtMs: clock.now(),
+    sealedAtMs: believedNow(context),
     restate,
     rowLimit: NO_ROW_LIMIT,
   });

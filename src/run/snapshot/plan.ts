@@ -5,16 +5,18 @@
  * again, unless they are named.
  */
 import { type CalendarOverride, listSessions } from '../../calendar/session.ts';
-import { computeLookback, expiresAt } from '../../plan/dates.ts';
+import { expiresAt } from '../../plan/dates.ts';
+import { agreeOnDates } from '../../plan/witness.ts';
 import type { SnapshotClient } from '../../source/snapshot.ts';
 import type { DateChoice } from '../choice.ts';
+import { type ClockDeps, latestNow, readWitnesses } from '../clocks.ts';
 import type { Learnt } from '../learnt.ts';
 import { assertNotFuture } from '../lookback.ts';
 import type { SnapshotJob } from '../opened.ts';
 import { type RunPlan, TRUSTED_OFFSET_MS } from '../plan.ts';
 import { isAbsent } from './absence.ts';
 
-export interface SnapshotPlanDeps {
+export interface SnapshotPlanDeps extends ClockDeps {
   readonly source: SnapshotClient;
   readonly learnt: Learnt;
   readonly calendar?: CalendarOverride | undefined;
@@ -23,18 +25,23 @@ export interface SnapshotPlanDeps {
 
 /** Costs no request where the clock of the API is known from an earlier run, else one. @throws SourceFault */
 export async function planSnapshots(
-  { source, learnt, calendar, signal }: SnapshotPlanDeps,
+  deps: SnapshotPlanDeps,
   job: SnapshotJob,
-  { range, isWanted, absences }: DateChoice,
+  { range, isWanted, absences, notBeforeMs }: DateChoice,
 ): Promise<RunPlan> {
+  const { source, learnt, calendar, signal } = deps;
   const [symbol] = job.source.symbols;
-  const isKnown = learnt.clock_offset_ms !== 0 && Math.abs(learnt.clock_offset_ms) <= TRUSTED_OFFSET_MS;
+  const isKnown =
+    learnt.clock_offset_ms !== 0 &&
+    Math.abs(learnt.clock_offset_ms) <= TRUSTED_OFFSET_MS &&
+    deps.clock.now() >= notBeforeMs;
   if (symbol !== undefined && !isKnown) await source.greet(symbol, signal);
-  const lookback = computeLookback(source.serverNow(), calendar);
-  assertNotFuture(range, lookback, source.serverNow());
-  const { firstWhole, lastSettled } = lookback;
-  const from = range?.from ?? firstWhole;
-  const wanted = lastSettled === undefined ? [] : listSessions(from, lastSettled, calendar);
+  const { dates: agreed, contested, lookback } = agreeOnDates(readWitnesses(deps), calendar);
+  assertNotFuture(range, lookback, latestNow(deps));
+  const last = lookback.lastSettled;
+  // Older ones may still be had, by name.
+  const older = range === undefined || last === undefined ? [] : listSessions(range.from, last, calendar);
+  const wanted = older.length > 0 ? older.filter((date) => !contested.some((held) => held.date === date)) : agreed;
   const question = { url: source.url, symbols: job.source.symbols };
   const empty = new Set(
     wanted.filter((date) => isWanted(date) && isAbsent(absences.get(date), question, date, calendar)),
@@ -47,5 +54,5 @@ export async function planSnapshots(
     pages: job.source.symbols.length,
     expiresAtMs: expiresAt(date),
   }));
-  return { lookback, dates, empty };
+  return { lookback, dates, empty, held: contested.filter(({ date }) => isWanted(date)) };
 }

@@ -2,25 +2,49 @@
  * Completeness of a date: what is staged must be what the source counts now. Cells that differ (a late row, a corrected
  * one, a page that was cut short without saying so) have their windows forgotten and fetched again; nothing else is.
  */
-import { z } from 'zod';
 import { axisOf, isOverlapping, type Stretch, type Window } from '../../calendar/window.ts';
 import { writeFileAtomic } from '../../core/atomic-file.ts';
+import type { Clock } from '../../core/clock.ts';
 import { Fault } from '../../core/errors.ts';
 import { readJsonFile } from '../../core/json-file.ts';
 import type { SqlJob } from '../../job/job.ts';
 import {
   type CountTotals,
   type DayCounts,
+  dayCountsSchema,
   findDifferences,
-  keyOf,
-  mergeBySymbol,
+  type HashTotals,
   stretchOf,
   sumCounts,
+  sumHashes,
 } from '../../plan/counts.ts';
+import { bestProof, listHashedColumns, type Proof, weakerProof } from '../../plan/proof.ts';
 import type { Stage } from '../../stage/stage.ts';
 import { type FetchDeps, fetchDate } from './fetch.ts';
 import { assertOwnIds, assertWholeGroups } from './own-sql.ts';
-import { probeGroups, probeRows, probeSymbol } from './probe.ts';
+import { probeGroups, probeRows, probeSymbol, recountRows } from './probe.ts';
+import { proofOf } from './proof.ts';
+import { type CellPair, pairCells, TextForms } from './text-form.ts';
+import {
+  assertSmallLoss,
+  CONFIRM_AFTER_MS,
+  describeLoss,
+  findLoss,
+  isBySymbol,
+  isConfirmed,
+  mergeParts,
+} from './withdrawn.ts';
+
+export interface CompleteDeps extends FetchDeps {
+  readonly clock: Pick<Clock, 'sleep'>;
+}
+
+/** What the source counted last, which is what is staged, and how much of it that proves. */
+export interface CompletedDate extends CountTotals, HashTotals {
+  readonly proof: Proof;
+  /** Columns whose values `valueHash` is of. */
+  readonly columns: readonly string[];
+}
 
 /** A source whose counts still move after this many rounds is not settled: the date stays pending. */
 const MAX_ROUNDS = 4;
@@ -29,38 +53,44 @@ const MAX_ROUNDS = 4;
  * Stages the whole date and proves it.
  * @param first raw counts of the date from the run's first probe
  * @param snapshotPath where an aggregating job keeps the raw counts from before its first page
- * @returns what the source counted last, which is what is staged
- * @throws Fault `DATE_UNSETTLED` when the recounts never agree; `GROUP_TORN`, `IDS_REPEATED` when SQL of one's own does
- *   not fit its windows
+ * @throws Fault `DATE_UNSETTLED` when the recounts never agree; `SOURCE_SHRANK` when the source lost too much meanwhile;
+ *   `GROUP_TORN`, `IDS_REPEATED` when SQL of one's own does not fit its windows
  */
 export async function completeDate(
-  deps: FetchDeps,
+  deps: CompleteDeps,
   job: SqlJob,
   stage: Stage,
   first: DayCounts,
   snapshotPath: string,
-): Promise<CountTotals> {
+): Promise<CompletedDate> {
   await forgetOtherAxis(stage, first);
   const resumed = (await stage.windows()).length > 0;
+  const forms = new TextForms(deps, job, stage);
+  let known = first;
   let before = job.source.kind === 'aggregate' ? await snapshot(snapshotPath, first, resumed) : first;
-  let groups = job.source.kind === 'aggregate' ? await probeGroups(deps, job, stage.date) : first;
+  const countAgain = async () => {
+    return job.source.kind === 'aggregate'
+      ? await probeGroups(deps, job, stage.date)
+      : await probeRows(deps, job, stage.date);
+  };
+  let groups = job.source.kind === 'aggregate' ? await countAgain() : first;
   for (let round = 0; round < MAX_ROUNDS; round += 1) {
-    await fetchDate(deps, job, stage, groups);
-    await assertWholeGroups(deps, job, stage, before);
+    groups = await fetchDate(deps, job, stage, groups, countAgain);
+    await assertWholeGroups(deps, job, stage, before, countAgain);
     deps.onEvent({ kind: 'phase', date: stage.date, phase: 'recounting' });
-    const after = await probeRows(deps, job, stage.date);
-    assertNotShrunk(stage.date, first, after);
-    const changed = await findChanged(deps, job, stage, { before, after, groups });
+    const { after, isSettled } = await recount(deps, job, stage.date, known);
+    if (isSettled) known = after;
+    const changed = await findChanged(deps, job, stage, { before, after, groups }, forms);
     deps.onEvent({ kind: 'recounted', date: stage.date, changed: changed.length });
-    if (changed.length === 0) {
+    if (changed.length === 0 && isSettled) {
       await assertOwnIds(job, stage);
-      return sumCounts(after);
+      return describeCompleted(job, after, forms.proof);
     }
     await stage.forget(await windowsOf(stage, changed));
     await forgetOtherAxis(stage, after);
     if (job.source.kind === 'aggregate') {
       await writeFileAtomic(snapshotPath, JSON.stringify(after));
-      groups = await probeGroups(deps, job, stage.date);
+      groups = await countAgain();
     } else groups = after;
     before = after;
   }
@@ -73,8 +103,43 @@ export async function completeDate(
   );
 }
 
-function isBySymbol(counts: DayCounts): boolean {
-  return counts[0]?.symbol !== undefined;
+/** What has no hash was not compared, whatever was to be. */
+function describeCompleted({ source }: SqlJob, counts: DayCounts, wanted: Proof): CompletedDate {
+  const hashes = sumHashes(counts);
+  const had = hashes.idHash === undefined ? 'counts' : hashes.valueHash === undefined ? 'ids' : wanted;
+  const proof = weakerProof(wanted, had);
+  const columns = hashes.valueHash === undefined ? [] : (listHashedColumns(source, bestProof(source)) ?? []);
+  return { ...sumCounts(counts), ...hashes, proof, columns: columns.map(({ name }) => name) };
+}
+
+/**
+ * Counts the date again. Where rows are gone that it had before, it is counted once more some seconds later.
+ * @param known what it had, as far as that is certain
+ * @returns whether what is gone is gone for certain
+ * @throws Fault `SOURCE_SHRANK`
+ */
+async function recount(
+  deps: CompleteDeps,
+  job: SqlJob,
+  date: string,
+  known: DayCounts,
+): Promise<{ readonly after: DayCounts; readonly isSettled: boolean }> {
+  const once = await recountRows(deps, job, date);
+  const loss = findLoss(known, once);
+  if (loss === undefined) return { after: once, isSettled: true };
+  assertSmallLoss(date, loss);
+  await deps.clock.sleep(CONFIRM_AFTER_MS, deps.signal);
+  const after = await recountRows(deps, job, date);
+  const lossNow = findLoss(known, after);
+  if (lossNow === undefined) return { after, isSettled: true };
+  assertSmallLoss(date, lossNow);
+  if (!isConfirmed(known, once, after)) return { after, isSettled: false };
+  const { had, has, lost, places } = lossNow;
+  deps.log.warn(
+    { event: 'rows-withdrawn', date, had, has, lost, places: places.length },
+    `${date}: ${describeLoss(lossNow)}, two counts say; the date is sealed without them`,
+  );
+  return { after, isSettled: true };
 }
 
 /** Windows cut along the other axis do not tile a date together with these. */
@@ -87,30 +152,6 @@ async function forgetOtherAxis(stage: Stage, counts: DayCounts): Promise<void> {
 }
 
 /**
- * A source that now has fewer rows of a cell than minutes ago is a lagging replica, a reload, or a table that moved on
- * to another date: no proof of anything, and no reason to drop what is staged. A later run that finds the smaller counts
- * from its beginning takes them for a withdrawal.
- */
-function assertNotShrunk(date: string, first: DayCounts, after: DayCounts): void {
-  const isComparable = isBySymbol(first) === isBySymbol(after);
-  const now = new Map(mergeParts(after).map((cell) => [keyOf(cell), cell.ids]));
-  const gone = isComparable ? mergeParts(first).filter((cell) => (now.get(keyOf(cell)) ?? 0) < cell.ids) : [];
-  const [had, has] = [sumCounts(first).ids, sumCounts(after).ids];
-  if (gone.length === 0 && (isComparable || has >= had)) return;
-  throw new Fault(
-    'SOURCE_SHRANK',
-    `the source had ${had} rows of ${date} when the run began and ${has} now, fewer in ${gone.length} place(s)`,
-    {
-      hint: 'Nothing was sealed, what is staged is kept. Run again later; if it stays so, ask the provider.',
-    },
-  );
-}
-
-function mergeParts(counts: DayCounts): DayCounts {
-  return isBySymbol(counts) ? mergeBySymbol(counts) : counts;
-}
-
-/**
  * Stretches whose rows must be fetched again. Single trades are compared by what is staged; what is inside a group
  * cannot be, so there the raw counts from before the first page are also compared with those from after the last.
  */
@@ -119,31 +160,45 @@ async function findChanged(
   job: SqlJob,
   stage: Stage,
   counts: { readonly before: DayCounts; readonly after: DayCounts; readonly groups: DayCounts },
+  forms: TextForms,
 ): Promise<readonly Stretch[]> {
   const { before, after, groups } = counts;
-  const wanted = job.source.kind === 'rows' ? after : groups;
-  const staged = isBySymbol(wanted) ? await stage.countBySymbol() : await stage.countBySecond();
-  const differing = findDifferences(staged, mergeParts(wanted));
   if (job.source.kind === 'aggregate') {
-    return [...differing, ...findDifferences(mergeParts(before), mergeParts(after))].map((cell) =>
-      grainOf(job, stretchOf(cell)),
-    );
+    const staged = isBySymbol(groups) ? await stage.countBySymbol() : await stage.countBySecond();
+    const moved = findDifferences(mergeParts(before), mergeParts(after));
+    return [...findDifferences(staged, mergeParts(groups)), ...moved].map((cell) => grainOf(job, stretchOf(cell)));
   }
-  const found: Stretch[] = [];
-  for (const cell of differing) {
-    const { symbol } = cell;
-    const whole = stretchOf(cell);
-    // Of a symbol with many pages only those of the seconds that differ are fetched again.
-    const isOneWindow = symbol === undefined || (await windowsOf(stage, [whole])).length < 2;
-    if (isOneWindow) found.push(whole);
-    else {
-      const parts = after.filter((part) => part.symbol === symbol);
-      const source = await probeSymbol(deps, job, stage.date, symbol, parts);
-      const seconds = findDifferences(await stage.countBySecond(symbol), source);
-      found.push(...seconds.map(({ second }) => ({ from: { symbol, second }, to: { symbol, second: second + 1 } })));
-    }
+  const hashed = listHashedColumns(job.source, proofOf(deps.learnt, job));
+  const staged = isBySymbol(after) ? await stage.countBySymbol({ hashed }) : await stage.countBySecond({ hashed });
+  const wanted = mergeParts(after);
+  const pairs = pairCells(findDifferences(staged, wanted), staged, wanted, stretchOf);
+  const found: CellPair[] = [];
+  for (const pair of await forms.leaveOutCommon(pairs, wanted.length)) {
+    found.push(...(await narrowToSeconds(deps, job, stage, pair, after)));
   }
-  return found;
+  return (await forms.leaveOutLasting(found)).map(({ stretch }) => stretch);
+}
+
+/** Of a symbol with many pages only those of the seconds that differ are fetched again. */
+async function narrowToSeconds(
+  deps: FetchDeps,
+  job: SqlJob,
+  stage: Stage,
+  pair: CellPair,
+  after: DayCounts,
+): Promise<readonly CellPair[]> {
+  const { symbol } = pair.stretch.from;
+  if (symbol === undefined || (await windowsOf(stage, [pair.stretch])).length < 2) return [pair];
+  const parts = after.filter((part) => part.symbol === symbol);
+  const source = await probeSymbol(deps, job, stage.date, symbol, parts);
+  const staged = await stage.countBySecond({
+    symbol,
+    hashed: listHashedColumns(job.source, proofOf(deps.learnt, job)),
+  });
+  return pairCells(findDifferences(staged, source), staged, source, ({ second }) => ({
+    from: { symbol, second },
+    to: { symbol, second: second + 1 },
+  }));
 }
 
 /** A raw second lies in the group of its grain, wherever in it. */
@@ -160,22 +215,12 @@ async function windowsOf(stage: Stage, stretches: readonly Stretch[]): Promise<r
     .filter((window) => stretches.some((stretch) => isOverlapping(stretch, window)));
 }
 
-const snapshotSchema = z.array(
-  z.object({
-    symbol: z.string().exactOptional(),
-    second: z.number(),
-    rows: z.number(),
-    ids: z.number(),
-    mark: z.string(),
-  }),
-);
-
 /**
  * The counts from before the date's first page: those of an earlier, interrupted run when its pages are still staged.
  * @param resumed whether pages are staged
  */
 async function snapshot(path: string, counts: DayCounts, resumed: boolean): Promise<DayCounts> {
-  const kept = resumed ? await readJsonFile(path, snapshotSchema) : undefined;
+  const kept = resumed ? await readJsonFile(path, dayCountsSchema) : undefined;
   if (kept) return kept;
   await writeFileAtomic(path, JSON.stringify(counts));
   return counts;

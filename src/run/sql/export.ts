@@ -6,15 +6,19 @@ import { Fault } from '../../core/errors.ts';
 import { sumCounts } from '../../plan/counts.ts';
 import { computeLookback } from '../../plan/dates.ts';
 import { buildPage } from '../../plan/statement.ts';
-import { openStage } from '../../stage/stage.ts';
+import type { Manifest } from '../../seal/manifest.ts';
+import { openStage } from '../../stage/engine-stage.ts';
+import { forgetWhenBad } from '../bad-rows.ts';
+import { believedNow, doClocksAgree, earliestNow, explainHold, findConflict, latestNow } from '../clocks.ts';
 import type { RunContext } from '../context.ts';
 import type { ExportOutcome } from '../exported.ts';
 import type { OpenedSource } from '../opened.ts';
-import { isOver, type PlannedDate } from '../plan.ts';
+import { isOver, type PlannedDate, type RunPlan } from '../plan.ts';
 import { sealDate, stageWriter } from '../seal.ts';
 import { hurry } from '../urgency.ts';
-import { completeDate } from './complete.ts';
+import { type CompletedDate, completeDate } from './complete.ts';
 import { probeRows } from './probe.ts';
+import type { SessionEnds } from './session-ends.ts';
 
 type Opened = Extract<OpenedSource, { kind: 'sql' }>;
 
@@ -24,27 +28,37 @@ export async function exportTrades(
   { source: calm, job }: Opened,
   planned: PlannedDate,
   restate: boolean,
+  { ends, dates }: Pick<RunPlan, 'ends' | 'dates'>,
 ): Promise<ExportOutcome> {
-  const { clock, engine, onEvent, state, learnt } = context;
+  const { engine, onEvent, state, learnt } = context;
   const { date } = planned;
   const source = hurry(calm, planned.expiresAtMs);
   const requestsBefore = source.stats.requests;
-  const startedAtMs = clock.now();
+  const startedAtMs = believedNow(context);
   const deps = { ...context, source };
   const counts = planned.counts ?? (await probeRows(deps, job, date));
   if (counts.length === 0) return { published: undefined, missing: [] };
-  if (!isOver(date, counts, source.serverNow(), context.calendar)) return 'open';
+  ends?.note(date, counts);
+  const explain = () => explainHold(context, date, { rowMs: ends?.rowMs(), isForgetting: true });
+  // A clock may have been set since the plan was made: what it calls unfinished now is due all the same.
+  const contest = explain();
+  if (contest !== undefined) return { held: contest };
+  if (!isOver(date, counts, earliestNow(context), context.calendar)) return 'open';
+  const unseen = await explainEnd(deps, ends, date, dates.at(-1)?.date ?? date);
+  if (unseen !== undefined) return { held: unseen };
   if (learnt.day_edges === 'closed') {
     const reason =
       'the API refuses windows that are not bounded by time, so rows whose time is of another date are left out';
     context.log.warn({ event: 'edges-closed', date, reason }, `${date}: ${reason}`);
   }
-  const stage = await openStage(engine, job, date, source.url);
-  const totals = await stage.totals();
   const { rows } = sumCounts(counts);
+  const stage = await openStage(engine, job, date, source.url, { rows });
+  const totals = await stage.totals();
   onEvent({ kind: 'date', date, rows, staged: totals.rows, pages: Math.ceil(rows / learnt.row_limit) });
-  const counted = await completeDate(deps, job, stage, counts, state.counts(date));
-  assertStillWhole(date, source.serverNow());
+  const counted = await forgetWhenBad(stage, () => completeDate(deps, job, stage, counts, state.counts(date)));
+  const late = findConflict(context, ends?.rowMs()) === undefined ? undefined : explain();
+  if (late !== undefined) return { held: late };
+  assertStillWhole(date, latestNow(context));
   onEvent({ kind: 'phase', date, phase: 'sealing' });
   const published = await sealDate(context, job, stage, {
     path: state.drop(date),
@@ -52,9 +66,10 @@ export async function exportTrades(
     query: buildPage(job, wholeDay(date), learnt.day_edges),
     lookbackEdge: formatWallClock(computeLookback(source.serverNow()).edgeMs),
     counted,
+    recount: describeRecount(counted),
     requests: source.stats.requests - requestsBefore,
     startedAtMs,
-    sealedAtMs: clock.now(),
+    sealedAtMs: believedNow(context),
     restate,
     rowLimit: learnt.row_limit,
   });
@@ -62,9 +77,25 @@ export async function exportTrades(
   return { published, missing: [] };
 }
 
+/** What the manifest says of the recount, and what a later one is held against. */
+function describeRecount({ proof, idHash, valueHash, columns }: CompletedDate): Manifest['recount'] {
+  return { proved: proof, columns: [...columns], id_hash: idHash, value_hash: valueHash };
+}
+
+/** Why the source does not show that the date is over; `undefined` when it does, or when it is not asked. */
+async function explainEnd(
+  deps: RunContext & Pick<Opened, 'source'>,
+  ends: SessionEnds | undefined,
+  date: string,
+  latest: string,
+): Promise<string | undefined> {
+  if (deps.clockRule === 'source') return undefined;
+  return await ends?.explain(deps, date, latest, doClocksAgree(deps));
+}
+
 /** The lookback rolls on while a date is fetched: its first rows may have gone in between. */
-function assertStillWhole(date: string, serverNowMs: number): void {
-  const { firstWhole, edge } = computeLookback(serverNowMs);
+function assertStillWhole(date: string, nowMs: number): void {
+  const { firstWhole, edge } = computeLookback(nowMs);
   if (date >= firstWhole) return;
   throw new Fault(
     'DATE_CLIPPED',

@@ -9,13 +9,14 @@ import { assertNotAborted, Fault, isFault } from '../../core/errors.ts';
 import type { SqlJob } from '../../job/job.ts';
 import { keyColumn } from '../../plan/condition.ts';
 import type { DayCounts } from '../../plan/counts.ts';
-import { countWhole, type PackedWindow } from '../../plan/pack.ts';
+import type { PackedWindow } from '../../plan/pack.ts';
 import { planSplit, splitWindow } from '../../plan/split.ts';
 import { buildPage } from '../../plan/statement.ts';
 import { type Page, SourceFault } from '../../source/source.ts';
 import type { Stage } from '../../stage/stage.ts';
 import type { OnRunEvent } from '../events.ts';
-import { askMiddle, planWindows, type WindowDeps } from './windows.ts';
+import { judgePage, type PageSizes } from './truncation.ts';
+import { askMiddle, middleOfSymbol, planWindows, type WindowDeps } from './windows.ts';
 
 export interface FetchDeps extends WindowDeps {
   readonly onEvent: OnRunEvent;
@@ -28,33 +29,54 @@ const SLOW_ANSWER_MS = 1000;
 /** And at most, however slow the answers are: each holds a page in memory. */
 const MAX_IN_FLIGHT = 12;
 
+/** A window that is now too much and now is not is asked for so often again. */
+const MAX_REPEATS = 2;
+
 /** Each has used up its retries: after so many the API is down, and the other windows would only wait for it too. */
 const MAX_FAILURES_IN_A_ROW = 3;
 
-/** Brings every row that the counts promise into the stage. @throws Fault when a window fails for good; the others are staged then */
-export async function fetchDate(deps: FetchDeps, job: SqlJob, stage: Stage, counts: DayCounts): Promise<void> {
-  const sizes: PageSizes = { short: new Set(), largest: 0 };
-  for (;;) {
-    const windows = await planWindows(deps, job, stage, counts);
-    if (windows.length === 0) return;
-    const batch = new Batch(deps, job, stage, counts, windows, sizes);
-    await batch.run();
-    if (!batch.replan) return;
-  }
-}
+/** Windows that were to fit and did not, and are split; with one more the counts are taken to be out of date. */
+const MAX_OUTGROWN = 2;
+/** So often the date is counted again for that; then windows are split, however many. */
+const MAX_RECOUNTS = 3;
 
-/** What the pages of a date show of a row limit that nobody tells. */
-interface PageSizes {
-  /** Row counts at which pages came up short, each once: a second page that stops there shows a row limit. */
-  readonly short: Set<number>;
-  /** Rows of the largest page: the limit is no smaller, however many pages stop short of it. */
-  largest: number;
+/**
+ * Brings every row that the counts promise into the stage.
+ * @param countAgain counts the date anew, the same way
+ * @returns the counts that the last windows were planned by
+ * @throws Fault when a window fails for good; the others are staged then
+ */
+export async function fetchDate(
+  deps: FetchDeps,
+  job: SqlJob,
+  stage: Stage,
+  given: DayCounts,
+  countAgain: () => Promise<DayCounts>,
+): Promise<DayCounts> {
+  const sizes: PageSizes = { short: new Set(), largest: 0 };
+  let counts = given;
+  for (let recounts = 0; ; ) {
+    const windows = await planWindows(deps, job, stage, counts);
+    if (windows.length === 0) return counts;
+    const mayRecount = recounts < MAX_RECOUNTS;
+    const batch = new Batch(deps, job, stage, counts, windows, sizes, mayRecount ? MAX_OUTGROWN : undefined);
+    await batch.run();
+    if (!batch.replan) return counts;
+    if (!batch.isOutdated) continue;
+    recounts += 1;
+    const fresh = await countAgain();
+    // Windows along the other axis would not tile the date together with those that are in.
+    if (fresh[0]?.symbol === undefined ? counts[0]?.symbol === undefined : counts[0]?.symbol !== undefined) {
+      counts = fresh;
+    }
+  }
 }
 
 /** One queue of windows, worked on by a few requests at a time. */
 class Batch {
-  /** A smaller row limit was learnt: what is left must be planned again. */
+  /** A smaller row limit was learnt, or the counts are out of date: what is left must be planned again. */
   replan = false;
+  isOutdated = false;
   readonly #deps: FetchDeps;
   readonly #job: SqlJob;
   readonly #stage: Stage;
@@ -65,6 +87,10 @@ class Batch {
   #active = 0;
   #failuresInARow = 0;
   readonly #sizes: PageSizes;
+  readonly #maxOutgrown: number | undefined;
+  #outgrown = 0;
+  /** Windows that were asked for again as they are, and how often. */
+  readonly #repeated = new Map<string, number>();
   #fatal: unknown;
 
   constructor(
@@ -74,6 +100,7 @@ class Batch {
     counts: DayCounts,
     windows: readonly PackedWindow[],
     sizes: PageSizes,
+    maxOutgrown: number | undefined,
   ) {
     this.#deps = deps;
     this.#job = job;
@@ -81,6 +108,7 @@ class Batch {
     this.#counts = counts;
     this.#queue = [...windows];
     this.#sizes = sizes;
+    this.#maxOutgrown = maxOutgrown;
   }
 
   async run(): Promise<void> {
@@ -158,8 +186,10 @@ class Batch {
       await this.#split(window, error);
       return;
     }
-    this.#sizes.largest = Math.max(this.#sizes.largest, page.rows);
-    if (this.#isTruncated(window, page)) {
+    const verdict = await judgePage({ ...this.#deps, job: this.#job, counts: this.#counts }, window, page, this.#sizes);
+    if (verdict === 'smaller-limit') this.replan = true;
+    if (verdict === 'outgrown') this.#noteOutgrown();
+    if (verdict !== 'whole') {
       if (!this.replan) await this.#split(window, undefined);
       return;
     }
@@ -170,39 +200,17 @@ class Batch {
     onEvent({ kind: 'page', date: window.date, window: formatWindow(window), rows: page.rows });
   }
 
-  /** Whether rows are missing from a 200: the server says so, or fewer came than were counted. */
-  #isTruncated(window: PackedWindow, page: Page): boolean {
-    const short = page.rows > 0 && page.rows < (window.exact ? window.rows : countWhole(this.#counts, window));
-    // Without `meta` a full page may have been cut, unless exactly so many were promised.
-    const full =
-      page.meta === undefined &&
-      page.rows >= this.#deps.learnt.row_limit &&
-      !(window.exact && page.rows === window.rows);
-    if (!page.meta?.truncated && !short && !full) return false;
-    const limit = page.meta ? page.meta.row_limit : this.#guessLimit(page.rows);
-    if (limit !== undefined && limit < this.#deps.learnt.row_limit) {
-      this.#deps.learnt.row_limit = limit;
-      this.replan = true;
-    }
-    return true;
-  }
-
-  /**
-   * The portal tells no limit. One short page may have lost a row to the source; when two windows stop at the same count,
-   * and none ever brought more, that count is the limit.
-   */
-  #guessLimit(rows: number): number | undefined {
-    const { short, largest } = this.#sizes;
-    if (short.has(rows) && rows >= largest) return rows;
-    short.add(rows);
-    return undefined;
+  /** A window that was to fit has outgrown its page. Where many have, it costs less to count the date again than to split each. */
+  #noteOutgrown(): void {
+    this.#outgrown += 1;
+    if (this.#maxOutgrown === undefined || this.#outgrown <= this.#maxOutgrown) return;
+    this.isOutdated = true;
+    this.replan = true;
   }
 
   async #split(window: PackedWindow, cause: SourceFault | undefined): Promise<void> {
     const at = await this.#findCut(window, cause);
-    const halves = splitWindow(window, at, this.#counts).filter(
-      (half) => !isEmptyWindow(half) && !(half.exact && half.rows === 0),
-    );
+    const halves = at === undefined ? [window] : this.#cut(window, at);
     this.#deps.onEvent({
       kind: 'split',
       date: window.date,
@@ -214,7 +222,14 @@ class Batch {
     if (cause) this.#hire();
   }
 
-  async #findCut(window: PackedWindow, cause: SourceFault | undefined): Promise<Bound> {
+  #cut(window: PackedWindow, at: Bound): readonly PackedWindow[] {
+    return splitWindow(window, at, this.#counts).filter(
+      (half) => !isEmptyWindow(half) && !(half.exact && half.rows === 0),
+    );
+  }
+
+  /** @returns `undefined` where the window's rows have become so few meanwhile that it fits as it is */
+  async #findCut(window: PackedWindow, cause: SourceFault | undefined): Promise<Bound | undefined> {
     const { source } = this.#job;
     const grainSeconds = source.kind === 'aggregate' ? source.grainSeconds : 1;
     const plan = planSplit(window, this.#counts, grainSeconds, keyColumn(source) !== undefined);
@@ -222,8 +237,13 @@ class Batch {
       case 'cut':
         return plan.at;
       case 'ask-middle': {
-        const at = await askMiddle(this.#deps, this.#job, window);
+        // It was to fit, and has a few rows too many now: any place inside will do.
+        const near = cause === undefined && window.exact ? middleOfSymbol(window, this.#deps.learnt) : undefined;
+        if (near) return near;
+        const { rows, at } = await askMiddle(this.#deps, this.#job, window);
         if (at && compareBounds(window.from, at) < 0 && compareBounds(at, window.to) < 0) return at;
+        const fits = cause === undefined && source.kind === 'rows' && rows <= this.#deps.learnt.row_limit;
+        if (fits && this.#mayRepeat(window)) return undefined;
         break;
       }
       case 'impossible':
@@ -242,5 +262,12 @@ class Batch {
             : 'Narrow the job, for instance with `where: symbol IN (...)`.',
       },
     );
+  }
+
+  #mayRepeat(window: PackedWindow): boolean {
+    const name = formatWindow(window);
+    const repeats = (this.#repeated.get(name) ?? 0) + 1;
+    this.#repeated.set(name, repeats);
+    return repeats <= MAX_REPEATS;
   }
 }

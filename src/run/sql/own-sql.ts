@@ -1,6 +1,6 @@
 /**
- * What a run says of SQL of one's own that passed the job file's checks and yet does not fit its windows: the last line
- * of defence before numbers are sealed that no whole query would give. It fails; it never mends.
+ * What a run says of SQL that passed the job file's checks and yet does not fit its windows, and of rows without ids of
+ * their own: the last line of defence before numbers are sealed that no whole query would give. It fails; it never mends.
  */
 import { axisOf, formatWindow } from '../../calendar/window.ts';
 import { Fault } from '../../core/errors.ts';
@@ -11,26 +11,27 @@ import { cutStretch } from '../../plan/profile.ts';
 import { buildPage } from '../../plan/statement.ts';
 import { SourceFault } from '../../source/source.ts';
 import type { Stage } from '../../stage/stage.ts';
+import { mostRepeated, repeatedFault } from '../repeated-ids.ts';
 import { profileOf } from './scan.ts';
 import type { WindowDeps } from './windows.ts';
-
-/**
- * Share of a date's rows that may repeat an id of the same answer, and how many may in any case: a source has a corrected
- * row beside its first now and then, while SQL that multiplies rows, or makes ids that are none, repeats half of them.
- */
-const MAX_REPEATED_SHARE = 0.05;
-const MAX_REPEATED_ROWS = 20;
 
 const HINT_TORN =
   'Nothing was sealed. Mend `source.sql`: its GROUP BY must have the start of the grain, made from the column time alone, and each `split` column as the table has it; or choose a longer `grain`.';
 
 /**
  * Whole groups lie in one window each: none came in two, and where nothing is staged, the source has rows of no group.
- * The second is asked only where raw rows were counted between the staged windows: usually nowhere.
- * @param raw counts of the table's rows
+ * The second is asked only where raw rows were counted between the staged windows: usually nowhere. A group that came
+ * since the groups were counted is none that was torn: they are counted again before that is said.
+ * @param raw counts of the table's rows @param countGroups counts the groups of the date
  * @throws Fault `GROUP_TORN` naming the group and its windows; SourceFault
  */
-export async function assertWholeGroups(deps: WindowDeps, job: SqlJob, stage: Stage, raw: DayCounts): Promise<void> {
+export async function assertWholeGroups(
+  deps: WindowDeps,
+  job: SqlJob,
+  stage: Stage,
+  raw: DayCounts,
+  countGroups: () => Promise<DayCounts>,
+): Promise<void> {
   const { source } = job;
   if (source.kind !== 'aggregate') return;
   const torn = await stage.tornGroup();
@@ -50,7 +51,7 @@ export async function assertWholeGroups(deps: WindowDeps, job: SqlJob, stage: St
     try {
       const sql = buildPage(job, window, deps.learnt.day_edges);
       const page = await deps.source.ask(sql, deps.signal ? { signal: deps.signal } : {});
-      if (page.rows === 0) continue;
+      if (page.rows === 0 || countsInGap(await countGroups(), gap).length > 0) continue;
       const names = [source.timeColumn, ...source.splitColumns];
       const key = Object.fromEntries(names.map((name) => [name, String(page.firstRow?.[name])]));
       const where = `has rows in ${formatWindow(window)}, where no group was counted`;
@@ -86,22 +87,35 @@ export function assertCountedOnce({ source }: SqlJob, date: string, groups: DayC
   );
 }
 
-/** Of rows with the same id one is kept: where one answer has many, rows would be lost. @throws Fault `IDS_REPEATED` */
+/**
+ * Nobody can tell versions of a trade from other trades where ids are none: above a small share the date fails, whatever
+ * its source. Two things are counted. Rows of the date that have the id of another trade; and rows that their own answer
+ * repeats, which would be left out as versions. Of those, the ones that are the same in every column are harmless, unless
+ * it is SQL of one's own that multiplies them.
+ * @throws Fault `IDS_REPEATED`
+ */
 export async function assertOwnIds({ source }: SqlJob, stage: Stage): Promise<void> {
-  if (source.kind !== 'rows' || source.sql === '') return;
+  if (source.kind !== 'rows') return;
   const { rows, ids } = await stage.totals();
-  const most = Math.max(MAX_REPEATED_ROWS, rows * MAX_REPEATED_SHARE);
+  const most = mostRepeated(rows);
   if (rows - ids <= most) return;
+  const fail = async (what: string) =>
+    repeatedFault(stage.date, {
+      what,
+      examples: await stage.exampleIds(),
+      hint:
+        source.sql === ''
+          ? 'Nothing was sealed, what is staged is kept. Ask the provider why its trades share ids, then run again.'
+          : 'Nothing was sealed. Mend `source.sql`: it must give one row for each row of the table, with `id` as the table has it.',
+    });
   const answers = await stage.repeatedIds();
   const [worst] = answers;
   const repeated = answers.reduce((sum, answer) => sum + answer.rows - answer.ids, 0);
   // The same row in two answers is the source's matter: rows that moved while they were read.
-  if (worst === undefined || repeated <= most) return;
-  throw new Fault(
-    'IDS_REPEATED',
-    `${stage.date}: ${repeated} of ${rows} rows have an id that their own answer has already, so they would be dropped; window ${worst.window} has ${worst.rows} rows with ${worst.ids} ids`,
-    {
-      hint: 'Nothing was sealed. Mend `source.sql`: it must give one row for each row of the table, with `id` as the table has it.',
-    },
-  );
+  if (worst !== undefined && repeated > most) {
+    const where = `window ${worst.window} has ${worst.rows} rows with ${worst.ids} ids`;
+    throw await fail(`${repeated} of ${rows} rows have an id that their own answer has already; ${where}`);
+  }
+  const shared = rows - ids - (await stage.countReplaced());
+  if (shared > most) throw await fail(`${shared} of ${rows} rows have the id of another trade, or none`);
 }

@@ -2,20 +2,24 @@
  * Asking the source for counts: as broadly as it allows, in parts where it does not. One request usually answers for
  * every date of the lookback, because the whole answer is one row of arrays.
  */
+
 import { type Axis, DAY_END, DAY_START, type Stretch } from '../../calendar/window.ts';
 import { Fault, isFault } from '../../core/errors.ts';
+import type { HashedColumn } from '../../engine/row-hash.ts';
 import type { SqlJob } from '../../job/job.ts';
 import { type CellCount, compareCells, type DayCounts } from '../../plan/counts.ts';
 import { cutStretch } from '../../plan/profile.ts';
+import { listHashedColumns } from '../../plan/proof.ts';
 import { buildGroupProbe, buildProbe, canCutBySymbol, type ProbeSpan } from '../../plan/statement.ts';
 import { type Page, type Source, SourceFault } from '../../source/source.ts';
-import type { Learnt } from '../learnt.ts';
+import { type Learnt, MAX_PAGE_ROWS } from '../learnt.ts';
+import { MAX_ODD_ANSWERS, readCounts } from './counts-answer.ts';
 import { assertCountedOnce } from './own-sql.ts';
+import { type ProofDeps, proofOf, withProof } from './proof.ts';
 import { countDatesAtOnce, planSpans, profileOf, ScanTrial } from './scan.ts';
 
-export interface ProbeDeps {
+export interface ProbeDeps extends ProofDeps {
   readonly source: Source;
-  readonly learnt: Learnt;
   readonly signal?: AbortSignal | undefined;
 }
 
@@ -37,16 +41,33 @@ export async function probeDates(
   if (first === undefined || last === undefined) return new Map();
   if (dates.length > countDatesAtOnce(deps.learnt)) return undefined;
   if (dates.length === 1) return withRows(first, await probeRows(deps, job, first));
-  const span: ProbeSpan = {
-    fromDate: first,
-    toDate: last,
-    from: DAY_START,
-    to: DAY_END,
-    axis: 'time',
-    edges: deps.learnt.day_edges,
-  };
-  const found = await askCounts(deps, buildProbe(job, span), span);
-  return found;
+  const whole = { fromDate: first, toDate: last, from: DAY_START, to: DAY_END, axis: 'time' } as const;
+  try {
+    return await withHashes(deps, job, isHashedFirst(job), async (hashed) => {
+      const span: ProbeSpan = { ...whole, hashed, edges: deps.learnt.day_edges };
+      return await askCounts(deps, buildProbe(job, span), span);
+    });
+  } catch (error) {
+    // One odd count must not cost the dates that it is not of.
+    if (!isFault(error) || error instanceof SourceFault || error.code !== 'ANSWER_MALFORMED') throw error;
+    return undefined;
+  }
+}
+
+/** Rows are held against what is staged; of groups what is behind them, against the counts from before the first page. */
+function isHashedFirst({ source }: SqlJob): boolean {
+  return source.kind === 'aggregate';
+}
+
+/** Calls with the columns whose values the source can hash, or with nothing. */
+async function withHashes<Answer>(
+  deps: ProbeDeps,
+  job: SqlJob,
+  isHashed: boolean,
+  ask: (hashed: readonly HashedColumn[] | undefined) => Promise<Answer>,
+): Promise<Answer> {
+  if (!isHashed) return await ask(undefined);
+  return await withProof(deps, job, (proof) => ask(listHashedColumns(job.source, proof)));
 }
 
 function withRows(date: string, counts: DayCounts): ReadonlyMap<string, DayCounts> {
@@ -55,11 +76,22 @@ function withRows(date: string, counts: DayCounts): ReadonlyMap<string, DayCount
 
 /** Counts of raw rows by cell of one date. @throws SourceFault; Fault `SCAN_TOO_BROAD`, `TIME_UNREADABLE` */
 export async function probeRows(deps: ProbeDeps, job: SqlJob, date: string): Promise<DayCounts> {
+  return await countRows(deps, job, date, isHashedFirst(job));
+}
+
+/** The same with the hashes of the rows, as far as the source gives them: `proofOf` tells how far. */
+export async function recountRows(deps: ProbeDeps, job: SqlJob, date: string): Promise<DayCounts> {
+  return await countRows(deps, job, date, true);
+}
+
+async function countRows(deps: ProbeDeps, job: SqlJob, date: string, isHashed: boolean): Promise<DayCounts> {
   return await withEdges(deps.learnt, async () => {
-    const trial = new ScanTrial(deps.learnt, grainOf(job), canCutBySymbol(job));
-    const counts = await probe(deps, job, date, buildProbe, trial);
-    trial.learn(counts);
-    return counts;
+    return await withHashes(deps, job, isHashed, async (hashed) => {
+      const trial = new ScanTrial(deps.learnt, grainOf(job), canCutBySymbol(job));
+      const counts = await probe(deps, job, date, buildProbe, trial, hashed);
+      trial.learn(counts);
+      return counts;
+    });
   });
 }
 
@@ -91,7 +123,7 @@ export async function probeGroups(deps: ProbeDeps, job: SqlJob, date: string): P
 }
 
 /**
- * Counts of raw rows by second of one symbol, to find what differs in it.
+ * Counts of raw rows by second of one symbol with their hashes, to find what differs in it.
  * @param parts its cells as they were counted last: so much of it at once is allowed
  * @throws SourceFault; Fault `SCAN_TOO_BROAD`
  */
@@ -113,7 +145,8 @@ export async function probeSymbol(
     left = left.slice(1);
     const inSymbol = { from: { symbol, ...stretch.from }, to: { symbol, ...stretch.to } };
     const edges = deps.learnt.day_edges;
-    const span: ProbeSpan = { fromDate: date, toDate: date, ...inSymbol, axis: 'time', edges };
+    const hashed = listHashedColumns(job.source, proofOf(deps.learnt, job));
+    const span: ProbeSpan = { fromDate: date, toDate: date, ...inSymbol, axis: 'time', hashed, edges };
     const counts = await askCounts(deps, buildProbe(job, span), span);
     if (counts === undefined) {
       const halves = cutStretch(profile, stretch, 2, 1);
@@ -133,13 +166,14 @@ async function probe(
   date: string,
   build: BuildSql,
   trial: ScanTrial,
+  hashed?: readonly HashedColumn[],
 ): Promise<DayCounts> {
   let found: CellCount[] = [];
   let left = planSpans(deps.learnt, grainOf(job), canCutBySymbol(job));
   for (let [stretch] = left; stretch !== undefined; [stretch] = left) {
     left = left.slice(1);
     const axis = axisFor(stretch, trial);
-    const span: ProbeSpan = { fromDate: date, toDate: date, ...stretch, axis, edges: deps.learnt.day_edges };
+    const span: ProbeSpan = { fromDate: date, toDate: date, ...stretch, axis, hashed, edges: deps.learnt.day_edges };
     const counts = await askCounts(deps, build(job, span), span);
     if (counts === undefined) {
       const before = trial.axis;
@@ -173,9 +207,6 @@ function refuse(date: string, { from, to }: Stretch): never {
   );
 }
 
-/** An answer that is whole JSON and no probe's lost something on its way: it is asked for again, so often in all. */
-const MAX_ODD_ANSWERS = 3;
-
 /** @returns `undefined` when the query was too broad, or its one row did not fit into an answer */
 async function askCounts(
   deps: ProbeDeps,
@@ -191,7 +222,7 @@ async function askCounts(
       if (span.fromDate !== span.toDate) deps.learnt.refused_rows ??= Number.MAX_SAFE_INTEGER;
       return undefined;
     }
-    if (page.meta) deps.learnt.row_limit = page.meta.row_limit;
+    if (page.meta) deps.learnt.row_limit = Math.min(page.meta.row_limit, MAX_PAGE_ROWS);
     if (page.meta?.truncated) return undefined;
     try {
       return readCounts(page, span);
@@ -199,58 +230,4 @@ async function askCounts(
       if (!isFault(error) || error.code !== 'ANSWER_MALFORMED' || odd === MAX_ODD_ANSWERS) throw error;
     }
   }
-}
-
-/** Probe answers are small: they are parsed. @throws Fault `ANSWER_MALFORMED`, `TIME_UNREADABLE` */
-function readCounts(page: Page, span: ProbeSpan): ReadonlyMap<string, CellCount[]> {
-  const [row] = JSON.parse(Buffer.from(page.data).toString('utf8')) as readonly Record<string, unknown>[];
-  const [dates, cells, counts, ids, marks] = ['dates', 'cells', 'counts', 'ids', 'marks'].map((name) => row?.[name]);
-  const malformed = () =>
-    new Fault(
-      'ANSWER_MALFORMED',
-      `the answer to a probe is not in shape: ${String(JSON.stringify(row)).slice(0, 200)}`,
-    );
-  const days = readTexts(dates);
-  if (!days || ![cells, counts, ids, marks].every(Array.isArray)) throw malformed();
-  assertReadable(row?.['unreadable'], span);
-  const found = days.map((date, at): [string, CellCount[]] => {
-    const of = (lists: unknown) => (lists as readonly unknown[])[at]; // Arrays, as was just seen.
-    const [c, n, u, m] = [readTexts(of(cells)), readNumbers(of(counts)), readNumbers(of(ids)), readTexts(of(marks))];
-    if (!c || !n || !u || !m || [n, u, m].some((list) => list.length !== c.length)) throw malformed();
-    const day = c.map((cell, place): CellCount => {
-      const values = { rows: n[place] ?? 0, ids: u[place] ?? 0, mark: m[place] ?? '' };
-      if (span.axis === 'symbol') return { symbol: cell, second: startsIn(span, cell), ...values };
-      return { second: Number(cell), ...values };
-    });
-    if (span.axis === 'time' && day.some(({ second }) => !Number.isInteger(second))) throw malformed();
-    return [date, day];
-  });
-  return new Map(found);
-}
-
-/** Without a second rows lie in no window: those of 09:30 come before 09:30:00 by their text, and are counted in it. */
-function assertReadable(time: unknown, { fromDate, toDate }: ProbeSpan): void {
-  if (typeof time !== 'string' || time === '') return;
-  const when = fromDate === toDate ? fromDate : `${fromDate} to ${toDate}`;
-  throw new Fault('TIME_UNREADABLE', `rows of ${when} have the time ${time}, which is not YYYY-MM-DD HH:MM:SS`, {
-    hint: 'Without the second nothing can be cut into windows, so nothing was fetched. In SQL of your own return `time` as the table has it; else tell the provider, whose contract promises that form.',
-  });
-}
-
-/** The first symbol of a span may begin in the middle of its day. */
-function startsIn({ from }: ProbeSpan, symbol: string): number {
-  return from.symbol === symbol ? from.second : 0;
-}
-
-function readTexts(value: unknown): string[] | undefined {
-  if (!Array.isArray(value)) return undefined;
-  const fits = value.every((item) => typeof item === 'string' || typeof item === 'number');
-  return fits ? value.map(String) : undefined;
-}
-
-/** 64-bit counts may come as strings. */
-function readNumbers(value: unknown): number[] | undefined {
-  if (!Array.isArray(value)) return undefined;
-  const numbers = value.map(Number);
-  return numbers.every(Number.isFinite) ? numbers : undefined;
 }

@@ -1,19 +1,25 @@
 /**
- * Counting a date at the source once more, for `verify --deep`. One request asks for rows and distinct ids of the whole
- * date. Where that is too broad for the source, the date is counted in parts: rows add up, distinct ids do not (an id may
- * come in two of them), so then only the rows are known.
+ * Counting a date at the source once more, for `verify --deep`. One request asks for rows, distinct ids and hashes of the
+ * whole date. Where that is too broad for the source, the date is counted in parts: rows and hashes add up, distinct ids do
+ * not (an id may come in two of them), so then these are not known.
  */
+import { Fault } from '../../core/errors.ts';
+import type { HashedColumn } from '../../engine/row-hash.ts';
 import type { SqlJob } from '../../job/job.ts';
-import { sumCounts } from '../../plan/counts.ts';
+import { type HashTotals, readCount, sumCounts, sumHashes } from '../../plan/counts.ts';
+import { listHashedColumns } from '../../plan/proof.ts';
 import { buildTotals } from '../../plan/statement.ts';
-import { SourceFault } from '../../source/source.ts';
-import { type ProbeDeps, probeRows } from './probe.ts';
+import { type Page, SourceFault } from '../../source/source.ts';
+import { type ProbeDeps, recountRows } from './probe.ts';
+import { proofOf, withProof } from './proof.ts';
 import { isKnownTooBroad, noteTooBroad } from './scan.ts';
 
-export interface Recount {
+export interface Recount extends HashTotals {
   readonly rows: number;
   /** Distinct ids of the date; `undefined` when it could be counted only in parts. */
   readonly ids: number | undefined;
+  /** Columns whose values `valueHash` is of. */
+  readonly columns: readonly string[];
 }
 
 /**
@@ -29,9 +35,11 @@ async function askTotals(deps: ProbeDeps, job: SqlJob, date: string, rows: numbe
   const { source, learnt, signal } = deps;
   if (isKnownTooBroad(learnt, rows)) return undefined;
   try {
-    const page = await source.ask(buildTotals(job, date, learnt.day_edges), signal ? { signal } : {});
-    const [row] = JSON.parse(Buffer.from(page.data).toString('utf8')) as readonly Record<string, unknown>[];
-    return { rows: Number(row?.['rows'] ?? 0), ids: Number(row?.['ids'] ?? 0) };
+    return await withProof(deps, job, async (proof) => {
+      const hashed = listHashedColumns(job.source, proof);
+      const sql = buildTotals(job, date, learnt.day_edges, hashed);
+      return readTotals(date, await source.ask(sql, signal ? { signal } : {}), hashed);
+    });
   } catch (error) {
     if (!(error instanceof SourceFault) || error.action !== 'split') throw error;
     noteTooBroad(learnt, rows);
@@ -39,6 +47,30 @@ async function askTotals(deps: ProbeDeps, job: SqlJob, date: string, rows: numbe
   }
 }
 
-async function sumParts(deps: ProbeDeps, job: SqlJob, date: string): Promise<Recount> {
-  return { rows: sumCounts(await probeRows(deps, job, date)).rows, ids: undefined };
+/** @throws Fault `ANSWER_MALFORMED` */
+function readTotals(date: string, { firstRow: row }: Page, hashed: readonly HashedColumn[] | undefined): Recount {
+  const [rows, ids] = [readCount(row?.['rows']), readCount(row?.['ids'])];
+  if (rows === undefined || ids === undefined) {
+    const came = String(JSON.stringify(row)).slice(0, 200);
+    throw new Fault('ANSWER_MALFORMED', `the API's answer to a count of ${date} has no rows and ids: ${came}`);
+  }
+  const hash = (value: unknown) => (typeof value === 'string' ? value : undefined);
+  return {
+    rows,
+    ids,
+    idHash: hash(row?.['id_hash']),
+    valueHash: hash(row?.['value_hash']),
+    columns: namesOf(hashed),
+  };
+}
+
+/** Rows and hashes of a date, counted in parts where that is needed. */
+export async function sumParts(deps: ProbeDeps, job: SqlJob, date: string): Promise<Recount> {
+  const counts = await recountRows(deps, job, date);
+  const columns = namesOf(listHashedColumns(job.source, proofOf(deps.learnt, job)));
+  return { rows: sumCounts(counts).rows, ids: undefined, ...sumHashes(counts), columns };
+}
+
+function namesOf(hashed: readonly HashedColumn[] | undefined): readonly string[] {
+  return (hashed ?? []).map(({ name }) => name);
 }

@@ -15,6 +15,8 @@ import type { Learnt } from '../learnt.ts';
 const GROWTH = 1.05;
 /** So many parts are not worth a query that may be refused. */
 const FEW_PARTS = 4;
+/** Where so many more equal parts do not help, the table has changed since its rows were learnt. */
+const MAX_MORE_PARTS = 64;
 /** What is tried while no stretch of a date has passed, by axis: parts of the date. */
 const FIRST_PARTS: readonly (readonly [axis: Axis, parts: number])[] = [
   ['time', 4],
@@ -51,7 +53,7 @@ export function planSpans(learnt: Learnt, stepSeconds: number, canUseSymbols: bo
   const fewest = Math.ceil(1 / most);
   let stretches = cutStretch(profile, day, fewest, stepSeconds);
   // Cells are not cut, so equal parts may not be had: then some more.
-  for (let count = fewest + 1; count <= fewest * 2; count += 1) {
+  for (let count = fewest + 1; count <= fewest + Math.min(fewest, MAX_MORE_PARTS); count += 1) {
     if (stretches.every((stretch) => shareOf(profile, stretch) <= most)) break;
     stretches = cutStretch(profile, day, count, stepSeconds);
   }

@@ -1,14 +1,27 @@
 /** From counts to the windows that a date is fetched in, with the requests that the planning itself may take. */
+import { z } from 'zod';
+import { SECONDS_PER_DAY } from '../../calendar/wall-clock.ts';
 import type { Bound } from '../../calendar/window.ts';
+import { Fault } from '../../core/errors.ts';
 import type { Log } from '../../core/log.ts';
+import { formatCount } from '../../core/units.ts';
 import type { SqlJob } from '../../job/job.ts';
-import { type DayCounts, keyOf } from '../../plan/counts.ts';
+import { type DayCounts, keyOf, readCount, sumCounts } from '../../plan/counts.ts';
 import { groupCuts } from '../../plan/cut-groups.ts';
-import { type CutPlaces, type CutRequest, type PackedWindow, packToTheRow, planPacking } from '../../plan/pack.ts';
-import { buildCut, buildMiddle, parseMiddle, parsePlace } from '../../plan/statement.ts';
+import {
+  type CutPlaces,
+  type CutRequest,
+  MAX_DATE_PAGES,
+  type PackedWindow,
+  packToTheRow,
+  planPacking,
+} from '../../plan/pack.ts';
+import { cutStretch } from '../../plan/profile.ts';
+import { buildCut, buildMiddle, buildWindowCount, parseMiddle, parsePlace } from '../../plan/statement.ts';
 import { type Page, type Source, SourceFault } from '../../source/source.ts';
 import type { Stage } from '../../stage/stage.ts';
 import type { Learnt } from '../learnt.ts';
+import { profileOf } from './scan.ts';
 
 export interface WindowDeps {
   readonly source: Source;
@@ -26,6 +39,7 @@ export async function planWindows(
 ): Promise<readonly PackedWindow[]> {
   const covered = (await stage.windows()).map(({ window }) => window);
   const limit = deps.learnt.row_limit;
+  assertFew(stage.date, counts, limit);
   const packing = planPacking(stage.date, counts, covered, limit);
   if (job.source.kind === 'aggregate') return packing.windows;
   const { refused_rows: refused, passed_rows: passed } = deps.learnt;
@@ -44,6 +58,16 @@ export async function planWindows(
   return packToTheRow(stage.date, counts, covered, limit, places);
 }
 
+/** @throws Fault `DATE_TOO_LARGE` */
+function assertFew(date: string, counts: DayCounts, limit: number): void {
+  const { rows } = sumCounts(counts);
+  if (rows / limit <= MAX_DATE_PAGES) return;
+  const pages = `${formatCount(rows)} rows of ${date} at ${formatCount(limit)} a page are ${formatCount(Math.ceil(rows / limit))} requests`;
+  throw new Fault('DATE_TOO_LARGE', `${pages}; ${formatCount(MAX_DATE_PAGES)} at most`, {
+    hint: 'Look at the row limit in `flowdrop doctor`. If both numbers are right, narrow the job with `where`.',
+  });
+}
+
 /** @returns `undefined` where the server refuses this kind of SQL, or even one cell is too much */
 async function askCuts(
   deps: WindowDeps,
@@ -59,7 +83,12 @@ async function askCuts(
         buildCut(job, date, next, deps.learnt.row_limit, deps.learnt.day_edges),
         deps.signal ? { signal: deps.signal } : {},
       );
-      for (const [key, bounds] of readPlaces(page, next)) places.set(key, bounds);
+      const found = readPlaces(page, next);
+      if (found === undefined)
+        throw new SourceFault('INVALID_ANSWER', `the API's answer to a question for cuts is none: ${headOf(page)}`, {
+          action: 'fail',
+        });
+      for (const [key, bounds] of found) places.set(key, bounds);
     } catch (error) {
       const isTooBroad = error instanceof SourceFault && error.action === 'split';
       if (isTooBroad && next.length > 1) {
@@ -80,27 +109,71 @@ async function askCuts(
   return places;
 }
 
-function readPlaces(page: Page, cuts: readonly CutRequest[]): CutPlaces {
-  const [row] = parseRows<{ cells: readonly (string | number)[]; places: readonly (readonly string[])[] }>(page);
-  const byName = new Map(row?.cells.map((cell, at) => [String(cell), row.places[at] ?? []]));
-  return new Map(
-    cuts.map(({ cell, ranks }) => {
-      const found = byName.get(cell.symbol ?? String(cell.second)) ?? [];
-      // Of a part of a symbol's day, what follows it was ranked too.
-      return [keyOf(cell), found.slice(0, ranks.length).map((place) => parsePlace(cell, String(place)))];
-    }),
-  );
+const placesSchema = z.object({
+  cells: z.array(z.union([z.string(), z.number()])),
+  places: z.array(z.array(z.string())),
+});
+
+/** @returns `undefined` when the answer is none to a question for cuts */
+function readPlaces(page: Page, cuts: readonly CutRequest[]): CutPlaces | undefined {
+  const row = placesSchema.safeParse(page.firstRow).data;
+  if (row === undefined) return undefined;
+  const byName = new Map(row.cells.map((cell, at) => [String(cell), row.places[at] ?? []]));
+  const found = cuts.map(({ cell, ranks }): [string, readonly Bound[]] => {
+    const places = byName.get(cell.symbol ?? String(cell.second)) ?? [];
+    // Of a part of a symbol's day, what follows it was ranked too.
+    return [keyOf(cell), places.slice(0, ranks.length).map((place) => parsePlace(cell, place))];
+  });
+  const isInDay = ({ second }: Bound) => Number.isInteger(second) && second >= 0 && second <= SECONDS_PER_DAY;
+  return found.every(([, bounds]) => bounds.every(isInDay)) ? new Map(found) : undefined;
 }
 
-/** The place in the middle of a window's rows; `undefined` when there is none. */
-export async function askMiddle(deps: WindowDeps, job: SqlJob, window: PackedWindow): Promise<Bound | undefined> {
+const middleSchema = z.object({ rows: z.unknown(), middle: z.string() });
+
+/** The place in the middle of a window's rows, `undefined` when there is none; and how many rows it has now. */
+export async function askMiddle(
+  deps: WindowDeps,
+  job: SqlJob,
+  window: PackedWindow,
+): Promise<{ readonly rows: number; readonly at: Bound | undefined }> {
   const { source, learnt, signal } = deps;
   const page = await source.ask(buildMiddle(job, window, learnt.day_edges), signal ? { signal } : {});
-  const [row] = parseRows<{ rows: number; middle: string }>(page);
-  if (row === undefined || Number(row.rows) < 2) return undefined;
-  return parseMiddle(window, row.middle);
+  const row = middleSchema.safeParse(page.firstRow).data;
+  const rows = readCount(row?.rows) ?? 0;
+  const middle = row === undefined || rows < 2 ? undefined : parseMiddle(window, row.middle);
+  return { rows, at: middle && Number.isInteger(middle.second) ? middle : undefined };
 }
 
-function parseRows<Row>(page: Page): readonly Row[] {
-  return JSON.parse(Buffer.from(page.data).toString('utf8')) as readonly Row[];
+/** About the middle of a window of one symbol, by how a day's rows are spread; `undefined` for other windows, and inside a second. */
+export function middleOfSymbol({ from, to }: PackedWindow, learnt: Learnt): Bound | undefined {
+  const { symbol } = from;
+  if (symbol === undefined || symbol !== to.symbol) return undefined;
+  const [half] = cutStretch(
+    profileOf(learnt, 'time'),
+    { from: { second: from.second }, to: { second: to.second } },
+    2,
+    1,
+  );
+  const second = half?.to.second ?? to.second;
+  return second > from.second && second < to.second ? { symbol, second } : undefined;
+}
+
+/** Rows that a window's page has now; more than any page has where even that is too much to ask. */
+export async function countWindow(deps: WindowDeps, job: SqlJob, window: PackedWindow): Promise<number> {
+  const { source, learnt, signal } = deps;
+  try {
+    const page = await source.ask(buildWindowCount(job, window, learnt.day_edges), signal ? { signal } : {});
+    const rows = readCount(page.firstRow?.['rows']);
+    if (rows !== undefined) return rows;
+    throw new SourceFault('INVALID_ANSWER', `the API's answer to a count of a window is none: ${headOf(page)}`, {
+      action: 'fail',
+    });
+  } catch (error) {
+    if (error instanceof SourceFault && error.action === 'split') return Number.POSITIVE_INFINITY;
+    throw error;
+  }
+}
+
+function headOf(page: Page): string {
+  return Buffer.from(page.data.subarray(0, 200)).toString('utf8');
 }

@@ -6,13 +6,17 @@
 import { Fault } from '../../core/errors.ts';
 import { PARQUET_SETTINGS, readChecksum, writeSettings } from '../../seal/parquet.ts';
 import { readIndependently } from '../../seal/verify.ts';
+import type { ExampleId } from '../../stage/own-sql.ts';
+import { NO_QUARANTINE } from '../../stage/quarantine.ts';
+import { believedNow, explainHold } from '../clocks.ts';
 import type { RunContext } from '../context.ts';
-import type { ExportedDate } from '../exported.ts';
+import type { ExportedDate, HeldBack } from '../exported.ts';
 import type { OpenedSource } from '../opened.ts';
 import type { PlannedDate } from '../plan.ts';
+import { mostRepeated, repeatedFault } from '../repeated-ids.ts';
 import { type SealedRows, sealDate, type WriteRows } from '../seal.ts';
 import { STATEMENTS_A_DATE } from './plan.ts';
-import { buildTableCounts, buildTableQuery, buildTableRepeats } from './statement.ts';
+import { buildTableCounts, buildTableExamples, buildTableQuery, buildTableRepeats } from './statement.ts';
 
 type Opened = Extract<OpenedSource, { kind: 'table' }>;
 
@@ -27,18 +31,32 @@ export async function exportTable(
   { source, job }: Opened,
   { date, rows: planned }: PlannedDate,
   restate: boolean,
-): Promise<ExportedDate> {
-  const { clock, onEvent, state, signal } = context;
+): Promise<ExportedDate | HeldBack> {
+  const { onEvent, state, signal } = context;
   const requestsBefore = source.stats.requests;
-  const startedAtMs = clock.now();
+  const startedAtMs = believedNow(context);
   const shape = await source.describe(signal);
   onEvent({ kind: 'date', date, rows: planned, staged: 0, pages: STATEMENTS_A_DATE });
   const ask = signal ? { signal } : {};
   const counting = buildTableCounts(job.source, shape.types, date, date);
   const [counted] = await source.rows<{ n: number; u: number }>(counting, ask);
-  const counts = { rows: Number(counted?.n ?? 0), ids: Number(counted?.u ?? 0) };
+  const countBeyond = async (versions: boolean) => {
+    const sql = buildTableRepeats(job.source, shape.types, date, { versions });
+    return Number((await source.rows<{ n: number }>(sql, ask))[0]?.n ?? 0);
+  };
+  const [rowCount, ids] = [Number(counted?.n ?? 0), Number(counted?.u ?? 0)];
+  const counts = { rows: rowCount, ids, trades: ids < rowCount ? rowCount - (await countBeyond(true)) : rowCount };
   if (counts.rows === 0) return { published: undefined, missing: [] };
-  const query = buildTableQuery(job.source, shape.types, job.drop.sort, date, counts.ids < counts.rows);
+  const held = explainHold(context, date, { isForgetting: false });
+  if (held !== undefined) return { held };
+  if (counts.trades - counts.ids > mostRepeated(counts.rows)) {
+    throw repeatedFault(date, {
+      what: `${counts.trades - counts.ids} of ${counts.rows} rows have the id of another trade, or none`,
+      examples: await source.rows<ExampleId>(buildTableExamples(job.source, shape.types, date), ask),
+      hint: 'Nothing was published. Give each trade of the table an id of its own, or let `source.table` name a view that does.',
+    });
+  }
+  const query = buildTableQuery(job.source, shape.types, job.drop.sort, date, counts.trades < counts.rows);
   const settings = writeSettings(shape.keepKnown({ ...PARQUET_SETTINGS, ...SERVER_SETTINGS }));
   const write: WriteRows = async (columns, path) => {
     await source.download(`${query.sorted} ${settings}`, 'Parquet', path, signal);
@@ -47,14 +65,10 @@ export async function exportTable(
     const expected = await readChecksum({ rows: (sql) => source.rows(sql, ask) }, query.select, columns);
     onEvent({ kind: 'page', date, window: job.source.table, rows: expected.rows });
     onEvent({ kind: 'phase', date, phase: 'sealing' });
-    assertUnchanged(date, counts.ids, expected.rows);
+    assertUnchanged(date, counts.trades, expected.rows);
     return expected;
   };
-  const countRepeats = async () => {
-    const [found] = await source.rows<{ n: number }>(buildTableRepeats(job.source, shape.types, date), ask);
-    return Number(found?.n ?? 0);
-  };
-  const rows = { ...rowsOf(date, job.source.table, counts), countRepeats };
+  const rows = { ...rowsOf(date, job.source.table, counts), countRepeats: () => countBeyond(false) };
   const published = await sealDate(context, job, rows, {
     path: state.drop(date),
     write,
@@ -63,7 +77,7 @@ export async function exportTable(
     counted: counts,
     requests: source.stats.requests - requestsBefore + STATEMENTS_A_DATE - 1,
     startedAtMs,
-    sealedAtMs: clock.now(),
+    sealedAtMs: believedNow(context),
     restate,
     rowLimit: NO_ROW_LIMIT,
   });
@@ -74,13 +88,17 @@ export async function exportTable(
 function rowsOf(
   date: string,
   table: string,
-  counts: { readonly rows: number; readonly ids: number },
+  counts: { readonly rows: number; readonly trades: number; readonly ids: number },
 ): Omit<SealedRows, 'countRepeats'> {
   return {
     date,
     extraFields: async () => [],
     totals: async () => counts,
+    countReplaced: async () => counts.rows - counts.trades,
     pages: async () => [{ window: table, rows: counts.rows }],
+    quarantine: async () => NO_QUARANTINE,
+    writeQuarantine: async () => undefined,
+    forgetBad: async () => undefined,
     discard: async () => undefined,
   };
 }

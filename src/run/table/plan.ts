@@ -5,14 +5,16 @@
 import { type CalendarOverride, previousSessions } from '../../calendar/session.ts';
 import { formatWallDate } from '../../calendar/wall-clock.ts';
 import { settledAt } from '../../plan/dates.ts';
+import { agreeOnDates } from '../../plan/witness.ts';
 import type { ServerTable } from '../../source/server-table.ts';
 import type { DateChoice } from '../choice.ts';
+import { type ClockDeps, earliestNow, latestNow, readWitnesses } from '../clocks.ts';
 import { assertNotFuture, lookbackOf } from '../lookback.ts';
 import type { TableJob } from '../opened.ts';
 import type { RunPlan } from '../plan.ts';
 import { buildTableCounts } from './statement.ts';
 
-export interface TablePlanDeps {
+export interface TablePlanDeps extends ClockDeps {
   readonly source: ServerTable;
   readonly calendar?: CalendarOverride | undefined;
   readonly signal?: AbortSignal | undefined;
@@ -25,15 +27,13 @@ export const RUN_SESSIONS = 15;
 export const STATEMENTS_A_DATE = 3;
 
 /** @throws EngineFault; Fault `SERVER_TOO_OLD`, `TABLE_UNFIT` */
-export async function planTable(
-  { source, calendar, signal }: TablePlanDeps,
-  job: TableJob,
-  { range, isWanted }: DateChoice,
-): Promise<RunPlan> {
+export async function planTable(deps: TablePlanDeps, job: TableJob, { range, isWanted }: DateChoice): Promise<RunPlan> {
+  const { source, calendar, signal } = deps;
   const { types } = await source.describe(signal);
-  const nowMs = source.serverNow();
+  const nowMs = earliestNow(deps);
   const lookback = lookbackOf(job.source, nowMs, calendar);
-  assertNotFuture(range, lookback, nowMs);
+  const { contested } = agreeOnDates(readWitnesses(deps), calendar, false);
+  assertNotFuture(range, lookback, latestNow(deps));
   const sessions = previousSessions(lookback.lastSettled ?? formatWallDate(nowMs), RUN_SESSIONS, calendar);
   const { from, to } = range ?? { from: sessions[0] ?? '', to: lookback.lastSettled ?? '' };
   const counting = buildTableCounts(job.source, types, from, to);
@@ -48,6 +48,7 @@ export async function planTable(
       pages: STATEMENTS_A_DATE,
       expiresAtMs: Number.POSITIVE_INFINITY,
     })),
+    held: contested.filter(({ date }) => isWanted(date)),
     empty: range
       ? new Set()
       : new Set(sessions.filter((date) => !counted.some(({ d }) => d === date) && isWanted(date))),

@@ -4,9 +4,10 @@
  * so that a column means the same wherever its rows came from.
  */
 import { quoteIdentifier, quoteString } from '../../engine/literal.ts';
+import { HAS_ID, tradeKeySql } from '../../engine/repeated-ids.ts';
 import { repeatsSql } from '../../engine/update-mark.ts';
 import type { JobColumn, ServerSource } from '../../job/job.ts';
-import { convertColumn, type DropColumn } from '../../seal/columns.ts';
+import { convertValue } from '../../seal/columns.ts';
 import { quoteTable } from '../../source/server-table.ts';
 
 /** ClickHouse type of each column of the table. */
@@ -20,12 +21,31 @@ export function buildTableCounts(source: ServerSource, types: ColumnTypes, from:
   return `SELECT toString(${day}) AS d, count() AS n, ${ids} AS u FROM ${quoteTable(source.table)} WHERE ${where} GROUP BY d ORDER BY d`;
 }
 
-/** `n`: the rows of a date beyond one for each version of an id. */
-export function buildTableRepeats(source: ServerSource, types: ColumnTypes, date: string): string {
-  const where = condition(source, `${dateOf(types)} = ${quoteString(date)}`);
-  const hasUpdates = source.columns.some(({ name }) => name === 'updated_timestamp');
+/** `n`: the rows of a date beyond one for each trade, `versions` included or not. */
+export function buildTableRepeats(
+  source: ServerSource,
+  types: ColumnTypes,
+  date: string,
+  { versions }: { readonly versions: boolean },
+): string {
+  const where = `${datedCondition(source, types, date)} AND ${HAS_ID}`;
+  const isByVersion = !versions && source.columns.some(({ name }) => name === 'updated_timestamp');
   const from = `FROM ${quoteTable(source.table)} WHERE ${where}`;
-  return `SELECT ${repeatsSql(hasUpdates)} AS n ${from} AND id IN (SELECT id ${from} GROUP BY id HAVING count() > 1)`;
+  return `SELECT ${repeatsSql(keyOfTrade(source), isByVersion)} AS n ${from} AND id IN (SELECT id ${from} GROUP BY id HAVING count() > 1)`;
+}
+
+/** `id, rows, trades`: ids of a date that several trades have, the most frequent first. */
+export function buildTableExamples(source: ServerSource, types: ColumnTypes, date: string): string {
+  const trade = `arrayStringConcat([${keyOfTrade(source)}], ' ')`;
+  return `SELECT toString(id) AS id, count() AS rows, arraySlice(groupUniqArray(2)(${trade}), 1, 2) AS trades FROM ${quoteTable(source.table)} WHERE ${datedCondition(source, types, date)} GROUP BY id HAVING rows > 1 ORDER BY uniq(${trade}) DESC, rows DESC, id LIMIT 3`;
+}
+
+function keyOfTrade({ columns }: ServerSource): string {
+  return tradeKeySql(columns.map(({ name }) => name));
+}
+
+function datedCondition(source: ServerSource, types: ColumnTypes, date: string): string {
+  return condition(source, `${dateOf(types)} = ${quoteString(date)}`);
 }
 
 export interface TableQuery {
@@ -35,7 +55,7 @@ export interface TableQuery {
   readonly sorted: string;
 }
 
-/** @param hasDuplicates whether ids repeat: the row with the newest `updated_timestamp` then stands for the others */
+/** @param hasDuplicates whether trades repeat: the row with the newest `updated_timestamp` then stands for the others */
 export function buildTableQuery(
   source: ServerSource,
   types: ColumnTypes,
@@ -44,10 +64,12 @@ export function buildTableQuery(
   hasDuplicates: boolean,
 ): TableQuery {
   const names = source.columns.map(({ name }) => quoteIdentifier(name)).join(', ');
-  const where = condition(source, `${dateOf(types)} = ${quoteString(date)}`);
+  const where = datedCondition(source, types, date);
   const newest = names.includes('`updated_timestamp`') ? 'updated_timestamp DESC, ' : '';
   // The hash decides where the timestamps do not, so that every statement picks the same row.
-  const once = hasDuplicates ? ` ORDER BY ${newest}cityHash64(${names}) LIMIT 1 BY id` : '';
+  const once = hasDuplicates
+    ? ` ORDER BY ${newest}cityHash64(${names}) LIMIT 1 BY ${keyOfTrade(source)}, ${NO_ID_APART}`
+    : '';
   // Renamed columns apart from the conditions: a condition would take a renamed one for the table's own.
   const raw = `SELECT ${names} FROM ${quoteTable(source.table)} WHERE ${where}${once}`;
   const staged = source.columns.map((column) => `${stageValue(column, types)} AS ${quoteIdentifier(column.name)}`);
@@ -60,32 +82,33 @@ export function buildTableQuery(
   return { select, sorted: `${select} ORDER BY ${order.join(', ')}` };
 }
 
+/** Rows without an id are told apart by their number: all of them are kept. */
+const NO_ID_APART = `if(${HAS_ID}, 0, rowNumberInAllBlocks() + 1)`;
+
 export function hasId(source: ServerSource): boolean {
   return source.columns.some(({ name }) => name === 'id');
 }
 
-/** A value as the stage would hold it: numbers with fractions as such, all else as text, empty where it is null. */
+/** A value as the stage would hold it: numbers with fractions and short integers as such, all else as text; null where it is null. */
 function stageValue({ name, type, nullable }: JobColumn, types: ColumnTypes): string {
   const value = `r.${quoteIdentifier(name)}`;
   const from = types.get(name) ?? '';
   const isInstant = type === 'instant' && from.includes('DateTime');
   const text = isInstant ? `toString(toUnixTimestamp64Milli(toDateTime64(${value}, 3)))` : `toString(${value})`;
-  if (type === 'double') {
-    if (!nullable) return `CAST(${value} AS Float64)`;
-    const isText = from.includes('String');
-    return isText ? `if(${text} = '', NULL, toFloat64(${value}))` : `CAST(${value} AS Nullable(Float64))`;
-  }
-  if (!nullable) return `CAST(${text} AS String)`;
-  return isNullableText({ type, nullable }) ? `CAST(${text} AS Nullable(String))` : `ifNull(${text}, '')`;
+  // Of a server's text an empty one and a null are told apart, as the API's are not.
+  const known = nullable && type !== 'string' && from.includes('String') ? `nullIf(${text}, '')` : text;
+  const to = (wanted: string) => (nullable ? `Nullable(${wanted})` : wanted);
+  if (type === 'double') return `CAST(${from.includes('String') ? known : value} AS ${to('Float64')})`;
+  if (type === 'int32') return `accurateCast(${from.includes('String') ? known : value}, '${to('Int32')}')`;
+  return `CAST(${known} AS ${to('String')})`;
 }
 
-/** Of a server's text an empty one and a null are told apart, as the API's are not. */
-function typedValue(column: DropColumn): string {
-  return isNullableText(column) ? `s.${quoteIdentifier(column.name)}` : convertColumn(column);
-}
-
-function isNullableText({ type, nullable }: Pick<JobColumn, 'type' | 'nullable'>): boolean {
-  return type === 'string' && nullable;
+function typedValue({ name, type, nullable }: JobColumn): string {
+  const value = `s.${quoteIdentifier(name)}`;
+  if (!nullable) return convertValue(value, type);
+  return type === 'string' || type === 'double'
+    ? value
+    : `if(isNull(${value}), NULL, ${convertValue(`assumeNotNull(${value})`, type)})`;
 }
 
 /** The date of a row, comparable with a literal; the plain column where it can be, for the sake of the table's index. */

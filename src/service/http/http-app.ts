@@ -7,6 +7,7 @@ import { constants } from 'node:zlib';
 import fastifyCompress from '@fastify/compress';
 import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from 'fastify';
 import type { Clock } from '../../core/clock.ts';
+import { keepRoom } from '../../core/connections.ts';
 import { parseForm, parseJson } from './body.ts';
 
 /** A statement may have 64 kB, and JSON or percent escapes make it longer. */
@@ -17,6 +18,7 @@ const HEADERS_TIMEOUT_MS = 10_000;
 const RECEIVE_TIMEOUT_MS = 30_000;
 /** A connection on which nothing moves for so long is cut: longer than an answer may take to begin. */
 const SILENCE_TIMEOUT_MS = 60_000;
+/** Beyond it idle connections make room. */
 const MAX_CONNECTIONS = 1_000;
 /** Time for answers under way when the service stops: shorter than what supervisors give. */
 const STOP_MS = 8_000;
@@ -43,7 +45,7 @@ export async function createHttpApp(
     frameworkErrors: (_error, request, reply) => onBadAddress(request, reply),
     http: { maxHeaderSize: MAX_HEADER_BYTES, headersTimeout: HEADERS_TIMEOUT_MS, highWaterMark: WRITE_AHEAD_BYTES },
   });
-  app.server.maxConnections = MAX_CONNECTIONS;
+  keepRoom(app.server, MAX_CONNECTIONS);
   await app.register(fastifyCompress, {
     // Requests are small: nothing is gained by unpacking them, and a packed bomb is kept out.
     globalDecompression: false,

@@ -35,6 +35,7 @@ function planOf(expiresInMs: readonly number[]): PlanDocument {
     dates,
     total: totalDates(dates),
     without_rows: ['2026-11-02', '2026-11-03', '2026-11-04', '2026-11-05', '2026-11-06'],
+    held: [],
   };
 }
 

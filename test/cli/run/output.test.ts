@@ -26,8 +26,10 @@ const RUN: RunResult = {
   row_limit: 1000,
   dates: [],
   conditions: {},
+  damaged: {},
   lost: [],
   gaps: [],
+  held: [],
   expires: {},
 };
 

@@ -157,7 +157,7 @@ it('the date of a failed first backfill is pending and says when it begins to ex
   const backfill = await flowdrop(['backfill', job], { cwd, env: service.env });
   expect(backfill.code, backfill.stderr).toBe(1);
   expect(backfill.stdout).toContain('\n2026-11-19: check min-rows: 300 rows');
-  expect(await listFiles(join(cwd, 'drops'))).toEqual(['trades/condition.json']);
+  expect(await listFiles(join(cwd, 'drops'))).toEqual(['_flowdrop/store.json', 'trades/condition.json']);
   const { stdout } = await flowdrop(['status', job], { cwd, env: service.env });
   expect(stdout).toMatch(/2026-11-19 +pending +in \d+ (days|h) +2026-12-04T05:00:00\.000Z/);
   const list = await flowdrop(['status', job, '--list'], { cwd, env: service.env });

@@ -22,6 +22,7 @@ function createDates(from: string, to: string, others: Readonly<Record<string, C
       condition,
       rows: isSealed ? 1_250_000 : null,
       revision: isSealed ? 1 : null,
+      damage: null,
       begins_to_expire: isSealed || condition === 'expired' ? null : `${addFifteen(date)}T05:00:00.000Z`,
     };
   });

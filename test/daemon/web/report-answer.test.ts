@@ -6,7 +6,7 @@ import { mkdir, rm, symlink, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { systemClock } from '../../../src/core/clock.ts';
-import { type Chores, createChores } from '../../../src/daemon/chores.ts';
+import { type ChildCommands, createChildCommands } from '../../../src/daemon/child-commands.ts';
 import { reportPath } from '../../../src/daemon/web/report-path.ts';
 import { type RunningWeb, startWeb } from '../../../src/daemon/web/server.ts';
 import { reportCopyPrefix, reportsPrefix } from '../../../src/store/layout.ts';
@@ -20,7 +20,7 @@ const PAGE = '<!doctype html><title>Flow "of" the day</title>';
 
 let cwd: string;
 let remove: () => Promise<void>;
-let chores: Chores;
+let commands: ChildCommands;
 let web: RunningWeb;
 let job: string;
 
@@ -32,22 +32,22 @@ beforeAll(async () => {
     env: { PATH: process.env['PATH'], FLOWDROP_STATE_DIR: join(cwd, 'state') },
     cwd,
   });
-  chores = createChores(commandOf, systemClock);
+  commands = createChildCommands(commandOf, systemClock);
   const status = { document: makeStatus('nightly', { reports: [COPY] }), readAtMs: 0 };
   web = await startWeb({
     address: { host: '127.0.0.1', port: 0 },
     token: undefined,
     view: () => makeView([makeJob('nightly', { status })]),
-    readReport: async (_job, date, report, revision) => await chores.readReport(job, date, report, revision),
+    readReport: async (_job, date, report, revision) => await commands.readReport(job, date, report, revision),
     log: createSilentLog(),
     clock: systemClock,
   });
 });
 afterAll(async () => {
   await web.close();
-  chores.stop();
-  chores.kill();
-  await chores.untilIdle();
+  commands.stop();
+  commands.kill();
+  await commands.untilIdle();
   await remove();
 });
 beforeEach(async () => {

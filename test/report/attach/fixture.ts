@@ -34,6 +34,8 @@ export const HOSTILE_TEXTS = [
 
 const NOTHING: Premium = {
   trades: 0,
+  unpriced: 0,
+  unsized: 0,
   contracts: 0,
   callContracts: 0,
   putContracts: 0,
@@ -55,6 +57,8 @@ const NOTHING: Premium = {
 function createPremium(total: number): Premium {
   return {
     trades: Math.round(total / 1000),
+    unpriced: 0,
+    unsized: 0,
     contracts: Math.round(total / 150),
     callContracts: Math.round(total / 250),
     putContracts: Math.round(total / 375),
@@ -95,6 +99,7 @@ function createExposure(symbol: string): SymbolExposure {
     putDex: -2.5e10,
     netDex: 1.5e10,
     contracts: 4321,
+    unknownContracts: 0,
     zeroGamma: 598.25,
     callWall: 610,
     putWall: 590,
@@ -168,8 +173,9 @@ export function createReport(symbols: readonly string[] = ['SPY', 'QQQ', 'NVDA']
       unmatchedCancels: 1,
       lateReports: { trades: 40, premium: 120_000 },
       recorded: { trades: 1_234_567, premium: 1_240_187_000.75 },
+      unknownCodes: [],
     },
-    volumeAboveOpenInterest: { series: 321, ofSeries: 45_000, premium: 4.2e8 },
+    volumeAboveOpenInterest: { series: 321, ofSeries: 45_000, unknownSeries: 0, premium: 4.2e8 },
     comparison: {
       previousDate: '2026-11-18',
       meanDates: ['2026-11-18', '2026-11-17', '2026-11-16'],
@@ -244,6 +250,7 @@ export function createEmptyReport(): FlowReport {
   const report = createReport([]);
   const nothing = { trades: 0, contracts: 0, total: 0, calls: 0, puts: 0 };
   const total = {
+    unknownContracts: 0,
     callGex: 0,
     putGex: 0,
     netGex: 0,
@@ -262,8 +269,9 @@ export function createEmptyReport(): FlowReport {
       unmatchedCancels: 0,
       lateReports: { trades: 0, premium: 0 },
       recorded: { trades: 0, premium: 0 },
+      unknownCodes: [],
     },
-    volumeAboveOpenInterest: { series: 0, ofSeries: 0, premium: 0 },
+    volumeAboveOpenInterest: { series: 0, ofSeries: 0, unknownSeries: 0, premium: 0 },
     comparison: {
       previousDate: null,
       meanDates: [],

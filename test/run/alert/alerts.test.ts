@@ -187,6 +187,29 @@ describe.each(STORES)('alerts remembered in $name', ({ isMissing, open }) => {
       expect(all[2]?.messageId).not.toBe(all[0]?.messageId);
     });
 
+    it('that another worker has told in the meantime is told to nobody again', async () => {
+      // While this worker waits for the first answer, the other one goes through its run.
+      let other: Promise<unknown> | undefined;
+      const slow = createContext({
+        openMailer: async () => {
+          const mailer = await createContext().openMailer();
+          const send: typeof mailer.send = async (...mail) => {
+            other ??= sendAlerts(createContext(), both, missing);
+            await other;
+            return await mailer.send(...mail);
+          };
+          return { ...mailer, send };
+        },
+      });
+      await sendAlerts(slow, both, missing);
+      const told = (await mails()).map(({ to, messageId }) => `${to} ${messageId}`);
+      // The one that was under way is told by both, under one identity.
+      expect(told.filter((line) => line.startsWith(OPS))).toHaveLength(2);
+      expect(new Set(told).size).toBe(2);
+      expect(told).toHaveLength(3);
+      expect(posts()).toHaveLength(1);
+    });
+
     it('that could not be told to one is told by the next run to that one only', async () => {
       refused.add(OPS);
       receiver.answers.push(answerWith(404));

@@ -10,6 +10,7 @@ import type { Job } from '../../../src/job/job.ts';
 import { parseJob } from '../../../src/job/parse.ts';
 import { openSmtpMailer } from '../../../src/mail/smtp.ts';
 import type { DeliverContext } from '../../../src/run/delivery/delivery.ts';
+import { RENEWAL_MS } from '../../../src/run/delivery/turn.ts';
 import { stateOf } from '../../../src/run/state.ts';
 import { openDirectoryStore } from '../../../src/store/directory.ts';
 import type { Store } from '../../../src/store/store.ts';
@@ -42,7 +43,7 @@ export async function openDeliveryBench(
   const store = await openDirectoryStore(join(folder, 'store'));
   const receiver = await startSmtpReceiver(options);
   const mailer = openSmtpMailer({ url: `smtp://127.0.0.1:${receiver.port}?tls=${tls}`, timeoutMs: 2_000 });
-  const clock = createFakeClock();
+  const clock = createFakeClock(RENEWAL_MS);
   let seen = 0;
   const mails = async () =>
     await Promise.all(

@@ -5,12 +5,14 @@
 import { createHash } from 'node:crypto';
 import { pino } from 'pino';
 import PostalMime from 'postal-mime';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { MailFault } from '../../../src/mail/mailer.ts';
 import { parseReceipt } from '../../../src/mail/receipt.ts';
 import { deliverReports, previewReport } from '../../../src/run/delivery/deliver.ts';
+import { LEASE_MS, RENEWAL_MS } from '../../../src/run/delivery/turn.ts';
 import { describeUnsealed, readConditionDocument, writeConditionDocument } from '../../../src/seal/condition.ts';
 import { conditionKey, dropKey } from '../../../src/store/layout.ts';
+import { createFakeClock } from '../../support/fake-clock.ts';
 import { listKeys, readText, STORES } from '../../support/stores.ts';
 import { createReportJob, type DeliveryBench, openDeliveryBench } from './bench.ts';
 import { sealDay } from './sealed-day.ts';
@@ -383,17 +385,59 @@ describe('readers', () => {
     expect(await statuses(MONDAY)).toEqual({ 'desk@example.com': 'sent' });
   });
 
-  it('are left to another worker that is mailing them', async () => {
+  it('are left to another worker that is mailing them, and mailed when it has been silent for a lease', async () => {
     await seal(MONDAY);
     const context = bench.context();
-    const stuck = { ...context, mailer: { ...context.mailer, send: () => Promise.reject(new RangeError('killed')) } };
-    await expect(deliverReports(stuck, createReportJob())).rejects.toThrow('killed');
-    const other = await deliverReports(bench.context('elsewhere'), createReportJob());
-    expect(other).toMatchObject([{ leftToOther: true, recipients: [] }]);
+    const silent = createFakeClock(RENEWAL_MS);
+    await new Promise<void>((begun) => {
+      const send = () => {
+        begun();
+        return new Promise<never>(() => {}); // As of a process that was killed: nothing comes after it.
+      };
+      void deliverReports({ ...context, clock: silent, mailer: { ...context.mailer, send } }, createReportJob());
+    });
+    const other = async () => await deliverReports(bench.context('elsewhere'), createReportJob());
+    expect(await other()).toMatchObject([{ leftToOther: true, recipients: [] }]);
+    expect(bench.clock.slept).toEqual([]);
     bench.clock.advance(16 * 60_000);
-    expect(await deliverReports(bench.context('elsewhere'), createReportJob())).toMatchObject([
-      { leftToOther: false, recipients: [{ outcome: 'sent' }] },
-    ]);
+    expect(await other()).toMatchObject([{ leftToOther: false, recipients: [{ outcome: 'sent' }] }]);
+    expect(bench.clock.slept).toEqual([LEASE_MS]);
+  });
+
+  it.each([5, -5])('are left to a worker at work by one whose clock is %d hours off', async (hours) => {
+    await seal(MONDAY);
+    const [working, looking] = [bench.context('working'), bench.context('looking')];
+    const job = createReportJob('', 'a@example.com, b@example.com');
+    let goOn: () => void = fail;
+    let sending: Promise<unknown> | undefined;
+    await new Promise<void>((begun) => {
+      const { send } = working.mailer;
+      const held = new Promise<void>((resolve) => {
+        goOn = resolve;
+      });
+      const slow: typeof send = async (...mail) => {
+        begun();
+        await held;
+        return await send(...mail);
+      };
+      sending = deliverReports({ ...working, mailer: { ...working.mailer, send: slow } }, job);
+    });
+    const readClaim = async () => await readText(bench.store, await findClaim());
+    const findClaim = async () => (await listKeys(bench.store, '_reports/')).find((key) => /claim=/.test(key)) ?? '';
+    const before = await readClaim();
+    const clock = {
+      now: () => bench.clock.now() + hours * 3_600_000,
+      // Time goes on for the other one too.
+      sleep: async (ms: number, signal?: AbortSignal) => {
+        if (ms === RENEWAL_MS) return await bench.clock.sleep(ms, signal);
+        bench.clock.advance(RENEWAL_MS);
+        await vi.waitFor(async () => expect(await readClaim()).not.toBe(before));
+      },
+    };
+    expect(await deliverReports({ ...looking, clock }, job)).toMatchObject([{ leftToOther: true, recipients: [] }]);
+    goOn();
+    await sending;
+    expect((await bench.arrived()).map((line) => line.split(' ')[0])).toEqual(['a@example.com', 'b@example.com']);
   });
 });
 

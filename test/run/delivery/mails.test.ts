@@ -7,6 +7,7 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { parseReceipt } from '../../../src/mail/receipt.ts';
 import { deliverReports } from '../../../src/run/delivery/deliver.ts';
 import { backoffMs } from '../../../src/run/delivery/mails.ts';
+import { RENEWAL_MS } from '../../../src/run/delivery/turn.ts';
 import { buildReply } from '../../mail/smtp-receiver.ts';
 import { listKeys, readText } from '../../support/stores.ts';
 import { createReportJob, type DeliveryBench, openDeliveryBench } from './bench.ts';
@@ -186,7 +187,7 @@ describe('the pause before a retry', () => {
     const clock = {
       ...context.clock,
       sleep: async (ms: number, signal?: AbortSignal) => {
-        stop.abort();
+        if (ms !== RENEWAL_MS) stop.abort();
         await context.clock.sleep(ms, signal);
       },
     };

@@ -69,16 +69,19 @@ describe('a plan of snapshots', () => {
   const absences: Absences = new Map([[DATE, absentAt(LATE_MS)]]);
   const facts: ChoiceFacts = {
     sealed: new Set(['2026-11-13']),
-    ...{ degraded: new Set(), failed: new Set(), absences },
+    ...{ degraded: new Set(), failed: new Set(), again: new Set(), absences },
   };
 
   async function plan(mode: BackfillMode, range?: DateRange, changes: Partial<ChoiceFacts> = {}) {
-    const client: Pick<SnapshotClient, 'url' | 'serverNow'> = {
+    const nowMs = Date.parse('2026-11-19T23:00:00Z');
+    const client: Pick<SnapshotClient, 'url' | 'serverNow' | 'tellsTime' | 'stats'> = {
       url: URL,
-      serverNow: () => Date.parse('2026-11-19T23:00:00Z'),
+      serverNow: () => nowMs,
+      tellsTime: () => true,
+      stats: { requests: 0, retries: 0, rateLimited: 0, bytes: 0, answerMs: 0 },
     };
     const learnt = { ...(await loadLearnt('none.json', URL, 0)), clock_offset_ms: 1 };
-    const deps = { source: client as SnapshotClient, learnt };
+    const deps = { source: client as SnapshotClient, learnt, clock: { now: () => nowMs, sleep: async () => {} } };
     const { dates, empty } = await planSnapshots(deps, job, chooseDates(mode, { ...facts, ...changes }, range));
     return { asks: dates.some(({ date }) => date === DATE), empty: [...empty], dates: dates.length };
   }

@@ -6,7 +6,7 @@ import { parseJob } from '../../../src/job/parse.ts';
 import { fetchSnapshots } from '../../../src/run/snapshot/snapshots.ts';
 import type { SnapshotClient } from '../../../src/source/snapshot.ts';
 import { SourceFault } from '../../../src/source/source.ts';
-import { openStage } from '../../../src/stage/stage.ts';
+import { openStage } from '../../../src/stage/engine-stage.ts';
 import { createSilentLog } from '../../support/log.ts';
 import { createPage, DATE } from '../../support/trades.ts';
 

@@ -14,8 +14,9 @@ import type { Engine } from '../../../src/engine/engine.ts';
 import { loadLearnt } from '../../../src/run/learnt.ts';
 import { completeDate } from '../../../src/run/sql/complete.ts';
 import { probeRows } from '../../../src/run/sql/probe.ts';
+import { openStage } from '../../../src/stage/engine-stage.ts';
 import { discardStages } from '../../../src/stage/list.ts';
-import { openStage, type Stage } from '../../../src/stage/stage.ts';
+import type { Stage } from '../../../src/stage/stage.ts';
 import {
   createEngineSource,
   createTradesTable,
@@ -24,6 +25,7 @@ import {
   tooBroad,
   unreachable,
 } from '../../support/engine-source.ts';
+import { createFakeClock } from '../../support/fake-clock.ts';
 import { createSilentLog } from '../../support/log.ts';
 import { createRandom } from '../../support/random.ts';
 import { createJob, createTrade, DATE, type TradeRow } from '../../support/trades.ts';
@@ -105,7 +107,7 @@ it.each(SEEDS)('a date under random trouble comes to hold what the source holds 
       if (random() < 0.005) throw unreachable();
     };
     const source = createEngineSource(engine, { ...limits, nowMs: NOW, before });
-    const deps = { source, learnt, log: createSilentLog(), onEvent: () => undefined };
+    const deps = { source, learnt, log: createSilentLog(), clock: createFakeClock(), onEvent: () => undefined };
     const counts = await probeRows(deps, job, DATE);
     const stage = await openStage(engine, job, DATE, source.url);
     await completeDate(deps, job, stage, counts, join(folder, 'counts.json'));

@@ -1,15 +1,15 @@
 import { beforeEach, describe, expect, it } from 'vitest';
+import { systemClock } from '../../../src/core/clock.ts';
 import type { Engine } from '../../../src/engine/engine.ts';
 import type { SqlJob } from '../../../src/job/job.ts';
 import { chooseDates } from '../../../src/run/choice.ts';
-import type { RunEvent } from '../../../src/run/events.ts';
 import type { Learnt } from '../../../src/run/learnt.ts';
 import { planRun } from '../../../src/run/plan.ts';
-import { completeDate } from '../../../src/run/sql/complete.ts';
-import { probeGroups, probeRows } from '../../../src/run/sql/probe.ts';
+import { probeGroups } from '../../../src/run/sql/probe.ts';
 import { rememberRefusals } from '../../../src/source/refusals.ts';
+import { openStage } from '../../../src/stage/engine-stage.ts';
 import { discardStages } from '../../../src/stage/list.ts';
-import { openStage, type Stage } from '../../../src/stage/stage.ts';
+import type { Stage } from '../../../src/stage/stage.ts';
 import { useDateSource } from '../../support/date-source.ts';
 import {
   createEngineSource,
@@ -21,7 +21,6 @@ import {
   unreachable,
 } from '../../support/engine-source.ts';
 import { parseSqlJob } from '../../support/jobs.ts';
-import { createSilentLog } from '../../support/log.ts';
 import { createJob, createTrade, DATE } from '../../support/trades.ts';
 
 const ROWS = 3_000;
@@ -29,6 +28,7 @@ const ALL_DATES = chooseDates('all', {
   sealed: new Set(),
   degraded: new Set(),
   failed: new Set(),
+  again: new Set(),
   absences: new Map(),
 });
 const NOW = Date.parse('2026-11-20T03:00:00Z');
@@ -127,7 +127,7 @@ describe('a date', () => {
   });
 
   it.each([
-    ['without meta is narrowed where a page is full and had fewer rows when they were counted', false],
+    ['without meta is counted again where a page is full and had fewer rows when they were counted', false],
     ['with meta takes the word of the server for such a page', true],
   ] as const)('%s', async (_says, meta) => {
     await createTradesTable(engine);
@@ -144,16 +144,10 @@ describe('a date', () => {
         await insertTrades(engine, trades(150, 200));
       },
     });
-    const splits: string[] = [];
-    const onEvent = (event: RunEvent) => {
-      if (event.kind === 'split') splits.push(event.reason);
-    };
-    const deps = { source, learnt, log: createSilentLog(), onEvent };
-    const counts = await probeRows(deps, job, DATE);
-    const stage = await openStage(engine, job, DATE, source.url);
-    await completeDate(deps, job, stage, counts, table.countsPath);
-    await expectWhole(stage, 200);
-    expect(splits).toEqual(meta ? [] : ['truncated']);
+    await expectWhole(await complete(source), 200);
+    expect(source.pages()).toHaveLength(1);
+    // Beside the page the count and the recount; the portal's window is counted once more.
+    expect(source.asked).toHaveLength(meta ? 3 : 4);
   });
 
   it('whose answer lost rows without saying so is asked again, also with meta', async () => {
@@ -225,15 +219,21 @@ describe('a date', () => {
     expect(source.pages().length).toBeLessThanOrEqual(6);
   });
 
-  it('whose rows do not fit the columns fails at once', async () => {
-    const narrow = parseSqlJob('j.yaml', 'name: trades\nsource: {api: historical}\ndrop: {to: out, dataset: trades}\n');
+  it('whose rows do not fit the columns fails at once where the job takes no bad rows', async () => {
+    const narrow = parseSqlJob(
+      'j.yaml',
+      'name: trades\nsource: {api: historical}\ndrop: {to: out, dataset: trades}\nrows: {on_bad: fail}\n',
+    );
     const source = sourceOf();
     const wrong: EngineSource = {
       ...source,
       ask: async (sql, options) => {
         const page = await source.ask(sql, options);
         return sql.startsWith('SELECT id,')
-          ? { ...page, data: Buffer.from(Buffer.from(page.data).toString().replace('"size":', '"size":"many","was":')) }
+          ? {
+              ...page,
+              data: Buffer.from(Buffer.from(page.data).toString().replaceAll('"size":', '"size":"many","was":')),
+            }
           : page;
       },
     };
@@ -448,23 +448,27 @@ describe('a row that was corrected under its id', () => {
 });
 
 describe('a plan', () => {
+  /** The source's clock alone decides: its rows are of one morning. */
+  const rehearsal = () => ({ learnt, clock: systemClock, clockRule: 'source' }) as const;
+
   it('has a date that the calendar knows no session of, when the source has rows of it', async () => {
     const saturday = '2026-11-14';
     await insertTrades(engine, [createTrade(0, { id: 'odd', date: saturday, time: `${saturday} 10:00:00` })]);
-    const plan = await planRun({ source: sourceOf(), learnt }, job, ALL_DATES);
+    const plan = await planRun({ source: sourceOf(), ...rehearsal() }, job, ALL_DATES);
     expect(plan.dates.map(({ date }) => date)).toEqual([saturday, DATE]);
   });
 
   it('leaves a date out whose last rows are younger than delay and margin', async () => {
     await insertTrades(engine, [createTrade(0, { id: 'curb', time: `${DATE} 16:59:59` })]);
-    const at = (time: string) => planRun({ source: sourceOf({ nowMs: Date.parse(time) }), learnt }, job, ALL_DATES);
+    const at = (time: string) =>
+      planRun({ source: sourceOf({ nowMs: Date.parse(time) }), ...rehearsal() }, job, ALL_DATES);
     expect((await at('2026-11-19T22:29:00Z')).dates).toEqual([]);
     expect((await at('2026-11-19T22:30:00Z')).dates.map(({ date }) => date)).toEqual([DATE]);
   });
 
   it('forgets no limit, and learns the clock from the answers', async () => {
     const source = sourceOf({ nowMs: Date.parse('2026-11-30T12:00:00Z') });
-    const plan = await planRun({ source, learnt }, job, ALL_DATES);
+    const plan = await planRun({ source, ...rehearsal() }, job, ALL_DATES);
     expect(plan.lookback.clipped).toBe('2026-11-15');
     expect(learnt.row_limit).toBe(200);
   });

@@ -4,8 +4,9 @@ import type { Engine } from '../../../src/engine/engine.ts';
 import type { SqlJob } from '../../../src/job/job.ts';
 import type { Learnt } from '../../../src/run/learnt.ts';
 import { probeGroups } from '../../../src/run/sql/probe.ts';
+import { openStage } from '../../../src/stage/engine-stage.ts';
 import { findTornGroup } from '../../../src/stage/own-sql.ts';
-import { openStage, type Stage } from '../../../src/stage/stage.ts';
+import type { Stage } from '../../../src/stage/stage.ts';
 import { useDateSource } from '../../support/date-source.ts';
 import { createEngineSource, createTradesTable, insertTrades } from '../../support/engine-source.ts';
 import { parseSqlJob } from '../../support/jobs.ts';
@@ -101,7 +102,7 @@ describe('rows by SQL of ones own', () => {
     await expect(complete(job, 1_000)).rejects.toMatchObject({
       code: 'IDS_REPEATED',
       message: expect.stringMatching(
-        /^2026-11-19: \d+ of 3000 rows have an id that their own answer has already, .* window \S.* has \d+ rows with \d+ ids$/,
+        /^2026-11-19: \d+ of 3000 rows have an id that their own answer has already; window \S.* has \d+ rows with \d+ ids\. For example: id "SYM\d+" has \d+ rows \(SYM.*\)$/,
       ),
       hint: expect.stringContaining('`id` as the table has it'),
     });

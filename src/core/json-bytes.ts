@@ -1,0 +1,171 @@
+/**
+ * Walking JSON as bytes, without making values of it: where a string, a value, a row or a member ends. Invariant: only
+ * brackets, quotes and commas are looked at, so texts stay the bytes they came as; what is inside a value is checked by
+ * whoever takes it. Offsets are those of the buffer, and the end is the offset after the last byte.
+ */
+
+const QUOTE = 0x22;
+const COMMA = 0x2c;
+const COLON = 0x3a;
+const DIGIT_0 = 0x30;
+const DIGIT_9 = 0x39;
+const DOT = 0x2e;
+const UPPER_E = 0x45;
+const LOWER_E = 0x65;
+const BACKSLASH = 0x5c;
+const OPEN_ARRAY = 0x5b;
+const CLOSE_ARRAY = 0x5d;
+const OPEN_OBJECT = 0x7b;
+const CLOSE_OBJECT = 0x7d;
+
+/** What the rows of an array have in common. */
+export interface RowShape {
+  /** Places of the members, counted from 0, in which a number of any row has a fraction or an exponent. */
+  readonly fractions: ReadonlySet<number>;
+  /** Whether a member of a row is an object or an array. */
+  readonly hasNested: boolean;
+}
+
+/** Where a row is, its end not included. */
+export interface RowBytes {
+  readonly start: number;
+  readonly end: number;
+}
+
+/** A member of an object: its name, and the bytes of its value. */
+export interface Member {
+  readonly name: string;
+  readonly start: number;
+  readonly end: number;
+}
+
+export interface WalkedRows {
+  /** After the closing bracket. */
+  readonly end: number;
+  readonly rows: number;
+  readonly shape: RowShape;
+}
+
+/**
+ * Walks an array of objects that begins at `start`.
+ * @param onRow called with each row @throws SyntaxError when it is no such array
+ */
+export function walkRows(bytes: Buffer, start: number, onRow?: (row: RowBytes) => void): WalkedRows {
+  let rows = 0;
+  const seen = { fractions: new Set<number>(), hasNested: false };
+  let at = skipSpace(bytes, start + 1);
+  while (bytes[at] !== CLOSE_ARRAY) {
+    if (bytes[at] !== OPEN_OBJECT) throw malformed('a row, which begins with "{"', at, bytes);
+    const end = skipRow(bytes, at, seen);
+    onRow?.({ start: at, end });
+    at = skipSpace(bytes, end);
+    rows += 1;
+    if (bytes[at] === COMMA) {
+      at = skipSpace(bytes, at + 1);
+      if (bytes[at] === CLOSE_ARRAY) throw malformed('a row after ","', at, bytes);
+    } else if (bytes[at] !== CLOSE_ARRAY) throw malformed('"," or "]"', at, bytes);
+  }
+  return { end: at + 1, rows, shape: seen };
+}
+
+/** The members of an object, in order, a repeated name as often as it comes. @throws SyntaxError */
+export function listMembers(bytes: Buffer): readonly Member[] {
+  const members: Member[] = [];
+  if (bytes[0] !== OPEN_OBJECT) throw malformed('an object', 0, bytes);
+  let at = skipSpace(bytes, 1);
+  while (bytes[at] !== CLOSE_OBJECT) {
+    const keyEnd = skipString(bytes, at);
+    const name = JSON.parse(bytes.toString('utf8', at, keyEnd)) as string; // A string in quotes.
+    at = skipSpace(bytes, keyEnd);
+    if (bytes[at] !== COLON) throw malformed('":"', at, bytes);
+    const start = skipSpace(bytes, at + 1);
+    const end = skipValue(bytes, start);
+    members.push({ name, start, end });
+    at = skipSpace(bytes, end);
+    if (bytes[at] === COMMA) {
+      at = skipSpace(bytes, at + 1);
+      if (bytes[at] === CLOSE_OBJECT) throw malformed('a member after ","', at, bytes);
+    } else if (bytes[at] !== CLOSE_OBJECT) throw malformed('"," or "}"', at, bytes);
+  }
+  if (at + 1 !== bytes.length) throw malformed('the end of the object', at + 1, bytes);
+  return members;
+}
+
+/** End of a row; what its members show is noted on the way. The first test is that of most bytes. */
+function skipRow(bytes: Buffer, start: number, seen: { readonly fractions: Set<number>; hasNested: boolean }): number {
+  let depth = 0;
+  let place = 0;
+  for (let at = start; at < bytes.length; at += 1) {
+    const byte = bytes[at] ?? 0;
+    if (byte >= DIGIT_0 && byte <= DIGIT_9) continue;
+    if (byte === QUOTE) at = skipString(bytes, at) - 1;
+    else if (byte === COMMA) place += depth === 1 ? 1 : 0;
+    else if (byte === DOT || byte === LOWER_E || byte === UPPER_E) seen.fractions.add(place);
+    else if (byte === OPEN_OBJECT || byte === OPEN_ARRAY) {
+      depth += 1;
+      seen.hasNested ||= depth > 1;
+    } else if (byte === CLOSE_OBJECT || byte === CLOSE_ARRAY) {
+      depth -= 1;
+      if (depth === 0) return at + 1;
+    }
+  }
+  throw malformed('more bytes: the answer is cut short', bytes.length, bytes);
+}
+
+export function skipValue(bytes: Buffer, at: number): number {
+  const byte = bytes[at];
+  if (byte === QUOTE) return skipString(bytes, at);
+  if (byte === OPEN_OBJECT || byte === OPEN_ARRAY) return skipNested(bytes, at);
+  let end = at;
+  while (end < bytes.length && !isDelimiter(bytes[end])) end += 1;
+  if (end === at) throw malformed('a value', at, bytes);
+  return end;
+}
+
+/** End of the object or array that begins at `start`. Brackets are only counted: the engine checks what is inside. */
+export function skipNested(bytes: Buffer, start: number): number {
+  let depth = 0;
+  for (let at = start; at < bytes.length; at += 1) {
+    const byte = bytes[at];
+    if (byte === QUOTE) at = skipString(bytes, at) - 1;
+    else if (byte === OPEN_OBJECT || byte === OPEN_ARRAY) depth += 1;
+    else if (byte === CLOSE_OBJECT || byte === CLOSE_ARRAY) {
+      depth -= 1;
+      if (depth === 0) return at + 1;
+    }
+  }
+  throw malformed('more bytes: the answer is cut short', bytes.length, bytes);
+}
+
+export function skipString(bytes: Buffer, start: number): number {
+  if (bytes[start] !== QUOTE) throw malformed('a string', start, bytes);
+  for (let at = start + 1; at < bytes.length; at += 1) {
+    const byte = bytes[at];
+    if (byte === QUOTE) return at + 1;
+    if (byte === BACKSLASH) at += 1;
+  }
+  throw malformed('more bytes: the answer is cut short', bytes.length, bytes);
+}
+
+export function skipSpace(bytes: Buffer, start: number): number {
+  let at = start;
+  while (bytes[at] === 0x20 || bytes[at] === 0x0a || bytes[at] === 0x0d || bytes[at] === 0x09) at += 1;
+  return at;
+}
+
+function isDelimiter(byte: number | undefined): boolean {
+  return (
+    byte === COMMA ||
+    byte === CLOSE_OBJECT ||
+    byte === CLOSE_ARRAY ||
+    byte === 0x20 ||
+    byte === 0x0a ||
+    byte === 0x0d ||
+    byte === 0x09
+  );
+}
+
+export function malformed(expected: string, at: number, bytes: Buffer): SyntaxError {
+  const came = at < bytes.length ? JSON.stringify(bytes.toString('utf8', at, at + 20)) : 'the end';
+  return new SyntaxError(`expected ${expected} at byte ${at} of ${bytes.length}, found ${came}`);
+}

@@ -1,0 +1,176 @@
+/**
+ * Carries out what a step says is to be done, and reports back what came of it. Invariant: whatever fails becomes an event
+ * or a line in the log; what is noted of a job on the disk is written in the order in which it was said.
+ */
+import type { Clock } from '../core/clock.ts';
+import { describeError } from '../core/errors.ts';
+import type { Log } from '../core/log.ts';
+import type { ChildCommands } from './child-commands.ts';
+import type { Coordinator } from './coordinator.ts';
+import type { DaemonEvent, Effect } from './event.ts';
+import type { RunProcess, RunProcessEnd } from './run-process.ts';
+import type { MissedTick } from './state.ts';
+import { killLate, type Stoppable } from './stop.ts';
+import type { Timetable } from './timetable.ts';
+import type { Unfinished, Untold } from './unfinished.ts';
+
+export interface EffectDeps {
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly timetable: Timetable;
+  readonly coordinator: Coordinator | undefined;
+  readonly commands: ChildCommands;
+  readonly unfinished: Unfinished;
+  readonly untold: Untold;
+  /** Starts the process of a run as the job's file has it now. */
+  readonly startRun: (job: string, runId: string) => Promise<RunProcess>;
+  /** Path of the file that a child is given. */
+  readonly pathOf: (job: string) => string;
+  readonly dispatch: (event: DaemonEvent) => void;
+  /** Ends timers. */
+  readonly signal: AbortSignal;
+}
+
+export interface Effects extends Stoppable {
+  /** Returns when nothing of these has to be waited for: claims, and nothing else. Never rejects. */
+  carryOut(effects: readonly Effect[]): Promise<void>;
+}
+
+const NO_END: RunProcessEnd = {
+  outcome: 'died',
+  code: undefined,
+  signal: undefined,
+  result: undefined,
+  error: undefined,
+  hasSpoken: false,
+};
+
+export function createEffects(deps: EffectDeps): Effects {
+  const { clock, log, timetable, coordinator, commands, unfinished, untold, dispatch } = deps;
+  const processes = new Map<string, { readonly process: RunProcess; readonly ended: AbortSignal }>();
+  const running = new Set<Promise<void>>();
+  /** What new jobs have missed, until all of one step are scheduled. */
+  const missed: MissedTick[] = [];
+  let notes: Promise<void> = Promise.resolve();
+
+  const note = (write: () => Promise<void>) => {
+    notes = notes.then(write);
+  };
+
+  const schedule = (effect: Extract<Effect, { kind: 'schedule' | 'reschedule' }>): void => {
+    const { job } = effect;
+    let tickMs: number | undefined;
+    if (effect.kind === 'reschedule') timetable.change(job, effect.schedule);
+    else tickMs = timetable.add(job, effect.schedule, effect.lastMs);
+    const [next, last] = [timetable.next(job), tickMs].map((ms) => ms && new Date(ms).toISOString());
+    log.info({ event: 'scheduled', job, next, missed: last }, `${job}: next run ${next}`);
+    if (tickMs !== undefined) missed.push({ job, tickMs });
+  };
+
+  const claim = async ({ tick }: Extract<Effect, { kind: 'claim' }>): Promise<void> => {
+    try {
+      dispatch({ kind: 'claimed', tick, isMine: (await coordinator?.claim(tick)) ?? true });
+    } catch (error) {
+      dispatch({ kind: 'claim-failed', tick, reason: describeError(error) });
+    }
+  };
+
+  const complete = async ({ tick }: Extract<Effect, { kind: 'complete' }>): Promise<void> => {
+    try {
+      await coordinator?.complete(tick);
+    } catch (error) {
+      // The lease runs out: another daemon runs a tick again that is done, which costs a request.
+      const reason = describeError(error);
+      log.warn({ event: 'complete-failed', job: tick.job, reason }, `${tick.job}: ${reason}`);
+    }
+  };
+
+  const run = async ({ due: { job, tickMs }, runId }: Extract<Effect, { kind: 'start-run' }>): Promise<void> => {
+    const over = new AbortController();
+    let end: RunProcessEnd;
+    try {
+      note(() => unfinished.note(job, tickMs));
+      await notes;
+      const process = await deps.startRun(job, runId);
+      processes.set(job, { process, ended: over.signal });
+      dispatch({ kind: 'run-started', job, runId, logFile: process.logFile });
+      end = await process.done;
+    } catch (error) {
+      end = { ...NO_END, error: { code: 'START_FAILED', message: describeError(error) } };
+    }
+    over.abort();
+    processes.delete(job);
+    dispatch({ kind: 'run-ended', job, runId, end });
+  };
+
+  const stopRun = (job: string) => {
+    const found = processes.get(job);
+    found?.process.stop();
+    if (found) void killLate([found.process], { clock, ended: found.ended });
+  };
+
+  const readStatus = async (job: string): Promise<void> => {
+    try {
+      dispatch({ kind: 'status-read', job, document: await commands.readStatus(deps.pathOf(job)) });
+    } catch (error) {
+      dispatch({ kind: 'status-failed', job, reason: describeError(error) });
+    }
+  };
+
+  const sendAlert = async (effect: Extract<Effect, { kind: 'send-alert' }>): Promise<void> => {
+    const { job, cause, path, args, owedAtMs } = effect;
+    let hasGotThrough = true;
+    try {
+      await commands.sendAlert(path, args);
+    } catch (error) {
+      const reason = describeError(error);
+      hasGotThrough = false;
+      if (!deps.signal.aborted) log.error({ event: 'alert-failed', job, what: cause, reason }, `${job}: ${reason}`);
+    }
+    dispatch({ kind: 'alert-ended', job, cause, owedAtMs, hasGotThrough });
+  };
+
+  const act: { readonly [Kind in Effect['kind']]: (effect: Extract<Effect, { kind: Kind }>) => unknown } = {
+    schedule: (effect) => schedule(effect),
+    reschedule: (effect) => schedule(effect),
+    unschedule: ({ job }) => timetable.remove(job),
+    rearm: () => timetable.rearm(),
+    claim: (effect) => claim(effect),
+    complete: (effect) => void complete(effect),
+    'start-run': (effect) => {
+      const going = run(effect).finally(() => running.delete(going));
+      running.add(going);
+    },
+    'stop-run': ({ job }) => stopRun(job),
+    'read-status': ({ job }) => void readStatus(job),
+    'send-alert': (effect) => void sendAlert(effect),
+    'forget-unfinished': ({ job }) => note(() => unfinished.forget(job)),
+    'note-untold': ({ job, text }) => note(() => untold.note(job, text)),
+    'forget-untold': ({ job }) => note(() => untold.forget(job)),
+    later: ({ afterMs, event }) =>
+      void clock.sleep(afterMs, deps.signal).then(
+        () => dispatch(event),
+        () => undefined, // The stop.
+      ),
+    log: ({ level, line, text }) => log[level](line, text),
+  };
+  const carryOut = <Kind extends Effect['kind']>(effect: Extract<Effect, { kind: Kind }>) =>
+    act[effect.kind as Kind](effect);
+
+  return {
+    async carryOut(effects) {
+      const waits = effects.map((effect) => carryOut(effect));
+      const ticks = missed.splice(0);
+      if (ticks.length > 0) dispatch({ kind: 'missed-at-start', ticks });
+      await Promise.all(waits);
+    },
+    // The step that ends the daemon has said which runs are to stop.
+    stop: () => undefined,
+    kill() {
+      for (const { process } of processes.values()) process.kill();
+    },
+    async untilIdle() {
+      while (running.size > 0) await Promise.all(running);
+    },
+  };
+}

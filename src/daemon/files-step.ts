@@ -1,0 +1,86 @@
+/** The jobs as their files have them now: what is new, changed, broken, mended or gone. Pure. */
+import { basename } from 'node:path';
+import { formatJobReference } from '../job/files.ts';
+import type { JobSchedule } from '../job/job.ts';
+import { dropAlert } from './alert-step.ts';
+import type { DaemonEvent } from './event.ts';
+import type { FiledJob } from './job-files.ts';
+import { createJobState, isBusy, viewUnusable } from './state.ts';
+import { refreshStatus } from './status-step.ts';
+import { dropRetry, settleTick } from './tick-step.ts';
+import type { Turn } from './turn.ts';
+
+export function noteFiles(turn: Turn, { reading, lastRuns }: Extract<DaemonEvent, { kind: 'files-read' }>): void {
+  const names = new Set(reading.jobs.map(({ job }) => job.name));
+  turn.unusable = reading.unusable.map(({ file, fault }) => {
+    const known = turn.unusable.find((view) => view.file === file)?.fault;
+    if (known?.message !== fault.message) logBroken(turn, file, fault.message, 'left out');
+    return viewUnusable(file, nameUnusable(file, names), fault.message, known?.sinceMs ?? turn.nowMs);
+  });
+  for (const filed of reading.jobs) place(turn, filed, lastRuns.get(filed.job.name));
+  for (const [name, { isRemoved }] of turn.jobs) if (!names.has(name) && !isRemoved) remove(turn, name);
+}
+
+/** After its last run nothing is left of a job whose file is gone. */
+export function forgetRemoved(turn: Turn, name: string): void {
+  const job = turn.job(name);
+  if (job?.isRemoved && !isBusy(job)) turn.jobs.delete(name);
+}
+
+function place(turn: Turn, filed: FiledJob, lastMs: number | undefined): void {
+  const { name, schedule } = filed.job;
+  const known = turn.job(name);
+  const wasKnown = known !== undefined && !known.isRemoved;
+  const before = wasKnown ? known.filed.job.schedule : undefined;
+  turn.jobs.set(name, { ...(known ?? createJobState(filed)), filed, isRemoved: false });
+  noteFault(turn, name, filed.fault);
+  if (!known) refreshStatus(turn, name);
+  if (!schedule) {
+    if (before) turn.do({ kind: 'unschedule', job: name });
+  } else if (!before) {
+    // A job that only now gets a schedule is due from now on.
+    turn.do({ kind: 'schedule', job: name, schedule, lastMs: wasKnown ? turn.nowMs : lastMs });
+  } else if (!isSame(before, schedule)) turn.do({ kind: 'reschedule', job: name, schedule });
+}
+
+function noteFault(turn: Turn, name: string, message: string | undefined): void {
+  const job = turn.job(name);
+  if (!job) return;
+  const { file } = job.filed.job;
+  if (message === undefined) {
+    if (job.fault) turn.log.info({ event: 'job-mended', job: name }, `${file} is good again`);
+    turn.change(name, { fault: undefined });
+    return;
+  }
+  if (job.fault?.message !== message) logBroken(turn, file, message, 'the job goes on as it was');
+  turn.change(name, { fault: { message, sinceMs: job.fault?.sinceMs ?? turn.nowMs } });
+}
+
+function remove(turn: Turn, name: string): void {
+  turn.do({ kind: 'unschedule', job: name });
+  turn.change(name, { isRemoved: true });
+  turn.log.info({ event: 'unscheduled', job: name }, `${name}: its file is gone`);
+  const { run } = turn.job(name) ?? {};
+  if (run && run.phase !== 'running') {
+    turn.change(name, { run: undefined });
+    settleTick(turn, run.due);
+  }
+  dropRetry(turn, name);
+  for (const cause of ['died', 'broken'] as const) dropAlert(turn, name, cause);
+  if (run?.phase !== 'running') turn.do({ kind: 'forget-unfinished', job: name });
+  forgetRemoved(turn, name);
+}
+
+/** Its file's name; with the ending where another job has that name, which its file does not have to be named after. */
+function nameUnusable(file: string, names: ReadonlySet<string>): string {
+  const name = formatJobReference(file);
+  return names.has(name) ? basename(file) : name;
+}
+
+function logBroken(turn: Turn, file: string, reason: string, consequence: string): void {
+  turn.log.error({ event: 'job-broken', file, reason }, `${file} is broken, ${consequence}: ${reason}`);
+}
+
+function isSame(a: JobSchedule, b: JobSchedule): boolean {
+  return a.cron === b.cron && a.timezone === b.timezone && a.distributed === b.distributed;
+}

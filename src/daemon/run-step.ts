@@ -1,0 +1,128 @@
+/**
+ * The runs that wait and those that go on. Pure. Invariant: one of a job, and so many at once; a place that falls free goes
+ * to the job that `run-order.ts` says. A run is stopped when it takes longer than its job file allows.
+ */
+import { describeTimeout, logEnd } from './end-text.ts';
+import type { DaemonEvent } from './event.ts';
+import { chooseNext } from './run-order.ts';
+import { expiryOf, type RunningRun, runTimeoutMs } from './state.ts';
+import { endRun } from './tick-step.ts';
+import type { Turn } from './turn.ts';
+import type { FinishedRun } from './view.ts';
+
+/**
+ * A run's time is counted in sleeps of at most this long, so that neither a clock that is set nor a laptop that sleeps ends
+ * it, and a time-out of weeks is no number too large for a timer.
+ */
+const WORK_SLICE_MS = 60_000;
+
+/** Ends that a stop brings about; a run that came to another end before it heard of the stop has that one. */
+const CUT_SHORT: ReadonlySet<FinishedRun['outcome']> = new Set(['interrupted', 'died', 'failed']);
+
+/** Starts what waits, as far as there are places. */
+export function fillPlaces(turn: Turn): void {
+  for (;;) {
+    const runs = [...turn.jobs].flatMap(([job, { run }]) => (run ? [{ job, ...run }] : []));
+    const running = runs.filter(({ phase }) => phase === 'running').length;
+    if (turn.isStopping || running >= turn.rules.maxRuns) return;
+    const waiting = runs.flatMap((run) =>
+      run.phase === 'waiting' ? [{ job: run.job, due: run.due, tickMs: run.due.tickMs, sinceMs: run.sinceMs }] : [],
+    );
+    const next = chooseNext(waiting, (job) => expiryOf(turn.job(job)), turn.nowMs);
+    if (!next) return;
+    const { due } = next;
+    const runId = turn.rules.newRunId();
+    turn.change(due.job, {
+      run: {
+        phase: 'running',
+        due,
+        runId,
+        startedAtMs: turn.nowMs,
+        isStarted: false,
+        workedMs: 0,
+        stop: undefined,
+        logFile: undefined,
+        progress: null,
+      },
+    });
+    turn.do({ kind: 'start-run', due, runId });
+  }
+}
+
+export function noteStarted(turn: Turn, { job, runId, logFile }: Extract<DaemonEvent, { kind: 'run-started' }>): void {
+  const run = findRun(turn, job, runId);
+  if (!run) return;
+  const { reason, tickMs } = run.due;
+  // Where daemons share a schedule, this tells which of them had which tick.
+  const tick = new Date(tickMs).toISOString();
+  turn.log.info({ event: 'started', job, run: runId, reason, tick, logFile }, `${job}: started (${reason})`);
+  turn.change(job, { run: { ...run, isStarted: true, logFile } });
+  // Stopped while it was being started.
+  if (run.stop) turn.do({ kind: 'stop-run', job });
+  else countWork(turn, job, run);
+}
+
+export function noteWork(turn: Turn, { job, runId, ms }: Extract<DaemonEvent, { kind: 'run-worked' }>): void {
+  const run = findRun(turn, job, runId);
+  // Whoever stopped it before has another reason.
+  if (!run || run.stop) return;
+  const worked = { ...run, workedMs: run.workedMs + ms };
+  turn.change(job, { run: worked });
+  const state = turn.job(job);
+  const timeoutMs = state ? runTimeoutMs(state) : Number.POSITIVE_INFINITY;
+  if (worked.workedMs < timeoutMs) {
+    countWork(turn, job, worked);
+    return;
+  }
+  turn.log.warn({ event: 'run-timeout', job, run: runId, timeoutMs }, `${job}: takes too long, is stopped`);
+  stopRun(turn, job, 'timeout');
+}
+
+/** Asks the run of a job to stop. Of one that only waits nothing is left. */
+export function stopRun(turn: Turn, name: string, why: NonNullable<RunningRun['stop']>): void {
+  const run = turn.job(name)?.run;
+  if (run?.phase !== 'running') {
+    turn.change(name, { run: undefined });
+    return;
+  }
+  turn.change(name, { run: { ...run, stop: run.stop ?? why } });
+  if (run.isStarted) turn.do({ kind: 'stop-run', job: name });
+}
+
+export function noteEnd(turn: Turn, { job, runId, end }: Extract<DaemonEvent, { kind: 'run-ended' }>): void {
+  const run = findRun(turn, job, runId);
+  const state = turn.job(job);
+  if (!run || !state) return;
+  const { hasSpoken, ...came } = end;
+  const isTimedOut = run.stop === 'timeout' && CUT_SHORT.has(came.outcome);
+  // One that was asked to stop before its handler existed: nobody tries that again.
+  const outcome = isTimedOut ? 'timed-out' : run.stop && came.outcome === 'died' ? 'interrupted' : came.outcome;
+  const finished: FinishedRun = {
+    ...came,
+    runId,
+    reason: run.due.reason,
+    startedAtMs: run.startedAtMs,
+    finishedAtMs: turn.nowMs,
+    outcome,
+    error: isTimedOut ? describeTimeout(runTimeoutMs(state)) : came.error,
+    logFile: run.logFile,
+  };
+  logEnd(turn.log, job, finished);
+  const isCrash = came.outcome === 'failed' && !hasSpoken;
+  const hasVanished = !run.stop && (isCrash || (came.outcome === 'died' && came.error === undefined));
+  endRun(turn, run.due, finished, isTimedOut || hasVanished);
+}
+
+/** The job file as it is now says how long the run may take. */
+function countWork(turn: Turn, job: string, run: RunningRun): void {
+  const state = turn.job(job);
+  const leftMs = (state ? runTimeoutMs(state) : Number.POSITIVE_INFINITY) - run.workedMs;
+  const ms = Math.max(0, Math.min(WORK_SLICE_MS, leftMs));
+  turn.later(ms, { kind: 'run-worked', job, runId: run.runId, ms });
+}
+
+/** The run that goes on, if it is this one. */
+function findRun(turn: Turn, job: string, runId: string): RunningRun | undefined {
+  const run = turn.job(job)?.run;
+  return run?.phase === 'running' && run.runId === runId ? run : undefined;
+}

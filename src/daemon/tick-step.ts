@@ -1,0 +1,199 @@
+/**
+ * What becomes of a tick: a run, a day without a session, or a line that says why not; and after a run that failed, another
+ * try. Pure. Invariant: one run of a job at a time, a tick that comes while it goes on waits for its end, and a tick that
+ * is held is settled once nothing more comes of it.
+ */
+import { formatWallDate } from '../calendar/wall-clock.ts';
+import { dropAlert, oweAlert } from './alert-step.ts';
+import { describeEnd } from './end-text.ts';
+import { type DueRun, hasPending, isBusy, isShared, type JobState, MAX_FINISHED, type MissedTick } from './state.ts';
+import { refreshStatus } from './status-step.ts';
+import type { Turn } from './turn.ts';
+import type { FinishedRun } from './view.ts';
+
+/** A status that is younger tells whether dates are pending. */
+const STATUS_FRESH_MS = 60_000;
+/** Ticks that were missed wait so long for their order to be known: a store may hang. */
+const ORDER_PATIENCE_MS = 60_000;
+/** Jobs with the same time in their schedules come within less, so that the one that expires first goes first. */
+const GATHER_MS = 100;
+/** What another try may mend: a wrong job file or an incomplete date it does not. A date that was held back it may. */
+const RETRIED: readonly FinishedRun['outcome'][] = ['failed', 'died', 'timed-out', 'active'];
+
+/** Nobody else needs to run this tick any more. Without effect on one that is not held. */
+export function settleTick(turn: Turn, { job, tickMs }: DueRun): void {
+  const held = turn.job(job)?.heldTicks ?? [];
+  if (!held.includes(tickMs)) return;
+  turn.change(job, { heldTicks: held.filter((other) => other !== tickMs) });
+  turn.do({ kind: 'complete', tick: { job, dueAtMs: tickMs } });
+}
+
+export function dropRetry(turn: Turn, name: string): void {
+  const retry = turn.job(name)?.retry;
+  if (!retry) return;
+  turn.change(name, { retry: undefined });
+  settleTick(turn, retry.due);
+}
+
+/** Ticks that node-cron did not fire: of shared schedules they must be claimed first. */
+export function catchUp(turn: Turn, missed: readonly MissedTick[]): void {
+  for (const { job: name, tickMs } of missed) {
+    const job = turn.job(name);
+    if (!job) continue;
+    if (isShared(job)) turn.do({ kind: 'claim', tick: { job: name, dueAtMs: tickMs } });
+    else admit(turn, { job: name, tickMs, reason: 'catch-up' });
+  }
+}
+
+/** What new jobs have missed waits until the statuses of all of them are known: they say which expires first. */
+export function arrive(turn: Turn, ticks: readonly MissedTick[]): void {
+  if (ticks.length === 0) return;
+  const id = Math.max(0, ...turn.arrivals.map((arrival) => arrival.id)) + 1;
+  turn.arrivals = [...turn.arrivals, { id, ticks, unread: ticks.map(({ job }) => job) }];
+  // A new job's is being read already.
+  for (const { job } of ticks) if (turn.job(job)?.status.reading === 'none') refreshStatus(turn, job);
+  turn.later(ORDER_PATIENCE_MS, { kind: 'arrival-late', id });
+}
+
+/** The status of a job is known, or cannot be known. */
+export function noteArrivals(turn: Turn, name: string): void {
+  const arrivals = turn.arrivals.map((each) => ({ ...each, unread: each.unread.filter((job) => job !== name) }));
+  turn.arrivals = arrivals.filter(({ unread }) => unread.length > 0);
+  for (const { ticks, unread } of arrivals) if (unread.length === 0) catchUp(turn, ticks);
+}
+
+export function endArrival(turn: Turn, id: number): void {
+  const late = turn.arrivals.find((arrival) => arrival.id === id);
+  if (!late) return;
+  turn.arrivals = turn.arrivals.filter((arrival) => arrival !== late);
+  catchUp(turn, late.ticks);
+}
+
+/** A tick that is this daemon's. */
+export function admit(turn: Turn, due: DueRun): void {
+  const { job: name, tickMs, reason } = due;
+  const job = turn.job(name);
+  if (!job || turn.isStopping) return;
+  if (isShared(job) && !job.heldTicks.includes(tickMs)) turn.change(name, { heldTicks: [...job.heldTicks, tickMs] });
+  // Whoever takes the schedule or its retries out of the file wants none.
+  if (reason === 'retry' && (job.filed.job.schedule?.retrySeconds ?? null) === null) {
+    endTick(turn, due);
+    return;
+  }
+  const isSure = reason === 'retry' || turn.rules.hasSession(tickMs);
+  const deciding = job.run?.phase === 'deciding' ? job.run.due : undefined;
+  if (isBusy(job) || (deciding && !isSure)) {
+    // The very tick that runs, found again when its file was gone for a moment: it is still held.
+    if (job.run?.due.tickMs === tickMs) return;
+    turn.log.warn({ event: 'overlap', job: name }, `${name} is due, but its last run has not ended`);
+    if (isSure && reason !== 'retry') keepNext(turn, job, due);
+    else settleTick(turn, due);
+    return;
+  }
+  if (reason !== 'retry') dropRetry(turn, name);
+  // One that is sure does not wait for what becomes of one that is not.
+  if (deciding) settleTick(turn, deciding);
+  if (isSure) {
+    waitForPlace(turn, due);
+    return;
+  }
+  turn.change(name, { run: { phase: 'deciding', due } });
+  const readAtMs = job.status.shown?.readAtMs ?? Number.NEGATIVE_INFINITY;
+  if (Math.abs(turn.nowMs - readAtMs) > STATUS_FRESH_MS) refreshStatus(turn, name);
+  else decide(turn, name);
+}
+
+/** On a day without a session only pending dates are worth a process. The status of the job has just been read. */
+export function decide(turn: Turn, name: string): void {
+  const job = turn.job(name);
+  if (job?.run?.phase !== 'deciding') return;
+  const { due } = job.run;
+  turn.change(name, { run: undefined });
+  // Where nothing is known a run that finds nothing is cheaper than a date that is lost.
+  if (!job.isRemoved && hasPending(job) !== false) {
+    waitForPlace(turn, { ...due, reason: 'gap' });
+    return;
+  }
+  settleTick(turn, due);
+  if (job.isRemoved) return;
+  addFinished(turn, name, {
+    runId: turn.rules.newRunId(),
+    reason: due.reason,
+    startedAtMs: turn.nowMs,
+    finishedAtMs: turn.nowMs,
+    outcome: 'no-session',
+    code: undefined,
+    signal: undefined,
+    result: undefined,
+    error: undefined,
+    logFile: undefined,
+  });
+  turn.log.info({ event: 'no-session', job: name }, `${name}: no session on ${formatWallDate(due.tickMs)}`);
+}
+
+/**
+ * A run of the job came to its end.
+ * @param isUntold it was killed by no doing of the daemon, or timed out, so it could tell nobody
+ */
+export function endRun(turn: Turn, due: DueRun, run: FinishedRun, isUntold: boolean): void {
+  const { job: name } = due;
+  addFinished(turn, name, run);
+  turn.change(name, { run: undefined });
+  if (turn.isStopping) {
+    // What was interrupted is taken over by another daemon, or caught up at the next start; what was done is over.
+    if (run.outcome === 'done') endTick(turn, due);
+    return;
+  }
+  const next = turn.job(name)?.next;
+  turn.change(name, { next: undefined });
+  if (turn.job(name)?.isRemoved) {
+    endTick(turn, due);
+    if (next) settleTick(turn, next);
+    return;
+  }
+  // What has become due meanwhile is also the next try.
+  const atMs = next ? undefined : retryAt(turn, name, run);
+  if (atMs === undefined) endTick(turn, due);
+  else {
+    const at = new Date(atMs).toISOString();
+    turn.change(name, { retry: { atMs, due: { ...due, reason: 'retry' } } });
+    turn.log.info({ event: 'retry-planned', job: name, at }, `${name}: next try at ${at}`);
+  }
+  refreshStatus(turn, name);
+  if (isUntold) oweAlert(turn, name, 'died', describeEnd(run));
+  // It came to its own end, so that an earlier death is over.
+  else if (run.outcome === 'done' || run.result) dropAlert(turn, name, 'died');
+  if (next) admit(turn, next);
+}
+
+/** Nothing more comes of the tick: neither another daemon nor a restart need look for it. */
+function endTick(turn: Turn, due: DueRun): void {
+  turn.do({ kind: 'forget-unfinished', job: due.job });
+  settleTick(turn, due);
+}
+
+function waitForPlace(turn: Turn, due: DueRun): void {
+  turn.change(due.job, { run: { phase: 'waiting', due, sinceMs: turn.nowMs } });
+  turn.later(GATHER_MS, { kind: 'fill-places' });
+}
+
+/** One is enough, and the newest: a run goes for everything that is not sealed. */
+function keepNext(turn: Turn, { next }: JobState, due: DueRun): void {
+  const isNewest = next === undefined || next.tickMs <= due.tickMs;
+  if (isNewest) turn.change(due.job, { next: due });
+  const older = isNewest ? next : due;
+  if (older) settleTick(turn, older);
+}
+
+function addFinished(turn: Turn, name: string, run: FinishedRun): void {
+  const finished = turn.job(name)?.finished ?? [];
+  turn.change(name, { finished: [run, ...finished].slice(0, MAX_FINISHED) });
+}
+
+function retryAt(turn: Turn, name: string, { outcome, finishedAtMs, result }: FinishedRun): number | undefined {
+  const seconds = turn.job(name)?.filed.job.schedule?.retrySeconds ?? null;
+  const isHeld = (result?.held?.length ?? 0) > 0;
+  if (seconds === null || !(RETRIED.includes(outcome) || isHeld)) return undefined;
+  const atMs = finishedAtMs + seconds * 1000;
+  return atMs < (turn.rules.nextTick(name) ?? 0) ? atMs : undefined;
+}

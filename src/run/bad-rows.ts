@@ -1,0 +1,65 @@
+/**
+ * What a run makes of the rows in quarantine: how many a date may have, and what is said of them. The rows themselves
+ * are the stage's (`stage/quarantine.ts`) until they are sealed beside the drop.
+ */
+import { isFault } from '../core/errors.ts';
+import { formatCount } from '../core/units.ts';
+import type { Job } from '../job/job.ts';
+import type { BadRowCount } from '../stage/quarantine.ts';
+import { countAllowed, type Quarantine, tooManyBadRows } from '../stage/quarantine.ts';
+import type { Stage } from '../stage/stage.ts';
+
+/** Reasons in a message; the manifest has all. */
+const SHOWN_REASONS = 3;
+
+/**
+ * @param rows of the date @throws Fault `BAD_ROWS` when more are bad than the job allows; their pages are forgotten then,
+ *   so that the next run asks for them again
+ */
+export async function assertFewBadRows(
+  job: Job,
+  stage: Pick<Stage, 'date' | 'forgetBad'>,
+  rows: number,
+  quarantine: Pick<Quarantine, 'rows' | 'reasons'>,
+): Promise<void> {
+  const allowed = countAllowed(job.rows, rows);
+  if (quarantine.rows <= allowed) return;
+  await stage.forgetBad();
+  const examples = quarantine.reasons.slice(0, SHOWN_REASONS).map(describeReason);
+  throw tooManyBadRows(job, stage.date, { found: quarantine.rows, allowed, examples });
+}
+
+/**
+ * Fetches the rows of a date. When it ends because too many are bad, those that are staged are forgotten with their
+ * pages: the next run asks for them again, and the provider may have mended them.
+ */
+export async function forgetWhenBad<T>(stage: Pick<Stage, 'forgetBad'>, fetch: () => Promise<T>): Promise<T> {
+  try {
+    return await fetch();
+  } catch (error) {
+    if (isFault(error) && error.code === 'BAD_ROWS') await stage.forgetBad();
+    throw error;
+  }
+}
+
+/** `3 of 60,000 rows are in quarantine: 2 "time" is not a time YYYY-MM-DD HH:MM:SS, 1 is not UTF-8`; without any, `undefined`. @param good rows beside them */
+export function describeQuarantine(
+  { rows, reasons }: Pick<Quarantine, 'rows' | 'reasons'>,
+  good: number,
+): string | undefined {
+  if (rows === 0) return undefined;
+  const shown = reasons.slice(0, SHOWN_REASONS).map(describeReason);
+  const others = reasons.slice(SHOWN_REASONS).reduce((sum, reason) => sum + reason.rows, 0);
+  const rest = others > 0 ? [`${formatCount(others)} for other reasons`] : [];
+  const verb = rows === 1 ? 'is' : 'are';
+  return `${formatCount(rows)} of ${formatCount(good + rows)} rows ${verb} in quarantine: ${[...shown, ...rest].join(', ')}`;
+}
+
+export function joinReasons(...reasons: readonly (string | undefined)[]): string | undefined {
+  const said = reasons.filter((reason) => reason !== undefined);
+  return said.length === 0 ? undefined : said.join('; ');
+}
+
+function describeReason({ column, reason, rows }: BadRowCount): string {
+  return `${formatCount(rows)} ${column === '' ? '' : `"${column}" `}${reason}`;
+}

@@ -1,0 +1,100 @@
+/**
+ * The answer to a probe, one row of arrays, as counts by cell. Pure. Invariant: an answer that is not in shape, in whatever
+ * member, is no answer: whatever is planned from the counts runs through as many rows, so nothing is believed that cannot
+ * be one.
+ */
+import { isDate } from '../../calendar/wall-clock.ts';
+import { Fault } from '../../core/errors.ts';
+import { formatCount } from '../../core/units.ts';
+import { isUpdateMark } from '../../engine/update-mark.ts';
+import {
+  type CellCount,
+  type DayCounts,
+  MAX_CELL_SECOND,
+  MAX_DATE_ROWS,
+  readCount,
+  sumCounts,
+} from '../../plan/counts.ts';
+import type { ProbeSpan } from '../../plan/statement.ts';
+import type { Page } from '../../source/source.ts';
+
+/** An answer that is whole JSON and no probe's lost something on its way: it is asked for again, so often in all. */
+export const MAX_ODD_ANSWERS = 3;
+
+/** @throws Fault `ANSWER_MALFORMED`, `TIME_UNREADABLE` */
+export function readCounts(page: Page, span: ProbeSpan): ReadonlyMap<string, CellCount[]> {
+  const row = page.firstRow;
+  const [dates, cells, counts, ids, marks] = ['dates', 'cells', 'counts', 'ids', 'marks'].map((name) => row?.[name]);
+  const shapeless = () => malformed(span, `not in shape: ${String(JSON.stringify(row)).slice(0, 200)}`);
+  const days = readTexts(dates);
+  if (!days || ![cells, counts, ids, marks].every(Array.isArray)) throw shapeless();
+  assertReadable(row?.['unreadable'], span);
+  const [idHashes, valueHashes] = [row?.['id_hashes'], row?.['value_hashes']];
+  if (span.hashed && !Array.isArray(idHashes)) throw shapeless();
+  if (span.hashed && span.hashed.length > 0 && !Array.isArray(valueHashes)) throw shapeless();
+  const found = days.map((date, at): [string, CellCount[]] => {
+    const of = (lists: unknown) => (lists as readonly unknown[])[at]; // Arrays, as was just seen.
+    const [c, n, u, m] = [readTexts(of(cells)), of(counts), of(ids), readTexts(of(marks))];
+    const [i, v] = [idHashes, valueHashes].map((lists) => (Array.isArray(lists) ? readHashes(of(lists)) : []));
+    if (!isDate(date) || !c || !Array.isArray(n) || !Array.isArray(u) || !m?.every(isUpdateMark)) throw shapeless();
+    const lists = [n, u, m, ...(idHashes ? [i] : []), ...(valueHashes ? [v] : [])];
+    if (!i || !v || lists.some((list) => list?.length !== c.length)) throw shapeless();
+    const day = c.map((cell, place): CellCount => {
+      const [rows, distinct] = [readCount(n[place]), readCount(u[place])];
+      if (rows === undefined || distinct === undefined || distinct > rows) {
+        const came = `${JSON.stringify(n[place])} rows with ${JSON.stringify(u[place])} ids in cell ${cell} of ${date}`;
+        throw malformed(span, `${came}; allowed are whole numbers from 0 to ${formatCount(MAX_DATE_ROWS)}`);
+      }
+      const values = { rows, ids: distinct, mark: m[place] ?? '', idHash: i[place], valueHash: v[place] };
+      if (span.axis === 'symbol') return { symbol: cell, second: startsIn(span, cell), ...values };
+      return { second: Number(cell), ...values };
+    });
+    assertPlausible(date, day, span);
+    return [date, day];
+  });
+  return new Map(found);
+}
+
+/** Each cell once, and together no more rows than a date can have. */
+function assertPlausible(date: string, day: DayCounts, span: ProbeSpan): void {
+  const odd = day.find(({ second }) => !Number.isInteger(second) || Math.abs(second) > MAX_CELL_SECOND);
+  if (odd) throw malformed(span, `the cell ${odd.second} of ${date} is no second of a day`);
+  const { rows } = sumCounts(day);
+  if (rows > MAX_DATE_ROWS)
+    throw malformed(span, `${formatCount(rows)} rows on ${date}; ${formatCount(MAX_DATE_ROWS)} at most`);
+  const cells = new Set(day.map((cell) => (span.axis === 'symbol' ? cell.symbol : cell.second)));
+  if (cells.size < day.length) throw malformed(span, `a cell of ${date} came twice`);
+}
+
+function malformed({ fromDate, toDate }: ProbeSpan, what: string): Fault {
+  const when = fromDate === toDate ? fromDate : `${fromDate} to ${toDate}`;
+  return new Fault('ANSWER_MALFORMED', `the API's answer to a count of ${when} is none: ${what}`, {
+    hint: `It was asked ${MAX_ODD_ANSWERS} times. Run again later; if it stays so, tell the provider.`,
+  });
+}
+
+/** Without a second rows lie in no window: those of 09:30 come before 09:30:00 by their text, and are counted in it. */
+function assertReadable(time: unknown, { fromDate, toDate }: ProbeSpan): void {
+  if (typeof time !== 'string' || time === '') return;
+  const when = fromDate === toDate ? fromDate : `${fromDate} to ${toDate}`;
+  throw new Fault('TIME_UNREADABLE', `rows of ${when} have the time ${time}, which is not YYYY-MM-DD HH:MM:SS`, {
+    hint: 'Without the second nothing can be cut into windows, so nothing was fetched. In SQL of your own return `time` as the table has it; else tell the provider, whose contract promises that form.',
+  });
+}
+
+/** The first symbol of a span may begin in the middle of its day. */
+function startsIn({ from }: ProbeSpan, symbol: string): number {
+  return from.symbol === symbol ? from.second : 0;
+}
+
+function readTexts(value: unknown): string[] | undefined {
+  if (!Array.isArray(value)) return undefined;
+  const fits = value.every((item) => typeof item === 'string' || typeof item === 'number');
+  return fits ? value.map(String) : undefined;
+}
+
+/** Sums of 64 bits: as numbers they would be rounded. */
+function readHashes(value: unknown): string[] | undefined {
+  if (!Array.isArray(value)) return undefined;
+  return value.every((item) => typeof item === 'string' && /^\d{1,20}$/.test(item)) ? value : undefined;
+}

@@ -1,0 +1,90 @@
+/**
+ * Rows that the source had when a run began and has no more. A few are a withdrawal, once a second count some seconds
+ * later says the same; many are a lagging replica, a reload, or a table that moved on to another date: no proof of
+ * anything, and no reason to drop what is staged. A later run that finds the smaller counts from its beginning takes them
+ * for a withdrawal, whatever their size.
+ */
+import { Fault } from '../../core/errors.ts';
+import { type CellCount, type DayCounts, findDifferences, keyOf, mergeBySymbol, sumCounts } from '../../plan/counts.ts';
+
+/** A replica that lags a little has caught up by then. */
+export const CONFIRM_AFTER_MS = 10_000;
+
+/** Share of a date's rows that may go while it is fetched, and how many may in any case. */
+const MAX_WITHDRAWN_SHARE = 0.05;
+const MAX_WITHDRAWN_ROWS = 5;
+/** Of an hour, or a symbol, that had so many rows, less than half may go: a reload takes such parts whole. */
+const LARGE_PART_ROWS = 100;
+
+export interface Loss {
+  readonly had: number;
+  readonly has: number;
+  readonly lost: number;
+  /** Cells with fewer rows, as they were. */
+  readonly places: DayCounts;
+  /** Why it is no withdrawal; `undefined` for a small one. */
+  readonly tooMuch: string | undefined;
+}
+
+export function isBySymbol(counts: DayCounts): boolean {
+  return counts[0]?.symbol !== undefined;
+}
+
+/** One cell a symbol, where counts are by symbol. */
+export function mergeParts(counts: DayCounts): DayCounts {
+  return isBySymbol(counts) ? mergeBySymbol(counts) : counts;
+}
+
+/** @returns `undefined` when nothing is gone from any place */
+export function findLoss(first: DayCounts, after: DayCounts): Loss | undefined {
+  const [had, has] = [sumCounts(first).ids, sumCounts(after).ids];
+  if (after.length === 0 && had > 0) return { had, has, lost: had, places: first, tooMuch: 'all of them are gone' };
+  if (isBySymbol(first) !== isBySymbol(after)) {
+    // Counted along the other axis, only the sums can be compared.
+    return has < had ? { had, has, lost: had - has, places: [], tooMuch: judgeSum(had, had - has) } : undefined;
+  }
+  const now = new Map(mergeParts(after).map((cell) => [keyOf(cell), cell.ids]));
+  const idsNow = (cell: CellCount) => now.get(keyOf(cell)) ?? 0;
+  const before = mergeParts(first);
+  const places = before.filter((cell) => idsNow(cell) < cell.ids);
+  if (places.length === 0) return undefined;
+  const lost = places.reduce((sum, cell) => sum + cell.ids - idsNow(cell), 0);
+  return { had, has, lost, places, tooMuch: judgeSum(had, lost) ?? judgeParts(before, idsNow) };
+}
+
+function judgeSum(had: number, lost: number): string | undefined {
+  if (lost <= Math.max(MAX_WITHDRAWN_ROWS, had * MAX_WITHDRAWN_SHARE)) return undefined;
+  return `more than ${MAX_WITHDRAWN_SHARE * 100}% are gone`;
+}
+
+/** An hour, or a symbol, that lost more than half of many rows. */
+function judgeParts(before: DayCounts, idsNow: (cell: CellCount) => number): string | undefined {
+  const parts = new Map<string, { had: number; has: number }>();
+  for (const cell of before) {
+    const name = cell.symbol === undefined ? `hour ${Math.floor(cell.second / 3600)}` : `symbol ${cell.symbol}`;
+    const part = parts.get(name) ?? { had: 0, has: 0 };
+    parts.set(name, { had: part.had + cell.ids, has: part.has + idsNow(cell) });
+  }
+  const gone = [...parts].find(([, { had, has }]) => had >= LARGE_PART_ROWS && has < had / 2);
+  return gone && `${gone[0]} had ${gone[1].had} and has ${gone[1].has}`;
+}
+
+/** Whether two counts agree on every place that lost rows since `first`. */
+export function isConfirmed(first: DayCounts, one: DayCounts, other: DayCounts): boolean {
+  const placesOf = (after: DayCounts) => new Set((findLoss(first, after)?.places ?? []).map(keyOf));
+  const places = new Set([...placesOf(one), ...placesOf(other)]);
+  if (isBySymbol(one) !== isBySymbol(other)) return false;
+  return findDifferences(mergeParts(one), mergeParts(other)).every((cell) => !places.has(keyOf(cell)));
+}
+
+export function describeLoss({ had, has, lost, places }: Loss): string {
+  return `the source had ${had} rows when the run began and has ${has} now: ${lost} are gone from ${places.length} place(s)`;
+}
+
+/** @throws Fault `SOURCE_SHRANK` unless the loss is small */
+export function assertSmallLoss(date: string, loss: Loss): void {
+  if (loss.tooMuch === undefined) return;
+  throw new Fault('SOURCE_SHRANK', `${date}: ${describeLoss(loss)}; ${loss.tooMuch}`, {
+    hint: 'Nothing was sealed, what is staged is kept. Run again later; if it stays so, ask the provider.',
+  });
+}

@@ -1,0 +1,35 @@
+/**
+ * Where the state of a budget is kept: one cell that all who use the budget change, one after the other. Implementations:
+ * in memory (here), a folder for the processes of a machine (`file-cell.ts`), Redis for machines (`redis-cell.ts`).
+ */
+import type { Clock } from '../../core/clock.ts';
+import { type PaceState, UNUSED } from './reservations.ts';
+
+export interface Change<Result> {
+  readonly state: PaceState;
+  readonly result: Result;
+}
+
+export interface PaceCell {
+  /**
+   * Replaces the state by what `change` makes of it; called again when another was faster.
+   * @param change its first argument is `undefined` when there is a state that cannot be read, its second the time by the
+   *   cell's clock, the same for all who use it, milliseconds
+   * @throws Fault when the state cannot be kept
+   */
+  update<Result>(change: (state: PaceState | undefined, nowMs: number) => Change<Result>): Promise<Result>;
+  close(): Promise<void>;
+}
+
+/** A budget of this process alone. */
+export function createMemoryCell(clock: Clock): PaceCell {
+  let current = UNUSED;
+  return {
+    async update(change) {
+      const { state, result } = change(current, clock.now());
+      current = state;
+      return result;
+    },
+    async close() {},
+  };
+}

@@ -1,0 +1,144 @@
+/**
+ * The state of a budget in a folder that all processes of the machine share. A state is a file named by its number; the
+ * next one is made beside it and linked to the next number, which only one process can do.
+ * Invariant: there is no lock, so a process may be killed anywhere; a reader sees whole states only. Nothing is synced:
+ * what a power cut leaves unreadable costs one interval.
+ */
+import { randomBytes } from 'node:crypto';
+import { linkSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { hasErrorCode } from '../../core/atomic-file.ts';
+import type { Clock } from '../../core/clock.ts';
+import { Fault } from '../../core/errors.ts';
+import { makeFolderNow } from '../../core/folder.ts';
+import type { PaceCell } from './cell.ts';
+import { type PaceState, parseState, UNUSED } from './reservations.ts';
+
+const STATE_NAME = /^(\d{1,15})\.json$/;
+/**
+ * So many states are kept. A process that slept between reading and linking could otherwise link to a number that was
+ * taken and removed meanwhile: it finds itself far behind, and knows that its state never counted.
+ */
+const KEEP = 16;
+/** The others would have to be this fast between two system calls for a state that counts to be taken for one that does not. */
+const FAR_BEHIND = KEEP / 2;
+/** Each try is lost to a process that got on, so many in a row are no contention any more. */
+const MAX_TRIES = 1_000;
+/** A temporary file this old is of a process that was killed. */
+const ABANDONED_MS = 60_000;
+
+/** Nothing is touched before the first use. `update` throws Fault `PACE_UNWRITABLE`, `PACE_CONTENDED`. */
+export function createFileCell(folder: string, clock: Clock): PaceCell {
+  let isPrepared = false;
+  const guard = <T>(action: () => T): T => {
+    try {
+      return action();
+    } catch (cause) {
+      if (!hasErrorCode(cause, ...FILE_SYSTEM_CODES)) throw cause;
+      throw new Fault('PACE_UNWRITABLE', `the request budget cannot be kept in ${folder}`, {
+        cause,
+        hint: 'Let FLOWDROP_STATE_DIR be a folder on a local disk that can be written: processes that use one key share it.',
+      });
+    }
+  };
+  const prepare = () => {
+    if (isPrepared) return;
+    makeFolderNow(folder);
+    removeAbandoned(folder, clock.now());
+    isPrepared = true;
+  };
+  return {
+    async update(change) {
+      return guard(() => {
+        prepare();
+        for (let attempt = 1; attempt <= MAX_TRIES; attempt += 1) {
+          const number = findNewest(folder);
+          const current = number === 0 ? UNUSED : readState(folder, number);
+          if (current === 'gone') continue;
+          const { state, result } = change(current, clock.now());
+          if (isSame(state, current) || writeState(folder, number + 1, state)) return result;
+        }
+        throw new Fault('PACE_CONTENDED', `the request budget in ${folder} is written by too many processes at once`, {
+          hint: 'Start fewer processes that use this key.',
+        });
+      });
+    },
+    async close() {},
+  };
+}
+
+/** Errors of an unusable folder; anything else is a defect and keeps its own error. */
+const FILE_SYSTEM_CODES = [
+  ...['EACCES', 'EPERM', 'EROFS', 'ENOSPC', 'EDQUOT', 'EIO', 'EMFILE', 'ENFILE', 'EISDIR'],
+  ...['ENOENT', 'ENOTDIR', 'EEXIST', 'ELOOP', 'ENAMETOOLONG', 'ENOTSUP', 'EOPNOTSUPP', 'EMLINK', 'ENOSYS', 'EXDEV'],
+];
+
+/** Most looks find nothing to change. */
+function isSame(a: PaceState, b: PaceState | undefined): boolean {
+  return JSON.stringify(a) === JSON.stringify(b);
+}
+
+/** Number of the newest state; 0 when there is none. */
+function findNewest(folder: string): number {
+  return listNumbers(folder).reduce((newest, number) => Math.max(newest, number), 0);
+}
+
+function listNumbers(folder: string): readonly number[] {
+  try {
+    return readdirSync(folder).map((name) => Number(STATE_NAME.exec(name)?.[1] ?? 0));
+  } catch (error) {
+    // The operator may remove the folder under a running process.
+    if (hasErrorCode(error, 'ENOENT')) return [];
+    throw error;
+  }
+}
+
+/** @returns `undefined` when the file is no state, `gone` when it was removed since it was listed */
+function readState(folder: string, number: number): PaceState | 'gone' | undefined {
+  let text: string;
+  try {
+    text = readFileSync(pathOf(folder, number), 'utf8');
+  } catch (error) {
+    if (hasErrorCode(error, 'ENOENT')) return 'gone';
+    throw error;
+  }
+  try {
+    return parseState(text);
+  } catch {
+    // Half-written by a power cut, of another version, or edited: whoever reads it starts over, conservatively.
+    return undefined;
+  }
+}
+
+/** @returns whether it has become the state that counts */
+function writeState(folder: string, number: number, state: PaceState): boolean {
+  const temporary = join(folder, `${randomBytes(6).toString('hex')}.tmp`);
+  try {
+    writeFileSync(temporary, `${JSON.stringify(state)}\n`, { flag: 'wx' });
+    linkSync(temporary, pathOf(folder, number));
+  } catch (error) {
+    // Another process was faster, or the folder has just been removed.
+    if (!hasErrorCode(error, 'EEXIST', 'ENOENT')) throw error;
+    makeFolderNow(folder);
+    return false;
+  } finally {
+    rmSync(temporary, { force: true });
+  }
+  const numbers = listNumbers(folder).filter((other) => other > 0);
+  const counts = Math.max(number, ...numbers) - number < FAR_BEHIND;
+  if (!counts) rmSync(pathOf(folder, number), { force: true });
+  for (const old of numbers) if (old <= number - KEEP) rmSync(pathOf(folder, old), { force: true });
+  return counts;
+}
+
+function removeAbandoned(folder: string, nowMs: number): void {
+  for (const name of readdirSync(folder)) {
+    if (!name.endsWith('.tmp')) continue;
+    const age = nowMs - (statSync(join(folder, name), { throwIfNoEntry: false })?.mtimeMs ?? nowMs);
+    if (age > ABANDONED_MS) rmSync(join(folder, name), { force: true });
+  }
+}
+
+function pathOf(folder: string, number: number): string {
+  return join(folder, `${number}.json`);
+}

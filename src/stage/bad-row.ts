@@ -1,0 +1,199 @@
+/**
+ * The careful way of a page that the engine, or the check before it, has refused: its rows are read one by one from their
+ * bytes, each is judged by the rules of its columns, and what can be taken is written anew as plain JSON. A bad row is
+ * kept whole, as the bytes it came as, with the texts that a source counts it by. Invariant: every row of the page is in
+ * one of the two, and none is changed in its value. Pure.
+ */
+import { isUtf8 } from 'node:buffer';
+import { listMembers, type Member, type RowBytes, skipNested, walkRows } from '../core/json-bytes.ts';
+import { tryParseJson } from '../core/json-file.ts';
+import type { RuleContext } from './column-rule.ts';
+import { type JudgeValue, judgeColumn, SAME_TEXT, type Token } from './column-value.ts';
+
+/** The bytes of the columns that rows are counted by, as the source has them; null for a null. */
+export type RowKeys = ReadonlyMap<string, Buffer | null>;
+
+export interface BadRow {
+  /** Column that is at fault; empty when it is the row. */
+  readonly column: string;
+  /** What is said after the column's name. */
+  readonly reason: string;
+  readonly bytes: Buffer;
+  readonly keys: RowKeys;
+}
+
+/** Values of a column that came in another form. */
+export interface RewrittenValues {
+  readonly column: string;
+  readonly form: string;
+  readonly rows: number;
+}
+
+export interface ColumnNulls {
+  readonly column: string;
+  readonly rows: number;
+}
+
+export interface JudgedPage {
+  /** The good rows, one a line. */
+  readonly data: Buffer;
+  readonly good: number;
+  readonly bad: readonly BadRow[];
+  readonly rewritten: readonly RewrittenValues[];
+  /** Nulls of columns that the contract has none of. */
+  readonly nulls: readonly ColumnNulls[];
+  /**
+   * Where rows are whose values are not the source's own, because they were null or written anew: the keys of one row
+   * for each symbol and time.
+   */
+  readonly changed: readonly RowKeys[];
+  /** Names of the fields that any row has, in the order in which they came. */
+  readonly fields: readonly string[];
+}
+
+/** @param data a JSON array of objects @param counted columns that rows are counted by @throws SyntaxError when it is no such array */
+export function judgePage(data: Uint8Array, context: RuleContext, counted: readonly string[]): JudgedPage {
+  const page = Buffer.from(data.buffer, data.byteOffset, data.byteLength);
+  const places: RowBytes[] = [];
+  const { end } = walkRows(page, 0, (row) => places.push(row));
+  if (end !== page.length) throw new SyntaxError(`the rows end at byte ${end} of ${page.length}`);
+  const judge = new RowJudge(context, counted);
+  const lines = places.flatMap(({ start, end: until }) => judge.take(page.subarray(start, until)) ?? []);
+  return judge.describe(lines);
+}
+
+class RowJudge {
+  readonly #columns: readonly { readonly name: string; readonly judge: JudgeValue; readonly oftenNull: boolean }[];
+  readonly #counted: readonly string[];
+  readonly #bad: BadRow[] = [];
+  readonly #forms = new Map<string, { column: string; form: string; rows: number }>();
+  readonly #nulls = new Map<string, number>();
+  readonly #changed = new Map<string, RowKeys>();
+  readonly #fields = new Set<string>();
+
+  constructor(context: RuleContext, counted: readonly string[]) {
+    this.#columns = context.job.source.columns.map((column) => ({
+      name: column.name,
+      judge: judgeColumn(column, context),
+      oftenNull: column.oftenNull,
+    }));
+    this.#counted = counted;
+  }
+
+  /** The row as plain JSON; `undefined` for a bad one. */
+  take(bytes: Buffer): string | undefined {
+    const members = tryListMembers(bytes);
+    if (!isUtf8(bytes)) return this.#refuse(bytes, members, '', 'is not UTF-8');
+    if (members === undefined) return this.#refuse(bytes, members, '', 'is no JSON');
+    const values = new Map<string, Token>();
+    for (const { name, start, end } of members) {
+      if (values.has(name)) return this.#refuse(bytes, members, name, 'comes twice');
+      const token = readToken(bytes.subarray(start, end));
+      if (token === undefined) return this.#refuse(bytes, members, name, 'is no JSON');
+      values.set(name, token);
+    }
+    for (const name of values.keys()) this.#fields.add(name);
+    const parts: string[] = [];
+    const forms: { column: string; form: string }[] = [];
+    const nulls: string[] = [];
+    for (const { name, judge, oftenNull } of this.#columns) {
+      const judgement = judge(values.get(name) ?? { kind: 'absent', text: '' });
+      if ('reason' in judgement) return this.#refuse(bytes, members, name, judgement.reason);
+      if (judgement.form !== undefined) forms.push({ column: name, form: judgement.form });
+      if (judgement.json === 'null' && !oftenNull) nulls.push(name);
+      parts.push(`${JSON.stringify(name)}:${judgement.json}`);
+      values.delete(name);
+    }
+    for (const [name, { kind, text }] of values) {
+      parts.push(`${JSON.stringify(name)}:${JSON.stringify(kind === 'null' ? '' : text)}`);
+    }
+    for (const form of forms) this.#count(form.column, form.form);
+    if (nulls.length > 0 || forms.some(({ form }) => !SAME_TEXT.has(form))) this.#noteChanged(bytes, members);
+    for (const name of nulls) this.#nulls.set(name, (this.#nulls.get(name) ?? 0) + 1);
+    return `{${parts.join(',')}}`;
+  }
+
+  describe(lines: readonly string[]): JudgedPage {
+    return {
+      data: Buffer.from(lines.join('\n')),
+      good: lines.length,
+      bad: this.#bad,
+      rewritten: [...this.#forms.values()],
+      changed: [...this.#changed.values()],
+      nulls: [...this.#nulls].map(([column, rows]) => ({ column, rows })),
+      fields: [...this.#fields],
+    };
+  }
+
+  #refuse(bytes: Buffer, members: readonly Member[] | undefined, column: string, reason: string): undefined {
+    this.#bad.push({ column, reason, bytes, keys: this.#readKeys(bytes, members) });
+  }
+
+  #noteChanged(bytes: Buffer, members: readonly Member[]): void {
+    const keys = this.#readKeys(bytes, members);
+    const place = [...keys].flatMap(([name, key]) =>
+      name === 'id' || name === 'updated_timestamp' ? [] : [key?.toString('hex')],
+    );
+    this.#changed.set(place.join(' '), keys);
+  }
+
+  #readKeys(bytes: Buffer, members: readonly Member[] | undefined): RowKeys {
+    return new Map(
+      this.#counted.map((name): [string, Buffer | null] => {
+        const member = members?.find((found) => found.name === name);
+        return [name, member ? readText(bytes.subarray(member.start, member.end)) : null];
+      }),
+    );
+  }
+
+  #count(column: string, form: string): void {
+    const key = `${column} ${form}`;
+    const counted = this.#forms.get(key) ?? { column, form, rows: 0 };
+    counted.rows += 1;
+    this.#forms.set(key, counted);
+  }
+}
+
+function tryListMembers(bytes: Buffer): readonly Member[] | undefined {
+  try {
+    return listMembers(bytes);
+  } catch (error) {
+    if (error instanceof SyntaxError) return undefined;
+    throw error;
+  }
+}
+
+const JSON_NUMBER = /^-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?$/;
+
+/** @returns `undefined` for what is neither a value nor a word that may stand for one */
+function readToken(bytes: Buffer): Token | undefined {
+  const text = bytes.toString('utf8');
+  if (text.startsWith('"')) {
+    const decoded = tryParseJson(escapeControls(text));
+    return typeof decoded === 'string' ? { kind: 'text', text: decoded } : undefined;
+  }
+  if (text === 'null') return { kind: 'null', text };
+  if (text === 'true' || text === 'false') return { kind: 'boolean', text };
+  if (JSON_NUMBER.test(text)) return { kind: 'number', text };
+  if (!/^[{[]/.test(text)) return { kind: 'word', text };
+  // Kept as it came, so it must be whole, but it need not be read.
+  return skipNested(bytes, 0) === bytes.length && tryParseJson(text) !== undefined
+    ? { kind: 'nested', text }
+    : undefined;
+}
+
+/** A line break inside a text is no JSON, and yet can only mean itself. */
+function escapeControls(text: string): string {
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is looked for.
+  return text.replaceAll(/[\u0000-\u001f]/g, (control) => `\\u${control.charCodeAt(0).toString(16).padStart(4, '0')}`);
+}
+
+/** The text of a value in the source's own bytes. */
+function readText(bytes: Buffer): Buffer | null {
+  const text = bytes.toString('latin1');
+  if (text === 'null') return null;
+  if (!text.startsWith('"')) return bytes;
+  if (!text.includes('\\')) return bytes.subarray(1, -1);
+  const decoded = tryParseJson(escapeControls(bytes.toString('utf8')));
+  return typeof decoded === 'string' ? Buffer.from(decoded) : bytes;
+}

@@ -1,0 +1,126 @@
+/**
+ * What a column of each type takes: one table for both ways of a page into the stage. The engine's way is SQL over a
+ * whole page, and asks only whether every value is in the plain form that it reads exactly; the other judges the values
+ * of a refused page one by one (`column-value.ts`). Invariant: what the second gives is read as the same value; what
+ * neither takes is never in the stage. Pure text.
+ */
+import { quoteIdentifier, quoteString } from '../engine/literal.ts';
+import { nullMark } from '../engine/null-mark.ts';
+import type { Job, JobColumn } from '../job/job.ts';
+
+/** Where a column stands: its job, and the date of the rows. */
+export interface RuleContext {
+  readonly job: Pick<Job, 'source'>;
+  readonly date: string;
+}
+
+export const INT32 = { least: -2_147_483_648n, most: 2_147_483_647n } as const;
+export const INT64 = { least: -9_223_372_036_854_775_808n, most: 9_223_372_036_854_775_807n } as const;
+/** Digits of milliseconds since the epoch at most: until the year 2286, well inside what the engine has instants of. */
+export const INSTANT_DIGITS = 13;
+/** Years of a date or time, both included: what the engine has dates of. */
+export const YEARS = { least: 1900, most: 2299 } as const;
+
+/** The type that a column is staged with; dates, times and long integers stay text, which for times sorts in their order. */
+export function stageType({ type }: JobColumn): string {
+  if (type === 'int32') return 'Int64';
+  // Not LowCardinality: building its dictionaries took a quarter of an insert, and the drop encodes its own.
+  return type === 'double' ? 'Float64' : 'String';
+}
+
+/**
+ * The declaration that a column of a plain page is read with. Integers are read as numbers with fractions: the engine
+ * would take one that does not fit for another number, and an empty text for 0.
+ */
+export function plainRead(column: JobColumn): string {
+  const { name, type, oftenNull } = column;
+  const refusal = `DEFAULT throwIf(materialize(true), ${quoteString(`"${name}" is null or absent`)})`;
+  if (type === 'int32') return `Float64 ${refusal}`;
+  if (type === 'double') return oftenNull ? 'Nullable(Float64)' : `Float64 ${refusal}`;
+  return oftenNull ? "String DEFAULT ''" : `String ${refusal}`;
+}
+
+/** What a value of a plain page is staged as. @param value expression of `plainRead` */
+export function plainValue({ type, oftenNull }: JobColumn, value: string): string {
+  if (type === 'int32') return `toInt64(${value})`;
+  return type === 'double' && oftenNull ? `ifNull(${value}, nan)` : value;
+}
+
+/** The declaration that a column of judged rows is read with: all that is left of them to say is what is null. */
+export function judgedRead({ type }: JobColumn): string {
+  return type === 'int32' || type === 'double' ? 'Nullable(Float64)' : 'Nullable(String)';
+}
+
+/** What a value of a judged row is staged as. @param value expression of `judgedRead` */
+export function judgedValue(column: JobColumn, value: string): string {
+  const kept = column.type === 'int32' ? `toInt64(${value})` : value;
+  return `ifNull(${kept}, ${nullMark({ type: column.type, emptyIsNull: column.oftenNull })})`;
+}
+
+/**
+ * SQL that holds when all values of a row of a plain page may be in the stage as they are. Columns of one type are asked
+ * together, because the engine takes as long to plan a condition of a hundred parts as to compute it.
+ */
+export function isPlainRow(context: RuleContext): string {
+  const { columns } = context.job.source;
+  const of = (wanted: (column: JobColumn) => boolean) =>
+    columns.filter(wanted).map(({ name }) => quoteIdentifier(name));
+  const typed = (type: JobColumn['type'], oftenNull: boolean) =>
+    of((column) => column.type === type && column.oftenNull === oftenNull && !isPartition(column, context));
+  const doubles = [...typed('double', false), ...typed('double', true).map((value) => `assumeNotNull(${value})`)];
+  const integers = of(({ type }) => type === 'int32');
+  const words = of((column) => wordsOf(column, context) !== undefined);
+  return [
+    // One that is not finite makes the sum so; a sum that is not, of large numbers, only costs a second look.
+    ...(doubles.length > 0 ? [`isFinite(${doubles.join(' + ')})`] : []),
+    ...(integers.length > 0
+      ? [`arrayAll(x -> x BETWEEN ${INT32.least} AND ${INT32.most} AND toInt64(x) = x, [${integers.join(', ')}])`]
+      : []),
+    ...(words.length > 0 ? [`upper(concat(${words.join(', ')}, '')) = concat(${words.join(', ')}, '')`] : []),
+    ...of((column) => isPartition(column, context)).map((value) => `${value} = ${quoteString(context.date)}`),
+    ...(['int64', 'date', 'wall', 'instant'] as const).flatMap((type) => [
+      ...typed(type, false).map((value) => plainForm(type, value)),
+      ...typed(type, true).map((value) => `(${value} = '' OR ${plainForm(type, value)})`),
+    ]),
+    'true',
+  ].join(' AND ');
+}
+
+function plainForm(type: 'int64' | 'date' | 'wall' | 'instant', value: string): string {
+  switch (type) {
+    case 'int64':
+      return `isNotNull(toInt64OrNull(${value}))`;
+    case 'date':
+      // The engine reads 30 February as 2 March, which is another text.
+      return `toString(toDate32OrZero(${value})) = ${value}`;
+    case 'wall':
+      return isPlainTime(value);
+    case 'instant':
+      return isPlainInstant(value);
+    default:
+      return type satisfies never;
+  }
+}
+
+/** `YYYY-MM-DD HH:MM:SS`, or without seconds, as the start of a grain may be: 25:31 is read as another time. */
+function isPlainTime(value: string): string {
+  const whole = `substring(concat(${value}, ':00'), 1, 19)`;
+  return `(length(${value}) IN (16, 19) AND toString(toDateTime64OrZero(${whole}, 0, 'UTC')) = ${whole})`;
+}
+
+/** Milliseconds in digits, or a time in UTC with at most three digits of a second. */
+function isPlainInstant(value: string): string {
+  const second = `replaceOne(substring(${value}, 1, 19), 'T', ' ')`;
+  const isTime = `toString(toDateTime64OrZero(${second}, 0, 'UTC')) = ${second} AND match(substring(${value}, 20), '^(\\\\.[0-9]{1,3})?Z?$')`;
+  return `(match(${value}, '^[0-9]{1,${INSTANT_DIGITS}}$') OR (length(${value}) >= 19 AND ${isTime}))`;
+}
+
+/** The words of a column, where rows come from the provider's table: what SQL of one's own makes of them is its own matter. */
+export function wordsOf({ words }: JobColumn, { job }: RuleContext): readonly string[] | undefined {
+  return job.source.kind === 'rows' && job.source.sql === '' ? words : undefined;
+}
+
+/** Whether the column says which date a row is of: groups may well have another date under that name. */
+export function isPartition({ name, type }: JobColumn, { job }: RuleContext): boolean {
+  return name === 'date' && type === 'date' && job.source.kind !== 'aggregate';
+}

@@ -1,0 +1,342 @@
+/**
+ * The stage as two tables of the engine: the rows of pages, and what of them is in quarantine. The contract is `stage.ts`.
+ */
+import { rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { compareText, formatWindow, parseWindow, type Window } from '../calendar/window.ts';
+import type { Engine } from '../engine/engine.ts';
+import { quoteIdentifier, quoteString } from '../engine/literal.ts';
+import type { HashedColumn } from '../engine/row-hash.ts';
+import type { Job } from '../job/job.ts';
+import { type BadRow, type JudgedPage, judgePage } from './bad-row.ts';
+import { type CountOptions, countRepeats, countReplaced, countStaged, type StagedCount, secondKey } from './count.ts';
+import { readHashedRows } from './hashed-rows.ts';
+import { Intake, type IntakeTarget, isAboutData, type PageKind } from './intake.ts';
+import { listStageTables } from './list.ts';
+import { findTornGroup, listExampleIds, listRepeatedIds } from './own-sql.ts';
+import {
+  assertColumns,
+  describeBadRow,
+  isPlainPage,
+  readUnknownField,
+  refusePage,
+  refuseRow,
+  type StagedPage,
+} from './page.ts';
+import { countAllowed, isQuarantineName, QuarantineTable, tooManyBadRows } from './quarantine.ts';
+import type { Stage, StageOptions } from './stage.ts';
+import { createTableSql, readJudged, readPlain, stageTableName, stageTablePrefix, WINDOW_COLUMN } from './table.ts';
+
+/** Folder beside the engine's data in which pages wait for their insert. */
+const SPOOL = 'pages';
+
+/** Fields outside the contract that one answer may bring before it is taken for garbage. */
+const MAX_EXTRA_FIELDS = 64;
+
+const DONE = Promise.resolve();
+
+/**
+ * Opens the stage of a date, creating its table when it is the first time. What was staged of the date by another query,
+ * with other columns or from another source is dropped: it cannot be part of this drop.
+ * @param origin address of the source
+ */
+export async function openStage(
+  engine: Engine,
+  job: Job,
+  date: string,
+  origin: string,
+  { rows }: StageOptions = {},
+): Promise<Stage> {
+  const name = stageTableName(job, date, origin);
+  for (const other of await listStageTables(engine, stageTablePrefix(date))) {
+    if (other !== name && !isQuarantineName(other, name))
+      await engine.command(`DROP TABLE IF EXISTS ${quoteIdentifier(other)} SYNC`);
+  }
+  await engine.command(createTableSql(name, job));
+  const spool = join(await findDataFolder(engine), SPOOL, name);
+  const stage = new EngineStage(engine, job, date, name, spool, rows);
+  // What a killed process was about to load: it will be asked again.
+  await stage.clearTorn();
+  return stage;
+}
+
+/** Removes all pages that killed processes were about to load, also those of dates that nobody opens again. */
+export async function clearSpools(engine: Engine): Promise<void> {
+  await rm(join(await findDataFolder(engine), SPOOL), { recursive: true, force: true });
+}
+
+/** Folder of the engine's own data: there is room for the rows, so there is for pages on their way. */
+async function findDataFolder(engine: Engine): Promise<string> {
+  const [disk] = await engine.rows<{ path: string }>("SELECT path FROM system.disks WHERE name = 'default'");
+  return disk?.path ?? tmpdir();
+}
+
+class EngineStage implements Stage {
+  readonly date: string;
+  readonly table: string;
+  readonly #engine: Engine;
+  readonly #job: Job;
+  readonly #name: string;
+  readonly #spool: string;
+  readonly #intake: Intake;
+  readonly #quarantine: QuarantineTable;
+  readonly #maxBad: number;
+  /** Windows that are in, and those on their way; `undefined` when the table has to be asked. */
+  #staged: Promise<Map<string, Promise<void>>> | undefined;
+  #extraFields: Promise<readonly string[]> | undefined;
+
+  constructor(engine: Engine, job: Job, date: string, name: string, spool: string, rows: number | undefined) {
+    this.#engine = engine;
+    this.#job = job;
+    this.date = date;
+    this.#name = name;
+    this.table = quoteIdentifier(name);
+    this.#spool = spool;
+    this.#intake = new Intake(engine, spool, (kind) => this.#target(kind));
+    this.#quarantine = new QuarantineTable(engine, job, name);
+    this.#maxBad = rows === undefined ? Number.POSITIVE_INFINITY : countAllowed(job.rows, rows);
+  }
+
+  async put(window: Window | string, page: StagedPage): Promise<void> {
+    if (page.rows === 0) return;
+    const name = typeof window === 'string' ? window : formatWindow(window);
+    // A promise, so that pages that come first at the same time share one answer.
+    this.#staged ??= this.#readStaged();
+    const staged = await this.#staged;
+    const putting = staged.get(name) ?? this.#load(name, page);
+    staged.set(name, putting);
+    try {
+      await putting;
+    } catch (error) {
+      staged.delete(name);
+      throw error;
+    }
+  }
+
+  async #readStaged(): Promise<Map<string, Promise<void>>> {
+    try {
+      return new Map((await this.pages()).map(({ window }) => [window, DONE]));
+    } catch (error) {
+      this.#staged = undefined;
+      throw error;
+    }
+  }
+
+  async #load(name: string, page: StagedPage): Promise<void> {
+    // Of an earlier try that failed between the two tables.
+    await this.#quarantine.clear(name);
+    const error = await this.#loadPlain(name, page);
+    if (error !== undefined) await this.#loadJudged(name, page, error.cause);
+  }
+
+  /** The engine's own way. @returns why the page has to go the other way; `undefined` when it is in */
+  async #loadPlain(name: string, page: StagedPage): Promise<{ readonly cause: unknown } | undefined> {
+    if (!isPlainPage(this.#job, page)) return { cause: undefined };
+    for (let extra = 0; ; extra += 1) {
+      try {
+        await this.#intake.put(name, page.data, 'plain');
+        return undefined;
+      } catch (error) {
+        if (!isAboutData(error)) throw error;
+        const field = readUnknownField(error);
+        if (field === undefined || extra >= MAX_EXTRA_FIELDS) return { cause: error };
+        await this.#addFields([field]);
+      }
+    }
+  }
+
+  /** Row by row: the good ones go in, the bad ones into quarantine. @param cause what the engine said of the page */
+  async #loadJudged(name: string, page: StagedPage, cause: unknown): Promise<void> {
+    const judged = this.#judge(name, page, cause);
+    const { good, bad, fields } = judged;
+    if (fields.length > 0) assertColumns(this.#job, this.date, name, fields);
+    const columns = new Set(this.#job.source.columns.map((column) => column.name));
+    const extraFields = fields.filter((field) => !columns.has(field));
+    if (extraFields.length > MAX_EXTRA_FIELDS) {
+      throw refusePage(this.date, name, page, new RangeError(`${extraFields.length} fields are not in the contract`));
+    }
+    const [first] = bad;
+    if (first !== undefined) await this.#assertTaken(name, first, bad.length);
+    await this.#addFields(extraFields);
+    try {
+      await this.#quarantine.note(name, judged);
+      if (good > 0) await this.#intake.put(name, judged.data, 'judged');
+      this.#quarantine.settle(name);
+    } catch (error) {
+      throw isAboutData(error) ? refusePage(this.date, name, page, error) : error;
+    }
+  }
+
+  #judge(name: string, page: StagedPage, cause: unknown): JudgedPage {
+    try {
+      return judgePage(page.data, { job: this.#job, date: this.date }, this.#quarantine.counted);
+    } catch (error) {
+      if (!(error instanceof SyntaxError)) throw error;
+      throw refusePage(this.date, name, page, cause ?? error);
+    }
+  }
+
+  /** @throws Fault `PAGE_REFUSED` where the job takes no bad row, `BAD_ROWS` where these are too many */
+  async #assertTaken(name: string, first: BadRow, count: number): Promise<void> {
+    if (this.#job.rows.onBad === 'fail') throw refuseRow(this.date, name, first, count);
+    if (this.#maxBad === Number.POSITIVE_INFINITY) return;
+    const before = await this.#quarantine.countRows();
+    if (before + count > this.#maxBad) {
+      throw tooManyBadRows(this.#job, this.date, {
+        found: before + count,
+        allowed: this.#maxBad,
+        examples: [`${name}: ${describeBadRow(first)}`],
+      });
+    }
+  }
+
+  async #addFields(names: readonly string[]): Promise<void> {
+    const known = new Set(await this.#knownFields());
+    for (const name of names) {
+      if (known.has(name)) continue;
+      await this.#engine.command(`ALTER TABLE ${this.table} ADD COLUMN IF NOT EXISTS ${quoteIdentifier(name)} String`);
+      this.#extraFields = undefined;
+    }
+  }
+
+  async #knownFields(): Promise<readonly string[]> {
+    this.#extraFields ??= this.extraFields();
+    return await this.#extraFields;
+  }
+
+  async windows() {
+    return (await this.pages()).map(({ window, rows }) => ({ window: parseWindow(this.date, window), rows }));
+  }
+
+  async pages() {
+    const found = await this.#engine.rows<{ name: string; n: number }>(
+      `SELECT name, sum(n) AS n FROM (SELECT ${WINDOW_COLUMN} AS name, count() AS n FROM ${this.table} GROUP BY name UNION ALL SELECT ${WINDOW_COLUMN} AS name, countIf(kind = 'bad') AS n FROM ${this.#quarantine.table} GROUP BY name) GROUP BY name ORDER BY name`,
+    );
+    return found.map(({ name, n }) => ({ window: name, rows: Number(n) }));
+  }
+
+  async countBySecond({ symbol, hashed }: Pick<CountOptions, 'symbol' | 'hashed'> = {}) {
+    const counts = await this.#count<number>(secondKey(this.#job, this.date), { symbol, hashed });
+    const of = symbol === undefined ? {} : { symbol };
+    return [...counts].map(([second, count]) => ({ ...of, second, ...count })).sort((a, b) => a.second - b.second);
+  }
+
+  async countBySymbol({ hashed }: Pick<CountOptions, 'hashed'> = {}) {
+    const counts = await this.#count<string>('symbol', { hashed });
+    return [...counts]
+      .map(([symbol, count]) => ({ symbol, second: 0, ...count }))
+      .sort((a, b) => compareText(a.symbol, b.symbol));
+  }
+
+  async readHashedRows(page: StagedPage, hashed: readonly HashedColumn[]) {
+    return await readHashedRows(this.#engine, this.#job, this.#spool, page, hashed);
+  }
+
+  /** What the source counts: the rows of the stage, and those in quarantine. */
+  async #count<Key extends number | string>(
+    key: string,
+    options: CountOptions,
+  ): Promise<ReadonlyMap<Key, StagedCount>> {
+    const names = (options.hashed ?? []).map(({ name }) => name);
+    const table = await this.#quarantine.countedRows(names);
+    const counts = await countStaged<Key>(this.#engine, this.#job, table, key, options);
+    // The source hashes what it has, which of a row in quarantine, or of a null, is not what is here.
+    const odd = options.hashed === undefined ? [] : await this.#quarantine.oddKeys<Key>(key);
+    if (odd.length === 0) return counts;
+    const isOdd = new Set(odd);
+    return new Map([...counts].map(([k, count]) => [k, isOdd.has(k) ? { ...count, valueHash: undefined } : count]));
+  }
+
+  async totals() {
+    const found = (await countStaged<number>(this.#engine, this.#job, this.table, '0')).get(0);
+    return { rows: found?.rows ?? 0, ids: found?.ids ?? 0 };
+  }
+
+  async quarantine() {
+    return await this.#quarantine.describe();
+  }
+
+  async writeQuarantine(path: string): Promise<void> {
+    await this.#quarantine.write(path);
+  }
+
+  async tornGroup() {
+    const { source } = this.#job;
+    return source.kind === 'aggregate' ? await findTornGroup(this.#engine, source, this.table) : undefined;
+  }
+
+  async repeatedIds() {
+    const { source } = this.#job;
+    // Whole rows that come twice are harmless, unless it is SQL of one's own that multiplies them.
+    return source.kind === 'rows' ? await listRepeatedIds(this.#engine, this.table, source.sql === '') : [];
+  }
+
+  async exampleIds() {
+    return await listExampleIds(this.#engine, this.#job, this.table);
+  }
+
+  async countRepeats() {
+    return await countRepeats(this.#engine, this.#job, this.table);
+  }
+
+  async countReplaced() {
+    return await countReplaced(this.#engine, this.#job, this.table);
+  }
+
+  async extraFields() {
+    const known = [...this.#job.source.columns.map((column) => column.name), WINDOW_COLUMN];
+    const columns = await this.#engine.rows<{ name: string }>(
+      `SELECT name FROM system.columns WHERE database = currentDatabase() AND table = ${quoteString(this.#name)} ORDER BY position`,
+    );
+    return columns.map(({ name }) => name).filter((name) => !known.includes(name));
+  }
+
+  async forget(windows: readonly Window[]): Promise<void> {
+    if (windows.length === 0) return;
+    await this.#forget(windows.map(formatWindow));
+  }
+
+  async forgetBad(): Promise<void> {
+    await this.#forget(await this.#quarantine.windows());
+  }
+
+  async #forget(windows: readonly string[]): Promise<void> {
+    if (windows.length === 0) return;
+    const names = windows.map(quoteString).join(', ');
+    const fresh = quoteIdentifier(`${this.#name}_fresh`);
+    await this.#engine.command(`DROP TABLE IF EXISTS ${fresh} SYNC`);
+    await this.#engine.command(`CREATE TABLE ${fresh} AS ${this.table}`);
+    await this.#engine.command(
+      `INSERT INTO ${fresh} SELECT * FROM ${this.table} WHERE ${WINDOW_COLUMN} NOT IN (${names})`,
+    );
+    await this.#engine.command(`EXCHANGE TABLES ${fresh} AND ${this.table}`);
+    await this.#engine.command(`DROP TABLE ${fresh} SYNC`);
+    // After the rows: what is noted of a page that is not there is dropped by the next opening at the latest.
+    await this.#quarantine.drop(windows);
+    this.#staged = undefined;
+  }
+
+  async discard(): Promise<void> {
+    await this.#engine.command(`DROP TABLE IF EXISTS ${quoteIdentifier(`${this.#name}_fresh`)} SYNC`);
+    await this.#engine.command(`DROP TABLE IF EXISTS ${this.table} SYNC`);
+    await this.#quarantine.discard();
+    this.#staged = undefined;
+    await this.#intake.clear();
+  }
+
+  async clearTorn(): Promise<void> {
+    await this.#intake.clear();
+    await this.#quarantine.open();
+  }
+
+  async #target(kind: PageKind): Promise<IntakeTarget> {
+    const extraFields = await this.#knownFields();
+    const context = { job: this.#job, date: this.date };
+    return {
+      table: this.table,
+      columns: [...this.#job.source.columns.map(({ name }) => name), ...extraFields],
+      reading: kind === 'plain' ? readPlain(context, extraFields) : readJudged(context, extraFields),
+    };
+  }
+}

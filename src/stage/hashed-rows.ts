@@ -1,0 +1,58 @@
+/**
+ * Rows that the source sent with its own hashes of them, beside what the same rows hash to here. It tells a difference of
+ * form (a decimal that a source writes as text, say) from a difference of rows. Nothing of them is staged.
+ */
+import { randomUUID } from 'node:crypto';
+import { rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { makeFolder } from '../core/folder.ts';
+import type { Engine } from '../engine/engine.ts';
+import { quoteIdentifier, quoteString } from '../engine/literal.ts';
+import { type HashedColumn, idHashSql, ROW_ID_HASH, ROW_VALUE_HASH, valueHashSql } from '../engine/row-hash.ts';
+import type { Job } from '../job/job.ts';
+import { judgedRead } from './column-rule.ts';
+import { READ_SETTINGS } from './intake.ts';
+import type { StagedPage } from './page.ts';
+
+/** Sums of hashes over the rows of one answer. */
+export interface HashedRows {
+  readonly rows: number;
+  /** As the source computed them. */
+  readonly source: { readonly idHash: string; readonly valueHash: string };
+  /** As they come out of the values that arrived. */
+  readonly own: { readonly idHash: string; readonly valueHash: string };
+}
+
+/** @param folder where the answer may wait for the engine @throws EngineFault when its rows do not fit the columns */
+export async function readHashedRows(
+  engine: Engine,
+  job: Job,
+  folder: string,
+  page: StagedPage,
+  hashed: readonly HashedColumn[],
+): Promise<HashedRows> {
+  const names = ['id', ...hashed.map(({ name }) => name)];
+  const columns = job.source.columns.filter(({ name }) => names.includes(name));
+  const structure = [
+    ...columns.map((column) => `${quoteIdentifier(column.name)} ${judgedRead(column)}`),
+    ...[ROW_ID_HASH, ROW_VALUE_HASH].map((name) => `${name} String`),
+  ];
+  const path = join(folder, `${randomUUID()}.json`);
+  await makeFolder(folder);
+  try {
+    await writeFile(path, page.data);
+    const sums = [ROW_ID_HASH, ROW_VALUE_HASH].map((name) => `toString(sum(toUInt64OrZero(${name})))`);
+    const [found] = await engine.rows<
+      Readonly<Record<'q_rows' | 'q_source_ids' | 'q_source_values' | 'q_ids' | 'q_values', string>>
+    >(
+      `SELECT count() AS q_rows, ${sums[0]} AS q_source_ids, ${sums[1]} AS q_source_values, ${idHashSql()} AS q_ids, ${valueHashSql(hashed)} AS q_values FROM file(${quoteString(path)}, JSONEachRow, ${quoteString(structure.join(', '))}) SETTINGS ${READ_SETTINGS}`,
+    );
+    return {
+      rows: Number(found?.q_rows ?? 0),
+      source: { idHash: found?.q_source_ids ?? '', valueHash: found?.q_source_values ?? '' },
+      own: { idHash: found?.q_ids ?? '', valueHash: found?.q_values ?? '' },
+    };
+  } finally {
+    await rm(path, { force: true });
+  }
+}

@@ -1,0 +1,242 @@
+/**
+ * The quarantine of a stage: the bad rows of its pages, whole, and what was rewritten without loss, in a table beside
+ * the stage's own. A page with bad rows is noted here first, then its good rows go into the stage. Invariant: the bad
+ * rows of a window count exactly when its page is staged; what a killed process noted of a page that never came is
+ * dropped when the stage is opened. No row of it is ever a row of the drop.
+ */
+import { isUtf8 } from 'node:buffer';
+import { Fault } from '../core/errors.ts';
+import type { Engine } from '../engine/engine.ts';
+import { quoteIdentifier, quoteString } from '../engine/literal.ts';
+import type { Job, JobRows } from '../job/job.ts';
+import type { BadRow, ColumnNulls, JudgedPage, RewrittenValues, RowKeys } from './bad-row.ts';
+import { WINDOW_COLUMN } from './table.ts';
+
+/** Bad rows of one column and reason. */
+export interface BadRowCount {
+  /** Empty when the row as a whole is bad. */
+  readonly column: string;
+  readonly reason: string;
+  readonly rows: number;
+}
+
+/** What is in quarantine of a date, and what was rewritten. */
+export interface Quarantine {
+  readonly rows: number;
+  /** Their distinct ids that no row of the stage has. */
+  readonly ids: number;
+  /** The most frequent first. */
+  readonly reasons: readonly BadRowCount[];
+  readonly rewritten: readonly RewrittenValues[];
+  /** Nulls of columns that the contract has none of. */
+  readonly nulls: readonly ColumnNulls[];
+}
+
+export const NO_QUARANTINE: Quarantine = { rows: 0, ids: 0, reasons: [], rewritten: [], nulls: [] };
+
+const SUFFIX = '_bad';
+
+/** So many rows of a date may be bad. @param rows of the date */
+export function countAllowed({ maxBad }: JobRows, rows: number): number {
+  // One odd row costs no date, however small the date is.
+  return maxBad === 0 ? 0 : Math.max(1, Math.floor(rows * maxBad));
+}
+
+export function isQuarantineName(name: string, stage: string): boolean {
+  return name === stage + SUFFIX;
+}
+
+/** Columns by which the source counts rows, and which a recount asks for: those that the job has. */
+export function listCountedColumns({ source }: Pick<Job, 'source'>): readonly string[] {
+  const time = source.kind === 'aggregate' ? source.timeColumn : 'time';
+  const wanted = new Set(['id', 'symbol', time, 'updated_timestamp']);
+  return source.columns.map(({ name }) => name).filter((name) => wanted.has(name));
+}
+
+/** @param examples each a window and what is wrong there */
+export function tooManyBadRows(
+  { file, rows: { maxBad } }: Pick<Job, 'file' | 'rows'>,
+  date: string,
+  {
+    found,
+    allowed,
+    examples,
+  }: { readonly found: number; readonly allowed: number; readonly examples: readonly string[] },
+): Fault {
+  return new Fault(
+    'BAD_ROWS',
+    `${date}: ${found} rows are bad, allowed are ${allowed} (rows.max: ${maxBad}); for example ${examples.join('; ')}`,
+    {
+      hint: `Nothing was sealed; the pages with bad rows are asked for again by the next run. If the provider sends such rows on purpose, raise \`rows.max\` in ${file}.`,
+    },
+  );
+}
+
+export class QuarantineTable {
+  /** Quoted name. */
+  readonly table: string;
+  readonly counted: readonly string[];
+  readonly #engine: Engine;
+  readonly #name: string;
+  /** Quoted name of the stage's table. */
+  readonly #stage: string;
+  /** Windows noted by this process whose page is not known to be staged. */
+  readonly #open = new Set<string>();
+
+  /** @param stage name of the stage's table, unquoted */
+  constructor(engine: Engine, job: Pick<Job, 'source'>, stage: string) {
+    this.#engine = engine;
+    this.#name = stage + SUFFIX;
+    this.#stage = quoteIdentifier(stage);
+    this.table = quoteIdentifier(this.#name);
+    this.counted = listCountedColumns(job);
+  }
+
+  /** Creates the table when there is none, and drops what belongs to no staged page. */
+  async open(): Promise<void> {
+    const hex = this.counted.map((name) => `${quoteIdentifier(`hex_${name}`)} Nullable(String)`);
+    const texts = this.counted.map((name) => `${quoteIdentifier(name)} ALIAS unhex(${quoteIdentifier(`hex_${name}`)})`);
+    await this.#engine.command(
+      `CREATE TABLE IF NOT EXISTS ${this.table} (${WINDOW_COLUMN} String, kind String, column String, reason String, rows UInt32, encoding String, row String, ${[...hex, ...texts].join(', ')}) ENGINE = MergeTree ORDER BY ${WINDOW_COLUMN}`,
+    );
+    if (await this.isEmpty()) return;
+    const torn = await this.#engine.rows<{ name: string }>(
+      `SELECT ${WINDOW_COLUMN} AS name FROM ${this.table} WHERE kind = 'page' AND rows > 0 AND ${WINDOW_COLUMN} NOT IN (SELECT ${WINDOW_COLUMN} FROM ${this.#stage})`,
+    );
+    await this.drop(torn.map(({ name }) => name));
+  }
+
+  async isEmpty(): Promise<boolean> {
+    const [found] = await this.#engine.rows<{ n: number }>(`SELECT count() AS n FROM ${this.table}`);
+    return Number(found?.n ?? 0) === 0;
+  }
+
+  /** Bad rows so far. */
+  async countRows(): Promise<number> {
+    const [found] = await this.#engine.rows<{ n: number }>(`SELECT countIf(kind = 'bad') AS n FROM ${this.table}`);
+    return Number(found?.n ?? 0);
+  }
+
+  /** Notes a page before its good rows are staged; `settle` says that they are. */
+  async note(window: string, { good, bad, rewritten, nulls, changed }: JudgedPage): Promise<void> {
+    if (bad.length + rewritten.length + nulls.length === 0) return;
+    this.#open.add(window);
+    const lines = [
+      { [WINDOW_COLUMN]: window, kind: 'page', rows: good },
+      ...rewritten.map(({ column, form, rows }) => ({
+        [WINDOW_COLUMN]: window,
+        kind: 'form',
+        column,
+        reason: form,
+        rows,
+      })),
+      ...nulls.map(({ column, rows }) => ({ [WINDOW_COLUMN]: window, kind: 'null', column, rows })),
+      ...changed.map((keys) => ({ [WINDOW_COLUMN]: window, kind: 'changed', ...describeKeys(keys) })),
+      ...bad.map((row) => ({ [WINDOW_COLUMN]: window, kind: 'bad', ...describeRow(row) })),
+    ];
+    const payload = Buffer.from(lines.map((line) => JSON.stringify(line)).join('\n'));
+    await this.#engine.insert({ table: this.#name, format: 'JSONEachRow', payload });
+  }
+
+  settle(window: string): void {
+    this.#open.delete(window);
+  }
+
+  /** Drops what was noted of a page whose rows could not be staged. Does nothing for others. */
+  async clear(window: string): Promise<void> {
+    if (!this.#open.has(window)) return;
+    await this.drop([window]);
+    this.#open.delete(window);
+  }
+
+  async drop(windows: readonly string[]): Promise<void> {
+    if (windows.length === 0 || (await this.isEmpty())) return;
+    await this.#engine.command(
+      `ALTER TABLE ${this.table} DELETE WHERE ${WINDOW_COLUMN} IN (${windows.map(quoteString).join(', ')}) SETTINGS mutations_sync = 2`,
+    );
+  }
+
+  async windows(): Promise<readonly string[]> {
+    const found = await this.#engine.rows<{ name: string }>(
+      `SELECT DISTINCT ${WINDOW_COLUMN} AS name FROM ${this.table} WHERE kind = 'bad'`,
+    );
+    return found.map(({ name }) => name);
+  }
+
+  async describe(): Promise<Quarantine> {
+    if (await this.isEmpty()) return NO_QUARANTINE;
+    const counts = await this.#engine.rows<{ kind: string; column: string; reason: string; n: number }>(
+      `SELECT kind, column, reason, sum(rows) AS n FROM ${this.table} WHERE kind != 'page' GROUP BY kind, column, reason ORDER BY n DESC, column, reason`,
+    );
+    const of = (wanted: string) => counts.filter(({ kind }) => kind === wanted);
+    const reasons = of('bad').map(({ column, reason, n }) => ({ column, reason, rows: Number(n) }));
+    return {
+      rows: reasons.reduce((sum, { rows }) => sum + rows, 0),
+      ids: await this.#countIds(),
+      reasons,
+      rewritten: of('form').map(({ column, reason, n }) => ({ column, form: reason, rows: Number(n) })),
+      nulls: of('null').map(({ column, n }) => ({ column, rows: Number(n) })),
+    };
+  }
+
+  /**
+   * What the source counts, as a table: the rows of the stage, and those in quarantine, all values as their texts.
+   * @param hashed columns that are hashed; of rows in quarantine they are empty (see `oddKeys`)
+   */
+  async countedRows(hashed: readonly string[]): Promise<string> {
+    if (await this.isEmpty()) return this.#stage;
+    // A null has a cell as well; only distinct ids leave it out, as those of the source do.
+    const textOf = (name: string) =>
+      name === 'id' ? `toString(${quoteIdentifier(name)})` : `ifNull(toString(${quoteIdentifier(name)}), '')`;
+    const names = [...new Set([...this.counted, ...hashed])];
+    const select = (values: (name: string) => string) =>
+      `SELECT ${names.map((name) => `${values(name)} AS ${quoteIdentifier(name)}`).join(', ')}`;
+    const bad = select((name) => (this.counted.includes(name) ? textOf(name) : "''"));
+    return `(${select(textOf)} FROM ${this.#stage} UNION ALL ${bad} FROM ${this.table} WHERE kind = 'bad')`;
+  }
+
+  /**
+   * Cells whose values here are not those that the source hashes: of a row in quarantine, of one that has a null where
+   * the contract has none, or a word in another case. Their rows, ids and update marks are compared all the same.
+   * @param key SQL by which rows are counted
+   */
+  async oddKeys<Key extends number | string>(key: string): Promise<readonly Key[]> {
+    const found = await this.#engine.rows<{ k: Key }>(
+      `SELECT DISTINCT ${key} AS k FROM (SELECT * REPLACE (${this.counted.map((name) => `ifNull(${quoteIdentifier(name)}, '') AS ${quoteIdentifier(name)}`).join(', ')}) FROM (SELECT ${this.counted.map(quoteIdentifier).join(', ')} FROM ${this.table} WHERE kind IN ('bad', 'changed')))`,
+    );
+    return found.map(({ k }) => k);
+  }
+
+  /** Writes the bad rows as JSON lines, in an order that depends on nothing but them. @throws EngineFault */
+  async write(path: string): Promise<void> {
+    await this.#engine.command(
+      `SELECT ${WINDOW_COLUMN} AS window, column, reason, encoding, row FROM ${this.table} WHERE kind = 'bad' ORDER BY window, row, column INTO OUTFILE ${quoteString(path)} TRUNCATE FORMAT JSONEachRow SETTINGS output_format_json_escape_forward_slashes = 0`,
+    );
+  }
+
+  async discard(): Promise<void> {
+    await this.#engine.command(`DROP TABLE IF EXISTS ${this.table} SYNC`);
+  }
+
+  async #countIds(): Promise<number> {
+    if (!this.counted.includes('id')) return 0;
+    const [found] = await this.#engine.rows<{ n: number }>(
+      `SELECT uniqExact(id) AS n FROM ${this.table} WHERE kind = 'bad' AND id NOT IN (SELECT id FROM ${this.#stage} WHERE id IN (SELECT assumeNotNull(id) FROM ${this.table} WHERE kind = 'bad'))`,
+    );
+    return Number(found?.n ?? 0);
+  }
+}
+
+function describeRow({ column, reason, bytes, keys }: BadRow) {
+  const isText = isUtf8(bytes);
+  return {
+    ...{ column, reason, rows: 1 },
+    encoding: isText ? 'json' : 'base64',
+    row: bytes.toString(isText ? 'utf8' : 'base64'),
+    ...describeKeys(keys),
+  };
+}
+
+function describeKeys(keys: RowKeys): Readonly<Record<string, string | null>> {
+  return Object.fromEntries([...keys].map(([name, key]) => [`hex_${name}`, key === null ? null : key.toString('hex')]));
+}

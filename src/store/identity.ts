@@ -1,0 +1,130 @@
+/**
+ * Who a store is: `_flowdrop/store.json`, an id that is written once, when the store is first written to. A directory whose
+ * disk is unmounted leaves its bare mount point, and a bucket can be made anew under its name: by the id they are told from
+ * the store that was there. Which id belongs to a place is remembered in the state folder, so that a run that starts while
+ * the store is away does not take the bare place for a new store. Invariant: reading commands write no identity.
+ */
+import { createHash, randomUUID } from 'node:crypto';
+import { join } from 'node:path';
+import { z } from 'zod';
+import { writeFileAtomic } from '../core/atomic-file.ts';
+import { Fault } from '../core/errors.ts';
+import { readJsonFile, tryParseJson } from '../core/json-file.ts';
+import { STORE_IDENTITY_KEY } from './layout.ts';
+import type { Store } from './store.ts';
+
+/** Format of the file that this version writes and reads. */
+const FORMAT = 1;
+
+const identitySchema = z.looseObject({ format: z.number().int().min(1), id: z.string().min(1) });
+const knownSchema = z.object({ store: z.string(), id: z.string().min(1) });
+
+/**
+ * What a store is opened for.
+ * - `look`: to read, or to try rights; it may have no identity
+ * - `run`: to seal and mail; a store without an identity gets one, unless this place is known to have had another
+ * - `new`: as `run`, for an operator who has moved or emptied the store: whatever is there now is the store from now on
+ */
+export type StoreUse = 'look' | 'run' | 'new';
+
+/** Where a store is, and what this machine remembers of it. */
+export interface StorePlace {
+  /** Tells this place from all others; two services may have buckets of one name. Kept as a hash only. */
+  readonly address: string;
+  readonly kind: 'directory' | 's3';
+  readonly stateDir: string;
+}
+
+/**
+ * Finds out which store this is, and makes or remembers its identity as `use` allows.
+ * @returns its id; `undefined` for one that has none, and may have none @throws Fault `STORE_CHANGED`, `STORE_NEWER`, StoreFault
+ */
+export async function identifyStore(store: Store, place: StorePlace, use: StoreUse): Promise<string | undefined> {
+  const path = knownPath(place);
+  const known = (await readJsonFile(path, knownSchema))?.id;
+  // Nothing to compare with, and nothing to write: then it need not be read.
+  if (use === 'look' && known === undefined) return undefined;
+  const found = await readStoreId(store);
+  const isKept = found.id !== undefined && (known === undefined || found.id === known);
+  if (!isKept && use !== 'new' && (known !== undefined || found.text !== undefined)) {
+    throw createStoreChange(store, place.kind, known, found);
+  }
+  if (use === 'look') return found.id;
+  const id = found.id ?? (await makeStoreId(store, place, found));
+  if (id !== known) await writeFileAtomic(path, `${JSON.stringify({ store: store.url, id })}\n`);
+  return id;
+}
+
+/** @throws Fault `STORE_CHANGED` unless the store still has this id; StoreFault */
+export async function assertSameStore(store: Store, kind: StorePlace['kind'], id: string): Promise<void> {
+  const found = await readStoreId(store);
+  if (found.id !== id) throw createStoreChange(store, kind, id, found);
+}
+
+/** Whether a failure says that the store is not the one that was opened: nothing else of the run can succeed. */
+export function isStoreChange(error: unknown): boolean {
+  return error instanceof Fault && error.code === 'STORE_CHANGED';
+}
+
+interface FoundIdentity {
+  readonly id: string | undefined;
+  /** The file as it is; `undefined` when there is none. */
+  readonly text: string | undefined;
+}
+
+/** @throws Fault `STORE_NEWER`, StoreFault */
+async function readStoreId(store: Store): Promise<FoundIdentity> {
+  const bytes = await store.get(STORE_IDENTITY_KEY);
+  if (bytes === undefined) return { id: undefined, text: undefined };
+  const text = Buffer.from(bytes).toString('utf8');
+  const { data } = identitySchema.safeParse(tryParseJson(text));
+  if (data && data.format > FORMAT) {
+    throw new Fault(
+      'STORE_NEWER',
+      `${store.url}/${STORE_IDENTITY_KEY} has format ${data.format}, this flowdrop knows ${FORMAT}`,
+      {
+        hint: 'A newer flowdrop has written to this store: install that version here.',
+      },
+    );
+  }
+  return { id: data?.id, text };
+}
+
+async function makeStoreId(store: Store, { kind }: StorePlace, found: FoundIdentity): Promise<string> {
+  const id = randomUUID();
+  const bytes = Buffer.from(`${JSON.stringify({ format: FORMAT, id })}\n`);
+  const options = { contentType: 'application/json' };
+  if (found.text !== undefined) await store.put(STORE_IDENTITY_KEY, { bytes }, options);
+  else if (!(await store.putIfAbsent(STORE_IDENTITY_KEY, bytes, options))) {
+    // Another worker was first, in the same moment: its id counts.
+    const theirs = await readStoreId(store);
+    if (theirs.id === undefined) throw createStoreChange(store, kind, undefined, theirs);
+    return theirs.id;
+  }
+  return id;
+}
+
+function createStoreChange(
+  store: Store,
+  kind: StorePlace['kind'],
+  expected: string | undefined,
+  { id, text }: FoundIdentity,
+): Fault {
+  const seen = id === undefined ? (text === undefined ? 'there is none' : 'it cannot be read') : `it is ${id}`;
+  const wanted = expected === undefined ? 'the id of a store' : `the id ${expected}`;
+  const where =
+    kind === 'directory'
+      ? `Look whether its disk is mounted there (\`findmnt --target ${store.url}\`)`
+      : 'Look whether bucket, prefix and AWS_ENDPOINT_URL_S3 are those of the store';
+  return new Fault(
+    'STORE_CHANGED',
+    `${store.url} is not the store it was: ${STORE_IDENTITY_KEY} should have ${wanted}, and ${seen}; nothing was written there`,
+    {
+      hint: `${where}, then start the same command again. If the store was moved, emptied or replaced on purpose: \`flowdrop run JOB --new-store\`.`,
+    },
+  );
+}
+
+function knownPath({ stateDir, address }: StorePlace): string {
+  return join(stateDir, 'stores', `${createHash('sha256').update(address).digest('hex').slice(0, 16)}.json`);
+}

@@ -1,0 +1,72 @@
+/** Small commands of the daemon as real child processes, some of which hang. Their results are tested where they are used. */
+import { afterEach, describe, expect, it, vi } from 'vitest';
+import { systemClock } from '../../src/core/clock.ts';
+import { type ChildCommands, createChildCommands } from '../../src/daemon/child-commands.ts';
+import { makeStatus } from './web/views.ts';
+
+const HANGS = 'process.on("SIGTERM", () => {}); console.log("."); setInterval(() => {}, 1000)';
+const SAYS_STATUS = `console.log(${JSON.stringify(JSON.stringify([makeStatus('nightly')]))})`;
+
+let commands: ChildCommands | undefined;
+afterEach(async () => {
+  commands?.stop();
+  commands?.kill();
+  await commands?.untilIdle();
+});
+
+/** Each command is a script by the name of its job. */
+function create(scripts: Readonly<Record<string, string>>, clock = systemClock): ChildCommands {
+  const commandOf = (args: readonly string[]) => ({
+    executable: process.execPath,
+    args: ['-e', scripts[args.find((arg) => arg in scripts) ?? ''] ?? ''],
+    env: { PATH: process.env['PATH'] },
+    cwd: process.cwd(),
+  });
+  commands = createChildCommands(commandOf, clock);
+  return commands;
+}
+
+describe('a mail server that hangs', () => {
+  it('holds up no status', async () => {
+    const { sendAlert, readStatus } = create({ hangs: HANGS, nightly: SAYS_STATUS });
+    const told = [1, 2, 3].map(() => sendAlert('hangs', []).catch(() => undefined));
+    expect(await readStatus('nightly')).toMatchObject({ job: 'nightly' });
+    commands?.stop();
+    commands?.kill();
+    await Promise.all(told);
+  });
+});
+
+describe('a command that hangs', () => {
+  it('is killed when its time is over, and those that wait come to their turn', async () => {
+    const late: (() => void)[] = [];
+    const clock = {
+      now: Date.now,
+      sleep: (_ms: number, signal?: AbortSignal) =>
+        new Promise<void>((resolve, reject) => {
+          late.push(resolve);
+          signal?.addEventListener('abort', () => reject(signal.reason as Error), { once: true });
+        }),
+    };
+    const { readStatus } = create({ hangs: HANGS, nightly: SAYS_STATUS }, clock);
+    const hanging = [readStatus('hangs'), readStatus('hangs')].map((reading) => reading.catch(String));
+    const waiting = readStatus('nightly');
+    await vi.waitFor(() => expect(late).toHaveLength(2));
+    for (const end of late.splice(0)) end();
+    expect(await Promise.all(hanging)).toEqual([
+      expect.stringContaining('was ended by SIGKILL'),
+      expect.stringContaining('was ended by SIGKILL'),
+    ]);
+    expect(await waiting).toMatchObject({ job: 'nightly' });
+  });
+
+  it('does not outlive the daemon, and nothing that waits behind it is started', async () => {
+    const { sendAlert, stop, kill, untilIdle } = create({ hangs: HANGS });
+    const told = [sendAlert('hangs', []), sendAlert('hangs', [])].map((sent) => sent.catch(String));
+    stop();
+    kill();
+    await untilIdle();
+    expect((await Promise.all(told)).join()).toMatch(/SIGKILL|stopping/);
+    expect((await Promise.all(told))[1]).toContain('the daemon is stopping');
+  });
+});

@@ -1,0 +1,92 @@
+/** The jobs of a real folder as the daemon knows them, where a reading or a name gets in the way. */
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, it, vi } from 'vitest';
+import { NO_OVERRIDE } from '../../src/calendar/session.ts';
+import { systemClock } from '../../src/core/clock.ts';
+import { createDaemon } from '../../src/daemon/daemon.ts';
+import { createJobFiles } from '../../src/daemon/job-files.ts';
+import { makeFolder } from '../support/flowdrop.ts';
+import { writeJob } from '../support/jobs.ts';
+import { createSilentLog } from '../support/log.ts';
+import { makeStatus } from './web/views.ts';
+
+const SCHEDULE = 'schedule:\n  cron: "0 12 * * *"';
+const log = createSilentLog();
+
+let folder: string;
+let remove: () => Promise<void>;
+const stopping: (() => Promise<void>)[] = [];
+beforeEach(async () => {
+  ({ path: folder, remove } = await makeFolder());
+});
+afterEach(async () => {
+  for (const stop of stopping.splice(0)) await stop();
+  await remove();
+});
+
+const noNote = { note: async () => undefined, forget: async () => undefined, read: async () => undefined };
+
+async function start(lastRunAt: () => Promise<number> = async () => systemClock.now()) {
+  let reload: () => void = () => undefined;
+  const daemon = createDaemon({
+    ...{ clock: systemClock, log, version: '1', id: 'test', maxRuns: 1, unfinished: noNote, untold: noNote },
+    files: createJobFiles({ folder, keptDir: join(folder, 'kept'), assertUsable: () => undefined, log }),
+    commands: {
+      readStatus: async (file) => makeStatus(file),
+      sendAlert: async () => undefined,
+      readReport: async () => undefined,
+      stop: () => undefined,
+      kill: () => undefined,
+      untilIdle: async () => undefined,
+    },
+    lastRunAt,
+    readCalendar: async () => NO_OVERRIDE,
+    hasAlerts: () => false,
+    startRun: () => Promise.reject(new Error('nothing is due')),
+    readProgress: async () => null,
+    watchFiles: (onChange) => {
+      reload = onChange;
+    },
+  });
+  const ended = new AbortController();
+  const running = daemon.run(ended.signal);
+  stopping.push(async () => {
+    ended.abort();
+    await running;
+  });
+  await vi.waitUntil(() => daemon.view().jobs.length > 0);
+  return { daemon, reload: () => reload() };
+}
+
+it('a file that is not usable never bears the name of a job that is', async () => {
+  await writeFile(await writeJob(folder, { name: 'nightly', schedule: SCHEDULE }), 'name: [');
+  const other = await writeJob(folder, { name: 'other', schedule: SCHEDULE });
+  await writeFile(other, `name: nightly\nsource:\n  api: historical\ndrop:\n  to: drops\n  dataset: t\n${SCHEDULE}\n`);
+  const { daemon } = await start();
+  expect(daemon.view().jobs.map(({ name, fault }) => [name, fault !== undefined])).toEqual([
+    ['nightly', false],
+    ['nightly.yaml', true],
+  ]);
+});
+
+it('a reading that fails half-way leaves no job without its schedule', async () => {
+  await writeJob(folder, { name: 'first', schedule: SCHEDULE });
+  let failures = 0;
+  let isBroken = false;
+  const { daemon, reload } = await start(async () => {
+    if (!isBroken) return systemClock.now();
+    failures += 1;
+    throw new Error('too many open files');
+  });
+  isBroken = true;
+  const second = await writeJob(folder, { name: 'second', schedule: SCHEDULE });
+  await writeFile(second, `name: second\nsource:\n  api: historical\ndrop:\n  to: drops\n  dataset: s\n${SCHEDULE}\n`);
+  reload();
+  await vi.waitUntil(() => failures > 0);
+  expect(daemon.view().jobs.map(({ name }) => name)).toEqual(['first']);
+  isBroken = false;
+  reload();
+  await vi.waitUntil(() => daemon.view().jobs.length === 2);
+  expect(daemon.view().jobs[1]?.nextRunAtMs).toBeGreaterThan(systemClock.now());
+});

@@ -1,0 +1,182 @@
+/**
+ * Single steps of the daemon where order or time matters: readings of a status, alerts that do not get through, the time
+ * that a run may take. Whole days are in `loop.test.ts` and `loop-faults.test.ts`.
+ */
+import { describe, expect, it } from 'vitest';
+import type { DaemonEvent, Effect, Rules } from '../../src/daemon/event.ts';
+import { createState } from '../../src/daemon/state.ts';
+import { step } from '../../src/daemon/step.ts';
+import { parseJob } from '../../src/job/parse.ts';
+import { jobText } from './loop.ts';
+import { makeStatus } from './web/views.ts';
+
+const MINUTE = 60_000;
+const HOUR = 60 * MINUTE;
+const rules: Rules = {
+  maxRuns: 1,
+  newRunId: () => 'run',
+  hasSession: () => true,
+  hasAlerts: () => true,
+  nextTick: () => undefined,
+};
+
+/** A daemon of one job, which takes one event after another. */
+function createSteps(schedule = 'cron: "0 12 * * *"') {
+  let nowMs = Date.parse('2026-11-20T22:30:00Z');
+  let state = createState(nowMs);
+  const take = (event: DaemonEvent): readonly Effect[] => {
+    const next = step(state, event, nowMs, rules);
+    ({ state } = next);
+    return next.effects;
+  };
+  const read = (text: string, fault?: string) =>
+    take({
+      kind: 'files-read',
+      reading: { jobs: [{ job: parseJob('a.yaml', text), path: 'a.yaml', fault }], unusable: [] },
+      lastRuns: new Map(),
+    });
+  read(jobText('a', schedule));
+  return {
+    take,
+    read,
+    job: () => state.jobs.get('a'),
+    pass: (ms: number) => {
+      nowMs += ms;
+    },
+  };
+}
+
+const count = (effects: readonly Effect[], kind: Effect['kind']) =>
+  effects.filter((effect) => effect.kind === kind).length;
+
+describe('the status of a job', () => {
+  it('is read again when a reading began before its run had ended, and once for all who ask meanwhile', () => {
+    const { take, job } = createSteps();
+    take({ kind: 'status-read', job: 'a', document: makeStatus('a', { dataset: 'first' }) });
+    // A tick on a day without a session asks; then a run of it would, twice.
+    const quiet: Rules = { ...rules, hasSession: () => false };
+    let state = createState(0);
+    const takeQuiet = (event: DaemonEvent, nowMs: number) => {
+      const next = step(state, event, nowMs, quiet);
+      ({ state } = next);
+      return next.effects;
+    };
+    const reading = {
+      jobs: [{ job: parseJob('a.yaml', jobText('a', 'cron: "0 12 * * *"')), path: 'a', fault: undefined }],
+      unusable: [],
+    };
+    expect(count(takeQuiet({ kind: 'files-read', reading, lastRuns: new Map() }, 0), 'read-status')).toBe(1);
+    const due: DaemonEvent = { kind: 'due', due: { job: 'a', tickMs: 0, reason: 'scheduled' } };
+    expect(count(takeQuiet(due, HOUR), 'read-status')).toBe(0);
+    const first = takeQuiet({ kind: 'status-read', job: 'a', document: makeStatus('a') }, HOUR);
+    // What began before the tick decides nothing.
+    expect(count(first, 'read-status')).toBe(1);
+    expect(state.jobs.get('a')?.run?.phase).toBe('deciding');
+    takeQuiet({ kind: 'status-read', job: 'a', document: makeStatus('a', { dates: [] }) }, HOUR);
+    expect(state.jobs.get('a')?.finished.map(({ outcome }) => outcome)).toEqual(['no-session']);
+    expect(job()?.status.shown?.document.dataset).toBe('first');
+  });
+});
+
+describe('an alert that does not get through', () => {
+  const died: DaemonEvent = { kind: 'untold-found', job: 'a', text: 'was ended by SIGKILL' };
+  const fail = ({ take, job }: ReturnType<typeof createSteps>, cause: 'died' | 'broken', hasGotThrough = false) =>
+    take({
+      ...{ kind: 'alert-ended', job: 'a', cause, hasGotThrough },
+      owedAtMs: job()?.alerts[cause]?.owedAtMs ?? Number.NaN,
+    });
+  const beat = ({ take, pass }: ReturnType<typeof createSteps>, ms: number) => {
+    pass(ms);
+    const sent = take({ kind: 'beat', missed: [] }).filter((effect) => effect.kind === 'send-alert');
+    take({ kind: 'beat-over' });
+    return sent.filter(({ cause }) => cause !== 'gaps').length;
+  };
+
+  it('is tried again ever more seldom, and once it is sent never again', () => {
+    const steps = createSteps();
+    expect(count(steps.take(died), 'send-alert')).toBe(1);
+    for (const minutes of [1, 2, 4, 8, 16, 32, 60, 60]) {
+      fail(steps, 'died');
+      expect(beat(steps, minutes * MINUTE - 1)).toBe(0);
+      expect(beat(steps, 1)).toBe(1);
+    }
+    fail(steps, 'died');
+    // A clock that was set back does not put it off.
+    expect(beat(steps, -365 * 24 * HOUR)).toBe(1);
+    expect(count(fail(steps, 'died', true), 'forget-untold')).toBe(1);
+    expect(beat(steps, 24 * HOUR)).toBe(0);
+  });
+
+  it('of a file is sent with the fault that it has by then, once for as long as it is broken', () => {
+    const steps = createSteps();
+    const text = jobText('a', 'cron: "0 12 * * *"');
+    steps.read(text, 'line 3');
+    expect(beat(steps, 5_000)).toBe(0);
+    expect(beat(steps, 10_000)).toBe(1);
+    fail(steps, 'broken');
+    steps.read(text, 'line 4');
+    steps.pass(MINUTE);
+    const [sent] = steps
+      .take({ kind: 'beat', missed: [] })
+      .filter((effect) => effect.kind === 'send-alert' && effect.cause === 'broken');
+    expect(sent).toMatchObject({ args: ['--broken', 'line 4'] });
+    fail(steps, 'broken', true);
+    steps.read(text, 'line 5');
+    expect(beat(steps, 24 * HOUR)).toBe(0);
+    steps.read(text);
+    expect(beat(steps, 15_000)).toBe(0);
+    steps.read(text, 'line 6');
+    expect(beat(steps, 15_000)).toBe(1);
+  });
+
+  it('and is over before is not sent by what was begun for an earlier one', () => {
+    const steps = createSteps();
+    steps.take(died);
+    const owedAtMs = steps.job()?.alerts.died?.owedAtMs ?? Number.NaN;
+    steps.take({ kind: 'due', due: { job: 'a', tickMs: 0, reason: 'scheduled' } });
+    steps.take({ kind: 'fill-places' });
+    const end = { code: 0, signal: undefined, result: undefined, error: undefined, hasSpoken: true } as const;
+    const ended = steps.take({ kind: 'run-ended', job: 'a', runId: 'run', end: { ...end, outcome: 'done' } });
+    expect(count(ended, 'forget-untold')).toBe(1);
+    steps.pass(MINUTE);
+    steps.take(died);
+    steps.take({ kind: 'alert-ended', job: 'a', cause: 'died', owedAtMs, hasGotThrough: true });
+    expect(steps.job()?.alerts.died?.state).toBe('sending');
+  });
+});
+
+describe('the time that a run may take', () => {
+  const startRun = (schedule: string) => {
+    const steps = createSteps(schedule);
+    steps.take({ kind: 'due', due: { job: 'a', tickMs: 0, reason: 'scheduled' } });
+    steps.take({ kind: 'fill-places' });
+    return { ...steps, effects: steps.take({ kind: 'run-started', job: 'a', runId: 'run', logFile: undefined }) };
+  };
+  /** Lets the run work until it is stopped. @returns how long it worked, in slices */
+  const work = ({ take, pass, effects }: ReturnType<typeof startRun>, most: number, then = () => {}) => {
+    const slices: number[] = [];
+    let [next]: (Effect | undefined)[] = effects.filter((effect) => effect.kind === 'later');
+    while (next?.kind === 'later' && slices.length < most) {
+      slices.push(next.afterMs);
+      // The machine sleeps for a day after each minute.
+      pass(24 * HOUR);
+      if (slices.length === 5) then();
+      [next] = take(next.event).filter((effect) => effect.kind === 'later' || effect.kind === 'stop-run');
+    }
+    return { slices, isStopped: next?.kind === 'stop-run' };
+  };
+
+  it('is counted in the time that the machine was at work, however the clock is set meanwhile', () => {
+    const { slices, isStopped } = work(startRun('cron: "0 12 * * *", timeout: 8h'), 1_000);
+    expect(isStopped).toBe(true);
+    expect(slices).toHaveLength(480);
+    expect(slices.reduce((sum, ms) => sum + ms, 0)).toBe(8 * HOUR);
+  });
+
+  it('is what the job file says by now', () => {
+    const run = startRun('cron: "0 12 * * *", timeout: off');
+    const { slices, isStopped } = work(run, 1_000, () => run.read(jobText('a', 'cron: "0 12 * * *", timeout: 1h')));
+    expect(isStopped).toBe(true);
+    expect(slices).toHaveLength(60);
+  });
+});

@@ -1,0 +1,41 @@
+/** Liveness of the daemon's server while others hold all the connections it has. What it answers: `site.test.ts`. */
+import { afterEach, describe, expect, it } from 'vitest';
+import { type RunningWeb, startWeb } from '../../../src/daemon/web/server.ts';
+import { type Crowd, gatherCrowd } from '../../support/crowd.ts';
+import { createSilentLog } from '../../support/log.ts';
+import { makeGoodDay, NOW } from './views.ts';
+
+/** What orchestrators give a probe when nothing else is said. */
+const PROBE_MS = 1_000;
+
+let web: RunningWeb;
+let crowd: Crowd;
+afterEach(async () => {
+  crowd.close();
+  await web.close();
+});
+
+describe('liveness of the daemon is told within a second', () => {
+  it.each([
+    ['64 connections that send half a head', 64, 'GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Half: '],
+    ['300 connections that send nothing', 300, ''],
+    [
+      '300 connections that never send their body',
+      300,
+      'GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 9\r\n\r\n',
+    ],
+    ['150 connections that do not read their pages', 150, 'GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n'.repeat(20)],
+  ])('past %s', async (_title, count, text) => {
+    web = await startWeb({
+      address: { host: '127.0.0.1', port: 0 },
+      token: undefined,
+      view: makeGoodDay,
+      readReport: async () => undefined,
+      log: createSilentLog(),
+      clock: { now: () => NOW, sleep: async () => {} },
+    });
+    crowd = await gatherCrowd(web.url, count, text);
+    const answer = await fetch(`${web.url}/healthz/live`, { signal: AbortSignal.timeout(PROBE_MS) });
+    expect(answer.status).toBe(200);
+  });
+});

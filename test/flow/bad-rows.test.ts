@@ -1,0 +1,356 @@
+/**
+ * One odd row never costs a date, and never gets in altered: every column with every odd value over a real source that
+ * sends its bytes, by both entry points, read back by DuckDB and Polars. What a page does by itself is in
+ * `test/stage/stage.test.ts`.
+ */
+import { readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import pl from 'nodejs-polars';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
+import type { Engine } from '../../src/engine/engine.ts';
+import type { Manifest } from '../../src/seal/manifest.ts';
+import { TRADE_COLUMNS } from '../../src/wire/trade.ts';
+import { useCleanups } from '../support/cleanups.ts';
+import { queryDuckDb } from '../support/drop.ts';
+import { flowdrop, listFiles, readJson } from '../support/flowdrop.ts';
+import { type RawRow, type RawSource, startRawSource, writeRow } from '../support/raw-source.ts';
+import { createTrade, DATE, type TradeRow } from '../support/trades.ts';
+
+const NOW = '2026-11-19T23:15:00Z';
+const GOOD_ROWS = 2_000;
+const LIMIT = 500;
+
+const { cleanups, folder } = useCleanups();
+let engine: Engine;
+
+beforeAll(async () => {
+  engine = await openEmbeddedEngine();
+});
+
+afterAll(async () => {
+  await engine.close();
+});
+
+/** What must become of a value: taken as this, null, or its row in quarantine for this reason. */
+type Fate = { readonly as: unknown } | { readonly reason: string };
+
+interface OddCase {
+  readonly column: string;
+  /** Bytes of the value in the page; empty for no such field. */
+  readonly token: string | Buffer;
+  readonly fate: Fate;
+  /** What the source's own table has, where it decides how it counts. */
+  readonly table?: TradeRow;
+}
+
+const BAD_UTF8 = Buffer.concat([Buffer.from('"C'), Buffer.from([0xff, 0xfe]), Buffer.from('E"')]);
+const identity = new Set(['id', 'symbol', 'date', 'time']);
+
+const cases: readonly OddCase[] = TRADE_COLUMNS.flatMap(({ name: column, drop }): readonly OddCase[] => {
+  const bad = (token: string | Buffer, reason: string, table?: TradeRow): OddCase => ({
+    ...{ column, token, fate: { reason } },
+    ...(table === undefined ? {} : { table }),
+  });
+  const taken = (token: string | Buffer, as: unknown, table?: TradeRow): OddCase => ({
+    ...{ column, token, fate: { as } },
+    ...(table === undefined ? {} : { table }),
+  });
+  const inTable = (value: unknown): TradeRow => (column === 'updated_timestamp' ? { updated_timestamp: value } : {});
+  const nothing = identity.has(column)
+    ? [bad('null', 'is null', column === 'id' ? { id: null } : {})]
+    : [taken('null', null, inTable(null)), taken('', null, inTable(null))];
+  const object = bad('{"a": [1, 2.50]}', 'is an object or a list', inTable('{"a": [1, 2.50]}'));
+  switch (drop) {
+    case 'string':
+      return [
+        ...nothing,
+        object,
+        bad(BAD_UTF8, 'is not UTF-8'),
+        bad('"\\ud83d"', 'has half of a character'),
+        ...(column === 'id' || column === 'symbol' ? [] : [taken('""', ''), taken('12.50', '12.50')]),
+        taken(
+          '"\\u00fc\\u0000\\ud83d\\ude00"',
+          'ü\u0000😀',
+          column === 'id' ? { id: 'ü\u0000😀' } : column === 'symbol' ? { symbol: 'ü\u0000😀' } : {},
+        ),
+      ];
+    case 'int32':
+      return [
+        ...nothing,
+        object,
+        taken('12.0', 12),
+        taken('1.2e1', 12),
+        taken('"12"', 12),
+        taken('""', null),
+        bad('12.5', 'is not a whole number'),
+        bad('"twelve"', 'is not a whole number'),
+        bad('true', 'is not a whole number'),
+        bad('18446744073709551621', 'does not fit into 32 bits'),
+        bad('2147483648', 'does not fit into 32 bits'),
+      ];
+    case 'int64':
+      return [
+        ...nothing,
+        taken('"9223372036854775807"', '9223372036854775807'),
+        taken('12.0', '12'),
+        taken('12', '12'),
+        bad('"9223372036854775808"', 'does not fit into 64 bits'),
+        bad('"12.5"', 'is not a whole number'),
+      ];
+    case 'double':
+      return [
+        ...nothing,
+        object,
+        taken('0.30000000000000004', 0.30000000000000004),
+        taken('"12.50"', 12.5),
+        taken('""', null),
+        bad('"NaN"', 'is not a finite number'),
+        bad('NaN', 'is not a finite number'),
+        bad('"Infinity"', 'is not a finite number'),
+        bad('"-inf"', 'is not a finite number'),
+        bad('1e999', 'is not a finite number'),
+        bad('"high"', 'is not a number'),
+        bad('true', 'is not a number'),
+      ];
+    case 'date':
+      if (column === 'date') {
+        return [
+          ...nothing,
+          bad('"2026-11-18"', 'is another date than was asked for'),
+          bad('"20261119"', 'is not a date YYYY-MM-DD'),
+        ];
+      }
+      return [
+        ...nothing,
+        taken('"2026-12-18T00:00:00"', '2026-12-18'),
+        bad('"2026-02-30"', 'is not a date YYYY-MM-DD'),
+        bad('"12/18/2026"', 'is not a date YYYY-MM-DD'),
+        bad('"2026-12-18T09:30:00"', 'is not a date YYYY-MM-DD'),
+      ];
+    case 'wall':
+      // Not null: a source cannot count a row by a time that it does not have.
+      return [
+        ...['-05:00', 'Z', ' PM'].map((end) => {
+          const time = `${DATE} 09:30:00${end}`;
+          return bad(JSON.stringify(time), 'is not a time YYYY-MM-DD HH:MM:SS', { time });
+        }),
+        ...['24:00:00', '25:31:00', '09:61:00', '09:30:61'].map((clock) => {
+          const time = `${DATE} ${clock}`;
+          return bad(JSON.stringify(time), 'is not a time YYYY-MM-DD HH:MM:SS', { time });
+        }),
+        bad(`"${DATE} 09:30:00.1234567"`, 'has more digits than milliseconds', { time: `${DATE} 09:30:00.1234567` }),
+        taken(`"${DATE} 09:30:00.5"`, `${DATE} 09:30:00.5`, { time: `${DATE} 09:30:00.5` }),
+      ];
+    case 'instant': {
+      const instant = (token: string) => inTable(token);
+      return [
+        ...nothing,
+        taken('1795000000123', '2026-11-18 11:06:40.123', instant('1795000000123')),
+        taken('"2026-11-18T11:06:40.5Z"', '2026-11-18 11:06:40.5', instant('2026-11-18T11:06:40.5Z')),
+        taken('"2026-11-18 12:06:40+01:00"', '2026-11-18 11:06:40', instant('2026-11-18 12:06:40+01:00')),
+        bad('"18446744073709551615"', 'is not an instant in milliseconds', instant('18446744073709551615')),
+        bad('"-5"', 'is not an instant in milliseconds', instant('-5')),
+        bad('"soon"', 'is not an instant', instant('soon')),
+      ];
+    }
+    default:
+      return drop satisfies never;
+  }
+});
+
+const words: readonly OddCase[] = [
+  { column: 'put_call', token: '"call"', fate: { as: 'CALL' } },
+  { column: 'put_call', token: '"Swap"', fate: { as: 'Swap' } },
+  { column: 'sentiment', token: '"Bullish"', fate: { as: 'BULLISH' } },
+];
+const odd: readonly OddCase[] = [...cases, ...words];
+
+/** Each odd row has a good trade's other values, and an id that says which it is. */
+function createRows(): readonly RawRow[] {
+  const good = Array.from({ length: GOOD_ROWS }, (_, k) => createTrade(k)).map((row) => ({
+    row,
+    bytes: writeRow(row),
+  }));
+  const strange = odd.map(({ column, token, table = {} }, at): RawRow => {
+    const row = createTrade(at * 7, { id: idOf(at) });
+    const sent = token.length === 0 ? Object.fromEntries(Object.entries(row).filter(([name]) => name !== column)) : row;
+    return { row: { ...row, ...table }, bytes: writeRow(sent, token.length === 0 ? {} : { [column]: token }) };
+  });
+  return [...good, ...strange];
+}
+
+const idOf = (at: number) => `odd-${String(at).padStart(4, '0')}`;
+
+interface QuarantineLine {
+  readonly window: string;
+  readonly column: string;
+  readonly reason: string;
+  readonly encoding: 'json' | 'base64';
+  readonly row: string;
+}
+
+const readQuarantine = async (place: string): Promise<readonly QuarantineLine[]> =>
+  (await readFile(join(place, 'quarantine.ndjson'), 'utf8'))
+    .split('\n')
+    .filter((line) => line !== '')
+    .map((line) => JSON.parse(line) as QuarantineLine);
+
+const bytesOf = ({ encoding, row }: QuarantineLine) => Buffer.from(row, encoding === 'base64' ? 'base64' : 'utf8');
+
+async function writeBadRowsJob(cwd: string, extra = '', api = 'historical'): Promise<string> {
+  const path = join(cwd, 'nightly.yaml');
+  await writeFile(path, `name: nightly\nsource: {api: ${api}}\ndrop: {to: drops, dataset: trades}\n${extra}`);
+  return path;
+}
+
+const isBad = ({ fate }: OddCase) => 'reason' in fate;
+
+describe.each(['historical', 'portal'])(
+  'a day with an odd value of every kind in every column, by the entry point %s',
+  (api) => {
+    let source: RawSource;
+    let cwd: string;
+    let place: string;
+    let manifest: Manifest;
+    const rows = createRows();
+
+    beforeAll(async () => {
+      source = await startRawSource(engine, rows, { rowLimit: LIMIT, now: NOW });
+      cleanups.push(() => source.close());
+      cwd = await folder();
+      const run = await flowdrop(['run', await writeBadRowsJob(cwd, 'rows: {max: 1}\n', api)], {
+        cwd,
+        env: source.env,
+      });
+      // Degraded dates inside the lookback make a run incomplete.
+      expect(run.code, run.stderr).toBe(3);
+      place = join(cwd, 'drops', 'trades', `date=${DATE}`);
+      manifest = await readJson<Manifest>(place, 'manifest.json');
+    });
+
+    it('seals every good row, and each value exactly or as null', async () => {
+      const sealed = await queryDuckDb(
+        `SELECT * REPLACE (time::VARCHAR AS time, (updated_timestamp AT TIME ZONE 'UTC')::VARCHAR AS updated_timestamp, date::VARCHAR AS date, expiration_date::VARCHAR AS expiration_date, earning_date::VARCHAR AS earning_date, market_cap::VARCHAR AS market_cap) FROM read_parquet('${place}/trades.parquet')`,
+      );
+      const byId = new Map(sealed.map((row) => [String(row['id']), row]));
+      expect(sealed).toHaveLength(GOOD_ROWS + odd.filter((each) => !isBad(each)).length);
+      const wrong = odd.flatMap((each, at) => {
+        const id = each.column === 'id' && 'as' in each.fate ? String(each.fate.as) : idOf(at);
+        const found = byId.get(id)?.[each.column];
+        const expected = 'as' in each.fate ? each.fate.as : undefined;
+        return Object.is(found, expected) ? [] : [{ column: each.column, token: String(each.token), found, expected }];
+      });
+      expect(wrong).toEqual([]);
+    });
+
+    it('keeps every bad row in quarantine with its window, its reason and its bytes', async () => {
+      const lines = await readQuarantine(place);
+      const bad = odd
+        .map((each, at) => ({ ...each, bytes: rows[GOOD_ROWS + at]?.bytes ?? Buffer.from('') }))
+        .filter(isBad);
+      const found = new Map(lines.map((line) => [bytesOf(line).toString('latin1'), line]));
+      const wrong = bad.flatMap(({ column, fate, bytes }) => {
+        const line = found.get(bytes.toString('latin1'));
+        const reason = 'reason' in fate ? fate.reason : '';
+        const about = reason === 'is not UTF-8' ? '' : column;
+        return line?.reason === reason && line.column === about
+          ? []
+          : [{ column, bytes: bytes.toString('latin1').slice(0, 400), reason, line }];
+      });
+      expect(wrong).toEqual([]);
+      expect(lines).toHaveLength(bad.length);
+      expect(lines.every(({ window }) => manifest.windows.some((known) => known.window === window))).toBe(true);
+    });
+
+    it('is degraded, and its manifest says how many rows and why, and what was taken in another form', () => {
+      const bad = odd.filter(isBad).length;
+      expect(manifest).toMatchObject({
+        condition: 'degraded',
+        degraded_reason: expect.stringContaining(
+          `${bad} of ${GOOD_ROWS + odd.length} rows are in quarantine: `.replace(/(\d)(\d{3})\b/, '$1,$2'),
+        ),
+        rows: GOOD_ROWS + odd.length - bad,
+        source_rows: GOOD_ROWS + odd.length,
+        quarantine: { filename: 'quarantine.ndjson', rows: bad },
+      });
+      expect(manifest.quarantine?.reasons.reduce((sum, { rows: count }) => sum + count, 0)).toBe(bad);
+      expect(manifest.files.map(({ filename }) => filename)).toEqual([
+        'trades.parquet',
+        'summary.parquet',
+        'quarantine.ndjson',
+      ]);
+      expect(manifest.rewritten).toContainEqual({ column: 'oi', form: 'other number form', rows: 2 });
+      expect(manifest.rewritten).toContainEqual({ column: 'put_call', form: 'other case', rows: 1 });
+      expect(manifest.nulls).toContainEqual({ column: 'side', rows: 2 });
+      const required = manifest.schema.filter(({ nullable }) => !nullable).map(({ name }) => name);
+      expect(required).toEqual([...identity]);
+    });
+
+    it('is read by Polars, and verified with its quarantine', async () => {
+      const frame = pl.readParquet(join(place, 'trades.parquet'));
+      expect(frame.height).toBe(manifest.rows);
+      const job = join(cwd, 'nightly.yaml');
+      const verify = await flowdrop(['verify', job], { cwd, env: source.env });
+      expect(verify.stdout + verify.stderr).toMatch(/in quarantine/);
+      expect(verify.code).toBe(0);
+      const file = join(place, 'quarantine.ndjson');
+      const before = await readFile(file);
+      await writeFile(file, before.subarray(0, -20));
+      const damaged = await flowdrop(['verify', job], { cwd, env: source.env });
+      expect(damaged).toMatchObject({ code: 1, stdout: expect.stringContaining('quarantine.ndjson has the hash') });
+      await writeFile(file, before);
+    });
+  },
+);
+
+describe('too many bad rows', () => {
+  const wrongDates = (count: number): readonly RawRow[] =>
+    Array.from({ length: GOOD_ROWS }, (_, k) => createTrade(k)).map((row, k) => ({
+      row,
+      bytes: writeRow(row, k % Math.floor(GOOD_ROWS / count) === 0 ? { date: '"2026-11-18"' } : {}),
+    }));
+  const fail = async (rows: readonly RawRow[], extra: string) => {
+    const source = await startRawSource(engine, rows, { rowLimit: LIMIT, now: NOW });
+    cleanups.push(() => source.close());
+    const cwd = await folder();
+    const run = await flowdrop(['--json', 'run', await writeBadRowsJob(cwd, extra)], { cwd, env: source.env });
+    expect(run.code, run.stderr).toBe(1);
+    expect((await listFiles(join(cwd, 'drops'))).filter((name) => name.startsWith('trades/date='))).toEqual([]);
+    const { dates } = JSON.parse(run.stdout) as { dates: { error: { code: string; message: string; hint: string } }[] };
+    return dates[0]?.error;
+  };
+
+  it('such as those of another date fail the date, with an example and what is allowed', async () => {
+    expect(await fail(wrongDates(500), '')).toMatchObject({
+      code: 'BAD_ROWS',
+      message: expect.stringMatching(
+        /allowed are 2 \(rows\.max: 0\.001\).*"date" is another date than was asked for: \{"id"/,
+      ),
+      hint: expect.stringContaining('raise `rows.max` in '),
+    });
+  });
+
+  it('or a single one fail the date where the job takes none', async () => {
+    expect(await fail(wrongDates(1), 'rows: {on_bad: fail}\n')).toMatchObject({
+      code: 'PAGE_REFUSED',
+      message: expect.stringContaining('"date" is another date than was asked for: {"id"'),
+      hint: expect.stringContaining('rows.on_bad: fail'),
+    });
+  });
+
+  it('are asked for again by the next run, which seals the day when they are right', async () => {
+    const rows = wrongDates(500);
+    const source = await startRawSource(engine, rows, { rowLimit: LIMIT, now: NOW });
+    cleanups.push(() => source.close());
+    const cwd = await folder();
+    const job = await writeBadRowsJob(cwd, 'rows: {max: 0.2}\n');
+    expect((await flowdrop(['run', job], { cwd, env: source.env })).code).toBe(1);
+    for (const [k, { row }] of rows.entries()) Object.assign(rows[k] ?? {}, { bytes: writeRow(row) });
+    const run = await flowdrop(['run', job], { cwd, env: source.env });
+    expect(run.code, run.stderr).toBe(0);
+    const manifest = await readJson<Manifest>(cwd, 'drops', 'trades', `date=${DATE}`, 'manifest.json');
+    expect(manifest).toMatchObject({ condition: 'available', rows: GOOD_ROWS });
+    expect(manifest.quarantine).toBeUndefined();
+  });
+});

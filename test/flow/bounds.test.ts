@@ -1,0 +1,170 @@
+/**
+ * Numbers that cannot be true, in whatever a run reads: counts, limits, what it learnt before. Whole runs against the real
+ * service through the fault proxy; each must end by itself, with the date or with an error that says what came. Answers
+ * without end are in `test/source/bounds.test.ts`.
+ */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { readdir, readFile, rm, truncate, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
+import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { useCleanups } from '../support/cleanups.ts';
+import type { Fault, SeenRequest } from '../support/fault-plan.ts';
+import { type FaultProxy, startFaultProxy } from '../support/fault-proxy.ts';
+import { type Finished, flowdrop, MAIN, startService, type TestService } from '../support/flowdrop.ts';
+import { writeJob } from '../support/jobs.ts';
+
+const [FIRST, SECOND] = ['2026-11-19', '2026-11-20'];
+const SERVE = ['--generate', '2', '--generate-rows', '1000', '--as-of', '2026-11-20T23:00:00Z', '--row-limit', '200'];
+/** A run takes three; one that has not ended by then is killed, and has no exit code. */
+const LONGEST_MS = 30_000;
+
+let service: TestService;
+let proxy: FaultProxy;
+let cwd: string;
+let job: string;
+const { cleanups, folder } = useCleanups();
+
+beforeAll(async () => {
+  service = await startService(SERVE);
+  cleanups.push(() => service.stop());
+});
+beforeEach(async () => {
+  cwd = await folder();
+  job = await writeJob(cwd, { reports: '' });
+  proxy = await startFaultProxy(service.url);
+  return () => proxy.close();
+});
+
+interface Told {
+  readonly dates: readonly {
+    readonly date: string;
+    readonly status: string;
+    readonly rows: number;
+    readonly error?: { readonly code: string; readonly message: string };
+  }[];
+}
+
+async function run(): Promise<Finished & { readonly told: Told }> {
+  let timer: NodeJS.Timeout | undefined;
+  const finished = await flowdrop(['--json', 'run', job], {
+    cwd,
+    env: { ...service.env, FLOWDROP_API_URL: proxy.url },
+    onStart: (child) => {
+      timer = setTimeout(() => child.kill('SIGKILL'), LONGEST_MS);
+    },
+  });
+  clearTimeout(timer);
+  return { ...finished, told: finished.stdout === '' ? { dates: [] } : (JSON.parse(finished.stdout) as Told) };
+}
+
+/** Whether a query counts the first date, alone or before the others. */
+function countsFirst({ sql }: SeenRequest): boolean {
+  return sql.includes(' AS marks') && (sql.includes(`'${FIRST}'`) || !sql.includes(`date = '${SECOND}'`));
+}
+
+const count = (list: 'counts' | 'ids' | 'cells', value: string): Fault => ({ kind: 'count', list, value });
+
+describe('a count that cannot be one fails its date, which says what came, and no other', () => {
+  it.each([
+    ['counts', '1e300', '1e+300 rows'],
+    ['ids', '"abc"', '"abc" ids'],
+  ] as const)('%s: %s', async (list, value, says) => {
+    proxy.follow([{ on: countsFirst, fault: count(list, value) }]);
+    const { code, told, stderr } = await run();
+    expect(code, stderr).toBe(1);
+    expect(told.dates).toMatchObject([
+      { date: FIRST, status: 'failed', error: { code: 'ANSWER_MALFORMED', message: expect.stringContaining(says) } },
+      { date: SECOND, status: 'sealed', rows: 1000 },
+    ]);
+  });
+});
+
+it('a count that is odd once is asked for again', async () => {
+  // The first one shows the clock of an API that was never asked before, and is not used.
+  let counts = 0;
+  const isSecond = (request: SeenRequest) => {
+    if (countsFirst(request)) counts += 1;
+    return countsFirst(request) && counts === 2;
+  };
+  proxy.follow([{ on: isSecond, fault: count('counts', '1e300') }]);
+  const { code, told, stderr } = await run();
+  expect(code, stderr).toBe(0);
+  expect(told.dates.map(({ rows }) => rows)).toEqual([1000, 1000]);
+  expect(proxy.injected).toHaveLength(1);
+});
+
+it('a date of more pages than can be fetched in a day is not begun', async () => {
+  proxy.follow([{ on: countsFirst, fault: count('counts', '500000000') }]);
+  const { code, told, stderr } = await run();
+  expect(code, stderr).toBe(1);
+  expect(told.dates).toMatchObject([
+    { date: FIRST, error: { code: 'DATE_TOO_LARGE', message: expect.stringContaining('500,000,') } },
+    { date: SECOND, status: 'sealed' },
+  ]);
+});
+
+it('limits that the API tells cost no date where they are far more or less than they can be', async () => {
+  const meta = { row_limit: 1e9, lookback_days: 1e9, minimum_data_delay_minutes: -1 };
+  proxy.follow([{ on: () => true, fault: { kind: 'envelope', meta } }]);
+  const { code, told, stderr } = await run();
+  expect(code, stderr).toBe(0);
+  expect(told.dates.map(({ rows }) => rows)).toEqual([1000, 1000]);
+});
+
+it('what was learnt is forgotten where it cannot be true', async () => {
+  await run();
+  const learnt = join(cwd, '.flowdrop', 'learnt');
+  const [file = ''] = await readdir(learnt);
+  const known = JSON.parse(await readFile(join(learnt, file), 'utf8')) as object;
+  const odd = { axis: 'time', passed_rows: 1, refused_rows: 1e15, date_rows: 1e300, row_limit: 1e15 };
+  await writeFile(join(learnt, file), JSON.stringify({ ...known, ...odd }));
+  await rm(join(cwd, 'drops', 'trades'), { recursive: true });
+  const { code, told, stderr } = await run();
+  expect(code, stderr).toBe(0);
+  expect(told.dates.map(({ rows }) => rows)).toEqual([1000, 1000]);
+});
+
+it('a manifest of a gigabyte is none: it is told, and the run goes on', async () => {
+  await run();
+  await truncate(join(cwd, 'drops', 'trades', `date=${SECOND}`, 'manifest.json'), 1024 ** 3);
+  const { code, stderr } = await run();
+  expect(code, stderr).not.toBeNull();
+  expect(stderr).toContain('manifest-invalid');
+  expect(stderr).toContain('1.1 GB');
+});
+
+describe('a process that may open', () => {
+  const limited = async (files: number, args: readonly string[]) => {
+    const child = spawn('sh', ['-c', `ulimit -n ${files}; exec "$0" "$@"`, process.execPath, MAIN, ...args], {
+      cwd,
+      env: { ...process.env, ...service.env },
+    });
+    const [stdout, stderr] = await Promise.all([text(child.stdout), text(child.stderr), once(child, 'close')]);
+    return { code: child.exitCode, stdout, stderr };
+  };
+
+  it('160 files is told so before a run begins, and by doctor', async () => {
+    const { code, stderr } = await limited(160, ['run', job]);
+    expect(code).toBe(1);
+    expect(stderr).toContain('FILES_TOO_FEW');
+    expect(stderr).toContain('160');
+    expect(stderr).toContain('ulimit -n');
+    const { stdout } = await limited(160, ['--json', 'doctor', job]);
+    const { checks } = JSON.parse(stdout) as { checks: { check: string; status: string }[] };
+    expect(checks).toContainEqual(expect.objectContaining({ check: 'open files', status: 'fail' }));
+  });
+
+  it('60 files is not told that the installation is broken', async () => {
+    const { code, stderr } = await limited(60, ['run', job]);
+    expect(code).toBe(1);
+    expect(stderr).toContain('FILES_TOO_FEW');
+  });
+
+  it('256 files exports and draws its report', async () => {
+    const withReport = await writeJob(cwd, { name: 'reported', to: 'reported' });
+    const { code, stderr } = await limited(256, ['run', withReport]);
+    expect(code, stderr).toBe(0);
+  });
+});

@@ -1,0 +1,231 @@
+/**
+ * A process that mails is stopped (SIGSTOP, as a machine that sleeps or a container that is frozen), another worker takes
+ * over, and the first one wakes up. The processes, the mail server and the stores are real; the other worker's clock is
+ * moved, so that nobody waits for a lease. What a process that is killed leaves is in `report-delivery.test.ts`.
+ */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { join } from 'node:path';
+import PostalMime from 'postal-mime';
+import type { SMTPServerOptions } from 'smtp-server';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { startSmtpReceiver } from '../mail/smtp-receiver.ts';
+import { useCleanups } from '../support/cleanups.ts';
+import { flowdrop, MAIN, startService } from '../support/flowdrop.ts';
+import { writeJob } from '../support/jobs.ts';
+import { createMovedClock } from '../support/moved-clock.ts';
+import { startS3 } from '../support/s3-server.ts';
+
+const TO = ['a@example.com', 'b@example.com', 'c@example.com', 'd@example.com'] as const;
+/** Longer than any lease. */
+const NIGHT_MS = 3_600_000;
+
+const { server: s3 } = await startS3();
+const { cleanups, folder } = useCleanups();
+
+let cwd: string;
+let env: Readonly<Record<string, string>>;
+const STORES = [
+  { isMissing: false, to: () => join(cwd, 'drops') },
+  { isMissing: s3 === undefined, to: () => `s3://${s3?.bucket}/sleeping-${process.pid}` },
+] as const;
+
+beforeAll(async () => {
+  cwd = await folder();
+  const service = await startService(['--generate', '1', '--generate-rows', '200']);
+  cleanups.push(() => service.stop());
+  const access = s3 && {
+    AWS_ACCESS_KEY_ID: s3.accessKeyId,
+    AWS_SECRET_ACCESS_KEY: s3.secretAccessKey,
+    AWS_ENDPOINT_URL_S3: s3.endpoint,
+    FLOWDROP_S3_PATH_STYLE: String(s3.pathStyle),
+    AWS_REGION: s3.region,
+  };
+  env = { ...service.env, ...access };
+  for (const { to, isMissing } of STORES) {
+    if (isMissing) continue;
+    const job = await writeJob(cwd, { name: 'sealing', to: to() });
+    const sealed = await flowdrop(['run', job, '--no-report'], { cwd, env });
+    expect(sealed.code, sealed.stderr).toBe(0);
+  }
+});
+
+interface Taken {
+  readonly to: string;
+  readonly source: Buffer;
+}
+
+interface Moment {
+  readonly when: string;
+  /** Calls `stop` once, at the moment. @param taken what the server has accepted */
+  options(stop: () => void, taken: Taken[]): SMTPServerOptions;
+}
+
+/** Accepts everything, and tells of the message's first bytes and of its end. */
+function receive(taken: Taken[], onBytes: (to: string) => void, onEnd: (to: string) => void): SMTPServerOptions {
+  return {
+    onData(stream, session, done) {
+      const to = session.envelope.rcptTo.map(({ address }) => address).join();
+      const chunks: Buffer[] = [];
+      stream.once('data', () => onBytes(to));
+      stream.on('data', (chunk: Buffer) => chunks.push(chunk));
+      stream.on('end', () => {
+        taken.push({ to, source: Buffer.concat(chunks) });
+        onEnd(to);
+        done(null, 'queued');
+      });
+    },
+  };
+}
+
+const nothing = () => undefined;
+const BEFORE_FIRST: Moment = {
+  when: 'before the first recipient',
+  options: (stop, taken) => ({
+    ...receive(taken, nothing, nothing),
+    onMailFrom(_address, _session, done) {
+      stop();
+      done();
+    },
+  }),
+};
+const AFTER_FIRST: Moment = {
+  when: 'after the first recipient',
+  options: (stop, taken) => ({
+    ...receive(taken, nothing, nothing),
+    onRcptTo({ address }, _session, done) {
+      if (address === TO[1]) stop();
+      done();
+    },
+  }),
+};
+const IN_MESSAGE: Moment = {
+  when: 'in the middle of a message',
+  options: (stop, taken) => receive(taken, (to) => to === TO[1] && stop(), nothing),
+};
+/** Nobody can know: the server has it, and the process that was told so sleeps. */
+const BEFORE_ANSWER: Moment = {
+  when: 'between the end of a message and its answer',
+  options: (stop, taken) => receive(taken, nothing, (to) => to === TO[1] && stop()),
+};
+
+interface Sleeper {
+  readonly child: ChildProcess;
+  /** Its exit code, once it is woken. */
+  wake(): Promise<{ readonly code: number | null; readonly said: string }>;
+}
+
+/** Mails the report on a machine of its own, until the server stops the process. */
+async function fallAsleep(job: string, moment: Moment, taken: Taken[], more = {}): Promise<Sleeper> {
+  let stop: () => void = nothing;
+  const receiver = await startSmtpReceiver(moment.options(() => stop(), taken));
+  cleanups.push(() => receiver.close());
+  const run = runOn(job, 'sleeper', receiver.port, more);
+  cleanups.push(async () => void run.child.kill('SIGKILL'));
+  const stopped = new Promise<'stopped'>((resolve) => {
+    stop = () => {
+      run.child.kill('SIGSTOP');
+      stop = nothing;
+      resolve('stopped');
+    };
+  });
+  expect(await Promise.race([stopped, run.ended]), run.said()).toBe('stopped');
+  return {
+    child: run.child,
+    async wake() {
+      run.child.kill('SIGCONT');
+      return { code: await run.ended, said: run.said() };
+    },
+  };
+}
+
+function runOn(job: string, machine: string, smtpPort: number, more: Readonly<Record<string, string>>) {
+  const home = { PATH: process.env['PATH'] ?? '', HOME: cwd, TZ: 'UTC' };
+  const mail = { FLOWDROP_SMTP_URL: `smtp://127.0.0.1:${smtpPort}`, FLOWDROP_STATE_DIR: join(cwd, machine) };
+  const args = [MAIN, 'report', job, '--json'];
+  const child = spawn(process.execPath, args, { cwd, env: { ...home, ...env, ...mail, ...more } });
+  let said = '';
+  child.stdout.on('data', (chunk: Buffer) => {
+    said += chunk.toString();
+  });
+  child.stderr.on('data', (chunk: Buffer) => {
+    said += chunk.toString();
+  });
+  const ended = once(child, 'close').then(([code]) => code as number | null);
+  return { child, ended, said: () => said };
+}
+
+/** The other worker, by whose clock the night is over; while it looks whether the first one lives, time leaps again. */
+async function takeOver(job: string, taken: Taken[]): Promise<void> {
+  const receiver = await startSmtpReceiver(receive(taken, nothing, nothing));
+  const clock = await createMovedClock(await folder(), Date.now() + NIGHT_MS);
+  const { child, ended, said } = runOn(job, 'other', receiver.port, clock.env);
+  child.stderr.on('data', (chunk: Buffer) => {
+    if (chunk.includes('mail-watched')) void clock.moveTo(clock.now() + NIGHT_MS, child.pid);
+  });
+  expect(await ended, said()).toBe(0);
+  await receiver.close();
+}
+
+let jobs = 0;
+async function writeReportJob(to: string): Promise<string> {
+  jobs += 1;
+  return await writeJob(cwd, {
+    name: `job-${jobs}`,
+    to,
+    reports: `reports:\n  - template: flow\n    to: [${TO.join(', ')}]`,
+  });
+}
+
+const recipients = (taken: readonly Taken[]) => taken.map(({ to }) => to).toSorted();
+
+/** Another worker mails the report while this one sleeps at the moment. */
+async function expectOnce(job: string, moment: Moment): Promise<void> {
+  const taken: Taken[] = [];
+  const sleeper = await fallAsleep(job, moment, taken);
+  await takeOver(job, taken);
+  expect(recipients(taken)).toEqual(TO);
+  const { code, said } = await sleeper.wake();
+  expect(code, said).toBe(0);
+  expect(said).toContain('"leftToOther": true');
+  expect(recipients(taken)).toEqual(TO);
+}
+
+describe('a worker that sleeps', () => {
+  it.each([BEFORE_FIRST, AFTER_FIRST, IN_MESSAGE])(
+    '$when, and wakes up after another has mailed the report, mails nobody twice',
+    async (moment) => await expectOnce(await writeReportJob(STORES[0].to()), moment),
+  );
+
+  it.skipIf(STORES[1].isMissing)('with a bucket for a store mails nobody twice, nor does the next one', async () => {
+    const job = await writeReportJob(STORES[1].to());
+    await expectOnce(job, AFTER_FIRST);
+    const calm = await startSmtpReceiver();
+    const next = runOn(job, 'third', calm.port, {});
+    expect(await next.ended, next.said()).toBe(0);
+    expect(calm.messages).toEqual([]);
+    await calm.close();
+  });
+
+  it('longer than it may, and finds that nobody has taken over, mails the rest', async () => {
+    const job = await writeReportJob(STORES[0].to());
+    const taken: Taken[] = [];
+    const clock = await createMovedClock(cwd, Date.now());
+    const sleeper = await fallAsleep(job, AFTER_FIRST, taken, clock.env);
+    await clock.moveTo(clock.now() + NIGHT_MS, sleeper.child.pid);
+    const { code, said } = await sleeper.wake();
+    expect(code, said).toBe(0);
+    expect(recipients(taken)).toEqual(TO);
+  });
+
+  it('between the end of a message and its answer has that one repeated, under the same Message-ID', async () => {
+    const job = await writeReportJob(STORES[0].to());
+    const taken: Taken[] = [];
+    const sleeper = await fallAsleep(job, BEFORE_ANSWER, taken);
+    await takeOver(job, taken);
+    await sleeper.wake();
+    expect(recipients(taken)).toEqual([TO[0], TO[1], TO[1], TO[2], TO[3]]);
+    const ids = await Promise.all(taken.map(async ({ source }) => (await PostalMime.parse(source)).messageId));
+    expect(new Set(ids).size).toBe(TO.length);
+  });
+});

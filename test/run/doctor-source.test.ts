@@ -1,0 +1,41 @@
+/** What `doctor` makes of the limits that an API tells of itself. The command is tested in `test/cli/doctor/doctor.test.ts`. */
+import { expect, it } from 'vitest';
+import { checkSource } from '../../src/run/doctor/source.ts';
+import type { Source } from '../../src/source/source.ts';
+import { createJob } from '../support/trades.ts';
+
+const NOW = Date.parse('2026-11-20T03:00:00Z');
+
+function sourceOf(limits: object): Source {
+  const meta = { entitlement: 'active', row_limit: 200, capped: false, truncated: false, lookback_days: 15 };
+  return {
+    url: 'http://x',
+    stats: { requests: 0, retries: 0, rateLimited: 0, bytes: 0, answerMs: 0 },
+    ask: async () => ({
+      data: Buffer.from('[]'),
+      rows: 0,
+      firstRow: undefined,
+      meta: { ...meta, minimum_data_delay_minutes: 15, ...limits },
+    }),
+    serverNow: () => NOW,
+    tellsTime: () => true,
+    intervalMs: () => 1000,
+  };
+}
+
+it.each([
+  [{}, 'ok', undefined],
+  [{ lookback_days: 10 }, 'warn', 'Dates expire after 10 days'],
+  [{ minimum_data_delay_minutes: 60 }, 'warn', 'Rows come 60 minutes late'],
+  [{ lookback_days: 1e9 }, 'warn', 'cannot be true'],
+  [{ lookback_days: -1 }, 'warn', 'cannot be true'],
+  [{ minimum_data_delay_minutes: 1e9 }, 'warn', 'cannot be true'],
+  [{ minimum_data_delay_minutes: -1 }, 'warn', 'cannot be true'],
+])('of the limits %o doctor says: %s, %s', async (limits, status, says) => {
+  const opened = { kind: 'sql', source: sourceOf(limits), job: createJob() } as const;
+  const findings = await checkSource('historical', opened, { clock: { now: () => NOW, sleep: async () => {} } });
+  const found = findings.find(({ check }) => check === 'historical: limits');
+  expect(found?.status).toBe(status);
+  if (says === undefined) expect(found?.next).toBeUndefined();
+  else expect(found?.next).toContain(says);
+});

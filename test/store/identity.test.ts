@@ -1,0 +1,212 @@
+/**
+ * The identity of a store: made once, remembered in the state folder, and looked for wherever a bare mount point or a bucket
+ * made anew could be taken for the store. How commands end then is tested in `test/flow/store-away.test.ts`.
+ */
+import { execFileSync, spawnSync } from 'node:child_process';
+import { mkdir, mkdtemp, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { systemClock } from '../../src/core/clock.ts';
+import { openDirectoryStore } from '../../src/store/directory.ts';
+import { holdStore } from '../../src/store/held-store.ts';
+import type { StorePlace, StoreUse } from '../../src/store/identity.ts';
+import type { Store } from '../../src/store/store.ts';
+import { createFakeClock } from '../support/fake-clock.ts';
+import { listFiles } from '../support/flowdrop.ts';
+import { listKeys, readText, STORES } from '../support/stores.ts';
+
+const IDENTITY = '_flowdrop/store.json';
+const CHANGED = {
+  code: 'STORE_CHANGED',
+  kind: 'failed',
+  hint: expect.stringContaining('flowdrop run JOB --new-store'),
+};
+
+let base: string;
+let root: string;
+let stateDir: string;
+
+beforeEach(async () => {
+  base = await mkdtemp(join(tmpdir(), 'flowdrop-identity-'));
+  root = join(base, 'root');
+  stateDir = join(base, 'state');
+});
+
+afterEach(async () => {
+  await rm(base, { recursive: true, force: true });
+});
+
+const place = (): StorePlace => ({ address: root, kind: 'directory', stateDir });
+const open = async (use: StoreUse) =>
+  await holdStore(await openDirectoryStore(root, { make: false }), place(), use, systemClock);
+const readId = async (folder = root) =>
+  (JSON.parse(await readFile(join(folder, IDENTITY), 'utf8')) as { id: string }).id;
+
+/** As an unmount does: what was there is elsewhere, and its name is an empty directory. */
+async function unmount(): Promise<void> {
+  await rename(root, `${root}.away`);
+  await mkdir(root);
+}
+
+test('a store gets an identity when it is opened to be written, and keeps it', async () => {
+  await open('run');
+  const id = await readId();
+  expect(await readdir(root)).toEqual(['_flowdrop']);
+  await open('run');
+  await open('look');
+  expect(await readId()).toBe(id);
+});
+
+test('of eight workers that open a new store at once all have its one identity', async () => {
+  const stores = await Promise.all(Array.from({ length: 8 }, () => open('run')));
+  for (const [index, store] of stores.entries()) await store.put(`worker-${index}`, { bytes: Buffer.from('x') });
+  expect(await listFiles(root)).toHaveLength(9);
+});
+
+test('looking makes neither a directory nor an identity, and an absent directory is an empty store', async () => {
+  const store = await open('look');
+  expect(await listKeys(store)).toEqual([]);
+  expect(await listKeys(store, 'trades/')).toEqual([]);
+  expect(await store.get('trades/x')).toBeUndefined();
+  expect(await listFiles(base)).toEqual([]);
+  await mkdir(root);
+  await open('look');
+  expect(await readdir(root)).toEqual([]);
+});
+
+test('a store from before there were identities gets one, and what is in it stays', async () => {
+  await (await openDirectoryStore(root)).put('trades/x', { bytes: Buffer.from('old') });
+  expect(await readText(await open('look'), 'trades/x')).toBe('old');
+  expect(await listFiles(root)).toEqual(['trades/x']);
+  expect(await readText(await open('run'), 'trades/x')).toBe('old');
+  expect(await listFiles(root)).toEqual([IDENTITY, 'trades/x']);
+});
+
+test.each(['run', 'look'] as const)('a place that had a store is not opened to %s when it is bare', async (use) => {
+  await open('run');
+  const id = await readId();
+  await unmount();
+  const fault = { ...CHANGED, message: expect.stringMatching(new RegExp(`${root} .*${id}, and there is none`)) };
+  await expect(open(use)).rejects.toMatchObject(fault);
+  expect(await readdir(root)).toEqual([]);
+  await rm(root, { recursive: true });
+  await expect(open(use)).rejects.toMatchObject(fault);
+  expect(await readdir(base)).toEqual(expect.not.arrayContaining(['root']));
+  await rename(`${root}.away`, root);
+  await open(use);
+});
+
+test('another store at the place of the one that was there is named, and only --new-store takes it', async () => {
+  await open('run');
+  const first = await readId();
+  await unmount();
+  await rm(stateDir, { recursive: true });
+  await open('run');
+  const second = await readId();
+  await rename(root, `${root}.second`);
+  await rename(`${root}.away`, root);
+  await expect(open('run')).rejects.toMatchObject({ ...CHANGED, message: expect.stringContaining(`it is ${first}`) });
+  await open('new');
+  expect(await readId()).toBe(first);
+  await open('run');
+  await rename(root, `${root}.first`);
+  await rename(`${root}.second`, root);
+  await expect(open('run')).rejects.toMatchObject({ ...CHANGED, message: expect.stringContaining(`it is ${second}`) });
+});
+
+test('an emptied store gets a new identity by --new-store only', async () => {
+  await open('run');
+  const id = await readId();
+  await rm(root, { recursive: true });
+  await expect(open('run')).rejects.toMatchObject(CHANGED);
+  await open('new');
+  expect(await readId()).not.toBe(id);
+  await open('run');
+});
+
+test('an identity that cannot be read stops a run, also the first one, until --new-store writes it anew', async () => {
+  await mkdir(join(root, '_flowdrop'), { recursive: true });
+  await writeFile(join(root, IDENTITY), '{"form');
+  await expect(open('run')).rejects.toMatchObject({ ...CHANGED, message: expect.stringContaining('cannot be read') });
+  await open('new');
+  expect(await readId()).toMatch(/^[0-9a-f-]{36}$/);
+  await open('run');
+});
+
+test('a store that a newer version has written to is left alone', async () => {
+  await open('run');
+  await writeFile(join(root, IDENTITY), '{"format":2,"id":"x"}');
+  const fault = { code: 'STORE_NEWER', hint: expect.stringContaining('install') };
+  await expect(open('run')).rejects.toMatchObject(fault);
+  await expect(open('new')).rejects.toMatchObject(fault);
+});
+
+const OPERATIONS: Readonly<Record<string, (store: Store) => Promise<unknown>>> = {
+  put: (store) => store.put('b', { bytes: Buffer.from('x') }),
+  putIfAbsent: (store) => store.putIfAbsent('b', Buffer.from('x')),
+  copy: (store) => store.copy('a', 'b'),
+  remove: (store) => store.remove('a'),
+  get: (store) => store.get('a'),
+  head: (store) => store.head('a'),
+  download: (store) => store.download('a', join(base, 'download')),
+  list: (store) => listKeys(store),
+  'list below a folder': (store) => listKeys(store, 'a/'),
+};
+
+test.each(Object.keys(OPERATIONS))(
+  '%s does nothing, and believes nothing, in a directory that has taken the place',
+  async (name) => {
+    const store = await open('run');
+    await store.put('a', { bytes: Buffer.from('x') });
+    await unmount();
+    await expect(OPERATIONS[name]?.(store)).rejects.toMatchObject(CHANGED);
+    expect(await readdir(root)).toEqual([]);
+    expect(await listFiles(`${root}.away`)).toEqual([IDENTITY, 'a']);
+    await rm(root, { recursive: true });
+    await expect(OPERATIONS[name]?.(store)).rejects.toMatchObject(CHANGED);
+    await rename(`${root}.away`, root);
+    await OPERATIONS[name]?.(store);
+  },
+);
+
+// Mounting needs root and a system that allows it; containers mostly do not.
+const CANNOT_MOUNT = spawnSync('unshare', ['-m', 'true']).status !== 0;
+if (CANNOT_MOUNT) console.warn('*** THE TEST OF AN UNMOUNTED DISK IS SKIPPED: mounting a tmpfs is not allowed here');
+
+test.skipIf(CANNOT_MOUNT)('a disk that is unmounted leaves a mount point in which nothing is written', async () => {
+  await mkdir(root);
+  execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=1m', 'tmpfs', root]);
+  try {
+    const store = await open('run');
+    await store.put('a', { bytes: Buffer.from('x') });
+    execFileSync('umount', [root]);
+    for (const operation of Object.values(OPERATIONS)) await expect(operation(store)).rejects.toMatchObject(CHANGED);
+    expect(await readdir(root)).toEqual([]);
+  } finally {
+    spawnSync('umount', [root]);
+  }
+});
+
+const S3 = STORES.find(({ name }) => name === 'S3');
+
+// Skipped only where no S3 server can be had, which `support/s3-server.ts` says aloud; CI never skips it.
+describe.skipIf(S3 === undefined || S3.isMissing)('a bucket that was emptied, or made anew under its name,', () => {
+  test('is noticed at the next opening, and within a minute by a run', async () => {
+    const bare = await S3?.open(base);
+    if (bare === undefined) throw new Error('skipped');
+    const clock = createFakeClock();
+    const there: StorePlace = { address: bare.url, kind: 's3', stateDir };
+    const store = await holdStore(bare, there, 'run', clock);
+    await store.put('trades/x', { bytes: Buffer.from('x') });
+    for (const key of await listKeys(bare)) await bare.remove(key);
+    clock.advance(60_000);
+    await expect(store.put('trades/y', { bytes: Buffer.from('y') })).rejects.toMatchObject(CHANGED);
+    await expect(holdStore(bare, there, 'run', clock)).rejects.toMatchObject({
+      ...CHANGED,
+      hint: expect.stringContaining('bucket'),
+    });
+    expect(await listKeys(bare)).toEqual([]);
+    await bare.close();
+  });
+});

@@ -1,0 +1,163 @@
+/**
+ * Services that say that they have written and have not: a success whose body is an error, a page or nothing, and a success
+ * for what is not kept; on the way to a real S3 server. What holds for every store is in `test/contract/store.test.ts`.
+ */
+import { randomBytes, randomUUID } from 'node:crypto';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import type { IncomingHttpHeaders } from 'node:http';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { finishSealing } from '../../src/seal/finish.ts';
+import { readManifest } from '../../src/seal/ledger.ts';
+import { publishDrop } from '../../src/seal/publish.ts';
+import { dropKey, manifestKey, sealingPrefix } from '../../src/store/layout.ts';
+import { openS3Store } from '../../src/store/s3.ts';
+import type { Store } from '../../src/store/store.ts';
+import { createDraft } from '../support/manifest.ts';
+import { type S3Fault, type S3FaultProxy, startS3FaultProxy } from '../support/s3-fault-proxy.ts';
+import { startS3, useS3Credentials } from '../support/s3-server.ts';
+import { listKeys, readText } from '../support/stores.ts';
+import { DATE } from '../support/trades.ts';
+
+const { server } = await startS3();
+const MIB = 1024 * 1024;
+const LIMITS = { putBytes: 6 * MIB, partBytes: 5 * MIB };
+const ERROR =
+  '<?xml version="1.0" encoding="UTF-8"?>\n<Error><Code>InternalError</Code><Message>again</Message></Error>';
+const FAULT = { name: 'StoreFault', code: 'STORE_FAILED', hint: expect.any(String) };
+
+/** Bodies of a status of 200 that say nothing of a success. */
+const ODD_BODIES = [
+  ['an error', ERROR],
+  ['an error and a line end', `${ERROR}\n`],
+  ['a page', '<html><body>Please log in.<br></body></html>'],
+  ['a page that is XML', '<html><body>Please log in.</body></html>'],
+  ['a result without a tag', '<CopyObjectResult><LastModified>2026-11-19T00:00:00Z</LastModified></CopyObjectResult>'],
+  ['a result that breaks off', '<CopyObjectResult><LastModified>2026-11-'],
+  ['nothing', ''],
+] as const;
+
+const WRITES = {
+  copy: (method: string, _url: string, headers: IncomingHttpHeaders) =>
+    method === 'PUT' && headers['x-amz-copy-source'] !== undefined,
+  begin: (method: string, url: string) => method === 'POST' && /[?&]uploads/.test(url),
+  part: (method: string, url: string) => method === 'PUT' && url.includes('partNumber='),
+  completion: (method: string, url: string) => method === 'POST' && url.includes('uploadId='),
+  manifest: (method: string, url: string) => method === 'PUT' && url.includes('/manifest.json'),
+  decision: (method: string, url: string) => method === 'PUT' && url.includes('/decision.json'),
+} as const;
+
+// Skipped where no S3 server can be started: not root, or not Debian. CI throws instead of skipping.
+describe.skipIf(server === undefined)('a service that says it has written, and has not', () => {
+  let base: string;
+  let proxy: S3FaultProxy;
+  let store: Store;
+  let direct: Store;
+  /** What is done to a kind of request, so many times. */
+  let plan: { write: keyof typeof WRITES; fault: S3Fault; times: number } | undefined;
+
+  beforeAll(async () => {
+    if (server === undefined) return;
+    useS3Credentials(server);
+    base = await mkdtemp(join(tmpdir(), 'flowdrop-s3-confirm-'));
+    proxy = await startS3FaultProxy(server.endpoint, (_number, method, url, headers) => {
+      if (plan === undefined || plan.times === 0 || !WRITES[plan.write](method, url, headers)) return undefined;
+      plan.times -= 1;
+      return plan.fault;
+    });
+  });
+
+  afterAll(async () => {
+    await proxy?.close();
+    if (base) await rm(base, { recursive: true, force: true });
+  });
+
+  beforeEach(async () => {
+    if (server === undefined) return;
+    const { bucket, endpoint, pathStyle, region } = server;
+    const options = { bucket, prefix: `confirm/${randomUUID()}`, pathStyle, region };
+    store = await openS3Store({ ...options, endpoint: proxy.url }, { limits: LIMITS });
+    direct = await openS3Store({ ...options, endpoint }, { limits: LIMITS });
+  });
+
+  afterEach(async () => {
+    plan = undefined;
+    await store?.close();
+    await direct?.close();
+  });
+
+  const lie = (write: keyof typeof WRITES, fault: S3Fault, times = Number.POSITIVE_INFINITY) => {
+    plan = { write, fault, times };
+  };
+
+  test.each(ODD_BODIES)('a copy answered by 200 with %s is repeated, and fails when it stays so', async (_, body) => {
+    await direct.put('from', { bytes: Buffer.from('the day') });
+    // Of the same size: a look at the size alone would take it for the copy.
+    await direct.put('to', { bytes: Buffer.from('another') });
+    lie('copy', { kind: 's3-odd-answer', body });
+    await expect(store.copy('from', 'to')).rejects.toMatchObject(FAULT);
+    expect([await readText(direct, 'from'), await readText(direct, 'to')]).toEqual(['the day', 'another']);
+    lie('copy', { kind: 's3-odd-answer', body }, 1);
+    expect(await store.copy('from', 'to')).toEqual({ key: 'to', sizeBytes: 7 });
+    expect(await readText(direct, 'to')).toBe('the day');
+  });
+
+  test.each(['begin', 'part', 'completion'] as const)(
+    'the %s of an upload in parts that is answered by 200 with an error is repeated, and fails when it stays so',
+    async (write) => {
+      const path = join(base, 'large');
+      await writeFile(path, randomBytes(11 * MIB));
+      await direct.put('a', { bytes: Buffer.from('previous') });
+      lie(write, { kind: 's3-odd-answer', body: `${ERROR}\n` });
+      await expect(store.put('a', { path })).rejects.toMatchObject(FAULT);
+      expect(await readText(direct, 'a')).toBe('previous');
+      lie(write, { kind: 's3-odd-answer', body: `${ERROR}\n` }, 1);
+      await store.put('a', { path });
+      expect(await direct.head('a')).toEqual({ key: 'a', sizeBytes: 11 * MIB });
+    },
+  );
+
+  test('an upload in parts whose completion is acknowledged and not done is sent again, and fails when it stays so', async () => {
+    const path = join(base, 'large');
+    await writeFile(path, randomBytes(11 * MIB));
+    lie('completion', { kind: 's3-not-kept' }, 1);
+    await store.put('a', { path });
+    expect(await direct.head('a')).toEqual({ key: 'a', sizeBytes: 11 * MIB });
+    lie('completion', { kind: 's3-not-kept' });
+    await expect(store.put('b', { path })).rejects.toMatchObject(FAULT);
+    expect(await direct.head('b')).toBeUndefined();
+  });
+
+  const publish = async (content: string) => {
+    const path = join(base, `drop-${randomUUID()}`);
+    await writeFile(path, content);
+    return await publishDrop(store, { drop: path }, createDraft());
+  };
+
+  test.each([
+    ['copy that is answered with an error', 'copy', { kind: 's3-odd-answer', body: `${ERROR}\n` }],
+    ['copy that is not kept', 'copy', { kind: 's3-not-kept' }],
+    ['manifest that is answered with an error', 'manifest', { kind: 's3-odd-answer', body: ERROR }],
+    ['manifest that is not kept', 'manifest', { kind: 's3-not-kept' }],
+  ] as const)('after a %s nothing of the seal is removed, and the next run seals', async (_, write, fault) => {
+    lie(write, fault);
+    await expect(publish('the day')).rejects.toMatchObject(FAULT);
+    expect(await readManifest(direct, 'trades', DATE)).toBeUndefined();
+    expect(await listKeys(direct, sealingPrefix('trades'))).toHaveLength(2);
+    plan = undefined;
+    const { published } = await finishSealing(store, 'trades', { scratch: join(base, 'scratch'), nowMs: Date.now() });
+    expect(published).toHaveLength(1);
+    expect(await readText(direct, dropKey('trades', DATE))).toBe('the day');
+    expect(await listKeys(direct)).toEqual([manifestKey('trades', DATE), dropKey('trades', DATE)]);
+  });
+
+  test('a decision that is acknowledged and not kept publishes nothing', async () => {
+    lie('decision', { kind: 's3-not-kept' });
+    await expect(publish('the day')).rejects.toMatchObject(FAULT);
+    expect(await listKeys(direct, 'trades/')).toEqual([]);
+    plan = undefined;
+    expect((await publish('the day')).won).toBe(true);
+    expect(await readText(direct, dropKey('trades', DATE))).toBe('the day');
+  });
+});

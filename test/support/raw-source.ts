@@ -1,0 +1,122 @@
+/**
+ * An HTTP source whose rows are bytes that a test writes, whatever they are: both entry points over a table of an
+ * embedded engine. Its counts are real SQL over that table; of a page it asks the table which rows are in it, and sends
+ * their bytes. So it counts an odd row as a real server would that has it.
+ */
+import { once } from 'node:events';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import type { Engine } from '../../src/engine/engine.ts';
+import { quoteIdentifier } from '../../src/engine/literal.ts';
+import { HISTORICAL_PATH, PORTAL_PATH } from '../../src/wire/limits.ts';
+import { TRADE_COLUMNS } from '../../src/wire/trade.ts';
+import { workerEnvironment } from './flowdrop.ts';
+import type { TradeRow } from './trades.ts';
+
+export interface RawRow {
+  /** What the table has of it. */
+  readonly row: TradeRow;
+  /** What a page has of it. */
+  readonly bytes: Buffer;
+}
+
+export interface RawSource {
+  readonly url: string;
+  /** Environment for a worker. */
+  readonly env: Readonly<Record<string, string>>;
+  /** SQL of every query so far. */
+  readonly asked: string[];
+  /** Called with the number of pages sent so far, before the next one is. */
+  onPage: (pages: number) => Promise<void> | void;
+  close(): Promise<void>;
+}
+
+export interface RawSourceOptions {
+  readonly rowLimit: number;
+  /** The clock that its answers tell, ISO 8601. */
+  readonly now: string;
+}
+
+/** A row with one value as other bytes. @param token JSON, or what stands where JSON should be */
+export function writeRow(row: TradeRow, odd: Readonly<Record<string, string | Buffer>> = {}): Buffer {
+  const members = Object.entries({ ...row, ...odd }).map(([name]) => {
+    const token = odd[name];
+    return Buffer.concat([
+      Buffer.from(`${JSON.stringify(name)}:`),
+      token === undefined ? Buffer.from(JSON.stringify(row[name])) : Buffer.from(token),
+    ]);
+  });
+  const parts = members.flatMap((member, at) => (at === 0 ? [member] : [Buffer.from(','), member]));
+  return Buffer.concat([Buffer.from('{'), ...parts, Buffer.from('}')]);
+}
+
+/** @param engine holds the table of one source at a time */
+export async function startRawSource(
+  engine: Engine,
+  rows: readonly RawRow[],
+  options: RawSourceOptions,
+): Promise<RawSource> {
+  const type = { string: 'String', integer: 'Int64', float: 'Float64' } as const;
+  const columns = TRADE_COLUMNS.map(({ name, wire }) => `${quoteIdentifier(name)} Nullable(${type[wire]})`);
+  await engine.command(
+    `CREATE OR REPLACE TABLE RawOptionTrades (${columns.join(', ')}, place UInt32) ENGINE = MergeTree ORDER BY tuple()`,
+  );
+  const table = rows.map(({ row }, place) => JSON.stringify({ ...row, place }));
+  await engine.insert({ table: 'RawOptionTrades', format: 'JSONEachRow', payload: Buffer.from(table.join('\n')) });
+  const asked: string[] = [];
+  let pages = 0;
+  const answer = async (sql: string): Promise<{ data: Buffer; truncated: boolean }> => {
+    asked.push(sql);
+    // Its pages have other bytes than its table has values, so hashes of the table would be of something else.
+    if (sql.includes('cityHash64')) throw new RangeError('Unknown function cityHash64');
+    if (!sql.startsWith('SELECT id, symbol')) {
+      return { data: Buffer.from(JSON.stringify(await engine.rows(sql))), truncated: false };
+    }
+    const where = sql.slice(sql.indexOf(' FROM '));
+    const found = await engine.rows<{ place: number }>(`SELECT place${where} ORDER BY place`);
+    const sent = found.slice(0, options.rowLimit).map(({ place }) => rows[place]?.bytes ?? Buffer.from(''));
+    await source.onPage(pages);
+    pages += 1;
+    const parts = sent.flatMap((bytes, at) => (at === 0 ? [bytes] : [Buffer.from(','), bytes]));
+    const data = Buffer.concat([Buffer.from('['), ...parts, Buffer.from(']')]);
+    return { data, truncated: found.length > sent.length };
+  };
+  const serve = async (incoming: IncomingMessage, outgoing: ServerResponse) => {
+    const chunks: Buffer[] = [];
+    for await (const chunk of incoming) chunks.push(chunk as Buffer);
+    const { sql } = JSON.parse(Buffer.concat(chunks).toString('utf8')) as { sql: string };
+    const { data, truncated } = await answer(sql);
+    const meta = `,"meta":${JSON.stringify({
+      ...{ entitlement: 'active', row_limit: options.rowLimit, capped: false, truncated },
+      ...{ lookback_days: 15, minimum_data_delay_minutes: 15 },
+    })}`;
+    outgoing.writeHead(200, { 'content-type': 'application/json', date: new Date(options.now).toUTCString() });
+    outgoing.end(
+      Buffer.concat([
+        Buffer.from('{"status":"SUCCESS","data":'),
+        data,
+        Buffer.from(incoming.url === PORTAL_PATH ? '}' : `${meta}}`),
+      ]),
+    );
+  };
+  const server = createServer((incoming, outgoing) => {
+    serve(incoming, outgoing).catch((error: unknown) => {
+      outgoing.writeHead(422, { 'content-type': 'application/json', date: new Date(options.now).toUTCString() });
+      outgoing.end(JSON.stringify({ status: 'ERROR', errorCode: 'INVALID_QUERY', errorMsg: String(error) }));
+    });
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`; // It listens, so it has a port.
+  const source: RawSource = {
+    url: url + HISTORICAL_PATH,
+    env: workerEnvironment(url, url),
+    asked,
+    onPage: () => undefined,
+    async close() {
+      server.closeAllConnections();
+      await new Promise((resolve) => server.close(resolve));
+    },
+  };
+  return source;
+}
