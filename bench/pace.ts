@@ -3,10 +3,11 @@
  * second, with a proxy between them that holds every answer back. What counts is the wall clock of the whole run, sealing
  * included, beside its requests at that pace.
  */
+
+import { REQUESTS_PER_SECOND } from '../src/api-contract/limits.ts';
 import { formatTable } from '../src/cli/terminal/table.ts';
 import { formatCount, formatDuration } from '../src/core/units.ts';
-import type { RunResult } from '../src/run/result.ts';
-import { REQUESTS_PER_SECOND } from '../src/wire/limits.ts';
+import type { RunResult } from '../src/state/run-result.ts';
 import { startFaultProxy } from '../test/support/fault-proxy.ts';
 import { type RunBench, say } from './support/bench.ts';
 import { atMost } from './support/goal.ts';

@@ -26,9 +26,9 @@ import {
   readSecret,
   readVersion,
   sourceUrl,
-} from './settings.ts';
-import { reportSettings } from './settings-report.ts';
-import { readStatusSettings } from './settings-status.ts';
+} from './settings/settings.ts';
+import { reportSettings } from './settings/settings-report.ts';
+import { readStatusSettings } from './settings/status-settings.ts';
 import type { BudgetName } from './source/pace/budget.ts';
 import type { Pacer } from './source/pacer.ts';
 import type { StoreLocation } from './store/location.ts';

@@ -3,7 +3,7 @@
  * that writers spell differently (a timestamp with or without zone) are brought to milliseconds first, and -0 is 0.
  */
 import { DuckDBInstance } from '@duckdb/node-api';
-import { TRADE_COLUMNS, type TradeColumn } from '../../src/wire/trade.ts';
+import { TRADE_COLUMNS, type TradeColumn } from '../../src/api-contract/trade.ts';
 
 export interface Content {
   readonly rows: number;

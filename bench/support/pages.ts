@@ -4,18 +4,18 @@
  */
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { HISTORICAL_PATH } from '../../src/api-contract/limits.ts';
 import { formatWindow } from '../../src/calendar/window.ts';
 import { systemClock } from '../../src/core/clock.ts';
+import { probeDates } from '../../src/export/trades/probe.ts';
+import { planWindows } from '../../src/export/trades/windows.ts';
 import { readJob } from '../../src/job/files.ts';
 import { assertSqlJob, type SqlJob } from '../../src/job/job.ts';
 import { computeLookback, listSettled } from '../../src/plan/dates.ts';
 import { buildPage } from '../../src/plan/statement.ts';
-import { loadLearnt } from '../../src/run/learnt.ts';
-import { probeDates } from '../../src/run/sql/probe.ts';
-import { planWindows } from '../../src/run/sql/windows.ts';
 import { createHistoricalSource } from '../../src/source/historical.ts';
 import { createPacer } from '../../src/source/pacer.ts';
-import { HISTORICAL_PATH } from '../../src/wire/limits.ts';
+import { loadLearnt } from '../../src/state/limits.ts';
 import { createSilentLog } from '../../test/support/log.ts';
 import { PAGE_ROWS, say } from './bench.ts';
 import { JOB_FILE, KEY, REQUESTS_PER_SECOND, withService } from './product.ts';

@@ -4,7 +4,7 @@
  */
 import { join } from 'node:path';
 import { DuckDBInstance } from '@duckdb/node-api';
-import { TRADE_COLUMNS, type TradeColumn } from '../../src/wire/trade.ts';
+import { TRADE_COLUMNS, type TradeColumn } from '../../src/api-contract/trade.ts';
 import { createStopwatch } from '../support/stopwatch.ts';
 import type { Steps, WayInput } from '../support/way.ts';
 

@@ -3,8 +3,8 @@
  * by one. It has no ZSTD and no dictionaries: Snappy is its usual codec; its row groups are of our size.
  */
 import { createRequire } from 'node:module';
+import { type DropType, TRADE_COLUMNS } from '../../src/api-contract/trade.ts';
 import { ROW_GROUP_ROWS } from '../../src/seal/parquet.ts';
-import { type DropType, TRADE_COLUMNS } from '../../src/wire/trade.ts';
 import { readPageSet } from '../support/pages.ts';
 import { createStopwatch } from '../support/stopwatch.ts';
 import type { Steps, WayInput } from '../support/way.ts';

@@ -3,7 +3,7 @@
  * all rows sorted by symbol, time, id. Both JavaScript peers share it, so that only their writing differs.
  */
 import { readFile } from 'node:fs/promises';
-import { type DropType, TRADE_COLUMNS } from '../../src/wire/trade.ts';
+import { type DropType, TRADE_COLUMNS } from '../../src/api-contract/trade.ts';
 import type { PageSet } from '../support/pages.ts';
 
 export type Value = string | number | bigint | Date | null;

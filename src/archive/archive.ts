@@ -12,7 +12,7 @@ import type { EnginePool, PooledEngine } from '../engine/pool.ts';
 import type { WorkerPoolOptions } from '../engine/worker-pool.ts';
 import { type Guard, openGuard } from '../guard/guard.ts';
 import { openParser } from '../guard/parser.ts';
-import type { Manifest } from '../seal/manifest.ts';
+import type { Manifest } from '../ledger/manifest.ts';
 import type { StoreAccess } from '../store/access.ts';
 import type { Store } from '../store/store.ts';
 import { type ReadCost, readCost, subtractCost } from './cost.ts';

@@ -3,7 +3,7 @@
  * that are sealed but known to be incomplete, and columns that some dates lack. Pure.
  */
 import { type CalendarOverride, listSessions } from '../calendar/session.ts';
-import type { Manifest } from '../seal/manifest.ts';
+import type { Manifest } from '../ledger/manifest.ts';
 import { listLacking } from './tables.ts';
 
 export interface Coverage {

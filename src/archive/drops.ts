@@ -4,8 +4,8 @@
  * manifest says is refused by its date before anything is computed.
  */
 import { Fault } from '../core/errors.ts';
-import type { Manifest } from '../seal/manifest.ts';
-import { dropKey, parseManifestDate } from '../store/layout.ts';
+import { dropKey, parseManifestDate } from '../ledger/layout.ts';
+import type { Manifest } from '../ledger/manifest.ts';
 import type { Store } from '../store/store.ts';
 
 export interface DropList {

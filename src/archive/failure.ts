@@ -2,13 +2,14 @@
  * What went wrong with a statement over the archive. Invariant: the engine's own words reach the caller, who may see every
  * row of the archive anyway, but without names, folders, addresses and credentials of ours.
  */
+
+import { TABLES } from '../api-contract/limits.ts';
 import { Fault } from '../core/errors.ts';
 import { findSqlPlaces } from '../core/place.ts';
 import { createRedactor } from '../core/redact.ts';
 import { EngineFault } from '../engine/fault.ts';
 import { TIMEOUT_CODES, TOO_BROAD_CODES } from '../guard/engine-codes.ts';
 import { Refusal, toRefusal } from '../guard/refusal.ts';
-import { TABLES } from '../wire/limits.ts';
 
 /** ClickHouse's numbers of failures of files and networks, and of Parquet that cannot be read; names as in `ErrorCodes.cpp`. */
 const READ_CODES: Readonly<Record<string, number>> = {

@@ -7,8 +7,8 @@ import { symlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Fault } from '../core/errors.ts';
 import { quoteString } from '../engine/literal.ts';
+import { dropFilename, partitionPrefix } from '../ledger/layout.ts';
 import type { StoreAccess } from '../store/access.ts';
-import { dropFilename, partitionPrefix } from '../store/layout.ts';
 
 export interface DropFiles {
   /** Table function over every date's file. @param structure columns to read, with their types */

@@ -3,11 +3,12 @@
  * those that the API answers with. Invariant: plain columns stay plain, so that conditions on them reach the statistics
  * and bloom filters of the files; the date is taken from the file's path, so that conditions on it choose files. Pure.
  */
+
+import { answerType } from '../api-contract/engine-type.ts';
+import { TABLES } from '../api-contract/limits.ts';
+import { TRADE_COLUMNS, type TradeColumn } from '../api-contract/trade.ts';
 import { quoteIdentifier, quoteString } from '../engine/literal.ts';
-import type { Manifest } from '../seal/manifest.ts';
-import { answerType } from '../wire/engine-type.ts';
-import { TABLES } from '../wire/limits.ts';
-import { TRADE_COLUMNS, type TradeColumn } from '../wire/trade.ts';
+import type { Manifest } from '../ledger/manifest.ts';
 import type { DropFiles } from './files.ts';
 import { describeBounds, type TimeBounds } from './time-bounds.ts';
 

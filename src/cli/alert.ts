@@ -34,7 +34,7 @@ export const registerAlert: Register = (program, context, act) => {
 async function alert(cli: CliContext, globals: GlobalOptions, reference: string, options: AlertOptions): ActionResult {
   const { died, broken } = options;
   const job = await readAddressee(reference, globals.jobs, broken !== undefined);
-  const { tellOperators } = await import('./run/alerting.ts');
+  const { tellOperators } = await import('./job/alerting.ts');
   const summary = await tellOperators(cli, job, {
     ...{ command: 'alert', withReports: false },
     ...(died === undefined ? {} : { died }),

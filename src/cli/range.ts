@@ -1,7 +1,8 @@
 /** Date ranges of the command line. */
+
+import type { DateRange } from '../calendar/date-range.ts';
 import { isDate } from '../calendar/wall-clock.ts';
 import { Fault } from '../core/errors.ts';
-import type { DateRange } from '../run/choice.ts';
 
 /** @throws Fault `DATE_INVALID` */
 export function parseRange(from: string, to: string): DateRange {

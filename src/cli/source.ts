@@ -1,9 +1,9 @@
 /** The source of a job, of whatever kind, with what was learnt of it: for every command that asks it. */
 import type { Log } from '../core/log.ts';
+import type { OpenedSource } from '../export/job-source.ts';
 import type { Job } from '../job/job.ts';
-import { type Learnt, loadLearnt } from '../run/learnt.ts';
-import type { OpenedSource } from '../run/opened.ts';
-import { learntPath } from '../run/state.ts';
+import { type Learnt, loadLearnt } from '../state/limits.ts';
+import { learntPath } from '../state/paths.ts';
 import type { CliContext } from './context.ts';
 
 export interface JobSource {

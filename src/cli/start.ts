@@ -80,10 +80,10 @@ async function openDaemon(cli: CliContext, globals: GlobalOptions, opened: Opene
   const { startRunProcess } = await import('../daemon/run-process.ts');
   const { createUnfinished, createUntold } = await import('../daemon/unfinished.ts');
   const { watchFolder } = await import('../daemon/folder-watch.ts');
-  const { readProgress } = await import('../run/progress.ts');
-  const { readRunResult } = await import('../run/result.ts');
-  const { keptJobsOf, stateOf } = await import('../run/state.ts');
-  const { assertStateFolder } = await import('../run/state-folder.ts');
+  const { readProgress } = await import('../state/progress.ts');
+  const { readRunResult } = await import('../state/run-result.ts');
+  const { keptJobsOf, stateOf } = await import('../state/paths.ts');
+  const { assertStateFolder } = await import('../state/folder.ts');
   const { compose, self } = cli;
   const { clock, stateDir } = compose;
   await assertStateFolder(stateDir);

@@ -2,8 +2,8 @@
 import { EXIT_CODES } from '../core/errors.ts';
 import { formatCount } from '../core/units.ts';
 import type { Job } from '../job/job.ts';
+import type { Manifest } from '../ledger/manifest.ts';
 import type { AuditDeps } from '../seal/audit.ts';
-import type { Manifest } from '../seal/manifest.ts';
 import type { ActionResult, Register } from './command.ts';
 import type { CliContext, GlobalOptions } from './context.ts';
 
@@ -49,7 +49,7 @@ async function verify(
   options: VerifyOptions,
 ): ActionResult {
   const { rm } = await import('node:fs/promises');
-  const { assertStateFolder, makeScratchFolder } = await import('../run/state-folder.ts');
+  const { assertStateFolder, makeScratchFolder } = await import('../state/folder.ts');
   const { readJob } = await import('../job/files.ts');
   const { assertDate } = await import('./range.ts');
   const { assertDirectory } = await import('./store-directory.ts');
@@ -82,7 +82,7 @@ interface Audited {
 async function audit(deps: AuditDeps, job: Job, only: string | undefined): Promise<Audited> {
   const { auditDrop } = await import('../seal/audit.ts');
   const { auditConditions, auditHistory, findForeignKeys, listLeftovers } = await import('../seal/audit-dataset.ts');
-  const { listSealedDates } = await import('../seal/ledger.ts');
+  const { listSealedDates } = await import('../ledger/sealed-dates.ts');
   const { dataset } = job.drop;
   const dates = only === undefined ? await listSealedDates(deps.store, dataset) : [only];
   const results: VerifyResult[] = [];
@@ -117,8 +117,8 @@ async function recount(
     cli.terminal.err(`--deep recounts at the source; of \`api: ${api}\` there is no recount, so it adds nothing.\n`);
     return results;
   }
-  const { compareWithSource } = await import('../run/recount.ts');
-  const { closeSource } = await import('../run/opened.ts');
+  const { compareWithSource } = await import('../export/recount-date.ts');
+  const { closeSource } = await import('../export/job-source.ts');
   const { openJobSource } = await import('./source.ts');
   const { compose, signal } = cli;
   const { opened, learnt } = await openJobSource(cli, job, await compose.openLog({ quiet: true }));

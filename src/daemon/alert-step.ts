@@ -5,8 +5,8 @@
  * a broken file is found again anyway, and gaps are looked for every hour.
  */
 import type { AlertCause, DaemonEvent } from './event.ts';
+import type { Turn } from './next-state.ts';
 import type { JobState, OwedAlert, OwedCause } from './state.ts';
-import type { Turn } from './turn.ts';
 
 /** Doubled after each try; an hour is how often gaps are looked for too. */
 const FIRST_WAIT_MS = 60_000;

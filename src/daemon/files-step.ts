@@ -5,10 +5,10 @@ import type { JobSchedule } from '../job/job.ts';
 import { dropAlert } from './alert-step.ts';
 import type { DaemonEvent } from './event.ts';
 import type { FiledJob } from './job-files.ts';
+import type { Turn } from './next-state.ts';
 import { createJobState, isBusy, viewUnusable } from './state.ts';
 import { refreshStatus } from './status-step.ts';
 import { dropRetry, settleTick } from './tick-step.ts';
-import type { Turn } from './turn.ts';
 
 export function noteFiles(turn: Turn, { reading, lastRuns }: Extract<DaemonEvent, { kind: 'files-read' }>): void {
   const names = new Set(reading.jobs.map(({ job }) => job.name));

@@ -4,10 +4,10 @@
  */
 import { describeTimeout, logEnd } from './end-text.ts';
 import type { DaemonEvent } from './event.ts';
+import type { Turn } from './next-state.ts';
 import { chooseNext } from './run-order.ts';
 import { expiryOf, type RunningRun, runTimeoutMs } from './state.ts';
 import { endRun } from './tick-step.ts';
-import type { Turn } from './turn.ts';
 import type { FinishedRun } from './view.ts';
 
 /**

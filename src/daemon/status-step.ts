@@ -3,7 +3,7 @@
  * reading that goes on may have begun before what the next is to tell, so another follows it.
  */
 import type { StatusDocument } from './documents.ts';
-import type { Turn } from './turn.ts';
+import type { Turn } from './next-state.ts';
 
 /** A status that nobody looks at, and one that somebody does, are read anew after this long. */
 export const STATUS_IDLE_MS = 900_000;

@@ -6,11 +6,11 @@
 import { endAlert, lookForAlerts, recallDeath } from './alert-step.ts';
 import type { DaemonEvent, Effect, Rules } from './event.ts';
 import { forgetRemoved, noteFiles } from './files-step.ts';
+import { Turn } from './next-state.ts';
 import { fillPlaces, noteEnd, noteStarted, noteWork, stopRun } from './run-step.ts';
 import type { DaemonState } from './state.ts';
 import { noteStatus, refreshOldest, STATUS_IDLE_MS, STATUS_SHOWN_MS } from './status-step.ts';
 import { admit, arrive, catchUp, decide, dropRetry, endArrival, noteArrivals } from './tick-step.ts';
-import { Turn } from './turn.ts';
 
 /** How often the clock, what was missed, retries and what is owed are looked at. */
 export const BEAT_MS = 15_000;

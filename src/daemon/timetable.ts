@@ -4,10 +4,10 @@
  * told once, whoever finds it first, and however the clock moves; of several that were missed only the newest is.
  */
 import { createTask, type Logger, type ScheduledTask } from 'node-cron';
+import { LOOKBACK_DAYS } from '../api-contract/limits.ts';
 import type { Clock } from '../core/clock.ts';
 import type { Log } from '../core/log.ts';
 import type { JobSchedule } from '../job/job.ts';
-import { LOOKBACK_DAYS } from '../wire/limits.ts';
 import { type Coordinator, LEASE_MS } from './coordinator.ts';
 import { createTicks, type Ticks } from './ticks.ts';
 

@@ -3,7 +3,7 @@
  * engine that may be null takes a seventh more time to insert and merge. Pure SQL, for the stage that writes them and the
  * seal that reads them. Invariant: no value that passes the stage's rules is one of these marks.
  */
-import type { DropType } from '../wire/trade.ts';
+import type { DropType } from '../api-contract/trade.ts';
 
 /** What is known of a column's nulls. */
 export interface NullColumn {

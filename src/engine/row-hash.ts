@@ -3,7 +3,7 @@
  * Pure, for sources and stages alike: both compute them with the same SQL from the texts of the values. A sum wraps at 64
  * bits, and is told as text, because JSON would round it.
  */
-import { type DropType, TRADE_COLUMNS } from '../wire/trade.ts';
+import { type DropType, TRADE_COLUMNS } from '../api-contract/trade.ts';
 import { quoteIdentifier } from './literal.ts';
 
 /** A column whose values are hashed. */

@@ -15,11 +15,11 @@ import type { Readable } from 'node:stream';
 import { buffer, json } from 'node:stream/consumers';
 import type { ClickHouseClient } from '@clickhouse/client';
 import { type Capabilities, keepKnown, readCapabilities } from './capabilities.ts';
+import { type TurnLimits, Turns } from './fair-slots.ts';
 import { EngineFault } from './fault.ts';
 import { quoteString } from './literal.ts';
 import type { EnginePool, PooledEngine, PoolRequest } from './pool.ts';
 import { openServerClient, toEngineFault } from './server-client.ts';
-import { type TurnLimits, Turns } from './turns.ts';
 
 export interface ServerPoolOptions extends TurnLimits {
   /** `http(s)://user:password@host:port/database`. */

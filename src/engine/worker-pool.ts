@@ -4,8 +4,8 @@
  */
 import { join } from 'node:path';
 import { systemClock } from '../core/clock.ts';
+import { Turns } from './fair-slots.ts';
 import type { EnginePool, PooledEngine, PoolRequest } from './pool.ts';
-import { Turns } from './turns.ts';
 import { removeWorkerFolder, type WorkerCommand, WorkerProcess } from './worker-process.ts';
 import { WorkerTask } from './worker-task.ts';
 

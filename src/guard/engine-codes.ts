@@ -2,7 +2,7 @@
  * ClickHouse's error numbers by what they mean to a caller of the API; names as in its `ErrorCodes.cpp`. A table of data:
  * a number that is not here is an internal error.
  */
-import type { Reason } from '../wire/historical.ts';
+import type { Reason } from '../api-contract/historical.ts';
 
 type Codes = Readonly<Record<string, number>>;
 

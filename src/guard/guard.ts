@@ -6,9 +6,10 @@
  * The specification allows one SELECT over the whitelisted tables; UNION, other statements, settings, formats and table
  * functions are refused.
  */
+
+import { TABLES } from '../api-contract/limits.ts';
+import { TRADE_COLUMNS } from '../api-contract/trade.ts';
 import type { PoolRequest } from '../engine/pool.ts';
-import { TABLES } from '../wire/limits.ts';
-import { TRADE_COLUMNS } from '../wire/trade.ts';
 import {
   listAliases,
   listAppliedFunctions,

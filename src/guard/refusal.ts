@@ -2,9 +2,10 @@
  * A caller's SQL that is refused, in the API's terms. Invariant: the text of a refusal is written here or built from the
  * caller's own words: the engine's messages can hold rows and paths, and are never passed on.
  */
+
+import type { Reason } from '../api-contract/historical.ts';
 import { Fault } from '../core/errors.ts';
 import { EngineFault } from '../engine/fault.ts';
-import type { Reason } from '../wire/historical.ts';
 import { REASON_CODES, TOO_BROAD_CODES } from './engine-codes.ts';
 
 export type RefusalCode = 'INVALID_SQL' | 'INVALID_QUERY' | 'QUERY_TOO_BROAD';

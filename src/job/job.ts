@@ -2,9 +2,10 @@
  * The resolved job: what the code uses, after `parse.ts` has checked what the user wrote (`shape.ts`) and filled the
  * defaults in. Every field is final; nothing here is optional because a default was forgotten.
  */
+
+import type { DropType } from '../api-contract/trade.ts';
 import { Fault } from '../core/errors.ts';
 import type { ObjectOptions } from '../store/store.ts';
-import type { DropType } from '../wire/trade.ts';
 
 export interface Job<Source extends JobSource = JobSource> {
   readonly name: string;

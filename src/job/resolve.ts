@@ -1,9 +1,9 @@
 /** From the job file's shape to the resolved job: defaults filled in, columns looked up in the contract. Pure. */
 
+import { TRADE_COLUMNS } from '../api-contract/trade.ts';
 import { findNearest } from '../core/nearest.ts';
 import { isS3Location } from '../store/location.ts';
 import type { ObjectOptions } from '../store/store.ts';
-import { TRADE_COLUMNS } from '../wire/trade.ts';
 import { resolveCheck } from './check.ts';
 import type { Job, JobColumn, JobSchedule, JobSource, SnapshotApi, SnapshotSource, SqlApi, SqlSource } from './job.ts';
 import { parseDurationSeconds } from './plain-shape.ts';

@@ -1,5 +1,5 @@
 /** The source of a job that reads a table of a ClickHouse server: which columns, of which types. Pure. */
-import { TRADE_COLUMNS } from '../wire/trade.ts';
+import { TRADE_COLUMNS } from '../api-contract/trade.ts';
 import type { JobColumn, ServerSource } from './job.ts';
 import { ResolveFault } from './resolve-fault.ts';
 import type { JobFile } from './shape.ts';

@@ -1,5 +1,5 @@
 /** Columns of jobs by name: those of the trade record as the contract describes them, and those that a job file types. Pure. */
-import { TRADE_COLUMNS, type TradeColumn } from '../wire/trade.ts';
+import { TRADE_COLUMNS, type TradeColumn } from '../api-contract/trade.ts';
 import type { JobColumn } from './job.ts';
 import { ResolveFault } from './resolve-fault.ts';
 

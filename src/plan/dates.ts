@@ -2,9 +2,10 @@
  * Which dates a run goes for, and what can still be had. Pure: the clock and the ledger come in as arguments. The clock
  * is the server's (`Date` header), because the server measures lookback and delay by its own.
  */
+
+import { LOOKBACK_DAYS, MINIMUM_DATA_DELAY_MINUTES } from '../api-contract/limits.ts';
 import { type CalendarOverride, listSessions, NO_OVERRIDE, sessionCloseSecond } from '../calendar/session.ts';
 import { addDays, formatWallClock, formatWallDate, parseWallClock } from '../calendar/wall-clock.ts';
-import { LOOKBACK_DAYS, MINIMUM_DATA_DELAY_MINUTES } from '../wire/limits.ts';
 
 const MINUTE_MS = 60_000;
 const DAY_MS = 86_400_000;

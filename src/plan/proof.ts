@@ -2,9 +2,10 @@
  * What a recount proves of a date: that the source has as many rows as are staged, that they have the same ids, or that
  * they have the same values too. Which columns are hashed for it. Pure.
  */
+
+import { TRADE_COLUMNS } from '../api-contract/trade.ts';
 import type { HashedColumn } from '../engine/row-hash.ts';
 import type { SqlSource } from '../job/job.ts';
-import { TRADE_COLUMNS } from '../wire/trade.ts';
 
 /** The strongest first. */
 export const PROOFS = ['ids and values', 'ids', 'counts'] as const;

@@ -2,10 +2,11 @@
  * Whether a source shows that a session is over, as against clocks that say so. Pure. A source that lags, and clocks that
  * are fast together, show the same: rows that stop in the middle of a session, with nothing of a later one.
  */
+
+import { MINIMUM_DATA_DELAY_MINUTES } from '../api-contract/limits.ts';
 import { type CalendarOverride, closeSecond, NO_OVERRIDE, sessionCloseSecond } from '../calendar/session.ts';
 import { parseWallClock } from '../calendar/wall-clock.ts';
 import type { SqlJob } from '../job/job.ts';
-import { MINIMUM_DATA_DELAY_MINUTES } from '../wire/limits.ts';
 import type { DayCounts } from './counts.ts';
 
 /** The last rows of a date, as far as they tell that it is over. */

@@ -19,10 +19,10 @@ import {
 import { updateMarkSql } from '../engine/update-mark.ts';
 import { clampToDateSql, secondOfDateSql } from '../engine/wall-clock.ts';
 import type { SqlJob, SqlSource } from '../job/job.ts';
-import { type DayEdges, datesCondition, formatTime, keyColumn, windowCondition } from './condition.ts';
 import { type CellCount, startOf } from './counts.ts';
 import type { CutRequest } from './pack.ts';
 import { lastTradeSecond, lateSecond, tailSecond } from './session-end.ts';
+import { type DayEdges, datesCondition, formatTime, keyColumn, windowCondition } from './window-condition.ts';
 
 /** Dates `[from, to]`, both included, and the stretch of each that is counted. Stretches of several dates are whole days. */
 export interface ProbeSpan extends Stretch {

@@ -2,13 +2,14 @@
  * The sealed Parquet file as a table of the engine. Invariant: a file that lacks a column of the report is refused with
  * the column's name before any number is computed, because half a report looks like a whole one.
  */
+
+import { TRADE_COLUMNS } from '../api-contract/trade.ts';
 import { Fault } from '../core/errors.ts';
 import type { Engine, SqlParams } from '../engine/engine.ts';
 import { quoteString } from '../engine/literal.ts';
-import { COUNTED_COLUMNS } from '../measure/counted.ts';
-import { KNOWN_PREMIUM, PREMIUM_COLUMNS } from '../measure/premium.ts';
-import { TRADE_COLUMNS } from '../wire/trade.ts';
 import type { SealedDrop } from './drop.ts';
+import { KNOWN_PREMIUM, PREMIUM_COLUMNS } from './sums/premium-sums.ts';
+import { COUNTED_COLUMNS } from './sums/record-counts.ts';
 
 /** The columns that the numbers are computed from. */
 const REQUIRED: readonly string[] = [

@@ -9,17 +9,17 @@ import type { Clock } from '../core/clock.ts';
 import { describeError, isFault } from '../core/errors.ts';
 import type { RunEnd } from '../core/run-end.ts';
 import type { RunProgress } from '../core/run-progress.ts';
+import { type ArchivedReport, listArchive } from '../deliver/archived-pages.ts';
 import type { Job } from '../job/job.ts';
+import { type ConditionEntry, readConditionDocument } from '../ledger/condition-file.ts';
+import { readSealedFacts, type SealedFacts } from '../ledger/sealed-facts.ts';
 import { type Condition, computeConditions, expiresAt } from '../plan/dates.ts';
-import { type ConditionEntry, readConditionDocument } from '../seal/condition.ts';
+import { expires, lookbackOf } from '../plan/lookback.ts';
+import { readLastEnd, readLastSuccess } from '../state/last-end.ts';
+import type { StatePaths } from '../state/paths.ts';
+import { readProgress } from '../state/progress.ts';
+import { type RunResult, readRunResult } from '../state/run-result.ts';
 import type { Store } from '../store/store.ts';
-import { type ArchivedReport, listArchive } from './delivery/archived-pages.ts';
-import { readLastEnd, readLastSuccess } from './last-end.ts';
-import { expires, lookbackOf } from './lookback.ts';
-import { readProgress } from './progress.ts';
-import { type RunResult, readRunResult } from './result.ts';
-import { readSealedFacts, type SealedFacts } from './sealed-facts.ts';
-import type { StatePaths } from './state.ts';
 
 /** A quarter of sessions; older copies are in the store under their dates. */
 const MAX_REPORTS = 60;

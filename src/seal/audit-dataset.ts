@@ -5,6 +5,7 @@
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { makeFolder } from '../core/folder.ts';
+import { describeSealed, readConditionDocument } from '../ledger/condition-file.ts';
 import {
   conditionKey,
   datasetPrefix,
@@ -14,12 +15,11 @@ import {
   parseDatasetKey,
   parseSealingKey,
   sealingPrefix,
-} from '../store/layout.ts';
+} from '../ledger/layout.ts';
+import { type Manifest, readSigned } from '../ledger/manifest.ts';
+import { readSuccessor } from '../ledger/restating.ts';
 import type { Store } from '../store/store.ts';
 import { type AuditDeps, fetchAndHash } from './audit.ts';
-import { describeSealed, readConditionDocument } from './condition.ts';
-import { type Manifest, readSigned } from './manifest.ts';
-import { readSuccessor } from './restating.ts';
 
 /** Objects below the dataset that belong to no sealed date, to no kept revision, and are not its conditions. */
 export async function findForeignKeys(

@@ -5,7 +5,7 @@
  */
 import type { Engine } from '../engine/engine.ts';
 import { quoteIdentifier, quoteString } from '../engine/literal.ts';
-import type { DropChanges } from './manifest.ts';
+import type { DropChanges } from '../state/row-changes.ts';
 
 export interface ComparedFile {
   readonly path: string;

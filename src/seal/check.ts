@@ -8,7 +8,7 @@ import type { Engine } from '../engine/engine.ts';
 import { quoteIdentifier, quoteString } from '../engine/literal.ts';
 import { listPasses } from '../engine/passes.ts';
 import type { Job, JobCheck } from '../job/job.ts';
-import type { CheckResult } from './manifest.ts';
+import type { CheckResult } from '../ledger/manifest.ts';
 
 /**
  * @param date partition date of the file

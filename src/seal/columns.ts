@@ -1,8 +1,9 @@
 /** From the stage's values to the drop's types: one SQL expression a column. Pure. Source of the types: DESIGN, "In the store". */
+
+import type { DropType } from '../api-contract/trade.ts';
 import { quoteIdentifier } from '../engine/literal.ts';
 import { isNullMark } from '../engine/null-mark.ts';
 import type { JobColumn } from '../job/job.ts';
-import type { DropType } from '../wire/trade.ts';
 
 /** Digits of milliseconds since the epoch at most; a time in text is longer. */
 const INSTANT_DIGITS = 13;

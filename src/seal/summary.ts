@@ -7,7 +7,6 @@ import { rm } from 'node:fs/promises';
 import type { Engine } from '../engine/engine.ts';
 import { quoteIdentifier, quoteString } from '../engine/literal.ts';
 import type { Job } from '../job/job.ts';
-import { buildFate, COUNTED_COLUMNS } from '../measure/counted.ts';
 import {
   AT_ASK,
   AT_BID,
@@ -18,7 +17,8 @@ import {
   PREMIUM_COLUMNS,
   SERIES_HASH,
   sumKnown,
-} from '../measure/premium.ts';
+} from '../report/sums/premium-sums.ts';
+import { buildFate, COUNTED_COLUMNS } from '../report/sums/record-counts.ts';
 import type { DropColumn } from './columns.ts';
 import { writeFooter } from './footer.ts';
 import { COMPRESSION } from './parquet.ts';

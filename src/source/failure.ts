@@ -2,9 +2,10 @@
  * What an answer that is no page leads to: the table of the design, by error code and HTTP class. Pure. Retrying is the
  * client's business; here it is only decided.
  */
+
+import { type ErrorBody, errorBodySchema } from '../api-contract/historical.ts';
 import type { Place } from '../core/errors.ts';
 import { findSqlPlaces } from '../core/place.ts';
-import { type ErrorBody, errorBodySchema } from '../wire/historical.ts';
 import { SourceFault } from './source.ts';
 
 /** `retry` may succeed as it is; `once` is worth one more try and is then a split; the rest is final. */

@@ -2,7 +2,7 @@
  * Client of the historical SQL API, both entry points. Invariant: an answer is either a whole page or leads to what
  * `failure.ts` says; pace and retries are those of `requester.ts`. The key travels only in the body.
  */
-import { metaSchema } from '../wire/historical.ts';
+import { metaSchema } from '../api-contract/historical.ts';
 import { readEnvelope } from './envelope.ts';
 import { judgeFailure } from './failure.ts';
 import { rememberRefusals } from './refusals.ts';

@@ -1,7 +1,7 @@
 /**
  * Queries that the API refused as too broad are never sent again unchanged, as it asks for: whoever asks one again in the
  * life of the source gets the same refusal at once, without a request. What earlier runs were refused is known by its
- * size only, see `run/learnt.ts`. A query that ran out of time is not among them: that may pass.
+ * size only, see `state/limits.ts`. A query that ran out of time is not among them: that may pass.
  */
 import { type Source, SourceFault } from './source.ts';
 

@@ -3,9 +3,9 @@
  * answer; everything else is a `SourceFault` that says what to do next.
  */
 
+import type { HistoricalMeta } from '../api-contract/historical.ts';
 import { type FailureKind, Fault } from '../core/errors.ts';
 import type { RowShape } from '../core/json-bytes.ts';
-import type { HistoricalMeta } from '../wire/historical.ts';
 
 export interface Page {
   /** The `data` array as JSON bytes. */

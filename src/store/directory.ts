@@ -12,7 +12,7 @@ import { hasErrorCode, syncFolder } from '../core/atomic-file.ts';
 import { assertNotAborted } from '../core/errors.ts';
 import { assertSmall, attempt } from './fault.ts';
 import { assertKey, assertPrefix, compareKeys, isTemporaryName } from './key.ts';
-import { SEALING_PREFIX } from './layout.ts';
+import { SEALING_PREFIX } from './key-kind.ts';
 import { assertLinkSeconds } from './link.ts';
 import type { ListedObject, ObjectBody, ObjectInfo, Store } from './store.ts';
 import { makeDurableFolder, removeStaleTemporaries, writeWholeFile } from './whole-file.ts';

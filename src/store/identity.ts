@@ -10,7 +10,7 @@ import { z } from 'zod';
 import { writeFileAtomic } from '../core/atomic-file.ts';
 import { Fault } from '../core/errors.ts';
 import { readJsonFile, tryParseJson } from '../core/json-file.ts';
-import { STORE_IDENTITY_KEY } from './layout.ts';
+import { STORE_IDENTITY_KEY } from './key-kind.ts';
 import type { Store } from './store.ts';
 
 /** Format of the file that this version writes and reads. */

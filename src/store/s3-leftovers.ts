@@ -11,7 +11,7 @@ import {
 } from '@aws-sdk/client-s3';
 import type { Clock } from '../core/clock.ts';
 import { describeError } from '../core/errors.ts';
-import { isWrittenInParts } from './layout.ts';
+import { isWrittenInParts } from './key-kind.ts';
 
 /** No upload of ours takes a day; and a clock that is wrong by hours, here or there, does no harm. */
 const MAX_AGE_MS = 24 * 60 * 60 * 1000;

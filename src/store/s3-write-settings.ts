@@ -5,7 +5,7 @@
  * as 128 KiB, and objects that are removed soon, like those being sealed, for a month.
  */
 import type { CopyObjectCommandInput, CreateMultipartUploadCommandInput } from '@aws-sdk/client-s3';
-import { isDropFileKey } from './layout.ts';
+import { isDropFileKey } from './key-kind.ts';
 import { UnmetRequest } from './s3-fault.ts';
 import type { ObjectOptions } from './store.ts';
 

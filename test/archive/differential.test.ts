@@ -6,9 +6,9 @@
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { TRADE_COLUMNS } from '../../src/api-contract/trade.ts';
 import { isFault } from '../../src/core/errors.ts';
 import { openDirectoryStore } from '../../src/store/directory.ts';
-import { TRADE_COLUMNS } from '../../src/wire/trade.ts';
 import { KEY, startTestService, type TestService } from '../service/running-service.ts';
 import { type TradeFile, writeTradeFile } from '../service/trade-file.ts';
 import { flowdrop, makeFolder } from '../support/flowdrop.ts';

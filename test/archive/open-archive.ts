@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { type Archive, type ArchiveAnswer, openArchive } from '../../src/archive/archive.ts';
 import type { OutputFormat } from '../../src/archive/output.ts';
 import { openWorkerPool } from '../../src/engine/worker-pool.ts';
-import { readManifestOf } from '../../src/seal/restating.ts';
+import { readManifestOf } from '../../src/ledger/restating.ts';
 import type { StoreAccess } from '../../src/store/access.ts';
 import type { Store } from '../../src/store/store.ts';
 import { WORKER_COMMAND } from '../support/engine-workers.ts';

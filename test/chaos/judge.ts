@@ -6,7 +6,7 @@
  */
 import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
-import type { Manifest } from '../../src/seal/manifest.ts';
+import type { Manifest } from '../../src/ledger/manifest.ts';
 import { flowdrop } from '../support/flowdrop.ts';
 import { RECIPIENTS } from './mail.ts';
 import { TEMPORARY } from './place.ts';

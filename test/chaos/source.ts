@@ -5,8 +5,8 @@
  */
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { HISTORICAL_PATH } from '../../src/wire/limits.ts';
-import { TRADE_COLUMNS } from '../../src/wire/trade.ts';
+import { HISTORICAL_PATH } from '../../src/api-contract/limits.ts';
+import { TRADE_COLUMNS } from '../../src/api-contract/trade.ts';
 import { hasRealDay, KEY, REAL_DAY, REAL_DAY_FILE, startService, type TestService } from '../support/flowdrop.ts';
 import { createRandom } from '../support/random.ts';
 import { isPage } from './api.ts';

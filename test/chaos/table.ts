@@ -4,9 +4,9 @@
  * the table holds.
  */
 import { setTimeout as delay } from 'node:timers/promises';
+import { TRADE_COLUMNS } from '../../src/api-contract/trade.ts';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
-import { TRADE_COLUMNS } from '../../src/wire/trade.ts';
 import { type Alteration, planAlteration, type RowChange, SETTLED, type TableRow } from './rows.ts';
 
 /** Null stands in every column but those that tell which row it is and where it lies. */

@@ -3,7 +3,7 @@
  * row, as multisets. Nothing of the product takes part but the table of the API's columns.
  */
 import { DuckDBInstance } from '@duckdb/node-api';
-import { TRADE_COLUMNS, type TradeColumn } from '../../src/wire/trade.ts';
+import { TRADE_COLUMNS, type TradeColumn } from '../../src/api-contract/trade.ts';
 
 export interface Truth {
   readonly rows: number;

@@ -10,7 +10,7 @@ import { promisify } from 'node:util';
 import { describe, expect, it } from 'vitest';
 import { parse, parseAllDocuments } from 'yaml';
 import { parseJob } from '../../src/job/parse.ts';
-import { reportSettings } from '../../src/settings-report.ts';
+import { reportSettings } from '../../src/settings/settings-report.ts';
 import { flowdrop, makeFolder, REPO } from '../support/flowdrop.ts';
 
 const DEPLOY = join(REPO, 'deploy');

@@ -16,7 +16,7 @@ import { buildProgram } from '../../src/cli/program.ts';
 import { createComposition } from '../../src/compose.ts';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import { parseJob } from '../../src/job/parse.ts';
-import { reportSettings } from '../../src/settings-report.ts';
+import { reportSettings } from '../../src/settings/settings-report.ts';
 import { queryDuckDb } from '../support/drop.ts';
 import { flowdrop, makeFolder, REPO, startService, type TestService } from '../support/flowdrop.ts';
 import { listBlocks, listCodes, listCommands, PAGES, readPage } from '../support/pages.ts';
@@ -34,8 +34,8 @@ const DONE_HERE = [
 const DONE_ELSEWHERE: Readonly<Record<string, string>> = {
   'sql server check': 'test/service/server-setup.test.ts',
   'xml server check': 'test/support/clickhouse-server.ts',
-  'json alert check': 'test/run/alert/docs.test.ts',
-  'js webhook check': 'test/run/alert/docs.test.ts',
+  'json alert check': 'test/alert/docs.test.ts',
+  'js webhook check': 'test/alert/docs.test.ts',
   'json manifest check': 'test/docs/drops.test.ts',
   'json condition check': 'test/docs/drops.test.ts',
   'json policy check': 'test/docs/security.test.ts',

@@ -5,12 +5,12 @@
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { TRADE_COLUMNS } from '../../src/api-contract/trade.ts';
 import { parseJob } from '../../src/job/parse.ts';
-import { readConditionDocument } from '../../src/seal/condition.ts';
-import { hashManifest, manifestSchema, parseManifest } from '../../src/seal/manifest.ts';
+import { readConditionDocument } from '../../src/ledger/condition-file.ts';
+import { hashManifest, manifestSchema, parseManifest } from '../../src/ledger/manifest.ts';
 import { ROW_GROUP_ROWS } from '../../src/seal/parquet.ts';
 import { openDirectoryStore } from '../../src/store/directory.ts';
-import { TRADE_COLUMNS } from '../../src/wire/trade.ts';
 import { makeFolder } from '../support/flowdrop.ts';
 import { listBlocks, listCodes, listRows, readPage, readSection } from '../support/pages.ts';
 

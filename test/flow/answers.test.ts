@@ -6,7 +6,7 @@ import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { stringify } from 'yaml';
-import type { Manifest } from '../../src/seal/manifest.ts';
+import type { Manifest } from '../../src/ledger/manifest.ts';
 import { describeEntry } from '../../src/service/access/key-entry.ts';
 import { buildEntry, hashKey } from '../../src/service/access/keys.ts';
 import { useCleanups } from '../support/cleanups.ts';

@@ -6,9 +6,9 @@
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import type { Manifest } from '../../src/ledger/manifest.ts';
 import { computeLookback } from '../../src/plan/dates.ts';
-import type { RunResult } from '../../src/run/result.ts';
-import type { Manifest } from '../../src/seal/manifest.ts';
+import type { RunResult } from '../../src/state/run-result.ts';
 import { type ClickHouseFront, FRONT_PASSWORD, startClickHouseFront } from '../support/clickhouse-front.ts';
 import { type ClickHouseStart, startClickHouse } from '../support/clickhouse-server.ts';
 import { queryDuckDb, readWithDuckDb } from '../support/drop.ts';

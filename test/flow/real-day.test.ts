@@ -7,8 +7,8 @@ import { join } from 'node:path';
 import PostalMime from 'postal-mime';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { formatDollars } from '../../src/core/units.ts';
+import type { Manifest } from '../../src/ledger/manifest.ts';
 import type { FlowReport } from '../../src/report/model.ts';
-import type { Manifest } from '../../src/seal/manifest.ts';
 import { useCleanups } from '../support/cleanups.ts';
 import {
   type ApiRow,

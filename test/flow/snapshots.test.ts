@@ -5,8 +5,8 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import type { RunResult } from '../../src/run/result.ts';
-import type { Manifest } from '../../src/seal/manifest.ts';
+import type { Manifest } from '../../src/ledger/manifest.ts';
+import type { RunResult } from '../../src/state/run-result.ts';
 import { queryDuckDb } from '../support/drop.ts';
 import type { FaultPlan, SeenRequest } from '../support/fault-plan.ts';
 import { type FaultProxy, startFaultProxy } from '../support/fault-proxy.ts';

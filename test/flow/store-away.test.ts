@@ -6,7 +6,7 @@
 import { mkdir, readdir, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterEach, expect, it } from 'vitest';
-import type { RunResult } from '../../src/run/result.ts';
+import type { RunResult } from '../../src/state/run-result.ts';
 import { useCleanups } from '../support/cleanups.ts';
 import { type Finished, flowdrop, listFiles, startService, type TestService } from '../support/flowdrop.ts';
 import { writeJob } from '../support/jobs.ts';

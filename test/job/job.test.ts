@@ -5,12 +5,12 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
+import { TRADE_COLUMNS } from '../../src/api-contract/trade.ts';
 import { isFault } from '../../src/core/errors.ts';
 import { listJobFiles, readJob } from '../../src/job/files.ts';
 import { parseJob } from '../../src/job/parse.ts';
 import { jobSchema } from '../../src/job/shape.ts';
 import { allowNulls, toJobColumn } from '../../src/job/trade-columns.ts';
-import { TRADE_COLUMNS } from '../../src/wire/trade.ts';
 
 const JOBS = new URL('../../jobs/', import.meta.url).pathname;
 

@@ -3,9 +3,9 @@
  * objects are written. What each resolves to, and what is refused where. The rest of a job file is in `job.test.ts`.
  */
 import { describe, expect, test } from 'vitest';
+import { TRADE_COLUMNS } from '../../src/api-contract/trade.ts';
 import { isFault } from '../../src/core/errors.ts';
 import { parseJob } from '../../src/job/parse.ts';
-import { TRADE_COLUMNS } from '../../src/wire/trade.ts';
 
 /** A job file whose `source:`, further keys of `drop:`, and other sections are given. */
 function jobOf(source: string, drop = '', rest = ''): string {

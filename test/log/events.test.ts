@@ -24,9 +24,9 @@ const calls = texts.flatMap(([file, text]) =>
   ),
 );
 /** Events of a run become events of the log. */
-const ofRuns = [...(texts.find(([file]) => file === 'run/events.ts')?.[1] ?? '').matchAll(/kind: '([a-z-]+)'/g)].map(
-  ([, kind = '']) => kind,
-);
+const ofRuns = [
+  ...(texts.find(([file]) => file === 'state/run-events.ts')?.[1] ?? '').matchAll(/kind: '([a-z-]+)'/g),
+].map(([, kind = '']) => kind);
 const named = texts.flatMap(([, text]) => [...text.matchAll(/\bevent: '([^']+)'/g)].map(([, event = '']) => event));
 
 describe('the table of events', () => {

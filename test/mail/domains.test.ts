@@ -1,8 +1,8 @@
-/** Settings of mail, and the allow-list of recipients' domains. That delivery asks it first is in `test/run/delivery/deliver.test.ts`. */
+/** Settings of mail, and the allow-list of recipients' domains. That delivery asks it first is in `test/deliver/deliver.test.ts`. */
 import { describe, expect, test } from 'vitest';
 import { assertAllowedRecipients, parseMailDomains, restrictMailer } from '../../src/mail/domains.ts';
 import { openSmtpMailer } from '../../src/mail/smtp.ts';
-import { readMailPatienceMs } from '../../src/settings.ts';
+import { readMailPatienceMs } from '../../src/settings/settings.ts';
 import { buildMessage } from './fixture.ts';
 import { startSmtpReceiver } from './smtp-receiver.ts';
 

@@ -5,10 +5,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { gunzipSync } from 'node:zlib';
+import { TRADE_COLUMNS, type TradeColumn } from '../../src/api-contract/trade.ts';
 import type { Engine } from '../../src/engine/engine.ts';
 import { quoteString } from '../../src/engine/literal.ts';
 import type { SealedDrop } from '../../src/report/drop.ts';
-import { TRADE_COLUMNS, type TradeColumn } from '../../src/wire/trade.ts';
 
 /** A record as the API sends it. */
 export interface Trade {

@@ -5,6 +5,8 @@
  */
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { TRADE_COLUMNS } from '../../src/api-contract/trade.ts';
+import { isFulfilled, listUncomputable } from '../../src/deliver/mail-condition.ts';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
 import { buildAttachments } from '../../src/report/attach/attach.ts';
@@ -14,9 +16,7 @@ import type { FlowReport } from '../../src/report/model.ts';
 import type { PastSession } from '../../src/report/numbers/history.ts';
 import { renderDigest, renderFlowReport } from '../../src/report/render.ts';
 import { buildFlowView } from '../../src/report/text/view.ts';
-import { isFulfilled, listUncomputable } from '../../src/run/delivery/condition.ts';
 import { compareSummary, writeSummary } from '../../src/seal/summary.ts';
-import { TRADE_COLUMNS } from '../../src/wire/trade.ts';
 import { createDropFolder, createTrade, TEMPLATES, type TradeChanges, writeDrop } from './drop-file.ts';
 
 let engine: Engine;

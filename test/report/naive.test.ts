@@ -5,12 +5,12 @@
  */
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { TRADE_COLUMNS } from '../../src/api-contract/trade.ts';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
 import { buildFlowReport } from '../../src/report/flow.ts';
 import type { FlowReport, Premium } from '../../src/report/model.ts';
 import { writeSummary } from '../../src/seal/summary.ts';
-import { TRADE_COLUMNS } from '../../src/wire/trade.ts';
 import { createDropFolder, type Trade, writeDrop } from './drop-file.ts';
 import { known, knownAll } from './known.ts';
 import {

@@ -4,13 +4,13 @@
  * leave out, whose queries are shorter, and on days of records without numbers.
  */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { TRADE_COLUMNS } from '../../src/api-contract/trade.ts';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
 import type { SealedDrop } from '../../src/report/drop.ts';
 import { buildFlowReport } from '../../src/report/flow.ts';
 import type { FlowReport } from '../../src/report/model.ts';
 import { type PremiumRow, readPremium, readPremiumPart } from '../../src/report/numbers/premium.ts';
-import { TRADE_COLUMNS } from '../../src/wire/trade.ts';
 import { queryDuckDb } from '../support/drop.ts';
 import { createDropFolder, createTrade, type Trade, writeDrop } from './drop-file.ts';
 import { expectSame } from './plain-loops.ts';

@@ -10,15 +10,8 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import { wholeDay } from '../../src/calendar/window.ts';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
-import { buildPage } from '../../src/plan/statement.ts';
-import { sealDate, stageWriter } from '../../src/run/seal.ts';
-import { auditDrop } from '../../src/seal/audit.ts';
-import { auditConditions, auditHistory, findForeignKeys } from '../../src/seal/audit-dataset.ts';
-import { describeSealed, readConditionDocument, writeConditionDocument } from '../../src/seal/condition.ts';
-import { readManifest } from '../../src/seal/ledger.ts';
-import { formatManifest, type Manifest, signManifest } from '../../src/seal/manifest.ts';
-import { readBack } from '../../src/seal/read-back.ts';
-import { openStage } from '../../src/stage/engine-stage.ts';
+import { sealDate, stageWriter } from '../../src/export/seal-date.ts';
+import { describeSealed, readConditionDocument, writeConditionDocument } from '../../src/ledger/condition-file.ts';
 import {
   conditionKey,
   dropKey,
@@ -26,7 +19,14 @@ import {
   manifestKey,
   partitionPrefix,
   sealingDecisionKey,
-} from '../../src/store/layout.ts';
+} from '../../src/ledger/layout.ts';
+import { formatManifest, type Manifest, signManifest } from '../../src/ledger/manifest.ts';
+import { readManifest } from '../../src/ledger/sealed-dates.ts';
+import { buildPage } from '../../src/plan/statement.ts';
+import { auditDrop } from '../../src/seal/audit.ts';
+import { auditConditions, auditHistory, findForeignKeys } from '../../src/seal/audit-dataset.ts';
+import { readBack } from '../../src/seal/read-back.ts';
+import { openStage } from '../../src/stage/engine-stage.ts';
 import type { Store } from '../../src/store/store.ts';
 import { createEngineSource } from '../support/engine-source.ts';
 import { parseSqlJob } from '../support/jobs.ts';

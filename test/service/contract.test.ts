@@ -3,9 +3,9 @@
  * is refused is in `guard.test.ts`, which rows are visible in `visibility.test.ts`.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { TOO_BROAD_HINTS } from '../../src/wire/historical.ts';
-import { DELAY_HEADER, HISTORICAL_PATH, PORTAL_PATH } from '../../src/wire/limits.ts';
-import { TRADE_COLUMNS } from '../../src/wire/trade.ts';
+import { TOO_BROAD_HINTS } from '../../src/api-contract/historical.ts';
+import { DELAY_HEADER, HISTORICAL_PATH, PORTAL_PATH } from '../../src/api-contract/limits.ts';
+import { TRADE_COLUMNS } from '../../src/api-contract/trade.ts';
 import { EVENING, KEY, postForm, postJson, startTestService, type TestService } from './running-service.ts';
 
 const ROWS = 20_000;

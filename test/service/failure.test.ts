@@ -1,10 +1,10 @@
 /** The engine's errors in the API's terms: the table of codes, and what is repeated of a message. */
 import { expect, test } from 'vitest';
+import { TOO_BROAD_HINTS } from '../../src/api-contract/historical.ts';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import { EngineFault } from '../../src/engine/fault.ts';
 import { REASON_CODES, TIMEOUT_CODES, TOO_BROAD_CODES } from '../../src/guard/engine-codes.ts';
 import { toApiFailure } from '../../src/service/http/failure.ts';
-import { TOO_BROAD_HINTS } from '../../src/wire/historical.ts';
 
 const TABLES = [...Object.values(REASON_CODES), TOO_BROAD_CODES, TIMEOUT_CODES];
 

@@ -9,10 +9,10 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { gzipSync } from 'node:zlib';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { TRADE_COLUMNS } from '../../src/api-contract/trade.ts';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
 import { quoteString } from '../../src/engine/literal.ts';
-import { TRADE_COLUMNS } from '../../src/wire/trade.ts';
 import { startTestService, type TestService } from './running-service.ts';
 
 const REAL = fileURLToPath(new URL('../../../shared/data/vix-trades-2016-06-01.ndjson.gz', import.meta.url));

@@ -5,10 +5,10 @@
 import { Validator } from '@seriousme/openapi-schema-validator';
 import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
+import { ERROR_CODES, REASONS } from '../../src/api-contract/historical.ts';
+import { HISTORICAL_PATH, PORTAL_PATH } from '../../src/api-contract/limits.ts';
+import { TRADE_COLUMNS } from '../../src/api-contract/trade.ts';
 import { buildOpenApi } from '../../src/service/openapi/openapi.ts';
-import { ERROR_CODES, REASONS } from '../../src/wire/historical.ts';
-import { HISTORICAL_PATH, PORTAL_PATH } from '../../src/wire/limits.ts';
-import { TRADE_COLUMNS } from '../../src/wire/trade.ts';
 
 type Json = Readonly<Record<string, unknown>>;
 

@@ -3,9 +3,9 @@
  * product has which limit is `gate.test.ts`.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { HISTORICAL_PATH, PORTAL_PATH } from '../../src/api-contract/limits.ts';
 import { systemClock } from '../../src/core/clock.ts';
 import { Pace } from '../../src/service/access/pace.ts';
-import { HISTORICAL_PATH, PORTAL_PATH } from '../../src/wire/limits.ts';
 import { KEY, postJson, startTestService, type TestService } from './running-service.ts';
 
 describe('pace', () => {

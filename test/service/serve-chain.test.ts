@@ -4,9 +4,9 @@
  */
 
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { chainSuccessSchema } from '../../src/wire/chain.ts';
-import { CHAIN_PATH, MARKET_STRUCTURE_PATH } from '../../src/wire/limits.ts';
-import { marketStructureSuccessSchema } from '../../src/wire/market-structure.ts';
+import { chainSuccessSchema } from '../../src/api-contract/chain.ts';
+import { CHAIN_PATH, MARKET_STRUCTURE_PATH } from '../../src/api-contract/limits.ts';
+import { marketStructureSuccessSchema } from '../../src/api-contract/market-structure.ts';
 import { hasSpxPage, SPX_PAGE, SPX_REFERENCE } from '../support/chain-page.ts';
 import { KEY, startService, type TestService } from '../support/flowdrop.ts';
 import { postJson } from './running-service.ts';

@@ -7,12 +7,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { TRADE_COLUMNS } from '../../src/api-contract/trade.ts';
 import { readCapabilities } from '../../src/engine/capabilities.ts';
 import type { Engine, InsertRequest } from '../../src/engine/engine.ts';
 import { openServerEngine } from '../../src/engine/server.ts';
 import { loadServerFile } from '../../src/service/data/server-load.ts';
 import { SERVER_TABLES, setUpServer } from '../../src/service/data/server-setup.ts';
-import { TRADE_COLUMNS } from '../../src/wire/trade.ts';
 import { startClickHouse } from '../support/clickhouse-server.ts';
 import { createTrade, type TradeRow } from '../support/trades.ts';
 

@@ -8,6 +8,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Session } from 'chdb';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { TABLES } from '../../src/api-contract/limits.ts';
+import { TRADE_COLUMNS } from '../../src/api-contract/trade.ts';
 import { type Capabilities, readCapabilities } from '../../src/engine/capabilities.ts';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
@@ -26,8 +28,6 @@ import {
 } from '../../src/service/data/server-setup.ts';
 import { settingsSql } from '../../src/service/historical/query.ts';
 import { SERVICE_DEFAULTS } from '../../src/service/options.ts';
-import { TABLES } from '../../src/wire/limits.ts';
-import { TRADE_COLUMNS } from '../../src/wire/trade.ts';
 import { startClickHouse } from '../support/clickhouse-server.ts';
 import { REPO } from '../support/flowdrop.ts';
 

@@ -2,6 +2,8 @@
  * What the tests of the chain and market-structure endpoints share: tables filled with generated trades, a pool over the
  * one engine of the test, and calls straight to an endpoint. HTTP itself is tested elsewhere.
  */
+
+import { TRADE_COLUMNS, type TradeColumn } from '../../src/api-contract/trade.ts';
 import type { Clock } from '../../src/core/clock.ts';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
@@ -13,7 +15,6 @@ import { generateSession } from '../../src/service/generate/generate.ts';
 import type { Answer, Call, Endpoint } from '../../src/service/http/endpoint.ts';
 import { ApiFailure } from '../../src/service/http/failure.ts';
 import { SnapshotReader } from '../../src/service/snapshot/snapshot.ts';
-import { TRADE_COLUMNS, type TradeColumn } from '../../src/wire/trade.ts';
 
 export const KEY = 'cus_test_key_1';
 

@@ -4,12 +4,12 @@
  * The faults themselves are tested in `support/fault-proxy.test.ts`, the verdicts on statuses in `answers.test.ts`.
  */
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
+import { HISTORICAL_PATH } from '../../src/api-contract/limits.ts';
 import type { Clock } from '../../src/core/clock.ts';
 import { createLog } from '../../src/core/log.ts';
 import { createHistoricalSource } from '../../src/source/historical.ts';
 import { createPacer } from '../../src/source/pacer.ts';
 import { type Page, type Source, SourceFault } from '../../src/source/source.ts';
-import { HISTORICAL_PATH } from '../../src/wire/limits.ts';
 import { KEY, startTestService, type TestService } from '../service/running-service.ts';
 import type { Fault } from '../support/fault-plan.ts';
 import { type FaultProxy, startFaultProxy } from '../support/fault-proxy.ts';

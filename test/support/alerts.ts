@@ -1,7 +1,7 @@
 /** Outcomes of runs, as `flowdrop run` notes them, for tests of what operators are told. */
-import type { RunFacts, RunOutcome } from '../../src/run/alert/facts.ts';
-import type { Delivery } from '../../src/run/delivery/delivery.ts';
-import type { RunResult } from '../../src/run/result.ts';
+import type { RunFacts, RunOutcome } from '../../src/alert/run-facts.ts';
+import type { Delivery } from '../../src/deliver/delivery.ts';
+import type { RunResult } from '../../src/state/run-result.ts';
 
 /** A Friday evening after the close; the lookback begins on 2026-11-05, whole from the 6th on. */
 export const ALERT_NOW = Date.parse('2026-11-20T23:00:00Z');

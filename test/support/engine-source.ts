@@ -2,11 +2,12 @@
  * A source that answers from a table of an embedded engine: real SQL, real counts, and faults that a test scripts. It
  * stands where the HTTP client would; what the client makes of real answers is tested in `test/source`.
  */
+
+import { TRADE_COLUMNS } from '../../src/api-contract/trade.ts';
 import type { Engine } from '../../src/engine/engine.ts';
 import { CLICKHOUSE_CODES, EngineFault } from '../../src/engine/fault.ts';
 import { quoteIdentifier } from '../../src/engine/literal.ts';
 import { type Page, type Source, SourceFault } from '../../src/source/source.ts';
-import { TRADE_COLUMNS } from '../../src/wire/trade.ts';
 
 export interface EngineSourceOptions {
   readonly rowLimit: number;

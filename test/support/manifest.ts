@@ -1,5 +1,5 @@
 /** Drafts of manifests, for tests of what happens to them. */
-import type { ManifestDraft } from '../../src/seal/manifest.ts';
+import type { ManifestDraft } from '../../src/ledger/manifest.ts';
 import { DATE } from './trades.ts';
 
 export function createDraft(changes: Partial<ManifestDraft> = {}): ManifestDraft {

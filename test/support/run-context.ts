@@ -3,10 +3,10 @@ import { join } from 'node:path';
 import type { Log } from '../../src/core/log.ts';
 import type { Engine } from '../../src/engine/engine.ts';
 import type { SqlJob } from '../../src/job/job.ts';
-import type { RunContext } from '../../src/run/context.ts';
-import { loadLearnt } from '../../src/run/learnt.ts';
-import { stateOf } from '../../src/run/state.ts';
+import type { RunContext } from '../../src/run/run-context.ts';
 import type { Source } from '../../src/source/source.ts';
+import { loadLearnt } from '../../src/state/limits.ts';
+import { stateOf } from '../../src/state/paths.ts';
 import type { Store } from '../../src/store/store.ts';
 import { createSilentLog } from './log.ts';
 

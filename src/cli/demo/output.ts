@@ -2,8 +2,8 @@
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { formatBytes, formatCount } from '../../core/units.ts';
-import type { Delivery } from '../../run/delivery/delivery.ts';
-import type { RunResult } from '../../run/result.ts';
+import type { Delivery } from '../../deliver/delivery.ts';
+import type { RunResult } from '../../state/run-result.ts';
 import { formatTable } from '../terminal/table.ts';
 
 /** @param out the demo's folder @param result the JSON document of its run @param program what is typed to start a command */

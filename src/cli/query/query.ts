@@ -79,7 +79,7 @@ async function withArchive(
   const { planWorkerMemory, readMemoryBytes } = await import('../../core/machine.ts');
   const { join } = await import('node:path');
   const { openArchive } = await import('../../archive/archive.ts');
-  const { readManifestOf } = await import('../../seal/restating.ts');
+  const { readManifestOf } = await import('../../ledger/restating.ts');
   const { computeLookback } = await import('../../plan/dates.ts');
   const { previousSessions } = await import('../../calendar/session.ts');
   const { compose, signal, self } = cli;

@@ -4,8 +4,8 @@
  */
 import { EXIT_CODES } from '../../core/errors.ts';
 import type { Job } from '../../job/job.ts';
-import { learntPath, stateOf } from '../../run/state.ts';
 import type { StatusReading } from '../../run/status.ts';
+import { learntPath, stateOf } from '../../state/paths.ts';
 import type { ActionResult, Register } from '../command.ts';
 import type { CliContext, GlobalOptions } from '../context.ts';
 import type { FailureReport } from '../terminal/failure.ts';
@@ -109,7 +109,7 @@ async function readJobs(
 
 async function readJobStatus(cli: CliContext, job: Job): Promise<StatusReading> {
   const { readStatus } = await import('../../run/status.ts');
-  const { loadLearnt } = await import('../../run/learnt.ts');
+  const { loadLearnt } = await import('../../state/limits.ts');
   const { compose } = cli;
   const { clock } = compose;
   const learnt = await loadLearnt(...learntOf(cli, job), clock.now());
@@ -145,7 +145,7 @@ async function describeJobStatus(
 ): Promise<string> {
   const { createStyle } = await import('../terminal/color.ts');
   const { describeStatus } = await import('./text.ts');
-  const { judgeRun } = await import('../../run/run.ts');
+  const { judgeRun } = await import('../../export/export.ts');
   const { compose, terminal } = cli;
   return describeStatus({
     document,

@@ -9,7 +9,7 @@ import { formatCount } from '../../core/units.ts';
 import type { StatusDocument } from '../documents.ts';
 import type { Condition } from './gap.ts';
 import { html, type Markup } from './html.ts';
-import { formatBothClocks, formatDay } from './moment.ts';
+import { formatBothClocks, formatDay } from './time-text.ts';
 
 type DateStatus = StatusDocument['dates'][number];
 

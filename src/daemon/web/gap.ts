@@ -2,10 +2,11 @@
  * Gaps: dates that are not sealed and will expire. Pure. The newest session is no gap before a run that could have sealed
  * it has ended, because every date is pending between its close and the evening's run.
  */
+
+import { MINIMUM_DATA_DELAY_MINUTES } from '../../api-contract/limits.ts';
 import type { CalendarOverride } from '../../calendar/session.ts';
 import { sessionCloseSecond } from '../../calendar/session.ts';
 import { parseWallClock } from '../../calendar/wall-clock.ts';
-import { MINIMUM_DATA_DELAY_MINUTES } from '../../wire/limits.ts';
 import type { StatusDocument } from '../documents.ts';
 import type { FinishedRun, JobView } from '../view.ts';
 

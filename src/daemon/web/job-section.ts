@@ -5,9 +5,9 @@ import { renderCalendar, renderShape } from './condition-calendar.ts';
 import { listGaps } from './gap.ts';
 import { html, type Markup } from './html.ts';
 import { findLastSuccess } from './last-success.ts';
-import { formatBothClocks, formatInstant, formatRelative, formatSpan, renderTime } from './moment.ts';
 import { renderReports } from './report-list.ts';
 import { renderFinished, renderRunning } from './run-list.ts';
+import { formatBothClocks, formatInstant, formatRelative, formatSpan, renderTime } from './time-text.ts';
 
 /** Gaps listed; the rest is counted. */
 const SHOWN_GAPS = 20;

@@ -5,8 +5,8 @@ import { SHAPES } from './condition-calendar.ts';
 import { html, type Markup } from './html.ts';
 import { renderJob } from './job-section.ts';
 import { CALM_MS, LIVE_MS, LIVE_SCRIPT, RELOAD_SECONDS } from './live-script.ts';
-import { formatBothClocks, formatSpan, renderTime } from './moment.ts';
 import { STYLE } from './style.ts';
+import { formatBothClocks, formatSpan, renderTime } from './time-text.ts';
 import { type Finding, judge } from './verdict.ts';
 
 /** Jobs shown in full; a daemon with more is looked at by its metrics. */

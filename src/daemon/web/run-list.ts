@@ -6,7 +6,7 @@ import type { FinishedRun, JobView, RunReason, RunView } from '../view.ts';
 import { isRun, parseInstant } from './gap.ts';
 import { html, type Markup } from './html.ts';
 import { findOtherEnd } from './last-end.ts';
-import { formatInstant, formatRelative, formatSpan, renderTime } from './moment.ts';
+import { formatInstant, formatRelative, formatSpan, renderTime } from './time-text.ts';
 import { OUTCOME_WORDS } from './verdict.ts';
 
 /** More are in the logs. */

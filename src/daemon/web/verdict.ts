@@ -7,7 +7,7 @@ import { addDays, formatWallDate } from '../../calendar/wall-clock.ts';
 import type { DaemonView, FinishedRun, JobView } from '../view.ts';
 import { type Gap, listGaps } from './gap.ts';
 import { findLastEnd } from './last-end.ts';
-import { formatRelative, formatSpan } from './moment.ts';
+import { formatRelative, formatSpan } from './time-text.ts';
 
 /** Losses are told this long: as long as the run's alerts tell them. */
 const TELL_LOSSES_DAYS = 30;

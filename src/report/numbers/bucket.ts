@@ -2,8 +2,9 @@
  * Premium by days to expiration (calendar days from the trading date) and by the record's own `moneyness`. Invariant:
  * always every bucket, in the order of the model, and together they are the day. Pure.
  */
-import { IS_ZERO_DTE } from '../../measure/premium.ts';
+
 import type { ExpiryBucket, MoneynessBucket } from '../model.ts';
+import { IS_ZERO_DTE } from '../sums/premium-sums.ts';
 import { type PremiumRow, readPremiumPart } from './premium.ts';
 
 const EXPIRIES = ['0DTE', 'week', 'month', 'later', 'unknown'] as const;

@@ -2,9 +2,10 @@
  * Codes that the API's contract does not have: a right that is neither call nor put, a sentiment, a side, a type of trade.
  * Such a record is in the total, and in no part that the code decides. So it is counted and named here, with its premium.
  */
-import { CODES } from '../../measure/premium.ts';
+
 import type { UnknownCodes } from '../model.ts';
 import type { DropSource } from '../source.ts';
+import { CODES } from '../sums/premium-sums.ts';
 import { type EngineNumber, readAmount } from './premium.ts';
 
 /** Values of a column that are named: what a reader takes in, and what an unbounded column cannot exceed. */

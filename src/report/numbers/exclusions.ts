@@ -2,12 +2,13 @@
  * What the sums leave out: cancel messages, the prints that they take back, late reports. Each record is in one of them
  * or counts; a late report that was taken back is a cancelled print. Also whether records lack numbers, or have codes, that the
  * sums are made of. The rule is `wire/counted-sql.ts`, its source OPRA's
- * specification (`wire/record-type.ts`).
+ * specification (`api-contract/record-type.ts`).
  */
-import { buildCancelledQuery, buildCountedCondition, IS_CANCEL, IS_LATE } from '../../measure/counted.ts';
-import { CODES, KNOWN_PREMIUM } from '../../measure/premium.ts';
+
 import type { Exclusions, Tally } from '../model.ts';
 import type { DropSource } from '../source.ts';
+import { CODES, KNOWN_PREMIUM } from '../sums/premium-sums.ts';
+import { buildCancelledQuery, buildCountedCondition, IS_CANCEL, IS_LATE } from '../sums/record-counts.ts';
 import { type EngineNumber, readAmount } from './premium.ts';
 
 /** Row numbers that are listed in a query's text; of more the rule itself is asked each time. A session has some hundreds. */

@@ -4,15 +4,15 @@
  * are puts over calls, as Cboe publishes them.
  */
 
+import type { Amount } from '../amount.ts';
+import type { Premium, PremiumPart } from '../model.ts';
 import {
   GAP_MEASURES,
   LACK_MEASURES,
   PREMIUM_MEASURES,
   type PremiumMeasure,
   type PremiumPartName,
-} from '../../measure/premium.ts';
-import type { Amount } from '../amount.ts';
-import type { Premium, PremiumPart } from '../model.ts';
+} from '../sums/premium-sums.ts';
 
 /** A number as the engine writes it: `inf`, `-inf` and `nan` are texts. */
 export type EngineNumber = number | string | null;

@@ -3,9 +3,10 @@
  * ClickHouse and DuckDB read alike: a double-quoted file name is a table in `duckdb` and in `clickhouse local`. They
  * count the records that the report counts, by the same rule, written out. Pure.
  */
-import { buildCountedTable, buildFate } from '../../measure/counted.ts';
-import { CODES, IS_CALL, IS_PUT, KNOWN_PREMIUM, SERIES_KEY, sumKnown, sumWhere } from '../../measure/premium.ts';
+
 import type { Exclusions, RebuildQuery } from '../model.ts';
+import { CODES, IS_CALL, IS_PUT, KNOWN_PREMIUM, SERIES_KEY, sumKnown, sumWhere } from '../sums/premium-sums.ts';
+import { buildCountedTable, buildFate } from '../sums/record-counts.ts';
 import { EXPIRY_BUCKET, MONEYNESS_BUCKET } from './bucket.ts';
 import { buildUnknown } from './code.ts';
 import { buildPremiumList, listPremiumMeasures } from './premium.ts';

@@ -4,9 +4,10 @@
  * interest is the record's `oi`, which the clearing house (OCC) publishes once before the opening; of different values
  * the largest counts.
  */
-import { SERIES_HASH } from '../../measure/premium.ts';
+
 import type { VolumeAboveOpenInterest } from '../model.ts';
 import type { DropSource } from '../source.ts';
+import { SERIES_HASH } from '../sums/premium-sums.ts';
 import { type EngineNumber, readAmount } from './premium.ts';
 
 /** One pass; a group for each series that traded, by a hash of its key, which takes half the time of the key itself. */

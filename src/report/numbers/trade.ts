@@ -2,7 +2,7 @@
  * The biggest single trades of the day by premium, each with what is needed to judge it. A price of the underlying or an
  * implied volatility of 0 is none: the first records of a session have no quotes yet.
  */
-import { isMultiLegType, isSweepType } from '../../wire/record-type.ts';
+import { isMultiLegType, isSweepType } from '../../api-contract/record-type.ts';
 import type { BigTrade } from '../model.ts';
 import type { DropSource } from '../source.ts';
 import { type EngineNumber, readNumber } from './premium.ts';

@@ -2,21 +2,22 @@
  * What `doctor` asks a source: one request of the cheapest kind, which shows whether the key is accepted, how far the
  * clocks are apart, and what limits the API tells of itself; and one for the newest row, which no clock can be before.
  */
+
+import type { HistoricalMeta } from '../../api-contract/historical.ts';
+import { LOOKBACK_DAYS, MINIMUM_DATA_DELAY_MINUTES } from '../../api-contract/limits.ts';
 import type { CalendarOverride } from '../../calendar/session.ts';
 import { formatWallDate } from '../../calendar/wall-clock.ts';
 import { wholeDay } from '../../calendar/window.ts';
 import type { Clock } from '../../core/clock.ts';
 import { formatCount } from '../../core/units.ts';
+import { type ClockRule, earliestNow, readWitnesses } from '../../export/clocks.ts';
+import type { OpenedSource } from '../../export/job-source.ts';
+import { isRefusal } from '../../export/trades/session-ends.ts';
 import { computeLookback } from '../../plan/dates.ts';
 import { visibleSince } from '../../plan/session-end.ts';
 import { buildNewest, buildPage } from '../../plan/statement.ts';
 import { compareWitnesses, MAX_CLOCK_SKEW_MS } from '../../plan/witness.ts';
 import { type Page, SourceFault } from '../../source/source.ts';
-import type { HistoricalMeta } from '../../wire/historical.ts';
-import { LOOKBACK_DAYS, MINIMUM_DATA_DELAY_MINUTES } from '../../wire/limits.ts';
-import { type ClockRule, earliestNow, readWitnesses } from '../clocks.ts';
-import type { OpenedSource } from '../opened.ts';
-import { isRefusal } from '../sql/session-ends.ts';
 import { type Finding, type FindingStatus, ok, tryCheck } from './finding.ts';
 
 /** The `Date` header has whole seconds, and an answer takes its time: what is within this may be no difference at all. */

@@ -6,8 +6,8 @@
  */
 import { randomBytes } from 'node:crypto';
 import { fastifyCookie, Signer } from '@fastify/cookie';
+import { loginRequestSchema } from '../../api-contract/session.ts';
 import type { Clock } from '../../core/clock.ts';
-import { loginRequestSchema } from '../../wire/session.ts';
 import type { Answer, Endpoint } from '../http/endpoint.ts';
 import { type ApiFailure, invalidRequest } from '../http/failure.ts';
 import type { Gate } from './gate.ts';

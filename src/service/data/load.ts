@@ -3,9 +3,10 @@
  * reads the file; a file whose rows lack a column of the record is refused by name before any row is taken. Further
  * columns are ignored.
  */
+
+import { TRADE_COLUMNS, type TradeColumn } from '../../api-contract/trade.ts';
 import { describeError, Fault } from '../../core/errors.ts';
 import { quoteIdentifier, quoteString } from '../../engine/literal.ts';
-import { TRADE_COLUMNS, type TradeColumn } from '../../wire/trade.ts';
 import type { LoadTarget } from '../dataset.ts';
 import { DATA_FILES, findFile, readFormat } from './data-file.ts';
 

@@ -3,12 +3,12 @@
  * it and answer. Owns the folder unless it was named.
  */
 import { join } from 'node:path';
+import { EARLIEST_DATE } from '../../api-contract/limits.ts';
 import type { Clock } from '../../core/clock.ts';
 import { hashFile } from '../../core/file-hash.ts';
 import type { Log } from '../../core/log.ts';
 import type { EnginePool } from '../../engine/pool.ts';
 import { openParser } from '../../guard/parser.ts';
-import { EARLIEST_DATE } from '../../wire/limits.ts';
 import { type Backend, type EngineOpeners, MAX_WAITING } from '../backend.ts';
 import type { StatementRunner } from '../dataset.ts';
 import { generateSession, listClosedSessions } from '../generate/generate.ts';

@@ -5,6 +5,7 @@
  */
 import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
+import { EARLIEST_DATE, MINIMUM_DATA_DELAY_MINUTES } from '../../api-contract/limits.ts';
 import { type Clock, systemClock } from '../../core/clock.ts';
 import { Fault } from '../../core/errors.ts';
 import type { Log } from '../../core/log.ts';
@@ -12,7 +13,6 @@ import type { Engine } from '../../engine/engine.ts';
 import type { EnginePool } from '../../engine/pool.ts';
 import type { ServerPool } from '../../engine/server-pool.ts';
 import { openParser } from '../../guard/parser.ts';
-import { EARLIEST_DATE, MINIMUM_DATA_DELAY_MINUTES } from '../../wire/limits.ts';
 import { type Backend, type EngineOpeners, MAX_WAITING } from '../backend.ts';
 import type { Dataset, LoadTarget } from '../dataset.ts';
 import { generateSession, listClosedSessions } from '../generate/generate.ts';

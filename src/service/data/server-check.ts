@@ -3,13 +3,14 @@
  * rights. Invariant: it changes nothing, and a service whose user could write, or could not be limited, does not start.
  * A fault names what is missing and the SQL that makes it; `docs/service.md` has the whole set.
  */
+
+import { TABLES } from '../../api-contract/limits.ts';
+import { TRADE_COLUMNS, type TradeColumn } from '../../api-contract/trade.ts';
 import { describeError, Fault } from '../../core/errors.ts';
 import { type Capabilities, isAtLeast } from '../../engine/capabilities.ts';
 import { EngineFault } from '../../engine/fault.ts';
 import { quoteIdentifier, quoteString } from '../../engine/literal.ts';
 import type { PooledEngine } from '../../engine/pool.ts';
-import { TABLES } from '../../wire/limits.ts';
-import { TRADE_COLUMNS, type TradeColumn } from '../../wire/trade.ts';
 import { DEFINER_VERSION } from './server-setup.ts';
 
 type Asker = Pick<PooledEngine, 'command' | 'rows'>;

@@ -7,10 +7,10 @@
 import { createReadStream } from 'node:fs';
 import { pipeline } from 'node:stream';
 import { createGunzip } from 'node:zlib';
+import { TRADE_COLUMNS } from '../../api-contract/trade.ts';
 import { describeError, Fault } from '../../core/errors.ts';
 import { keepKnown, readCapabilities } from '../../engine/capabilities.ts';
 import type { Engine, InsertRequest } from '../../engine/engine.ts';
-import { TRADE_COLUMNS } from '../../wire/trade.ts';
 import { readFormat, TEXT_FILES } from './data-file.ts';
 import { splitLines } from './lines.ts';
 

@@ -4,12 +4,13 @@
  * SERVER's clock, so a row is hidden whoever asks and whatever the query says. The statements are a plan, for servers of
  * any age from 18.16 on; doing it twice is doing it once. It creates no users: `docs/service.md` has their SQL.
  */
+
+import { answerType } from '../../api-contract/engine-type.ts';
+import { EXCHANGE_TIME_ZONE, LOOKBACK_DAYS, MINIMUM_DATA_DELAY_MINUTES, TABLES } from '../../api-contract/limits.ts';
+import { TRADE_COLUMNS } from '../../api-contract/trade.ts';
 import { isAtLeast, readCapabilities } from '../../engine/capabilities.ts';
 import type { Engine } from '../../engine/engine.ts';
 import { quoteIdentifier, quoteString } from '../../engine/literal.ts';
-import { answerType } from '../../wire/engine-type.ts';
-import { EXCHANGE_TIME_ZONE, LOOKBACK_DAYS, MINIMUM_DATA_DELAY_MINUTES, TABLES } from '../../wire/limits.ts';
-import { TRADE_COLUMNS } from '../../wire/trade.ts';
 import { listSortColumns, type TradeOrder } from './stored-tables.ts';
 
 export const SERVER_DATABASES = {

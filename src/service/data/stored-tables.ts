@@ -1,6 +1,6 @@
 /** How trades and chains are stored: columns with their types, and what they are sorted by. A table of data. */
-import { answerType } from '../../wire/engine-type.ts';
-import { TRADE_COLUMNS } from '../../wire/trade.ts';
+import { answerType } from '../../api-contract/engine-type.ts';
+import { TRADE_COLUMNS } from '../../api-contract/trade.ts';
 import { CHAIN_COLUMNS, CHAIN_SORT } from './chain-table.ts';
 
 export type TradeOrder = 'time' | 'symbol';

@@ -3,9 +3,10 @@
  * the earliest date leaves them, whatever the query says. The views compute their bounds from the engine's clock plus a
  * constant, so that the bounds move by themselves and fold to constants that prune on the primary key. Pure.
  */
+
+import { EXCHANGE_TIME_ZONE, LOOKBACK_DAYS, MINIMUM_DATA_DELAY_MINUTES, TABLES } from '../../api-contract/limits.ts';
+import { TRADE_COLUMNS } from '../../api-contract/trade.ts';
 import { quoteIdentifier, quoteString } from '../../engine/literal.ts';
-import { EXCHANGE_TIME_ZONE, LOOKBACK_DAYS, MINIMUM_DATA_DELAY_MINUTES, TABLES } from '../../wire/limits.ts';
-import { TRADE_COLUMNS } from '../../wire/trade.ts';
 
 export interface ViewSource {
   /** Quoted name of the table of all trades. */

@@ -2,8 +2,13 @@
  * The main entry point, POST /api/historical/sql. Order of checks: method, body (400), key (401), entitlement (403), pace
  * (429), sample when `test_mode`, guardrails (400), analysis and limits (422), then rows. Bodies as in the specification.
  */
-import { type ErrorBody, type HistoricalMeta, type HistoricalRequest, requestSchema } from '../../wire/historical.ts';
-import { DELAY_HEADER, HISTORICAL_PATH, MINIMUM_DATA_DELAY_MINUTES } from '../../wire/limits.ts';
+import {
+  type ErrorBody,
+  type HistoricalMeta,
+  type HistoricalRequest,
+  requestSchema,
+} from '../../api-contract/historical.ts';
+import { DELAY_HEADER, HISTORICAL_PATH, MINIMUM_DATA_DELAY_MINUTES } from '../../api-contract/limits.ts';
 import { describeLimits, type RowLimits } from '../access/entitlement.ts';
 import type { Gate } from '../access/gate.ts';
 import type { Answer, Endpoint } from '../http/endpoint.ts';

@@ -5,8 +5,8 @@
  * specification requires the key here.
  */
 import { z } from 'zod';
-import { PORTAL_PATH } from '../../wire/limits.ts';
-import { portalRequestSchema } from '../../wire/portal.ts';
+import { PORTAL_PATH } from '../../api-contract/limits.ts';
+import { portalRequestSchema } from '../../api-contract/portal.ts';
 import { describeLimits } from '../access/entitlement.ts';
 import type { Endpoint } from '../http/endpoint.ts';
 import { type ApiFailure, invalidRequest } from '../http/failure.ts';

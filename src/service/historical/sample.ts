@@ -1,5 +1,5 @@
 /** What `test_mode` answers: two invented trades with every column, so that a client can be built before it queries. */
-import { TRADE_COLUMNS } from '../../wire/trade.ts';
+import { TRADE_COLUMNS } from '../../api-contract/trade.ts';
 
 const CALL: Readonly<Record<string, string | number>> = {
   id: '900000000001',

@@ -2,12 +2,13 @@
  * What went wrong with a request, in the API's terms. Invariant: the text of an `ApiFailure` is written here or built
  * from the caller's own words: the engine's messages can hold hidden rows and paths, and are never passed on.
  */
+
+import { type Reason, TOO_BROAD_HINTS } from '../../api-contract/historical.ts';
+import type { ApiErrorCode } from '../../api-contract/snapshot.ts';
 import { Fault } from '../../core/errors.ts';
 import { EngineFault, PoolBusyFault } from '../../engine/fault.ts';
 import { TIMEOUT_CODES } from '../../guard/engine-codes.ts';
 import { Refusal, type RefusalCode, toRefusal } from '../../guard/refusal.ts';
-import { type Reason, TOO_BROAD_HINTS } from '../../wire/historical.ts';
-import type { ApiErrorCode } from '../../wire/snapshot.ts';
 
 export interface FailureDetails {
   readonly reason?: Reason;

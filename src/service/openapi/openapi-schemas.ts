@@ -1,16 +1,26 @@
 /** The schemas that the interface description names, each the one that also validates. A table of data; no logic. */
 import { z } from 'zod';
-import { chainFailureSchema, chainRequestSchema, chainRowSchema, chainSuccessSchema } from '../../wire/chain.ts';
-import { historicalFailureSchema, requestSchema, resultRowSchema, successSchema } from '../../wire/historical.ts';
-import { marketStructureFailureSchema, marketStructureSuccessSchema } from '../../wire/market-structure.ts';
+import {
+  chainFailureSchema,
+  chainRequestSchema,
+  chainRowSchema,
+  chainSuccessSchema,
+} from '../../api-contract/chain.ts';
+import {
+  historicalFailureSchema,
+  requestSchema,
+  resultRowSchema,
+  successSchema,
+} from '../../api-contract/historical.ts';
+import { marketStructureFailureSchema, marketStructureSuccessSchema } from '../../api-contract/market-structure.ts';
 import {
   portalRefusalSchema,
   portalRequestSchema,
   portalSqlMissingSchema,
   portalSuccessSchema,
-} from '../../wire/portal.ts';
-import { loginRequestSchema, loginSuccessSchema, logoutSuccessSchema } from '../../wire/session.ts';
-import { tradeRecordSchema } from '../../wire/trade-record.ts';
+} from '../../api-contract/portal.ts';
+import { loginRequestSchema, loginSuccessSchema, logoutSuccessSchema } from '../../api-contract/session.ts';
+import { tradeRecordSchema } from '../../api-contract/trade-record.ts';
 
 export const SCHEMAS = {
   TradeRecord: tradeRecordSchema,

@@ -5,8 +5,14 @@
  */
 
 import { setImmediate as pause } from 'node:timers/promises';
-import { CHAIN_LIMIT, type ChainMeta, type ChainRequest, type ChainRow, chainRequestSchema } from '../../wire/chain.ts';
-import { CHAIN_PATH } from '../../wire/limits.ts';
+import {
+  CHAIN_LIMIT,
+  type ChainMeta,
+  type ChainRequest,
+  type ChainRow,
+  chainRequestSchema,
+} from '../../api-contract/chain.ts';
+import { CHAIN_PATH } from '../../api-contract/limits.ts';
 import type { Answer, Call, Endpoint } from '../http/endpoint.ts';
 import { ApiFailure } from '../http/failure.ts';
 import type { Snapshot, SnapshotReader } from './snapshot.ts';

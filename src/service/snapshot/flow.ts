@@ -1,5 +1,5 @@
 /** What traded of one symbol, and what its trades say of the underlying, as `market-structure` answers it. Pure. */
-import type { Flow, SymbolMeta } from '../../wire/market-structure.ts';
+import type { Flow, SymbolMeta } from '../../api-contract/market-structure.ts';
 
 /** Sums of a symbol's trades as the engine gives them: 0 and empty text where there were none. */
 export interface FlowRow {

@@ -4,9 +4,9 @@
  * the Authorization header only.
  */
 
+import { MARKET_STRUCTURE_PATH } from '../../api-contract/limits.ts';
+import { marketStructureRequestSchema } from '../../api-contract/market-structure.ts';
 import { Fault } from '../../core/errors.ts';
-import { MARKET_STRUCTURE_PATH } from '../../wire/limits.ts';
-import { marketStructureRequestSchema } from '../../wire/market-structure.ts';
 import type { Answer, Call, Endpoint } from '../http/endpoint.ts';
 import { ApiFailure, BUSY_RETRY_SECONDS, internalError } from '../http/failure.ts';
 import type { Snapshot, SnapshotReader } from './snapshot.ts';

@@ -3,9 +3,10 @@
  * session's last trade where that printed later. Pure. Invariant: a snapshot's instant is never after the present, and
  * the last snapshot of a session never changes.
  */
+
+import { SNAPSHOT_REFRESH_SECONDS } from '../../api-contract/snapshot.ts';
 import { OPEN_SECOND, sessionCloseSecond } from '../../calendar/session.ts';
 import { formatWallClock, parseWallClock } from '../../calendar/wall-clock.ts';
-import { SNAPSHOT_REFRESH_SECONDS } from '../../wire/snapshot.ts';
 
 const REFRESH_MS = SNAPSHOT_REFRESH_SECONDS * 1000;
 

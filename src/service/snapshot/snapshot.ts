@@ -3,10 +3,11 @@
  * market-structure endpoints alike. Invariants: nothing after the snapshot's instant is in it; a snapshot once
  * computed stays as it is while it is kept; many calls for one snapshot cost one computation.
  */
+
+import type { ChainRow } from '../../api-contract/chain.ts';
 import { formatWallDate } from '../../calendar/wall-clock.ts';
 import type { Clock } from '../../core/clock.ts';
 import type { EnginePool, PooledEngine } from '../../engine/pool.ts';
-import type { ChainRow } from '../../wire/chain.ts';
 import type { Dataset } from '../dataset.ts';
 import { ApiFailure } from '../http/failure.ts';
 import { type FlowRow, NO_FLOW } from './flow.ts';

@@ -1,9 +1,10 @@
 /** A snapshot as the market-structure endpoint answers it: the exposure of its chain, its flow, and when. Pure. */
+
+import type { ChainRow } from '../../api-contract/chain.ts';
+import type { MarketStructureSuccess, Structure } from '../../api-contract/market-structure.ts';
 import type { OptionContract } from '../../exposure/contract.ts';
 import { type ExposureSums, type GammaExposure, sumGammaExposure } from '../../exposure/gamma-exposure.ts';
 import { computeZeroGamma } from '../../exposure/zero-gamma.ts';
-import type { ChainRow } from '../../wire/chain.ts';
-import type { MarketStructureSuccess, Structure } from '../../wire/market-structure.ts';
 import { describeFlow, describeSymbol } from './flow.ts';
 import type { Snapshot } from './snapshot.ts';
 

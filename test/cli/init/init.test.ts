@@ -11,7 +11,7 @@ import {
 } from '../../../src/cli/init/files.ts';
 import { nameProgram } from '../../../src/cli/invocation.ts';
 import { parseJob } from '../../../src/job/parse.ts';
-import { reportSettings } from '../../../src/settings-report.ts';
+import { reportSettings } from '../../../src/settings/settings-report.ts';
 import { flowdrop, KEY, listFiles, makeFolder, startService, type TestService } from '../../support/flowdrop.ts';
 
 const NOTHING: InitChoice = {

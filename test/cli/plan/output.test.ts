@@ -6,7 +6,7 @@ import {
   describePlans,
   type PlanDocument,
   totalDates,
-} from '../../../src/cli/plan/output.ts';
+} from '../../../src/cli/plan-output.ts';
 import { createStyle } from '../../../src/cli/terminal/color.ts';
 import { measureWidth } from '../../../src/cli/terminal/text-width.ts';
 import { priceDates } from '../../../src/plan/price.ts';

@@ -4,11 +4,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import type { CliContext } from '../../../src/cli/context.ts';
-import { describeDelivery, finishRun } from '../../../src/cli/run/output.ts';
-import { describeEvent } from '../../../src/cli/run/progress.ts';
+import { describeDelivery, finishRun } from '../../../src/cli/job/run-output.ts';
+import { describeEvent } from '../../../src/cli/job/show-progress.ts';
+import type { Delivery } from '../../../src/deliver/delivery.ts';
 import { openOutboxMailer } from '../../../src/mail/outbox.ts';
-import type { Delivery } from '../../../src/run/delivery/delivery.ts';
-import type { DateResult, RunResult } from '../../../src/run/result.ts';
+import type { DateResult, RunResult } from '../../../src/state/run-result.ts';
 
 const RUN: RunResult = {
   job: 'nightly',

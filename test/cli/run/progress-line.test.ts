@@ -1,7 +1,7 @@
-/** The line that shows how far a run is. What is added up is tested in `test/run/tally.test.ts`. */
+/** The line that shows how far a run is. What is added up is tested in `test/state/totals.test.ts`. */
 import { describe, expect, it } from 'vitest';
-import { describeTally, formatProgressLine } from '../../../src/cli/run/progress-line.ts';
-import type { Tally } from '../../../src/run/tally.ts';
+import { describeTally, formatProgressLine } from '../../../src/cli/job/progress-line.ts';
+import type { Tally } from '../../../src/state/totals.ts';
 
 const TALLY: Tally = {
   date: '2026-11-18',

@@ -9,7 +9,7 @@ import { systemClock } from '../../../src/core/clock.ts';
 import { type ChildCommands, createChildCommands } from '../../../src/daemon/child-commands.ts';
 import { reportPath } from '../../../src/daemon/web/report-path.ts';
 import { type RunningWeb, startWeb } from '../../../src/daemon/web/server.ts';
-import { reportCopyPrefix, reportsPrefix } from '../../../src/store/layout.ts';
+import { reportCopyPrefix, reportsPrefix } from '../../../src/ledger/layout.ts';
 import { flowdrop, MAIN, makeFolder } from '../../support/flowdrop.ts';
 import { writeJob } from '../../support/jobs.ts';
 import { createSilentLog } from '../../support/log.ts';

@@ -1,0 +1,172 @@
+/**
+ * The words of an alert: title, what happened, and the command to type next. Invariant: what others said (an API, a mail
+ * server, a file) is one line of bounded length without secrets; it is text, and the renderers escape it. Pure.
+ */
+import { expiresAt } from '../plan/dates.ts';
+import type { Alert, AlertSeverity } from '../report/alert.ts';
+import { type Cause, type CauseKind, DROP_DAMAGED } from './causes.ts';
+
+export type AlertWords = Pick<Alert, 'title' | 'what' | 'next'>;
+
+export interface AlertSubject {
+  readonly job: string;
+  readonly dataset: string;
+  /** Whether dates that are not fetched in time are lost. */
+  readonly isExpiring: boolean;
+  /** Masks secrets: an answer may repeat what it was sent. */
+  readonly redact: (text: string) => string;
+}
+
+/** Errors carry SQL and heads of answers; a mail needs their beginning. */
+const MAX_SAID_CHARACTERS = 600;
+
+export const SEVERITY_OF: Readonly<Record<CauseKind, AlertSeverity>> = {
+  'run-failed': 'error',
+  'run-died': 'error',
+  'job-invalid': 'error',
+  'key-refused': 'critical',
+  'clocks-differ': 'error',
+  'date-failed': 'error',
+  'date-held': 'warning',
+  'date-degraded': 'warning',
+  'date-missing': 'warning',
+  'date-expired': 'critical',
+  'gap-expires-soon': 'critical',
+  'report-failed': 'error',
+  'report-refused': 'warning',
+  'report-pending': 'warning',
+};
+
+export function describeCause(cause: Cause, subject: AlertSubject): AlertWords {
+  const { job, dataset, redact } = subject;
+  const date = cause.date ?? '';
+  const said = endSentence(cleanText(redact(cause.said)));
+  const hint = endSentence(cleanLine(redact(cause.hint)));
+  /** What the failure itself advises comes first. */
+  const after = (command: string) => (hint ? `${hint} Then: ${command}` : command);
+  const recipient = cleanText(redact(cause.report?.to ?? ''));
+  const reports = date === '' ? 'The reports' : `The report of ${date}`;
+  const range = `--from ${date} --to ${date}`;
+  switch (cause.kind) {
+    case 'run-failed':
+      return {
+        title: `The run failed: ${cause.code}`,
+        what: said,
+        next: after(`\`flowdrop run ${job}\``),
+      };
+    case 'run-died':
+      return {
+        title: 'A run ended without a result',
+        what: `${said || 'Nothing is known of how it ended.'} What it had fetched is staged, what it had sealed is sealed.`,
+        next: `Look at its log, and at the memory and the disk of its machine. To go on from there: \`flowdrop run ${job}\``,
+      };
+    case 'job-invalid':
+      return {
+        title: 'The job file is invalid, and the last valid one is used',
+        what: said || 'No reason was given.',
+        next: `Correct it, then: \`flowdrop check ${job}\`. A daemon that is started anew does not run the job before that.`,
+      };
+    case 'key-refused':
+      return {
+        title: `The API refuses the key: ${cause.code}`,
+        what: `${said} Nothing is exported until it is accepted; dates go on expiring.`,
+        next: after(`\`flowdrop check ${job} --live\`, then \`flowdrop run ${job}\``),
+      };
+    case 'date-failed':
+      return {
+        title: `${date} could not be sealed: ${cause.code}`,
+        what: `${said} What was fetched of it stays staged${describeExpiry(cause, subject, '; it expires ')}.`,
+        next: after(`\`flowdrop backfill ${job} --failed ${range}\``),
+      };
+    case 'clocks-differ':
+      return {
+        title: 'The clocks differ',
+        what: `${said} What a clock calls unfinished or expired is not sealed while they differ.`,
+        next: `Set the clock of this machine by NTP (timedatectl, chrony), then: \`flowdrop doctor ${job}\` and \`flowdrop run ${job}\`. If this clock is right, tell the provider.`,
+      };
+    case 'date-held':
+      return {
+        title: `${date} is held back`,
+        what: `The clocks say that the session is over, but ${said} So it may not be complete, and nothing of it is sealed${describeExpiry(cause, subject, '; it expires ')}.`,
+        next: `Nothing, if the source only lags: the next run looks again. To look now: \`flowdrop run ${job}\``,
+      };
+    case 'date-degraded':
+      if (cause.code === DROP_DAMAGED) {
+        return {
+          title: `${date} is damaged in the store`,
+          what: `${said} Readers of ${dataset} do not get what was sealed of ${date}.`,
+          next: `Restore the object from a backup or an older version of it, then: \`flowdrop verify ${job} --date ${date}\`. Without one, while the source has the whole date: \`flowdrop backfill ${job} ${range}\``,
+        };
+      }
+      return {
+        title: `${date} is degraded`,
+        what: `${dataset} has a drop of ${date}, but it is not known to be complete.${said && ` Lacking: ${said}`}`,
+        next: `Export it again${describeExpiry(cause, subject, ', before ')}: \`flowdrop backfill ${job} --failed ${range}\``,
+      };
+    case 'date-missing':
+      return {
+        title: `${date} is missing at the source`,
+        what: `${date} was a trading session, and the source has no rows of it although it has rows of earlier dates.`,
+        next: `Ask the provider; runs look again${describeExpiry(cause, subject, ', until ')}. To look now: \`flowdrop backfill ${job} ${range}\``,
+      };
+    case 'date-expired':
+      return {
+        title: `${date} expired before it was sealed`,
+        what: `${date} left the lookback of the API: ${dataset} has no complete drop of it, and cannot get one any more.`,
+        next: `To keep what is staged of it, if anything is: \`flowdrop backfill ${job} --seal-degraded ${range}\``,
+      };
+    case 'gap-expires-soon':
+      return {
+        title: `${date} is not sealed and expires soon`,
+        what: `${date} is not sealed${describeExpiry(cause, subject, ', and begins to expire ')}: what is not fetched by then is lost.`,
+        next: `Fetch it now: \`flowdrop backfill ${job} ${range}\`. To see what is in the way: \`flowdrop plan ${job}\``,
+      };
+    case 'report-failed':
+      return {
+        title: cause.report ? `The report did not reach ${recipient}` : `${reports} could not be made: ${cause.code}`,
+        what: said || 'No reason was given.',
+        next: after(`\`flowdrop report ${job}${date && ` --date ${date}`}\`; the next run tries again too.`),
+      };
+    case 'report-refused':
+      return {
+        title: `${recipient} refuses the report`,
+        what: `The mail server answered: ${said} This report is not sent there again.`,
+        next: `Correct the address in the job file, then: \`flowdrop report ${job} --date ${date} --only ADDRESS\``,
+      };
+    case 'report-pending':
+      return {
+        title: `The report of ${date} is pending`,
+        what: `${date} is not sealed yet, and no report is made of a date that is not.`,
+        next: `It is mailed by the run that seals the date: \`flowdrop run ${job}\``,
+      };
+    default:
+      return cause.kind satisfies never;
+  }
+}
+
+/** `, before 2026-11-21 05:00 UTC`; empty for a source that forgets nothing. */
+function describeExpiry({ date }: Cause, { isExpiring }: AlertSubject, before: string): string {
+  if (date === null || !isExpiring) return '';
+  const iso = new Date(expiresAt(date)).toISOString();
+  return `${before}${iso.slice(0, 10)} ${iso.slice(11, 16)} UTC`;
+}
+
+/** What others say often has no full stop, and ours follows. */
+function endSentence(text: string): string {
+  return text === '' || /[.!?…]$/.test(text) ? text : `${text}.`;
+}
+
+/** One line of what others said: a value must not look like a line, or a command, of ours. */
+export function cleanText(text: string): string {
+  return cleanLine(text.replaceAll('`', ' '));
+}
+
+/** One line of bounded length; commands between backticks are kept, for they are of our own hints. */
+function cleanLine(text: string): string {
+  const line = text
+    .replace(/[\p{Cc}\p{Zl}\p{Zp} ]+/gu, ' ')
+    // Marks that turn the direction of reading could make a text say something else.
+    .replace(/[\u202a-\u202e\u2066-\u2069]/g, '')
+    .trim();
+  return line.length > MAX_SAID_CHARACTERS ? `${line.slice(0, MAX_SAID_CHARACTERS - 1)}…` : line;
+}

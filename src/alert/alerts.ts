@@ -1,0 +1,205 @@
+/**
+ * The end of a run as operators hear of it: causes found -> remembered in the store -> told by mail and webhook, once. What
+ * is to be told is written before it is told, and who was told after each, so that a killed process repeats at most one
+ * message, under the same identity. Invariant: it never throws; an alert that cannot be delivered does not fail the run,
+ * it is logged and told by the next one. With nothing wrong and nothing open it costs one read of the store.
+ */
+import { createHash } from 'node:crypto';
+import type { CalendarOverride } from '../calendar/session.ts';
+import type { Clock } from '../core/clock.ts';
+import { describeError, Fault } from '../core/errors.ts';
+import type { Log } from '../core/log.ts';
+import type { Job } from '../job/job.ts';
+import type { Mailer } from '../mail/mailer.ts';
+import { parseAddress } from '../mail/message.ts';
+import type { Webhook } from '../mail/webhook.ts';
+import { expires } from '../plan/lookback.ts';
+import { type Alert, type AlertNotice, renderAlertMail } from '../report/alert.ts';
+import type { Store } from '../store/store.ts';
+import { openAlertMemory } from './alert-memory.ts';
+import { describeCause, SEVERITY_OF } from './alert-text.ts';
+import { listCauses } from './causes.ts';
+import { deriveConditions } from './derived-causes.ts';
+import { type AlertState, closeDone, type DueAlerts, listDue, noteCauses, noteTold } from './open-causes.ts';
+import type { RunFacts, RunOutcome } from './run-facts.ts';
+import { buildAlertPayload } from './webhook-payload.ts';
+
+export interface AlertContext {
+  /** `undefined` when the store could not be opened: then the local file remembers. */
+  readonly store: Store | undefined;
+  /** Opened when there is something to mail. */
+  readonly openMailer: () => Promise<Mailer>;
+  /** `undefined` without an address to post to. */
+  readonly webhook: Webhook | undefined;
+  readonly mailFrom: string;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly redact: (text: string) => string;
+  readonly templatesDir: string;
+  /** Id of the run that tells; without it what is told names none. */
+  readonly run?: string;
+  /** What is otherwise than the rules of the exchange say. */
+  readonly calendar?: CalendarOverride | undefined;
+  /** Local file for the time in which the store cannot be written. */
+  readonly statePath: string;
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** Name of the webhook among the targets; the others are mail addresses. */
+const WEBHOOK_TARGET = 'webhook';
+
+/** Those who are to be told of a job: mail addresses in lower case, and the webhook. Empty: nobody. */
+export function listTargets(job: Job, hasWebhook: boolean): readonly string[] {
+  const addresses = job.alerts.to.map((address) => address.toLowerCase());
+  return [...new Set(addresses), ...(hasWebhook && job.alerts.webhook ? [WEBHOOK_TARGET] : [])];
+}
+
+/** Who was told now, and who could not be. */
+export interface AlertSummary {
+  readonly told: readonly (DueAlerts & { readonly target: string })[];
+  readonly untold: readonly { readonly target: string; readonly reason: string }[];
+  /** Why the conditions of the dates could not be read from a store that was opened; else null. Then gaps are not known. */
+  readonly unread: string | null;
+  /** Whether all that is to be known of the job could be learnt, and everybody who is to be told was. */
+  readonly isWhole: boolean;
+}
+
+/** Tells the operators of a job what this outcome means. Never throws. */
+export async function sendAlerts(context: AlertContext, job: Job, outcome: RunOutcome): Promise<AlertSummary> {
+  const { log } = context;
+  const told: AlertSummary['told'][number][] = [];
+  const untold: AlertSummary['untold'][number][] = [];
+  let unread: string | null = null;
+  let isWhole = false;
+  try {
+    const targets = listTargets(job, context.webhook !== undefined);
+    if (targets.length > 0) unread = await tellAll(context, job, outcome, targets, { told, untold });
+    isWhole = untold.length === 0 && unread === null;
+  } catch (error) {
+    // The run's own result is what its caller must get; the next run finds the same causes and tells them.
+    const reason = context.redact(describeError(error));
+    log.error({ event: 'alerts-failed', reason }, `the alerts failed: ${reason}`);
+  }
+  return { told, untold, unread, isWhole };
+}
+
+/** @returns why the conditions of the dates are not known, else null */
+async function tellAll(
+  context: AlertContext,
+  job: Job,
+  outcome: RunOutcome,
+  targets: readonly string[],
+  summary: { readonly told: AlertSummary['told'][number][]; readonly untold: AlertSummary['untold'][number][] },
+): Promise<string | null> {
+  const { log, clock } = context;
+  const memory = await openAlertMemory({ store: context.store, path: context.statePath, log }, job.name);
+  const { facts, unread } = await readFacts(context, job, outcome);
+  const { redact } = context;
+  const subject = { job: job.name, dataset: job.drop.dataset, isExpiring: facts.isExpiring, redact };
+  const causes = listCauses(facts);
+  let state = noteCauses(memory.state, causes, facts, (cause) => describeCause(cause, subject));
+  await memory.write(state);
+  const channel = openChannel(context, job);
+  try {
+    for (const target of targets) {
+      if (countDue(listDue(state, target)) === 0) continue;
+      // Telling takes time, and this process may have slept: another worker may have told this target.
+      state = await memory.refresh(state);
+      const due = listDue(state, target);
+      if (countDue(due) === 0) continue;
+      try {
+        await channel.tell(target, buildNotice(context, job, state, due), identify(job, target, state, due));
+      } catch (error) {
+        const reason = redact(describeError(error));
+        log.error({ event: 'alert-untold', target, reason }, `${target} could not be told: ${reason}`);
+        summary.untold.push({ target, reason });
+        continue;
+      }
+      log.info({ event: 'alert-told', target, alerts: due.alerts, recovered: due.recovered }, `${target} was told`);
+      summary.told.push({ target, ...due });
+      state = noteTold(state, target, due, clock.now());
+      await memory.write(state);
+    }
+  } finally {
+    await channel.close();
+  }
+  await memory.write(closeDone(state, targets));
+  return unread === undefined ? null : redact(unread);
+}
+
+function countDue({ alerts, recovered }: DueAlerts): number {
+  return alerts.length + recovered.length;
+}
+
+/** The ways out, opened when they are needed. */
+function openChannel(context: AlertContext, job: Job) {
+  let mailer: Mailer | undefined;
+  return {
+    /** @throws Fault when the target has not been told */
+    async tell(target: string, notice: AlertNotice, id: string): Promise<void> {
+      if (target === WEBHOOK_TARGET) {
+        await context.webhook?.post(buildAlertPayload(notice, id), context.signal);
+        return;
+      }
+      const rendered = await renderAlertMail(notice, context.templatesDir);
+      mailer ??= await context.openMailer();
+      const outcome = await mailer.send({
+        ...{ ...rendered, from: context.mailFrom, to: target, images: [], attachments: [], listUnsubscribe: null },
+        messageId: `${job.name}.alert.${id}@${parseAddress('from', context.mailFrom).address.split('@').at(-1)}`,
+        date: new Date(context.clock.now()),
+      });
+      if (outcome.status === 'sent') return;
+      throw new Fault('ALERT_REFUSED', `mail: ${target} was refused: ${outcome.detail}`, {
+        hint: `Correct \`alerts.to\` in ${job.file}; the next run tells it again.`,
+      });
+    },
+    async close(): Promise<void> {
+      await mailer?.close();
+    },
+  };
+}
+
+function buildNotice(context: AlertContext, job: Job, state: AlertState, due: DueAlerts): AlertNotice {
+  const pick = (ids: readonly string[]) => ids.flatMap((id) => toAlert(state, id));
+  const { dataset, to } = job.drop;
+  return {
+    ...{ job: job.name, dataset, place: `${context.store?.url ?? to}/${dataset}`, run: context.run },
+    at: new Date(context.clock.now()).toISOString(),
+    alerts: pick(due.alerts),
+    recovered: pick(due.recovered),
+  };
+}
+
+function toAlert(state: AlertState, id: string): readonly Alert[] {
+  const entry = state.alerts[id];
+  if (!entry) return [];
+  const { kind, date, code, title, what, next, first_seen: since } = entry;
+  return [{ id, kind, severity: SEVERITY_OF[kind], date, code, title, what, next, since }];
+}
+
+/** The same for the same news to the same target: a mail program, or a receiver of the webhook, can drop a repetition. */
+function identify(job: Job, target: string, state: AlertState, due: DueAlerts): string {
+  const since = (ids: readonly string[]) => ids.map((id) => [id, state.alerts[id]?.first_seen]).sort();
+  const text = JSON.stringify([job.name, target, since(due.alerts), since(due.recovered)]);
+  return createHash('sha256').update(text).digest('hex').slice(0, 32);
+}
+
+/** What the store cannot say is left out: a run that fails because of the store must be told all the same. */
+async function readFacts(
+  context: AlertContext,
+  job: Job,
+  outcome: RunOutcome,
+): Promise<{ readonly facts: RunFacts; readonly unread: string | undefined }> {
+  const { result } = outcome;
+  const nowMs = result ? Date.parse(result.server_time) : context.clock.now();
+  const shared = {
+    ...outcome,
+    job: job.name,
+    nowMs,
+    isExpiring: expires(job.source),
+    hasReports: job.reports.length > 0,
+  };
+  if (result) return { facts: { ...shared, conditions: result.conditions }, unread: undefined };
+  const { conditions, unread } = await deriveConditions(context, job, nowMs);
+  return { facts: { ...shared, conditions: Object.fromEntries(conditions) }, unread };
+}

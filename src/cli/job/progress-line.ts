@@ -1,0 +1,157 @@
+/**
+ * One line on how far a run is. Invariant: never wider than its room, and no part is ever cut: what does not fit is left
+ * out whole, what matters least first. Pure.
+ */
+import { formatCount, formatDuration, formatShortCount } from '../../core/units.ts';
+import type { SourceStats } from '../../source/source.ts';
+import type { Tally } from '../../state/totals.ts';
+
+/** What the line says of the requests beside the tally. */
+export type LineStats = Pick<SourceStats, 'retries' | 'rateLimited'>;
+
+/** The bar of a line that has room for every part in full. */
+const FULL_BAR = 20;
+
+/** A bar of fewer characters says less than the percentage beside it. */
+const SHORTEST_BAR = 6;
+const BRACKETS = 2;
+
+const SEPARATOR = '  ';
+
+type PartName = 'rows' | 'pace' | 'requests' | 'left' | 'activity' | 'splits' | 'retries' | 'rateLimited';
+type Parts = Readonly<Partial<Record<PartName, string>>>;
+
+/** As they stand in the line, after the date, the percentage and the bar. */
+const PLACES: readonly PartName[] = [
+  'rows',
+  'pace',
+  'requests',
+  'left',
+  'activity',
+  'splits',
+  'retries',
+  'rateLimited',
+];
+
+/** From the most worth to the least: each is taken when it fits into the room that those before it leave. */
+const WORTH: readonly (PartName | 'turn' | 'bar')[] = [
+  'left',
+  'pace',
+  'requests',
+  'activity',
+  'retries',
+  'rateLimited',
+  'splits',
+  'turn',
+  'bar',
+  'rows',
+];
+
+/** @param columns characters there is room for; empty when not even the date fits */
+export function formatProgressLine(tally: Tally, stats: LineStats, columns: number): string {
+  const full = formatFullLine(tally, stats);
+  return full.length <= columns ? full : formatShortLine(tally, stats, columns);
+}
+
+function formatFullLine(tally: Tally, stats: LineStats): string {
+  const { datesDone, datesTotal, share } = tally;
+  const turn = datesTotal < 2 ? '' : ` (${Math.min(datesTotal, datesDone + 1)} of ${datesTotal})`;
+  const head = `${tally.date}${turn} ${formatShare(share)} ${drawBar(share, FULL_BAR)}`;
+  return [head, ...listParts(describeParts(tally, stats))].join(SEPARATOR);
+}
+
+function formatShortLine(tally: Tally, stats: LineStats, columns: number): string {
+  const { date, datesDone, datesTotal, share } = tally;
+  if (date.length > columns) return '';
+  const percent = ` ${formatShare(share)}`;
+  let room = columns - date.length - percent.length;
+  if (room < 0) return date;
+  const all = shortenParts(tally, stats);
+  const taken: Partial<Record<PartName, string>> = {};
+  let turn = '';
+  let bar = 0;
+  for (const name of WORTH) {
+    if (name === 'bar') {
+      if (room > SHORTEST_BAR + BRACKETS) bar = SHORTEST_BAR;
+      if (bar > 0) room -= bar + BRACKETS + 1;
+    } else if (name === 'turn') {
+      const text = datesTotal < 2 ? '' : ` ${Math.min(datesTotal, datesDone + 1)}/${datesTotal}`;
+      if (text.length <= room) turn = text;
+      room -= turn.length;
+    } else {
+      const text = all[name];
+      if (text === undefined || text.length + SEPARATOR.length > room) continue;
+      taken[name] = text;
+      room -= text.length + SEPARATOR.length;
+    }
+  }
+  const drawn = bar === 0 ? '' : ` ${drawBar(share, Math.min(FULL_BAR, bar + room))}`;
+  return [`${date}${turn}${percent}${drawn}`, ...listParts(taken)].join(SEPARATOR);
+}
+
+function listParts(parts: Parts): readonly string[] {
+  return PLACES.flatMap((name) => parts[name] ?? []);
+}
+
+function describeParts(tally: Tally, stats: LineStats): Parts {
+  const { phase, window, totalRows, rows, pagesLeft, rowsPerSecond, leftMs } = tally;
+  // Where rows are not counted beforehand there is no total.
+  const counted = totalRows > 0 ? `${formatCount(rows)} of ${formatCount(totalRows)}` : formatCount(rows);
+  return {
+    ...describeTrouble(tally, stats),
+    rows: `${counted} rows`,
+    pace: `${formatCount(rowsPerSecond)} rows/s`,
+    requests: `${formatCount(pagesLeft)} requests left`,
+    // Rows that are all there say nothing of how long sealing takes.
+    ...(leftMs ? { left: `${formatDuration(leftMs)} left` } : {}),
+    ...describeActivity(phase, window),
+  };
+}
+
+function shortenParts(tally: Tally, stats: LineStats): Parts {
+  const { phase, window, totalRows, rows, pagesLeft, rowsPerSecond, leftMs } = tally;
+  const counted = totalRows > 0 ? `${formatShortCount(rows)}/${formatShortCount(totalRows)}` : formatShortCount(rows);
+  return {
+    ...describeTrouble(tally, stats),
+    rows: `${counted} rows`,
+    pace: `${formatShortCount(rowsPerSecond)}/s`,
+    requests: `${formatShortCount(pagesLeft)} req`,
+    ...(leftMs ? { left: `${formatDuration(leftMs).replaceAll(' ', '').replace('min', 'm')} left` } : {}),
+    // Ids of bounds inside a second are long, and tell people nothing.
+    ...describeActivity(phase, window.replace(/\+[^.]*/g, '')),
+  };
+}
+
+/** What it does matters more than where it was. */
+function describeActivity(phase: Tally['phase'], window: string): Parts {
+  if (phase !== 'fetching') return { activity: phase };
+  return window === '' ? {} : { activity: printable(window) };
+}
+
+function describeTrouble({ splits }: Tally, { retries, rateLimited }: LineStats): Parts {
+  return {
+    ...(splits > 0 ? { splits: splits === 1 ? '1 split' : `${splits} splits` } : {}),
+    ...(retries > 0 ? { retries: retries === 1 ? '1 retry' : `${retries} retries` } : {}),
+    ...(rateLimited > 0 ? { rateLimited: `${rateLimited} x 429` } : {}),
+  };
+}
+
+/** Symbols come from the API: what is not one plain character would move the cursor, or be wider than it counts. */
+function printable(window: string): string {
+  return window.replace(/[^ -~]/g, '?');
+}
+
+function formatShare(share: number): string {
+  return `${String(Math.floor(share * 100)).padStart(3)} %`;
+}
+
+/** In characters that every terminal has, and draws one column wide. */
+function drawBar(share: number, width: number): string {
+  const full = Math.floor(share * width);
+  return `[${'='.repeat(full)}${'-'.repeat(width - full)}]`;
+}
+
+/** For a log, where there is room: `1,200,000 of 7,000,000 rows, 9,900 rows/s, 580 requests left, 9 min 46 s left`. */
+export function describeTally(tally: Tally, stats: LineStats): string {
+  return listParts(describeParts(tally, stats)).join(', ');
+}

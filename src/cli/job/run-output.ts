@@ -1,0 +1,147 @@
+/** The end of `run` and `backfill`: a summary for people or one JSON document, and the exit code. */
+import { EXIT_CODES } from '../../core/errors.ts';
+import { formatBytes, formatCount, formatDuration } from '../../core/units.ts';
+import { type Delivery, hasFailed } from '../../deliver/delivery.ts';
+import { judgeRun } from '../../export/export.ts';
+import type { DateResult, NamedDates, RunResult } from '../../state/run-result.ts';
+import type { CliContext, GlobalOptions } from '../context.ts';
+import { formatTable } from '../terminal/table.ts';
+
+/** @returns the exit code */
+export function finishRun(
+  cli: CliContext,
+  globals: GlobalOptions,
+  result: RunResult,
+  deliveries: readonly Delivery[],
+): number {
+  const kind = judgeRun(result) ?? (deliveries.some(hasFailed) ? 'failed' : undefined);
+  if (globals.json) cli.terminal.out(`${JSON.stringify({ ...result, reports: deliveries }, undefined, 2)}\n`);
+  else
+    cli.terminal.out(
+      `${describeRun(result, deliveries)}${kind === undefined ? '' : `Log lines of this run: ${cli.compose.runId}\n`}`,
+    );
+  return kind === undefined ? 0 : EXIT_CODES[kind];
+}
+
+function describeRun(result: RunResult, deliveries: readonly Delivery[]): string {
+  const lines: string[] = [];
+  if (result.dates.length > 0) {
+    const columns = [
+      { title: 'date' },
+      { title: 'result' },
+      { title: 'rows', align: 'right' as const },
+      { title: 'size', align: 'right' as const },
+      { title: 'requests', align: 'right' as const },
+    ];
+    const rows = result.dates.map((date) => [
+      date.date,
+      describeStatus(date),
+      formatCount(date.rows),
+      date.size === undefined ? '' : formatBytes(date.size),
+      formatCount(date.requests),
+    ]);
+    lines.push(formatTable(columns, rows), '');
+  }
+  for (const { date, error } of result.dates) {
+    if (error)
+      lines.push(`${date}: ${withoutPrefix(error.message, `${date}: `)}${error.hint ? `\n  -> ${error.hint}` : ''}`);
+  }
+  const sealed = result.dates.filter(({ status }) => status === 'sealed');
+  const rows = sealed.reduce((sum, date) => sum + date.rows, 0);
+  const took = Date.parse(result.finished_at) - Date.parse(result.started_at);
+  const passed = describePassed(result.named, result.dates.length === 0);
+  const isAllSealed = passed.length === 0 && result.held.length === 0;
+  lines.push(
+    sealed.length === 0 && result.dates.length === 0
+      ? `Nothing to seal${isAllSealed ? ': every date with rows is sealed' : ''} (${result.requests} request(s)).`
+      : `Sealed ${sealed.length} of ${result.dates.length} date(s), ${formatCount(rows)} rows, ${result.requests} requests, ${formatDuration(took)}, into ${result.store}/${result.dataset}`,
+  );
+  lines.push(...passed, ...describeHeld(result));
+  for (const [date, condition] of Object.entries(result.conditions)) {
+    if (condition !== 'available') {
+      const expires = result.expires[date];
+      const damage = result.damaged[date];
+      const more = damage === undefined ? '' : `, because ${damage}`;
+      lines.push(`${date}: ${condition}${expires ? `, begins to expire ${expires}` : more}`);
+    }
+  }
+  for (const delivery of deliveries) lines.push(...describeDelivery(delivery));
+  return `${lines.join('\n')}\n`;
+}
+
+/** So many dates are named; the document of `--json` has them all. */
+const MAX_NAMED = 10;
+
+/** Named dates that were not exported, and why. @param inFull whether nothing else was, so that each has to be accounted for */
+function describePassed(named: NamedDates | undefined, inFull: boolean): readonly string[] {
+  if (named === undefined) return [];
+  const { sealed, no_session, no_rows, not_over } = named;
+  const told: readonly (readonly [string, readonly string[]])[] = [
+    ['No rows at the source', no_rows],
+    ['Not over yet', not_over],
+    ['No session', inFull ? no_session : []],
+  ];
+  const lines = told.flatMap(([what, dates]) => (dates.length === 0 ? [] : [`${what}: ${listDates(dates)}`]));
+  return lines.length > 0 && inFull && sealed.length > 0 ? [...lines, `Sealed before: ${listDates(sealed)}`] : lines;
+}
+
+/** What is wrong with the clocks is said once, not with every date. */
+function describeHeld({ held, clocks }: RunResult): readonly string[] {
+  const conflict = clocks?.conflict ?? undefined;
+  const dates = held.map(({ date, reason }) => `${date}: held back, ${withoutSuffix(reason, `: ${conflict}`)}`);
+  if (conflict !== undefined) {
+    return [...dates, `The clocks differ: ${conflict}`, `  -> ${CLOCK_HINT}`];
+  }
+  return dates.length === 0 ? [] : [...dates, '  -> Nothing is lost: run the same command again later.'];
+}
+
+const CLOCK_HINT =
+  'Set the clock of this machine by NTP (timedatectl, chrony), then run `flowdrop doctor`; else tell the provider.';
+
+function withoutSuffix(text: string, suffix: string): string {
+  return text.endsWith(suffix) ? text.slice(0, -suffix.length) : text;
+}
+
+function listDates(dates: readonly string[]): string {
+  const more = dates.length - MAX_NAMED;
+  return `${dates.slice(0, MAX_NAMED).join(', ')}${more > 0 ? ` and ${more} more` : ''}`;
+}
+
+/** `restated (revision 2: 3 added, 1 removed, 2 altered)`. */
+function describeStatus({ status, revision = 1, changes }: DateResult): string {
+  if (status === 'missing') return 'no rows';
+  if (status !== 'sealed' || revision === 1) return status;
+  // Without its replaced object nothing can be compared.
+  if (!changes) return `restated (revision ${revision})`;
+  const columns = [
+    ...changes.columns_added.map((name) => `column ${name} added`),
+    ...changes.columns_removed.map((name) => `column ${name} removed`),
+  ];
+  const counts = `${formatCount(changes.added)} added, ${formatCount(changes.removed)} removed, ${formatCount(changes.altered)} altered`;
+  return `restated (revision ${revision}: ${[counts, ...columns].join(', ')})`;
+}
+
+/** Some messages name their date themselves, because they are read elsewhere too. */
+function withoutPrefix(text: string, prefix: string): string {
+  return text.startsWith(prefix) ? text.slice(prefix.length) : text;
+}
+
+export function describeDelivery(delivery: Delivery): readonly string[] {
+  const { report, date, recipients, skipped, error } = delivery;
+  const what = `${report === 'digest' ? 'Digest' : 'Report'} of ${date}`;
+  if (delivery.pending) return [`${what}: pending, because not all it needs is sealed; nobody was mailed.`];
+  if (delivery.leftToOther) return [`${what}: another worker is mailing it at the moment.`];
+  if (error) return [`${what}: ${error.message}${error.hint ? `\n  -> ${error.hint}` : ''}`];
+  const notMailed = skipped === null ? [] : [`${what}: not mailed to everybody: ${skipped}`];
+  if (recipients.length === 0) {
+    if (skipped !== null) return [`${what}: nobody was mailed: ${skipped}`];
+    return [`${what}: nobody left to mail (${delivery.alreadySent} had it already).`];
+  }
+  return [
+    ...notMailed,
+    `${what}${delivery.late ? ', late' : ''}: ${delivery.subject}`,
+    ...recipients.map(({ to, outcome, detail, file }) =>
+      file === undefined ? `  ${outcome} ${to}: ${detail}` : `  written for ${to}, not sent: ${file}`,
+    ),
+  ];
+}

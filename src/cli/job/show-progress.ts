@@ -1,0 +1,121 @@
+/**
+ * Progress of a run: one line with a bar on a terminal, log lines elsewhere. It only shows events; nothing depends on it.
+ */
+import { dirname } from 'node:path';
+import type { SingleBar } from 'cli-progress';
+import type { Clock } from '../../core/clock.ts';
+import type { Log } from '../../core/log.ts';
+import { formatBytes, formatCount } from '../../core/units.ts';
+import type { OnRunEvent, RunEvent } from '../../state/run-events.ts';
+import type { ProgressTally } from '../../state/totals.ts';
+import type { Terminal } from '../context.ts';
+import { describeTally, formatProgressLine, type LineStats } from './progress-line.ts';
+
+export interface Progress {
+  /** Shows what the tally says after the event. */
+  readonly onEvent: OnRunEvent;
+  stop(): void;
+}
+
+export interface ProgressInput {
+  readonly terminal: Terminal;
+  readonly log: Log;
+  readonly clock: Clock;
+  /** Has noted each event before it is shown. */
+  readonly tally: ProgressTally;
+  readonly stats: LineStats;
+}
+
+/** Without a terminal a line is logged so often. */
+const LOG_EVERY_MS = 30_000;
+
+/** Of a terminal that does not tell its width, or tells that it has none. */
+const USUAL_COLUMNS = 80;
+
+export async function createProgress(input: ProgressInput): Promise<Progress> {
+  if (!input.terminal.interactive) return createLines(input);
+  const { SingleBar } = await import('cli-progress');
+  const { tally, stats, terminal } = input;
+  // Asked each time it is drawn: a window is made smaller while a run goes on. A line that fills the last column wraps.
+  const format = () => formatProgressLine(tally.read(), stats, (terminal.columns.err || USUAL_COLUMNS) - 1);
+  const look = { hideCursor: true, clearOnComplete: true, fps: 5 } as const;
+  // By itself it draws only a line that has changed, and so would be away after a text was written above it.
+  const bar = new SingleBar({ ...look, format, stream: terminal.stderr, forceRedraw: true });
+  return createBar(bar, input);
+}
+
+function createBar(bar: SingleBar, { terminal, tally }: ProgressInput): Progress {
+  const release = terminal.keepLine({ isShown: () => bar.isActive, draw: () => bar.render() });
+  let started = false;
+  return {
+    onEvent(event) {
+      if (event.kind !== 'page' && event.kind !== 'date' && event.kind !== 'phase')
+        terminal.err(`${describeEvent(event)}\n`);
+      const { share, date } = tally.read();
+      if (date === '') return;
+      if (!started) bar.start(1, 0);
+      started = true;
+      bar.update(share);
+    },
+    stop() {
+      release();
+      if (started) bar.stop();
+    },
+  };
+}
+
+function createLines({ log, clock, tally, stats }: ProgressInput): Progress {
+  let loggedAtMs = clock.now();
+  return {
+    onEvent(event) {
+      const { kind, ...rest } = event;
+      // The run itself logs a date that failed, with its code.
+      if (kind === 'failed') return;
+      if (kind !== 'page' && kind !== 'phase' && kind !== 'split') {
+        log.info({ event: kind, ...rest }, describeEvent(event));
+        return;
+      }
+      log.debug({ event: kind, ...rest }, describeEvent(event));
+      if (kind === 'split') return;
+      if (clock.now() - loggedAtMs < LOG_EVERY_MS) return;
+      loggedAtMs = clock.now();
+      const state = tally.read();
+      log.info(
+        { event: 'progress', ...state, retries: stats.retries, rateLimited: stats.rateLimited },
+        `${state.date}: ${describeTally(state, stats)}`,
+      );
+    },
+    stop: () => undefined,
+  };
+}
+
+export function describeEvent(event: RunEvent): string {
+  switch (event.kind) {
+    case 'planned':
+      return event.dates.length === 0
+        ? 'nothing to fetch: every date with rows is sealed'
+        : `${event.dates.length} date(s) to fetch${event.rows === undefined ? '' : `: ${formatCount(event.rows)} rows`} in at least ${event.pages} requests`;
+    case 'phase':
+      return event.date === '' ? event.phase : `${event.date}: ${event.phase}`;
+    case 'date':
+      return `${event.date}: ${event.rows === undefined ? `${event.pages} snapshot(s)` : `${formatCount(event.rows)} rows`}${event.staged > 0 ? `, ${formatCount(event.staged)} rows already staged` : ''}`;
+    case 'page':
+      return `${event.date} ${event.window}: ${formatCount(event.rows)} rows`;
+    case 'split':
+      return `${event.date} ${event.window}: split (${event.reason})`;
+    case 'recounted':
+      return event.changed === 0
+        ? `${event.date}: recount agrees`
+        : `${event.date}: ${event.changed} place(s) changed at the source, fetched again`;
+    case 'sealed':
+      return `${event.date}: sealed, ${formatCount(event.rows)} rows, ${formatBytes(event.sizeBytes)}, ${event.requests} requests`;
+    case 'failed':
+      return `${event.date}: failed: ${event.reason}`;
+    case 'mailed':
+      return event.file === undefined
+        ? `${event.date}: report ${event.outcome} to ${event.to}`
+        : `${event.date}: report for ${event.to} written to ${dirname(event.file)}`;
+    default:
+      return event satisfies never;
+  }
+}

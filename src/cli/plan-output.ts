@@ -1,0 +1,213 @@
+/**
+ * What a plan says: its document, and that as tables for people that fit into 80 cells. Invariant: text and document say
+ * the same, and what would be lost is told in a word, not by a colour alone. Pure.
+ */
+import { formatBytes, formatCount, formatDuration } from '../core/units.ts';
+import type { DatePrice } from '../plan/price.ts';
+import type { HeldDate } from '../plan/witness.ts';
+import { PLAIN_STYLE, type Style } from './terminal/color.ts';
+import { formatTable, type TableColumn } from './terminal/table.ts';
+
+export interface PlanDate {
+  readonly date: string;
+  /** Null where they cannot be told beforehand. */
+  readonly rows: number | null;
+  /** Whether the rows are those of another date. */
+  readonly estimated: boolean;
+  readonly requests: number;
+  readonly seconds: number;
+  /** Of JSON, before compression; 0 where it is not JSON. */
+  readonly bytes: number;
+  /** When it would be done if the plan began now, one date after the other. */
+  readonly done_at: string;
+  readonly expires: string | null;
+  /** Of the requests that the pace allows until the date begins to expire, how many are used when it is done; 1 is all. */
+  readonly share_of_budget: number | null;
+  readonly expires_before_turn: boolean;
+}
+
+export interface PlanTotal {
+  readonly dates: number;
+  readonly rows: number | null;
+  readonly estimated: boolean;
+  readonly requests: number;
+  readonly seconds: number;
+  readonly bytes: number;
+  /** Null without a date. */
+  readonly done_at: string | null;
+  /** Of the tightest date. */
+  readonly share_of_budget: number | null;
+  /** How many would expire before their turn is over. */
+  readonly too_late: number;
+}
+
+export interface PlanDocument {
+  readonly job: string;
+  readonly server_time: string;
+  /** Empty where nothing is ever forgotten. */
+  readonly lookback_edge: string;
+  /** The first date that can still be had whole; empty where nothing is ever forgotten. */
+  readonly earliest_date: string;
+  readonly row_limit: number | null;
+  readonly sealed: number;
+  readonly dates: readonly PlanDate[];
+  readonly total: PlanTotal;
+  readonly without_rows: readonly string[];
+  /** Dates that may be due and would not be exported now, because not every witness of the time agrees. */
+  readonly held: readonly HeldDate[];
+}
+
+/** A date as the document has it. @param nowMs when the plan begins */
+export function describeDate(price: DatePrice, nowMs: number): PlanDate {
+  const { date, rows, isCounted, requests, seconds, bytes, expiresAtMs, doneAtMs, isLost } = price;
+  const mayExpire = Number.isFinite(expiresAtMs);
+  const leftMs = Math.max(0, expiresAtMs - nowMs);
+  return {
+    ...{ date, rows: rows ?? null, estimated: !isCounted, requests, seconds, bytes },
+    done_at: new Date(doneAtMs).toISOString(),
+    expires: mayExpire ? new Date(expiresAtMs).toISOString() : null,
+    share_of_budget: mayExpire && leftMs > 0 ? (doneAtMs - nowMs) / leftMs : mayExpire ? 1 : null,
+    expires_before_turn: isLost,
+  };
+}
+
+export function totalDates(dates: readonly PlanDate[]): PlanTotal {
+  const sum = (pick: (date: PlanDate) => number) => dates.reduce((total, date) => total + pick(date), 0);
+  const shares = dates.flatMap(({ share_of_budget: share }) => (share === null ? [] : [share]));
+  return {
+    dates: dates.length,
+    rows: dates.every(({ rows }) => rows !== null) ? sum(({ rows }) => rows ?? 0) : null,
+    estimated: dates.some(({ estimated }) => estimated),
+    requests: sum(({ requests }) => requests),
+    seconds: sum(({ seconds }) => seconds),
+    bytes: sum(({ bytes }) => bytes),
+    done_at: dates.map(({ done_at: doneAt }) => doneAt).reduce<string | null>(pickLater, null),
+    share_of_budget: shares.length > 0 ? Math.max(...shares) : null,
+    too_late: dates.filter(({ expires_before_turn: isLost }) => isLost).length,
+  };
+}
+
+function pickLater(a: string | null, b: string | null): string | null {
+  if (a === null || b === null) return a ?? b;
+  return a > b ? a : b;
+}
+
+const right = 'right' as const;
+
+const NUMBERS: readonly TableColumn[] = [
+  { title: 'rows', align: right },
+  { title: 'requests', align: right },
+  { title: 'time', align: right },
+  { title: 'done (UTC)', align: right },
+  { title: 'budget', align: right },
+];
+
+const TOO_LATE = 'TOO LATE';
+
+/** A plan as a table of its dates with their total, and what they mean. */
+export function describePlan(plan: PlanDocument, style: Style = PLAIN_STYLE): string {
+  const today = plan.server_time.slice(0, 10);
+  const rows = plan.dates.map((date) => [
+    date.date,
+    formatRows(date.rows, date.estimated),
+    formatCount(date.requests),
+    formatClock(date.seconds),
+    formatInstant(date.done_at, today),
+    date.expires_before_turn ? style.red(TOO_LATE) : formatShare(date.share_of_budget),
+    date.expires === null ? 'never' : formatDay(date.expires),
+  ]);
+  const { total } = plan;
+  const last = ['total', ...formatTotal(total, today, style), ''].map((cell) => style.bold(cell));
+  const facts = [
+    ...(plan.lookback_edge === '' ? [] : [`lookback from ${plan.lookback_edge} (exchange time)`]),
+    ...(plan.row_limit === null ? [] : [`${formatCount(plan.row_limit)} rows a page`]),
+    `${countDates(plan.sealed)} sealed already`,
+  ];
+  const lines = [style.bold(plan.job), ...facts.map((fact) => `  ${fact}`)];
+  if (plan.earliest_date !== '') lines.push(`  dates before ${plan.earliest_date} cannot be had whole any more`);
+  if (plan.without_rows.length > 0) lines.push(`  no rows at the source: ${describeDates(plan.without_rows)}`);
+  for (const { date, reason } of plan.held) lines.push(`  ${date} held back: ${reason}`);
+  if (plan.dates.length === 0) return `${[...lines, '', 'Nothing to fetch.'].join('\n')}\n`;
+  const table = formatTable([{ title: 'date' }, ...NUMBERS, { title: 'expires' }], [...rows, last], {
+    paintTitles: style.bold,
+  });
+  lines.push('', table, '', describeTransfer(total));
+  if (plan.dates.some(({ expires }) => expires !== null))
+    lines.push('budget: requests used when a date is done, of those the pace allows until it begins to expire.');
+  if (total.estimated) lines.push('~ as many as the last date had: this date is counted when its turn comes.');
+  if (total.too_late > 0) {
+    lines.push(
+      style.red(`${TOO_LATE}: ${countDates(total.too_late)} would begin to expire before all of it is fetched.`),
+      'A run takes the soonest expiry first; start it now, or raise the pace if the key allows it.',
+    );
+  }
+  return `${lines.join('\n')}\n`;
+}
+
+/** The totals of several plans, one after the other where they share a budget. */
+export function describePlans(plans: readonly PlanDocument[], total: PlanTotal, style: Style = PLAIN_STYLE): string {
+  const today = plans[0]?.server_time.slice(0, 10) ?? '';
+  const row = (name: string, sums: PlanTotal) => [name, formatCount(sums.dates), ...formatTotal(sums, today, style)];
+  const rows = plans.map((plan) => row(plan.job, plan.total));
+  const columns: readonly TableColumn[] = [{ title: 'job' }, { title: 'dates', align: right }, ...NUMBERS];
+  const last = row('total', total).map((cell) => style.bold(cell));
+  return `${formatTable(columns, [...rows, last], { paintTitles: style.bold, width: TABLE_WIDTH })}\n`;
+}
+
+/** What every terminal has. */
+const TABLE_WIDTH = 80;
+
+function formatTotal(total: PlanTotal, today: string, style: Style): readonly string[] {
+  return [
+    total.dates === 0 ? '' : formatRows(total.rows, total.estimated),
+    formatCount(total.requests),
+    formatClock(total.seconds),
+    total.done_at === null ? '' : formatInstant(total.done_at, today),
+    total.too_late > 0 ? style.red(`${total.too_late} LATE`) : formatShare(total.share_of_budget),
+  ];
+}
+
+function describeTransfer({ seconds, bytes, dates }: PlanTotal): string {
+  const size = bytes === 0 ? '' : `, ${formatBytes(bytes)} of JSON before compression`;
+  return `${countDates(dates)} in ${formatDuration(seconds * 1000)}${size}.`;
+}
+
+function countDates(count: number): string {
+  return `${formatCount(count)} ${count === 1 ? 'date' : 'dates'}`;
+}
+
+function formatRows(rows: number | null, estimated: boolean): string {
+  return rows === null ? '?' : `${estimated ? '~' : ''}${formatCount(rows)}`;
+}
+
+/** `0:07`, `12:30`, `2:05:10`: narrower than words, in a column of its own. */
+function formatClock(seconds: number): string {
+  const whole = seconds > 0 ? Math.max(1, Math.round(seconds)) : 0;
+  const two = (value: number) => String(value).padStart(2, '0');
+  const minutes = Math.floor(whole / 60);
+  const rest = two(whole % 60);
+  return minutes < 60 ? `${minutes}:${rest}` : `${Math.floor(minutes / 60)}:${two(minutes % 60)}:${rest}`;
+}
+
+/** `06:55`, on another day `11-23 02:10`. */
+function formatInstant(instant: string, today: string): string {
+  return instant.startsWith(today) ? instant.slice(11, 16) : formatDay(instant);
+}
+
+function formatDay(instant: string): string {
+  return `${instant.slice(5, 10)} ${instant.slice(11, 16)}`;
+}
+
+function formatShare(share: number | null): string {
+  if (share === null) return '';
+  const percent = share * 100;
+  return percent > 0 && percent < 1 ? '< 1 %' : `${Math.round(percent)} %`;
+}
+
+/** Dates that are named; of more the first and the last. */
+const MAX_NAMED = 4;
+
+function describeDates(dates: readonly string[]): string {
+  if (dates.length <= MAX_NAMED) return dates.join(', ');
+  return `${countDates(dates.length)}, ${dates[0]} to ${dates.at(-1)}`;
+}

@@ -1,0 +1,189 @@
+/**
+ * What a report of a date is made from, brought to this machine, and the models made of it. Invariant: only sealed objects
+ * with the bytes of their manifests are read. Models differ by the watchlist only, so each watchlist is computed once.
+ */
+import { rm } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { isFault } from '../core/errors.ts';
+import { makeFolder } from '../core/folder.ts';
+import type { Job, JobReport } from '../job/job.ts';
+import { readConditionDocument } from '../ledger/condition-file.ts';
+import { fetchFile } from '../ledger/history.ts';
+import type { Manifest } from '../ledger/manifest.ts';
+import { listSealedDates, readManifest } from '../ledger/sealed-dates.ts';
+import type { DigestPart } from '../report/digest.ts';
+import type { FlowReport } from '../report/model.ts';
+import type { PastSession } from '../report/numbers/history.ts';
+import { MEAN_SESSIONS } from '../report/numbers/history.ts';
+import type { DeliverContext } from './delivery.ts';
+import { describeDrop, fetchDrop } from './local-drop.ts';
+import { buildReport } from './report-model.ts';
+
+export interface ReportContent {
+  readonly manifest: Manifest;
+  /** The parts of the report with this watchlist; computed once. @throws Fault, EngineFault */
+  parts(symbols: readonly string[]): Promise<readonly DigestPart[]>;
+}
+
+export function openContent(context: DeliverContext, job: Job, report: JobReport, manifest: Manifest): ReportContent {
+  const made = new Map<string, Promise<readonly DigestPart[]>>();
+  let files: Promise<readonly PartFiles[]> | undefined;
+  return {
+    manifest,
+    async parts(symbols) {
+      files ??= fetchParts(context, job, report, manifest);
+      const key = JSON.stringify(symbols);
+      const parts = made.get(key) ?? buildParts(context, job, await files, symbols);
+      made.set(key, parts);
+      return await parts;
+    },
+  };
+}
+
+/** The models of the parts that are sealed. */
+export function listReports(parts: readonly DigestPart[]): readonly FlowReport[] {
+  return parts.flatMap((part) => ('report' in part ? [part.report] : []));
+}
+
+/** Takes away what was only brought here for reports. */
+export async function discardContent(context: Pick<DeliverContext, 'state'>): Promise<void> {
+  await rm(folderOf(context), { recursive: true, force: true });
+}
+
+export type PartFiles =
+  | { readonly title: string; readonly pending: string }
+  | {
+      readonly title: string;
+      readonly manifest: Manifest;
+      readonly path: string;
+      readonly before: readonly PastSession[];
+      readonly marketStructure: string | null;
+    };
+
+/** Brings the files of the report here. @throws Fault `DROP_DAMAGED`; StoreFault */
+export async function fetchParts(
+  context: DeliverContext,
+  job: Job,
+  report: JobReport,
+  manifest: Manifest,
+): Promise<readonly PartFiles[]> {
+  const { date } = manifest;
+  const marketStructure = await fetchMarketStructure(context, report.marketStructure, date);
+  const datasets = report.template === 'digest' ? report.datasets : [manifest.dataset];
+  const parts: PartFiles[] = [];
+  for (const dataset of datasets) {
+    const isOwn = dataset === job.drop.dataset;
+    const sealed = isOwn ? manifest : await readManifest(context.store, dataset, date);
+    if (sealed === undefined) {
+      parts.push({ title: dataset, pending: date });
+      continue;
+    }
+    const path = isOwn ? context.state.drop(date) : localPath(context, dataset, date);
+    await fetchDrop(context, sealed, path);
+    const before = await fetchSummaries(context, dataset, date);
+    parts.push({ title: dataset, manifest: sealed, path, before, marketStructure });
+  }
+  return parts;
+}
+
+/**
+ * Whether a digest has to wait: another of its datasets may still be sealed for this date. One that is known to be missing
+ * or to have expired never will be, so the digest goes out and says so.
+ */
+export async function isWaiting(
+  { store }: Pick<DeliverContext, 'store'>,
+  job: Job,
+  report: JobReport,
+  date: string,
+): Promise<boolean> {
+  if (report.template !== 'digest') return false;
+  for (const dataset of report.datasets) {
+    if (dataset === job.drop.dataset || (await readManifest(store, dataset, date)) !== undefined) continue;
+    const { entries } = await readConditionDocument(store, dataset);
+    const condition = entries.get(date)?.condition;
+    if (condition !== 'missing' && condition !== 'expired') return true;
+  }
+  return false;
+}
+
+async function buildParts(
+  context: DeliverContext,
+  job: Job,
+  files: readonly PartFiles[],
+  symbols: readonly string[],
+): Promise<readonly DigestPart[]> {
+  const parts: DigestPart[] = [];
+  for (const file of files) {
+    if ('pending' in file) {
+      parts.push(file);
+      continue;
+    }
+    const { title, manifest, path, before, marketStructure } = file;
+    const report = await buildReport(context, describeDrop(context.store.url, manifest, path), {
+      ...{ symbols, before, marketStructure, job: job.name, now: new Date(context.clock.now()) },
+      ...(context.signal === undefined ? {} : { signal: context.signal }),
+    });
+    parts.push({ title, report });
+  }
+  return parts;
+}
+
+async function fetchMarketStructure(
+  context: DeliverContext,
+  dataset: string | null,
+  date: string,
+): Promise<string | null> {
+  if (dataset === null) return null;
+  const manifest = await readManifest(context.store, dataset, date);
+  if (manifest !== undefined) return await fetchDrop(context, manifest, localPath(context, manifest.dataset, date));
+  // The report does not say what it lacks: a reader without the other dataset would not miss it, but the operator asked for it.
+  const reason = 'the market-structure drop is not sealed';
+  context.log.warn({ event: 'comparison-left-out', dataset, date, reason }, `${date} is not compared: ${reason}`);
+  return null;
+}
+
+/** A comparison that cannot be had is left out of the report; the report itself does not depend on earlier days. */
+async function fetchSummaries(context: DeliverContext, dataset: string, date: string): Promise<readonly PastSession[]> {
+  const sealed = await listSealedDates(context.store, dataset);
+  const earlier = sealed.filter((other) => other < date).slice(-MEAN_SESSIONS);
+  const found: PastSession[] = [];
+  for (const other of earlier.reverse()) {
+    const path = localPath(context, dataset, `${other}-summary`);
+    const condition = await fetchSummary(context, dataset, other, path);
+    if (condition !== undefined) found.push({ date: other, path, isDegraded: condition === 'degraded' });
+  }
+  return found;
+}
+
+/** @returns the condition of the drop whose summary is here now; `undefined` when there is none to compare with */
+async function fetchSummary(
+  context: DeliverContext,
+  dataset: string,
+  date: string,
+  path: string,
+): Promise<Manifest['condition'] | undefined> {
+  const leaveOut = (reason: string) => {
+    context.log.warn({ event: 'comparison-left-out', dataset, date, reason }, `${date} is not compared: ${reason}`);
+    return undefined;
+  };
+  try {
+    const manifest = await readManifest(context.store, dataset, date);
+    const file = manifest?.files.find(({ filename }) => filename === manifest.summary);
+    // Drops of own columns, and those of older versions, have none.
+    if (manifest === undefined || file === undefined) return undefined;
+    await makeFolder(dirname(path));
+    const isWhole = await fetchFile(context.store, manifest, file, path, context.signal);
+    return isWhole ? manifest.condition : leaveOut('the summary is not the file that its manifest describes');
+  } catch (error) {
+    if (!isFault(error) || error.code !== 'MANIFEST_INVALID') throw error;
+    return leaveOut(error.message);
+  }
+}
+
+function folderOf({ state }: Pick<DeliverContext, 'state'>): string {
+  return join(state.drops, 'report');
+}
+
+function localPath(context: Pick<DeliverContext, 'state'>, dataset: string, name: string): string {
+  return join(folderOf(context), `${dataset}-${name}.parquet`);
+}

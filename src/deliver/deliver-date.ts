@@ -1,0 +1,206 @@
+/**
+ * One report of one date: who is still to be mailed, whether the day is worth a mail, one rendering per kind of reader,
+ * a copy in the store, then the mails. Invariant: the receipt in the store, not this machine's memory, says who has got
+ * what.
+ */
+import { randomUUID } from 'node:crypto';
+import { readFileIfExists, writeFileAtomic } from '../core/atomic-file.ts';
+import type { Job, JobReport, ReportRecipient } from '../job/job.ts';
+import type { Manifest } from '../ledger/manifest.ts';
+import { assertAllowedRecipients } from '../mail/domains.ts';
+import {
+  claimRecipients,
+  countRecipients,
+  findMailedBefore,
+  formatRecipientKey,
+  openReceipt,
+  pendingRecipients,
+  type Receipt,
+} from '../mail/receipt.ts';
+import { readArchivedReports } from './archive-report.ts';
+import { isWaiting, listReports, openContent } from './content.ts';
+import { compareReports } from './correction.ts';
+import type { DeliverContext, Delivery } from './delivery.ts';
+import { listRecipients, readReceipt } from './due-dates.ts';
+import { findReasonToSkip, listUncomputable } from './mail-condition.ts';
+import { type MailedReport, prepareMails, type Reader } from './mailed-report.ts';
+import { isTakenOver, takeTurn } from './mailing-lease.ts';
+import { type Ledger, noteAll, sendAll } from './mails.ts';
+
+export interface DateTask {
+  readonly job: Job;
+  readonly report: JobReport;
+  /** What tells the report from others of the job. */
+  readonly id: string;
+  readonly manifest: Manifest;
+  readonly late: boolean;
+  readonly past: boolean;
+  /** An operator chose the date. */
+  readonly byHand: boolean;
+  /** Mail only this address, whether it had the report or not. */
+  readonly only: string | undefined;
+}
+
+export async function deliverDate(context: DeliverContext, task: DateTask): Promise<Delivery> {
+  const { job, report, id, manifest, late, past, byHand, only } = task;
+  const { date, revision } = manifest;
+  const before = await readReceipt(context, job, date, id);
+  const listDue = (receipt: Receipt | undefined) => listReaders(report, receipt, revision, past, only);
+  const readers = listDue(before);
+  const delivery = {
+    ...{ report: report.template, date, revision, subject: '', recipients: [], late, pending: false, skipped: null },
+    ...{ alreadySent: countRecipients(before, revision, 'sent'), leftToOther: false, error: null },
+  };
+  if (readers.length === 0) return delivery;
+  const isAsked = byHand || only !== undefined;
+  if (!isAsked && (await isWaiting(context, job, report, date))) return { ...delivery, pending: true };
+  assertAllowedRecipients(
+    context.mailer,
+    readers.map(({ address }) => address),
+  );
+  const worker = await readWorker(context.state.worker);
+  const identity = { report: report.template, job: job.name, date, revision, worker };
+  const place = { job: job.name, date, report: id };
+  const turn = await takeTurn(context, place, worker, (current) => {
+    const due = listDue(current).map(({ address }) => address);
+    if (due.length === 0) return undefined;
+    return claimRecipients(openReceipt(identity, current, isAsked), due, new Date(context.clock.now()).toISOString());
+  });
+  if (turn === 'other') return { ...delivery, leftToOther: true };
+  if (turn === 'nothing') return delivery;
+  try {
+    const due = only === undefined ? listDue(turn.receipt) : readers;
+    return await mailDate({ context, turn }, task, due, delivery);
+  } catch (error) {
+    if (isTakenOver(error)) return { ...delivery, leftToOther: true };
+    throw error;
+  } finally {
+    await turn.end();
+  }
+}
+
+async function mailDate(
+  ledger: Ledger,
+  { job, report, id, manifest, late, only }: DateTask,
+  readers: readonly ReportRecipient[],
+  delivery: Delivery,
+): Promise<Delivery> {
+  const { context } = ledger;
+  const content = openContent(context, job, report, manifest);
+  const models = listReports(await content.parts(readers[0]?.symbols ?? report.symbols));
+  if (models.length === 0) return { ...delivery, pending: true };
+  const mailed: MailedReport = { job, report, id, content, late };
+  const chosen = only === undefined ? await chooseReaders(ledger, mailed, readers, models) : wholeReport(readers);
+  const { skipped } = chosen;
+  if (chosen.readers.length === 0) return { ...delivery, skipped };
+  const { outgoing, subject } = await prepareMails(context, mailed, chosen.readers);
+  const { recipients, isTakenOver } = await sendAll(ledger, outgoing);
+  return { ...delivery, skipped, subject, recipients, leftToOther: isTakenOver };
+}
+
+/** The recipient with this address; somebody who is none reads what the first one does, without a watchlist of their own. */
+export function chooseReader(report: JobReport, address: string): ReportRecipient {
+  const key = formatRecipientKey(address);
+  const known = report.to.find((recipient) => formatRecipientKey(recipient.address) === key);
+  return known ?? { address, symbols: null, timezone: report.to[0]?.timezone ?? 'UTC' };
+}
+
+/** Those who are still to be mailed, as the job file has them; a test send may go to anybody. */
+function listReaders(
+  report: JobReport,
+  receipt: Receipt | undefined,
+  revision: number,
+  past: boolean,
+  only: string | undefined,
+): readonly ReportRecipient[] {
+  if (only !== undefined) return [chooseReader(report, only)];
+  const recipients = listRecipients(report, receipt, past);
+  const addresses = recipients.map(({ address }) => address);
+  const pending = pendingRecipients(receipt, revision, addresses);
+  return recipients.filter(({ address }) => pending.includes(address));
+}
+
+interface Chosen {
+  readonly readers: readonly Reader[];
+  /** Why those who are left out are. */
+  readonly skipped: string | null;
+}
+
+function wholeReport(recipients: readonly ReportRecipient[]): Chosen {
+  return { readers: recipients.map((recipient) => ({ recipient, correction: null })), skipped: null };
+}
+
+/**
+ * Who is mailed what: a correction goes to those who have an earlier revision, when it says something else; everybody
+ * else gets the report, when the day is worth a mail. Whoever is left out is written down and not asked about again.
+ */
+async function chooseReaders(
+  ledger: Ledger,
+  mailed: MailedReport,
+  recipients: readonly ReportRecipient[],
+  models: ReturnType<typeof listReports>,
+): Promise<Chosen> {
+  const { report } = mailed;
+  const readers: Reader[] = [];
+  const leftOut = new Map<string, string[]>();
+  const skip = (address: string, why: string) => leftOut.set(why, [...(leftOut.get(why) ?? []), address]);
+  const reason = findReasonToSkip(report, models);
+  const numbers = listUncomputable(report, models);
+  if (numbers.length > 0 && reason === undefined) {
+    const { date } = mailed.content.manifest;
+    const list = numbers.join(', ');
+    ledger.context.log.warn(
+      { event: 'condition-uncomputable', date, numbers },
+      `${date}: mailed although only_when asks for ${list}, which cannot be computed`,
+    );
+  }
+  const changesSince = createComparison(ledger, mailed, models);
+  for (const recipient of recipients) {
+    const { address } = recipient;
+    const from = findMailedBefore(ledger.turn.receipt, address);
+    if (from === undefined) {
+      if (reason === undefined) readers.push({ recipient, correction: null });
+      else skip(address, reason);
+      continue;
+    }
+    const changes = await changesSince(from);
+    if (changes === undefined) readers.push({ recipient, correction: { fromRevision: from, changes: [] } });
+    else if (changes.length > 0) readers.push({ recipient, correction: { fromRevision: from, changes } });
+    else skip(address, `no number differs from revision ${from} by more than ${report.correctionThreshold * 100} %`);
+  }
+  for (const [why, addresses] of leftOut) {
+    await noteAll(
+      ledger,
+      addresses.map((to) => ({ to, messageId: '' })),
+      'skipped',
+      why,
+    );
+  }
+  return { readers, skipped: leftOut.size === 0 ? null : [...leftOut.keys()].join('; ') };
+}
+
+/** What changed since an earlier revision; each is read once. */
+function createComparison(
+  ledger: Ledger,
+  { job, id, report, content }: MailedReport,
+  models: ReturnType<typeof listReports>,
+) {
+  const known = new Map<number, ReturnType<typeof compareReports>>();
+  return async (revision: number): Promise<ReturnType<typeof compareReports>> => {
+    if (!known.has(revision)) {
+      const place = { job: job.name, date: content.manifest.date, report: id, revision };
+      const before = await readArchivedReports(ledger.context, place);
+      known.set(revision, compareReports(before, models, report.correctionThreshold));
+    }
+    return known.get(revision);
+  };
+}
+
+/** Who this worker is: made once, kept in the state directory. */
+async function readWorker(path: string): Promise<string> {
+  const kept = await readFileIfExists(path);
+  if (kept) return kept.trim();
+  const worker = randomUUID();
+  await writeFileAtomic(path, worker);
+  return worker;
+}

@@ -1,0 +1,139 @@
+/**
+ * From sealed drops to mails: every report of a job, for every date that it is due for. Invariant: nothing is mailed of a
+ * date that is not sealed; a report that cannot be made does not keep the others from their readers.
+ */
+import { createHash } from 'node:crypto';
+import { rm } from 'node:fs/promises';
+import { assertNotAborted, isFault } from '../core/errors.ts';
+import type { Job, JobReport } from '../job/job.ts';
+import { formatReportIdentity } from '../job/report.ts';
+import { readManifest } from '../ledger/sealed-dates.ts';
+import { assertAllowedRecipients } from '../mail/domains.ts';
+import { buildEml } from '../mail/eml.ts';
+import { parseAddress } from '../mail/message.ts';
+import { isStoreChange } from '../store/identity.ts';
+import { discardContent, listReports, openContent } from './content.ts';
+import { chooseReader, deliverDate } from './deliver-date.ts';
+import type { DeliverContext, DeliverOptions, Delivery } from './delivery.ts';
+import { chooseDate, type DueDate, listDueDates } from './due-dates.ts';
+import { buildEdition, buildMail, type Edition } from './mailed-report.ts';
+
+/** Sends the reports of a job to everybody who has not got them. @throws Fault `REPORT_PENDING` when the date asked for is not sealed */
+export async function deliverReports(
+  context: DeliverContext,
+  job: Job,
+  options: DeliverOptions = {},
+): Promise<readonly Delivery[]> {
+  assertMayMail(context, job, options.only);
+  // A name beside the address makes nobody another person.
+  const bare = options.only === undefined ? {} : { only: parseAddress('to', options.only).address };
+  const deliveries: Delivery[] = [];
+  if (job.reports.length > 0) context.onEvent({ kind: 'phase', date: '', phase: 'mailing' });
+  try {
+    for (const report of job.reports)
+      deliveries.push(...(await deliverReport(context, job, report, { ...options, ...bare })));
+  } finally {
+    await discardContent(context);
+  }
+  return deliveries;
+}
+
+/** @throws Fault `MAIL_DOMAIN_REFUSED`, `MAIL_ADDRESS_INVALID` (usage): told before anything is asked for, sealed or sent */
+export function assertMayMail(context: Pick<DeliverContext, 'mailer' | 'mailFrom'>, job: Job, only?: string): void {
+  if (job.reports.length === 0) return;
+  const addresses = only === undefined ? job.reports.flatMap(({ to }) => to.map(({ address }) => address)) : [only];
+  parseAddress('from', context.mailFrom);
+  for (const address of addresses) parseAddress('to', address);
+  assertAllowedRecipients(context.mailer, addresses);
+}
+
+/** The report of a date as this address, or the first recipient, would get it; mails nobody. @throws Fault `REPORT_PENDING` */
+export async function previewReport(
+  context: DeliverContext,
+  job: Job,
+  report: JobReport,
+  { date, only }: DeliverOptions,
+): Promise<(Edition & { readonly eml: Uint8Array }) | undefined> {
+  const due = await chooseDate(context, job, date);
+  const recipient = only === undefined ? report.to[0] : chooseReader(report, parseAddress('to', only).address);
+  if (due === undefined || recipient === undefined) return undefined;
+  try {
+    const content = openContent(context, job, report, due.manifest);
+    const mailed = { job, report, id: identifyReport(report), content, late: due.late };
+    if (listReports(await content.parts(recipient.symbols ?? report.symbols)).length === 0) return undefined;
+    const edition = await buildEdition(context, mailed, { recipient, correction: null });
+    return { ...edition, eml: await buildEml(buildMail(context, mailed, edition, recipient.address)) };
+  } finally {
+    await discardContent(context);
+  }
+}
+
+/** Short text of what tells one report of a job from another, as part of a key. */
+function identifyReport(report: JobReport): string {
+  const hash = createHash('sha256').update(formatReportIdentity(report)).digest('hex').slice(0, 8);
+  return `${report.template}-${hash}`;
+}
+
+async function deliverReport(
+  context: DeliverContext,
+  job: Job,
+  report: JobReport,
+  { date, only }: DeliverOptions,
+): Promise<readonly Delivery[]> {
+  const id = identifyReport(report);
+  const task = { job, report, id, only, byHand: date !== undefined };
+  if (date !== undefined || only !== undefined) {
+    const due = await chooseDate(context, job, date);
+    return due === undefined ? [] : [await deliverDate(context, { ...task, ...due })];
+  }
+  const { due, pending } = await listDueDates(context, job, id);
+  const deliveries = pending.map((day) => ({
+    ...createDelivery(report, { date: day, late: false, past: false }),
+    pending: true,
+  }));
+  for (const day of due) {
+    const delivery = await tryDate(context, day, report, async () => {
+      const manifest = await readManifest(context.store, job.drop.dataset, day.date);
+      // It was sealed when the dates were listed; manifests are never taken away.
+      return manifest && (await deliverDate(context, { ...task, ...day, manifest }));
+    });
+    // A date of the past of which nothing was left to do is no news.
+    if (delivery !== undefined && !(day.past && isNothing(delivery))) deliveries.push(delivery);
+    if (day.past) await rm(context.state.drop(day.date), { force: true });
+  }
+  return deliveries;
+}
+
+/** A date whose report cannot be made is told, and the others go on; a wrong setting or an interruption stops all. */
+async function tryDate(
+  context: DeliverContext,
+  day: DueDate,
+  report: JobReport,
+  action: () => Promise<Delivery | undefined>,
+): Promise<Delivery | undefined> {
+  assertNotAborted(context.signal);
+  try {
+    return await action();
+  } catch (error) {
+    if (!isFault(error) || error.kind === 'usage' || error.kind === 'interrupted' || isStoreChange(error)) throw error;
+    const { code, hint } = error;
+    const message = context.redact(error.message);
+    context.log.error(
+      { event: 'report-failed', date: day.date, code, reason: message },
+      `${day.date}: the report failed: ${message}`,
+    );
+    const next = hint === undefined ? {} : { hint: context.redact(hint) };
+    return { ...createDelivery(report, day), error: { code, message, ...next } };
+  }
+}
+
+function createDelivery({ template }: JobReport, { date, late }: DueDate): Delivery {
+  return {
+    ...{ report: template, date, revision: 0, subject: '', recipients: [], alreadySent: 0, leftToOther: false },
+    ...{ late, pending: false, skipped: null, error: null },
+  };
+}
+
+function isNothing({ recipients, leftToOther, pending, skipped, error }: Delivery): boolean {
+  return recipients.length === 0 && !leftToOther && !pending && skipped === null && error === null;
+}

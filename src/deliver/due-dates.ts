@@ -1,0 +1,102 @@
+/**
+ * Which dates a report is due for. A run mails the newest sealed date, and before it those of the lookback that were
+ * sealed too late for their own evening, oldest first. Invariant: no date before the first that a run reported on is ever
+ * mailed by a run, so that neither a first run nor a backfill floods anybody.
+ */
+
+import { LOOKBACK_DAYS } from '../api-contract/limits.ts';
+import { addDays } from '../calendar/wall-clock.ts';
+import type { Job, JobReport } from '../job/job.ts';
+import { readConditionDocument } from '../ledger/condition-file.ts';
+import { parseReceiptDate, receiptKey, reportsPrefix } from '../ledger/layout.ts';
+import type { Manifest } from '../ledger/manifest.ts';
+import { listSealedDates } from '../ledger/sealed-dates.ts';
+import { isKnownRecipient, parseReceipt, type Receipt } from '../mail/receipt.ts';
+import type { DeliverContext } from './delivery.ts';
+import { findDrop } from './local-drop.ts';
+
+export interface DueDate {
+  readonly date: string;
+  /** A newer session is over, sealed or not. */
+  readonly late: boolean;
+  /** A newer session is sealed, and a run goes back to this one. */
+  readonly past: boolean;
+}
+
+export interface DueDates {
+  /** Oldest first. */
+  readonly due: readonly DueDate[];
+  /** Sessions that are over and not sealed; nobody is mailed of them. */
+  readonly pending: readonly string[];
+}
+
+/** What a run has to report on. Costs a listing and the receipts of the lookback. */
+export async function listDueDates(context: DeliverContext, job: Job, id: string): Promise<DueDates> {
+  const { sealed, pending } = await readSessions(context, job);
+  const newest = sealed.at(-1);
+  const from = (await findFirstDate(context, job, id)) ?? newest;
+  const oldest = newest === undefined ? undefined : addDays(newest, -LOOKBACK_DAYS);
+  const isDue = (date: string) => from !== undefined && oldest !== undefined && date >= from && date >= oldest;
+  return {
+    due: sealed.filter(isDue).map((date) => ({ date, late: isLate(date, sealed, pending), past: date !== newest })),
+    pending: pending.filter(isDue),
+  };
+}
+
+/** The date that an operator asks for, or the newest one. @throws Fault `REPORT_PENDING` */
+export async function chooseDate(
+  context: DeliverContext,
+  job: Job,
+  date: string | undefined,
+): Promise<(DueDate & { readonly manifest: Manifest }) | undefined> {
+  const manifest = await findDrop(context, job, date);
+  if (manifest === undefined) return undefined;
+  const { sealed, pending } = await readSessions(context, job);
+  return { date: manifest.date, late: isLate(manifest.date, sealed, pending), past: false, manifest };
+}
+
+interface Sessions {
+  /** Ascending. */
+  readonly sealed: readonly string[];
+  /** Over, and not sealed. */
+  readonly pending: readonly string[];
+}
+
+async function readSessions(context: DeliverContext, job: Job): Promise<Sessions> {
+  const sealed = await listSealedDates(context.store, job.drop.dataset);
+  const { entries } = await readConditionDocument(context.store, job.drop.dataset);
+  const pending = [...entries.values()].filter(({ condition }) => condition === 'pending').map(({ date }) => date);
+  return { sealed, pending: pending.filter((date) => !sealed.includes(date)) };
+}
+
+/** Whether a newer session is over. */
+function isLate(date: string, sealed: readonly string[], pending: readonly string[]): boolean {
+  return [...sealed, ...pending].some((other) => other > date);
+}
+
+export async function readReceipt(
+  context: DeliverContext,
+  job: Job,
+  date: string,
+  id: string,
+): Promise<Receipt | undefined> {
+  const bytes = await context.store.get(receiptKey(job.name, date, id));
+  return bytes && parseReceipt(bytes);
+}
+
+/** Recipients of a date: of one of the past that a run reported on, only those who were recipients then. */
+export function listRecipients(report: JobReport, receipt: Receipt | undefined, past: boolean): JobReport['to'] {
+  if (!past || receipt === undefined || receipt.by_hand === true) return report.to;
+  return report.to.filter(({ address }) => isKnownRecipient(receipt, address));
+}
+
+/** The first date that a run reported on: keys are in order of dates, so it is found early. */
+async function findFirstDate(context: DeliverContext, job: Job, id: string): Promise<string | undefined> {
+  for await (const { key } of context.store.list(reportsPrefix(job.name))) {
+    const date = parseReceiptDate(job.name, id, key);
+    if (date === undefined) continue;
+    const receipt = await readReceipt(context, job, date, id);
+    if (receipt !== undefined && receipt.by_hand !== true) return date;
+  }
+  return undefined;
+}

@@ -1,0 +1,78 @@
+/** The sealed drop that a report is made from: its manifest, and its file on this machine, always the bytes of the manifest. */
+import { dirname } from 'node:path';
+import { Fault } from '../core/errors.ts';
+import { hashFile } from '../core/file-hash.ts';
+import { makeFolder } from '../core/folder.ts';
+import type { Job } from '../job/job.ts';
+import { fetchFile } from '../ledger/history.ts';
+import { dropKey } from '../ledger/layout.ts';
+import type { Manifest } from '../ledger/manifest.ts';
+import { readSuccessor } from '../ledger/restating.ts';
+import { listSealedDates, readManifest } from '../ledger/sealed-dates.ts';
+import type { SealedDrop } from '../report/drop.ts';
+import type { DeliverContext } from './delivery.ts';
+
+/** The manifest to report on. Without a date: the newest sealed one, or `undefined` when nothing is sealed yet. */
+export async function findDrop(
+  context: Pick<DeliverContext, 'store'>,
+  job: Job,
+  date: string | undefined,
+): Promise<Manifest | undefined> {
+  const wanted = date ?? (await listSealedDates(context.store, job.drop.dataset)).at(-1);
+  if (wanted === undefined) return undefined;
+  const manifest = await readManifest(context.store, job.drop.dataset, wanted);
+  if (manifest) return manifest;
+  throw new Fault(
+    'REPORT_PENDING',
+    `${wanted} of ${job.drop.dataset} is not sealed, so there is nothing to report on yet`,
+    {
+      hint: `Run \`flowdrop run ${job.name}\` first; \`flowdrop status\` shows what is sealed.`,
+    },
+  );
+}
+
+/**
+ * The drop's file on this machine: the one just sealed, or a fresh copy of the object; always the bytes of the manifest.
+ * @param path where it is, or is to be
+ */
+export async function fetchDrop(
+  context: Pick<DeliverContext, 'store' | 'signal'>,
+  manifest: Manifest,
+  path: string,
+): Promise<string> {
+  const [file] = manifest.files;
+  const kept = await hashFile(path).catch(() => undefined);
+  if (kept !== undefined && file.hash === `sha256:${kept}`) return path;
+  await makeFolder(dirname(path));
+  if (await fetchFile(context.store, manifest, file, path, context.signal)) return path;
+  const next = await readSuccessor(context.store, manifest);
+  if (next) {
+    throw new Fault('DROP_RESTATING', `${manifest.date} is being replaced by revision ${next.revision}`, {
+      hint: `Try again in a minute; if it stays so, the run that began it has died: \`flowdrop run ${manifest.job_id}\` finishes it.`,
+    });
+  }
+  throw new Fault(
+    'DROP_DAMAGED',
+    `${context.store.url}/${dropKey(manifest.dataset, manifest.date)} is not the file that its manifest describes`,
+    {
+      hint: `Run \`flowdrop verify ${manifest.job_id} --date ${manifest.date}\`. No report is made from it.`,
+    },
+  );
+}
+
+export function describeDrop(storeUrl: string, manifest: Manifest, path: string): SealedDrop {
+  return {
+    dataset: manifest.dataset,
+    date: manifest.date,
+    revision: manifest.revision,
+    condition: manifest.condition,
+    degraded_reason: manifest.degraded_reason,
+    rows: manifest.rows,
+    min_time: manifest.min_time,
+    max_time: manifest.max_time,
+    sealed_at: manifest.sealed_at,
+    sha256: manifest.files[0].hash.replace('sha256:', ''),
+    location: `${storeUrl}/${dropKey(manifest.dataset, manifest.date)}`,
+    path,
+  };
+}

@@ -1,0 +1,193 @@
+/**
+ * Messages to recipients, with the receipt written before and after each. Invariants: a message whose fate is unknown is
+ * not sent again by this run; one that was certainly not delivered is, a few times, after all others have had theirs;
+ * nobody waits behind a recipient who cannot be reached.
+ */
+import { assertNotAborted } from '../core/errors.ts';
+import { MailFault, type MailMessage } from '../mail/mailer.ts';
+import { type RecipientReceipt, recordRecipient } from '../mail/receipt.ts';
+import type { DeliverContext, DeliveredRecipient } from './delivery.ts';
+import { isTakenOver, type Turn } from './mailing-lease.ts';
+
+/** What mails with the turn in which it does; the turn has the receipt, which is written entry by entry. */
+export interface Ledger {
+  readonly context: DeliverContext;
+  readonly turn: Turn;
+}
+
+export interface Outgoing {
+  readonly to: string;
+  readonly messageId: string;
+  /** Made when it is sent: a message with attachments is large, and many recipients share its parts. */
+  build(): MailMessage;
+}
+
+/**
+ * How long a run waits, all in all, to try again: longer than greylisting (RFC 6647) usually takes, as the next run of a
+ * nightly job is a day away.
+ */
+const DEFAULT_PATIENCE_MS = 600_000;
+/** Wait before the second try; four times as long before each further one, capped, and jittered downwards. */
+const BACKOFF_MS = 5_000;
+const MAX_BACKOFF_MS = 120_000;
+/** So many messages in a row without an answer mean that the server is away, and the rest would only wait for it too. */
+const MAX_SILENCES = 2;
+
+export interface Sent {
+  /** In the order given; after a take-over only those that came to their end here. */
+  readonly recipients: readonly DeliveredRecipient[];
+  /** Another process mails the rest. */
+  readonly isTakenOver: boolean;
+}
+
+/** Sends each message at most once for sure. @param random in [0, 1), for the jitter @throws StoreFault, Fault `INTERRUPTED` */
+export async function sendAll(
+  ledger: Ledger,
+  outgoing: readonly Outgoing[],
+  random: () => number = Math.random,
+): Promise<Sent> {
+  const results = new Map<string, DeliveredRecipient>();
+  const { log } = ledger.context;
+  try {
+    await sendRounds(ledger, outgoing, results, random);
+    const untried = { outcome: 'failed', detail: 'was not tried' } as const;
+    return { recipients: outgoing.map(({ to }) => results.get(to) ?? { to, ...untried }), isTakenOver: false };
+  } catch (error) {
+    if (!isTakenOver(error)) throw error;
+    const { date } = ledger.turn.receipt;
+    log.warn({ event: 'mail-taken-over', date }, `${date}: another worker has taken over, and mails the rest`);
+    const settled = outgoing.flatMap(({ to }) => results.get(to) ?? []).filter(({ outcome }) => outcome !== 'failed');
+    return { recipients: settled, isTakenOver: true };
+  }
+}
+
+async function sendRounds(
+  ledger: Ledger,
+  outgoing: readonly Outgoing[],
+  results: Map<string, DeliveredRecipient>,
+  random: () => number,
+): Promise<void> {
+  const { clock, signal, mailer } = ledger.context;
+  let patienceMs = mailer.patienceMs ?? DEFAULT_PATIENCE_MS;
+  let left = await sendRound(ledger, outgoing, results);
+  for (let retry = 1; left.length > 0; retry += 1) {
+    const waitMs = backoffMs(retry, random);
+    patienceMs -= waitMs;
+    if (patienceMs < 0) break;
+    await clock.sleep(waitMs, signal).catch((cause: unknown) => {
+      assertNotAborted(signal);
+      throw cause;
+    });
+    left = await sendRound(ledger, left, results);
+  }
+  for (const { to, messageId } of outgoing) {
+    const result = results.get(to);
+    // What is certainly not delivered must not look like a message under way to other workers.
+    if (!left.some((other) => other.to === to)) continue;
+    const detail = result?.detail ?? '';
+    await note(ledger, to, 'failed', messageId, detail);
+    ledger.context.log.error(
+      { event: 'mail-failed', fate: 'unreachable', to, reason: detail },
+      `mail to ${to} failed: ${detail}`,
+    );
+  }
+}
+
+/** @param retry number of the retry, from 1 */
+export function backoffMs(retry: number, random: () => number): number {
+  return Math.min(MAX_BACKOFF_MS, BACKOFF_MS * 4 ** (retry - 1)) * (0.5 + random() / 2);
+}
+
+/** @returns messages that the next round tries again */
+async function sendRound(
+  ledger: Ledger,
+  outgoing: readonly Outgoing[],
+  results: Map<string, DeliveredRecipient>,
+): Promise<readonly Outgoing[]> {
+  const again: Outgoing[] = [];
+  let silences = 0;
+  for (const [index, next] of outgoing.entries()) {
+    assertNotAborted(ledger.context.signal);
+    const attempt = await sendOne(ledger, next, results);
+    const { fate } = attempt;
+    silences = fate === 'unreachable' || fate === 'unknown' ? silences + 1 : 0;
+    if (fate === 'later' || fate === 'unreachable') again.push(next);
+    const rest = outgoing.slice(index + 1);
+    if (fate === 'settings') {
+      // What the server has against the settings it has against every message.
+      for (const { to } of rest) results.set(to, { ...attempt.result, to });
+      for (const other of [...again, next, ...rest]) {
+        await note(ledger, other.to, 'failed', other.messageId, results.get(other.to)?.detail ?? '');
+      }
+      return [];
+    }
+    if (silences >= MAX_SILENCES) {
+      for (const { to } of rest) if (!results.has(to)) results.set(to, { ...attempt.result, to });
+      return [...again, ...rest];
+    }
+  }
+  return again;
+}
+
+type Fate = MailFault['fate'] | 'answered';
+
+async function sendOne(
+  ledger: Ledger,
+  { to, messageId, build }: Outgoing,
+  results: Map<string, DeliveredRecipient>,
+): Promise<{ readonly result: DeliveredRecipient; readonly fate: Fate }> {
+  const { context, turn } = ledger;
+  const { date } = turn.receipt;
+  await note(ledger, to, 'sending', messageId, '');
+  try {
+    const answer = await context.mailer.send(build(), { confirm: async () => await turn.confirm() });
+    const { status, detail } = answer;
+    const written = 'file' in answer ? { file: answer.file } : {};
+    const result = { to, outcome: status, detail, ...written };
+    // It is so, whoever writes it down.
+    results.set(to, result);
+    await note(ledger, to, status, messageId, detail);
+    context.onEvent({ kind: 'mailed', date, to, outcome: status, ...written });
+    return { result, fate: 'answered' };
+  } catch (error) {
+    if (!(error instanceof MailFault)) throw error;
+    // What was put off is tried again by this run, and told as failed at its end if it stays so.
+    const isPutOff = error.fate === 'later' || error.fate === 'unreachable';
+    const entry = { code: error.code, fate: error.fate, to, reason: error.message };
+    if (isPutOff)
+      context.log.warn({ event: 'mail-put-off', ...entry }, `mail to ${to} is tried again later: ${error.message}`);
+    else context.log.error({ event: 'mail-failed', ...entry }, `mail to ${to} failed: ${error.message}`);
+    context.onEvent({ kind: 'mailed', date, to, outcome: 'failed' });
+    const result = { to, outcome: 'failed' as const, detail: [error.message, error.hint].filter(Boolean).join(' ') };
+    results.set(to, result);
+    return { result, fate: error.fate };
+  }
+}
+
+/** Writes what is known of a recipient into the store. @throws StoreFault */
+export async function note(
+  ledger: Ledger,
+  to: string,
+  status: RecipientReceipt['status'],
+  messageId: string,
+  detail: string,
+): Promise<void> {
+  await noteAll(ledger, [{ to, messageId }], status, detail);
+}
+
+/** The same of several recipients at once, in one write. @throws StoreFault */
+export async function noteAll(
+  ledger: Ledger,
+  recipients: readonly { readonly to: string; readonly messageId: string }[],
+  status: RecipientReceipt['status'],
+  detail: string,
+): Promise<void> {
+  const { turn, context } = ledger;
+  const at = new Date(context.clock.now()).toISOString();
+  await turn.write(
+    recipients.reduce(
+      (receipt, { to, messageId }) => recordRecipient(receipt, to, { status, at, message_id: messageId, detail }),
+      turn.receipt,
+    ),
+  );
+}

@@ -1,0 +1,43 @@
+/**
+ * The one seam between delivery and the report stage: from a sealed drop to the model, from models to a mail's parts and
+ * its attachments. Delivery knows nothing else of `report/`.
+ */
+import { Fault } from '../core/errors.ts';
+import type { JobReport } from '../job/job.ts';
+import type { MailAttachment } from '../mail/mailer.ts';
+import { buildAttachments } from '../report/attach/attach.ts';
+import type { DigestPart } from '../report/digest.ts';
+import type { SealedDrop } from '../report/drop.ts';
+import { buildFlowReport, type FlowOptions } from '../report/flow.ts';
+import type { FlowReport } from '../report/model.ts';
+import { type RenderedReport, type RenderOptions, renderDigest, renderFlowReport } from '../report/render.ts';
+import type { DeliverContext } from './delivery.ts';
+
+/** @throws Fault `REPORT_COLUMNS_MISSING`, `REPORT_DROP_DIFFERS`; EngineFault */
+export async function buildReport(
+  context: DeliverContext,
+  drop: SealedDrop,
+  options: FlowOptions,
+): Promise<FlowReport> {
+  return await buildFlowReport(context.engine, drop, options);
+}
+
+/** @param parts a flow report is one part @throws Fault `TEMPLATE_INVALID` (usage), `REPORT_PENDING` */
+export async function renderReport(
+  template: JobReport['template'],
+  parts: readonly DigestPart[],
+  options: RenderOptions,
+): Promise<RenderedReport> {
+  if (template === 'digest') return await renderDigest(parts, options);
+  const [part] = parts;
+  if (part !== undefined && 'report' in part) return await renderFlowReport(part.report, options);
+  throw new Fault('REPORT_PENDING', 'nothing of the date is sealed, so there is no report of it');
+}
+
+export async function attachReport(
+  report: FlowReport,
+  { attach, attachLimitBytes }: JobReport,
+  timezone: string,
+): Promise<{ readonly attachments: readonly MailAttachment[]; readonly leftOut: readonly string[] }> {
+  return await buildAttachments(report, attach, { limitBytes: attachLimitBytes, timezone });
+}

@@ -1,0 +1,72 @@
+/**
+ * Which dates a run goes for: everything unsealed, or what a backfill asks for. Pure; planners ask it date by date.
+ */
+import { type DateRange, isInRange } from '../calendar/date-range.ts';
+import type { Absences } from '../state/unavailable.ts';
+
+/**
+ * - `unsealed`: dates without a drop, and sealed ones whose object is damaged
+ * - `missing`: of those, the ones that no run has failed at
+ * - `failed`: dates at which the last run that tried them failed, and degraded drops
+ * - `all`: every date; those that are sealed are exported again, and restated where they differ
+ * - `none`: no date; only conditions are told
+ */
+export type BackfillMode = 'unsealed' | 'missing' | 'failed' | 'all' | 'none';
+
+export interface DateChoice {
+  /** Both included; `undefined`: all that can be had. */
+  readonly range: DateRange | undefined;
+  isWanted(date: string): boolean;
+  /** The newest date of the dataset that is sealed: sessions before it are over. */
+  readonly newestSealed: string | undefined;
+  /** An instant that has passed: the end of the last run. A clock that is before it was set back. */
+  readonly notBeforeMs: number;
+  /** Dates that were asked for in vain and need not be asked for again; none where dates were named. */
+  readonly absences: Absences;
+}
+
+export interface ChoiceFacts {
+  /** Dates that have a manifest. */
+  readonly sealed: ReadonlySet<string>;
+  /** Of those, the ones known not to be complete. */
+  readonly degraded: ReadonlySet<string>;
+  readonly failed: ReadonlySet<string>;
+  /** Sealed dates that are exported again: their object is damaged, or their next revision could not be finished. */
+  readonly again: ReadonlySet<string>;
+  readonly absences: Absences;
+}
+
+/** @param notBeforeMs when the job's last run ended */
+export function chooseDates(
+  mode: BackfillMode,
+  facts: ChoiceFacts,
+  range?: DateRange,
+  notBeforeMs = Number.NEGATIVE_INFINITY,
+): DateChoice {
+  const { sealed, degraded, failed, again, absences } = facts;
+  const isWanted = (date: string): boolean => {
+    switch (mode) {
+      case 'unsealed':
+        return !sealed.has(date) || again.has(date);
+      case 'missing':
+        return again.has(date) || (!sealed.has(date) && !failed.has(date));
+      case 'failed':
+        return degraded.has(date) || again.has(date) || (failed.has(date) && !sealed.has(date));
+      case 'all':
+        return true;
+      case 'none':
+        return false;
+      default:
+        return mode satisfies never;
+    }
+  };
+  // Who names dates, or wants all, means it. And a job that never got anything may be wrong: its question stays open.
+  const isRoutine = range === undefined && mode !== 'all' && sealed.size > 0;
+  return {
+    range,
+    isWanted: (date) => isInRange(date, range) && isWanted(date),
+    newestSealed: [...sealed].sort().at(-1),
+    notBeforeMs,
+    absences: isRoutine ? absences : new Map(),
+  };
+}

@@ -1,0 +1,55 @@
+/**
+ * On the operator's word: what is staged of dates that left the lookback before they were complete is sealed as
+ * `degraded`, date by date; one that cannot be sealed does not keep the others from it.
+ */
+
+import { type DateRange, isInRange } from '../calendar/date-range.ts';
+import { describeError, Fault, isFault } from '../core/errors.ts';
+import type { SqlJob } from '../job/job.ts';
+import { listSealedDates } from '../ledger/sealed-dates.ts';
+import { lookbackOf } from '../plan/lookback.ts';
+import type { Source } from '../source/source.ts';
+import { listStages } from '../stage/list.ts';
+import type { DateResult } from '../state/run-result.ts';
+import { isStoreChange } from '../store/identity.ts';
+import { earliestNow } from './clocks.ts';
+import { sealDegraded } from './degraded.ts';
+import type { ExportContext } from './export-context.ts';
+
+/** @throws Fault `NOTHING_STAGED` (usage) when there is no such date in the range */
+export async function sealStaged(
+  context: ExportContext,
+  job: SqlJob,
+  source: Source,
+  range: DateRange | undefined,
+): Promise<readonly DateResult[]> {
+  // The clock of an API that was never asked is this machine's: an answer sets it right.
+  const ask = { testMode: true, ...(context.signal ? { signal: context.signal } : {}) };
+  await source.ask(`SELECT id FROM ${job.source.table} LIMIT 1`, ask);
+  // What a witness of the time still sees whole can be exported; it has not expired.
+  const { firstWhole, edge } = lookbackOf(job.source, earliestNow(context));
+  const sealed = new Set(await listSealedDates(context.store, job.drop.dataset));
+  const dates = (await listStages(context.engine)).filter(
+    (date) => date < firstWhole && !sealed.has(date) && isInRange(date, range),
+  );
+  if (dates.length === 0) {
+    throw new Fault('NOTHING_STAGED', `nothing is staged of a date that has left the lookback (now from ${edge})`, {
+      kind: 'usage',
+      hint: '`flowdrop status` shows which dates expired; of one that no run has begun there is nothing to seal.',
+    });
+  }
+  const results: DateResult[] = [];
+  for (const date of dates) {
+    try {
+      const { manifest, status } = await sealDegraded({ ...context, source }, job, date);
+      const [{ size }] = manifest.files;
+      results.push({ date, status, rows: manifest.rows, requests: 0, size, revision: manifest.revision });
+    } catch (error) {
+      if (!isFault(error) || error.kind === 'interrupted' || isStoreChange(error)) throw error;
+      const hint = error.hint === undefined ? {} : { hint: error.hint };
+      const fault = { code: error.code, message: describeError(error), ...hint };
+      results.push({ date, status: 'failed', rows: 0, requests: 0, error: fault });
+    }
+  }
+  return results;
+}

@@ -1,0 +1,93 @@
+/**
+ * Sealing what there is: a date that left the lookback before it was complete can never be proved complete any more, but
+ * what was staged of it can be kept as a `degraded` drop, when the operator says so. A later complete export, where
+ * there is one, restates it.
+ */
+import { formatWallClock } from '../calendar/wall-clock.ts';
+import { formatWindow, wholeDay } from '../calendar/window.ts';
+import { Fault } from '../core/errors.ts';
+import { readJsonFile } from '../core/json-file.ts';
+import { quoteString } from '../engine/literal.ts';
+import type { SqlJob } from '../job/job.ts';
+import { readManifest } from '../ledger/sealed-dates.ts';
+import { dayCountsSchema, sumCounts } from '../plan/counts.ts';
+import { computeLookback } from '../plan/dates.ts';
+import { buildPage } from '../plan/statement.ts';
+import { openStage } from '../stage/engine-stage.ts';
+import { stageTableName } from '../stage/table.ts';
+import { believedNow, earliestNow } from './clocks.ts';
+import type { ExportContext } from './export-context.ts';
+import { type SealResult, sealDate, stageWriter } from './seal-date.ts';
+
+export type DegradedContext = Pick<
+  ExportContext,
+  'engine' | 'store' | 'source' | 'log' | 'clock' | 'clockRule' | 'state' | 'learnt' | 'version' | 'signal'
+>;
+
+/**
+ * Seals what is staged of a date that is expired or clipped, as `degraded`.
+ * @throws Fault (usage) `DATE_WHOLE` for a date that can still be exported, `DATE_SEALED`, `NOTHING_STAGED`; and those of `sealDate`
+ */
+export async function sealDegraded(context: DegradedContext, job: SqlJob, date: string): Promise<SealResult> {
+  const { engine, source, state } = context;
+  const { firstWhole, edge } = computeLookback(earliestNow(context));
+  if (date >= firstWhole) {
+    throw refusal('DATE_WHOLE', `${date} can still be exported whole: the lookback begins at ${edge} (exchange time)`, {
+      hint: `Run \`flowdrop run ${job.name}\`: it goes on from what is staged.`,
+    });
+  }
+  const sealed = await readManifest(context.store, job.drop.dataset, date);
+  if (sealed) {
+    throw refusal('DATE_SEALED', `${date} is sealed already, revision ${sealed.revision}, ${sealed.condition}`, {
+      hint: 'What is sealed is replaced only by a complete export.',
+    });
+  }
+  await assertStaged(context, job, date);
+  const stage = await openStage(engine, job, date, source.url);
+  const { rows } = await stage.totals();
+  if (rows === 0) throw nothingStaged(job, date);
+  const windows = await stage.windows();
+  const startedAtMs = believedNow(context);
+  return await sealDate(context, job, stage, {
+    path: state.drop(date),
+    write: stageWriter(engine, job, stage),
+    query: buildPage(job, wholeDay(date), context.learnt.day_edges),
+    lookbackEdge: formatWallClock(computeLookback(source.serverNow()).edgeMs),
+    counted: await readLastCount(state.counts(date)),
+    requests: 0,
+    startedAtMs,
+    sealedAtMs: startedAtMs,
+    rowLimit: context.learnt.row_limit,
+    degradedReason: `left the lookback before it was complete; sealed on request from ${windows.length} staged window(s), ${describeSpan(windows)}`,
+  });
+}
+
+/** Asked before the stage is opened, because opening drops what was staged by another query: here it may be all there is. */
+async function assertStaged({ engine, source }: DegradedContext, job: SqlJob, date: string): Promise<void> {
+  const name = stageTableName(job, date, source.url);
+  const found = await engine.rows(
+    `SELECT 1 FROM system.tables WHERE database = currentDatabase() AND name = ${quoteString(name)}`,
+  );
+  if (found.length === 0) throw nothingStaged(job, date);
+}
+
+function nothingStaged(job: SqlJob, date: string): Fault {
+  return refusal('NOTHING_STAGED', `nothing is staged of ${date} by this query of the job "${job.name}"`, {
+    hint: 'What another query, other columns or another source staged is kept; put the job file back as it was to seal it.',
+  });
+}
+
+/** What the source counted last, where a run has kept it. */
+async function readLastCount(path: string) {
+  const counts = await readJsonFile(path, dayCountsSchema);
+  return counts && sumCounts(counts);
+}
+
+function describeSpan(windows: readonly { readonly window: Parameters<typeof formatWindow>[0] }[]): string {
+  const texts = windows.map(({ window }) => formatWindow(window)).sort();
+  return `the first ${texts[0] ?? ''}, the last ${texts.at(-1) ?? ''}`;
+}
+
+function refusal(code: string, message: string, options: { readonly hint: string }): Fault {
+  return new Fault(code, message, { kind: 'usage', ...options });
+}

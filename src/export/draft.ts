@@ -1,0 +1,100 @@
+/** What a manifest says of a date before it is published: the file's facts, the query, the windows and the clock. Pure. */
+import type { Job } from '../job/job.ts';
+import { QUARANTINE_FILENAME } from '../ledger/layout.ts';
+import { type CheckResult, hashSchema, MANIFEST_VERSION, type ManifestDraft } from '../ledger/manifest.ts';
+import type { DropColumn } from '../seal/columns.ts';
+import { COMPRESSION } from '../seal/parquet.ts';
+import type { VerifiedFile } from '../seal/verify.ts';
+import type { Quarantine } from '../stage/quarantine.ts';
+
+export interface DraftFacts {
+  readonly date: string;
+  readonly columns: readonly DropColumn[];
+  readonly file: VerifiedFile;
+  /** Why the date is not complete; without it, it is. */
+  readonly degradedReason: string | undefined;
+  readonly quarantine: Quarantine;
+  readonly sourceRows: number | null;
+  readonly recount: ManifestDraft['recount'];
+  readonly duplicates: number;
+  /** Distinct ids, where rows share some. */
+  readonly ids: number | undefined;
+  readonly times: Pick<ManifestDraft, 'min_time' | 'max_time'>;
+  readonly checks: readonly CheckResult[];
+  readonly summary: string | null;
+  /** SQL of a page of the whole day. */
+  readonly query: string;
+  readonly sourceUrl: string;
+  /** Oldest visible instant on the exchange's clock; empty where there is none. */
+  readonly lookbackEdge: string;
+  readonly windows: readonly { readonly window: string; readonly rows: number }[];
+  /** Windows that the source has nothing of. */
+  readonly missing: NonNullable<ManifestDraft['missing']>;
+  readonly requests: number;
+  readonly startedAtMs: number;
+  readonly sealedAtMs: number;
+  readonly rowLimit: number;
+  readonly version: string;
+}
+
+export function draftManifest(job: Job, facts: DraftFacts): ManifestDraft {
+  const schema = [...facts.file.schema];
+  return {
+    manifest_version: MANIFEST_VERSION,
+    job_id: job.name,
+    dataset: job.drop.dataset,
+    date: facts.date,
+    condition: facts.degradedReason === undefined ? 'available' : 'degraded',
+    ...(facts.degradedReason === undefined ? {} : { degraded_reason: facts.degradedReason }),
+    rows: facts.file.rows,
+    source_rows: facts.sourceRows,
+    recount: facts.recount,
+    duplicates: facts.duplicates,
+    ...(facts.ids === undefined ? {} : { ids: facts.ids }),
+    ...facts.times,
+    schema,
+    schema_hash: hashSchema(schema),
+    extra_columns: facts.columns.slice(job.source.columns.length).map((column) => column.name),
+    sort: [...job.drop.sort],
+    compression: COMPRESSION,
+    row_groups: facts.file.rowGroups,
+    ...describeOddities(facts.quarantine),
+    checks: [...facts.checks],
+    summary: facts.summary,
+    query: { sql: facts.query, entry_point: job.source.api, url: facts.sourceUrl },
+    windows: [...facts.windows].sort((a, b) => (a.window < b.window ? -1 : 1)),
+    ...(facts.missing.length > 0 ? { missing: [...facts.missing] } : {}),
+    requests: facts.requests,
+    started_at: new Date(facts.startedAtMs).toISOString(),
+    sealed_at: new Date(facts.sealedAtMs).toISOString(),
+    lookback_edge: facts.lookbackEdge,
+    row_limit: facts.rowLimit,
+    flowdrop_version: facts.version,
+  };
+}
+
+/** What of the rows was not as it should be. */
+function describeOddities({
+  rows,
+  ids,
+  reasons,
+  rewritten,
+  nulls,
+}: Quarantine): Pick<ManifestDraft, 'quarantine' | 'rewritten' | 'nulls'> {
+  return {
+    ...(rows > 0
+      ? { quarantine: { filename: QUARANTINE_FILENAME, rows, ids, reasons: reasons.map((each) => ({ ...each })) } }
+      : {}),
+    ...(rewritten.length > 0 ? { rewritten: rewritten.map((each) => ({ ...each })) } : {}),
+    ...(nulls.length > 0 ? { nulls: nulls.map((each) => ({ ...each })) } : {}),
+  };
+}
+
+/**
+ * The job as the file's metadata keeps it: what the rows were made by. Left out are the job file's path, a matter of one
+ * machine, and who is mailed, which is no business of whoever reads the data.
+ */
+export function describeJob(job: Job): string {
+  const { file: _, reports: __, alerts: ___, ...rest } = job;
+  return JSON.stringify(rest);
+}

@@ -1,0 +1,37 @@
+/** What an export needs, opened by the composition root and closed by it. */
+import type { CalendarOverride } from '../calendar/session.ts';
+import type { Clock } from '../core/clock.ts';
+import type { Log } from '../core/log.ts';
+import type { Engine } from '../engine/engine.ts';
+import type { Learnt } from '../state/limits.ts';
+import type { StatePaths } from '../state/paths.ts';
+import type { OnRunEvent } from '../state/run-events.ts';
+import type { Store } from '../store/store.ts';
+import type { ClockRule } from './clocks.ts';
+import type { OpenedSource, SourceFacts } from './job-source.ts';
+
+export interface ExportContext {
+  /** Identifies this run in every log line and record of it. */
+  readonly runId: string;
+  /** What the job's source reports about itself, of whatever kind it is; `opened` is what asks it. */
+  readonly source: SourceFacts;
+  readonly opened: OpenedSource;
+  readonly engine: Engine;
+  readonly store: Store;
+  readonly clock: Clock;
+  /** Which clocks must agree. Default: `checked`. */
+  readonly clockRule?: ClockRule | undefined;
+  /** Sessions that differ from the exchange's rules; without it the rules alone. */
+  readonly calendar?: CalendarOverride | undefined;
+  readonly log: Log;
+  /** Masks secrets in a message that is kept: an answer may repeat what it was sent. */
+  readonly redact: (text: string) => string;
+  readonly onEvent: OnRunEvent;
+  /** Limits of this API that earlier runs met; this run adds to them. */
+  readonly learnt: Learnt;
+  /** Where they are kept for the next run. */
+  readonly learntPath: string;
+  readonly state: StatePaths;
+  readonly version: string;
+  readonly signal?: AbortSignal | undefined;
+}

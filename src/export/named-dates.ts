@@ -1,0 +1,42 @@
+/**
+ * What became of dates that somebody named and that a run did not export: sealed before, no session, without rows, not over
+ * yet. Invariant: a date that was named is never passed over in silence. Pure.
+ */
+
+import type { DateRange } from '../calendar/date-range.ts';
+import { isSession, listSessions } from '../calendar/session.ts';
+import { addDays } from '../calendar/wall-clock.ts';
+import type { NamedDates } from '../state/run-result.ts';
+import type { DateChoice } from './date-selection.ts';
+import type { RunPlan } from './export-plan.ts';
+
+/**
+ * @param plan as the run found it to be: a date that turned out to have no rows is not among its dates
+ * @param sealed dates that were sealed before
+ */
+export function describeNamed(
+  range: DateRange,
+  { dates, empty, lookback, held }: RunPlan,
+  { isWanted }: DateChoice,
+  sealed: ReadonlySet<string>,
+): NamedDates {
+  const { lastSettled = '', calendar } = lookback;
+  const planned = new Set([...dates, ...held].map(({ date }) => date));
+  const sessions = listSessions(range.from, range.to, calendar);
+  // A date that is sealed and was asked for again is among the results, whatever came of it.
+  const left = sessions.filter((date) => isWanted(date) && !planned.has(date));
+  // A table tells all the dates that it has, in one answer.
+  const isEmpty = (date: string) => empty.has(date) || (lookback.edge === '' && date <= lastSettled);
+  return {
+    sealed: [...sealed].filter((date) => date >= range.from && date <= range.to && !planned.has(date)).sort(),
+    no_session: listDays(range).filter((date) => !isSession(date, calendar) && !planned.has(date) && !sealed.has(date)),
+    no_rows: left.filter(isEmpty),
+    not_over: left.filter((date) => !isEmpty(date)),
+  };
+}
+
+function listDays({ from, to }: DateRange): readonly string[] {
+  const days: string[] = [];
+  for (let date = from; date <= to; date = addDays(date, 1)) days.push(date);
+  return days;
+}

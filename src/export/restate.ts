@@ -1,0 +1,56 @@
+/** Restating a sealed date: what a new export of it changed, counted over both files before anything is published. */
+import { rm } from 'node:fs/promises';
+import type { Engine } from '../engine/engine.ts';
+import type { Job } from '../job/job.ts';
+import { fetchFile } from '../ledger/history.ts';
+import type { Manifest, ManifestDraft } from '../ledger/manifest.ts';
+import { compareFiles, isUnchanged } from '../seal/changes.ts';
+import type { DropChanges } from '../state/row-changes.ts';
+import type { Store } from '../store/store.ts';
+
+export interface RestateDeps {
+  readonly engine: Engine;
+  readonly store: Store;
+  readonly signal?: AbortSignal | undefined;
+}
+
+export interface Comparison {
+  /** Whether the new file says nothing that the sealed one does not. */
+  readonly unchanged: boolean;
+  /** `null` when the sealed object is damaged or gone, so that nothing can be compared. */
+  readonly changes: DropChanges | null;
+}
+
+/** @param path the new file; the sealed one is fetched beside it for the time of the comparison */
+export async function compareWithSealed(
+  deps: RestateDeps,
+  job: Job,
+  sealed: Manifest,
+  draft: ManifestDraft,
+  path: string,
+): Promise<Comparison> {
+  const sealedPath = `${path}.sealed`;
+  try {
+    if (!(await fetchFile(deps.store, sealed, sealed.files[0], sealedPath, deps.signal))) {
+      return { unchanged: false, changes: null };
+    }
+    const changes = await compareFiles(
+      deps.engine,
+      { path: sealedPath, rows: sealed.rows, columns: namesOf(sealed.schema) },
+      { path, rows: draft.rows, columns: namesOf(draft.schema) },
+      namesOf(draft.schema).includes('id') ? ['id'] : job.drop.sort,
+    );
+    // The same rows in other types, in another order, or now known to be complete, are another drop.
+    const sameForm =
+      draft.schema_hash === sealed.schema_hash &&
+      draft.sort.join() === sealed.sort.join() &&
+      draft.condition === sealed.condition;
+    return { unchanged: sameForm && isUnchanged(changes), changes };
+  } finally {
+    await rm(sealedPath, { force: true });
+  }
+}
+
+function namesOf(schema: Manifest['schema']): readonly string[] {
+  return schema.map(({ name }) => name);
+}

@@ -1,0 +1,244 @@
+/** From a stage to a sealed drop: typed file, footer, read back, checked, summed up, published, stage discarded. */
+import { rm } from 'node:fs/promises';
+import { dirname } from 'node:path';
+import { Fault } from '../core/errors.ts';
+import { makeFolder } from '../core/folder.ts';
+import type { Log } from '../core/log.ts';
+import type { Engine } from '../engine/engine.ts';
+import { quoteIdentifier, quoteString } from '../engine/literal.ts';
+import type { Job } from '../job/job.ts';
+import { SUMMARY_FILENAME } from '../ledger/layout.ts';
+import type { CheckResult, Manifest, ManifestDraft } from '../ledger/manifest.ts';
+import { publishDrop } from '../ledger/publish.ts';
+import { readManifest } from '../ledger/sealed-dates.ts';
+import type { CountTotals } from '../plan/counts.ts';
+import { assertChecks, describeCheck, runChecks } from '../seal/check.ts';
+import { type DropColumn, listDropColumns } from '../seal/columns.ts';
+import { writeFooter } from '../seal/footer.ts';
+import { type DropChecksum, writeParquet } from '../seal/parquet.ts';
+import { hasSummary, writeSummary } from '../seal/summary.ts';
+import { verifyParquet } from '../seal/verify.ts';
+import type { Stage } from '../stage/stage.ts';
+import type { DropChanges } from '../state/row-changes.ts';
+import type { Store } from '../store/store.ts';
+import { assertFewBadRows, describeQuarantine, joinReasons } from './bad-rows.ts';
+import { describeJob, draftManifest } from './draft.ts';
+import { compareWithSealed } from './restate.ts';
+
+export interface SealDeps {
+  readonly engine: Engine;
+  readonly store: Store;
+  /** Where the rows came from. */
+  readonly source: { readonly url: string };
+  readonly log: Log;
+  readonly version: string;
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** Rows that are complete: a stage, or what stands for one when rows are streamed. */
+export type SealedRows = Pick<
+  Stage,
+  | 'date'
+  | 'extraFields'
+  | 'totals'
+  | 'countRepeats'
+  | 'countReplaced'
+  | 'pages'
+  | 'quarantine'
+  | 'writeQuarantine'
+  | 'forgetBad'
+  | 'discard'
+>;
+
+/**
+ * Writes the rows as one sorted Parquet file and tells what it should hold.
+ * @param duplicates rows beyond one for each trade: those that are not to be written
+ */
+export type WriteRows = (columns: readonly DropColumn[], path: string, duplicates: number) => Promise<DropChecksum>;
+
+export interface SealInput {
+  readonly path: string;
+  readonly write: WriteRows;
+  /** What was asked of the source, its window left open. */
+  readonly query: string;
+  /** Windows that the source has nothing of. */
+  readonly missing?: NonNullable<Manifest['missing']>;
+  /** Oldest visible instant on the exchange's clock; empty where there is none. */
+  readonly lookbackEdge: string;
+  /** What the source counted last; without it only a degraded date is sealed. */
+  readonly counted: CountTotals | undefined;
+  /** What was proved of that; absent where nothing was held against it. */
+  readonly recount?: Manifest['recount'];
+  readonly requests: number;
+  readonly startedAtMs: number;
+  readonly sealedAtMs: number;
+  readonly rowLimit: number;
+  /** Replace a sealed revision whose rows are others. Without it a sealed date is left as it is. Default: false. */
+  readonly restate?: boolean;
+  /** Seal as `degraded`, for this reason; what was counted is no condition then. */
+  readonly degradedReason?: string;
+}
+
+export interface SealResult {
+  readonly manifest: Manifest;
+  /** `sealed-elsewhere`: another worker's manifest was first. `unchanged`: the sealed revision has these rows already. */
+  readonly status: 'sealed' | 'sealed-elsewhere' | 'unchanged';
+  /** For a restatement: what it changed; `null` when the replaced object could not be read. */
+  readonly changes?: DropChanges | null;
+}
+
+/** @throws Fault `SEAL_UNVERIFIED`, `SEAL_INCOMPLETE`, `CHECK_FAILED`, StoreFault, EngineFault; the stage is kept then */
+export async function sealDate(deps: SealDeps, job: Job, stage: SealedRows, input: SealInput): Promise<SealResult> {
+  const { engine, store, signal } = deps;
+  const { path } = input;
+  const summaryPath = `${path}.summary`;
+  const quarantinePath = `${path}.quarantine`;
+  await makeFolder(dirname(path));
+  try {
+    const written = await writeDrop(deps, job, stage, input);
+    const { draft } = written;
+    reportWarnings(deps.log, draft.date, written.checks);
+    assertChecks(job, draft.date, written.checks);
+    const summary = draft.summary === null ? undefined : summaryPath;
+    if (summary !== undefined) await writeSummary(engine, path, summary);
+    const quarantine = draft.quarantine === undefined ? undefined : quarantinePath;
+    if (quarantine !== undefined) await stage.writeQuarantine(quarantine);
+    const sealed = input.restate ? await readManifest(store, draft.dataset, draft.date) : undefined;
+    const comparison = sealed && (await compareWithSealed(deps, job, sealed, draft, path));
+    if (sealed && comparison?.unchanged) {
+      await stage.discard();
+      await rm(path, { force: true });
+      return { manifest: sealed, status: 'unchanged' };
+    }
+    const { manifest, won } = await publishDrop(
+      store,
+      { drop: path, summary, quarantine },
+      { ...draft, ...(comparison ? { changes: comparison.changes } : {}) },
+      { supersedes: sealed, signal },
+    );
+    reportQuarantine(deps.log, manifest);
+    await stage.discard();
+    if (!won) await rm(path, { force: true });
+    const changes = won && comparison ? { changes: comparison.changes } : {};
+    return { manifest, status: won ? 'sealed' : 'sealed-elsewhere', ...changes };
+  } finally {
+    await rm(summaryPath, { force: true });
+    await rm(quarantinePath, { force: true });
+  }
+}
+
+interface WrittenDrop {
+  readonly draft: ManifestDraft;
+  readonly checks: readonly CheckResult[];
+}
+
+/** Writes the file, reads it back and checks it: nothing of this is visible to anybody yet. */
+async function writeDrop(deps: SealDeps, job: Job, stage: SealedRows, input: SealInput): Promise<WrittenDrop> {
+  const { engine, source } = deps;
+  const { path, counted, degradedReason } = input;
+  const totals = await stage.totals();
+  const quarantine = await stage.quarantine();
+  await assertFewBadRows(job, stage, counted?.rows ?? totals.rows + quarantine.rows, quarantine);
+  const withNulls = quarantine.nulls.map(({ column }) => column);
+  const columns = listDropColumns(job.source.columns, await stage.extraFields(), withNulls);
+  const duplicates = totals.ids < totals.rows ? await stage.countReplaced() : 0;
+  const shared = totals.rows - totals.ids - duplicates;
+  if (shared > 0) {
+    const what = `${shared} rows share an id with another trade, or have none; all of them are kept`;
+    deps.log.warn({ event: 'ids-shared', date: stage.date, rows: shared }, `${stage.date}: ${what}`);
+  }
+  const windows = await stage.pages();
+  const expected = await input.write(columns, path, duplicates);
+  const keyValues = {
+    'flowdrop.job': job.name,
+    'flowdrop.job_definition': describeJob(job),
+    'flowdrop.dataset': job.drop.dataset,
+    'flowdrop.date': stage.date,
+    'flowdrop.query': input.query,
+  };
+  await writeFooter(path, { columns, sort: job.drop.sort, keyValues });
+  const file = await verifyParquet(engine, path, columns, expected);
+  if (degradedReason === undefined) {
+    assertCounted(job, stage.date, { rows: file.rows, leftOut: quarantine.rows }, counted);
+  }
+  const asksRepeats = duplicates > 0 && job.checks.some(({ check }) => check === 'unique-id');
+  const repeats = asksRepeats ? await stage.countRepeats() : 0;
+  const checks = await runChecks(engine, path, job.checks, stage.date, repeats);
+  const draft = draftManifest(job, {
+    date: stage.date,
+    columns,
+    file,
+    degradedReason: joinReasons(degradedReason, describeQuarantine(quarantine, totals.rows)),
+    quarantine,
+    sourceRows: counted?.rows ?? null,
+    recount: input.recount,
+    duplicates,
+    ids: shared > 0 ? totals.ids : undefined,
+    times: await readTimeRange(engine, path, columns),
+    checks,
+    summary: hasSummary(job, columns) ? SUMMARY_FILENAME : null,
+    query: input.query,
+    sourceUrl: source.url,
+    lookbackEdge: input.lookbackEdge,
+    windows,
+    missing: input.missing ?? [],
+    requests: input.requests,
+    startedAtMs: input.startedAtMs,
+    sealedAtMs: input.sealedAtMs,
+    rowLimit: input.rowLimit,
+    version: deps.version,
+  });
+  return { draft, checks };
+}
+
+function reportWarnings(log: Log, date: string, checks: readonly CheckResult[]): void {
+  for (const result of checks) {
+    if (result.passed || result.on_failure === 'fail') continue;
+    const reason = describeCheck(result);
+    log.warn({ event: 'check-failed', date, check: result.check, reason }, `${date}: ${reason}`);
+  }
+}
+
+function reportQuarantine(log: Log, { date, quarantine, degraded_reason: reason = '' }: Manifest): void {
+  if (quarantine === undefined) return;
+  const { rows, reasons } = quarantine;
+  log.warn({ event: 'rows-quarantined', date, rows, reasons }, `${date}: ${reason}`);
+}
+
+/** Writes what is staged. */
+export function stageWriter(engine: Engine, job: Job, stage: Stage): WriteRows {
+  return async (columns, path, duplicates) =>
+    await writeParquet(engine, job, { table: stage.table, duplicates }, columns, path);
+}
+
+/**
+ * The last line of defence: what is published is what the source counted, and never an empty day. Each id of a second is
+ * there at least once, unless its rows are in quarantine, and no row more often than the source has it.
+ */
+function assertCounted(
+  job: Job,
+  date: string,
+  { rows, leftOut }: { readonly rows: number; readonly leftOut: number },
+  counted: CountTotals | undefined,
+): void {
+  const isWithin = counted && (job.source.kind !== 'rows' || (counted.ids <= rows + leftOut && rows <= counted.rows));
+  if (isWithin && rows > 0) return;
+  const found = counted
+    ? `the source counted ${counted.rows} with ${counted.ids} ids`
+    : 'nobody has counted the source';
+  throw new Fault('SEAL_INCOMPLETE', `${date}: the file has ${rows} rows, ${found}`, {
+    hint: 'Nothing was published; the staged rows are kept. Run again.',
+  });
+}
+
+async function readTimeRange(engine: Engine, path: string, columns: readonly DropColumn[]) {
+  const time = columns.find((column) => column.type === 'wall');
+  if (!time) return { min_time: null, max_time: null };
+  const name = quoteIdentifier(time.name);
+  const [range] = await engine.rows<{ n: number; first: string; last: string }>(
+    `SELECT count() AS n, substring(toString(min(${name})), 1, 19) AS first, substring(toString(max(${name})), 1, 19) AS last FROM file(${quoteString(path)}, Parquet)`,
+  );
+  return range && Number(range.n) > 0
+    ? { min_time: range.first, max_time: range.last }
+    : { min_time: null, max_time: null };
+}

@@ -1,0 +1,41 @@
+/** What the dates of a run are selected from: the store's listing, and what earlier runs could not get. */
+import type { Job } from '../job/job.ts';
+import { readConditionDocument } from '../ledger/condition-file.ts';
+import { findDamage } from '../ledger/damage.ts';
+import { listSealed } from '../ledger/sealed-dates.ts';
+import { readFailures } from '../state/failures.ts';
+import type { StatePaths } from '../state/paths.ts';
+import { readAbsences } from '../state/unavailable.ts';
+import type { Store } from '../store/store.ts';
+import type { ChoiceFacts } from './date-selection.ts';
+
+export interface StoreFacts extends ChoiceFacts {
+  /** Sealed dates whose object is not what was sealed, with what is wrong, in words. */
+  readonly damaged: ReadonlyMap<string, string>;
+}
+
+/** What a choice of dates is made from. @param setAside dates of which a revision was decided and cannot be published */
+export async function readChoiceFacts(
+  store: Store,
+  job: Job,
+  state: Pick<StatePaths, 'failures' | 'absences'>,
+  setAside: readonly string[] = [],
+): Promise<StoreFacts> {
+  const { dataset } = job.drop;
+  const { entries } = await readConditionDocument(store, dataset);
+  const found = await listSealed(store, dataset);
+  const sealed = new Set(found.map(({ date }) => date));
+  const damaged = new Map<string, string>();
+  for (const one of found) {
+    const damage = await findDamage(store, dataset, one, entries.get(one.date)?.size ?? undefined);
+    if (damage !== undefined) damaged.set(one.date, damage);
+  }
+  return {
+    sealed,
+    degraded: new Set([...sealed].filter((date) => entries.get(date)?.condition === 'degraded')),
+    failed: await readFailures(state.failures),
+    again: new Set([...damaged.keys(), ...setAside.filter((date) => sealed.has(date))]),
+    damaged,
+    absences: await readAbsences(state.absences),
+  };
+}

@@ -1,0 +1,111 @@
+/**
+ * One date of a ClickHouse server's table: counted, streamed as a Parquet file from the server to this disk, and sealed.
+ * Invariant: what is published is what the server's own count and checksum say, told by another reader than the one that
+ * wrote it. Nothing is staged: a date that is interrupted is streamed again.
+ */
+import { Fault } from '../../core/errors.ts';
+import { PARQUET_SETTINGS, readChecksum, writeSettings } from '../../seal/parquet.ts';
+import { readIndependently } from '../../seal/verify.ts';
+import type { ExampleId } from '../../stage/own-sql.ts';
+import { NO_QUARANTINE } from '../../stage/quarantine.ts';
+import { believedNow, explainHold } from '../clocks.ts';
+import type { ExportContext } from '../export-context.ts';
+import type { PlannedDate } from '../export-plan.ts';
+import type { ExportedDate, HeldBack } from '../exported.ts';
+import type { OpenedSource } from '../job-source.ts';
+import { mostRepeated, repeatedFault } from '../repeated-ids.ts';
+import { type SealedRows, sealDate, type WriteRows } from '../seal-date.ts';
+import { STATEMENTS_A_DATE } from './table-plan.ts';
+import { buildTableCounts, buildTableExamples, buildTableQuery, buildTableRepeats } from './table-statement.ts';
+
+type Opened = Extract<OpenedSource, { kind: 'table' }>;
+
+/** Servers have no row limit for their own tables. */
+const NO_ROW_LIMIT = 0;
+/** Older servers would declare their texts as bytes; and a day that is sorted may be longer than their memory. */
+const SERVER_SETTINGS = { output_format_parquet_string_as_string: 1, max_bytes_before_external_sort: 2_000_000_000 };
+
+/** @throws Fault */
+export async function exportTable(
+  context: ExportContext,
+  { source, job }: Opened,
+  { date, rows: planned }: PlannedDate,
+  restate: boolean,
+): Promise<ExportedDate | HeldBack> {
+  const { onEvent, state, signal } = context;
+  const requestsBefore = source.stats.requests;
+  const startedAtMs = believedNow(context);
+  const shape = await source.describe(signal);
+  onEvent({ kind: 'date', date, rows: planned, staged: 0, pages: STATEMENTS_A_DATE });
+  const ask = signal ? { signal } : {};
+  const counting = buildTableCounts(job.source, shape.types, date, date);
+  const [counted] = await source.rows<{ n: number; u: number }>(counting, ask);
+  const countBeyond = async (versions: boolean) => {
+    const sql = buildTableRepeats(job.source, shape.types, date, { versions });
+    return Number((await source.rows<{ n: number }>(sql, ask))[0]?.n ?? 0);
+  };
+  const [rowCount, ids] = [Number(counted?.n ?? 0), Number(counted?.u ?? 0)];
+  const counts = { rows: rowCount, ids, trades: ids < rowCount ? rowCount - (await countBeyond(true)) : rowCount };
+  if (counts.rows === 0) return { published: undefined, missing: [] };
+  const held = explainHold(context, date, { isForgetting: false });
+  if (held !== undefined) return { held };
+  if (counts.trades - counts.ids > mostRepeated(counts.rows)) {
+    throw repeatedFault(date, {
+      what: `${counts.trades - counts.ids} of ${counts.rows} rows have the id of another trade, or none`,
+      examples: await source.rows<ExampleId>(buildTableExamples(job.source, shape.types, date), ask),
+      hint: 'Nothing was published. Give each trade of the table an id of its own, or let `source.table` name a view that does.',
+    });
+  }
+  const query = buildTableQuery(job.source, shape.types, job.drop.sort, date, counts.trades < counts.rows);
+  const settings = writeSettings(shape.keepKnown({ ...PARQUET_SETTINGS, ...SERVER_SETTINGS }));
+  const write: WriteRows = async (columns, path) => {
+    await source.download(`${query.sorted} ${settings}`, 'Parquet', path, signal);
+    // A file that was cut short has no footer, and must be told from a fault of ours.
+    await readIndependently(path);
+    const expected = await readChecksum({ rows: (sql) => source.rows(sql, ask) }, query.select, columns);
+    onEvent({ kind: 'page', date, window: job.source.table, rows: expected.rows });
+    onEvent({ kind: 'phase', date, phase: 'sealing' });
+    assertUnchanged(date, counts.trades, expected.rows);
+    return expected;
+  };
+  const rows = { ...rowsOf(date, job.source.table, counts), countRepeats: () => countBeyond(false) };
+  const published = await sealDate(context, job, rows, {
+    path: state.drop(date),
+    write,
+    query: query.sorted,
+    lookbackEdge: '',
+    counted: counts,
+    requests: source.stats.requests - requestsBefore + STATEMENTS_A_DATE - 1,
+    startedAtMs,
+    sealedAtMs: believedNow(context),
+    restate,
+    rowLimit: NO_ROW_LIMIT,
+  });
+  return { published, missing: [] };
+}
+
+/** The server's rows stand where other jobs have a stage. */
+function rowsOf(
+  date: string,
+  table: string,
+  counts: { readonly rows: number; readonly trades: number; readonly ids: number },
+): Omit<SealedRows, 'countRepeats'> {
+  return {
+    date,
+    extraFields: async () => [],
+    totals: async () => counts,
+    countReplaced: async () => counts.rows - counts.trades,
+    pages: async () => [{ window: table, rows: counts.rows }],
+    quarantine: async () => NO_QUARANTINE,
+    writeQuarantine: async () => undefined,
+    forgetBad: async () => undefined,
+    discard: async () => undefined,
+  };
+}
+
+function assertUnchanged(date: string, counted: number, streamed: number): void {
+  if (counted === streamed) return;
+  throw new Fault('DATE_UNSETTLED', `the server had ${counted} rows of ${date}, and ${streamed} a moment later`, {
+    hint: 'Rows are still being loaded. Run again later; nothing was published.',
+  });
+}

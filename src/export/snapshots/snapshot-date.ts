@@ -1,0 +1,72 @@
+/**
+ * One date of a snapshot job: every symbol asked for, what came sealed. Invariant: a date is sealed only when each symbol
+ * has answered, with rows or with the API's word that there are none. There is no recount of snapshots: what is in the
+ * drop is what the answers held.
+ */
+import { formatWallClock } from '../../calendar/wall-clock.ts';
+import { computeLookback } from '../../plan/dates.ts';
+import { openStage } from '../../stage/engine-stage.ts';
+import { believedNow, explainHold } from '../clocks.ts';
+import type { ExportContext } from '../export-context.ts';
+import type { PlannedDate } from '../export-plan.ts';
+import type { ExportedDate, HeldBack } from '../exported.ts';
+import type { OpenedSource, SnapshotJob } from '../job-source.ts';
+import { hurrySnapshots } from '../priority.ts';
+import { sealDate, stageWriter } from '../seal-date.ts';
+import { fetchSnapshots } from './snapshots.ts';
+
+type Opened = Extract<OpenedSource, { kind: 'snapshots' }>;
+
+/** Snapshots have no row limit that was learnt. */
+const NO_ROW_LIMIT = 0;
+const NO_CONTRACTS = 'NO_CONTRACTS';
+
+/** @throws Fault */
+export async function exportSnapshots(
+  context: ExportContext,
+  { source: calm, job }: Opened,
+  { date, pages, expiresAtMs }: PlannedDate,
+  restate: boolean,
+): Promise<ExportedDate | HeldBack> {
+  const { engine, onEvent, state, log, signal } = context;
+  const source = hurrySnapshots(calm, expiresAtMs);
+  const requestsBefore = source.stats.requests;
+  const startedAtMs = believedNow(context);
+  const stage = await openStage(engine, job, date, source.url);
+  const before = await stage.totals();
+  onEvent({ kind: 'date', date, rows: undefined, staged: before.rows, pages });
+  const fetched = await fetchSnapshots({ source, log, onEvent, signal }, job.source.symbols, stage);
+  const counted = await stage.totals();
+  const empty = fetched.empty.map((window) => ({ window, reason: NO_CONTRACTS }));
+  const missing = [...fetched.missing, ...empty];
+  if (counted.rows === 0) return { published: undefined, missing };
+  // How long snapshots are kept is not known: what was answered is there.
+  const held = explainHold(context, date, { isForgetting: false });
+  if (held !== undefined) return { held };
+  onEvent({ kind: 'phase', date, phase: 'sealing' });
+  const published = await sealDate(context, job, stage, {
+    path: state.drop(date),
+    write: stageWriter(engine, job, stage),
+    query: describeRequest(job, date),
+    // A chain without contracts is an answer; a symbol that the API has nothing of is a gap.
+    ...(fetched.missing.length === 0 ? {} : { degradedReason: describeMissing(fetched.missing) }),
+    missing,
+    lookbackEdge: formatWallClock(computeLookback(source.serverNow()).edgeMs),
+    counted,
+    requests: source.stats.requests - requestsBefore,
+    startedAtMs,
+    sealedAtMs: believedNow(context),
+    restate,
+    rowLimit: NO_ROW_LIMIT,
+  });
+  return { published, missing };
+}
+
+/** Stands where other drops have their SQL. */
+function describeRequest({ source }: SnapshotJob, date: string): string {
+  return `${source.api} of ${source.symbols.join(', ')} on ${date}`;
+}
+
+function describeMissing(missing: readonly { readonly window: string; readonly reason: string }[]): string {
+  return `the API has no snapshot of ${missing.map(({ window, reason }) => `${window} (${reason})`).join(', ')}`;
+}

@@ -1,0 +1,58 @@
+/**
+ * Planning of snapshot jobs: one request for each symbol and date. The dates come from the calendar, because nothing can
+ * be counted beforehand; how long the API retains snapshots is not specified, so by default those of the lookback are
+ * asked for, and any others by name. Dates that were asked for in vain when nothing more was to come are not asked for
+ * again, unless they are named.
+ */
+import { type CalendarOverride, listSessions } from '../../calendar/session.ts';
+import { expiresAt } from '../../plan/dates.ts';
+import { assertNotFuture } from '../../plan/lookback.ts';
+import { agreeOnDates } from '../../plan/witness.ts';
+import type { SnapshotClient } from '../../source/snapshot.ts';
+import type { Learnt } from '../../state/limits.ts';
+import { isAbsent } from '../../state/unavailable.ts';
+import { type ClockDeps, latestNow, readWitnesses } from '../clocks.ts';
+import type { DateChoice } from '../date-selection.ts';
+import { type RunPlan, TRUSTED_OFFSET_MS } from '../export-plan.ts';
+import type { SnapshotJob } from '../job-source.ts';
+
+export interface SnapshotPlanDeps extends ClockDeps {
+  readonly source: SnapshotClient;
+  readonly learnt: Learnt;
+  readonly calendar?: CalendarOverride | undefined;
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** Costs no request where the clock of the API is known from an earlier run, else one. @throws SourceFault */
+export async function planSnapshots(
+  deps: SnapshotPlanDeps,
+  job: SnapshotJob,
+  { range, isWanted, absences, notBeforeMs }: DateChoice,
+): Promise<RunPlan> {
+  const { source, learnt, calendar, signal } = deps;
+  const [symbol] = job.source.symbols;
+  const isKnown =
+    learnt.clock_offset_ms !== 0 &&
+    Math.abs(learnt.clock_offset_ms) <= TRUSTED_OFFSET_MS &&
+    deps.clock.now() >= notBeforeMs;
+  if (symbol !== undefined && !isKnown) await source.greet(symbol, signal);
+  const { dates: agreed, contested, lookback } = agreeOnDates(readWitnesses(deps), calendar);
+  assertNotFuture(range, lookback, latestNow(deps));
+  const last = lookback.lastSettled;
+  // Older ones may still be had, by name.
+  const older = range === undefined || last === undefined ? [] : listSessions(range.from, last, calendar);
+  const wanted = older.length > 0 ? older.filter((date) => !contested.some((held) => held.date === date)) : agreed;
+  const question = { url: source.url, symbols: job.source.symbols };
+  const empty = new Set(
+    wanted.filter((date) => isWanted(date) && isAbsent(absences.get(date), question, date, calendar)),
+  );
+  const isAsked = (date: string) => isWanted(date) && !empty.has(date);
+  const dates = wanted.filter(isAsked).map((date) => ({
+    date,
+    counts: [],
+    rows: undefined,
+    pages: job.source.symbols.length,
+    expiresAtMs: expiresAt(date),
+  }));
+  return { lookback, dates, empty, held: contested.filter(({ date }) => isWanted(date)) };
+}

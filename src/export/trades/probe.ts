@@ -1,0 +1,233 @@
+/**
+ * Asking the source for counts: as broadly as it allows, in parts where it does not. One request usually answers for
+ * every date of the lookback, because the whole answer is one row of arrays.
+ */
+
+import { type Axis, DAY_END, DAY_START, type Stretch } from '../../calendar/window.ts';
+import { Fault, isFault } from '../../core/errors.ts';
+import type { HashedColumn } from '../../engine/row-hash.ts';
+import type { SqlJob } from '../../job/job.ts';
+import { type CellCount, compareCells, type DayCounts } from '../../plan/counts.ts';
+import { cutStretch } from '../../plan/profile.ts';
+import { listHashedColumns } from '../../plan/proof.ts';
+import { buildGroupProbe, buildProbe, canCutBySymbol, type ProbeSpan } from '../../plan/statement.ts';
+import { type Page, type Source, SourceFault } from '../../source/source.ts';
+import { type Learnt, MAX_PAGE_ROWS } from '../../state/limits.ts';
+import { MAX_ODD_ANSWERS, readCounts } from './counts-answer.ts';
+import { assertCountedOnce } from './custom-sql.ts';
+import { type ProofDeps, proofOf, withProof } from './proof.ts';
+import { countDatesAtOnce, planSpans, profileOf, ScanTrial } from './scan.ts';
+
+export interface ProbeDeps extends ProofDeps {
+  readonly source: Source;
+  readonly signal?: AbortSignal | undefined;
+}
+
+type BuildSql = (job: SqlJob, span: ProbeSpan) => string;
+
+/**
+ * Counts of raw rows by cell of each date, in as few requests as the source allows. Dates without rows are absent; dates
+ * with rows between the first and the last one asked for may be there unasked, whatever the calendar says of them.
+ * @returns `undefined` when so many dates at once are too much: then each is asked for by itself, when its turn comes
+ * @throws SourceFault
+ */
+export async function probeDates(
+  deps: ProbeDeps,
+  job: SqlJob,
+  dates: readonly string[],
+): Promise<ReadonlyMap<string, DayCounts> | undefined> {
+  const [first] = dates;
+  const last = dates.at(-1);
+  if (first === undefined || last === undefined) return new Map();
+  if (dates.length > countDatesAtOnce(deps.learnt)) return undefined;
+  if (dates.length === 1) return withRows(first, await probeRows(deps, job, first));
+  const whole = { fromDate: first, toDate: last, from: DAY_START, to: DAY_END, axis: 'time' } as const;
+  try {
+    return await withHashes(deps, job, isHashedFirst(job), async (hashed) => {
+      const span: ProbeSpan = { ...whole, hashed, edges: deps.learnt.day_edges };
+      return await askCounts(deps, buildProbe(job, span), span);
+    });
+  } catch (error) {
+    // One odd count must not cost the dates that it is not of.
+    if (!isFault(error) || error instanceof SourceFault || error.code !== 'ANSWER_MALFORMED') throw error;
+    return undefined;
+  }
+}
+
+/** Rows are held against what is staged; of groups what is behind them, against the counts from before the first page. */
+function isHashedFirst({ source }: SqlJob): boolean {
+  return source.kind === 'aggregate';
+}
+
+/** Calls with the columns whose values the source can hash, or with nothing. */
+async function withHashes<Answer>(
+  deps: ProbeDeps,
+  job: SqlJob,
+  isHashed: boolean,
+  ask: (hashed: readonly HashedColumn[] | undefined) => Promise<Answer>,
+): Promise<Answer> {
+  if (!isHashed) return await ask(undefined);
+  return await withProof(deps, job, (proof) => ask(listHashedColumns(job.source, proof)));
+}
+
+function withRows(date: string, counts: DayCounts): ReadonlyMap<string, DayCounts> {
+  return counts.length === 0 ? new Map() : new Map([[date, counts]]);
+}
+
+/** Counts of raw rows by cell of one date. @throws SourceFault; Fault `SCAN_TOO_BROAD`, `TIME_UNREADABLE` */
+export async function probeRows(deps: ProbeDeps, job: SqlJob, date: string): Promise<DayCounts> {
+  return await countRows(deps, job, date, isHashedFirst(job));
+}
+
+/** The same with the hashes of the rows, as far as the source gives them: `proofOf` tells how far. */
+export async function recountRows(deps: ProbeDeps, job: SqlJob, date: string): Promise<DayCounts> {
+  return await countRows(deps, job, date, true);
+}
+
+async function countRows(deps: ProbeDeps, job: SqlJob, date: string, isHashed: boolean): Promise<DayCounts> {
+  return await withEdges(deps.learnt, async () => {
+    return await withHashes(deps, job, isHashed, async (hashed) => {
+      const trial = new ScanTrial(deps.learnt, grainOf(job), canCutBySymbol(job));
+      const counts = await probe(deps, job, date, buildProbe, trial, hashed);
+      trial.learn(counts);
+      return counts;
+    });
+  });
+}
+
+/**
+ * Where not even the smallest part of a date may be counted, the server may find rows by nothing but their time: it is
+ * asked once more with both ends of the day said.
+ */
+async function withEdges(learnt: Learnt, count: () => Promise<DayCounts>): Promise<DayCounts> {
+  try {
+    return await count();
+  } catch (error) {
+    if (learnt.day_edges === 'closed' || !isFault(error) || error.code !== 'SCAN_TOO_BROAD') throw error;
+  }
+  learnt.day_edges = 'closed';
+  try {
+    return await count();
+  } catch (error) {
+    learnt.day_edges = 'open';
+    throw error;
+  }
+}
+
+/** Counts of an aggregating job's groups by cell of one date. @throws SourceFault; Fault `SCAN_TOO_BROAD`, `GROUP_TORN` */
+export async function probeGroups(deps: ProbeDeps, job: SqlJob, date: string): Promise<DayCounts> {
+  const trial = new ScanTrial(deps.learnt, grainOf(job), canCutBySymbol(job));
+  const groups = await probe(deps, job, date, buildGroupProbe, trial);
+  assertCountedOnce(job, date, groups);
+  return groups;
+}
+
+/**
+ * Counts of raw rows by second of one symbol with their hashes, to find what differs in it.
+ * @param parts its cells as they were counted last: so much of it at once is allowed
+ * @throws SourceFault; Fault `SCAN_TOO_BROAD`
+ */
+export async function probeSymbol(
+  deps: ProbeDeps,
+  job: SqlJob,
+  date: string,
+  symbol: string,
+  parts: DayCounts,
+): Promise<DayCounts> {
+  const found: CellCount[] = [];
+  const seconds = parts.map(({ second }) => second);
+  let left: readonly Stretch[] = seconds.map((second, at) => ({
+    from: { second },
+    to: { second: seconds[at + 1] ?? DAY_END.second },
+  }));
+  const profile = profileOf(deps.learnt, 'time');
+  for (let [stretch] = left; stretch !== undefined; [stretch] = left) {
+    left = left.slice(1);
+    const inSymbol = { from: { symbol, ...stretch.from }, to: { symbol, ...stretch.to } };
+    const edges = deps.learnt.day_edges;
+    const hashed = listHashedColumns(job.source, proofOf(deps.learnt, job));
+    const span: ProbeSpan = { fromDate: date, toDate: date, ...inSymbol, axis: 'time', hashed, edges };
+    const counts = await askCounts(deps, buildProbe(job, span), span);
+    if (counts === undefined) {
+      const halves = cutStretch(profile, stretch, 2, 1);
+      left = halves.length > 1 ? [...halves, ...left] : refuse(date, inSymbol);
+    } else found.push(...(counts.get(date) ?? []).map((cell) => ({ ...cell, symbol })));
+  }
+  return found.sort(compareCells);
+}
+
+function grainOf({ source }: SqlJob): number {
+  return source.kind === 'aggregate' ? source.grainSeconds : 1;
+}
+
+async function probe(
+  deps: ProbeDeps,
+  job: SqlJob,
+  date: string,
+  build: BuildSql,
+  trial: ScanTrial,
+  hashed?: readonly HashedColumn[],
+): Promise<DayCounts> {
+  let found: CellCount[] = [];
+  let left = planSpans(deps.learnt, grainOf(job), canCutBySymbol(job));
+  for (let [stretch] = left; stretch !== undefined; [stretch] = left) {
+    left = left.slice(1);
+    const axis = axisFor(stretch, trial);
+    const span: ProbeSpan = { fromDate: date, toDate: date, ...stretch, axis, hashed, edges: deps.learnt.day_edges };
+    const counts = await askCounts(deps, build(job, span), span);
+    if (counts === undefined) {
+      const before = trial.axis;
+      left = trial.noteRefused(stretch, left) ?? refuse(date, stretch);
+      // The other axis begins anew: what was counted along this one cannot be put together with it.
+      if (trial.axis !== before) found = [];
+    } else {
+      const cells = counts.get(date) ?? [];
+      found.push(...cells);
+      left = trial.notePassed(
+        stretch,
+        cells.reduce((sum, { rows }) => sum + rows, 0),
+        left,
+      );
+    }
+  }
+  return found.sort(compareCells);
+}
+
+/** A whole day is counted by second where that is allowed, whatever the axis. */
+function axisFor(stretch: Stretch, trial: ScanTrial): Axis {
+  return stretch.from.symbol !== undefined || stretch.to.symbol !== undefined ? 'symbol' : trial.axis;
+}
+
+function refuse(date: string, { from, to }: Stretch): never {
+  const where = from.symbol === undefined ? '' : ` of ${from.symbol}`;
+  throw new Fault(
+    'SCAN_TOO_BROAD',
+    `the API refuses even to count seconds ${from.second} to ${to.second}${where} on ${date}`,
+    { hint: "Narrow the job, for instance with `where: symbol = 'SPY'`, and make several of it." },
+  );
+}
+
+/** @returns `undefined` when the query was too broad, or its one row did not fit into an answer */
+async function askCounts(
+  deps: ProbeDeps,
+  sql: string,
+  span: ProbeSpan,
+): Promise<ReadonlyMap<string, CellCount[]> | undefined> {
+  for (let odd = 1; ; odd += 1) {
+    let page: Page;
+    try {
+      page = await deps.source.ask(sql, deps.signal ? { signal: deps.signal } : {});
+    } catch (error) {
+      if (!(error instanceof SourceFault) || error.action !== 'split') throw error;
+      if (span.fromDate !== span.toDate) deps.learnt.refused_rows ??= Number.MAX_SAFE_INTEGER;
+      return undefined;
+    }
+    if (page.meta) deps.learnt.row_limit = Math.min(page.meta.row_limit, MAX_PAGE_ROWS);
+    if (page.meta?.truncated) return undefined;
+    try {
+      return readCounts(page, span);
+    } catch (error) {
+      if (!isFault(error) || error.code !== 'ANSWER_MALFORMED' || odd === MAX_ODD_ANSWERS) throw error;
+    }
+  }
+}

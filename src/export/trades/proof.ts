@@ -1,0 +1,67 @@
+/**
+ * How much a recount may prove at this source: ids and values, ids alone, or counts alone. What the source refuses to
+ * hash, or writes in another form than it hashes, is learnt with the columns that were asked for, and told once.
+ */
+import { isFault } from '../../core/errors.ts';
+import type { Log } from '../../core/log.ts';
+import type { SqlJob } from '../../job/job.ts';
+import { bestProof, listHashedColumns, nextProof, type Proof, weakerProof } from '../../plan/proof.ts';
+import { SourceFault } from '../../source/source.ts';
+import type { Learnt } from '../../state/limits.ts';
+
+export interface ProofDeps {
+  readonly learnt: Learnt;
+  readonly log?: Log | undefined;
+}
+
+/** The strongest proof that the source is known to allow. */
+export function proofOf({ recount_proofs: known }: Learnt, { source }: SqlJob): Proof {
+  const best = bestProof(source);
+  return weakerProof(best, known[keyOf(source)] ?? best);
+}
+
+/** Keeps that no stronger proof is to be had. */
+export function noteProof({ learnt, log }: ProofDeps, job: SqlJob, proof: Proof, reason: string): void {
+  if (proofOf(learnt, job) === proof) return;
+  learnt.recount_proofs = { ...learnt.recount_proofs, [keyOf(job.source)]: proof };
+  log?.warn(
+    { event: 'recount-weaker', proof, reason },
+    `the recounts of this source compare ${proof === 'ids' ? 'ids, not values' : 'counts only'}: ${reason}`,
+  );
+}
+
+/**
+ * Asks with the strongest proof; where the source refuses it, with the next weaker one. An answer out of shape is no
+ * refusal to be remembered, but must not keep the date from being counted.
+ * @returns what `ask` returned last; its hashes tell the proof that it was
+ */
+export async function withProof<Answer>(
+  deps: ProofDeps,
+  job: SqlJob,
+  ask: (proof: Proof) => Promise<Answer>,
+): Promise<Answer> {
+  let reason: string | undefined;
+  for (let proof = proofOf(deps.learnt, job); ; ) {
+    try {
+      const answer = await ask(proof);
+      if (reason !== undefined) noteProof(deps, job, proof, reason);
+      return answer;
+    } catch (error) {
+      const next = nextProof(proof);
+      const isOdd = isFault(error) && error.code === 'ANSWER_MALFORMED';
+      if (next === undefined || !(isOdd || isRefusedSql(error))) throw error;
+      if (!isOdd) reason ??= error.message;
+      proof = next;
+    }
+  }
+}
+
+/** The query itself was refused, not the key and not its size. The portal names no code. */
+function isRefusedSql(error: unknown): error is SourceFault {
+  if (!(error instanceof SourceFault) || error.action !== 'stop') return false;
+  return error.code.startsWith('INVALID_') || error.code === 'REQUEST_REFUSED';
+}
+
+function keyOf(source: SqlJob['source']): string {
+  return (listHashedColumns(source, bestProof(source)) ?? []).map(({ name }) => name).join(',');
+}

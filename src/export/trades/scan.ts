@@ -1,0 +1,185 @@
+/**
+ * How broadly a table may be asked: from what was learnt to the stretches that a date is counted in, and back. Where
+ * nothing is known a date is asked for whole; once that was refused, a small stretch shows along which axis the table is
+ * ordered, and the next ones are as large as the largest that passed.
+ */
+import { SECONDS_PER_DAY } from '../../calendar/wall-clock.ts';
+import { type Axis, axisOf, DAY_END, DAY_START, type Stretch } from '../../calendar/window.ts';
+import type { SqlJob } from '../../job/job.ts';
+import { type DayCounts, sumCounts } from '../../plan/counts.ts';
+import { buildProfile, cutStretch, type Profile, shareOf, usualProfile } from '../../plan/profile.ts';
+import { canCutBySymbol } from '../../plan/statement.ts';
+import type { Learnt } from '../../state/limits.ts';
+
+/** The next night may be a little larger than any count that passed. */
+const GROWTH = 1.05;
+/** So many parts are not worth a query that may be refused. */
+const FEW_PARTS = 4;
+/** Where so many more equal parts do not help, the table has changed since its rows were learnt. */
+const MAX_MORE_PARTS = 64;
+/** What is tried while no stretch of a date has passed, by axis: parts of the date. */
+const FIRST_PARTS: readonly (readonly [axis: Axis, parts: number])[] = [
+  ['time', 4],
+  ['time', 32],
+  ['symbol', 4],
+  ['symbol', 32],
+  ['time', 512],
+  ['symbol', 512],
+  ['time', 16_384],
+];
+
+/** Whether dates may be counted several at a time: nothing was ever refused, or so many fit. */
+export function countDatesAtOnce(learnt: Learnt): number {
+  if (learnt.refused_rows === null) return Number.POSITIVE_INFINITY;
+  return Math.max(1, Math.floor(learnt.passed_rows / Math.max(1, learnt.date_rows ?? learnt.passed_rows + 1)));
+}
+
+export function profileOf(learnt: Learnt, axis: Axis): Profile {
+  return (axis === 'time' ? learnt.time_profile : learnt.symbol_profile) ?? usualProfile(axis);
+}
+
+/** The stretches that a date is counted in: as few as can be without one that reads more than what passed. */
+export function planSpans(learnt: Learnt, stepSeconds: number, canUseSymbols: boolean): readonly Stretch[] {
+  const day: Stretch = { from: DAY_START, to: DAY_END };
+  const { axis, refused_rows: refused, date_rows: rows, passed_rows: passed } = learnt;
+  if (refused === null || axis === null || (axis === 'symbol' && !canUseSymbols)) return [day];
+  const profile = profileOf(learnt, axis);
+  // The axis is known since a whole date was refused; how many rows one has, no date has told yet.
+  if (rows === null) return cutStretch(profile, day, 2, stepSeconds);
+  if (passed === 0) return [day];
+  // Larger than what passed by a little, but never so large as what was refused.
+  const most = Math.min(passed * GROWTH, refused - 1) / rows;
+  if (most >= 1) return [day];
+  const fewest = Math.ceil(1 / most);
+  let stretches = cutStretch(profile, day, fewest, stepSeconds);
+  // Cells are not cut, so equal parts may not be had: then some more.
+  for (let count = fewest + 1; count <= fewest + Math.min(fewest, MAX_MORE_PARTS); count += 1) {
+    if (stretches.every((stretch) => shareOf(profile, stretch) <= most)) break;
+    stretches = cutStretch(profile, day, count, stepSeconds);
+  }
+  return stretches;
+}
+
+/** Whether a query that reads so many rows was refused before. */
+export function isKnownTooBroad({ refused_rows: refused }: Learnt, rows: number): boolean {
+  return refused !== null && refused <= rows;
+}
+
+/** Keeps that a query was refused that reads so many rows. */
+export function noteTooBroad(learnt: Learnt, rows: number): void {
+  learnt.refused_rows = Math.min(learnt.refused_rows ?? rows, rows);
+  // Less than what once passed: the limit was lowered, or these rows lie worse.
+  if (learnt.passed_rows >= rows) learnt.passed_rows = Math.floor(rows / 2);
+}
+
+/** Requests that counting a date takes, by what was learnt. */
+export function countSpans(job: SqlJob, learnt: Learnt): number {
+  const grainSeconds = job.source.kind === 'aggregate' ? job.source.grainSeconds : 1;
+  return planSpans(learnt, grainSeconds, canCutBySymbol(job)).length;
+}
+
+/** A count in its course: what passed and what was refused of one date. */
+export class ScanTrial {
+  readonly #learnt: Learnt;
+  readonly #stepSeconds: number;
+  readonly #canUseSymbols: boolean;
+  readonly #refused: Stretch[] = [];
+  readonly #passed: { readonly stretch: Stretch; readonly rows: number }[] = [];
+  #tried = 0;
+  #turned = false;
+
+  constructor(learnt: Learnt, stepSeconds: number, canUseSymbols: boolean) {
+    this.#learnt = learnt;
+    this.#stepSeconds = stepSeconds;
+    this.#canUseSymbols = canUseSymbols;
+  }
+
+  /** The axis that cells are counted by at present. */
+  get axis(): Axis {
+    return this.#learnt.axis ?? this.#next()?.[0] ?? 'time';
+  }
+
+  /**
+   * @param left what else of the date is still to be counted
+   * @returns the stretches to ask for now: larger ones where small ones would be many, smaller ones are not needed
+   */
+  notePassed(stretch: Stretch, rows: number, left: readonly Stretch[]): readonly Stretch[] {
+    this.#passed.push({ stretch, rows });
+    const [first] = left;
+    const last = left.at(-1);
+    if (this.#tried === 0 || first === undefined || last === undefined) return left;
+    // A narrower query passed where a broader one did not: this is the axis.
+    this.#learnt.axis ??= this.axis;
+    const profile = profileOf(this.#learnt, this.axis);
+    const passed = Math.max(...this.#passed.map((each) => shareOf(profile, each.stretch)));
+    const rest: Stretch = { from: first.from, to: last.to };
+    if (passed <= 0) return left;
+    const refused = Math.min(
+      ...this.#refused.map((each) => shareOf(profile, each)).filter((share) => share > passed),
+      1,
+    );
+    const parts = shareOf(profile, rest) / passed;
+    const size = parts > FEW_PARTS ? Math.min(passed * 4, (passed + refused) / 2) : passed;
+    return cutStretch(profile, rest, Math.max(1, Math.ceil(shareOf(profile, rest) / size - 0.02)), this.#stepSeconds);
+  }
+
+  /**
+   * @param stretch what was too broad @param left what else of the date is still to be counted
+   * @returns the stretches to ask for now, in place of all of these; `undefined` when it cannot be made smaller
+   */
+  noteRefused(stretch: Stretch, left: readonly Stretch[]): readonly Stretch[] | undefined {
+    this.#refused.push(stretch);
+    const axis = this.#learnt.axis === 'symbol' && !this.#canUseSymbols ? 'time' : this.#learnt.axis;
+    if (axis !== null) {
+      const halves = cutStretch(profileOf(this.#learnt, axis), stretch, 2, this.#stepSeconds);
+      if (halves.length > 1) return [...halves, ...left];
+      return this.#turn(axis);
+    }
+    this.#tried += 1;
+    const next = this.#next();
+    if (next === undefined) return undefined;
+    const day: Stretch = { from: DAY_START, to: DAY_END };
+    return cutStretch(usualProfile(next[0]), day, next[1], this.#stepSeconds);
+  }
+
+  /** Not even one cell passes: what was learnt of the axis is wrong, or no longer true. The day begins anew along the other. */
+  #turn(axis: Axis): readonly Stretch[] | undefined {
+    const learnt = this.#learnt;
+    if (this.#turned || !this.#canUseSymbols) {
+      learnt.axis = null;
+      return undefined;
+    }
+    this.#turned = true;
+    this.#refused.length = 0;
+    this.#passed.length = 0;
+    learnt.axis = axis === 'time' ? 'symbol' : 'time';
+    learnt.passed_rows = 0;
+    return cutStretch(profileOf(learnt, learnt.axis), { from: DAY_START, to: DAY_END }, FEW_PARTS, this.#stepSeconds);
+  }
+
+  /** Keeps what the date taught. @param counts of the whole date, on `axis` */
+  learn(counts: DayCounts): void {
+    const { rows } = sumCounts(counts);
+    const learnt = this.#learnt;
+    if (rows === 0) return;
+    learnt.date_rows = rows;
+    const profile = buildProfile(counts);
+    if (profile !== undefined) {
+      if (counts[0]?.symbol === undefined) learnt.time_profile = [...profile];
+      else learnt.symbol_profile = [...profile];
+      for (const stretch of this.#refused) {
+        // Along the other axis nothing is narrower.
+        if ((axisOf(stretch) ?? this.axis) !== this.axis) continue;
+        noteTooBroad(learnt, Math.round(rows * shareOf(profile, stretch)));
+      }
+    }
+    for (const passed of this.#passed) learnt.passed_rows = Math.max(learnt.passed_rows, passed.rows);
+  }
+
+  #next(): readonly [axis: Axis, parts: number] | undefined {
+    const steps = FIRST_PARTS.filter(([axis]) => axis === 'time' || this.#canUseSymbols).filter(
+      ([axis, parts]) => axis !== 'time' || this.#stepSeconds * parts <= SECONDS_PER_DAY,
+    );
+    return steps[this.#tried - 1];
+  }
+}

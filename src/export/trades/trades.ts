@@ -1,0 +1,107 @@
+/** One date of a job that is asked for with SQL: fetched in windows, recounted, sealed. */
+import { rm } from 'node:fs/promises';
+import { formatWallClock } from '../../calendar/wall-clock.ts';
+import { wholeDay } from '../../calendar/window.ts';
+import { Fault } from '../../core/errors.ts';
+import type { Manifest } from '../../ledger/manifest.ts';
+import { sumCounts } from '../../plan/counts.ts';
+import { computeLookback } from '../../plan/dates.ts';
+import { buildPage } from '../../plan/statement.ts';
+import { openStage } from '../../stage/engine-stage.ts';
+import { forgetWhenBad } from '../bad-rows.ts';
+import { believedNow, doClocksAgree, earliestNow, explainHold, findConflict, latestNow } from '../clocks.ts';
+import type { ExportContext } from '../export-context.ts';
+import { isOver, type PlannedDate, type RunPlan } from '../export-plan.ts';
+import type { ExportOutcome } from '../exported.ts';
+import type { OpenedSource } from '../job-source.ts';
+import { hurry } from '../priority.ts';
+import { sealDate, stageWriter } from '../seal-date.ts';
+import { type CompletedDate, completeDate } from './complete.ts';
+import { probeRows } from './probe.ts';
+import type { SessionEnds } from './session-ends.ts';
+
+type Opened = Extract<OpenedSource, { kind: 'sql' }>;
+
+/** @throws Fault */
+export async function exportTrades(
+  context: ExportContext,
+  { source: calm, job }: Opened,
+  planned: PlannedDate,
+  restate: boolean,
+  { ends, dates }: Pick<RunPlan, 'ends' | 'dates'>,
+): Promise<ExportOutcome> {
+  const { engine, onEvent, state, learnt } = context;
+  const { date } = planned;
+  const source = hurry(calm, planned.expiresAtMs);
+  const requestsBefore = source.stats.requests;
+  const startedAtMs = believedNow(context);
+  const deps = { ...context, source };
+  const counts = planned.counts ?? (await probeRows(deps, job, date));
+  if (counts.length === 0) return { published: undefined, missing: [] };
+  ends?.note(date, counts);
+  const explain = () => explainHold(context, date, { rowMs: ends?.rowMs(), isForgetting: true });
+  // A clock may have been set since the plan was made: what it calls unfinished now is due all the same.
+  const contest = explain();
+  if (contest !== undefined) return { held: contest };
+  if (!isOver(date, counts, earliestNow(context), context.calendar)) return 'open';
+  const unseen = await explainEnd(deps, ends, date, dates.at(-1)?.date ?? date);
+  if (unseen !== undefined) return { held: unseen };
+  if (learnt.day_edges === 'closed') {
+    const reason =
+      'the API refuses windows that are not bounded by time, so rows whose time is of another date are left out';
+    context.log.warn({ event: 'edges-closed', date, reason }, `${date}: ${reason}`);
+  }
+  const { rows } = sumCounts(counts);
+  const stage = await openStage(engine, job, date, source.url, { rows });
+  const totals = await stage.totals();
+  onEvent({ kind: 'date', date, rows, staged: totals.rows, pages: Math.ceil(rows / learnt.row_limit) });
+  const counted = await forgetWhenBad(stage, () => completeDate(deps, job, stage, counts, state.counts(date)));
+  const late = findConflict(context, ends?.rowMs()) === undefined ? undefined : explain();
+  if (late !== undefined) return { held: late };
+  assertStillWhole(date, latestNow(context));
+  onEvent({ kind: 'phase', date, phase: 'sealing' });
+  const published = await sealDate(context, job, stage, {
+    path: state.drop(date),
+    write: stageWriter(engine, job, stage),
+    query: buildPage(job, wholeDay(date), learnt.day_edges),
+    lookbackEdge: formatWallClock(computeLookback(source.serverNow()).edgeMs),
+    counted,
+    recount: describeRecount(counted),
+    requests: source.stats.requests - requestsBefore,
+    startedAtMs,
+    sealedAtMs: believedNow(context),
+    restate,
+    rowLimit: learnt.row_limit,
+  });
+  await rm(state.counts(date), { force: true });
+  return { published, missing: [] };
+}
+
+/** What the manifest says of the recount, and what a later one is held against. */
+function describeRecount({ proof, idHash, valueHash, columns }: CompletedDate): Manifest['recount'] {
+  return { proved: proof, columns: [...columns], id_hash: idHash, value_hash: valueHash };
+}
+
+/** Why the source does not show that the date is over; `undefined` when it does, or when it is not asked. */
+async function explainEnd(
+  deps: ExportContext & Pick<Opened, 'source'>,
+  ends: SessionEnds | undefined,
+  date: string,
+  latest: string,
+): Promise<string | undefined> {
+  if (deps.clockRule === 'source') return undefined;
+  return await ends?.explain(deps, date, latest, doClocksAgree(deps));
+}
+
+/** The lookback rolls on while a date is fetched: its first rows may have gone in between. */
+function assertStillWhole(date: string, nowMs: number): void {
+  const { firstWhole, edge } = computeLookback(nowMs);
+  if (date >= firstWhole) return;
+  throw new Fault(
+    'DATE_CLIPPED',
+    `${date} began to leave the lookback (now from ${edge}) while it was fetched, so it cannot be proved complete`,
+    {
+      hint: 'What was staged is kept. Run earlier next time: `flowdrop status` shows what expires when.',
+    },
+  );
+}

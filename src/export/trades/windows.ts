@@ -1,0 +1,179 @@
+/** From counts to the windows that a date is fetched in, with the requests that the planning itself may take. */
+import { z } from 'zod';
+import { SECONDS_PER_DAY } from '../../calendar/wall-clock.ts';
+import type { Bound } from '../../calendar/window.ts';
+import { Fault } from '../../core/errors.ts';
+import type { Log } from '../../core/log.ts';
+import { formatCount } from '../../core/units.ts';
+import type { SqlJob } from '../../job/job.ts';
+import { type DayCounts, keyOf, readCount, sumCounts } from '../../plan/counts.ts';
+import { groupCuts } from '../../plan/cut-groups.ts';
+import {
+  type CutPlaces,
+  type CutRequest,
+  MAX_DATE_PAGES,
+  type PackedWindow,
+  packToTheRow,
+  planPacking,
+} from '../../plan/pack.ts';
+import { cutStretch } from '../../plan/profile.ts';
+import { buildCut, buildMiddle, buildWindowCount, parseMiddle, parsePlace } from '../../plan/statement.ts';
+import { type Page, type Source, SourceFault } from '../../source/source.ts';
+import type { Stage } from '../../stage/stage.ts';
+import type { Learnt } from '../../state/limits.ts';
+import { profileOf } from './scan.ts';
+
+export interface WindowDeps {
+  readonly source: Source;
+  readonly learnt: Learnt;
+  readonly log: Log;
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** The windows of a date at the present row limit, without what is staged. */
+export async function planWindows(
+  deps: WindowDeps,
+  job: SqlJob,
+  stage: Pick<Stage, 'date' | 'windows'>,
+  counts: DayCounts,
+): Promise<readonly PackedWindow[]> {
+  const covered = (await stage.windows()).map(({ window }) => window);
+  const limit = deps.learnt.row_limit;
+  assertFew(stage.date, counts, limit);
+  const packing = planPacking(stage.date, counts, covered, limit);
+  if (job.source.kind === 'aggregate') return packing.windows;
+  const { refused_rows: refused, passed_rows: passed } = deps.learnt;
+  const most = refused === null ? Number.POSITIVE_INFINITY : Math.max(1, passed);
+  const requests = groupCuts(packing.cuts, counts, most);
+  const saved = packing.windows.length - packing.fewest;
+  // It must save more than it costs.
+  if (packing.overfull === 0 && saved <= requests.length) return packing.windows;
+  const places = new Map<string, readonly Bound[]>();
+  for (const cuts of requests) {
+    const found = await askCuts(deps, job, stage.date, cuts);
+    // Without the places the windows between cells serve; what is too much splits itself.
+    if (found === undefined) return packing.windows;
+    for (const [key, bounds] of found) places.set(key, bounds);
+  }
+  return packToTheRow(stage.date, counts, covered, limit, places);
+}
+
+/** @throws Fault `DATE_TOO_LARGE` */
+function assertFew(date: string, counts: DayCounts, limit: number): void {
+  const { rows } = sumCounts(counts);
+  if (rows / limit <= MAX_DATE_PAGES) return;
+  const pages = `${formatCount(rows)} rows of ${date} at ${formatCount(limit)} a page are ${formatCount(Math.ceil(rows / limit))} requests`;
+  throw new Fault('DATE_TOO_LARGE', `${pages}; ${formatCount(MAX_DATE_PAGES)} at most`, {
+    hint: 'Look at the row limit in `flowdrop doctor`. If both numbers are right, narrow the job with `where`.',
+  });
+}
+
+/** @returns `undefined` where the server refuses this kind of SQL, or even one cell is too much */
+async function askCuts(
+  deps: WindowDeps,
+  job: SqlJob,
+  date: string,
+  cuts: readonly CutRequest[],
+): Promise<CutPlaces | undefined> {
+  const places = new Map<string, readonly Bound[]>();
+  const queue: (readonly CutRequest[])[] = [cuts];
+  for (let next = queue.shift(); next; next = queue.shift()) {
+    try {
+      const page = await deps.source.ask(
+        buildCut(job, date, next, deps.learnt.row_limit, deps.learnt.day_edges),
+        deps.signal ? { signal: deps.signal } : {},
+      );
+      const found = readPlaces(page, next);
+      if (found === undefined)
+        throw new SourceFault('INVALID_ANSWER', `the API's answer to a question for cuts is none: ${headOf(page)}`, {
+          action: 'fail',
+        });
+      for (const [key, bounds] of found) places.set(key, bounds);
+    } catch (error) {
+      const isTooBroad = error instanceof SourceFault && error.action === 'split';
+      if (isTooBroad && next.length > 1) {
+        const middle = Math.ceil(next.length / 2);
+        queue.unshift(next.slice(0, middle), next.slice(middle));
+        continue;
+      }
+      // The day can be had without the cuts.
+      const isOptional = isTooBroad || (error instanceof SourceFault && error.code.startsWith('INVALID_'));
+      if (!isOptional) throw error;
+      deps.log.warn(
+        { event: 'cuts-refused', reason: error.message },
+        `the day is fetched without cuts: ${error.message}`,
+      );
+      return undefined;
+    }
+  }
+  return places;
+}
+
+const placesSchema = z.object({
+  cells: z.array(z.union([z.string(), z.number()])),
+  places: z.array(z.array(z.string())),
+});
+
+/** @returns `undefined` when the answer is none to a question for cuts */
+function readPlaces(page: Page, cuts: readonly CutRequest[]): CutPlaces | undefined {
+  const row = placesSchema.safeParse(page.firstRow).data;
+  if (row === undefined) return undefined;
+  const byName = new Map(row.cells.map((cell, at) => [String(cell), row.places[at] ?? []]));
+  const found = cuts.map(({ cell, ranks }): [string, readonly Bound[]] => {
+    const places = byName.get(cell.symbol ?? String(cell.second)) ?? [];
+    // Of a part of a symbol's day, what follows it was ranked too.
+    return [keyOf(cell), places.slice(0, ranks.length).map((place) => parsePlace(cell, place))];
+  });
+  const isInDay = ({ second }: Bound) => Number.isInteger(second) && second >= 0 && second <= SECONDS_PER_DAY;
+  return found.every(([, bounds]) => bounds.every(isInDay)) ? new Map(found) : undefined;
+}
+
+const middleSchema = z.object({ rows: z.unknown(), middle: z.string() });
+
+/** The place in the middle of a window's rows, `undefined` when there is none; and how many rows it has now. */
+export async function askMiddle(
+  deps: WindowDeps,
+  job: SqlJob,
+  window: PackedWindow,
+): Promise<{ readonly rows: number; readonly at: Bound | undefined }> {
+  const { source, learnt, signal } = deps;
+  const page = await source.ask(buildMiddle(job, window, learnt.day_edges), signal ? { signal } : {});
+  const row = middleSchema.safeParse(page.firstRow).data;
+  const rows = readCount(row?.rows) ?? 0;
+  const middle = row === undefined || rows < 2 ? undefined : parseMiddle(window, row.middle);
+  return { rows, at: middle && Number.isInteger(middle.second) ? middle : undefined };
+}
+
+/** About the middle of a window of one symbol, by how a day's rows are spread; `undefined` for other windows, and inside a second. */
+export function middleOfSymbol({ from, to }: PackedWindow, learnt: Learnt): Bound | undefined {
+  const { symbol } = from;
+  if (symbol === undefined || symbol !== to.symbol) return undefined;
+  const [half] = cutStretch(
+    profileOf(learnt, 'time'),
+    { from: { second: from.second }, to: { second: to.second } },
+    2,
+    1,
+  );
+  const second = half?.to.second ?? to.second;
+  return second > from.second && second < to.second ? { symbol, second } : undefined;
+}
+
+/** Rows that a window's page has now; more than any page has where even that is too much to ask. */
+export async function countWindow(deps: WindowDeps, job: SqlJob, window: PackedWindow): Promise<number> {
+  const { source, learnt, signal } = deps;
+  try {
+    const page = await source.ask(buildWindowCount(job, window, learnt.day_edges), signal ? { signal } : {});
+    const rows = readCount(page.firstRow?.['rows']);
+    if (rows !== undefined) return rows;
+    throw new SourceFault('INVALID_ANSWER', `the API's answer to a count of a window is none: ${headOf(page)}`, {
+      action: 'fail',
+    });
+  } catch (error) {
+    if (error instanceof SourceFault && error.action === 'split') return Number.POSITIVE_INFINITY;
+    throw error;
+  }
+}
+
+function headOf(page: Page): string {
+  return Buffer.from(page.data.subarray(0, 200)).toString('utf8');
+}

@@ -1,0 +1,84 @@
+/**
+ * `condition.json` of a dataset: one line per known session date, in the manner of Databento's `condition.json` (`date`,
+ * `condition`, `last_modified_date`), with the sealed revision and its rows. Text and objects only; who knows which date
+ * is in which condition is `ledger/conditions.ts`.
+ */
+import { z } from 'zod';
+import { tryParseJson } from '../core/json-file.ts';
+import type { Store } from '../store/store.ts';
+import { conditionKey } from './layout.ts';
+import type { Manifest } from './manifest.ts';
+
+const entrySchema = z.looseObject({
+  date: z.string(),
+  condition: z.enum(['available', 'degraded', 'pending', 'missing', 'expired']),
+  /** UTC date on which the sealed revision was written; null for a date that is not sealed. */
+  last_modified_date: z.string().nullable(),
+  revision: z.number().int().nullable(),
+  rows: z.number().int().nullable(),
+  /** Bytes of the drop's object, as its manifest says; documents of earlier versions do not have it. */
+  size: z.number().int().nullable().optional(),
+  /** What is wrong with the object in the store, in words; only where something is. The date is `degraded` then. */
+  damage: z.string().optional(),
+  /** Why a sealed date is degraded; absent for others. */
+  degraded_reason: z.string().optional(),
+});
+
+export type ConditionEntry = z.infer<typeof entrySchema>;
+
+export interface ConditionDocument {
+  /** By date, ascending. Empty when there is no document, or one that is not in shape. */
+  readonly entries: ReadonlyMap<string, ConditionEntry>;
+  /** The text as it is in the store; empty when there is none. */
+  readonly text: string;
+  /** What is wrong with the document, in words. */
+  readonly fault: string | undefined;
+}
+
+export async function readConditionDocument(store: Store, dataset: string): Promise<ConditionDocument> {
+  const bytes = await store.get(conditionKey(dataset));
+  if (bytes === undefined) return { entries: new Map(), text: '', fault: undefined };
+  const text = Buffer.from(bytes).toString('utf8');
+  const parsed = z.array(entrySchema).safeParse(tryParseJson(text));
+  if (!parsed.success) {
+    return { entries: new Map(), text, fault: z.prettifyError(parsed.error).replaceAll('\n', ' ') };
+  }
+  return { entries: new Map(parsed.data.map((entry) => [entry.date, entry])), text, fault: undefined };
+}
+
+/** Writes the document when it says something else than the one that was read. @returns whether it was written */
+export async function writeConditionDocument(
+  store: Store,
+  dataset: string,
+  entries: readonly ConditionEntry[],
+  before: ConditionDocument,
+): Promise<boolean> {
+  const text = formatEntries(entries);
+  if (text === before.text || (before.text === '' && entries.length === 0)) return false;
+  await store.put(conditionKey(dataset), { bytes: Buffer.from(text) }, { contentType: 'application/json' });
+  return true;
+}
+
+/** The entry of a sealed date. @param damage what is wrong with its object, in words */
+export function describeSealed(manifest: Manifest, damage?: string): ConditionEntry {
+  return {
+    date: manifest.date,
+    condition: damage === undefined ? manifest.condition : 'degraded',
+    last_modified_date: manifest.sealed_at.slice(0, 'YYYY-MM-DD'.length),
+    revision: manifest.revision,
+    rows: manifest.rows,
+    size: manifest.files[0].size,
+    ...(damage === undefined ? {} : { damage }),
+    ...(manifest.degraded_reason === undefined ? {} : { degraded_reason: manifest.degraded_reason }),
+  };
+}
+
+export function describeUnsealed(date: string, condition: ConditionEntry['condition']): ConditionEntry {
+  return { date, condition, last_modified_date: null, revision: null, rows: null, size: null };
+}
+
+/** One entry a line, so that a change of one date is a change of one line. */
+function formatEntries(entries: readonly ConditionEntry[]): string {
+  const lines = [...entries].sort((a, b) => (a.date < b.date ? -1 : 1)).map((entry) => `  ${JSON.stringify(entry)}`);
+  return lines.length === 0 ? '[]\n' : `[\n${lines.join(',\n')}\n]\n`;
+}

@@ -1,0 +1,70 @@
+/**
+ * The history of a date: the files of a replaced revision, moved there before its object is overwritten. Invariant: a
+ * file in the history is the one that its manifest describes, and the manifest there comes last. The bytes are downloaded
+ * and checked on their way, because another worker may overwrite the object at any moment: a copy inside the store could
+ * keep the new revision under the old one's name.
+ */
+import { rm } from 'node:fs/promises';
+import { hashFile } from '../core/file-hash.ts';
+import type { Store } from '../store/store.ts';
+import { historyKey, MANIFEST_FILENAME, partitionPrefix } from './layout.ts';
+import { formatManifest, type Manifest, type ManifestFile, readSigned } from './manifest.ts';
+
+/** Idempotent, and safe beside other workers that do the same. @param scratch local path, removed afterwards */
+export async function keepHistory(store: Store, manifest: Manifest, scratch: string): Promise<void> {
+  const { dataset, date, revision } = manifest;
+  const manifestAt = historyKey(dataset, date, revision, MANIFEST_FILENAME);
+  // One that is damaged tells of nothing: it is written again.
+  const kept = await store.get(manifestAt);
+  if (kept !== undefined && readSigned(kept, manifestAt).findings.length === 0) return;
+  try {
+    for (const file of manifest.files) {
+      // A file that is not the manifest's is either damaged, and false as history, or the new revision's: then another
+      // worker has kept the old one before it overwrote it.
+      if (!(await fetchFile(store, manifest, file, scratch))) continue;
+      await store.put(historyKey(dataset, date, revision, file.filename), { path: scratch });
+    }
+  } finally {
+    await rm(scratch, { force: true });
+  }
+  await store.put(manifestAt, { bytes: formatManifest(manifest) }, { contentType: 'application/json' });
+}
+
+/**
+ * Undoes `keepHistory` for the sealed revision, when the one that was to replace it will not come. A file that was
+ * overwritten already is put back; where that cannot be, the history stays, for it may be all there is. Costs a listing
+ * when nothing was kept. @param scratch local path, removed afterwards
+ */
+export async function takeBack(store: Store, manifest: Manifest, scratch: string): Promise<void> {
+  const { dataset, date, revision } = manifest;
+  const folder = historyKey(dataset, date, revision, '');
+  const keys: string[] = [];
+  for await (const { key } of store.list(folder)) keys.push(key);
+  if (keys.length === 0) return;
+  try {
+    for (const file of manifest.files) {
+      if (await fetchFile(store, manifest, file, scratch)) continue;
+      const key = folder + file.filename;
+      if (!(await store.download(key, scratch)) || file.hash !== `sha256:${await hashFile(scratch)}`) return;
+      await store.copy(key, partitionPrefix(dataset, date) + file.filename);
+    }
+  } finally {
+    await rm(scratch, { force: true });
+  }
+  // The manifest first: without it nothing counts as kept.
+  const manifestAt = folder + MANIFEST_FILENAME;
+  for (const key of [manifestAt, ...keys.filter((one) => one !== manifestAt)]) await store.remove(key);
+}
+
+/** Downloads a file of a sealed date; `false` when there is none, or other bytes than the manifest says. */
+export async function fetchFile(
+  store: Store,
+  manifest: Pick<Manifest, 'dataset' | 'date'>,
+  file: ManifestFile,
+  path: string,
+  signal?: AbortSignal,
+): Promise<boolean> {
+  const key = partitionPrefix(manifest.dataset, manifest.date) + file.filename;
+  if (!(await store.download(key, path, signal))) return false;
+  return file.hash === `sha256:${await hashFile(path)}`;
+}

@@ -1,0 +1,208 @@
+/**
+ * Publishing verified files so that two workers cannot both seal a revision of a date. Invariant: which bytes are the
+ * revision is decided once, by a conditional write; whoever then publishes, publishes those, so the object under the
+ * drop's key and the manifest beside it belong together, and the manifest comes last. The steps:
+ *
+ *     1. put the files under names that are their contents' hashes    (nobody can overwrite them with other bytes)
+ *     2. write the decision, a whole manifest, if there is none       (this decides)
+ *     3. keep the replaced revision under `_history/`                 (from bytes that were checked, see history.ts)
+ *     4. copy the decided files to the drop's keys, then put the decided manifest   (both idempotent)
+ *     5. remove what lies under `_sealing/` of this revision
+ *
+ * The store confirms each write before the next step, so that nothing is removed before what was made of it is there. A
+ * worker that dies in between leaves a decision that the next run finishes (`finish.ts`), or the next one to seal the date.
+ * Whoever carries out a decision of another worker proves first that every byte it names is there. Between the two writes
+ * of step 4 a reader sees the new object beside the old manifest; two keys cannot be replaced at once. Not fenced off: a
+ * worker that sleeps in step 4 for as long as others take to seal a further revision.
+ */
+import { stat } from 'node:fs/promises';
+import { Fault } from '../core/errors.ts';
+import { hashFile } from '../core/file-hash.ts';
+import type { Store } from '../store/store.ts';
+import { digestOf, locateFiles, readDecision } from './decision.ts';
+import { keepHistory } from './history.ts';
+import {
+  dropFilename,
+  MANIFEST_FILENAME,
+  manifestKey,
+  partitionPrefix,
+  QUARANTINE_FILENAME,
+  SUMMARY_FILENAME,
+  sealingDecisionKey,
+  sealingFileKey,
+  sealingPrefix,
+} from './layout.ts';
+import { formatManifest, type Manifest, type ManifestDraft, type ManifestFile, signManifest } from './manifest.ts';
+import { readManifest } from './sealed-dates.ts';
+
+export const PARQUET_CONTENT_TYPE = 'application/vnd.apache.parquet';
+const NDJSON_CONTENT_TYPE = 'application/x-ndjson';
+const JSON_CONTENT = { contentType: 'application/json' } as const;
+
+/** Local files of a date. */
+export interface DropFiles {
+  readonly drop: string;
+  readonly summary?: string | undefined;
+  readonly quarantine?: string | undefined;
+}
+
+export interface PublishOptions {
+  /** The sealed revision that this one replaces; without it the date must not be sealed yet. */
+  readonly supersedes?: Manifest | undefined;
+  readonly signal?: AbortSignal | undefined;
+}
+
+export interface PublishResult {
+  readonly manifest: Manifest;
+  /** Whether the drop's bytes are those of this file; else another worker sealed other bytes, and `manifest` is theirs. */
+  readonly won: boolean;
+}
+
+/** @param draft everything that the files and the store do not tell @throws StoreFault, Fault `MANIFEST_INVALID`, `SEALING_BROKEN` */
+export async function publishDrop(
+  store: Store,
+  files: DropFiles,
+  draft: ManifestDraft,
+  options: PublishOptions = {},
+): Promise<PublishResult> {
+  const { dataset, date } = draft;
+  const { supersedes, signal } = options;
+  const revision = (supersedes?.revision ?? 0) + 1;
+  const sealed = await readManifest(store, dataset, date);
+  if (sealed && !isSame(sealed, supersedes)) return { manifest: sealed, won: false };
+  if (sealed === undefined && supersedes) throw broken(store, draft, 'the manifest of the revision to replace is gone');
+  const contents = await describeFiles(files, dataset);
+  const ours = signManifest({
+    ...draft,
+    revision,
+    files: contents.map(({ file }) => file) as [ManifestFile, ...ManifestFile[]],
+    supersedes: supersedes?.revision ?? null,
+  });
+  for (const { file, path } of contents) {
+    const key = sealingFileKey(dataset, date, revision, digestOf(file));
+    await store.put(key, { path }, { contentType: contentTypeOf(file), ...(signal ? { signal } : {}) });
+  }
+  const manifest = await decide(store, ours, files.drop);
+  await cleanUp(store, dataset, date, revision);
+  return { manifest, won: manifest.files[0].hash === ours.files[0].hash };
+}
+
+/** Steps 2 to 4. Returns the manifest of the revision, whoever's it is. */
+async function decide(store: Store, ours: Manifest, scratch: string): Promise<Manifest> {
+  const { dataset, date, revision } = ours;
+  const won = await store.putIfAbsent(sealingDecisionKey(dataset, date, revision), formatManifest(ours), JSON_CONTENT);
+  const found = won ? undefined : await readDecision(store, dataset, date, revision);
+  // Decisions are removed only once there is a manifest of their revision, or when they cannot be carried out. So a
+  // decision that was read before the ledger was found without it is the one that counts, and one that was made after
+  // that is void.
+  const current = await readManifest(store, dataset, date);
+  if (current && current.revision >= revision) return current;
+  if (found === undefined) return await publishDecided(store, ours, ours.files, current, scratch);
+  if (found.kind === 'none') {
+    throw broken(store, ours, 'the decision of another worker is gone, and so is its manifest');
+  }
+  if (found.kind === 'broken') throw broken(store, ours, found.reason);
+  const published = await carryOut(store, found.decided, current, scratch);
+  if (published.kind === 'lost') throw broken(store, ours, published.reason);
+  return published.manifest;
+}
+
+export type CarriedOut =
+  | { readonly kind: 'published'; readonly manifest: Manifest }
+  | { readonly kind: 'lost'; readonly reason: string };
+
+/**
+ * Steps 3 and 4 for what another worker decided, when all of it is there with the right bytes. Idempotent, also beside
+ * that worker.
+ * @param current the sealed manifest, read after the decision
+ */
+export async function carryOut(
+  store: Store,
+  decided: Manifest,
+  current: Manifest | undefined,
+  scratch: string,
+): Promise<CarriedOut> {
+  const located = await locateFiles(store, decided, `${scratch}.decided`);
+  if (located.kind === 'whole') {
+    const manifest = await publishDecided(store, decided, located.toCopy, current, scratch);
+    return { kind: 'published', manifest };
+  }
+  // Files are removed once the manifest is there: then nothing is lost.
+  const manifest = await readPublished(store, decided);
+  return manifest === undefined ? located : { kind: 'published', manifest };
+}
+
+/** Steps 3 and 4 for the decided files; any worker may do them, and several at once. */
+async function publishDecided(
+  store: Store,
+  decided: Manifest,
+  toCopy: readonly ManifestFile[],
+  current: Manifest | undefined,
+  scratch: string,
+): Promise<Manifest> {
+  const { dataset, date, revision } = decided;
+  const folder = partitionPrefix(dataset, date);
+  try {
+    if (current) await keepHistory(store, current, `${scratch}.history`);
+    for (const file of toCopy) {
+      const from = sealingFileKey(dataset, date, revision, digestOf(file));
+      const { sizeBytes } = await store.copy(from, folder + file.filename);
+      // The copy is what lies there, which the store confirms; that it is what was decided shows by its size.
+      if (sizeBytes !== file.size) {
+        throw broken(store, decided, `${from} has ${sizeBytes} bytes, the decision says ${file.size}`);
+      }
+    }
+  } catch (error) {
+    // Another worker has finished and cleaned up: then the manifest is there.
+    const published = await readPublished(store, decided);
+    if (published) return published;
+    throw error;
+  }
+  const names = new Set(decided.files.map(({ filename }) => filename));
+  for (const { filename } of current?.files ?? []) if (!names.has(filename)) await store.remove(folder + filename);
+  const published = await readPublished(store, decided);
+  if (published) return published;
+  await store.put(manifestKey(dataset, date), { bytes: formatManifest(decided) }, JSON_CONTENT);
+  return decided;
+}
+
+/** The manifest of the decided revision, or of a later one, once it is published. */
+async function readPublished(store: Store, { dataset, date, revision }: Manifest): Promise<Manifest | undefined> {
+  const published = await readManifest(store, dataset, date);
+  return published && published.revision >= revision ? published : undefined;
+}
+
+function isSame(sealed: Manifest, expected: Manifest | undefined): boolean {
+  return sealed.revision === expected?.revision && sealed.files[0].hash === expected.files[0].hash;
+}
+
+/** Once the manifest of the revision is published, nothing of this is needed by anybody. */
+export async function cleanUp(store: Store, dataset: string, date: string, revision: number): Promise<void> {
+  const keys: string[] = [];
+  for await (const { key } of store.list(sealingPrefix(dataset, date, revision))) keys.push(key);
+  for (const key of keys) await store.remove(key);
+}
+
+async function describeFiles(files: DropFiles, dataset: string) {
+  const named = [
+    { path: files.drop, filename: dropFilename(dataset) },
+    ...(files.summary === undefined ? [] : [{ path: files.summary, filename: SUMMARY_FILENAME }]),
+    ...(files.quarantine === undefined ? [] : [{ path: files.quarantine, filename: QUARANTINE_FILENAME }]),
+  ];
+  return await Promise.all(
+    named.map(async ({ path, filename }) => {
+      const file: ManifestFile = { filename, size: (await stat(path)).size, hash: `sha256:${await hashFile(path)}` };
+      return { path, file };
+    }),
+  );
+}
+
+function contentTypeOf({ filename }: ManifestFile): string {
+  return filename === QUARANTINE_FILENAME ? NDJSON_CONTENT_TYPE : PARQUET_CONTENT_TYPE;
+}
+
+function broken(store: Store, { dataset, date }: Pick<Manifest, 'dataset' | 'date'>, what: string): Fault {
+  return new Fault('SEALING_BROKEN', `${store.url}/${partitionPrefix(dataset, date)}${MANIFEST_FILENAME}: ${what}`, {
+    hint: 'Something else removes or writes objects there, a lifecycle rule perhaps. What is staged is kept: run again, and a decision that cannot be carried out is set aside.',
+  });
+}

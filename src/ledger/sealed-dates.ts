@@ -1,0 +1,40 @@
+/** The ledger of a dataset: the manifests in the store are the record of what is sealed. Reading only. */
+import { isFault } from '../core/errors.ts';
+import type { Store } from '../store/store.ts';
+import { dropKey, manifestKey, parseManifestDate, partitionsPrefix } from './layout.ts';
+import { invalidManifest, type Manifest, parseManifest } from './manifest.ts';
+
+/** A date that has a manifest, as a listing shows it. */
+export interface SealedDate {
+  readonly date: string;
+  /** Bytes of the drop's object; `undefined` where the listing has none. */
+  readonly sizeBytes: number | undefined;
+}
+
+/** Sealed dates of a dataset, ascending. Costs a listing, no object is read. */
+export async function listSealed(store: Store, dataset: string): Promise<readonly SealedDate[]> {
+  const dates: string[] = [];
+  const sizes = new Map<string, number>();
+  for await (const { key, sizeBytes } of store.list(partitionsPrefix(dataset))) {
+    const date = parseManifestDate(dataset, key);
+    if (date !== undefined) dates.push(date);
+    else sizes.set(key, sizeBytes);
+  }
+  return dates.sort().map((date) => ({ date, sizeBytes: sizes.get(dropKey(dataset, date)) }));
+}
+
+/** The dates alone. */
+export async function listSealedDates(store: Store, dataset: string): Promise<readonly string[]> {
+  return (await listSealed(store, dataset)).map(({ date }) => date);
+}
+
+/** The manifest of a date, or `undefined` when it is not sealed. @throws Fault `MANIFEST_INVALID` */
+export async function readManifest(store: Store, dataset: string, date: string): Promise<Manifest | undefined> {
+  const key = manifestKey(dataset, date);
+  try {
+    const bytes = await store.get(key);
+    return bytes && parseManifest(bytes, `${store.url}/${key}`);
+  } catch (error) {
+    throw isFault(error) && error.code === 'OBJECT_TOO_LARGE' ? invalidManifest(error.message, error) : error;
+  }
+}

@@ -1,0 +1,86 @@
+/**
+ * Rows, revision and condition of each sealed date, in few requests: one listing says what is sealed and how often it
+ * was replaced, `condition.json` the numbers. Invariant: a number comes from the document only while no newer revision is
+ * seen in the store; else from the date's manifest. A date whose object is gone is never told as available.
+ */
+import { isFault } from '../core/errors.ts';
+import type { Store } from '../store/store.ts';
+import type { ConditionEntry } from './condition-file.ts';
+import { datasetPrefix, dropKey, manifestKey, parseDatasetKey } from './layout.ts';
+import { readManifest } from './sealed-dates.ts';
+
+export interface SealedFacts {
+  readonly condition: 'available' | 'degraded';
+  readonly rows: number | null;
+  readonly revision: number | null;
+  /** What is wrong with the object in the store, in words; absent where nothing is known to be. */
+  readonly damage?: string | undefined;
+  readonly degraded_reason?: string | undefined;
+}
+
+/** Manifests that are read at once: a store that was filled without its document should not take minutes. */
+const READ_AT_ONCE = 8;
+
+/** By date, ascending. @param entries of `condition.json` @throws StoreFault */
+export async function readSealedFacts(
+  store: Store,
+  dataset: string,
+  entries: ReadonlyMap<string, ConditionEntry>,
+): Promise<ReadonlyMap<string, SealedFacts>> {
+  const { sealed, replaced, objects } = await listRevisions(store, dataset);
+  const facts = new Map<string, SealedFacts>();
+  const unknown: string[] = [];
+  for (const date of sealed) {
+    const known = factsOf(entries.get(date), replaced.get(date) ?? 0);
+    if (known) facts.set(date, known);
+    else unknown.push(date);
+  }
+  for (let start = 0; start < unknown.length; start += READ_AT_ONCE) {
+    const dates = unknown.slice(start, start + READ_AT_ONCE);
+    const read = await Promise.all(dates.map((date) => readManifestFacts(store, dataset, date)));
+    for (const [index, date] of dates.entries()) {
+      const found = read[index];
+      if (found) facts.set(date, found);
+    }
+  }
+  for (const [date, { rows, revision }] of facts) {
+    const key = dropKey(dataset, date);
+    if (objects.has(key)) continue;
+    facts.set(date, { condition: 'degraded', rows, revision, damage: `${store.url}/${key} is missing` });
+  }
+  return new Map([...facts].sort(([a], [b]) => (a < b ? -1 : 1)));
+}
+
+/** Dates that have a manifest, of each the newest revision that was replaced, and the keys of all other files of theirs. */
+async function listRevisions(store: Store, dataset: string) {
+  const sealed: string[] = [];
+  const replaced = new Map<string, number>();
+  const objects = new Set<string>();
+  for await (const { key } of store.list(datasetPrefix(dataset))) {
+    const place = parseDatasetKey(dataset, key);
+    if (place === undefined || place.kind === 'condition') continue;
+    if (place.kind === 'history') {
+      replaced.set(place.date, Math.max(place.revision, replaced.get(place.date) ?? 0));
+    } else if (key === manifestKey(dataset, place.date)) sealed.push(place.date);
+    else objects.add(key);
+  }
+  return { sealed, replaced, objects };
+}
+
+/** `undefined` where the document knows the date as unsealed, or a revision that was replaced since. */
+function factsOf(entry: ConditionEntry | undefined, replaced: number): SealedFacts | undefined {
+  if (entry?.condition !== 'available' && entry?.condition !== 'degraded') return undefined;
+  const { condition, rows, revision, damage, degraded_reason } = entry;
+  return revision !== null && revision > replaced ? { condition, rows, revision, damage, degraded_reason } : undefined;
+}
+
+/** A damaged manifest makes its date degraded: `verify` says what is wrong with it. */
+async function readManifestFacts(store: Store, dataset: string, date: string): Promise<SealedFacts> {
+  const damaged: SealedFacts = { condition: 'degraded', rows: null, revision: null };
+  try {
+    return (await readManifest(store, dataset, date)) ?? damaged;
+  } catch (error) {
+    if (!isFault(error) || error.code !== 'MANIFEST_INVALID') throw error;
+    return damaged;
+  }
+}

@@ -1,0 +1,106 @@
+/**
+ * What is set, for people: which settings there are, which of them are set, misspelt, or mean nothing. Invariant: no secret
+ * is in it. `settings.ts` reads them; a test holds that whatever it reads is named here.
+ */
+import { type Fault, isFault } from '../core/errors.ts';
+import { findNearest } from '../core/nearest.ts';
+import {
+  DEFAULTS,
+  type Environment,
+  readClockRule,
+  readFlag,
+  readIsLogPretty,
+  readLevel,
+  readMaxRuns,
+  readRate,
+  readSecret,
+} from './settings.ts';
+import { readStatusSettings } from './status-settings.ts';
+
+/**
+ * Every setting that is ours, and how much of it may be shown: nothing of a secret, which may also come from the file
+ * that `<NAME>_FILE` names; of the rest everything.
+ */
+const SETTINGS: Readonly<Record<string, 'plain' | 'secret'>> = {
+  FLOWDROP_API_URL: 'plain',
+  FLOWDROP_PORTAL_URL: 'plain',
+  FLOWDROP_API_KEY: 'secret',
+  FLOWDROP_REQUESTS_PER_SECOND: 'plain',
+  FLOWDROP_SNAPSHOTS_PER_SECOND: 'plain',
+  FLOWDROP_REDIS_URL: 'secret',
+  FLOWDROP_STATE_DIR: 'plain',
+  FLOWDROP_MAX_RUNS: 'plain',
+  FLOWDROP_SMTP_URL: 'secret',
+  FLOWDROP_MAIL_DOMAINS: 'plain',
+  FLOWDROP_MAIL_RETRY_SECONDS: 'plain',
+  FLOWDROP_ALERT_WEBHOOK_URL: 'secret',
+  FLOWDROP_ALERT_WEBHOOK_SECRET: 'secret',
+  FLOWDROP_OUTBOX_DIR: 'plain',
+  FLOWDROP_MAIL_FROM: 'plain',
+  FLOWDROP_S3_PATH_STYLE: 'plain',
+  FLOWDROP_CLICKHOUSE_URL: 'secret',
+  FLOWDROP_CLICKHOUSE_ADMIN_URL: 'secret',
+  FLOWDROP_CALENDAR_FILE: 'plain',
+  FLOWDROP_LOG_LEVEL: 'plain',
+  FLOWDROP_LOG_FORMAT: 'plain',
+  FLOWDROP_CLOCK: 'plain',
+  FLOWDROP_RUN_ID: 'plain',
+  FLOWDROP_STATUS_ADDRESS: 'plain',
+  FLOWDROP_STATUS_TOKEN: 'secret',
+};
+
+/** The SDK's own, as far as people set them by hand. */
+const AWS_SETTINGS: Readonly<Record<string, 'plain' | 'secret'>> = {
+  AWS_ENDPOINT_URL_S3: 'plain',
+  AWS_REGION: 'plain',
+  AWS_PROFILE: 'plain',
+  AWS_ACCESS_KEY_ID: 'secret',
+  AWS_SECRET_ACCESS_KEY: 'secret',
+  AWS_SESSION_TOKEN: 'secret',
+};
+
+/** What is set, for people: no secret is in it. Faults are told, never thrown. */
+export function reportSettings(env: Environment, cwd: string) {
+  const known = { ...SETTINGS, ...AWS_SETTINGS };
+  const set = Object.entries(known).flatMap(([name, shown]) => {
+    const value = env[name];
+    if (value) return [shown === 'secret' || hasCredentials(value) ? name : `${name}=${value}`];
+    return shown === 'secret' && env[`${name}_FILE`] ? [`${name} (from a file)`] : [];
+  });
+  const names = Object.entries(SETTINGS).flatMap(([name, shown]) =>
+    shown === 'secret' ? [name, `${name}_FILE`] : [name],
+  );
+  const unknown = Object.keys(env)
+    .filter((name) => name.startsWith('FLOWDROP_') && !names.includes(name))
+    .map((name) => ({ name, meant: findNearest(name, names) }));
+  // The token is read together with the address that it is for.
+  const secrets = names.filter((name) => SETTINGS[name] === 'secret' && name !== 'FLOWDROP_STATUS_TOKEN');
+  const checks: readonly (() => unknown)[] = [
+    ...secrets.map((name) => () => readSecret(env, name, cwd)),
+    () => readRate(env, 'FLOWDROP_REQUESTS_PER_SECOND'),
+    () => readRate(env, 'FLOWDROP_SNAPSHOTS_PER_SECOND'),
+    () => readMaxRuns(env),
+    () => readClockRule(env),
+    () => env['FLOWDROP_S3_PATH_STYLE'] && readFlag(env, 'FLOWDROP_S3_PATH_STYLE'),
+    () => readLevel(env['FLOWDROP_LOG_LEVEL'] || DEFAULTS.FLOWDROP_LOG_LEVEL),
+    () => readIsLogPretty(env, false),
+    () => readStatusSettings(env, cwd),
+  ];
+  return { set, unknown, faults: checks.flatMap(catchFault) };
+}
+
+/** Where none belong: the value is refused when it is used, and is not shown before. */
+function hasCredentials(value: string): boolean {
+  const url = URL.canParse(value) ? new URL(value) : undefined;
+  return url !== undefined && (url.username !== '' || url.password !== '' || url.search !== '');
+}
+
+function catchFault(check: () => unknown): readonly Fault[] {
+  try {
+    check();
+    return [];
+  } catch (error) {
+    if (isFault(error)) return [error];
+    throw error;
+  }
+}

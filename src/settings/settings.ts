@@ -1,0 +1,277 @@
+/**
+ * Settings: reading the environment, with an error that names the variable, what came and what is allowed. Secrets may come
+ * from files and are never repeated in a message. `compose.ts` makes concrete parts of them.
+ */
+import { readFileSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
+import { join, resolve } from 'node:path';
+import {
+  CHAIN_PATH,
+  HISTORICAL_PATH,
+  MARKET_STRUCTURE_PATH,
+  PORTAL_PATH,
+  REQUESTS_PER_SECOND,
+} from '../api-contract/limits.ts';
+import { type CalendarOverride, NO_OVERRIDE } from '../calendar/session.ts';
+import { Fault } from '../core/errors.ts';
+import type { SnapshotApi, SqlApi } from '../job/job.ts';
+
+export type Environment = Readonly<Record<string, string | undefined>>;
+
+/** Settings that have a default; the rest is asked for when it is needed. */
+export const DEFAULTS = {
+  FLOWDROP_STATE_DIR: '.flowdrop',
+  FLOWDROP_OUTBOX_DIR: 'out/mail',
+  FLOWDROP_MAIL_FROM: 'flowdrop@localhost',
+  FLOWDROP_LOG_LEVEL: 'info',
+  FLOWDROP_STATUS_ADDRESS: '127.0.0.1:8686',
+} as const;
+
+/** The shortest path of a webhook that is taken for a secret: those of chat tools have 40 characters and more. */
+const MIN_SECRET_PATH_CHARACTERS = 16;
+
+const LOG_LEVELS: readonly string[] = ['debug', 'info', 'warn', 'error', 'silent'];
+const LOG_FORMATS: readonly string[] = ['json', 'pretty'];
+
+/** Entry points: the setting with their address, and their path; that of market structure goes on with a symbol. */
+const ENTRY_POINTS = {
+  historical: ['FLOWDROP_API_URL', HISTORICAL_PATH],
+  portal: ['FLOWDROP_PORTAL_URL', PORTAL_PATH],
+  chain: ['FLOWDROP_API_URL', CHAIN_PATH],
+  'market-structure': ['FLOWDROP_API_URL', MARKET_STRUCTURE_PATH.replace('/:symbol', '')],
+} as const satisfies Readonly<Record<SqlApi | SnapshotApi, readonly [string, string]>>;
+
+export function sourceUrl(env: Environment, api: SqlApi | SnapshotApi): string {
+  const [name, path] = ENTRY_POINTS[api];
+  const base = env[name];
+  if (!base) {
+    throw new Fault('SETTING_MISSING', `${name} is not set`, {
+      kind: 'usage',
+      hint: 'Set it to the address of the options data API, e.g. https://api.example.com. `flowdrop demo` needs none.',
+    });
+  }
+  const url = URL.canParse(base) ? new URL(base) : undefined;
+  if (url && (url.username || url.password || url.search || url.hash)) {
+    // The value is not repeated: what does not belong there may be a secret.
+    throw new Fault(
+      'SETTING_INVALID',
+      `${name} has a user, a password or a query in it; allowed is scheme, host, port and path`,
+      {
+        kind: 'usage',
+        hint: 'The key goes into FLOWDROP_API_KEY.',
+      },
+    );
+  }
+  if (!url || !/^https?:$/.test(url.protocol)) {
+    throw new Fault('SETTING_INVALID', `${name} is ${JSON.stringify(base)}; allowed is an http or https address`, {
+      kind: 'usage',
+      hint: `Write it with its scheme, e.g. ${name}=https://api.example.com, in the environment or in .env.`,
+    });
+  }
+  return `${base.replace(/\/+$/, '')}${path}`;
+}
+
+/** @throws Fault `SETTING_MISSING` */
+export function readApiKey(env: Environment, cwd: string): string {
+  const apiKey = readSecret(env, 'FLOWDROP_API_KEY', cwd);
+  if (apiKey) return apiKey;
+  throw new Fault('SETTING_MISSING', 'FLOWDROP_API_KEY is not set', {
+    kind: 'usage',
+    hint: 'Set it, or FLOWDROP_API_KEY_FILE, to the key of the options data API. `flowdrop demo` needs none.',
+  });
+}
+
+/** The variable, or the content of the file that `<NAME>_FILE` names. @throws Fault when the file cannot be read */
+export function readSecret(env: Environment, name: string, cwd: string): string | undefined {
+  const value = env[name];
+  if (value) return value;
+  const file = env[`${name}_FILE`];
+  if (!file) return undefined;
+  try {
+    return readFileSync(resolve(cwd, file), 'utf8').trim();
+  } catch (cause) {
+    throw new Fault('SETTING_INVALID', `${name}_FILE names ${file}, which cannot be read`, {
+      kind: 'usage',
+      cause,
+      hint: `Name a file that this user may read, or unset ${name}_FILE and set ${name}.`,
+    });
+  }
+}
+
+/** Requests a second that the provider allows: of historical SQL, or of each kind of snapshot. */
+export function readRate(
+  env: Environment,
+  name: 'FLOWDROP_REQUESTS_PER_SECOND' | 'FLOWDROP_SNAPSHOTS_PER_SECOND',
+): number {
+  const text = env[name];
+  if (!text) return REQUESTS_PER_SECOND;
+  const rate = Number(text);
+  if (Number.isFinite(rate) && rate > 0) return rate;
+  throw new Fault('SETTING_INVALID', `${name} is ${JSON.stringify(text)}; allowed is a number above 0`, {
+    kind: 'usage',
+    hint: 'Set it to what the provider allows, or unset it for the default.',
+  });
+}
+
+const CLOCK_RULES = ['checked', 'source'] as const;
+
+/** Which clocks decide what is exported. @throws Fault `SETTING_INVALID` */
+export function readClockRule(env: Environment): (typeof CLOCK_RULES)[number] {
+  const text = env['FLOWDROP_CLOCK'];
+  if (!text) return 'checked';
+  const rule = CLOCK_RULES.find((known) => known === text);
+  if (rule !== undefined) return rule;
+  throw new Fault(
+    'SETTING_INVALID',
+    `FLOWDROP_CLOCK is ${JSON.stringify(text)}; allowed are ${CLOCK_RULES.join(' and ')}`,
+    { kind: 'usage', hint: 'Unset it: then all clocks are checked. `source` is for rehearsals only.' },
+  );
+}
+
+/** Runs at once in a daemon: they share the pace of the key, so more of them wait longer for each other. */
+const MAX_RUNS_DEFAULT = 2;
+/** Each run is a process with an engine of its own; above this a machine has long run out of memory. */
+const MAX_RUNS_LIMIT = 64;
+
+/** Runs that a daemon has going on at once, at most. @throws Fault `SETTING_INVALID` */
+export function readMaxRuns(env: Environment): number {
+  const text = env['FLOWDROP_MAX_RUNS'];
+  if (!text) return MAX_RUNS_DEFAULT;
+  const count = Number(text);
+  if (Number.isInteger(count) && count >= 1 && count <= MAX_RUNS_LIMIT) return count;
+  throw new Fault(
+    'SETTING_INVALID',
+    `FLOWDROP_MAX_RUNS is ${JSON.stringify(text)}; allowed is a whole number from 1 to ${MAX_RUNS_LIMIT}`,
+    { kind: 'usage' },
+  );
+}
+
+export interface WebhookSettings {
+  readonly url: string;
+  readonly secret?: string;
+}
+
+/** Where alerts are posted to; `undefined` without an address. @throws Fault `SETTING_INVALID` without the address in it */
+export function readAlertWebhook(env: Environment, cwd: string): WebhookSettings | undefined {
+  const url = readSecret(env, 'FLOWDROP_ALERT_WEBHOOK_URL', cwd);
+  if (!url) return undefined;
+  if (!URL.canParse(url) || !/^https?:$/.test(new URL(url).protocol)) {
+    // The value is not repeated: whoever knows such an address may post there.
+    throw new Fault('SETTING_INVALID', 'FLOWDROP_ALERT_WEBHOOK_URL is not an address; allowed is https:// or http://', {
+      kind: 'usage',
+      hint: 'Set it, or FLOWDROP_ALERT_WEBHOOK_URL_FILE, to the address that the chat tool gave you.',
+    });
+  }
+  const secret = readSecret(env, 'FLOWDROP_ALERT_WEBHOOK_SECRET', cwd);
+  return secret ? { url, secret } : { url };
+}
+
+/** How long a run may wait to mail again what was put off; `undefined` for the default. */
+export function readMailPatienceMs(env: Environment): number | undefined {
+  const text = env['FLOWDROP_MAIL_RETRY_SECONDS'];
+  if (!text) return undefined;
+  const seconds = Number(text);
+  if (Number.isFinite(seconds) && seconds >= 0) return seconds * 1000;
+  throw new Fault(
+    'SETTING_INVALID',
+    `FLOWDROP_MAIL_RETRY_SECONDS is ${JSON.stringify(text)}; allowed is a number of seconds, 0 for no second try`,
+    { kind: 'usage', hint: 'Unset it for the default.' },
+  );
+}
+
+export function readFlag(env: Environment, name: string): boolean {
+  const text = env[name]?.toLowerCase();
+  if (text === 'true' || text === '1') return true;
+  if (text === 'false' || text === '0') return false;
+  throw new Fault('SETTING_INVALID', `${name} is ${JSON.stringify(env[name])}; allowed are true and false`, {
+    kind: 'usage',
+    hint: 'Unset it for false.',
+  });
+}
+
+/** Values that must never be shown. A secret that cannot be read now is told when it is needed. */
+export function listSecrets(env: Environment, cwd: string): readonly string[] {
+  const read = (name: string) => {
+    try {
+      return readSecret(env, name, cwd) ?? '';
+    } catch {
+      return '';
+    }
+  };
+  const urls = [
+    ...['FLOWDROP_SMTP_URL', 'FLOWDROP_CLICKHOUSE_URL', 'FLOWDROP_CLICKHOUSE_ADMIN_URL'],
+    ...['FLOWDROP_REDIS_URL', 'FLOWDROP_ALERT_WEBHOOK_URL'],
+  ].map(read);
+  // What is no address may be all password.
+  const passwords = urls.map((url) => (URL.canParse(url) ? new URL(url).password : url));
+  const aws = [env['AWS_SECRET_ACCESS_KEY'] ?? '', env['AWS_SESSION_TOKEN'] ?? ''];
+  const webhook = [...listUrlSecrets(read('FLOWDROP_ALERT_WEBHOOK_URL')), read('FLOWDROP_ALERT_WEBHOOK_SECRET')];
+  const all = [
+    read('FLOWDROP_API_KEY'),
+    read('FLOWDROP_STATUS_TOKEN'),
+    ...passwords,
+    ...passwords.map(decodePercent),
+    ...aws,
+    ...webhook,
+  ];
+  return all.filter((secret) => secret !== '');
+}
+
+/** The address of a webhook is what lets one post there; a short path is none of its secret, and may be any word. */
+function listUrlSecrets(url: string): readonly string[] {
+  if (!URL.canParse(url)) return [url];
+  const { pathname, search } = new URL(url);
+  const path = `${pathname}${search}`;
+  return path.length < MIN_SECRET_PATH_CHARACTERS ? [] : [url, path];
+}
+
+function decodePercent(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
+
+export function readLevel(level: string): string {
+  if (LOG_LEVELS.includes(level)) return level;
+  throw new Fault(
+    'SETTING_INVALID',
+    `FLOWDROP_LOG_LEVEL is ${JSON.stringify(level)}; allowed are ${LOG_LEVELS.join(', ')}`,
+    {
+      kind: 'usage',
+      hint: 'Unset it for info.',
+    },
+  );
+}
+
+/** Whether log lines are for people: as set, otherwise where a person reads them. */
+export function readIsLogPretty(env: Environment, isTerminal: boolean): boolean {
+  const format = env['FLOWDROP_LOG_FORMAT'];
+  if (!format) return isTerminal;
+  if (LOG_FORMATS.includes(format)) return format === 'pretty';
+  throw new Fault(
+    'SETTING_INVALID',
+    `FLOWDROP_LOG_FORMAT is ${JSON.stringify(format)}; allowed are ${LOG_FORMATS.join(' and ')}`,
+    { kind: 'usage', hint: 'Unset it: lines are pretty on a terminal, and JSON elsewhere.' },
+  );
+}
+
+export function readVersion(packageDir: string): string {
+  return (JSON.parse(readFileSync(join(packageDir, 'package.json'), 'utf8')) as { version: string }).version;
+}
+
+/** The operator's override of the exchange's calendar; without a file the rules alone. @throws Fault */
+export async function readCalendar(env: Environment, cwd: string): Promise<CalendarOverride> {
+  const file = env['FLOWDROP_CALENDAR_FILE'];
+  if (!file) return NO_OVERRIDE;
+  const text = await readFile(resolve(cwd, file), 'utf8').catch((cause: unknown) => {
+    throw new Fault('SETTING_INVALID', `FLOWDROP_CALENDAR_FILE names ${file}, which cannot be read`, {
+      kind: 'usage',
+      cause,
+      hint: 'Name a YAML or JSON file with closed:, early_close: and open:, or unset it.',
+    });
+  });
+  const { parseCalendarOverride } = await import('../calendar/override.ts');
+  return parseCalendarOverride(file, text);
+}

@@ -1,0 +1,46 @@
+/** Settings of the daemon's status page: where it listens, and the token. No secret is repeated in a message. */
+import { Fault } from '../core/errors.ts';
+import { formatListenAddress, isLoopback, type ListenAddress, parseListenAddress } from '../core/listen-address.ts';
+import { DEFAULTS, type Environment, readSecret } from './settings.ts';
+
+/** The shortest token: one that cannot be guessed over the network, nor from a cookie that was derived from it. */
+const MIN_TOKEN_CHARACTERS = 16;
+
+export interface StatusSettings {
+  readonly address: ListenAddress;
+  /** What whoever looks must show; `undefined`: nothing, which only an address of this machine may ask. */
+  readonly token: string | undefined;
+}
+
+/** Where the daemon shows its status; `undefined` when it is `off`. @throws Fault without the token in it */
+export function readStatusSettings(env: Environment, cwd: string): StatusSettings | undefined {
+  const text = env['FLOWDROP_STATUS_ADDRESS'] || DEFAULTS.FLOWDROP_STATUS_ADDRESS;
+  if (text === 'off') return undefined;
+  const address = parseListenAddress(text);
+  if (!address) {
+    throw new Fault(
+      'SETTING_INVALID',
+      `FLOWDROP_STATUS_ADDRESS is ${JSON.stringify(text)}; allowed is host:port or off`,
+      {
+        kind: 'usage',
+        hint: 'For example 127.0.0.1:8686; [::]:8686 or :8686 for every address of the machine, which needs a token.',
+      },
+    );
+  }
+  const token = readSecret(env, 'FLOWDROP_STATUS_TOKEN', cwd);
+  if (token !== undefined && !(token.length >= MIN_TOKEN_CHARACTERS && /^[!-~]+$/.test(token))) {
+    const allowed = `${MIN_TOKEN_CHARACTERS} or more visible ASCII characters without spaces`;
+    throw new Fault('SETTING_INVALID', `FLOWDROP_STATUS_TOKEN is no token; allowed are ${allowed}`, {
+      kind: 'usage',
+      hint: 'Make one with `openssl rand -hex 24`.',
+    });
+  }
+  if (token === undefined && !isLoopback(address.host)) {
+    const shown = formatListenAddress(address);
+    throw new Fault('SETTING_MISSING', `FLOWDROP_STATUS_ADDRESS is ${shown}, and FLOWDROP_STATUS_TOKEN is not set`, {
+      kind: 'usage',
+      hint: 'Other machines may only look with a token: set FLOWDROP_STATUS_TOKEN or FLOWDROP_STATUS_TOKEN_FILE.',
+    });
+  }
+  return { address, token };
+}

@@ -1,0 +1,12 @@
+/** How the rows of a revision differ from those of the one that it replaces: in manifests and in records of runs. */
+import { z } from 'zod';
+
+export const changesSchema = z.looseObject({
+  added: z.int().nonnegative(),
+  removed: z.int().nonnegative(),
+  altered: z.int().nonnegative(),
+  columns_added: z.array(z.string()),
+  columns_removed: z.array(z.string()),
+});
+
+export type DropChanges = z.infer<typeof changesSchema>;

@@ -1,0 +1,470 @@
+/**
+ * Alerts from the end of a run to those who read them: a real mail server, a real HTTP receiver, both real stores, a clock
+ * that is moved. Which causes there are: `alerts-causes.test.ts`; whole commands: `alerts-command.test.ts`.
+ */
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import PostalMime from 'postal-mime';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { type AlertContext, sendAlerts } from '../../src/alert/alerts.ts';
+import type { AlertPayload } from '../../src/alert/webhook-payload.ts';
+import { Fault } from '../../src/core/errors.ts';
+import type { Job } from '../../src/job/job.ts';
+import { parseJob } from '../../src/job/parse.ts';
+import { alertsKey, conditionKey } from '../../src/ledger/layout.ts';
+import { openSmtpMailer } from '../../src/mail/smtp.ts';
+import { createWebhook } from '../../src/mail/webhook.ts';
+import type { Store } from '../../src/store/store.ts';
+import { buildReply, type SmtpReceiver, startSmtpReceiver } from '../mail/smtp-receiver.ts';
+import { answerWith, startWebhookReceiver, WEBHOOK_SECRET, type WebhookReceiver } from '../mail/webhook-receiver.ts';
+import { ALERT_NOW, createDelivery, createFailure, createOutcome, createResult } from '../support/alerts.ts';
+import { createFakeClock } from '../support/fake-clock.ts';
+import { REPO } from '../support/flowdrop.ts';
+import { createSilentLog } from '../support/log.ts';
+import { listKeys, readText, STORES } from '../support/stores.ts';
+
+const OPS = 'ops@example.com';
+const SECOND = 'Second@Example.com';
+
+let smtp: SmtpReceiver;
+/** Recipients that the mail server does not take at present. */
+const refused = new Set<string>();
+let receiver: WebhookReceiver;
+beforeAll(async () => {
+  smtp = await startSmtpReceiver({
+    onRcptTo: ({ address }, _session, done) => done(refused.has(address) ? buildReply(451, 'later') : null),
+  });
+  receiver = await startWebhookReceiver();
+});
+afterAll(async () => {
+  await smtp.close();
+  await receiver.close();
+});
+
+function createJob(alerts: string, reports = ''): Job {
+  return parseJob(
+    'nightly.yaml',
+    `name: nightly\nsource: {api: historical}\ndrop: {to: drops, dataset: trades}\n${alerts}\n${reports}`,
+  );
+}
+const both = createJob(`alerts: {to: [${OPS}, ${SECOND}]}`, 'reports: [{template: flow, to: [desk@example.com]}]');
+
+const missing = createOutcome({
+  result: createResult({ conditions: { '2026-11-18': 'missing', '2026-11-20': 'available' } }),
+});
+const sealed = createOutcome({
+  result: createResult({ conditions: { '2026-11-18': 'available', '2026-11-20': 'available' } }),
+});
+
+let folder: string;
+let store: Store;
+let clock: ReturnType<typeof createFakeClock>;
+let mailsBefore: number;
+let postsBefore: number;
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'flowdrop-alerts-'));
+  clock = createFakeClock();
+  mailsBefore = smtp.messages.length;
+  postsBefore = receiver.posts.length;
+});
+afterEach(async () => {
+  refused.clear();
+  await store?.close();
+  await rm(folder, { recursive: true, force: true });
+});
+
+const posts = () => receiver.posts.slice(postsBefore);
+const documents = () => posts().map(({ body }) => JSON.parse(body) as AlertPayload);
+const mails = async () =>
+  await Promise.all(
+    smtp.messages.slice(mailsBefore).map(async ({ to, source }) => ({ ...(await PostalMime.parse(source)), to })),
+  );
+
+function createContext(changes: Partial<AlertContext> = {}): AlertContext {
+  return {
+    store,
+    openMailer: async () => openSmtpMailer({ url: `smtp://127.0.0.1:${smtp.port}?tls=none` }),
+    webhook: createWebhook({ url: `${receiver.url}/hooks/nightly`, secret: WEBHOOK_SECRET }, clock),
+    ...{ mailFrom: 'Flow Desk <flow@example.com>', clock, log: createSilentLog(), redact: (text) => text },
+    templatesDir: join(REPO, 'templates'),
+    statePath: join(folder, 'state', 'alerts.json'),
+    ...changes,
+  };
+}
+
+/** A store that counts what is asked of it. */
+function createCounting(inner: Store): { readonly store: Store; readonly calls: string[] } {
+  const calls: string[] = [];
+  const store = new Proxy(inner, {
+    get(target, name, _receiver) {
+      const value: unknown = Reflect.get(target, name, target);
+      if (typeof value !== 'function') return value;
+      return (...given: readonly unknown[]) => {
+        calls.push(String(name));
+        return Reflect.apply(value, target, given) as unknown;
+      };
+    },
+  });
+  return { store, calls };
+}
+
+// Skipped only where no S3 server can be had, which `support/s3-server.ts` says aloud; CI never skips it.
+describe.each(STORES)('alerts remembered in $name', ({ isMissing, open }) => {
+  describe.skipIf(isMissing)('a cause', () => {
+    beforeEach(async () => {
+      store = await open(folder);
+    });
+
+    it('is told once to everybody, and once more when it is over', async () => {
+      await sendAlerts(createContext(), both, missing);
+      clock.advance(86_400_000);
+      await sendAlerts(createContext(), both, missing);
+      expect((await mails()).map(({ to, subject }) => [to, subject])).toEqual([
+        [OPS, '[warning] nightly: 2026-11-18 is missing at the source'],
+        [SECOND.toLowerCase(), '[warning] nightly: 2026-11-18 is missing at the source'],
+      ]);
+      expect(posts()).toHaveLength(1);
+      await sendAlerts(createContext(), both, sealed);
+      await sendAlerts(createContext(), both, sealed);
+      expect((await mails()).slice(2).map(({ subject }) => subject)).toEqual(
+        Array(2).fill('[recovered] nightly: 2026-11-18 is missing at the source'),
+      );
+      expect(documents().map(({ alerts, recovered }) => [alerts.length, recovered.length])).toEqual([
+        [1, 0],
+        [0, 1],
+      ]);
+      expect(JSON.parse((await readText(store, alertsKey('nightly'))) ?? '')).toMatchObject({ alerts: {} });
+    });
+
+    it('that comes back is told again', async () => {
+      for (const outcome of [missing, sealed, missing]) await sendAlerts(createContext(), both, outcome);
+      expect(documents().map(({ alerts, recovered }) => [alerts.length, recovered.length])).toEqual([
+        [1, 0],
+        [0, 1],
+        [1, 0],
+      ]);
+    });
+
+    it('that nobody has costs one read of the store, and no connection', async () => {
+      const counting = createCounting(store);
+      const openMailer = () => Promise.reject(new RangeError('there is nothing to mail'));
+      await sendAlerts(createContext({ store: counting.store, openMailer }), both, sealed);
+      expect(counting.calls).toEqual(['get']);
+      expect(await listKeys(store)).toEqual([]);
+      expect(posts()).toEqual([]);
+    });
+
+    it('of a job that tells nobody costs nothing', async () => {
+      const counting = createCounting(store);
+      const silent = createJob('alerts: {webhook: false}');
+      await sendAlerts(createContext({ store: counting.store }), silent, missing);
+      await sendAlerts(createContext({ store: counting.store, webhook: undefined }), createJob(''), missing);
+      expect(counting.calls).toEqual([]);
+      expect(posts()).toEqual([]);
+    });
+
+    it('is repeated under the same identity by the run after one that was killed between the mail and the note of it', async () => {
+      // The process dies with the first write after a message has left.
+      const dying = new Proxy(store, {
+        get(target, name, _receiver) {
+          const value: unknown = Reflect.get(target, name, target);
+          if (typeof value !== 'function') return value;
+          if (name === 'put' && smtp.messages.length > mailsBefore) return () => new Promise(() => {});
+          return value.bind(target) as unknown;
+        },
+      });
+      const onlyMail = createJob(`alerts: {to: [${OPS}, ${SECOND}], webhook: false}`);
+      // It never comes to its end.
+      void sendAlerts(createContext({ store: dying }), onlyMail, missing);
+      await expect.poll(() => smtp.messages.length - mailsBefore).toBe(1);
+      clock.advance(3_600_000);
+      await sendAlerts(createContext(), onlyMail, missing);
+      const all = await mails();
+      expect(all.map(({ to }) => to)).toEqual([OPS, OPS, SECOND.toLowerCase()]);
+      expect(all[0]?.messageId).toMatch(/^<nightly\.alert\.[0-9a-f]{32}@example\.com>$/);
+      expect(all[1]?.messageId).toBe(all[0]?.messageId);
+      expect(all[2]?.messageId).not.toBe(all[0]?.messageId);
+    });
+
+    it('that another worker has told in the meantime is told to nobody again', async () => {
+      // While this worker waits for the first answer, the other one goes through its run.
+      let other: Promise<unknown> | undefined;
+      const slow = createContext({
+        openMailer: async () => {
+          const mailer = await createContext().openMailer();
+          const send: typeof mailer.send = async (...mail) => {
+            other ??= sendAlerts(createContext(), both, missing);
+            await other;
+            return await mailer.send(...mail);
+          };
+          return { ...mailer, send };
+        },
+      });
+      await sendAlerts(slow, both, missing);
+      const told = (await mails()).map(({ to, messageId }) => `${to} ${messageId}`);
+      // The one that was under way is told by both, under one identity.
+      expect(told.filter((line) => line.startsWith(OPS))).toHaveLength(2);
+      expect(new Set(told).size).toBe(2);
+      expect(told).toHaveLength(3);
+      expect(posts()).toHaveLength(1);
+    });
+
+    it('that could not be told to one is told by the next run to that one only', async () => {
+      refused.add(OPS);
+      receiver.answers.push(answerWith(404));
+      await sendAlerts(createContext(), both, missing);
+      expect((await mails()).map(({ to }) => to)).toEqual([SECOND.toLowerCase()]);
+      refused.clear();
+      await sendAlerts(createContext(), both, missing);
+      expect((await mails()).map(({ to }) => to)).toEqual([SECOND.toLowerCase(), OPS]);
+      expect(posts()).toHaveLength(2);
+      await sendAlerts(createContext(), both, missing);
+      expect(await mails()).toHaveLength(2);
+      expect(posts()).toHaveLength(2);
+    });
+
+    it('is told although its memory is damaged', async () => {
+      await store.put(alertsKey('nightly'), { bytes: Buffer.from('{"version": 9') });
+      await sendAlerts(createContext(), both, missing);
+      await sendAlerts(createContext(), both, missing);
+      expect(await mails()).toHaveLength(2);
+    });
+
+    it('is kept with who was told when, in the shape that the documentation gives', async () => {
+      await sendAlerts(createContext(), both, missing);
+      const at = new Date(clock.now()).toISOString();
+      expect(JSON.parse((await readText(store, '_alerts/nightly.json')) ?? '')).toEqual({
+        version: 1,
+        job: 'nightly',
+        alerts: {
+          'nightly/date-missing/2026-11-18': {
+            ...{ kind: 'date-missing', date: '2026-11-18', code: null, report: null },
+            title: '2026-11-18 is missing at the source',
+            what: expect.stringContaining('no rows of it'),
+            next: expect.stringContaining('flowdrop backfill nightly --from 2026-11-18 --to 2026-11-18'),
+            ...{ first_seen: '2026-11-20T23:00:00.000Z', last_seen: '2026-11-20T23:00:00.000Z', status: 'open' },
+            told: { [OPS]: at, [SECOND.toLowerCase()]: at, webhook: at },
+            recovery_told: {},
+          },
+        },
+      });
+    });
+
+    it('that an API without an answer hides is found by the calendar: a gap 48 hours before its loss, then the loss', async () => {
+      const entry = (date: string, condition: string) => ({
+        date,
+        condition,
+        last_modified_date: null,
+        revision: null,
+        rows: null,
+      });
+      const known = [entry('2026-11-05', 'available'), entry('2026-11-06', 'pending')];
+      await store.put(conditionKey('trades'), { bytes: Buffer.from(JSON.stringify(known)) });
+      const down = createOutcome({
+        ...{ result: undefined, deliveries: undefined },
+        failure: createFailure('API_UNREACHABLE'),
+      });
+      const expiryMs = Date.parse('2026-11-21T05:00:00Z');
+      const runAt = async (nowMs: number) => {
+        clock.advance(nowMs - clock.now());
+        await sendAlerts(createContext(), createJob(`alerts: {to: [${OPS}]}`), down);
+      };
+      await runAt(expiryMs - 49 * 3_600_000);
+      await runAt(expiryMs - 47 * 3_600_000);
+      await runAt(expiryMs - 3_600_000);
+      await runAt(expiryMs + 3_600_000);
+      await runAt(expiryMs + 7_200_000);
+      expect(documents().map(({ alerts, recovered }) => [alerts.map(({ id }) => id), recovered.length])).toEqual([
+        [['nightly/run-failed/API_UNREACHABLE'], 0],
+        [['nightly/gap-expires-soon/2026-11-06'], 0],
+        [['nightly/date-expired/2026-11-06'], 0],
+      ]);
+    });
+  });
+});
+
+describe('an alert', () => {
+  beforeEach(async () => {
+    store = (await STORES[0]?.open(folder)) as Store; // The directory is always there.
+  });
+
+  it('of a store that is down is remembered on this machine, and told as recovered when the store is back', async () => {
+    const down = new Proxy(store, {
+      get(target, name, _receiver) {
+        const fails = () => Promise.reject(new Fault('S3_UNREACHABLE', 'no route'));
+        return name === 'get' || name === 'put' ? fails : Reflect.get(target, name, target);
+      },
+    });
+    const failed = createOutcome({
+      result: undefined,
+      deliveries: undefined,
+      failure: createFailure('S3_UNREACHABLE'),
+    });
+    for (const away of [down, undefined, down]) await sendAlerts(createContext({ store: away }), both, failed);
+    expect(await mails()).toHaveLength(2);
+    expect(await readFile(join(folder, 'state', 'alerts.json'), 'utf8')).toContain('run-failed/S3_UNREACHABLE');
+    await sendAlerts(createContext(), both, missing);
+    expect(documents().at(-1)).toMatchObject({
+      alerts: [{ kind: 'date-missing' }],
+      recovered: [{ id: 'nightly/run-failed/S3_UNREACHABLE' }],
+    });
+    await expect(readFile(join(folder, 'state', 'alerts.json'))).rejects.toThrow('ENOENT');
+    await sendAlerts(createContext(), both, missing);
+    expect(posts()).toHaveLength(2);
+  });
+
+  it('never fails the run: neither a mail server nor a receiver nor a template that is not there', async () => {
+    receiver.answers.push(answerWith(500), answerWith(500), answerWith(500), answerWith(500));
+    const openMailer = () => Promise.reject(new Fault('SMTP_URL_INVALID', 'no server'));
+    await sendAlerts(createContext({ openMailer }), both, missing);
+    await sendAlerts(createContext({ templatesDir: folder, webhook: undefined }), both, missing);
+    expect(await mails()).toEqual([]);
+    await sendAlerts(createContext(), both, missing);
+    expect(await mails()).toHaveLength(2);
+  });
+
+  it('is not lost when neither the store nor this machine can remember it', async () => {
+    await writeFile(join(folder, 'state'), 'a file where a folder should be');
+    await sendAlerts(createContext({ store: undefined }), both, missing);
+    expect(await mails()).toHaveLength(2);
+  });
+
+  it('to a chat tool is signed, and says what, why and what next in its text', async () => {
+    await sendAlerts(createContext(), both, missing);
+    expect(posts()).toMatchObject([{ path: '/hooks/nightly', isSigned: true }]);
+    const [document] = documents();
+    expect(document).toMatchObject({
+      ...{ version: 1, job: 'nightly', dataset: 'trades', place: `${store.url}/trades`, recovered: [] },
+      at: new Date(clock.now()).toISOString(),
+      alerts: [
+        {
+          ...{ id: 'nightly/date-missing/2026-11-18', kind: 'date-missing', severity: 'warning' },
+          ...{ date: '2026-11-18', code: null, since: new Date(ALERT_NOW).toISOString() },
+        },
+      ],
+    });
+    expect(document?.text.split('\n')).toEqual([
+      'flowdrop [warning] nightly: 2026-11-18 is missing at the source',
+      '[warning] 2026-11-18 is missing at the source',
+      expect.stringContaining('no rows of it'),
+      expect.stringMatching(/Next: .*`flowdrop backfill nightly --from 2026-11-18 --to 2026-11-18`/),
+    ]);
+  });
+
+  it('with several causes is one message, the worst first', async () => {
+    const outcome = createOutcome({
+      result: createResult({
+        conditions: { '2026-11-03': 'expired', '2026-11-18': 'missing', '2026-11-20': 'available' },
+      }),
+      deliveries: [createDelivery({ 'desk@example.com': 'failed' })],
+    });
+    await sendAlerts(createContext(), both, outcome);
+    const [mail, ...others] = (await mails()).filter(({ to }) => to === OPS);
+    expect(others).toEqual([]);
+    expect(mail?.subject).toBe('[critical] nightly: 2026-11-03 expired before it was sealed (and 2 more)');
+    expect([...(mail?.text ?? '').matchAll(/^\[([A-Z]+)\]/gm)].map(([, label]) => label)).toEqual([
+      'CRITICAL',
+      'ERROR',
+      'WARNING',
+    ]);
+    // It fetches nothing: no web font, no picture.
+    expect(mail?.html).not.toMatch(/<link|@import|<img|url\(/i);
+    expect(mail?.headers.find(({ key }) => key === 'auto-submitted')?.value).toBe('auto-generated');
+  });
+
+  it('of very many causes is bounded, and says how many are left out', async () => {
+    const dates = Array.from(
+      { length: 60 },
+      (_, k) => `2026-0${1 + Math.floor(k / 28)}-${String((k % 28) + 1).padStart(2, '0')}`,
+    );
+    const conditions = Object.fromEntries(dates.map((date) => [date, 'expired' as const]));
+    await sendAlerts(createContext(), both, createOutcome({ result: createResult({ conditions, lost: dates }) }));
+    const [mail] = await mails();
+    expect(mail?.subject).toContain('(and 59 more)');
+    expect(mail?.text).toContain('40 more are not shown: flowdrop status nightly');
+    expect(Buffer.byteLength(mail?.html ?? '')).toBeLessThan(100_000);
+    expect(documents()[0]?.alerts).toHaveLength(60);
+    expect(documents()[0]?.text.length).toBeLessThan(20_000);
+  });
+
+  it('whose cause was put into words by somebody hostile is text everywhere, and mentions nobody', async () => {
+    const hostile =
+      '<script>alert(1)</script> <!channel> @everyone [click](http://evil.example)\r\nBcc: all@example.com\u2028x';
+    const failure = createFailure('S3_UNREACHABLE', { message: hostile, hint: hostile });
+    await sendAlerts(createContext(), both, createOutcome({ result: undefined, deliveries: undefined, failure }));
+    const [mail] = await mails();
+    expect(mail?.html).toContain('&lt;script&gt;alert(1)');
+    expect(mail?.html).not.toMatch(/<script/i);
+    expect(mail?.text).toContain('<script>alert(1)');
+    expect(mail?.text).not.toMatch(/^Bcc:/mu);
+    expect(mail?.subject).toBe('[error] nightly: The run failed: S3_UNREACHABLE');
+    expect(mail?.bcc).toBeUndefined();
+    const [document] = documents();
+    expect(document?.text).toContain('&lt;!channel&gt;');
+    expect(document?.text).not.toMatch(/<|@everyone|\]\(/);
+    expect(document?.alerts[0]?.what).toContain('<!channel>');
+  });
+
+  it('hides the secrets that a failure repeats', async () => {
+    const failure = createFailure('S3_UNREACHABLE', { message: 'key cus_4711 is wrong', hint: 'cus_4711?' });
+    const redact = (text: string) => text.replaceAll('cus_4711', '[secret]');
+    await sendAlerts(
+      createContext({ redact }),
+      both,
+      createOutcome({ result: undefined, deliveries: undefined, failure }),
+    );
+    const all = JSON.stringify([await mails(), documents(), await readText(store, alertsKey('nightly'))]);
+    expect(all).toContain('[secret]');
+    expect(all).not.toContain('cus_4711');
+  });
+
+  it('of a recipient who was not reached is over with the next report', async () => {
+    const run = async (outcome: 'sent' | 'failed') =>
+      await sendAlerts(
+        createContext(),
+        both,
+        createOutcome({ deliveries: [createDelivery({ 'desk@example.com': outcome })] }),
+      );
+    for (const outcome of ['failed', 'failed', 'sent', 'sent'] as const) await run(outcome);
+    expect(
+      documents().map(({ alerts, recovered }) => [alerts, recovered].map((list) => list.map(({ id }) => id))),
+    ).toEqual([
+      [['nightly/report-failed/flow/desk@example.com'], []],
+      [[], ['nightly/report-failed/flow/desk@example.com']],
+    ]);
+  });
+
+  it('of a date whose report cannot be made says which, why and what next, and is over with the report', async () => {
+    const error = {
+      code: 'DROP_DAMAGED',
+      message: 'drops/trades is another file',
+      hint: 'Run `flowdrop verify nightly`.',
+    };
+    const failed = createDelivery({}, { date: '2026-11-18', error });
+    const pending = createDelivery({}, { date: '2026-11-19', pending: true, revision: 0 });
+    const made = createDelivery({ 'desk@example.com': 'sent' });
+    const conditions = { '2026-11-18': 'available', '2026-11-19': 'pending', '2026-11-20': 'available' } as const;
+    const sealed = createResult({ conditions: { ...conditions, '2026-11-19': 'available' } });
+    for (const outcome of [
+      { result: createResult({ conditions }), deliveries: [failed, pending, made] },
+      { result: createResult({ conditions }), deliveries: [failed, pending, made] },
+      { result: sealed, deliveries: [made] },
+    ])
+      await sendAlerts(createContext(), both, createOutcome(outcome));
+    const told = documents().map(({ alerts, recovered }) =>
+      [alerts, recovered].map((list) => list.map(({ id }) => id)),
+    );
+    const ids = ['nightly/report-failed/flow/DROP_DAMAGED', 'nightly/report-pending/2026-11-19'];
+    expect(told.map((lists) => lists.map((list) => list.toSorted()))).toEqual([
+      [ids, []],
+      [[], ids],
+    ]);
+    const [alert] = documents()[0]?.alerts ?? [];
+    expect(alert).toMatchObject({
+      title: 'The report of 2026-11-18 could not be made: DROP_DAMAGED',
+      ...{ date: '2026-11-18', code: 'DROP_DAMAGED', what: 'drops/trades is another file.' },
+      next: 'Run `flowdrop verify nightly`. Then: `flowdrop report nightly --date 2026-11-18`; the next run tries again too.',
+    });
+  });
+});

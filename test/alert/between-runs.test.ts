@@ -1,0 +1,210 @@
+/** `flowdrop alert JOB`: operators are told without a run, by the real command, mail server and receiver. */
+import { mkdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { GAP_WARNING_MS } from '../../src/alert/causes.ts';
+import { type AlertEntry, type AlertState, applyChanges, createAlertState } from '../../src/alert/open-causes.ts';
+import type { AlertPayload } from '../../src/alert/webhook-payload.ts';
+import { addDays } from '../../src/calendar/wall-clock.ts';
+import { expiresAt } from '../../src/plan/dates.ts';
+import { type SmtpReceiver, startSmtpReceiver } from '../mail/smtp-receiver.ts';
+import { answerWith, startWebhookReceiver, type WebhookReceiver } from '../mail/webhook-receiver.ts';
+import { flowdrop, makeFolder, startService, type TestService } from '../support/flowdrop.ts';
+
+let smtp: SmtpReceiver;
+let receiver: WebhookReceiver;
+let service: TestService;
+beforeAll(async () => {
+  [smtp, receiver, service] = await Promise.all([
+    startSmtpReceiver(),
+    startWebhookReceiver(),
+    startService(['--generate', '1', '--generate-rows', '300', '--as-of', '2026-11-20T23:00:00Z']),
+  ]);
+});
+afterAll(async () => {
+  await Promise.all([smtp.close(), receiver.close(), service.stop()]);
+});
+
+let cwd: string;
+let remove: () => Promise<void>;
+let before: number;
+beforeEach(async () => {
+  ({ path: cwd, remove } = await makeFolder());
+  before = receiver.posts.length;
+  await writeJob('');
+});
+afterEach(async () => await remove());
+
+const writeJob = async (rest: string) => {
+  await mkdir(join(cwd, 'jobs'), { recursive: true });
+  const text =
+    'name: nightly\nsource: {api: historical}\ndrop: {to: drops, dataset: trades}\nalerts: {to: [ops@example.com]}\n';
+  await writeFile(join(cwd, 'jobs', 'nightly.yaml'), `${text}${rest}`);
+};
+const run = async (args: readonly string[], env: Readonly<Record<string, string>> = {}) =>
+  await flowdrop(args, {
+    cwd,
+    env: {
+      ...service.env,
+      FLOWDROP_SMTP_URL: `smtp://127.0.0.1:${smtp.port}?tls=none`,
+      FLOWDROP_ALERT_WEBHOOK_URL: receiver.url,
+      FLOWDROP_RUN_ID: 'tick-1',
+      ...env,
+    },
+  });
+const posts = () => receiver.posts.slice(before).map(({ body }) => JSON.parse(body) as AlertPayload);
+const told = () => posts().map(({ alerts, recovered }) => [alerts.map(({ id }) => id), recovered.map(({ id }) => id)]);
+
+describe('flowdrop alert', () => {
+  it('tells nothing of a job that never ran', async () => {
+    expect(await run(['alert', 'nightly'])).toMatchObject({ code: 0, stdout: 'Nothing to tell.\n' });
+    expect(told()).toEqual([]);
+  });
+
+  it('tells once of a gap that expires within two days', async () => {
+    // The last session that the lookback still holds for less than 48 hours, by the clock of this machine.
+    const today = new Date().toISOString().slice(0, 10);
+    const dates = Array.from({ length: 20 }, (_, age) => addDays(today, -age));
+    const soon = dates.find((date) => {
+      const leftMs = expiresAt(date) - Date.now();
+      const isWeekday = ![0, 6].includes(new Date(`${date}T12:00:00Z`).getUTCDay());
+      return isWeekday && leftMs > 600_000 && leftMs < GAP_WARNING_MS;
+    });
+    const entry = (date: string) => ({
+      date,
+      condition: 'pending',
+      last_modified_date: null,
+      revision: null,
+      rows: null,
+    });
+    // It may be a holiday: the override makes it a session.
+    await writeFile(join(cwd, 'calendar.yaml'), soon ? `open: [${soon}]\n` : '{}\n');
+    await mkdir(join(cwd, 'drops', 'trades'), { recursive: true });
+    await writeFile(
+      join(cwd, 'drops', 'trades', 'condition.json'),
+      JSON.stringify([entry(soon ?? addDays(today, -14))]),
+    );
+    const env = { FLOWDROP_CALENDAR_FILE: 'calendar.yaml' };
+    for (const _ of [1, 2]) expect((await run(['alert', 'nightly'], env)).code).toBe(0);
+    // On a Saturday only a weekend may be about to expire.
+    expect(posts()).toHaveLength(soon ? 1 : 0);
+    if (soon) expect(told()[0]?.[0]).toContain(`nightly/gap-expires-soon/${soon}`);
+  });
+
+  it('tells that a run died, with its id, once, and the next run that ends tells that it is over', async () => {
+    const { code, stdout } = await run(['--json', 'alert', 'nightly', '--died', 'killed by SIGKILL']);
+    expect(code).toBe(0);
+    expect(JSON.parse(stdout)).toMatchObject({ job: 'nightly', run_id: 'tick-1', untold: [] });
+    await run(['alert', 'nightly', '--died', 'killed by SIGSEGV']);
+    await run(['alert', 'nightly']);
+    expect(told()).toEqual([[['nightly/run-died'], []]]);
+    expect(posts()[0]).toMatchObject({
+      run: 'tick-1',
+      alerts: [{ what: expect.stringContaining('killed by SIGKILL.') }],
+    });
+    expect((await run(['run', 'nightly'])).code).toBe(0);
+    expect(told().slice(1)).toEqual([[[], ['nightly/run-died']]]);
+  });
+
+  it('tells that a job file is broken, of that very file, and when it is valid again', async () => {
+    await writeJob('report: {}\n');
+    expect((await run(['alert', 'nightly', '--broken', 'line 5: unknown key "report"'])).code).toBe(0);
+    expect((await run(['alert', 'nightly'])).code).toBe(2);
+    await writeJob('');
+    // A run may have been started with the last valid file.
+    await run(['alert', 'nightly', '--died', 'killed']);
+    await run(['alert', 'nightly']);
+    expect(told()).toEqual([
+      [['nightly/job-invalid'], []],
+      [['nightly/run-died'], []],
+      [[], ['nightly/job-invalid']],
+    ]);
+  });
+
+  it('ends with 1 when somebody could not be told, and the next one tells only them', async () => {
+    const mails = smtp.messages.length;
+    receiver.answers.push(answerWith(403));
+    const first = await run(['alert', 'nightly', '--died', 'killed']);
+    expect(first).toMatchObject({ code: 1, stdout: expect.stringContaining('Not told webhook') });
+    expect((await run(['alert', 'nightly'])).code).toBe(0);
+    expect(smtp.messages.length - mails).toBe(1);
+    expect(posts()).toHaveLength(2);
+    const memory = JSON.parse(await readFile(join(cwd, 'drops', '_alerts', 'nightly.json'), 'utf8')) as AlertState;
+    expect(Object.keys(memory.alerts['nightly/run-died']?.told ?? {}).sort()).toEqual(['ops@example.com', 'webhook']);
+  });
+
+  const pending = { condition: 'pending', last_modified_date: null, revision: null, rows: null };
+  it.each([
+    // Links that lead to themselves: the store is there, its memory of alerts too, and what is to be read is not.
+    ['condition.json', 'ELOOP', (path: string) => symlink(path, path)],
+    ['date=2026-11-20', 'ELOOP', (path: string) => symlink(path, path)],
+    ['condition.json', 'not in shape', (path: string) => writeFile(path, '{}')],
+  ] as const)(
+    'ends with 1 when the store opens and its %s cannot be read (%s), and tells what it can',
+    async (name, reason, breakIt) => {
+      const dataset = join(cwd, 'drops', 'trades');
+      await mkdir(dataset, { recursive: true });
+      const condition = join(dataset, 'condition.json');
+      // Dates since a week ago are open, so that it is asked which of them are sealed.
+      const date = addDays(new Date().toISOString().slice(0, 10), -7);
+      await writeFile(condition, JSON.stringify([{ date, ...pending }]));
+      if (name === 'condition.json') await rm(condition);
+      await breakIt(join(dataset, name));
+      const first = await run(['--json', 'alert', 'nightly', '--died', 'killed']);
+      expect(JSON.parse(first.stdout)).toMatchObject({
+        told: [{ target: 'ops@example.com' }, { target: 'webhook' }],
+        untold: [],
+        unread: expect.stringContaining(reason),
+      });
+      expect(first.code).toBe(1);
+      expect(first.stderr).toContain('"event":"conditions-unread"');
+      const second = await run(['alert', 'nightly']);
+      expect(second).toMatchObject({ code: 1, stdout: expect.stringMatching(/^Gaps are not known: /) });
+      expect(told()).toEqual([[['nightly/run-died'], []]]);
+      await rm(join(dataset, name));
+      expect((await run(['alert', 'nightly'])).code).toBe(0);
+    },
+  );
+});
+
+describe('two that write the memory', () => {
+  const at = '2026-11-20T23:00:00.000Z';
+  const entry = (changes: Partial<AlertEntry> = {}): AlertEntry => ({
+    ...{ kind: 'run-died', date: null, code: null, report: null, title: 't', what: 'w', next: 'n' },
+    ...{ first_seen: at, last_seen: at, status: 'open', told: {}, recovery_told: {} },
+    ...changes,
+  });
+  const state = (alerts: Readonly<Record<string, AlertEntry>>): AlertState => ({
+    ...createAlertState('nightly'),
+    alerts,
+  });
+
+  it('keep what the other has added', () => {
+    const merged = applyChanges(state({ a: entry() }), state({}), state({ b: entry() }));
+    expect(Object.keys(merged.alerts).sort()).toEqual(['a', 'b']);
+  });
+
+  it('keep whom the other has told', () => {
+    const base = state({ a: entry() });
+    const merged = applyChanges(
+      state({ a: entry({ told: { x: at } }) }),
+      base,
+      state({ a: entry({ told: { y: at } }) }),
+    );
+    expect(merged.alerts['a']?.told).toEqual({ x: at, y: at });
+  });
+
+  it('forget what one has forgotten, unless the other has news of it', () => {
+    const base = state({ a: entry(), b: entry() });
+    const theirs = state({ a: entry(), b: entry({ last_seen: '2026-11-21T00:00:00.000Z' }) });
+    expect(Object.keys(applyChanges(theirs, base, state({})).alerts)).toEqual(['b']);
+    expect(Object.keys(applyChanges(state({ b: entry() }), base, base).alerts)).toEqual(['b']);
+  });
+
+  it('tell again what came back while the other told that it was over', () => {
+    const open = entry({ first_seen: at, told: { x: at } });
+    const theirs = state({ a: entry({ status: 'recovered', told: { x: at, z: at } }) });
+    const merged = applyChanges(theirs, state({ a: entry() }), state({ a: open }));
+    expect(merged.alerts['a']).toMatchObject({ status: 'open', told: { x: at } });
+  });
+});

@@ -1,0 +1,75 @@
+/** `docs/operations.md` against the product: the alerts, codes, commands and documents that it names are those that exist. */
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { SEVERITY_OF } from '../../src/alert/alert-text.ts';
+import { CAUSE_KINDS } from '../../src/alert/causes.ts';
+import { buildAlertPayload } from '../../src/alert/webhook-payload.ts';
+import { signWebhook } from '../../src/mail/webhook.ts';
+import { flowdrop, REPO } from '../support/flowdrop.ts';
+
+const page = readFileSync(join(REPO, 'docs', 'operations.md'), 'utf8');
+const block = (language: string) => page.split(`\`\`\`${language} check\n`)[1]?.split('```')[0] ?? '';
+const source = readdirSync(join(REPO, 'src'), { recursive: true, encoding: 'utf8' })
+  .filter((name) => name.endsWith('.ts'))
+  .map((name) => readFileSync(join(REPO, 'src', name), 'utf8'))
+  .join('\n');
+
+describe('the page of operations', () => {
+  it('lists exactly the alerts that there are, with their severity', () => {
+    const rows = [...(page.split('## Log')[0] ?? '').matchAll(/^\| `([a-z-]+)` +\| (critical|error|warning) /gm)];
+    expect(Object.fromEntries(rows.map(([, kind, severity]) => [kind, severity]))).toEqual(SEVERITY_OF);
+    expect(rows).toHaveLength(CAUSE_KINDS.length);
+  });
+
+  it('links to headings that it has', () => {
+    const headings = [...page.matchAll(/^#+ (.+)$/gm)].map(([, text = '']) =>
+      text.toLowerCase().replaceAll(',', '').replaceAll(' ', '-'),
+    );
+    const links = [...page.matchAll(/\]\(#([^)]+)\)/g)].map(([, anchor]) => anchor);
+    expect(links.length).toBeGreaterThan(8);
+    expect(links.filter((anchor) => !headings.includes(anchor ?? ''))).toEqual([]);
+  });
+
+  it('names codes that the code has', () => {
+    const codes = new Set([...page.matchAll(/`([A-Z]+(?:_[A-Z]+)+)`/g)].map(([, code = '']) => code));
+    expect(codes.size).toBeGreaterThan(10);
+    expect([...codes].filter((code) => !source.includes(code))).toEqual([]);
+  });
+
+  it('names commands and options that exist', async () => {
+    const commands = [...page.matchAll(/`flowdrop ([a-z]+)([^`]*)`/g)];
+    expect(commands.length).toBeGreaterThan(8);
+    const helps = new Map<string, string>();
+    for (const [, name = '', rest = ''] of commands) {
+      if (!helps.has(name)) helps.set(name, (await flowdrop([name, '--help'], { cwd: REPO })).stdout);
+      for (const [option] of rest.matchAll(/--[a-z-]+/g))
+        expect(helps.get(name), `${name} ${option}`).toContain(option);
+    }
+  });
+
+  it('shows the document as it is posted', () => {
+    const example = JSON.parse(block('json alert')) as Parameters<typeof buildAlertPayload>[0];
+    const posted = buildAlertPayload(example, '9f0c1d5be34d6a7c2f7d1f0a4b9e8c33');
+    expect({ ...posted, text: '' }).toEqual({ ...example, text: '' });
+    expect(Object.keys(posted)).toEqual(Object.keys(example));
+    expect(posted.text.split('\n')[0]).toBe(
+      'flowdrop [critical] nightly-trades: 2026-11-06 is not sealed and expires soon',
+    );
+  });
+
+  it('shows how to verify a signature, in code that does', async () => {
+    const url = `data:text/javascript,${encodeURIComponent(block('js webhook'))}`;
+    const { isFromFlowdrop } = (await import(/* @vite-ignore */ url)) as {
+      isFromFlowdrop(headers: Record<string, string>, body: string, secret: string, nowSeconds: number): boolean;
+    };
+    const signature = `sha256=${signWebhook('secret', '1000', '{"a":1}')}`;
+    const headers = { 'x-flowdrop-timestamp': '1000', 'x-flowdrop-signature': signature };
+    expect(isFromFlowdrop(headers, '{"a":1}', 'secret', 1010)).toBe(true);
+    expect(isFromFlowdrop(headers, '{"a":2}', 'secret', 1010)).toBe(false);
+    expect(isFromFlowdrop(headers, '{"a":1}', 'other', 1010)).toBe(false);
+    expect(isFromFlowdrop(headers, '{"a":1}', 'secret', 2000)).toBe(false);
+    expect(isFromFlowdrop({ ...headers, 'x-flowdrop-timestamp': '1001' }, '{"a":1}', 'secret', 1010)).toBe(false);
+    expect(isFromFlowdrop({}, '{"a":1}', 'secret', 1010)).toBe(false);
+  });
+});

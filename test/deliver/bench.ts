@@ -1,0 +1,94 @@
+/** What the tests of delivery run on: a real engine, a store in a directory, a real SMTP server, and a clock that jumps. */
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import PostalMime, { type Email } from 'postal-mime';
+import type { SMTPServerOptions } from 'smtp-server';
+import type { DeliverContext } from '../../src/deliver/delivery.ts';
+import { RENEWAL_MS } from '../../src/deliver/mailing-lease.ts';
+import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
+import type { Engine } from '../../src/engine/engine.ts';
+import type { Job } from '../../src/job/job.ts';
+import { parseJob } from '../../src/job/parse.ts';
+import { openSmtpMailer } from '../../src/mail/smtp.ts';
+import { stateOf } from '../../src/state/paths.ts';
+import { openDirectoryStore } from '../../src/store/directory.ts';
+import type { Store } from '../../src/store/store.ts';
+import { type SmtpReceiver, startSmtpReceiver } from '../mail/smtp-receiver.ts';
+import { TEMPLATES } from '../report/drop-file.ts';
+import { createFakeClock } from '../support/fake-clock.ts';
+import { createSilentLog } from '../support/log.ts';
+
+export interface DeliveryBench {
+  readonly engine: Engine;
+  readonly store: Store;
+  readonly receiver: SmtpReceiver;
+  readonly clock: ReturnType<typeof createFakeClock>;
+  /** For a worker of this name; each has a state directory of its own. */
+  context(worker?: string): DeliverContext;
+  /** `to subject` of everything that arrived since the last call. */
+  arrived(): Promise<readonly string[]>;
+  /** Everything that arrived, in full. */
+  mails(): Promise<readonly (Email & { readonly recipient: string })[]>;
+  close(): Promise<void>;
+}
+
+/** @param tls as the SMTP address has it; the server's certificate is a self-signed one */
+export async function openDeliveryBench(
+  options: SMTPServerOptions = {},
+  tls: 'required' | 'none' = 'none',
+): Promise<DeliveryBench> {
+  const folder = await mkdtemp(join(tmpdir(), 'flowdrop-deliver-'));
+  const engine = await openEmbeddedEngine();
+  const store = await openDirectoryStore(join(folder, 'store'));
+  const receiver = await startSmtpReceiver(options);
+  const mailer = openSmtpMailer({ url: `smtp://127.0.0.1:${receiver.port}?tls=${tls}`, timeoutMs: 2_000 });
+  const clock = createFakeClock(RENEWAL_MS);
+  let seen = 0;
+  const mails = async () =>
+    await Promise.all(
+      receiver.messages.map(async ({ to, source }) => ({ ...(await PostalMime.parse(source)), recipient: to })),
+    );
+  return {
+    ...{ engine, store, receiver, clock, mails },
+    context: (worker = 'worker') => ({
+      ...{ engine, store, mailer, clock, mailFrom: 'flow@example.com', log: createSilentLog() },
+      ...{
+        redact: (text: string) => text,
+        onEvent: () => undefined,
+        state: stateOf(join(folder, worker), 'nightly'),
+        version: '1',
+      },
+      templatesDir: TEMPLATES,
+    }),
+    async arrived() {
+      const fresh = (await mails()).slice(seen);
+      seen += fresh.length;
+      return fresh.map(({ recipient, subject }) => `${recipient} ${subject}`);
+    },
+    async close() {
+      await mailer.close();
+      await receiver.close();
+      await store.close();
+      await engine.close();
+      await rm(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+/** The job `nightly`. @param report lines of its report, as in a job file */
+export function createReportJob(report = '', to = 'desk@example.com'): Job {
+  const lines = report === '' ? '' : `    ${report.trim().split('\n').join('\n    ')}\n`;
+  return parseJob(
+    'nightly.yaml',
+    `name: nightly
+source:
+  api: historical
+drop:
+  to: drops
+  dataset: trades
+reports:
+  - to: [${to}]
+${lines.includes('template:') ? '' : '    template: flow\n'}${lines}`,
+  );
+}

@@ -1,0 +1,668 @@
+/**
+ * Delivery of reports, on a real engine, a real SMTP server and a store in a directory: which dates, to whom, and what
+ * the store knows afterwards. What a server that fails does is in `deliver-mail.test.ts`; the command in `test/flow`.
+ */
+import { createHash } from 'node:crypto';
+import { pino } from 'pino';
+import PostalMime from 'postal-mime';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { deliverReports, previewReport } from '../../src/deliver/deliver.ts';
+import { LEASE_MS, RENEWAL_MS } from '../../src/deliver/mailing-lease.ts';
+import { describeUnsealed, readConditionDocument, writeConditionDocument } from '../../src/ledger/condition-file.ts';
+import { conditionKey, dropKey } from '../../src/ledger/layout.ts';
+import { MailFault } from '../../src/mail/mailer.ts';
+import { parseReceipt } from '../../src/mail/receipt.ts';
+import { createFakeClock } from '../support/fake-clock.ts';
+import { listKeys, readText, STORES } from '../support/stores.ts';
+import { createReportJob, type DeliveryBench, openDeliveryBench } from './bench.ts';
+import { sealDay } from './sealed-day.ts';
+
+const [MONDAY, TUESDAY, WEDNESDAY, THURSDAY] = ['2026-11-16', '2026-11-17', '2026-11-18', '2026-11-19'] as const;
+/** Sentiment turns and premium doubles: every number is another. */
+const OTHER_DAY = [{ premium: 2500, put_call: 'PUT', sentiment: 'BEARISH' }];
+
+let bench: DeliveryBench;
+beforeEach(async () => {
+  bench = await openDeliveryBench();
+});
+afterEach(async () => await bench.close());
+
+const seal = async (date: string, more: Partial<Parameters<typeof sealDay>[2]> = {}) =>
+  await sealDay(bench.engine, bench.store, { date, ...more });
+const run = async (job = createReportJob()) => await deliverReports(bench.context(), job);
+/** Dates of the mails that arrived since the last look, with what is special about them. */
+const arrivedDates = async () =>
+  (await bench.arrived()).map((line) =>
+    [
+      /\blate\b/i.test(line) ? 'late' : '',
+      /correction/i.test(line) ? 'correction' : '',
+      /\d{4}-\d{2}-\d{2}/.exec(line)?.[0],
+    ]
+      .filter(Boolean)
+      .join(' '),
+  );
+const readReceipts = async () => {
+  const keys = (await listKeys(bench.store, '_reports/')).filter((key) => key.endsWith('receipt.json'));
+  return await Promise.all(
+    keys.map(async (key) => parseReceipt(Buffer.from((await readText(bench.store, key)) ?? ''))),
+  );
+};
+const statuses = async (date: string) => {
+  const receipt = (await readReceipts()).find((one) => one.date === date);
+  return Object.fromEntries(Object.entries(receipt?.recipients ?? {}).map(([key, { status }]) => [key, status]));
+};
+
+describe('the dates that a run reports on', () => {
+  it('are the newest alone when nobody was ever mailed, however many are sealed', async () => {
+    for (const date of [MONDAY, TUESDAY, WEDNESDAY]) await seal(date);
+    expect(await run()).toMatchObject([{ date: WEDNESDAY, late: false, recipients: [{ outcome: 'sent' }] }]);
+    expect(await arrivedDates()).toEqual([WEDNESDAY]);
+  });
+
+  it('are none twice', async () => {
+    await seal(MONDAY);
+    await run();
+    expect(await run()).toMatchObject([{ date: MONDAY, recipients: [], alreadySent: 1 }]);
+    expect(await arrivedDates()).toEqual([MONDAY]);
+  });
+
+  it('begin with those sealed too late for their own evening, each once, marked late, oldest first', async () => {
+    await seal(MONDAY);
+    await run();
+    for (const date of [WEDNESDAY, TUESDAY, THURSDAY]) await seal(date);
+    expect((await run()).map(({ date, late }) => [date, late])).toEqual([
+      [TUESDAY, true],
+      [WEDNESDAY, true],
+      [THURSDAY, false],
+    ]);
+    expect(await arrivedDates()).toEqual([MONDAY, `late ${TUESDAY}`, `late ${WEDNESDAY}`, THURSDAY]);
+    await run();
+    expect(await arrivedDates()).toEqual([]);
+  });
+
+  it('never go back before the first that a run mailed, nor beyond the lookback', async () => {
+    await seal('2026-10-30');
+    await run();
+    await seal(WEDNESDAY);
+    await run();
+    await arrivedDates();
+    // A backfill of what came before the first report, and of a date that is 16 days older than the newest.
+    for (const date of ['2026-10-29', '2026-11-02', '2026-11-03']) await seal(date);
+    await run();
+    expect(await arrivedDates()).toEqual(['late 2026-11-03']);
+  });
+
+  it('do not go back to a date that only an operator mailed', async () => {
+    for (const date of [MONDAY, TUESDAY, WEDNESDAY]) await seal(date);
+    await deliverReports(bench.context(), createReportJob(), { date: MONDAY });
+    expect(await run()).toMatchObject([{ date: WEDNESDAY }]);
+    expect(await arrivedDates()).toEqual([`late ${MONDAY}`, WEDNESDAY]);
+  });
+
+  it('are not those that came before a person was a recipient', async () => {
+    for (const date of [MONDAY, TUESDAY]) {
+      await seal(date);
+      await run();
+    }
+    await run(createReportJob('', 'desk@example.com, new@example.com'));
+    expect((await bench.arrived()).map((line) => line.split(' ')[0])).toEqual([
+      'desk@example.com',
+      'desk@example.com',
+      'new@example.com',
+    ]);
+  });
+
+  it('are those that a dead worker began, for the recipients it had not come to', async () => {
+    await seal(MONDAY);
+    const job = createReportJob('', 'first@example.com, second@example.com');
+    const context = bench.context();
+    const dying = {
+      ...context,
+      mailer: {
+        ...context.mailer,
+        send: (message: Parameters<typeof context.mailer.send>[0]) =>
+          message.to === 'second@example.com' ? Promise.reject(new RangeError('killed')) : context.mailer.send(message),
+      },
+    };
+    await expect(deliverReports(dying, job)).rejects.toThrow('killed');
+    expect(await statuses(MONDAY)).toEqual({ 'first@example.com': 'sent', 'second@example.com': 'sending' });
+    await seal(TUESDAY);
+    await run(job);
+    expect((await bench.arrived()).map((line) => line.split(' ')[0])).toEqual([
+      'first@example.com',
+      'second@example.com',
+      'first@example.com',
+      'second@example.com',
+    ]);
+  });
+
+  it('that are due and not sealed are told as pending, and nobody is mailed of them', async () => {
+    await seal(MONDAY);
+    await run();
+    await arrivedDates();
+    const entry = { last_modified_date: null, revision: null, rows: null };
+    const entries = [MONDAY, TUESDAY, WEDNESDAY].map((date) => ({
+      ...{ date, ...entry },
+      condition: date === MONDAY ? 'available' : 'pending',
+    }));
+    await bench.store.put(conditionKey('trades'), { bytes: Buffer.from(JSON.stringify(entries)) });
+    const deliveries = await run();
+    expect(deliveries.filter(({ pending }) => pending).map(({ date }) => date)).toEqual([TUESDAY, WEDNESDAY]);
+    expect(await arrivedDates()).toEqual([]);
+  });
+
+  it('are late also when the newer session that is over could not be sealed', async () => {
+    await seal(MONDAY);
+    const entry = { date: TUESDAY, condition: 'pending', last_modified_date: null, revision: null, rows: null };
+    await bench.store.put(conditionKey('trades'), { bytes: Buffer.from(JSON.stringify([entry])) });
+    expect(await run()).toMatchObject([
+      { date: TUESDAY, pending: true, recipients: [] },
+      { date: MONDAY, late: true, recipients: [{ outcome: 'sent' }] },
+    ]);
+    expect(await arrivedDates()).toEqual([`late ${MONDAY}`]);
+  });
+
+  it('that an operator tried on an address of his own are still due for the recipients', async () => {
+    await seal(MONDAY);
+    await run();
+    for (const date of [TUESDAY, WEDNESDAY]) await seal(date);
+    await deliverReports(bench.context(), createReportJob(), { date: TUESDAY, only: 'me@example.com' });
+    await run();
+    expect((await bench.arrived()).map((line) => [line.split(' ')[0], /\d{4}-\d{2}-\d{2}/.exec(line)?.[0]])).toEqual([
+      ['desk@example.com', MONDAY],
+      ['me@example.com', TUESDAY],
+      ['desk@example.com', TUESDAY],
+      ['desk@example.com', WEDNESDAY],
+    ]);
+  });
+
+  it('that an operator asks for must be sealed', async () => {
+    await seal(MONDAY);
+    await expect(deliverReports(bench.context(), createReportJob(), { date: TUESDAY })).rejects.toMatchObject({
+      code: 'REPORT_PENDING',
+    });
+  });
+
+  it('go on after one whose object is damaged, which is told', async () => {
+    await seal(MONDAY);
+    await run();
+    for (const date of [TUESDAY, WEDNESDAY]) await seal(date);
+    await bench.store.put(dropKey('trades', TUESDAY), { bytes: Buffer.from('no parquet') });
+    expect(await run()).toMatchObject([
+      { date: TUESDAY, error: { code: 'DROP_DAMAGED', hint: expect.stringContaining('verify') } },
+      { date: WEDNESDAY, error: null },
+    ]);
+    expect(await arrivedDates()).toEqual([MONDAY, WEDNESDAY]);
+  });
+});
+
+describe('a restated day', () => {
+  it('is corrected for those who had it, and reported in full to those who had not', async () => {
+    const first = await seal(MONDAY);
+    await run();
+    await seal(MONDAY, { supersedes: first, trades: OTHER_DAY });
+    await run(createReportJob('', 'desk@example.com, new@example.com'));
+    const mails = await bench.mails();
+    expect(mails.map(({ recipient, subject }) => [recipient, /correction/i.test(subject ?? '')])).toEqual([
+      ['desk@example.com', false],
+      ['desk@example.com', true],
+      ['new@example.com', false],
+    ]);
+    expect(mails[1]?.text).toContain('$2.05K');
+    expect(mails[1]?.text).toContain('$2.50K');
+    expect(new Set(mails.map(({ messageId }) => messageId)).size).toBe(3);
+  });
+
+  it('is not mailed again when no number changed by more than the threshold, and that is written down', async () => {
+    const first = await seal(MONDAY);
+    await run();
+    await seal(MONDAY, { supersedes: first, trades: [{ premium: 1251 }, { ...PUT_OF_DEFAULT, premium: 800 }] });
+    expect(await run()).toMatchObject([{ revision: 2, recipients: [], skipped: expect.stringContaining('1 %') }]);
+    expect(await statuses(MONDAY)).toEqual({ 'desk@example.com': 'skipped' });
+    expect(await run()).toMatchObject([{ recipients: [], skipped: null }]);
+    expect(await arrivedDates()).toEqual([MONDAY]);
+  });
+
+  it('is compared with what a person was mailed, not with the revision in between', async () => {
+    const first = await seal(MONDAY);
+    const job = createReportJob('correct_above: 0.1');
+    await run(job);
+    // Each restatement adds less than a tenth; both together more.
+    const grow = (premium: number) => [{ premium }, PUT_OF_DEFAULT];
+    const second = await seal(MONDAY, { supersedes: first, trades: grow(1350) });
+    expect(await run(job)).toMatchObject([{ revision: 2, recipients: [] }]);
+    await seal(MONDAY, { supersedes: second, trades: grow(1550) });
+    expect(await run(job)).toMatchObject([{ revision: 3, recipients: [{ outcome: 'sent' }] }]);
+    expect(await arrivedDates()).toEqual([MONDAY, `correction ${MONDAY}`]);
+  });
+
+  it('is mailed whole when no copy of the earlier mail can be read', async () => {
+    const first = await seal(MONDAY);
+    await run();
+    for (const key of await listKeys(bench.store, '_reports/'))
+      if (key.endsWith('.json') && !key.endsWith('receipt.json')) await bench.store.remove(key);
+    await seal(MONDAY, { supersedes: first });
+    expect(await run()).toMatchObject([{ revision: 2, recipients: [{ outcome: 'sent' }] }]);
+    const [before, after] = await bench.mails();
+    expect(after?.text).toContain('It cannot be compared number by number');
+    expect(after?.text).not.toContain('What changed');
+    for (const part of ['BIGGEST TRADES', 'HOW THE NUMBERS ARE MADE']) {
+      expect(before?.text).toContain(part);
+      expect(after?.text).toContain(part);
+    }
+  });
+
+  it('is still owed to those who had not got it, although a test send came first', async () => {
+    const job = createReportJob('', 'desk@example.com, away@example.com');
+    const first = await seal(MONDAY);
+    const context = bench.context();
+    const { send } = context.mailer;
+    const isAway = ({ to }: Parameters<typeof send>[0]) => to === 'away@example.com';
+    const away = new MailFault('settings', 'not today', { hint: '' });
+    const mailer = {
+      ...context.mailer,
+      send: (message: Parameters<typeof send>[0]) => (isAway(message) ? Promise.reject(away) : send(message)),
+    };
+    await deliverReports({ ...context, mailer }, job);
+    await seal(MONDAY, { supersedes: first, trades: OTHER_DAY });
+    await deliverReports(bench.context(), job, { date: MONDAY, only: 'me@example.com' });
+    await seal(TUESDAY);
+    await bench.arrived();
+    await run(job);
+    expect((await bench.arrived()).map((line) => line.split(': ')[0])).toEqual([
+      `desk@example.com Correction`,
+      `away@example.com Options flow ${MONDAY} [late]`,
+      `desk@example.com Options flow ${TUESDAY}`,
+      `away@example.com Options flow ${TUESDAY}`,
+    ]);
+  });
+
+  it('is corrected also when its new numbers would not be worth a mail', async () => {
+    const job = createReportJob('only_when: [{ number: premium, below: 2100 }]');
+    const first = await seal(MONDAY);
+    expect(await run(job)).toMatchObject([{ recipients: [{ outcome: 'sent' }] }]);
+    await seal(MONDAY, { supersedes: first, trades: OTHER_DAY });
+    expect(await run(job)).toMatchObject([{ revision: 2, recipients: [{ outcome: 'sent' }] }]);
+  });
+});
+
+describe('a day that is not worth a mail', () => {
+  it('by a condition is skipped, and not asked about again', async () => {
+    const job = createReportJob('only_when: [{ number: premium, above: 1e6 }]');
+    await seal(MONDAY);
+    expect(await run(job)).toMatchObject([
+      { recipients: [], skipped: 'premium is $2.05K, not above 1000000 (only_when)' },
+    ]);
+    expect(await statuses(MONDAY)).toEqual({ 'desk@example.com': 'skipped' });
+    expect(await run(job)).toMatchObject([{ recipients: [], skipped: null }]);
+    expect(await arrivedDates()).toEqual([]);
+  });
+
+  it('counts as reported on: what is sealed late after it is mailed', async () => {
+    const job = createReportJob('only_when: [{ number: premium, above: 1e6 }]');
+    await seal(MONDAY);
+    await run(job);
+    for (const date of [TUESDAY, WEDNESDAY]) await seal(date, { trades: [{ premium: 2e6 }] });
+    await run(job);
+    expect(await arrivedDates()).toEqual([`late ${TUESDAY}`, WEDNESDAY]);
+  });
+
+  it('is mailed all the same in a test send', async () => {
+    await seal(MONDAY);
+    const job = createReportJob('only_when: [{ number: premium, above: 1e6 }]');
+    await deliverReports(bench.context(), job, { only: 'desk@example.com' });
+    expect(await arrivedDates()).toEqual([MONDAY]);
+  });
+
+  it('without trades is a note, or nothing with on_empty: skip', async () => {
+    await seal(MONDAY, { trades: [] });
+    expect(await run(createReportJob('on_empty: skip'))).toMatchObject([
+      { skipped: expect.stringContaining('no trades') },
+    ]);
+    expect(await run(createReportJob('symbols: [SPY]'))).toMatchObject([{ recipients: [{ outcome: 'sent' }] }]);
+    expect(await arrivedDates()).toEqual([MONDAY]);
+  });
+});
+
+describe('readers', () => {
+  it('with a watchlist or a time zone of their own get their own edition, the others share one', async () => {
+    await seal(MONDAY, { trades: [{}, { symbol: 'QQQ', option_symbol: 'QQQ261120C00600000', id: '2' }] });
+    const to =
+      'a@example.com, b@example.com, { address: c@example.com, symbols: [QQQ] }, { address: d@example.com, timezone: Asia/Tokyo }';
+    await run(createReportJob('symbols: [SPY]', to));
+    const texts = Object.fromEntries((await bench.mails()).map(({ recipient, text }) => [recipient, text ?? '']));
+    expect(texts['a@example.com']).toBe(texts['b@example.com']);
+    expect(texts['c@example.com']).not.toBe(texts['a@example.com']);
+    expect(texts['d@example.com']).toMatch(/Asia\/Tokyo|GMT\+9/);
+    expect((await listKeys(bench.store, '_reports/')).filter((key) => key.endsWith('.html'))).toHaveLength(3);
+  });
+
+  it('outside the allowed domains are refused by name before anybody is mailed', async () => {
+    await seal(MONDAY);
+    const context = bench.context();
+    const restricted = { ...context, mailer: { ...context.mailer, allowedDomains: ['example.com'] } };
+    const job = createReportJob('', 'desk@example.com, spy@elsewhere.example');
+    await expect(deliverReports(restricted, job)).rejects.toMatchObject({
+      code: 'MAIL_DOMAIN_REFUSED',
+      kind: 'usage',
+      message: expect.stringContaining('spy@elsewhere.example'),
+    });
+    expect(await bench.arrived()).toEqual([]);
+    expect(await listKeys(bench.store, '_reports/')).toEqual([]);
+  });
+
+  it('of a test send need not be recipients, and count for nobody else', async () => {
+    await seal(MONDAY);
+    await deliverReports(bench.context(), createReportJob(), { only: 'me@example.com' });
+    await run();
+    expect((await bench.arrived()).map((line) => line.split(' ')[0])).toEqual(['me@example.com', 'desk@example.com']);
+  });
+
+  it('are told which files are too large to be attached', async () => {
+    await seal(MONDAY);
+    await run(createReportJob('attach: [csv, pdf]\nattach_limit: 2KB'));
+    const [mail] = await bench.mails();
+    const told = /Not attached for their size: (.*)/.exec(mail?.text ?? '')?.[1]?.split(', ') ?? [];
+    expect(told).toContain(`trades-${MONDAY}-report.pdf`);
+    const attached = mail?.attachments.map(({ filename }) => filename) ?? [];
+    for (const name of told) {
+      expect(mail?.html).toContain(name);
+      expect(attached).not.toContain(name);
+    }
+  });
+
+  it('of a test send are the same whatever stands before the address, and wrong addresses claim nothing', async () => {
+    await seal(MONDAY);
+    for (const [only, mailFrom] of [
+      ['rubbish', 'flow@example.com'],
+      ['desk@example.com', 'nobody'],
+    ] as const) {
+      const sending = deliverReports({ ...bench.context(), mailFrom }, createReportJob(), { only });
+      await expect(sending).rejects.toMatchObject({ code: 'MAIL_ADDRESS_INVALID', kind: 'usage' });
+    }
+    expect(await listKeys(bench.store, '_reports/')).toEqual([]);
+    await deliverReports(bench.context(), createReportJob(), { only: 'The Desk <DESK@example.com>' });
+    expect(await statuses(MONDAY)).toEqual({ 'desk@example.com': 'sent' });
+  });
+
+  it('are left to another worker that is mailing them, and mailed when it has been silent for a lease', async () => {
+    await seal(MONDAY);
+    const context = bench.context();
+    const silent = createFakeClock(RENEWAL_MS);
+    await new Promise<void>((begun) => {
+      const send = () => {
+        begun();
+        return new Promise<never>(() => {}); // As of a process that was killed: nothing comes after it.
+      };
+      void deliverReports({ ...context, clock: silent, mailer: { ...context.mailer, send } }, createReportJob());
+    });
+    const other = async () => await deliverReports(bench.context('elsewhere'), createReportJob());
+    expect(await other()).toMatchObject([{ leftToOther: true, recipients: [] }]);
+    expect(bench.clock.slept).toEqual([]);
+    bench.clock.advance(16 * 60_000);
+    expect(await other()).toMatchObject([{ leftToOther: false, recipients: [{ outcome: 'sent' }] }]);
+    expect(bench.clock.slept).toEqual([LEASE_MS]);
+  });
+
+  it.each([5, -5])('are left to a worker at work by one whose clock is %d hours off', async (hours) => {
+    await seal(MONDAY);
+    const [working, looking] = [bench.context('working'), bench.context('looking')];
+    const job = createReportJob('', 'a@example.com, b@example.com');
+    let goOn: () => void = fail;
+    let sending: Promise<unknown> | undefined;
+    await new Promise<void>((begun) => {
+      const { send } = working.mailer;
+      const held = new Promise<void>((resolve) => {
+        goOn = resolve;
+      });
+      const slow: typeof send = async (...mail) => {
+        begun();
+        await held;
+        return await send(...mail);
+      };
+      sending = deliverReports({ ...working, mailer: { ...working.mailer, send: slow } }, job);
+    });
+    const readClaim = async () => await readText(bench.store, await findClaim());
+    const findClaim = async () => (await listKeys(bench.store, '_reports/')).find((key) => /claim=/.test(key)) ?? '';
+    const before = await readClaim();
+    const clock = {
+      now: () => bench.clock.now() + hours * 3_600_000,
+      // Time goes on for the other one too.
+      sleep: async (ms: number, signal?: AbortSignal) => {
+        if (ms === RENEWAL_MS) return await bench.clock.sleep(ms, signal);
+        bench.clock.advance(RENEWAL_MS);
+        await vi.waitFor(async () => expect(await readClaim()).not.toBe(before));
+      },
+    };
+    expect(await deliverReports({ ...looking, clock }, job)).toMatchObject([{ leftToOther: true, recipients: [] }]);
+    goOn();
+    await sending;
+    expect((await bench.arrived()).map((line) => line.split(' ')[0])).toEqual(['a@example.com', 'b@example.com']);
+  });
+});
+
+describe('two workers', () => {
+  const both = async (job = createReportJob('', 'a@example.com, b@example.com')) =>
+    (await Promise.all(['one', 'other'].map(async (name) => await deliverReports(bench.context(name), job)))).flat();
+
+  it('that begin a correction at the same moment mail everybody once', async () => {
+    const first = await seal(MONDAY);
+    await run(createReportJob('', 'a@example.com, b@example.com'));
+    await seal(MONDAY, { supersedes: first, trades: OTHER_DAY });
+    await bench.arrived();
+    expect((await both()).map(({ leftToOther }) => leftToOther).toSorted()).toEqual([false, true]);
+    expect((await bench.arrived()).map((line) => line.split(':')[0])).toEqual([
+      'a@example.com Correction',
+      'b@example.com Correction',
+    ]);
+  });
+
+  it('that go on with what another left mail everybody once', async () => {
+    await seal(MONDAY);
+    const context = bench.context();
+    const down = new MailFault('settings', 'down', { hint: '' });
+    const mailer = { ...context.mailer, send: () => Promise.reject(down) };
+    await deliverReports({ ...context, mailer }, createReportJob('', 'a@example.com, b@example.com'));
+    expect((await both()).map(({ leftToOther }) => leftToOther).toSorted()).toEqual([false, true]);
+    expect((await bench.arrived()).map((line) => line.split(' ')[0])).toEqual(['a@example.com', 'b@example.com']);
+  });
+
+  it('of which one died between its claim and its receipt: the other goes on when that is old', async () => {
+    const first = await seal(MONDAY);
+    await run();
+    await seal(MONDAY, { supersedes: first, trades: OTHER_DAY });
+    const context = bench.context('one');
+    const put = () => Promise.reject(new RangeError('killed'));
+    const store = new Proxy(context.store, {
+      get: (real, name) => (name === 'put' ? put : bind(Reflect.get(real, name), real)),
+    });
+    await expect(deliverReports({ ...context, store }, createReportJob())).rejects.toThrow('killed');
+    await bench.arrived();
+    const other = async () => await deliverReports(bench.context('other'), createReportJob());
+    expect(await other()).toMatchObject([{ leftToOther: true, recipients: [] }]);
+    bench.clock.advance(16 * 60_000);
+    expect(await other()).toMatchObject([{ leftToOther: false, recipients: [{ outcome: 'sent' }] }]);
+    expect(await arrivedDates()).toEqual([`correction ${MONDAY}`]);
+  });
+
+  it('that begin at the same moment mail everybody once', async () => {
+    await seal(MONDAY);
+    const job = createReportJob('', 'a@example.com, b@example.com');
+    const both = await Promise.all(
+      ['one', 'other'].map(async (worker) => await deliverReports(bench.context(worker), job)),
+    );
+    expect(
+      both
+        .flat()
+        .map(({ leftToOther }) => leftToOther)
+        .toSorted(),
+    ).toEqual([false, true]);
+    expect((await bench.arrived()).map((line) => line.split(' ')[0])).toEqual(['a@example.com', 'b@example.com']);
+  });
+});
+
+describe('the store', () => {
+  it('has the page, the message and the model of each revision', async () => {
+    const first = await seal(MONDAY);
+    await run();
+    await seal(MONDAY, { supersedes: first, trades: OTHER_DAY });
+    await run();
+    const keys = await listKeys(bench.store, '_reports/');
+    const names = (revision: number) =>
+      keys.filter((key) => key.includes(`/rev=${revision}/`)).map((key) => key.slice(key.lastIndexOf('.')));
+    expect(names(1)).toEqual(['.eml', '.html', '.json']);
+    expect(names(2)).toEqual(['.eml', '.html', '.json']);
+    const read = async (end: string) =>
+      (await readText(bench.store, keys.find((key) => key.endsWith(end)) ?? '')) ?? '';
+    const html = await read('rev=1/report.html');
+    expect(html).toContain('data:image/png;base64,');
+    expect(html).not.toContain('cid:');
+    const eml = await PostalMime.parse(await read('rev=1/report.eml'));
+    const [mail] = await bench.mails();
+    expect([eml.subject, eml.messageId, eml.text]).toEqual([mail?.subject, mail?.messageId, mail?.text]);
+    expect(JSON.parse(await read('rev=1/report.json'))).toMatchObject([
+      { title: 'trades', report: { kind: 'flow', headline: { total: 2050 }, drop: { revision: 1 } } },
+    ]);
+  });
+
+  it('is all that a worker with an empty disk needs', async () => {
+    await seal(MONDAY);
+    await run();
+    expect(await deliverReports(bench.context('elsewhere'), createReportJob())).toMatchObject([{ alreadySent: 1 }]);
+    expect(await arrivedDates()).toEqual([MONDAY]);
+  });
+});
+
+// Where no S3 server can be started: see `STORES`.
+describe.skipIf(STORES[1]?.isMissing)('a link to the drop, on a real S3 server', () => {
+  it('downloads the file of the mailed hash for anybody, and is in no log, receipt, model or result', async () => {
+    const store = await (STORES[1]?.open('') ?? fail());
+    const lines: string[] = [];
+    const log = pino({ level: 'trace' }, { write: (line: string) => lines.push(line) });
+    try {
+      await sealDay(bench.engine, store, { date: MONDAY });
+      const events: unknown[] = [];
+      const context = { ...bench.context(), store, log, onEvent: (event: unknown) => events.push(event) };
+      const job = createReportJob();
+      const reports = job.reports.map((report) => ({ ...report, linkSeconds: 7200 }));
+      const deliveries = await deliverReports(context, { ...job, reports });
+      const [mail] = await bench.mails();
+      const url = /^Download: (\S+)$/m.exec(mail?.text ?? '')?.[1] ?? fail();
+      expect(mail?.html).toContain(url.replaceAll('&', '&amp;'));
+      const answer = await fetch(url);
+      expect(answer.status).toBe(200);
+      const hash = createHash('sha256').update(Buffer.from(await answer.arrayBuffer()));
+      expect(mail?.text).toMatch(new RegExp(`^SHA-256: +${hash.digest('hex')}$`, 'm'));
+      const told = [JSON.stringify([deliveries, events]), ...lines];
+      const keys = await listKeys(store, '_reports/');
+      for (const key of keys.filter((one) => one.endsWith('.json'))) told.push((await readText(store, key)) ?? '');
+      expect(told.length).toBeGreaterThan(2);
+      for (const text of told) expect(text).not.toContain('X-Amz-');
+    } finally {
+      await store.close();
+    }
+  });
+});
+
+describe('a digest', () => {
+  const digest = createReportJob('template: digest\ndatasets: [trades, index]');
+
+  it('waits for every dataset of the date, and goes out when the last is sealed', async () => {
+    await seal(MONDAY);
+    expect(await run(digest)).toMatchObject([{ pending: true, recipients: [] }]);
+    expect(await bench.arrived()).toEqual([]);
+    await seal(MONDAY, { dataset: 'index' });
+    await run(digest);
+    await run(digest);
+    const mails = await bench.mails();
+    expect(mails).toHaveLength(1);
+    expect(mails[0]?.text).not.toMatch(/pending/i);
+  });
+
+  it.each(['missing', 'expired'] as const)('waits for no date that is %s, and says so', async (condition) => {
+    await seal(MONDAY);
+    const entries = [describeUnsealed(MONDAY, condition)];
+    await writeConditionDocument(bench.store, 'index', entries, await readConditionDocument(bench.store, 'index'));
+    await run(digest);
+    const [mail] = await bench.mails();
+    expect(mail?.text).toMatch(/index/);
+    expect(mail?.text).toMatch(/not sealed|pending/i);
+  });
+
+  it('that is asked for by hand waits for nothing, and says which dataset is not sealed yet', async () => {
+    await seal(MONDAY);
+    await seal(MONDAY, { dataset: 'other' });
+    await deliverReports(bench.context(), digest, { date: MONDAY });
+    const [mail] = await bench.mails();
+    expect(mail?.subject).toMatch(/digest/i);
+    expect(mail?.text).toMatch(/index/);
+    expect(mail?.text).toMatch(/pending/i);
+  });
+
+  it('of a restated day says that it is a correction, and what changed', async () => {
+    const first = await seal(MONDAY);
+    await seal(MONDAY, { dataset: 'index' });
+    await run(digest);
+    await seal(MONDAY, { supersedes: first, trades: OTHER_DAY });
+    await run(digest);
+    const [, mail] = await bench.mails();
+    expect(mail?.subject).toMatch(/^Correction: options flow digest 2026-11-16/);
+    expect(mail?.text).toMatch(/^CORRECTION: this digest replaces/m);
+    expect(mail?.text).toMatch(/^trades: Premium +\$2\.05K +\$2\.50K$/m);
+    expect(mail?.html).toContain('What changed');
+  });
+
+  it('of which nothing is sealed is not mailed', async () => {
+    await seal(MONDAY);
+    expect(await run(createReportJob('template: digest\ndatasets: [index]'))).toMatchObject([{ pending: true }]);
+    expect(await bench.arrived()).toEqual([]);
+  });
+});
+
+describe('a preview', () => {
+  it('is the mail of the first recipient, and nobody gets it', async () => {
+    await seal(MONDAY);
+    const job = createReportJob('attach: [csv]\nunsubscribe: https://example.com/off');
+    const edition = await previewReport(bench.context(), job, job.reports[0] ?? fail(), {});
+    const eml = await PostalMime.parse(Buffer.from(edition?.eml ?? []));
+    expect(eml.to).toMatchObject([{ address: 'desk@example.com' }]);
+    expect(eml.attachments.map(({ mimeType }) => mimeType)).toContain('text/csv');
+    expect(await bench.arrived()).toEqual([]);
+    expect(await listKeys(bench.store, '_reports/')).toEqual([]);
+  });
+
+  it('of a chosen address is what that person would get', async () => {
+    await seal(MONDAY);
+    const job = createReportJob('', 'desk@example.com, { address: far@example.com, timezone: Asia/Tokyo }');
+    const preview = async (only: string) => {
+      const edition = await previewReport(bench.context(), job, job.reports[0] ?? fail(), { only });
+      const { to } = await PostalMime.parse(Buffer.from(edition?.eml ?? []));
+      return [to?.[0]?.address, edition?.rendered.text.includes('GMT+9')];
+    };
+    expect(await preview('Far <FAR@example.com>')).toEqual(['far@example.com', true]);
+    expect(await preview('me@example.com')).toEqual(['me@example.com', false]);
+  });
+
+  it('is the mail of the address asked for, with the watchlist of that recipient', async () => {
+    await seal(MONDAY);
+    const job = createReportJob('symbols: [SPY]', 'desk@example.com, { address: quant@example.com, symbols: [QQQ] }');
+    const readAs = async (only: string) => {
+      const edition = await previewReport(bench.context(), job, job.reports[0] ?? fail(), { only });
+      const { to } = await PostalMime.parse(Buffer.from(edition?.eml ?? []));
+      const watched = edition?.parts.flatMap((part) => ('report' in part ? part.report.watchlist : []));
+      return [to?.[0]?.address, watched?.map(({ symbol }) => symbol)];
+    };
+    expect(await readAs('Quant@example.com')).toEqual(['quant@example.com', ['QQQ']]);
+    expect(await readAs('guest@example.com')).toEqual(['guest@example.com', ['SPY']]);
+  });
+});
+
+const PUT_OF_DEFAULT = { id: '2', put_call: 'PUT', premium: 800, sentiment: 'BEARISH', strike: 590 };
+
+function fail(): never {
+  throw new Error('the job has no report');
+}
+
+function bind(value: unknown, object: object): unknown {
+  return typeof value === 'function' ? value.bind(object) : value;
+}

@@ -1,0 +1,435 @@
+/**
+ * What a run makes of a store in which something is wrong at its start: decisions that cannot be carried out, and sealed
+ * dates whose object is gone. The workers that left it are real, and so is the damage: objects are removed and written
+ * over from outside. Decisions that can be finished are in `test/ledger/publish.test.ts`.
+ */
+import { mkdir, mkdtemp, readdir, rm, truncate, utimes, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { basename, join } from 'node:path';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { describeCause } from '../../src/alert/alert-text.ts';
+import { listCauses } from '../../src/alert/causes.ts';
+import { NO_OVERRIDE } from '../../src/calendar/session.ts';
+import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
+import type { Engine } from '../../src/engine/engine.ts';
+import { judgeRun, type RunOptions, runExport } from '../../src/export/export.ts';
+import {
+  conditionKey,
+  dropKey,
+  historyKey,
+  manifestKey,
+  partitionPrefix,
+  sealingDecisionKey,
+  sealingPrefix,
+} from '../../src/ledger/layout.ts';
+import { formatManifest, type Manifest, parseManifest, signManifest } from '../../src/ledger/manifest.ts';
+import { publishDrop } from '../../src/ledger/publish.ts';
+import { readManifest } from '../../src/ledger/sealed-dates.ts';
+import { readStatus } from '../../src/run/status.ts';
+import { auditDrop } from '../../src/seal/audit.ts';
+import { auditConditions, auditHistory, listLeftovers } from '../../src/seal/audit-dataset.ts';
+import { discardStages } from '../../src/stage/list.ts';
+import { makeScratchFolder } from '../../src/state/folder.ts';
+import { stateOf } from '../../src/state/paths.ts';
+import type { RunResult } from '../../src/state/run-result.ts';
+import { openDirectoryStore } from '../../src/store/directory.ts';
+import type { Store } from '../../src/store/store.ts';
+import { createRunFacts } from '../support/alerts.ts';
+import { createEngineSource, createTradesTable, type EngineSource, insertTrades } from '../support/engine-source.ts';
+import { createKeptLog, type KeptLog } from '../support/log.ts';
+import { createDraft } from '../support/manifest.ts';
+import { createRunContext } from '../support/run-context.ts';
+import { listKeys, readText } from '../support/stores.ts';
+import { createJob, createTrade, DATE } from '../support/trades.ts';
+
+const ROWS = 60;
+const NOW = Date.parse('2026-11-20T03:00:00Z');
+/** The session before `DATE`, and one that has left the lookback. */
+const OTHER = '2026-11-18';
+const EXPIRED = '2026-11-03';
+const job = createJob();
+
+let folder: string;
+let root: string;
+let engine: Engine;
+let store: Store;
+let source: EngineSource;
+let kept: KeptLog;
+
+beforeAll(async () => {
+  engine = await openEmbeddedEngine();
+  await createTradesTable(engine);
+  for (const date of [DATE, OTHER]) {
+    const rows = Array.from({ length: ROWS }, (_, k) => createTrade(k));
+    await insertTrades(
+      engine,
+      rows.map((row) => ({ ...row, date, time: String(row['time']).replace(DATE, date) })),
+    );
+  }
+});
+afterAll(async () => await engine.close());
+
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'flowdrop-leftovers-'));
+  root = join(folder, 'store');
+  store = await openDirectoryStore(root);
+  for (const date of [DATE, OTHER]) await discardStages(engine, date);
+});
+afterEach(async () => {
+  await store.close();
+  await rm(folder, { recursive: true, force: true });
+});
+
+async function run(options: RunOptions = {}, own: Store = store): Promise<RunResult> {
+  source = createEngineSource(engine, { rowLimit: 200, meta: true, nowMs: NOW });
+  kept = createKeptLog();
+  return await runExport(
+    await createRunContext({ job, engine, store: own, source, folder, log: kept.log }),
+    job,
+    options,
+  );
+}
+
+const statuses = ({ dates }: RunResult) => dates.map(({ date, status, revision }) => [date, status, revision]);
+const logged = (event: string) => kept.records.filter((record) => record['event'] === event);
+
+/** A worker that decides to seal these bytes, and dies before it copies them. */
+async function leaveDecision(date: string, bytes: string, supersedes?: Manifest): Promise<Manifest> {
+  const path = join(folder, `left-${date}`);
+  await writeFile(path, bytes);
+  const names = ['get', 'head', 'put', 'putIfAbsent', 'list', 'remove', 'download'] as const;
+  const calls = names.map((name) => [name, { value: (store[name] as (...given: unknown[]) => unknown).bind(store) }]);
+  const dying = Object.create({ url: store.url }, Object.fromEntries(calls)) as Store; // It has no `copy`.
+  await expect(publishDrop(dying, { drop: path }, createDraft({ date }), { supersedes })).rejects.toThrow(TypeError);
+  const key = sealingDecisionKey('trades', date, (supersedes?.revision ?? 0) + 1);
+  return parseManifest((await store.get(key)) ?? Buffer.from(''), key);
+}
+
+/** The objects of a revision that is being sealed, but for its decision. */
+const filesOf = async (date: string, revision = 1) =>
+  (await listKeys(store, sealingPrefix('trades', date, revision))).filter((key) => !key.endsWith('decision.json'));
+
+/** What `verify` says of a date and what is around it. */
+async function verify(date: string): Promise<readonly string[]> {
+  const deps = { store, engine, folder: join(folder, 'verify') };
+  const { findings, manifest } = await auditDrop(deps, 'trades', date);
+  const history = manifest ? await auditHistory(deps, manifest) : [];
+  return [...findings, ...history, ...(await auditConditions(store, 'trades', new Map([[date, manifest]])))].filter(
+    (finding) => finding.includes(date),
+  );
+}
+
+describe('a decision that cannot be carried out', () => {
+  const damages: readonly (readonly [string, (decided: Manifest) => Promise<void>])[] = [
+    [
+      'whose file is gone',
+      async () => {
+        for (const key of await filesOf(DATE)) await rm(join(root, key));
+      },
+    ],
+    [
+      'whose file has other bytes of the same length',
+      async () => {
+        for (const key of await filesOf(DATE)) await writeFile(join(root, key), 'THEIR BYTES');
+      },
+    ],
+    [
+      'whose file was cut short',
+      async () => {
+        for (const key of await filesOf(DATE)) await truncate(join(root, key), 4);
+      },
+    ],
+    [
+      'that is no JSON',
+      async () => await writeFile(join(root, sealingDecisionKey('trades', DATE, 1)), '{"manifest_version": 2, "da'),
+    ],
+    [
+      'that was edited',
+      async (decided) => {
+        const edited = formatManifest({ ...decided, rows: 1_000_000 });
+        await writeFile(join(root, sealingDecisionKey('trades', DATE, 1)), edited);
+      },
+    ],
+    [
+      'of a version that has another shape',
+      async () => {
+        const later = JSON.stringify({ manifest_version: 99, parts: [] });
+        await writeFile(join(root, sealingDecisionKey('trades', DATE, 1)), later);
+      },
+    ],
+    [
+      'of another dataset',
+      async (decided) => {
+        const { manifest_hash: _, ...draft } = decided;
+        const foreign = formatManifest(signManifest({ ...draft, dataset: 'quotes' }));
+        await writeFile(join(root, sealingDecisionKey('trades', DATE, 1)), foreign);
+      },
+    ],
+  ];
+
+  it.each(damages)('%s is set aside, its date is exported again, and the others go on', async (_, damage) => {
+    await damage(await leaveDecision(DATE, 'their bytes'));
+    const broken = await readText(store, sealingDecisionKey('trades', DATE, 1));
+    const result = await run();
+    expect(statuses(result)).toEqual([
+      [OTHER, 'sealed', 1],
+      [DATE, 'sealed', 1],
+    ]);
+    expect(judgeRun(result)).toBeUndefined();
+    expect(await verify(DATE)).toEqual([]);
+    const left = await listKeys(store, '_sealing/');
+    expect(left.every((key) => key.startsWith(`_sealing/trades/set-aside/date=${DATE}/rev=1/`))).toBe(true);
+    const decision = left.find((key) => key.endsWith('/decision.json')) ?? '';
+    expect(await readText(store, decision)).toBe(broken);
+    expect(logged('decision-set-aside')).toEqual([expect.objectContaining({ level: 40, date: DATE, revision: 1 })]);
+    expect(await listLeftovers(store, 'trades')).toEqual([expect.stringContaining('was set aside')]);
+    // The next run has nothing more to do with it.
+    expect(statuses(await run())).toEqual([]);
+    expect(await listKeys(store, '_sealing/')).toEqual(left);
+  });
+
+  it('of another date does not stop a backfill', async () => {
+    await leaveDecision(OTHER, 'their bytes');
+    for (const key of await filesOf(OTHER)) await rm(join(root, key));
+    expect(statuses(await run({ range: { from: DATE, to: DATE } }))).toEqual([[DATE, 'sealed', 1]]);
+    expect(await readManifest(store, 'trades', OTHER)).toBeUndefined();
+    expect(statuses(await run())).toEqual([[OTHER, 'sealed', 1]]);
+  });
+
+  it('keeps what lay beside it readable, where that may be all there is of the date', async () => {
+    await leaveDecision(EXPIRED, 'their bytes');
+    await writeFile(join(root, sealingDecisionKey('trades', EXPIRED, 1)), 'damaged');
+    const result = await run();
+    expect(statuses(result)).toHaveLength(2);
+    const left = await listKeys(store, '_sealing/trades/set-aside/');
+    const file = left.find((key) => key.endsWith('.parquet')) ?? '';
+    expect(await readText(store, file)).toBe('their bytes');
+  });
+
+  it('is carried out all the same when what it names was copied already', async () => {
+    const decided = await leaveDecision(DATE, 'their bytes');
+    const [file = ''] = await filesOf(DATE);
+    await store.copy(file, dropKey('trades', DATE));
+    await store.remove(file);
+    await run({ range: { from: OTHER, to: OTHER } });
+    expect(await readManifest(store, 'trades', DATE)).toEqual(decided);
+    expect(await readText(store, dropKey('trades', DATE))).toBe('their bytes');
+  });
+
+  it('for a restatement leaves the sealed revision as it is, and the date is compared with the source again', async () => {
+    await run();
+    const sealed = await readManifest(store, 'trades', DATE);
+    await leaveDecision(DATE, 'their bytes', sealed);
+    for (const key of await filesOf(DATE, 2)) await rm(join(root, key));
+    expect(statuses(await run())).toEqual([[DATE, 'unchanged', 1]]);
+    expect(await readManifest(store, 'trades', DATE)).toEqual(sealed);
+    expect(await verify(DATE)).toEqual([]);
+  });
+
+  it('for a restatement that had begun to replace the object puts the sealed one back', async () => {
+    await run();
+    const sealed = await readManifest(store, 'trades', DATE);
+    await leaveDecision(DATE, 'their bytes', sealed);
+    await writeFile(join(root, dropKey('trades', DATE)), 'their');
+    for (const key of await filesOf(DATE, 2)) await rm(join(root, key));
+    expect(statuses(await run())).toEqual([[DATE, 'unchanged', 1]]);
+    expect(await readManifest(store, 'trades', DATE)).toEqual(sealed);
+    expect(await verify(DATE)).toEqual([]);
+  });
+
+  it('of a revision that nothing is there to be replaced by is never published', async () => {
+    await run();
+    await leaveDecision(DATE, 'their bytes', await readManifest(store, 'trades', DATE));
+    await store.remove(manifestKey('trades', DATE));
+    expect(statuses(await run())).toEqual([[DATE, 'sealed', 1]]);
+    expect(statuses(await run())).toEqual([]);
+    expect(await readManifest(store, 'trades', DATE)).toMatchObject({ revision: 1, rows: ROWS });
+  });
+
+  it('fails its own date only, where the store cannot be written', async () => {
+    await leaveDecision(DATE, 'their bytes');
+    // A file where the date's folder is to be.
+    await mkdir(join(root, 'trades'), { recursive: true });
+    await writeFile(join(root, partitionPrefix('trades', DATE).slice(0, -1)), '');
+    const result = await run({ range: { from: OTHER, to: OTHER } });
+    expect(statuses(result)).toEqual([
+      [DATE, 'failed', undefined],
+      [OTHER, 'sealed', 1],
+    ]);
+    expect(judgeRun(result)).toBe('failed');
+    expect(logged('decision-unfinished')).toHaveLength(1);
+  });
+
+  it('is left alone where the sealed manifest is damaged, and the others go on', async () => {
+    await run({ range: { from: DATE, to: DATE } });
+    const decided = await leaveDecision(DATE, 'their bytes', await readManifest(store, 'trades', DATE));
+    await writeFile(join(root, manifestKey('trades', DATE)), '{');
+    const result = await run();
+    expect(result.dates).toEqual([
+      expect.objectContaining({ date: DATE, error: expect.objectContaining({ code: 'MANIFEST_INVALID' }) }),
+      expect.objectContaining({ date: OTHER, status: 'sealed' }),
+    ]);
+    const key = sealingDecisionKey('trades', DATE, 2);
+    expect(parseManifest((await store.get(key)) ?? Buffer.from(''), key)).toEqual(decided);
+  });
+});
+
+it('a damaged manifest in the history is written again when its revision is replaced', async () => {
+  await run();
+  const first = await readManifest(store, 'trades', DATE);
+  await leaveDecision(DATE, 'their bytes', first);
+  await store.put(historyKey('trades', DATE, 1, 'manifest.json'), { bytes: Buffer.from('{') });
+  await run();
+  const history = await store.get(historyKey('trades', DATE, 1, 'manifest.json'));
+  expect(parseManifest(history ?? Buffer.from(''), '')).toEqual(first);
+});
+
+describe('a sealed date whose object', () => {
+  const damages: readonly (readonly [string, (path: string) => Promise<void>])[] = [
+    ['is gone', async (path) => await rm(path)],
+    ['has another size', async (path) => await truncate(path, 100)],
+  ];
+
+  it.each(damages)('%s is exported again while the source has it whole, and verifies afterwards', async (_, damage) => {
+    await run();
+    await damage(join(root, dropKey('trades', DATE)));
+    const result = await run();
+    expect(statuses(result)).toEqual([[DATE, 'sealed', 2]]);
+    expect(result).toMatchObject({ damaged: {}, gaps: [], lost: [] });
+    expect(judgeRun(result)).toBeUndefined();
+    expect(logged('drop-damaged')).toEqual([expect.objectContaining({ level: 50, date: DATE })]);
+    expect(await readManifest(store, 'trades', DATE)).toMatchObject({ revision: 2, changes: null });
+    expect(await verify(DATE)).toEqual([]);
+    expect(statuses(await run())).toEqual([]);
+  });
+
+  it('is gone is told by every run and by status when the source has it no more, and never called available', async () => {
+    await run();
+    const manifest = await readManifest(store, 'trades', DATE);
+    const { manifest_hash: _, ...draft } = manifest as Manifest; // It was sealed above.
+    const expired = formatManifest(signManifest({ ...draft, date: EXPIRED }));
+    await store.put(manifestKey('trades', EXPIRED), { bytes: expired });
+    for (const time of ['first', 'again']) {
+      const result = await run();
+      expect([time, result.damaged]).toEqual([
+        time,
+        { [EXPIRED]: expect.stringContaining(`${dropKey('trades', EXPIRED)} is missing`) },
+      ]);
+      expect(result.conditions[EXPIRED]).toBe('degraded');
+      // The sessions in between have no rows here, which is another matter.
+      expect(judgeRun({ ...result, gaps: [], lost: [] })).toBe('incomplete');
+      expect(await readText(store, conditionKey('trades'))).toContain('is missing');
+      const causes = listCauses(createRunFacts({ result })).filter(({ date }) => date === EXPIRED);
+      expect(causes).toEqual([expect.objectContaining({ kind: 'date-degraded', date: EXPIRED, code: 'DROP_DAMAGED' })]);
+      const subject = { job: 'trades', dataset: 'trades', isExpiring: true, redact: (text: string) => text };
+      expect(causes.map((cause) => describeCause(cause, subject).title)).toEqual([
+        `${EXPIRED} is damaged in the store`,
+      ]);
+    }
+    const { document } = await readStatus(
+      {
+        ...{ clock: { now: () => NOW, sleep: async () => undefined }, clockOffsetMs: 0 },
+        calendar: NO_OVERRIDE,
+        state: stateOf(folder, job.name),
+        openStore: () => openDirectoryStore(root),
+      },
+      job,
+    );
+    expect(document.dates.find(({ date }) => date === EXPIRED)).toMatchObject({
+      condition: 'degraded',
+      damage: expect.stringContaining('is missing'),
+    });
+    // Restored by hand, from a backup or an older version.
+    await store.copy(dropKey('trades', DATE), dropKey('trades', EXPIRED));
+    const healed = await run();
+    expect(healed).toMatchObject({ damaged: {}, conditions: { [EXPIRED]: 'available' } });
+    expect(judgeRun({ ...healed, gaps: [], lost: [] })).toBeUndefined();
+  });
+
+  it('is whole costs no request of its own', async () => {
+    await run();
+    const calls: string[] = [];
+    const counting = new Proxy(store, {
+      get: (target, name: keyof Store) => {
+        const member = target[name];
+        if (typeof member !== 'function') return member;
+        return (...given: unknown[]) => {
+          calls.push(`${name} ${String(given[0])}`);
+          return (member as (...args: unknown[]) => unknown).apply(target, given);
+        };
+      },
+    });
+    await run({}, counting);
+    const manifests = [OTHER, DATE].map((date) => `get ${manifestKey('trades', date)}`);
+    expect(calls).toEqual([
+      'list _sealing/trades/',
+      ...['get trades/condition.json', 'list trades/date='],
+      // Whose dataset it is.
+      `get ${manifestKey('trades', DATE)}`,
+      // Rows that were counted are noted, and at the end the conditions.
+      ...['get trades/condition.json', 'get trades/condition.json', 'list trades/date=', ...manifests],
+    ]);
+  });
+
+  it('is being replaced by another worker is not taken for damaged', async () => {
+    await run();
+    const sealed = await readManifest(store, 'trades', DATE);
+    await leaveDecision(DATE, 'their bytes', sealed);
+    const [file = ''] = await filesOf(DATE, 2);
+    await store.copy(file, dropKey('trades', DATE));
+    const { readChoiceFacts } = await import('../../src/export/selection-facts.ts');
+    const { damaged } = await readChoiceFacts(store, job, stateOf(folder, job.name));
+    expect(damaged).toEqual(new Map());
+  });
+});
+
+/** A minute more than a day ago, in seconds. */
+const OLD = NOW / 1000 - 86_400 - 60;
+
+describe('files under _sealing/ that no decision names', () => {
+  it('are removed a day after they were written, and not before', async () => {
+    const place = join(root, sealingPrefix('trades', EXPIRED, 1));
+    await mkdir(place, { recursive: true });
+    for (const name of ['0a.parquet', '0b.parquet']) await writeFile(join(place, name), 'rows');
+    await utimes(join(place, '0a.parquet'), OLD, OLD);
+    await utimes(join(place, '0b.parquet'), OLD + 120, OLD + 120);
+    expect(await listLeftovers(store, 'trades')).toEqual([expect.stringContaining('2 file(s)')]);
+    await run();
+    expect(await readdir(place)).toEqual(['0b.parquet']);
+    expect(logged('leftovers-removed')).toHaveLength(1);
+  });
+});
+
+describe('local files of workers that were killed', () => {
+  it('are removed when a run begins, but for the newest drop', async () => {
+    await run();
+    const state = stateOf(folder, job.name);
+    const [disk] = await engine.rows<{ path: string }>("SELECT path FROM system.disks WHERE name = 'default'");
+    const spool = join(disk?.path ?? '', 'pages', 'stage__2026_11_03__0a');
+    await mkdir(spool, { recursive: true });
+    await writeFile(join(spool, 'page.json'), '[]');
+    for (const name of [`${EXPIRED}.parquet`, `${DATE}.parquet.summary`, 'finish.history', `${DATE}.parquet.sealed`]) {
+      await writeFile(join(state.drops, name), 'x');
+    }
+    const [old, young] = ['failures.json.0123456789ab.tmp', 'failures.json.ba9876543210.tmp'];
+    for (const name of [old, young]) await writeFile(join(state.drops, '..', name), 'x');
+    await utimes(join(state.drops, '..', old), OLD, OLD);
+    await utimes(join(state.drops, '..', young), OLD + 120, OLD + 120);
+    await run();
+    expect(await readdir(state.drops)).toEqual([`${DATE}.parquet`]);
+    await expect(readdir(spool)).rejects.toMatchObject({ code: 'ENOENT' });
+    const left = await readdir(join(state.drops, '..'));
+    expect(left.filter((name) => name.endsWith('.tmp'))).toEqual([young]);
+  });
+
+  it('of `verify` are removed a day later by the next one', async () => {
+    const [old, young] = ['verify-000000', 'verify-111111'];
+    for (const name of [old, young]) await mkdir(join(folder, name));
+    await writeFile(join(folder, old, 'drop.parquet'), 'x');
+    const yesterday = Date.now() / 1000 - 90_000;
+    await utimes(join(folder, old), yesterday, yesterday);
+    const own = await makeScratchFolder(folder, Date.now());
+    const left = (await readdir(folder)).filter((name) => name.startsWith('verify-'));
+    expect(left.sort()).toEqual([young, basename(own)].sort());
+  });
+});

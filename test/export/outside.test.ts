@@ -1,0 +1,163 @@
+import { beforeEach, describe, expect, it } from 'vitest';
+import type { Engine } from '../../src/engine/engine.ts';
+import { probeDates, probeRows } from '../../src/export/trades/probe.ts';
+import { recountDate } from '../../src/export/trades/recount.ts';
+import type { SqlJob } from '../../src/job/job.ts';
+import type { Stage } from '../../src/stage/stage.ts';
+import type { Learnt } from '../../src/state/limits.ts';
+import { useDateSource } from '../support/date-source.ts';
+import { createEngineSource, createTradesTable, type EngineSource, insertTrades } from '../support/engine-source.ts';
+import { parseSqlJob } from '../support/jobs.ts';
+import { createJob, createTrade, DATE } from '../support/trades.ts';
+
+const ROWS = 1_200;
+const LIMIT = 100;
+const NOW = Date.parse('2026-11-20T08:00:00Z');
+const job = createJob();
+/** Before, after, at the very ends of the date, and far away. */
+const OUTSIDE = ['2026-11-18 23:59:59', '2026-11-18 14:00:00', '2026-11-20 00:00:00', '2026-11-21 09:30:00'];
+const ENDS = [`${DATE} 00:00:00`, `${DATE} 23:59:59`];
+
+const table = useDateSource(NOW);
+let engine: Engine;
+let learnt: Learnt;
+
+beforeEach(async () => {
+  ({ engine, learnt } = table);
+});
+
+const sourceOf = (scanLimit?: number): EngineSource =>
+  createEngineSource(engine, {
+    rowLimit: LIMIT,
+    meta: true,
+    nowMs: NOW,
+    ...(scanLimit === undefined ? {} : { scanLimit }),
+  });
+
+/** A date with rows at its ends and outside of them, and rows of the dates beside it. */
+async function createDate(order: 'time' | 'symbol' | 'clock', outside: readonly string[] = OUTSIDE): Promise<number> {
+  const odd = [...outside, ...ENDS].flatMap((time, at) =>
+    [0, 1, 2].map((k) => createTrade(k, { id: `odd-${at}-${k}`, time, symbol: k === 0 ? 'AAA' : 'SYM7' })),
+  );
+  const others = ['2026-11-18', '2026-11-20'].flatMap((date) =>
+    Array.from({ length: 300 }, (_, k) =>
+      createTrade(k, { id: `${date}-${k}`, date, time: `${date} 1${k % 6}:00:0${k % 10}` }),
+    ),
+  );
+  await createTradesTable(engine, order);
+  await insertTrades(engine, [...Array.from({ length: ROWS }, (_, k) => createTrade(k)), ...odd, ...others]);
+  return ROWS + odd.length;
+}
+
+const complete = (source: EngineSource, of: SqlJob = job): Promise<Stage> => table.complete(source, of);
+
+const idsOf = async (from: string) =>
+  (await engine.rows<{ id: string }>(`SELECT id FROM ${from} ORDER BY id`)).map(({ id }) => id);
+const ofDate = `RawOptionTrades WHERE date = '${DATE}'`;
+
+describe('rows whose time is of another date than their date', () => {
+  it.each([
+    { order: 'time', scanLimit: undefined },
+    { order: 'time', scanLimit: 500 },
+    { order: 'symbol', scanLimit: undefined },
+    { order: 'symbol', scanLimit: 500 },
+  ] as const)('come home with a table ordered by $order, scan limit $scanLimit', async ({ order, scanLimit }) => {
+    const rows = await createDate(order);
+    const source = sourceOf(scanLimit);
+    const stage = await complete(source);
+    expect(await stage.totals()).toEqual({ rows, ids: rows });
+    expect(await idsOf(stage.table)).toEqual(await idsOf(ofDate));
+    expect(learnt.day_edges).toBe('open');
+  });
+
+  it('cost no request: pages, and the count, the cuts and the recount that every date takes', async () => {
+    const rows = await createDate('time');
+    const source = sourceOf();
+    await complete(source);
+    expect(source.asked).toHaveLength(Math.ceil(rows / LIMIT) + 3);
+  });
+
+  it('are cut like others where they alone exceed a page', async () => {
+    await createDate('time');
+    const early = Array.from({ length: 250 }, (_, k) =>
+      createTrade(k, { id: `early-${k}`, time: '2026-11-18 20:00:00' }),
+    );
+    const late = Array.from({ length: 250 }, (_, k) =>
+      createTrade(k, { id: `late-${k}`, time: '2026-11-20 04:00:00' }),
+    );
+    await insertTrades(engine, [...early, ...late]);
+    const stage = await complete(sourceOf());
+    expect(await idsOf(stage.table)).toEqual(await idsOf(ofDate));
+  });
+
+  it('are counted alike when all dates are counted at once, one by one, and for `verify --deep`', async () => {
+    const rows = await createDate('time');
+    const deps = { source: sourceOf(), learnt };
+    const all = await probeDates(deps, job, ['2026-11-18', DATE, '2026-11-20']);
+    expect(all?.get(DATE)).toEqual(await probeRows(deps, job, DATE));
+    expect(await recountDate(deps, job, DATE, rows)).toMatchObject({ rows, ids: rows });
+  });
+
+  it('are in the groups of an aggregating job', async () => {
+    await createDate('time');
+    const sql =
+      'SELECT symbol, substring(time, 1, 16) AS minute, sum(premium) AS value FROM RawOptionTrades WHERE {window} GROUP BY symbol, minute';
+    const flow = parseSqlJob(
+      'flow.yaml',
+      `name: flow\nsource:\n  api: historical\n  sql: "${sql}"\n  grain: minute\n  time: minute\n  split: [symbol]\n  types: {value: double}\ndrop: {to: out, dataset: flow}\n`,
+    );
+    const stage = await complete(sourceOf(), flow);
+    const read = (from: string) => engine.rows(`SELECT symbol, minute, value FROM ${from} ORDER BY symbol, minute`);
+    expect(await read(stage.table)).toEqual(await read(`(${sql.replace('{window}', `date = '${DATE}'`)})`));
+  });
+
+  it('are left out, and all others come home, where a server finds rows by nothing but their time', async () => {
+    const rows = await createDate('clock');
+    // More before and after the date than may be read at once.
+    for (const date of ['2026-11-17', '2026-11-23']) {
+      const beside = Array.from({ length: 900 }, (_, k) =>
+        createTrade(k, { id: `${date}-${k}`, date, time: `${date} 12:00:00` }),
+      );
+      await insertTrades(engine, beside);
+    }
+    const stage = await complete(sourceOf(700));
+    const inside = `${ofDate} AND startsWith(time, '${DATE}')`;
+    expect(await idsOf(stage.table)).toEqual(await idsOf(inside));
+    expect(rows - (await stage.totals()).rows).toBe(OUTSIDE.length * 3);
+    expect(learnt.day_edges).toBe('closed');
+  });
+});
+
+describe('times in another form', () => {
+  const change = async (text: string) =>
+    await engine.command(
+      `INSERT INTO RawOptionTrades SELECT * REPLACE (concat('x', id) AS id, ${text} AS time) FROM ${ofDate}`,
+    );
+
+  it('with a fraction of a second are fetched to the row', async () => {
+    await createDate('time', []);
+    await change("concat(time, '.', toString(cityHash64(id) % 1000))");
+    const source = sourceOf();
+    const stage = await complete(source);
+    expect(await idsOf(stage.table)).toEqual(await idsOf(ofDate));
+    const [all] = await engine.rows<{ n: number }>(`SELECT count() AS n FROM ${ofDate}`);
+    expect(source.pages()).toHaveLength(Math.ceil(Number(all?.n) / LIMIT));
+  });
+
+  it.each([
+    { form: 'without seconds', text: 'substring(time, 1, 16)', came: `"${DATE} 23:59"` },
+    { form: 'with a T', text: "replace(time, ' ', 'T')", came: `"${DATE}T23:59:59"` },
+    { form: 'with no date', text: 'substring(time, 12)', came: '"23:59:59"' },
+    { form: 'that are empty in one row', text: "if(endsWith(time, ' 00:00:00'), '', time)", came: '""' },
+  ])('$form are refused at the first count, with what came', async ({ text, came }) => {
+    await createDate('time', []);
+    await change(text);
+    const source = sourceOf();
+    await expect(complete(source)).rejects.toMatchObject({
+      code: 'TIME_UNREADABLE',
+      message: expect.stringContaining(came),
+      hint: expect.stringContaining('`time`'),
+    });
+    expect(source.asked).toHaveLength(1);
+  });
+});

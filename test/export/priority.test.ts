@@ -1,0 +1,147 @@
+/**
+ * Who asks the shared budget in a hurry: exports of each kind of the API's dates, over a really running service, through a
+ * pacer that notes what it was asked. What the pacer makes of it is tested in `test/source`.
+ */
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { CHAIN_PATH, HISTORICAL_PATH } from '../../src/api-contract/limits.ts';
+import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
+import type { Engine } from '../../src/engine/engine.ts';
+import type { SnapshotJob } from '../../src/export/job-source.ts';
+import { exportSnapshots } from '../../src/export/snapshots/snapshot-date.ts';
+import { exportTrades } from '../../src/export/trades/trades.ts';
+import { parseJob } from '../../src/job/parse.ts';
+import { SNAPSHOT_COLUMNS } from '../../src/job/snapshot-columns.ts';
+import { expiresAt } from '../../src/plan/dates.ts';
+import type { RunContext } from '../../src/run/run-context.ts';
+import { createChainClient } from '../../src/source/chain.ts';
+import { createHistoricalSource } from '../../src/source/historical.ts';
+import { createMarketStructureClient } from '../../src/source/market-structure.ts';
+import { createPacer, type Pacer } from '../../src/source/pacer.ts';
+import { loadLearnt } from '../../src/state/limits.ts';
+import { stateOf } from '../../src/state/paths.ts';
+import { openDirectoryStore } from '../../src/store/directory.ts';
+import { EVENING, KEY, startTestService, type TestService } from '../service/running-service.ts';
+import { createSilentLog } from '../support/log.ts';
+import { createJob } from '../support/trades.ts';
+
+/** On the evening of the 19th the lookback begins on the evening of the 4th: the 5th is whole, and begins to go at midnight. */
+const EXPIRING = '2026-11-05';
+const NEXT = '2026-11-06';
+const YOUNGEST = '2026-11-19';
+const SESSIONS = 11;
+
+let service: TestService;
+let engine: Engine;
+let folder: string;
+/** Whether each request to the budget was urgent. */
+let asked: boolean[];
+
+beforeAll(async () => {
+  service = await startTestService({ generateSessions: SESSIONS, generateRows: 300 });
+  engine = await openEmbeddedEngine();
+});
+afterAll(async () => {
+  await engine.close();
+  await service.stop();
+});
+beforeEach(async () => {
+  asked = [];
+  folder = await mkdtemp(join(tmpdir(), 'flowdrop-urgency-'));
+  return () => rm(folder, { recursive: true, force: true });
+});
+
+/** A clock on which waiting takes no time, so that the budget's pace costs none. */
+function createParts() {
+  let now = Date.parse(EVENING);
+  const clock = {
+    now: () => now,
+    sleep: async (ms: number) => {
+      now += ms;
+    },
+  };
+  const real = createPacer(clock, { requestsPerSecond: 1000 });
+  const pacer: Pacer = {
+    ...real,
+    acquire: async (options) => {
+      asked.push(options?.urgent === true);
+      await real.acquire(options);
+    },
+  };
+  return { clock, pacer, log: createSilentLog() };
+}
+
+async function createContext(
+  { clock, log }: ReturnType<typeof createParts>,
+  url: string,
+): Promise<Omit<RunContext, 'opened' | 'source'>> {
+  return {
+    ...{ runId: 'run-1', engine, store: await openDirectoryStore(join(folder, 'out')), mailFrom: '', log, clock },
+    ...{ redact: (text) => text, onEvent: () => undefined, version: '1', templatesDir: '' },
+    mailer: {
+      url: '',
+      send: () => Promise.reject(new RangeError('an export mails nothing')),
+      verify: () => Promise.reject(new RangeError('an export mails nothing')),
+      close: async () => {},
+    },
+    learnt: await loadLearnt(join(folder, 'none.json'), url, clock.now()),
+    learntPath: join(folder, 'learnt.json'),
+    state: stateOf(folder, 'job'),
+  };
+}
+
+const dated = (date: string) => ({ date, counts: undefined, rows: undefined, pages: 1, expiresAtMs: expiresAt(date) });
+
+/** Exports one date of single trades. @returns what the budget was told of each request */
+async function exportRows(date: string): Promise<readonly boolean[]> {
+  const parts = createParts();
+  const url = `${service.url}${HISTORICAL_PATH}`;
+  const source = createHistoricalSource({ url, apiKey: KEY, expectsMeta: true, clockOffsetMs: 0 }, parts);
+  const opened = { kind: 'sql', job: createJob(), source } as const;
+  const context = { ...(await createContext(parts, url)), opened, source };
+  const outcome = await exportTrades(context, opened, dated(date), false, { dates: [] });
+  expect(outcome).toMatchObject({ published: { status: 'sealed' } });
+  return asked;
+}
+
+async function exportSnapshot(api: 'chain' | 'market-structure', date: string): Promise<readonly boolean[]> {
+  const parts = createParts();
+  const options = { apiKey: KEY, clockOffsetMs: 0 };
+  const source =
+    api === 'chain'
+      ? createChainClient({ ...options, url: `${service.url}${CHAIN_PATH}` }, parts)
+      : createMarketStructureClient(
+          { ...options, url: `${service.url}/api/v1/market-structure` },
+          SNAPSHOT_COLUMNS[api],
+          parts,
+        );
+  const text = `name: ${api}\nsource: {api: ${api}, symbols: [SPY, QQQ]}\ndrop: {to: out, dataset: ${api}}\n`;
+  const job = parseJob('job.yaml', text) as SnapshotJob; // What the text says.
+  const opened = { kind: 'snapshots', job, source } as const;
+  const context = { ...(await createContext(parts, source.url)), opened, source };
+  const outcome = await exportSnapshots(context, opened, { ...dated(date), counts: [] }, false);
+  expect(outcome).toMatchObject({ published: { status: 'sealed' } });
+  return asked;
+}
+
+const EXPORTS = [
+  ['single trades', exportRows],
+  ['option chains', (date: string) => exportSnapshot('chain', date)],
+  ['market structure', (date: string) => exportSnapshot('market-structure', date)],
+] as const;
+
+describe.each(EXPORTS)('an export of %s', (_what, exportOne) => {
+  it('of a date that begins to expire within a day asks in a hurry, each time', async () => {
+    expect(expiresAt(EXPIRING) - Date.parse(EVENING)).toBeLessThan(24 * 3_600_000);
+    const urgent = await exportOne(EXPIRING);
+    expect(urgent.length).toBeGreaterThanOrEqual(2);
+    expect(new Set(urgent)).toEqual(new Set([true]));
+  });
+
+  it.each([NEXT, YOUNGEST])('of %s, which has more than a day left, never does', async (date) => {
+    expect(expiresAt(date) - Date.parse(EVENING)).toBeGreaterThan(24 * 3_600_000);
+    expect(new Set(await exportOne(date))).toEqual(new Set([false]));
+  });
+});

@@ -1,0 +1,141 @@
+/**
+ * Rows that share an id, from the source to the drop: what is a version of a trade and what is another trade, and where a
+ * date fails. Of a ClickHouse server's own table: `test/flow/clickhouse-table.test.ts`.
+ */
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
+import type { Engine } from '../../src/engine/engine.ts';
+import { runExport } from '../../src/export/export.ts';
+import { compareWithSource } from '../../src/export/recount-date.ts';
+import { dropKey } from '../../src/ledger/layout.ts';
+import { readManifest } from '../../src/ledger/sealed-dates.ts';
+import { auditDrop } from '../../src/seal/audit.ts';
+import { discardStages } from '../../src/stage/list.ts';
+import type { RunResult } from '../../src/state/run-result.ts';
+import { openDirectoryStore } from '../../src/store/directory.ts';
+import type { Store } from '../../src/store/store.ts';
+import { queryDuckDb } from '../support/drop.ts';
+import { createEngineSource, createTradesTable, insertTrades } from '../support/engine-source.ts';
+import { parseSqlJob } from '../support/jobs.ts';
+import { createKeptLog, type KeptLog } from '../support/log.ts';
+import { createRunContext } from '../support/run-context.ts';
+import { createTrade, DATE, type TradeRow } from '../support/trades.ts';
+
+const ROWS = 600;
+const NOW = Date.parse('2026-11-20T03:00:00Z');
+const DAY = Array.from({ length: ROWS }, (_, k) => createTrade(k));
+const idOf = (k: number) => String(createTrade(k)['id']);
+const job = parseSqlJob(
+  'job.yaml',
+  'name: trades\nsource: {api: historical}\ndrop: {to: out, dataset: trades}\nchecks: [{check: unique-id, on_failure: warn}]\n',
+);
+
+let folder: string;
+let engine: Engine;
+let store: Store;
+let kept: KeptLog;
+
+beforeAll(async () => {
+  engine = await openEmbeddedEngine();
+});
+afterAll(async () => await engine.close());
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'flowdrop-ids-'));
+  store = await openDirectoryStore(join(folder, 'store'));
+  await discardStages(engine, DATE);
+});
+afterEach(async () => {
+  await store.close();
+  await rm(folder, { recursive: true, force: true });
+});
+
+async function run(rows: readonly TradeRow[]): Promise<RunResult> {
+  await createTradesTable(engine);
+  await insertTrades(engine, rows);
+  const source = createEngineSource(engine, { rowLimit: 200, meta: true, nowMs: NOW });
+  kept = createKeptLog();
+  const context = await createRunContext({ job, engine, store, source, folder, log: kept.log });
+  return await runExport(context, job);
+}
+
+const read = async (what: string) =>
+  await queryDuckDb(`SELECT ${what} FROM '${join(folder, 'store', dropKey('trades', DATE))}'`);
+
+/** What `verify --deep` says. */
+async function verifyDeep(): Promise<readonly string[]> {
+  const { findings, manifest } = await auditDrop({ store, engine, folder: join(folder, 'verify') }, 'trades', DATE);
+  if (manifest === undefined) return findings;
+  const source = createEngineSource(engine, { rowLimit: 200, meta: true, nowMs: NOW });
+  const { learnt, clock } = await createRunContext({ job, engine, store, source, folder });
+  return [...findings, ...((await compareWithSource({ learnt, clock }, { kind: 'sql', job, source }, manifest)) ?? [])];
+}
+
+describe('a day whose rows', () => {
+  it.each([
+    ['all have an empty id', () => ''],
+    ['have their symbol for an id', (row: TradeRow) => String(row['symbol'])],
+    ['have one id for every ten of them', (_: TradeRow, k: number) => `order-${Math.floor(k / 10)}`],
+  ])('%s fails with examples, and nothing of it is sealed', async (_, id) => {
+    const { dates } = await run(DAY.map((row, k) => ({ ...row, id: id(row, k) })));
+    expect(dates).toEqual([
+      expect.objectContaining({
+        ...{ date: DATE, status: 'failed' },
+        error: {
+          code: 'IDS_REPEATED',
+          message: expect.stringMatching(
+            /^2026-11-19: \d+ of 600 rows have (an id that their own answer has already; window .*|the id of another trade, or none)\. For example: id ".*" has \d+ rows \(SYM\d+ 2026-11-19 09:30:\d\d SYM\d+261218C00100000 .*\)/,
+          ),
+          hint: expect.stringContaining('Ask the provider'),
+        },
+      }),
+    ]);
+    expect(await readManifest(store, 'trades', DATE)).toBeUndefined();
+  });
+
+  it('share a few ids with other trades keeps all of those, and of versions of a trade the newest', async () => {
+    const shared = [
+      createTrade(601, { id: idOf(1), symbol: 'OTHER' }),
+      createTrade(602, { id: idOf(2), time: `${DATE} 15:00:00`, symbol: DAY[2]?.['symbol'] }),
+      createTrade(3, { id: idOf(3), option_symbol: 'SYM261218P00100000' }),
+    ];
+    const withoutId = [createTrade(604, { id: '' }), createTrade(605, { id: '' }), createTrade(605, { id: '' })];
+    const newer = createTrade(7, { updated_timestamp: '1799000000000', price: 777 });
+    const { dates } = await run([...DAY, ...shared, ...withoutId, newer]);
+    expect(dates).toEqual([expect.objectContaining({ status: 'sealed', rows: ROWS + 6 })]);
+    expect(await readManifest(store, 'trades', DATE)).toMatchObject({
+      ...{ rows: ROWS + 6, source_rows: ROWS + 7, duplicates: 1, ids: ROWS + 1 },
+    });
+    expect(await read("count(*) FILTER (id = '') AS n")).toEqual([{ n: '3' }]);
+    expect(await read(`list(price) AS prices`)).toEqual([{ prices: expect.arrayContaining([777]) }]);
+    for (const k of [1, 2, 3]) {
+      const where = `count(*) FILTER (id = '${idOf(k)}') AS n`;
+      expect([k, await read(where)]).toEqual([k, [{ n: '2' }]]);
+    }
+    expect(await read(`count(*) FILTER (id = '${idOf(7)}') AS n`)).toEqual([{ n: '1' }]);
+    // The check sees them in the file: an audit, which has the file alone, agrees.
+    expect((await readManifest(store, 'trades', DATE))?.checks).toMatchObject([{ check: 'unique-id', found: 5 }]);
+    expect(kept.records).toContainEqual(expect.objectContaining({ event: 'ids-shared', level: 40, rows: 5 }));
+    expect(await verifyDeep()).toEqual([]);
+  });
+
+  it('have no contract symbol are told apart by side, strike and expiration', async () => {
+    const plain = { option_symbol: '', put_call: 'CALL', strike: 100, expiration_date: '2026-12-18' };
+    const others = [{ put_call: 'PUT' }, { strike: 101 }, { expiration_date: '2026-12-24' }, { price: 1234 }];
+    const same = others.map((other) => createTrade(5, { ...plain, ...other }));
+    await run([...DAY.filter((_, k) => k !== 5), createTrade(5, plain), ...same]);
+    // But for the price, each is another contract.
+    expect(await readManifest(store, 'trades', DATE)).toMatchObject({ rows: ROWS + 3, duplicates: 1, ids: ROWS });
+    expect(await verifyDeep()).toEqual([]);
+  });
+
+  it('come twice, every column of them, are sealed once', async () => {
+    await run([...DAY, ...DAY]);
+    const manifest = await readManifest(store, 'trades', DATE);
+    expect(manifest).toMatchObject({ rows: ROWS, source_rows: 2 * ROWS, duplicates: ROWS });
+    expect(manifest?.ids).toBeUndefined();
+    expect(await verifyDeep()).toEqual([]);
+  });
+});

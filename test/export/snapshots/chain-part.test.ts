@@ -1,0 +1,78 @@
+/** Parts of a chain that is too large: nothing lost, nothing doubled, and found again by their texts. */
+import { describe, expect, test } from 'vitest';
+import { formatPart, isWithin, type Part, splitPart } from '../../../src/export/snapshots/chain-part.ts';
+import { createRandom } from '../../support/random.ts';
+
+const WHOLE: Part = { symbol: 'SPX', filter: {} };
+
+/** Whether a contract passes the filter, as the specification defines it: bounds are included. */
+function holds({ filter }: Part, contract: { readonly putCall: string; readonly strike: number }): boolean {
+  const { putCall, strikeMin = 0, strikeMax = Number.POSITIVE_INFINITY } = filter;
+  return (
+    (putCall === undefined || putCall === contract.putCall) &&
+    contract.strike >= strikeMin &&
+    contract.strike <= strikeMax
+  );
+}
+
+describe('the parts of a chain', () => {
+  test('hold every contract once, however often they are split', () => {
+    const seed = Date.now() % 1_000_000;
+    const random = createRandom(seed);
+    for (let round = 0; round < 50; round += 1) {
+      const contracts = Array.from({ length: 40 }, () => ({
+        putCall: random() < 0.5 ? 'PUT' : 'CALL',
+        // Beyond the largest strike of an option symbol too: the outermost parts are open.
+        strike: Math.floor(10 ** (random() * 9)),
+      }));
+      let parts: readonly Part[] = [WHOLE];
+      for (let splits = 0; splits < 40; splits += 1) {
+        const at = Math.floor(random() * parts.length);
+        const halves = parts[at] && splitPart(parts[at]);
+        if (halves) parts = [...parts.slice(0, at), ...halves, ...parts.slice(at + 1)];
+      }
+      for (const contract of contracts) {
+        const found = parts.filter((part) => holds(part, contract)).map(formatPart);
+        expect(found, `seed ${seed}, ${JSON.stringify(contract)}`).toHaveLength(1);
+      }
+      const names = parts.map(formatPart);
+      expect(new Set(names).size).toBe(parts.length);
+    }
+  });
+
+  test('come down to a single strike, and no further', () => {
+    let part: Part = { symbol: 'SPX', filter: { putCall: 'PUT' } };
+    const strike = 4_512_500;
+    let splits = 0;
+    for (let halves = splitPart(part); halves; halves = splitPart(part)) {
+      part = halves.find((half) => holds(half, { putCall: 'PUT', strike })) ?? part;
+      splits += 1;
+      expect(splits).toBeLessThan(60);
+    }
+    expect(formatPart(part)).toBe('SPX PUT 4512.5..4512.5');
+  });
+
+  test('are found again within what they were split from, and within nothing else', () => {
+    const calls: Part = { symbol: 'SPX', filter: { putCall: 'CALL' } };
+    const [low, high] = splitPart(calls) ?? [];
+    const [lowest] = (low && splitPart(low)) ?? [];
+    expect(low && high && lowest).toBeDefined();
+    for (const [part, whole, within] of [
+      [calls, WHOLE, true],
+      [low, WHOLE, true],
+      [lowest, WHOLE, true],
+      [lowest, calls, true],
+      [lowest, low, true],
+      [lowest, high, false],
+      [high, low, false],
+      [low, lowest, false],
+      [low, low, false],
+      [WHOLE, calls, false],
+      [calls, { symbol: 'SPX', filter: { putCall: 'PUT' } }, false],
+      [calls, { symbol: 'SPXW', filter: {} }, false],
+    ] as const) {
+      if (part && whole)
+        expect(isWithin(formatPart(part), whole), `${formatPart(part)} in ${formatPart(whole)}`).toBe(within);
+    }
+  });
+});

@@ -1,0 +1,35 @@
+/** Fetching snapshots against a scripted client and a real stage: what no one answer gives away. Flows are in `test/flow`. */
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { openEmbeddedEngine } from '../../../src/engine/embedded.ts';
+import type { Engine } from '../../../src/engine/engine.ts';
+import { fetchSnapshots } from '../../../src/export/snapshots/snapshots.ts';
+import { parseJob } from '../../../src/job/parse.ts';
+import type { SnapshotClient } from '../../../src/source/snapshot.ts';
+import { SourceFault } from '../../../src/source/source.ts';
+import { openStage } from '../../../src/stage/engine-stage.ts';
+import { createSilentLog } from '../../support/log.ts';
+import { createPage, DATE } from '../../support/trades.ts';
+
+let engine: Engine;
+beforeAll(async () => {
+  engine = await openEmbeddedEngine();
+});
+afterAll(async () => await engine.close());
+
+it('a chain whose one half is there and whose other half is said to be missing is a failure, not half a chain', async () => {
+  const job = parseJob(
+    'c.yaml',
+    'name: chain\nsource: {api: chain, symbols: [SPX]}\ndrop: {to: out, dataset: chain}\n',
+  );
+  const stage = await openStage(engine, job, DATE, 'api://chain');
+  const source: Pick<SnapshotClient, 'ask' | 'canNarrow'> = {
+    canNarrow: true,
+    ask: async ({ filter = {} }) => {
+      if (filter.putCall === undefined) throw new SourceFault('REQUEST_TOO_BROAD', 'too broad', { action: 'split' });
+      if (filter.putCall === 'PUT') return { kind: 'missing', reason: 'SNAPSHOT_NOT_FOUND', rows: 0 };
+      return { kind: 'rows', ...createPage([{ option_symbol: 'SPX261120C06700000', strike: 6700 }]) };
+    },
+  };
+  const deps = { source: source as SnapshotClient, log: createSilentLog(), onEvent: () => undefined };
+  await expect(fetchSnapshots(deps, ['SPX'], stage)).rejects.toMatchObject({ code: 'SNAPSHOT_TORN' });
+});

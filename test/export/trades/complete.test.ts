@@ -1,0 +1,475 @@
+import { beforeEach, describe, expect, it } from 'vitest';
+import { systemClock } from '../../../src/core/clock.ts';
+import type { Engine } from '../../../src/engine/engine.ts';
+import { chooseDates } from '../../../src/export/date-selection.ts';
+import { planRun } from '../../../src/export/export-plan.ts';
+import { probeGroups } from '../../../src/export/trades/probe.ts';
+import type { SqlJob } from '../../../src/job/job.ts';
+import { rememberRefusals } from '../../../src/source/refusals.ts';
+import { openStage } from '../../../src/stage/engine-stage.ts';
+import { discardStages } from '../../../src/stage/list.ts';
+import type { Stage } from '../../../src/stage/stage.ts';
+import type { Learnt } from '../../../src/state/limits.ts';
+import { useDateSource } from '../../support/date-source.ts';
+import {
+  createEngineSource,
+  createTradesTable,
+  type EngineSource,
+  type EngineSourceOptions,
+  insertTrades,
+  tooBroad,
+  unreachable,
+} from '../../support/engine-source.ts';
+import { parseSqlJob } from '../../support/jobs.ts';
+import { createJob, createTrade, DATE } from '../../support/trades.ts';
+
+const ROWS = 3_000;
+const ALL_DATES = chooseDates('all', {
+  sealed: new Set(),
+  degraded: new Set(),
+  failed: new Set(),
+  again: new Set(),
+  absences: new Map(),
+});
+const NOW = Date.parse('2026-11-20T03:00:00Z');
+const job = createJob();
+const flowJob = (sql: string, grain = 'minute', split = 'split: [symbol]') =>
+  parseSqlJob(
+    'flow.yaml',
+    `name: flow\nsource:\n  api: historical\n  sql: "${sql}"\n  grain: ${grain}\n  time: minute\n  ${split}\n  types: {value: double}\ndrop: {to: out, dataset: flow}\n`,
+  );
+const BY_MINUTE =
+  'SELECT symbol, substring(time, 1, 16) AS minute, sum(premium) AS value FROM RawOptionTrades WHERE {window} GROUP BY symbol, minute';
+
+const table = useDateSource(NOW);
+let engine: Engine;
+let learnt: Learnt;
+
+beforeEach(async () => {
+  ({ engine, learnt } = table);
+  await createTradesTable(engine);
+  await insertTrades(
+    engine,
+    Array.from({ length: ROWS }, (_, k) => createTrade(k)),
+  );
+});
+
+function sourceOf(options: Partial<EngineSourceOptions> = {}): EngineSource {
+  return createEngineSource(engine, { rowLimit: 200, meta: true, nowMs: NOW, ...options });
+}
+
+const complete = (source: EngineSource, of: SqlJob = job): Promise<Stage> => table.complete(source, of);
+
+async function expectWhole(stage: Stage, rows: number): Promise<void> {
+  expect(await stage.totals()).toEqual({ rows, ids: rows });
+  const [difference] = await engine.rows<{ n: number }>(
+    `SELECT count() AS n FROM (SELECT id, time, premium FROM RawOptionTrades) AS a FULL OUTER JOIN (SELECT id, time, premium FROM ${stage.table}) AS b USING (id, time, premium) WHERE a.id = '' OR b.id = ''`,
+  );
+  expect(difference?.n).toBe(0);
+}
+
+describe('a date', () => {
+  it('takes exactly the fewest pages when its ids are asked at the cuts', async () => {
+    const source = sourceOf();
+    await expectWhole(await complete(source), ROWS);
+    expect(source.pages()).toHaveLength(ROWS / 200);
+    expect(source.asked).toHaveLength(ROWS / 200 + 3);
+  });
+
+  it('is not asked again when it is staged already', async () => {
+    await complete(sourceOf());
+    const again = sourceOf();
+    await expectWhole(await complete(again), ROWS);
+    expect(again.pages()).toEqual([]);
+  });
+
+  it.each([
+    { name: 'with meta', meta: true },
+    { name: 'without meta', meta: false },
+  ])('with a second that exceeds a page comes home whole $name', async ({ meta }) => {
+    const source = sourceOf({ rowLimit: 23, meta });
+    await expectWhole(await complete(source), ROWS);
+  });
+
+  it('without meta learns the limit after two pages that stop at the same count', async () => {
+    const source = sourceOf({ meta: false });
+    await expectWhole(await complete(source), ROWS);
+    expect(learnt.row_limit).toBe(200);
+    // Two pages that were cut short, at most, beside the fewest.
+    expect(source.pages().length).toBeLessThanOrEqual(ROWS / 200 + 2);
+  });
+
+  it('without meta does not take one page that lost a row for the row limit', async () => {
+    let lost = 0;
+    const source = sourceOf({
+      meta: false,
+      rowLimit: 10_000,
+      loses: (sql) => (sql.startsWith('SELECT id,') && lost++ === 0 ? ROWS - 3 : 0),
+    });
+    await expectWhole(await complete(source), ROWS);
+    expect(learnt.row_limit).toBe(10_000);
+  });
+
+  it('without meta does not take two pages that lost rows alike for the row limit, when others had more', async () => {
+    let pages = 0;
+    learnt.row_limit = 200;
+    const source = sourceOf({
+      meta: false,
+      rowLimit: 10_000,
+      loses: (sql, rows) => {
+        if (sql.startsWith('SELECT id,')) pages += 1;
+        return sql.startsWith('SELECT id,') && (pages === 7 || pages === 8) ? rows - 150 : 0;
+      },
+    });
+    await expectWhole(await complete(source), ROWS);
+    expect(pages).toBeGreaterThan(8);
+    expect(learnt.row_limit).toBe(200);
+  });
+
+  it.each([
+    ['without meta is counted again where a page is full and had fewer rows when they were counted', false],
+    ['with meta takes the word of the server for such a page', true],
+  ] as const)('%s', async (_says, meta) => {
+    await createTradesTable(engine);
+    const trades = (from: number, to: number) => Array.from({ length: to - from }, (_, k) => createTrade(from + k));
+    await insertTrades(engine, trades(0, 150));
+    learnt.row_limit = 200;
+    let isGrown = false;
+    const source = sourceOf({
+      meta,
+      before: async (sql) => {
+        if (isGrown || !sql.startsWith('SELECT id,')) return;
+        isGrown = true;
+        // Without a word the page would be the same if there were more of them.
+        await insertTrades(engine, trades(150, 200));
+      },
+    });
+    await expectWhole(await complete(source), 200);
+    expect(source.pages()).toHaveLength(1);
+    // Beside the page the count and the recount; the portal's window is counted once more.
+    expect(source.asked).toHaveLength(meta ? 3 : 4);
+  });
+
+  it('whose answer lost rows without saying so is asked again, also with meta', async () => {
+    let lost = 0;
+    const source = sourceOf({ loses: (sql) => (sql.startsWith('SELECT id,') && lost++ === 2 ? 5 : 0) });
+    await expectWhole(await complete(source), ROWS);
+  });
+
+  it('whose counts came without their row is counted again', async () => {
+    let lost = 0;
+    const source = sourceOf({ loses: (sql) => (sql.includes('AS dates') && lost++ < 2 ? 1 : 0) });
+    await expectWhole(await complete(source), ROWS);
+    expect(lost).toBeGreaterThan(2);
+  });
+
+  it('gets the rows that come late, and only their windows are asked again', async () => {
+    let late = false;
+    const source = sourceOf({
+      before: async (sql) => {
+        if (late || source.pages().length < ROWS / 200 || sql.startsWith('SELECT id,')) return;
+        late = true;
+        await insertTrades(engine, [createTrade(ROWS + 1, { time: `${DATE} 09:30:10`, id: 'late' })]);
+      },
+    });
+    await expectWhole(await complete(source), ROWS + 1);
+    expect(source.pages().length).toBeLessThanOrEqual(ROWS / 200 + 3);
+  });
+
+  it('of a source that shrinks during the run is not proved, and keeps what is staged', async () => {
+    const source = sourceOf({
+      before: async (sql) => {
+        if (source.pages().length < ROWS / 200 || sql.startsWith('SELECT id,')) return;
+        await engine.command(`DELETE FROM RawOptionTrades WHERE time > '${DATE} 09:31:00'`);
+      },
+    });
+    await expect(complete(source)).rejects.toMatchObject({ code: 'SOURCE_SHRANK', kind: 'failed' });
+    const stage = await openStage(engine, job, DATE, source.url);
+    expect(await stage.totals()).toEqual({ rows: ROWS, ids: ROWS });
+  });
+
+  it('whose rows were withdrawn before the run is staged without them', async () => {
+    await complete(sourceOf());
+    await engine.command(`DELETE FROM RawOptionTrades WHERE time > '${DATE} 09:31:00'`);
+    const [left] = await engine.rows<{ n: number }>('SELECT count() AS n FROM RawOptionTrades');
+    await expectWhole(await complete(sourceOf()), Number(left?.n));
+  });
+
+  it('is split by a scan limit, and the refused query is never sent again', async () => {
+    const source = sourceOf({
+      before: (sql) => {
+        const [from, to] = [...sql.matchAll(/time (?:>=|<=?) '\S+ (\d\d:\d\d:\d\d)'/g)].map((match) =>
+          Date.parse(`1970-01-01T${match[1]}Z`),
+        );
+        if (sql.startsWith('SELECT id,') && from !== undefined && to !== undefined && to - from > 4_000)
+          throw tooBroad();
+      },
+    });
+    await expectWhole(await complete(source), ROWS);
+    expect(new Set(source.asked.filter((sql) => sql.startsWith('SELECT id,'))).size).toBe(source.pages().length);
+  });
+
+  it('whose server has died fails after a few windows, not after all of them', async () => {
+    const source = sourceOf({
+      before: (sql) => {
+        if (sql.startsWith('SELECT id,')) throw unreachable();
+      },
+    });
+    await expect(complete(source)).rejects.toMatchObject({ code: 'API_UNREACHABLE' });
+    expect(source.pages().length).toBeLessThanOrEqual(6);
+  });
+
+  it('whose rows do not fit the columns fails at once where the job takes no bad rows', async () => {
+    const narrow = parseSqlJob(
+      'j.yaml',
+      'name: trades\nsource: {api: historical}\ndrop: {to: out, dataset: trades}\nrows: {on_bad: fail}\n',
+    );
+    const source = sourceOf();
+    const wrong: EngineSource = {
+      ...source,
+      ask: async (sql, options) => {
+        const page = await source.ask(sql, options);
+        return sql.startsWith('SELECT id,')
+          ? {
+              ...page,
+              data: Buffer.from(Buffer.from(page.data).toString().replaceAll('"size":', '"size":"many","was":')),
+            }
+          : page;
+      },
+    };
+    await expect(complete(wrong, narrow)).rejects.toMatchObject({ code: 'PAGE_REFUSED' });
+    expect(source.pages().length).toBeLessThanOrEqual(6);
+  });
+});
+
+describe('a changed job', () => {
+  it('does not seal pages of its old query: the other stage is dropped', async () => {
+    await complete(sourceOf());
+    const changed = parseSqlJob(
+      'j.yaml',
+      'name: trades\nsource:\n  api: historical\n  where: "size > 25"\ndrop: {to: out, dataset: trades}\n',
+    );
+    const stage = await complete(sourceOf(), changed);
+    const [wrong] = await engine.rows<{ n: number }>(`SELECT countIf(size <= 25) AS n FROM ${stage.table}`);
+    expect(wrong?.n).toBe(0);
+  });
+
+  it('does not take pages of another source for its own', async () => {
+    const first = await complete(sourceOf());
+    const other = await openStage(engine, job, DATE, 'engine://elsewhere');
+    expect(other.table).not.toBe(first.table);
+    expect(await other.windows()).toEqual([]);
+  });
+});
+
+describe('an aggregating job', () => {
+  it('has the groups that the source computes over the whole day', async () => {
+    const stage = await complete(sourceOf({ rowLimit: 500 }), flowJob(BY_MINUTE));
+    const [ours] = await engine.rows<{ n: number; v: number }>(
+      `SELECT count() AS n, sum(value) AS v FROM ${stage.table}`,
+    );
+    const [whole] = await engine.rows<{ n: number; v: number }>(
+      `SELECT count() AS n, sum(value) AS v FROM (${BY_MINUTE.replace('{window}', '1')})`,
+    );
+    expect(ours).toEqual(whole);
+  });
+
+  it('fetches a minute again when a row came late that makes no new group', async () => {
+    let late = false;
+    const source = sourceOf({
+      rowLimit: 500,
+      before: async (sql) => {
+        // The recount: pages are in, and raw rows are counted again.
+        if (late || source.pages().length === 0 || !sql.includes('uniqExact')) return;
+        late = true;
+        await insertTrades(engine, [{ ...createTrade(0), id: 'late', premium: 1_000_000 }]);
+      },
+    });
+    const stage = await complete(source, flowJob(BY_MINUTE));
+    const [ours] = await engine.rows<{ v: number }>(`SELECT sum(value) AS v FROM ${stage.table}`);
+    const [whole] = await engine.rows<{ v: number }>('SELECT sum(premium) AS v FROM RawOptionTrades');
+    expect(ours).toEqual(whole);
+  });
+
+  it('one grain of which has more groups than a page is split by its key', async () => {
+    const source = sourceOf({ rowLimit: 130 });
+    const stage = await complete(source, flowJob(BY_MINUTE));
+    const [ours] = await engine.rows<{ n: number; v: number }>(
+      `SELECT count() AS n, sum(value) AS v FROM ${stage.table}`,
+    );
+    const [whole] = await engine.rows<{ n: number; v: number }>(
+      `SELECT count() AS n, sum(value) AS v FROM (${BY_MINUTE.replace('{window}', '1')})`,
+    );
+    expect(ours).toEqual(whole);
+  });
+
+  it('one grain of which has more groups than a page and no split key says so, and names the way out', async () => {
+    await expect(complete(sourceOf(), flowJob(BY_MINUTE, 'minute', ''))).rejects.toMatchObject({
+      code: 'WINDOW_TOO_BROAD',
+      hint: expect.stringContaining('under `split`'),
+    });
+  });
+
+  it('counts its groups in spans that end between grains, however narrow a probe may be', async () => {
+    Object.assign(learnt, { axis: 'time', date_rows: ROWS, passed_rows: 1200, refused_rows: 2000 });
+    const deps = { source: sourceOf(), learnt };
+    const groups = await probeGroups(deps, flowJob(BY_MINUTE), DATE);
+    expect(new Set(groups.map(({ second }) => second)).size).toBe(groups.length);
+    const [whole] = await engine.rows<{ n: number }>(
+      `SELECT count() AS n FROM (${BY_MINUTE.replace('{window}', '1')})`,
+    );
+    expect(groups.reduce((sum, { rows }) => sum + rows, 0)).toBe(Number(whole?.n));
+  });
+});
+
+describe.each(['time', 'symbol'] as const)('a table ordered by %s under a scan limit', (order) => {
+  const LIMIT = 1_000;
+  beforeEach(async () => {
+    await createTradesTable(engine, order);
+    await insertTrades(
+      engine,
+      Array.from({ length: ROWS }, (_, k) => createTrade(k)),
+    );
+  });
+
+  it('is counted in parts, and comes home whole', async () => {
+    const source = sourceOf({ scanLimit: LIMIT });
+    await expectWhole(await complete(source), ROWS);
+    expect(learnt.axis).toBe(order);
+    expect(new Set(source.asked).size).toBe(source.asked.length);
+  });
+
+  it('costs fewer requests the second night, with what the first one taught', async () => {
+    const first = sourceOf({ scanLimit: LIMIT });
+    await complete(first);
+    await discardStages(engine, DATE);
+    const second = sourceOf({ scanLimit: LIMIT });
+    await expectWhole(await complete(second), ROWS);
+    expect(second.asked.length).toBeLessThan(first.asked.length);
+    // Where cuts would cost more requests than they save, windows end between seconds.
+    expect(second.pages().length).toBeLessThanOrEqual(ROWS / 200 + 2);
+  });
+
+  it('whose one symbol alone is too much is counted by time in it', async () => {
+    await engine.command('ALTER TABLE RawOptionTrades UPDATE premium = 7 WHERE 1 SETTINGS mutations_sync = 2');
+    await insertTrades(
+      engine,
+      Array.from({ length: 1_500 }, (_, k) => createTrade(ROWS + k, { symbol: 'SPY' })),
+    );
+    const source = sourceOf({ scanLimit: LIMIT });
+    await expectWhole(await complete(source), ROWS + 1_500);
+  });
+
+  it('is never asked again what it refused, in that night and the next', async () => {
+    const spy = (k: number, changes = {}) => createTrade(ROWS + k, { symbol: 'SPY', ...changes });
+    await insertTrades(
+      engine,
+      Array.from({ length: 1_500 }, (_, k) => spy(k)),
+    );
+    let late = 0;
+    const engineSource = sourceOf({
+      scanLimit: LIMIT,
+      before: async (sql) => {
+        if (late > 1 || !sql.includes('AS dates') || engineSource.pages().length < ((ROWS + 1_500) / 200) * (late + 1))
+          return;
+        late += 1;
+        await insertTrades(engine, [spy(9_000 + late, { time: `${DATE} 09:30:1${late}`, id: `late-${late}` })]);
+      },
+    });
+    // As the client of the API does.
+    const source = rememberRefusals(engineSource);
+    await expectWhole(await complete({ ...engineSource, ...source }), ROWS + 1_500 + late);
+    expect(late).toBeGreaterThan(0);
+    expect(engineSource.refused.length).toBeGreaterThan(0);
+    for (const sql of engineSource.refused) expect(engineSource.asked.filter((text) => text === sql)).toHaveLength(1);
+    await discardStages(engine, DATE);
+    const next = sourceOf({ scanLimit: LIMIT });
+    await expectWhole(await complete(next), ROWS + 1_500 + late);
+    expect(next.asked.filter((sql) => engineSource.refused.includes(sql))).toEqual([]);
+    expect(next.refused).toEqual([]);
+  });
+
+  it('gets a late row with one page more', async () => {
+    let late = false;
+    const source = sourceOf({
+      scanLimit: LIMIT,
+      before: async (sql) => {
+        if (late || source.pages().length < ROWS / 200 || sql.startsWith('SELECT id,')) return;
+        late = true;
+        await insertTrades(engine, [createTrade(ROWS + 1, { time: `${DATE} 09:30:10`, id: 'late' })]);
+      },
+    });
+    await expectWhole(await complete(source), ROWS + 1);
+    expect(source.pages().length).toBeLessThanOrEqual(ROWS / 200 + 3);
+  });
+
+  it('that changes its order between two runs is fetched along the other axis', async () => {
+    await complete(sourceOf({ scanLimit: LIMIT }));
+    Object.assign(learnt, { axis: order === 'time' ? 'symbol' : 'time' });
+    const other = order === 'time' ? 'symbol' : 'time';
+    await createTradesTable(engine, other);
+    await insertTrades(
+      engine,
+      Array.from({ length: ROWS }, (_, k) => createTrade(k)),
+    );
+    await expectWhole(await complete(sourceOf({ scanLimit: LIMIT })), ROWS);
+  });
+});
+
+describe('a row that was corrected under its id', () => {
+  it('during the run is fetched again, with its page only', async () => {
+    let done = false;
+    const source = sourceOf({
+      before: async (sql) => {
+        if (done || source.pages().length < ROWS / 200 || sql.startsWith('SELECT id,')) return;
+        done = true;
+        await engine.command(
+          "ALTER TABLE RawOptionTrades UPDATE premium = 123456, updated_timestamp = '9999999999999' WHERE id = (SELECT min(id) FROM RawOptionTrades) SETTINGS mutations_sync = 2",
+        );
+      },
+    });
+    await expectWhole(await complete(source), ROWS);
+    expect(source.pages().length).toBeLessThanOrEqual(ROWS / 200 + 3);
+  });
+
+  it.each([
+    { when: 'later than every other row of its second', updated: "'9999999999999'" },
+    // So the newest of the second tells nothing: another row of it was made later still.
+    { when: 'earlier than another row of its second', updated: 'toString(toUInt64(updated_timestamp) + 1)' },
+  ])('after its page was staged by an earlier run, $when, is fetched again by the next', async ({ updated }) => {
+    await complete(sourceOf());
+    await engine.command(
+      `ALTER TABLE RawOptionTrades UPDATE premium = 123456, updated_timestamp = ${updated} WHERE id = (SELECT argMin(id, updated_timestamp) FROM RawOptionTrades) SETTINGS mutations_sync = 2`,
+    );
+    const source = sourceOf();
+    await expectWhole(await complete(source), ROWS);
+    expect(source.pages().length).toBeLessThanOrEqual(3);
+  });
+});
+
+describe('a plan', () => {
+  /** The source's clock alone decides: its rows are of one morning. */
+  const rehearsal = () => ({ learnt, clock: systemClock, clockRule: 'source' }) as const;
+
+  it('has a date that the calendar knows no session of, when the source has rows of it', async () => {
+    const saturday = '2026-11-14';
+    await insertTrades(engine, [createTrade(0, { id: 'odd', date: saturday, time: `${saturday} 10:00:00` })]);
+    const plan = await planRun({ source: sourceOf(), ...rehearsal() }, job, ALL_DATES);
+    expect(plan.dates.map(({ date }) => date)).toEqual([saturday, DATE]);
+  });
+
+  it('leaves a date out whose last rows are younger than delay and margin', async () => {
+    await insertTrades(engine, [createTrade(0, { id: 'curb', time: `${DATE} 16:59:59` })]);
+    const at = (time: string) =>
+      planRun({ source: sourceOf({ nowMs: Date.parse(time) }), ...rehearsal() }, job, ALL_DATES);
+    expect((await at('2026-11-19T22:29:00Z')).dates).toEqual([]);
+    expect((await at('2026-11-19T22:30:00Z')).dates.map(({ date }) => date)).toEqual([DATE]);
+  });
+
+  it('forgets no limit, and learns the clock from the answers', async () => {
+    const source = sourceOf({ nowMs: Date.parse('2026-11-30T12:00:00Z') });
+    const plan = await planRun({ source, ...rehearsal() }, job, ALL_DATES);
+    expect(plan.lookback.clipped).toBe('2026-11-15');
+    expect(learnt.row_limit).toBe(200);
+  });
+});

@@ -1,0 +1,119 @@
+import { beforeEach, describe, expect, it } from 'vitest';
+import { formatWindow } from '../../../src/calendar/window.ts';
+import type { Engine } from '../../../src/engine/engine.ts';
+import { probeGroups } from '../../../src/export/trades/probe.ts';
+import type { SqlJob } from '../../../src/job/job.ts';
+import { openStage } from '../../../src/stage/engine-stage.ts';
+import { findTornGroup } from '../../../src/stage/own-sql.ts';
+import type { Stage } from '../../../src/stage/stage.ts';
+import type { Learnt } from '../../../src/state/limits.ts';
+import { useDateSource } from '../../support/date-source.ts';
+import { createEngineSource, createTradesTable, insertTrades } from '../../support/engine-source.ts';
+import { parseSqlJob } from '../../support/jobs.ts';
+import { createPage, createTrade, DATE, windowAt } from '../../support/trades.ts';
+
+const ROWS = 3_000;
+const NOW = Date.parse('2026-11-20T03:00:00Z');
+/** Groups of ten minutes, in a form that no text shows. */
+const TEN_MINUTES =
+  'SELECT symbol, toString(toDateTime(intDiv(toUnixTimestamp(toDateTime(time)), 600) * 600)) AS start, sum(premium) AS value FROM RawOptionTrades WHERE {window} GROUP BY symbol, start';
+
+const flowJob = (grain: string) =>
+  parseSqlJob(
+    'flow.yaml',
+    `name: flow\nsource:\n  api: historical\n  sql: "${TEN_MINUTES}"\n  grain: ${grain}\n  time: start\n  split: [symbol]\n  types: {value: double}\ndrop: {to: out, dataset: flow}\n`,
+  );
+const rowJob = (sql: string) =>
+  parseSqlJob(
+    'rows.yaml',
+    `name: rows\nsource:\n  api: historical\n  sql: "${sql}"\n  types: {symbol: string}\ndrop: {to: out, dataset: rows}\n`,
+  );
+
+const table = useDateSource(NOW);
+let engine: Engine;
+let learnt: Learnt;
+
+beforeEach(async () => {
+  ({ engine, learnt } = table);
+  await createTradesTable(engine);
+  await insertTrades(
+    engine,
+    Array.from({ length: ROWS }, (_, k) => createTrade(k)),
+  );
+});
+
+function sourceOf(rowLimit: number) {
+  return createEngineSource(engine, { rowLimit, meta: true, nowMs: NOW });
+}
+
+const complete = (of: SqlJob, rowLimit: number): Promise<Stage> => table.complete(sourceOf(rowLimit), of);
+
+describe('groups that are longer than the grain', () => {
+  it('and have rows where no group was counted fail, with the group and the window', async () => {
+    await expect(complete(flowJob('minute'), 350)).rejects.toMatchObject({
+      code: 'GROUP_TORN',
+      message: expect.stringMatching(
+        /^2026-11-19: the group with start "2026-11-19 09:30:00", symbol "SYM\d+" has rows in 09:31:00\.\.\S+, where no group was counted, so its numbers would be parts$/,
+      ),
+      hint: expect.stringContaining('choose a longer `grain`'),
+    });
+  });
+
+  it('and were counted in two spans fail, with the place', async () => {
+    const time_profile = [34_200, 34_260].map((second) => ({ second, share: 0.5 }));
+    Object.assign(learnt, { axis: 'time', date_rows: ROWS, passed_rows: 1600, refused_rows: 2000, time_profile });
+    await expect(probeGroups({ source: sourceOf(10_000), learnt }, flowJob('minute'), DATE)).rejects.toMatchObject({
+      code: 'GROUP_TORN',
+      message: expect.stringContaining('groups whose "start" is of second 34200 of the day come in two parts'),
+    });
+  });
+
+  it('are whole with a grain that holds them', async () => {
+    const stage = await complete(flowJob('hour'), 350);
+    const [ours] = await engine.rows(`SELECT count() AS n, sum(value) AS v FROM ${stage.table}`);
+    const [whole] = await engine.rows(
+      `SELECT count() AS n, sum(value) AS v FROM (${TEN_MINUTES.replace('{window}', '1')})`,
+    );
+    expect(ours).toEqual(whole);
+  });
+});
+
+it('a torn group is found in whichever pass it is', async () => {
+  const job = flowJob('minute');
+  if (job.source.kind !== 'aggregate') throw new Error('not a job of groups');
+  const stage = await openStage(engine, job, DATE, 'engine://trades');
+  const groups = Array.from({ length: 50 }, (_, k) => ({ start: `${DATE} 09:30:00`, symbol: `S${k}`, value: k }));
+  await stage.put(windowAt(0), createPage(groups));
+  for (const passGroups of [1_000, 7]) {
+    expect(await findTornGroup(engine, job.source, stage.table, passGroups)).toBeUndefined();
+  }
+  await stage.put(windowAt(1), createPage(groups.slice(31, 32)));
+  for (const passGroups of [1_000, 7]) {
+    expect(await findTornGroup(engine, job.source, stage.table, passGroups)).toMatchObject({
+      key: { start: `${DATE} 09:30:00`, symbol: 'S31' },
+      windows: [formatWindow(windowAt(0)), formatWindow(windowAt(1))],
+    });
+  }
+});
+
+describe('rows by SQL of ones own', () => {
+  it('whose ids are none fail, for all but one of each would be dropped', async () => {
+    const job = rowJob('SELECT symbol AS id, date, time, symbol FROM RawOptionTrades WHERE {window}');
+    await expect(complete(job, 1_000)).rejects.toMatchObject({
+      code: 'IDS_REPEATED',
+      message: expect.stringMatching(
+        /^2026-11-19: \d+ of 3000 rows have an id that their own answer has already; window \S.* has \d+ rows with \d+ ids\. For example: id "SYM\d+" has \d+ rows \(SYM.*\)$/,
+      ),
+      hint: expect.stringContaining('`id` as the table has it'),
+    });
+  });
+
+  it('of a source that repeats a few ids are complete', async () => {
+    await insertTrades(
+      engine,
+      Array.from({ length: 20 }, (_, k) => createTrade(k)),
+    );
+    const stage = await complete(rowJob('SELECT id, date, time, symbol FROM RawOptionTrades WHERE {window}'), 1_000);
+    expect(await stage.totals()).toEqual({ rows: ROWS + 20, ids: ROWS });
+  });
+});

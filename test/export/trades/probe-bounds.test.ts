@@ -1,0 +1,140 @@
+/** What an answer to a count may say: everything else is refused with what came. Whole runs are in `test/flow/bounds.test.ts`. */
+
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { beforeEach, describe, expect, it } from 'vitest';
+import { probeDates, probeRows } from '../../../src/export/trades/probe.ts';
+import { recountDate } from '../../../src/export/trades/recount.ts';
+import { planSpans } from '../../../src/export/trades/scan.ts';
+import { planWindows } from '../../../src/export/trades/windows.ts';
+import type { Source } from '../../../src/source/source.ts';
+import { type Learnt, loadLearnt, MAX_PAGE_ROWS } from '../../../src/state/limits.ts';
+import { createSilentLog } from '../../support/log.ts';
+import { createJob, DATE } from '../../support/trades.ts';
+
+const job = createJob();
+let learnt: Learnt;
+beforeEach(async () => {
+  learnt = await loadLearnt(join(tmpdir(), 'flowdrop-none.json'), 'x', Date.parse('2026-11-20T03:00:00Z'));
+});
+
+/** Answers every query with one row; as text, because it can say what no number of this language can. */
+function sourceOf(row: string, meta: object = {}): Source & { asked: number } {
+  const source = {
+    url: 'x',
+    stats: { requests: 0, retries: 0, rateLimited: 0, bytes: 0, answerMs: 0 },
+    asked: 0,
+    ask: async () => {
+      source.asked += 1;
+      const data = Buffer.from(`[${row}]`);
+      const limits = { entitlement: 'active', row_limit: 200, capped: false, truncated: false };
+      const all = { ...limits, minimum_data_delay_minutes: 15, ...meta };
+      return { data, rows: 1, firstRow: JSON.parse(row) as Record<string, unknown>, meta: all };
+    },
+    serverNow: () => 0,
+    tellsTime: () => true,
+    intervalMs: () => 1000,
+  };
+  return source;
+}
+
+interface Lists {
+  readonly cells?: string;
+  readonly counts?: string;
+  readonly ids?: string;
+  readonly marks?: string;
+  readonly dates?: string;
+}
+const answer = ({ cells = '34200', counts = '7', ids = '7', marks = '"sum 5"', dates = `"${DATE}"` }: Lists) =>
+  `{"dates":[${dates}],"cells":[[${cells}]],"counts":[[${counts}]],"ids":[[${ids}]],"marks":[[${marks}]],"unreadable":""}`;
+
+describe('an answer to a count', () => {
+  it.each([
+    [{ counts: '7' }, 7],
+    [{ counts: '"7"', ids: '"7"' }, 7],
+    [{ counts: '1000000000' }, 1_000_000_000],
+  ])('of %o is taken', async (lists, rows) => {
+    expect(await probeRows({ source: sourceOf(answer(lists)), learnt }, job, DATE)).toMatchObject([{ rows }]);
+  });
+
+  it.each([
+    [{ counts: '1e300' }, '1e+300 rows'],
+    [{ counts: '-1' }, '-1 rows'],
+    [{ counts: '8.5' }, '8.5 rows'],
+    [{ counts: '9007199254740993' }, '9007199254740992 rows'],
+    [{ counts: '"9007199254740993"' }, '"9007199254740993" rows'],
+    [{ counts: '1000000001' }, 'allowed are whole numbers from 0 to 1,000,000,000'],
+    [{ counts: '"abc"' }, '"abc" rows'],
+    [{ counts: '""' }, '"" rows'],
+    [{ counts: 'null' }, 'null rows'],
+    [{ counts: 'true' }, 'true rows'],
+    [{ counts: '[7]' }, '[7] rows'],
+    [{ ids: '8' }, '7 rows with 8 ids'],
+    [{ ids: '-1' }, '-1 ids'],
+    [{ cells: '1e300' }, '1e+300'],
+    [{ cells: '34200.5' }, '34200.5'],
+    [{ cells: '"noon"' }, 'no second'],
+    [{ cells: '34200,34200', counts: '7,7', ids: '7,7', marks: '"",""' }, 'came twice'],
+    [{ cells: '1,2', counts: '9e8,9e8', ids: '1,1', marks: '"",""' }, '1,800,000,000 rows'],
+    [{ counts: '7,7' }, 'not in shape'],
+    [{ marks: '"sum x"' }, 'not in shape'],
+    [{ dates: '"../../etc"' }, 'not in shape'],
+  ])('of %o is refused, for good after three tries', async (lists, says) => {
+    const source = sourceOf(answer(lists));
+    await expect(probeRows({ source, learnt }, job, DATE)).rejects.toMatchObject({
+      code: 'ANSWER_MALFORMED',
+      message: expect.stringContaining(says),
+    });
+    expect(source.asked).toBe(3);
+  });
+
+  it('of many dates that is odd is asked for date by date', async () => {
+    const source = sourceOf(answer({ counts: '1e300' }));
+    expect(await probeDates({ source, learnt }, job, ['2026-11-19', DATE])).toBeUndefined();
+  });
+
+  it.each(['{"rows":1e300,"ids":1}', '{"rows":-1,"ids":1}', '{"rows":"abc","ids":1}', '{}'])(
+    'of a whole date, %s, is refused',
+    async (row) => {
+      await expect(recountDate({ source: sourceOf(row), learnt }, job, DATE, 7)).rejects.toMatchObject({
+        code: 'ANSWER_MALFORMED',
+      });
+    },
+  );
+});
+
+describe('a row limit', () => {
+  it.each([
+    [1, 1],
+    [10_000, 10_000],
+    [1_000_000_000, MAX_PAGE_ROWS],
+  ])('of %i means pages of %i', async (told, used) => {
+    await probeRows({ source: sourceOf(answer({}), { row_limit: told }), learnt }, job, DATE);
+    expect(learnt.row_limit).toBe(used);
+  });
+});
+
+describe('a plan', () => {
+  const stage = { date: DATE, windows: async () => [] };
+  const deps = () => ({ source: sourceOf('{"cells":[34200],"places":[[1,2]]}'), learnt, log: createSilentLog() });
+
+  it('of more pages than can be fetched in a day is refused', async () => {
+    const counts = [{ second: 34_200, rows: 1_000_000_000, ids: 1, mark: '' }];
+    learnt.row_limit = 100;
+    await expect(planWindows(deps(), job, stage, counts)).rejects.toMatchObject({
+      code: 'DATE_TOO_LARGE',
+      message: expect.stringContaining('10,000,000 requests'),
+    });
+  });
+
+  it('goes on without cuts where the answer to the question for them is none', async () => {
+    const counts = [34_200, 34_201, 34_202].map((second) => ({ second, rows: 150, ids: 150, mark: '' }));
+    learnt.row_limit = 100;
+    expect(await planWindows(deps(), job, stage, counts)).toHaveLength(3);
+  });
+
+  it('of the largest date in the smallest parts ends', () => {
+    Object.assign(learnt, { axis: 'time', refused_rows: 2, passed_rows: 1, date_rows: 1_000_000_000 });
+    expect(planSpans(learnt, 1, true).length).toBeLessThan(90_000);
+  });
+});

@@ -1,0 +1,266 @@
+/**
+ * How a date is counted under a scan limit, on a simulated table: nothing known at first, then with what was learnt. The
+ * same over a real engine is in `complete.test.ts`.
+ */
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { compareBounds, DAY_END, DAY_START, isOverlapping, type Stretch } from '../../../src/calendar/window.ts';
+import { isKnownTooBroad, noteTooBroad, planSpans, ScanTrial } from '../../../src/export/trades/scan.ts';
+import { type CellCount, compareCells, sumCounts } from '../../../src/plan/counts.ts';
+import { buildProfile, cutStretch, shareOf, usualProfile } from '../../../src/plan/profile.ts';
+import { type Learnt, loadLearnt, saveLearnt } from '../../../src/state/limits.ts';
+import { makeFolder } from '../../support/flowdrop.ts';
+import { createRandom } from '../../support/random.ts';
+
+const DAY: Stretch = { from: DAY_START, to: DAY_END };
+
+interface Table {
+  readonly order: 'time' | 'symbol';
+  readonly scanLimit: number;
+  readonly bySecond: readonly number[];
+  readonly bySymbol: readonly { readonly symbol: string; readonly rows: number }[];
+  readonly rows: number;
+}
+
+/** A session with a lively opening; symbols of random names, a few of which carry half of the rows. */
+function createTable(
+  order: Table['order'],
+  rows: number,
+  scanLimit: number,
+  seed: number,
+  large: readonly string[] = [],
+): Table {
+  const random = createRandom(seed);
+  const rate = (second: number) =>
+    second < 34_200 || second >= 58_500 ? 0 : second < 34_500 ? 5 : second < 36_000 ? 2.2 : second < 57_600 ? 1 : 0.1;
+  const rates = Array.from({ length: 86_400 }, (_, second) => rate(second) * (0.7 + 0.6 * random()));
+  const total = rates.reduce((sum, each) => sum + each, 0);
+  const letters = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ';
+  const letter = () => letters.charAt(Math.floor(random() * letters.length));
+  const names = new Set(Array.from({ length: 300 }, () => letter() + letter() + (random() < 0.7 ? letter() : '')));
+  const heavy = large.length > 0 ? large : [...names].slice(0, 5);
+  const weights = [...new Set([...heavy, ...names])].map((symbol) => ({
+    symbol,
+    weight: heavy.includes(symbol) ? 60 : random(),
+  }));
+  const weight = weights.reduce((sum, each) => sum + each.weight, 0);
+  return {
+    order,
+    scanLimit,
+    rows,
+    bySecond: rates.map((each) => Math.round((each / total) * rows)),
+    bySymbol: weights
+      .map((each) => ({ symbol: each.symbol, rows: Math.round((each.weight / weight) * rows) }))
+      .sort((a, b) => (a.symbol < b.symbol ? -1 : 1)),
+  };
+}
+
+const isBySymbol = ({ from, to }: Stretch) => from.symbol !== undefined || to.symbol !== undefined;
+
+/** Cells of a stretch; of a symbol whose day is cut, its share of the seconds. */
+function readCells(table: Table, stretch: Stretch, axis: 'time' | 'symbol'): CellCount[] {
+  const { from, to } = stretch;
+  if (axis === 'time') {
+    return table.bySecond.flatMap((rows, second) =>
+      rows > 0 && second >= from.second && second < to.second ? [{ second, rows, ids: rows, mark: '' }] : [],
+    );
+  }
+  return table.bySymbol.flatMap(({ symbol, rows }) => {
+    const start = from.symbol === symbol ? from.second : 0;
+    const end = to.symbol === symbol ? to.second : 86_400;
+    const inside =
+      compareBounds({ symbol, second: 86_400 }, from) > 0 &&
+      compareBounds({ symbol, second: 0 }, to) < 0 &&
+      start < end;
+    const part = inside ? Math.round((rows * (end - start)) / 86_400) : 0;
+    return part > 0 ? [{ symbol, second: start, rows: part, ids: part, mark: '' }] : [];
+  });
+}
+
+function scannedRows(table: Table, stretch: Stretch): number {
+  if ((table.order === 'symbol') !== isBySymbol(stretch)) return table.rows;
+  return sumCounts(readCells(table, stretch, table.order)).rows;
+}
+
+/** Counts a date as `probe.ts` does. */
+function count(table: Table, learnt: Learnt): { asked: Stretch[]; refused: number; cells: CellCount[] } {
+  const trial = new ScanTrial(learnt, 1, true);
+  const asked: Stretch[] = [];
+  let refused = 0;
+  let cells: CellCount[] = [];
+  let left = planSpans(learnt, 1, true);
+  for (let [stretch] = left; stretch !== undefined; [stretch] = left) {
+    left = left.slice(1);
+    asked.push(stretch);
+    const axis = isBySymbol(stretch) ? 'symbol' : trial.axis;
+    if (scannedRows(table, stretch) > table.scanLimit) {
+      refused += 1;
+      const before = trial.axis;
+      const next = trial.noteRefused(stretch, left);
+      if (next === undefined) throw new Error(`refused for good at ${JSON.stringify(stretch)}`);
+      left = next;
+      if (trial.axis !== before) cells = [];
+    } else {
+      const found = readCells(table, stretch, axis);
+      cells.push(...found);
+      left = trial.notePassed(stretch, sumCounts(found).rows, left);
+    }
+  }
+  cells.sort(compareCells);
+  trial.learn(cells);
+  return { asked, refused, cells };
+}
+
+describe.each(['time', 'symbol'] as const)('a date of a table ordered by %s', (order) => {
+  it('is counted whole in one request without a scan limit', async () => {
+    const table = createTable(order, 700_000, 10_000_000, 1);
+    const learnt = await loadLearnt('none.json', 'u', 0);
+    expect(count(table, learnt).asked).toEqual([DAY]);
+    expect(count(table, learnt).asked).toEqual([DAY]);
+    expect(learnt.axis).toBeNull();
+  });
+
+  it.each([1, 2, 3, 4, 5])(
+    'is counted in few requests at first, in the fewest from then on (seed %d)',
+    async (seed) => {
+      const table = createTable(order, 700_000, 200_000, seed);
+      const learnt = await loadLearnt('none.json', 'u', 0);
+      const first = count(table, learnt);
+      expect(sumCounts(first.cells).rows).toBeGreaterThan(699_000);
+      expect(first.asked.length).toBeLessThanOrEqual(order === 'time' ? 12 : 30);
+      const next = count(table, learnt);
+      expect(sumCounts(next.cells).rows).toBe(sumCounts(first.cells).rows);
+      expect(next.refused).toBe(0);
+      expect(next.asked.length).toBeLessThanOrEqual(7);
+      expect(learnt.axis).toBe(order);
+    },
+  );
+
+  it.each([0.5, 0.05, 0.02])(
+    'is counted once, and nothing is asked twice, under a limit of %d of it',
+    async (share) => {
+      const table = createTable(order, 700_000, 700_000 * share, 7);
+      const learnt = await loadLearnt('none.json', 'u', 0);
+      for (let night = 0; night < 3; night += 1) {
+        const { asked, cells } = count(table, learnt);
+        expect(new Set(asked.map((stretch) => JSON.stringify(stretch))).size).toBe(asked.length);
+        expect(sumCounts(cells).rows).toBeGreaterThan(690_000);
+        expect(new Set(cells.map((cell) => `${cell.symbol} ${cell.second}`)).size).toBe(cells.length);
+      }
+    },
+  );
+
+  it('whose largest symbols each exceed the scan limit is counted without a search for them by letters', async () => {
+    const learnt = await loadLearnt('none.json', 'u', 0);
+    const table = createTable(order, 700_000, 50_000, 7, ['SPY', 'SPX', 'QQQ', 'NVDA', 'TSLA']);
+    // A date without rows teaches the axis and nothing else, as the first one of a new dataset may be.
+    count({ ...table, bySecond: [], bySymbol: [] }, learnt);
+    const { asked, cells } = count(table, learnt);
+    expect(sumCounts(cells).rows).toBeGreaterThan(690_000);
+    expect(asked.length).toBeLessThanOrEqual(70);
+  });
+
+  it('that grew by half is still counted, and the limits learnt stay true', async () => {
+    const learnt = await loadLearnt('none.json', 'u', 0);
+    count(createTable(order, 700_000, 200_000, 3), learnt);
+    const grown = createTable(order, 1_050_000, 200_000, 3);
+    const { cells } = count(grown, learnt);
+    expect(sumCounts(cells).rows).toBeGreaterThan(1_040_000);
+    expect(learnt.passed_rows).toBeLessThanOrEqual(200_000);
+    expect(count(grown, learnt).refused).toBeLessThanOrEqual(2);
+  });
+
+  it('whose scan limit was lowered is counted in smaller parts from the next night on', async () => {
+    const learnt = await loadLearnt('none.json', 'u', 0);
+    count(createTable(order, 700_000, 400_000, 3), learnt);
+    const lowered = createTable(order, 700_000, 100_000, 3);
+    count(lowered, learnt);
+    expect(learnt.passed_rows).toBeLessThanOrEqual(200_000);
+    count(lowered, learnt);
+    expect(count(lowered, learnt).refused).toBeLessThanOrEqual(3);
+  });
+});
+
+describe.each(['time', 'symbol'] as const)('limits of a table ordered by %s that were learnt a week ago', (order) => {
+  const WEEK_MS = 7 * 86_400_000;
+
+  async function learnThenWait(
+    table: Table,
+    nights: number,
+  ): Promise<{ learnt: Learnt; path: string; folder: { remove(): Promise<void> } }> {
+    const folder = await makeFolder();
+    const path = join(folder.path, 'learnt.json');
+    const learnt = await loadLearnt(path, 'u', 0);
+    for (let night = 0; night < nights; night += 1) count(table, learnt);
+    await saveLearnt(path, learnt);
+    return { learnt: await loadLearnt(path, 'u', WEEK_MS + 1), path, folder };
+  }
+
+  it('cost no search again, and one refusal at most where nothing has changed', async () => {
+    const table = createTable(order, 700_000, 200_000, 2);
+    const { learnt, path, folder } = await learnThenWait(table, 2);
+    const before = count(table, await loadLearnt(path, 'u', WEEK_MS));
+    const { asked, refused } = count(table, learnt);
+    expect(refused).toBeLessThanOrEqual(1);
+    expect(asked.length).toBeLessThanOrEqual(before.asked.length + 2);
+    await folder.remove();
+  });
+
+  it('are tried beyond once: up to twice of what was refused, and what is refused again is known for a week', async () => {
+    const table = createTable(order, 700_000, 200_000, 2);
+    const { learnt, path, folder } = await learnThenWait(table, 2);
+    const known = await loadLearnt(path, 'u', WEEK_MS);
+    const refused = known.refused_rows ?? 0;
+    expect(refused).toBeGreaterThan(0);
+    expect(isKnownTooBroad(known, refused)).toBe(true);
+    expect(isKnownTooBroad(learnt, refused)).toBe(false);
+    expect(isKnownTooBroad(learnt, 2 * refused)).toBe(true);
+    noteTooBroad(learnt, refused);
+    await saveLearnt(path, learnt);
+    expect(isKnownTooBroad(await loadLearnt(path, 'u', 2 * WEEK_MS), refused)).toBe(true);
+    await folder.remove();
+  });
+});
+
+describe('a profile', () => {
+  it.each(['time', 'symbol'] as const)(
+    'of what is usual along the %s axis is cut into stretches that tile the day',
+    (axis) => {
+      for (const parts of [1, 2, 3, 4, 7, 32]) {
+        const stretches = cutStretch(usualProfile(axis), DAY, parts, 1);
+        expect(stretches.length).toBeLessThanOrEqual(parts);
+        expect(stretches[0]?.from).toEqual(DAY_START);
+        expect(stretches.at(-1)?.to).toEqual(DAY_END);
+        stretches.slice(1).forEach((stretch, index) => {
+          expect(stretch.from).toEqual(stretches[index]?.to);
+        });
+      }
+      expect(shareOf(usualProfile(axis), DAY)).toBeCloseTo(1, 9);
+    },
+  );
+
+  it('of a counted date has the shares of its rows', () => {
+    const table = createTable('time', 700_000, 1, 9);
+    const profile = buildProfile(readCells(table, DAY, 'time')) ?? [];
+    const half = { from: DAY_START, to: { second: 46_350 } };
+    const before = sumCounts(readCells(table, half, 'time')).rows / sumCounts(readCells(table, DAY, 'time')).rows;
+    expect(shareOf(profile, half)).toBeCloseTo(before, 2);
+    expect(buildProfile([])).toBeUndefined();
+  });
+
+  it('cuts along grains only', () => {
+    for (const { from } of cutStretch(usualProfile('time'), DAY, 9, 3600)) expect(from.second % 3600).toBe(0);
+  });
+
+  it('of one cell is halved by the clock, and a symbol by its day, until nothing is left to halve', () => {
+    let stretch: Stretch = { from: { symbol: 'SPY', second: 0 }, to: { symbol: 'SPY', second: 86_400 } };
+    for (let rounds = 0; rounds < 40; rounds += 1) {
+      const halves = cutStretch(usualProfile('symbol'), stretch, 2, 1);
+      if (halves.length === 1) break;
+      const [left, right] = halves;
+      expect(isOverlapping(left ?? stretch, right ?? stretch)).toBe(false);
+      stretch = left ?? stretch;
+    }
+    expect(stretch.to).toEqual({ symbol: 'SPY', second: 1 });
+  });
+});

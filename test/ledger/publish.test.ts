@@ -1,0 +1,273 @@
+/**
+ * Publishing: one revision of a date, and the next, by one worker and by two in every order of their calls that a seed
+ * gives, one of which may die at any call. What a manifest says is tested in `test/export/seal-date.test.ts`.
+ */
+import { createHash } from 'node:crypto';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { finishSealing } from '../../src/ledger/finish.ts';
+import { dropKey, historyKey, manifestKey, partitionPrefix, sealingDecisionKey } from '../../src/ledger/layout.ts';
+import { hashManifest, type Manifest, parseManifest } from '../../src/ledger/manifest.ts';
+import { type PublishResult, publishDrop } from '../../src/ledger/publish.ts';
+import { listSealedDates, readManifest } from '../../src/ledger/sealed-dates.ts';
+import { openDirectoryStore } from '../../src/store/directory.ts';
+import type { Store } from '../../src/store/store.ts';
+import { createDraft } from '../support/manifest.ts';
+import { createRandom } from '../support/random.ts';
+import { listKeys, readText, STORES } from '../support/stores.ts';
+import { DATE } from '../support/trades.ts';
+
+/** Of each store; more by hand. */
+const SEEDS = 60;
+const METHODS = ['get', 'head', 'put', 'putIfAbsent', 'copy', 'remove', 'download', 'list'] as const;
+/** More calls than publishing a revision has. */
+const CALLS = 45;
+
+let folder: string;
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'flowdrop-publish-'));
+});
+afterEach(async () => await rm(folder, { recursive: true, force: true }));
+
+class Died extends RangeError {}
+
+/** The store as one worker sees it: each call waits for its turn, and `turn` may end the worker instead. */
+function steppedStore(store: Store, turn: () => Promise<void>): Store {
+  const steps = METHODS.map((name) => {
+    const call = (...given: unknown[]) => (store[name] as (...args: unknown[]) => unknown).apply(store, given);
+    const value =
+      name === 'list'
+        ? async function* (...given: unknown[]) {
+            await turn();
+            yield* call(...given) as AsyncIterable<unknown>;
+          }
+        : async (...given: unknown[]) => {
+            await turn();
+            return await call(...given);
+          };
+    return [name, { value }];
+  });
+  return Object.create({ url: store.url }, Object.fromEntries(steps)) as Store;
+}
+
+/** A worker that dies before its call number `calls`. */
+function dyingStore(store: Store, calls: number): Store {
+  let made = 0;
+  return steppedStore(store, async () => {
+    made += 1;
+    if (made > calls) throw new Died();
+  });
+}
+
+/** One of two workers: before each call it may let the other make some calls, up to all of them; it may die instead. */
+class Worker {
+  hasEnded = false;
+  #calls = 0;
+  #waits = false;
+  readonly #random: () => number;
+  readonly #dieAt: number;
+
+  constructor(random: () => number, dieAt: number) {
+    this.#random = random;
+    this.#dieAt = dieAt;
+  }
+
+  async turn(other: Worker): Promise<void> {
+    this.#calls += 1;
+    if (this.#calls > this.#dieAt) throw new Died();
+    const until = other.#calls + (this.#random() < 0.2 ? Math.floor(this.#random() * CALLS) : 0);
+    this.#waits = true;
+    // When both wait for the other, whoever sees it first goes on.
+    while (other.#calls < until && !other.hasEnded && !other.#waits) {
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+    this.#waits = false;
+  }
+}
+
+async function publish(store: Store, content: string, supersedes?: Manifest, summary?: string): Promise<PublishResult> {
+  const path = join(folder, `file-${createHash('sha256').update(content).digest('hex')}`);
+  await writeFile(path, content);
+  if (summary !== undefined) await writeFile(`${path}.summary`, summary);
+  const files = { drop: path, ...(summary === undefined ? {} : { summary: `${path}.summary` }) };
+  const draft = createDraft(summary === undefined ? {} : { summary: 'summary.parquet' });
+  return await publishDrop(store, files, draft, { supersedes });
+}
+
+const sha256 = (text: string | undefined) =>
+  `sha256:${createHash('sha256')
+    .update(text ?? '')
+    .digest('hex')}`;
+
+/** Every file that a manifest names is there with the bytes that it names. */
+async function expectWhole(store: Store, manifest: Manifest | undefined, prefix: string): Promise<void> {
+  expect(manifest).toBeDefined();
+  expect(manifest?.manifest_hash).toBe(hashManifest(manifest ?? {}));
+  for (const { filename, hash } of manifest?.files ?? []) {
+    expect([filename, sha256(await readText(store, prefix + filename))]).toEqual([filename, hash]);
+  }
+}
+
+async function expectHistory(store: Store, revision: number, content: string): Promise<void> {
+  const kept = parseManifest(
+    (await store.get(historyKey('trades', DATE, revision, 'manifest.json'))) ?? Buffer.from(''),
+    '',
+  );
+  expect(kept.revision).toBe(revision);
+  await expectWhole(store, kept, historyKey('trades', DATE, revision, ''));
+  expect(await readText(store, historyKey('trades', DATE, revision, 'trades.parquet'))).toBe(content);
+}
+
+// Skipped only where no S3 server can be had, which `support/s3-server.ts` says aloud; CI never skips it.
+describe.each(STORES)('in $name', ({ name, isMissing, open }) => {
+  /** Every call of a directory; of S3, where each takes its time, some. */
+  const step = name === 'S3' ? 6 : 1;
+  describe.skipIf(isMissing)('a revision', () => {
+    let store: Store;
+    beforeEach(async () => {
+      store = await open(folder);
+    });
+    afterEach(async () => await store.close());
+
+    it('is an object, its summary and a manifest that lists both, and nothing else', async () => {
+      const { won, manifest } = await publish(store, 'one', undefined, 'sum');
+      expect(won).toBe(true);
+      expect(manifest).toMatchObject({ revision: 1, supersedes: null });
+      expect(manifest.files).toEqual([
+        { filename: 'trades.parquet', size: 3, hash: sha256('one') },
+        { filename: 'summary.parquet', size: 3, hash: sha256('sum') },
+      ]);
+      const prefix = partitionPrefix('trades', DATE);
+      expect(await listKeys(store)).toEqual(
+        ['manifest.json', 'summary.parquet', 'trades.parquet'].map((name) => prefix + name),
+      );
+      expect(await readManifest(store, 'trades', DATE)).toEqual(manifest);
+    });
+
+    it('that is sealed is not replaced by a worker that does not restate it', async () => {
+      const first = await publish(store, 'one');
+      expect(await publish(store, 'other')).toEqual({ won: false, manifest: first.manifest });
+      expect(await readText(store, dropKey('trades', DATE))).toBe('one');
+    });
+
+    it('that restates moves the one before it, whole, into the history', async () => {
+      const first = await publish(store, 'one', undefined, 'sum one');
+      const second = await publish(store, 'two', first.manifest, 'sum two');
+      expect(second.manifest).toMatchObject({ revision: 2, supersedes: 1 });
+      const third = await publish(store, 'three', second.manifest, 'sum three');
+      await expectWhole(store, await readManifest(store, 'trades', DATE), partitionPrefix('trades', DATE));
+      expect((await readManifest(store, 'trades', DATE))?.revision).toBe(3);
+      await expectHistory(store, 1, 'one');
+      await expectHistory(store, 2, 'two');
+      expect(third.won).toBe(true);
+      expect(await listSealedDates(store, 'trades')).toEqual([DATE]);
+      expect(await listKeys(store, '_sealing/')).toEqual([]);
+    });
+
+    it('without a summary takes away the summary of the one before it', async () => {
+      const first = await publish(store, 'one', undefined, 'sum');
+      await publish(store, 'two', first.manifest);
+      expect(await listKeys(store, partitionPrefix('trades', DATE))).toEqual([
+        manifestKey('trades', DATE),
+        dropKey('trades', DATE),
+      ]);
+      expect(await readText(store, historyKey('trades', DATE, 1, 'summary.parquet'))).toBe('sum');
+    });
+
+    it('that restates another one than is sealed now changes nothing', async () => {
+      const first = await publish(store, 'one');
+      const second = await publish(store, 'two', first.manifest);
+      expect(await publish(store, 'late', first.manifest)).toEqual({ won: false, manifest: second.manifest });
+      expect(await readText(store, dropKey('trades', DATE))).toBe('two');
+    });
+
+    it('that restates a damaged object keeps its manifest in the history, and no false file', async () => {
+      const first = await publish(store, 'one');
+      await store.put(dropKey('trades', DATE), { bytes: Buffer.from('damaged') });
+      await publish(store, 'two', first.manifest);
+      expect(await listKeys(store, 'trades/_history/')).toEqual([historyKey('trades', DATE, 1, 'manifest.json')]);
+      await expectWhole(store, await readManifest(store, 'trades', DATE), partitionPrefix('trades', DATE));
+    });
+
+    it('is never that of another worker whose decision names bytes that are not there', async () => {
+      const decided = await publish(dyingStore(store, 4), 'theirs').catch((error: unknown) => error);
+      expect(decided).toBeInstanceOf(Died);
+      for (const key of await listKeys(store, '_sealing/')) {
+        if (key.endsWith('.parquet')) await store.put(key, { bytes: Buffer.from('THEIRS') });
+      }
+      expect(await listKeys(store, '_sealing/')).toContain(sealingDecisionKey('trades', DATE, 1));
+      await expect(publish(store, 'ours')).rejects.toMatchObject({ code: 'SEALING_BROKEN' });
+      expect(await readManifest(store, 'trades', DATE)).toBeUndefined();
+    });
+
+    it('of a worker that died at any call is finished by the next run, or was never begun', async () => {
+      const outcomes = new Set<string>();
+      for (let calls = 1; calls < CALLS; calls += step) {
+        for (const key of await listKeys(store)) await store.remove(key);
+        const first = await publish(store, 'one', undefined, 'sum one');
+        const dying = publish(dyingStore(store, calls), 'two', first.manifest, 'sum two');
+        const died = await dying.then(
+          () => false,
+          (error) => error instanceof Died,
+        );
+        await finishSealing(store, 'trades', { scratch: join(folder, 'scratch'), nowMs: Date.now() });
+        const manifest = await readManifest(store, 'trades', DATE);
+        await expectWhole(store, manifest, partitionPrefix('trades', DATE));
+        if (manifest?.revision === 2) await expectHistory(store, 1, 'one');
+        outcomes.add(`${died ? 'died' : 'lived'} ${manifest?.revision}`);
+        // Whatever was left over, the next one to restate the date gets through.
+        await publish(store, 'three', manifest, 'sum three');
+        const after = await readManifest(store, 'trades', DATE);
+        expect(after?.revision).toBe((manifest?.revision ?? 0) + 1);
+        await expectWhole(store, after, partitionPrefix('trades', DATE));
+        await finishSealing(store, 'trades', { scratch: join(folder, 'scratch'), nowMs: Date.now() });
+        expect(await listKeys(store, `${'_sealing/trades/'}`)).toEqual([]);
+      }
+      expect([...outcomes].sort()).toEqual(['died 1', 'died 2', 'lived 2']);
+    });
+  });
+});
+
+describe.each(['the first revision', 'a restatement'])('two workers at once, %s', (what) => {
+  const restates = what === 'a restatement';
+  it.each(Array.from({ length: SEEDS }, (_, seed) => seed))(
+    'publish one drop whose object is its manifest (seed %i)',
+    async (seed) => {
+      const random = createRandom(seed);
+      const store = await openDirectoryStore(join(folder, 'store'));
+      const before = restates ? (await publish(store, 'old', undefined, 'old sum')).manifest : undefined;
+      const dieAt = seed % 3 === 0 ? Math.floor(random() * CALLS) : Number.POSITIVE_INFINITY;
+      const seen: string[] = [];
+      const workers = [new Worker(random, dieAt), new Worker(random, Number.POSITIVE_INFINITY)] as const;
+      const results = await Promise.allSettled(
+        ['first', 'second'].map(async (name, index) => {
+          const [own, other] = index === 0 ? workers : ([workers[1], workers[0]] as const);
+          try {
+            const result = await publish(
+              steppedStore(store, () => own.turn(other)),
+              name,
+              before,
+              `sum of the ${name}`,
+            );
+            seen.push(result.manifest.files[0].hash);
+          } finally {
+            own.hasEnded = true;
+          }
+        }),
+      );
+      for (const result of results) if (result.status === 'rejected') expect(result.reason).toBeInstanceOf(Died);
+      const manifest = await readManifest(store, 'trades', DATE);
+      await expectWhole(store, manifest, partitionPrefix('trades', DATE));
+      expect(manifest?.revision).toBe(restates ? 2 : 1);
+      expect(new Set([...seen, manifest?.files[0].hash]).size).toBe(1);
+      if (restates) await expectHistory(store, 1, 'old');
+      // Nothing is left over, unless a worker died with it; the next run takes that away.
+      if (dieAt === Number.POSITIVE_INFINITY) expect(await listKeys(store, '_sealing/')).toEqual([]);
+      await finishSealing(store, 'trades', { scratch: join(folder, 'scratch'), nowMs: Date.now() });
+      const left = await listKeys(store, '_sealing/');
+      expect(left.filter((key) => key === sealingDecisionKey('trades', DATE, restates ? 2 : 1))).toEqual([]);
+    },
+  );
+});

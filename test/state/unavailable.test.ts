@@ -1,0 +1,103 @@
+/** Dates that snapshots were asked for in vain: what is kept of them, and when they are left alone. Flows are in `test/flow`. */
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { DateRange } from '../../src/calendar/date-range.ts';
+import { type BackfillMode, type ChoiceFacts, chooseDates } from '../../src/export/date-selection.ts';
+import type { SnapshotJob } from '../../src/export/job-source.ts';
+import { planSnapshots } from '../../src/export/snapshots/snapshot-plan.ts';
+import { parseJob } from '../../src/job/parse.ts';
+import { settledAt } from '../../src/plan/dates.ts';
+import type { SnapshotClient } from '../../src/source/snapshot.ts';
+import { loadLearnt } from '../../src/state/limits.ts';
+import type { DateResult } from '../../src/state/run-result.ts';
+import { type Absences, isAbsent, LATE_DAYS, noteAbsences, readAbsences } from '../../src/state/unavailable.ts';
+
+const DATE = '2026-11-12';
+const URL = 'https://api.example/api/option-chain';
+const QUESTION = { url: URL, symbols: ['SPX', 'SPY'] };
+const LATE_MS = settledAt(DATE) + LATE_DAYS * 86_400_000;
+const at = (ms: number) => new Date(ms).toISOString();
+const absentAt = (ms: number, changes = {}) => ({ asked_at: at(ms), ...QUESTION, ...changes });
+
+describe('a date that was asked for in vain', () => {
+  it.each([
+    ['when nothing more was to come is left alone', absentAt(LATE_MS), true],
+    ['when something could still come is asked for again', absentAt(LATE_MS - 1), false],
+    ['of another address is asked for again', absentAt(LATE_MS, { url: 'https://other.example' }), false],
+    ['without a symbol that the job has now is asked for again', absentAt(LATE_MS, { symbols: ['SPY'] }), false],
+    ['for more symbols than the job has now is left alone', absentAt(LATE_MS, { symbols: ['A', 'SPX', 'SPY'] }), true],
+    ['never is asked for', undefined, false],
+  ])('%s', (_, absence, expected) => {
+    expect(isAbsent(absence, QUESTION, DATE)).toBe(expected);
+  });
+});
+
+describe('the record of absences', () => {
+  let folder: string;
+  beforeAll(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'flowdrop-absence-'));
+  });
+  afterAll(async () => await rm(folder, { recursive: true, force: true }));
+
+  const result = (date: string, status: DateResult['status']): DateResult => ({ date, status, rows: 0, requests: 1 });
+
+  it('keeps the last time, and forgets what was found, what failed and what has left the lookback', async () => {
+    const path = join(folder, 'absences.json');
+    const first = ['2026-11-09', '2026-11-10', '2026-11-11', '2026-11-12'].map((date) => result(date, 'missing'));
+    await noteAbsences(path, first, QUESTION, { askedAt: at(LATE_MS), firstWhole: '2026-11-09' });
+    expect([...(await readAbsences(path)).keys()]).toHaveLength(4);
+    const second = [result('2026-11-10', 'sealed'), result('2026-11-11', 'failed'), result(DATE, 'missing')];
+    const narrower = { ...QUESTION, symbols: ['SPX'] };
+    await noteAbsences(path, second, narrower, { askedAt: at(LATE_MS + 1), firstWhole: '2026-11-10' });
+    expect([...(await readAbsences(path))]).toEqual([[DATE, absentAt(LATE_MS + 1, { symbols: ['SPX'] })]]);
+  });
+
+  it('is empty when it cannot be read', async () => {
+    const path = join(folder, 'broken.json');
+    await writeFile(path, '{"2026-11-12":');
+    expect((await readAbsences(path)).size).toBe(0);
+    expect((await readAbsences(join(folder, 'none.json'))).size).toBe(0);
+  });
+});
+
+describe('a plan of snapshots', () => {
+  const job = parseJob(
+    'c.yaml',
+    'name: chain\nsource: {api: chain, symbols: [SPX, SPY]}\ndrop: {to: out, dataset: chain}\n',
+  ) as SnapshotJob; // As the text says.
+  const absences: Absences = new Map([[DATE, absentAt(LATE_MS)]]);
+  const facts: ChoiceFacts = {
+    sealed: new Set(['2026-11-13']),
+    ...{ degraded: new Set(), failed: new Set(), again: new Set(), absences },
+  };
+
+  async function plan(mode: BackfillMode, range?: DateRange, changes: Partial<ChoiceFacts> = {}) {
+    const nowMs = Date.parse('2026-11-19T23:00:00Z');
+    const client: Pick<SnapshotClient, 'url' | 'serverNow' | 'tellsTime' | 'stats'> = {
+      url: URL,
+      serverNow: () => nowMs,
+      tellsTime: () => true,
+      stats: { requests: 0, retries: 0, rateLimited: 0, bytes: 0, answerMs: 0 },
+    };
+    const learnt = { ...(await loadLearnt('none.json', URL, 0)), clock_offset_ms: 1 };
+    const deps = { source: client as SnapshotClient, learnt, clock: { now: () => nowMs, sleep: async () => {} } };
+    const { dates, empty } = await planSnapshots(deps, job, chooseDates(mode, { ...facts, ...changes }, range));
+    return { asks: dates.some(({ date }) => date === DATE), empty: [...empty], dates: dates.length };
+  }
+
+  it('names an absent date as empty and does not ask for it', async () => {
+    expect(await plan('unsealed')).toEqual({ asks: false, empty: [DATE], dates: 9 });
+    expect(await plan('missing')).toEqual({ asks: false, empty: [DATE], dates: 9 });
+  });
+
+  it('asks for an absent date that is named, and when all are wanted', async () => {
+    expect(await plan('unsealed', { from: DATE, to: DATE })).toEqual({ asks: true, empty: [], dates: 1 });
+    expect(await plan('all')).toEqual({ asks: true, empty: [], dates: 11 });
+  });
+
+  it('leaves nothing alone while the job never got anything', async () => {
+    expect(await plan('unsealed', undefined, { sealed: new Set() })).toEqual({ asks: true, empty: [], dates: 11 });
+  });
+});
