@@ -90,7 +90,8 @@ async function openDirectory(folder: string): Promise<Place> {
       isAway = true;
       unmounts += 1;
       await rename(folder, away);
-      await mkdir(folder);
+      // A worker may make the folder anew in the moment between.
+      await mkdir(folder, { recursive: true });
     },
     async mount() {
       if (!isAway) return [];

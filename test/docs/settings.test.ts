@@ -12,8 +12,7 @@ const rows = new Map(listRows(page).map((row) => [listCodes(row[0] ?? '')[0] ?? 
 
 /** Names that the composition and the settings read, without the `_FILE` form. */
 const read = new Set(
-  readdirSync(join(REPO, 'src'))
-    .filter((name) => /^(compose|settings.*)\.ts$/.test(name))
+  ['compose.ts', ...readdirSync(join(REPO, 'src', 'settings')).map((name) => `settings/${name}`)]
     .flatMap((name) => [...readFileSync(join(REPO, 'src', name), 'utf8').matchAll(/FLOWDROP_[A-Z0-9_]+[A-Z0-9]/g)])
     .map(([name]) => name.replace(/_FILE$/, ''))
     // A setting that ends so by its own name.
