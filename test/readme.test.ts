@@ -39,7 +39,8 @@ describe('the README', () => {
       .flatMap(names)
       .filter((name) => name.startsWith('FLOWDROP_'));
     const sources =
-      readFileSync(join(REPO, 'src', 'compose.ts'), 'utf8') + readFileSync(join(REPO, 'src', 'settings', 'settings.ts'), 'utf8');
+      readFileSync(join(REPO, 'src', 'compose.ts'), 'utf8') +
+      readFileSync(join(REPO, 'src', 'settings', 'settings.ts'), 'utf8');
     const read = new Set([...sources.matchAll(/FLOWDROP_[A-Z0-9_]+/g)].map((match) => match[0]));
     expect(listed.filter((name) => !name.endsWith('_FILE') || read.has(name)).sort()).toEqual([...read].sort());
   });

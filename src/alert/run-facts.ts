@@ -10,17 +10,17 @@ export type WatchedCommand = 'run' | 'backfill' | 'alert';
 export interface RunOutcome {
   readonly command: WatchedCommand;
   /** Of the export, when it finished. */
-  readonly result?: RunResult;
+  readonly result?: RunResult | undefined;
   /** When the reports were wanted and came to their end. */
-  readonly deliveries?: readonly Delivery[];
+  readonly deliveries?: readonly Delivery[] | undefined;
   /** Whether reports were wanted. */
   readonly withReports: boolean;
   /** What ended it, when it did not end by itself. */
-  readonly failure?: RunFailure;
+  readonly failure?: RunFailure | undefined;
   /** Of `flowdrop alert`: how an earlier run ended that could not tell it itself. */
-  readonly died?: string;
+  readonly died?: string | undefined;
   /** Of `flowdrop alert`: why the job file as it is now cannot be used. */
-  readonly jobFault?: string;
+  readonly jobFault?: string | undefined;
   /** Of `flowdrop alert`: whether the job file as it is now was read. */
   readonly isJobFileRead?: boolean;
 }
@@ -28,7 +28,7 @@ export interface RunOutcome {
 export interface RunFailure {
   readonly code: string;
   readonly message: string;
-  readonly hint?: string;
+  readonly hint?: string | undefined;
   /** Whether it was wrong from the start: flags, job file, settings, SQL or the key. */
   readonly isUsage: boolean;
 }

@@ -34,8 +34,9 @@ export const registerAlert: Register = (program, context, act) => {
 async function alert(cli: CliContext, globals: GlobalOptions, reference: string, options: AlertOptions): ActionResult {
   const { died, broken } = options;
   const job = await readAddressee(reference, globals.jobs, broken !== undefined);
-  const { tellOperators } = await import('./job/alerting.ts');
-  const summary = await tellOperators(cli, job, {
+  const { alertOperators } = await import('../run/alert-operators.ts');
+  const { createRunDeps } = await import('./run-output.ts');
+  const summary = await alertOperators(createRunDeps(cli), job, {
     ...{ command: 'alert', withReports: false },
     ...(died === undefined ? {} : { died }),
     ...(broken === undefined ? {} : { jobFault: broken }),

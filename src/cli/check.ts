@@ -96,9 +96,9 @@ function describeSource({ source }: Job): string {
 
 /** Asks the source for the least that shows whether a run would be answered. @returns who answers @throws Fault */
 async function askLive(cli: CliContext, job: Job): Promise<string> {
-  const { openJobSource } = await import('./source.ts');
+  const { openJobSource } = await import('../run/job-source.ts');
   const { closeSource } = await import('../export/job-source.ts');
-  const { opened } = await openJobSource(cli, job, await cli.compose.openLog({ quiet: true }));
+  const { opened } = await openJobSource(cli.compose, job, await cli.compose.openLog({ quiet: true }));
   try {
     switch (opened.kind) {
       case 'sql': {

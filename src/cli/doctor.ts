@@ -125,7 +125,7 @@ function pickStores(jobs: readonly Job[]): readonly Job[] {
 }
 
 async function examineSource(cli: CliContext, job: Job): Promise<readonly Finding[]> {
-  const { openJobSource } = await import('./source.ts');
+  const { openJobSource } = await import('../run/job-source.ts');
   const { closeSource } = await import('../export/job-source.ts');
   const { tryCheck } = await import('../run/doctor/finding.ts');
   const { checkSource } = await import('../run/doctor/source.ts');
@@ -134,7 +134,7 @@ async function examineSource(cli: CliContext, job: Job): Promise<readonly Findin
     // A calendar that cannot be read is a finding of its own.
     const calendar = await cli.compose.readCalendar().catch(() => undefined);
     const log = await cli.compose.openLog({ quiet: true });
-    const { opened } = await openJobSource(cli, job, log);
+    const { opened } = await openJobSource(cli.compose, job, log);
     try {
       return await checkSource(job.source.api, opened, { clock, clockRule, calendar, signal: cli.signal });
     } finally {

@@ -107,11 +107,11 @@ async function planJob(
   const { countSpans } = await import('../export/trades/scan.ts');
   const { stateOf } = await import('../state/paths.ts');
   const { priceDates } = await import('../plan/price.ts');
-  const { openJobSource } = await import('./source.ts');
+  const { openJobSource } = await import('../run/job-source.ts');
   const { describeDate, totalDates } = await import('./plan-output.ts');
   const { compose, signal } = cli;
   const log = await compose.openLog({ quiet: true });
-  const { opened, learnt } = await openJobSource(cli, job, log);
+  const { opened, learnt } = await openJobSource(cli.compose, job, log);
   const { source } = opened;
   const store = await compose.openStore(job.drop.to, { objects: job.drop.s3 });
   try {

@@ -72,8 +72,9 @@ async function report(
       hint: `Add \`reports:\` to ${job.file}.`,
     });
   }
-  const { withDeliverSession } = await import('./job/run-session.ts');
-  return await withDeliverSession(cli, job, async (context) => {
+  const { withDeliverContext } = await import('../run/run-context.ts');
+  const { createRunDeps, describeDelivery } = await import('./run-output.ts');
+  return await withDeliverContext(createRunDeps(cli), job, async (context) => {
     const chosen = {
       ...(options.date === undefined ? {} : { date: options.date }),
       ...(options.only === undefined ? {} : { only: options.only }),
@@ -82,7 +83,6 @@ async function report(
     const { deliverReports } = await import('../deliver/deliver.ts');
     const { hasFailed } = await import('../deliver/delivery.ts');
     const deliveries = await deliverReports(context, job, chosen);
-    const { describeDelivery } = await import('./job/run-output.ts');
     if (globals.json) cli.terminal.out(`${JSON.stringify(deliveries, undefined, 2)}\n`);
     else if (deliveries.length === 0) cli.terminal.out('Nothing is sealed yet, so there is nothing to report on.\n');
     else cli.terminal.out(`${deliveries.flatMap(describeDelivery).join('\n')}\n`);

@@ -119,9 +119,9 @@ async function recount(
   }
   const { compareWithSource } = await import('../export/recount-date.ts');
   const { closeSource } = await import('../export/job-source.ts');
-  const { openJobSource } = await import('./source.ts');
+  const { openJobSource } = await import('../run/job-source.ts');
   const { compose, signal } = cli;
-  const { opened, learnt } = await openJobSource(cli, job, await compose.openLog({ quiet: true }));
+  const { opened, learnt } = await openJobSource(cli.compose, job, await compose.openLog({ quiet: true }));
   const { clock, clockRule } = compose;
   if (opened.kind === 'snapshots') return results;
   const recounted: VerifyResult[] = [];

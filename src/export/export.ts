@@ -5,7 +5,7 @@
  */
 import { rm } from 'node:fs/promises';
 import { type DateRange, isInRange } from '../calendar/date-range.ts';
-import { assertNotAborted, type FailureKind, Fault, isFault } from '../core/errors.ts';
+import { assertNotAborted, Fault, isFault } from '../core/errors.ts';
 import type { Job } from '../job/job.ts';
 import { findShortfall, noteRows, readManifestIfValid, updateConditions } from '../ledger/conditions.ts';
 import { expiresAt } from '../plan/dates.ts';
@@ -135,7 +135,7 @@ export async function runExport(given: ExportContext, job: Job, options: RunOpti
  * How the process should end: failed beats incomplete; `undefined` when all is well. A loss counts in the run that finds
  * it, and a gap for as long as it is inside the lookback; afterwards both are in `status`. Damage counts until it is mended.
  */
-export function judgeRun(result: RunResult): FailureKind | undefined {
+export function judgeRun(result: RunResult): 'failed' | 'incomplete' | undefined {
   if (result.dates.some(({ status }) => status === 'failed')) return 'failed';
   const isLacking = result.lost.length > 0 || result.gaps.length > 0 || Object.keys(result.damaged).length > 0;
   return isInVain(result) || isLacking || result.held.length > 0 ? 'incomplete' : undefined;

@@ -1,5 +1,175 @@
-/** What a run needs: to export, and to deliver what it sealed. */
+/** Opens what a command of a job needs, and closes it again in the reverse order. */
+import { rename, rm } from 'node:fs/promises';
+import type { Clock } from '../core/clock.ts';
+import { isFault } from '../core/errors.ts';
+import { makeFolder } from '../core/folder.ts';
+import type { Log } from '../core/log.ts';
 import type { DeliverContext } from '../deliver/delivery.ts';
+import type { Engine } from '../engine/engine.ts';
 import type { ExportContext } from '../export/export-context.ts';
+import { closeSource } from '../export/job-source.ts';
+import type { Job } from '../job/job.ts';
+import type { SourceStats } from '../source/source.ts';
+import { assertStateFolder } from '../state/folder.ts';
+import { stateOf } from '../state/paths.ts';
+import { writeProgress } from '../state/progress.ts';
+import type { OnRunEvent } from '../state/run-events.ts';
+import { ProgressTally } from '../state/totals.ts';
+import { openJobSource } from './job-source.ts';
+import type { Openers } from './openers.ts';
 
+/** What a run needs: to export, and to deliver what it sealed. */
 export interface RunContext extends ExportContext, DeliverContext {}
+
+/** A report asks no source. */
+const NO_REQUESTS = { retries: 0, rateLimited: 0 } as const;
+
+/** Shows how far a run is; nothing depends on it. */
+export interface Progress {
+  /** Shows what the totals say after the event. */
+  readonly onEvent: OnRunEvent;
+  stop(): void;
+}
+
+export interface ProgressInput {
+  readonly log: Log;
+  readonly clock: Clock;
+  /** Has noted each event before it is shown. */
+  readonly tally: ProgressTally;
+  readonly stats: Pick<SourceStats, 'retries' | 'rateLimited'>;
+}
+
+/** What a run takes from outside. */
+export interface RunDeps extends Openers {
+  /** Aborted when somebody stops the run. */
+  readonly signal: AbortSignal;
+  showProgress(input: ProgressInput): Promise<Progress>;
+}
+
+export interface ContextOptions {
+  /** Take whatever is at `drop.to` now for the job's store from now on. Default: false. */
+  readonly isNewStore?: boolean | undefined;
+}
+
+/**
+ * For a run: with the source.
+ * @throws Fault `STATE_UNUSABLE`, `STORE_CHANGED`; `ENGINE_BUSY` (kind `active`) when another run of the job is going on
+ */
+export async function withRunContext<T>(
+  deps: RunDeps,
+  job: Job,
+  action: (context: RunContext) => Promise<T>,
+  options: ContextOptions = {},
+): Promise<T> {
+  const log = (await deps.openLog()).child({ job: job.name });
+  const calendar = await deps.readCalendar();
+  await assertStateFolder(deps.stateDir);
+  // First, because a missing setting must not leave a store or an engine open.
+  const { opened, ...known } = await openJobSource(deps, job, log);
+  try {
+    const { source } = opened;
+    const { clockRule, runId } = deps;
+    return await withDeliverContext(
+      deps,
+      job,
+      (context) => action({ ...context, log, calendar, clockRule, source, opened, runId, ...known }),
+      { ...options, stats: source.stats },
+    );
+  } finally {
+    await closeSource(opened);
+  }
+}
+
+/**
+ * For a report: without the source.
+ * @throws Fault `STATE_UNUSABLE`, `ENGINE_BUSY`, `STORE_CHANGED`
+ */
+export async function withDeliverContext<T>(
+  deps: RunDeps,
+  job: Job,
+  action: (context: DeliverContext) => Promise<T>,
+  {
+    stats,
+    isNewStore = false,
+  }: ContextOptions & {
+    /** Requests of a run, so that its progress is written where others can see it. */
+    readonly stats?: Readonly<SourceStats>;
+  } = {},
+): Promise<T> {
+  const { signal } = deps;
+  const closers: (() => Promise<void> | void)[] = [];
+  try {
+    const log = (await deps.openLog()).child({ job: job.name });
+    await assertStateFolder(deps.stateDir);
+    const state = stateOf(deps.stateDir, job.name);
+    const use = isNewStore ? 'new' : 'run';
+    const store = await deps.openStore(job.drop.to, { objects: job.drop.s3, use });
+    closers.push(() => store.close());
+    const mailer = await deps.openMailer();
+    closers.push(() => mailer.close());
+    await makeFolder(state.drops);
+    const engine = await openStateEngine(deps, state.engine, log);
+    closers.push(() => engine.close());
+    const { clock, runId } = deps;
+    const tally = new ProgressTally(clock);
+    if (stats) {
+      // After the engine, whose lock keeps two runs of one job, and so two writers of one file, apart.
+      const file = writeProgress({ path: state.progress, runId, clock, log, tally, stats });
+      closers.push(() => file.stop());
+    }
+    const progress = await deps.showProgress({ log, clock, tally, stats: stats ?? NO_REQUESTS });
+    closers.push(() => progress.stop());
+    return await action({
+      engine,
+      store,
+      mailer,
+      mailFrom: deps.mailFrom,
+      clock: deps.clock,
+      log,
+      redact: (text) => deps.redact(text),
+      onEvent: (event) => {
+        tally.note(event);
+        progress.onEvent(event);
+      },
+      state,
+      templatesDir: deps.templatesDir,
+      version: deps.version,
+      signal,
+    });
+  } finally {
+    for (const close of closers.reverse()) await close();
+  }
+}
+
+/**
+ * A disk that was full may have left files in the engine's folder that the engine will never open again. What is in it can
+ * be had again from the API, so it is put aside and the work begins anew. When a new folder does not open either, the
+ * disk is at fault, and the old one stays. @throws Fault `ENGINE_BUSY`, `ENGINE_UNAVAILABLE`
+ */
+async function openStateEngine(deps: RunDeps, path: string, log: Log): Promise<Engine> {
+  try {
+    return await deps.openEngine({ path, signal: deps.signal });
+  } catch (error) {
+    if (!isFault(error) || error.code !== 'ENGINE_UNAVAILABLE') throw error;
+    const aside = `${path}-broken`;
+    try {
+      await rm(aside, { recursive: true, force: true });
+      await rename(path, aside);
+    } catch {
+      // A disk that cannot be written is what the engine's own fault tells of.
+      throw error;
+    }
+    try {
+      const engine = await deps.openEngine({ path, signal: deps.signal });
+      log.error(
+        { event: 'stage-lost', reason: error.message, aside },
+        `what was staged is fetched again: ${error.message}`,
+      );
+      return engine;
+    } catch {
+      await rm(path, { recursive: true, force: true });
+      await rename(aside, path);
+      throw error;
+    }
+  }
+}

@@ -3,27 +3,14 @@
  */
 import { dirname } from 'node:path';
 import type { SingleBar } from 'cli-progress';
-import type { Clock } from '../../core/clock.ts';
-import type { Log } from '../../core/log.ts';
 import { formatBytes, formatCount } from '../../core/units.ts';
-import type { OnRunEvent, RunEvent } from '../../state/run-events.ts';
-import type { ProgressTally } from '../../state/totals.ts';
+import type { Progress, ProgressInput } from '../../run/run-context.ts';
+import type { RunEvent } from '../../state/run-events.ts';
 import type { Terminal } from '../context.ts';
-import { describeTally, formatProgressLine, type LineStats } from './progress-line.ts';
+import { describeTally, formatProgressLine } from './progress-line.ts';
 
-export interface Progress {
-  /** Shows what the tally says after the event. */
-  readonly onEvent: OnRunEvent;
-  stop(): void;
-}
-
-export interface ProgressInput {
+interface ProgressView extends ProgressInput {
   readonly terminal: Terminal;
-  readonly log: Log;
-  readonly clock: Clock;
-  /** Has noted each event before it is shown. */
-  readonly tally: ProgressTally;
-  readonly stats: LineStats;
 }
 
 /** Without a terminal a line is logged so often. */
@@ -32,7 +19,7 @@ const LOG_EVERY_MS = 30_000;
 /** Of a terminal that does not tell its width, or tells that it has none. */
 const USUAL_COLUMNS = 80;
 
-export async function createProgress(input: ProgressInput): Promise<Progress> {
+export async function createProgress(input: ProgressView): Promise<Progress> {
   if (!input.terminal.interactive) return createLines(input);
   const { SingleBar } = await import('cli-progress');
   const { tally, stats, terminal } = input;
@@ -44,7 +31,7 @@ export async function createProgress(input: ProgressInput): Promise<Progress> {
   return createBar(bar, input);
 }
 
-function createBar(bar: SingleBar, { terminal, tally }: ProgressInput): Progress {
+function createBar(bar: SingleBar, { terminal, tally }: ProgressView): Progress {
   const release = terminal.keepLine({ isShown: () => bar.isActive, draw: () => bar.render() });
   let started = false;
   return {
@@ -64,7 +51,7 @@ function createBar(bar: SingleBar, { terminal, tally }: ProgressInput): Progress
   };
 }
 
-function createLines({ log, clock, tally, stats }: ProgressInput): Progress {
+function createLines({ log, clock, tally, stats }: ProgressView): Progress {
   let loggedAtMs = clock.now();
   return {
     onEvent(event) {

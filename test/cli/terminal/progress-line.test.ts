@@ -1,6 +1,6 @@
 /** The line that shows how far a run is. What is added up is tested in `test/state/totals.test.ts`. */
 import { describe, expect, it } from 'vitest';
-import { describeTally, formatProgressLine } from '../../../src/cli/job/progress-line.ts';
+import { describeTally, formatProgressLine } from '../../../src/cli/terminal/progress-line.ts';
 import type { Tally } from '../../../src/state/totals.ts';
 
 const TALLY: Tally = {

@@ -3,12 +3,12 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
-import type { CliContext } from '../../../src/cli/context.ts';
-import { describeDelivery, finishRun } from '../../../src/cli/job/run-output.ts';
-import { describeEvent } from '../../../src/cli/job/show-progress.ts';
-import type { Delivery } from '../../../src/deliver/delivery.ts';
-import { openOutboxMailer } from '../../../src/mail/outbox.ts';
-import type { DateResult, RunResult } from '../../../src/state/run-result.ts';
+import type { CliContext } from '../../src/cli/context.ts';
+import { describeDelivery, printRun } from '../../src/cli/run-output.ts';
+import { describeEvent } from '../../src/cli/terminal/show-progress.ts';
+import type { Delivery } from '../../src/deliver/delivery.ts';
+import { openOutboxMailer } from '../../src/mail/outbox.ts';
+import type { DateResult, RunResult } from '../../src/state/run-result.ts';
 
 const RUN: RunResult = {
   job: 'nightly',
@@ -41,11 +41,10 @@ function describe(...dates: readonly DateResult[]): string {
     },
   };
   // Only the terminal and the run's id are used.
-  finishRun(
+  printRun(
     { terminal, compose: { runId: 'r1' } } as unknown as CliContext,
     { jobs: 'jobs' },
-    { ...RUN, dates: [...dates] },
-    [],
+    { result: { ...RUN, dates: [...dates] }, deliveries: [], error: undefined, shortfall: undefined },
   );
   return text;
 }

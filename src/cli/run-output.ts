@@ -1,26 +1,36 @@
 /** The end of `run` and `backfill`: a summary for people or one JSON document, and the exit code. */
-import { EXIT_CODES } from '../../core/errors.ts';
-import { formatBytes, formatCount, formatDuration } from '../../core/units.ts';
-import { type Delivery, hasFailed } from '../../deliver/delivery.ts';
-import { judgeRun } from '../../export/export.ts';
-import type { DateResult, NamedDates, RunResult } from '../../state/run-result.ts';
-import type { CliContext, GlobalOptions } from '../context.ts';
-import { formatTable } from '../terminal/table.ts';
+import { EXIT_CODES } from '../core/errors.ts';
+import { formatBytes, formatCount, formatDuration } from '../core/units.ts';
+import type { Delivery } from '../deliver/delivery.ts';
+import type { FinishedRun } from '../run/finished-run.ts';
+import type { ProgressInput, RunDeps } from '../run/run-context.ts';
+import type { DateResult, NamedDates, RunResult } from '../state/run-result.ts';
+import type { CliContext, GlobalOptions } from './context.ts';
+import { createProgress } from './terminal/show-progress.ts';
+import { formatTable } from './terminal/table.ts';
 
-/** @returns the exit code */
-export function finishRun(
+/** What a run takes from the command line: its openers, its signal, and a line of progress on the terminal. */
+export function createRunDeps({ compose, signal, terminal }: CliContext): RunDeps {
+  // Not spread: some settings are read, and refused, when they are asked for.
+  return Object.create(compose, {
+    signal: { value: signal },
+    showProgress: { value: (input: ProgressInput) => createProgress({ ...input, terminal }) },
+  }) as RunDeps; // It has the composition for its prototype.
+}
+
+/** @returns the exit code @throws what ended the run before its end */
+export function printRun(
   cli: CliContext,
   globals: GlobalOptions,
-  result: RunResult,
-  deliveries: readonly Delivery[],
+  { result, deliveries, error, shortfall }: FinishedRun,
 ): number {
-  const kind = judgeRun(result) ?? (deliveries.some(hasFailed) ? 'failed' : undefined);
+  if (error !== undefined || result === undefined) throw error;
   if (globals.json) cli.terminal.out(`${JSON.stringify({ ...result, reports: deliveries }, undefined, 2)}\n`);
   else
     cli.terminal.out(
-      `${describeRun(result, deliveries)}${kind === undefined ? '' : `Log lines of this run: ${cli.compose.runId}\n`}`,
+      `${describeRun(result, deliveries)}${shortfall === undefined ? '' : `Log lines of this run: ${cli.compose.runId}\n`}`,
     );
-  return kind === undefined ? 0 : EXIT_CODES[kind];
+  return shortfall === undefined ? 0 : EXIT_CODES[shortfall];
 }
 
 function describeRun(result: RunResult, deliveries: readonly Delivery[]): string {

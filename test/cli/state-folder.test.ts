@@ -5,9 +5,9 @@
 import { mkdir, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { flowdrop, listFiles, makeFolder, workerEnvironment } from '../../support/flowdrop.ts';
-import { writeJob } from '../../support/jobs.ts';
-import { findMountObstacle, mountSmallDisk, type SmallDisk } from '../../support/small-disk.ts';
+import { flowdrop, listFiles, makeFolder, workerEnvironment } from '../support/flowdrop.ts';
+import { writeJob } from '../support/jobs.ts';
+import { findMountObstacle, mountSmallDisk, type SmallDisk } from '../support/small-disk.ts';
 
 /** A command that does not end is ended, so that it is told as a failure and leaves nothing running. */
 const PATIENCE_MS = 40_000;

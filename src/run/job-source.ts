@@ -1,10 +1,10 @@
-/** The source of a job, of whatever kind, with what was learnt of it: for every command that asks it. */
+/** Opens the source of a job, of whatever kind, with the limits that earlier runs met. */
 import type { Log } from '../core/log.ts';
 import type { OpenedSource } from '../export/job-source.ts';
 import type { Job } from '../job/job.ts';
 import { type Learnt, loadLearnt } from '../state/limits.ts';
 import { learntPath } from '../state/paths.ts';
-import type { CliContext } from './context.ts';
+import type { SourceOpeners } from './openers.ts';
 
 export interface JobSource {
   readonly opened: OpenedSource;
@@ -14,26 +14,26 @@ export interface JobSource {
 }
 
 /** Whoever opens it closes it, with `closeSource`. @throws Fault `SETTING_MISSING`, `SETTING_INVALID` */
-export async function openJobSource({ compose }: CliContext, job: Job, log: Log): Promise<JobSource> {
+export async function openJobSource(openers: SourceOpeners, job: Job, log: Log): Promise<JobSource> {
   const { source } = job;
   const load = async (url: string) => {
-    const path = learntPath(compose.stateDir, url, compose.keyFingerprint, source);
-    return { learnt: await loadLearnt(path, url, compose.clock.now()), learntPath: path };
+    const path = learntPath(openers.stateDir, url, openers.keyFingerprint, source);
+    return { learnt: await loadLearnt(path, url, openers.clock.now()), learntPath: path };
   };
   switch (source.kind) {
     case 'rows':
     case 'aggregate': {
-      const known = await load(compose.sourceUrl(source.api));
-      const client = await compose.openSource(source.api, log, known.learnt.clock_offset_ms);
+      const known = await load(openers.sourceUrl(source.api));
+      const client = await openers.openSource(source.api, log, known.learnt.clock_offset_ms);
       return { opened: { kind: 'sql', job: { ...job, source }, source: client }, ...known };
     }
     case 'snapshots': {
-      const known = await load(compose.sourceUrl(source.api));
-      const client = await compose.openSnapshots(source, log, known.learnt.clock_offset_ms);
+      const known = await load(openers.sourceUrl(source.api));
+      const client = await openers.openSnapshots(source, log, known.learnt.clock_offset_ms);
       return { opened: { kind: 'snapshots', job: { ...job, source }, source: client }, ...known };
     }
     case 'table': {
-      const table = await compose.openTable(source, log);
+      const table = await openers.openTable(source, log);
       return { opened: { kind: 'table', job: { ...job, source }, source: table }, ...(await load(table.url)) };
     }
     default:

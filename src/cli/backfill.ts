@@ -3,13 +3,11 @@
  * alone unless all are asked for.
  */
 import { Option } from 'commander';
-import type { DateRange } from '../../calendar/date-range.ts';
-import { Fault } from '../../core/errors.ts';
-import type { BackfillMode } from '../../export/date-selection.ts';
-import type { Job } from '../../job/job.ts';
-import type { ActionResult, Register } from '../command.ts';
-import type { CliContext, GlobalOptions } from '../context.ts';
-import type { NoteOutcome } from './alerting.ts';
+import type { DateRange } from '../calendar/date-range.ts';
+import { Fault } from '../core/errors.ts';
+import type { BackfillMode } from '../export/date-selection.ts';
+import type { ActionResult, Register } from './command.ts';
+import type { CliContext, GlobalOptions } from './context.ts';
 
 interface BackfillOptions {
   readonly from?: string;
@@ -49,26 +47,18 @@ async function backfill(
   options: BackfillOptions,
 ): ActionResult {
   const range = await readRange(options);
-  const { readJob } = await import('../../job/files.ts');
+  const { readJob } = await import('../job/files.ts');
   const job = await readJob(reference, globals.jobs);
   const choice = { mode: readMode(options), ...(range ? { range } : {}) };
-  const { printPlan } = await import('../plan.ts');
+  const { printPlan } = await import('./plan.ts');
   if (options.dryRun) return await printPlan(cli, globals, job, choice);
-  const { withAlerts } = await import('./alerting.ts');
-  const { keepEnd } = await import('./end.ts');
-  const watched = { name: 'backfill', withReports: false } as const;
-  return await withAlerts(cli, job, watched, (note) =>
-    keepEnd(cli, job, 'lastBackfillEnd', async () => {
-      if (options.sealDegraded) return await sealDegraded(cli, globals, job, range, note);
-      const { withRunSession } = await import('./run-session.ts');
-      return await withRunSession(cli, job, async (context) => {
-        const { runExport } = await import('../../export/export.ts');
-        const { finishRun } = await import('./run-output.ts');
-        const result = await runExport(context, job, choice);
-        note({ result });
-        return finishRun(cli, globals, result, []);
-      });
-    }),
+  const { runJob } = await import('../run/run-job.ts');
+  const { createRunDeps, printRun } = await import('./run-output.ts');
+  const dates = options.sealDegraded ? { mode: 'staged' as const, range } : choice;
+  return printRun(
+    cli,
+    globals,
+    await runJob(createRunDeps(cli), job, { command: 'backfill', dates, withReports: false }),
   );
 }
 
@@ -86,33 +76,6 @@ async function readRange({ from, to }: BackfillOptions): Promise<DateRange | und
       hint: 'Give both --from and --to, or neither for the whole lookback.',
     });
   }
-  const { parseRange } = await import('../range.ts');
+  const { parseRange } = await import('./range.ts');
   return parseRange(from, to);
-}
-
-async function sealDegraded(
-  cli: CliContext,
-  globals: GlobalOptions,
-  job: Job,
-  range: DateRange | undefined,
-  note: NoteOutcome,
-): ActionResult {
-  const { withRunSession } = await import('./run-session.ts');
-  return await withRunSession(cli, job, async (context) => {
-    const { opened } = context;
-    if (opened.kind !== 'sql') {
-      throw new Fault('NOTHING_STAGED', `${job.file}: only rows asked for with SQL are staged in parts`, {
-        kind: 'usage',
-      });
-    }
-    const { sealStaged } = await import('../../export/degrade.ts');
-    const { runExport } = await import('../../export/export.ts');
-    const { finishRun } = await import('./run-output.ts');
-    const staged = await sealStaged(context, opened.job, opened.source, range);
-    // A run that wants no date: it tells the conditions, and writes them into the store.
-    const conditions = await runExport(context, job, { mode: 'none' });
-    const result = { ...conditions, dates: [...staged, ...conditions.dates] };
-    note({ result });
-    return finishRun(cli, globals, result, []);
-  });
 }

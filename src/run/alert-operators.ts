@@ -1,0 +1,74 @@
+/**
+ * The last step of a run, whatever it came to: the operators of its job are told what they must know. It opens a store and
+ * a mailer of its own, because what failed may have been the opening of the run's. Invariant: it never throws, so a run
+ * ends as it would without it.
+ */
+import { type AlertSummary, listTargets, sendAlerts } from '../alert/alerts.ts';
+import type { RunOutcome } from '../alert/run-facts.ts';
+import { readFailure } from '../core/failure.ts';
+import type { Job } from '../job/job.ts';
+import { stateOf } from '../state/paths.ts';
+import type { Openers } from './openers.ts';
+
+export type AlertDeps = Pick<
+  Openers,
+  | 'clock'
+  | 'runId'
+  | 'stateDir'
+  | 'templatesDir'
+  | 'mailFrom'
+  | 'redact'
+  | 'openLog'
+  | 'openStore'
+  | 'openMailer'
+  | 'openWebhook'
+  | 'readCalendar'
+> & { readonly signal: AbortSignal };
+
+const NOBODY: AlertSummary = { told: [], untold: [], unread: null, isWhole: true };
+
+/** Never throws: see `sendAlerts`. */
+export async function alertOperators(deps: AlertDeps, job: Job, outcome: RunOutcome): Promise<AlertSummary> {
+  const { signal } = deps;
+  // Whoever stopped it knows, and what it had not come to yet is no news.
+  if (signal.aborted) return NOBODY;
+  const log = (await deps.openLog()).child({ job: job.name });
+  let isHindered = false;
+  const formatFailure = (error: unknown) => {
+    const { code, message } = readFailure(error, (text) => deps.redact(text));
+    return `${code}: ${message}`;
+  };
+  const attempt = async <T>(what: string, open: () => Promise<T>): Promise<T | undefined> => {
+    try {
+      return await open();
+    } catch (error) {
+      isHindered = true;
+      const reason = formatFailure(error);
+      log.error({ event: 'alerts-hindered', what, reason }, `the alerts go on without the ${what}: ${reason}`);
+      return undefined;
+    }
+  };
+  const webhook = job.alerts.webhook ? await attempt('webhook', () => deps.openWebhook()) : undefined;
+  if (listTargets(job, webhook !== undefined).length === 0) return { ...NOBODY, isWhole: !isHindered };
+  const calendar = await attempt('calendar', () => deps.readCalendar());
+  const store = await attempt('store', () => deps.openStore(job.drop.to, { objects: job.drop.s3 }));
+  try {
+    const summary = await sendAlerts(
+      {
+        ...{ store, webhook, log, signal, calendar },
+        run: deps.runId,
+        openMailer: () => deps.openMailer(),
+        mailFrom: deps.mailFrom,
+        clock: deps.clock,
+        redact: (text) => deps.redact(text),
+        templatesDir: deps.templatesDir,
+        statePath: stateOf(deps.stateDir, job.name).alerts,
+      },
+      job,
+      outcome,
+    );
+    return { ...summary, isWhole: summary.isWhole && !isHindered };
+  } finally {
+    await attempt('store', async () => await store?.close());
+  }
+}

@@ -1,0 +1,44 @@
+/**
+ * Keeps how a run ended, good or not, where `status` finds it. A process that is killed keeps nothing, and a disk that
+ * cannot be written costs the record, not the run.
+ */
+import { isFault } from '../core/errors.ts';
+import { readFailure } from '../core/failure.ts';
+import type { RunEnd } from '../core/run-end.ts';
+import type { Job } from '../job/job.ts';
+import { writeLastEnd, writeLastSuccess } from '../state/last-end.ts';
+import { stateOf } from '../state/paths.ts';
+import type { FinishedRun, RunRequest } from './finished-run.ts';
+import type { Openers } from './openers.ts';
+
+/** A message may repeat an answer of any length; the log has all of it. */
+const MAX_MESSAGE_CHARACTERS = 2000;
+
+type EndDeps = Pick<Openers, 'clock' | 'runId' | 'stateDir' | 'redact'>;
+
+export async function recordEnd(
+  { clock, runId, stateDir, redact }: EndDeps,
+  job: Job,
+  { command, startedAtMs }: Pick<RunRequest, 'command'> & { readonly startedAtMs: number },
+  { error, shortfall }: FinishedRun,
+): Promise<void> {
+  // The other run, which this one found going on, will have an end of its own.
+  if (isFault(error) && error.kind === 'active') return;
+  const state = stateOf(stateDir, job.name);
+  const [started_at, finished_at] = [startedAtMs, clock.now()].map((ms) => new Date(ms).toISOString()) as [
+    string,
+    string,
+  ];
+  const end: RunEnd = { run_id: runId, started_at, finished_at, ...describeEnd() };
+  const path = command === 'run' ? state.lastEnd : state.lastBackfillEnd;
+  await writeLastEnd(path, end).catch(() => undefined);
+  // Chosen dates are no tick of the schedule: only a whole run counts as the job's last success.
+  if (end.outcome === 'done' && command === 'run')
+    await writeLastSuccess(state.lastSuccess, { run_id: runId, finished_at }).catch(() => undefined);
+
+  function describeEnd(): Pick<RunEnd, 'outcome' | 'error'> {
+    if (error === undefined) return { outcome: shortfall ?? 'done', error: null };
+    const { code, message, kind } = readFailure(error, redact);
+    return { outcome: kind as RunEnd['outcome'], error: { code, message: message.slice(0, MAX_MESSAGE_CHARACTERS) } };
+  }
+}

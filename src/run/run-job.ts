@@ -1,0 +1,85 @@
+/**
+ * One run of one job, from the source to the people: export -> deliver -> record -> alert. Invariant: whatever happens,
+ * what is sealed stays sealed, how the run ended is on record, and the operators are told; the same call goes on from there.
+ */
+import { isAlertWorthy, type RunFailure } from '../alert/run-facts.ts';
+import { Fault, isFault } from '../core/errors.ts';
+import { readFailure, tellInterruption } from '../core/failure.ts';
+import { assertMayMail, deliverReports } from '../deliver/deliver.ts';
+import { type Delivery, hasFailed } from '../deliver/delivery.ts';
+import { sealStaged } from '../export/degrade.ts';
+import { judgeRun, runExport } from '../export/export.ts';
+import type { Job } from '../job/job.ts';
+import type { RunResult } from '../state/run-result.ts';
+import { alertOperators } from './alert-operators.ts';
+import type { FinishedRun, RunRequest } from './finished-run.ts';
+import { recordEnd } from './record-end.ts';
+import type { RunContext } from './run-context.ts';
+import { type RunDeps, withRunContext } from './run-context.ts';
+
+/** Never throws: what went wrong is in the outcome. */
+export async function runJob(deps: RunDeps, job: Job, request: RunRequest): Promise<FinishedRun> {
+  const startedAtMs = deps.clock.now();
+  const finished = await exportAndDeliver(deps, job, request);
+  await recordEnd(deps, job, { command: request.command, startedAtMs }, finished);
+  await alertOfRun(deps, job, request, finished);
+  return finished;
+}
+
+async function exportAndDeliver(deps: RunDeps, job: Job, request: RunRequest): Promise<FinishedRun> {
+  let result: RunResult | undefined;
+  let deliveries: readonly Delivery[] = [];
+  let error: unknown;
+  try {
+    await withRunContext(
+      deps,
+      job,
+      async (context) => {
+        if (request.withReports) assertMayMail(context, job);
+        result = await exportDates(context, job, request.dates);
+        if (request.withReports) deliveries = await deliverReports(context, job);
+      },
+      { isNewStore: request.isNewStore },
+    );
+  } catch (thrown) {
+    error = tellInterruption(thrown, deps.signal);
+  }
+  const shortfall = (result && judgeRun(result)) ?? (deliveries.some(hasFailed) ? 'failed' : undefined);
+  return { result, deliveries, error, shortfall };
+}
+
+async function exportDates(context: RunContext, job: Job, dates: RunRequest['dates'] = {}): Promise<RunResult> {
+  if (dates.mode !== 'staged') return await runExport(context, job, dates);
+  const { opened } = context;
+  if (opened.kind !== 'sql') {
+    throw new Fault('NOTHING_STAGED', `${job.file}: only rows asked for with SQL are staged in parts`, {
+      kind: 'usage',
+    });
+  }
+  const staged = await sealStaged(context, opened.job, opened.source, dates.range);
+  // It exports no date, and writes the conditions as they are now into the store.
+  const conditions = await runExport(context, job, { mode: 'none' });
+  return { ...conditions, dates: [...staged, ...conditions.dates] };
+}
+
+async function alertOfRun(
+  deps: RunDeps,
+  job: Job,
+  { command, withReports }: RunRequest,
+  { result, deliveries, error }: FinishedRun,
+): Promise<void> {
+  if (error !== undefined && !isAlertWorthy(error)) return;
+  await alertOperators(deps, job, {
+    command,
+    withReports,
+    result,
+    // Of reports that never came to their end nothing is known.
+    deliveries: withReports && error === undefined ? deliveries : undefined,
+    failure: error === undefined ? undefined : describeFailure(error),
+  });
+}
+
+function describeFailure(error: unknown): RunFailure {
+  const { code, message, hint } = readFailure(error);
+  return { code, message, hint, isUsage: isFault(error) && error.kind === 'usage' };
+}
