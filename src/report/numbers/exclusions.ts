@@ -1,7 +1,7 @@
 /**
  * What the sums leave out: cancel messages, the prints that they take back, late reports. Each record is in one of them
  * or counts; a late report that was taken back is a cancelled print. Also whether records lack numbers, or have codes, that the
- * sums are made of. The rule is `wire/counted-sql.ts`, its source OPRA's
+ * sums are made of. The rule is `report/sums/record-counts.ts`, its source OPRA's
  * specification (`api-contract/record-type.ts`).
  */
 

@@ -1,6 +1,6 @@
 /**
  * Premium: dollars paid for options, by calls and puts, by sentiment, by how they were traded. Formulas and conventions
- * are those of `wire/premium-sql.ts`, whose columns the summary beside a drop has under the same names. Put/call ratios
+ * are those of `report/sums/premium-sums.ts`, whose columns the summary beside a drop has under the same names. Put/call ratios
  * are puts over calls, as Cboe publishes them.
  */
 
