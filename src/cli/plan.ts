@@ -102,31 +102,31 @@ async function planJob(
 ): Promise<PlanDocument> {
   const { planDates } = await import('../export/planner.ts');
   const { closeSource } = await import('../export/job-source.ts');
-  const { chooseDates } = await import('../export/date-selection.ts');
-  const { readChoiceFacts } = await import('../export/selection-facts.ts');
+  const { selectDates } = await import('../export/date-selection.ts');
+  const { readSelectionFacts } = await import('../export/selection-facts.ts');
   const { countSpans } = await import('../export/trades/scan.ts');
-  const { stateOf } = await import('../state/paths.ts');
+  const { JobState } = await import('../state/job-state.ts');
   const { priceDates } = await import('../plan/price.ts');
   const { openJobSource } = await import('../run/job-source.ts');
   const { describeDate, totalDates } = await import('./plan-output.ts');
   const { compose, signal } = cli;
   const log = await compose.openLog({ quiet: true });
-  const { opened, learnt } = await openJobSource(cli.compose, job, log);
+  const { opened, limits } = await openJobSource(cli.compose, job, log);
   const { source } = opened;
   const store = await compose.openStore(job.drop.to, { objects: job.drop.s3 });
   try {
-    const facts = await readChoiceFacts(store, job, stateOf(compose.stateDir, job.name));
+    const facts = await readSelectionFacts(store, job, new JobState(compose.stateDir, job.name));
     const plan = await planDates(
       opened,
-      { learnt, signal, calendar: await compose.readCalendar(), clock: compose.clock, clockRule: compose.clockRule },
-      chooseDates(mode, facts, range),
+      { limits, signal, calendar: await compose.readCalendar(), clock: compose.clock, clockRule: compose.clockRule },
+      selectDates(mode, facts, range),
     );
     const nowMs = source.serverNow();
     const prices = priceDates(plan.dates, {
       nowMs: nowMs + afterSeconds * 1000,
       intervalMs: source.intervalMs(),
-      countRequests: opened.kind === 'sql' ? countSpans(opened.job, learnt) : 0,
-      rowBytes: opened.kind === 'sql' ? learnt.row_bytes : 0,
+      countRequests: opened.kind === 'sql' ? countSpans(opened.job, limits) : 0,
+      rowBytes: opened.kind === 'sql' ? limits.rowBytes : 0,
     });
     const dates = prices.map((price) => describeDate(price, nowMs));
     return {
@@ -134,7 +134,7 @@ async function planJob(
       server_time: new Date(nowMs).toISOString(),
       lookback_edge: plan.lookback.edge,
       earliest_date: plan.lookback.edge === '' ? '' : plan.lookback.firstWhole,
-      row_limit: opened.kind === 'sql' ? learnt.row_limit : null,
+      row_limit: opened.kind === 'sql' ? limits.rowLimit : null,
       sealed: facts.sealed.size,
       dates,
       total: totalDates(dates),

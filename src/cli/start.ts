@@ -81,8 +81,7 @@ async function openDaemon(cli: CliContext, globals: GlobalOptions, opened: Opene
   const { createUnfinished, createUntold } = await import('../daemon/unfinished.ts');
   const { watchFolder } = await import('../daemon/folder-watch.ts');
   const { readProgress } = await import('../state/progress.ts');
-  const { readRunResult } = await import('../state/run-result.ts');
-  const { keptJobsOf, stateOf } = await import('../state/paths.ts');
+  const { JobState, keptJobsOf } = await import('../state/job-state.ts');
   const { assertStateFolder } = await import('../state/folder.ts');
   const { compose, self } = cli;
   const { clock, stateDir } = compose;
@@ -96,21 +95,25 @@ async function openDaemon(cli: CliContext, globals: GlobalOptions, opened: Opene
   const hasWebhook = (await compose.openWebhook()) !== undefined;
   const assertUsable = (job: Job) => assertShareable(job, compose.redisUrl !== undefined);
   const commands = createChildCommands(commandOf, clock);
-  const unfinished = createUnfinished((job) => stateOf(stateDir, job).unfinished, log);
-  const untold = createUntold((job) => stateOf(stateDir, job).untold, log);
+  const unfinished = createUnfinished((job) => new JobState(stateDir, job).unfinished, log);
+  const untold = createUntold((job) => new JobState(stateDir, job).untold, log);
   const daemon: Daemon = createDaemon({
     ...{ clock, log, version: compose.version, id, maxRuns: compose.maxRuns, commands, unfinished, untold },
     ...(coordinator ? { coordinator } : {}),
     files: createJobFiles({ folder: globals.jobs, keptDir: keptJobsOf(stateDir), assertUsable, log }),
     async lastRunAt({ name }) {
-      const last = await readRunResult(stateOf(stateDir, name).lastRun);
+      const last = await new JobState(stateDir, name).lastRun.read();
       return last && Date.parse(last.started_at);
     },
     readCalendar: () => compose.readCalendar(),
     hasAlerts: ({ alerts }) => alerts.to.length > 0 || (alerts.webhook && hasWebhook),
     startRun: ({ job, path }, runId) =>
-      startRunProcess(commandOf(['--json', 'run', path]), { runId, logsDir: stateOf(stateDir, job.name).logs, log }),
-    readProgress: async (job) => (await readProgress(stateOf(stateDir, job).progress, clock.now())) ?? null,
+      startRunProcess(commandOf(['--json', 'run', path]), {
+        runId,
+        logsDir: new JobState(stateDir, job.name).logs,
+        log,
+      }),
+    readProgress: async (job) => (await readProgress(new JobState(stateDir, job).progress, clock.now())) ?? null,
     watchFiles(onChange, signal) {
       opened.onHangup(onChange);
       watchFolder(globals.jobs, onChange, { clock, log, signal });

@@ -121,14 +121,14 @@ async function recount(
   const { closeSource } = await import('../export/job-source.ts');
   const { openJobSource } = await import('../run/job-source.ts');
   const { compose, signal } = cli;
-  const { opened, learnt } = await openJobSource(cli.compose, job, await compose.openLog({ quiet: true }));
+  const { opened, limits } = await openJobSource(cli.compose, job, await compose.openLog({ quiet: true }));
   const { clock, clockRule } = compose;
   if (opened.kind === 'snapshots') return results;
   const recounted: VerifyResult[] = [];
   try {
     for (const result of results) {
       const manifest = result.date === null ? undefined : manifests.get(result.date);
-      const found = manifest && (await compareWithSource({ learnt, signal, clock, clockRule }, opened, manifest));
+      const found = manifest && (await compareWithSource({ limits, signal, clock, clockRule }, opened, manifest));
       recounted.push(found ? { ...result, recounted: true, findings: [...result.findings, ...found] } : result);
     }
   } finally {

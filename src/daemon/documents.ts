@@ -4,8 +4,8 @@
  * are left out; unknown ones are ignored, so that a newer child may say more.
  */
 import { z } from 'zod';
-import { runEndSchema } from '../core/run-end.ts';
-import { runProgressSchema } from '../core/run-progress.ts';
+import { runEndSchema } from '../state/run-end.ts';
+import { runProgressSchema } from '../state/run-progress.ts';
 
 const conditionSchema = z.enum(['available', 'degraded', 'pending', 'missing', 'expired']);
 

@@ -4,7 +4,7 @@ import type { Clock } from '../core/clock.ts';
 import type { Log } from '../core/log.ts';
 import type { Engine } from '../engine/engine.ts';
 import type { Mailer } from '../mail/mailer.ts';
-import type { StatePaths } from '../state/paths.ts';
+import type { JobState } from '../state/job-state.ts';
 import type { OnRunEvent } from '../state/run-events.ts';
 import type { Store } from '../store/store.ts';
 
@@ -59,7 +59,7 @@ export interface DeliverContext {
   /** Masks secrets in a message that is kept. */
   readonly redact: (text: string) => string;
   readonly onEvent: OnRunEvent;
-  readonly state: StatePaths;
+  readonly state: JobState;
   /** Folder of the MJML templates. */
   readonly templatesDir: string;
   readonly version: string;

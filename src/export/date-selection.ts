@@ -2,7 +2,7 @@
  * Which dates a run goes for: everything unsealed, or what a backfill asks for. Pure; planners ask it date by date.
  */
 import { type DateRange, isInRange } from '../calendar/date-range.ts';
-import type { Absences } from '../state/unavailable.ts';
+import type { Unavailable } from '../state/unavailable.ts';
 
 /**
  * - `unsealed`: dates without a drop, and sealed ones whose object is damaged
@@ -13,7 +13,7 @@ import type { Absences } from '../state/unavailable.ts';
  */
 export type BackfillMode = 'unsealed' | 'missing' | 'failed' | 'all' | 'none';
 
-export interface DateChoice {
+export interface DateSelection {
   /** Both included; `undefined`: all that can be had. */
   readonly range: DateRange | undefined;
   isWanted(date: string): boolean;
@@ -22,10 +22,10 @@ export interface DateChoice {
   /** An instant that has passed: the end of the last run. A clock that is before it was set back. */
   readonly notBeforeMs: number;
   /** Dates that were asked for in vain and need not be asked for again; none where dates were named. */
-  readonly absences: Absences;
+  readonly unavailable: Unavailable;
 }
 
-export interface ChoiceFacts {
+export interface SelectionFacts {
   /** Dates that have a manifest. */
   readonly sealed: ReadonlySet<string>;
   /** Of those, the ones known not to be complete. */
@@ -33,17 +33,17 @@ export interface ChoiceFacts {
   readonly failed: ReadonlySet<string>;
   /** Sealed dates that are exported again: their object is damaged, or their next revision could not be finished. */
   readonly again: ReadonlySet<string>;
-  readonly absences: Absences;
+  readonly unavailable: Unavailable;
 }
 
 /** @param notBeforeMs when the job's last run ended */
-export function chooseDates(
+export function selectDates(
   mode: BackfillMode,
-  facts: ChoiceFacts,
+  facts: SelectionFacts,
   range?: DateRange,
   notBeforeMs = Number.NEGATIVE_INFINITY,
-): DateChoice {
-  const { sealed, degraded, failed, again, absences } = facts;
+): DateSelection {
+  const { sealed, degraded, failed, again, unavailable } = facts;
   const isWanted = (date: string): boolean => {
     switch (mode) {
       case 'unsealed':
@@ -67,6 +67,6 @@ export function chooseDates(
     isWanted: (date) => isInRange(date, range) && isWanted(date),
     newestSealed: [...sealed].sort().at(-1),
     notBeforeMs,
-    absences: isRoutine ? absences : new Map(),
+    unavailable: isRoutine ? unavailable : {},
   };
 }

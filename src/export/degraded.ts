@@ -6,22 +6,22 @@
 import { formatWallClock } from '../calendar/wall-clock.ts';
 import { formatWindow, wholeDay } from '../calendar/window.ts';
 import { Fault } from '../core/errors.ts';
-import { readJsonFile } from '../core/json-file.ts';
 import { quoteString } from '../engine/literal.ts';
 import type { SqlJob } from '../job/job.ts';
 import { readManifest } from '../ledger/sealed-dates.ts';
-import { dayCountsSchema, sumCounts } from '../plan/counts.ts';
+import { type DayCounts, sumCounts } from '../plan/counts.ts';
 import { computeLookback } from '../plan/dates.ts';
 import { buildPage } from '../plan/statement.ts';
 import { openStage } from '../stage/engine-stage.ts';
 import { stageTableName } from '../stage/table.ts';
+import type { StateFile } from '../state/state-file.ts';
 import { believedNow, earliestNow } from './clocks.ts';
 import type { ExportContext } from './export-context.ts';
 import { type SealResult, sealDate, stageWriter } from './seal-date.ts';
 
 export type DegradedContext = Pick<
   ExportContext,
-  'engine' | 'store' | 'source' | 'log' | 'clock' | 'clockRule' | 'state' | 'learnt' | 'version' | 'signal'
+  'engine' | 'store' | 'source' | 'log' | 'clock' | 'clockRule' | 'state' | 'limits' | 'version' | 'signal'
 >;
 
 /**
@@ -51,13 +51,13 @@ export async function sealDegraded(context: DegradedContext, job: SqlJob, date: 
   return await sealDate(context, job, stage, {
     path: state.drop(date),
     write: stageWriter(engine, job, stage),
-    query: buildPage(job, wholeDay(date), context.learnt.day_edges),
+    query: buildPage(job, wholeDay(date), context.limits.dayEdges),
     lookbackEdge: formatWallClock(computeLookback(source.serverNow()).edgeMs),
     counted: await readLastCount(state.counts(date)),
     requests: 0,
     startedAtMs,
     sealedAtMs: startedAtMs,
-    rowLimit: context.learnt.row_limit,
+    rowLimit: context.limits.rowLimit,
     degradedReason: `left the lookback before it was complete; sealed on request from ${windows.length} staged window(s), ${describeSpan(windows)}`,
   });
 }
@@ -78,8 +78,8 @@ function nothingStaged(job: SqlJob, date: string): Fault {
 }
 
 /** What the source counted last, where a run has kept it. */
-async function readLastCount(path: string) {
-  const counts = await readJsonFile(path, dayCountsSchema);
+async function readLastCount(file: StateFile<DayCounts>) {
+  const counts = await file.read();
   return counts && sumCounts(counts);
 }
 

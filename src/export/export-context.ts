@@ -3,8 +3,8 @@ import type { CalendarOverride } from '../calendar/session.ts';
 import type { Clock } from '../core/clock.ts';
 import type { Log } from '../core/log.ts';
 import type { Engine } from '../engine/engine.ts';
-import type { Learnt } from '../state/limits.ts';
-import type { StatePaths } from '../state/paths.ts';
+import type { JobState } from '../state/job-state.ts';
+import type { ApiLimits } from '../state/limits.ts';
 import type { OnRunEvent } from '../state/run-events.ts';
 import type { Store } from '../store/store.ts';
 import type { ClockRule } from './clocks.ts';
@@ -28,10 +28,8 @@ export interface ExportContext {
   readonly redact: (text: string) => string;
   readonly onEvent: OnRunEvent;
   /** Limits of this API that earlier runs met; this run adds to them. */
-  readonly learnt: Learnt;
-  /** Where they are kept for the next run. */
-  readonly learntPath: string;
-  readonly state: StatePaths;
+  readonly limits: ApiLimits;
+  readonly state: JobState;
   readonly version: string;
   readonly signal?: AbortSignal | undefined;
 }

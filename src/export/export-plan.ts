@@ -16,9 +16,9 @@ import { assertNotFuture } from '../plan/lookback.ts';
 import { lastTradeSecond } from '../plan/session-end.ts';
 import { type AgreedDates, agreeOnDates, type HeldDate } from '../plan/witness.ts';
 import { type Source, SourceFault } from '../source/source.ts';
-import type { Learnt } from '../state/limits.ts';
+import type { ApiLimits } from '../state/limits.ts';
 import { type ClockDeps, doClocksAgree, earliestNow, latestNow, readWitnesses } from './clocks.ts';
-import type { DateChoice } from './date-selection.ts';
+import type { DateSelection } from './date-selection.ts';
 import { probeDates, probeRows } from './trades/probe.ts';
 import { createSessionEnds, type SessionEnds } from './trades/session-ends.ts';
 
@@ -48,7 +48,7 @@ export interface RunPlan {
 
 export interface PlanDeps extends ClockDeps {
   readonly source: Source;
-  readonly learnt: Learnt;
+  readonly limits: ApiLimits;
   /** Without one nothing is told. */
   readonly log?: Log | undefined;
   readonly calendar?: CalendarOverride | undefined;
@@ -64,19 +64,19 @@ const MAX_CLOCK_ROUNDS = 4;
 /**
  * @throws SourceFault; Fault `DATE_EXPIRED` naming the earliest date that can still be had, `DATE_FUTURE` the last
  */
-export async function planRun(deps: PlanDeps, job: SqlJob, choice: DateChoice): Promise<RunPlan> {
-  const { source, learnt } = deps;
-  const { range, isWanted } = choice;
-  const ends = createSessionEnds(job, choice.newestSealed, deps.calendar);
+export async function planRun(deps: PlanDeps, job: SqlJob, selection: DateSelection): Promise<RunPlan> {
+  const { source, limits } = deps;
+  const { range, isWanted } = selection;
+  const ends = createSessionEnds(job, selection.newestSealed, deps.calendar);
   const agree = () => {
     const agreed = agreeOnDates(readWitnesses(deps, ends.rowMs()), deps.calendar);
     return { ...agreed, dates: agreed.dates.filter(isWanted) };
   };
   let agreed = agree();
-  const offsetMs = Math.abs(learnt.clock_offset_ms);
+  const offsetMs = Math.abs(limits.clockOffsetMs);
   // Whoever names dates is told what is wrong with them, and that is known by the source's clock only.
   const isDoubtful =
-    offsetMs > TRUSTED_OFFSET_MS || (range !== undefined && offsetMs === 0) || deps.clock.now() < choice.notBeforeMs;
+    offsetMs > TRUSTED_OFFSET_MS || (range !== undefined && offsetMs === 0) || deps.clock.now() < selection.notBeforeMs;
   const isOutside = range !== undefined && range.from < agreed.lookback.firstWhole;
   const isContested = !source.tellsTime() && agreed.contested.some(({ date }) => isWanted(date));
   if (isOutside || ((isDoubtful || isContested) && agreed.dates.length === 0)) {
@@ -161,10 +161,10 @@ async function buildPlan(
   { wanted, counted, left }: Counted & { readonly wanted: readonly string[] },
   ends: SessionEnds,
 ): Promise<RunPlan> {
-  const { learnt } = deps;
+  const { limits } = deps;
   const planned = (date: string, counts: DayCounts | undefined): PlannedDate => {
-    const rows = counts === undefined ? (learnt.date_rows ?? 0) : sumCounts(counts).rows;
-    return { date, counts, rows, pages: Math.ceil(rows / learnt.row_limit), expiresAtMs: expiresAt(date) };
+    const rows = counts === undefined ? (limits.dateRows ?? 0) : sumCounts(counts).rows;
+    return { date, counts, rows, pages: Math.ceil(rows / limits.rowLimit), expiresAtMs: expiresAt(date) };
   };
   const nowMs = earliestNow(deps);
   const known = [...counted].filter(([date, counts]) => isOver(date, counts, nowMs, lookback.calendar));

@@ -12,15 +12,14 @@ import { expiresAt } from '../plan/dates.ts';
 import { expires } from '../plan/lookback.ts';
 import type { HeldDate } from '../plan/witness.ts';
 import { discardStages, listStages } from '../stage/list.ts';
-import { noteFailures } from '../state/failures.ts';
-import { saveLearnt } from '../state/limits.ts';
+import { addFailures } from '../state/failures.ts';
 import type { OnRunEvent } from '../state/run-events.ts';
-import { type DateResult, isInVain, type RunResult, readRunResult, writeRunResult } from '../state/run-result.ts';
-import { noteAbsences } from '../state/unavailable.ts';
+import { type DateResult, isInVain, type RunResult } from '../state/run-result.ts';
+import { addUnavailable } from '../state/unavailable.ts';
 import { isStoreChange } from '../store/identity.ts';
 import { API_DOWN_CODES } from './api-down.ts';
 import { type ClockReading, findConflict, readClocks } from './clocks.ts';
-import { type BackfillMode, chooseDates, type DateChoice } from './date-selection.ts';
+import { type BackfillMode, type DateSelection, selectDates } from './date-selection.ts';
 import type { ExportContext } from './export-context.ts';
 import { exportDate } from './export-date.ts';
 import type { PlannedDate, RunPlan } from './export-plan.ts';
@@ -28,7 +27,7 @@ import type { HeldBack } from './exported.ts';
 import { describeFault, finishLeftovers, listUnfinished, removeLocalLeftovers, reportDamage } from './leftovers.ts';
 import { describeNamed } from './named-dates.ts';
 import { planDates } from './planner.ts';
-import { readChoiceFacts } from './selection-facts.ts';
+import { readSelectionFacts } from './selection-facts.ts';
 
 export interface RunOptions {
   /** Only these dates; without it everything inside the lookback. */
@@ -39,7 +38,7 @@ export interface RunOptions {
 
 /** Runs the export part of a job. Reports are sent by `deliver.ts`. @throws Fault when nothing could be started at all */
 export async function runExport(given: ExportContext, job: Job, options: RunOptions = {}): Promise<RunResult> {
-  const { clock, source, learnt } = given;
+  const { clock, source, limits } = given;
   let splits = 0;
   const onEvent: OnRunEvent = (event) => {
     if (event.kind === 'split') splits += 1;
@@ -50,17 +49,17 @@ export async function runExport(given: ExportContext, job: Job, options: RunOpti
   onEvent({ kind: 'phase', date: '', phase: 'planning' });
   const finished = await finishLeftovers(context, job);
   const setAside = finished.setAside.map(({ date }) => date);
-  const facts = await readChoiceFacts(context.store, job, context.state, setAside);
+  const facts = await readSelectionFacts(context.store, job, context.state, setAside);
   const { sealed } = facts;
   reportDamage(context, facts.damaged);
   await removeLocalLeftovers(context, [...sealed].sort().at(-1));
   await assertOwnDataset(context, job, sealed);
-  const before = await readRunResult(context.state.lastRun);
+  const before = await context.state.lastRun.read();
   const notBeforeMs = before ? Date.parse(before.finished_at) : undefined;
-  const choice = chooseDates(options.mode ?? 'unsealed', facts, options.range, notBeforeMs);
-  await discardSealedStages(context, choice, sealed);
-  const plan = await planDates(context.opened, context, choice);
-  await keepLearnt(context);
+  const selection = selectDates(options.mode ?? 'unsealed', facts, options.range, notBeforeMs);
+  await discardSealedStages(context, selection, sealed);
+  const plan = await planDates(context.opened, context, selection);
+  await saveLimits(context);
   await noteRows(context, job, plan);
   onEvent({
     kind: 'planned',
@@ -76,7 +75,7 @@ export async function runExport(given: ExportContext, job: Job, options: RunOpti
   const held = [...plan.held];
   for (const planned of plan.dates) {
     // What a date taught is kept whatever becomes of it: a row limit that was learnt the hard way most of all.
-    const result = await runDate(context, planned, sealed.has(planned.date), plan).finally(() => keepLearnt(context));
+    const result = await runDate(context, planned, sealed.has(planned.date), plan).finally(() => saveLimits(context));
     if (result === undefined) continue;
     if ('held' in result) {
       held.push({ date: planned.date, reason: result.held });
@@ -109,11 +108,11 @@ export async function runExport(given: ExportContext, job: Job, options: RunOpti
     rate_limited: source.stats.rateLimited,
     splits,
     bytes: source.stats.bytes,
-    row_limit: learnt.row_limit,
+    row_limit: limits.rowLimit,
     dates: context.opened.kind === 'sql' ? results.filter(({ status }) => status !== 'missing') : results,
     held,
     clocks,
-    ...(options.range ? { named: describeNamed(options.range, known, choice, sealed) } : {}),
+    ...(options.range ? { named: describeNamed(options.range, known, selection, sealed) } : {}),
     conditions: Object.fromEntries(conditions),
     damaged: Object.fromEntries([...damaged].filter(([date]) => isInRange(date, options.range))),
     ...findShortfall(conditions, plan.lookback.clipped, lostBefore, options.range),
@@ -124,10 +123,10 @@ export async function runExport(given: ExportContext, job: Job, options: RunOpti
     ),
   };
   // Chosen dates by hand are no tick of the schedule: the daemon must still catch up what it missed.
-  await noteFailures(context.state.failures, results, result.finished_at);
+  await context.state.failures.change({}, (before) => addFailures(before, results, result.finished_at));
   await noteMissing(context, results, plan, result.server_time);
   const isByHand = options.range !== undefined || options.mode !== undefined;
-  await writeRunResult(isByHand ? context.state.lastBackfill : context.state.lastRun, result);
+  await (isByHand ? context.state.lastBackfill : context.state.lastRun).write(result);
   return result;
 }
 
@@ -150,7 +149,8 @@ async function noteMissing(
 ): Promise<void> {
   if (opened.kind !== 'snapshots') return;
   const question = { url: source.url, symbols: opened.job.source.symbols };
-  await noteAbsences(state.absences, results, question, { askedAt, firstWhole: lookback.firstWhole });
+  const asked = { askedAt, firstWhole: lookback.firstWhole };
+  await state.unavailable.change({}, (before) => addUnavailable(before, results, question, asked));
 }
 
 /** What can only be learnt by asking: dates that the source turned out to have nothing of. */
@@ -246,11 +246,11 @@ async function assertOwnDataset(context: ExportContext, job: Job, sealed: Readon
 /** A run that was killed between the manifest and the end leaves a stage that nobody needs, unless it is to be restated. */
 async function discardSealedStages(
   { engine }: ExportContext,
-  choice: DateChoice,
+  selection: DateSelection,
   sealed: ReadonlySet<string>,
 ): Promise<void> {
   for (const date of await listStages(engine)) {
-    if (sealed.has(date) && !choice.isWanted(date)) await discardStages(engine, date);
+    if (sealed.has(date) && !selection.isWanted(date)) await discardStages(engine, date);
   }
 }
 
@@ -260,13 +260,10 @@ async function discardOldFiles(context: ExportContext, results: readonly DateRes
   for (const date of done.slice(0, -1)) await rm(context.state.drop(date), { force: true });
 }
 
-async function keepLearnt(context: ExportContext): Promise<void> {
-  const { learnt, learntPath, source, clock } = context;
+async function saveLimits(context: ExportContext): Promise<void> {
+  const { limits, source, clock } = context;
   // Of clocks that differ nobody knows which is wrong: the next run plans by its own until it is told better.
-  const offsetMs = findConflict(context) === undefined ? source.serverNow() - clock.now() : 0;
-  await saveLearnt(learntPath, {
-    ...learnt,
-    answer_ms: source.stats.answerMs || learnt.answer_ms,
-    clock_offset_ms: offsetMs,
-  });
+  limits.clockOffsetMs = findConflict(context) === undefined ? source.serverNow() - clock.now() : 0;
+  limits.answerMs = source.stats.answerMs || limits.answerMs;
+  await limits.save();
 }

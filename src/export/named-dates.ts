@@ -7,7 +7,7 @@ import type { DateRange } from '../calendar/date-range.ts';
 import { isSession, listSessions } from '../calendar/session.ts';
 import { addDays } from '../calendar/wall-clock.ts';
 import type { NamedDates } from '../state/run-result.ts';
-import type { DateChoice } from './date-selection.ts';
+import type { DateSelection } from './date-selection.ts';
 import type { RunPlan } from './export-plan.ts';
 
 /**
@@ -17,7 +17,7 @@ import type { RunPlan } from './export-plan.ts';
 export function describeNamed(
   range: DateRange,
   { dates, empty, lookback, held }: RunPlan,
-  { isWanted }: DateChoice,
+  { isWanted }: DateSelection,
   sealed: ReadonlySet<string>,
 ): NamedDates {
   const { lastSettled = '', calendar } = lookback;

@@ -6,7 +6,7 @@
 import type { Manifest } from '../ledger/manifest.ts';
 import { sumCounts } from '../plan/counts.ts';
 import { lookbackOf } from '../plan/lookback.ts';
-import type { Learnt } from '../state/limits.ts';
+import type { ApiLimits } from '../state/limits.ts';
 import { type ClockDeps, latestNow } from './clocks.ts';
 import type { OpenedSource } from './job-source.ts';
 import { buildTableCounts, buildTableRepeats, hasId } from './server-table/table-statement.ts';
@@ -19,7 +19,7 @@ export type CountedSource = Exclude<OpenedSource, { kind: 'snapshots' }>;
 type SealedCounts = Pick<Manifest, 'date' | 'rows' | 'source_rows' | 'recount' | 'ids' | 'quarantine'>;
 
 export interface RecountDeps extends Pick<ClockDeps, 'clock' | 'clockRule'> {
-  readonly learnt: Learnt;
+  readonly limits: ApiLimits;
   readonly signal?: AbortSignal | undefined;
 }
 

@@ -3,22 +3,20 @@ import type { Job } from '../job/job.ts';
 import { readConditionDocument } from '../ledger/condition-file.ts';
 import { findDamage } from '../ledger/damage.ts';
 import { listSealed } from '../ledger/sealed-dates.ts';
-import { readFailures } from '../state/failures.ts';
-import type { StatePaths } from '../state/paths.ts';
-import { readAbsences } from '../state/unavailable.ts';
+import type { JobState } from '../state/job-state.ts';
 import type { Store } from '../store/store.ts';
-import type { ChoiceFacts } from './date-selection.ts';
+import type { SelectionFacts } from './date-selection.ts';
 
-export interface StoreFacts extends ChoiceFacts {
+export interface StoreFacts extends SelectionFacts {
   /** Sealed dates whose object is not what was sealed, with what is wrong, in words. */
   readonly damaged: ReadonlyMap<string, string>;
 }
 
-/** What a choice of dates is made from. @param setAside dates of which a revision was decided and cannot be published */
-export async function readChoiceFacts(
+/** What the dates of a run are selected from. @param setAside dates of which a revision was decided and cannot be published */
+export async function readSelectionFacts(
   store: Store,
   job: Job,
-  state: Pick<StatePaths, 'failures' | 'absences'>,
+  state: Pick<JobState, 'failures' | 'unavailable'>,
   setAside: readonly string[] = [],
 ): Promise<StoreFacts> {
   const { dataset } = job.drop;
@@ -33,9 +31,9 @@ export async function readChoiceFacts(
   return {
     sealed,
     degraded: new Set([...sealed].filter((date) => entries.get(date)?.condition === 'degraded')),
-    failed: await readFailures(state.failures),
+    failed: new Set(Object.keys((await state.failures.read()) ?? {})),
     again: new Set([...damaged.keys(), ...setAside.filter((date) => sealed.has(date))]),
     damaged,
-    absences: await readAbsences(state.absences),
+    unavailable: (await state.unavailable.read()) ?? {},
   };
 }

@@ -7,7 +7,7 @@ import { type AlertSummary, listTargets, sendAlerts } from '../alert/alerts.ts';
 import type { RunOutcome } from '../alert/run-facts.ts';
 import { readFailure } from '../core/failure.ts';
 import type { Job } from '../job/job.ts';
-import { stateOf } from '../state/paths.ts';
+import { JobState } from '../state/job-state.ts';
 import type { Openers } from './openers.ts';
 
 export type AlertDeps = Pick<
@@ -62,7 +62,7 @@ export async function alertOperators(deps: AlertDeps, job: Job, outcome: RunOutc
         clock: deps.clock,
         redact: (text) => deps.redact(text),
         templatesDir: deps.templatesDir,
-        statePath: stateOf(deps.stateDir, job.name).alerts,
+        statePath: new JobState(deps.stateDir, job.name).alerts,
       },
       job,
       outcome,

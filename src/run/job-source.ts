@@ -2,34 +2,33 @@
 import type { Log } from '../core/log.ts';
 import type { OpenedSource } from '../export/job-source.ts';
 import type { Job } from '../job/job.ts';
-import { type Learnt, loadLearnt } from '../state/limits.ts';
-import { learntPath } from '../state/paths.ts';
+import { limitsPath } from '../state/job-state.ts';
+import { ApiLimits } from '../state/limits.ts';
 import type { SourceOpeners } from './openers.ts';
 
 export interface JobSource {
   readonly opened: OpenedSource;
-  readonly learnt: Learnt;
-  /** Where `learnt` is kept for the next run. */
-  readonly learntPath: string;
+  /** Limits of its API that earlier runs met; whoever asks it adds to them. */
+  readonly limits: ApiLimits;
 }
 
 /** Whoever opens it closes it, with `closeSource`. @throws Fault `SETTING_MISSING`, `SETTING_INVALID` */
 export async function openJobSource(openers: SourceOpeners, job: Job, log: Log): Promise<JobSource> {
   const { source } = job;
   const load = async (url: string) => {
-    const path = learntPath(openers.stateDir, url, openers.keyFingerprint, source);
-    return { learnt: await loadLearnt(path, url, openers.clock.now()), learntPath: path };
+    const path = limitsPath(openers.stateDir, url, openers.keyFingerprint, source);
+    return { limits: await new ApiLimits(path, url, openers.clock.now()).load() };
   };
   switch (source.kind) {
     case 'rows':
     case 'aggregate': {
       const known = await load(openers.sourceUrl(source.api));
-      const client = await openers.openSource(source.api, log, known.learnt.clock_offset_ms);
+      const client = await openers.openSource(source.api, log, known.limits.clockOffsetMs);
       return { opened: { kind: 'sql', job: { ...job, source }, source: client }, ...known };
     }
     case 'snapshots': {
       const known = await load(openers.sourceUrl(source.api));
-      const client = await openers.openSnapshots(source, log, known.learnt.clock_offset_ms);
+      const client = await openers.openSnapshots(source, log, known.limits.clockOffsetMs);
       return { opened: { kind: 'snapshots', job: { ...job, source }, source: client }, ...known };
     }
     case 'table': {

@@ -4,10 +4,9 @@
  */
 import { isFault } from '../core/errors.ts';
 import { readFailure } from '../core/failure.ts';
-import type { RunEnd } from '../core/run-end.ts';
 import type { Job } from '../job/job.ts';
-import { writeLastEnd, writeLastSuccess } from '../state/last-end.ts';
-import { stateOf } from '../state/paths.ts';
+import { JobState } from '../state/job-state.ts';
+import type { RunEnd } from '../state/run-end.ts';
 import type { FinishedRun, RunRequest } from './finished-run.ts';
 import type { Openers } from './openers.ts';
 
@@ -24,17 +23,17 @@ export async function recordEnd(
 ): Promise<void> {
   // The other run, which this one found going on, will have an end of its own.
   if (isFault(error) && error.kind === 'active') return;
-  const state = stateOf(stateDir, job.name);
+  const state = new JobState(stateDir, job.name);
   const [started_at, finished_at] = [startedAtMs, clock.now()].map((ms) => new Date(ms).toISOString()) as [
     string,
     string,
   ];
   const end: RunEnd = { run_id: runId, started_at, finished_at, ...describeEnd() };
-  const path = command === 'run' ? state.lastEnd : state.lastBackfillEnd;
-  await writeLastEnd(path, end).catch(() => undefined);
+  const file = command === 'run' ? state.lastEnd : state.lastBackfillEnd;
+  await file.write(end).catch(() => undefined);
   // Chosen dates are no tick of the schedule: only a whole run counts as the job's last success.
   if (end.outcome === 'done' && command === 'run')
-    await writeLastSuccess(state.lastSuccess, { run_id: runId, finished_at }).catch(() => undefined);
+    await state.lastSuccess.write({ run_id: runId, finished_at }).catch(() => undefined);
 
   function describeEnd(): Pick<RunEnd, 'outcome' | 'error'> {
     if (error === undefined) return { outcome: shortfall ?? 'done', error: null };

@@ -11,10 +11,10 @@ import { closeSource } from '../export/job-source.ts';
 import type { Job } from '../job/job.ts';
 import type { SourceStats } from '../source/source.ts';
 import { assertStateFolder } from '../state/folder.ts';
-import { stateOf } from '../state/paths.ts';
+import { JobState } from '../state/job-state.ts';
 import { writeProgress } from '../state/progress.ts';
 import type { OnRunEvent } from '../state/run-events.ts';
-import { ProgressTally } from '../state/totals.ts';
+import { RunTotals } from '../state/totals.ts';
 import { openJobSource } from './job-source.ts';
 import type { Openers } from './openers.ts';
 
@@ -35,7 +35,7 @@ export interface ProgressInput {
   readonly log: Log;
   readonly clock: Clock;
   /** Has noted each event before it is shown. */
-  readonly tally: ProgressTally;
+  readonly totals: RunTotals;
   readonly stats: Pick<SourceStats, 'retries' | 'rateLimited'>;
 }
 
@@ -101,7 +101,7 @@ export async function withDeliverContext<T>(
   try {
     const log = (await deps.openLog()).child({ job: job.name });
     await assertStateFolder(deps.stateDir);
-    const state = stateOf(deps.stateDir, job.name);
+    const state = new JobState(deps.stateDir, job.name);
     const use = isNewStore ? 'new' : 'run';
     const store = await deps.openStore(job.drop.to, { objects: job.drop.s3, use });
     closers.push(() => store.close());
@@ -111,13 +111,13 @@ export async function withDeliverContext<T>(
     const engine = await openStateEngine(deps, state.engine, log);
     closers.push(() => engine.close());
     const { clock, runId } = deps;
-    const tally = new ProgressTally(clock);
+    const totals = new RunTotals(clock);
     if (stats) {
       // After the engine, whose lock keeps two runs of one job, and so two writers of one file, apart.
-      const file = writeProgress({ path: state.progress, runId, clock, log, tally, stats });
+      const file = writeProgress({ path: state.progress, runId, clock, log, totals, stats });
       closers.push(() => file.stop());
     }
-    const progress = await deps.showProgress({ log, clock, tally, stats: stats ?? NO_REQUESTS });
+    const progress = await deps.showProgress({ log, clock, totals, stats: stats ?? NO_REQUESTS });
     closers.push(() => progress.stop());
     return await action({
       engine,
@@ -128,7 +128,7 @@ export async function withDeliverContext<T>(
       log,
       redact: (text) => deps.redact(text),
       onEvent: (event) => {
-        tally.note(event);
+        totals.note(event);
         progress.onEvent(event);
       },
       state,

@@ -7,18 +7,17 @@ import { createTask } from 'node-cron';
 import type { CalendarOverride } from '../calendar/session.ts';
 import type { Clock } from '../core/clock.ts';
 import { describeError, isFault } from '../core/errors.ts';
-import type { RunEnd } from '../core/run-end.ts';
-import type { RunProgress } from '../core/run-progress.ts';
 import { type ArchivedReport, listArchive } from '../deliver/archived-pages.ts';
 import type { Job } from '../job/job.ts';
 import { type ConditionEntry, readConditionDocument } from '../ledger/condition-file.ts';
 import { readSealedFacts, type SealedFacts } from '../ledger/sealed-facts.ts';
 import { type Condition, computeConditions, expiresAt } from '../plan/dates.ts';
 import { expires, lookbackOf } from '../plan/lookback.ts';
-import { readLastEnd, readLastSuccess } from '../state/last-end.ts';
-import type { StatePaths } from '../state/paths.ts';
+import type { JobState } from '../state/job-state.ts';
 import { readProgress } from '../state/progress.ts';
-import { type RunResult, readRunResult } from '../state/run-result.ts';
+import type { RunEnd } from '../state/run-end.ts';
+import type { RunProgress } from '../state/run-progress.ts';
+import type { RunResult } from '../state/run-result.ts';
 import type { Store } from '../store/store.ts';
 
 /** A quarter of sessions; older copies are in the store under their dates. */
@@ -70,7 +69,7 @@ export interface StatusReading {
 export interface StatusDeps {
   readonly clock: Clock;
   readonly calendar: CalendarOverride;
-  readonly state: StatePaths;
+  readonly state: JobState;
   /** The API's clock minus this machine's, as the last run saw it. */
   readonly clockOffsetMs: number;
   openStore(): Promise<Store>;
@@ -78,8 +77,8 @@ export interface StatusDeps {
 
 export async function readStatus(deps: StatusDeps, job: Job): Promise<StatusReading> {
   const { state, clock } = deps;
-  const last = await readRunResult(state.lastRun);
-  const lastBackfill = await readRunResult(state.lastBackfill);
+  const last = await state.lastRun.read();
+  const lastBackfill = await state.lastBackfill.read();
   const task = job.schedule && createTask(job.schedule.cron, () => undefined, { timezone: job.schedule.timezone });
   const told = await readStore(deps, job, last).catch((error: unknown) => {
     if (!isFault(error)) throw error;
@@ -92,10 +91,10 @@ export async function readStatus(deps: StatusDeps, job: Job): Promise<StatusRead
       store: told.store,
       dates: told.dates,
       last_run: last?.finished_at ?? null,
-      last_success: (await readLastSuccess(state.lastSuccess))?.finished_at ?? null,
-      last_end: (await readLastEnd(state.lastEnd)) ?? null,
+      last_success: (await state.lastSuccess.read())?.finished_at ?? null,
+      last_end: (await state.lastEnd.read()) ?? null,
       last_backfill: lastBackfill?.finished_at ?? null,
-      last_backfill_end: (await readLastEnd(state.lastBackfillEnd)) ?? null,
+      last_backfill_end: (await state.lastBackfillEnd.read()) ?? null,
       next_run: task?.getNextRuns(1)[0]?.toISOString() ?? null,
       running: (await readProgress(state.progress, clock.now())) ?? null,
       reports: told.reports,

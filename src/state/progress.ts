@@ -11,9 +11,9 @@ import { describeError } from '../core/errors.ts';
 import { readJsonFile } from '../core/json-file.ts';
 import { isProcessAlive } from '../core/liveness.ts';
 import type { Log } from '../core/log.ts';
-import { type RunProgress, runProgressSchema } from '../core/run-progress.ts';
 import type { SourceStats } from '../source/source.ts';
-import type { ProgressTally } from './totals.ts';
+import { type RunProgress, runProgressSchema } from './run-progress.ts';
+import type { RunTotals } from './totals.ts';
 
 /** Often enough for a page that is looked at, seldom enough for any disk. */
 const WRITE_EVERY_MS = 1_000;
@@ -26,7 +26,7 @@ export interface ProgressDeps {
   readonly runId: string;
   readonly clock: Clock;
   readonly log: Log;
-  readonly tally: ProgressTally;
+  readonly totals: RunTotals;
   readonly stats: Readonly<SourceStats>;
 }
 
@@ -65,8 +65,8 @@ async function keepWriting(deps: ProgressDeps, signal: AbortSignal): Promise<voi
   }
 }
 
-function describeProgress({ runId, clock, tally, stats }: ProgressDeps, startedAtMs: number): RunProgress {
-  const state = tally.read();
+function describeProgress({ runId, clock, totals, stats }: ProgressDeps, startedAtMs: number): RunProgress {
+  const state = totals.read();
   return {
     run_id: runId,
     pid,

@@ -1,7 +1,5 @@
 /** The record of a run: what `--json` prints and what the state directory keeps of the last run of a job. */
 import { z } from 'zod';
-import { writeFileAtomic } from '../core/atomic-file.ts';
-import { readJsonFile } from '../core/json-file.ts';
 import { changesSchema } from './row-changes.ts';
 
 const dateResultSchema = z.object({
@@ -37,7 +35,7 @@ const namedSchema = z.object({
 
 const heldSchema = z.object({ date: z.string(), reason: z.string() });
 
-const runResultSchema = z.object({
+export const runResultSchema = z.object({
   job: z.string(),
   /** Empty in records of versions that had none. */
   run_id: z.string().default(''),
@@ -81,16 +79,4 @@ export function isInVain({ dates, conditions, named }: Pick<RunResult, 'dates' |
   if (named === undefined) return dates.length > 0 && Object.keys(conditions).length === 0;
   const isFound = named.sealed.length > 0 || dates.some(({ status }) => status !== 'missing');
   return named.no_rows.length > 0 && !isFound;
-}
-
-export async function writeRunResult(path: string, result: RunResult): Promise<void> {
-  await writeFileAtomic(path, `${JSON.stringify(result, undefined, 2)}\n`);
-}
-
-/**
- * The last run of a job, or `undefined` when there was none or its record is from another version: it is for people and for
- * catch-up, and without it a run is merely done once more.
- */
-export async function readRunResult(path: string): Promise<RunResult | undefined> {
-  return await readJsonFile(path, runResultSchema);
 }

@@ -2,7 +2,7 @@
 import type { Clock } from '../core/clock.ts';
 import type { RunEvent, RunPhase } from './run-events.ts';
 
-export interface Tally {
+export interface Totals {
   /** The date that is worked on; empty before the first. */
   readonly date: string;
   readonly phase: RunPhase;
@@ -36,7 +36,7 @@ interface DateTally {
   isOver: boolean;
 }
 
-export class ProgressTally {
+export class RunTotals {
   readonly #clock: Clock;
   /** Time spent in fetching before now: recounting and sealing say nothing of the pace. */
   #fetchedMs = 0;
@@ -86,7 +86,7 @@ export class ProgressTally {
     }
   }
 
-  read(): Tally {
+  read(): Totals {
     const dates = [...this.#dates.values()];
     const sum = (of: (date: DateTally) => number) => dates.reduce((total, date) => total + of(date), 0);
     const totalRows = Math.round(sum((date) => (date.isOver ? countDone(date) : date.rows)));

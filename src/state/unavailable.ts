@@ -5,12 +5,10 @@
  */
 import { z } from 'zod';
 import type { CalendarOverride } from '../calendar/session.ts';
-import { writeFileAtomic } from '../core/atomic-file.ts';
-import { readJsonFile } from '../core/json-file.ts';
 import { settledAt } from '../plan/dates.ts';
 import type { DateResult } from './run-result.ts';
 
-const absenceSchema = z.object({
+const askedSchema = z.object({
   /** When it was last asked for, by the API's clock. */
   asked_at: z.string(),
   /** Which address had nothing of it. */
@@ -19,12 +17,10 @@ const absenceSchema = z.object({
   symbols: z.array(z.string()),
 });
 
-const recordSchema = z.record(z.string(), absenceSchema);
-
-export type Absence = Readonly<z.infer<typeof absenceSchema>>;
-
 /** By date. */
-export type Absences = ReadonlyMap<string, Absence>;
+export const unavailableSchema = z.record(z.string(), askedSchema);
+
+export type Unavailable = Readonly<z.infer<typeof unavailableSchema>>;
 
 /**
  * How long after its session a snapshot may still come: the longest weekend of the exchange is four days, and a provider
@@ -41,39 +37,31 @@ export interface Question {
 }
 
 /** Whether the same was asked of a date when nothing more was to come. A symbol that is new in the job asks anew. */
-export function isAbsent(
-  absence: Absence | undefined,
+export function isUnavailable(
+  asked: Unavailable[string] | undefined,
   { url, symbols }: Question,
   date: string,
   calendar?: CalendarOverride,
 ): boolean {
-  if (absence === undefined || absence.url !== url) return false;
-  const isLate = Date.parse(absence.asked_at) >= settledAt(date, 0, calendar) + LATE_DAYS * DAY_MS;
-  return isLate && symbols.every((symbol) => absence.symbols.includes(symbol));
-}
-
-/** A record that cannot be read is worth no more than none. */
-export async function readAbsences(path: string): Promise<Absences> {
-  return new Map(Object.entries((await readJsonFile(path, recordSchema)) ?? {}));
+  if (asked === undefined || asked.url !== url) return false;
+  const isLate = Date.parse(asked.asked_at) >= settledAt(date, 0, calendar) + LATE_DAYS * DAY_MS;
+  return isLate && symbols.every((symbol) => asked.symbols.includes(symbol));
 }
 
 /**
- * Keeps the dates that a run asked for in vain, and forgets those that it found, and those that no run goes for any more.
+ * With the dates that a run asked for in vain, and without those that it found, and those that no run goes for any more.
  * @param firstWhole first date of the lookback
  */
-export async function noteAbsences(
-  path: string,
+export function addUnavailable(
+  before: Unavailable,
   results: readonly DateResult[],
-  question: Question,
+  { url, symbols }: Question,
   { askedAt, firstWhole }: { readonly askedAt: string; readonly firstWhole: string },
-): Promise<void> {
-  const before = await readAbsences(path);
-  const after = new Map([...before].filter(([date]) => date >= firstWhole));
+): Unavailable {
+  const after = new Map(Object.entries(before).filter(([date]) => date >= firstWhole));
   for (const { date, status } of results) {
     if (status !== 'missing') after.delete(date);
-    else if (date >= firstWhole)
-      after.set(date, { asked_at: askedAt, url: question.url, symbols: [...question.symbols] });
+    else if (date >= firstWhole) after.set(date, { asked_at: askedAt, url, symbols: [...symbols] });
   }
-  const text = JSON.stringify(Object.fromEntries(after));
-  if (text !== JSON.stringify(Object.fromEntries(before))) await writeFileAtomic(path, `${text}\n`);
+  return Object.fromEntries(after);
 }

@@ -7,7 +7,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { hasRealDay, makeFolder } from '../support/flowdrop.ts';
 import { startS3 } from '../support/s3-server.ts';
-import { describeResult, describeTally } from './report.ts';
+import { describeResult, describeTotals } from './report.ts';
 import { type ChaosResult, runChaos } from './run.ts';
 import { KINDS, type Kind, SCENARIOS } from './scenario.ts';
 import { ChaosSources } from './source.ts';
@@ -62,7 +62,7 @@ describe(`chaos, seeds ${firstSeed} to ${firstSeed + RUNS.length - 1}`, () => {
       await remove();
     };
     await Promise.all(Array.from({ length: LANES }, runLane));
-    console.log(describeTally([...results.values()]));
+    console.log(describeTotals([...results.values()]));
   }, RUNS_TIMEOUT_MS);
 
   afterAll(closeTables);

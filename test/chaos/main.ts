@@ -8,7 +8,7 @@ import { parseArgs } from 'node:util';
 import { setup } from '../support/build.ts';
 import { hasRealDay, makeFolder } from '../support/flowdrop.ts';
 import { startS3 } from '../support/s3-server.ts';
-import { describeResult, describeTally } from './report.ts';
+import { describeResult, describeTotals } from './report.ts';
 import { type ChaosResult, runChaos } from './run.ts';
 import { KINDS, type Kind, SCENARIOS, type Scenario } from './scenario.ts';
 import { ChaosSources } from './source.ts';
@@ -49,7 +49,7 @@ for (const signal of ['SIGINT', 'SIGTERM'] as const) {
 }
 await Promise.all(Array.from({ length: lanes }, runLane));
 await closeTables();
-console.log(describeTally(results));
+console.log(describeTotals(results));
 process.exitCode = results.every(({ problems }) => problems.length === 0) ? 0 : 1;
 
 /** Services of its own, because their logs are what requests are counted by. */

@@ -30,7 +30,7 @@ export function describeResult(result: ChaosResult): string {
 }
 
 /** The last line is for programs. */
-export function describeTally(results: readonly ChaosResult[]): string {
+export function describeTotals(results: readonly ChaosResult[]): string {
   const failed = results.filter(({ problems }) => problems.length > 0);
   const sum = (read: (result: ChaosResult) => number) => results.reduce((total, result) => total + read(result), 0);
   const counts = (read: (result: ChaosResult) => readonly string[]) =>

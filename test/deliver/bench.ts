@@ -11,7 +11,7 @@ import type { Engine } from '../../src/engine/engine.ts';
 import type { Job } from '../../src/job/job.ts';
 import { parseJob } from '../../src/job/parse.ts';
 import { openSmtpMailer } from '../../src/mail/smtp.ts';
-import { stateOf } from '../../src/state/paths.ts';
+import { JobState } from '../../src/state/job-state.ts';
 import { openDirectoryStore } from '../../src/store/directory.ts';
 import type { Store } from '../../src/store/store.ts';
 import { type SmtpReceiver, startSmtpReceiver } from '../mail/smtp-receiver.ts';
@@ -56,7 +56,7 @@ export async function openDeliveryBench(
       ...{
         redact: (text: string) => text,
         onEvent: () => undefined,
-        state: stateOf(join(folder, worker), 'nightly'),
+        state: new JobState(join(folder, worker), 'nightly'),
         version: '1',
       },
       templatesDir: TEMPLATES,

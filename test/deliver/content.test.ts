@@ -15,7 +15,7 @@ import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
 import { dropKey, partitionPrefix } from '../../src/ledger/layout.ts';
 import type { Manifest } from '../../src/ledger/manifest.ts';
-import { stateOf } from '../../src/state/paths.ts';
+import { JobState } from '../../src/state/job-state.ts';
 import type { Store } from '../../src/store/store.ts';
 import { createFakeClock } from '../support/fake-clock.ts';
 import { STORES } from '../support/stores.ts';
@@ -43,7 +43,7 @@ const context = (): DeliverContext => ({
     redact: (text: string) => text,
     onEvent: () => undefined,
   },
-  ...{ state: stateOf(folder, 'nightly'), templatesDir: '', version: '1' },
+  ...{ state: new JobState(folder, 'nightly'), templatesDir: '', version: '1' },
   mailer: {
     url: '',
     send: () => Promise.reject(new RangeError('nobody is mailed')),

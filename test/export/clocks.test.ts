@@ -20,8 +20,8 @@ import type { RunContext } from '../../src/run/run-context.ts';
 import { createHistoricalSource } from '../../src/source/historical.ts';
 import { createPacer } from '../../src/source/pacer.ts';
 import { discardStages, listStages } from '../../src/stage/list.ts';
-import { loadLearnt } from '../../src/state/limits.ts';
-import { stateOf } from '../../src/state/paths.ts';
+import { JobState } from '../../src/state/job-state.ts';
+import { ApiLimits } from '../../src/state/limits.ts';
 import { openDirectoryStore } from '../../src/store/directory.ts';
 import { KEY, startTestService, type TestService } from '../service/running-service.ts';
 import { type TradeFile, writeTradeFile } from '../service/trade-file.ts';
@@ -128,10 +128,9 @@ async function runUnder({ asOf, ownMs = 0, date, rules = [], job = TRADES, optio
   proxy.follow([note, ...counted, ...(date ? [{ on: () => true, fault: { kind: 'date', ...date } } as const] : [])]);
   const clock: Clock = { now: () => Date.now() + stepMs, elapsed: () => performance.now(), sleep: async () => {} };
   const url = `${proxy.url}${HISTORICAL_PATH}`;
-  const learntPath = join(folder, 'learnt.json');
-  const learnt = await loadLearnt(learntPath, url, clock.now());
+  const limits = await new ApiLimits(join(folder, 'limits.json'), url, clock.now()).load();
   const source = createHistoricalSource(
-    { url, apiKey: KEY, expectsMeta: true, clockOffsetMs: learnt.clock_offset_ms },
+    { url, apiKey: KEY, expectsMeta: true, clockOffsetMs: limits.clockOffsetMs },
     { clock, pacer: createPacer(clock, { requestsPerSecond: 1_000_000 }), log: createSilentLog() },
   );
   const store = await openDirectoryStore(join(folder, 'out'));
@@ -144,7 +143,7 @@ async function runUnder({ asOf, ownMs = 0, date, rules = [], job = TRADES, optio
       verify: () => Promise.reject(new RangeError('an export mails nothing')),
       close: async () => {},
     },
-    ...{ calendar: CALENDAR, learnt, learntPath, state: stateOf(folder, job.name), clockRule: rest.clockRule },
+    ...{ calendar: CALENDAR, limits, state: new JobState(folder, job.name), clockRule: rest.clockRule },
   };
   const result = await runExport(context, job, options);
   const sealed = await listSealedDates(store, 'trades');

@@ -30,7 +30,7 @@ import { auditDrop } from '../../src/seal/audit.ts';
 import { auditConditions, auditHistory, listLeftovers } from '../../src/seal/audit-dataset.ts';
 import { discardStages } from '../../src/stage/list.ts';
 import { makeScratchFolder } from '../../src/state/folder.ts';
-import { stateOf } from '../../src/state/paths.ts';
+import { JobState } from '../../src/state/job-state.ts';
 import type { RunResult } from '../../src/state/run-result.ts';
 import { openDirectoryStore } from '../../src/store/directory.ts';
 import type { Store } from '../../src/store/store.ts';
@@ -330,7 +330,7 @@ describe('a sealed date whose object', () => {
       {
         ...{ clock: { now: () => NOW, sleep: async () => undefined }, clockOffsetMs: 0 },
         calendar: NO_OVERRIDE,
-        state: stateOf(folder, job.name),
+        state: new JobState(folder, job.name),
         openStore: () => openDirectoryStore(root),
       },
       job,
@@ -377,8 +377,8 @@ describe('a sealed date whose object', () => {
     await leaveDecision(DATE, 'their bytes', sealed);
     const [file = ''] = await filesOf(DATE, 2);
     await store.copy(file, dropKey('trades', DATE));
-    const { readChoiceFacts } = await import('../../src/export/selection-facts.ts');
-    const { damaged } = await readChoiceFacts(store, job, stateOf(folder, job.name));
+    const { readSelectionFacts } = await import('../../src/export/selection-facts.ts');
+    const { damaged } = await readSelectionFacts(store, job, new JobState(folder, job.name));
     expect(damaged).toEqual(new Map());
   });
 });
@@ -403,7 +403,7 @@ describe('files under _sealing/ that no decision names', () => {
 describe('local files of workers that were killed', () => {
   it('are removed when a run begins, but for the newest drop', async () => {
     await run();
-    const state = stateOf(folder, job.name);
+    const state = new JobState(folder, job.name);
     const [disk] = await engine.rows<{ path: string }>("SELECT path FROM system.disks WHERE name = 'default'");
     const spool = join(disk?.path ?? '', 'pages', 'stage__2026_11_03__0a');
     await mkdir(spool, { recursive: true });

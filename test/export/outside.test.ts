@@ -4,7 +4,7 @@ import { probeDates, probeRows } from '../../src/export/trades/probe.ts';
 import { recountDate } from '../../src/export/trades/recount.ts';
 import type { SqlJob } from '../../src/job/job.ts';
 import type { Stage } from '../../src/stage/stage.ts';
-import type { Learnt } from '../../src/state/limits.ts';
+import type { ApiLimits } from '../../src/state/limits.ts';
 import { useDateSource } from '../support/date-source.ts';
 import { createEngineSource, createTradesTable, type EngineSource, insertTrades } from '../support/engine-source.ts';
 import { parseSqlJob } from '../support/jobs.ts';
@@ -20,10 +20,10 @@ const ENDS = [`${DATE} 00:00:00`, `${DATE} 23:59:59`];
 
 const table = useDateSource(NOW);
 let engine: Engine;
-let learnt: Learnt;
+let limits: ApiLimits;
 
 beforeEach(async () => {
-  ({ engine, learnt } = table);
+  ({ engine, limits } = table);
 });
 
 const sourceOf = (scanLimit?: number): EngineSource =>
@@ -67,7 +67,7 @@ describe('rows whose time is of another date than their date', () => {
     const stage = await complete(source);
     expect(await stage.totals()).toEqual({ rows, ids: rows });
     expect(await idsOf(stage.table)).toEqual(await idsOf(ofDate));
-    expect(learnt.day_edges).toBe('open');
+    expect(limits.dayEdges).toBe('open');
   });
 
   it('cost no request: pages, and the count, the cuts and the recount that every date takes', async () => {
@@ -92,7 +92,7 @@ describe('rows whose time is of another date than their date', () => {
 
   it('are counted alike when all dates are counted at once, one by one, and for `verify --deep`', async () => {
     const rows = await createDate('time');
-    const deps = { source: sourceOf(), learnt };
+    const deps = { source: sourceOf(), limits };
     const all = await probeDates(deps, job, ['2026-11-18', DATE, '2026-11-20']);
     expect(all?.get(DATE)).toEqual(await probeRows(deps, job, DATE));
     expect(await recountDate(deps, job, DATE, rows)).toMatchObject({ rows, ids: rows });
@@ -124,7 +124,7 @@ describe('rows whose time is of another date than their date', () => {
     const inside = `${ofDate} AND startsWith(time, '${DATE}')`;
     expect(await idsOf(stage.table)).toEqual(await idsOf(inside));
     expect(rows - (await stage.totals()).rows).toBe(OUTSIDE.length * 3);
-    expect(learnt.day_edges).toBe('closed');
+    expect(limits.dayEdges).toBe('closed');
   });
 });
 

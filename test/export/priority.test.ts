@@ -20,8 +20,8 @@ import { createChainClient } from '../../src/source/chain.ts';
 import { createHistoricalSource } from '../../src/source/historical.ts';
 import { createMarketStructureClient } from '../../src/source/market-structure.ts';
 import { createPacer, type Pacer } from '../../src/source/pacer.ts';
-import { loadLearnt } from '../../src/state/limits.ts';
-import { stateOf } from '../../src/state/paths.ts';
+import { JobState } from '../../src/state/job-state.ts';
+import { ApiLimits } from '../../src/state/limits.ts';
 import { openDirectoryStore } from '../../src/store/directory.ts';
 import { EVENING, KEY, startTestService, type TestService } from '../service/running-service.ts';
 import { createSilentLog } from '../support/log.ts';
@@ -86,9 +86,8 @@ async function createContext(
       verify: () => Promise.reject(new RangeError('an export mails nothing')),
       close: async () => {},
     },
-    learnt: await loadLearnt(join(folder, 'none.json'), url, clock.now()),
-    learntPath: join(folder, 'learnt.json'),
-    state: stateOf(folder, 'job'),
+    limits: await new ApiLimits(join(folder, 'none.json'), url, clock.now()).load(),
+    state: new JobState(folder, 'job'),
   };
 }
 

@@ -69,8 +69,8 @@ async function verifyDeep(): Promise<readonly string[]> {
   const { findings, manifest } = await auditDrop({ store, engine, folder: join(folder, 'verify') }, 'trades', DATE);
   if (manifest === undefined) return findings;
   const source = createEngineSource(engine, { rowLimit: 200, meta: true, nowMs: NOW });
-  const { learnt, clock } = await createRunContext({ job, engine, store, source, folder });
-  return [...findings, ...((await compareWithSource({ learnt, clock }, { kind: 'sql', job, source }, manifest)) ?? [])];
+  const { limits, clock } = await createRunContext({ job, engine, store, source, folder });
+  return [...findings, ...((await compareWithSource({ limits, clock }, { kind: 'sql', job, source }, manifest)) ?? [])];
 }
 
 describe('a day whose rows', () => {

@@ -24,8 +24,8 @@ import { auditDrop } from '../../src/seal/audit.ts';
 import { openStage } from '../../src/stage/engine-stage.ts';
 import { discardStages, listStages } from '../../src/stage/list.ts';
 import type { Stage } from '../../src/stage/stage.ts';
-import { loadLearnt } from '../../src/state/limits.ts';
-import { stateOf } from '../../src/state/paths.ts';
+import { JobState } from '../../src/state/job-state.ts';
+import { ApiLimits } from '../../src/state/limits.ts';
 import type { Store } from '../../src/store/store.ts';
 import { createEngineSource } from '../support/engine-source.ts';
 import { parseSqlJob } from '../support/jobs.ts';
@@ -280,10 +280,10 @@ describe.each(STORES)('in $name', ({ isMissing, open }) => {
     describe('that is expired', () => {
       const degrade = async (nowMs: number, job = createJob()) => {
         const source = createEngineSource(engine, { rowLimit: 10_000, meta: true, nowMs });
-        const learnt = await loadLearnt('none.json', '', nowMs);
+        const limits = await new ApiLimits('none.json', '', nowMs).load();
         const clock = { now: () => nowMs, sleep: async () => {} };
-        const state = stateOf(folder, 'trades');
-        return await sealDegraded({ engine, store, source, log, clock, state, learnt, version: '1' }, job, DATE);
+        const state = new JobState(folder, 'trades');
+        return await sealDegraded({ engine, store, source, log, clock, state, limits, version: '1' }, job, DATE);
       };
 
       it('is sealed as degraded from what is staged, and says why', async () => {

@@ -113,13 +113,13 @@ it('limits that the API tells cost no date where they are far more or less than 
   expect(told.dates.map(({ rows }) => rows)).toEqual([1000, 1000]);
 });
 
-it('what was learnt is forgotten where it cannot be true', async () => {
+it('limits are forgotten where they cannot be true', async () => {
   await run();
-  const learnt = join(cwd, '.flowdrop', 'learnt');
-  const [file = ''] = await readdir(learnt);
-  const known = JSON.parse(await readFile(join(learnt, file), 'utf8')) as object;
+  const limits = join(cwd, '.flowdrop', 'limits');
+  const [file = ''] = await readdir(limits);
+  const known = JSON.parse(await readFile(join(limits, file), 'utf8')) as object;
   const odd = { axis: 'time', passed_rows: 1, refused_rows: 1e15, date_rows: 1e300, row_limit: 1e15 };
-  await writeFile(join(learnt, file), JSON.stringify({ ...known, ...odd }));
+  await writeFile(join(limits, file), JSON.stringify({ ...known, ...odd }));
   await rm(join(cwd, 'drops', 'trades'), { recursive: true });
   const { code, told, stderr } = await run();
   expect(code, stderr).toBe(0);

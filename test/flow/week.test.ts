@@ -122,7 +122,7 @@ describe('three weeks of a daemon', () => {
     ]);
     const alerts = await listSubjects(mail, 'ops@example.com');
     expect(alerts).toHaveLength(told.length);
-    console.log(describeTally(week.visits.length, lines, reports.length, alerts.length, performance.now() - begun));
+    console.log(describeTotals(week.visits.length, lines, reports.length, alerts.length, performance.now() - begun));
   }, 600_000);
 });
 
@@ -172,7 +172,13 @@ async function listTold(cwd: string): Promise<readonly Told[]> {
   return told;
 }
 
-function describeTally(visits: number, lines: readonly LogLine[], reports: number, alerts: number, ms: number): string {
+function describeTotals(
+  visits: number,
+  lines: readonly LogLine[],
+  reports: number,
+  alerts: number,
+  ms: number,
+): string {
   const count = (name: string) => lines.filter(({ event }) => event === name).length;
   return (
     `${PLAN.from} to ${PLAN.to}: ${SESSIONS.length} sessions, ${visits} visits, ${count('clock-jump')} jumps, ` +

@@ -11,8 +11,7 @@ import { describeSealed, writeConditionDocument } from '../../src/ledger/conditi
 import { dropFilename, dropKey, historyKey, manifestKey, reportCopyPrefix } from '../../src/ledger/layout.ts';
 import { signManifest } from '../../src/ledger/manifest.ts';
 import { readStatus } from '../../src/run/status.ts';
-import { stateOf } from '../../src/state/paths.ts';
-import { readRunResult, writeRunResult } from '../../src/state/run-result.ts';
+import { JobState } from '../../src/state/job-state.ts';
 import { openDirectoryStore } from '../../src/store/directory.ts';
 import type { Store } from '../../src/store/store.ts';
 import { createResult } from '../support/alerts.ts';
@@ -84,7 +83,7 @@ async function makeStore(name: string, dates: readonly string[]): Promise<Store>
 const deps = (name: string, openStore: () => Promise<Store>) => ({
   clock: { now: () => NOW, sleep: async () => undefined },
   calendar: NO_OVERRIDE,
-  state: stateOf(join(root, 'state'), name),
+  state: new JobState(join(root, 'state'), name),
   clockOffsetMs: 0,
   openStore,
 });
@@ -135,11 +134,11 @@ describe('the status document', () => {
   });
 
   it('tells what the last run knew when the store cannot be read', async () => {
-    const state = stateOf(join(root, 'state'), 'fault');
+    const state = new JobState(join(root, 'state'), 'fault');
     await mkdir(join(root, 'state', 'fault'), { recursive: true });
     const date = { date: '2026-11-19', status: 'sealed' as const, rows: 5, requests: 1, revision: 1 };
     const conditions = { '2026-11-18': 'pending', '2026-11-19': 'available' } as const;
-    await writeRunResult(state.lastRun, createResult({ dates: [date], conditions }));
+    await state.lastRun.write(createResult({ dates: [date], conditions }));
     const unreachable = async () => {
       throw new Fault('STORE_UNREACHABLE', 'nobody answers', { cause: new RangeError('socket closed') });
     };
@@ -158,10 +157,10 @@ describe('the status document', () => {
 
   it('reads the record of a version that had no run id, counted no splits and knew of no damage', async () => {
     const { run_id: _, splits: __, damaged: ___, ...old } = createResult();
-    const state = stateOf(join(root, 'state'), 'old');
+    const state = new JobState(join(root, 'state'), 'old');
     await mkdir(join(root, 'state', 'old'), { recursive: true });
-    await writeFile(state.lastRun, JSON.stringify(old));
-    expect(await readRunResult(state.lastRun)).toEqual({ ...old, run_id: '', splits: 0, damaged: {} });
+    await writeFile(state.lastRun.path, JSON.stringify(old));
+    expect(await state.lastRun.read()).toEqual({ ...old, run_id: '', splits: 0, damaged: {} });
   });
 
   it('does not take a fault of the program for one of the store', async () => {

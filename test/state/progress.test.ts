@@ -3,10 +3,10 @@ import { existsSync } from 'node:fs';
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { RunProgress } from '../../src/core/run-progress.ts';
 import { statusSchema } from '../../src/daemon/documents.ts';
 import { readProgress, writeProgress } from '../../src/state/progress.ts';
-import { ProgressTally } from '../../src/state/totals.ts';
+import type { RunProgress } from '../../src/state/run-progress.ts';
+import { RunTotals } from '../../src/state/totals.ts';
 import { createVirtualClock, FAKE_START } from '../support/fake-clock.ts';
 import { makeFolder } from '../support/flowdrop.ts';
 import { createSilentLog } from '../support/log.ts';
@@ -20,15 +20,15 @@ afterAll(async () => await remove());
 
 const STATS = { requests: 9, retries: 1, rateLimited: 2, bytes: 100, answerMs: 5 };
 
-const write = (path: string, clock = createVirtualClock(), tally = new ProgressTally(clock)) =>
-  writeProgress({ path, runId: 'run-1', clock, log: createSilentLog(), tally, stats: STATS });
+const write = (path: string, clock = createVirtualClock(), totals = new RunTotals(clock)) =>
+  writeProgress({ path, runId: 'run-1', clock, log: createSilentLog(), totals, stats: STATS });
 
 describe('the progress of a run', () => {
   it('is written once a second, in the shape that the daemon reads, and taken away at the end', async () => {
     const path = join(folder, 'written.json');
     const clock = createVirtualClock();
-    const tally = new ProgressTally(clock);
-    const file = write(path, clock, tally);
+    const totals = new RunTotals(clock);
+    const file = write(path, clock, totals);
     const readAt = async (ms: number) => {
       // The writer sleeps one second after each writing: time goes on only while it does.
       await clock.run(clock.sleep(ms));
@@ -38,8 +38,8 @@ describe('the progress of a run', () => {
       return await readProgress(path, clock.now());
     };
     await expect.poll(() => existsSync(path)).toBe(true);
-    tally.note({ kind: 'planned', dates: ['2026-11-18'], rows: 1000, pages: 2 });
-    tally.note({ kind: 'date', date: '2026-11-18', rows: 1000, staged: 500, pages: 2 });
+    totals.note({ kind: 'planned', dates: ['2026-11-18'], rows: 1000, pages: 2 });
+    totals.note({ kind: 'date', date: '2026-11-18', rows: 1000, staged: 500, pages: 2 });
     const progress = await readAt(1000);
     expect(statusSchema.shape.running.parse(progress)).toEqual(progress);
     expect(progress).toMatchObject({

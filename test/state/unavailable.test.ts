@@ -1,18 +1,15 @@
 /** Dates that snapshots were asked for in vain: what is kept of them, and when they are left alone. Flows are in `test/flow`. */
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import type { DateRange } from '../../src/calendar/date-range.ts';
-import { type BackfillMode, type ChoiceFacts, chooseDates } from '../../src/export/date-selection.ts';
+import { type BackfillMode, type SelectionFacts, selectDates } from '../../src/export/date-selection.ts';
 import type { SnapshotJob } from '../../src/export/job-source.ts';
 import { planSnapshots } from '../../src/export/snapshots/snapshot-plan.ts';
 import { parseJob } from '../../src/job/parse.ts';
 import { settledAt } from '../../src/plan/dates.ts';
 import type { SnapshotClient } from '../../src/source/snapshot.ts';
-import { loadLearnt } from '../../src/state/limits.ts';
+import { ApiLimits } from '../../src/state/limits.ts';
 import type { DateResult } from '../../src/state/run-result.ts';
-import { type Absences, isAbsent, LATE_DAYS, noteAbsences, readAbsences } from '../../src/state/unavailable.ts';
+import { addUnavailable, isUnavailable, LATE_DAYS, type Unavailable } from '../../src/state/unavailable.ts';
 
 const DATE = '2026-11-12';
 const URL = 'https://api.example/api/option-chain';
@@ -30,35 +27,23 @@ describe('a date that was asked for in vain', () => {
     ['for more symbols than the job has now is left alone', absentAt(LATE_MS, { symbols: ['A', 'SPX', 'SPY'] }), true],
     ['never is asked for', undefined, false],
   ])('%s', (_, absence, expected) => {
-    expect(isAbsent(absence, QUESTION, DATE)).toBe(expected);
+    expect(isUnavailable(absence, QUESTION, DATE)).toBe(expected);
   });
 });
 
-describe('the record of absences', () => {
-  let folder: string;
-  beforeAll(async () => {
-    folder = await mkdtemp(join(tmpdir(), 'flowdrop-absence-'));
-  });
-  afterAll(async () => await rm(folder, { recursive: true, force: true }));
-
+describe('the record of dates that were asked for in vain', () => {
   const result = (date: string, status: DateResult['status']): DateResult => ({ date, status, rows: 0, requests: 1 });
 
-  it('keeps the last time, and forgets what was found, what failed and what has left the lookback', async () => {
-    const path = join(folder, 'absences.json');
+  it('keeps the last time, and forgets what was found, what failed and what has left the lookback', () => {
     const first = ['2026-11-09', '2026-11-10', '2026-11-11', '2026-11-12'].map((date) => result(date, 'missing'));
-    await noteAbsences(path, first, QUESTION, { askedAt: at(LATE_MS), firstWhole: '2026-11-09' });
-    expect([...(await readAbsences(path)).keys()]).toHaveLength(4);
+    const kept = addUnavailable({}, first, QUESTION, { askedAt: at(LATE_MS), firstWhole: '2026-11-09' });
+    expect(Object.keys(kept)).toHaveLength(4);
     const second = [result('2026-11-10', 'sealed'), result('2026-11-11', 'failed'), result(DATE, 'missing')];
     const narrower = { ...QUESTION, symbols: ['SPX'] };
-    await noteAbsences(path, second, narrower, { askedAt: at(LATE_MS + 1), firstWhole: '2026-11-10' });
-    expect([...(await readAbsences(path))]).toEqual([[DATE, absentAt(LATE_MS + 1, { symbols: ['SPX'] })]]);
-  });
-
-  it('is empty when it cannot be read', async () => {
-    const path = join(folder, 'broken.json');
-    await writeFile(path, '{"2026-11-12":');
-    expect((await readAbsences(path)).size).toBe(0);
-    expect((await readAbsences(join(folder, 'none.json'))).size).toBe(0);
+    const asked = { askedAt: at(LATE_MS + 1), firstWhole: '2026-11-10' };
+    expect(addUnavailable(kept, second, narrower, asked)).toEqual({
+      [DATE]: absentAt(LATE_MS + 1, { symbols: ['SPX'] }),
+    });
   });
 });
 
@@ -67,13 +52,13 @@ describe('a plan of snapshots', () => {
     'c.yaml',
     'name: chain\nsource: {api: chain, symbols: [SPX, SPY]}\ndrop: {to: out, dataset: chain}\n',
   ) as SnapshotJob; // As the text says.
-  const absences: Absences = new Map([[DATE, absentAt(LATE_MS)]]);
-  const facts: ChoiceFacts = {
+  const unavailable: Unavailable = { [DATE]: absentAt(LATE_MS) };
+  const facts: SelectionFacts = {
     sealed: new Set(['2026-11-13']),
-    ...{ degraded: new Set(), failed: new Set(), again: new Set(), absences },
+    ...{ degraded: new Set(), failed: new Set(), again: new Set(), unavailable },
   };
 
-  async function plan(mode: BackfillMode, range?: DateRange, changes: Partial<ChoiceFacts> = {}) {
+  async function plan(mode: BackfillMode, range?: DateRange, changes: Partial<SelectionFacts> = {}) {
     const nowMs = Date.parse('2026-11-19T23:00:00Z');
     const client: Pick<SnapshotClient, 'url' | 'serverNow' | 'tellsTime' | 'stats'> = {
       url: URL,
@@ -81,9 +66,10 @@ describe('a plan of snapshots', () => {
       tellsTime: () => true,
       stats: { requests: 0, retries: 0, rateLimited: 0, bytes: 0, answerMs: 0 },
     };
-    const learnt = { ...(await loadLearnt('none.json', URL, 0)), clock_offset_ms: 1 };
-    const deps = { source: client as SnapshotClient, learnt, clock: { now: () => nowMs, sleep: async () => {} } };
-    const { dates, empty } = await planSnapshots(deps, job, chooseDates(mode, { ...facts, ...changes }, range));
+    const limits = await new ApiLimits('none.json', URL, 0).load();
+    limits.clockOffsetMs = 1;
+    const deps = { source: client as SnapshotClient, limits, clock: { now: () => nowMs, sleep: async () => {} } };
+    const { dates, empty } = await planSnapshots(deps, job, selectDates(mode, { ...facts, ...changes }, range));
     return { asks: dates.some(({ date }) => date === DATE), empty: [...empty], dates: dates.length };
   }
 

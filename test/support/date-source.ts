@@ -12,7 +12,8 @@ import type { SqlJob } from '../../src/job/job.ts';
 import { openStage } from '../../src/stage/engine-stage.ts';
 import { discardStages } from '../../src/stage/list.ts';
 import type { Stage } from '../../src/stage/stage.ts';
-import { type Learnt, loadLearnt } from '../../src/state/limits.ts';
+import { countsFile } from '../../src/state/job-state.ts';
+import { ApiLimits } from '../../src/state/limits.ts';
 import type { EngineSource } from './engine-source.ts';
 import { createFakeClock } from './fake-clock.ts';
 import { DATE } from './trades.ts';
@@ -20,7 +21,7 @@ import { DATE } from './trades.ts';
 export interface DateSource {
   readonly engine: Engine;
   /** Of this test: nothing is known when it begins. */
-  readonly learnt: Learnt;
+  readonly limits: ApiLimits;
   /** Where the counts from before the first page are kept. */
   readonly countsPath: string;
   /** Events of this test's log, by name. */
@@ -38,7 +39,7 @@ export interface DateSource {
 export function useDateSource(nowMs: number): DateSource {
   let engine: Engine;
   let folder: string;
-  let learnt: Learnt;
+  let limits: ApiLimits;
   let logged: string[];
   const countsPath = () => join(folder, 'counts.json');
   beforeAll(async () => {
@@ -53,21 +54,21 @@ export function useDateSource(nowMs: number): DateSource {
     await discardStages(engine, DATE);
     await rm(countsPath(), { force: true });
     logged = [];
-    learnt = await loadLearnt(join(folder, 'none.json'), 'engine://trades', nowMs);
+    limits = await new ApiLimits(join(folder, 'none.json'), 'engine://trades', nowMs).load();
   });
   const log = pino({ level: 'trace' }, { write: (line) => logged.push(String(JSON.parse(line).event)) });
   const prove: DateSource['prove'] = async (source, job) => {
-    const deps = { source, learnt, log, clock: createFakeClock(), onEvent: () => undefined };
+    const deps = { source, limits, log, clock: createFakeClock(), onEvent: () => undefined };
     const counts = await probeRows(deps, job, DATE);
     const stage = await openStage(engine, job, DATE, source.url);
-    return { stage, completed: await completeDate(deps, job, stage, counts, countsPath()) };
+    return { stage, completed: await completeDate(deps, job, stage, counts, countsFile(countsPath())) };
   };
   return {
     get engine() {
       return engine;
     },
-    get learnt() {
-      return learnt;
+    get limits() {
+      return limits;
     },
     get countsPath() {
       return countsPath();

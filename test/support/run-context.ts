@@ -5,8 +5,8 @@ import type { Engine } from '../../src/engine/engine.ts';
 import type { SqlJob } from '../../src/job/job.ts';
 import type { RunContext } from '../../src/run/run-context.ts';
 import type { Source } from '../../src/source/source.ts';
-import { loadLearnt } from '../../src/state/limits.ts';
-import { stateOf } from '../../src/state/paths.ts';
+import { JobState } from '../../src/state/job-state.ts';
+import { ApiLimits } from '../../src/state/limits.ts';
 import type { Store } from '../../src/store/store.ts';
 import { createSilentLog } from './log.ts';
 
@@ -34,9 +34,8 @@ export async function createRunContext(parts: RunParts): Promise<RunContext> {
     clockRule: 'source',
     redact: (text: string) => text,
     onEvent: () => undefined,
-    learnt: await loadLearnt(join(folder, 'none.json'), source.url, source.serverNow()),
-    learntPath: join(folder, 'learnt.json'),
-    state: stateOf(folder, job.name),
+    limits: new ApiLimits(join(folder, 'limits.json'), source.url, source.serverNow()),
+    state: new JobState(folder, job.name),
     templatesDir: '',
     version: '1',
   };

@@ -5,7 +5,7 @@
 import { EXIT_CODES } from '../../core/errors.ts';
 import type { Job } from '../../job/job.ts';
 import type { StatusReading } from '../../run/status.ts';
-import { learntPath, stateOf } from '../../state/paths.ts';
+import { JobState, limitsPath } from '../../state/job-state.ts';
 import type { ActionResult, Register } from '../command.ts';
 import type { CliContext, GlobalOptions } from '../context.ts';
 import type { FailureReport } from '../terminal/failure.ts';
@@ -109,29 +109,29 @@ async function readJobs(
 
 async function readJobStatus(cli: CliContext, job: Job): Promise<StatusReading> {
   const { readStatus } = await import('../../run/status.ts');
-  const { loadLearnt } = await import('../../state/limits.ts');
+  const { ApiLimits } = await import('../../state/limits.ts');
   const { compose } = cli;
   const { clock } = compose;
-  const learnt = await loadLearnt(...learntOf(cli, job), clock.now());
+  const limits = await new ApiLimits(...limitsOf(cli, job), clock.now()).load();
   return await readStatus(
     {
       clock,
       calendar: await compose.readCalendar(),
-      state: stateOf(compose.stateDir, job.name),
-      clockOffsetMs: learnt.clock_offset_ms,
+      state: new JobState(compose.stateDir, job.name),
+      clockOffsetMs: limits.clockOffsetMs,
       openStore: () => compose.openStore(job.drop.to, { objects: job.drop.s3 }),
     },
     job,
   );
 }
 
-/** Path and address of what was learnt. Status works without the API's settings: then nothing was learnt of its clock. */
-function learntOf({ compose }: CliContext, { source }: Job): readonly [path: string, url: string] {
+/** Path and address of the limits. Status works without the API's settings: then nothing is known of its clock. */
+function limitsOf({ compose }: CliContext, { source }: Job): readonly [path: string, url: string] {
   // A server's clock is asked for by every run.
   if (source.kind === 'table') return ['', ''];
   try {
     const url = compose.sourceUrl(source.api);
-    return [learntPath(compose.stateDir, url, compose.keyFingerprint, source), url];
+    return [limitsPath(compose.stateDir, url, compose.keyFingerprint, source), url];
   } catch {
     return ['', ''];
   }

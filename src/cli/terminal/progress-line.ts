@@ -4,9 +4,9 @@
  */
 import { formatCount, formatDuration, formatShortCount } from '../../core/units.ts';
 import type { SourceStats } from '../../source/source.ts';
-import type { Tally } from '../../state/totals.ts';
+import type { Totals } from '../../state/totals.ts';
 
-/** What the line says of the requests beside the tally. */
+/** What the line says of the requests beside the totals. */
 export type LineStats = Pick<SourceStats, 'retries' | 'rateLimited'>;
 
 /** The bar of a line that has room for every part in full. */
@@ -48,25 +48,25 @@ const WORTH: readonly (PartName | 'turn' | 'bar')[] = [
 ];
 
 /** @param columns characters there is room for; empty when not even the date fits */
-export function formatProgressLine(tally: Tally, stats: LineStats, columns: number): string {
-  const full = formatFullLine(tally, stats);
-  return full.length <= columns ? full : formatShortLine(tally, stats, columns);
+export function formatProgressLine(totals: Totals, stats: LineStats, columns: number): string {
+  const full = formatFullLine(totals, stats);
+  return full.length <= columns ? full : formatShortLine(totals, stats, columns);
 }
 
-function formatFullLine(tally: Tally, stats: LineStats): string {
-  const { datesDone, datesTotal, share } = tally;
+function formatFullLine(totals: Totals, stats: LineStats): string {
+  const { datesDone, datesTotal, share } = totals;
   const turn = datesTotal < 2 ? '' : ` (${Math.min(datesTotal, datesDone + 1)} of ${datesTotal})`;
-  const head = `${tally.date}${turn} ${formatShare(share)} ${drawBar(share, FULL_BAR)}`;
-  return [head, ...listParts(describeParts(tally, stats))].join(SEPARATOR);
+  const head = `${totals.date}${turn} ${formatShare(share)} ${drawBar(share, FULL_BAR)}`;
+  return [head, ...listParts(describeParts(totals, stats))].join(SEPARATOR);
 }
 
-function formatShortLine(tally: Tally, stats: LineStats, columns: number): string {
-  const { date, datesDone, datesTotal, share } = tally;
+function formatShortLine(totals: Totals, stats: LineStats, columns: number): string {
+  const { date, datesDone, datesTotal, share } = totals;
   if (date.length > columns) return '';
   const percent = ` ${formatShare(share)}`;
   let room = columns - date.length - percent.length;
   if (room < 0) return date;
-  const all = shortenParts(tally, stats);
+  const all = shortenParts(totals, stats);
   const taken: Partial<Record<PartName, string>> = {};
   let turn = '';
   let bar = 0;
@@ -93,12 +93,12 @@ function listParts(parts: Parts): readonly string[] {
   return PLACES.flatMap((name) => parts[name] ?? []);
 }
 
-function describeParts(tally: Tally, stats: LineStats): Parts {
-  const { phase, window, totalRows, rows, pagesLeft, rowsPerSecond, leftMs } = tally;
+function describeParts(totals: Totals, stats: LineStats): Parts {
+  const { phase, window, totalRows, rows, pagesLeft, rowsPerSecond, leftMs } = totals;
   // Where rows are not counted beforehand there is no total.
   const counted = totalRows > 0 ? `${formatCount(rows)} of ${formatCount(totalRows)}` : formatCount(rows);
   return {
-    ...describeTrouble(tally, stats),
+    ...describeTrouble(totals, stats),
     rows: `${counted} rows`,
     pace: `${formatCount(rowsPerSecond)} rows/s`,
     requests: `${formatCount(pagesLeft)} requests left`,
@@ -108,11 +108,11 @@ function describeParts(tally: Tally, stats: LineStats): Parts {
   };
 }
 
-function shortenParts(tally: Tally, stats: LineStats): Parts {
-  const { phase, window, totalRows, rows, pagesLeft, rowsPerSecond, leftMs } = tally;
+function shortenParts(totals: Totals, stats: LineStats): Parts {
+  const { phase, window, totalRows, rows, pagesLeft, rowsPerSecond, leftMs } = totals;
   const counted = totalRows > 0 ? `${formatShortCount(rows)}/${formatShortCount(totalRows)}` : formatShortCount(rows);
   return {
-    ...describeTrouble(tally, stats),
+    ...describeTrouble(totals, stats),
     rows: `${counted} rows`,
     pace: `${formatShortCount(rowsPerSecond)}/s`,
     requests: `${formatShortCount(pagesLeft)} req`,
@@ -123,12 +123,12 @@ function shortenParts(tally: Tally, stats: LineStats): Parts {
 }
 
 /** What it does matters more than where it was. */
-function describeActivity(phase: Tally['phase'], window: string): Parts {
+function describeActivity(phase: Totals['phase'], window: string): Parts {
   if (phase !== 'fetching') return { activity: phase };
   return window === '' ? {} : { activity: printable(window) };
 }
 
-function describeTrouble({ splits }: Tally, { retries, rateLimited }: LineStats): Parts {
+function describeTrouble({ splits }: Totals, { retries, rateLimited }: LineStats): Parts {
   return {
     ...(splits > 0 ? { splits: splits === 1 ? '1 split' : `${splits} splits` } : {}),
     ...(retries > 0 ? { retries: retries === 1 ? '1 retry' : `${retries} retries` } : {}),
@@ -152,6 +152,6 @@ function drawBar(share: number, width: number): string {
 }
 
 /** For a log, where there is room: `1,200,000 of 7,000,000 rows, 9,900 rows/s, 580 requests left, 9 min 46 s left`. */
-export function describeTally(tally: Tally, stats: LineStats): string {
-  return listParts(describeParts(tally, stats)).join(', ');
+export function describeTotals(totals: Totals, stats: LineStats): string {
+  return listParts(describeParts(totals, stats)).join(', ');
 }

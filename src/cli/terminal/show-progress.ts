@@ -7,7 +7,7 @@ import { formatBytes, formatCount } from '../../core/units.ts';
 import type { Progress, ProgressInput } from '../../run/run-context.ts';
 import type { RunEvent } from '../../state/run-events.ts';
 import type { Terminal } from '../context.ts';
-import { describeTally, formatProgressLine } from './progress-line.ts';
+import { describeTotals, formatProgressLine } from './progress-line.ts';
 
 interface ProgressView extends ProgressInput {
   readonly terminal: Terminal;
@@ -22,23 +22,23 @@ const USUAL_COLUMNS = 80;
 export async function createProgress(input: ProgressView): Promise<Progress> {
   if (!input.terminal.interactive) return createLines(input);
   const { SingleBar } = await import('cli-progress');
-  const { tally, stats, terminal } = input;
+  const { totals, stats, terminal } = input;
   // Asked each time it is drawn: a window is made smaller while a run goes on. A line that fills the last column wraps.
-  const format = () => formatProgressLine(tally.read(), stats, (terminal.columns.err || USUAL_COLUMNS) - 1);
+  const format = () => formatProgressLine(totals.read(), stats, (terminal.columns.err || USUAL_COLUMNS) - 1);
   const look = { hideCursor: true, clearOnComplete: true, fps: 5 } as const;
   // By itself it draws only a line that has changed, and so would be away after a text was written above it.
   const bar = new SingleBar({ ...look, format, stream: terminal.stderr, forceRedraw: true });
   return createBar(bar, input);
 }
 
-function createBar(bar: SingleBar, { terminal, tally }: ProgressView): Progress {
+function createBar(bar: SingleBar, { terminal, totals }: ProgressView): Progress {
   const release = terminal.keepLine({ isShown: () => bar.isActive, draw: () => bar.render() });
   let started = false;
   return {
     onEvent(event) {
       if (event.kind !== 'page' && event.kind !== 'date' && event.kind !== 'phase')
         terminal.err(`${describeEvent(event)}\n`);
-      const { share, date } = tally.read();
+      const { share, date } = totals.read();
       if (date === '') return;
       if (!started) bar.start(1, 0);
       started = true;
@@ -51,7 +51,7 @@ function createBar(bar: SingleBar, { terminal, tally }: ProgressView): Progress 
   };
 }
 
-function createLines({ log, clock, tally, stats }: ProgressView): Progress {
+function createLines({ log, clock, totals, stats }: ProgressView): Progress {
   let loggedAtMs = clock.now();
   return {
     onEvent(event) {
@@ -66,10 +66,10 @@ function createLines({ log, clock, tally, stats }: ProgressView): Progress {
       if (kind === 'split') return;
       if (clock.now() - loggedAtMs < LOG_EVERY_MS) return;
       loggedAtMs = clock.now();
-      const state = tally.read();
+      const state = totals.read();
       log.info(
         { event: 'progress', ...state, retries: stats.retries, rateLimited: stats.rateLimited },
-        `${state.date}: ${describeTally(state, stats)}`,
+        `${state.date}: ${describeTotals(state, stats)}`,
       );
     },
     stop: () => undefined,

@@ -9,7 +9,7 @@ import { assertNotFuture, lookbackOf } from '../../plan/lookback.ts';
 import { agreeOnDates } from '../../plan/witness.ts';
 import type { ServerTable } from '../../source/server-table.ts';
 import { type ClockDeps, earliestNow, latestNow, readWitnesses } from '../clocks.ts';
-import type { DateChoice } from '../date-selection.ts';
+import type { DateSelection } from '../date-selection.ts';
 import type { RunPlan } from '../export-plan.ts';
 import type { TableJob } from '../job-source.ts';
 import { buildTableCounts } from './table-statement.ts';
@@ -27,7 +27,11 @@ export const RUN_SESSIONS = 15;
 export const STATEMENTS_A_DATE = 3;
 
 /** @throws EngineFault; Fault `SERVER_TOO_OLD`, `TABLE_UNFIT` */
-export async function planTable(deps: TablePlanDeps, job: TableJob, { range, isWanted }: DateChoice): Promise<RunPlan> {
+export async function planTable(
+  deps: TablePlanDeps,
+  job: TableJob,
+  { range, isWanted }: DateSelection,
+): Promise<RunPlan> {
   const { source, calendar, signal } = deps;
   const { types } = await source.describe(signal);
   const nowMs = earliestNow(deps);

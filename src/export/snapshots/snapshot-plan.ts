@@ -9,16 +9,16 @@ import { expiresAt } from '../../plan/dates.ts';
 import { assertNotFuture } from '../../plan/lookback.ts';
 import { agreeOnDates } from '../../plan/witness.ts';
 import type { SnapshotClient } from '../../source/snapshot.ts';
-import type { Learnt } from '../../state/limits.ts';
-import { isAbsent } from '../../state/unavailable.ts';
+import type { ApiLimits } from '../../state/limits.ts';
+import { isUnavailable } from '../../state/unavailable.ts';
 import { type ClockDeps, latestNow, readWitnesses } from '../clocks.ts';
-import type { DateChoice } from '../date-selection.ts';
+import type { DateSelection } from '../date-selection.ts';
 import { type RunPlan, TRUSTED_OFFSET_MS } from '../export-plan.ts';
 import type { SnapshotJob } from '../job-source.ts';
 
 export interface SnapshotPlanDeps extends ClockDeps {
   readonly source: SnapshotClient;
-  readonly learnt: Learnt;
+  readonly limits: ApiLimits;
   readonly calendar?: CalendarOverride | undefined;
   readonly signal?: AbortSignal | undefined;
 }
@@ -27,13 +27,13 @@ export interface SnapshotPlanDeps extends ClockDeps {
 export async function planSnapshots(
   deps: SnapshotPlanDeps,
   job: SnapshotJob,
-  { range, isWanted, absences, notBeforeMs }: DateChoice,
+  { range, isWanted, unavailable, notBeforeMs }: DateSelection,
 ): Promise<RunPlan> {
-  const { source, learnt, calendar, signal } = deps;
+  const { source, limits, calendar, signal } = deps;
   const [symbol] = job.source.symbols;
   const isKnown =
-    learnt.clock_offset_ms !== 0 &&
-    Math.abs(learnt.clock_offset_ms) <= TRUSTED_OFFSET_MS &&
+    limits.clockOffsetMs !== 0 &&
+    Math.abs(limits.clockOffsetMs) <= TRUSTED_OFFSET_MS &&
     deps.clock.now() >= notBeforeMs;
   if (symbol !== undefined && !isKnown) await source.greet(symbol, signal);
   const { dates: agreed, contested, lookback } = agreeOnDates(readWitnesses(deps), calendar);
@@ -44,7 +44,7 @@ export async function planSnapshots(
   const wanted = older.length > 0 ? older.filter((date) => !contested.some((held) => held.date === date)) : agreed;
   const question = { url: source.url, symbols: job.source.symbols };
   const empty = new Set(
-    wanted.filter((date) => isWanted(date) && isAbsent(absences.get(date), question, date, calendar)),
+    wanted.filter((date) => isWanted(date) && isUnavailable(unavailable[date], question, date, calendar)),
   );
   const isAsked = (date: string) => isWanted(date) && !empty.has(date);
   const dates = wanted.filter(isAsked).map((date) => ({

@@ -3,15 +3,12 @@
  * one, a page that was cut short without saying so) have their windows forgotten and fetched again; nothing else is.
  */
 import { axisOf, isOverlapping, type Stretch, type Window } from '../../calendar/window.ts';
-import { writeFileAtomic } from '../../core/atomic-file.ts';
 import type { Clock } from '../../core/clock.ts';
 import { Fault } from '../../core/errors.ts';
-import { readJsonFile } from '../../core/json-file.ts';
 import type { SqlJob } from '../../job/job.ts';
 import {
   type CountTotals,
   type DayCounts,
-  dayCountsSchema,
   findDifferences,
   type HashTotals,
   stretchOf,
@@ -20,6 +17,7 @@ import {
 } from '../../plan/counts.ts';
 import { bestProof, listHashedColumns, type Proof, weakerProof } from '../../plan/proof.ts';
 import type { Stage } from '../../stage/stage.ts';
+import type { StateFile } from '../../state/state-file.ts';
 import { assertOwnIds, assertWholeGroups } from './custom-sql.ts';
 import { type FetchDeps, fetchDate } from './fetch.ts';
 import { probeGroups, probeRows, probeSymbol, recountRows } from './probe.ts';
@@ -52,7 +50,7 @@ const MAX_ROUNDS = 4;
 /**
  * Stages the whole date and proves it.
  * @param first raw counts of the date from the run's first probe
- * @param snapshotPath where an aggregating job keeps the raw counts from before its first page
+ * @param countsBefore where an aggregating job keeps the raw counts from before its first page
  * @throws Fault `DATE_UNSETTLED` when the recounts never agree; `SOURCE_SHRANK` when the source lost too much meanwhile;
  *   `GROUP_TORN`, `IDS_REPEATED` when SQL of one's own does not fit its windows
  */
@@ -61,13 +59,13 @@ export async function completeDate(
   job: SqlJob,
   stage: Stage,
   first: DayCounts,
-  snapshotPath: string,
+  countsBefore: StateFile<DayCounts>,
 ): Promise<CompletedDate> {
   await forgetOtherAxis(stage, first);
   const resumed = (await stage.windows()).length > 0;
   const forms = new TextForms(deps, job, stage);
   let known = first;
-  let before = job.source.kind === 'aggregate' ? await snapshot(snapshotPath, first, resumed) : first;
+  let before = job.source.kind === 'aggregate' ? await snapshot(countsBefore, first, resumed) : first;
   const countAgain = async () => {
     return job.source.kind === 'aggregate'
       ? await probeGroups(deps, job, stage.date)
@@ -89,7 +87,7 @@ export async function completeDate(
     await stage.forget(await windowsOf(stage, changed));
     await forgetOtherAxis(stage, after);
     if (job.source.kind === 'aggregate') {
-      await writeFileAtomic(snapshotPath, JSON.stringify(after));
+      await countsBefore.write(after);
       groups = await countAgain();
     } else groups = after;
     before = after;
@@ -168,7 +166,7 @@ async function findChanged(
     const moved = findDifferences(mergeParts(before), mergeParts(after));
     return [...findDifferences(staged, mergeParts(groups)), ...moved].map((cell) => grainOf(job, stretchOf(cell)));
   }
-  const hashed = listHashedColumns(job.source, proofOf(deps.learnt, job));
+  const hashed = listHashedColumns(job.source, proofOf(deps.limits, job));
   const staged = isBySymbol(after) ? await stage.countBySymbol({ hashed }) : await stage.countBySecond({ hashed });
   const wanted = mergeParts(after);
   const pairs = pairCells(findDifferences(staged, wanted), staged, wanted, stretchOf);
@@ -193,7 +191,7 @@ async function narrowToSeconds(
   const source = await probeSymbol(deps, job, stage.date, symbol, parts);
   const staged = await stage.countBySecond({
     symbol,
-    hashed: listHashedColumns(job.source, proofOf(deps.learnt, job)),
+    hashed: listHashedColumns(job.source, proofOf(deps.limits, job)),
   });
   return pairCells(findDifferences(staged, source), staged, source, ({ second }) => ({
     from: { symbol, second },
@@ -219,9 +217,9 @@ async function windowsOf(stage: Stage, stretches: readonly Stretch[]): Promise<r
  * The counts from before the date's first page: those of an earlier, interrupted run when its pages are still staged.
  * @param resumed whether pages are staged
  */
-async function snapshot(path: string, counts: DayCounts, resumed: boolean): Promise<DayCounts> {
-  const kept = resumed ? await readJsonFile(path, dayCountsSchema) : undefined;
+async function snapshot(file: StateFile<DayCounts>, counts: DayCounts, resumed: boolean): Promise<DayCounts> {
+  const kept = resumed ? await file.read() : undefined;
   if (kept) return kept;
-  await writeFileAtomic(path, JSON.stringify(counts));
+  await file.write(counts);
   return counts;
 }

@@ -12,7 +12,6 @@ import { buildPage } from '../../plan/statement.ts';
 import { SourceFault } from '../../source/source.ts';
 import type { Stage } from '../../stage/stage.ts';
 import { mostRepeated, repeatedFault } from '../repeated-ids.ts';
-import { profileOf } from './scan.ts';
 import type { WindowDeps } from './windows.ts';
 
 const HINT_TORN =
@@ -49,7 +48,7 @@ export async function assertWholeGroups(
     left = left.slice(1);
     const window = { date: stage.date, ...gap };
     try {
-      const sql = buildPage(job, window, deps.learnt.day_edges);
+      const sql = buildPage(job, window, deps.limits.dayEdges);
       const page = await deps.source.ask(sql, deps.signal ? { signal: deps.signal } : {});
       if (page.rows === 0 || countsInGap(await countGroups(), gap).length > 0) continue;
       const names = [source.timeColumn, ...source.splitColumns];
@@ -58,7 +57,7 @@ export async function assertWholeGroups(
       throw tornFault(stage.date, `the group with ${describeKey(key)} ${where}, so its numbers would be parts`);
     } catch (error) {
       if (!(error instanceof SourceFault) || error.action !== 'split') throw error;
-      const profile = profileOf(deps.learnt, axisOf(window) ?? 'time');
+      const profile = deps.limits.profile(axisOf(window) ?? 'time');
       const halves = cutStretch(profile, gap, 2, source.grainSeconds);
       if (halves.length < 2) throw error;
       left = [...halves, ...left];

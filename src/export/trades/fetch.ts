@@ -130,8 +130,8 @@ class Batch {
 
   /** As many at once as keep the pace: answers that take three intervals need four. */
   #hire(): void {
-    const { source, learnt } = this.#deps;
-    const answerMs = source.stats.answerMs || learnt.answer_ms;
+    const { source, limits } = this.#deps;
+    const answerMs = source.stats.answerMs || limits.answerMs;
     const needed = answerMs < SLOW_ANSWER_MS ? 0 : Math.ceil(answerMs / source.intervalMs()) + 1;
     const wanted = Math.min(MAX_IN_FLIGHT, Math.max(USUAL_IN_FLIGHT, needed));
     while (this.#active < wanted && this.#queue.length > 0 && !this.#isOver()) this.#workers.push(this.#work());
@@ -176,11 +176,11 @@ class Batch {
   }
 
   async #fetch(window: PackedWindow): Promise<void> {
-    const { source, learnt, onEvent, signal } = this.#deps;
+    const { source, limits, onEvent, signal } = this.#deps;
     assertNotAborted(signal);
     let page: Page;
     try {
-      page = await source.ask(buildPage(this.#job, window, learnt.day_edges), signal ? { signal } : {});
+      page = await source.ask(buildPage(this.#job, window, limits.dayEdges), signal ? { signal } : {});
     } catch (error) {
       if (!(error instanceof SourceFault) || error.action !== 'split') throw error;
       await this.#split(window, error);
@@ -194,7 +194,7 @@ class Batch {
       return;
     }
     this.#failuresInARow = 0;
-    if (page.rows > 0) learnt.row_bytes = page.data.byteLength / page.rows;
+    if (page.rows > 0) limits.rowBytes = page.data.byteLength / page.rows;
     this.#hire();
     await this.#stage.put(window, page);
     onEvent({ kind: 'page', date: window.date, window: formatWindow(window), rows: page.rows });
@@ -238,11 +238,11 @@ class Batch {
         return plan.at;
       case 'ask-middle': {
         // It was to fit, and has a few rows too many now: any place inside will do.
-        const near = cause === undefined && window.exact ? middleOfSymbol(window, this.#deps.learnt) : undefined;
+        const near = cause === undefined && window.exact ? middleOfSymbol(window, this.#deps.limits) : undefined;
         if (near) return near;
         const { rows, at } = await askMiddle(this.#deps, this.#job, window);
         if (at && compareBounds(window.from, at) < 0 && compareBounds(at, window.to) < 0) return at;
-        const fits = cause === undefined && source.kind === 'rows' && rows <= this.#deps.learnt.row_limit;
+        const fits = cause === undefined && source.kind === 'rows' && rows <= this.#deps.limits.rowLimit;
         if (fits && this.#mayRepeat(window)) return undefined;
         break;
       }

@@ -12,11 +12,11 @@ import { cutStretch } from '../../plan/profile.ts';
 import { listHashedColumns } from '../../plan/proof.ts';
 import { buildGroupProbe, buildProbe, canCutBySymbol, type ProbeSpan } from '../../plan/statement.ts';
 import { type Page, type Source, SourceFault } from '../../source/source.ts';
-import { type Learnt, MAX_PAGE_ROWS } from '../../state/limits.ts';
+import { type ApiLimits, MAX_PAGE_ROWS } from '../../state/limits.ts';
 import { MAX_ODD_ANSWERS, readCounts } from './counts-answer.ts';
 import { assertCountedOnce } from './custom-sql.ts';
 import { type ProofDeps, proofOf, withProof } from './proof.ts';
-import { countDatesAtOnce, planSpans, profileOf, ScanTrial } from './scan.ts';
+import { countDatesAtOnce, planSpans, ScanTrial } from './scan.ts';
 
 export interface ProbeDeps extends ProofDeps {
   readonly source: Source;
@@ -39,12 +39,12 @@ export async function probeDates(
   const [first] = dates;
   const last = dates.at(-1);
   if (first === undefined || last === undefined) return new Map();
-  if (dates.length > countDatesAtOnce(deps.learnt)) return undefined;
+  if (dates.length > countDatesAtOnce(deps.limits)) return undefined;
   if (dates.length === 1) return withRows(first, await probeRows(deps, job, first));
   const whole = { fromDate: first, toDate: last, from: DAY_START, to: DAY_END, axis: 'time' } as const;
   try {
     return await withHashes(deps, job, isHashedFirst(job), async (hashed) => {
-      const span: ProbeSpan = { ...whole, hashed, edges: deps.learnt.day_edges };
+      const span: ProbeSpan = { ...whole, hashed, edges: deps.limits.dayEdges };
       return await askCounts(deps, buildProbe(job, span), span);
     });
   } catch (error) {
@@ -85,9 +85,9 @@ export async function recountRows(deps: ProbeDeps, job: SqlJob, date: string): P
 }
 
 async function countRows(deps: ProbeDeps, job: SqlJob, date: string, isHashed: boolean): Promise<DayCounts> {
-  return await withEdges(deps.learnt, async () => {
+  return await withEdges(deps.limits, async () => {
     return await withHashes(deps, job, isHashed, async (hashed) => {
-      const trial = new ScanTrial(deps.learnt, grainOf(job), canCutBySymbol(job));
+      const trial = new ScanTrial(deps.limits, grainOf(job), canCutBySymbol(job));
       const counts = await probe(deps, job, date, buildProbe, trial, hashed);
       trial.learn(counts);
       return counts;
@@ -99,24 +99,24 @@ async function countRows(deps: ProbeDeps, job: SqlJob, date: string, isHashed: b
  * Where not even the smallest part of a date may be counted, the server may find rows by nothing but their time: it is
  * asked once more with both ends of the day said.
  */
-async function withEdges(learnt: Learnt, count: () => Promise<DayCounts>): Promise<DayCounts> {
+async function withEdges(limits: ApiLimits, count: () => Promise<DayCounts>): Promise<DayCounts> {
   try {
     return await count();
   } catch (error) {
-    if (learnt.day_edges === 'closed' || !isFault(error) || error.code !== 'SCAN_TOO_BROAD') throw error;
+    if (limits.dayEdges === 'closed' || !isFault(error) || error.code !== 'SCAN_TOO_BROAD') throw error;
   }
-  learnt.day_edges = 'closed';
+  limits.dayEdges = 'closed';
   try {
     return await count();
   } catch (error) {
-    learnt.day_edges = 'open';
+    limits.dayEdges = 'open';
     throw error;
   }
 }
 
 /** Counts of an aggregating job's groups by cell of one date. @throws SourceFault; Fault `SCAN_TOO_BROAD`, `GROUP_TORN` */
 export async function probeGroups(deps: ProbeDeps, job: SqlJob, date: string): Promise<DayCounts> {
-  const trial = new ScanTrial(deps.learnt, grainOf(job), canCutBySymbol(job));
+  const trial = new ScanTrial(deps.limits, grainOf(job), canCutBySymbol(job));
   const groups = await probe(deps, job, date, buildGroupProbe, trial);
   assertCountedOnce(job, date, groups);
   return groups;
@@ -140,12 +140,12 @@ export async function probeSymbol(
     from: { second },
     to: { second: seconds[at + 1] ?? DAY_END.second },
   }));
-  const profile = profileOf(deps.learnt, 'time');
+  const profile = deps.limits.profile('time');
   for (let [stretch] = left; stretch !== undefined; [stretch] = left) {
     left = left.slice(1);
     const inSymbol = { from: { symbol, ...stretch.from }, to: { symbol, ...stretch.to } };
-    const edges = deps.learnt.day_edges;
-    const hashed = listHashedColumns(job.source, proofOf(deps.learnt, job));
+    const edges = deps.limits.dayEdges;
+    const hashed = listHashedColumns(job.source, proofOf(deps.limits, job));
     const span: ProbeSpan = { fromDate: date, toDate: date, ...inSymbol, axis: 'time', hashed, edges };
     const counts = await askCounts(deps, buildProbe(job, span), span);
     if (counts === undefined) {
@@ -169,11 +169,11 @@ async function probe(
   hashed?: readonly HashedColumn[],
 ): Promise<DayCounts> {
   let found: CellCount[] = [];
-  let left = planSpans(deps.learnt, grainOf(job), canCutBySymbol(job));
+  let left = planSpans(deps.limits, grainOf(job), canCutBySymbol(job));
   for (let [stretch] = left; stretch !== undefined; [stretch] = left) {
     left = left.slice(1);
     const axis = axisFor(stretch, trial);
-    const span: ProbeSpan = { fromDate: date, toDate: date, ...stretch, axis, hashed, edges: deps.learnt.day_edges };
+    const span: ProbeSpan = { fromDate: date, toDate: date, ...stretch, axis, hashed, edges: deps.limits.dayEdges };
     const counts = await askCounts(deps, build(job, span), span);
     if (counts === undefined) {
       const before = trial.axis;
@@ -219,10 +219,10 @@ async function askCounts(
       page = await deps.source.ask(sql, deps.signal ? { signal: deps.signal } : {});
     } catch (error) {
       if (!(error instanceof SourceFault) || error.action !== 'split') throw error;
-      if (span.fromDate !== span.toDate) deps.learnt.refused_rows ??= Number.MAX_SAFE_INTEGER;
+      if (span.fromDate !== span.toDate) deps.limits.refusedRows ??= Number.MAX_SAFE_INTEGER;
       return undefined;
     }
-    if (page.meta) deps.learnt.row_limit = Math.min(page.meta.row_limit, MAX_PAGE_ROWS);
+    if (page.meta) deps.limits.rowLimit = Math.min(page.meta.row_limit, MAX_PAGE_ROWS);
     if (page.meta?.truncated) return undefined;
     try {
       return readCounts(page, span);

@@ -7,23 +7,23 @@ import type { Log } from '../../core/log.ts';
 import type { SqlJob } from '../../job/job.ts';
 import { bestProof, listHashedColumns, nextProof, type Proof, weakerProof } from '../../plan/proof.ts';
 import { SourceFault } from '../../source/source.ts';
-import type { Learnt } from '../../state/limits.ts';
+import type { ApiLimits } from '../../state/limits.ts';
 
 export interface ProofDeps {
-  readonly learnt: Learnt;
+  readonly limits: ApiLimits;
   readonly log?: Log | undefined;
 }
 
 /** The strongest proof that the source is known to allow. */
-export function proofOf({ recount_proofs: known }: Learnt, { source }: SqlJob): Proof {
+export function proofOf({ recountProofs: known }: ApiLimits, { source }: SqlJob): Proof {
   const best = bestProof(source);
   return weakerProof(best, known[keyOf(source)] ?? best);
 }
 
 /** Keeps that no stronger proof is to be had. */
-export function noteProof({ learnt, log }: ProofDeps, job: SqlJob, proof: Proof, reason: string): void {
-  if (proofOf(learnt, job) === proof) return;
-  learnt.recount_proofs = { ...learnt.recount_proofs, [keyOf(job.source)]: proof };
+export function noteProof({ limits, log }: ProofDeps, job: SqlJob, proof: Proof, reason: string): void {
+  if (proofOf(limits, job) === proof) return;
+  limits.recountProofs = { ...limits.recountProofs, [keyOf(job.source)]: proof };
   log?.warn(
     { event: 'recount-weaker', proof, reason },
     `the recounts of this source compare ${proof === 'ids' ? 'ids, not values' : 'counts only'}: ${reason}`,
@@ -41,7 +41,7 @@ export async function withProof<Answer>(
   ask: (proof: Proof) => Promise<Answer>,
 ): Promise<Answer> {
   let reason: string | undefined;
-  for (let proof = proofOf(deps.learnt, job); ; ) {
+  for (let proof = proofOf(deps.limits, job); ; ) {
     try {
       const answer = await ask(proof);
       if (reason !== undefined) noteProof(deps, job, proof, reason);

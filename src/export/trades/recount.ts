@@ -12,7 +12,6 @@ import { buildTotals } from '../../plan/statement.ts';
 import { type Page, SourceFault } from '../../source/source.ts';
 import { type ProbeDeps, recountRows } from './probe.ts';
 import { proofOf, withProof } from './proof.ts';
-import { isKnownTooBroad, noteTooBroad } from './scan.ts';
 
 export interface Recount extends HashTotals {
   readonly rows: number;
@@ -32,17 +31,17 @@ export async function recountDate(deps: ProbeDeps, job: SqlJob, date: string, ro
 
 /** @returns `undefined` where it is too broad */
 async function askTotals(deps: ProbeDeps, job: SqlJob, date: string, rows: number): Promise<Recount | undefined> {
-  const { source, learnt, signal } = deps;
-  if (isKnownTooBroad(learnt, rows)) return undefined;
+  const { source, limits, signal } = deps;
+  if (limits.isKnownTooBroad(rows)) return undefined;
   try {
     return await withProof(deps, job, async (proof) => {
       const hashed = listHashedColumns(job.source, proof);
-      const sql = buildTotals(job, date, learnt.day_edges, hashed);
+      const sql = buildTotals(job, date, limits.dayEdges, hashed);
       return readTotals(date, await source.ask(sql, signal ? { signal } : {}), hashed);
     });
   } catch (error) {
     if (!(error instanceof SourceFault) || error.action !== 'split') throw error;
-    noteTooBroad(learnt, rows);
+    limits.noteTooBroad(rows);
     return undefined;
   }
 }
@@ -67,7 +66,7 @@ function readTotals(date: string, { firstRow: row }: Page, hashed: readonly Hash
 /** Rows and hashes of a date, counted in parts where that is needed. */
 export async function sumParts(deps: ProbeDeps, job: SqlJob, date: string): Promise<Recount> {
   const counts = await recountRows(deps, job, date);
-  const columns = namesOf(listHashedColumns(job.source, proofOf(deps.learnt, job)));
+  const columns = namesOf(listHashedColumns(job.source, proofOf(deps.limits, job)));
   return { rows: sumCounts(counts).rows, ids: undefined, ...sumHashes(counts), columns };
 }
 

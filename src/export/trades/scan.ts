@@ -7,9 +7,9 @@ import { SECONDS_PER_DAY } from '../../calendar/wall-clock.ts';
 import { type Axis, axisOf, DAY_END, DAY_START, type Stretch } from '../../calendar/window.ts';
 import type { SqlJob } from '../../job/job.ts';
 import { type DayCounts, sumCounts } from '../../plan/counts.ts';
-import { buildProfile, cutStretch, type Profile, shareOf, usualProfile } from '../../plan/profile.ts';
+import { buildProfile, cutStretch, shareOf, usualProfile } from '../../plan/profile.ts';
 import { canCutBySymbol } from '../../plan/statement.ts';
-import type { Learnt } from '../../state/limits.ts';
+import type { ApiLimits } from '../../state/limits.ts';
 
 /** The next night may be a little larger than any count that passed. */
 const GROWTH = 1.05;
@@ -29,21 +29,17 @@ const FIRST_PARTS: readonly (readonly [axis: Axis, parts: number])[] = [
 ];
 
 /** Whether dates may be counted several at a time: nothing was ever refused, or so many fit. */
-export function countDatesAtOnce(learnt: Learnt): number {
-  if (learnt.refused_rows === null) return Number.POSITIVE_INFINITY;
-  return Math.max(1, Math.floor(learnt.passed_rows / Math.max(1, learnt.date_rows ?? learnt.passed_rows + 1)));
-}
-
-export function profileOf(learnt: Learnt, axis: Axis): Profile {
-  return (axis === 'time' ? learnt.time_profile : learnt.symbol_profile) ?? usualProfile(axis);
+export function countDatesAtOnce(limits: ApiLimits): number {
+  if (limits.refusedRows === null) return Number.POSITIVE_INFINITY;
+  return Math.max(1, Math.floor(limits.passedRows / Math.max(1, limits.dateRows ?? limits.passedRows + 1)));
 }
 
 /** The stretches that a date is counted in: as few as can be without one that reads more than what passed. */
-export function planSpans(learnt: Learnt, stepSeconds: number, canUseSymbols: boolean): readonly Stretch[] {
+export function planSpans(limits: ApiLimits, stepSeconds: number, canUseSymbols: boolean): readonly Stretch[] {
   const day: Stretch = { from: DAY_START, to: DAY_END };
-  const { axis, refused_rows: refused, date_rows: rows, passed_rows: passed } = learnt;
+  const { axis, refusedRows: refused, dateRows: rows, passedRows: passed } = limits;
   if (refused === null || axis === null || (axis === 'symbol' && !canUseSymbols)) return [day];
-  const profile = profileOf(learnt, axis);
+  const profile = limits.profile(axis);
   // The axis is known since a whole date was refused; how many rows one has, no date has told yet.
   if (rows === null) return cutStretch(profile, day, 2, stepSeconds);
   if (passed === 0) return [day];
@@ -60,27 +56,15 @@ export function planSpans(learnt: Learnt, stepSeconds: number, canUseSymbols: bo
   return stretches;
 }
 
-/** Whether a query that reads so many rows was refused before. */
-export function isKnownTooBroad({ refused_rows: refused }: Learnt, rows: number): boolean {
-  return refused !== null && refused <= rows;
-}
-
-/** Keeps that a query was refused that reads so many rows. */
-export function noteTooBroad(learnt: Learnt, rows: number): void {
-  learnt.refused_rows = Math.min(learnt.refused_rows ?? rows, rows);
-  // Less than what once passed: the limit was lowered, or these rows lie worse.
-  if (learnt.passed_rows >= rows) learnt.passed_rows = Math.floor(rows / 2);
-}
-
 /** Requests that counting a date takes, by what was learnt. */
-export function countSpans(job: SqlJob, learnt: Learnt): number {
+export function countSpans(job: SqlJob, limits: ApiLimits): number {
   const grainSeconds = job.source.kind === 'aggregate' ? job.source.grainSeconds : 1;
-  return planSpans(learnt, grainSeconds, canCutBySymbol(job)).length;
+  return planSpans(limits, grainSeconds, canCutBySymbol(job)).length;
 }
 
 /** A count in its course: what passed and what was refused of one date. */
 export class ScanTrial {
-  readonly #learnt: Learnt;
+  readonly #limits: ApiLimits;
   readonly #stepSeconds: number;
   readonly #canUseSymbols: boolean;
   readonly #refused: Stretch[] = [];
@@ -88,15 +72,15 @@ export class ScanTrial {
   #tried = 0;
   #turned = false;
 
-  constructor(learnt: Learnt, stepSeconds: number, canUseSymbols: boolean) {
-    this.#learnt = learnt;
+  constructor(limits: ApiLimits, stepSeconds: number, canUseSymbols: boolean) {
+    this.#limits = limits;
     this.#stepSeconds = stepSeconds;
     this.#canUseSymbols = canUseSymbols;
   }
 
   /** The axis that cells are counted by at present. */
   get axis(): Axis {
-    return this.#learnt.axis ?? this.#next()?.[0] ?? 'time';
+    return this.#limits.axis ?? this.#next()?.[0] ?? 'time';
   }
 
   /**
@@ -109,8 +93,8 @@ export class ScanTrial {
     const last = left.at(-1);
     if (this.#tried === 0 || first === undefined || last === undefined) return left;
     // A narrower query passed where a broader one did not: this is the axis.
-    this.#learnt.axis ??= this.axis;
-    const profile = profileOf(this.#learnt, this.axis);
+    this.#limits.axis ??= this.axis;
+    const profile = this.#limits.profile(this.axis);
     const passed = Math.max(...this.#passed.map((each) => shareOf(profile, each.stretch)));
     const rest: Stretch = { from: first.from, to: last.to };
     if (passed <= 0) return left;
@@ -129,9 +113,9 @@ export class ScanTrial {
    */
   noteRefused(stretch: Stretch, left: readonly Stretch[]): readonly Stretch[] | undefined {
     this.#refused.push(stretch);
-    const axis = this.#learnt.axis === 'symbol' && !this.#canUseSymbols ? 'time' : this.#learnt.axis;
+    const axis = this.#limits.axis === 'symbol' && !this.#canUseSymbols ? 'time' : this.#limits.axis;
     if (axis !== null) {
-      const halves = cutStretch(profileOf(this.#learnt, axis), stretch, 2, this.#stepSeconds);
+      const halves = cutStretch(this.#limits.profile(axis), stretch, 2, this.#stepSeconds);
       if (halves.length > 1) return [...halves, ...left];
       return this.#turn(axis);
     }
@@ -144,36 +128,36 @@ export class ScanTrial {
 
   /** Not even one cell passes: what was learnt of the axis is wrong, or no longer true. The day begins anew along the other. */
   #turn(axis: Axis): readonly Stretch[] | undefined {
-    const learnt = this.#learnt;
+    const limits = this.#limits;
     if (this.#turned || !this.#canUseSymbols) {
-      learnt.axis = null;
+      limits.axis = null;
       return undefined;
     }
     this.#turned = true;
     this.#refused.length = 0;
     this.#passed.length = 0;
-    learnt.axis = axis === 'time' ? 'symbol' : 'time';
-    learnt.passed_rows = 0;
-    return cutStretch(profileOf(learnt, learnt.axis), { from: DAY_START, to: DAY_END }, FEW_PARTS, this.#stepSeconds);
+    limits.axis = axis === 'time' ? 'symbol' : 'time';
+    limits.passedRows = 0;
+    return cutStretch(limits.profile(limits.axis), { from: DAY_START, to: DAY_END }, FEW_PARTS, this.#stepSeconds);
   }
 
   /** Keeps what the date taught. @param counts of the whole date, on `axis` */
   learn(counts: DayCounts): void {
     const { rows } = sumCounts(counts);
-    const learnt = this.#learnt;
+    const limits = this.#limits;
     if (rows === 0) return;
-    learnt.date_rows = rows;
+    limits.dateRows = rows;
     const profile = buildProfile(counts);
     if (profile !== undefined) {
-      if (counts[0]?.symbol === undefined) learnt.time_profile = [...profile];
-      else learnt.symbol_profile = [...profile];
+      if (counts[0]?.symbol === undefined) limits.timeProfile = [...profile];
+      else limits.symbolProfile = [...profile];
       for (const stretch of this.#refused) {
         // Along the other axis nothing is narrower.
         if ((axisOf(stretch) ?? this.axis) !== this.axis) continue;
-        noteTooBroad(learnt, Math.round(rows * shareOf(profile, stretch)));
+        limits.noteTooBroad(Math.round(rows * shareOf(profile, stretch)));
       }
     }
-    for (const passed of this.#passed) learnt.passed_rows = Math.max(learnt.passed_rows, passed.rows);
+    for (const passed of this.#passed) limits.passedRows = Math.max(limits.passedRows, passed.rows);
   }
 
   #next(): readonly [axis: Axis, parts: number] | undefined {

@@ -51,7 +51,7 @@ export class TextForms {
 
   /** What was proved of the date, now that nothing differs any more. */
   get proof(): Proof {
-    return weakerProof(this.#weakest, proofOf(this.#deps.learnt, this.#job));
+    return weakerProof(this.#weakest, proofOf(this.#deps.limits, this.#job));
   }
 
   /** Without those that differ by form alone, where the whole date does: the source is known to from now on. @param cells of the date */
@@ -91,11 +91,11 @@ export class TextForms {
   }
 
   async #ask({ stretch, staged, source }: SuspectPair): Promise<Proof | undefined> {
-    const { learnt, source: api, signal } = this.#deps;
-    const hashed = listHashedColumns(this.#job.source, proofOf(learnt, this.#job)) ?? [];
+    const { limits, source: api, signal } = this.#deps;
+    const hashed = listHashedColumns(this.#job.source, proofOf(limits, this.#job)) ?? [];
     const window = { date: this.#stage.date, ...stretch };
     try {
-      const sql = buildHashedRows(this.#job, window, hashed, learnt.day_edges);
+      const sql = buildHashedRows(this.#job, window, hashed, limits.dayEdges);
       const page = await api.ask(sql, signal ? { signal } : {});
       const rows = await this.#stage.readHashedRows(page, hashed);
       const isAsCounted = rows.source.idHash === source.idHash && isSameHash(rows.source.valueHash, source.valueHash);

@@ -1,5 +1,4 @@
 /** One date of a job that is asked for with SQL: fetched in windows, recounted, sealed. */
-import { rm } from 'node:fs/promises';
 import { formatWallClock } from '../../calendar/wall-clock.ts';
 import { wholeDay } from '../../calendar/window.ts';
 import { Fault } from '../../core/errors.ts';
@@ -30,7 +29,7 @@ export async function exportTrades(
   restate: boolean,
   { ends, dates }: Pick<RunPlan, 'ends' | 'dates'>,
 ): Promise<ExportOutcome> {
-  const { engine, onEvent, state, learnt } = context;
+  const { engine, onEvent, state, limits } = context;
   const { date } = planned;
   const source = hurry(calm, planned.expiresAtMs);
   const requestsBefore = source.stats.requests;
@@ -46,7 +45,7 @@ export async function exportTrades(
   if (!isOver(date, counts, earliestNow(context), context.calendar)) return 'open';
   const unseen = await explainEnd(deps, ends, date, dates.at(-1)?.date ?? date);
   if (unseen !== undefined) return { held: unseen };
-  if (learnt.day_edges === 'closed') {
+  if (limits.dayEdges === 'closed') {
     const reason =
       'the API refuses windows that are not bounded by time, so rows whose time is of another date are left out';
     context.log.warn({ event: 'edges-closed', date, reason }, `${date}: ${reason}`);
@@ -54,7 +53,7 @@ export async function exportTrades(
   const { rows } = sumCounts(counts);
   const stage = await openStage(engine, job, date, source.url, { rows });
   const totals = await stage.totals();
-  onEvent({ kind: 'date', date, rows, staged: totals.rows, pages: Math.ceil(rows / learnt.row_limit) });
+  onEvent({ kind: 'date', date, rows, staged: totals.rows, pages: Math.ceil(rows / limits.rowLimit) });
   const counted = await forgetWhenBad(stage, () => completeDate(deps, job, stage, counts, state.counts(date)));
   const late = findConflict(context, ends?.rowMs()) === undefined ? undefined : explain();
   if (late !== undefined) return { held: late };
@@ -63,7 +62,7 @@ export async function exportTrades(
   const published = await sealDate(context, job, stage, {
     path: state.drop(date),
     write: stageWriter(engine, job, stage),
-    query: buildPage(job, wholeDay(date), learnt.day_edges),
+    query: buildPage(job, wholeDay(date), limits.dayEdges),
     lookbackEdge: formatWallClock(computeLookback(source.serverNow()).edgeMs),
     counted,
     recount: describeRecount(counted),
@@ -71,9 +70,9 @@ export async function exportTrades(
     startedAtMs,
     sealedAtMs: believedNow(context),
     restate,
-    rowLimit: learnt.row_limit,
+    rowLimit: limits.rowLimit,
   });
-  await rm(state.counts(date), { force: true });
+  await state.counts(date).remove();
   return { published, missing: [] };
 }
 

@@ -37,21 +37,21 @@ export async function judgePage(
   page: Page,
   sizes: PageSizes,
 ): Promise<PageVerdict> {
-  const { learnt } = deps;
+  const { limits } = deps;
   sizes.largest = Math.max(sizes.largest, page.rows);
   const isTruncated = page.meta ? page.meta.truncated : await isCut(deps, window, page, sizes);
   if (!isTruncated) return 'whole';
   const limit = page.meta ? Math.min(page.meta.row_limit, MAX_PAGE_ROWS) : guessLimit(page.rows, sizes);
-  if (limit !== undefined && limit < learnt.row_limit) {
-    learnt.row_limit = limit;
+  if (limit !== undefined && limit < limits.rowLimit) {
+    limits.rowLimit = limit;
     return 'smaller-limit';
   }
-  return page.rows >= learnt.row_limit ? 'outgrown' : 'truncated';
+  return page.rows >= limits.rowLimit ? 'outgrown' : 'truncated';
 }
 
 async function isCut(deps: JudgeDeps, window: PackedWindow, { rows }: Page, sizes: PageSizes): Promise<boolean> {
   const isShort = rows > 0 && rows < (window.exact ? window.rows : countWhole(deps.counts, window));
-  const isFull = rows >= deps.learnt.row_limit && !(window.exact && rows === window.rows);
+  const isFull = rows >= deps.limits.rowLimit && !(window.exact && rows === window.rows);
   if (!isShort && !isFull) return false;
   // What was found by counting once need not be counted again: this is the limit.
   if (isShort && isLimit(rows, sizes)) return true;

@@ -20,12 +20,11 @@ import { cutStretch } from '../../plan/profile.ts';
 import { buildCut, buildMiddle, buildWindowCount, parseMiddle, parsePlace } from '../../plan/statement.ts';
 import { type Page, type Source, SourceFault } from '../../source/source.ts';
 import type { Stage } from '../../stage/stage.ts';
-import type { Learnt } from '../../state/limits.ts';
-import { profileOf } from './scan.ts';
+import type { ApiLimits } from '../../state/limits.ts';
 
 export interface WindowDeps {
   readonly source: Source;
-  readonly learnt: Learnt;
+  readonly limits: ApiLimits;
   readonly log: Log;
   readonly signal?: AbortSignal | undefined;
 }
@@ -38,11 +37,11 @@ export async function planWindows(
   counts: DayCounts,
 ): Promise<readonly PackedWindow[]> {
   const covered = (await stage.windows()).map(({ window }) => window);
-  const limit = deps.learnt.row_limit;
+  const limit = deps.limits.rowLimit;
   assertFew(stage.date, counts, limit);
   const packing = planPacking(stage.date, counts, covered, limit);
   if (job.source.kind === 'aggregate') return packing.windows;
-  const { refused_rows: refused, passed_rows: passed } = deps.learnt;
+  const { refusedRows: refused, passedRows: passed } = deps.limits;
   const most = refused === null ? Number.POSITIVE_INFINITY : Math.max(1, passed);
   const requests = groupCuts(packing.cuts, counts, most);
   const saved = packing.windows.length - packing.fewest;
@@ -80,7 +79,7 @@ async function askCuts(
   for (let next = queue.shift(); next; next = queue.shift()) {
     try {
       const page = await deps.source.ask(
-        buildCut(job, date, next, deps.learnt.row_limit, deps.learnt.day_edges),
+        buildCut(job, date, next, deps.limits.rowLimit, deps.limits.dayEdges),
         deps.signal ? { signal: deps.signal } : {},
       );
       const found = readPlaces(page, next);
@@ -136,8 +135,8 @@ export async function askMiddle(
   job: SqlJob,
   window: PackedWindow,
 ): Promise<{ readonly rows: number; readonly at: Bound | undefined }> {
-  const { source, learnt, signal } = deps;
-  const page = await source.ask(buildMiddle(job, window, learnt.day_edges), signal ? { signal } : {});
+  const { source, limits, signal } = deps;
+  const page = await source.ask(buildMiddle(job, window, limits.dayEdges), signal ? { signal } : {});
   const row = middleSchema.safeParse(page.firstRow).data;
   const rows = readCount(row?.rows) ?? 0;
   const middle = row === undefined || rows < 2 ? undefined : parseMiddle(window, row.middle);
@@ -145,24 +144,19 @@ export async function askMiddle(
 }
 
 /** About the middle of a window of one symbol, by how a day's rows are spread; `undefined` for other windows, and inside a second. */
-export function middleOfSymbol({ from, to }: PackedWindow, learnt: Learnt): Bound | undefined {
+export function middleOfSymbol({ from, to }: PackedWindow, limits: ApiLimits): Bound | undefined {
   const { symbol } = from;
   if (symbol === undefined || symbol !== to.symbol) return undefined;
-  const [half] = cutStretch(
-    profileOf(learnt, 'time'),
-    { from: { second: from.second }, to: { second: to.second } },
-    2,
-    1,
-  );
+  const [half] = cutStretch(limits.profile('time'), { from: { second: from.second }, to: { second: to.second } }, 2, 1);
   const second = half?.to.second ?? to.second;
   return second > from.second && second < to.second ? { symbol, second } : undefined;
 }
 
 /** Rows that a window's page has now; more than any page has where even that is too much to ask. */
 export async function countWindow(deps: WindowDeps, job: SqlJob, window: PackedWindow): Promise<number> {
-  const { source, learnt, signal } = deps;
+  const { source, limits, signal } = deps;
   try {
-    const page = await source.ask(buildWindowCount(job, window, learnt.day_edges), signal ? { signal } : {});
+    const page = await source.ask(buildWindowCount(job, window, limits.dayEdges), signal ? { signal } : {});
     const rows = readCount(page.firstRow?.['rows']);
     if (rows !== undefined) return rows;
     throw new SourceFault('INVALID_ANSWER', `the API's answer to a count of a window is none: ${headOf(page)}`, {

@@ -1,9 +1,9 @@
 /** The line that shows how far a run is. What is added up is tested in `test/state/totals.test.ts`. */
 import { describe, expect, it } from 'vitest';
-import { describeTally, formatProgressLine } from '../../../src/cli/terminal/progress-line.ts';
-import type { Tally } from '../../../src/state/totals.ts';
+import { describeTotals, formatProgressLine } from '../../../src/cli/terminal/progress-line.ts';
+import type { Totals } from '../../../src/state/totals.ts';
 
-const TALLY: Tally = {
+const TALLY: Totals = {
   date: '2026-11-18',
   phase: 'fetching',
   window: '10:03:07..10:20:20',
@@ -53,11 +53,11 @@ describe('the progress line', () => {
   it('is never wider than its room, and no part of it is cut, at 20 to 200 columns', () => {
     const wrong: string[] = [];
     let drawn = 0;
-    for (const tally of [...USUAL, ...UNUSUAL]) {
+    for (const totals of [...USUAL, ...UNUSUAL]) {
       for (const stats of [CALM, BUSY, { retries: 123_456, rateLimited: 99_999 }]) {
-        const whole = new Set([...partsOf(tally, stats, 0), ...partsOf(tally, stats, 1)]);
+        const whole = new Set([...partsOf(totals, stats, 0), ...partsOf(totals, stats, 1)]);
         for (let columns = 20; columns <= 200; columns += 1) {
-          const line = formatProgressLine(tally, stats, columns);
+          const line = formatProgressLine(totals, stats, columns);
           const [head = '', ...parts] = split(line);
           const isWhole = HEAD.test(head) && parts.every((part) => whole.has(part));
           if (!isWhole || line.length > columns) wrong.push(`${columns}: ${line}`);
@@ -97,7 +97,7 @@ describe('the progress line', () => {
     expect(formatProgressLine({ ...TALLY, phase: 'sealing', leftMs: 0 }, CALM, 119)).toMatch(
       /580 requests left {2}sealing$/,
     );
-    expect(describeTally({ ...TALLY, totalRows: 0 }, CALM)).toBe(
+    expect(describeTotals({ ...TALLY, totalRows: 0 }, CALM)).toBe(
       '1,234,567 rows, 9,900 rows/s, 580 requests left, 9 min 46 s left, 10:03:07..10:20:20',
     );
   });
@@ -107,7 +107,7 @@ describe('the progress line', () => {
 const HEAD = /^2026-11-18( \d+\/\d+| \(\d+ of \d+\))? {1,3}\d{1,3} %( \[[=-]{6,20}\])?$/;
 
 /** Numbers of sessions as they are: up to 12 million rows, and up to a night of work; a bound inside a second has an id. */
-const USUAL: readonly Tally[] = [1, 40, 999, 1200].flatMap((pagesLeft) =>
+const USUAL: readonly Totals[] = [1, 40, 999, 1200].flatMap((pagesLeft) =>
   [0, 950, 7_300_000, 7_199_000, 35_990_000].flatMap((leftMs) =>
     ['10:03:07..10:20:20', 'SPY@10:03:07..SPY@10:20:20', '09:30:00+8d4f6a1c..09:30:00+c0ffee00'].map((window) => ({
       ...TALLY,
@@ -118,7 +118,7 @@ const USUAL: readonly Tally[] = [1, 40, 999, 1200].flatMap((pagesLeft) =>
   ),
 );
 
-const UNUSUAL: readonly Tally[] = [
+const UNUSUAL: readonly Totals[] = [
   { ...TALLY, window: '', leftMs: undefined, datesTotal: 0, datesDone: 0, share: 0, rows: 0, totalRows: 0 },
   { ...TALLY, window: 'BRK%2EB@09:30:00+00000000-0000-0000-0000-000000000000..VERYLONG@15:59:59', splits: 12_345 },
   { ...TALLY, share: 1, phase: 'recounting', pagesLeft: 0, splits: 1, datesTotal: 1_000, datesDone: 1_000 },
@@ -126,9 +126,9 @@ const UNUSUAL: readonly Tally[] = [
 ];
 
 /** The parts of the widest line, or of one that has so many columns less: the short forms of all of them. */
-function partsOf(tally: Tally, stats: typeof CALM, less: number): readonly string[] {
-  const { length } = formatProgressLine(tally, stats, 500);
-  return split(formatProgressLine(tally, stats, length - less)).slice(1);
+function partsOf(totals: Totals, stats: typeof CALM, less: number): readonly string[] {
+  const { length } = formatProgressLine(totals, stats, 500);
+  return split(formatProgressLine(totals, stats, length - less)).slice(1);
 }
 
 /** Two spaces part what is said; one digit's percentage has three before it. */

@@ -16,7 +16,8 @@ import { probeRows } from '../../../src/export/trades/probe.ts';
 import { openStage } from '../../../src/stage/engine-stage.ts';
 import { discardStages } from '../../../src/stage/list.ts';
 import type { Stage } from '../../../src/stage/stage.ts';
-import { loadLearnt } from '../../../src/state/limits.ts';
+import { countsFile } from '../../../src/state/job-state.ts';
+import { ApiLimits } from '../../../src/state/limits.ts';
 import {
   createEngineSource,
   createTradesTable,
@@ -71,7 +72,7 @@ it.each(SEEDS)('a date under random trouble comes to hold what the source holds 
   await insertTrades(engine, rows);
   await discardStages(engine, DATE);
   await rm(join(folder, 'counts.json'), { force: true });
-  const limits = {
+  const api = {
     rowLimit: pick([7, 20, 50, 200]),
     meta: random() < 0.6,
     ...(random() < 0.5 ? {} : { scanLimit: 150 + below(300) }),
@@ -91,7 +92,7 @@ it.each(SEEDS)('a date under random trouble comes to hold what the source holds 
       `ALTER TABLE RawOptionTrades UPDATE premium = premium + 1, updated_timestamp = '${made}' WHERE id = '${row?.id}' SETTINGS mutations_sync = 2`,
     );
   };
-  let learnt = await loadLearnt('none.json', 'engine://trades', NOW);
+  let limits = await new ApiLimits('none.json', 'engine://trades', NOW).load();
   const complete = async (killAt: number, isCalm: boolean): Promise<Stage> => {
     let asked = 0;
     const before = async (sql: string) => {
@@ -106,18 +107,18 @@ it.each(SEEDS)('a date under random trouble comes to hold what the source holds 
       if (random() < trouble.refused) throw tooBroad();
       if (random() < 0.005) throw unreachable();
     };
-    const source = createEngineSource(engine, { ...limits, nowMs: NOW, before });
-    const deps = { source, learnt, log: createSilentLog(), clock: createFakeClock(), onEvent: () => undefined };
+    const source = createEngineSource(engine, { ...api, nowMs: NOW, before });
+    const deps = { source, limits, log: createSilentLog(), clock: createFakeClock(), onEvent: () => undefined };
     const counts = await probeRows(deps, job, DATE);
     const stage = await openStage(engine, job, DATE, source.url);
-    await completeDate(deps, job, stage, counts, join(folder, 'counts.json'));
+    await completeDate(deps, job, stage, counts, countsFile(join(folder, 'counts.json')));
     return stage;
   };
   let stage: Stage | undefined;
   const ends: string[] = [];
   for (let tries = 0; stage === undefined && tries < MAX_TRIES; tries += 1) {
     const killAt = tries < 3 && random() < 0.7 ? 1 + below(40) : -1;
-    if (tries > 0 && random() < 0.3) learnt = await loadLearnt('none.json', 'engine://trades', NOW);
+    if (tries > 0 && random() < 0.3) limits = await new ApiLimits('none.json', 'engine://trades', NOW).load();
     stage = await complete(killAt, tries >= CALM_FROM).catch((error: unknown) => {
       if (!isFault(error)) throw error;
       ends.push(error.code);

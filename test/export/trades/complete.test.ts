@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import { systemClock } from '../../../src/core/clock.ts';
 import type { Engine } from '../../../src/engine/engine.ts';
-import { chooseDates } from '../../../src/export/date-selection.ts';
+import { selectDates } from '../../../src/export/date-selection.ts';
 import { planRun } from '../../../src/export/export-plan.ts';
 import { probeGroups } from '../../../src/export/trades/probe.ts';
 import type { SqlJob } from '../../../src/job/job.ts';
@@ -9,7 +9,7 @@ import { rememberRefusals } from '../../../src/source/refusals.ts';
 import { openStage } from '../../../src/stage/engine-stage.ts';
 import { discardStages } from '../../../src/stage/list.ts';
 import type { Stage } from '../../../src/stage/stage.ts';
-import type { Learnt } from '../../../src/state/limits.ts';
+import type { ApiLimits } from '../../../src/state/limits.ts';
 import { useDateSource } from '../../support/date-source.ts';
 import {
   createEngineSource,
@@ -24,12 +24,12 @@ import { parseSqlJob } from '../../support/jobs.ts';
 import { createJob, createTrade, DATE } from '../../support/trades.ts';
 
 const ROWS = 3_000;
-const ALL_DATES = chooseDates('all', {
+const ALL_DATES = selectDates('all', {
   sealed: new Set(),
   degraded: new Set(),
   failed: new Set(),
   again: new Set(),
-  absences: new Map(),
+  unavailable: {},
 });
 const NOW = Date.parse('2026-11-20T03:00:00Z');
 const job = createJob();
@@ -43,10 +43,10 @@ const BY_MINUTE =
 
 const table = useDateSource(NOW);
 let engine: Engine;
-let learnt: Learnt;
+let limits: ApiLimits;
 
 beforeEach(async () => {
-  ({ engine, learnt } = table);
+  ({ engine, limits } = table);
   await createTradesTable(engine);
   await insertTrades(
     engine,
@@ -94,7 +94,7 @@ describe('a date', () => {
   it('without meta learns the limit after two pages that stop at the same count', async () => {
     const source = sourceOf({ meta: false });
     await expectWhole(await complete(source), ROWS);
-    expect(learnt.row_limit).toBe(200);
+    expect(limits.rowLimit).toBe(200);
     // Two pages that were cut short, at most, beside the fewest.
     expect(source.pages().length).toBeLessThanOrEqual(ROWS / 200 + 2);
   });
@@ -107,12 +107,12 @@ describe('a date', () => {
       loses: (sql) => (sql.startsWith('SELECT id,') && lost++ === 0 ? ROWS - 3 : 0),
     });
     await expectWhole(await complete(source), ROWS);
-    expect(learnt.row_limit).toBe(10_000);
+    expect(limits.rowLimit).toBe(10_000);
   });
 
   it('without meta does not take two pages that lost rows alike for the row limit, when others had more', async () => {
     let pages = 0;
-    learnt.row_limit = 200;
+    limits.rowLimit = 200;
     const source = sourceOf({
       meta: false,
       rowLimit: 10_000,
@@ -123,7 +123,7 @@ describe('a date', () => {
     });
     await expectWhole(await complete(source), ROWS);
     expect(pages).toBeGreaterThan(8);
-    expect(learnt.row_limit).toBe(200);
+    expect(limits.rowLimit).toBe(200);
   });
 
   it.each([
@@ -133,7 +133,7 @@ describe('a date', () => {
     await createTradesTable(engine);
     const trades = (from: number, to: number) => Array.from({ length: to - from }, (_, k) => createTrade(from + k));
     await insertTrades(engine, trades(0, 150));
-    learnt.row_limit = 200;
+    limits.rowLimit = 200;
     let isGrown = false;
     const source = sourceOf({
       meta,
@@ -311,8 +311,8 @@ describe('an aggregating job', () => {
   });
 
   it('counts its groups in spans that end between grains, however narrow a probe may be', async () => {
-    Object.assign(learnt, { axis: 'time', date_rows: ROWS, passed_rows: 1200, refused_rows: 2000 });
-    const deps = { source: sourceOf(), learnt };
+    Object.assign(limits, { axis: 'time', dateRows: ROWS, passedRows: 1200, refusedRows: 2000 });
+    const deps = { source: sourceOf(), limits };
     const groups = await probeGroups(deps, flowJob(BY_MINUTE), DATE);
     expect(new Set(groups.map(({ second }) => second)).size).toBe(groups.length);
     const [whole] = await engine.rows<{ n: number }>(
@@ -335,7 +335,7 @@ describe.each(['time', 'symbol'] as const)('a table ordered by %s under a scan l
   it('is counted in parts, and comes home whole', async () => {
     const source = sourceOf({ scanLimit: LIMIT });
     await expectWhole(await complete(source), ROWS);
-    expect(learnt.axis).toBe(order);
+    expect(limits.axis).toBe(order);
     expect(new Set(source.asked).size).toBe(source.asked.length);
   });
 
@@ -405,7 +405,7 @@ describe.each(['time', 'symbol'] as const)('a table ordered by %s under a scan l
 
   it('that changes its order between two runs is fetched along the other axis', async () => {
     await complete(sourceOf({ scanLimit: LIMIT }));
-    Object.assign(learnt, { axis: order === 'time' ? 'symbol' : 'time' });
+    Object.assign(limits, { axis: order === 'time' ? 'symbol' : 'time' });
     const other = order === 'time' ? 'symbol' : 'time';
     await createTradesTable(engine, other);
     await insertTrades(
@@ -449,7 +449,7 @@ describe('a row that was corrected under its id', () => {
 
 describe('a plan', () => {
   /** The source's clock alone decides: its rows are of one morning. */
-  const rehearsal = () => ({ learnt, clock: systemClock, clockRule: 'source' }) as const;
+  const rehearsal = () => ({ limits, clock: systemClock, clockRule: 'source' }) as const;
 
   it('has a date that the calendar knows no session of, when the source has rows of it', async () => {
     const saturday = '2026-11-14';
@@ -470,6 +470,6 @@ describe('a plan', () => {
     const source = sourceOf({ nowMs: Date.parse('2026-11-30T12:00:00Z') });
     const plan = await planRun({ source, ...rehearsal() }, job, ALL_DATES);
     expect(plan.lookback.clipped).toBe('2026-11-15');
-    expect(learnt.row_limit).toBe(200);
+    expect(limits.rowLimit).toBe(200);
   });
 });

@@ -9,7 +9,7 @@ import { compareWithSource } from '../../../src/export/recount-date.ts';
 import type { SqlJob } from '../../../src/job/job.ts';
 import { SourceFault } from '../../../src/source/source.ts';
 import type { Stage } from '../../../src/stage/stage.ts';
-import type { Learnt } from '../../../src/state/limits.ts';
+import type { ApiLimits } from '../../../src/state/limits.ts';
 import { useDateSource } from '../../support/date-source.ts';
 import {
   createEngineSource,
@@ -39,14 +39,14 @@ const flow = parseSqlJob(
 
 const table = useDateSource(NOW);
 let engine: Engine;
-let learnt: Learnt;
+let limits: ApiLimits;
 
 /** Half of the rows are of one symbol, which has several windows along the symbols. */
 const createRow = (k: number, changes: TradeRow = {}): TradeRow =>
   createTrade(k, k % 2 ? { symbol: 'SPY', ...changes } : changes);
 
 beforeEach(async () => {
-  ({ engine, learnt } = table);
+  ({ engine, limits } = table);
   await createTradesTable(engine);
   await insertTrades(
     engine,
@@ -137,7 +137,7 @@ const CASES = (['time', 'symbol'] as const).flatMap((axis) =>
 
 describe('rows that move', () => {
   it.each(CASES)('along $axis, meta $meta, $moment: those that $move are sealed as they are', async (one) => {
-    Object.assign(learnt, { axis: one.axis, row_limit: LIMIT });
+    Object.assign(limits, { axis: one.axis, rowLimit: LIMIT });
     await createTradesTable(engine, one.axis);
     await insertTrades(
       engine,
@@ -207,7 +207,7 @@ describe('rows that are gone', () => {
   it('and were most of a symbol are no withdrawal, however few they are of the date', async () => {
     const spy = Array.from({ length: 5_000 }, (_, k) => createRow(ROWS + k, { symbol: `A${k % 40}` }));
     await insertTrades(engine, spy);
-    Object.assign(learnt, { axis: 'symbol', row_limit: 10_000 });
+    Object.assign(limits, { axis: 'symbol', rowLimit: 10_000 });
     const source = movingSource(
       { rowLimit: 10_000 },
       (sql) => isCount(sql) && source.pages().length > 0,
@@ -242,7 +242,7 @@ describe('what a recount proves', () => {
     // Numbers of every form.
     await setValues('premium = premium / 7, price = if(cityHash64(id) % 3 = 0, 1e21, -price / 3)', '1');
     await setValues('delta = nan, gamma = inf', 'size % 2 = 0');
-    Object.assign(learnt, { row_limit: 2_000 });
+    Object.assign(limits, { rowLimit: 2_000 });
     const source = sourceOf({ rowLimit: 2_000, meta: of.source.api === 'historical' });
     const { completed } = await table.prove(source, of as SqlJob);
     expect(completed.proof).toBe('ids and values');
@@ -300,7 +300,7 @@ describe('what a recount proves', () => {
     const { completed, stage } = await table.prove(source, job);
     expect((await stage.totals()).rows).toBe(ROWS);
     expect(completed.proof).toBe('ids');
-    expect(learnt.recount_proofs).toEqual({});
+    expect(limits.recountProofs).toEqual({});
     expect(source.asked.length).toBeLessThanOrEqual(PAGES + 3 + 6);
     await stage.discard();
     await setValues("price = '1.5'", `id = ${one}`);
@@ -318,7 +318,7 @@ describe('a sealed date held against its source again', () => {
     const source = sourceOf({ rowLimit: 10_000, ...options });
     const clock = { now: () => source.serverNow(), sleep: async () => {} };
     return await compareWithSource(
-      { learnt, clock },
+      { limits, clock },
       { kind: 'sql', job: { ...job, source: job.source }, source },
       manifest,
     );
@@ -352,7 +352,7 @@ describe('a source with random moves', () => {
     const order = pick(['time', 'symbol'] as const);
     const options = { rowLimit: pick([30, 60, 200]), meta: random() < 0.5 };
     const of = random() < 0.25 ? flow : job;
-    Object.assign(learnt, { axis: of === flow ? 'time' : order, row_limit: options.rowLimit });
+    Object.assign(limits, { axis: of === flow ? 'time' : order, rowLimit: options.rowLimit });
     const rows = 300 + Math.floor(random() * 300);
     await createTradesTable(engine, order);
     await insertTrades(

@@ -6,7 +6,7 @@ import type { SqlJob } from '../../../src/job/job.ts';
 import { openStage } from '../../../src/stage/engine-stage.ts';
 import { findTornGroup } from '../../../src/stage/own-sql.ts';
 import type { Stage } from '../../../src/stage/stage.ts';
-import type { Learnt } from '../../../src/state/limits.ts';
+import type { ApiLimits } from '../../../src/state/limits.ts';
 import { useDateSource } from '../../support/date-source.ts';
 import { createEngineSource, createTradesTable, insertTrades } from '../../support/engine-source.ts';
 import { parseSqlJob } from '../../support/jobs.ts';
@@ -31,10 +31,10 @@ const rowJob = (sql: string) =>
 
 const table = useDateSource(NOW);
 let engine: Engine;
-let learnt: Learnt;
+let limits: ApiLimits;
 
 beforeEach(async () => {
-  ({ engine, learnt } = table);
+  ({ engine, limits } = table);
   await createTradesTable(engine);
   await insertTrades(
     engine,
@@ -60,9 +60,9 @@ describe('groups that are longer than the grain', () => {
   });
 
   it('and were counted in two spans fail, with the place', async () => {
-    const time_profile = [34_200, 34_260].map((second) => ({ second, share: 0.5 }));
-    Object.assign(learnt, { axis: 'time', date_rows: ROWS, passed_rows: 1600, refused_rows: 2000, time_profile });
-    await expect(probeGroups({ source: sourceOf(10_000), learnt }, flowJob('minute'), DATE)).rejects.toMatchObject({
+    const timeProfile = [34_200, 34_260].map((second) => ({ second, share: 0.5 }));
+    Object.assign(limits, { axis: 'time', dateRows: ROWS, passedRows: 1600, refusedRows: 2000, timeProfile });
+    await expect(probeGroups({ source: sourceOf(10_000), limits }, flowJob('minute'), DATE)).rejects.toMatchObject({
       code: 'GROUP_TORN',
       message: expect.stringContaining('groups whose "start" is of second 34200 of the day come in two parts'),
     });

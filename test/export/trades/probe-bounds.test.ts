@@ -8,14 +8,14 @@ import { recountDate } from '../../../src/export/trades/recount.ts';
 import { planSpans } from '../../../src/export/trades/scan.ts';
 import { planWindows } from '../../../src/export/trades/windows.ts';
 import type { Source } from '../../../src/source/source.ts';
-import { type Learnt, loadLearnt, MAX_PAGE_ROWS } from '../../../src/state/limits.ts';
+import { ApiLimits, MAX_PAGE_ROWS } from '../../../src/state/limits.ts';
 import { createSilentLog } from '../../support/log.ts';
 import { createJob, DATE } from '../../support/trades.ts';
 
 const job = createJob();
-let learnt: Learnt;
+let limits: ApiLimits;
 beforeEach(async () => {
-  learnt = await loadLearnt(join(tmpdir(), 'flowdrop-none.json'), 'x', Date.parse('2026-11-20T03:00:00Z'));
+  limits = await new ApiLimits(join(tmpdir(), 'flowdrop-none.json'), 'x', Date.parse('2026-11-20T03:00:00Z')).load();
 });
 
 /** Answers every query with one row; as text, because it can say what no number of this language can. */
@@ -54,7 +54,7 @@ describe('an answer to a count', () => {
     [{ counts: '"7"', ids: '"7"' }, 7],
     [{ counts: '1000000000' }, 1_000_000_000],
   ])('of %o is taken', async (lists, rows) => {
-    expect(await probeRows({ source: sourceOf(answer(lists)), learnt }, job, DATE)).toMatchObject([{ rows }]);
+    expect(await probeRows({ source: sourceOf(answer(lists)), limits }, job, DATE)).toMatchObject([{ rows }]);
   });
 
   it.each([
@@ -81,7 +81,7 @@ describe('an answer to a count', () => {
     [{ dates: '"../../etc"' }, 'not in shape'],
   ])('of %o is refused, for good after three tries', async (lists, says) => {
     const source = sourceOf(answer(lists));
-    await expect(probeRows({ source, learnt }, job, DATE)).rejects.toMatchObject({
+    await expect(probeRows({ source, limits }, job, DATE)).rejects.toMatchObject({
       code: 'ANSWER_MALFORMED',
       message: expect.stringContaining(says),
     });
@@ -90,13 +90,13 @@ describe('an answer to a count', () => {
 
   it('of many dates that is odd is asked for date by date', async () => {
     const source = sourceOf(answer({ counts: '1e300' }));
-    expect(await probeDates({ source, learnt }, job, ['2026-11-19', DATE])).toBeUndefined();
+    expect(await probeDates({ source, limits }, job, ['2026-11-19', DATE])).toBeUndefined();
   });
 
   it.each(['{"rows":1e300,"ids":1}', '{"rows":-1,"ids":1}', '{"rows":"abc","ids":1}', '{}'])(
     'of a whole date, %s, is refused',
     async (row) => {
-      await expect(recountDate({ source: sourceOf(row), learnt }, job, DATE, 7)).rejects.toMatchObject({
+      await expect(recountDate({ source: sourceOf(row), limits }, job, DATE, 7)).rejects.toMatchObject({
         code: 'ANSWER_MALFORMED',
       });
     },
@@ -109,18 +109,18 @@ describe('a row limit', () => {
     [10_000, 10_000],
     [1_000_000_000, MAX_PAGE_ROWS],
   ])('of %i means pages of %i', async (told, used) => {
-    await probeRows({ source: sourceOf(answer({}), { row_limit: told }), learnt }, job, DATE);
-    expect(learnt.row_limit).toBe(used);
+    await probeRows({ source: sourceOf(answer({}), { row_limit: told }), limits }, job, DATE);
+    expect(limits.rowLimit).toBe(used);
   });
 });
 
 describe('a plan', () => {
   const stage = { date: DATE, windows: async () => [] };
-  const deps = () => ({ source: sourceOf('{"cells":[34200],"places":[[1,2]]}'), learnt, log: createSilentLog() });
+  const deps = () => ({ source: sourceOf('{"cells":[34200],"places":[[1,2]]}'), limits, log: createSilentLog() });
 
   it('of more pages than can be fetched in a day is refused', async () => {
     const counts = [{ second: 34_200, rows: 1_000_000_000, ids: 1, mark: '' }];
-    learnt.row_limit = 100;
+    limits.rowLimit = 100;
     await expect(planWindows(deps(), job, stage, counts)).rejects.toMatchObject({
       code: 'DATE_TOO_LARGE',
       message: expect.stringContaining('10,000,000 requests'),
@@ -129,12 +129,12 @@ describe('a plan', () => {
 
   it('goes on without cuts where the answer to the question for them is none', async () => {
     const counts = [34_200, 34_201, 34_202].map((second) => ({ second, rows: 150, ids: 150, mark: '' }));
-    learnt.row_limit = 100;
+    limits.rowLimit = 100;
     expect(await planWindows(deps(), job, stage, counts)).toHaveLength(3);
   });
 
   it('of the largest date in the smallest parts ends', () => {
-    Object.assign(learnt, { axis: 'time', refused_rows: 2, passed_rows: 1, date_rows: 1_000_000_000 });
-    expect(planSpans(learnt, 1, true).length).toBeLessThan(90_000);
+    Object.assign(limits, { axis: 'time', refusedRows: 2, passedRows: 1, dateRows: 1_000_000_000 });
+    expect(planSpans(limits, 1, true).length).toBeLessThan(90_000);
   });
 });

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { openEmbeddedEngine } from '../../../src/engine/embedded.ts';
 import type { Engine } from '../../../src/engine/engine.ts';
 import { recountDate } from '../../../src/export/trades/recount.ts';
-import { loadLearnt } from '../../../src/state/limits.ts';
+import { ApiLimits } from '../../../src/state/limits.ts';
 import {
   createEngineSource,
   createTradesTable,
@@ -28,7 +28,7 @@ beforeAll(async () => {
 });
 afterAll(async () => await engine.close());
 
-const learntOf = () => loadLearnt('none.json', 'engine://trades', NOW);
+const limitsOf = () => new ApiLimits('none.json', 'engine://trades', NOW).load();
 
 const sourceOf = (before?: (sql: string) => void) =>
   createEngineSource(engine, { rowLimit: 10, meta: true, nowMs: NOW, ...(before ? { before } : {}) });
@@ -36,7 +36,7 @@ const sourceOf = (before?: (sql: string) => void) =>
 describe('a recount', () => {
   it('takes one request, and counts an id that comes in two seconds once', async () => {
     const source = sourceOf();
-    expect(await recountDate({ source, learnt: await learntOf() }, createJob(), DATE, ROWS + 10)).toMatchObject({
+    expect(await recountDate({ source, limits: await limitsOf() }, createJob(), DATE, ROWS + 10)).toMatchObject({
       rows: ROWS + 10,
       ids: ROWS,
     });
@@ -45,7 +45,7 @@ describe('a recount', () => {
 
   it('of what is too broad at once is made in parts, which give the rows alone', async () => {
     const source = createEngineSource(engine, { rowLimit: 10, meta: true, nowMs: NOW, scanLimit: 1_000 });
-    expect(await recountDate({ source, learnt: await learntOf() }, createJob(), DATE, ROWS + 10)).toMatchObject({
+    expect(await recountDate({ source, limits: await limitsOf() }, createJob(), DATE, ROWS + 10)).toMatchObject({
       rows: ROWS + 10,
       ids: undefined,
     });
@@ -53,12 +53,12 @@ describe('a recount', () => {
   });
 
   it('does not ask for the whole date where so many rows are known to be too much', async () => {
-    const learnt = await learntOf();
+    const limits = await limitsOf();
     const first = createEngineSource(engine, { rowLimit: 10, meta: true, nowMs: NOW, scanLimit: 1_000 });
-    await recountDate({ source: first, learnt }, createJob(), DATE, ROWS + 10);
+    await recountDate({ source: first, limits }, createJob(), DATE, ROWS + 10);
     expect(first.refused).toContain(first.asked[0]);
     const again = createEngineSource(engine, { rowLimit: 10, meta: true, nowMs: NOW, scanLimit: 1_000 });
-    expect((await recountDate({ source: again, learnt }, createJob(), DATE, ROWS + 10)).rows).toBe(ROWS + 10);
+    expect((await recountDate({ source: again, limits }, createJob(), DATE, ROWS + 10)).rows).toBe(ROWS + 10);
     expect(again.refused).toEqual([]);
   });
 
@@ -70,12 +70,12 @@ describe('a recount', () => {
       'a.yaml',
       'name: a\nsource: {api: historical, where: "size > 25 OR 1 = 0"}\ndrop: {to: out, dataset: a}\n',
     );
-    expect((await recountDate({ source: sourceOf(), learnt: await learntOf() }, where, DATE, ROWS)).rows).toBe(some?.n);
+    expect((await recountDate({ source: sourceOf(), limits: await limitsOf() }, where, DATE, ROWS)).rows).toBe(some?.n);
     const sql = parseSqlJob(
       'b.yaml',
       'name: b\nsource: {api: historical, sql: "SELECT id, symbol, date, time FROM RawOptionTrades WHERE {window} AND size > 25"}\ndrop: {to: out, dataset: b}\n',
     );
-    expect((await recountDate({ source: sourceOf(), learnt: await learntOf() }, sql, DATE, ROWS)).rows).toBe(some?.n);
+    expect((await recountDate({ source: sourceOf(), limits: await limitsOf() }, sql, DATE, ROWS)).rows).toBe(some?.n);
   });
 
   it('ends where not even a second may be counted, and with an API that is down', async () => {
@@ -83,7 +83,7 @@ describe('a recount', () => {
       throw tooBroad();
     });
     await expect(
-      recountDate({ source: never, learnt: await learntOf() }, createJob(), DATE, ROWS + 10),
+      recountDate({ source: never, limits: await limitsOf() }, createJob(), DATE, ROWS + 10),
     ).rejects.toMatchObject({
       code: 'SCAN_TOO_BROAD',
     });
@@ -93,7 +93,7 @@ describe('a recount', () => {
       throw unreachable();
     });
     await expect(
-      recountDate({ source: down, learnt: await learntOf() }, createJob(), DATE, ROWS + 10),
+      recountDate({ source: down, limits: await limitsOf() }, createJob(), DATE, ROWS + 10),
     ).rejects.toMatchObject({
       code: 'API_UNREACHABLE',
     });

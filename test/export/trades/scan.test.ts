@@ -5,10 +5,10 @@
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { compareBounds, DAY_END, DAY_START, isOverlapping, type Stretch } from '../../../src/calendar/window.ts';
-import { isKnownTooBroad, noteTooBroad, planSpans, ScanTrial } from '../../../src/export/trades/scan.ts';
+import { planSpans, ScanTrial } from '../../../src/export/trades/scan.ts';
 import { type CellCount, compareCells, sumCounts } from '../../../src/plan/counts.ts';
 import { buildProfile, cutStretch, shareOf, usualProfile } from '../../../src/plan/profile.ts';
-import { type Learnt, loadLearnt, saveLearnt } from '../../../src/state/limits.ts';
+import { ApiLimits } from '../../../src/state/limits.ts';
 import { makeFolder } from '../../support/flowdrop.ts';
 import { createRandom } from '../../support/random.ts';
 
@@ -83,12 +83,12 @@ function scannedRows(table: Table, stretch: Stretch): number {
 }
 
 /** Counts a date as `probe.ts` does. */
-function count(table: Table, learnt: Learnt): { asked: Stretch[]; refused: number; cells: CellCount[] } {
-  const trial = new ScanTrial(learnt, 1, true);
+function count(table: Table, limits: ApiLimits): { asked: Stretch[]; refused: number; cells: CellCount[] } {
+  const trial = new ScanTrial(limits, 1, true);
   const asked: Stretch[] = [];
   let refused = 0;
   let cells: CellCount[] = [];
-  let left = planSpans(learnt, 1, true);
+  let left = planSpans(limits, 1, true);
   for (let [stretch] = left; stretch !== undefined; [stretch] = left) {
     left = left.slice(1);
     asked.push(stretch);
@@ -114,25 +114,25 @@ function count(table: Table, learnt: Learnt): { asked: Stretch[]; refused: numbe
 describe.each(['time', 'symbol'] as const)('a date of a table ordered by %s', (order) => {
   it('is counted whole in one request without a scan limit', async () => {
     const table = createTable(order, 700_000, 10_000_000, 1);
-    const learnt = await loadLearnt('none.json', 'u', 0);
-    expect(count(table, learnt).asked).toEqual([DAY]);
-    expect(count(table, learnt).asked).toEqual([DAY]);
-    expect(learnt.axis).toBeNull();
+    const limits = await new ApiLimits('none.json', 'u', 0).load();
+    expect(count(table, limits).asked).toEqual([DAY]);
+    expect(count(table, limits).asked).toEqual([DAY]);
+    expect(limits.axis).toBeNull();
   });
 
   it.each([1, 2, 3, 4, 5])(
     'is counted in few requests at first, in the fewest from then on (seed %d)',
     async (seed) => {
       const table = createTable(order, 700_000, 200_000, seed);
-      const learnt = await loadLearnt('none.json', 'u', 0);
-      const first = count(table, learnt);
+      const limits = await new ApiLimits('none.json', 'u', 0).load();
+      const first = count(table, limits);
       expect(sumCounts(first.cells).rows).toBeGreaterThan(699_000);
       expect(first.asked.length).toBeLessThanOrEqual(order === 'time' ? 12 : 30);
-      const next = count(table, learnt);
+      const next = count(table, limits);
       expect(sumCounts(next.cells).rows).toBe(sumCounts(first.cells).rows);
       expect(next.refused).toBe(0);
       expect(next.asked.length).toBeLessThanOrEqual(7);
-      expect(learnt.axis).toBe(order);
+      expect(limits.axis).toBe(order);
     },
   );
 
@@ -140,9 +140,9 @@ describe.each(['time', 'symbol'] as const)('a date of a table ordered by %s', (o
     'is counted once, and nothing is asked twice, under a limit of %d of it',
     async (share) => {
       const table = createTable(order, 700_000, 700_000 * share, 7);
-      const learnt = await loadLearnt('none.json', 'u', 0);
+      const limits = await new ApiLimits('none.json', 'u', 0).load();
       for (let night = 0; night < 3; night += 1) {
-        const { asked, cells } = count(table, learnt);
+        const { asked, cells } = count(table, limits);
         expect(new Set(asked.map((stretch) => JSON.stringify(stretch))).size).toBe(asked.length);
         expect(sumCounts(cells).rows).toBeGreaterThan(690_000);
         expect(new Set(cells.map((cell) => `${cell.symbol} ${cell.second}`)).size).toBe(cells.length);
@@ -151,33 +151,33 @@ describe.each(['time', 'symbol'] as const)('a date of a table ordered by %s', (o
   );
 
   it('whose largest symbols each exceed the scan limit is counted without a search for them by letters', async () => {
-    const learnt = await loadLearnt('none.json', 'u', 0);
+    const limits = await new ApiLimits('none.json', 'u', 0).load();
     const table = createTable(order, 700_000, 50_000, 7, ['SPY', 'SPX', 'QQQ', 'NVDA', 'TSLA']);
     // A date without rows teaches the axis and nothing else, as the first one of a new dataset may be.
-    count({ ...table, bySecond: [], bySymbol: [] }, learnt);
-    const { asked, cells } = count(table, learnt);
+    count({ ...table, bySecond: [], bySymbol: [] }, limits);
+    const { asked, cells } = count(table, limits);
     expect(sumCounts(cells).rows).toBeGreaterThan(690_000);
     expect(asked.length).toBeLessThanOrEqual(70);
   });
 
   it('that grew by half is still counted, and the limits learnt stay true', async () => {
-    const learnt = await loadLearnt('none.json', 'u', 0);
-    count(createTable(order, 700_000, 200_000, 3), learnt);
+    const limits = await new ApiLimits('none.json', 'u', 0).load();
+    count(createTable(order, 700_000, 200_000, 3), limits);
     const grown = createTable(order, 1_050_000, 200_000, 3);
-    const { cells } = count(grown, learnt);
+    const { cells } = count(grown, limits);
     expect(sumCounts(cells).rows).toBeGreaterThan(1_040_000);
-    expect(learnt.passed_rows).toBeLessThanOrEqual(200_000);
-    expect(count(grown, learnt).refused).toBeLessThanOrEqual(2);
+    expect(limits.passedRows).toBeLessThanOrEqual(200_000);
+    expect(count(grown, limits).refused).toBeLessThanOrEqual(2);
   });
 
   it('whose scan limit was lowered is counted in smaller parts from the next night on', async () => {
-    const learnt = await loadLearnt('none.json', 'u', 0);
-    count(createTable(order, 700_000, 400_000, 3), learnt);
+    const limits = await new ApiLimits('none.json', 'u', 0).load();
+    count(createTable(order, 700_000, 400_000, 3), limits);
     const lowered = createTable(order, 700_000, 100_000, 3);
-    count(lowered, learnt);
-    expect(learnt.passed_rows).toBeLessThanOrEqual(200_000);
-    count(lowered, learnt);
-    expect(count(lowered, learnt).refused).toBeLessThanOrEqual(3);
+    count(lowered, limits);
+    expect(limits.passedRows).toBeLessThanOrEqual(200_000);
+    count(lowered, limits);
+    expect(count(lowered, limits).refused).toBeLessThanOrEqual(3);
   });
 });
 
@@ -187,20 +187,20 @@ describe.each(['time', 'symbol'] as const)('limits of a table ordered by %s that
   async function learnThenWait(
     table: Table,
     nights: number,
-  ): Promise<{ learnt: Learnt; path: string; folder: { remove(): Promise<void> } }> {
+  ): Promise<{ limits: ApiLimits; path: string; folder: { remove(): Promise<void> } }> {
     const folder = await makeFolder();
     const path = join(folder.path, 'learnt.json');
-    const learnt = await loadLearnt(path, 'u', 0);
-    for (let night = 0; night < nights; night += 1) count(table, learnt);
-    await saveLearnt(path, learnt);
-    return { learnt: await loadLearnt(path, 'u', WEEK_MS + 1), path, folder };
+    const limits = await new ApiLimits(path, 'u', 0).load();
+    for (let night = 0; night < nights; night += 1) count(table, limits);
+    await limits.save();
+    return { limits: await new ApiLimits(path, 'u', WEEK_MS + 1).load(), path, folder };
   }
 
   it('cost no search again, and one refusal at most where nothing has changed', async () => {
     const table = createTable(order, 700_000, 200_000, 2);
-    const { learnt, path, folder } = await learnThenWait(table, 2);
-    const before = count(table, await loadLearnt(path, 'u', WEEK_MS));
-    const { asked, refused } = count(table, learnt);
+    const { limits, path, folder } = await learnThenWait(table, 2);
+    const before = count(table, await new ApiLimits(path, 'u', WEEK_MS).load());
+    const { asked, refused } = count(table, limits);
     expect(refused).toBeLessThanOrEqual(1);
     expect(asked.length).toBeLessThanOrEqual(before.asked.length + 2);
     await folder.remove();
@@ -208,16 +208,16 @@ describe.each(['time', 'symbol'] as const)('limits of a table ordered by %s that
 
   it('are tried beyond once: up to twice of what was refused, and what is refused again is known for a week', async () => {
     const table = createTable(order, 700_000, 200_000, 2);
-    const { learnt, path, folder } = await learnThenWait(table, 2);
-    const known = await loadLearnt(path, 'u', WEEK_MS);
-    const refused = known.refused_rows ?? 0;
+    const { limits, path, folder } = await learnThenWait(table, 2);
+    const known = await new ApiLimits(path, 'u', WEEK_MS).load();
+    const refused = known.refusedRows ?? 0;
     expect(refused).toBeGreaterThan(0);
-    expect(isKnownTooBroad(known, refused)).toBe(true);
-    expect(isKnownTooBroad(learnt, refused)).toBe(false);
-    expect(isKnownTooBroad(learnt, 2 * refused)).toBe(true);
-    noteTooBroad(learnt, refused);
-    await saveLearnt(path, learnt);
-    expect(isKnownTooBroad(await loadLearnt(path, 'u', 2 * WEEK_MS), refused)).toBe(true);
+    expect(known.isKnownTooBroad(refused)).toBe(true);
+    expect(limits.isKnownTooBroad(refused)).toBe(false);
+    expect(limits.isKnownTooBroad(2 * refused)).toBe(true);
+    limits.noteTooBroad(refused);
+    await limits.save();
+    expect((await new ApiLimits(path, 'u', 2 * WEEK_MS).load()).isKnownTooBroad(refused)).toBe(true);
     await folder.remove();
   });
 });
