@@ -19,7 +19,7 @@ import type { Store } from '../store/store.ts';
 import { openAlertMemory } from './alert-memory.ts';
 import { describeCause, SEVERITY_OF } from './alert-text.ts';
 import { listCauses } from './causes.ts';
-import { deriveConditions } from './derived-causes.ts';
+import { readKnownConditions } from './known-conditions.ts';
 import { type AlertState, closeDone, type DueAlerts, listDue, noteCauses, noteTold } from './open-causes.ts';
 import type { RunFacts, RunOutcome } from './run-facts.ts';
 import { buildAlertPayload } from './webhook-payload.ts';
@@ -200,6 +200,6 @@ async function readFacts(
     hasReports: job.reports.length > 0,
   };
   if (result) return { facts: { ...shared, conditions: result.conditions }, unread: undefined };
-  const { conditions, unread } = await deriveConditions(context, job, nowMs);
+  const { conditions, unread } = await readKnownConditions(context, job, nowMs);
   return { facts: { ...shared, conditions: Object.fromEntries(conditions) }, unread };
 }

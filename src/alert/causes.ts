@@ -7,6 +7,7 @@
 import { LOOKBACK_DAYS } from '../api-contract/limits.ts';
 import { addDays } from '../calendar/wall-clock.ts';
 import { API_DOWN_CODES } from '../export/api-down.ts';
+import { isSealed } from '../plan/conditions.ts';
 import { computeLookback, expiresAt } from '../plan/dates.ts';
 import { isInVain } from '../state/run-result.ts';
 import type { RunFacts } from './run-facts.ts';
@@ -155,7 +156,7 @@ export function judgeCause(
   found: readonly string[],
 ): Verdict {
   const condition = cause.date === null ? undefined : facts.conditions[cause.date];
-  const isSealed = condition === 'available' || condition === 'degraded';
+  const isDateSealed = condition !== undefined && isSealed(condition);
   switch (cause.kind) {
     case 'run-failed':
     case 'key-refused':
@@ -182,13 +183,13 @@ export function judgeCause(
       if (condition === 'available') return 'recovered';
       return condition === undefined ? 'open' : 'over';
     case 'date-expired':
-      return isSealed ? 'over' : 'open';
+      return isDateSealed ? 'over' : 'open';
     case 'report-failed':
     case 'report-refused':
       return cause.report === null ? judgeReports(facts) : judgeDelivery(cause, cause.report, facts);
     case 'report-pending':
       if (condition === 'missing' || condition === 'expired') return 'over';
-      return isSealed ? judgeReports(facts) : 'open';
+      return isDateSealed ? judgeReports(facts) : 'open';
     default:
       return cause.kind satisfies never;
   }

@@ -1,7 +1,7 @@
 /** What a run knows at its end of what operators must be told: the input of `causes.ts`. Pure. */
 import { isFault } from '../core/errors.ts';
 import type { Delivery } from '../deliver/delivery.ts';
-import type { Condition } from '../plan/dates.ts';
+import type { Condition } from '../plan/conditions.ts';
 import type { RunResult } from '../state/run-result.ts';
 
 export type WatchedCommand = 'run' | 'backfill' | 'alert';

@@ -5,13 +5,14 @@
  */
 import { z } from 'zod';
 import { tryParseJson } from '../core/json-file.ts';
+import { CONDITIONS } from '../plan/conditions.ts';
 import type { Store } from '../store/store.ts';
 import { conditionKey } from './layout.ts';
 import type { Manifest } from './manifest.ts';
 
 const entrySchema = z.looseObject({
   date: z.string(),
-  condition: z.enum(['available', 'degraded', 'pending', 'missing', 'expired']),
+  condition: z.enum(CONDITIONS),
   /** UTC date on which the sealed revision was written; null for a date that is not sealed. */
   last_modified_date: z.string().nullable(),
   revision: z.number().int().nullable(),

@@ -11,9 +11,9 @@ import { addDays } from '../calendar/wall-clock.ts';
 import { isFault } from '../core/errors.ts';
 import type { Log } from '../core/log.ts';
 import type { Job } from '../job/job.ts';
+import { type Condition, deriveConditions, isSealed } from '../plan/conditions.ts';
 import type { DayCounts } from '../plan/counts.ts';
 import type { LookbackRange } from '../plan/dates.ts';
-import { type Condition, computeConditions } from '../plan/dates.ts';
 import { expires } from '../plan/lookback.ts';
 import type { RunResult } from '../state/run-result.ts';
 import { isStoreChange } from '../store/identity.ts';
@@ -101,51 +101,33 @@ export async function updateConditions(
   if (reason !== undefined)
     deps.log.warn({ event: 'conditions-invalid', dataset, reason }, `${dataset}: its conditions begin anew: ${reason}`);
   const sealed = await readSealed(deps, job, plan, document);
-  // With a condition of the job's own, a session without rows cannot be told from one that it does not match.
-  const filtered = 'where' in job.source && job.source.where !== '';
-  const known = [
-    ...sealed.keys(),
-    ...plan.dates.map(({ date }) => date),
-    ...Object.keys(before?.conditions ?? {}),
-    ...document.entries.keys(),
-    ...staged,
-  ];
-  const computed = computeConditions(
-    {
-      sealed: new Map([...sealed].map(([date, { condition }]) => [date, condition as 'available' | 'degraded'])),
-      empty: filtered ? new Set() : plan.empty,
-      lookback: plan.lookback,
-    },
-    known.sort()[0],
+  const recorded = new Map<string, Condition>(staged.map((date) => [date, 'pending']));
+  for (const [date, condition] of Object.entries(before?.conditions ?? {})) recorded.set(date, condition);
+  const lostBefore = new Set(
+    Object.entries(before?.conditions ?? {}).flatMap(([date, known]) => (known === 'expired' ? [date] : [])),
   );
-  const memory = listMemory(document, before, staged);
-  const conditions = new Map(
-    [...computed]
-      .filter(([date, condition]) => !filtered || hasRows(date, condition, plan, memory))
-      .map(([date, condition]) => [date, remember(date, condition, document, range)]),
-  );
+  for (const [date, { condition }] of document.entries) {
+    recorded.set(date, condition);
+    if (condition === 'expired') lostBefore.add(date);
+  }
+  const conditions = deriveConditions({
+    sealed: new Map(
+      [...sealed].flatMap(([date, { condition }]) => (isSealed(condition) ? [[date, condition] as const] : [])),
+    ),
+    recorded,
+    lookback: plan.lookback,
+    isFiltered: isFiltered(job),
+    shown: { dates: plan.dates.map(({ date }) => date), empty: plan.empty, range },
+  });
   const entries = [...conditions].map(([date, condition]) => sealed.get(date) ?? describeUnsealed(date, condition));
   await writeConditionDocument(deps.store, dataset, entries, document);
   return {
     conditions,
-    lostBefore: new Set([...memory].flatMap(([date, known]) => (known.has('expired') ? [date] : []))),
+    lostBefore,
     damaged: new Map(
       [...sealed].flatMap(([date, { damage }]) => (damage === undefined ? [] : [[date, damage] as const])),
     ),
   };
-}
-
-/** A session that was without rows while it could be asked for is missing for good; it did not expire. */
-function remember(
-  date: string,
-  condition: Condition,
-  { entries }: ConditionDocument,
-  range: DateRange | undefined,
-): Condition {
-  const earlier = entries.get(date)?.condition;
-  const asked = isInRange(date, range);
-  if (earlier === 'missing' && (condition === 'expired' || (condition === 'pending' && !asked))) return earlier;
-  return condition;
 }
 
 /**
@@ -181,31 +163,9 @@ function isCurrent({ revision, size, damage }: ConditionEntry, { sizeBytes }: Se
   return revision !== null && damage === undefined && sizeBytes !== undefined && sizeBytes === (size ?? sizeBytes);
 }
 
-/** Conditions that earlier runs knew a date in: by the document, by this machine's record of the last run, by its stages. */
-function listMemory(
-  document: ConditionDocument,
-  before: RunResult | undefined,
-  staged: readonly string[],
-): ReadonlyMap<string, Set<Condition>> {
-  const memory = new Map<string, Set<Condition>>();
-  const note = (date: string, condition: Condition) =>
-    memory.set(date, (memory.get(date) ?? new Set<Condition>()).add(condition));
-  for (const [date, { condition }] of document.entries) note(date, condition);
-  for (const [date, condition] of Object.entries(before?.conditions ?? {})) note(date, condition);
-  for (const date of staged) note(date, 'pending');
-  return memory;
-}
-
-/** For a job with a condition of its own: a session is one of its dates only when rows of it were ever seen. */
-function hasRows(
-  date: string,
-  condition: Condition,
-  plan: SeenDates,
-  memory: ReadonlyMap<string, ReadonlySet<Condition>>,
-): boolean {
-  if (condition !== 'expired') return !plan.empty.has(date);
-  const known = memory.get(date);
-  return known !== undefined && (known.has('pending') || known.has('expired'));
+/** Whether the job has a condition of its own: then a session without rows may be none of its dates. */
+export function isFiltered({ source }: Pick<Job, 'source'>): boolean {
+  return 'where' in source && source.where !== '';
 }
 
 /** A damaged manifest makes its date degraded, not the whole run fail: `verify` says what is wrong with it. */

@@ -6,6 +6,7 @@
 import { createHash } from 'node:crypto';
 import { z } from 'zod';
 import { describeError, Fault, isFault } from '../core/errors.ts';
+import { SEALED_CONDITIONS } from '../plan/conditions.ts';
 import { changesSchema } from '../state/row-changes.ts';
 import { MAX_REVISION } from './layout.ts';
 
@@ -63,7 +64,7 @@ export const manifestSchema = z.looseObject({
   dataset: z.string(),
   date: z.string(),
   revision: revisionSchema,
-  condition: z.enum(['available', 'degraded']),
+  condition: z.enum(SEALED_CONDITIONS),
   /** Why the drop is known not to be complete; absent for an available one. */
   degraded_reason: z.string().optional(),
   /** The drop's file first; a tuple, so that it is always there. Then the summary and the quarantine, where there are such. */

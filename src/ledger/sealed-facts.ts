@@ -4,13 +4,14 @@
  * seen in the store; else from the date's manifest. A date whose object is gone is never told as available.
  */
 import { isFault } from '../core/errors.ts';
+import { isSealed, type SealedCondition } from '../plan/conditions.ts';
 import type { Store } from '../store/store.ts';
 import type { ConditionEntry } from './condition-file.ts';
 import { datasetPrefix, dropKey, manifestKey, parseDatasetKey } from './layout.ts';
 import { readManifest } from './sealed-dates.ts';
 
 export interface SealedFacts {
-  readonly condition: 'available' | 'degraded';
+  readonly condition: SealedCondition;
   readonly rows: number | null;
   readonly revision: number | null;
   /** What is wrong with the object in the store, in words; absent where nothing is known to be. */
@@ -69,7 +70,7 @@ async function listRevisions(store: Store, dataset: string) {
 
 /** `undefined` where the document knows the date as unsealed, or a revision that was replaced since. */
 function factsOf(entry: ConditionEntry | undefined, replaced: number): SealedFacts | undefined {
-  if (entry?.condition !== 'available' && entry?.condition !== 'degraded') return undefined;
+  if (entry === undefined || !isSealed(entry.condition)) return undefined;
   const { condition, rows, revision, damage, degraded_reason } = entry;
   return revision !== null && revision > replaced ? { condition, rows, revision, damage, degraded_reason } : undefined;
 }

@@ -13,15 +13,6 @@ const DAY_MS = 86_400_000;
 /** Margin after the delay: rows of a session's last second may reach the service late. */
 export const SETTLE_MARGIN_MINUTES = 15;
 
-/**
- * State of a date of a dataset.
- * - `available`: sealed, complete; `degraded`: sealed, known not to be complete
- * - `pending`: not sealed, and it can still be had, now or after the session has settled
- * - `missing`: a session that the source has no rows of, although it has rows of earlier dates
- * - `expired`: left the lookback before it was sealed
- */
-export type Condition = 'available' | 'degraded' | 'pending' | 'missing' | 'expired';
-
 export interface LookbackRange {
   /** The instant before which rows are no longer visible, milliseconds since the epoch. */
   readonly edgeMs: number;
@@ -66,33 +57,4 @@ export function expiresAt(date: string): number {
 /** Settled sessions that are whole inside the lookback, soonest expiry first. */
 export function listSettled({ firstWhole, lastSettled, calendar }: LookbackRange): readonly string[] {
   return lastSettled === undefined ? [] : listSessions(firstWhole, lastSettled, calendar);
-}
-
-export interface ConditionInput {
-  readonly sealed: ReadonlyMap<string, 'available' | 'degraded'>;
-  /** Session dates that the source was asked for and has no rows of. */
-  readonly empty: ReadonlySet<string>;
-  readonly lookback: LookbackRange;
-}
-
-/**
- * Conditions of all session dates from the first date known (sealed, or with rows inside the lookback) to the last
- * settled one. Dates before the first known one are no gap: the job, or the source, did not exist.
- */
-export function computeConditions(
-  input: ConditionInput,
-  firstKnown: string | undefined,
-): ReadonlyMap<string, Condition> {
-  const conditions = new Map<string, Condition>();
-  const { lookback, sealed, empty } = input;
-  for (const [date, condition] of sealed) conditions.set(date, condition);
-  const last = lookback.lastSettled;
-  if (firstKnown !== undefined && last !== undefined) {
-    for (const date of listSessions(firstKnown, last, lookback.calendar)) {
-      if (conditions.has(date)) continue;
-      if (date < lookback.firstWhole) conditions.set(date, 'expired');
-      else conditions.set(date, empty.has(date) ? 'missing' : 'pending');
-    }
-  }
-  return new Map([...conditions].sort(([a], [b]) => (a < b ? -1 : 1)));
 }

@@ -10,8 +10,10 @@ import { describeError, isFault } from '../core/errors.ts';
 import { type ArchivedReport, listArchive } from '../deliver/archived-pages.ts';
 import type { Job } from '../job/job.ts';
 import { type ConditionEntry, readConditionDocument } from '../ledger/condition-file.ts';
+import { isFiltered } from '../ledger/conditions.ts';
 import { readSealedFacts, type SealedFacts } from '../ledger/sealed-facts.ts';
-import { type Condition, computeConditions, expiresAt } from '../plan/dates.ts';
+import { type Condition, deriveConditions, isOpen, isSealed } from '../plan/conditions.ts';
+import { expiresAt } from '../plan/dates.ts';
 import { expires, lookbackOf } from '../plan/lookback.ts';
 import type { JobState } from '../state/job-state.ts';
 import { readProgress } from '../state/progress.ts';
@@ -132,26 +134,21 @@ interface KnownDates {
   readonly last: RunResult | undefined;
 }
 
-function joinConditions(deps: StatusDeps, job: Job, known: KnownDates): ReadonlyMap<string, Condition> {
-  const { sealed, entries, last } = known;
-  const lookback = lookbackOf(job.source, deps.clock.now() + deps.clockOffsetMs, deps.calendar);
-  const sealedConditions = new Map([...sealed].map(([date, { condition }]) => [date, condition]));
-  // Every run writes the document, also one of chosen dates, so it is the newer of the two.
-  const told = new Map<string, Condition>([
-    ...Object.entries(last?.conditions ?? {}),
-    ...[...entries.values()].map(({ date, condition }) => [date, condition] as const),
-  ]);
-  const empty = new Set([...told].flatMap(([date, condition]) => (condition === 'missing' ? [date] : [])));
-  const firstKnown = [...sealed.keys(), ...told.keys()].sort()[0];
-  const conditions = new Map(computeConditions({ sealed: sealedConditions, empty, lookback }, firstKnown));
-  // What the store remembers of dates that are not sealed: one that was lost, or without rows while it could be asked
-  // for, stays so, and a date beyond this machine's clock is still told.
-  for (const [date, { condition }] of entries) {
-    // Sealed says the manifest, not the document.
-    if (sealed.has(date) || condition === 'available' || condition === 'degraded') continue;
-    if (condition !== 'pending' || !conditions.has(date)) conditions.set(date, condition);
-  }
-  return new Map([...conditions].sort(([a], [b]) => (a < b ? -1 : 1)));
+function joinConditions(
+  deps: StatusDeps,
+  job: Job,
+  { sealed, entries, last }: KnownDates,
+): ReadonlyMap<string, Condition> {
+  return deriveConditions({
+    sealed: new Map([...sealed].map(([date, { condition }]) => [date, condition])),
+    // Every run writes the document, also one of chosen dates, so it is the newer of the two.
+    recorded: new Map<string, Condition>([
+      ...Object.entries(last?.conditions ?? {}),
+      ...[...entries.values()].map(({ date, condition }) => [date, condition] as const),
+    ]),
+    lookback: lookbackOf(job.source, deps.clock.now() + deps.clockOffsetMs, deps.calendar),
+    isFiltered: isFiltered(job),
+  });
 }
 
 /** Without the store: what the newer of the last runs knew when it ended. */
@@ -166,20 +163,23 @@ function recallRuns(job: Job, records: readonly (RunResult | undefined)[], fault
     .sort(([a], [b]) => (a < b ? -1 : 1))
     .map(([date, condition]) => {
       const { rows = null, revision = null, degraded_reason } = results.get(date) ?? {};
-      const isSealed = condition === 'available' || condition === 'degraded';
-      return describeDate(job, date, condition, isSealed ? { condition, rows, revision, degraded_reason } : undefined);
+      return describeDate(
+        job,
+        date,
+        condition,
+        isSealed(condition) ? { condition, rows, revision, degraded_reason } : undefined,
+      );
     });
   return { store: runs[0]?.store ?? job.drop.to, dates, reports: [], fault, conditionFault: undefined };
 }
 
 function describeDate(job: Job, date: string, condition: Condition, sealed: SealedFacts | undefined): DateStatus {
-  const isOpen = condition === 'pending' || condition === 'missing';
   return {
     date,
     condition,
     rows: sealed?.rows ?? null,
     revision: sealed?.revision ?? null,
-    begins_to_expire: expires(job.source) && isOpen ? new Date(expiresAt(date)).toISOString() : null,
+    begins_to_expire: expires(job.source) && isOpen(condition) ? new Date(expiresAt(date)).toISOString() : null,
     damage: sealed?.damage ?? null,
     degraded_reason: sealed?.degraded_reason,
   };

@@ -1,5 +1,6 @@
 /** The record of a run: what `--json` prints and what the state directory keeps of the last run of a job. */
 import { z } from 'zod';
+import { CONDITIONS } from '../plan/conditions.ts';
 import { changesSchema } from './row-changes.ts';
 
 const dateResultSchema = z.object({
@@ -60,7 +61,7 @@ export const runResultSchema = z.object({
   /** Only of a run that was given dates. */
   named: namedSchema.optional(),
   /** Condition of every known session date. */
-  conditions: z.record(z.string(), z.enum(['available', 'degraded', 'pending', 'missing', 'expired'])),
+  conditions: z.record(z.string(), z.enum(CONDITIONS)),
   /** Sealed dates whose object is not what was sealed, with what is wrong; records of older versions do not say. */
   damaged: z.record(z.string(), z.string()).default({}),
   /** Dates that this run was the first to find expired; dates inside the lookback that are missing or degraded. */

@@ -1,6 +1,6 @@
-/** Lookback, settling, expiry and the conditions of dates, as pure functions of a clock and a ledger. */
+/** Lookback, settling and expiry, as pure functions of a clock. */
 import { describe, expect, test } from 'vitest';
-import { computeConditions, computeLookback, expiresAt, listSettled, settledAt } from '../../src/plan/dates.ts';
+import { computeLookback, expiresAt, listSettled, settledAt } from '../../src/plan/dates.ts';
 
 describe('the lookback', () => {
   const at = (instant: string) => computeLookback(Date.parse(instant));
@@ -40,42 +40,5 @@ describe('the lookback', () => {
     expect(new Date(settledAt('2026-11-20')).toISOString()).toBe('2026-11-20T21:45:00.000Z');
     expect(new Date(settledAt('2026-11-27')).toISOString()).toBe('2026-11-27T18:45:00.000Z');
     expect(new Date(settledAt('2026-07-01')).toISOString()).toBe('2026-07-01T20:45:00.000Z');
-  });
-});
-
-describe('the condition of a session', () => {
-  const lookback = computeLookback(Date.parse('2026-11-20T22:00:00Z'));
-  const conditions = (
-    sealed: readonly [string, 'available' | 'degraded'][],
-    empty: readonly string[],
-    first: string | undefined,
-  ) => computeConditions({ sealed: new Map(sealed), empty: new Set(empty), lookback }, first);
-
-  test('is that of its manifest, or pending, missing or expired without one', () => {
-    const found = conditions(
-      [
-        ['2026-11-03', 'available'],
-        ['2026-11-18', 'degraded'],
-      ],
-      ['2026-11-17'],
-      '2026-11-03',
-    );
-    expect([...found]).toEqual([
-      ['2026-11-03', 'available'],
-      ['2026-11-04', 'expired'],
-      ['2026-11-05', 'expired'],
-      ...['2026-11-06', '2026-11-09', '2026-11-10', '2026-11-11', '2026-11-12', '2026-11-13', '2026-11-16'].map(
-        (date) => [date, 'pending'],
-      ),
-      ['2026-11-17', 'missing'],
-      ['2026-11-18', 'degraded'],
-      ['2026-11-19', 'pending'],
-      ['2026-11-20', 'pending'],
-    ]);
-  });
-
-  test('is no gap before the first known date', () => {
-    expect([...conditions([], [], '2026-11-19').keys()]).toEqual(['2026-11-19', '2026-11-20']);
-    expect([...conditions([], ['2026-11-19'], undefined)]).toEqual([]);
   });
 });

@@ -3,12 +3,13 @@
  * client. Invariant: what is staged is never asked for again, nor is what was too broad; a symbol that the API has nothing
  * of is told, not skipped.
  */
-import { assertNotAborted, Fault, isFault } from '../../core/errors.ts';
+import { assertNotAborted, Fault } from '../../core/errors.ts';
 import type { Log } from '../../core/log.ts';
 import type { SnapshotClient } from '../../source/snapshot.ts';
 import { SourceFault } from '../../source/source.ts';
 import type { Stage } from '../../stage/stage.ts';
 import type { OnRunEvent } from '../../state/run-events.ts';
+import { WorkQueue } from '../work-queue.ts';
 import { formatPart, isWithin, type Part, splitPart } from './chain-part.ts';
 
 export interface SnapshotDeps {
@@ -25,47 +26,42 @@ export interface FetchedSnapshots {
   readonly empty: readonly string[];
 }
 
-/** Requests in flight: enough to keep one start a second while answers take some seconds. Bounds memory too. */
-const MAX_IN_FLIGHT = 4;
-
-/** Each has used up its retries: after so many the API is down, and the other symbols would only wait for it too. */
-const MAX_FAILURES_IN_A_ROW = 3;
-
 /** Brings the snapshots of all symbols into the stage. @throws Fault when one cannot be had; the others are staged then */
 export async function fetchSnapshots(
   deps: SnapshotDeps,
   symbols: readonly string[],
   stage: Stage,
 ): Promise<FetchedSnapshots> {
-  const fetch = new Fetch(deps, symbols, stage, await stage.pages());
+  const fetch = new PartFetch(deps, symbols, stage, await stage.pages());
   return await fetch.run();
 }
 
-class Fetch {
+class PartFetch {
   readonly #deps: SnapshotDeps;
   readonly #stage: Stage;
-  readonly #queue: Part[];
   /** Texts of the parts that are staged. */
   readonly #staged: Set<string>;
   readonly #missing = new Map<string, string>();
   readonly #symbols: readonly string[];
-  readonly #failures: Fault[] = [];
-  #failuresInARow = 0;
-  #fatal: unknown;
 
   constructor(deps: SnapshotDeps, symbols: readonly string[], stage: Stage, pages: readonly { window: string }[]) {
     this.#deps = deps;
     this.#symbols = symbols;
     this.#stage = stage;
     this.#staged = new Set(pages.map(({ window }) => window));
-    this.#queue = symbols.map((symbol) => ({ symbol, filter: {} }));
   }
 
   async run(): Promise<FetchedSnapshots> {
-    await Promise.all(Array.from({ length: MAX_IN_FLIGHT }, () => this.#work()));
-    if (this.#fatal !== undefined) throw this.#fatal;
-    const [first] = this.#failures;
-    if (first !== undefined) throw this.#describe(first);
+    const parts: readonly Part[] = this.#symbols.map((symbol) => ({ symbol, filter: {} }));
+    const queue = new WorkQueue(parts, {
+      date: this.#stage.date,
+      plural: 'snapshots',
+      log: this.#deps.log,
+      formatPiece: formatPart,
+      work: (part, own) => this.#fetch(part, own),
+      tooBroadCode: 'SNAPSHOT_TOO_BROAD',
+    });
+    await queue.run();
     const found = new Set([...this.#staged].map((name) => name.split(' ')[0]));
     return {
       missing: [...this.#missing]
@@ -75,32 +71,20 @@ class Fetch {
     };
   }
 
-  async #work(): Promise<void> {
-    while (this.#fatal === undefined) {
-      const part = this.#queue.shift();
-      if (part === undefined) return;
-      try {
-        await this.#fetch(part);
-      } catch (error) {
-        this.#settle(part, error);
-      }
-    }
-  }
-
-  async #fetch(part: Part): Promise<void> {
+  async #fetch(part: Part, queue: WorkQueue<Part>): Promise<void> {
     const { source, onEvent, log, signal } = this.#deps;
     const { date } = this.#stage;
     const window = formatPart(part);
     assertNotAborted(signal);
     if (this.#staged.has(window)) return;
     // An earlier run found it too broad and has staged some of its parts.
-    if ([...this.#staged].some((name) => isWithin(name, part))) return this.#split(part, undefined);
+    if ([...this.#staged].some((name) => isWithin(name, part))) return this.#split(part, undefined, queue);
     const answer = await source.ask({ ...part, date }, signal ? { signal } : {}).catch((error: unknown) => {
       if (error instanceof SourceFault && error.action === 'split') return error;
       throw error;
     });
-    if (answer instanceof SourceFault) return this.#split(part, answer);
-    this.#failuresInARow = 0;
+    if (answer instanceof SourceFault) return this.#split(part, answer, queue);
+    queue.noteAnswer();
     if (answer.kind === 'missing') {
       // A filter that matches nothing gives no rows; a part of a chain that is there cannot be missing.
       if (window !== part.symbol) {
@@ -126,7 +110,7 @@ class Fetch {
   }
 
   /** @param cause the API's refusal; `undefined` when it is known from an earlier run */
-  #split(part: Part, cause: SourceFault | undefined): void {
+  #split(part: Part, cause: SourceFault | undefined, queue: WorkQueue<Part>): void {
     const halves = this.#deps.source.canNarrow ? splitPart(part) : undefined;
     if (halves === undefined) {
       throw new Fault('SNAPSHOT_TOO_BROAD', `${this.#stage.date} ${formatPart(part)} is too much for the API`, {
@@ -136,33 +120,7 @@ class Fetch {
     }
     const { date } = this.#stage;
     if (cause) this.#deps.onEvent({ kind: 'split', date, window: formatPart(part), reason: cause.code });
-    this.#queue.unshift(...halves);
-  }
-
-  /**
-   * A wrong key, an interruption, rows that do not fit and a broken engine end the fetch: the next symbol would fare no
-   * better. Anything else fails this symbol only, unless it happens to several in a row.
-   */
-  #settle(part: Part, error: unknown): void {
-    const partOnly = error instanceof SourceFault && error.kind === 'failed';
-    if (!partOnly && !(isFault(error) && error.code === 'SNAPSHOT_TOO_BROAD')) {
-      this.#fatal ??= error;
-      return;
-    }
-    const { date } = this.#stage;
-    const [window, reason] = [formatPart(part), error.message];
-    this.#deps.log.warn({ event: 'window-failed', date, window, reason }, `${date} ${window} failed: ${reason}`);
-    this.#failures.push(error);
-    this.#failuresInARow += 1;
-    if (this.#failuresInARow >= MAX_FAILURES_IN_A_ROW) this.#fatal ??= error;
-  }
-
-  #describe(first: Fault): Fault {
-    const { date } = this.#stage;
-    return new Fault(
-      first.code,
-      `${this.#failures.length} of the snapshots of ${date} failed; the first: ${first.message}`,
-      { cause: first, ...(first.hint === undefined ? {} : { hint: first.hint }) },
-    );
+    queue.putFirst(halves);
+    queue.hire();
   }
 }

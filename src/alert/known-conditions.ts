@@ -8,9 +8,9 @@ import { describeError, Fault } from '../core/errors.ts';
 import type { Log } from '../core/log.ts';
 import type { Job } from '../job/job.ts';
 import { type ConditionDocument, readConditionDocument } from '../ledger/condition-file.ts';
-import { readManifestIfValid } from '../ledger/conditions.ts';
+import { isFiltered, readManifestIfValid } from '../ledger/conditions.ts';
 import { listSealedDates } from '../ledger/sealed-dates.ts';
-import { type Condition, computeConditions } from '../plan/dates.ts';
+import { type Condition, deriveConditions, isSealed, type SealedCondition } from '../plan/conditions.ts';
 import { lookbackOf } from '../plan/lookback.ts';
 import type { Store } from '../store/store.ts';
 
@@ -28,11 +28,11 @@ export interface DerivedConditions {
 }
 
 /** Never throws. */
-export async function deriveConditions(deps: DerivedDeps, job: Job, nowMs: number): Promise<DerivedConditions> {
+export async function readKnownConditions(deps: DerivedDeps, job: Job, nowMs: number): Promise<DerivedConditions> {
   const { store, log } = deps;
   if (!store) return { conditions: new Map(), unread: undefined };
   try {
-    return { conditions: await readConditions({ ...deps, store }, job, nowMs), unread: undefined };
+    return { conditions: await deriveFromStore({ ...deps, store }, job, nowMs), unread: undefined };
   } catch (error) {
     const reason = describeError(error);
     log.error({ event: 'conditions-unread', reason }, `the conditions of the dates are not known: ${reason}`);
@@ -41,7 +41,7 @@ export async function deriveConditions(deps: DerivedDeps, job: Job, nowMs: numbe
 }
 
 /** @throws StoreFault, Fault `CONDITION_INVALID` */
-async function readConditions(
+async function deriveFromStore(
   { store, calendar, log }: DerivedDeps & { readonly store: Store },
   job: Job,
   nowMs: number,
@@ -50,29 +50,24 @@ async function readConditions(
   if (document.fault !== undefined) {
     throw new Fault('CONDITION_INVALID', `condition.json is not in shape: ${document.fault}`);
   }
-  const dates = [...document.entries.keys()].sort();
-  const lookback = lookbackOf(job.source, nowMs, calendar);
-  const missing = dates.filter((date) => document.entries.get(date)?.condition === 'missing');
-  const derive = (sealed: ReadonlyMap<string, 'available' | 'degraded'>) => {
-    const all = computeConditions({ sealed, empty: new Set(missing), lookback }, dates[0]);
-    const conditions = new Map([...all].filter(([date]) => isOfJob(job, date, document, dates)));
-    // What was missing stays missing: it did not expire.
-    for (const date of missing) if (!sealed.has(date)) conditions.set(date, 'missing');
-    return conditions;
-  };
+  const derive = (sealed: ReadonlyMap<string, SealedCondition>) =>
+    deriveConditions({
+      sealed,
+      recorded: new Map([...document.entries].map(([date, { condition }]) => [date, condition])),
+      lookback: lookbackOf(job.source, nowMs, calendar),
+      isFiltered: isFiltered(job),
+    });
   const sealed = listSealed(document);
   const conditions = derive(sealed);
-  if ([...conditions.values()].every((condition) => condition === 'available' || condition === 'degraded')) {
-    return conditions;
-  }
+  if ([...conditions.values()].every(isSealed)) return conditions;
   // A run that was killed after it had sealed a date did not write it down.
   return derive(await addUnwritten({ store, log }, job, sealed));
 }
 
-function listSealed({ entries }: ConditionDocument): ReadonlyMap<string, 'available' | 'degraded'> {
-  const sealed = new Map<string, 'available' | 'degraded'>();
+function listSealed({ entries }: ConditionDocument): ReadonlyMap<string, SealedCondition> {
+  const sealed = new Map<string, SealedCondition>();
   for (const { date, condition } of entries.values()) {
-    if (condition === 'available' || condition === 'degraded') sealed.set(date, condition);
+    if (isSealed(condition)) sealed.set(date, condition);
   }
   return sealed;
 }
@@ -80,17 +75,11 @@ function listSealed({ entries }: ConditionDocument): ReadonlyMap<string, 'availa
 async function addUnwritten(
   deps: { readonly store: Store; readonly log: Log },
   job: Job,
-  known: ReadonlyMap<string, 'available' | 'degraded'>,
-): Promise<ReadonlyMap<string, 'available' | 'degraded'>> {
+  known: ReadonlyMap<string, SealedCondition>,
+): Promise<ReadonlyMap<string, SealedCondition>> {
   const sealed = new Map(known);
   for (const date of await listSealedDates(deps.store, job.drop.dataset)) {
     if (!sealed.has(date)) sealed.set(date, (await readManifestIfValid(deps, job, date))?.condition ?? 'degraded');
   }
   return sealed;
-}
-
-/** A job with a condition of its own has only dates with rows that match: what the last run left out had none. */
-function isOfJob(job: Job, date: string, { entries }: ConditionDocument, dates: readonly string[]): boolean {
-  const isFiltered = 'where' in job.source && job.source.where !== '';
-  return !isFiltered || entries.has(date) || date > (dates.at(-1) ?? '');
 }
