@@ -1,0 +1,169 @@
+/**
+ * `npm run house`: the structure of `src/` in figures: lines, files, names, importers, the longest functions, and how many
+ * files one opens to follow three things through the program. Read from the source text, whose layout the formatter keeps:
+ * a top-level function begins and ends in the first column, a method in the third.
+ */
+import { readdirSync, readFileSync } from 'node:fs';
+import { basename, dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+const SRC = fileURLToPath(new URL('../src', import.meta.url));
+const LONGEST = 10;
+const SMALL_LINES = 40;
+/** A room may have this share of all lines; the service, a product of its own, more. */
+const ROOM_SHARE = 1 / 8;
+
+/** Files that one opens, in order, to follow something through the program. Each is imported by one before it. */
+const WAYS: Readonly<Record<string, readonly string[]>> = {
+  'a window, from job file to manifest': [
+    ...['job/parse.ts', 'job/resolve.ts', 'job/job.ts'],
+    ...['run/run-job.ts', 'run/run-context.ts', 'export/export.ts'],
+    ...['export/planner.ts', 'export/export-plan.ts', 'export/trades/probe.ts', 'plan/statement.ts', 'plan/counts.ts'],
+    ...['export/export-date.ts', 'export/trades/trades.ts', 'export/trades/complete.ts', 'export/trades/fetch.ts'],
+    ...['export/trades/windows.ts', 'plan/pack.ts', 'export/work-queue.ts', 'export/trades/truncation.ts'],
+    ...['stage/engine-stage.ts', 'stage/intake.ts', 'export/trades/proof.ts'],
+    ...['export/seal-date.ts', 'seal/parquet.ts', 'seal/verify.ts', 'export/draft.ts', 'ledger/publish.ts'],
+    'ledger/manifest.ts',
+  ],
+};
+
+interface Import {
+  readonly from: string;
+  readonly to: string;
+}
+
+const files = readdirSync(SRC, { recursive: true, encoding: 'utf8' })
+  .filter((name) => name.endsWith('.ts'))
+  .sort();
+const texts = new Map(files.map((file) => [file, readFileSync(join(SRC, file), 'utf8')]));
+const imports = files.flatMap(listImports);
+const lines = (file: string) => (texts.get(file) ?? '').split('\n').length - 1;
+const total = sum(files.map(lines));
+const comments = sum(files.map(countComments));
+
+console.log(`src: ${total} lines in ${files.length} files, ${percent(comments / total)} of them comments\n`);
+printRooms();
+printNames();
+printImporters();
+printFunctions();
+for (const [what, way] of Object.entries(WAYS)) printWay(what, way);
+
+function printRooms(): void {
+  const rooms = new Map<string, string[]>();
+  for (const file of files) {
+    const room = file.includes('/') ? (file.split('/')[0] ?? '') : file;
+    rooms.set(room, [...(rooms.get(room) ?? []), file]);
+  }
+  const rows = [...rooms]
+    .map(([room, own]) => ({ room, files: own.length, lines: sum(own.map(lines)) }))
+    .sort((a, b) => b.lines - a.lines);
+  console.log('room             files   lines   share');
+  for (const { room, files: count, lines: own } of rows) {
+    const note = own / total > ROOM_SHARE && room !== 'service' ? '  more than an eighth' : '';
+    console.log(`${room.padEnd(15)} ${pad(count, 6)} ${pad(own, 7)} ${percent(own / total).padStart(7)}${note}`);
+  }
+  console.log();
+}
+
+function printNames(): void {
+  const byName = groupBy(files, (file) => basename(file));
+  const shared = [...byName].filter(([, all]) => all.length > 1);
+  console.log(`file names shared: ${shared.length} names of ${sum(shared.map(([, all]) => all.length))} files`);
+  for (const [name, all] of shared) console.log(`  ${name}: ${all.map((file) => dirname(file)).join(', ')}`);
+  const folders = new Set(files.map((file) => dirname(file)).filter((folder) => folder !== '.'));
+  const twice = [...groupBy([...folders], (folder) => basename(folder))].filter(([, all]) => all.length > 1);
+  console.log(`folder names shared: ${twice.map(([name, all]) => `${name} (${all.join(', ')})`).join('; ') || 'none'}`);
+  const types = files.flatMap((file) =>
+    [...(texts.get(file) ?? '').matchAll(/^export (?:interface|type|class|abstract class) (\w+)/gm)].map((match) => ({
+      file,
+      name: match[1] ?? '',
+    })),
+  );
+  const declared = [...groupBy(types, ({ name }) => name)].filter(([, all]) => all.length > 1);
+  console.log(`exported types that share a name: ${declared.length} of ${types.length}`);
+  for (const [name, all] of declared) console.log(`  ${name}: ${all.map(({ file }) => file).join(', ')}`);
+  const spreads = sum([...texts.values()].map((text) => [...text.matchAll(/\.\.\.\([^()]*\? \{\} : \{/g)].length));
+  const conditional = sum([...texts.values()].map((text) => [...text.matchAll(/\? \{[^{}]*\} : \{\}\)/g)].length));
+  console.log(`conditional spreads: ${spreads + conditional}`);
+  const bags = types.filter(({ name }) => /(Deps|Parts|Options)$/.test(name)).length;
+  console.log(`exported bags (Deps, Parts, Options): ${bags}\n`);
+}
+
+function printImporters(): void {
+  const importers = groupBy(imports, ({ to }) => to);
+  const single = files.filter((file) => new Set((importers.get(file) ?? []).map(({ from }) => from)).size === 1);
+  const small = single.filter((file) => lines(file) < SMALL_LINES);
+  console.log(`files with one importer: ${single.length}, of fewer than ${SMALL_LINES} lines: ${small.length}`);
+  for (const file of small) console.log(`  ${file} (${lines(file)}) for ${(importers.get(file) ?? [])[0]?.from ?? ''}`);
+  const most = [...importers].sort(([, a], [, b]) => b.length - a.length).slice(0, LONGEST);
+  console.log(`most imported: ${most.map(([file, all]) => `${file} ${all.length}`).join(', ')}\n`);
+}
+
+function printFunctions(): void {
+  const found = files.flatMap((file) => listFunctions(file)).sort((a, b) => b.lines - a.lines);
+  console.log(`the ${LONGEST} longest functions`);
+  for (const { file, name, lines: own } of found.slice(0, LONGEST)) console.log(`  ${pad(own, 4)}  ${file} ${name}`);
+  console.log();
+}
+
+function printWay(what: string, way: readonly string[]): void {
+  const lost = way.filter((file) => !texts.has(file));
+  if (lost.length > 0) throw new RangeError(`${what}: there is no ${lost.join(', ')}`);
+  console.log(`${what}: ${way.length} files\n  ${way.join('\n  ')}\n`);
+}
+
+function listImports(file: string): readonly Import[] {
+  const text = texts.get(file) ?? '';
+  return [...text.matchAll(/(?:from|import\()\s*'(\.[^']+)'/g)].map((match) => ({
+    from: file,
+    to: join(dirname(file), match[1] ?? ''),
+  }));
+}
+
+function listFunctions(file: string): readonly { file: string; name: string; lines: number }[] {
+  const found: { file: string; name: string; lines: number }[] = [];
+  let isInClass = false;
+  let open: { readonly name: string; readonly end: string; readonly from: number } | undefined;
+  for (const [index, line] of (texts.get(file) ?? '').split('\n').entries()) {
+    if (/^(export )?(abstract )?class /.test(line)) isInClass = true;
+    else if (isInClass && line === '}') isInClass = false;
+    const top = /^(?:export )?(?:async )?function\*? (\w+)/.exec(line)?.[1];
+    const method = /^ {2}(?:static |get |private )?(?:async )?\*?(#?\w+)(?:<.*)?\(.*/.exec(line)?.[1];
+    if (open === undefined && top !== undefined) open = { name: top, end: '}', from: index };
+    else if (open === undefined && isInClass && method !== undefined) open = { name: method, end: '  }', from: index };
+    if (open !== undefined && line === open.end) {
+      found.push({ file, name: open.name, lines: index - open.from + 1 });
+      open = undefined;
+    }
+  }
+  return found;
+}
+
+function countComments(file: string): number {
+  let isInside = false;
+  let count = 0;
+  for (const line of (texts.get(file) ?? '').split('\n').map((one) => one.trim())) {
+    if (line.startsWith('/*')) isInside = true;
+    if (isInside || line.startsWith('//')) count += 1;
+    if (line.endsWith('*/')) isInside = false;
+  }
+  return count;
+}
+
+function groupBy<T>(all: readonly T[], keyOf: (one: T) => string): Map<string, T[]> {
+  const groups = new Map<string, T[]>();
+  for (const one of all) groups.set(keyOf(one), [...(groups.get(keyOf(one)) ?? []), one]);
+  return groups;
+}
+
+function sum(numbers: readonly number[]): number {
+  return numbers.reduce((all, one) => all + one, 0);
+}
+
+function pad(value: number, width: number): string {
+  return String(value).padStart(width);
+}
+
+function percent(share: number): string {
+  return `${(share * 100).toFixed(1)} %`;
+}
