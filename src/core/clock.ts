@@ -17,7 +17,7 @@ export const systemClock: Clock = {
   now: () => Date.now(),
   elapsed: () => performance.now(),
   sleep: async (ms, signal) => {
-    await delay(Math.max(0, ms), undefined, signal ? { signal } : {});
+    await delay(Math.max(0, ms), undefined, { signal });
   },
 };
 

@@ -10,7 +10,7 @@ export type SqlParams = Readonly<Record<string, string | number | boolean | read
 
 export interface StatementOptions {
   readonly params?: SqlParams;
-  readonly signal?: AbortSignal;
+  readonly signal?: AbortSignal | undefined;
 }
 
 /** Result bytes in an output format of ClickHouse, and how many result rows they hold. */

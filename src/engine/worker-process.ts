@@ -121,7 +121,7 @@ export class WorkerProcess {
 
 function toFault({ code, error, fault }: WorkerFailure): Fault {
   if (!fault) return new EngineFault(code, error);
-  return new Fault(fault.code, error, { kind: fault.kind, ...(fault.hint === undefined ? {} : { hint: fault.hint }) });
+  return new Fault(fault.code, error, { kind: fault.kind, hint: fault.hint });
 }
 
 /** Removes what an ended process left on disk. */

@@ -24,7 +24,7 @@ export async function sealStaged(
   range: DateRange | undefined,
 ): Promise<readonly DateResult[]> {
   // The clock of an API that was never asked is this machine's: an answer sets it right.
-  const ask = { testMode: true, ...(context.signal ? { signal: context.signal } : {}) };
+  const ask = { testMode: true, signal: context.signal };
   await source.ask(`SELECT id FROM ${job.source.table} LIMIT 1`, ask);
   // What a witness of the time still sees whole can be exported; it has not expired.
   const { firstWhole, edge } = lookbackOf(job.source, earliestNow(context));

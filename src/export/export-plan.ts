@@ -82,7 +82,7 @@ export async function planRun(deps: PlanDeps, job: SqlJob, selection: DateSelect
   if (isOutside || ((isDoubtful || isContested) && agreed.dates.length === 0)) {
     await source.ask(`SELECT id FROM ${job.source.table} LIMIT 1`, {
       testMode: true,
-      ...(deps.signal ? { signal: deps.signal } : {}),
+      signal: deps.signal,
     });
     agreed = agree();
   }

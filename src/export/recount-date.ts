@@ -78,13 +78,13 @@ async function countTable(
 ): Promise<Recount> {
   const { types } = await source.describe(signal);
   const counting = buildTableCounts(job.source, types, date, date);
-  const [counted] = await source.rows<{ n: number; u: number }>(counting, signal ? { signal } : {});
+  const [counted] = await source.rows<{ n: number; u: number }>(counting, { signal });
   const rows = Number(counted?.n ?? 0);
   if (!hasId(job.source) || Number(counted?.u ?? 0) === rows) {
     return { rows, ids: hasId(job.source) ? rows : undefined, columns: [] };
   }
   const repeats = buildTableRepeats(job.source, types, date, { versions: true });
-  const [beyond] = await source.rows<{ n: number }>(repeats, signal ? { signal } : {});
+  const [beyond] = await source.rows<{ n: number }>(repeats, { signal });
   return { rows, ids: rows - Number(beyond?.n ?? 0), columns: [] };
 }
 

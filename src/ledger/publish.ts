@@ -80,7 +80,7 @@ export async function publishDrop(
   });
   for (const { file, path } of contents) {
     const key = sealingFileKey(dataset, date, revision, digestOf(file));
-    await store.put(key, { path }, { contentType: contentTypeOf(file), ...(signal ? { signal } : {}) });
+    await store.put(key, { path }, { contentType: contentTypeOf(file), signal });
   }
   const manifest = await decide(store, ours, files.drop);
   await cleanUp(store, dataset, date, revision);

@@ -33,7 +33,7 @@ export interface FlowOptions {
   readonly now: Date;
   /** Name of the job, for the reader. */
   readonly job: string;
-  readonly signal?: AbortSignal;
+  readonly signal?: AbortSignal | undefined;
   /** Local files of the summaries of sealed sessions before this date, newest first; more than five are not looked at. */
   readonly before: readonly PastSession[];
   /** Local file of the market-structure drop of this date; null when none is sealed. */

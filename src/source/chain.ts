@@ -53,7 +53,7 @@ export function createChainClient(options: SnapshotOptions, deps: RequesterDeps)
     canNarrow: true,
     ask: ({ symbol, date, filter = {} }, options = {}) => post(symbol, date, filter, options),
     async greet(symbol, signal) {
-      await post(symbol, undefined, { strikeMax: NO_STRIKE }, signal ? { signal } : {});
+      await post(symbol, undefined, { strikeMax: NO_STRIKE }, { signal });
     },
     serverNow,
     tellsTime,

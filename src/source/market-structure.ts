@@ -69,7 +69,7 @@ export function createMarketStructureClient(
     canNarrow: false,
     ask: ({ symbol, date }, options = {}) => get(symbol, date, options),
     async greet(symbol, signal) {
-      await get(symbol, undefined, signal ? { signal } : {});
+      await get(symbol, undefined, { signal });
     },
     serverNow,
     tellsTime,

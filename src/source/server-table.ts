@@ -64,7 +64,7 @@ export function openServerTable(address: string, source: ServerSource, deps: Ser
     stats.requests += 1;
     log.debug({ event: 'statement', sql }, 'a statement');
     try {
-      return await engine.rows<Row>(sql, signal ? { signal } : {});
+      return await engine.rows<Row>(sql, { signal });
     } catch (cause) {
       assertNotAborted(signal);
       throw cause;
@@ -72,7 +72,7 @@ export function openServerTable(address: string, source: ServerSource, deps: Ser
   };
   const describe = async (signal?: AbortSignal): Promise<TableShape> => {
     assertNotAborted(signal);
-    const ask = signal ? { signal } : {};
+    const ask = { signal };
     const capabilities = await readCapabilities({ rows: (sql) => rows(sql, ask) });
     assertModern(capabilities.version, capabilities.settings, capabilities.functions);
     const [now] = await rows<{ ms: number }>('SELECT toUnixTimestamp(now()) * 1000 AS ms', ask);
@@ -94,10 +94,10 @@ export function openServerTable(address: string, source: ServerSource, deps: Ser
       assertNotAborted(signal);
       stats.requests += 1;
       log.debug({ event: 'statement', sql }, 'a statement');
-      const stream = await engine.stream(sql, format, signal ? { signal } : {});
+      const stream = await engine.stream(sql, format, { signal });
       const file = createWriteStream(path);
       try {
-        await pipeline(stream, file, signal ? { signal } : {});
+        await pipeline(stream, file, { signal });
         stats.bytes += file.bytesWritten;
       } catch (cause) {
         assertNotAborted(signal);

@@ -51,7 +51,7 @@ export interface SourceStats {
 }
 
 export interface AskOptions {
-  readonly signal?: AbortSignal;
+  readonly signal?: AbortSignal | undefined;
   /** Ask for sample rows; the server does not query its database. */
   readonly testMode?: boolean;
   /** A date is about to expire: before the requests that are not urgent, of this process and others. */

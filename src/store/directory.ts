@@ -267,7 +267,7 @@ async function readSmall(path: string): Promise<Uint8Array> {
 }
 
 function readLocal(path: string, signal?: AbortSignal): Readable {
-  return createReadStream(path, { highWaterMark: COPY_CHUNK_BYTES, ...(signal === undefined ? {} : { signal }) });
+  return createReadStream(path, { highWaterMark: COPY_CHUNK_BYTES, signal });
 }
 
 /** @throws what the system says of a path that nothing can be made at */

@@ -10,7 +10,7 @@ export class StoreFault extends Fault {
   constructor(operation: string, target: string, cause: unknown, hint?: string) {
     super('STORE_FAILED', `store: ${operation} ${target} failed: ${describeError(cause)}`, {
       cause,
-      ...(hint === undefined ? {} : { hint }),
+      hint,
     });
   }
 }

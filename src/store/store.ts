@@ -35,7 +35,7 @@ export interface ObjectOptions {
 
 export interface PutOptions {
   readonly contentType?: string;
-  readonly signal?: AbortSignal;
+  readonly signal?: AbortSignal | undefined;
 }
 
 /**

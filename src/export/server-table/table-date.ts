@@ -37,7 +37,7 @@ export async function exportTable(
   const startedAtMs = believedNow(context);
   const shape = await source.describe(signal);
   onEvent({ kind: 'date', date, rows: planned, staged: 0, pages: STATEMENTS_A_DATE });
-  const ask = signal ? { signal } : {};
+  const ask = { signal };
   const counting = buildTableCounts(job.source, shape.types, date, date);
   const [counted] = await source.rows<{ n: number; u: number }>(counting, ask);
   const countBeyond = async (versions: boolean) => {

@@ -41,7 +41,7 @@ export async function planTable(
   const sessions = previousSessions(lookback.lastSettled ?? formatWallDate(nowMs), RUN_SESSIONS, calendar);
   const { from, to } = range ?? { from: sessions[0] ?? '', to: lookback.lastSettled ?? '' };
   const counting = buildTableCounts(job.source, types, from, to);
-  const counted = await source.rows<{ d: string; n: number; u: number }>(counting, signal ? { signal } : {});
+  const counted = await source.rows<{ d: string; n: number; u: number }>(counting, { signal });
   const found = counted.filter(({ d }) => isWanted(d) && nowMs >= settledAt(d, 0, calendar));
   return {
     lookback,

@@ -79,7 +79,7 @@ class PartFetch {
     if (this.#staged.has(window)) return;
     // An earlier run found it too broad and has staged some of its parts.
     if ([...this.#staged].some((name) => isWithin(name, part))) return this.#split(part, undefined, queue);
-    const answer = await source.ask({ ...part, date }, signal ? { signal } : {}).catch((error: unknown) => {
+    const answer = await source.ask({ ...part, date }, { signal }).catch((error: unknown) => {
       if (error instanceof SourceFault && error.action === 'split') return error;
       throw error;
     });

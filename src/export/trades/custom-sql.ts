@@ -49,7 +49,7 @@ export async function assertWholeGroups(
     const window = { date: stage.date, ...gap };
     try {
       const sql = buildPage(job, window, deps.limits.dayEdges);
-      const page = await deps.source.ask(sql, deps.signal ? { signal: deps.signal } : {});
+      const page = await deps.source.ask(sql, { signal: deps.signal });
       if (page.rows === 0 || countsInGap(await countGroups(), gap).length > 0) continue;
       const names = [source.timeColumn, ...source.splitColumns];
       const key = Object.fromEntries(names.map((name) => [name, String(page.firstRow?.[name])]));

@@ -109,7 +109,7 @@ class WindowFetch {
     assertNotAborted(signal);
     let page: Page;
     try {
-      page = await source.ask(buildPage(this.#job, window, limits.dayEdges), signal ? { signal } : {});
+      page = await source.ask(buildPage(this.#job, window, limits.dayEdges), { signal });
     } catch (error) {
       if (!(error instanceof SourceFault) || error.action !== 'split') throw error;
       await this.#split(window, error, queue);

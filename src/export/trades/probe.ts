@@ -216,7 +216,7 @@ async function askCounts(
   for (let odd = 1; ; odd += 1) {
     let page: Page;
     try {
-      page = await deps.source.ask(sql, deps.signal ? { signal: deps.signal } : {});
+      page = await deps.source.ask(sql, { signal: deps.signal });
     } catch (error) {
       if (!(error instanceof SourceFault) || error.action !== 'split') throw error;
       if (span.fromDate !== span.toDate) deps.limits.refusedRows ??= Number.MAX_SAFE_INTEGER;

@@ -37,7 +37,7 @@ async function askTotals(deps: ProbeDeps, job: SqlJob, date: string, rows: numbe
     return await withProof(deps, job, async (proof) => {
       const hashed = listHashedColumns(job.source, proof);
       const sql = buildTotals(job, date, limits.dayEdges, hashed);
-      return readTotals(date, await source.ask(sql, signal ? { signal } : {}), hashed);
+      return readTotals(date, await source.ask(sql, { signal }), hashed);
     });
   } catch (error) {
     if (!(error instanceof SourceFault) || error.action !== 'split') throw error;

@@ -93,7 +93,7 @@ async function askTail(
   calendar: CalendarOverride | undefined,
 ): Promise<LastRows | 'refused'> {
   try {
-    return readTail(await source.ask(buildTail(job, date, calendar), signal ? { signal } : {}), date);
+    return readTail(await source.ask(buildTail(job, date, calendar), { signal }), date);
   } catch (error) {
     if (!(error instanceof SourceFault) || !isRefusal(error)) throw error;
     return 'refused';

@@ -96,7 +96,7 @@ export class TextForms {
     const window = { date: this.#stage.date, ...stretch };
     try {
       const sql = buildHashedRows(this.#job, window, hashed, limits.dayEdges);
-      const page = await api.ask(sql, signal ? { signal } : {});
+      const page = await api.ask(sql, { signal });
       const rows = await this.#stage.readHashedRows(page, hashed);
       const isAsCounted = rows.source.idHash === source.idHash && isSameHash(rows.source.valueHash, source.valueHash);
       const isAsStaged = rows.own.idHash === staged.idHash && isSameHash(rows.own.valueHash, staged.valueHash);

@@ -78,10 +78,9 @@ async function askCuts(
   const queue: (readonly CutRequest[])[] = [cuts];
   for (let next = queue.shift(); next; next = queue.shift()) {
     try {
-      const page = await deps.source.ask(
-        buildCut(job, date, next, deps.limits.rowLimit, deps.limits.dayEdges),
-        deps.signal ? { signal: deps.signal } : {},
-      );
+      const page = await deps.source.ask(buildCut(job, date, next, deps.limits.rowLimit, deps.limits.dayEdges), {
+        signal: deps.signal,
+      });
       const found = readPlaces(page, next);
       if (found === undefined)
         throw new SourceFault('INVALID_ANSWER', `the API's answer to a question for cuts is none: ${headOf(page)}`, {
@@ -136,7 +135,7 @@ export async function askMiddle(
   window: PackedWindow,
 ): Promise<{ readonly rows: number; readonly at: Bound | undefined }> {
   const { source, limits, signal } = deps;
-  const page = await source.ask(buildMiddle(job, window, limits.dayEdges), signal ? { signal } : {});
+  const page = await source.ask(buildMiddle(job, window, limits.dayEdges), { signal });
   const row = middleSchema.safeParse(page.firstRow).data;
   const rows = readCount(row?.rows) ?? 0;
   const middle = row === undefined || rows < 2 ? undefined : parseMiddle(window, row.middle);
@@ -156,7 +155,7 @@ export function middleOfSymbol({ from, to }: PackedWindow, limits: ApiLimits): B
 export async function countWindow(deps: WindowDeps, job: SqlJob, window: PackedWindow): Promise<number> {
   const { source, limits, signal } = deps;
   try {
-    const page = await source.ask(buildWindowCount(job, window, limits.dayEdges), signal ? { signal } : {});
+    const page = await source.ask(buildWindowCount(job, window, limits.dayEdges), { signal });
     const rows = readCount(page.firstRow?.['rows']);
     if (rows !== undefined) return rows;
     throw new SourceFault('INVALID_ANSWER', `the API's answer to a count of a window is none: ${headOf(page)}`, {

@@ -63,7 +63,7 @@ async function ask(opened: OpenedSource, { clock, signal }: SourceDeps): Promise
   switch (opened.kind) {
     case 'sql': {
       const statement = buildPage(opened.job, wholeDay(formatWallDate(clock.now())), 'closed');
-      return (await opened.source.ask(statement, { testMode: true, ...(signal ? { signal } : {}) })).meta;
+      return (await opened.source.ask(statement, { testMode: true, signal })).meta;
     }
     case 'snapshots':
       // One is enough to be let in.
@@ -114,7 +114,7 @@ async function checkNewest(check: string, opened: OpenedSource, deps: SourceDeps
   const sql = buildNewest(opened.job, date, calendar);
   let page: Page;
   try {
-    page = await opened.source.ask(sql, signal ? { signal } : {});
+    page = await opened.source.ask(sql, { signal });
   } catch (error) {
     if (!(error instanceof SourceFault) || !isRefusal(error)) throw error;
     return [ok(check, 'the API refuses to show it; runs go by the clocks and by their own rows')];

@@ -43,5 +43,5 @@ export async function assertCells(engine: StatementRunner, { file, rows, line, c
 }
 
 export function invalidChain(message: string, hint?: string): Fault {
-  return new Fault('DATA_INVALID', message, { kind: 'usage', ...(hint ? { hint } : {}) });
+  return new Fault('DATA_INVALID', message, { kind: 'usage', hint });
 }
