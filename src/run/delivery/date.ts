@@ -16,6 +16,7 @@ import {
   pendingRecipients,
   type Receipt,
 } from '../../mail/receipt.ts';
+import { readManifest } from '../../seal/ledger.ts';
 import type { Manifest } from '../../seal/manifest.ts';
 import { readArchivedReports } from './archive.ts';
 import { findReasonToSkip, listUncomputable } from './condition.ts';
@@ -52,6 +53,9 @@ export async function deliverDate(context: DeliverContext, task: DateTask): Prom
     ...{ alreadySent: countRecipients(before, revision, 'sent'), leftToOther: false, error: null },
   };
   if (readers.length === 0) return delivery;
+  const known = before?.revision ?? 0;
+  // Of a date that was exported anew, from its first revision on, the ledger still says this one.
+  if (known > revision && (await isReplaced(context, manifest))) return { ...delivery, leftToOther: true };
   const isAsked = byHand || only !== undefined;
   if (!isAsked && (await isWaiting(context, job, report, date))) return { ...delivery, pending: true };
   assertAllowedRecipients(
@@ -63,7 +67,8 @@ export async function deliverDate(context: DeliverContext, task: DateTask): Prom
   const place = { job: job.name, date, report: id };
   const turn = await takeTurn(context, place, worker, (current) => {
     const due = listDue(current).map(({ address }) => address);
-    if (due.length === 0) return undefined;
+    const isOutdated = current !== undefined && current.revision > Math.max(revision, known);
+    if (due.length === 0 || isOutdated) return undefined;
     return claimRecipients(openReceipt(identity, current, isAsked), due, new Date(context.clock.now()).toISOString());
   });
   if (turn === 'other') return { ...delivery, leftToOther: true };
@@ -96,6 +101,11 @@ async function mailDate(
   const { outgoing, subject } = await prepareMails(context, mailed, chosen.readers);
   const { recipients, isTakenOver } = await sendAll(ledger, outgoing);
   return { ...delivery, skipped, subject, recipients, leftToOther: isTakenOver };
+}
+
+/** Whether this process fell behind: it slept since it read the manifest, and another one has mailed of a later revision. */
+async function isReplaced({ store }: DeliverContext, { dataset, date, revision }: Manifest): Promise<boolean> {
+  return (await readManifest(store, dataset, date))?.revision !== revision;
 }
 
 /** The recipient with this address; somebody who is none reads what the first one does, without a watchlist of their own. */
