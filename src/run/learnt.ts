@@ -2,8 +2,8 @@
  * What was learnt of a table of an API under one key: its row limit, how much a query may scan and along which axis, how
  * a date's rows are spread, how long answers take, and how far the API's clock is from ours. Kept in the state directory
  * for the next run of any job with the same query. It is worth nothing but requests. Limits change: a lower one is learnt by
- * a refusal, the row limit from each answer, and once a week twice of what was refused is thought possible again, and so is
- * what a recount could not prove.
+ * a refusal, the row limit from each answer that tells it; once a week twice of what was refused is thought possible again,
+ * and so are the usual row limit, windows without ends, and what a recount could not prove.
  */
 import { z } from 'zod';
 import { SECONDS_PER_DAY } from '../calendar/wall-clock.ts';
@@ -95,7 +95,11 @@ export async function loadLearnt(path: string, url: string, nowMs: number): Prom
   const { learnt_at_ms: learntAtMs, refused_rows: refused } = kept;
   if (nowMs - learntAtMs <= HOPE_AFTER_MS) return kept;
   const hoped = refused === null ? null : Math.min(2 * refused, Number.MAX_SAFE_INTEGER);
-  return { ...kept, learnt_at_ms: nowMs, refused_rows: hoped, recount_proofs: {} };
+  const limit = Math.max(kept.row_limit, ASSUMED_ROW_LIMIT);
+  return {
+    ...{ ...kept, learnt_at_ms: nowMs, refused_rows: hoped, row_limit: limit },
+    ...{ day_edges: 'open', recount_proofs: {} },
+  };
 }
 
 export async function saveLearnt(path: string, learnt: Learnt): Promise<void> {
