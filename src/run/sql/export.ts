@@ -4,10 +4,11 @@ import { formatWallClock } from '../../calendar/wall-clock.ts';
 import { wholeDay } from '../../calendar/window.ts';
 import { Fault } from '../../core/errors.ts';
 import { sumCounts } from '../../plan/counts.ts';
-import { computeLookback } from '../../plan/dates.ts';
+import { computeLookback, expiresAt } from '../../plan/dates.ts';
 import { buildPage } from '../../plan/statement.ts';
 import type { Manifest } from '../../seal/manifest.ts';
 import { openStage } from '../../stage/engine-stage.ts';
+import { LOOKBACK_DAYS } from '../../wire/limits.ts';
 import { forgetWhenBad } from '../bad-rows.ts';
 import { believedNow, doClocksAgree, earliestNow, explainHold, findConflict, latestNow } from '../clocks.ts';
 import type { RunContext } from '../context.ts';
@@ -58,7 +59,7 @@ export async function exportTrades(
   const counted = await forgetWhenBad(stage, () => completeDate(deps, job, stage, counts, state.counts(date)));
   const late = findConflict(context, ends?.rowMs()) === undefined ? undefined : explain();
   if (late !== undefined) return { held: late };
-  assertStillWhole(date, latestNow(context));
+  assertStillWhole(date, latestNow(context), source.lookbackDays?.());
   onEvent({ kind: 'phase', date, phase: 'sealing' });
   const published = await sealDate(context, job, stage, {
     path: state.drop(date),
@@ -93,9 +94,19 @@ async function explainEnd(
   return await ends?.explain(deps, date, latest, doClocksAgree(deps));
 }
 
-/** The lookback rolls on while a date is fetched: its first rows may have gone in between. */
-function assertStillWhole(date: string, nowMs: number): void {
+/**
+ * The lookback rolls on while a date is fetched: its first rows may have gone in between. One that is shorter than the
+ * contract's has taken them from the beginning.
+ */
+function assertStillWhole(date: string, nowMs: number, toldDays: number | undefined): void {
   const { firstWhole, edge } = computeLookback(nowMs);
+  if (toldDays !== undefined && toldDays < LOOKBACK_DAYS && expiresAt(date, toldDays) < nowMs) {
+    throw new Fault(
+      'DATE_CLIPPED',
+      `${date} is not whole in the lookback: the API says that it shows ${toldDays} days, not ${LOOKBACK_DAYS}`,
+      { hint: 'What was staged is kept. Ask the provider why the lookback is shorter than its contract says.' },
+    );
+  }
   if (date >= firstWhole) return;
   throw new Fault(
     'DATE_CLIPPED',
