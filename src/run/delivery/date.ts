@@ -3,7 +3,9 @@
  * a copy in the store, then the mails. Invariant: the receipt in the store, not this machine's memory, says who has got
  * what.
  */
-import { randomUUID } from 'node:crypto';
+import { createHash, randomUUID } from 'node:crypto';
+import { stat } from 'node:fs/promises';
+import { hostname } from 'node:os';
 import { readFileIfExists, writeFileAtomic } from '../../core/atomic-file.ts';
 import type { Job, JobReport, ReportRecipient } from '../../job/job.ts';
 import { assertAllowedRecipients } from '../../mail/domains.ts';
@@ -206,11 +208,20 @@ function createComparison(
   };
 }
 
-/** Who this worker is: made once, kept in the state directory. */
+/**
+ * Who this worker is: made once, kept in the state directory. With it goes where the file lies: in a copy of the directory,
+ * from a backup or an image, works somebody else, who may be at it at the same time.
+ */
 async function readWorker(path: string): Promise<string> {
   const kept = await readFileIfExists(path);
-  if (kept) return kept.trim();
-  const worker = randomUUID();
-  await writeFileAtomic(path, worker);
-  return worker;
+  const made = kept ? kept.trim() : randomUUID();
+  if (!kept) await writeFileAtomic(path, made);
+  const { dev, ino } = await stat(path);
+  const place = createHash('sha256')
+    .update(JSON.stringify([hostname(), dev, ino]))
+    .digest('hex');
+  return `${made}-${place.slice(0, WORKER_PLACE_DIGITS)}`;
 }
+
+/** Enough to tell the few copies of one directory apart. */
+const WORKER_PLACE_DIGITS = 8;

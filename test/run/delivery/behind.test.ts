@@ -2,6 +2,8 @@
  * Workers that fall behind, and requests that something in between sends twice: nobody is mailed what a later revision has
  * replaced, and a report is not left to nobody. Workers that sleep after they took their turn are in `deliver.test.ts`.
  */
+import { copyFile, mkdir } from 'node:fs/promises';
+import { dirname } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { deliverReports } from '../../../src/run/delivery/deliver.ts';
 import { manifestKey } from '../../../src/store/layout.ts';
@@ -74,4 +76,26 @@ it('a claim that was sent twice, and answered as the second, is its own: the rep
   });
   expect(await run('works', twice)).toMatchObject([{ leftToOther: false, recipients: [{ outcome: 'sent' }] }]);
   expect(await bench.arrived()).toHaveLength(1);
+});
+
+it('a worker with a copy of the state directory is another one: it leaves alone whoever mails at the moment', async () => {
+  await sealDay(bench.engine, bench.store, { date: '2026-11-18' });
+  await run('first');
+  const [first, copy] = [bench.context('first'), bench.context('copy')];
+  await mkdir(dirname(copy.state.worker), { recursive: true });
+  await copyFile(first.state.worker, copy.state.worker);
+  await sealDay(bench.engine, bench.store, { date: DATE });
+  const deliveries: unknown[] = [];
+  // The mail has left, and its end is not written down yet.
+  const mailer: typeof first.mailer = {
+    ...first.mailer,
+    send: async (...args) => {
+      const sent = await first.mailer.send(...args);
+      deliveries.push(...(await deliverReports(copy, createReportJob())));
+      return sent;
+    },
+  };
+  await deliverReports({ ...first, mailer }, createReportJob());
+  expect(deliveries).toMatchObject([{ date: DATE, leftToOther: true, recipients: [] }]);
+  expect((await bench.arrived()).filter((line) => line.includes(DATE))).toHaveLength(1);
 });
