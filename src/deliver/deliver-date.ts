@@ -3,10 +3,13 @@
  * a copy in the store, then the mails. Invariant: the receipt in the store, not this machine's memory, says who has got
  * what.
  */
-import { randomUUID } from 'node:crypto';
+import { createHash, randomUUID } from 'node:crypto';
+import { stat } from 'node:fs/promises';
+import { hostname } from 'node:os';
 import { readFileIfExists, writeFileAtomic } from '../core/atomic-file.ts';
 import type { Job, JobReport, ReportRecipient } from '../job/job.ts';
 import type { Manifest } from '../ledger/manifest.ts';
+import { readManifest } from '../ledger/sealed-dates.ts';
 import { assertAllowedRecipients } from '../mail/domains.ts';
 import {
   claimRecipients,
@@ -52,6 +55,9 @@ export async function deliverDate(context: DeliverContext, task: DateTask): Prom
     ...{ alreadySent: countRecipients(before, revision, 'sent'), leftToOther: false, error: null },
   };
   if (readers.length === 0) return delivery;
+  const known = before?.revision ?? 0;
+  // Of a date that was exported anew, from its first revision on, the ledger still says this one.
+  if (known > revision && (await isReplaced(context, manifest))) return { ...delivery, leftToOther: true };
   const isAsked = byHand || only !== undefined;
   if (!isAsked && (await isWaiting(context, job, report, date))) return { ...delivery, pending: true };
   assertAllowedRecipients(
@@ -63,7 +69,8 @@ export async function deliverDate(context: DeliverContext, task: DateTask): Prom
   const place = { job: job.name, date, report: id };
   const turn = await takeTurn(context, place, worker, (current) => {
     const due = listDue(current).map(({ address }) => address);
-    if (due.length === 0) return undefined;
+    const isOutdated = current !== undefined && current.revision > Math.max(revision, known);
+    if (due.length === 0 || isOutdated) return undefined;
     return claimRecipients(openReceipt(identity, current, isAsked), due, new Date(context.clock.now()).toISOString());
   });
   if (turn === 'other') return { ...delivery, leftToOther: true };
@@ -96,6 +103,11 @@ async function mailDate(
   const { outgoing, subject } = await prepareMails(context, mailed, chosen.readers);
   const { recipients, isTakenOver } = await sendAll(ledger, outgoing);
   return { ...delivery, skipped, subject, recipients, leftToOther: isTakenOver };
+}
+
+/** Whether this process fell behind: it slept since it read the manifest, and another one has mailed of a later revision. */
+async function isReplaced({ store }: DeliverContext, { dataset, date, revision }: Manifest): Promise<boolean> {
+  return (await readManifest(store, dataset, date))?.revision !== revision;
 }
 
 /** The recipient with this address; somebody who is none reads what the first one does, without a watchlist of their own. */
@@ -196,11 +208,20 @@ function createComparison(
   };
 }
 
-/** Who this worker is: made once, kept in the state directory. */
+/**
+ * Who this worker is: made once, kept in the state directory. With it goes where the file lies: in a copy of the directory,
+ * from a backup or an image, works somebody else, who may be at it at the same time.
+ */
 async function readWorker(path: string): Promise<string> {
   const kept = await readFileIfExists(path);
-  if (kept) return kept.trim();
-  const worker = randomUUID();
-  await writeFileAtomic(path, worker);
-  return worker;
+  const made = kept ? kept.trim() : randomUUID();
+  if (!kept) await writeFileAtomic(path, made);
+  const { dev, ino } = await stat(path);
+  const place = createHash('sha256')
+    .update(JSON.stringify([hostname(), dev, ino]))
+    .digest('hex');
+  return `${made}-${place.slice(0, WORKER_PLACE_DIGITS)}`;
 }
+
+/** Enough to tell the few copies of one directory apart. */
+const WORKER_PLACE_DIGITS = 8;

@@ -134,7 +134,7 @@ export class Turn {
     if (this.#isOverdue()) {
       // Somebody may be taking over just now: only a claim of one's own tells who has it.
       const next = claimKey(job, date, report, this.#number + 1);
-      if (!(await store.putIfAbsent(next, this.#encode(held, this.#number + 1), JSON_TYPE))) throw this.#lose();
+      if (!(await makeClaim(store, next, this.#encode(held, this.#number + 1)))) throw this.#lose();
       this.#number += 1;
     } else {
       await store.put(claimKey(job, date, report, this.#number), { bytes: this.#encode(held) }, JSON_TYPE);
@@ -189,7 +189,7 @@ export async function takeTurn(
   const number = last.number + 1;
   const by = randomUUID();
   const claim = encodeReceipt(hold({ ...receipt, turn: number }, by, clock.now()));
-  if (!(await store.putIfAbsent(claimKey(job, date, report, number), claim, JSON_TYPE))) return 'other';
+  if (!(await makeClaim(store, claimKey(job, date, report, number), claim))) return 'other';
   if (held !== undefined) {
     // What its holder wrote until this claim counts; whatever it writes from now on, it mails nothing after.
     receipt = prepare((await readClaim(context, place, last.number)).receipt) ?? receipt;
@@ -197,6 +197,16 @@ export async function takeTurn(
   // For those who look for what is due: they ask for no claims.
   await store.put(receiptKey(job, date, report), { bytes: encodeReceipt({ ...receipt, turn: number }) }, JSON_TYPE);
   return new Turn(context, place, { receipt, number, by, renewed });
+}
+
+/**
+ * Makes a claim that nobody has made. No two have the same bytes, for each names its process: so one that is there and has
+ * ours is ours, whatever was answered. A request that something in between sent twice is answered as the second.
+ */
+async function makeClaim(store: TurnContext['store'], key: string, claim: Uint8Array): Promise<boolean> {
+  if (await store.putIfAbsent(key, claim, JSON_TYPE)) return true;
+  const made = await store.get(key);
+  return made !== undefined && Buffer.compare(made, claim) === 0;
 }
 
 /** Whether the process that holds the receipt lives. It is given a whole lease to say so, unless it has just done. */

@@ -44,11 +44,20 @@ export async function compareWithSealed(
     const sameForm =
       draft.schema_hash === sealed.schema_hash &&
       draft.sort.join() === sealed.sort.join() &&
-      draft.condition === sealed.condition;
+      describeLack(draft) === describeLack(sealed);
     return { unchanged: sameForm && isUnchanged(changes), changes };
   } finally {
     await rm(sealedPath, { force: true });
   }
+}
+
+/** What the drop is said not to have; the rows in quarantine may be others beside the same good ones. */
+function describeLack(manifest: ManifestDraft): string {
+  const { condition, quarantine, missing = [] } = manifest;
+  const bad = quarantine && [quarantine.rows, quarantine.ids, quarantine.reasons];
+  // In the order of the answers.
+  const windows = missing.map(({ window, reason }) => `${window} ${reason}`).sort();
+  return JSON.stringify([condition, bad ?? null, windows]);
 }
 
 function namesOf(schema: Manifest['schema']): readonly string[] {

@@ -50,8 +50,8 @@ export function settledAt(date: string, lastSecond = 0, calendar: CalendarOverri
 }
 
 /** The instant at which a date begins to be clipped: nothing of it can be sealed as complete any more. */
-export function expiresAt(date: string): number {
-  return parseWallClock(date, 0) + LOOKBACK_DAYS * DAY_MS;
+export function expiresAt(date: string, lookbackDays = LOOKBACK_DAYS): number {
+  return parseWallClock(date, 0) + lookbackDays * DAY_MS;
 }
 
 /** Settled sessions that are whole inside the lookback, soonest expiry first. */

@@ -19,8 +19,9 @@ export interface HistoricalOptions extends RequesterOptions {
 export function createHistoricalSource(options: HistoricalOptions, deps: RequesterDeps): Source {
   const { url, apiKey, expectsMeta } = options;
   const { stats, send, serverNow, tellsTime, intervalMs } = createRequester(options, deps);
-  const ask = async (sql: string, { testMode, signal, urgent }: AskOptions = {}): Promise<Page> =>
-    await send({
+  let lookbackDays: number | undefined;
+  const ask = async (sql: string, { testMode, signal, urgent }: AskOptions = {}): Promise<Page> => {
+    const page = await send({
       url,
       method: 'POST',
       headers: { 'content-type': 'application/json', accept: 'application/json' },
@@ -31,7 +32,11 @@ export function createHistoricalSource(options: HistoricalOptions, deps: Request
       read: (status, body) => (status >= 200 && status <= 299 ? readPage(body, expectsMeta) : undefined),
       judge: (status, body, retryAfterMs) => judgeFailure(status, body, retryAfterMs, sql),
     });
-  return rememberRefusals({ url, stats, ask, serverNow, tellsTime, intervalMs });
+    const told = page.meta?.lookback_days;
+    if (told !== undefined) lookbackDays = Math.min(lookbackDays ?? told, told);
+    return page;
+  };
+  return rememberRefusals({ url, stats, ask, lookbackDays: () => lookbackDays, serverNow, tellsTime, intervalMs });
 }
 
 /** @throws SyntaxError or ZodError when the body is not a page */

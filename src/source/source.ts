@@ -62,6 +62,8 @@ export interface Source {
   /** Address of the entry point, for people. */
   readonly url: string;
   readonly stats: Readonly<SourceStats>;
+  /** The shortest lookback that an answer has told, days; `undefined` where none has. */
+  lookbackDays?(): number | undefined;
   /**
    * Asks one query at the pace, with retries. Idempotent at the server; costs one request, more with retries.
    * @throws SourceFault

@@ -7,7 +7,7 @@
 import { isUtf8 } from 'node:buffer';
 import { listMembers, type Member, type RowBytes, skipNested, walkRows } from '../core/json-bytes.ts';
 import { tryParseJson } from '../core/json-file.ts';
-import type { RuleContext } from './column-rule.ts';
+import { isColumnName, type RuleContext } from './column-rule.ts';
 import { type JudgeValue, judgeColumn, SAME_TEXT, type Token } from './column-value.ts';
 
 /** The bytes of the columns that rows are counted by, as the source has them; null for a null. */
@@ -29,6 +29,12 @@ export interface RewrittenValues {
   readonly rows: number;
 }
 
+/** A value that is not the source's own, and where its row is. */
+export interface ChangedPlace {
+  readonly column: string;
+  readonly keys: RowKeys;
+}
+
 export interface ColumnNulls {
   readonly column: string;
   readonly rows: number;
@@ -44,9 +50,9 @@ export interface JudgedPage {
   readonly nulls: readonly ColumnNulls[];
   /**
    * Where rows are whose values are not the source's own, because they were null or written anew: the keys of one row
-   * for each symbol and time.
+   * for each column, symbol and time.
    */
-  readonly changed: readonly RowKeys[];
+  readonly changed: readonly ChangedPlace[];
   /** Names of the fields that any row has, in the order in which they came. */
   readonly fields: readonly string[];
 }
@@ -68,7 +74,7 @@ class RowJudge {
   readonly #bad: BadRow[] = [];
   readonly #forms = new Map<string, { column: string; form: string; rows: number }>();
   readonly #nulls = new Map<string, number>();
-  readonly #changed = new Map<string, RowKeys>();
+  readonly #changed = new Map<string, ChangedPlace>();
   readonly #fields = new Set<string>();
 
   constructor(context: RuleContext, counted: readonly string[]) {
@@ -92,7 +98,7 @@ class RowJudge {
       if (token === undefined) return this.#refuse(bytes, members, name, 'is no JSON');
       values.set(name, token);
     }
-    for (const name of values.keys()) this.#fields.add(name);
+    for (const name of values.keys()) this.#fields.add(fieldColumn(name));
     const parts: string[] = [];
     const forms: { column: string; form: string }[] = [];
     const nulls: string[] = [];
@@ -105,10 +111,11 @@ class RowJudge {
       values.delete(name);
     }
     for (const [name, { kind, text }] of values) {
-      parts.push(`${JSON.stringify(name)}:${JSON.stringify(kind === 'null' ? '' : text)}`);
+      parts.push(`${JSON.stringify(fieldColumn(name))}:${JSON.stringify(kind === 'null' ? '' : text)}`);
     }
     for (const form of forms) this.#count(form.column, form.form);
-    if (nulls.length > 0 || forms.some(({ form }) => !SAME_TEXT.has(form))) this.#noteChanged(bytes, members);
+    const rewritten = forms.filter(({ form }) => !SAME_TEXT.has(form)).map(({ column }) => column);
+    this.#noteChanged([...nulls, ...rewritten], bytes, members);
     for (const name of nulls) this.#nulls.set(name, (this.#nulls.get(name) ?? 0) + 1);
     return `{${parts.join(',')}}`;
   }
@@ -129,12 +136,13 @@ class RowJudge {
     this.#bad.push({ column, reason, bytes, keys: this.#readKeys(bytes, members) });
   }
 
-  #noteChanged(bytes: Buffer, members: readonly Member[]): void {
+  #noteChanged(columns: readonly string[], bytes: Buffer, members: readonly Member[]): void {
+    if (columns.length === 0) return;
     const keys = this.#readKeys(bytes, members);
     const place = [...keys].flatMap(([name, key]) =>
       name === 'id' || name === 'updated_timestamp' ? [] : [key?.toString('hex')],
     );
-    this.#changed.set(place.join(' '), keys);
+    for (const column of columns) this.#changed.set([column, ...place].join(' '), { column, keys });
   }
 
   #readKeys(bytes: Buffer, members: readonly Member[] | undefined): RowKeys {
@@ -152,6 +160,14 @@ class RowJudge {
     counted.rows += 1;
     this.#forms.set(key, counted);
   }
+}
+
+/**
+ * The column that a field outside the contract is kept in: its own name, where a column may have that. A row with
+ * another is no plain row.
+ */
+function fieldColumn(name: string): string {
+  return isColumnName(name) ? name : `field${name}`;
 }
 
 function tryListMembers(bytes: Buffer): readonly Member[] | undefined {

@@ -8,6 +8,14 @@ import { quoteIdentifier, quoteString } from '../engine/literal.ts';
 import { nullMark } from '../engine/null-mark.ts';
 import type { Job, JobColumn } from '../job/job.ts';
 
+/**
+ * Whether a column of the stage may have this name. Those that begin with an underscore are the engine's (`_file`, `_part`,
+ * `_row_exists`) or the stage's own; one without a name cannot be made.
+ */
+export function isColumnName(name: string): boolean {
+  return name !== '' && !name.startsWith('_');
+}
+
 /** Where a column stands: its job, and the date of the rows. */
 export interface RuleContext {
   readonly job: Pick<Job, 'source'>;

@@ -14,7 +14,7 @@ import { type CountOptions, countRepeats, countReplaced, countStaged, type Stage
 import { readHashedRows } from './hashed-rows.ts';
 import { Intake, type IntakeTarget, isAboutData, type PageKind } from './intake.ts';
 import { listStageTables } from './list.ts';
-import { findTornGroup, listExampleIds, listRepeatedIds } from './own-sql.ts';
+import { findSharedContract, findTornGroup, listExampleIds, listRepeatedIds } from './own-sql.ts';
 import {
   assertColumns,
   describeBadRow,
@@ -242,7 +242,7 @@ class EngineStage implements Stage {
     const table = await this.#quarantine.countedRows(names);
     const counts = await countStaged<Key>(this.#engine, this.#job, table, key, options);
     // The source hashes what it has, which of a row in quarantine, or of a null, is not what is here.
-    const odd = options.hashed === undefined ? [] : await this.#quarantine.oddKeys<Key>(key);
+    const odd = options.hashed === undefined ? [] : await this.#quarantine.oddKeys<Key>(key, names);
     if (odd.length === 0) return counts;
     const isOdd = new Set(odd);
     return new Map([...counts].map(([k, count]) => [k, isOdd.has(k) ? { ...count, valueHash: undefined } : count]));
@@ -264,6 +264,12 @@ class EngineStage implements Stage {
   async tornGroup() {
     const { source } = this.#job;
     return source.kind === 'aggregate' ? await findTornGroup(this.#engine, source, this.table) : undefined;
+  }
+
+  async sharedContract() {
+    const { source } = this.#job;
+    const hasContracts = source.kind === 'snapshots' && source.columns.some(({ name }) => name === 'option_symbol');
+    return hasContracts ? await findSharedContract(this.#engine, this.table) : undefined;
   }
 
   async repeatedIds() {

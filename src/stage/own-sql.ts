@@ -1,6 +1,6 @@
 /**
  * What staged pages show of a query that its windows do not fit: a group that came in two of them, ids that one answer
- * repeats. It only finds; what is said of it is the run's matter. Invariant: the engine's memory is bounded.
+ * repeats, a contract that two parts of a chain have. It only finds; what is said of it is the run's matter. Invariant: the engine's memory is bounded.
  */
 import { compareText } from '../calendar/window.ts';
 import type { Engine } from '../engine/engine.ts';
@@ -43,6 +43,34 @@ export async function findTornGroup(
     if (torn === undefined) continue;
     const key = Object.fromEntries(names.map((name, index) => [name, torn.values[index] ?? '']));
     return { key, windows: [torn.first, torn.last] };
+  }
+  return undefined;
+}
+
+/** A contract that came in more than one answer. */
+export interface SharedContract {
+  readonly symbol: string;
+  readonly contract: string;
+  readonly windows: readonly [string, string];
+}
+
+/**
+ * Of a snapshot a contract of one symbol that came in more than one answer: parts of a chain have none in common, so a
+ * filter was not heeded, or an answer is that of another question. Rows without a contract tell nothing.
+ * @param table quoted name
+ */
+export async function findSharedContract(
+  engine: Engine,
+  table: string,
+  passContracts?: number,
+): Promise<SharedContract | undefined> {
+  for (const pass of await listPasses(engine, table, 'option_symbol', passContracts)) {
+    const [found] = await engine.rows<{ symbol: string; contract: string; first: string; last: string }>(
+      `SELECT symbol, option_symbol AS contract, min(${WINDOW_COLUMN}) AS first, max(${WINDOW_COLUMN}) AS last FROM ${table} WHERE option_symbol != '' AND ${pass} GROUP BY symbol, option_symbol HAVING first != last ORDER BY symbol, contract LIMIT 1`,
+    );
+    if (found !== undefined) {
+      return { symbol: found.symbol, contract: found.contract, windows: [found.first, found.last] };
+    }
   }
   return undefined;
 }

@@ -106,10 +106,16 @@ function firstLine(error: unknown): string {
   return describeError(error).split(/: while executing|\n/)[0] ?? '';
 }
 
-/** Name of the field in ClickHouse's "Unknown field found while parsing JSONEachRow format: x". */
+/** A name that cannot be taken for the words around it, and needs no escapes. */
+const PLAIN_NAME = /^[A-Za-z][\w.-]*$/;
+
+/**
+ * Name of the field in ClickHouse's "Unknown field found while parsing JSONEachRow format: x"; `undefined` for any other
+ * error, and for a name that is no plain word: rows with one are read one by one.
+ */
 export function readUnknownField(error: unknown): string | undefined {
   if (!(error instanceof EngineFault) || error.clickhouseCode !== CLICKHOUSE_CODES.INCORRECT_DATA) return undefined;
-  return /Unknown field found while parsing \w+ format: (.+?)(?:: \(at row \d+\)|\s*: While|$)/s
-    .exec(error.message)?.[1]
-    ?.trim();
+  const [, name = ''] =
+    /Unknown field found while parsing \w+ format: (.+?)(?:: \(at row \d+\)|\s*: While|$)/s.exec(error.message) ?? [];
+  return PLAIN_NAME.test(name) ? name : undefined;
 }

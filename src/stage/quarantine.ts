@@ -131,7 +131,12 @@ export class QuarantineTable {
         rows,
       })),
       ...nulls.map(({ column, rows }) => ({ [WINDOW_COLUMN]: window, kind: 'null', column, rows })),
-      ...changed.map((keys) => ({ [WINDOW_COLUMN]: window, kind: 'changed', ...describeKeys(keys) })),
+      ...changed.map(({ column, keys }) => ({
+        [WINDOW_COLUMN]: window,
+        kind: 'changed',
+        column,
+        ...describeKeys(keys),
+      })),
       ...bad.map((row) => ({ [WINDOW_COLUMN]: window, kind: 'bad', ...describeRow(row) })),
     ];
     const payload = Buffer.from(lines.map((line) => JSON.stringify(line)).join('\n'));
@@ -198,11 +203,14 @@ export class QuarantineTable {
   /**
    * Cells whose values here are not those that the source hashes: of a row in quarantine, of one that has a null where
    * the contract has none, or a word in another case. Their rows, ids and update marks are compared all the same.
-   * @param key SQL by which rows are counted
+   * @param key SQL by which rows are counted @param hashed columns: what is odd in others makes no difference
    */
-  async oddKeys<Key extends number | string>(key: string): Promise<readonly Key[]> {
+  async oddKeys<Key extends number | string>(key: string, hashed: readonly string[]): Promise<readonly Key[]> {
+    // Without a column: noted by an earlier version.
+    const columns = ['', ...hashed].map(quoteString).join(', ');
+    const odd = `kind = 'bad' OR (kind = 'changed' AND column IN (${columns}))`;
     const found = await this.#engine.rows<{ k: Key }>(
-      `SELECT DISTINCT ${key} AS k FROM (SELECT * REPLACE (${this.counted.map((name) => `ifNull(${quoteIdentifier(name)}, '') AS ${quoteIdentifier(name)}`).join(', ')}) FROM (SELECT ${this.counted.map(quoteIdentifier).join(', ')} FROM ${this.table} WHERE kind IN ('bad', 'changed')))`,
+      `SELECT DISTINCT ${key} AS k FROM (SELECT * REPLACE (${this.counted.map((name) => `ifNull(${quoteIdentifier(name)}, '') AS ${quoteIdentifier(name)}`).join(', ')}) FROM (SELECT ${this.counted.map(quoteIdentifier).join(', ')} FROM ${this.table} WHERE ${odd}))`,
     );
     return found.map(({ k }) => k);
   }

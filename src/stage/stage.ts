@@ -8,7 +8,7 @@ import type { HashedColumn } from '../engine/row-hash.ts';
 import type { DayCounts } from '../plan/counts.ts';
 import type { CountOptions, StageTotals } from './count.ts';
 import type { HashedRows } from './hashed-rows.ts';
-import type { ExampleId, RepeatedIds, TornGroup } from './own-sql.ts';
+import type { ExampleId, RepeatedIds, SharedContract, TornGroup } from './own-sql.ts';
 import type { StagedPage } from './page.ts';
 import type { Quarantine } from './quarantine.ts';
 
@@ -40,6 +40,8 @@ export interface Stage {
   totals(): Promise<StageTotals>;
   /** Of an aggregating job a group that came in more than one window; of others nothing. */
   tornGroup(): Promise<TornGroup | undefined>;
+  /** Of a snapshot a contract that came in more than one answer; of other jobs nothing. */
+  sharedContract(): Promise<SharedContract | undefined>;
   /** Of a job of single trades the answers that repeat ids, the worst first. */
   repeatedIds(): Promise<readonly RepeatedIds[]>;
   /** Some ids that several rows have, the most frequent first. */

@@ -2,8 +2,8 @@
  * The limits of a table of an API under one key, as runs met them: its row limit, how much a query may scan and along
  * which axis, how a date's rows are spread, how long answers take, and how far the API's clock is from ours. Kept in the
  * state folder for the next run of any job with the same query; without it a run costs some more requests. Limits change:
- * a refusal lowers one, each answer tells the row limit, and once a week twice of what was refused is tried again, and so
- * is what a recount could not prove.
+ * a refusal lowers one, an answer may tell the row limit, and once a week twice of what was refused is tried again, and so
+ * are the usual row limit, windows without ends, and what a recount could not prove.
  */
 import { z } from 'zod';
 import { SECONDS_PER_DAY } from '../calendar/wall-clock.ts';
@@ -126,6 +126,8 @@ export class ApiLimits {
   #hope(nowMs: number): void {
     this.#sinceMs = nowMs;
     this.recountProofs = {};
+    this.dayEdges = 'open';
+    this.rowLimit = Math.max(this.rowLimit, ASSUMED_ROW_LIMIT);
     if (this.refusedRows !== null) this.refusedRows = Math.min(2 * this.refusedRows, Number.MAX_SAFE_INTEGER);
   }
 

@@ -7,6 +7,7 @@
 import {
   HeadObjectCommand,
   type HeadObjectCommandOutput,
+  type ListObjectsV2CommandOutput,
   type S3Client,
   type ServiceOutputTypes,
 } from '@aws-sdk/client-s3';
@@ -135,6 +136,20 @@ export async function writeKept<T>(write: () => Promise<T>): Promise<T> {
     if (!(error instanceof NotKept)) throw error;
     return await write();
   }
+}
+
+/**
+ * Whether a page of a listing can be one: what is not listed counts as absent, and what lies under a prefix is removed.
+ * @param token that the page was asked for with @throws UnmetRequest
+ */
+export function assertListing(page: ListObjectsV2CommandOutput, prefix: string, token: string | undefined): void {
+  const foreign = page.Contents?.find(({ Key = '' }) => !Key.startsWith(prefix));
+  if (foreign !== undefined) {
+    throw new UnmetRequest(`the listing of ${prefix} has ${foreign.Key ?? 'an object without a key'}`, UNMET_HINT);
+  }
+  const next = page.NextContinuationToken;
+  if (page.IsTruncated === true && !next) throw new UnmetRequest('the listing breaks off', UNMET_HINT);
+  if (next && next === token) throw new UnmetRequest('the listing comes back to where it was', UNMET_HINT);
 }
 
 function readTag(result: unknown): unknown {

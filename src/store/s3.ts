@@ -20,7 +20,7 @@ import { assertKey, assertPrefix } from './key.ts';
 import { assertLinkSeconds, type ObjectLink } from './link.ts';
 import { ifPresent, readBody } from './s3-body.ts';
 import { createS3Client, type S3Options } from './s3-client.ts';
-import { confirmWritten, type ObjectAddress, writeKept } from './s3-confirm.ts';
+import { assertListing, confirmWritten, type ObjectAddress, writeKept } from './s3-confirm.ts';
 import { attemptS3, readS3Failure } from './s3-fault.ts';
 import { removeLeftovers } from './s3-leftovers.ts';
 import { S3_LIMITS, type S3Limits } from './s3-limits.ts';
@@ -150,9 +150,14 @@ class S3Store implements Store {
       { client: this.#client },
       { Bucket: this.#bucket, Prefix: this.#root + prefix },
     );
-    for (;;) {
-      const page = await attemptS3('list', target, undefined, () => pages.next());
+    for (let token: string | undefined; ; ) {
+      const page = await attemptS3('list', target, undefined, async () => {
+        const next = await pages.next();
+        if (!next.done) assertListing(next.value, this.#root + prefix, token);
+        return next;
+      });
       if (page.done) return;
+      token = page.value.NextContinuationToken;
       for (const { Key = '', Size = 0, LastModified } of page.value.Contents ?? []) {
         // Consoles mark "folders" by empty objects whose key ends with a slash: they are none of ours.
         if (Key.endsWith('/')) continue;

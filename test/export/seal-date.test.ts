@@ -166,6 +166,22 @@ describe.each(STORES)('in $name', ({ isMissing, open }) => {
       expect(await readText(store, historyKey('trades', DATE, 1, 'trades.parquet'))).toBe(object);
     });
 
+    it('is restated when its good rows are the same and other rows are bad', async () => {
+      const job = createJob('rows: {max: 0.1}\n');
+      const withBad = (count: number) => [
+        ...DAY,
+        ...Array.from({ length: count }, (_, k) => trade(ROWS + k, { oi: 0.5 })),
+      ];
+      const first = await seal(withBad(1), {}, job);
+      expect(first.manifest.quarantine).toMatchObject({ rows: 1 });
+      const second = await seal(withBad(3), { restate: true }, job);
+      expect(second).toMatchObject({
+        status: 'sealed',
+        manifest: { revision: 2, rows: ROWS, quarantine: { rows: 3 } },
+      });
+      expect((await seal(withBad(3), { restate: true }, job)).status).toBe('unchanged');
+    });
+
     it('is restated without a count of changes when its object is damaged', async () => {
       await seal(DAY);
       await store.put(dropKey('trades', DATE), { bytes: Buffer.from('PAR1') });

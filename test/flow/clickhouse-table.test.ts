@@ -6,6 +6,8 @@
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { closeSecond } from '../../src/calendar/session.ts';
+import { formatSecond } from '../../src/calendar/wall-clock.ts';
 import type { Manifest } from '../../src/ledger/manifest.ts';
 import { computeLookback } from '../../src/plan/dates.ts';
 import type { RunResult } from '../../src/state/run-result.ts';
@@ -29,6 +31,12 @@ const tradesOf = (date: string, from: number, count: number): readonly TradeRow[
     return { ...trade, date, time: `${date} ${String(trade['time']).slice(11)}` };
   });
 
+/** The same in the last minute of the session. */
+const lastTradesOf = (date: string, from: number, count: number): readonly TradeRow[] => {
+  const time = `${date} ${formatSecond(closeSecond(date, 'equity') - 30)}`;
+  return tradesOf(date, from, count).map((trade) => ({ ...trade, time }));
+};
+
 let front: ClickHouseFront;
 let folder: { readonly path: string; remove(): Promise<void> };
 
@@ -36,7 +44,7 @@ beforeAll(async () => {
   front = await startClickHouseFront();
   await createTradesTable(front.engine);
   await insertTrades(front.engine, tradesOf(OLD_DAY, 0, ROWS));
-  await insertTrades(front.engine, tradesOf(RECENT_DAY, ROWS, 500));
+  await insertTrades(front.engine, lastTradesOf(RECENT_DAY, ROWS, 500));
   // The types that a desk would choose for its own copy, in an order of its own.
   await front.engine.command(`CREATE TABLE typed ENGINE = MergeTree ORDER BY (date, symbol) AS SELECT * REPLACE (
     toDate(date) AS date, toDateTime(time, 'UTC') AS time, toDate(expiration_date) AS expiration_date,
@@ -121,6 +129,27 @@ describe('a job that reads a table of a ClickHouse server', () => {
     const status = await run(['--json', 'status', job]);
     const [own] = JSON.parse(status.stdout) as { dates: { condition: string }[] }[];
     expect(own?.dates.filter(({ condition }) => condition === 'expired')).toEqual([]);
+  });
+
+  it('holds a session back of which the table has no end yet, and drops it once it has', async () => {
+    await front.engine.command('CREATE OR REPLACE TABLE loading AS RawOptionTrades');
+    const insert = (rows: readonly TradeRow[]) =>
+      front.engine.insert({ table: 'loading', format: 'JSONEachRow', payload: Buffer.from(JSON.stringify(rows)) });
+    await insert(tradesOf(RECENT_DAY, 0, 400));
+    const job = await writeTableJob('  table: loading\n');
+    const early = await run(['--json', 'run', job]);
+    expect(early.code, early.stderr).toBe(3);
+    expect(JSON.parse(early.stdout)).toMatchObject({
+      dates: [],
+      held: [{ date: RECENT_DAY, reason: expect.stringContaining('no row of its end, and none of a later date') }],
+    });
+    await insert(lastTradesOf(RECENT_DAY, 400, 100));
+    const whole = await run(['--json', 'run', job]);
+    expect(whole.code, whole.stderr).toBe(0);
+    expect(JSON.parse(whole.stdout)).toMatchObject({
+      dates: [{ date: RECENT_DAY, status: 'sealed', rows: 500 }],
+      held: [],
+    });
   });
 
   it('takes columns, types and conditions of its own, and tells an empty text from a null', async () => {

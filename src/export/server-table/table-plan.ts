@@ -3,16 +3,17 @@
  * any date may be asked for by name; a run goes for the last sessions only, so that a new job does not copy years unasked.
  */
 import { type CalendarOverride, previousSessions } from '../../calendar/session.ts';
-import { formatWallDate } from '../../calendar/wall-clock.ts';
+import { addDays, formatSecond, formatWallDate } from '../../calendar/wall-clock.ts';
 import { settledAt } from '../../plan/dates.ts';
 import { assertNotFuture, lookbackOf } from '../../plan/lookback.ts';
+import { showsEnd } from '../../plan/session-end.ts';
 import { agreeOnDates } from '../../plan/witness.ts';
 import type { ServerTable } from '../../source/server-table.ts';
 import { type ClockDeps, earliestNow, latestNow, readWitnesses } from '../clocks.ts';
 import type { DateSelection } from '../date-selection.ts';
 import type { RunPlan } from '../export-plan.ts';
 import type { TableJob } from '../job-source.ts';
-import { buildTableCounts } from './table-statement.ts';
+import { buildTableCounts, buildTableLater, buildTableTail } from './table-statement.ts';
 
 export interface TablePlanDeps extends ClockDeps {
   readonly source: ServerTable;
@@ -25,6 +26,9 @@ export const RUN_SESSIONS = 15;
 
 /** Count before, file, checksum. */
 export const STATEMENTS_A_DATE = 3;
+
+/** After so many days a session that nothing follows is taken for one that was loaded whole. */
+const LOADED_DAYS = 7;
 
 /** @throws EngineFault; Fault `SERVER_TOO_OLD`, `TABLE_UNFIT` */
 export async function planTable(
@@ -42,7 +46,12 @@ export async function planTable(
   const { from, to } = range ?? { from: sessions[0] ?? '', to: lookback.lastSettled ?? '' };
   const counting = buildTableCounts(job.source, types, from, to);
   const counted = await source.rows<{ d: string; n: number; u: number }>(counting, { signal });
-  const found = counted.filter(({ d }) => isWanted(d) && nowMs >= settledAt(d, 0, calendar));
+  const settled = counted.filter(({ d }) => isWanted(d) && nowMs >= settledAt(d, 0, calendar));
+  const last = settled.at(-1)?.d;
+  const isRecent = last !== undefined && last >= addDays(lookback.lastSettled ?? last, -LOADED_DAYS);
+  const unseen = isRecent && deps.clockRule !== 'source' ? await explainEnd(deps, job, last) : undefined;
+  const found = settled.filter(({ d }) => unseen === undefined || d !== last);
+  const held = contested.filter(({ date }) => isWanted(date));
   return {
     lookback,
     dates: found.map(({ d, n }) => ({
@@ -52,9 +61,35 @@ export async function planTable(
       pages: STATEMENTS_A_DATE,
       expiresAtMs: Number.POSITIVE_INFINITY,
     })),
-    held: contested.filter(({ date }) => isWanted(date)),
+    held: unseen === undefined || last === undefined ? held : [...held, { date: last, reason: unseen }],
     empty: range
       ? new Set()
       : new Set(sessions.filter((date) => !counted.some(({ d }) => d === date) && isWanted(date))),
   };
+}
+
+/**
+ * Why the table does not show that a date is loaded whole, in words; `undefined` when it does: by rows of a later date, or
+ * by rows of the session's end. Rows that are exported without their time show nothing, so there the clocks alone decide.
+ */
+async function explainEnd(
+  { source, calendar, signal }: TablePlanDeps,
+  job: TableJob,
+  date: string,
+): Promise<string | undefined> {
+  const { types } = await source.describe(signal);
+  if (!job.source.columns.some(({ name }) => name === 'time')) return undefined;
+  const ask = signal ? { signal } : {};
+  const [later] = await source.rows<{ n: number }>(buildTableLater(job.source, types, date), ask);
+  if (Number(later?.n ?? 0) > 0) return undefined;
+  const [tail] = await source.rows<{ n: number; late: number; newest: string }>(
+    buildTableTail(job.source, types, date, calendar),
+    ask,
+  );
+  const rows = Number(tail?.n ?? 0);
+  const [hours = 0, minutes = 0, seconds = 0] = (tail?.newest ?? '').split(':').map(Number);
+  const newest = rows === 0 ? undefined : hours * 3600 + minutes * 60 + seconds;
+  if (showsEnd(date, { newest, tail: rows, late: Number(tail?.late ?? 0) }, true, calendar)) return undefined;
+  const seen = newest === undefined ? 'no row of its end' : `rows until ${formatSecond(newest)} (exchange time)`;
+  return `the table shows ${seen}, and none of a later date: it may not be loaded whole`;
 }

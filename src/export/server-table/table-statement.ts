@@ -3,10 +3,13 @@
  * values are first written as the stage would hold them, and then typed by the same expressions as those of every drop,
  * so that a column means the same wherever its rows came from.
  */
+import type { CalendarOverride } from '../../calendar/session.ts';
+import { formatSecond } from '../../calendar/wall-clock.ts';
 import { quoteIdentifier, quoteString } from '../../engine/literal.ts';
 import { HAS_ID, tradeKeySql } from '../../engine/repeated-ids.ts';
 import { repeatsSql } from '../../engine/update-mark.ts';
 import type { JobColumn, ServerSource } from '../../job/job.ts';
+import { lastTradeSecond, lateSecond, tailSecond } from '../../plan/session-end.ts';
 import { convertValue } from '../../seal/columns.ts';
 import { quoteTable } from '../../source/server-table.ts';
 
@@ -19,6 +22,29 @@ export function buildTableCounts(source: ServerSource, types: ColumnTypes, from:
   const ids = hasId(source) ? 'uniqExact(id)' : 'count()';
   const where = condition(source, `${day} >= ${quoteString(from)} AND ${day} <= ${quoteString(to)}`);
   return `SELECT toString(${day}) AS d, count() AS n, ${ids} AS u FROM ${quoteTable(source.table)} WHERE ${where} GROUP BY d ORDER BY d`;
+}
+
+/** `n`: whether the table has rows of a later date; 0 or 1. */
+export function buildTableLater(source: ServerSource, types: ColumnTypes, date: string): string {
+  const where = `${dateOf(types)} > ${quoteString(date)}`;
+  return `SELECT count() AS n FROM (SELECT 1 FROM ${quoteTable(source.table)} WHERE ${where} LIMIT 1)`;
+}
+
+/**
+ * `n, late, newest`: the end of a session in the whole table, whatever the job picks of it: rows, those after the close of
+ * stock options, and the newest time of day.
+ */
+export function buildTableTail(
+  source: ServerSource,
+  types: ColumnTypes,
+  date: string,
+  calendar?: CalendarOverride,
+): string {
+  const clock = 'substring(toString(time), 12, 8)';
+  const at = (second: number) => quoteString(formatSecond(second));
+  const late = `countIf(${clock} >= ${at(lateSecond(date, calendar))}) AS late`;
+  const end = `${clock} >= ${at(tailSecond(date, calendar))} AND ${clock} < ${at(lastTradeSecond(date, calendar))}`;
+  return `SELECT count() AS n, ${late}, max(${clock}) AS newest FROM ${quoteTable(source.table)} WHERE ${dateOf(types)} = ${quoteString(date)} AND ${end}`;
 }
 
 /** `n`: the rows of a date beyond one for each trade, `versions` included or not. */

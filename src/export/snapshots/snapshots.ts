@@ -33,7 +33,25 @@ export async function fetchSnapshots(
   stage: Stage,
 ): Promise<FetchedSnapshots> {
   const fetch = new PartFetch(deps, symbols, stage, await stage.pages());
-  return await fetch.run();
+  const fetched = await fetch.run();
+  await assertApart(stage);
+  return fetched;
+}
+
+/** Which of the answers is the wrong one nobody can tell, so none is kept. @throws SourceFault `SNAPSHOT_MIXED` */
+async function assertApart(stage: Stage): Promise<void> {
+  const shared = await stage.sharedContract();
+  if (shared === undefined) return;
+  const { symbol, contract, windows } = shared;
+  await stage.discard();
+  throw new SourceFault(
+    'SNAPSHOT_MIXED',
+    `${stage.date}: ${contract} of ${symbol} came in two answers, that for ${windows[0]} and that for ${windows[1]}`,
+    {
+      action: 'fail',
+      hint: 'A filter was not heeded, or an answer is that of another question. Nothing was kept: run again later; if it stays so, tell the provider, or take one of the symbols out of the job.',
+    },
+  );
 }
 
 class PartFetch {

@@ -46,6 +46,8 @@ export interface CompletedDate extends CountTotals, HashTotals {
 
 /** A source whose counts still move after this many rounds is not settled: the date stays pending. */
 const MAX_ROUNDS = 4;
+/** Each costs a request a round; with more odd symbols the values of some are not compared, and the manifest says so. */
+const MAX_ODD_SYMBOLS = 16;
 
 /**
  * Stages the whole date and proves it.
@@ -62,10 +64,9 @@ export async function completeDate(
   countsBefore: StateFile<DayCounts>,
 ): Promise<CompletedDate> {
   await forgetOtherAxis(stage, first);
-  const resumed = (await stage.windows()).length > 0;
   const forms = new TextForms(deps, job, stage);
   let known = first;
-  let before = job.source.kind === 'aggregate' ? await snapshot(countsBefore, first, resumed) : first;
+  let before = job.source.kind === 'aggregate' ? await snapshot(countsBefore, first, stage) : first;
   const countAgain = async () => {
     return job.source.kind === 'aggregate'
       ? await probeGroups(deps, job, stage.date)
@@ -78,11 +79,11 @@ export async function completeDate(
     deps.onEvent({ kind: 'phase', date: stage.date, phase: 'recounting' });
     const { after, isSettled } = await recount(deps, job, stage.date, known);
     if (isSettled) known = after;
-    const changed = await findChanged(deps, job, stage, { before, after, groups }, forms);
+    const { changed, isCompared } = await findChanged(deps, job, stage, { before, after, groups }, forms);
     deps.onEvent({ kind: 'recounted', date: stage.date, changed: changed.length });
     if (changed.length === 0 && isSettled) {
       await assertOwnIds(job, stage);
-      return describeCompleted(job, after, forms.proof);
+      return describeCompleted(job, after, isCompared ? forms.proof : weakerProof(forms.proof, 'ids'));
     }
     await stage.forget(await windowsOf(stage, changed));
     await forgetOtherAxis(stage, after);
@@ -152,6 +153,8 @@ async function forgetOtherAxis(stage: Stage, counts: DayCounts): Promise<void> {
 /**
  * Stretches whose rows must be fetched again. Single trades are compared by what is staged; what is inside a group
  * cannot be, so there the raw counts from before the first page are also compared with those from after the last.
+ * @returns whether all values were compared: those of a cell with an odd row cannot be, and along the symbols a cell is a
+ *   symbol's whole day, so there all of its other seconds are
  */
 async function findChanged(
   deps: FetchDeps,
@@ -159,12 +162,13 @@ async function findChanged(
   stage: Stage,
   counts: { readonly before: DayCounts; readonly after: DayCounts; readonly groups: DayCounts },
   forms: TextForms,
-): Promise<readonly Stretch[]> {
+): Promise<{ readonly changed: readonly Stretch[]; readonly isCompared: boolean }> {
   const { before, after, groups } = counts;
   if (job.source.kind === 'aggregate') {
     const staged = isBySymbol(groups) ? await stage.countBySymbol() : await stage.countBySecond();
     const moved = findDifferences(mergeParts(before), mergeParts(after));
-    return [...findDifferences(staged, mergeParts(groups)), ...moved].map((cell) => grainOf(job, stretchOf(cell)));
+    const differing = [...findDifferences(staged, mergeParts(groups)), ...moved];
+    return { changed: differing.map((cell) => grainOf(job, stretchOf(cell))), isCompared: true };
   }
   const hashed = listHashedColumns(job.source, proofOf(deps.limits, job));
   const staged = isBySymbol(after) ? await stage.countBySymbol({ hashed }) : await stage.countBySecond({ hashed });
@@ -174,7 +178,14 @@ async function findChanged(
   for (const pair of await forms.leaveOutCommon(pairs, wanted.length)) {
     found.push(...(await narrowToSeconds(deps, job, stage, pair, after)));
   }
-  return (await forms.leaveOutLasting(found)).map(({ stretch }) => stretch);
+  const odd = hashed === undefined || hashed.length === 0 ? [] : staged.filter((cell) => cell.valueHash === undefined);
+  const isPaired = (name: string) => pairs.some(({ stretch }) => stretch.from.symbol === name);
+  const symbols = odd.flatMap(({ symbol }) => symbol ?? []).filter((name) => !isPaired(name));
+  for (const symbol of symbols.slice(0, MAX_ODD_SYMBOLS)) {
+    found.push(...(await compareSeconds(deps, job, stage, symbol, after)));
+  }
+  const changed = (await forms.leaveOutLasting(found)).map(({ stretch }) => stretch);
+  return { changed, isCompared: odd.length === 0 };
 }
 
 /** Of a symbol with many pages only those of the seconds that differ are fetched again. */
@@ -187,6 +198,17 @@ async function narrowToSeconds(
 ): Promise<readonly CellPair[]> {
   const { symbol } = pair.stretch.from;
   if (symbol === undefined || (await windowsOf(stage, [pair.stretch])).length < 2) return [pair];
+  return await compareSeconds(deps, job, stage, symbol, after);
+}
+
+/** Seconds of a symbol that differ. */
+async function compareSeconds(
+  deps: FetchDeps,
+  job: SqlJob,
+  stage: Stage,
+  symbol: string,
+  after: DayCounts,
+): Promise<readonly CellPair[]> {
   const parts = after.filter((part) => part.symbol === symbol);
   const source = await probeSymbol(deps, job, stage.date, symbol, parts);
   const staged = await stage.countBySecond({
@@ -215,11 +237,13 @@ async function windowsOf(stage: Stage, stretches: readonly Stretch[]): Promise<r
 
 /**
  * The counts from before the date's first page: those of an earlier, interrupted run when its pages are still staged.
- * @param resumed whether pages are staged
+ * Pages whose counts are lost, or cannot be read, prove nothing of what is in their groups: they are asked for again.
  */
-async function snapshot(file: StateFile<DayCounts>, counts: DayCounts, resumed: boolean): Promise<DayCounts> {
-  const kept = resumed ? await file.read() : undefined;
+async function snapshot(file: StateFile<DayCounts>, counts: DayCounts, stage: Stage): Promise<DayCounts> {
+  const staged = (await stage.windows()).map(({ window }) => window);
+  const kept = staged.length > 0 ? await file.read() : undefined;
   if (kept) return kept;
+  await stage.forget(staged);
   await file.write(counts);
   return counts;
 }

@@ -1,10 +1,12 @@
 /** One date of a job that is asked for with SQL: fetched in windows, recounted, sealed. */
+
+import { LOOKBACK_DAYS } from '../../api-contract/limits.ts';
 import { formatWallClock } from '../../calendar/wall-clock.ts';
 import { wholeDay } from '../../calendar/window.ts';
 import { Fault } from '../../core/errors.ts';
 import type { Manifest } from '../../ledger/manifest.ts';
 import { sumCounts } from '../../plan/counts.ts';
-import { computeLookback } from '../../plan/dates.ts';
+import { computeLookback, expiresAt } from '../../plan/dates.ts';
 import { buildPage } from '../../plan/statement.ts';
 import { openStage } from '../../stage/engine-stage.ts';
 import { forgetWhenBad } from '../bad-rows.ts';
@@ -57,7 +59,7 @@ export async function exportTrades(
   const counted = await forgetWhenBad(stage, () => completeDate(deps, job, stage, counts, state.counts(date)));
   const late = findConflict(context, ends?.rowMs()) === undefined ? undefined : explain();
   if (late !== undefined) return { held: late };
-  assertStillWhole(date, latestNow(context));
+  assertStillWhole(date, latestNow(context), source.lookbackDays?.());
   onEvent({ kind: 'phase', date, phase: 'sealing' });
   const published = await sealDate(context, job, stage, {
     path: state.drop(date),
@@ -92,9 +94,19 @@ async function explainEnd(
   return await ends?.explain(deps, date, latest, doClocksAgree(deps));
 }
 
-/** The lookback rolls on while a date is fetched: its first rows may have gone in between. */
-function assertStillWhole(date: string, nowMs: number): void {
+/**
+ * The lookback rolls on while a date is fetched: its first rows may have gone in between. One that is shorter than the
+ * contract's has taken them from the beginning.
+ */
+function assertStillWhole(date: string, nowMs: number, toldDays: number | undefined): void {
   const { firstWhole, edge } = computeLookback(nowMs);
+  if (toldDays !== undefined && toldDays < LOOKBACK_DAYS && expiresAt(date, toldDays) < nowMs) {
+    throw new Fault(
+      'DATE_CLIPPED',
+      `${date} is not whole in the lookback: the API says that it shows ${toldDays} days, not ${LOOKBACK_DAYS}`,
+      { hint: 'What was staged is kept. Ask the provider why the lookback is shorter than its contract says.' },
+    );
+  }
   if (date >= firstWhole) return;
   throw new Fault(
     'DATE_CLIPPED',

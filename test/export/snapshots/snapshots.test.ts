@@ -7,8 +7,9 @@ import { parseJob } from '../../../src/job/parse.ts';
 import type { SnapshotClient } from '../../../src/source/snapshot.ts';
 import { SourceFault } from '../../../src/source/source.ts';
 import { openStage } from '../../../src/stage/engine-stage.ts';
+import { listStages } from '../../../src/stage/list.ts';
 import { createSilentLog } from '../../support/log.ts';
-import { createPage, DATE } from '../../support/trades.ts';
+import { createPage, DATE, type TradeRow } from '../../support/trades.ts';
 
 let engine: Engine;
 beforeAll(async () => {
@@ -32,4 +33,34 @@ it('a chain whose one half is there and whose other half is said to be missing i
   };
   const deps = { source: source as SnapshotClient, log: createSilentLog(), onEvent: () => undefined };
   await expect(fetchSnapshots(deps, ['SPX'], stage)).rejects.toMatchObject({ code: 'SNAPSHOT_TORN' });
+});
+
+it('parts of a chain that have a contract in common are a failure, and nothing of them is kept', async () => {
+  const job = parseJob(
+    'c.yaml',
+    'name: chain\nsource: {api: chain, symbols: [SPX, QQQ]}\ndrop: {to: out, dataset: chain}\n',
+  );
+  const CALL = { option_symbol: 'SPX261120C06700000', put_call: 'CALL', strike: 6700 };
+  const PUT = { option_symbol: 'SPX261120P06700000', put_call: 'PUT', strike: 6700 };
+  const answers = {
+    'a filter that is not heeded': ({ symbol, filter = {} }) => {
+      if (symbol === 'SPX' && filter.putCall === undefined)
+        throw new SourceFault('REQUEST_TOO_BROAD', 'too broad', { action: 'split' });
+      return symbol === 'SPX' ? [CALL, PUT] : [];
+    },
+    'the answer to another question': () => [
+      { ...CALL, symbol: 'SPX' },
+      { ...PUT, symbol: 'SPX' },
+    ],
+  } satisfies Record<string, (request: Parameters<SnapshotClient['ask']>[0]) => readonly TradeRow[]>;
+  for (const answer of Object.values(answers)) {
+    const stage = await openStage(engine, job, DATE, 'api://chain');
+    const source: Pick<SnapshotClient, 'ask' | 'canNarrow'> = {
+      canNarrow: true,
+      ask: async (request) => ({ kind: 'rows', ...createPage(answer(request)) }),
+    };
+    const deps = { source: source as SnapshotClient, log: createSilentLog(), onEvent: () => undefined };
+    await expect(fetchSnapshots(deps, ['SPX', 'QQQ'], stage)).rejects.toMatchObject({ code: 'SNAPSHOT_MIXED' });
+    expect(await listStages(engine)).toEqual([]);
+  }
 });

@@ -1,0 +1,47 @@
+/** Fields outside the contract by every name: each is kept, and none is taken for a column that the engine, or the stage, has. */
+import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
+import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
+import type { Engine } from '../../src/engine/engine.ts';
+import { openStage } from '../../src/stage/engine-stage.ts';
+import { discardStages } from '../../src/stage/list.ts';
+import { createJob, createPage, createTrade, DATE, windowAt } from '../support/trades.ts';
+
+const ROWS = 10;
+let engine: Engine;
+beforeAll(async () => {
+  engine = await openEmbeddedEngine();
+});
+afterAll(async () => await engine.close());
+beforeEach(async () => await discardStages(engine, DATE));
+
+it.each([
+  { name: '_file', column: 'field_file' },
+  { name: '_window', column: 'field_window' },
+  { name: '_part', column: 'field_part' },
+  { name: '_row_exists', column: 'field_row_exists' },
+  { name: '_block_number', column: 'field_block_number' },
+  { name: '', column: 'field' },
+  { name: ': ', column: ': ' },
+  { name: 'name ', column: 'name ' },
+  { name: 'a.b', column: 'a.b' },
+  { name: 'ID', column: 'ID' },
+  { name: 'q_rows', column: 'q_rows' },
+  { name: '__proto__', column: 'field__proto__' },
+  { name: `"quoted" \\ 'and'\n\`more\` ü`, column: `"quoted" \\ 'and'\n\`more\` ü` },
+])('a field named $name is kept as $column, and its page by its window', async ({ name, column }) => {
+  const stage = await openStage(engine, createJob(), DATE, 'api://trades');
+  const rows = (from: number) => Array.from({ length: ROWS }, (_, k) => createTrade(from + k));
+  const withField = rows(ROWS).map((row, k) => Object.fromEntries([...Object.entries(row), [name, `value ${k % 3}`]]));
+  await Promise.all([stage.put(windowAt(1), createPage(rows(0))), stage.put(windowAt(2), createPage(withField))]);
+  expect(await stage.extraFields()).toEqual([column]);
+  expect((await stage.windows()).map(({ window, rows: count }) => [window.from.second, count])).toEqual([
+    [1, ROWS],
+    [2, ROWS],
+  ]);
+  const quoted = `\`${column.replaceAll('\\', '\\\\').replaceAll('`', '\\`')}\``;
+  const found = await engine.rows<{ n: number }>(
+    `SELECT count() AS n FROM ${stage.table} WHERE startsWith(${quoted}, 'value ')`,
+  );
+  expect(Number(found[0]?.n)).toBe(ROWS);
+  expect((await stage.quarantine()).rows).toBe(0);
+});
