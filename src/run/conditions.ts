@@ -14,9 +14,10 @@ import {
   describeSealed,
   describeUnsealed,
   readConditionDocument,
+  sizesOf,
   writeConditionDocument,
 } from '../seal/condition.ts';
-import { findDamage } from '../seal/damage.ts';
+import { type Damage, findDamage, isAsExpected } from '../seal/damage.ts';
 import { listSealed, readManifest, type SealedDate } from '../seal/ledger.ts';
 import type { Manifest } from '../seal/manifest.ts';
 import { isStoreChange } from '../store/identity.ts';
@@ -34,7 +35,7 @@ export interface Conditions {
   readonly conditions: ReadonlyMap<string, Condition>;
   /** Dates whose loss is no news: an earlier run knew of it. */
   readonly lostBefore: ReadonlySet<string>;
-  /** Sealed dates whose object is not what was sealed, with what is wrong, in words. */
+  /** Sealed dates whose files are not what was sealed, with what is wrong, in words. */
   readonly damaged: ReadonlyMap<string, string>;
 }
 
@@ -157,16 +158,17 @@ async function readSealed(
     if (kept && isCurrent(kept, found)) sealed.set(date, kept);
     else {
       const manifest = await readManifestIfValid(deps, job, date);
-      const damage = manifest && (await findDamage(deps.store, dataset, found, manifest.files[0].size));
-      sealed.set(date, manifest ? describeSealed(manifest, damage) : describeUnsealed(date, 'degraded'));
+      const damage = manifest && (await findDamage(deps.store, dataset, found, sizesOf(manifest)));
+      sealed.set(date, manifest ? describeSealed(manifest, damage?.reason) : describeUnsealed(date, 'degraded'));
     }
   }
   return sealed;
 }
 
-/** Whether what is known of a sealed date may be believed: its object is as it was, or is not known otherwise. */
-function isCurrent({ revision, size, damage }: ConditionEntry, { sizeBytes }: SealedDate): boolean {
-  return revision !== null && damage === undefined && sizeBytes !== undefined && sizeBytes === (size ?? sizeBytes);
+/** Whether what is known of a sealed date may be believed: all is known, and its files are as they were. */
+function isCurrent(entry: ConditionEntry, found: SealedDate): boolean {
+  const { revision, beside, damage } = entry;
+  return revision !== null && beside !== undefined && damage === undefined && isAsExpected(found, entry);
 }
 
 /** Conditions that earlier runs knew a date in: by the document, by this machine's record of the last run, by its stages. */
@@ -231,8 +233,8 @@ export function findShortfall(
 }
 
 export interface StoreFacts extends ChoiceFacts {
-  /** Sealed dates whose object is not what was sealed, with what is wrong, in words. */
-  readonly damaged: ReadonlyMap<string, string>;
+  /** Sealed dates whose files are not what was sealed. */
+  readonly damaged: ReadonlyMap<string, Damage>;
 }
 
 /** What a choice of dates is made from. @param setAside dates of which a revision was decided and cannot be published */
@@ -246,9 +248,9 @@ export async function readChoiceFacts(
   const { entries } = await readConditionDocument(store, dataset);
   const found = await listSealed(store, dataset);
   const sealed = new Set(found.map(({ date }) => date));
-  const damaged = new Map<string, string>();
+  const damaged = new Map<string, Damage>();
   for (const one of found) {
-    const damage = await findDamage(store, dataset, one, entries.get(one.date)?.size ?? undefined);
+    const damage = await findDamage(store, dataset, one, entries.get(one.date));
     if (damage !== undefined) damaged.set(one.date, damage);
   }
   return {

@@ -3,6 +3,7 @@ import { rm } from 'node:fs/promises';
 import type { Engine } from '../engine/engine.ts';
 import type { Job } from '../job/job.ts';
 import { compareFiles, isUnchanged } from '../seal/changes.ts';
+import { findWrong } from '../seal/damage.ts';
 import { fetchFile } from '../seal/history.ts';
 import type { DropChanges, Manifest, ManifestDraft } from '../seal/manifest.ts';
 import type { Store } from '../store/store.ts';
@@ -16,7 +17,7 @@ export interface RestateDeps {
 export interface Comparison {
   /** Whether the new file says nothing that the sealed one does not. */
   readonly unchanged: boolean;
-  /** `null` when the sealed object is damaged or gone, so that nothing can be compared. */
+  /** `null` when a sealed file is damaged or gone: of the object, so that nothing can be compared, or beside it. */
   readonly changes: DropChanges | null;
 }
 
@@ -44,7 +45,10 @@ export async function compareWithSealed(
       draft.schema_hash === sealed.schema_hash &&
       draft.sort.join() === sealed.sort.join() &&
       draft.condition === sealed.condition;
-    return { unchanged: sameForm && isUnchanged(changes), changes };
+    if (!sameForm || !isUnchanged(changes)) return { unchanged: false, changes };
+    // A file beside the drop that is gone comes back with the next revision.
+    const isWhole = (await findWrong(deps.store, sealed)).length === 0;
+    return { unchanged: isWhole, changes: isWhole ? changes : null };
   } finally {
     await rm(sealedPath, { force: true });
   }

@@ -19,7 +19,14 @@ import type { OnRunEvent } from './events.ts';
 import type { HeldBack } from './exported.ts';
 import { exportDate } from './exporter.ts';
 import { saveLearnt } from './learnt.ts';
-import { describeFault, finishLeftovers, listUnfinished, removeLocalLeftovers, reportDamage } from './leftovers.ts';
+import {
+  describeFault,
+  finishLeftovers,
+  listUnfinished,
+  mendSummaries,
+  removeLocalLeftovers,
+  reportDamage,
+} from './leftovers.ts';
 import { expires } from './lookback.ts';
 import { describeNamed } from './named-dates.ts';
 import type { PlannedDate, RunPlan } from './plan.ts';
@@ -47,7 +54,8 @@ export async function runExport(given: RunContext, job: Job, options: RunOptions
   onEvent({ kind: 'phase', date: '', phase: 'planning' });
   const finished = await finishLeftovers(context, job);
   const setAside = finished.setAside.map(({ date }) => date);
-  const facts = await readChoiceFacts(context.store, job, context.state, setAside);
+  const found = await readChoiceFacts(context.store, job, context.state, setAside);
+  const facts = await mendSummaries(context, job, found, setAside);
   const { sealed } = facts;
   reportDamage(context, facts.damaged);
   await removeLocalLeftovers(context, [...sealed].sort().at(-1));
