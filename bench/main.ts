@@ -13,6 +13,7 @@ import { describeMachine } from './support/machine.ts';
 
 const BENCHES: Readonly<Record<string, () => Promise<RunBench>>> = {
   memory: async () => (await import('./memory.ts')).benchMemory,
+  moving: async () => (await import('./moving.ts')).benchMoving,
   pace: async () => (await import('./pace.ts')).benchPace,
   point: async () => (await import('./point.ts')).benchPoint,
   report: async () => (await import('./report.ts')).benchReport,

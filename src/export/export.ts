@@ -24,7 +24,14 @@ import type { ExportContext } from './export-context.ts';
 import { exportDate } from './export-date.ts';
 import type { PlannedDate, RunPlan } from './export-plan.ts';
 import type { HeldBack } from './exported.ts';
-import { describeFault, finishLeftovers, listUnfinished, removeLocalLeftovers, reportDamage } from './leftovers.ts';
+import {
+  describeFault,
+  finishLeftovers,
+  listUnfinished,
+  mendSummaries,
+  removeLocalLeftovers,
+  reportDamage,
+} from './leftovers.ts';
 import { describeNamed } from './named-dates.ts';
 import { planDates } from './planner.ts';
 import { readSelectionFacts } from './selection-facts.ts';
@@ -49,7 +56,8 @@ export async function runExport(given: ExportContext, job: Job, options: RunOpti
   onEvent({ kind: 'phase', date: '', phase: 'planning' });
   const finished = await finishLeftovers(context, job);
   const setAside = finished.setAside.map(({ date }) => date);
-  const facts = await readSelectionFacts(context.store, job, context.state, setAside);
+  const found = await readSelectionFacts(context.store, job, context.state, setAside);
+  const facts = await mendSummaries(context, job, found, setAside);
   const { sealed } = facts;
   reportDamage(context, facts.damaged);
   await removeLocalLeftovers(context, [...sealed].sort().at(-1));

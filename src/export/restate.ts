@@ -2,6 +2,7 @@
 import { rm } from 'node:fs/promises';
 import type { Engine } from '../engine/engine.ts';
 import type { Job } from '../job/job.ts';
+import { findWrong } from '../ledger/damage.ts';
 import { fetchFile } from '../ledger/history.ts';
 import type { Manifest, ManifestDraft } from '../ledger/manifest.ts';
 import { compareFiles, isUnchanged } from '../seal/changes.ts';
@@ -17,7 +18,7 @@ export interface RestateDeps {
 export interface Comparison {
   /** Whether the new file says nothing that the sealed one does not. */
   readonly unchanged: boolean;
-  /** `null` when the sealed object is damaged or gone, so that nothing can be compared. */
+  /** `null` when a sealed file is damaged or gone: of the object, so that nothing can be compared, or beside it. */
   readonly changes: DropChanges | null;
 }
 
@@ -45,7 +46,10 @@ export async function compareWithSealed(
       draft.schema_hash === sealed.schema_hash &&
       draft.sort.join() === sealed.sort.join() &&
       describeLack(draft) === describeLack(sealed);
-    return { unchanged: sameForm && isUnchanged(changes), changes };
+    if (!sameForm || !isUnchanged(changes)) return { unchanged: false, changes };
+    // A file beside the drop that is gone comes back with the next revision.
+    const isWhole = (await findWrong(deps.store, sealed)).length === 0;
+    return { unchanged: isWhole, changes: isWhole ? changes : null };
   } finally {
     await rm(sealedPath, { force: true });
   }

@@ -19,7 +19,9 @@ const entrySchema = z.looseObject({
   rows: z.number().int().nullable(),
   /** Bytes of the drop's object, as its manifest says; documents of earlier versions do not have it. */
   size: z.number().int().nullable().optional(),
-  /** What is wrong with the object in the store, in words; only where something is. The date is `degraded` then. */
+  /** Bytes of each file beside the object, by name; absent for a date that is not sealed, and in earlier versions. */
+  beside: z.record(z.string(), z.number().int()).optional(),
+  /** What is wrong with the date's files in the store, in words; only where something is. The date is `degraded` then. */
   damage: z.string().optional(),
   /** Why a sealed date is degraded; absent for others. */
   degraded_reason: z.string().optional(),
@@ -60,7 +62,14 @@ export async function writeConditionDocument(
   return true;
 }
 
-/** The entry of a sealed date. @param damage what is wrong with its object, in words */
+/** How large the files of a date are, as far as it is known. */
+export type KnownSizes = Pick<ConditionEntry, 'size' | 'beside'>;
+
+export function sizesOf({ files: [drop, ...others] }: Manifest): Required<KnownSizes> {
+  return { size: drop.size, beside: Object.fromEntries(others.map(({ filename, size }) => [filename, size])) };
+}
+
+/** The entry of a sealed date. @param damage what is wrong with its files, in words */
 export function describeSealed(manifest: Manifest, damage?: string): ConditionEntry {
   return {
     date: manifest.date,
@@ -68,7 +77,7 @@ export function describeSealed(manifest: Manifest, damage?: string): ConditionEn
     last_modified_date: manifest.sealed_at.slice(0, 'YYYY-MM-DD'.length),
     revision: manifest.revision,
     rows: manifest.rows,
-    size: manifest.files[0].size,
+    ...sizesOf(manifest),
     ...(damage === undefined ? {} : { damage }),
     ...(manifest.degraded_reason === undefined ? {} : { degraded_reason: manifest.degraded_reason }),
   };

@@ -24,9 +24,10 @@ import {
   describeSealed,
   describeUnsealed,
   readConditionDocument,
+  sizesOf,
   writeConditionDocument,
 } from './condition-file.ts';
-import { findDamage } from './damage.ts';
+import { findDamage, isAsExpected } from './damage.ts';
 import type { Manifest } from './manifest.ts';
 import { listSealed, readManifest, type SealedDate } from './sealed-dates.ts';
 
@@ -34,7 +35,7 @@ export interface Conditions {
   readonly conditions: ReadonlyMap<string, Condition>;
   /** Dates whose loss is no news: an earlier run knew of it. */
   readonly lostBefore: ReadonlySet<string>;
-  /** Sealed dates whose object is not what was sealed, with what is wrong, in words. */
+  /** Sealed dates whose files are not what was sealed, with what is wrong, in words. */
   readonly damaged: ReadonlyMap<string, string>;
 }
 
@@ -151,16 +152,17 @@ async function readSealed(
     if (kept && isCurrent(kept, found)) sealed.set(date, kept);
     else {
       const manifest = await readManifestIfValid(deps, job, date);
-      const damage = manifest && (await findDamage(deps.store, dataset, found, manifest.files[0].size));
-      sealed.set(date, manifest ? describeSealed(manifest, damage) : describeUnsealed(date, 'degraded'));
+      const damage = manifest && (await findDamage(deps.store, dataset, found, sizesOf(manifest)));
+      sealed.set(date, manifest ? describeSealed(manifest, damage?.reason) : describeUnsealed(date, 'degraded'));
     }
   }
   return sealed;
 }
 
-/** Whether what is known of a sealed date may be believed: its object is as it was, or is not known otherwise. */
-function isCurrent({ revision, size, damage }: ConditionEntry, { sizeBytes }: SealedDate): boolean {
-  return revision !== null && damage === undefined && sizeBytes !== undefined && sizeBytes === (size ?? sizeBytes);
+/** Whether what is known of a sealed date may be believed: all is known, and its files are as they were. */
+function isCurrent(entry: ConditionEntry, found: SealedDate): boolean {
+  const { revision, beside, damage } = entry;
+  return revision !== null && beside !== undefined && damage === undefined && isAsExpected(found, entry);
 }
 
 /** Whether the job has a condition of its own: then a session without rows may be none of its dates. */

@@ -1,7 +1,7 @@
 /** The ledger of a dataset: the manifests in the store are the record of what is sealed. Reading only. */
 import { isFault } from '../core/errors.ts';
 import type { Store } from '../store/store.ts';
-import { dropKey, manifestKey, parseManifestDate, partitionsPrefix } from './layout.ts';
+import { dropFilename, manifestKey, parseManifestDate, partitionPrefix, partitionsPrefix } from './layout.ts';
 import { invalidManifest, type Manifest, parseManifest } from './manifest.ts';
 
 /** A date that has a manifest, as a listing shows it. */
@@ -9,18 +9,26 @@ export interface SealedDate {
   readonly date: string;
   /** Bytes of the drop's object; `undefined` where the listing has none. */
   readonly sizeBytes: number | undefined;
+  /** Bytes of the files beside it, by name: the summary, the quarantine. */
+  readonly beside: ReadonlyMap<string, number>;
 }
 
 /** Sealed dates of a dataset, ascending. Costs a listing, no object is read. */
 export async function listSealed(store: Store, dataset: string): Promise<readonly SealedDate[]> {
   const dates: string[] = [];
-  const sizes = new Map<string, number>();
+  const sizes = new Map<string, Map<string, number>>();
   for await (const { key, sizeBytes } of store.list(partitionsPrefix(dataset))) {
     const date = parseManifestDate(dataset, key);
+    const folder = key.slice(0, key.lastIndexOf('/') + 1);
     if (date !== undefined) dates.push(date);
-    else sizes.set(key, sizeBytes);
+    else sizes.set(folder, (sizes.get(folder) ?? new Map<string, number>()).set(key.slice(folder.length), sizeBytes));
   }
-  return dates.sort().map((date) => ({ date, sizeBytes: sizes.get(dropKey(dataset, date)) }));
+  return dates.sort().map((date) => {
+    const beside = sizes.get(partitionPrefix(dataset, date)) ?? new Map<string, number>();
+    const sizeBytes = beside.get(dropFilename(dataset));
+    beside.delete(dropFilename(dataset));
+    return { date, sizeBytes, beside };
+  });
 }
 
 /** The dates alone. */

@@ -85,14 +85,17 @@ export function packToTheRow(
     const bounds = inside
       .flatMap((cell) => places.get(keyOf(cell)) ?? [])
       .filter((bound) => compareBounds(gap.from, bound) < 0 && compareBounds(bound, gap.to) < 0);
-    const exact = isBetweenCells(inside, gap, counts);
+    const { beginsInside, endsInside } = describeEnds(inside, gap, counts);
     let left = inside.reduce((sum, count) => sum + count.rows, 0);
     let from = gap.from;
     for (const to of [...bounds, gap.to]) {
       const rows = Math.min(limit, left);
+      // Two cuts are a page apart, whatever the gap has of the cells at its ends.
+      const isBetweenCuts = from !== gap.from && to !== gap.to;
+      const exact = isBetweenCuts || !(beginsInside || (to === gap.to && endsInside));
       if (!isEmptyWindow({ from, to })) windows.push({ date, from, to, rows, exact });
-      // Of a cell that the gap has only a part of, nobody knows how many rows are gone.
-      if (exact) left -= rows;
+      // Of a cell that the gap has only the end of, nobody knows how many rows are gone.
+      if (!beginsInside) left -= rows;
       from = to;
     }
   }
@@ -142,13 +145,16 @@ function isInside(cell: CellCount, next: CellCount | undefined, bound: Bound): b
   return cell.symbol === undefined ? cell.second === bound.second : bound.second < SECONDS_PER_DAY;
 }
 
-function isBetweenCells(cells: DayCounts, gap: Stretch, all: DayCounts): boolean {
+/** Which ends of a gap have only a part of a cell. @param cells of the gap, of all */
+function describeEnds(
+  cells: DayCounts,
+  gap: Stretch,
+  all: DayCounts,
+): { readonly beginsInside: boolean; readonly endsInside: boolean } {
   const [first] = cells;
   const offset = first === undefined ? 0 : all.indexOf(first);
-  return !cells.some((cell, index) => {
-    const next = all[offset + index + 1];
-    return isInside(cell, next, gap.from) || isInside(cell, next, gap.to);
-  });
+  const isInsideAny = (bound: Bound) => cells.some((cell, index) => isInside(cell, all[offset + index + 1], bound));
+  return { beginsInside: isInsideAny(gap.from), endsInside: isInsideAny(gap.to) };
 }
 
 /** Greedy from the left: a window ends where the next cell would not fit. Empty stretches belong to a neighbour. */
@@ -160,10 +166,11 @@ function packBetweenCells(
   all: DayCounts,
 ): PackedWindow[] {
   const windows: PackedWindow[] = [];
-  const exact = isBetweenCells(counts, gap, all);
+  const { beginsInside, endsInside } = describeEnds(counts, gap, all);
   let from = gap.from;
   let rows = 0;
   const close = (to: Bound) => {
+    const exact = !(from === gap.from && beginsInside) && !(to === gap.to && endsInside);
     if (rows > 0 && !isEmptyWindow({ from, to })) windows.push({ date, from, to, rows, exact });
     from = to;
     rows = 0;

@@ -108,7 +108,7 @@ export async function judgeEnd(
     run,
     names
       .filter((name) => !expected.has(name) && !BESIDE.test(name))
-      .filter((name) => run.losses.length === 0 || !REPLACED.test(name)),
+      .filter((name) => run.losses.length === 0 || !HISTORY.test(name)),
     before,
   );
   let equalDates = 0;
@@ -124,7 +124,7 @@ export async function judgeEnd(
 /** What is beside the drops: what the store is known by, reports, and decisions that were set aside for the operator. */
 const BESIDE = /^(_flowdrop|_reports|_alerts)\/|^_sealing\/[^/]+\/set-aside\//;
 /** What is left of a revision that was made again, because an object of it was lost. */
-const REPLACED = /^trades\/_history\//;
+export const HISTORY = /^trades\/_history\//;
 
 async function judgeDate(run: Run, date: string, names: readonly string[]): Promise<void> {
   const { place, problems, source, losses } = run;

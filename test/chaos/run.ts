@@ -11,7 +11,7 @@ import type { S3Server } from '../support/s3-server.ts';
 import { findMountObstacle, mountSmallDisk, type SmallDisk } from '../support/small-disk.ts';
 import { type ApiWatch, openApi } from './api.ts';
 import { RunClock } from './clock.ts';
-import { describeEnd, hasEndedWell, judgeAttempt, judgeEnd, judgeUnfinished } from './judge.ts';
+import { describeEnd, HISTORY, hasEndedWell, judgeAttempt, judgeEnd, judgeUnfinished } from './judge.ts';
 import { type MailServer, RECIPIENTS, startMailServer } from './mail.ts';
 import { IDENTITY, openPlace, type Place } from './place.ts';
 import type { Kind, Scenario } from './scenario.ts';
@@ -203,9 +203,9 @@ async function runUntilSealed(run: Run): Promise<number> {
 
 async function loseObject({ place, losses }: Run, { loses }: Trouble): Promise<void> {
   if (loses === undefined) return;
-  // Without what it is known by it would be another store; that a summary is gone only `verify` says.
+  // Without what it is known by it would be another store, and a replaced revision that is gone cannot come back.
   const names = (await place.list()).filter(
-    (name) => !name.endsWith('(unfinished upload)') && !IDENTITY.test(name) && !name.endsWith('summary.parquet'),
+    (name) => !name.endsWith('(unfinished upload)') && !IDENTITY.test(name) && !HISTORY.test(name),
   );
   const lost = names[Math.floor(loses * names.length)];
   if (lost === undefined) return;

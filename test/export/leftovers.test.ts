@@ -3,7 +3,7 @@
  * dates whose object is gone. The workers that left it are real, and so is the damage: objects are removed and written
  * over from outside. Decisions that can be finished are in `test/ledger/publish.test.ts`.
  */
-import { mkdir, mkdtemp, readdir, rm, truncate, utimes, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readdir, readFile, rm, truncate, utimes, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
@@ -13,12 +13,15 @@ import { NO_OVERRIDE } from '../../src/calendar/session.ts';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
 import { judgeRun, type RunOptions, runExport } from '../../src/export/export.ts';
+import type { SqlJob } from '../../src/job/job.ts';
 import {
   conditionKey,
   dropKey,
   historyKey,
   manifestKey,
   partitionPrefix,
+  QUARANTINE_FILENAME,
+  SUMMARY_FILENAME,
   sealingDecisionKey,
   sealingPrefix,
 } from '../../src/ledger/layout.ts';
@@ -80,12 +83,12 @@ afterEach(async () => {
   await rm(folder, { recursive: true, force: true });
 });
 
-async function run(options: RunOptions = {}, own: Store = store): Promise<RunResult> {
+async function run(options: RunOptions = {}, own: Store = store, of: SqlJob = job): Promise<RunResult> {
   source = createEngineSource(engine, { rowLimit: 200, meta: true, nowMs: NOW });
   kept = createKeptLog();
   return await runExport(
-    await createRunContext({ job, engine, store: own, source, folder, log: kept.log }),
-    job,
+    await createRunContext({ job: of, engine, store: own, source, folder, log: kept.log }),
+    of,
     options,
   );
 }
@@ -381,6 +384,130 @@ describe('a sealed date whose object', () => {
     const { damaged } = await readSelectionFacts(store, job, new JobState(folder, job.name));
     expect(damaged).toEqual(new Map());
   });
+});
+
+describe('a sealed date whose summary', () => {
+  const summaryPath = (date: string) => join(root, partitionPrefix('trades', date), SUMMARY_FILENAME);
+
+  const damages: readonly (readonly [string, (path: string) => Promise<void>])[] = [
+    ['is gone', async (path) => await rm(path)],
+    ['has another size', async (path) => await truncate(path, 100)],
+  ];
+
+  it.each(damages)(
+    '%s has it rebuilt from the drop by the next run, byte for byte, without a request',
+    async (_, damage) => {
+      await run();
+      const sealed = await readManifest(store, 'trades', DATE);
+      const before = await readFile(summaryPath(DATE));
+      await damage(summaryPath(DATE));
+      const result = await run();
+      expect(statuses(result)).toEqual([]);
+      expect(source.pages()).toEqual([]);
+      expect(result).toMatchObject({ damaged: {}, gaps: [], conditions: { [DATE]: 'available' } });
+      expect(logged('summary-rebuilt')).toEqual([expect.objectContaining({ level: 40, date: DATE, how: 'restored' })]);
+      expect(logged('drop-damaged')).toEqual([]);
+      expect(await readFile(summaryPath(DATE))).toEqual(before);
+      expect(await readManifest(store, 'trades', DATE)).toEqual(sealed);
+      expect(await verify(DATE)).toEqual([]);
+      await run();
+      expect(logged('summary-rebuilt')).toEqual([]);
+    },
+  );
+
+  /** A date that has left the lookback, sealed as `DATE` was. */
+  async function sealExpired(): Promise<void> {
+    const { manifest_hash: _, ...draft } = (await readManifest(store, 'trades', DATE)) as Manifest; // It was sealed.
+    for (const { filename } of draft.files)
+      await store.copy(partitionPrefix('trades', DATE) + filename, partitionPrefix('trades', EXPIRED) + filename);
+    await store.put(manifestKey('trades', EXPIRED), {
+      bytes: formatManifest(signManifest({ ...draft, date: EXPIRED })),
+    });
+  }
+
+  it('is gone has it rebuilt also where the source has the date no more', async () => {
+    await run();
+    await sealExpired();
+    await run();
+    await rm(summaryPath(EXPIRED));
+    const result = await run();
+    expect(result).toMatchObject({ damaged: {}, conditions: { [EXPIRED]: 'available' } });
+    expect(await readFile(summaryPath(EXPIRED))).toEqual(await readFile(summaryPath(DATE)));
+  });
+
+  it('is gone is noticed where condition.json is of a version that did not know of it', async () => {
+    await run();
+    await sealExpired();
+    await run();
+    const text = String(await readText(store, conditionKey('trades')));
+    await store.put(conditionKey('trades'), { bytes: Buffer.from(text.replaceAll(/,"beside":\{[^}]*\}/g, '')) });
+    await rm(summaryPath(EXPIRED));
+    expect(await run()).toMatchObject({
+      damaged: { [EXPIRED]: expect.stringContaining('summary.parquet is missing') },
+    });
+    expect(await run()).toMatchObject({ damaged: {}, conditions: { [EXPIRED]: 'available' } });
+  });
+
+  it('was of another version of the engine is sealed with its drop as the next revision', async () => {
+    await run();
+    const { manifest_hash: _, ...draft } = (await readManifest(store, 'trades', DATE)) as Manifest; // It was sealed.
+    const [drop, ...others] = draft.files;
+    const older = others.map((file) => ({ ...file, hash: `sha256:${'0'.repeat(64)}` }));
+    const sealed = signManifest({ ...draft, files: [drop, ...older] });
+    await store.put(manifestKey('trades', DATE), { bytes: formatManifest(sealed) });
+    await rm(summaryPath(DATE));
+    const result = await run();
+    expect(statuses(result)).toEqual([]);
+    expect(source.pages()).toEqual([]);
+    expect(logged('summary-rebuilt')).toEqual([expect.objectContaining({ date: DATE, how: 'resealed' })]);
+    expect(await readManifest(store, 'trades', DATE)).toMatchObject({
+      ...{ revision: 2, supersedes: 1, changes: null, rows: ROWS, condition: 'available' },
+      files: draft.files,
+    });
+    expect(await verify(DATE)).toEqual([]);
+    await run();
+    expect(logged('summary-rebuilt')).toEqual([]);
+  });
+
+  it('is gone together with its drop is exported again', async () => {
+    await run();
+    await rm(summaryPath(DATE));
+    await rm(join(root, dropKey('trades', DATE)));
+    expect(statuses(await run())).toEqual([[DATE, 'sealed', 2]]);
+    expect(await verify(DATE)).toEqual([]);
+  });
+
+  it('is gone beside a drop of other bytes is not made from those: the date is exported again', async () => {
+    await run();
+    const path = join(root, dropKey('trades', DATE));
+    const bytes = await readFile(path);
+    bytes[100] = (bytes[100] ?? 0) ^ 0xff;
+    await writeFile(path, bytes);
+    await rm(summaryPath(DATE));
+    const result = await run();
+    expect(statuses(result)).toEqual([[DATE, 'sealed', 2]]);
+    expect(logged('drop-damaged')).toHaveLength(1);
+    expect(await verify(DATE)).toEqual([]);
+  });
+});
+
+it('a quarantine that is gone has its date exported again, and comes back with the next revision', async () => {
+  const odd = createTrade(ROWS, { updated_timestamp: 'no number' });
+  const tolerant = createJob('}\nrows: {on_bad: quarantine, max: 0.5');
+  await insertTrades(engine, [odd]);
+  try {
+    await run({}, store, tolerant);
+    const path = join(root, partitionPrefix('trades', DATE), QUARANTINE_FILENAME);
+    const before = await readFile(path, 'utf8');
+    await rm(path);
+    const result = await run({}, store, tolerant);
+    expect(statuses(result)).toEqual([[DATE, 'sealed', 2]]);
+    expect(await readFile(path, 'utf8')).toBe(before);
+    expect(await verify(DATE)).toEqual([]);
+    expect(statuses(await run({}, store, tolerant))).toEqual([]);
+  } finally {
+    await engine.command(`ALTER TABLE RawOptionTrades DELETE WHERE id = '${odd['id']}' SETTINGS mutations_sync = 2`);
+  }
 });
 
 /** A minute more than a day ago, in seconds. */

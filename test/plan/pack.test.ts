@@ -163,6 +163,25 @@ describe.each(['time', 'symbol'] as const)('on random days along the %s axis', (
     }
   });
 
+  test('only the first and the last window of what is not staged may have fewer rows than they say', () => {
+    for (const seed of SEEDS) {
+      const random = createRandom(seed);
+      const day = createDay(random, axis);
+      const counts = countDay(day, random);
+      const covered = createCovered(random, day, counts);
+      const limit = 1 + Math.floor(random() * 40);
+      const packing = planPacking(DATE, counts, covered, limit);
+      const toTheRow = packToTheRow(DATE, counts, covered, limit, findPlaces(day, counts, packing.cuts, limit));
+      for (const windows of [packing.windows, toTheRow]) {
+        for (const gap of listGaps(covered)) {
+          const inside = windows.filter(({ from }) => holds(gap, from));
+          const inner = inside.slice(1, -1).filter(({ exact }) => !exact);
+          expect(inner.map(formatWindow), `seed ${seed}`).toEqual([]);
+        }
+      }
+    }
+  });
+
   test('windows to the row are the fewest possible when nothing is staged', () => {
     for (const seed of SEEDS) {
       const random = createRandom(seed);

@@ -161,6 +161,27 @@ describe('rows that move', () => {
     expect(table.logged).toContain('rows-withdrawn');
   });
 
+  it('in all windows but one cost no count of each page that is full, where no `meta` says that it is whole', async () => {
+    Object.assign(limits, { axis: 'symbol', rowLimit: LIMIT });
+    await createTradesTable(engine, 'symbol');
+    const at = Array.from({ length: ROWS }, (_, k) => k);
+    await insertTrades(
+      engine,
+      at.map((k) => createRow(k)),
+    );
+    // The last window is of symbols behind these.
+    const late = at.filter((k) => k % 17 === 0 && String(createRow(k)['symbol']) < 'SYM30');
+    const source = movingSource({ meta: false }, MOMENTS['after the last page'], async () => {
+      await insertTrades(
+        engine,
+        late.map((k) => createRow(k, { id: `late-${k}` })),
+      );
+    });
+    await expectSameRows(await table.complete(source, job));
+    expect(source.pages().length).toBeGreaterThan(PAGES + 8);
+    expect(source.asked.filter((sql) => sql.startsWith('SELECT count() AS rows FROM')).length).toBeLessThanOrEqual(2);
+  });
+
   it.each(Object.keys(MOVES) as (keyof typeof MOVES)[])(
     'behind the groups of an aggregating job, that %s, are in its sums',
     async (move) => {

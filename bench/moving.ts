@@ -1,0 +1,331 @@
+/**
+ * Rows that move while a date is fetched, at full size: the compiled worker against the compiled service, whose rows
+ * appear, are withdrawn, or are replaced under other ids in the middle of the run; at both entry points, the table ordered
+ * by time and by symbol. Beside each run stands the same without trouble. What was sealed is compared with the source as
+ * it is in the end, value by value, by a reader that knows nothing of the product.
+ */
+import { existsSync } from 'node:fs';
+import { readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { HISTORICAL_PATH } from '../src/api-contract/limits.ts';
+import { TRADE_COLUMNS } from '../src/api-contract/trade.ts';
+import { formatTable } from '../src/cli/terminal/table.ts';
+import { formatCount } from '../src/core/units.ts';
+import type { Manifest } from '../src/ledger/manifest.ts';
+import { openTruth } from '../test/chaos/truth.ts';
+import { flowdrop, KEY, startService, type TestService } from '../test/support/flowdrop.ts';
+import { writeJob } from '../test/support/jobs.ts';
+import { createRandom } from '../test/support/random.ts';
+import { type RunBench, say } from './support/bench.ts';
+import type { Goal } from './support/goal.ts';
+import { type Asked, type IsMoment, startMovingSource } from './support/moving-source.ts';
+import { withFolder } from './support/product.ts';
+
+type Order = 'time' | 'symbol';
+type Api = 'historical' | 'portal';
+type Row = Readonly<Record<string, unknown>>;
+
+interface Case {
+  readonly name: string;
+  /** Rows of the session, those that come late included. */
+  readonly rows: number;
+  /** Rows that move. */
+  readonly moved: number;
+  readonly move: 'appear' | 'vanish' | 'replaced';
+}
+
+/** The sizes at which each of these once failed. */
+const CASES: readonly Case[] = [
+  { name: 'appear', rows: 60_000, moved: 300, move: 'appear' },
+  { name: 'withdrawn', rows: 45_000, moved: 1, move: 'vanish' },
+  { name: 'withdrawn', rows: 45_000, moved: 10, move: 'vanish' },
+  { name: 'withdrawn', rows: 45_000, moved: 100, move: 'vanish' },
+  { name: 'withdrawn, 2 %', rows: 45_000, moved: 900, move: 'vanish' },
+  { name: 'replaced', rows: 45_000, moved: 50, move: 'replaced' },
+];
+const ORDERS: readonly Order[] = ['time', 'symbol'];
+/**
+ * Only what may not be counted at once is fetched along the symbols: where the table is ordered by symbol so many of a
+ * session's rows may be read by one query.
+ */
+const SCAN_SHARE = 2 / 7;
+const APIS: readonly Api[] = ['historical', 'portal'];
+/** Pages of a tenth of the API's limit: a session of this size then has as many windows as are worth moving rows in. */
+const ROW_LIMITS = [1_000, 10_000];
+/** At the API's one request a second this is 20 s into the fetch; where there are fewer pages it is half of them. */
+const MOVED_AFTER_PAGES = 20;
+/** Requests for each window that rows moved in: its page once more, and its count once more. */
+const REQUESTS_A_WINDOW = 2;
+const DATE = '2026-11-19';
+/** The session has long closed, and nothing of it is too fresh to be shown. */
+const AS_OF = `${DATE}T23:15:00Z`;
+const SEED = 11;
+/** Two requests in flight are served in turn; more engines would only take memory from each other. */
+const SERVICE_OPTIONS = ['--as-of', AS_OF, '--concurrency', '2'];
+
+interface Rows {
+  readonly before: readonly Row[];
+  readonly after: readonly Row[];
+}
+
+interface Outcome {
+  readonly asked: readonly Asked[];
+  readonly movedAt: number | undefined;
+  readonly code: number | null;
+  /** `undefined` when the date was not sealed. */
+  readonly manifest: Manifest | undefined;
+  /** What the drop has otherwise than the source. */
+  readonly differences: readonly string[];
+  readonly reason: string;
+}
+
+interface Line {
+  readonly order: Order;
+  readonly api: Api;
+  readonly rowLimit: number;
+  readonly of: Case;
+  readonly quiet: Outcome;
+  readonly troubled: Outcome;
+  readonly atSource: number;
+}
+
+export const benchMoving: RunBench = async ({ note }) =>
+  await withFolder(async (folder) => {
+    const sessions = new Map<number, readonly Row[]>();
+    for (const { rows } of CASES) if (!sessions.has(rows)) sessions.set(rows, await generateRows(rows));
+    const lines: Line[] = [];
+    for (const rowLimit of ROW_LIMITS)
+      for (const order of ORDERS) lines.push(...(await measure(folder, sessions, order, rowLimit)));
+    for (const line of lines) note(goalOf(line));
+    return describe(lines);
+  });
+
+async function measure(
+  folder: string,
+  sessions: ReadonlyMap<number, readonly Row[]>,
+  order: Order,
+  rowLimit: number,
+): Promise<readonly Line[]> {
+  const lines: Line[] = [];
+  const quiet = new Map<string, Outcome>();
+  for (const of of CASES) {
+    say(`moving: ${formatCount(of.moved)} of ${formatCount(of.rows)} rows ${of.name}, by ${order}, ${rowLimit} a page`);
+    const rows = moveRows(sessions.get(of.rows) ?? [], of);
+    const files = { before: join(folder, 'before.ndjson'), after: join(folder, 'after.ndjson') };
+    await writeRows(files.before, rows.before);
+    await writeRows(files.after, rows.after);
+    const scanLimit = order === 'symbol' ? ['--scan-limit', String(Math.round(of.rows * SCAN_SHARE))] : [];
+    const options = [...SERVICE_OPTIONS, '--order', order, '--row-limit', String(rowLimit), ...scanLimit];
+    const before = await startService([...options, '--data', files.before]);
+    const after = await startService([...options, '--data', files.after]);
+    try {
+      for (const api of APIS) {
+        const key = `${api} ${of.rows}`;
+        const own = quiet.get(key) ?? (await runOnce(before, before, api, files.before, () => false));
+        quiet.set(key, own);
+        const troubled = await runOnce(before, after, api, files.after, momentOf(of, rows.before.length, rowLimit));
+        lines.push({ order, api, rowLimit, of, quiet: own, troubled, atSource: rows.after.length });
+      }
+    } finally {
+      await before.stop();
+      await after.stop();
+    }
+  }
+  return lines;
+}
+
+/** Rows are replaced between the last page and the recount, the others move while pages are fetched. */
+function momentOf({ move }: Case, rows: number, rowLimit: number): IsMoment {
+  const pages = Math.ceil(rows / rowLimit);
+  const fetched = move === 'replaced' ? pages : Math.min(MOVED_AFTER_PAGES, Math.floor(pages / 2));
+  return (asked) =>
+    (move !== 'replaced' || asked.at(-1)?.kind === 'count') &&
+    asked.filter(({ kind }) => kind === 'page').length >= fetched;
+}
+
+/** One run with an empty state, and what came of it. @param truth file of the rows that the source has in the end */
+async function runOnce(
+  before: TestService,
+  after: TestService,
+  api: Api,
+  truth: string,
+  isMoment: IsMoment,
+): Promise<Outcome> {
+  const source = await startMovingSource(before, after, isMoment);
+  try {
+    return await withFolder(async (cwd) => {
+      const job = await writeJob(cwd, { api, reports: '' });
+      const env = { ...before.env, FLOWDROP_API_URL: source.url, FLOWDROP_PORTAL_URL: source.url };
+      const { code, stderr } = await flowdrop(['backfill', job, '--from', DATE, '--to', DATE], { cwd, env });
+      const partition = join(cwd, 'drops', 'trades', `date=${DATE}`);
+      const path = join(partition, 'manifest.json');
+      const manifest = existsSync(path) ? (JSON.parse(await readFile(path, 'utf8')) as Manifest) : undefined;
+      const differences = manifest === undefined ? [] : await compare(truth, join(partition, 'trades.parquet'));
+      const { asked, movedAt } = source;
+      const reason = code === 0 ? '' : (/"reason":"([^"]*)"/.exec(stderr)?.[1] ?? stderr.slice(-200));
+      return { asked, movedAt, code, manifest, differences, reason };
+    });
+  } finally {
+    await source.close();
+  }
+}
+
+async function compare(truthFile: string, drop: string): Promise<readonly string[]> {
+  const truth = await openTruth(truthFile);
+  try {
+    return await truth.compare(drop);
+  } finally {
+    truth.close();
+  }
+}
+
+/** The same rows every time: each chosen by chance, all over the session. */
+function moveRows(all: readonly Row[], { moved, move }: Case): Rows {
+  const random = createRandom(SEED + moved);
+  const shuffled = all.map((row) => ({ row, at: random() })).sort((a, b) => a.at - b.at);
+  const chosen = new Set(shuffled.slice(0, moved).map(({ row }) => row));
+  const others = all.filter((row) => !chosen.has(row));
+  switch (move) {
+    case 'appear':
+      return { before: others, after: all };
+    case 'vanish':
+      return { before: all, after: others };
+    case 'replaced':
+      return { before: all, after: [...others, ...[...chosen].map((row) => ({ ...row, id: `again-${row['id']}` }))] };
+    default:
+      return move satisfies never;
+  }
+}
+
+/** A generated session, read from its service page by page, by id. */
+async function generateRows(count: number): Promise<readonly Row[]> {
+  say(`moving: generating ${formatCount(count)} rows ...`);
+  const service = await startService([
+    ...SERVICE_OPTIONS,
+    ...['--generate', '1', '--generate-rows', String(count), '--seed', String(SEED)],
+  ]);
+  try {
+    const names = TRADE_COLUMNS.map(({ name }) => name).join(', ');
+    const rows: Row[] = [];
+    for (let page = await ask(''); page.length > 0; page = await ask(String(page.at(-1)?.['id']))) rows.push(...page);
+    if (rows.length !== count) throw new Error(`${rows.length} rows were read of ${count}`);
+    return rows;
+
+    async function ask(last: string): Promise<readonly Row[]> {
+      const sql = `SELECT ${names} FROM RawOptionTrades WHERE date = '${DATE}' AND id > '${last}' ORDER BY id LIMIT 10000`;
+      const response = await fetch(`${service.url}${HISTORICAL_PATH}`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify({ api_key: KEY, sql }),
+      });
+      const { data } = (await response.json()) as { readonly data?: readonly Row[] };
+      if (data === undefined) throw new Error(`the service answered ${response.status}`);
+      return data;
+    }
+  } finally {
+    await service.stop();
+  }
+}
+
+async function writeRows(path: string, rows: readonly Row[]): Promise<void> {
+  await writeFile(path, rows.map((row) => `${JSON.stringify(row)}\n`).join(''));
+}
+
+/** Windows that rows can have moved in, at most. */
+function touchedOf({ of, quiet }: Line): number {
+  return Math.min(of.moved, quiet.manifest?.windows.length ?? 0);
+}
+
+/**
+ * Requests beyond a quiet day's, without counts of the whole date: each round counts it once, a withdrawal once more, and
+ * where not all of it may be read at once that takes several.
+ */
+function extraOf({ quiet, troubled }: Line): number {
+  return countOthers(troubled) - countOthers(quiet);
+}
+
+function countOthers({ asked }: Outcome): number {
+  return asked.filter(({ kind }) => kind !== 'count').length;
+}
+
+function isSealedRight({ troubled, atSource }: Line): boolean {
+  const { code, manifest, differences, movedAt } = troubled;
+  return (
+    code === 0 &&
+    movedAt !== undefined &&
+    manifest?.condition === 'available' &&
+    manifest.rows === atSource &&
+    differences.length === 0
+  );
+}
+
+function goalOf(line: Line): Goal {
+  const { order, api, of, rowLimit } = line;
+  const most = REQUESTS_A_WINDOW * touchedOf(line);
+  const size = `${formatCount(of.moved)} of ${formatCount(of.rows)}, ${formatCount(rowLimit)} a page`;
+  return {
+    what: `rows ${of.name} (${size}), by ${order}, ${api}: sealed right by one run, requests more`,
+    reach: `<= ${most}`,
+    measured: isSealedRight(line) ? String(extraOf(line)) : 'not sealed right',
+    holds: isSealedRight(line) && extraOf(line) <= most,
+  };
+}
+
+function describe(lines: readonly Line[]): string {
+  const right = 'right' as const;
+  const columns = [
+    { title: 'a page', align: right },
+    { title: 'table by' },
+    { title: 'entry point' },
+    { title: 'rows', align: right },
+    { title: 'that move', align: right },
+    { title: '' },
+    { title: 'windows', align: right },
+    { title: 'quiet day', align: right },
+    { title: 'with the trouble', align: right },
+    { title: 'counts', align: right },
+    { title: 'more', align: right },
+    { title: 'allowed', align: right },
+    { title: 'one run' },
+    { title: 'condition' },
+    { title: 'sealed', align: right },
+    { title: 'at the source', align: right },
+    { title: 'same' },
+  ];
+  const cells = lines.map((line) => {
+    const { order, api, rowLimit, of, quiet, troubled, atSource } = line;
+    const { manifest, differences, reason } = troubled;
+    return [
+      formatCount(rowLimit),
+      order,
+      api,
+      formatCount(of.rows),
+      formatCount(of.moved),
+      of.name,
+      formatCount(quiet.manifest?.windows.length ?? 0),
+      formatCount(quiet.asked.length),
+      formatCount(troubled.asked.length),
+      `${countCounts(quiet)} / ${countCounts(troubled)}`,
+      formatCount(extraOf(line)),
+      formatCount(REQUESTS_A_WINDOW * touchedOf(line)),
+      troubled.code === 0 ? 'yes' : `NO: ${reason}`,
+      manifest?.condition ?? 'not sealed',
+      manifest === undefined ? '' : formatCount(manifest.rows),
+      formatCount(atSource),
+      manifest === undefined ? '' : differences.length === 0 ? 'yes' : `NO: ${differences.join('; ')}`,
+    ];
+  });
+  return [
+    'Rows that move while a date is fetched, an empty state each time',
+    '',
+    formatTable(columns, cells),
+    '',
+    'quiet day, with the trouble: all requests. counts: of whole dates, on a quiet day and with the trouble. more: the other',
+    'requests beyond those of a quiet day; allowed: two for each window that rows can have moved in. same: ids and all values.',
+    'Where the table is ordered by symbol, a query may read 2/7 of the rows, so that it is counted and fetched along the symbols.',
+  ].join('\n');
+}
+
+function countCounts({ asked }: Outcome): number {
+  return asked.filter(({ kind }) => kind === 'count').length;
+}
