@@ -22,6 +22,8 @@ const CLOSE_OBJECT = 0x7d;
 export interface RowShape {
   /** Places of the members, counted from 0, in which a number of any row has a fraction or an exponent. */
   readonly fractions: ReadonlySet<number>;
+  /** By place: whether the member of any row is a text. */
+  readonly texts: readonly (boolean | undefined)[];
   /** Whether a member of a row is an object or an array. */
   readonly hasNested: boolean;
 }
@@ -52,7 +54,7 @@ export interface WalkedRows {
  */
 export function walkRows(bytes: Buffer, start: number, onRow?: (row: RowBytes) => void): WalkedRows {
   let rows = 0;
-  const seen = { fractions: new Set<number>(), hasNested: false };
+  const seen: SeenShape = { fractions: new Set(), texts: [], hasNested: false };
   let at = skipSpace(bytes, start + 1);
   while (bytes[at] !== CLOSE_ARRAY) {
     if (bytes[at] !== OPEN_OBJECT) throw malformed('a row, which begins with "{"', at, bytes);
@@ -91,15 +93,23 @@ export function listMembers(bytes: Buffer): readonly Member[] {
   return members;
 }
 
+interface SeenShape {
+  readonly fractions: Set<number>;
+  readonly texts: boolean[];
+  hasNested: boolean;
+}
+
 /** End of a row; what its members show is noted on the way. The first test is that of most bytes. */
-function skipRow(bytes: Buffer, start: number, seen: { readonly fractions: Set<number>; hasNested: boolean }): number {
+function skipRow(bytes: Buffer, start: number, seen: SeenShape): number {
   let depth = 0;
   let place = 0;
   for (let at = start; at < bytes.length; at += 1) {
     const byte = bytes[at] ?? 0;
     if (byte >= DIGIT_0 && byte <= DIGIT_9) continue;
-    if (byte === QUOTE) at = skipString(bytes, at) - 1;
-    else if (byte === COMMA) place += depth === 1 ? 1 : 0;
+    if (byte === QUOTE) {
+      at = skipString(bytes, at) - 1;
+      if (bytes[at + 1] !== COLON) seen.texts[place] = true;
+    } else if (byte === COMMA) place += depth === 1 ? 1 : 0;
     else if (byte === DOT || byte === LOWER_E || byte === UPPER_E) seen.fractions.add(place);
     else if (byte === OPEN_OBJECT || byte === OPEN_ARRAY) {
       depth += 1;

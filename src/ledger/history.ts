@@ -7,7 +7,7 @@
 import { rm } from 'node:fs/promises';
 import { hashFile } from '../core/file-hash.ts';
 import type { Store } from '../store/store.ts';
-import { historyKey, MANIFEST_FILENAME, partitionPrefix } from './layout.ts';
+import { historyKey, historyPrefix, MANIFEST_FILENAME, parseDatasetKey, partitionPrefix } from './layout.ts';
 import { formatManifest, type Manifest, type ManifestFile, readSigned } from './manifest.ts';
 
 /** Idempotent, and safe beside other workers that do the same. @param scratch local path, removed afterwards */
@@ -28,6 +28,16 @@ export async function keepHistory(store: Store, manifest: Manifest, scratch: str
     await rm(scratch, { force: true });
   }
   await store.put(manifestAt, { bytes: formatManifest(manifest) }, { contentType: 'application/json' });
+}
+
+/** The newest revision of a date that was replaced; 0 when there is none. */
+export async function findNewestKept(store: Store, dataset: string, date: string): Promise<number> {
+  let newest = 0;
+  for await (const { key } of store.list(historyPrefix(dataset, date))) {
+    const place = parseDatasetKey(dataset, key);
+    if (place?.kind === 'history') newest = Math.max(newest, place.revision);
+  }
+  return newest;
 }
 
 /**

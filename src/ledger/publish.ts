@@ -20,7 +20,7 @@ import { Fault } from '../core/errors.ts';
 import { hashFile } from '../core/file-hash.ts';
 import type { Store } from '../store/store.ts';
 import { digestOf, locateFiles, readDecision } from './decision.ts';
-import { keepHistory } from './history.ts';
+import { findNewestKept, keepHistory } from './history.ts';
 import {
   dropFilename,
   MANIFEST_FILENAME,
@@ -67,10 +67,13 @@ export async function publishDrop(
 ): Promise<PublishResult> {
   const { dataset, date } = draft;
   const { supersedes, signal } = options;
-  const revision = (supersedes?.revision ?? 0) + 1;
+  // A manifest that was lost had a revision, too: those that it replaced are still in the history. Listed before the
+  // manifest is read: what another worker keeps while it restates has a manifest beside it.
+  const replaced = supersedes?.revision ?? (await findNewestKept(store, dataset, date));
   const sealed = await readManifest(store, dataset, date);
-  if (sealed && !isSame(sealed, supersedes)) return { manifest: sealed, won: false };
+  if (sealed && !isSame(sealed, supersedes)) return { manifest: assertOwn(store, draft, sealed), won: false };
   if (sealed === undefined && supersedes) throw broken(store, draft, 'the manifest of the revision to replace is gone');
+  const revision = replaced + 1;
   const contents = await describeFiles(files, dataset);
   const ours = signManifest({
     ...draft,
@@ -82,9 +85,19 @@ export async function publishDrop(
     const key = sealingFileKey(dataset, date, revision, digestOf(file));
     await store.put(key, { path }, { contentType: contentTypeOf(file), signal });
   }
-  const manifest = await decide(store, ours, files.drop);
+  const manifest = assertOwn(store, draft, await decide(store, ours, files.drop));
   await cleanUp(store, dataset, date, revision);
   return { manifest, won: manifest.files[0].hash === ours.files[0].hash };
+}
+
+/** Two jobs that seal one dataset would each take the other's dates for its own. @throws Fault `DATASET_TAKEN` (usage) */
+function assertOwn(store: Store, { job_id: job, dataset, date }: ManifestDraft, found: Manifest): Manifest {
+  if (found.job_id === job) return found;
+  throw new Fault(
+    'DATASET_TAKEN',
+    `${date} of ${store.url}/${dataset} was sealed by the job "${found.job_id}", not by "${job}"`,
+    { kind: 'usage', hint: 'Give one of the two jobs a dataset of its own (drop.dataset).' },
+  );
 }
 
 /** Steps 2 to 4. Returns the manifest of the revision, whoever's it is. */

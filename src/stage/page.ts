@@ -30,15 +30,15 @@ export function isPlainPage({ source }: Pick<Job, 'source'>, page: StagedPage): 
   if (!isUtf8(data)) return false;
   const bytes = Buffer.from(data.buffer, data.byteOffset, data.byteLength);
   if (bytes.includes(BACKSLASH) && STRANGE_ESCAPE.test(withoutPairs(bytes))) return false;
-  const { fractions, hasNested } = shape ?? tryReadShape(bytes);
+  const { fractions, texts, hasNested } = shape ?? tryReadShape(bytes);
   if (hasNested) return false;
   // Of a snapshot's fields nothing is promised: an absent one is null.
   if (source.kind === 'snapshots') return true;
   const places = new Map(Object.keys(firstRow).map((name, place) => [name, place]));
-  // The engine takes 12.0 for 12 as well, but does not count it.
+  // The engine takes 12.0 for 12 as well, but does not count it, and rounds a number in quotes.
   return source.columns.every(({ name, type }) => {
     const place = places.get(name);
-    return place !== undefined && !(type === 'int32' && fractions.has(place));
+    return place !== undefined && !(type === 'int32' && (fractions.has(place) || texts[place]));
   });
 }
 
@@ -53,7 +53,7 @@ function tryReadShape(bytes: Buffer): RowShape {
     return walkRows(bytes, 0).shape;
   } catch (error) {
     if (!(error instanceof SyntaxError)) throw error;
-    return { fractions: new Set(), hasNested: true };
+    return { fractions: new Set(), texts: [], hasNested: true };
   }
 }
 

@@ -176,6 +176,24 @@ describe.each(STORES)('in $name', ({ name, isMissing, open }) => {
       expect(await readText(store, historyKey('trades', DATE, 1, 'summary.parquet'))).toBe('sum');
     });
 
+    it('whose manifest was lost is sealed anew above those that the history has', async () => {
+      const first = await publish(store, 'one');
+      await publish(store, 'two', first.manifest);
+      await store.remove(manifestKey('trades', DATE));
+      const { manifest, won } = await publish(store, 'three');
+      expect([manifest.revision, manifest.supersedes, won]).toEqual([2, null, true]);
+      expect(await readText(store, historyKey('trades', DATE, 1, 'trades.parquet'))).toBe('one');
+    });
+
+    it('that another job sealed is refused, and stays as it is', async () => {
+      const { manifest } = await publish(store, 'one');
+      const theirs = { ...createDraft({}), job_id: 'other' };
+      const path = join(folder, 'theirs.parquet');
+      await writeFile(path, 'two');
+      await expect(publishDrop(store, { drop: path }, theirs)).rejects.toMatchObject({ code: 'DATASET_TAKEN' });
+      expect(await readManifest(store, 'trades', DATE)).toEqual(manifest);
+    });
+
     it('that restates another one than is sealed now changes nothing', async () => {
       const first = await publish(store, 'one');
       const second = await publish(store, 'two', first.manifest);

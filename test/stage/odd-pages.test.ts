@@ -1,4 +1,4 @@
-/** Fields outside the contract by every name: each is kept, and none is taken for a column that the engine, or the stage, has. */
+/** Odd pages that the engine alone would take wrongly: fields of any name, whole numbers that come as texts. */
 import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
@@ -44,4 +44,16 @@ it.each([
   );
   expect(Number(found[0]?.n)).toBe(ROWS);
   expect((await stage.quarantine()).rows).toBe(0);
+});
+
+it.each([
+  { value: '12.0000000000000000001', good: ROWS - 1 },
+  { value: '2147483647.0000001', good: ROWS - 1 },
+  { value: '12', good: ROWS },
+  { value: '12.0', good: ROWS },
+])('a whole number that comes as the text $value is taken exactly, or not at all', async ({ value, good }) => {
+  const stage = await openStage(engine, createJob(), DATE, 'api://trades');
+  const rows = Array.from({ length: ROWS }, (_, k) => createTrade(k, k === 3 ? { size: value as never } : {}));
+  await stage.put(windowAt(1), createPage(rows));
+  expect([(await stage.totals()).rows, (await stage.quarantine()).rows]).toEqual([good, ROWS - good]);
 });
