@@ -8,12 +8,13 @@ import { type DateRange, isInRange } from '../calendar/date-range.ts';
 import { assertNotAborted, Fault, isFault } from '../core/errors.ts';
 import type { Job } from '../job/job.ts';
 import { findShortfall, noteRows, readManifestIfValid, updateConditions } from '../ledger/conditions.ts';
+import type { Finished } from '../ledger/finish.ts';
 import { expiresAt } from '../plan/dates.ts';
 import { expires } from '../plan/lookback.ts';
 import type { HeldDate } from '../plan/witness.ts';
 import { discardStages, listStages } from '../stage/list.ts';
 import { addFailures } from '../state/failures.ts';
-import type { OnRunEvent } from '../state/run-events.ts';
+import type { OnRunEvent, RunEvent } from '../state/run-events.ts';
 import { type DateResult, isInVain, type RunResult } from '../state/run-result.ts';
 import { addUnavailable } from '../state/unavailable.ts';
 import { isStoreChange } from '../store/identity.ts';
@@ -43,17 +44,39 @@ export interface RunOptions {
   readonly mode?: BackfillMode;
 }
 
-/** Runs the export part of a job. Reports are sent by `deliver.ts`. @throws Fault when nothing could be started at all */
+/** Runs the export part of a job. Reports are sent by `deliver`. @throws Fault when nothing could be started at all */
 export async function runExport(given: ExportContext, job: Job, options: RunOptions = {}): Promise<RunResult> {
-  const { clock, source, limits } = given;
   let splits = 0;
   const onEvent: OnRunEvent = (event) => {
     if (event.kind === 'split') splits += 1;
     given.onEvent(event);
   };
   const context = { ...given, onEvent };
-  const startedAtMs = clock.now();
+  const startedAtMs = context.clock.now();
   onEvent({ kind: 'phase', date: '', phase: 'planning' });
+  const start = await prepareExport(context, job, options);
+  const plan = await planDates(context.opened, context, start.selection);
+  await saveLimits(context);
+  await noteRows(context, job, plan);
+  onEvent(describePlan(plan));
+  const exported = await exportPlanned(context, plan, start);
+  const result = await concludeExport(context, job, { options, start, plan, exported, startedAtMs, splits });
+  await recordResult(context, result, { options, results: exported.results, plan });
+  return result;
+}
+
+/** What an export begins with. */
+interface ExportStart {
+  readonly finished: Finished;
+  /** Dates that have a manifest. */
+  readonly sealed: ReadonlySet<string>;
+  readonly selection: DateSelection;
+  /** The job's last run. */
+  readonly before: RunResult | undefined;
+}
+
+/** Finishes what killed workers left, looks at what is sealed, and selects the dates. */
+async function prepareExport(context: ExportContext, job: Job, options: RunOptions): Promise<ExportStart> {
   const finished = await finishLeftovers(context, job);
   const setAside = finished.setAside.map(({ date }) => date);
   const found = await readSelectionFacts(context.store, job, context.state, setAside);
@@ -66,27 +89,39 @@ export async function runExport(given: ExportContext, job: Job, options: RunOpti
   const notBeforeMs = before ? Date.parse(before.finished_at) : undefined;
   const selection = selectDates(options.mode ?? 'unsealed', facts, options.range, notBeforeMs);
   await discardSealedStages(context, selection, sealed);
-  const plan = await planDates(context.opened, context, selection);
-  await saveLimits(context);
-  await noteRows(context, job, plan);
-  onEvent({
+  return { finished, sealed, selection, before };
+}
+
+function describePlan({ dates }: RunPlan): RunEvent {
+  const rows = dates.map((planned) => planned.rows);
+  return {
     kind: 'planned',
-    dates: plan.dates.map(({ date }) => date),
-    rows: plan.dates.reduce<number | undefined>(
-      (sum, { rows }) => (sum !== undefined && rows !== undefined ? sum + rows : undefined),
-      0,
-    ),
-    pages: plan.dates.reduce((sum, { pages }) => sum + pages, 0),
-  });
-  const plannedDates = new Set(plan.dates.map(({ date }) => date));
-  const results = [...listUnfinished(finished, plannedDates, (error) => describeFault(error, context.redact))];
+    dates: dates.map(({ date }) => date),
+    rows: rows.includes(undefined) ? undefined : rows.reduce<number>((sum, one) => sum + (one ?? 0), 0),
+    pages: dates.reduce((sum, { pages }) => sum + pages, 0),
+  };
+}
+
+interface ExportedDates {
+  readonly results: readonly DateResult[];
+  readonly held: readonly HeldDate[];
+}
+
+/** The planned dates, one after the other. */
+async function exportPlanned(
+  context: ExportContext,
+  plan: RunPlan,
+  { finished, sealed }: ExportStart,
+): Promise<ExportedDates> {
+  const planned = new Set(plan.dates.map(({ date }) => date));
+  const results = [...listUnfinished(finished, planned, (error) => describeFault(error, context.redact))];
   const held = [...plan.held];
-  for (const planned of plan.dates) {
-    // What a date taught is kept whatever becomes of it: a row limit that was learnt the hard way most of all.
-    const result = await runDate(context, planned, sealed.has(planned.date), plan).finally(() => saveLimits(context));
+  for (const one of plan.dates) {
+    // Limits that a date met are kept whatever becomes of it.
+    const result = await runDate(context, one, sealed.has(one.date), plan).finally(() => saveLimits(context));
     if (result === undefined) continue;
     if ('held' in result) {
-      held.push({ date: planned.date, reason: result.held });
+      held.push({ date: one.date, reason: result.held });
       continue;
     }
     results.push(result);
@@ -94,22 +129,38 @@ export async function runExport(given: ExportContext, job: Job, options: RunOpti
     if (result.error && API_DOWN_CODES.has(result.error.code)) break;
   }
   await discardOldFiles(context, results);
+  return { results, held };
+}
+
+interface ExportEnd {
+  readonly options: RunOptions;
+  readonly start: ExportStart;
+  readonly plan: RunPlan;
+  readonly exported: ExportedDates;
+  readonly startedAtMs: number;
+  readonly splits: number;
+}
+
+/** Brings the conditions up to date, and says what the export came to. */
+async function concludeExport(context: ExportContext, job: Job, end: ExportEnd): Promise<RunResult> {
+  const { source, limits } = context;
+  const { start, plan, startedAtMs, splits } = end;
+  const { results, held } = end.exported;
+  const { range } = end.options;
   const known = { ...withoutMissing(plan, results), held };
   const clocks = readClocks(context, plan.ends?.rowMs());
   logHeld(context, held, clocks);
   const staged = await listStages(context.engine, { withRows: true });
-  const { conditions, lostBefore, damaged } = await updateConditions(context, job, known, {
-    before,
-    staged,
-    range: options.range,
-  });
-  const result: RunResult = {
+  const memory = { before: start.before, staged, range };
+  const { conditions, lostBefore, damaged } = await updateConditions(context, job, known, memory);
+  const pending = [...conditions].filter(([, condition]) => condition === 'pending' && expires(job.source));
+  return {
     job: job.name,
     run_id: context.runId,
     dataset: job.drop.dataset,
     store: context.store.url,
     started_at: new Date(startedAtMs).toISOString(),
-    finished_at: new Date(clock.now()).toISOString(),
+    finished_at: new Date(context.clock.now()).toISOString(),
     server_time: new Date(source.serverNow()).toISOString(),
     requests: source.stats.requests,
     retries: source.stats.retries,
@@ -117,25 +168,29 @@ export async function runExport(given: ExportContext, job: Job, options: RunOpti
     splits,
     bytes: source.stats.bytes,
     row_limit: limits.rowLimit,
-    dates: context.opened.kind === 'sql' ? results.filter(({ status }) => status !== 'missing') : results,
+    dates: context.opened.kind === 'sql' ? results.filter(({ status }) => status !== 'missing') : [...results],
     held,
     clocks,
-    ...(options.range ? { named: describeNamed(options.range, known, selection, sealed) } : {}),
+    named: range && describeNamed(range, known, start.selection, start.sealed),
     conditions: Object.fromEntries(conditions),
-    damaged: Object.fromEntries([...damaged].filter(([date]) => isInRange(date, options.range))),
-    ...findShortfall(conditions, plan.lookback.clipped, lostBefore, options.range),
-    expires: Object.fromEntries(
-      [...conditions]
-        .filter(([, condition]) => condition === 'pending' && expires(job.source))
-        .map(([date]) => [date, new Date(expiresAt(date)).toISOString()]),
-    ),
+    damaged: Object.fromEntries([...damaged].filter(([date]) => isInRange(date, range))),
+    ...findShortfall(conditions, plan.lookback.clipped, lostBefore, range),
+    expires: Object.fromEntries(pending.map(([date]) => [date, new Date(expiresAt(date)).toISOString()])),
   };
-  // Chosen dates by hand are no tick of the schedule: the daemon must still catch up what it missed.
-  await context.state.failures.change({}, (before) => addFailures(before, results, result.finished_at));
+}
+
+/** Keeps the result on this machine, where `status` and the next run find it. */
+async function recordResult(
+  context: ExportContext,
+  result: RunResult,
+  { options, results, plan }: { options: RunOptions; results: readonly DateResult[]; plan: RunPlan },
+): Promise<void> {
+  const { state } = context;
+  await state.failures.change({}, (before) => addFailures(before, results, result.finished_at));
   await noteMissing(context, results, plan, result.server_time);
+  // Chosen dates by hand are no tick of the schedule: the daemon must still catch up what it missed.
   const isByHand = options.range !== undefined || options.mode !== undefined;
-  await (isByHand ? context.state.lastBackfill : context.state.lastRun).write(result);
-  return result;
+  await (isByHand ? state.lastBackfill : state.lastRun).write(result);
 }
 
 /**
