@@ -244,9 +244,11 @@ describe('a decision that cannot be carried out', () => {
     await run();
     await leaveDecision(DATE, 'their bytes', await readManifest(store, 'trades', DATE));
     await store.remove(manifestKey('trades', DATE));
-    expect(statuses(await run())).toEqual([[DATE, 'sealed', 1]]);
+    // Above the first one, which the history has.
+    expect(statuses(await run())).toEqual([[DATE, 'sealed', 2]]);
     expect(statuses(await run())).toEqual([]);
-    expect(await readManifest(store, 'trades', DATE)).toMatchObject({ revision: 1, rows: ROWS });
+    expect(await readManifest(store, 'trades', DATE)).toMatchObject({ revision: 2, rows: ROWS, supersedes: null });
+    expect(await verify(DATE)).toEqual([]);
   });
 
   it('fails its own date only, where the store cannot be written', async () => {
