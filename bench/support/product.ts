@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { startChild } from '../../src/cli/child.ts';
-import { type DemoService, startService } from '../../src/cli/demo/service.ts';
+import { type DemoService, startService } from '../../src/cli/demo.ts';
 import { say } from './bench.ts';
 
 export const REPO = fileURLToPath(new URL('../..', import.meta.url));

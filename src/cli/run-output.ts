@@ -3,33 +3,30 @@ import { EXIT_CODES } from '../core/errors.ts';
 import { formatBytes, formatCount, formatDuration } from '../core/units.ts';
 import type { Delivery } from '../deliver/delivery.ts';
 import type { FinishedRun } from '../run/finished-run.ts';
-import type { ProgressInput, RunDeps } from '../run/run-context.ts';
+import type { RunDeps } from '../run/run-context.ts';
 import type { DateResult, NamedDates, RunResult } from '../state/run-result.ts';
 import type { CliContext, GlobalOptions } from './context.ts';
 import { createProgress } from './terminal/show-progress.ts';
 import { formatTable } from './terminal/table.ts';
 
+/** What the commands that run a job take. */
+export type RunCli = Pick<CliContext, 'openers' | 'signal' | 'terminal'>;
+
 /** What a run takes from the command line: its openers, its signal, and a line of progress on the terminal. */
-export function createRunDeps({ compose, signal, terminal }: CliContext): RunDeps {
-  // Not spread: some settings are read, and refused, when they are asked for.
-  return Object.create(compose, {
-    signal: { value: signal },
-    showProgress: { value: (input: ProgressInput) => createProgress({ ...input, terminal }) },
-  }) as RunDeps; // It has the composition for its prototype.
+export function createRunDeps({ openers, signal, terminal }: RunCli): RunDeps {
+  return { ...openers, signal, showProgress: (input) => createProgress({ ...input, terminal }) };
 }
 
 /** @returns the exit code @throws what ended the run before its end */
 export function printRun(
-  cli: CliContext,
+  { terminal, openers }: Pick<CliContext, 'openers' | 'terminal'>,
   globals: GlobalOptions,
   { result, deliveries, error, shortfall }: FinishedRun,
 ): number {
   if (error !== undefined || result === undefined) throw error;
-  if (globals.json) cli.terminal.out(`${JSON.stringify({ ...result, reports: deliveries }, undefined, 2)}\n`);
-  else
-    cli.terminal.out(
-      `${describeRun(result, deliveries)}${shortfall === undefined ? '' : `Log lines of this run: ${cli.compose.runId}\n`}`,
-    );
+  const log = shortfall === undefined ? '' : `Log lines of this run: ${openers.runId}\n`;
+  if (globals.json) terminal.out(`${JSON.stringify({ ...result, reports: deliveries }, undefined, 2)}\n`);
+  else terminal.out(`${describeRun(result, deliveries)}${log}`);
   return shortfall === undefined ? 0 : EXIT_CODES[shortfall];
 }
 

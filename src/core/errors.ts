@@ -37,7 +37,7 @@ export interface FaultOptions {
   /** Where it is wrong; with several lines in the message, one for each line. */
   readonly places?: readonly Place[];
   /** What the operator should do next, one sentence. */
-  readonly hint?: string;
+  readonly hint?: string | undefined;
   readonly cause?: unknown;
 }
 

@@ -32,7 +32,7 @@ import { readChoiceFacts } from './selection-facts.ts';
 
 export interface RunOptions {
   /** Only these dates; without it everything inside the lookback. */
-  readonly range?: DateRange;
+  readonly range?: DateRange | undefined;
   /** Default: `unsealed`. */
   readonly mode?: BackfillMode;
 }

@@ -17,7 +17,7 @@ export interface JobSource {
 export async function openJobSource(openers: SourceOpeners, job: Job, log: Log): Promise<JobSource> {
   const { source } = job;
   const load = async (url: string) => {
-    const path = learntPath(openers.stateDir, url, openers.keyFingerprint, source);
+    const path = learntPath(openers.stateDir, url, openers.readKeyFingerprint(), source);
     return { learnt: await loadLearnt(path, url, openers.clock.now()), learntPath: path };
   };
   switch (source.kind) {

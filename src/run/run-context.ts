@@ -68,7 +68,8 @@ export async function withRunContext<T>(
   const { opened, ...known } = await openJobSource(deps, job, log);
   try {
     const { source } = opened;
-    const { clockRule, runId } = deps;
+    const { runId } = deps;
+    const clockRule = deps.readClockRule();
     return await withDeliverContext(
       deps,
       job,

@@ -42,7 +42,7 @@ function describe(...dates: readonly DateResult[]): string {
   };
   // Only the terminal and the run's id are used.
   printRun(
-    { terminal, compose: { runId: 'r1' } } as unknown as CliContext,
+    { terminal, openers: { runId: 'r1' } } as unknown as CliContext,
     { jobs: 'jobs' },
     { result: { ...RUN, dates: [...dates] }, deliveries: [], error: undefined, shortfall: undefined },
   );

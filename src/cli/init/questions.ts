@@ -32,7 +32,12 @@ export function openAsker(terminal: Terminal, signal: AbortSignal): Asker {
       done();
     },
   });
-  const lines = createInterface({ input: stdin, terminal: inIsTerminal, ...(inIsTerminal ? { output } : {}), signal });
+  const lines = createInterface({
+    input: stdin,
+    terminal: inIsTerminal,
+    output: inIsTerminal ? output : undefined,
+    signal,
+  });
   // From now on lines are kept until they are asked for: a pipe may bring all at once.
   const iterator = lines[Symbol.asyncIterator]();
 

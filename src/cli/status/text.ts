@@ -4,14 +4,12 @@
  */
 
 import { isHoliday, nameHoliday } from '../../calendar/holidays.ts';
-import type { CalendarOverride } from '../../calendar/session.ts';
 import { addDays, weekday } from '../../calendar/wall-clock.ts';
 import type { FailureKind } from '../../core/errors.ts';
 import type { RunEnd } from '../../core/run-end.ts';
 import type { RunProgress } from '../../core/run-progress.ts';
 import { formatCount, formatDuration } from '../../core/units.ts';
-import type { DateStatus, JobStatus } from '../../run/status.ts';
-import type { RunResult } from '../../state/run-result.ts';
+import type { DateStatus, StatusReading } from '../../run/status.ts';
 import type { Style } from '../terminal/color.ts';
 import { formatTable } from '../terminal/table.ts';
 import { cutText, escapeText } from '../terminal/text-width.ts';
@@ -23,14 +21,7 @@ const SHOWN_WEEKS = 8;
 /** Of lost dates and of closed days so many are named. */
 const NAMED_DATES = 10;
 
-export interface StatusView {
-  readonly document: JobStatus;
-  /** The record of the last run, and how it ended. */
-  readonly last: { readonly result: RunResult; readonly outcome: FailureKind | undefined } | undefined;
-  /** Time zone of the schedule. */
-  readonly timezone: string | undefined;
-  readonly calendar: CalendarOverride;
-  readonly nowMs: number;
+export interface StatusView extends Omit<StatusReading, 'conditionFault'> {
   readonly style: Style;
   readonly columns: number;
   /** Cells of a line of the terminal; without one what failed is told whole, so that it can be searched. */

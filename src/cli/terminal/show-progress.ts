@@ -2,7 +2,7 @@
  * Progress of a run: one line with a bar on a terminal, log lines elsewhere. It only shows events; nothing depends on it.
  */
 import { dirname } from 'node:path';
-import type { SingleBar } from 'cli-progress';
+import { SingleBar } from 'cli-progress';
 import { formatBytes, formatCount } from '../../core/units.ts';
 import type { Progress, ProgressInput } from '../../run/run-context.ts';
 import type { RunEvent } from '../../state/run-events.ts';
@@ -21,7 +21,6 @@ const USUAL_COLUMNS = 80;
 
 export async function createProgress(input: ProgressView): Promise<Progress> {
   if (!input.terminal.interactive) return createLines(input);
-  const { SingleBar } = await import('cli-progress');
   const { tally, stats, terminal } = input;
   // Asked each time it is drawn: a window is made smaller while a run goes on. A line that fills the last column wraps.
   const format = () => formatProgressLine(tally.read(), stats, (terminal.columns.err || USUAL_COLUMNS) - 1);
