@@ -29,7 +29,7 @@ export async function demo(
 ): ActionResult {
   const out = join(cwd, DEMO_FOLDER);
   terminal.err(`Generating ${options.sessions} sessions of ${formatCount(Number(options.rows))} trades ...\n`);
-  const service = await startService(
+  const service = await startServeProcess(
     self,
     cwd,
     ['--generate', options.sessions, '--generate-rows', options.rows, '--key', LOCAL_KEY],
@@ -87,21 +87,21 @@ function formatLogLine(line: string): string {
   }
 }
 
-export interface DemoService {
+export interface ServeProcess {
   readonly url: string;
   stop(): Promise<void>;
 }
 
 /** Starts `serve` on free ports and waits for its line. @throws Fault `DEMO_FAILED` when it ends before that */
-export async function startService(
+export async function startServeProcess(
   self: SelfCommand,
   cwd: string,
   options: readonly string[],
   signal: AbortSignal,
-): Promise<DemoService> {
+): Promise<ServeProcess> {
   const args = [...self.args, 'serve', '--port', '0', '--portal-port', '0', ...options];
   const said: string[] = [];
-  return await new Promise<DemoService>((resolve, reject) => {
+  return await new Promise<ServeProcess>((resolve, reject) => {
     const child = startChild(
       { executable: self.executable, args, cwd, env: { ...self.env, FLOWDROP_LOG_LEVEL: 'warn' } },
       {

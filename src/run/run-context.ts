@@ -43,7 +43,7 @@ export interface ProgressInput {
 export interface RunDeps extends Openers {
   /** Aborted when somebody stops the run. */
   readonly signal: AbortSignal;
-  showProgress(input: ProgressInput): Promise<Progress>;
+  showProgress(input: ProgressInput): Progress;
 }
 
 export interface ContextOptions {
@@ -118,7 +118,7 @@ export async function withDeliverContext<T>(
       const file = writeProgress({ path: state.progress, runId, clock, log, tally, stats });
       closers.push(() => file.stop());
     }
-    const progress = await deps.showProgress({ log, clock, tally, stats: stats ?? NO_REQUESTS });
+    const progress = deps.showProgress({ log, clock, tally, stats: stats ?? NO_REQUESTS });
     closers.push(() => progress.stop());
     return await action({
       engine,

@@ -19,7 +19,7 @@ const LOG_EVERY_MS = 30_000;
 /** Of a terminal that does not tell its width, or tells that it has none. */
 const USUAL_COLUMNS = 80;
 
-export async function createProgress(input: ProgressView): Promise<Progress> {
+export function createProgress(input: ProgressView): Progress {
   if (!input.terminal.interactive) return createLines(input);
   const { tally, stats, terminal } = input;
   // Asked each time it is drawn: a window is made smaller while a run goes on. A line that fills the last column wraps.
@@ -75,7 +75,7 @@ function createLines({ log, clock, tally, stats }: ProgressView): Progress {
   };
 }
 
-export function describeEvent(event: RunEvent): string {
+function describeEvent(event: RunEvent): string {
   switch (event.kind) {
     case 'planned':
       return event.dates.length === 0
