@@ -1,5 +1,5 @@
 /**
- * `flowdrop alert JOB`: tells the operators of a job without a run, from the store and the calendar. Not for people: the
+ * `flowdrop alert JOB`: alerts the operators of a job without a run, from the store and the calendar. Not for people: the
  * daemon calls it between runs, and when a run or a job file is broken. It asks no source and seals nothing.
  */
 import { assertNotAborted, EXIT_CODES, isFault } from '../core/errors.ts';
@@ -35,11 +35,11 @@ export async function alert(
     cli.terminal.out(`${JSON.stringify(document, undefined, 2)}\n`);
   } else {
     const lines = [
-      ...told.map(({ target, alerts, recovered }) => `Told ${target}: ${[...alerts, ...recovered].join(', ')}`),
-      ...untold.map(({ target, reason }) => `Not told ${target}: ${reason}`),
-      ...(unread === null ? [] : [`Gaps are not known: ${unread}`]),
+      ...told.map(({ target, alerts, recovered }) => `Alerted ${target}: ${[...alerts, ...recovered].join(', ')}`),
+      ...untold.map(({ target, reason }) => `Not alerted ${target}: ${reason}`),
+      ...(unread === null ? [] : [`Gaps are unknown: ${unread}`]),
     ];
-    const silence = isWhole ? 'Nothing to tell.' : 'Nobody was told; the log says what was in the way.';
+    const silence = isWhole ? 'Nothing to report.' : 'Nobody was alerted; the log has the reason.';
     cli.terminal.out(`${lines.length === 0 ? silence : lines.join('\n')}\n`);
   }
   return isWhole ? undefined : EXIT_CODES.failed;

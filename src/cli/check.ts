@@ -64,7 +64,7 @@ async function checkJob(
   } catch (error) {
     if (!isFault(error) || error.kind === 'interrupted') throw error;
     const { text, json } = describeFailure(error, { redact: cli.openers.redact });
-    // The block as every command prints it, below the line that says which file it is of.
+    // The block as every command prints it, below the line that names its file.
     const block = text
       .trimEnd()
       .replace(/^flowdrop: [A-Z0-9_]+: /, '')

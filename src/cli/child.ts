@@ -1,4 +1,4 @@
-/** A command as a child process: this program again, with its output passed on line by line, for whoever watches it. */
+/** A command as a child process: this program again, with its output passed on line by line. */
 import { spawn } from 'node:child_process';
 import { constants } from 'node:os';
 import { createInterface } from 'node:readline';

@@ -47,13 +47,13 @@ export const COMMANDS: readonly CommandSpec[] = [
       symbols: list('symbol', 'watchlist of the report'),
       smtpUrlFile: text('file', 'file that holds the address of the mail server'),
       mailFrom: text('address', 'sender of the reports'),
-      ask: flag('ask for what no flag says, also where stdin is no terminal: one line an answer'),
+      ask: flag('ask for what no flag gives, also where stdin is no terminal: one line an answer'),
       yes: flag('ask nothing'),
       force: flag('replace existing files; they are kept as FILE.old'),
       offline: flag('do not try the connection'),
     },
     notes:
-      'On a terminal it asks for what no flag says. The key is asked for, or stays in its file: never an argument.',
+      'On a terminal it asks for what no flag gives. The key is asked for, or stays in its file: never an argument.',
     examples: [
       ['flowdrop init', 'asks, and writes into this folder'],
       ['flowdrop init --yes', 'asks nothing'],
@@ -171,14 +171,15 @@ Exit code 0: a run can work; 1: one of the checks failed, and a run would fail t
   command({
     name: 'report',
     group: 'daily',
-    summary: 'mail the reports of a sealed date to those who have not got them, preview them, or print what was mailed',
+    summary:
+      'mail the reports of a sealed date to recipients who have not received them, preview them, or print what was mailed',
     argument: JOB,
     options: {
       date: text('date', 'trading date; default: the newest sealed one, and late ones of the lookback'),
       preview: text('dir', 'write HTML, text, .eml and attachments there; mail nobody'),
       only: text(
         'address',
-        'mail, or preview for, only this address, also when it had the report already or is no recipient',
+        'mail, or preview for, only this address, even if it has received the report or is no recipient',
       ),
       show: flag('print the page that was mailed, as it is in the archive; mail nobody', {
         conflicts: ['preview', 'only'],
@@ -187,7 +188,7 @@ Exit code 0: a run can work; 1: one of the checks failed, and a run would fail t
       revision: text('number', 'with --show: of which revision; default: the newest'),
     },
     examples: [
-      ['flowdrop report nightly-trades', 'to whoever has not got it'],
+      ['flowdrop report nightly-trades', 'to recipients who have not received it'],
       ['flowdrop report nightly-trades --preview preview', 'as files, to nobody'],
       ['flowdrop report nightly-trades --date 2026-11-20 --only me@example.com', 'one date again, to one address'],
     ],
@@ -227,7 +228,7 @@ Exit code 0: a run can work; 1: one of the checks failed, and a run would fail t
     argument: JOB,
     options: {
       date: text('date', 'only this trading date; default: every sealed one, and the dataset around them'),
-      deep: flag('also recount at the source the dates that it still has whole'),
+      deep: flag('also compare with the source, for dates still inside the lookback'),
     },
     examples: [
       ['flowdrop verify nightly-trades', 'every sealed date'],
@@ -254,7 +255,7 @@ Exit code 0: a run can work; 1: one of the checks failed, and a run would fail t
         ['table', 'json', 'csv', 'arrow', 'parquet'],
         'default: by the name of --out; table on a terminal, else json',
       ),
-      out: text('file', 'write the answer there, whole or not at all; never over an existing file'),
+      out: text('file', 'write the answer there, completely or not at all; never over an existing file'),
       force: flag('let --out replace an existing file'),
     },
     examples: [
@@ -343,15 +344,15 @@ Exit code 0: a run can work; 1: one of the checks failed, and a run would fail t
   }),
   command({
     name: 'alert',
-    summary: 'tell the operators of a job what they must know, without a run',
+    summary: 'alert the operators of a job, without a run',
     argument: JOB,
     options: {
-      died: text('text', 'a run ended without a result: how'),
-      broken: text('message', 'the job file as it is now is invalid: why'),
+      died: text('text', 'how a run ended without a result'),
+      broken: text('message', 'why the job file as it is now is invalid'),
     },
     examples: [
-      ['flowdrop alert nightly-trades', 'gaps that are about to expire, dates that have'],
-      ["flowdrop alert nightly-trades --died 'killed by OOM'", 'that a run has ended without a result'],
+      ['flowdrop alert nightly-trades', 'gaps that are about to expire, expired dates'],
+      ["flowdrop alert nightly-trades --died 'killed by OOM'", 'a run that ended without a result'],
     ],
     hasLog: true,
     load: async () => (await import('./alert.ts')).alert,

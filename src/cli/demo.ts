@@ -1,5 +1,5 @@
 /**
- * `flowdrop demo`: the whole way on this machine, no key and no cloud: the service with generated sessions in one
+ * `flowdrop demo`: all of it on this machine, no key and no cloud: the service with generated sessions in one
  * process, the shipped nightly job in another, everything into `./out`.
  */
 import { readdir } from 'node:fs/promises';
@@ -100,19 +100,19 @@ export async function startServeProcess(
   signal: AbortSignal,
 ): Promise<ServeProcess> {
   const args = [...self.args, 'serve', '--port', '0', '--portal-port', '0', ...options];
-  const said: string[] = [];
+  const logged: string[] = [];
   return await new Promise<ServeProcess>((resolve, reject) => {
     const child = startChild(
       { executable: self.executable, args, cwd, env: { ...self.env, FLOWDROP_LOG_LEVEL: 'warn' } },
       {
         onOut: (line) => resolve({ url: (JSON.parse(line) as { url: string }).url, stop: () => stop(child) }),
-        onErr: (line) => said.push(line),
+        onErr: (line) => logged.push(line),
       },
     );
     signal.addEventListener('abort', () => child.stop(), { once: true });
     child.done.then((code) => {
       const hint = explainAbort({ code, signal: undefined });
-      const message = `the service ended with exit code ${code}: ${said.join('\n')}`;
+      const message = `the service ended with exit code ${code}: ${logged.join('\n')}`;
       reject(new Fault('DEMO_FAILED', message, { hint: hint || undefined }));
     }, reject);
   });

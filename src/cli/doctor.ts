@@ -1,4 +1,4 @@
-/** `flowdrop doctor [JOB]`: tries everything that runs need, and says of each what was seen and what to do. */
+/** `flowdrop doctor [JOB]`: tries everything that a run needs, and prints for each what it found and what to do. */
 import { stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { EXIT_CODES } from '../core/errors.ts';

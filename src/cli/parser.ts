@@ -1,6 +1,6 @@
 /**
  * The parser of the command line, built from the table of commands: arguments, options, and a help with groups, examples
- * and exit codes. It loads no command, and says what it refuses as a Fault: what, what is allowed, what next.
+ * and exit codes. It loads no command. What it refuses is a Fault: what, what is allowed, what next.
  */
 import { Argument, Command, CommanderError, InvalidArgumentError, Option } from 'commander';
 import { Fault } from '../core/errors.ts';
@@ -27,7 +27,7 @@ New here? \`flowdrop demo\` needs no key. \`flowdrop init\` sets up a folder of 
 \`flowdrop help COMMAND\` has examples.
 `;
 
-/** Carries a command out. Its argument and options are what the row of the table says. */
+/** Carries a command out. Its argument and options are those of its row. */
 export type CallCommand = (command: CommandSpec, call: CommandCall<never, never>) => Promise<void>;
 
 export interface ParserOptions {
@@ -132,12 +132,12 @@ export function readParserError(error: CommanderError, argv: readonly string[]):
     return new Fault('USAGE', 'no command was given', { kind: 'usage', hint: '`flowdrop --help` lists the commands.' });
   }
   const text = error.message.replace(/^error: /, '');
-  const [, said = text, suggested] = /^([\s\S]*?)\n\((Did you mean [\s\S]*?)\)$/.exec(text) ?? [];
-  const [message = said] = said.split('\n');
+  const [, words = text, suggested] = /^([\s\S]*?)\n\((Did you mean [\s\S]*?)\)$/.exec(text) ?? [];
+  const [message = words] = words.split('\n');
   const near = suggested ?? suggestChoice(message);
   const command = COMMANDS.find(({ name }) => argv.includes(name));
   const help = command ? `flowdrop ${command.name} --help` : 'flowdrop --help';
-  const next = error.code === 'commander.unknownCommand' ? 'lists the commands' : 'tells what it takes';
+  const next = error.code === 'commander.unknownCommand' ? 'lists the commands' : 'lists its options';
   return new Fault('USAGE', message, { kind: 'usage', hint: `${near ? `${near} ` : ''}\`${help}\` ${next}.` });
 }
 

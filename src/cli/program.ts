@@ -48,7 +48,7 @@ export async function runProgram(argv: readonly string[], given: CliContext): Pr
   }
 }
 
-/** What people and programs read may repeat what an answer, a file or a library has said. */
+/** Output may repeat texts of answers, files and libraries, and so a secret. */
 function maskTerminal(terminal: Terminal, mask: (text: string) => string): Terminal {
   // Not spread: stdin would be opened, which keeps the process.
   return Object.create(terminal, {

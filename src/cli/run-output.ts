@@ -76,23 +76,23 @@ function describeRun(result: RunResult, deliveries: readonly Delivery[]): string
   return `${lines.join('\n')}\n`;
 }
 
-/** So many dates are named; the document of `--json` has them all. */
+/** At most so many dates are named; the document of `--json` has them all. */
 const MAX_NAMED = 10;
 
 /** Named dates that were not exported, and why. @param inFull whether nothing else was, so that each has to be accounted for */
 function describePassed(named: NamedDates | undefined, inFull: boolean): readonly string[] {
   if (named === undefined) return [];
   const { sealed, no_session, no_rows, not_over } = named;
-  const told: readonly (readonly [string, readonly string[]])[] = [
+  const kinds: readonly (readonly [string, readonly string[]])[] = [
     ['No rows at the source', no_rows],
     ['Not over yet', not_over],
     ['No session', inFull ? no_session : []],
   ];
-  const lines = told.flatMap(([what, dates]) => (dates.length === 0 ? [] : [`${what}: ${listDates(dates)}`]));
+  const lines = kinds.flatMap(([what, dates]) => (dates.length === 0 ? [] : [`${what}: ${listDates(dates)}`]));
   return lines.length > 0 && inFull && sealed.length > 0 ? [...lines, `Sealed before: ${listDates(sealed)}`] : lines;
 }
 
-/** What is wrong with the clocks is said once, not with every date. */
+/** A fault of the clocks is printed once, not with every date. */
 function describeHeld({ held, clocks }: RunResult): readonly string[] {
   const conflict = clocks?.conflict ?? undefined;
   const dates = held.map(({ date, reason }) => `${date}: held back, ${withoutSuffix(reason, `: ${conflict}`)}`);
@@ -103,7 +103,7 @@ function describeHeld({ held, clocks }: RunResult): readonly string[] {
 }
 
 const CLOCK_HINT =
-  'Set the clock of this machine by NTP (timedatectl, chrony), then run `flowdrop doctor`; else tell the provider.';
+  'Set the clock of this machine by NTP (timedatectl, chrony), then run `flowdrop doctor`; if it is right, contact the provider.';
 
 function withoutSuffix(text: string, suffix: string): string {
   return text.endsWith(suffix) ? text.slice(0, -suffix.length) : text;

@@ -3,7 +3,7 @@ import { stat } from 'node:fs/promises';
 import { Fault } from '../core/errors.ts';
 import { parseLocation } from '../store/location.ts';
 
-/** @param to as a job file says it; S3 is not asked @throws Fault `STORE_MISSING`, `LOCATION_INVALID` (usage) */
+/** @param to as in a job file; S3 is not asked @throws Fault `STORE_MISSING`, `LOCATION_INVALID` (usage) */
 export async function assertDirectory(cwd: string, to: string, hint: string): Promise<void> {
   const location = parseLocation(to, cwd);
   if (location.kind === 's3') return;

@@ -37,7 +37,7 @@ interface VerifyResult {
   readonly leftovers: readonly string[];
 }
 
-/** What is said of a result that says nothing else. */
+/** A result without anything special. */
 const PLAIN = { degraded: null, restating: null, recounted: false, leftovers: [] } as const;
 
 type VerifyCli = Pick<CliContext, 'cwd' | 'openers' | 'signal' | 'terminal'>;
@@ -95,7 +95,7 @@ async function audit(deps: AuditDeps, job: Job, only: string | undefined): Promi
   return { results, manifests };
 }
 
-/** Adds what the source counts now for the dates that it still has whole. */
+/** Adds what the source counts now for the dates that are still complete there. */
 async function recount(
   cli: VerifyCli,
   job: Job,
@@ -164,9 +164,9 @@ function summarise(results: readonly VerifyResult[]): string {
     [count(({ degraded }) => degraded !== null), 'degraded'],
     [count(({ recounted }) => recounted), 'recounted at the source'],
   ];
-  const told = parts.filter(([n]) => n > 0).map(([n, word]) => `${n} ${word}`);
+  const counts = parts.filter(([n]) => n > 0).map(([n, word]) => `${n} ${word}`);
   const rows = formatCount(dates.reduce((sum, result) => sum + result.rows, 0));
   const wrong = results.some(({ findings }) => findings.length > 0);
   const all = `${dates.length} ${dates.length === 1 ? 'date' : 'dates'}, ${rows} rows`;
-  return `${all}: ${[...(wrong ? [] : ['nothing is wrong']), ...told].join(', ')}`;
+  return `${all}: ${[...(wrong ? [] : ['nothing is wrong']), ...counts].join(', ')}`;
 }

@@ -35,7 +35,7 @@ export function buildJobText({ name, to, recipients, symbols }: InitChoice): str
     `    to: ${formatList(recipients.length > 0 ? recipients : ['desk@example.com'])}`,
     `    symbols: ${formatList(watchlist)} # the watchlist`,
   ];
-  return `# A job of flowdrop: what is exported, where to, when, and whom it is told.
+  return `# A job of flowdrop: what is exported, where to, when, and who gets the report.
 # \`flowdrop schema\` prints every key, \`flowdrop check ${formatText(name)}\` tries this file.
 name: ${formatText(name)}
 
@@ -66,7 +66,7 @@ schedule:
 # The flow report of the newest day, by mail.
 ${report.map((line) => (recipients.length > 0 ? line : `# ${line}`)).join('\n')}
 
-# Who is told by mail what is wrong, once per cause.
+# Who gets a mail when something is wrong, once per cause.
 # alerts:
 #   to: [ops@example.com]
 `;

@@ -43,7 +43,7 @@ export async function init(
     job: join(folder, globals.jobs, `${flags.name ?? INIT_DEFAULTS.name}.yaml`),
     settings: join(folder, '.env'),
   };
-  // Before the questions: nobody types a key to be told that it was for nothing.
+  // Before the questions: nobody should type a key for nothing.
   if (!flags.force) await assertAbsent(Object.values(paths));
   const choice = await choose(cli, flags);
   const job = { path: paths.job, text: buildJobText(choice) };
@@ -52,14 +52,14 @@ export async function init(
   const kept = await writeNew([job, settings], flags.force === true);
 
   const show = (path: string) => relative(cli.cwd, path) || path;
-  const tell = (text: string) => (globals.json ? terminal.err(text) : terminal.out(text));
-  for (const path of kept) tell(`kept   ${show(path)}\n`);
-  for (const { path } of [job, settings]) tell(`wrote  ${show(path)}\n`);
+  const print = (text: string) => (globals.json ? terminal.err(text) : terminal.out(text));
+  for (const path of kept) print(`kept   ${show(path)}\n`);
+  for (const { path } of [job, settings]) print(`wrote  ${show(path)}\n`);
   const missing = listMissing(cli, choice);
   const exitCode =
-    flags.offline || missing.length > 0 ? undefined : await tryConnection(cli, globals, folder, choice, tell);
+    flags.offline || missing.length > 0 ? undefined : await tryConnection(cli, globals, folder, choice, print);
   if (missing.length > 0)
-    tell(`The connection was not tried; first put ${missing.join(' and ')} into ${show(settings.path)}.\n`);
+    print(`The connection was not tried; first put ${missing.join(' and ')} into ${show(settings.path)}.\n`);
   const place = relative(cli.cwd, folder);
   const program = nameProgram(cli.self.env);
   const next = [
@@ -164,23 +164,23 @@ async function tryConnection(
   globals: GlobalOptions,
   folder: string,
   choice: InitChoice,
-  tell: (text: string) => void,
+  print: (text: string) => void,
 ): Promise<number> {
   const { apiUrl, apiKey, apiKeyFile } = choice;
-  // What this process has of an older settings file must not go before the new one.
+  // The settings of this process may come from an older file: the new one goes first.
   const fresh: Record<string, string | undefined> = {};
   if (apiUrl) fresh['FLOWDROP_API_URL'] = apiUrl;
   if (apiKey) fresh['FLOWDROP_API_KEY'] = apiKey;
   if (apiKeyFile) Object.assign(fresh, { FLOWDROP_API_KEY: undefined, FLOWDROP_API_KEY_FILE: apiKeyFile });
   const args = [...self.args, '--jobs', globals.jobs, 'check', '--live', choice.name];
-  const pass = (line: string) => tell(`${line}\n`);
+  const pass = (line: string) => print(`${line}\n`);
   const child = startChild(
     { executable: self.executable, args, env: { ...self.env, ...fresh }, cwd: folder },
     { onOut: pass, onErr: pass },
   );
   const exitCode = await child.done;
   if (exitCode !== 0)
-    tell(`Both files are written. Mend them, then: ${nameProgram(self.env)} check --live ${choice.name}\n`);
+    print(`Both files are written. Mend them, then: ${nameProgram(self.env)} check --live ${choice.name}\n`);
   return exitCode === EXIT_CODES.usage ? EXIT_CODES.usage : exitCode === 0 ? 0 : EXIT_CODES.failed;
 }
 

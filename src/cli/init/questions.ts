@@ -1,6 +1,6 @@
 /**
  * Questions and answers, line by line: on a terminal with editing, and without showing secrets; from a pipe in order.
- * Invariant: a question is answered by a line that is allowed, or the whole is given up.
+ * Invariant: every question gets a valid answer, or nothing is written.
  */
 import { createInterface } from 'node:readline';
 import { Writable } from 'node:stream';

@@ -11,7 +11,7 @@ export interface DatasetFlags {
 }
 
 export interface DatasetPlace {
-  /** `s3://...` or a directory, as a job file says it. */
+  /** `s3://...` or a directory, as in a job file. */
   readonly to: string;
   readonly dataset: string;
 }

@@ -1,6 +1,6 @@
 /**
- * Where the answer of `flowdrop query` goes, and as what. Invariant: a file named by --out is whole or not there, and one
- * that was there is replaced only when that is asked; bytes that are no text never reach a terminal.
+ * Where the answer of `flowdrop query` goes, and as what. Invariant: a file named by --out is complete or absent, and an
+ * existing one is replaced only with --force; bytes that are no text never reach a terminal.
  */
 import { randomBytes } from 'node:crypto';
 import { createReadStream } from 'node:fs';
@@ -24,7 +24,7 @@ export interface Output {
   readonly format: OutputFormat;
   /** Where the answer must be written so that it can be delivered; `undefined`: anywhere. */
   readonly temporary: string | undefined;
-  /** @param path of the written answer @param describe what is said of it where only a document is wanted */
+  /** @param path of the written answer @param describe its document, for `--json` */
   deliver(path: string, describe: () => object): Promise<void>;
 }
 

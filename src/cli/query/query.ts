@@ -15,7 +15,7 @@ import { workerCommand } from '../engine-worker.ts';
 import { type DatasetFlags, type DatasetPlace, findDataset } from './dataset.ts';
 import { chooseOutput, type OutputFlags } from './output.ts';
 
-/** Dates that are named; of more the number is said. */
+/** At most so many dates are named; of more only the number. */
 const MAX_NAMED = 20;
 
 export interface QueryFlags extends DatasetFlags, OutputFlags {}
@@ -83,7 +83,7 @@ async function withArchive(
   }
 }
 
-/** What `--json` says of an answer that went into a file. */
+/** The document that `--json` prints of an answer that went into a file. */
 function describeAnswer({ coverage, cost }: ArchiveAnswer): object {
   return {
     dates: coverage.dates,

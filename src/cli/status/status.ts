@@ -17,7 +17,7 @@ export interface StatusFlags {
   readonly list?: boolean | undefined;
 }
 
-/** Of a stdout that is no terminal, or does not tell its width. */
+/** Of a stdout that is no terminal, or whose width is unknown. */
 const USUAL_COLUMNS = 80;
 
 type StatusCli = Pick<CliContext, 'openers' | 'terminal'>;
@@ -51,7 +51,7 @@ export async function status(
   const documents = readings.map(({ document }) => document);
   const brokenCode = judgeBroken(broken);
   if (globals.json) {
-    // Each document tells its own fault, and whoever asked for it reads it.
+    // Each document has its own fault.
     const all = [...documents, ...broken.map(({ file, failure }) => ({ file, ...failure.json }))];
     terminal.out(`${JSON.stringify(all, undefined, 2)}\n`);
     return brokenCode;

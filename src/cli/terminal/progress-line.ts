@@ -6,13 +6,13 @@ import { formatCount, formatDuration, formatShortCount } from '../../core/units.
 import type { SourceStats } from '../../source/source.ts';
 import type { Tally } from '../../state/totals.ts';
 
-/** What the line says of the requests beside the tally. */
+/** What the line shows of the requests beside the tally. */
 export type LineStats = Pick<SourceStats, 'retries' | 'rateLimited'>;
 
 /** The bar of a line that has room for every part in full. */
 const FULL_BAR = 20;
 
-/** A bar of fewer characters says less than the percentage beside it. */
+/** A shorter bar shows less than the percentage beside it. */
 const SHORTEST_BAR = 6;
 const BRACKETS = 2;
 
@@ -117,7 +117,7 @@ function shortenParts(tally: Tally, stats: LineStats): Parts {
     pace: `${formatShortCount(rowsPerSecond)}/s`,
     requests: `${formatShortCount(pagesLeft)} req`,
     left: leftMs ? `${formatDuration(leftMs).replaceAll(' ', '').replace('min', 'm')} left` : undefined,
-    // Ids of bounds inside a second are long, and tell people nothing.
+    // Ids of bounds inside a second are long, and of no use to people.
     ...describeActivity(phase, window.replace(/\+[^.]*/g, '')),
   };
 }

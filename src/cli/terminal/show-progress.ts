@@ -16,7 +16,7 @@ interface ProgressView extends ProgressInput {
 /** Without a terminal a line is logged so often. */
 const LOG_EVERY_MS = 30_000;
 
-/** Of a terminal that does not tell its width, or tells that it has none. */
+/** Of a terminal whose width is unknown, or 0. */
 const USUAL_COLUMNS = 80;
 
 export function createProgress(input: ProgressView): Progress {
