@@ -55,7 +55,7 @@ export function createComposition(input: ComposeInput): Composition {
   const stateDir = resolve(cwd, readSetting(env, 'FLOWDROP_STATE_DIR'));
   const pacers = createPacers(env, cwd, stateDir);
   const openers = createOpeners(input, stateDir, pacers.open);
-  const maskValues = once(() => createRedactor(listSecrets(env, cwd)));
+  let mask: ((text: string) => string) | undefined;
   return {
     openers,
     archive: {
@@ -97,7 +97,10 @@ export function createComposition(input: ComposeInput): Composition {
       },
     },
     shippedJob: join(packageDir, 'jobs', 'nightly-trades.yaml'),
-    maskValues: (text) => maskValues()(text),
+    maskValues(text) {
+      mask ??= createRedactor(listSecrets(env, cwd));
+      return mask(text);
+    },
     close: pacers.close,
   };
 }
@@ -263,14 +266,6 @@ async function openWorkers(options: WorkerPoolOptions): Promise<EnginePool> {
 
 function readSetting(env: Environment, name: keyof typeof DEFAULTS): string {
   return env[name] || DEFAULTS[name];
-}
-
-function once<T>(make: () => T): () => T {
-  let made: { readonly value: T } | undefined;
-  return () => {
-    made ??= { value: make() };
-    return made.value;
-  };
 }
 
 /** Buckets of one name at two servers are two stores. */
