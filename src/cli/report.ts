@@ -1,6 +1,6 @@
 /**
- * `flowdrop report JOB`: mails the reports of a sealed date to those who have not got them, writes a preview, or prints
- * what was mailed.
+ * `flowdrop report JOB`: mails the reports of a sealed date to recipients who have not received them, writes a preview,
+ * or prints what was mailed.
  */
 import { join, resolve } from 'node:path';
 import { writeFileAtomic } from '../core/atomic-file.ts';

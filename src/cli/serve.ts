@@ -13,14 +13,10 @@ export interface ServeFlags extends Partial<Omit<ServiceOptions, 'generateSessio
   readonly clickhouseUrl?: string;
 }
 
+type ServeCli = Pick<CliContext, 'openers' | 'self' | 'service' | 'signal' | 'terminal'>;
+
 export async function serve(
-  {
-    openers,
-    service: engines,
-    terminal,
-    signal,
-    self,
-  }: Pick<CliContext, 'openers' | 'self' | 'service' | 'signal' | 'terminal'>,
+  { openers, service: engines, terminal, signal, self }: ServeCli,
   { options }: CommandCall<undefined, ServeFlags>,
 ): ActionResult {
   const { generate, key = [], clickhouseUrl, ...given } = options;
