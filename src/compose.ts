@@ -4,11 +4,15 @@
  */
 import { createHash } from 'node:crypto';
 import { join, resolve } from 'node:path';
-import type { Composition } from './cli/context.ts';
-import { type Clock, systemClock } from './core/clock.ts';
+import type { Composition, DaemonOpeners } from './cli/context.ts';
+import { systemClock } from './core/clock.ts';
 import { Fault } from './core/errors.ts';
 import { createRedactor, maskByKey } from './core/redact.ts';
 import { chooseRunId } from './core/run-id.ts';
+import type { EnginePool } from './engine/pool.ts';
+import type { WorkerPoolOptions } from './engine/worker-pool.ts';
+import type { Mailer } from './mail/mailer.ts';
+import type { Openers } from './run/openers.ts';
 import {
   DEFAULTS,
   type Environment,
@@ -47,56 +51,76 @@ export interface ComposeInput {
 }
 
 export function createComposition(input: ComposeInput): Composition {
-  const { env, cwd } = input;
-  const clock: Clock = systemClock;
-  const pacers = new Map<string, Promise<Pacer>>();
-  const setting = (name: keyof typeof DEFAULTS) => env[name] || DEFAULTS[name];
-  const secrets = () => listSecrets(env, cwd);
+  const { env, cwd, packageDir } = input;
+  const stateDir = resolve(cwd, readSetting(env, 'FLOWDROP_STATE_DIR'));
+  const pacers = createPacers(env, cwd, stateDir);
+  const openers = createOpeners(input, stateDir, pacers.open);
+  let mask: ((text: string) => string) | undefined;
+  return {
+    openers,
+    archive: {
+      openWorkers,
+      async readAccess(to) {
+        const { parseLocation } = await import('./store/location.ts');
+        const location = parseLocation(to, cwd);
+        if (location.kind === 'directory') return location;
+        const { readS3Access } = await import('./store/s3-access.ts');
+        return await readS3Access(s3Options(env, location));
+      },
+    },
+    service: {
+      openWorkers,
+      async openServer(options) {
+        return await (await import('./engine/server.ts')).openServerEngine(options);
+      },
+      async openServerPool(options) {
+        return await (await import('./engine/server-pool.ts')).openServerPool(options);
+      },
+      readClickhouse: () => ({
+        url: readSecret(env, 'FLOWDROP_CLICKHOUSE_URL', cwd) || undefined,
+        adminUrl: readSecret(env, 'FLOWDROP_CLICKHOUSE_ADMIN_URL', cwd) || undefined,
+      }),
+    },
+    daemon: createDaemonOpeners(env, cwd),
+    doctor: {
+      reportSettings: () => reportSettings(env, cwd),
+      async checkRedis() {
+        const url = readSecret(env, 'FLOWDROP_REDIS_URL', cwd);
+        return url && (await (await import('./source/pace/redis-check.ts')).checkRedis(url));
+      },
+      async tryUpload(to, objects, key, signal) {
+        const { parseLocation } = await import('./store/location.ts');
+        const location = parseLocation(to, cwd);
+        if (location.kind === 'directory') return false;
+        await (await import('./store/s3-trial.ts')).tryS3Upload({ ...s3Options(env, location), objects }, key, signal);
+        return true;
+      },
+    },
+    shippedJob: join(packageDir, 'jobs', 'nightly-trades.yaml'),
+    maskValues(text) {
+      mask ??= createRedactor(listSecrets(env, cwd));
+      return mask(text);
+    },
+    close: pacers.close,
+  };
+}
+
+type OpenPacer = (budget: BudgetName, apiKey: string) => Promise<Pacer>;
+
+function createOpeners(input: ComposeInput, stateDir: string, openPacer: OpenPacer): Openers {
+  const { env, cwd, packageDir } = input;
+  const clock = systemClock;
   const runId = chooseRunId(env['FLOWDROP_RUN_ID'], clock.now());
-  let maskValues: ((text: string) => string) | undefined;
-  const openLog: Composition['openLog'] = async (options = {}) => {
+  const secrets = () => listSecrets(env, cwd);
+  const openLog: Openers['openLog'] = async ({ quiet, isService, secrets: more = [] } = {}) => {
     const { createLog } = await import('./core/log.ts');
-    const level = input.debug ? 'debug' : options.quiet ? 'error' : readLevel(setting('FLOWDROP_LOG_LEVEL'));
-    const all = [...secrets(), ...(options.secrets ?? [])];
     return createLog({
-      level,
+      level: input.debug ? 'debug' : quiet ? 'error' : readLevel(readSetting(env, 'FLOWDROP_LOG_LEVEL')),
       pretty: readIsLogPretty(env, input.interactive),
-      secrets: all,
+      secrets: [...secrets(), ...more],
       write: input.writeErr,
-      ...(options.isService ? {} : { run: runId }),
+      run: isService ? undefined : runId,
     });
-  };
-  const stateDir = resolve(cwd, setting('FLOWDROP_STATE_DIR'));
-  /** One for each budget and key, whichever entry point they are used at. */
-  const openPacer = (budget: BudgetName, apiKey: string): Promise<Pacer> => {
-    const open = async () => {
-      const redisUrl = readSecret(env, 'FLOWDROP_REDIS_URL', cwd);
-      const pacer = await import('./source/pacer.ts');
-      return await pacer.openPacer(budget, {
-        clock,
-        stateDir,
-        apiKey,
-        requestsPerSecond: readRate(
-          env,
-          budget === 'historical' ? 'FLOWDROP_REQUESTS_PER_SECOND' : 'FLOWDROP_SNAPSHOTS_PER_SECOND',
-        ),
-        redisUrl,
-      });
-    };
-    const name = `${budget} ${apiKey}`;
-    const pacer = pacers.get(name) ?? open();
-    pacers.set(name, pacer);
-    return pacer;
-  };
-  const openAnyMailer = async () => {
-    const smtpUrl = readSecret(env, 'FLOWDROP_SMTP_URL', cwd);
-    if (smtpUrl) {
-      const patienceMs = readMailPatienceMs(env);
-      const { openSmtpMailer } = await import('./mail/smtp.ts');
-      return openSmtpMailer({ url: smtpUrl, ...(patienceMs === undefined ? {} : { patienceMs }) });
-    }
-    const directory = resolve(cwd, setting('FLOWDROP_OUTBOX_DIR'));
-    return (await import('./mail/outbox.ts')).openOutboxMailer({ directory });
   };
   const openBareStore = async (location: StoreLocation, objects: ObjectOptions): Promise<Store> => {
     if (location.kind === 'directory') {
@@ -112,23 +136,14 @@ export function createComposition(input: ComposeInput): Composition {
   };
   return {
     clock,
-    get clockRule() {
-      return readClockRule(env);
-    },
+    readClockRule: () => readClockRule(env),
     runId,
-    version: readVersion(input.packageDir),
+    version: readVersion(packageDir),
     stateDir,
-    packageDir: input.packageDir,
-    templatesDir: join(input.packageDir, 'templates'),
-    mailFrom: setting('FLOWDROP_MAIL_FROM'),
-    get keyFingerprint() {
-      return fingerprint(readSecret(env, 'FLOWDROP_API_KEY', cwd));
-    },
+    templatesDir: join(packageDir, 'templates'),
+    mailFrom: readSetting(env, 'FLOWDROP_MAIL_FROM'),
+    readKeyFingerprint: () => fingerprint(readSecret(env, 'FLOWDROP_API_KEY', cwd)),
     redact: (text) => maskByKey(createRedactor(secrets())(text)),
-    maskValues(text) {
-      maskValues ??= createRedactor(secrets());
-      return maskValues(text);
-    },
     openLog,
     async openStore(to, { objects = {}, use = 'look' } = {}) {
       const { parseLocation } = await import('./store/location.ts');
@@ -143,36 +158,8 @@ export function createComposition(input: ComposeInput): Composition {
         throw error;
       }
     },
-    async tryUpload(to, objects, key, signal) {
-      const { parseLocation } = await import('./store/location.ts');
-      const location = parseLocation(to, cwd);
-      if (location.kind === 'directory') return false;
-      await (await import('./store/s3-trial.ts')).tryS3Upload({ ...s3Options(env, location), objects }, key, signal);
-      return true;
-    },
-    async readAccess(to) {
-      const { parseLocation } = await import('./store/location.ts');
-      const location = parseLocation(to, cwd);
-      if (location.kind === 'directory') return location;
-      const { readS3Access } = await import('./store/s3-access.ts');
-      return await readS3Access(s3Options(env, location));
-    },
     async openEngine(options) {
       return await (await import('./engine/embedded.ts')).openEmbeddedEngine(options);
-    },
-    async openWorkers(options) {
-      return await (await import('./engine/worker-pool.ts')).openWorkerPool(options);
-    },
-    async openServer(options) {
-      return await (await import('./engine/server.ts')).openServerEngine(options);
-    },
-    async openServerPool(options) {
-      return await (await import('./engine/server-pool.ts')).openServerPool(options);
-    },
-    get clickhouse() {
-      const url = readSecret(env, 'FLOWDROP_CLICKHOUSE_URL', cwd);
-      const adminUrl = readSecret(env, 'FLOWDROP_CLICKHOUSE_ADMIN_URL', cwd);
-      return { ...(url ? { url } : {}), ...(adminUrl ? { adminUrl } : {}) };
     },
     sourceUrl: (api) => sourceUrl(env, api),
     async openSource(api, log, clockOffsetMs) {
@@ -206,25 +193,24 @@ export function createComposition(input: ComposeInput): Composition {
     },
     async openMailer() {
       const domains = env['FLOWDROP_MAIL_DOMAINS'];
-      if (!domains) return await openAnyMailer();
+      if (!domains) return await openAnyMailer(env, cwd);
       const { parseMailDomains, restrictMailer } = await import('./mail/domains.ts');
       const allowed = parseMailDomains(domains);
-      return restrictMailer(await openAnyMailer(), allowed);
+      return restrictMailer(await openAnyMailer(env, cwd), allowed);
     },
     async openWebhook() {
       const settings = readAlertWebhook(env, cwd);
       return settings && (await import('./mail/webhook.ts')).createWebhook(settings, clock);
     },
-    get maxRuns() {
-      return readMaxRuns(env);
-    },
-    get redisUrl() {
-      return readSecret(env, 'FLOWDROP_REDIS_URL', cwd);
-    },
-    async checkRedis() {
-      const url = readSecret(env, 'FLOWDROP_REDIS_URL', cwd);
-      return url && (await (await import('./source/pace/redis-check.ts')).checkRedis(url));
-    },
+    readCalendar: () => readCalendar(env, cwd),
+  };
+}
+
+function createDaemonOpeners(env: Environment, cwd: string): DaemonOpeners {
+  return {
+    readMaxRuns: () => readMaxRuns(env),
+    readStatusSettings: () => readStatusSettings(env, cwd),
+    hasRedis: () => Boolean(readSecret(env, 'FLOWDROP_REDIS_URL', cwd)),
     async openCoordinator(daemonId, storeOf) {
       const url = readSecret(env, 'FLOWDROP_REDIS_URL', cwd);
       if (!url) return undefined;
@@ -233,22 +219,53 @@ export function createComposition(input: ComposeInput): Composition {
       return openRedisCoordinator({
         url,
         daemonId,
-        storeOf: (job) => {
-          return formatAddress(env, parseLocation(storeOf(job), cwd));
-        },
+        storeOf: (job) => formatAddress(env, parseLocation(storeOf(job), cwd)),
       });
     },
-    get statusAddress() {
-      return readStatusSettings(env, cwd);
+  };
+}
+
+/** One pacer for each budget and key, whichever entry point they are used at. */
+function createPacers(env: Environment, cwd: string, stateDir: string): { open: OpenPacer; close(): Promise<void> } {
+  const pacers = new Map<string, Promise<Pacer>>();
+  const open: OpenPacer = async (budget, apiKey) => {
+    const redisUrl = readSecret(env, 'FLOWDROP_REDIS_URL', cwd);
+    const pacer = await import('./source/pacer.ts');
+    const setting = budget === 'historical' ? 'FLOWDROP_REQUESTS_PER_SECOND' : 'FLOWDROP_SNAPSHOTS_PER_SECOND';
+    const requestsPerSecond = readRate(env, setting);
+    return await pacer.openPacer(budget, { clock: systemClock, stateDir, apiKey, requestsPerSecond, redisUrl });
+  };
+  return {
+    open(budget, apiKey) {
+      const name = `${budget} ${apiKey}`;
+      const pacer = pacers.get(name) ?? open(budget, apiKey);
+      pacers.set(name, pacer);
+      return pacer;
     },
-    readCalendar: () => readCalendar(env, cwd),
-    reportSettings: () => reportSettings(env, cwd),
     async close() {
       const opened = await Promise.allSettled(pacers.values());
       for (const pacer of opened) if (pacer.status === 'fulfilled') await pacer.value.close?.();
       pacers.clear();
     },
   };
+}
+
+async function openAnyMailer(env: Environment, cwd: string): Promise<Mailer> {
+  const url = readSecret(env, 'FLOWDROP_SMTP_URL', cwd);
+  if (url) {
+    const patienceMs = readMailPatienceMs(env);
+    return (await import('./mail/smtp.ts')).openSmtpMailer({ url, patienceMs });
+  }
+  const directory = resolve(cwd, readSetting(env, 'FLOWDROP_OUTBOX_DIR'));
+  return (await import('./mail/outbox.ts')).openOutboxMailer({ directory });
+}
+
+async function openWorkers(options: WorkerPoolOptions): Promise<EnginePool> {
+  return await (await import('./engine/worker-pool.ts')).openWorkerPool(options);
+}
+
+function readSetting(env: Environment, name: keyof typeof DEFAULTS): string {
+  return env[name] || DEFAULTS[name];
 }
 
 /** Buckets of one name at two servers are two stores. */
@@ -264,9 +281,9 @@ function s3Options(
   return {
     bucket,
     prefix,
-    ...(env['AWS_ENDPOINT_URL_S3'] ? { endpoint: env['AWS_ENDPOINT_URL_S3'] } : {}),
-    ...(env['AWS_REGION'] ? { region: env['AWS_REGION'] } : {}),
-    ...(env['FLOWDROP_S3_PATH_STYLE'] ? { pathStyle: readFlag(env, 'FLOWDROP_S3_PATH_STYLE') } : {}),
+    endpoint: env['AWS_ENDPOINT_URL_S3'] || undefined,
+    region: env['AWS_REGION'] || undefined,
+    pathStyle: env['FLOWDROP_S3_PATH_STYLE'] ? readFlag(env, 'FLOWDROP_S3_PATH_STYLE') : undefined,
   };
 }
 

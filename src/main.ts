@@ -87,7 +87,7 @@ async function main(): Promise<void> {
   const keeper = createLineKeeper();
   const writeOut = (output: string) => void process.stdout.write(output);
   const writeErr = keeper.above((output) => process.stderr.write(output));
-  const compose = createComposition({
+  const composition = createComposition({
     env: process.env,
     cwd,
     packageDir: resolve(fileURLToPath(new URL('..', import.meta.url))),
@@ -95,7 +95,7 @@ async function main(): Promise<void> {
     interactive,
     debug,
   });
-  redact = compose.redact;
+  redact = composition.openers.redact;
   process.exitCode = await runProgram(process.argv.slice(2), {
     terminal: {
       out: process.stdout.isTTY ? keeper.above(writeOut) : writeOut,
@@ -122,7 +122,7 @@ async function main(): Promise<void> {
       },
       inIsTerminal: isatty(0),
     },
-    compose,
+    ...composition,
     self: { executable: process.execPath, args: [...process.execArgv, entry], env: process.env },
     signal: controller.signal,
     onHangup: (listener) => void process.on('SIGHUP', listener),

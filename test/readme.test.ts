@@ -2,6 +2,8 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, it } from 'vitest';
+import { formatFlag } from '../src/cli/command.ts';
+import { COMMANDS } from '../src/cli/commands.ts';
 import { EXIT_CODES } from '../src/core/errors.ts';
 import { parseJob } from '../src/job/parse.ts';
 import { queryDuckDb } from './support/drop.ts';
@@ -19,19 +21,19 @@ function firstCells(heading: string): readonly string[] {
 const names = (cell: string) => [...cell.matchAll(/`([^`]+)`/g)].map((match) => match[1] ?? '');
 
 describe('the README', () => {
-  let help: string;
   let schema: { properties: Record<string, unknown> };
   beforeAll(async () => {
-    help = (await flowdrop(['--help'], { cwd: REPO })).stdout;
     schema = JSON.parse((await flowdrop(['schema'], { cwd: REPO })).stdout) as typeof schema;
   });
 
-  it('lists exactly the commands that exist', () => {
-    const listed = firstCells('Commands')
-      .flatMap(names)
-      .map((name) => name.split(' ')[0]);
-    const real = [...help.matchAll(/^ {2}([a-z]+)\b/gm)].map((match) => match[1]).filter((name) => name !== 'help');
-    expect(listed.filter((name) => name !== 'help').sort()).toEqual([...new Set(real)].sort());
+  it('lists the commands as the help does, each with what must follow it', () => {
+    const real = COMMANDS.filter(({ group }) => group !== undefined).map(({ name, argument, options }) => {
+      const required = Object.entries(options).filter(([, { isRequired }]) => isRequired);
+      const flags = required.map(([key, spec]) => `${formatFlag(key, spec)} ${spec.value.toUpperCase()}`);
+      const word = argument?.syntax.replace(/[<>]/g, '').toUpperCase() ?? '';
+      return [name, word, ...flags].filter((part) => part !== '').join(' ');
+    });
+    expect(firstCells('Commands').flatMap(names)).toEqual(real);
   });
 
   it('lists exactly the settings that the code reads', () => {

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { startChild } from '../../src/cli/child.ts';
-import { type DemoService, startService } from '../../src/cli/demo/service.ts';
+import { type ServeProcess, startServeProcess } from '../../src/cli/demo.ts';
 import { say } from './bench.ts';
 
 export const REPO = fileURLToPath(new URL('../..', import.meta.url));
@@ -29,13 +29,13 @@ export async function withFolder<T>(action: (folder: string) => Promise<T>): Pro
 /** Runs the action against `flowdrop serve` with one generated session. */
 export async function withService<T>(
   rows: number,
-  action: (service: DemoService) => Promise<T>,
+  action: (service: ServeProcess) => Promise<T>,
   options: readonly string[] = ['--generate', '1'],
 ): Promise<T> {
   const pace = ['--requests-per-second', String(REQUESTS_PER_SECOND), '--key', KEY];
   const data = ['--generate-rows', String(rows), ...options];
   return await withFolder(async (cwd) => {
-    const service = await startService(self(), cwd, [...data, ...pace], new AbortController().signal);
+    const service = await startServeProcess(self(), cwd, [...data, ...pace], new AbortController().signal);
     try {
       return await action(service);
     } finally {
@@ -48,11 +48,11 @@ export async function withService<T>(
 export async function withServiceOn<T>(
   dataDir: string,
   rows: number,
-  action: (service: DemoService) => Promise<T>,
+  action: (service: ServeProcess) => Promise<T>,
 ): Promise<T> {
   const pace = ['--requests-per-second', '1000000', '--key', KEY];
   const data = ['--generate', '1', '--generate-rows', String(rows), '--data-dir', dataDir];
-  const service = await startService(self(), REPO, [...data, ...pace], new AbortController().signal);
+  const service = await startServeProcess(self(), REPO, [...data, ...pace], new AbortController().signal);
   try {
     return await action(service);
   } finally {

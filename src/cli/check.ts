@@ -1,21 +1,17 @@
 /** `flowdrop check [JOB...]`: validates job files; `--live` also asks the API for sample rows with each job's query. */
+import { wholeDay } from '../calendar/window.ts';
 import { EXIT_CODES, type FailureKind, isFault } from '../core/errors.ts';
+import { closeSource } from '../export/job-source.ts';
+import { assertDistinct, listJobFiles, readJob } from '../job/files.ts';
 import type { Job } from '../job/job.ts';
-import type { ActionResult, Register } from './command.ts';
+import { buildPage } from '../plan/statement.ts';
+import { openJobSource } from '../run/job-source.ts';
+import type { ActionResult, CommandCall } from './command.ts';
 import type { CliContext, GlobalOptions } from './context.ts';
 import { createStyle, type Style } from './terminal/color.ts';
 import { describeFailure, type FailureReport } from './terminal/failure.ts';
 
-export const registerCheck: Register = (program, context, act) => {
-  program
-    .command('check')
-    .description('validate job files (all of the jobs folder when none is named)')
-    .argument('[job...]', 'job files, or their names in the jobs folder')
-    .option('--live', "also send each job's query to the API in test mode")
-    .action(async (jobs: string[], options: { live?: boolean }) => {
-      await act((globals) => check(context, globals, jobs, options.live === true));
-    });
-};
+type CheckCli = Pick<CliContext, 'openers' | 'signal' | 'terminal'>;
 
 interface CheckResult {
   readonly job: string;
@@ -28,14 +24,11 @@ interface CheckResult {
   readonly failure?: FailureReport['json']['error'];
 }
 
-async function check(
-  cli: CliContext,
-  globals: GlobalOptions,
-  references: readonly string[],
-  live: boolean,
+export async function check(
+  cli: CheckCli,
+  { globals, argument, options }: CommandCall<readonly string[], { readonly live?: boolean | undefined }>,
 ): ActionResult {
-  const { assertDistinct, listJobFiles } = await import('../job/files.ts');
-  const wanted = references.length > 0 ? references : await listJobFiles(globals.jobs);
+  const wanted = argument.length > 0 ? argument : await listJobFiles(globals.jobs);
   const results: CheckResult[] = [];
   const parsed: Job[] = [];
   for (const reference of wanted) {
@@ -43,7 +36,7 @@ async function check(
       assertDistinct([...parsed, job]);
       parsed.push(job);
     };
-    results.push(await checkJob(cli, globals, reference, { live, assertNew }));
+    results.push(await checkJob(cli, globals, reference, { live: options.live === true, assertNew }));
   }
   if (globals.json) {
     const shown = results.map(({ job, ok, message, failure }) => ({ job, ok, message, ...failure }));
@@ -57,12 +50,11 @@ async function check(
 }
 
 async function checkJob(
-  cli: CliContext,
+  cli: CheckCli,
   globals: GlobalOptions,
   reference: string,
   { live, assertNew }: { readonly live: boolean; readonly assertNew: (job: Job) => void },
 ): Promise<CheckResult> {
-  const { readJob } = await import('../job/files.ts');
   try {
     const job = await readJob(reference, globals.jobs);
     assertNew(job);
@@ -71,8 +63,8 @@ async function checkJob(
     return { job: reference, ok: true, message: `${what}; ${await askLive(cli, job)}` };
   } catch (error) {
     if (!isFault(error) || error.kind === 'interrupted') throw error;
-    const { text, json } = describeFailure(error, { redact: cli.compose.redact });
-    // The block as every command prints it, below the line that says which file it is of.
+    const { text, json } = describeFailure(error, { redact: cli.openers.redact });
+    // The block as every command prints it, below the line that names its file.
     const block = text
       .trimEnd()
       .replace(/^flowdrop: [A-Z0-9_]+: /, '')
@@ -95,24 +87,20 @@ function describeSource({ source }: Job): string {
 }
 
 /** Asks the source for the least that shows whether a run would be answered. @returns who answers @throws Fault */
-async function askLive(cli: CliContext, job: Job): Promise<string> {
-  const { openJobSource } = await import('../run/job-source.ts');
-  const { closeSource } = await import('../export/job-source.ts');
-  const { opened } = await openJobSource(cli.compose, job, await cli.compose.openLog({ quiet: true }));
+async function askLive({ openers, signal }: CheckCli, job: Job): Promise<string> {
+  const { opened } = await openJobSource(openers, job, await openers.openLog({ quiet: true }));
   try {
     switch (opened.kind) {
       case 'sql': {
-        const { buildPage } = await import('../plan/statement.ts');
-        const { wholeDay } = await import('../calendar/window.ts');
-        const today = new Date(cli.compose.clock.now()).toISOString().slice(0, 10);
-        await opened.source.ask(buildPage(opened.job, wholeDay(today), 'open'), { testMode: true, signal: cli.signal });
+        const today = new Date(openers.clock.now()).toISOString().slice(0, 10);
+        await opened.source.ask(buildPage(opened.job, wholeDay(today), 'open'), { testMode: true, signal });
         return `the API at ${opened.source.url} answers`;
       }
       case 'snapshots':
-        for (const symbol of opened.job.source.symbols.slice(0, 1)) await opened.source.greet(symbol, cli.signal);
+        for (const symbol of opened.job.source.symbols.slice(0, 1)) await opened.source.greet(symbol, signal);
         return `the API at ${opened.source.url} answers`;
       case 'table':
-        await opened.source.describe(cli.signal);
+        await opened.source.describe(signal);
         return `the server at ${opened.source.url} has it`;
       default:
         return opened satisfies never;

@@ -1,4 +1,4 @@
-/** A command as a child process: this program again, with its output passed on line by line, for whoever watches it. */
+/** A command as a child process: this program again, with its output passed on line by line. */
 import { spawn } from 'node:child_process';
 import { constants } from 'node:os';
 import { createInterface } from 'node:readline';
@@ -21,7 +21,7 @@ export interface ChildOutput {
   /** A line of its standard output, which carries results. */
   readonly onOut: (line: string) => void;
   /** A line of its standard error, which carries logs; without it the child shares this process's, as on a terminal. */
-  readonly onErr?: (line: string) => void;
+  readonly onErr?: ((line: string) => void) | undefined;
 }
 
 export function startChild(command: ChildCommand, output: ChildOutput): ChildRun {

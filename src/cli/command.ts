@@ -1,12 +1,128 @@
-/** The shape of a command: what `program.ts` gives to each, and what each gives back. Types only. */
-import type { Command } from 'commander';
+/**
+ * The shape of a row of the table of commands, and of the function behind it. The compiler holds both together: the
+ * options of a row are exactly the options that its function takes. No parser is known here.
+ */
 import type { CliContext, GlobalOptions } from './context.ts';
 
-/** What a command's action gives back: an exit code other than 0, or nothing. */
+/** What stands after the name of a command: nothing, one word, or several. */
+export type CommandArgument = string | undefined | readonly string[];
+
+/** What was typed. */
+export interface CommandCall<A extends CommandArgument = undefined, O extends object = object> {
+  readonly globals: GlobalOptions;
+  readonly argument: A;
+  readonly options: O;
+}
+
+/** The exit code; `undefined`: 0. */
 export type ActionResult = Promise<number | undefined>;
 
-/** Registers one command. `run` receives the positional arguments, the command's options and the global ones. */
-export type Register = (program: Command, context: CliContext, act: Act) => void;
+/** Each takes the parts of the context that it uses. */
+export type CommandAction<A extends CommandArgument, O extends object> = (
+  cli: CliContext,
+  call: CommandCall<A, O>,
+) => ActionResult;
 
-/** Wraps an action so that its result becomes the exit code. */
-export type Act = (action: (globals: GlobalOptions) => ActionResult) => Promise<void>;
+/** One option. `T`: what its value is for the command. */
+export interface OptionSpec<T = unknown> {
+  readonly kind: 'flag' | 'text' | 'number' | 'each' | 'list';
+  /** Name of the value in the help; empty for a flag. */
+  readonly value: string;
+  readonly text: string;
+  readonly choices?: readonly T[] | undefined;
+  readonly default?: string | undefined;
+  readonly isRequired?: boolean | undefined;
+  /** Of a flag: it is true, unless `--no-NAME` is given. */
+  readonly isNegated?: boolean | undefined;
+  /** Options that contradict it. */
+  readonly conflicts?: readonly string[] | undefined;
+}
+
+/** By the name that the command takes it by: `newStore` is `--new-store` on the command line. In the order of the help. */
+export type OptionTable<O extends object> = { readonly [K in keyof O]-?: OptionSpec<Exclude<O[K], undefined>> };
+
+type ArgumentSyntax<A extends CommandArgument> = [A] extends [undefined]
+  ? never
+  : [A] extends [string]
+    ? `<${string}>`
+    : [A] extends [string | undefined]
+      ? `[${string}]`
+      : `[${string}...]`;
+
+interface CommandRow<A extends CommandArgument, O extends object> {
+  readonly name: string;
+  /** Where the help lists it; without one it does not, because it is not for people. */
+  readonly group?: CommandGroup;
+  readonly summary: string;
+  readonly argument?: {
+    readonly syntax: ArgumentSyntax<A>;
+    readonly text: string;
+    readonly choices?: readonly string[];
+  };
+  readonly options: OptionTable<O>;
+  /** Below the options. */
+  readonly notes?: string;
+  /** What is typed, and what it is for. */
+  readonly examples?: readonly (readonly [typed: string, what: string])[];
+  /** Whether it writes a log in which the run id finds the lines of a failure. */
+  readonly hasLog?: boolean;
+  /** Imports the command and what it stands on. */
+  load(): Promise<CommandAction<A, O>>;
+}
+
+/** A row of the table, whatever its command takes. */
+export interface CommandSpec extends Omit<CommandRow<never, never>, 'argument' | 'options'> {
+  readonly argument?: { readonly syntax: string; readonly text: string; readonly choices?: readonly string[] };
+  readonly options: Readonly<Record<string, OptionSpec>>;
+}
+
+/** In the order in which the help shows them. */
+export const COMMAND_GROUPS = {
+  setUp: 'Setting up:',
+  daily: 'Every day:',
+  data: 'The data:',
+  service: 'The service:',
+} as const;
+
+export type CommandGroup = keyof typeof COMMAND_GROUPS;
+
+/** `options` are checked against what the command takes; nothing is inferred from them. */
+export function command<A extends CommandArgument = undefined, O extends object = object>(
+  row: Omit<CommandRow<A, O>, 'options'> & { readonly options?: OptionTable<NoInfer<O>> },
+): CommandSpec {
+  return { ...row, options: row.options ?? {} };
+}
+
+type More = Partial<Pick<OptionSpec, 'default' | 'isRequired' | 'isNegated' | 'conflicts'>>;
+
+export function flag(text: string, more: More = {}): OptionSpec<boolean> {
+  return { kind: 'flag', value: '', text, ...more };
+}
+
+export function text(value: string, text: string, more: More = {}): OptionSpec<string> {
+  return { kind: 'text', value, text, ...more };
+}
+
+export function number(value: string, text: string): OptionSpec<number> {
+  return { kind: 'number', value, text };
+}
+
+/** One of a few words. */
+export function choice<const T extends string>(value: string, choices: readonly T[], text: string): OptionSpec<T> {
+  return { kind: 'text', value, text, choices };
+}
+
+/** May be given several times. */
+export function each(value: string, text: string): OptionSpec<readonly string[]> {
+  return { kind: 'each', value, text };
+}
+
+/** Takes several words. */
+export function list(value: string, text: string): OptionSpec<readonly string[]> {
+  return { kind: 'list', value, text };
+}
+
+/** `newStore` as it is typed: `--new-store`. */
+export function formatFlag(name: string, { isNegated = false }: OptionSpec): string {
+  return `--${isNegated ? 'no-' : ''}${name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
+}

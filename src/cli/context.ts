@@ -2,7 +2,6 @@
  * What the commands get from outside: the terminal, and the composition (settings turned into concrete parts). Commands
  * depend on this contract; `compose.ts` implements it, `main.ts` joins both.
  */
-import type { ListenAddress } from '../core/listen-address.ts';
 import type { Coordinator } from '../daemon/coordinator.ts';
 import type { EnginePool } from '../engine/pool.ts';
 import type { ServerOptions, StreamingEngine } from '../engine/server.ts';
@@ -10,6 +9,7 @@ import type { ServerPool, ServerPoolOptions } from '../engine/server-pool.ts';
 import type { WorkerPoolOptions } from '../engine/worker-pool.ts';
 import type { SettingReport } from '../run/doctor/settings.ts';
 import type { Openers } from '../run/openers.ts';
+import type { StatusSettings } from '../settings/status-settings.ts';
 import type { StoreAccess } from '../store/access.ts';
 import type { ObjectOptions } from '../store/store.ts';
 import type { DrawnLine } from './terminal/drawn-line.ts';
@@ -40,12 +40,6 @@ export interface Terminal {
   readonly inIsTerminal: boolean;
 }
 
-/** Where the daemon listens, and what whoever looks must show. */
-export interface StatusAddress {
-  readonly address: ListenAddress;
-  readonly token: string | undefined;
-}
-
 /** How to start this program again as a child process. */
 export interface SelfCommand {
   readonly executable: string;
@@ -53,48 +47,72 @@ export interface SelfCommand {
   readonly env: Readonly<Record<string, string | undefined>>;
 }
 
-/** Settings turned into concrete parts: what runs need, and what single commands need besides. */
-export interface Composition extends Openers {
-  /** Root of the package, with the shipped jobs and templates. */
-  readonly packageDir: string;
-  /** For results, which may be anything: masks known secrets only. */
-  maskValues(text: string): string;
-  /**
-   * Tries uploads in parts at that store, and leaves an object at `key`; `false` where a store knows no parts.
-   * @throws StoreFault
-   */
-  tryUpload(to: string, objects: ObjectOptions, key: string, signal?: AbortSignal): Promise<boolean>;
+/** What only `query` opens. */
+export interface ArchiveOpeners {
   /** How the engine reaches the objects of that store by itself; holds secrets where it is S3. */
   readAccess(to: string): Promise<StoreAccess>;
   /** Engines in processes of their own. */
   openWorkers(options: WorkerPoolOptions): Promise<EnginePool>;
+}
+
+/** What only `serve` opens. */
+export interface ServiceOpeners {
+  openWorkers(options: WorkerPoolOptions): Promise<EnginePool>;
   openServer(options: ServerOptions): Promise<StreamingEngine>;
   openServerPool(options: ServerPoolOptions): Promise<ServerPool>;
-  /** Addresses of a ClickHouse server, for `serve` and for jobs that read its tables: the user, and an administrator. */
-  readonly clickhouse: { readonly url?: string; readonly adminUrl?: string };
+  /** Addresses of a ClickHouse server: of the service's own user, and of an administrator. */
+  readClickhouse(): { readonly url: string | undefined; readonly adminUrl: string | undefined };
+}
+
+/** What daemons need, and what jobs need to be run by several of them. */
+export interface DaemonOpeners {
   /** Runs that a daemon has going on at once, at most. @throws Fault `SETTING_INVALID` */
-  readonly maxRuns: number;
-  /** Address of the Redis that machines share, with its password. @throws Fault `SETTING_INVALID` */
-  readonly redisUrl: string | undefined;
-  /** What the Redis that shares the budget is seen to be; `undefined` where none is set. @throws Fault */
-  checkRedis(): Promise<string | undefined>;
+  readMaxRuns(): number;
+  /** Where the daemon shows its status; `undefined` when it is `off`. @throws Fault `SETTING_INVALID`, `SETTING_MISSING` */
+  readStatusSettings(): StatusSettings | undefined;
+  /** Whether machines share a Redis. @throws Fault `SETTING_INVALID` */
+  hasRedis(): boolean;
   /**
    * Shares schedules with other daemons; `undefined` without `FLOWDROP_REDIS_URL`. Nothing is connected yet.
    * @param storeOf `drop.to` of a job, as in its file
    * @throws Fault `SETTING_INVALID`
    */
   openCoordinator(daemonId: string, storeOf: (job: string) => string): Promise<Coordinator | undefined>;
-  /** Where the daemon shows its status; `undefined` when it is `off`. @throws Fault `SETTING_INVALID`, `SETTING_MISSING` */
-  readonly statusAddress: StatusAddress | undefined;
+}
+
+/** What only `doctor` tries. */
+export interface DoctorProbes {
   /** What is set, without secrets. */
   reportSettings(): SettingReport;
+  /** What the Redis that shares the budget is seen to be; `undefined` where none is set. @throws Fault */
+  checkRedis(): Promise<string | undefined>;
+  /**
+   * Tries uploads in parts at that store, and leaves an object at `key`; `false` where a store knows no parts.
+   * @throws StoreFault
+   */
+  tryUpload(to: string, objects: ObjectOptions, key: string, signal?: AbortSignal): Promise<boolean>;
+}
+
+/** Settings turned into concrete parts, by who needs them. */
+export interface Composition {
+  /** What runs open, and whatever looks at a job as a run does. */
+  readonly openers: Openers;
+  readonly archive: ArchiveOpeners;
+  readonly service: ServiceOpeners;
+  readonly daemon: DaemonOpeners;
+  readonly doctor: DoctorProbes;
+  /** File of the shipped nightly job. */
+  readonly shippedJob: string;
+  /** For results, which may be anything: masks known secrets only. */
+  maskValues(text: string): string;
   /** Closes what sources share: open connections would keep the process alive. Idempotent. */
   close(): Promise<void>;
 }
 
-export interface CliContext {
+/** All that a command may take; each names the parts that it does take. */
+export interface CliContext extends Composition {
+  /** Masks every known secret in what is written. */
   readonly terminal: Terminal;
-  readonly compose: Composition;
   readonly self: SelfCommand;
   /** Aborted by SIGINT and SIGTERM. */
   readonly signal: AbortSignal;

@@ -1,95 +1,86 @@
-/** `flowdrop doctor [JOB]`: tries everything that runs need, and says of each what was seen and what to do. */
+/** `flowdrop doctor [JOB]`: tries everything that a run needs, and prints for each what it found and what to do. */
+import { stat } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
 import { EXIT_CODES } from '../core/errors.ts';
+import { readFileLimit, readMemoryBytes } from '../core/machine.ts';
+import { closeSource } from '../export/job-source.ts';
+import { assertDistinct, listJobFiles, readJob } from '../job/files.ts';
 import type { Job } from '../job/job.ts';
-import type { Finding } from '../run/doctor/finding.ts';
-import type { ActionResult, Register } from './command.ts';
+import { DOCTOR_PREFIX } from '../ledger/layout.ts';
+import { type Finding, ok, tryCheck } from '../run/doctor/finding.ts';
+import {
+  checkDrawing,
+  checkEngine,
+  checkLimits,
+  checkMail,
+  checkStateDirectory,
+  removeEmptyFolders,
+} from '../run/doctor/machine.ts';
+import { checkSecrecy, checkSettings } from '../run/doctor/settings.ts';
+import { checkSource } from '../run/doctor/source.ts';
+import { checkStore } from '../run/doctor/store.ts';
+import { openJobSource } from '../run/job-source.ts';
+import { parseLocation } from '../store/location.ts';
+import type { ActionResult, CommandCall } from './command.ts';
 import type { CliContext, GlobalOptions } from './context.ts';
 import { assertShareable } from './shared-schedule.ts';
 
-export const registerDoctor: Register = (program, context, act) => {
-  program
-    .command('doctor')
-    .description(
-      'try everything that runs need: settings, key, clock, store rights, mail, drawing, disk, memory, engine',
-    )
-    .argument('[job]', 'a job file, or its name in the jobs folder; without it all of the folder')
-    .addHelpText('after', EFFECTS)
-    .action(async (job: string | undefined) => {
-      await act((globals) => examine(context, globals, job));
-    });
-};
+type DoctorCli = Pick<CliContext, 'cwd' | 'daemon' | 'doctor' | 'openers' | 'shippedJob' | 'signal' | 'terminal'>;
 
-const EFFECTS = `
-It sends one request to each API in test mode, logs in to the mail server without sending, and removes what it writes.
-Exit code 0: a run can work; 1: something of the above would make it fail.`;
-
-async function examine(cli: CliContext, globals: GlobalOptions, reference: string | undefined): ActionResult {
+export async function doctor(cli: DoctorCli, { globals, argument }: CommandCall<string | undefined>): ActionResult {
   const findings: Finding[] = [];
-  for await (const found of examineAll(cli, globals, reference)) {
+  for await (const found of examineAll(cli, globals, argument)) {
     findings.push(...found);
     // As they come: a silent server may keep the next one waiting.
-    if (!globals.json) for (const finding of found) cli.terminal.out(cli.compose.redact(formatFinding(finding)));
+    if (!globals.json) for (const finding of found) cli.terminal.out(cli.openers.redact(formatFinding(finding)));
   }
   const count = (status: Finding['status']) => findings.filter((finding) => finding.status === status).length;
   const failures = count('fail');
   if (globals.json) {
     const checks = findings.map(({ check, status, seen, next }) => ({ check, status, seen, next: next ?? null }));
-    cli.terminal.out(`${cli.compose.redact(JSON.stringify({ ok: failures === 0, checks }, undefined, 2))}\n`);
+    cli.terminal.out(`${cli.openers.redact(JSON.stringify({ ok: failures === 0, checks }, undefined, 2))}\n`);
   } else cli.terminal.out(`${findings.length} checks: ${count('ok')} ok, ${count('warn')} warn, ${failures} fail\n`);
   return failures === 0 ? undefined : EXIT_CODES.failed;
 }
 
 async function* examineAll(
-  cli: CliContext,
+  cli: DoctorCli,
   globals: GlobalOptions,
   reference: string | undefined,
 ): AsyncIterable<readonly Finding[]> {
-  const { compose } = cli;
-  const { stat } = await import('node:fs/promises');
-  const { join } = await import('node:path');
-  const { ok, tryCheck } = await import('../run/doctor/finding.ts');
-  const { checkSecrecy, checkSettings } = await import('../run/doctor/settings.ts');
-  const { checkDrawing, checkEngine, checkLimits, checkMail, checkStateDirectory } = await import(
-    '../run/doctor/machine.ts'
-  );
-  const { readFileLimit, readMemoryBytes } = await import('../core/machine.ts');
-
-  yield checkSettings(compose.reportSettings());
+  const { openers, daemon, doctor: probes } = cli;
+  yield checkSettings(probes.reportSettings());
   const envFile = join(cli.cwd, '.env');
   yield checkSecrecy(envFile, (await stat(envFile).catch(() => undefined))?.mode);
   yield await tryCheck('calendar', async () => {
-    const { closed, earlyClose, open } = await compose.readCalendar();
+    const { closed, earlyClose, open } = await openers.readCalendar();
     const dates = closed.size + earlyClose.size + open.size;
     return dates === 0 ? [] : [ok('calendar', `${dates} dates of FLOWDROP_CALENDAR_FILE go before the rules`)];
   });
   const { jobs, found } = await readJobs(globals, reference);
   yield found;
   // Without a job the key can be tried all the same, with the shipped one.
-  const shipped = join(compose.packageDir, 'jobs', 'nightly-trades.yaml');
-  const { readJob } = await import('../job/files.ts');
-  for (const job of pickSources(jobs.length > 0 ? jobs : [await readJob(shipped, globals.jobs)]))
+  for (const job of pickSources(jobs.length > 0 ? jobs : [await readJob(cli.shippedJob, globals.jobs)]))
     yield await examineSource(cli, job);
   for (const job of jobs) {
     yield await tryCheck('redis', async () => {
-      assertShareable(job, compose.redisUrl !== undefined);
+      assertShareable(job, daemon.hasRedis());
       return [];
     });
   }
   yield await tryCheck('redis', async () => {
-    const seen = await compose.checkRedis();
+    const seen = await probes.checkRedis();
     return seen === undefined ? [] : [ok('redis', seen)];
   });
   for (const job of pickStores(jobs)) yield await examineStore(cli, job);
-  yield await checkMail(() => compose.openMailer());
-  yield await checkStateDirectory(compose.stateDir);
+  yield await checkMail(() => openers.openMailer());
+  yield await checkStateDirectory(openers.stateDir);
   yield checkLimits(readMemoryBytes(), readFileLimit());
   yield await checkDrawing();
-  yield await checkEngine(() => compose.openEngine({ signal: cli.signal }));
+  yield await checkEngine(() => openers.openEngine({ signal: cli.signal }));
 }
 
 async function readJobs(globals: GlobalOptions, reference: string | undefined) {
-  const { assertDistinct, listJobFiles, readJob } = await import('../job/files.ts');
-  const { ok, tryCheck } = await import('../run/doctor/finding.ts');
   const jobs: Job[] = [];
   const found = [
     ...(await tryCheck('jobs', async () => {
@@ -124,35 +115,28 @@ function pickStores(jobs: readonly Job[]): readonly Job[] {
   return [...new Map(jobs.map((job) => [JSON.stringify([job.drop.to, job.drop.s3]), job])).values()];
 }
 
-async function examineSource(cli: CliContext, job: Job): Promise<readonly Finding[]> {
-  const { openJobSource } = await import('../run/job-source.ts');
-  const { closeSource } = await import('../export/job-source.ts');
-  const { tryCheck } = await import('../run/doctor/finding.ts');
-  const { checkSource } = await import('../run/doctor/source.ts');
+async function examineSource({ openers, signal }: DoctorCli, job: Job): Promise<readonly Finding[]> {
   return await tryCheck(job.source.api, async () => {
-    const { clock, clockRule } = cli.compose;
+    const clockRule = openers.readClockRule();
     // A calendar that cannot be read is a finding of its own.
-    const calendar = await cli.compose.readCalendar().catch(() => undefined);
-    const log = await cli.compose.openLog({ quiet: true });
-    const { opened } = await openJobSource(cli.compose, job, log);
+    const calendar = await openers.readCalendar().catch(() => undefined);
+    const { opened } = await openJobSource(openers, job, await openers.openLog({ quiet: true }));
     try {
-      return await checkSource(job.source.api, opened, { clock, clockRule, calendar, signal: cli.signal });
+      return await checkSource(job.source.api, opened, { clock: openers.clock, clockRule, calendar, signal });
     } finally {
       await closeSource(opened);
     }
   });
 }
 
-async function examineStore({ compose, cwd, signal }: CliContext, { drop }: Job): Promise<readonly Finding[]> {
-  const { tryCheck } = await import('../run/doctor/finding.ts');
-  const { checkStore } = await import('../run/doctor/store.ts');
-  const { makeTrialFolder } = await import('./doctor-folder.ts');
+async function examineStore(cli: DoctorCli, { drop }: Job): Promise<readonly Finding[]> {
+  const { openers, doctor: probes, cwd, signal } = cli;
   return await tryCheck('store', async () => {
     const folder = await makeTrialFolder(cwd, drop.to);
     try {
-      const store = await compose.openStore(drop.to, { objects: drop.s3 });
+      const store = await openers.openStore(drop.to, { objects: drop.s3 });
       try {
-        const tryUpload = (key: string) => compose.tryUpload(drop.to, drop.s3, key, signal);
+        const tryUpload = (key: string) => probes.tryUpload(drop.to, drop.s3, key, signal);
         return await checkStore({ name: 'store', store, tryUpload });
       } finally {
         await store.close();
@@ -161,6 +145,18 @@ async function examineStore({ compose, cwd, signal }: CliContext, { drop }: Job)
       await folder.remove();
     }
   });
+}
+
+/**
+ * The folders that trying a store makes: opening one in a directory makes it, and an object makes the folder above it.
+ * Call it before the store is opened; `remove` deletes what is empty and was not there. @throws Fault `LOCATION_INVALID`
+ */
+async function makeTrialFolder(cwd: string, to: string): Promise<{ remove(): Promise<void> }> {
+  const location = parseLocation(to, cwd);
+  if (location.kind === 's3') return { remove: async () => {} };
+  let there = location.path;
+  while (there !== dirname(there) && (await stat(there).catch(() => undefined)) === undefined) there = dirname(there);
+  return { remove: () => removeEmptyFolders(join(location.path, DOCTOR_PREFIX), there) };
 }
 
 const STATUS_WIDTH = 'warn'.length;

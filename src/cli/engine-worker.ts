@@ -1,19 +1,8 @@
-/** `flowdrop engine-worker`: one engine process of `serve` or `query`. Not for people: it speaks over an inherited socket. */
+/** How an engine process of `serve` or `query` is started: this program again, by a command that is not for people. */
 import type { WorkerCommand } from '../engine/worker-process.ts';
-import type { Register } from './command.ts';
 import type { SelfCommand } from './context.ts';
 
 export const ENGINE_WORKER_COMMAND = 'engine-worker';
-
-export const registerEngineWorker: Register = (program, _context, act) => {
-  program.command(ENGINE_WORKER_COMMAND, { hidden: true }).action(async () => {
-    await act(async () => {
-      const { runWorker } = await import('../engine/worker.ts');
-      await runWorker();
-      return undefined;
-    });
-  });
-};
 
 /** What an engine process needs of the environment. */
 const WORKER_VARIABLES = ['PATH', 'TMPDIR', 'LD_LIBRARY_PATH'] as const;

@@ -1,5 +1,5 @@
 /**
- * How whoever reads a next step starts this program: in a clone it is on nobody's PATH, so a bare `flowdrop` would not be
+ * How the reader of a next step starts this program: in a clone it is on nobody's PATH, so a bare `flowdrop` would not be
  * found there. Pure. Only for what is to be typed next; prose names commands by their name.
  */
 

@@ -4,65 +4,39 @@
  */
 import { chmod, realpath, stat } from 'node:fs/promises';
 import { resolve } from 'node:path';
-import { Option } from 'commander';
 import { hasErrorCode, readFileIfExists, writeFileAtomic } from '../core/atomic-file.ts';
 import { Fault } from '../core/errors.ts';
-import type { ActionResult, Register } from './command.ts';
-import type { CliContext, GlobalOptions } from './context.ts';
+import { appendEntry, describeEntry, renderEntry } from '../service/access/key-entry.ts';
+import { isKeyName, NAME_RULE } from '../service/access/key-file.ts';
+import { buildEntry, createKey, type Entitlement, hashKey, type KeyPrefix } from '../service/access/keys.ts';
+import type { ActionResult, CommandCall } from './command.ts';
+import type { CliContext } from './context.ts';
 
-/** As in `service/access/keys.ts`, which is loaded only when a key is made; the compiler holds them together. */
-const ENTITLEMENTS = ['active', 'trialing', 'none'] as const;
-const PREFIXES = ['cus', 'apikey'] as const;
-
-interface KeyOptions {
+export interface KeyFlags {
   readonly name: string;
-  readonly entitlement?: (typeof ENTITLEMENTS)[number];
+  readonly entitlement?: Entitlement;
   readonly realtime?: boolean;
-  readonly prefix?: (typeof PREFIXES)[number];
+  readonly prefix?: KeyPrefix;
   readonly file?: string;
 }
 
-/** What a key is when nothing else is said. */
-const KEY_DEFAULTS = { entitlement: 'active', realtime: false, prefix: 'cus' } as const;
-
-export const registerKey: Register = (program, context, act) => {
-  program
-    .command('key')
-    .description('make a key for serve; it is shown once, its entry for the key file holds only a hash')
-    .requiredOption('--name <name>', 'whose key it is, for the log')
-    .addOption(
-      new Option('--entitlement <subscription>', 'historical SQL (default: active)').choices([...ENTITLEMENTS]),
-    )
-    .option('--realtime', 'entitled to the option chain and to market structure')
-    .addOption(new Option('--prefix <prefix>', 'what the key begins with (default: cus)').choices([...PREFIXES]))
-    .option('--file <file>', 'key file to add the entry to; made when there is none')
-    .action(async (options: KeyOptions) => {
-      await act((globals) => makeKey(context, globals, { ...KEY_DEFAULTS, ...options }));
-    });
-};
-
-async function makeKey(
-  cli: CliContext,
-  globals: GlobalOptions,
-  options: KeyOptions & Required<Omit<KeyOptions, 'file'>>,
+export async function key(
+  { terminal, cwd }: Pick<CliContext, 'cwd' | 'terminal'>,
+  { globals, options }: CommandCall<undefined, KeyFlags>,
 ): ActionResult {
-  const { buildEntry, createKey, hashKey } = await import('../service/access/keys.ts');
-  const { isKeyName, NAME_RULE } = await import('../service/access/key-file.ts');
-  const { appendEntry, describeEntry, renderEntry } = await import('../service/access/key-entry.ts');
-  const { name, entitlement, realtime, prefix, file } = options;
+  const { name, entitlement = 'active', realtime = false, prefix = 'cus', file } = options;
   if (!isKeyName(name)) throw new Fault('KEY_NAME_INVALID', `--name: ${NAME_RULE}`, { kind: 'usage' });
-  const key = createKey(prefix);
-  const entry = buildEntry(hashKey(key), { name, historical: entitlement, realtime });
-  if (file !== undefined) await rewriteFile(resolve(cli.cwd, file), (text) => appendEntry(file, text, entry));
+  const made = createKey(prefix);
+  const entry = buildEntry(hashKey(made), { name, historical: entitlement, realtime });
+  if (file !== undefined) await rewriteFile(resolve(cwd, file), (text) => appendEntry(file, text, entry));
   if (globals.json) {
-    const place = file === undefined ? {} : { file };
-    cli.terminal.out(`${JSON.stringify({ key, id: entry.caller.id, entry: describeEntry(entry), ...place })}\n`);
+    terminal.out(`${JSON.stringify({ key: made, id: entry.caller.id, entry: describeEntry(entry), file })}\n`);
     return undefined;
   }
-  cli.terminal.out(`${key}\n`);
+  terminal.out(`${made}\n`);
   if (file === undefined)
-    cli.terminal.err(`The key is not kept anywhere. Its entry for a key file:\n\n${renderEntry(entry)}`);
-  else cli.terminal.err(`The key is not kept anywhere; its entry "${name}" is in ${file}.\n`);
+    terminal.err(`The key is not kept anywhere. Its entry for a key file:\n\n${renderEntry(entry)}`);
+  else terminal.err(`The key is not kept anywhere; its entry "${name}" is in ${file}.\n`);
   return undefined;
 }
 

@@ -1,6 +1,6 @@
 /**
- * What a plan says: its document, and that as tables for people that fit into 80 cells. Invariant: text and document say
- * the same, and what would be lost is told in a word, not by a colour alone. Pure.
+ * A plan as a document, and as tables for people that fit into 80 cells. Invariant: both have the same facts, and a date
+ * that would be lost is marked by a word, not by a colour alone. Pure.
  */
 import { formatBytes, formatCount, formatDuration } from '../core/units.ts';
 import type { DatePrice } from '../plan/price.ts';
@@ -10,7 +10,7 @@ import { formatTable, type TableColumn } from './terminal/table.ts';
 
 export interface PlanDate {
   readonly date: string;
-  /** Null where they cannot be told beforehand. */
+  /** Null where they are not known beforehand. */
   readonly rows: number | null;
   /** Whether the rows are those of another date. */
   readonly estimated: boolean;
@@ -44,9 +44,9 @@ export interface PlanTotal {
 export interface PlanDocument {
   readonly job: string;
   readonly server_time: string;
-  /** Empty where nothing is ever forgotten. */
+  /** Empty where nothing expires. */
   readonly lookback_edge: string;
-  /** The first date that can still be had whole; empty where nothing is ever forgotten. */
+  /** The first date that is still complete at the source; empty where nothing expires. */
   readonly earliest_date: string;
   readonly row_limit: number | null;
   readonly sealed: number;
@@ -124,7 +124,7 @@ export function describePlan(plan: PlanDocument, style: Style = PLAIN_STYLE): st
     `${countDates(plan.sealed)} sealed already`,
   ];
   const lines = [style.bold(plan.job), ...facts.map((fact) => `  ${fact}`)];
-  if (plan.earliest_date !== '') lines.push(`  dates before ${plan.earliest_date} cannot be had whole any more`);
+  if (plan.earliest_date !== '') lines.push(`  dates before ${plan.earliest_date} have expired or are incomplete`);
   if (plan.without_rows.length > 0) lines.push(`  no rows at the source: ${describeDates(plan.without_rows)}`);
   for (const { date, reason } of plan.held) lines.push(`  ${date} held back: ${reason}`);
   if (plan.dates.length === 0) return `${[...lines, '', 'Nothing to fetch.'].join('\n')}\n`;
@@ -133,8 +133,8 @@ export function describePlan(plan: PlanDocument, style: Style = PLAIN_STYLE): st
   });
   lines.push('', table, '', describeTransfer(total));
   if (plan.dates.some(({ expires }) => expires !== null))
-    lines.push('budget: requests used when a date is done, of those the pace allows until it begins to expire.');
-  if (total.estimated) lines.push('~ as many as the last date had: this date is counted when its turn comes.');
+    lines.push('budget: share of the requests available before the date expires.');
+  if (total.estimated) lines.push('~ estimate: as many as the last date had.');
   if (total.too_late > 0) {
     lines.push(
       style.red(`${TOO_LATE}: ${countDates(total.too_late)} would begin to expire before all of it is fetched.`),

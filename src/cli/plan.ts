@@ -2,59 +2,50 @@
  * `flowdrop plan [JOB]`: which dates, how many rows, requests and seconds, and what expires before its turn. Without a job
  * all of the folder, one after the other where they share a budget. Changes nothing.
  */
-
 import type { DateRange } from '../calendar/date-range.ts';
 import { EXIT_CODES, isFault } from '../core/errors.ts';
-import type { BackfillMode } from '../export/date-selection.ts';
+import { type BackfillMode, selectDates } from '../export/date-selection.ts';
+import { closeSource } from '../export/job-source.ts';
+import { planDates } from '../export/planner.ts';
+import { readSelectionFacts } from '../export/selection-facts.ts';
+import { countSpans } from '../export/trades/scan.ts';
+import { assertDistinct, listJobFiles, readJob } from '../job/files.ts';
 import type { Job } from '../job/job.ts';
-import type { ActionResult, Register } from './command.ts';
+import { priceDates } from '../plan/price.ts';
+import { openJobSource } from '../run/job-source.ts';
+import { JobState } from '../state/job-state.ts';
+import type { ActionResult, CommandCall } from './command.ts';
 import type { CliContext, GlobalOptions } from './context.ts';
-import type { PlanDocument } from './plan-output.ts';
+import { describeDate, describePlan, describePlans, type PlanDocument, totalDates } from './plan-output.ts';
 import { createStyle } from './terminal/color.ts';
+import { describeFailure } from './terminal/failure.ts';
 
-export const registerPlan: Register = (program, context, act) => {
-  program
-    .command('plan')
-    .description('print what a run would fetch, what it costs and what expires when; changes nothing')
-    .argument('[job]', 'job file, or its name in the jobs folder; without it all of the folder')
-    .action(async (job: string | undefined) => {
-      await act(async (globals) => {
-        const { readJob } = await import('../job/files.ts');
-        if (job === undefined) return await printPlans(context, globals);
-        return await printPlan(context, globals, await readJob(job, globals.jobs));
-      });
-    });
-};
+type PlanCli = Pick<CliContext, 'openers' | 'signal' | 'terminal'>;
+
+export async function plan(cli: PlanCli, { globals, argument }: CommandCall<string | undefined>): ActionResult {
+  if (argument === undefined) return await printPlans(cli, globals);
+  return await printPlan(cli, globals, await readJob(argument, globals.jobs));
+}
 
 export interface PlanChoice {
-  readonly range?: DateRange;
-  readonly mode?: BackfillMode;
+  readonly range?: DateRange | undefined;
+  readonly mode?: BackfillMode | undefined;
   /** What goes before it in the same budget. */
-  readonly afterSeconds?: number;
+  readonly afterSeconds?: number | undefined;
 }
 
 /** Prints the plan of a job and its price: for a backfill, of the dates that it would go for. */
-export async function printPlan(
-  cli: CliContext,
-  globals: GlobalOptions,
-  job: Job,
-  choice: PlanChoice = {},
-): ActionResult {
-  const plan = await planJob(cli, job, choice);
-  if (globals.json) cli.terminal.out(`${JSON.stringify(plan, undefined, 2)}\n`);
-  else {
-    const { describePlan } = await import('./plan-output.ts');
-    cli.terminal.out(describePlan(plan, createStyle(cli.terminal.colors.out)));
-  }
+export async function printPlan(cli: PlanCli, globals: GlobalOptions, job: Job, choice: PlanChoice = {}): ActionResult {
+  const { terminal } = cli;
+  const document = await planJob(cli, job, choice);
+  if (globals.json) terminal.out(`${JSON.stringify(document, undefined, 2)}\n`);
+  else terminal.out(describePlan(document, createStyle(terminal.colors.out)));
   return undefined;
 }
 
-/** Of all jobs of the folder; one that cannot be planned is told, and does not hinder the others. */
-async function printPlans(cli: CliContext, globals: GlobalOptions): ActionResult {
-  const { assertDistinct, listJobFiles, readJob } = await import('../job/files.ts');
-  const { describePlan, describePlans, totalDates } = await import('./plan-output.ts');
-  const { describeFailure } = await import('./terminal/failure.ts');
-  const { terminal, compose } = cli;
+/** Of all jobs of the folder; one that cannot be planned is reported, and does not hinder the others. */
+async function printPlans(cli: PlanCli, globals: GlobalOptions): ActionResult {
+  const { terminal, openers } = cli;
   const style = createStyle(terminal.colors.out);
   const files = await listJobFiles(globals.jobs);
   if (files.length === 0) terminal.err(`There are no job files in ${globals.jobs}; \`flowdrop init\` writes one.\n`);
@@ -70,14 +61,14 @@ async function printPlans(cli: CliContext, globals: GlobalOptions): ActionResult
       jobs.push(job);
       const budget = budgetOf(job);
       const before = taken.get(budget) ?? 0;
-      const plan = await planJob(cli, job, { afterSeconds: before });
-      taken.set(budget, before + plan.total.seconds);
-      plans.push(plan);
-      if (!globals.json) terminal.out(`${describePlan(plan, style)}\n`);
+      const document = await planJob(cli, job, { afterSeconds: before });
+      taken.set(budget, before + document.total.seconds);
+      plans.push(document);
+      if (!globals.json) terminal.out(`${describePlan(document, style)}\n`);
     } catch (error) {
       if (!isFault(error) || error.kind === 'interrupted') throw error;
       exitCode ??= EXIT_CODES[error.kind];
-      const layout = { width: terminal.columns.err, style: createStyle(terminal.colors.err), redact: compose.redact };
+      const layout = { width: terminal.columns.err, style: createStyle(terminal.colors.err), redact: openers.redact };
       const { text, json } = describeFailure(error, layout);
       failures.push({ file, ...json.error });
       if (!globals.json) terminal.err(`${style.bold(file)}\n${text}\n`);
@@ -96,33 +87,23 @@ function budgetOf({ source }: Job): string {
 }
 
 async function planJob(
-  cli: CliContext,
+  { openers, signal }: PlanCli,
   job: Job,
   { range, mode = 'unsealed', afterSeconds = 0 }: PlanChoice,
 ): Promise<PlanDocument> {
-  const { planDates } = await import('../export/planner.ts');
-  const { closeSource } = await import('../export/job-source.ts');
-  const { selectDates } = await import('../export/date-selection.ts');
-  const { readSelectionFacts } = await import('../export/selection-facts.ts');
-  const { countSpans } = await import('../export/trades/scan.ts');
-  const { JobState } = await import('../state/job-state.ts');
-  const { priceDates } = await import('../plan/price.ts');
-  const { openJobSource } = await import('../run/job-source.ts');
-  const { describeDate, totalDates } = await import('./plan-output.ts');
-  const { compose, signal } = cli;
-  const log = await compose.openLog({ quiet: true });
-  const { opened, limits } = await openJobSource(cli.compose, job, log);
+  const { opened, limits } = await openJobSource(openers, job, await openers.openLog({ quiet: true }));
   const { source } = opened;
-  const store = await compose.openStore(job.drop.to, { objects: job.drop.s3 });
+  const store = await openers.openStore(job.drop.to, { objects: job.drop.s3 });
   try {
-    const facts = await readSelectionFacts(store, job, new JobState(compose.stateDir, job.name));
-    const plan = await planDates(
+    const facts = await readSelectionFacts(store, job, new JobState(openers.stateDir, job.name));
+    const calendar = await openers.readCalendar();
+    const planned = await planDates(
       opened,
-      { limits, signal, calendar: await compose.readCalendar(), clock: compose.clock, clockRule: compose.clockRule },
+      { limits, signal, calendar, clock: openers.clock, clockRule: openers.readClockRule() },
       selectDates(mode, facts, range),
     );
     const nowMs = source.serverNow();
-    const prices = priceDates(plan.dates, {
+    const prices = priceDates(planned.dates, {
       nowMs: nowMs + afterSeconds * 1000,
       intervalMs: source.intervalMs(),
       countRequests: opened.kind === 'sql' ? countSpans(opened.job, limits) : 0,
@@ -132,14 +113,14 @@ async function planJob(
     return {
       job: job.name,
       server_time: new Date(nowMs).toISOString(),
-      lookback_edge: plan.lookback.edge,
-      earliest_date: plan.lookback.edge === '' ? '' : plan.lookback.firstWhole,
+      lookback_edge: planned.lookback.edge,
+      earliest_date: planned.lookback.edge === '' ? '' : planned.lookback.firstWhole,
       row_limit: opened.kind === 'sql' ? limits.rowLimit : null,
       sealed: facts.sealed.size,
       dates,
       total: totalDates(dates),
-      without_rows: [...plan.empty],
-      held: plan.held,
+      without_rows: [...planned.empty],
+      held: planned.held,
     };
   } finally {
     await store.close();

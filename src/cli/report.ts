@@ -1,65 +1,42 @@
 /**
- * `flowdrop report JOB`: sends the reports of a sealed date to those who have not got them, writes a preview, or prints
- * what was mailed.
+ * `flowdrop report JOB`: mails the reports of a sealed date to recipients who have not received them, writes a preview,
+ * or prints what was mailed.
  */
-
-import { Option } from 'commander';
-import { EXIT_CODES } from '../core/errors.ts';
-import type { DeliverContext, DeliverOptions } from '../deliver/delivery.ts';
+import { join, resolve } from 'node:path';
+import { writeFileAtomic } from '../core/atomic-file.ts';
+import { EXIT_CODES, Fault } from '../core/errors.ts';
+import { readArchivedPage } from '../deliver/archived-pages.ts';
+import { deliverReports, previewReport } from '../deliver/deliver.ts';
+import { type DeliverContext, type DeliverOptions, hasFailed } from '../deliver/delivery.ts';
+import type { Edition } from '../deliver/mailed-report.ts';
+import { readJob } from '../job/files.ts';
 import type { Job } from '../job/job.ts';
-import type { ActionResult, Register } from './command.ts';
+import { embedImages } from '../mail/page.ts';
+import { withDeliverContext } from '../run/run-context.ts';
+import type { ActionResult, CommandCall } from './command.ts';
 import type { CliContext, GlobalOptions } from './context.ts';
+import { assertDate } from './range.ts';
+import { createRunDeps, describeDelivery, type RunCli } from './run-output.ts';
 
-interface ReportOptions {
-  readonly date?: string;
-  readonly preview?: string;
-  readonly only?: string;
-  readonly show?: boolean;
-  readonly report?: string;
-  readonly revision?: string;
+export interface ReportFlags {
+  readonly date?: string | undefined;
+  readonly preview?: string | undefined;
+  readonly only?: string | undefined;
+  readonly show?: boolean | undefined;
+  readonly report?: string | undefined;
+  readonly revision?: string | undefined;
 }
 
-export const registerReport: Register = (program, context, act) => {
-  program
-    .command('report')
-    .description(
-      'mail the reports of a sealed date to those who have not got them, preview them, or print what was mailed',
-    )
-    .argument('<job>', 'job file, or its name in the jobs folder')
-    .option('--date <date>', 'trading date; default: the newest sealed one, and late ones of the lookback')
-    .option('--preview <dir>', 'write HTML, text, .eml and attachments there; mail nobody')
-    .option(
-      '--only <address>',
-      'mail, or preview for, only this address, also when it had the report already or is no recipient',
-    )
-    .addOption(
-      new Option('--show', 'print the page that was mailed, as it is in the archive; mail nobody').conflicts([
-        'preview',
-        'only',
-      ]),
-    )
-    .option('--report <id>', 'with --show: which of the date, as the archive names it')
-    .option('--revision <number>', 'with --show: of which revision; default: the newest')
-    .action(async (job: string, options: ReportOptions) => {
-      await act((globals) => report(context, globals, job, options));
-    });
-};
+type ReportCli = RunCli & Pick<CliContext, 'cwd'>;
 
-async function report(
-  cli: CliContext,
-  globals: GlobalOptions,
-  reference: string,
-  options: ReportOptions,
+export async function report(
+  cli: ReportCli,
+  { globals, argument, options }: CommandCall<string, ReportFlags>,
 ): ActionResult {
-  const { readJob } = await import('../job/files.ts');
-  const { assertDate } = await import('./range.ts');
-  const { Fault } = await import('../core/errors.ts');
-  if (options.date !== undefined) assertDate('--date', options.date);
-  const job = await readJob(reference, globals.jobs);
-  if (options.show) {
-    const { showReport } = await import('./report-show.ts');
-    return await showReport(cli, globals, job, options);
-  }
+  const { date, only } = options;
+  if (date !== undefined) assertDate('--date', date);
+  const job = await readJob(argument, globals.jobs);
+  if (options.show) return await showReport(cli, globals, job, options);
   if (options.report !== undefined || options.revision !== undefined) {
     throw new Fault('USAGE', '--report and --revision choose what --show prints, which was not asked for', {
       kind: 'usage',
@@ -72,17 +49,10 @@ async function report(
       hint: `Add \`reports:\` to ${job.file}.`,
     });
   }
-  const { withDeliverContext } = await import('../run/run-context.ts');
-  const { createRunDeps, describeDelivery } = await import('./run-output.ts');
   return await withDeliverContext(createRunDeps(cli), job, async (context) => {
-    const chosen = {
-      ...(options.date === undefined ? {} : { date: options.date }),
-      ...(options.only === undefined ? {} : { only: options.only }),
-    };
-    if (options.preview !== undefined) return await preview(cli, globals, context, job, options.preview, chosen);
-    const { deliverReports } = await import('../deliver/deliver.ts');
-    const { hasFailed } = await import('../deliver/delivery.ts');
-    const deliveries = await deliverReports(context, job, chosen);
+    if (options.preview !== undefined)
+      return await preview(cli, globals, context, job, options.preview, { date, only });
+    const deliveries = await deliverReports(context, job, { date, only });
     if (globals.json) cli.terminal.out(`${JSON.stringify(deliveries, undefined, 2)}\n`);
     else if (deliveries.length === 0) cli.terminal.out('Nothing is sealed yet, so there is nothing to report on.\n');
     else cli.terminal.out(`${deliveries.flatMap(describeDelivery).join('\n')}\n`);
@@ -92,16 +62,13 @@ async function report(
 
 /** With `--json`: of each report its model, of a digest those of its sealed datasets. */
 async function preview(
-  cli: CliContext,
+  cli: ReportCli,
   globals: GlobalOptions,
   context: DeliverContext,
   job: Job,
   folder: string,
   chosen: DeliverOptions,
 ): ActionResult {
-  const { previewReport } = await import('../deliver/deliver.ts');
-  const { writePreview } = await import('./report-preview.ts');
-  const { Fault } = await import('../core/errors.ts');
   const models: unknown[] = [];
   for (const [index, report] of job.reports.entries()) {
     const edition = await previewReport(context, job, report, chosen);
@@ -112,4 +79,49 @@ async function preview(
   }
   if (globals.json) cli.terminal.out(`${JSON.stringify(models, undefined, 2)}\n`);
   return undefined;
+}
+
+/**
+ * A report as files: one HTML page that opens in a browser with its pictures, the text part, the message, its attachments.
+ * @returns the paths written
+ */
+async function writePreview(
+  cwd: string,
+  folder: string,
+  name: string,
+  { rendered, attachments, eml }: Edition & { readonly eml: Uint8Array },
+): Promise<readonly string[]> {
+  const path = join(resolve(cwd, folder), name);
+  const { html, text, subject, images } = rendered;
+  const files: readonly (readonly [string, string | Uint8Array])[] = [
+    [`${path}.html`, embedImages(html, images)],
+    [`${path}.txt`, `Subject: ${subject}\n\n${text}`],
+    [`${path}.eml`, eml],
+    ...attachments.map(({ filename, bytes }) => [`${path}-${filename}`, bytes] as const),
+  ];
+  for (const [file, content] of files) await writeFileAtomic(file, content);
+  return files.map(([file]) => file);
+}
+
+/** The page of a mailed report, as it lies in the store's archive. Mails nobody. @throws Fault `REPORT_NOT_ARCHIVED`, `REPORT_AMBIGUOUS`, `REVISION_INVALID` (usage), StoreFault */
+async function showReport(
+  { openers, terminal }: ReportCli,
+  globals: GlobalOptions,
+  job: Job,
+  { date, report, revision }: ReportFlags,
+): ActionResult {
+  const choice = { date, report, revision: revision === undefined ? undefined : parseRevision(revision) };
+  const store = await openers.openStore(job.drop.to, { objects: job.drop.s3 });
+  try {
+    const page = await readArchivedPage(store, job.name, choice);
+    terminal.out(globals.json ? `${JSON.stringify(page, undefined, 2)}\n` : page.html);
+    return undefined;
+  } finally {
+    await store.close();
+  }
+}
+
+function parseRevision(text: string): number {
+  if (/^[1-9]\d{0,8}$/.test(text)) return Number(text);
+  throw new Fault('REVISION_INVALID', `--revision is a whole number from 1 on, not "${text}"`, { kind: 'usage' });
 }

@@ -3,33 +3,30 @@ import { EXIT_CODES } from '../core/errors.ts';
 import { formatBytes, formatCount, formatDuration } from '../core/units.ts';
 import type { Delivery } from '../deliver/delivery.ts';
 import type { FinishedRun } from '../run/finished-run.ts';
-import type { ProgressInput, RunDeps } from '../run/run-context.ts';
+import type { RunDeps } from '../run/run-context.ts';
 import type { DateResult, NamedDates, RunResult } from '../state/run-result.ts';
 import type { CliContext, GlobalOptions } from './context.ts';
 import { createProgress } from './terminal/show-progress.ts';
 import { formatTable } from './terminal/table.ts';
 
+/** What the commands that run a job take. */
+export type RunCli = Pick<CliContext, 'openers' | 'signal' | 'terminal'>;
+
 /** What a run takes from the command line: its openers, its signal, and a line of progress on the terminal. */
-export function createRunDeps({ compose, signal, terminal }: CliContext): RunDeps {
-  // Not spread: some settings are read, and refused, when they are asked for.
-  return Object.create(compose, {
-    signal: { value: signal },
-    showProgress: { value: (input: ProgressInput) => createProgress({ ...input, terminal }) },
-  }) as RunDeps; // It has the composition for its prototype.
+export function createRunDeps({ openers, signal, terminal }: RunCli): RunDeps {
+  return { ...openers, signal, showProgress: (input) => createProgress({ ...input, terminal }) };
 }
 
 /** @returns the exit code @throws what ended the run before its end */
 export function printRun(
-  cli: CliContext,
+  { terminal, openers }: Pick<CliContext, 'openers' | 'terminal'>,
   globals: GlobalOptions,
   { result, deliveries, error, shortfall }: FinishedRun,
 ): number {
   if (error !== undefined || result === undefined) throw error;
-  if (globals.json) cli.terminal.out(`${JSON.stringify({ ...result, reports: deliveries }, undefined, 2)}\n`);
-  else
-    cli.terminal.out(
-      `${describeRun(result, deliveries)}${shortfall === undefined ? '' : `Log lines of this run: ${cli.compose.runId}\n`}`,
-    );
+  const log = shortfall === undefined ? '' : `Log lines of this run: ${openers.runId}\n`;
+  if (globals.json) terminal.out(`${JSON.stringify({ ...result, reports: deliveries }, undefined, 2)}\n`);
+  else terminal.out(`${describeRun(result, deliveries)}${log}`);
   return shortfall === undefined ? 0 : EXIT_CODES[shortfall];
 }
 
@@ -79,23 +76,23 @@ function describeRun(result: RunResult, deliveries: readonly Delivery[]): string
   return `${lines.join('\n')}\n`;
 }
 
-/** So many dates are named; the document of `--json` has them all. */
+/** At most so many dates are named; the document of `--json` has them all. */
 const MAX_NAMED = 10;
 
 /** Named dates that were not exported, and why. @param inFull whether nothing else was, so that each has to be accounted for */
 function describePassed(named: NamedDates | undefined, inFull: boolean): readonly string[] {
   if (named === undefined) return [];
   const { sealed, no_session, no_rows, not_over } = named;
-  const told: readonly (readonly [string, readonly string[]])[] = [
+  const kinds: readonly (readonly [string, readonly string[]])[] = [
     ['No rows at the source', no_rows],
     ['Not over yet', not_over],
     ['No session', inFull ? no_session : []],
   ];
-  const lines = told.flatMap(([what, dates]) => (dates.length === 0 ? [] : [`${what}: ${listDates(dates)}`]));
+  const lines = kinds.flatMap(([what, dates]) => (dates.length === 0 ? [] : [`${what}: ${listDates(dates)}`]));
   return lines.length > 0 && inFull && sealed.length > 0 ? [...lines, `Sealed before: ${listDates(sealed)}`] : lines;
 }
 
-/** What is wrong with the clocks is said once, not with every date. */
+/** A fault of the clocks is printed once, not with every date. */
 function describeHeld({ held, clocks }: RunResult): readonly string[] {
   const conflict = clocks?.conflict ?? undefined;
   const dates = held.map(({ date, reason }) => `${date}: held back, ${withoutSuffix(reason, `: ${conflict}`)}`);
@@ -106,7 +103,7 @@ function describeHeld({ held, clocks }: RunResult): readonly string[] {
 }
 
 const CLOCK_HINT =
-  'Set the clock of this machine by NTP (timedatectl, chrony), then run `flowdrop doctor`; else tell the provider.';
+  'Set the clock of this machine by NTP (timedatectl, chrony), then run `flowdrop doctor`; if it is right, contact the provider.';
 
 function withoutSuffix(text: string, suffix: string): string {
   return text.endsWith(suffix) ? text.slice(0, -suffix.length) : text;

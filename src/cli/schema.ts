@@ -1,17 +1,11 @@
 /** `flowdrop schema`: the JSON Schema of job files, made from the shape that checks them. */
-import type { Register } from './command.ts';
+import { z } from 'zod';
+import { jobSchema } from '../job/shape.ts';
+import type { ActionResult } from './command.ts';
+import type { CliContext } from './context.ts';
 
-export const registerSchema: Register = (program, context, act) => {
-  program
-    .command('schema')
-    .description('print the JSON Schema of job files')
-    .action(async () => {
-      await act(async () => {
-        const { z } = await import('zod');
-        const { jobSchema } = await import('../job/shape.ts');
-        const schema = z.toJSONSchema(jobSchema, { io: 'input', unrepresentable: 'any' });
-        context.terminal.out(`${JSON.stringify({ ...schema, title: 'flowdrop job file' }, undefined, 2)}\n`);
-        return undefined;
-      });
-    });
-};
+export async function schema({ terminal }: Pick<CliContext, 'terminal'>): ActionResult {
+  const document = z.toJSONSchema(jobSchema, { io: 'input', unrepresentable: 'any' });
+  terminal.out(`${JSON.stringify({ ...document, title: 'flowdrop job file' }, undefined, 2)}\n`);
+  return undefined;
+}

@@ -5,33 +5,34 @@
 import { randomBytes } from 'node:crypto';
 import { hostname } from 'node:os';
 import type { Log } from '../core/log.ts';
+import { createChildCommands } from '../daemon/child-commands.ts';
 import type { Coordinator } from '../daemon/coordinator.ts';
-import type { Daemon } from '../daemon/daemon.ts';
-import type { WebOptions } from '../daemon/web/server.ts';
+import { createDaemon, type Daemon } from '../daemon/daemon.ts';
+import { watchFolder } from '../daemon/folder-watch.ts';
+import { createJobFiles } from '../daemon/job-files.ts';
+import { startRunProcess } from '../daemon/run-process.ts';
+import { createUnfinished, createUntold } from '../daemon/unfinished.ts';
+import { startWeb } from '../daemon/web/server.ts';
 import type { Job } from '../job/job.ts';
-import type { ActionResult, Register } from './command.ts';
-import type { CliContext, GlobalOptions, StatusAddress } from './context.ts';
+import { assertStateFolder } from '../state/folder.ts';
+import { JobState, keptJobsOf } from '../state/job-state.ts';
+import { readProgress } from '../state/progress.ts';
+import type { ActionResult, CommandCall } from './command.ts';
+import type { CliContext, GlobalOptions } from './context.ts';
 import { assertShareable } from './shared-schedule.ts';
 
-export const registerStart: Register = (program, context, act) => {
-  program
-    .command('start')
-    .description('run every scheduled job when it is due, each in a process of its own, until SIGTERM')
-    .action(async () => {
-      await act((globals) => start(context, globals));
-    });
-};
+type StartCli = Pick<CliContext, 'cwd' | 'daemon' | 'onHangup' | 'openers' | 'self' | 'signal'>;
 
-async function start(cli: CliContext, globals: GlobalOptions): ActionResult {
-  const { compose, signal } = cli;
-  const log = await compose.openLog({ isService: true });
+export async function start(cli: StartCli, { globals }: CommandCall): ActionResult {
+  const { openers, daemon: daemonOpeners, signal } = cli;
+  const log = await openers.openLog({ isService: true });
   let onHangup: () => void = () => undefined;
   // From the beginning: before the jobs are read a reload is nothing to do, and not the end.
   cli.onHangup(() => onHangup());
   const id = `${hostname()}-${randomBytes(4).toString('hex')}`;
-  const address = compose.statusAddress;
+  const settings = daemonOpeners.readStatusSettings();
   let opened: Awaited<ReturnType<typeof openDaemon>> | undefined;
-  const coordinator = await compose.openCoordinator(id, (job) => opened?.daemon.storeOf(job) ?? '');
+  const coordinator = await daemonOpeners.openCoordinator(id, (job) => opened?.daemon.storeOf(job) ?? '');
   try {
     opened = await openDaemon(cli, globals, {
       ...{ log, id, coordinator },
@@ -40,8 +41,9 @@ async function start(cli: CliContext, globals: GlobalOptions): ActionResult {
       },
     });
     const { daemon, readReport } = opened;
-    const shown = { view: daemon.view, onLook: daemon.look, readReport, log };
-    const web = address && (await openWeb(cli, address, shown));
+    const { clock } = openers;
+    const shown = { view: daemon.view, onLook: daemon.look, readReport, log, clock };
+    const web = settings && (await startWeb({ ...settings, ...shown, calendar: await openers.readCalendar() }));
     const close = () => void web?.close();
     signal.addEventListener('abort', close, { once: true });
     try {
@@ -55,16 +57,6 @@ async function start(cli: CliContext, globals: GlobalOptions): ActionResult {
   return undefined;
 }
 
-/** Loaded when it is wanted: an address of `off` costs nothing. @throws Fault `LISTEN_FAILED` */
-async function openWeb(
-  { compose }: CliContext,
-  address: StatusAddress,
-  shown: Pick<WebOptions, 'view' | 'onLook' | 'readReport' | 'log'>,
-) {
-  const { startWeb } = await import('../daemon/web/server.ts');
-  return await startWeb({ ...address, ...shown, calendar: await compose.readCalendar(), clock: compose.clock });
-}
-
 interface Opened {
   readonly log: Log;
   readonly id: string;
@@ -72,19 +64,10 @@ interface Opened {
   readonly onHangup: (listener: () => void) => void;
 }
 
-async function openDaemon(cli: CliContext, globals: GlobalOptions, opened: Opened) {
+async function openDaemon(cli: StartCli, globals: GlobalOptions, opened: Opened) {
   const { log, id, coordinator } = opened;
-  const { createDaemon } = await import('../daemon/daemon.ts');
-  const { createJobFiles } = await import('../daemon/job-files.ts');
-  const { createChildCommands } = await import('../daemon/child-commands.ts');
-  const { startRunProcess } = await import('../daemon/run-process.ts');
-  const { createUnfinished, createUntold } = await import('../daemon/unfinished.ts');
-  const { watchFolder } = await import('../daemon/folder-watch.ts');
-  const { readProgress } = await import('../state/progress.ts');
-  const { JobState, keptJobsOf } = await import('../state/job-state.ts');
-  const { assertStateFolder } = await import('../state/folder.ts');
-  const { compose, self } = cli;
-  const { clock, stateDir } = compose;
+  const { openers, daemon: daemonOpeners, self } = cli;
+  const { clock, stateDir } = openers;
   await assertStateFolder(stateDir);
   const commandOf = (args: readonly string[]) => ({
     executable: self.executable,
@@ -92,20 +75,29 @@ async function openDaemon(cli: CliContext, globals: GlobalOptions, opened: Opene
     env: self.env,
     cwd: cli.cwd,
   });
-  const hasWebhook = (await compose.openWebhook()) !== undefined;
-  const assertUsable = (job: Job) => assertShareable(job, compose.redisUrl !== undefined);
+  const hasWebhook = (await openers.openWebhook()) !== undefined;
+  const assertUsable = (job: Job) => assertShareable(job, daemonOpeners.hasRedis());
   const commands = createChildCommands(commandOf, clock);
   const unfinished = createUnfinished((job) => new JobState(stateDir, job).unfinished, log);
   const untold = createUntold((job) => new JobState(stateDir, job).untold, log);
   const daemon: Daemon = createDaemon({
-    ...{ clock, log, version: compose.version, id, maxRuns: compose.maxRuns, commands, unfinished, untold },
-    ...(coordinator ? { coordinator } : {}),
+    ...{
+      clock,
+      log,
+      version: openers.version,
+      id,
+      maxRuns: daemonOpeners.readMaxRuns(),
+      commands,
+      unfinished,
+      untold,
+      coordinator,
+    },
     files: createJobFiles({ folder: globals.jobs, keptDir: keptJobsOf(stateDir), assertUsable, log }),
     async lastRunAt({ name }) {
       const last = await new JobState(stateDir, name).lastRun.read();
       return last && Date.parse(last.started_at);
     },
-    readCalendar: () => compose.readCalendar(),
+    readCalendar: () => openers.readCalendar(),
     hasAlerts: ({ alerts }) => alerts.to.length > 0 || (alerts.webhook && hasWebhook),
     startRun: ({ job, path }, runId) =>
       startRunProcess(commandOf(['--json', 'run', path]), {

@@ -1,10 +1,10 @@
 /** That a store in a directory is there. Opening it would make the directory: a wrong path would become an empty archive. */
+import { stat } from 'node:fs/promises';
 import { Fault } from '../core/errors.ts';
+import { parseLocation } from '../store/location.ts';
 
-/** @param to as a job file says it; S3 is not asked @throws Fault `STORE_MISSING`, `LOCATION_INVALID` (usage) */
+/** @param to as in a job file; S3 is not asked @throws Fault `STORE_MISSING`, `LOCATION_INVALID` (usage) */
 export async function assertDirectory(cwd: string, to: string, hint: string): Promise<void> {
-  const { parseLocation } = await import('../store/location.ts');
-  const { stat } = await import('node:fs/promises');
   const location = parseLocation(to, cwd);
   if (location.kind === 's3') return;
   const found = await stat(location.path).catch(() => undefined);

@@ -1,15 +1,25 @@
 /** `flowdrop verify JOB`: re-hashes and re-reads the sealed drops and compares them with their manifests. */
+import { rm } from 'node:fs/promises';
 import { EXIT_CODES } from '../core/errors.ts';
 import { formatCount } from '../core/units.ts';
+import { closeSource } from '../export/job-source.ts';
+import { compareWithSource } from '../export/recount-date.ts';
+import { readJob } from '../job/files.ts';
 import type { Job } from '../job/job.ts';
 import type { Manifest } from '../ledger/manifest.ts';
-import type { AuditDeps } from '../seal/audit.ts';
-import type { ActionResult, Register } from './command.ts';
+import { listSealedDates } from '../ledger/sealed-dates.ts';
+import { openJobSource } from '../run/job-source.ts';
+import { type AuditDeps, auditDrop } from '../seal/audit.ts';
+import { auditConditions, auditHistory, findForeignKeys, listLeftovers } from '../seal/audit-dataset.ts';
+import { assertStateFolder, makeScratchFolder } from '../state/folder.ts';
+import type { ActionResult, CommandCall } from './command.ts';
 import type { CliContext, GlobalOptions } from './context.ts';
+import { assertDate } from './range.ts';
+import { assertDirectory } from './store-directory.ts';
 
-interface VerifyOptions {
-  readonly date?: string;
-  readonly deep?: boolean;
+export interface VerifyFlags {
+  readonly date?: string | undefined;
+  readonly deep?: boolean | undefined;
 }
 
 interface VerifyResult {
@@ -27,40 +37,23 @@ interface VerifyResult {
   readonly leftovers: readonly string[];
 }
 
-/** What is said of a result that says nothing else. */
+/** A result without anything special. */
 const PLAIN = { degraded: null, restating: null, recounted: false, leftovers: [] } as const;
 
-export const registerVerify: Register = (program, context, act) => {
-  program
-    .command('verify')
-    .description('re-hash and re-read sealed drops and compare them with their manifests')
-    .argument('<job>', 'job file, or its name in the jobs folder')
-    .option('--date <date>', 'only this trading date; default: every sealed one, and the dataset around them')
-    .option('--deep', 'also recount at the source the dates that it still has whole')
-    .action(async (job: string, options: VerifyOptions) => {
-      await act((globals) => verify(context, globals, job, options));
-    });
-};
+type VerifyCli = Pick<CliContext, 'cwd' | 'openers' | 'signal' | 'terminal'>;
 
-async function verify(
-  cli: CliContext,
-  globals: GlobalOptions,
-  reference: string,
-  options: VerifyOptions,
+export async function verify(
+  cli: VerifyCli,
+  { globals, argument, options }: CommandCall<string, VerifyFlags>,
 ): ActionResult {
-  const { rm } = await import('node:fs/promises');
-  const { assertStateFolder, makeScratchFolder } = await import('../state/folder.ts');
-  const { readJob } = await import('../job/files.ts');
-  const { assertDate } = await import('./range.ts');
-  const { assertDirectory } = await import('./store-directory.ts');
   if (options.date !== undefined) assertDate('--date', options.date);
-  const job = await readJob(reference, globals.jobs);
+  const job = await readJob(argument, globals.jobs);
   await assertDirectory(cli.cwd, job.drop.to, 'Run the job first, or look whether `drop.to` of the job is right.');
-  const { compose, signal } = cli;
-  await assertStateFolder(compose.stateDir);
-  const store = await compose.openStore(job.drop.to, { objects: job.drop.s3 });
-  const folder = await makeScratchFolder(compose.stateDir, compose.clock.now());
-  const engine = await compose.openEngine({ signal });
+  const { openers, signal } = cli;
+  await assertStateFolder(openers.stateDir);
+  const store = await openers.openStore(job.drop.to, { objects: job.drop.s3 });
+  const folder = await makeScratchFolder(openers.stateDir, openers.clock.now());
+  const engine = await openers.openEngine({ signal });
   try {
     const { results, manifests } = await audit({ store, engine, folder, signal }, job, options.date);
     const recounted = options.deep ? await recount(cli, job, results, manifests) : results;
@@ -80,9 +73,6 @@ interface Audited {
 }
 
 async function audit(deps: AuditDeps, job: Job, only: string | undefined): Promise<Audited> {
-  const { auditDrop } = await import('../seal/audit.ts');
-  const { auditConditions, auditHistory, findForeignKeys, listLeftovers } = await import('../seal/audit-dataset.ts');
-  const { listSealedDates } = await import('../ledger/sealed-dates.ts');
   const { dataset } = job.drop;
   const dates = only === undefined ? await listSealedDates(deps.store, dataset) : [only];
   const results: VerifyResult[] = [];
@@ -105,9 +95,9 @@ async function audit(deps: AuditDeps, job: Job, only: string | undefined): Promi
   return { results, manifests };
 }
 
-/** Adds what the source counts now for the dates that it still has whole. */
+/** Adds what the source counts now for the dates that are still complete there. */
 async function recount(
-  cli: CliContext,
+  cli: VerifyCli,
   job: Job,
   results: readonly VerifyResult[],
   manifests: Audited['manifests'],
@@ -117,12 +107,10 @@ async function recount(
     cli.terminal.err(`--deep recounts at the source; of \`api: ${api}\` there is no recount, so it adds nothing.\n`);
     return results;
   }
-  const { compareWithSource } = await import('../export/recount-date.ts');
-  const { closeSource } = await import('../export/job-source.ts');
-  const { openJobSource } = await import('../run/job-source.ts');
-  const { compose, signal } = cli;
-  const { opened, limits } = await openJobSource(cli.compose, job, await compose.openLog({ quiet: true }));
-  const { clock, clockRule } = compose;
+  const { openers, signal } = cli;
+  const { clock } = openers;
+  const clockRule = openers.readClockRule();
+  const { opened, limits } = await openJobSource(openers, job, await openers.openLog({ quiet: true }));
   if (opened.kind === 'snapshots') return results;
   const recounted: VerifyResult[] = [];
   try {
@@ -137,18 +125,23 @@ async function recount(
   return recounted;
 }
 
-function printResults(cli: CliContext, globals: GlobalOptions, job: Job, results: readonly VerifyResult[]): void {
+function printResults(
+  { terminal }: VerifyCli,
+  globals: GlobalOptions,
+  job: Job,
+  results: readonly VerifyResult[],
+): void {
   if (globals.json) {
-    cli.terminal.out(`${JSON.stringify(results, undefined, 2)}\n`);
+    terminal.out(`${JSON.stringify(results, undefined, 2)}\n`);
     return;
   }
   const dates = results.filter(({ date }) => date !== null);
-  if (dates.length === 0) cli.terminal.out('Nothing is sealed yet.\n');
+  if (dates.length === 0) terminal.out('Nothing is sealed yet.\n');
   for (const result of results) {
-    if (result.date !== null || result.findings.length > 0) cli.terminal.out(`${describeResult(result, job)}\n`);
-    for (const leftover of result.leftovers) cli.terminal.out(`note  ${job.drop.dataset}  ${leftover}\n`);
+    if (result.date !== null || result.findings.length > 0) terminal.out(`${describeResult(result, job)}\n`);
+    for (const leftover of result.leftovers) terminal.out(`note  ${job.drop.dataset}  ${leftover}\n`);
   }
-  if (dates.length > 0) cli.terminal.out(`${summarise(results)}\n`);
+  if (dates.length > 0) terminal.out(`${summarise(results)}\n`);
 }
 
 function describeResult({ date, rows, findings, degraded, restating, recounted }: VerifyResult, job: Job): string {
@@ -171,9 +164,9 @@ function summarise(results: readonly VerifyResult[]): string {
     [count(({ degraded }) => degraded !== null), 'degraded'],
     [count(({ recounted }) => recounted), 'recounted at the source'],
   ];
-  const told = parts.filter(([n]) => n > 0).map(([n, word]) => `${n} ${word}`);
+  const counts = parts.filter(([n]) => n > 0).map(([n, word]) => `${n} ${word}`);
   const rows = formatCount(dates.reduce((sum, result) => sum + result.rows, 0));
   const wrong = results.some(({ findings }) => findings.length > 0);
   const all = `${dates.length} ${dates.length === 1 ? 'date' : 'dates'}, ${rows} rows`;
-  return `${all}: ${[...(wrong ? [] : ['nothing is wrong']), ...told].join(', ')}`;
+  return `${all}: ${[...(wrong ? [] : ['nothing is wrong']), ...counts].join(', ')}`;
 }

@@ -18,7 +18,7 @@ export interface LogOptions {
   /** Values that must never be printed; empty strings are ignored. */
   readonly secrets: readonly string[];
   /** Id of the run that the lines belong to; without it they have none. */
-  readonly run?: string;
+  readonly run?: string | undefined;
   readonly write: (line: string) => void;
 }
 

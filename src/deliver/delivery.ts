@@ -42,9 +42,9 @@ export interface Delivery {
 
 export interface DeliverOptions {
   /** Date to report on; default: the newest sealed one, and those of the lookback before it that were never mailed. */
-  readonly date?: string;
+  readonly date?: string | undefined;
   /** Mail only this recipient, again if need be. */
-  readonly only?: string;
+  readonly only?: string | undefined;
 }
 
 /** What delivery needs: no source, because it reads only what is sealed. */

@@ -39,7 +39,7 @@ import { readSelectionFacts } from './selection-facts.ts';
 
 export interface RunOptions {
   /** Only these dates; without it everything inside the lookback. */
-  readonly range?: DateRange;
+  readonly range?: DateRange | undefined;
   /** Default: `unsealed`. */
   readonly mode?: BackfillMode;
 }

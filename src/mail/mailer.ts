@@ -56,7 +56,7 @@ export interface Mailer {
   /** Domains that may be mailed, lower case; absent: all. */
   readonly allowedDomains?: readonly string[];
   /** How long a run may wait, all in all, to try again what was put off; absent: the default of delivery. */
-  readonly patienceMs?: number;
+  readonly patienceMs?: number | undefined;
   /** Not idempotent: each call is a mail. @throws MailFault when it was not delivered, or nobody knows whether it was */
   send(message: MailMessage, options?: SendOptions): Promise<MailOutcome>;
   /**

@@ -29,7 +29,7 @@ export interface SmtpOptions {
    */
   readonly timeoutMs?: number;
   /** How long a run may wait to try again what the server put off; default: that of delivery. */
-  readonly patienceMs?: number;
+  readonly patienceMs?: number | undefined;
 }
 
 const DEFAULT_TIMEOUT_MS = 600_000;
@@ -116,7 +116,7 @@ export function openSmtpMailer(options: SmtpOptions): Mailer {
   });
   return {
     url,
-    ...(options.patienceMs === undefined ? {} : { patienceMs: options.patienceMs }),
+    patienceMs: options.patienceMs,
     async send(message: MailMessage, { confirm }: SendOptions = {}): Promise<MailOutcome> {
       const mail = buildMailOptions(message);
       const id = String(mail.messageId);

@@ -10,7 +10,7 @@ export interface RunRequest {
   readonly dates?: RunOptions | { readonly mode: 'staged'; readonly range: RunOptions['range'] };
   readonly withReports: boolean;
   /** Take whatever is at `drop.to` now for the job's store from now on. Default: false. */
-  readonly isNewStore?: boolean;
+  readonly isNewStore?: boolean | undefined;
 }
 
 /** What a run came to. Without an `error` it has a `result`. */

@@ -16,7 +16,7 @@ export interface JobSource {
 export async function openJobSource(openers: SourceOpeners, job: Job, log: Log): Promise<JobSource> {
   const { source } = job;
   const load = async (url: string) => {
-    const path = limitsPath(openers.stateDir, url, openers.keyFingerprint, source);
+    const path = limitsPath(openers.stateDir, url, openers.readKeyFingerprint(), source);
     return { limits: await new ApiLimits(path, url, openers.clock.now()).load() };
   };
   switch (source.kind) {

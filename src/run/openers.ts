@@ -28,8 +28,8 @@ export interface OpenStoreOptions {
 export interface SourceOpeners {
   readonly clock: Clock;
   readonly stateDir: string;
-  /** Tells one API key from another without containing it; empty without a key. */
-  readonly keyFingerprint: string;
+  /** Distinguishes API keys without containing them; empty without a key. @throws Fault `SETTING_INVALID` */
+  readKeyFingerprint(): string;
   /** Address of an entry point; the key of its limits. @throws Fault `SETTING_MISSING` */
   sourceUrl(api: SqlApi | SnapshotApi): string;
   openSource(api: SqlApi, log: Log, clockOffsetMs: number): Promise<Source>;
@@ -41,7 +41,7 @@ export interface SourceOpeners {
 
 export interface Openers extends SourceOpeners {
   /** Which clocks decide what is exported. @throws Fault `SETTING_INVALID` */
-  readonly clockRule: ClockRule;
+  readClockRule(): ClockRule;
   readonly version: string;
   readonly templatesDir: string;
   readonly mailFrom: string;
@@ -53,9 +53,9 @@ export interface Openers extends SourceOpeners {
    * @param options `secrets`: further texts to mask; `isService`: it outlives runs, so its lines do not carry the run id
    */
   openLog(options?: {
-    readonly quiet?: boolean;
-    readonly secrets?: readonly string[];
-    readonly isService?: boolean;
+    readonly quiet?: boolean | undefined;
+    readonly secrets?: readonly string[] | undefined;
+    readonly isService?: boolean | undefined;
   }): Promise<Log>;
   /**
    * Opens the store and checks its identity. Makes a directory, and an identity, only for a use that writes.

@@ -43,7 +43,7 @@ export interface ProgressInput {
 export interface RunDeps extends Openers {
   /** Aborted when somebody stops the run. */
   readonly signal: AbortSignal;
-  showProgress(input: ProgressInput): Promise<Progress>;
+  showProgress(input: ProgressInput): Progress;
 }
 
 export interface ContextOptions {
@@ -68,7 +68,8 @@ export async function withRunContext<T>(
   const { opened, ...known } = await openJobSource(deps, job, log);
   try {
     const { source } = opened;
-    const { clockRule, runId } = deps;
+    const { runId } = deps;
+    const clockRule = deps.readClockRule();
     return await withDeliverContext(
       deps,
       job,
@@ -117,7 +118,7 @@ export async function withDeliverContext<T>(
       const file = writeProgress({ path: state.progress, runId, clock, log, totals, stats });
       closers.push(() => file.stop());
     }
-    const progress = await deps.showProgress({ log, clock, totals, stats: stats ?? NO_REQUESTS });
+    const progress = deps.showProgress({ log, clock, totals, stats: stats ?? NO_REQUESTS });
     closers.push(() => progress.stop());
     return await action({
       engine,

@@ -5,22 +5,23 @@
  */
 import { createTask } from 'node-cron';
 import type { CalendarOverride } from '../calendar/session.ts';
-import type { Clock } from '../core/clock.ts';
-import { describeError, isFault } from '../core/errors.ts';
+import { describeError, type FailureKind, isFault } from '../core/errors.ts';
 import { type ArchivedReport, listArchive } from '../deliver/archived-pages.ts';
+import { judgeRun } from '../export/export.ts';
 import type { Job } from '../job/job.ts';
 import { type ConditionEntry, readConditionDocument } from '../ledger/condition-file.ts';
 import { isFiltered } from '../ledger/conditions.ts';
 import { readSealedFacts, type SealedFacts } from '../ledger/sealed-facts.ts';
 import { type Condition, deriveConditions, isOpen, isSealed } from '../plan/conditions.ts';
-import { expiresAt } from '../plan/dates.ts';
+import { expiresAt, type LookbackRange } from '../plan/dates.ts';
 import { expires, lookbackOf } from '../plan/lookback.ts';
-import type { JobState } from '../state/job-state.ts';
+import { JobState, limitsPath } from '../state/job-state.ts';
+import { ApiLimits } from '../state/limits.ts';
 import { readProgress } from '../state/progress.ts';
 import type { RunEnd } from '../state/run-end.ts';
 import type { RunProgress } from '../state/run-progress.ts';
 import type { RunResult } from '../state/run-result.ts';
-import type { Store } from '../store/store.ts';
+import type { Openers } from './openers.ts';
 
 /** A quarter of sessions; older copies are in the store under their dates. */
 const MAX_REPORTS = 60;
@@ -61,28 +62,34 @@ export interface JobStatus {
   readonly fault: string | null;
 }
 
+/** Everything that is shown of a job: whoever shows it only draws. */
 export interface StatusReading {
   readonly document: JobStatus;
-  readonly last: RunResult | undefined;
+  /** The record of the last run, and how it ended. */
+  readonly last: { readonly result: RunResult; readonly outcome: FailureKind | undefined } | undefined;
+  /** Time zone of the schedule. */
+  readonly timezone: string | undefined;
+  readonly calendar: CalendarOverride;
+  /** When it was read. */
+  readonly nowMs: number;
   /** What is wrong with `condition.json`, which is left out then. */
   readonly conditionFault: string | undefined;
 }
 
-export interface StatusDeps {
-  readonly clock: Clock;
-  readonly calendar: CalendarOverride;
-  readonly state: JobState;
-  /** The API's clock minus this machine's, as the last run saw it. */
-  readonly clockOffsetMs: number;
-  openStore(): Promise<Store>;
-}
+export type StatusDeps = Pick<
+  Openers,
+  'clock' | 'openStore' | 'readCalendar' | 'readKeyFingerprint' | 'sourceUrl' | 'stateDir'
+>;
 
 export async function readStatus(deps: StatusDeps, job: Job): Promise<StatusReading> {
-  const { state, clock } = deps;
+  const state = new JobState(deps.stateDir, job.name);
+  const calendar = await deps.readCalendar();
+  const nowMs = deps.clock.now();
+  const lookback = lookbackOf(job.source, nowMs + (await readClockOffset(deps, job, nowMs)), calendar);
   const last = await state.lastRun.read();
   const lastBackfill = await state.lastBackfill.read();
   const task = job.schedule && createTask(job.schedule.cron, () => undefined, { timezone: job.schedule.timezone });
-  const told = await readStore(deps, job, last).catch((error: unknown) => {
+  const told = await readStore(deps, job, last, lookback).catch((error: unknown) => {
     if (!isFault(error)) throw error;
     return recallRuns(job, [last, lastBackfill], describeError(error));
   });
@@ -98,21 +105,45 @@ export async function readStatus(deps: StatusDeps, job: Job): Promise<StatusRead
       last_backfill: lastBackfill?.finished_at ?? null,
       last_backfill_end: (await state.lastBackfillEnd.read()) ?? null,
       next_run: task?.getNextRuns(1)[0]?.toISOString() ?? null,
-      running: (await readProgress(state.progress, clock.now())) ?? null,
+      running: (await readProgress(state.progress, nowMs)) ?? null,
       reports: told.reports,
       fault: told.fault,
     },
-    last,
+    last: last && { result: last, outcome: judgeRun(last) },
+    timezone: job.schedule?.timezone,
+    calendar,
+    nowMs,
     conditionFault: told.conditionFault,
   };
+}
+
+/**
+ * The API's clock minus this machine's, as the last run saw it; 0 where none is known. Status works without the API's
+ * settings, and every run asks a server for its clock.
+ */
+async function readClockOffset(deps: StatusDeps, { source }: Job, nowMs: number): Promise<number> {
+  if (source.kind === 'table') return 0;
+  try {
+    const url = deps.sourceUrl(source.api);
+    const path = limitsPath(deps.stateDir, url, deps.readKeyFingerprint(), source);
+    return (await new ApiLimits(path, url, nowMs).load()).clockOffsetMs;
+  } catch (error) {
+    if (!isFault(error)) throw error;
+    return 0;
+  }
 }
 
 interface StoreReading extends Pick<JobStatus, 'store' | 'dates' | 'reports' | 'fault'> {
   readonly conditionFault: string | undefined;
 }
 
-async function readStore(deps: StatusDeps, job: Job, last: RunResult | undefined): Promise<StoreReading> {
-  const store = await deps.openStore();
+async function readStore(
+  { openStore }: StatusDeps,
+  job: Job,
+  last: RunResult | undefined,
+  lookback: LookbackRange,
+): Promise<StoreReading> {
+  const store = await openStore(job.drop.to, { objects: job.drop.s3 });
   try {
     const { dataset } = job.drop;
     const [{ entries, fault }, reports] = await Promise.all([
@@ -120,7 +151,7 @@ async function readStore(deps: StatusDeps, job: Job, last: RunResult | undefined
       listArchive(store, job.name, MAX_REPORTS),
     ]);
     const sealed = await readSealedFacts(store, dataset, entries);
-    const conditions = joinConditions(deps, job, { sealed, entries, last });
+    const conditions = joinConditions(job, { sealed, entries, last }, lookback);
     const dates = [...conditions].map(([date, condition]) => describeDate(job, date, condition, sealed.get(date)));
     return { store: store.url, dates, reports, fault: null, conditionFault: fault };
   } finally {
@@ -135,9 +166,9 @@ interface KnownDates {
 }
 
 function joinConditions(
-  deps: StatusDeps,
   job: Job,
   { sealed, entries, last }: KnownDates,
+  lookback: LookbackRange,
 ): ReadonlyMap<string, Condition> {
   return deriveConditions({
     sealed: new Map([...sealed].map(([date, { condition }]) => [date, condition])),
@@ -146,7 +177,7 @@ function joinConditions(
       ...Object.entries(last?.conditions ?? {}),
       ...[...entries.values()].map(({ date, condition }) => [date, condition] as const),
     ]),
-    lookback: lookbackOf(job.source, deps.clock.now() + deps.clockOffsetMs, deps.calendar),
+    lookback,
     isFiltered: isFiltered(job),
   });
 }

@@ -45,7 +45,7 @@ export interface ServiceParts extends EngineOpeners {
   /** Version of the program. */
   readonly version: string;
   /** A ClickHouse server: the service's own user, and an administrator. Default: the embedded engine. */
-  readonly clickhouse?: { readonly url: string; readonly adminUrl?: string };
+  readonly clickhouse?: { readonly url: string; readonly adminUrl?: string | undefined } | undefined;
 }
 
 /**

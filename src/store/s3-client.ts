@@ -13,13 +13,13 @@ export interface S3Options {
   /** Put before every key, with a `/` between; empty for the bucket itself. */
   readonly prefix: string;
   /** Address of an S3-compatible service; default: `AWS_ENDPOINT_URL_S3`, then AWS itself. */
-  readonly endpoint?: string;
+  readonly endpoint?: string | undefined;
   /** The bucket in the path instead of the host name, as most S3-compatible services need; default false. */
-  readonly pathStyle?: boolean;
+  readonly pathStyle?: boolean | undefined;
   /** Default: `AWS_REGION`, then the profile's. */
-  readonly region?: string;
+  readonly region?: string | undefined;
   /** How objects are written; default: as the bucket has it. */
-  readonly objects?: ObjectOptions;
+  readonly objects?: ObjectOptions | undefined;
 }
 
 const CONNECT_TIMEOUT_MS = 5_000;

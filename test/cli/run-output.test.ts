@@ -3,12 +3,15 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
-import type { CliContext } from '../../src/cli/context.ts';
+import type { CliContext, Terminal } from '../../src/cli/context.ts';
 import { describeDelivery, printRun } from '../../src/cli/run-output.ts';
-import { describeEvent } from '../../src/cli/terminal/show-progress.ts';
+import { createProgress } from '../../src/cli/terminal/show-progress.ts';
+import { systemClock } from '../../src/core/clock.ts';
 import type { Delivery } from '../../src/deliver/delivery.ts';
 import { openOutboxMailer } from '../../src/mail/outbox.ts';
 import type { DateResult, RunResult } from '../../src/state/run-result.ts';
+import { RunTotals } from '../../src/state/totals.ts';
+import { createKeptLog } from '../support/log.ts';
 
 const RUN: RunResult = {
   job: 'nightly',
@@ -42,7 +45,7 @@ function describe(...dates: readonly DateResult[]): string {
   };
   // Only the terminal and the run's id are used.
   printRun(
-    { terminal, compose: { runId: 'r1' } } as unknown as CliContext,
+    { terminal, openers: { runId: 'r1' } } as unknown as CliContext,
     { jobs: 'jobs' },
     { result: { ...RUN, dates: [...dates] }, deliveries: [], error: undefined, shortfall: undefined },
   );
@@ -87,8 +90,18 @@ it('a mail in the outbox was written, and one that a server took was sent', asyn
     if (answer.status !== 'sent' || answer.file === undefined) throw new Error('it was not written');
     const { status: outcome, detail, file } = answer;
     const event = { kind: 'mailed', date: '2026-11-19', to, outcome } as const;
-    expect(describeEvent({ ...event, file })).toBe(`2026-11-19: report for ${to} written to ${directory}`);
-    expect(describeEvent(event)).toBe(`2026-11-19: report sent to ${to}`);
+    const { log, records } = createKeptLog();
+    // Without a terminal each event is a line of the log; only whether there is one is asked.
+    const terminal = { interactive: false } as unknown as Terminal;
+    const stats = { retries: 0, rateLimited: 0 };
+    const totals = new RunTotals(systemClock);
+    const progress = createProgress({ terminal, log, clock: systemClock, totals, stats });
+    progress.onEvent({ ...event, file });
+    progress.onEvent(event);
+    expect(records.map(({ msg }) => msg)).toEqual([
+      `2026-11-19: report for ${to} written to ${directory}`,
+      `2026-11-19: report sent to ${to}`,
+    ]);
     const delivery: Delivery = {
       ...{ report: 'flow', date: '2026-11-19', revision: 1, subject: 'Flow', alreadySent: 0, leftToOther: false },
       ...{ late: false, pending: false, skipped: null, error: null },

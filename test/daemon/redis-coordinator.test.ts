@@ -355,7 +355,7 @@ describe('the composition', () => {
       writeErr: () => undefined,
       interactive: false,
       debug: false,
-    }).openCoordinator('daemon', () => to);
+    }).daemon.openCoordinator('daemon', () => to);
 
   test('has a coordinator where FLOWDROP_REDIS_URL is set, and connects only when it is asked', async () => {
     expect(await compose({}, 'drops')).toBeUndefined();

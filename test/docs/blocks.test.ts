@@ -12,8 +12,7 @@ import { CommanderError } from 'commander';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
 import { parseCalendarOverride } from '../../src/calendar/override.ts';
-import { buildProgram } from '../../src/cli/program.ts';
-import { createComposition } from '../../src/compose.ts';
+import { buildParser } from '../../src/cli/parser.ts';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import { parseJob } from '../../src/job/parse.ts';
 import { reportSettings } from '../../src/settings/settings-report.ts';
@@ -215,40 +214,10 @@ function expectScripts(text: string): void {
 
 /** Parses a command line with the product's command tree; nothing is carried out. @returns code of what is wrong */
 function findUsageFault(words: readonly string[]): string | undefined {
-  const said: string[] = [];
-  const program = buildProgram(
-    {
-      terminal: {
-        out: (text) => said.push(text),
-        err: (text) => said.push(text),
-        interactive: false,
-        stderr: process.stderr,
-        keepLine: () => () => {},
-        stdout: process.stdout,
-        outIsTerminal: false,
-        colors: { out: false, err: false },
-        columns: { out: undefined, err: undefined },
-        readIn: async () => '',
-        stdin: process.stdin,
-        inIsTerminal: false,
-      },
-      compose: createComposition({
-        env: {},
-        cwd,
-        packageDir: REPO,
-        writeErr: (text) => said.push(text),
-        interactive: false,
-        debug: false,
-      }),
-      self: { executable: process.execPath, args: [], env: {} },
-      onHangup: () => undefined,
-      signal: new AbortController().signal,
-      cwd,
-    },
-    () => async () => undefined,
-  );
+  const terminal = { out: () => {}, err: () => {}, columns: { out: undefined, err: undefined } };
+  const parser = buildParser({ version: '0.0.0', terminal }, async () => undefined);
   try {
-    program.parse(words, { from: 'user' });
+    parser.parse(words, { from: 'user' });
     return undefined;
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode === 0 ? undefined : error.code;

@@ -333,9 +333,11 @@ describe('a sealed date whose object', () => {
     }
     const { document } = await readStatus(
       {
-        ...{ clock: { now: () => NOW, sleep: async () => undefined }, clockOffsetMs: 0 },
-        calendar: NO_OVERRIDE,
-        state: new JobState(folder, job.name),
+        clock: { now: () => NOW, sleep: async () => undefined },
+        readCalendar: async () => NO_OVERRIDE,
+        stateDir: folder,
+        sourceUrl: () => 'http://127.0.0.1',
+        readKeyFingerprint: () => '',
         openStore: () => openDirectoryStore(root),
       },
       job,

@@ -82,9 +82,10 @@ async function makeStore(name: string, dates: readonly string[]): Promise<Store>
 
 const deps = (name: string, openStore: () => Promise<Store>) => ({
   clock: { now: () => NOW, sleep: async () => undefined },
-  calendar: NO_OVERRIDE,
-  state: new JobState(join(root, 'state'), name),
-  clockOffsetMs: 0,
+  readCalendar: async () => NO_OVERRIDE,
+  stateDir: join(root, 'state', name),
+  sourceUrl: () => 'http://127.0.0.1',
+  readKeyFingerprint: () => '',
   openStore,
 });
 
@@ -134,8 +135,8 @@ describe('the status document', () => {
   });
 
   it('tells what the last run knew when the store cannot be read', async () => {
-    const state = new JobState(join(root, 'state'), 'fault');
-    await mkdir(join(root, 'state', 'fault'), { recursive: true });
+    const state = new JobState(join(root, 'state', 'fault'), JOB.name);
+    await mkdir(join(root, 'state', 'fault', JOB.name), { recursive: true });
     const date = { date: '2026-11-19', status: 'sealed' as const, rows: 5, requests: 1, revision: 1 };
     const conditions = { '2026-11-18': 'pending', '2026-11-19': 'available' } as const;
     await state.lastRun.write(createResult({ dates: [date], conditions }));

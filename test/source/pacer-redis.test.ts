@@ -205,7 +205,7 @@ describe('FLOWDROP_REDIS_URL', () => {
     const port = await findFreePort();
     await writeFile(join(folder.path, 'redis-url'), `redis://:secret-4711@127.0.0.1:${port}\n`);
     const composition = compose({ FLOWDROP_REDIS_URL_FILE: 'redis-url' });
-    const source = await composition.openSource('historical', createSilentLog(), 0);
+    const source = await composition.openers.openSource('historical', createSilentLog(), 0);
     const fault = await source.ask('SELECT 1').catch((error: unknown) => error);
     expect(fault).toMatchObject({
       code: 'PACE_REDIS_FAILED',
@@ -214,7 +214,7 @@ describe('FLOWDROP_REDIS_URL', () => {
     });
     expect(String(fault)).not.toContain('secret-4711');
     expect(source.stats.requests).toBe(0);
-    expect(composition.redact('x secret-4711 y')).toBe('x [secret] y');
+    expect(composition.openers.redact('x secret-4711 y')).toBe('x [secret] y');
     await composition.close();
   });
 
@@ -222,7 +222,9 @@ describe('FLOWDROP_REDIS_URL', () => {
     'is refused when it is %s, and not repeated',
     async (value) => {
       const composition = compose({ FLOWDROP_REDIS_URL: value });
-      const fault = await composition.openSource('historical', createSilentLog(), 0).catch((error: unknown) => error);
+      const fault = await composition.openers
+        .openSource('historical', createSilentLog(), 0)
+        .catch((error: unknown) => error);
       expect(fault).toMatchObject({ code: 'SETTING_INVALID', message: expect.stringContaining('FLOWDROP_REDIS_URL') });
       expect(String(fault)).not.toContain('secret-4711');
     },

@@ -1,100 +1,118 @@
 /**
- * What may come next on a command line: commands, flags, and the names of jobs. Invariant: it reads only the commands as
- * registered and the names of files, so that a key press waits for nothing. Pure but for the list of jobs it is given.
+ * `flowdrop complete`: what may come next on a command line, for the scripts of `completion`: commands, flags, and the
+ * names of jobs. Invariant: it reads only the table of commands and the names of files, so that a key press waits for
+ * nothing.
  */
-import type { Command, Option } from 'commander';
+import { formatJobReference, listJobFiles } from '../../job/files.ts';
+import { type ActionResult, type CommandCall, type CommandSpec, formatFlag, type OptionSpec } from '../command.ts';
+import type { CliContext } from '../context.ts';
 
 export interface Candidate {
   readonly word: string;
   readonly description: string;
 }
 
-export interface CompletionDeps {
-  /** Names of the jobs in a folder, by its path; none when there is no such folder. */
-  listJobs(folder: string): Promise<readonly string[]>;
+/** The table of commands, and the options of every command. */
+export interface CompletionTable {
+  readonly commands: readonly CommandSpec[];
+  readonly options: CommandSpec['options'];
 }
+
+/** What the parser adds to the table. */
+const HELP_FLAG = { word: '--help', description: 'display help for command' } as const;
+const VERSION_FLAG = { word: '--version', description: 'output the version number' } as const;
+const HELP_COMMAND = { word: 'help', description: 'what a command does, with examples' } as const;
 
 /** Arguments and values of this name are names of jobs; any other is left to the shell, which knows files. */
-const JOB_ARGUMENT = 'job';
+const JOB_VALUE = 'job';
 
-/** @param words what is typed after `flowdrop`; the last one is incomplete, or empty */
-export async function listCandidates(
-  program: Command,
-  words: readonly string[],
-  deps: CompletionDeps,
-): Promise<readonly Candidate[]> {
-  const current = words.at(-1) ?? '';
-  const state = readWords(program, words.slice(0, -1));
-  const starts = (candidates: readonly Candidate[]) => candidates.filter(({ word }) => word.startsWith(current));
-  const listJobs = async () => {
-    const jobs = await deps.listJobs(state.jobs ?? String(program.getOptionValue('jobs') ?? ''));
-    return starts(jobs.map((word) => ({ word, description: 'job' })));
-  };
-  if (state.awaited) {
-    if (state.awaited.flags.endsWith(`<${JOB_ARGUMENT}>`)) return await listJobs();
-    return starts((state.awaited.argChoices ?? []).map((word) => ({ word, description: '' })));
-  }
-  if (current.startsWith('-') && !state.isLiteral) return starts(listFlags(program, state));
-  const { command } = state;
-  if (command === program) return starts(listCommands(program));
-  const { registeredArguments: declared } = command;
-  const argument = declared[Math.min(state.positionals, declared.length - 1)];
-  if (argument === undefined || (state.positionals >= declared.length && !argument.variadic)) return [];
-  if (argument.argChoices) return starts(argument.argChoices.map((word) => ({ word, description: '' })));
-  return argument.name() === JOB_ARGUMENT ? await listJobs() : [];
+export async function complete(
+  { terminal }: Pick<CliContext, 'terminal'>,
+  { argument }: CommandCall<readonly string[]>,
+  table: CompletionTable,
+): ActionResult {
+  const found = await listCandidates(table, argument, async (folder) => {
+    const files = await listJobFiles(folder).catch(() => []);
+    return files.map(formatJobReference);
+  });
+  // One line each, whatever a description holds.
+  for (const { word, description } of found) terminal.out(`${word}\t${description.replace(/\s+/g, ' ')}\n`);
+  return undefined;
 }
 
-interface Words {
-  readonly command: Command;
+/**
+ * @param words what is typed after `flowdrop`; the last one is incomplete, or empty
+ * @param listJobs names of the jobs in a folder, by its path; none when there is no such folder
+ */
+async function listCandidates(
+  table: CompletionTable,
+  words: readonly string[],
+  listJobs: (folder: string) => Promise<readonly string[]>,
+): Promise<readonly Candidate[]> {
+  const current = words.at(-1) ?? '';
+  const state = readWords(table, words.slice(0, -1));
+  const starts = (candidates: readonly Candidate[]) => candidates.filter(({ word }) => word.startsWith(current));
+  const { command, awaited, positionals } = state;
+  const choose = async (value: string | undefined, choices: readonly unknown[] = []) => {
+    const names = value === JOB_VALUE ? await listJobs(state.jobs) : choices.map(String);
+    return starts(names.map((word) => ({ word, description: value === JOB_VALUE ? 'job' : '' })));
+  };
+  if (awaited) return await choose(awaited.value, awaited.choices);
+  if (current.startsWith('-') && !state.isLiteral) return starts(listFlags(table, state));
+  if (command === undefined) {
+    const listed = table.commands.filter(({ group }) => group !== undefined);
+    return starts([...listed.map(({ name, summary }) => ({ word: name, description: summary })), HELP_COMMAND]);
+  }
+  const { syntax = '', choices } = command.argument ?? {};
+  const isVariadic = syntax.endsWith('...]');
+  if (positionals > 0 && !isVariadic) return [];
+  return await choose(/\w+/.exec(syntax)?.[0], choices);
+}
+
+interface TypedWords {
+  readonly command: CommandSpec | undefined;
   /** Words of the command that are no flags. */
   readonly positionals: number;
   /** The option whose value comes next. */
-  readonly awaited: Option | undefined;
+  readonly awaited: OptionSpec | undefined;
+  /** Flags that need not be offered again. */
   readonly used: ReadonlySet<string>;
-  /** Folder given by `--jobs`. */
-  readonly jobs: string | undefined;
+  /** Folder of the job files. */
+  readonly jobs: string;
   /** After `--` nothing is a flag. */
   readonly isLiteral: boolean;
 }
 
-function readWords(program: Command, words: readonly string[]): Words {
-  let command = program;
+function readWords(table: CompletionTable, words: readonly string[]): TypedWords {
+  let command: CommandSpec | undefined;
   let positionals = 0;
-  let awaited: Option | undefined;
-  let jobs: string | undefined;
+  let awaited: OptionSpec | undefined;
+  let jobs = table.options['jobs']?.default ?? '';
   let isLiteral = false;
   const used = new Set<string>();
   for (const word of words) {
     if (awaited) {
-      if (awaited.long === '--jobs') jobs = word;
+      if (awaited === table.options['jobs']) jobs = word;
       awaited = undefined;
     } else if (word === '--') isLiteral = true;
     else if (word.startsWith('-') && !isLiteral) {
       const [flag = '', value] = word.split('=', 2);
-      const option = [...command.options, ...program.options].find(
-        ({ short, long }) => flag === short || flag === long,
-      );
-      if (option?.long) used.add(option.long);
-      if (option?.long === '--jobs' && value !== undefined) jobs = value;
-      if (option && (option.required || option.optional) && value === undefined) awaited = option;
-    } else if (command === program) {
-      command = program.commands.find((known) => known.name() === word || known.aliases().includes(word)) ?? program;
-    } else positionals += 1;
+      const options = { ...table.options, ...command?.options };
+      const [, option] = Object.entries(options).find(([name, spec]) => formatFlag(name, spec) === flag) ?? [];
+      if (option?.kind !== 'list' && option?.kind !== 'each') used.add(flag);
+      if (option === undefined || option.kind === 'flag') continue;
+      if (value === undefined) awaited = option;
+      else if (option === table.options['jobs']) jobs = value;
+    } else if (command === undefined) command = table.commands.find(({ name }) => name === word);
+    else positionals += 1;
   }
   return { command, positionals, awaited, used, jobs, isLiteral };
 }
 
-function listCommands(program: Command): readonly Candidate[] {
-  return program
-    .createHelp()
-    .visibleCommands(program)
-    .map((command) => ({ word: command.name(), description: command.summary() || command.description() }));
-}
-
-function listFlags(program: Command, { command, used }: Words): readonly Candidate[] {
-  const own = command.createHelp().visibleOptions(command);
-  const all = command === program ? own : [...own, ...program.options.filter(({ long }) => long !== '--version')];
-  return all.flatMap(({ long, variadic, description }) =>
-    long && (variadic || !used.has(long)) ? [{ word: long, description }] : [],
-  );
+function listFlags(table: CompletionTable, { command, used }: TypedWords): readonly Candidate[] {
+  const describe = (options: CommandSpec['options']) =>
+    Object.entries(options).map(([name, spec]) => ({ word: formatFlag(name, spec), description: spec.text }));
+  const globals = describe(table.options);
+  const flags = command ? [...describe(command.options), HELP_FLAG, ...globals] : [VERSION_FLAG, ...globals, HELP_FLAG];
+  return flags.filter(({ word }) => !used.has(word));
 }

@@ -1,39 +1,60 @@
 /**
- * `flowdrop completion SHELL` prints the script by which a shell completes commands, flags and jobs; `flowdrop complete`
- * is what the script asks, at every key press, so that it loads nothing heavy. Not for people: it is hidden.
+ * `flowdrop completion SHELL`: the script by which a shell completes commands, flags and jobs. Each asks `flowdrop
+ * complete` for what may come next, one candidate a line with its description after a tab, and completes file names where
+ * there is no candidate.
  */
-import { Argument } from 'commander';
-import type { Register } from '../command.ts';
+import type { ActionResult, CommandCall } from '../command.ts';
+import type { CliContext } from '../context.ts';
 
-export const registerCompletion: Register = (program, context, act) => {
-  program
-    .command('completion')
-    .description('print a script that completes commands, flags and jobs in your shell')
-    .addArgument(new Argument('<shell>', 'your shell').choices(['bash', 'zsh', 'fish']))
-    .action(async (shell: string) => {
-      await act(async () => {
-        const { COMPLETION_SCRIPTS, SHELLS } = await import('./scripts.ts');
-        // Commander lets none but its choices pass.
-        for (const known of SHELLS) if (known === shell) context.terminal.out(COMPLETION_SCRIPTS[known]);
-        return undefined;
-      });
-    });
-  program
-    .command('complete', { hidden: true })
-    .argument('[word...]')
-    .action(async (words: string[]) => {
-      await act(async () => {
-        const { listCandidates } = await import('./complete.ts');
-        const { formatJobReference, listJobFiles } = await import('../../job/files.ts');
-        const listJobs = async (folder: string) => {
-          const files = await listJobFiles(folder).catch(() => []);
-          return files.map(formatJobReference);
-        };
-        const found = await listCandidates(program, words, { listJobs });
-        // One line each, whatever a description holds.
-        for (const { word, description } of found)
-          context.terminal.out(`${word}\t${description.replace(/\s+/g, ' ')}\n`);
-        return undefined;
-      });
-    });
-};
+/** Works in bash 3.2 too, which macOS has: no `mapfile`, no `compopt`. */
+const BASH = `# bash completion of flowdrop. In ~/.bashrc: source <(flowdrop completion bash)
+_flowdrop() {
+  local word
+  COMPREPLY=()
+  while IFS=$'\\t' read -r word _; do
+    [ -n "$word" ] && COMPREPLY+=("$(printf '%q' "$word")")
+  done < <("\${COMP_WORDS[0]}" complete -- "\${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
+}
+complete -o default -F _flowdrop flowdrop
+`;
+
+const ZSH = `#compdef flowdrop
+# zsh completion of flowdrop. In ~/.zshrc, after compinit: source <(flowdrop completion zsh)
+_flowdrop() {
+  local line
+  local -a candidates
+  while IFS= read -r line; do
+    candidates+=("\${\${line%%$'\\t'*}//:/\\\\:}:\${line#*$'\\t'}")
+  done < <("\${words[1]}" complete -- "\${(@)words[2,CURRENT]}" 2>/dev/null)
+  if (( \${#candidates} )); then
+    _describe 'flowdrop' candidates
+  else
+    _files
+  fi
+}
+compdef _flowdrop flowdrop
+`;
+
+const FISH = `# fish completion of flowdrop. In ~/.config/fish/config.fish: flowdrop completion fish | source
+function __flowdrop_complete
+  set -l words (commandline -opc)
+  set -l found ($words[1] complete -- $words[2..-1] (commandline -ct) 2>/dev/null)
+  if test (count $found) -gt 0
+    printf '%s\\n' $found
+  else
+    __fish_complete_path (commandline -ct)
+  end
+end
+complete -c flowdrop -f -a '(__flowdrop_complete)'
+`;
+
+const SCRIPTS: Readonly<Record<string, string>> = { bash: BASH, zsh: ZSH, fish: FISH };
+
+export async function completion(
+  { terminal }: Pick<CliContext, 'terminal'>,
+  { argument: shell }: CommandCall<string>,
+): ActionResult {
+  // The parser lets only these pass.
+  terminal.out(SCRIPTS[shell] ?? '');
+  return undefined;
+}

@@ -35,7 +35,7 @@ export function buildJobText({ name, to, recipients, symbols }: InitChoice): str
     `    to: ${formatList(recipients.length > 0 ? recipients : ['desk@example.com'])}`,
     `    symbols: ${formatList(watchlist)} # the watchlist`,
   ];
-  return `# A job of flowdrop: what is exported, where to, when, and whom it is told.
+  return `# A job of flowdrop: what is exported, where to, when, and who gets the report.
 # \`flowdrop schema\` prints every key, \`flowdrop check ${formatText(name)}\` tries this file.
 name: ${formatText(name)}
 
@@ -66,7 +66,7 @@ schedule:
 # The flow report of the newest day, by mail.
 ${report.map((line) => (recipients.length > 0 ? line : `# ${line}`)).join('\n')}
 
-# Who is told by mail what is wrong, once per cause.
+# Who gets a mail when something is wrong, once per cause.
 # alerts:
 #   to: [ops@example.com]
 `;
@@ -98,7 +98,7 @@ ${formatSetting('FLOWDROP_MAIL_FROM', mailFrom, 'flow@example.com')}
 # FLOWDROP_STATUS_ADDRESS=127.0.0.1:8686
 # FLOWDROP_STATUS_TOKEN=...
 
-# Where stages and learnt limits are kept; can be lost without losing a sealed row.
+# Where stages and limits limits are kept; can be lost without losing a sealed row.
 # FLOWDROP_STATE_DIR=.flowdrop
 `;
 }

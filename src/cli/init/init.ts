@@ -3,64 +3,47 @@
  * overwritten without --force, and what that replaces is kept beside it; secrets come from answers or files, never from
  * arguments, which other users and the shell's history can see.
  */
+import { join, relative, resolve } from 'node:path';
 import { EXIT_CODES, Fault } from '../../core/errors.ts';
-import type { ActionResult, Register } from '../command.ts';
+import { assertDistinct, listJobFiles, readJob } from '../../job/files.ts';
+import { parseJob } from '../../job/parse.ts';
+import { parseLocation } from '../../store/location.ts';
+import { startChild } from '../child.ts';
+import type { ActionResult, CommandCall } from '../command.ts';
 import type { CliContext, GlobalOptions } from '../context.ts';
 import { nameProgram } from '../invocation.ts';
-import type { InitChoice } from './files.ts';
+import { buildJobText, buildSettingsText, INIT_DEFAULTS, type InitChoice, quoteSetting } from './files.ts';
+import { openAsker } from './questions.ts';
+import { assertAbsent, writeNew } from './write.ts';
 
-interface InitFlags {
-  readonly name?: string;
-  readonly apiUrl?: string;
-  readonly apiKeyFile?: string;
-  readonly to?: string;
-  readonly reportTo?: readonly string[];
-  readonly symbols?: readonly string[];
-  readonly smtpUrlFile?: string;
-  readonly mailFrom?: string;
-  readonly ask?: boolean;
-  readonly yes?: boolean;
-  readonly force?: boolean;
-  readonly offline?: boolean;
+export interface InitFlags {
+  readonly name?: string | undefined;
+  readonly apiUrl?: string | undefined;
+  readonly apiKeyFile?: string | undefined;
+  readonly to?: string | undefined;
+  readonly reportTo?: readonly string[] | undefined;
+  readonly symbols?: readonly string[] | undefined;
+  readonly smtpUrlFile?: string | undefined;
+  readonly mailFrom?: string | undefined;
+  readonly ask?: boolean | undefined;
+  readonly yes?: boolean | undefined;
+  readonly force?: boolean | undefined;
+  readonly offline?: boolean | undefined;
 }
 
-export const registerInit: Register = (program, context, act) => {
-  program
-    .command('init')
-    .description('write a commented job file and a settings file, and try the connection')
-    .argument('[dir]', 'where to', '.')
-    .option('--name <name>', 'name of the job (default: nightly-trades)')
-    .option('--api-url <url>', 'address of the options data API')
-    .option('--api-key-file <file>', 'file that holds the key; it stays where it is')
-    .option('--to <place>', 'where the drops go: a directory or s3://bucket/prefix (default: out/drops)')
-    .option('--report-to <address...>', 'who gets the flow report')
-    .option('--symbols <symbol...>', 'watchlist of the report')
-    .option('--smtp-url-file <file>', 'file that holds the address of the mail server')
-    .option('--mail-from <address>', 'sender of the reports')
-    .option('--ask', 'ask for what no flag says, also where stdin is no terminal: one line an answer')
-    .option('--yes', 'ask nothing')
-    .option('--force', 'replace the files that are there; they are kept as FILE.old')
-    .option('--offline', 'do not try the connection')
-    .addHelpText('after', QUESTIONS)
-    .action(async (dir: string, flags: InitFlags) => {
-      await act((globals) => init(context, globals, dir, flags));
-    });
-};
+type InitCli = Pick<CliContext, 'cwd' | 'self' | 'signal' | 'terminal'>;
 
-const QUESTIONS = `
-On a terminal it asks for what no flag says. The key is asked for, or stays in its file: never an argument.`;
-
-async function init(cli: CliContext, globals: GlobalOptions, dir: string, flags: InitFlags): ActionResult {
-  const { join, relative, resolve } = await import('node:path');
-  const { buildJobText, buildSettingsText, INIT_DEFAULTS } = await import('./files.ts');
-  const { assertAbsent, writeNew } = await import('./write.ts');
+export async function init(
+  cli: InitCli,
+  { globals, argument: dir = '.', options: flags }: CommandCall<string | undefined, InitFlags>,
+): ActionResult {
   const { terminal } = cli;
   const folder = resolve(cli.cwd, dir);
   const paths = {
     job: join(folder, globals.jobs, `${flags.name ?? INIT_DEFAULTS.name}.yaml`),
     settings: join(folder, '.env'),
   };
-  // Before the questions: nobody types a key to be told that it was for nothing.
+  // Before the questions: nobody should type a key for nothing.
   if (!flags.force) await assertAbsent(Object.values(paths));
   const choice = await choose(cli, flags);
   const job = { path: paths.job, text: buildJobText(choice) };
@@ -69,14 +52,14 @@ async function init(cli: CliContext, globals: GlobalOptions, dir: string, flags:
   const kept = await writeNew([job, settings], flags.force === true);
 
   const show = (path: string) => relative(cli.cwd, path) || path;
-  const tell = (text: string) => (globals.json ? terminal.err(text) : terminal.out(text));
-  for (const path of kept) tell(`kept   ${show(path)}\n`);
-  for (const { path } of [job, settings]) tell(`wrote  ${show(path)}\n`);
+  const print = (text: string) => (globals.json ? terminal.err(text) : terminal.out(text));
+  for (const path of kept) print(`kept   ${show(path)}\n`);
+  for (const { path } of [job, settings]) print(`wrote  ${show(path)}\n`);
   const missing = listMissing(cli, choice);
   const exitCode =
-    flags.offline || missing.length > 0 ? undefined : await tryConnection(cli, globals, folder, choice, tell);
+    flags.offline || missing.length > 0 ? undefined : await tryConnection(cli, globals, folder, choice, print);
   if (missing.length > 0)
-    tell(`The connection was not tried; first put ${missing.join(' and ')} into ${show(settings.path)}.\n`);
+    print(`The connection was not tried; first put ${missing.join(' and ')} into ${show(settings.path)}.\n`);
   const place = relative(cli.cwd, folder);
   const program = nameProgram(cli.self.env);
   const next = [
@@ -93,11 +76,7 @@ async function init(cli: CliContext, globals: GlobalOptions, dir: string, flags:
 }
 
 /** Flags first, then answers, then defaults. */
-async function choose(cli: CliContext, flags: InitFlags): Promise<InitChoice> {
-  const { INIT_DEFAULTS, quoteSetting } = await import('./files.ts');
-  const { openAsker } = await import('./questions.ts');
-  const { resolve } = await import('node:path');
-  const { parseLocation } = await import('../../store/location.ts');
+async function choose(cli: InitCli, flags: InitFlags): Promise<InitChoice> {
   const asks = !flags.yes && (flags.ask === true || cli.terminal.inIsTerminal);
   const asker = asks ? openAsker(cli.terminal, cli.signal) : undefined;
   const ask: NonNullable<typeof asker>['ask'] = async (question) =>
@@ -169,8 +148,6 @@ async function choose(cli: CliContext, flags: InitFlags): Promise<InitChoice> {
 
 /** Before anything is written: the job would be accepted, and is in nobody's way. @throws Fault `JOB_INVALID` */
 async function assertUsable(path: string, text: string, jobsFolder: string): Promise<void> {
-  const { parseJob } = await import('../../job/parse.ts');
-  const { assertDistinct, listJobFiles, readJob } = await import('../../job/files.ts');
   const job = parseJob(path, text);
   const others = [];
   for (const file of await listJobFiles(jobsFolder).catch(() => [])) {
@@ -183,34 +160,32 @@ async function assertUsable(path: string, text: string, jobsFolder: string): Pro
 
 /** As the next command would do it: a process of its own, in that directory. @returns its exit code */
 async function tryConnection(
-  { self }: CliContext,
+  { self }: InitCli,
   globals: GlobalOptions,
   folder: string,
   choice: InitChoice,
-  tell: (text: string) => void,
+  print: (text: string) => void,
 ): Promise<number> {
-  const { startChild } = await import('../child.ts');
   const { apiUrl, apiKey, apiKeyFile } = choice;
-  // What this process has of an older settings file must not go before the new one.
-  const fresh = {
-    ...(apiUrl ? { FLOWDROP_API_URL: apiUrl } : {}),
-    ...(apiKey ? { FLOWDROP_API_KEY: apiKey } : {}),
-    ...(apiKeyFile ? { FLOWDROP_API_KEY: undefined, FLOWDROP_API_KEY_FILE: apiKeyFile } : {}),
-  };
+  // The settings of this process may come from an older file: the new one goes first.
+  const fresh: Record<string, string | undefined> = {};
+  if (apiUrl) fresh['FLOWDROP_API_URL'] = apiUrl;
+  if (apiKey) fresh['FLOWDROP_API_KEY'] = apiKey;
+  if (apiKeyFile) Object.assign(fresh, { FLOWDROP_API_KEY: undefined, FLOWDROP_API_KEY_FILE: apiKeyFile });
   const args = [...self.args, '--jobs', globals.jobs, 'check', '--live', choice.name];
-  const pass = (line: string) => tell(`${line}\n`);
+  const pass = (line: string) => print(`${line}\n`);
   const child = startChild(
     { executable: self.executable, args, env: { ...self.env, ...fresh }, cwd: folder },
     { onOut: pass, onErr: pass },
   );
   const exitCode = await child.done;
   if (exitCode !== 0)
-    tell(`Both files are written. Mend them, then: ${nameProgram(self.env)} check --live ${choice.name}\n`);
+    print(`Both files are written. Mend them, then: ${nameProgram(self.env)} check --live ${choice.name}\n`);
   return exitCode === EXIT_CODES.usage ? EXIT_CODES.usage : exitCode === 0 ? 0 : EXIT_CODES.failed;
 }
 
 /** Settings without which nobody can be asked. */
-function listMissing({ self: { env } }: CliContext, { apiUrl, apiKey, apiKeyFile }: InitChoice): readonly string[] {
+function listMissing({ self: { env } }: InitCli, { apiUrl, apiKey, apiKeyFile }: InitChoice): readonly string[] {
   const hasKey = apiKey || apiKeyFile || env['FLOWDROP_API_KEY'] || env['FLOWDROP_API_KEY_FILE'];
   const missing = [...(apiUrl || env['FLOWDROP_API_URL'] ? [] : ['FLOWDROP_API_URL'])];
   return hasKey ? missing : [...missing, 'FLOWDROP_API_KEY'];

@@ -1,6 +1,6 @@
 /**
  * Questions and answers, line by line: on a terminal with editing, and without showing secrets; from a pipe in order.
- * Invariant: a question is answered by a line that is allowed, or the whole is given up.
+ * Invariant: every question gets a valid answer, or nothing is written.
  */
 import { createInterface } from 'node:readline';
 import { Writable } from 'node:stream';
@@ -32,7 +32,12 @@ export function openAsker(terminal: Terminal, signal: AbortSignal): Asker {
       done();
     },
   });
-  const lines = createInterface({ input: stdin, terminal: inIsTerminal, ...(inIsTerminal ? { output } : {}), signal });
+  const lines = createInterface({
+    input: stdin,
+    terminal: inIsTerminal,
+    output: inIsTerminal ? output : undefined,
+    signal,
+  });
   // From now on lines are kept until they are asked for: a pipe may bring all at once.
   const iterator = lines[Symbol.asyncIterator]();
 

@@ -1,17 +1,17 @@
 /** Which dataset `flowdrop query` asks: the one that is named, or the only one of single trades that the jobs have. */
 import { Fault } from '../../core/errors.ts';
+import { listJobFiles, readJob } from '../../job/files.ts';
 import type { Job } from '../../job/job.ts';
-import type { CliContext, GlobalOptions } from '../context.ts';
 import { assertDirectory } from '../store-directory.ts';
 
-export interface DatasetChoice {
-  readonly job?: string;
-  readonly fromStore?: string;
-  readonly dataset?: string;
+export interface DatasetFlags {
+  readonly job?: string | undefined;
+  readonly fromStore?: string | undefined;
+  readonly dataset?: string | undefined;
 }
 
 export interface DatasetPlace {
-  /** `s3://...` or a directory, as a job file says it. */
+  /** `s3://...` or a directory, as in a job file. */
   readonly to: string;
   readonly dataset: string;
 }
@@ -23,24 +23,22 @@ const STORE_HINT = 'Run the job first, or name the store with --from-store LOCAT
 
 /** @throws Fault `USAGE`, `DATASET_UNCLEAR`, `NO_TRADES`, `JOB_UNKNOWN`, `JOB_INVALID` (all usage), `STORE_MISSING` */
 export async function findDataset(
-  cli: CliContext,
-  globals: GlobalOptions,
-  choice: DatasetChoice,
+  cwd: string,
+  jobsFolder: string,
+  { job, fromStore, dataset }: DatasetFlags,
 ): Promise<DatasetPlace> {
-  const { job, fromStore, dataset } = choice;
   if (job !== undefined && (fromStore !== undefined || dataset !== undefined))
     throw usage('--job names the store and the dataset: leave out --from-store and --dataset');
   if ((fromStore === undefined) !== (dataset === undefined)) throw usage('--from-store and --dataset go together');
   if (dataset !== undefined && !DATASET.test(dataset))
     throw usage(`--dataset is ${JSON.stringify(dataset)}; allowed are letters, digits, . _ and -`);
   const place =
-    fromStore !== undefined && dataset !== undefined ? { to: fromStore, dataset } : await readPlace(job, globals.jobs);
-  await assertDirectory(cli.cwd, place.to, STORE_HINT);
+    fromStore !== undefined && dataset !== undefined ? { to: fromStore, dataset } : await readPlace(job, jobsFolder);
+  await assertDirectory(cwd, place.to, STORE_HINT);
   return place;
 }
 
 async function readPlace(reference: string | undefined, folder: string): Promise<DatasetPlace> {
-  const { listJobFiles, readJob } = await import('../../job/files.ts');
   if (reference !== undefined) {
     const { name, drop, source } = await readJob(reference, folder);
     if (!hasTrades({ source })) {

@@ -1,6 +1,6 @@
 /**
- * Where the answer of `flowdrop query` goes, and as what. Invariant: a file named by --out is whole or not there, and one
- * that was there is replaced only when that is asked; bytes that are no text never reach a terminal.
+ * Where the answer of `flowdrop query` goes, and as what. Invariant: a file named by --out is complete or absent, and an
+ * existing one is replaced only with --force; bytes that are no text never reach a terminal.
  */
 import { randomBytes } from 'node:crypto';
 import { createReadStream } from 'node:fs';
@@ -14,19 +14,21 @@ import { formatCount } from '../../core/units.ts';
 import type { CliContext } from '../context.ts';
 import { formatTable } from '../terminal/table.ts';
 
-export interface OutputChoice {
-  readonly format?: OutputFormat;
-  readonly out?: string;
-  readonly force?: boolean;
+export interface OutputFlags {
+  readonly format?: OutputFormat | undefined;
+  readonly out?: string | undefined;
+  readonly force?: boolean | undefined;
 }
 
 export interface Output {
   readonly format: OutputFormat;
   /** Where the answer must be written so that it can be delivered; `undefined`: anywhere. */
   readonly temporary: string | undefined;
-  /** @param path of the written answer @param describe what is said of it where only a document is wanted */
+  /** @param path of the written answer @param describe its document, for `--json` */
   deliver(path: string, describe: () => object): Promise<void>;
 }
+
+type OutputCli = Pick<CliContext, 'cwd' | 'signal' | 'terminal'>;
 
 const BY_EXTENSION: Readonly<Record<string, OutputFormat>> = {
   '.json': 'json',
@@ -39,8 +41,8 @@ const BY_EXTENSION: Readonly<Record<string, OutputFormat>> = {
 
 /** @throws Fault `USAGE`, `OUT_EXISTS`, `OUT_FOLDER_MISSING`, `OUT_FAILED` (all usage) */
 export async function chooseOutput(
-  cli: CliContext,
-  { format, out, force = false }: OutputChoice,
+  cli: OutputCli,
+  { format, out, force = false }: OutputFlags,
   json: boolean,
 ): Promise<Output> {
   if (out !== undefined) {
@@ -69,7 +71,7 @@ export async function chooseOutput(
   return { format: chosen, temporary: undefined, deliver: (written) => deliverStdout(cli, chosen, written) };
 }
 
-async function deliverStdout(cli: CliContext, format: OutputFormat, path: string): Promise<void> {
+async function deliverStdout(cli: OutputCli, format: OutputFormat, path: string): Promise<void> {
   if (format === 'table') {
     cli.terminal.out(await readTableText(cli, path));
     return;
@@ -89,7 +91,7 @@ async function deliverStdout(cli: CliContext, format: OutputFormat, path: string
 
 /** @returns size of the file, bytes */
 async function deliverFile(
-  cli: CliContext,
+  cli: OutputCli,
   format: OutputFormat,
   written: string,
   path: string,
@@ -128,7 +130,7 @@ interface JsonCompact {
   readonly data: readonly (readonly unknown[])[];
 }
 
-async function readTableText(cli: CliContext, path: string): Promise<string> {
+async function readTableText(cli: OutputCli, path: string): Promise<string> {
   const { meta, data } = JSON.parse(await readFile(path, 'utf8')) as JsonCompact; // The shape of the format.
   const columns = meta.map(({ name, type }) => ({
     title: formatCell(name),

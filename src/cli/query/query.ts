@@ -1,68 +1,49 @@
-/** `flowdrop query "SQL"`: the API's SQL over the sealed drops of a dataset. Nothing of the archive is loaded before it runs. */
-import { Option } from 'commander';
-import type { Archive, ArchiveAnswer } from '../../archive/archive.ts';
-import type { OutputFormat } from '../../archive/output.ts';
+/** `flowdrop query "SQL"`: the API's SQL over the sealed drops of a dataset. */
+import { mkdtemp, realpath, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { type Archive, type ArchiveAnswer, openArchive } from '../../archive/archive.ts';
+import { previousSessions } from '../../calendar/session.ts';
 import { Fault } from '../../core/errors.ts';
-import type { ActionResult, Register } from '../command.ts';
-import type { CliContext, GlobalOptions } from '../context.ts';
+import { planWorkerMemory, readMemoryBytes } from '../../core/machine.ts';
+import { formatBytes, formatCount, formatDuration } from '../../core/units.ts';
+import { readManifestOf } from '../../ledger/restating.ts';
+import { computeLookback } from '../../plan/dates.ts';
+import type { ActionResult, CommandCall } from '../command.ts';
+import type { CliContext } from '../context.ts';
 import { workerCommand } from '../engine-worker.ts';
+import { type DatasetFlags, type DatasetPlace, findDataset } from './dataset.ts';
+import { chooseOutput, type OutputFlags } from './output.ts';
 
-interface QueryOptions {
-  readonly job?: string;
-  readonly fromStore?: string;
-  readonly dataset?: string;
-  readonly format?: OutputFormat;
-  readonly out?: string;
-  readonly force?: boolean;
-}
+/** At most so many dates are named; of more only the number. */
+const MAX_NAMED = 20;
 
-export const registerQuery: Register = (program, context, act) => {
-  program
-    .command('query')
-    .description("the API's SQL over all sealed drops of a dataset, without its lookback and limits")
-    .argument('<sql>', 'one SELECT over RawOptionTrades or RawOptionTradesMaxDateOnlyMV; - reads it from stdin')
-    .option('--job <job>', 'job whose drops are asked; default: the only job of single trades in the jobs folder')
-    .option('--from-store <location>', 'directory or s3://bucket/prefix instead of a job; needs --dataset')
-    .option('--dataset <name>', 'dataset in that store')
-    .addOption(
-      new Option('--format <format>', 'default: by the name of --out; table on a terminal, else json').choices([
-        'table',
-        'json',
-        'csv',
-        'arrow',
-        'parquet',
-      ]),
-    )
-    .option('--out <file>', 'write the answer there, whole or not at all; never over a file that is there')
-    .option('--force', 'let --out replace a file that is there')
-    .action(async (sql: string, options: QueryOptions) => {
-      await act((globals) => query(context, globals, sql, options));
-    });
-};
+export interface QueryFlags extends DatasetFlags, OutputFlags {}
 
-async function query(cli: CliContext, globals: GlobalOptions, argument: string, options: QueryOptions): ActionResult {
-  const { chooseOutput } = await import('./output.ts');
+type QueryCli = Pick<CliContext, 'archive' | 'cwd' | 'openers' | 'self' | 'signal' | 'terminal'>;
+
+export async function query(
+  cli: QueryCli,
+  { globals, argument, options }: CommandCall<string, QueryFlags>,
+): ActionResult {
+  const { terminal, openers } = cli;
   const output = await chooseOutput(cli, options, globals.json === true);
-  const sql = argument === '-' ? await cli.terminal.readIn() : argument;
+  const sql = argument === '-' ? await terminal.readIn() : argument;
   if (sql.trim() === '') {
     throw new Fault('SQL_MISSING', 'the SQL is empty', {
       kind: 'usage',
       hint: 'Give one SELECT, or - and the SQL on stdin.',
     });
   }
-  const { findDataset } = await import('./dataset.ts');
-  const place = await findDataset(cli, globals, options);
-  const startedMs = cli.compose.clock.now();
+  const place = await findDataset(cli.cwd, globals.jobs, options);
+  const startedMs = openers.clock.now();
   return await withArchive(cli, place, async (archive, folder) => {
-    const { join } = await import('node:path');
     const path = output.temporary ?? join(folder, 'answer');
     try {
       const answer = await archive.query({ sql, format: output.format, path });
-      const { describeNotes } = await import('./notes.ts');
-      cli.terminal.err(describeNotes(answer, archive.dates, cli.compose.clock.now() - startedMs));
+      terminal.err(describeNotes(answer, archive.dates, openers.clock.now() - startedMs));
       await output.deliver(path, () => describeAnswer(answer));
     } finally {
-      const { rm } = await import('node:fs/promises');
       await rm(path, { force: true });
     }
     return undefined;
@@ -70,27 +51,18 @@ async function query(cli: CliContext, globals: GlobalOptions, argument: string, 
 }
 
 async function withArchive(
-  cli: CliContext,
-  { to, dataset }: { readonly to: string; readonly dataset: string },
+  { archive: archiveOpeners, openers, signal, self }: QueryCli,
+  { to, dataset }: DatasetPlace,
   act: (archive: Archive, folder: string) => ActionResult,
 ): ActionResult {
-  const { mkdtemp, realpath, rm } = await import('node:fs/promises');
-  const { tmpdir } = await import('node:os');
-  const { planWorkerMemory, readMemoryBytes } = await import('../../core/machine.ts');
-  const { join } = await import('node:path');
-  const { openArchive } = await import('../../archive/archive.ts');
-  const { readManifestOf } = await import('../../ledger/restating.ts');
-  const { computeLookback } = await import('../../plan/dates.ts');
-  const { previousSessions } = await import('../../calendar/session.ts');
-  const { compose, signal, self } = cli;
-  const store = await compose.openStore(to);
+  const store = await openers.openStore(to);
   const folder = await realpath(await mkdtemp(join(tmpdir(), 'flowdrop-query-')));
   try {
-    const calendar = await compose.readCalendar();
-    const { lastSettled, firstWhole } = computeLookback(compose.clock.now(), calendar);
+    const calendar = await openers.readCalendar();
+    const { lastSettled, firstWhole } = computeLookback(openers.clock.now(), calendar);
     const archive = await openArchive({
       store,
-      access: await compose.readAccess(to),
+      access: await archiveOpeners.readAccess(to),
       dataset,
       readManifest: (date, sizeBytes) => readManifestOf(store, dataset, date, sizeBytes),
       lastSession: lastSettled ?? previousSessions(firstWhole, 1, calendar)[0] ?? firstWhole,
@@ -98,7 +70,7 @@ async function withArchive(
       folder,
       maxMemoryBytes: planWorkerMemory(readMemoryBytes()),
       signal,
-      openWorkers: (workers) => compose.openWorkers({ ...workers, command: workerCommand(self) }),
+      openWorkers: (workers) => archiveOpeners.openWorkers({ ...workers, command: workerCommand(self) }),
     });
     try {
       return await act(archive, folder);
@@ -111,7 +83,7 @@ async function withArchive(
   }
 }
 
-/** What `--json` says of an answer that went into a file. */
+/** The document that `--json` prints of an answer that went into a file. */
 function describeAnswer({ coverage, cost }: ArchiveAnswer): object {
   return {
     dates: coverage.dates,
@@ -121,4 +93,30 @@ function describeAnswer({ coverage, cost }: ArchiveAnswer): object {
     row_groups_pruned: cost.prunedRowGroups,
     bytes_from_s3: cost.s3Bytes,
   };
+}
+
+/** What the answer rests on, and what it does not. @param sealed all sealed dates of the dataset @param ms how long it took */
+function describeNotes({ coverage, cost }: ArchiveAnswer, sealed: readonly string[], ms: number): string {
+  const { dates, missing, degraded, lacking } = coverage;
+  const read = [
+    `${formatCount(cost.rowGroups)} of ${formatCount(cost.rowGroups + cost.prunedRowGroups)} row groups read`,
+    ...(cost.s3Bytes > 0 ? [`${formatBytes(cost.s3Bytes)} from S3`] : []),
+    formatDuration(ms),
+  ];
+  const lines = [
+    ...(missing.length > 0 ? [`missing, not in the answer: ${nameDates(missing)}`] : []),
+    ...(degraded.length > 0 ? [`degraded, known to be incomplete: ${nameDates(degraded)}`] : []),
+    ...Array.from(
+      lacking,
+      ([name, without]) => `without the column ${name}, which reads as empty: ${nameDates(without)}`,
+    ),
+    `${formatCount(dates.length)} of ${formatCount(sealed.length)} sealed dates, ${read.join(', ')}`,
+  ];
+  return `${lines.join('\n')}\n`;
+}
+
+function nameDates(dates: readonly string[]): string {
+  const named = dates.slice(0, MAX_NAMED).join(', ');
+  const more = dates.length - MAX_NAMED;
+  return more > 0 ? `${named} and ${formatCount(more)} more` : named;
 }

@@ -1,6 +1,6 @@
 /**
  * Conditions of a dataset's dates as a calendar: a week a row, or, where there are many, months as blocks. Pure. Each
- * condition has a sign of its own, so that nothing is said by colour alone.
+ * condition has a sign of its own, so that it can be read without colours.
  */
 import { type CalendarOverride, isSession } from '../../calendar/session.ts';
 import { addDays, weekday } from '../../calendar/wall-clock.ts';

@@ -4,36 +4,27 @@
  */
 
 import { isHoliday, nameHoliday } from '../../calendar/holidays.ts';
-import type { CalendarOverride } from '../../calendar/session.ts';
 import { addDays, weekday } from '../../calendar/wall-clock.ts';
 import type { FailureKind } from '../../core/errors.ts';
 import { formatCount, formatDuration } from '../../core/units.ts';
-import type { DateStatus, JobStatus } from '../../run/status.ts';
+import type { DateStatus, StatusReading } from '../../run/status.ts';
 import type { RunEnd } from '../../state/run-end.ts';
 import type { RunProgress } from '../../state/run-progress.ts';
-import type { RunResult } from '../../state/run-result.ts';
 import type { Style } from '../terminal/color.ts';
 import { formatTable } from '../terminal/table.ts';
 import { cutText, escapeText } from '../terminal/text-width.ts';
 import { formatHeatMap, listClosedDays, mondayOf } from './heat-map.ts';
 
-/** What is older is told in one line: a screen has room for so much, and little happens to it. */
+/** Older dates are summed up in one line: they rarely change, and a screen is small. */
 const SHOWN_WEEKS = 8;
 
 /** Of lost dates and of closed days so many are named. */
 const NAMED_DATES = 10;
 
-export interface StatusView {
-  readonly document: JobStatus;
-  /** The record of the last run, and how it ended. */
-  readonly last: { readonly result: RunResult; readonly outcome: FailureKind | undefined } | undefined;
-  /** Time zone of the schedule. */
-  readonly timezone: string | undefined;
-  readonly calendar: CalendarOverride;
-  readonly nowMs: number;
+export interface StatusView extends Omit<StatusReading, 'conditionFault'> {
   readonly style: Style;
   readonly columns: number;
-  /** Cells of a line of the terminal; without one what failed is told whole, so that it can be searched. */
+  /** Cells of a line of the terminal; without one failures are printed in full, so that they can be searched. */
   readonly width?: number | undefined;
   /** All dates, not only those of the last weeks. */
   readonly all: boolean;
@@ -61,16 +52,16 @@ export function describeStatus(view: StatusView): string {
 function describeDates(view: StatusView): readonly string[] {
   const { document, style } = view;
   const { dates, fault } = document;
-  const told =
+  const fallback =
     fault === null ? [] : [style.red('The store could not be read: what follows is what the last run knew.')];
   if (dates.length === 0) {
-    return [...told, `No date is known yet: run the job, or see \`flowdrop plan ${document.job}\`.`];
+    return [...fallback, `No date is known yet: run the job, or see \`flowdrop plan ${document.job}\`.`];
   }
-  if (view.list) return [...told, formatList(dates)];
+  if (view.list) return [...fallback, formatList(dates)];
   const { shown, older } = view.all ? { shown: dates, older: [] } : cutOlder(dates);
   const closed = listClosedDays({ dates: shown, calendar: view.calendar });
   return [
-    ...told,
+    ...fallback,
     ...formatHeatMap({ ...view, dates: shown }),
     ...(closed.length === 0 ? [] : [`closed: ${closed.slice(-NAMED_DATES).map(describeClosed).join(', ')}`]),
     ...describeWeekends(shown),
@@ -101,8 +92,8 @@ function cutOlder(dates: readonly DateStatus[]) {
 function describeOlder(older: readonly DateStatus[]): string {
   const counts = new Map<string, number>();
   for (const { condition } of older) counts.set(condition, (counts.get(condition) ?? 0) + 1);
-  const told = [...counts].map(([condition, count]) => `${formatCount(count)} ${condition}`).join(', ');
-  return `from ${older[0]?.date ?? ''} to ${older.at(-1)?.date ?? ''}: ${told} (--all shows them)`;
+  const sums = [...counts].map(([condition, count]) => `${formatCount(count)} ${condition}`).join(', ');
+  return `from ${older[0]?.date ?? ''} to ${older.at(-1)?.date ?? ''}: ${sums} (--all shows them)`;
 }
 
 function describeClosed(date: string): string {
@@ -117,7 +108,7 @@ function describeWeekends(dates: readonly DateStatus[]): readonly string[] {
   return [`on weekends: ${weekend.map(({ date, condition }) => `${date} ${condition}`).join(', ')}`];
 }
 
-/** The newest first: of these a new export may still make whole ones. */
+/** The newest first: a new export may still complete these. */
 function describeDegraded(dates: readonly DateStatus[]): readonly string[] {
   const known = dates.flatMap(({ date, degraded_reason: reason }) =>
     reason === undefined ? [] : [`${date} degraded: ${escapeText(reason)}`],
@@ -146,7 +137,7 @@ function describeGaps({ document, nowMs, style }: StatusView): readonly string[]
   const more = lost.length > NAMED_DATES ? `${lost.length - NAMED_DATES} more, ` : '';
   return [
     ...(gaps.length === 0 ? [] : ['', table]),
-    ...(lost.length === 0 ? [] : ['', `${style.red('not to be had any more')}: ${more}${named.join(', ')}`]),
+    ...(lost.length === 0 ? [] : ['', `${style.red('lost')}: ${more}${named.join(', ')}`]),
     ...(damaged.length === 0 ? [] : ['']),
     ...damaged.slice(-NAMED_DATES).map(({ date, damage }) => `${style.red('damaged')}: ${date}, ${damage ?? ''}`),
     ...(damaged.length <= NAMED_DATES
@@ -197,7 +188,7 @@ function describeLast(view: StatusView): readonly string[] {
   return [run, success, backfill].filter((line) => line !== false);
 }
 
-/** Whether it did not come to an end of its own, and no later one did, by whose record it is told otherwise. */
+/** Whether it was cut short, and no later one finished. */
 function wasCut(end: RunEnd | null, recordedAt: string | null): end is RunEnd {
   return end !== null && end.error !== null && (recordedAt === null || end.finished_at >= recordedAt);
 }

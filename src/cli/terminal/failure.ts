@@ -17,10 +17,10 @@ export interface FailureReport {
     readonly error: {
       readonly code: string;
       readonly message: string;
-      readonly hint?: string;
+      readonly hint?: string | undefined;
       /** What the message does not say itself. */
-      readonly cause?: string;
-      readonly where?: readonly Place[];
+      readonly cause?: string | undefined;
+      readonly where?: readonly Place[] | undefined;
     };
   };
 }
@@ -47,9 +47,9 @@ export function describeFailure(error: unknown, layout: FailureLayout = {}): Fai
       error: {
         code,
         message,
-        ...(hint ? { hint } : {}),
-        ...(causes.length > 0 ? { cause: causes.join(': ') } : {}),
-        ...(places.length > 0 ? { where: places } : {}),
+        hint: hint || undefined,
+        cause: causes.join(': ') || undefined,
+        where: places.length > 0 ? places : undefined,
       },
     },
   };

@@ -6,20 +6,20 @@ import { formatCount, formatDuration, formatShortCount } from '../../core/units.
 import type { SourceStats } from '../../source/source.ts';
 import type { Totals } from '../../state/totals.ts';
 
-/** What the line says of the requests beside the totals. */
+/** What the line shows of the requests beside the totals. */
 export type LineStats = Pick<SourceStats, 'retries' | 'rateLimited'>;
 
 /** The bar of a line that has room for every part in full. */
 const FULL_BAR = 20;
 
-/** A bar of fewer characters says less than the percentage beside it. */
+/** A shorter bar shows less than the percentage beside it. */
 const SHORTEST_BAR = 6;
 const BRACKETS = 2;
 
 const SEPARATOR = '  ';
 
 type PartName = 'rows' | 'pace' | 'requests' | 'left' | 'activity' | 'splits' | 'retries' | 'rateLimited';
-type Parts = Readonly<Partial<Record<PartName, string>>>;
+type Parts = Readonly<Partial<Record<PartName, string | undefined>>>;
 
 /** As they stand in the line, after the date, the percentage and the bar. */
 const PLACES: readonly PartName[] = [
@@ -103,7 +103,7 @@ function describeParts(totals: Totals, stats: LineStats): Parts {
     pace: `${formatCount(rowsPerSecond)} rows/s`,
     requests: `${formatCount(pagesLeft)} requests left`,
     // Rows that are all there say nothing of how long sealing takes.
-    ...(leftMs ? { left: `${formatDuration(leftMs)} left` } : {}),
+    left: leftMs ? `${formatDuration(leftMs)} left` : undefined,
     ...describeActivity(phase, window),
   };
 }
@@ -116,8 +116,8 @@ function shortenParts(totals: Totals, stats: LineStats): Parts {
     rows: `${counted} rows`,
     pace: `${formatShortCount(rowsPerSecond)}/s`,
     requests: `${formatShortCount(pagesLeft)} req`,
-    ...(leftMs ? { left: `${formatDuration(leftMs).replaceAll(' ', '').replace('min', 'm')} left` } : {}),
-    // Ids of bounds inside a second are long, and tell people nothing.
+    left: leftMs ? `${formatDuration(leftMs).replaceAll(' ', '').replace('min', 'm')} left` : undefined,
+    // Ids of bounds inside a second are long, and of no use to people.
     ...describeActivity(phase, window.replace(/\+[^.]*/g, '')),
   };
 }
@@ -130,9 +130,9 @@ function describeActivity(phase: Totals['phase'], window: string): Parts {
 
 function describeTrouble({ splits }: Totals, { retries, rateLimited }: LineStats): Parts {
   return {
-    ...(splits > 0 ? { splits: splits === 1 ? '1 split' : `${splits} splits` } : {}),
-    ...(retries > 0 ? { retries: retries === 1 ? '1 retry' : `${retries} retries` } : {}),
-    ...(rateLimited > 0 ? { rateLimited: `${rateLimited} x 429` } : {}),
+    splits: splits === 0 ? undefined : splits === 1 ? '1 split' : `${splits} splits`,
+    retries: retries === 0 ? undefined : retries === 1 ? '1 retry' : `${retries} retries`,
+    rateLimited: rateLimited === 0 ? undefined : `${rateLimited} x 429`,
   };
 }
 

@@ -2,7 +2,7 @@
  * Progress of a run: one line with a bar on a terminal, log lines elsewhere. It only shows events; nothing depends on it.
  */
 import { dirname } from 'node:path';
-import type { SingleBar } from 'cli-progress';
+import { SingleBar } from 'cli-progress';
 import { formatBytes, formatCount } from '../../core/units.ts';
 import type { Progress, ProgressInput } from '../../run/run-context.ts';
 import type { RunEvent } from '../../state/run-events.ts';
@@ -16,12 +16,11 @@ interface ProgressView extends ProgressInput {
 /** Without a terminal a line is logged so often. */
 const LOG_EVERY_MS = 30_000;
 
-/** Of a terminal that does not tell its width, or tells that it has none. */
+/** Of a terminal whose width is unknown, or 0. */
 const USUAL_COLUMNS = 80;
 
-export async function createProgress(input: ProgressView): Promise<Progress> {
+export function createProgress(input: ProgressView): Progress {
   if (!input.terminal.interactive) return createLines(input);
-  const { SingleBar } = await import('cli-progress');
   const { totals, stats, terminal } = input;
   // Asked each time it is drawn: a window is made smaller while a run goes on. A line that fills the last column wraps.
   const format = () => formatProgressLine(totals.read(), stats, (terminal.columns.err || USUAL_COLUMNS) - 1);
@@ -76,7 +75,7 @@ function createLines({ log, clock, totals, stats }: ProgressView): Progress {
   };
 }
 
-export function describeEvent(event: RunEvent): string {
+function describeEvent(event: RunEvent): string {
   switch (event.kind) {
     case 'planned':
       return event.dates.length === 0

@@ -20,7 +20,7 @@ export interface TableOptions {
 
 const GAP = '  ';
 
-/** A text that is cut keeps so much that it is still told from its neighbours. */
+/** A text that is cut keeps this much, so that it still differs from its neighbours. */
 const MIN_TEXT_WIDTH = 8;
 
 /** Columns as wide as their widest cell, two spaces apart, a rule below the titles. Cells may have colours. */

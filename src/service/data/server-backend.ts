@@ -35,7 +35,7 @@ export interface ServerBackendParts extends EngineOpeners {
   /** Address of the service's own user. */
   readonly url: string;
   /** Address of an administrator. */
-  readonly adminUrl?: string;
+  readonly adminUrl?: string | undefined;
 }
 
 /** @throws Fault `SERVER_NOT_READY`, `SERVICE_OPTION_INVALID`, `DATA_INVALID`, `DATA_UNREADABLE` (kind `usage`) */

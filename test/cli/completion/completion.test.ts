@@ -3,12 +3,18 @@ import { execFile, spawnSync } from 'node:child_process';
 import { chmod, mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { Argument, Command, Option } from 'commander';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { listCandidates } from '../../../src/cli/completion/complete.ts';
+import { choice, command, list, text } from '../../../src/cli/command.ts';
+import { complete as completeWords } from '../../../src/cli/completion/complete.ts';
+import type { Terminal } from '../../../src/cli/context.ts';
 import { flowdrop, MAIN, makeFolder, REPO } from '../../support/flowdrop.ts';
 
 const run = promisify(execFile);
+
+interface PaintFlags {
+  readonly mode?: 'wet' | 'dry' | undefined;
+  readonly tag?: readonly string[] | undefined;
+}
 
 let cwd: string;
 let remove: () => Promise<void>;
@@ -86,22 +92,30 @@ describe('what may come next', () => {
     },
   );
 
-  it('is read from the commands alone: choices, repeatable flags, aliases', async () => {
-    const program = new Command('p').option('--jobs <dir>', 'folder', 'jobs');
-    program
-      .command('paint')
-      .alias('p')
-      .addArgument(new Argument('<color>').choices(['red', 'rust', 'blue']))
-      .addOption(new Option('--mode <mode>', 'how').choices(['wet', 'dry']))
-      .option('--tag <tag...>', 'more than one')
-      .addOption(new Option('--secret', 'hidden').hideHelp());
-    const listJobs = async (folder: string) => [folder];
-    const list = async (...words: string[]) =>
-      (await listCandidates(program, words, { listJobs })).map(({ word }) => word);
-    expect(await list('paint', 'r')).toEqual(['red', 'rust']);
-    expect(await list('p', '--mode', '')).toEqual(['wet', 'dry']);
-    expect(await list('paint', '--tag', 'x', '--mode', 'wet', '--')).toEqual(['--tag', '--help', '--jobs']);
-    expect(await list('paint', 'red', '')).toEqual([]);
+  it('is read from the table alone: choices, repeatable flags, hidden commands', async () => {
+    const commands = [
+      command<string, PaintFlags>({
+        name: 'paint',
+        group: 'data',
+        summary: 'paint',
+        argument: { syntax: '<color>', text: 'which', choices: ['red', 'rust', 'blue'] },
+        options: { mode: choice('mode', ['wet', 'dry'], 'how'), tag: list('tag', 'more than one') },
+        load: async () => async () => undefined,
+      }),
+      command({ name: 'peel', summary: 'hidden', load: async () => async () => undefined }),
+    ];
+    const options = { jobs: text('dir', 'folder', { default: 'jobs' }) };
+    const next = async (...argument: string[]) => {
+      const words: (string | undefined)[] = [];
+      const terminal = { out: (line: string) => void words.push(line.split('\t')[0]) } as unknown as Terminal; // It writes.
+      await completeWords({ terminal }, { globals: { jobs: '' }, argument, options: {} }, { commands, options });
+      return words;
+    };
+    expect(await next('p')).toEqual(['paint']);
+    expect(await next('paint', 'r')).toEqual(['red', 'rust']);
+    expect(await next('paint', '--mode', '')).toEqual(['wet', 'dry']);
+    expect(await next('paint', '--tag', 'x', '--mode', 'wet', '--')).toEqual(['--tag', '--help', '--jobs']);
+    expect(await next('paint', 'red', '')).toEqual([]);
   });
 
   it('costs no package but commander', () => {

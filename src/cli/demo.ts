@@ -1,0 +1,168 @@
+/**
+ * `flowdrop demo`: all of it on this machine, no key and no cloud: the service with generated sessions in one
+ * process, the shipped nightly job in another, everything into `./out`.
+ */
+import { readdir } from 'node:fs/promises';
+import { basename, join } from 'node:path';
+import { Fault } from '../core/errors.ts';
+import { explainAbort } from '../core/process-end.ts';
+import { formatBytes, formatCount } from '../core/units.ts';
+import type { Delivery } from '../deliver/delivery.ts';
+import type { RunResult } from '../state/run-result.ts';
+import { type ChildRun, startChild } from './child.ts';
+import type { ActionResult, CommandCall } from './command.ts';
+import type { CliContext, SelfCommand } from './context.ts';
+import { nameProgram } from './invocation.ts';
+import { LOCAL_KEY } from './local-key.ts';
+import { formatTable } from './terminal/table.ts';
+
+const DEMO_FOLDER = 'out';
+
+export interface DemoFlags {
+  readonly rows: string;
+  readonly sessions: string;
+}
+
+export async function demo(
+  { terminal, self, shippedJob, cwd, signal }: Pick<CliContext, 'cwd' | 'self' | 'shippedJob' | 'signal' | 'terminal'>,
+  { options }: CommandCall<undefined, DemoFlags>,
+): ActionResult {
+  const out = join(cwd, DEMO_FOLDER);
+  terminal.err(`Generating ${options.sessions} sessions of ${formatCount(Number(options.rows))} trades ...\n`);
+  const service = await startServeProcess(
+    self,
+    cwd,
+    ['--generate', options.sessions, '--generate-rows', options.rows, '--key', LOCAL_KEY],
+    signal,
+  );
+  try {
+    terminal.err(
+      `The options data service answers at ${service.url}; running the job ${basename(shippedJob, '.yaml')} at one request a second ...\n`,
+    );
+    const lines: string[] = [];
+    const child = startChild(
+      {
+        executable: self.executable,
+        // Whoever removes the drops of a demo wants new ones.
+        args: [...self.args, '--json', 'run', shippedJob, '--new-store'],
+        cwd,
+        env: {
+          ...self.env,
+          FLOWDROP_API_URL: service.url,
+          FLOWDROP_API_KEY: LOCAL_KEY,
+          FLOWDROP_STATE_DIR: join(out, 'state'),
+          FLOWDROP_OUTBOX_DIR: join(out, 'mail'),
+          FLOWDROP_SMTP_URL: '',
+          FLOWDROP_SMTP_URL_FILE: '',
+          FLOWDROP_MAIL_DOMAINS: '',
+        },
+      },
+      {
+        onOut: (line) => lines.push(line),
+        // On a terminal the run draws its own progress there.
+        onErr: terminal.interactive ? undefined : (line) => terminal.err(`${formatLogLine(line)}\n`),
+      },
+    );
+    signal.addEventListener('abort', () => child.stop(), { once: true });
+    const code = await child.done;
+    if (code !== 0) {
+      throw new Fault('DEMO_FAILED', `the run ended with exit code ${code}: ${lines.join('\n').slice(0, 2000)}`, {
+        hint: explainAbort({ code, signal: undefined }) || 'The lines above say why.',
+      });
+    }
+    terminal.out(await describeDemo(out, JSON.parse(lines.join('\n')), nameProgram(self.env)));
+    return undefined;
+  } finally {
+    await service.stop();
+  }
+}
+
+/** The message of a JSON log line; anything else as it is. */
+function formatLogLine(line: string): string {
+  try {
+    const { msg } = JSON.parse(line) as { msg?: string };
+    return msg ? `  ${msg}` : line;
+  } catch {
+    return line;
+  }
+}
+
+export interface ServeProcess {
+  readonly url: string;
+  stop(): Promise<void>;
+}
+
+/** Starts `serve` on free ports and waits for its line. @throws Fault `DEMO_FAILED` when it ends before that */
+export async function startServeProcess(
+  self: SelfCommand,
+  cwd: string,
+  options: readonly string[],
+  signal: AbortSignal,
+): Promise<ServeProcess> {
+  const args = [...self.args, 'serve', '--port', '0', '--portal-port', '0', ...options];
+  const logged: string[] = [];
+  return await new Promise<ServeProcess>((resolve, reject) => {
+    const child = startChild(
+      { executable: self.executable, args, cwd, env: { ...self.env, FLOWDROP_LOG_LEVEL: 'warn' } },
+      {
+        onOut: (line) => resolve({ url: (JSON.parse(line) as { url: string }).url, stop: () => stop(child) }),
+        onErr: (line) => logged.push(line),
+      },
+    );
+    signal.addEventListener('abort', () => child.stop(), { once: true });
+    child.done.then((code) => {
+      const hint = explainAbort({ code, signal: undefined });
+      const message = `the service ended with exit code ${code}: ${logged.join('\n')}`;
+      reject(new Fault('DEMO_FAILED', message, { hint: hint || undefined }));
+    }, reject);
+  });
+}
+
+async function stop(child: ChildRun): Promise<void> {
+  child.stop();
+  await child.done;
+}
+
+/** What the demo made, and where: the last thing a new user reads. @param out the demo's folder @param result the JSON document of its run @param program what is typed to start a command */
+async function describeDemo(
+  out: string,
+  result: RunResult & { readonly reports: readonly Delivery[] },
+  program: string,
+): Promise<string> {
+  const right = 'right' as const;
+  const rows = result.dates.map(({ date, rows, size, requests }) => [
+    date,
+    formatCount(rows),
+    formatBytes(size ?? 0),
+    String(requests),
+  ]);
+  const table = formatTable(
+    [
+      { title: 'sealed' },
+      { title: 'rows', align: right },
+      { title: 'size', align: right },
+      { title: 'requests', align: right },
+    ],
+    rows,
+  );
+  const subjects = result.reports.flatMap(({ subject, recipients }) =>
+    recipients.length > 0 ? [`Report: ${subject}`] : [],
+  );
+  const mails = (await readdir(join(out, 'mail')).catch(() => [])).filter((name) => name.endsWith('.html')).sort();
+  return `${[
+    rows.length > 0
+      ? `\n${table}\n`
+      : '\nEverything was sealed by an earlier demo: nothing was fetched, nobody was mailed twice.\n',
+    ...subjects,
+    '',
+    `Drops      ${result.store}/${result.dataset}/date=*/  (Parquet and manifest.json)`,
+    ...mails
+      .slice(-1)
+      .map((name) => `Mail       ${join(out, 'mail', name)}  (open it in a browser; the .eml is beside it)`),
+    '',
+    'Next:',
+    `  ${program} query "SELECT symbol, sum(premium) AS premium FROM RawOptionTrades GROUP BY symbol ORDER BY premium DESC LIMIT 10" --from-store out/drops --dataset trades`,
+    `  ${program} verify nightly-trades   re-reads what was sealed, where the jobs/ folder is`,
+    `  ${program} init desk               sets up a folder \`desk\` with your own key`,
+  ].join('\n')}\n`;
+}

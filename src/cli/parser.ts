@@ -1,0 +1,164 @@
+/**
+ * The parser of the command line, built from the table of commands: arguments, options, and a help with groups, examples
+ * and exit codes. It loads no command. What it refuses is a Fault: what, what is allowed, what next.
+ */
+import { Argument, Command, CommanderError, InvalidArgumentError, Option } from 'commander';
+import { Fault } from '../core/errors.ts';
+import { findNearest } from '../core/nearest.ts';
+import { COMMAND_GROUPS, type CommandCall, type CommandSpec, formatFlag, type OptionSpec } from './command.ts';
+import { COMMANDS, GLOBAL_OPTIONS } from './commands.ts';
+import type { GlobalOptions, Terminal } from './context.ts';
+
+/** Where nobody knows how wide the terminal is; on a wide one a line that is too long is not read either. */
+const HELP_WIDTH = 80;
+const MAX_HELP_WIDTH = 100;
+
+/** As `EXIT_CODES` has them. */
+const EXIT_CODE_TEXT = `
+Exit codes:
+    0    done
+    1    something outside failed; the same command may succeed later
+    2    wrong flags, job file, settings or SQL; nothing was started
+    3    finished, but a date is degraded, missing, expired or held back
+    4    another run of the same job is active
+    130  stopped by a signal; the same command goes on from there
+
+New here? \`flowdrop demo\` needs no key. \`flowdrop init\` sets up a folder of your own, \`flowdrop doctor\` tries it.
+\`flowdrop help COMMAND\` has examples.
+`;
+
+/** Carries a command out. Its argument and options are those of its row. */
+export type CallCommand = (command: CommandSpec, call: CommandCall<never, never>) => Promise<void>;
+
+export interface ParserOptions {
+  readonly version: string;
+  /** Where the help goes. */
+  readonly terminal: Pick<Terminal, 'out' | 'err' | 'columns'>;
+}
+
+export function buildParser({ version, terminal }: ParserOptions, call: CallCommand): Command {
+  const parser = new Command('flowdrop')
+    .description(
+      'Scheduled exports and reports of U.S. option trades: paged within the limits of the API, sealed per day, mailed.',
+    )
+    .usage('[options] <command>')
+    .version(version)
+    .showSuggestionAfterError(true)
+    .configureOutput({
+      writeOut: (text) => terminal.out(text),
+      writeErr: (text) => terminal.err(text),
+      // Reported as every other failure is.
+      outputError: () => {},
+      getOutHelpWidth: () => Math.min(terminal.columns.out ?? HELP_WIDTH, MAX_HELP_WIDTH),
+      getErrHelpWidth: () => Math.min(terminal.columns.err ?? HELP_WIDTH, MAX_HELP_WIDTH),
+    })
+    .configureHelp({ subcommandTerm: formatTerm })
+    .exitOverride();
+  addOptions(parser, GLOBAL_OPTIONS);
+  for (const spec of COMMANDS) addCommand(parser, spec, call);
+  parser.commandsGroup('Help:').helpCommand('help [command]', 'what a command does, with examples');
+  return parser.addHelpText('after', EXIT_CODE_TEXT);
+}
+
+function addCommand(parser: Command, spec: CommandSpec, call: CallCommand): void {
+  const command = parser
+    .command(spec.name, { hidden: spec.group === undefined })
+    .description(spec.summary)
+    .exitOverride()
+    .showSuggestionAfterError(true);
+  if (spec.group) command.helpGroup(COMMAND_GROUPS[spec.group]);
+  if (spec.argument) {
+    const argument = new Argument(spec.argument.syntax, spec.argument.text);
+    command.addArgument(spec.argument.choices ? argument.choices(spec.argument.choices) : argument);
+  }
+  addOptions(command, spec.options);
+  if (spec.notes) command.addHelpText('after', `\n${spec.notes}`);
+  if (spec.examples) command.addHelpText('after', `\nExamples:\n${formatExamples(spec.examples)}`);
+  command.action(async () => {
+    const globals = parser.opts<GlobalOptions>();
+    // Built from the row, whose type holds its options and its function together.
+    const [argument] = command.processedArgs as never[];
+    await call(spec, { globals, argument: argument as never, options: command.opts() as never });
+  });
+}
+
+function addOptions(command: Command, options: CommandSpec['options']): void {
+  for (const [name, spec] of Object.entries(options)) command.addOption(buildOption(name, spec));
+}
+
+function buildOption(name: string, spec: OptionSpec): Option {
+  const value = spec.value === '' ? '' : ` <${spec.value}${spec.kind === 'list' ? '...' : ''}>`;
+  const option = new Option(`${formatFlag(name, spec)}${value}`, spec.text)
+    .makeOptionMandatory(spec.isRequired === true)
+    .conflicts([...(spec.conflicts ?? [])]);
+  if (spec.default !== undefined) option.default(spec.default);
+  if (spec.choices) option.choices(spec.choices.map(String));
+  if (spec.kind === 'number') option.argParser(parseNumber);
+  // No list to begin with: the help would print it as a default.
+  if (spec.kind === 'each') option.argParser((text, before: readonly string[] = []) => [...before, text]);
+  return option;
+}
+
+function parseNumber(text: string): number {
+  const value = Number(text);
+  if (text.trim() === '' || !Number.isFinite(value)) throw new InvalidArgumentError('it must be a number');
+  return value;
+}
+
+/** Longer examples have a line for themselves: they are copied as they stand. */
+const MAX_ALIGNED = 50;
+
+function formatExamples(examples: NonNullable<CommandSpec['examples']>): string {
+  const width = Math.max(0, ...examples.map(([typed]) => typed.length).filter((length) => length <= MAX_ALIGNED));
+  return examples
+    .map(([typed, what]) => {
+      if (what === '') return `  ${typed}\n`;
+      if (typed.length > MAX_ALIGNED) return `  ${typed}\n      ${what}\n`;
+      return `  ${typed.padEnd(width)}  ${what}\n`;
+    })
+    .join('');
+}
+
+/** Flags are in the command's own help: here they would only widen the column. */
+function formatTerm(command: Command): string {
+  const { argument = undefined } = COMMANDS.find(({ name }) => name === command.name()) ?? {};
+  return command.name() === 'help' ? 'help [command]' : `${command.name()} ${argument?.syntax ?? ''}`.trimEnd();
+}
+
+/** @returns what is wrong with the command line; `undefined` when the parser ended because it had printed what was asked for */
+export function readParserError(error: CommanderError, argv: readonly string[]): Fault | undefined {
+  if (error.exitCode === 0) return undefined;
+  if (isHelp(error)) {
+    return new Fault('USAGE', 'no command was given', { kind: 'usage', hint: '`flowdrop --help` lists the commands.' });
+  }
+  const text = error.message.replace(/^error: /, '');
+  const [, words = text, suggested] = /^([\s\S]*?)\n\((Did you mean [\s\S]*?)\)$/.exec(text) ?? [];
+  const [message = words] = words.split('\n');
+  const near = suggested ?? suggestChoice(message);
+  const command = COMMANDS.find(({ name }) => argv.includes(name));
+  const help = command ? `flowdrop ${command.name} --help` : 'flowdrop --help';
+  const next = error.code === 'commander.unknownCommand' ? 'lists the commands' : 'lists its options';
+  return new Fault('USAGE', message, { kind: 'usage', hint: `${near ? `${near} ` : ''}\`${help}\` ${next}.` });
+}
+
+/** Whether the help was printed in place of an error. */
+export function isHelp(error: unknown): boolean {
+  return error instanceof CommanderError && error.code === 'commander.help';
+}
+
+/** `flowdrop help NAME` of an unknown command: the parser would print the whole help, and no error. */
+export function findUnknownTopic([first, topic]: readonly string[]): Fault | undefined {
+  const names = COMMANDS.map(({ name }) => name);
+  if (first !== 'help' || topic === undefined || topic.startsWith('-') || names.includes(topic)) return undefined;
+  const near = findNearest(topic, names);
+  const hint = `${near ? `Did you mean ${near}? ` : ''}\`flowdrop --help\` lists the commands.`;
+  return new Fault('USAGE', `unknown command '${topic}'`, { kind: 'usage', hint });
+}
+
+/** The choice that was most likely meant by a value that is none of them. */
+function suggestChoice(message: string): string | undefined {
+  const [, came, allowed] = /'([^']*)' is invalid\. Allowed choices are (.*)\.$/.exec(message) ?? [];
+  if (came === undefined || allowed === undefined) return undefined;
+  const near = findNearest(came, allowed.split(', '));
+  return near && `Did you mean ${near}?`;
+}
