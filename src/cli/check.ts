@@ -63,9 +63,11 @@ async function checkJob(
   { live, assertNew }: { readonly live: boolean; readonly assertNew: (job: Job) => void },
 ): Promise<CheckResult> {
   const { readJob } = await import('../job/files.ts');
+  const { readSourceSql } = await import('../run/job-sql.ts');
   try {
     const job = await readJob(reference, globals.jobs);
     assertNew(job);
+    if (!live) await readSourceSql(cli.compose, job);
     const what = `${describeSource(job)} to ${job.drop.to}/${job.drop.dataset}`;
     if (!live) return { job: reference, ok: true, message: what };
     return { job: reference, ok: true, message: `${what}; ${await askLive(cli, job)}` };

@@ -62,7 +62,7 @@ async function* examineAll(
     const dates = closed.size + earlyClose.size + open.size;
     return dates === 0 ? [] : [ok('calendar', `${dates} dates of FLOWDROP_CALENDAR_FILE go before the rules`)];
   });
-  const { jobs, found } = await readJobs(globals, reference);
+  const { jobs, found } = await readJobs(cli, globals, reference);
   yield found;
   // Without a job the key can be tried all the same, with the shipped one.
   const shipped = join(compose.packageDir, 'jobs', 'nightly-trades.yaml');
@@ -87,9 +87,10 @@ async function* examineAll(
   yield await checkEngine(() => compose.openEngine({ signal: cli.signal }));
 }
 
-async function readJobs(globals: GlobalOptions, reference: string | undefined) {
+async function readJobs(cli: CliContext, globals: GlobalOptions, reference: string | undefined) {
   const { assertDistinct, listJobFiles, readJob } = await import('../job/files.ts');
   const { ok, tryCheck } = await import('../run/doctor/finding.ts');
+  const { readSourceSql } = await import('../run/job-sql.ts');
   const jobs: Job[] = [];
   const found = [
     ...(await tryCheck('jobs', async () => {
@@ -97,7 +98,9 @@ async function readJobs(globals: GlobalOptions, reference: string | undefined) {
       const results: Finding[] = [];
       for (const file of files) {
         const read = tryCheck('jobs', async () => {
-          jobs.push(await readJob(file, globals.jobs));
+          const job = await readJob(file, globals.jobs);
+          await readSourceSql(cli.compose, job);
+          jobs.push(job);
           return [];
         });
         results.push(...(await read));

@@ -1,6 +1,7 @@
 /** `flowdrop verify JOB`: re-hashes and re-reads the sealed drops and compares them with their manifests. */
 import { EXIT_CODES } from '../core/errors.ts';
 import { formatCount } from '../core/units.ts';
+import type { Engine } from '../engine/engine.ts';
 import type { Job } from '../job/job.ts';
 import type { Manifest } from '../ledger/manifest.ts';
 import type { AuditDeps } from '../seal/audit.ts';
@@ -63,7 +64,7 @@ async function verify(
   const engine = await compose.openEngine({ signal });
   try {
     const { results, manifests } = await audit({ store, engine, folder, signal }, job, options.date);
-    const recounted = options.deep ? await recount(cli, job, results, manifests) : results;
+    const recounted = options.deep ? await recount(cli, engine, job, results, manifests) : results;
     printResults(cli, globals, job, recounted);
     if (recounted.some(({ findings }) => findings.length > 0)) return EXIT_CODES.failed;
     return recounted.some(({ restating }) => restating !== null) ? EXIT_CODES.incomplete : undefined;
@@ -108,6 +109,7 @@ async function audit(deps: AuditDeps, job: Job, only: string | undefined): Promi
 /** Adds what the source counts now for the dates that it still has whole. */
 async function recount(
   cli: CliContext,
+  engine: Engine,
   job: Job,
   results: readonly VerifyResult[],
   manifests: Audited['manifests'],
@@ -121,7 +123,7 @@ async function recount(
   const { closeSource } = await import('../export/job-source.ts');
   const { openJobSource } = await import('../run/job-source.ts');
   const { compose, signal } = cli;
-  const { opened, learnt } = await openJobSource(cli.compose, job, await compose.openLog({ quiet: true }));
+  const { opened, learnt } = await openJobSource(cli.compose, job, await compose.openLog({ quiet: true }), engine);
   const { clock, clockRule } = compose;
   if (opened.kind === 'snapshots') return results;
   const recounted: VerifyResult[] = [];
