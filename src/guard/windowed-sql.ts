@@ -41,6 +41,8 @@ const MAX_SHOWN = 48;
 /** Columns that the condition of a window names. */
 const WINDOW_COLUMNS: readonly string[] = ['id', 'symbol', 'date', 'time'];
 
+const SHAPE = `one SELECT ... FROM table WHERE ${WINDOW_MARK} ...`;
+const ONE_EXPRESSION = 'one expression';
 const PLACE_OF_WINDOW = `write it as a condition of its own: WHERE ${WINDOW_MARK} AND (...)`;
 const WHOLE_ANSWER = 'it looks at the whole answer, and each window is an answer of its own; leave it out';
 const ONE_TABLE =
@@ -72,7 +74,7 @@ const TABLE_FLAGS: ReadonlySet<string> = new Set(['identifier', 'alias', 'final'
 /** @returns the SQL as the engine formats it, with its one `{window}` @throws Refusal with the clause and what to do */
 export async function readWindowedSql(engine: RowReader, { sql, table, groups }: WindowedSql): Promise<string> {
   assertOneMark(sql);
-  const { text, query } = await readStatement(engine, sql.replace(WINDOW_MARK, STAND_IN));
+  const { text, query } = await readStatement(engine, SHAPE, sql.replace(WINDOW_MARK, STAND_IN));
   assertClauses(query);
   assertTable(query, table);
   assertNames(query, table);
@@ -91,12 +93,14 @@ export async function readCondition(engine: RowReader, where: string): Promise<s
   if (where.includes(WINDOW_MARK)) throw refuseSql(`${WINDOW_MARK} is added to the condition; leave it out`);
   // The line break ends a comment.
   const before = `SELECT 1 FROM t WHERE ${STAND_IN} AND `;
-  const { text, query } = await readStatement(engine, `${before}(${where}\n)`);
+  const { text, query } = await readStatement(engine, ONE_EXPRESSION, `${before}(${where}\n)`);
   const [condition] = childrenUnder(query, 'WHERE');
   const parts = condition && isPlainAnd(condition) ? argumentsOf(condition) : [];
   const clauses = query.children.map(({ kind }) => kind).join();
-  if (parts.length !== 2 || clauses !== 'PROJECTION,JOIN TREE,WHERE' || !text.startsWith(before)) {
-    throw refuseSql('it must be one expression, which closes the brackets that it opens and no others');
+  // Nothing at all, or several expressions, are a tuple in brackets.
+  const isOne = parts.length === 2 && parts.every((part) => functionOf(part) !== 'tuple');
+  if (!isOne || clauses !== 'PROJECTION,JOIN TREE,WHERE' || !text.startsWith(before)) {
+    throw refuseSql(`must be ${ONE_EXPRESSION}, which closes the brackets that it opens and no others`);
   }
   assertNames(query, 't');
   assertRowByRow(query);
@@ -108,14 +112,12 @@ interface Statement {
   readonly query: QueryNode;
 }
 
-async function readStatement(engine: RowReader, sql: string): Promise<Statement> {
-  try {
-    const select = await parseSelect(engine, sql);
-    assertReadable(select);
-    return { text: select.text, query: await readQueryTree(engine, select.text) };
-  } catch (error) {
-    throw error instanceof Refusal ? addPlace(error, sql) : error;
-  }
+async function readStatement(engine: RowReader, shape: string, sql: string): Promise<Statement> {
+  const select = await parseSelect(engine, sql).catch((error: unknown) => {
+    throw error instanceof Refusal ? addPlace(error, shape, sql) : error;
+  });
+  assertReadable(select);
+  return { text: select.text, query: await readQueryTree(engine, select.text) };
 }
 
 /** The tree writes names and patterns without quotes, and leaves the columns of `FROM t AS x (a, b)` out. */
@@ -138,10 +140,10 @@ function isTextOfLines({ kind, text }: SelectStatement['tokens'][number]): boole
 }
 
 /** The engine says at which character the text cannot be read. */
-function addPlace(refusal: Refusal, sql: string): Refusal {
+function addPlace(refusal: Refusal, shape: string, sql: string): Refusal {
   const { cause } = refusal;
   const position = cause instanceof EngineFault ? /failed at position (\d+)/.exec(cause.message)?.[1] : undefined;
-  if (position === undefined) return refusal;
+  if (position === undefined) return refuseSql(`must be ${shape}: ${refusal.message}`);
   // Counted from 1, in bytes.
   const rest = Buffer.from(sql)
     .subarray(Number(position) - 1)
@@ -149,7 +151,7 @@ function addPlace(refusal: Refusal, sql: string): Refusal {
     .replace(STAND_IN, WINDOW_MARK);
   const line = rest.replace(/[\s\p{Cc}]+/gu, ' ').trim();
   const shown = line.length > MAX_SHOWN ? `${line.slice(0, MAX_SHOWN - 3)}...` : line;
-  return refuseSql(shown === '' ? 'it cannot be read: it ends too early' : `it cannot be read at "${shown}"`);
+  return refuseSql(shown === '' ? 'cannot be read: it ends too early' : `cannot be read at "${shown}"`);
 }
 
 function assertOneMark(sql: string): void {
@@ -179,7 +181,7 @@ function assertClauses(query: QueryNode): void {
     throw refuseSql('WITH FILL is not allowed: it makes rows of other rows, which windows tear apart; leave it out');
   }
   if (childrenUnder(query, 'WHERE').length === 0) {
-    throw refuseSql(`has no WHERE; it must be SELECT ... FROM table WHERE ${WINDOW_MARK} ...`);
+    throw refuseSql(`has no WHERE: must be ${SHAPE}`);
   }
 }
 
@@ -223,6 +225,7 @@ function assertWindow(query: QueryNode): void {
   const conditions = where ? listConditions(where) : [];
   if (conditions.some((node) => isMark(node) && aliasOf(node) === undefined)) return;
   const part = conditions.find((node) => [...walkQuery(node, 'expressions')].some(isMark));
+  if (part && isMark(part)) throw refuseSql(`${WINDOW_MARK} must stand in WHERE without a name; ${PLACE_OF_WINDOW}`);
   if (part === undefined)
     throw refuseSql(`${WINDOW_MARK} must stand in WHERE of the outermost SELECT; ${PLACE_OF_WINDOW}`);
   const name = functionOf(part);
