@@ -82,6 +82,7 @@ async function openDaemon(cli: CliContext, globals: GlobalOptions, opened: Opene
   const { watchFolder } = await import('../daemon/folder-watch.ts');
   const { readProgress } = await import('../state/progress.ts');
   const { readRunResult } = await import('../state/run-result.ts');
+  const { findCustomSql } = await import('../run/job-sql.ts');
   const { keptJobsOf, stateOf } = await import('../state/paths.ts');
   const { assertStateFolder } = await import('../state/folder.ts');
   const { compose, self } = cli;
@@ -96,12 +97,15 @@ async function openDaemon(cli: CliContext, globals: GlobalOptions, opened: Opene
   const hasWebhook = (await compose.openWebhook()) !== undefined;
   const assertUsable = (job: Job) => assertShareable(job, compose.redisUrl !== undefined);
   const commands = createChildCommands(commandOf, clock);
+  const checkSql = async ({ source }: Job, path: string) => {
+    if (findCustomSql(source)) await commands.checkJob(path);
+  };
   const unfinished = createUnfinished((job) => stateOf(stateDir, job).unfinished, log);
   const untold = createUntold((job) => stateOf(stateDir, job).untold, log);
   const daemon: Daemon = createDaemon({
     ...{ clock, log, version: compose.version, id, maxRuns: compose.maxRuns, commands, unfinished, untold },
     ...(coordinator ? { coordinator } : {}),
-    files: createJobFiles({ folder: globals.jobs, keptDir: keptJobsOf(stateDir), assertUsable, log }),
+    files: createJobFiles({ folder: globals.jobs, keptDir: keptJobsOf(stateDir), assertUsable, checkSql, log }),
     async lastRunAt({ name }) {
       const last = await readRunResult(stateOf(stateDir, name).lastRun);
       return last && Date.parse(last.started_at);
