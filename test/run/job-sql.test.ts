@@ -49,7 +49,7 @@ test.each([
   [
     "a condition of a server's table",
     '  api: clickhouse\n  table: a.b\n  columns: [date]\n  where: date AND\n',
-    'source.where: cannot be read at',
+    'source.where: cannot be read',
   ],
 ])('%s is refused with file, line and key', async (_title, source, says) => {
   const line = source.includes('clickhouse') ? 6 : 4;
