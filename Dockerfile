@@ -36,8 +36,8 @@ RUN ln -s /app/dist/main.js /usr/local/bin/flowdrop && chown 1000:1000 /data
 # The base image's user `node`, by number: Kubernetes can tell only of a number that it is not root.
 USER 1000:1000
 VOLUME /data
-# Beyond /data only /tmp is written to, by `query`, `serve` and `doctor`: where the root is read-only, give it a tmpfs there,
-# or set TMPDIR=/data.
+# Beyond /data only /tmp is written to, by `query`, `serve` and `doctor`, and by `check` and `plan` of jobs with SQL of their
+# own: where the root is read-only, give it a tmpfs there, or set TMPDIR=/data.
 HEALTHCHECK --interval=30s --timeout=10s --start-period=60s --retries=3 CMD ["node", "/app/healthcheck.js"]
 ENTRYPOINT ["flowdrop"]
 CMD ["start"]

@@ -3,6 +3,7 @@
  * Names, aliases and scopes are the engine's own reading. Invariant: a line is taken for a column, a literal or a table
  * only when the whole of it says so; everything else has kind `other` and means nothing. Pure.
  */
+import { type OutlineNode, parseOutline } from '../guard/outline.ts';
 
 export type TreeNode = (
   | { readonly kind: 'column'; readonly name: string; readonly source: number }
@@ -31,21 +32,11 @@ const JOIN = /^JOIN id: \d+, strictness: (\w+), kind: (\w+)/;
 
 /** @param lines of EXPLAIN QUERY TREE @returns `undefined` when their shape is not known */
 export function parseQueryTree(lines: readonly string[]): TreeNode | undefined {
-  const path: { readonly children: TreeNode[] }[] = [];
-  let root: TreeNode | undefined;
-  for (const line of lines) {
-    if (line.trim() === '') continue;
-    const text = line.trimStart();
-    const depth = (line.length - text.length) / INDENT;
-    if (!Number.isInteger(depth) || depth > path.length || (depth === 0 && root)) return undefined;
-    const children: TreeNode[] = [];
-    const node = readNode(text, children);
-    path.length = depth;
-    path[depth - 1]?.children.push(node);
-    path.push({ children });
-    root ??= node;
-  }
-  return root;
+  const outline = parseOutline(
+    lines.filter((line) => line.trim() !== ''),
+    INDENT,
+  );
+  return outline && readNode(outline);
 }
 
 /** The children under the heading `name` of a query, a function or a join. */
@@ -69,7 +60,8 @@ export function* walkNodes(node: TreeNode): Generator<TreeNode> {
   for (const child of node.children) yield* walkNodes(child);
 }
 
-function readNode(text: string, children: readonly TreeNode[]): TreeNode {
+function readNode({ text, children: below }: OutlineNode): TreeNode {
+  const children = below.map(readNode);
   const column = COLUMN.exec(text);
   if (column) return { kind: 'column', name: column[1] ?? '', source: Number(column[2]), children };
   const texts = (LITERAL.exec(text) ?? LIST.exec(text))?.[1];

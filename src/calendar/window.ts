@@ -30,6 +30,10 @@ export interface Window {
 /** A stretch of a date. */
 export type Stretch = Pick<Window, 'from' | 'to'>;
 
+/** Lengths of groups between which windows of grouped rows may end. */
+export const GRAIN_SECONDS = { minute: 60, hour: 3600, day: SECONDS_PER_DAY } as const;
+export type Grain = keyof typeof GRAIN_SECONDS;
+
 /** The ends of a date on either axis. */
 export const DAY_START: Bound = { second: 0 };
 export const DAY_END: Bound = { second: SECONDS_PER_DAY };

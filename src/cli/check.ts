@@ -1,4 +1,5 @@
 /** `flowdrop check [JOB...]`: validates job files; `--live` also asks the API for sample rows with each job's query. */
+
 import { wholeDay } from '../calendar/window.ts';
 import { EXIT_CODES, type FailureKind, isFault } from '../core/errors.ts';
 import { closeSource } from '../export/job-source.ts';
@@ -6,6 +7,7 @@ import { assertDistinct, listJobFiles, readJob } from '../job/files.ts';
 import type { Job } from '../job/job.ts';
 import { buildPage } from '../plan/statement.ts';
 import { openJobSource } from '../run/job-source.ts';
+import { readSourceSql } from '../run/job-sql.ts';
 import type { ActionResult, CommandCall } from './command.ts';
 import type { CliContext, GlobalOptions } from './context.ts';
 import { createStyle, type Style } from './terminal/color.ts';
@@ -58,6 +60,7 @@ async function checkJob(
   try {
     const job = await readJob(reference, globals.jobs);
     assertNew(job);
+    if (!live) await readSourceSql(cli.openers, job);
     const what = `${describeSource(job)} to ${job.drop.to}/${job.drop.dataset}`;
     if (!live) return { job: reference, ok: true, message: what };
     return { job: reference, ok: true, message: `${what}; ${await askLive(cli, job)}` };

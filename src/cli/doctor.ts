@@ -1,4 +1,5 @@
 /** `flowdrop doctor [JOB]`: tries everything that a run needs, and prints for each what it found and what to do. */
+
 import { stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { EXIT_CODES } from '../core/errors.ts';
@@ -20,6 +21,7 @@ import { checkSecrecy, checkSettings } from '../run/doctor/settings.ts';
 import { checkSource } from '../run/doctor/source.ts';
 import { checkStore } from '../run/doctor/store.ts';
 import { openJobSource } from '../run/job-source.ts';
+import { readSourceSql } from '../run/job-sql.ts';
 import { parseLocation } from '../store/location.ts';
 import type { ActionResult, CommandCall } from './command.ts';
 import type { CliContext, GlobalOptions } from './context.ts';
@@ -57,7 +59,7 @@ async function* examineAll(
     const dates = closed.size + earlyClose.size + open.size;
     return dates === 0 ? [] : [ok('calendar', `${dates} dates of FLOWDROP_CALENDAR_FILE go before the rules`)];
   });
-  const { jobs, found } = await readJobs(globals, reference);
+  const { jobs, found } = await readJobs(cli, globals, reference);
   yield found;
   // Without a job the key can be tried all the same, with the shipped one.
   for (const job of pickSources(jobs.length > 0 ? jobs : [await readJob(cli.shippedJob, globals.jobs)]))
@@ -80,7 +82,7 @@ async function* examineAll(
   yield await checkEngine(() => openers.openEngine({ signal: cli.signal }));
 }
 
-async function readJobs(globals: GlobalOptions, reference: string | undefined) {
+async function readJobs(cli: DoctorCli, globals: GlobalOptions, reference: string | undefined) {
   const jobs: Job[] = [];
   const found = [
     ...(await tryCheck('jobs', async () => {
@@ -88,7 +90,9 @@ async function readJobs(globals: GlobalOptions, reference: string | undefined) {
       const results: Finding[] = [];
       for (const file of files) {
         const read = tryCheck('jobs', async () => {
-          jobs.push(await readJob(file, globals.jobs));
+          const job = await readJob(file, globals.jobs);
+          await readSourceSql(cli.openers, job);
+          jobs.push(job);
           return [];
         });
         results.push(...(await read));

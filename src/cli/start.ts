@@ -2,6 +2,7 @@
  * `flowdrop start`: the daemon over all job files with a schedule, until SIGTERM. Wires the loop to this program's own
  * commands as child processes, to the state directory, and to what shows it.
  */
+
 import { randomBytes } from 'node:crypto';
 import { hostname } from 'node:os';
 import type { Log } from '../core/log.ts';
@@ -14,6 +15,7 @@ import { startRunProcess } from '../daemon/run-process.ts';
 import { createUnfinished, createUntold } from '../daemon/unfinished.ts';
 import { startWeb } from '../daemon/web/server.ts';
 import type { Job } from '../job/job.ts';
+import { findCustomSql } from '../run/job-sql.ts';
 import { assertStateFolder } from '../state/folder.ts';
 import { JobState, keptJobsOf } from '../state/job-state.ts';
 import { readProgress } from '../state/progress.ts';
@@ -78,6 +80,9 @@ async function openDaemon(cli: StartCli, globals: GlobalOptions, opened: Opened)
   const hasWebhook = (await openers.openWebhook()) !== undefined;
   const assertUsable = (job: Job) => assertShareable(job, daemonOpeners.hasRedis());
   const commands = createChildCommands(commandOf, clock);
+  const checkSql = async ({ source }: Job, path: string) => {
+    if (findCustomSql(source)) await commands.checkJob(path);
+  };
   const unfinished = createUnfinished((job) => new JobState(stateDir, job).unfinished, log);
   const untold = createUntold((job) => new JobState(stateDir, job).untold, log);
   const daemon: Daemon = createDaemon({
@@ -92,7 +97,7 @@ async function openDaemon(cli: StartCli, globals: GlobalOptions, opened: Opened)
       untold,
       coordinator,
     },
-    files: createJobFiles({ folder: globals.jobs, keptDir: keptJobsOf(stateDir), assertUsable, log }),
+    files: createJobFiles({ folder: globals.jobs, keptDir: keptJobsOf(stateDir), assertUsable, checkSql, log }),
     async lastRunAt({ name }) {
       const last = await new JobState(stateDir, name).lastRun.read();
       return last && Date.parse(last.started_at);

@@ -2,6 +2,7 @@
 import { rm } from 'node:fs/promises';
 import { EXIT_CODES } from '../core/errors.ts';
 import { formatCount } from '../core/units.ts';
+import type { Engine } from '../engine/engine.ts';
 import { closeSource } from '../export/job-source.ts';
 import { compareWithSource } from '../export/recount-date.ts';
 import { readJob } from '../job/files.ts';
@@ -56,7 +57,7 @@ export async function verify(
   const engine = await openers.openEngine({ signal });
   try {
     const { results, manifests } = await audit({ store, engine, folder, signal }, job, options.date);
-    const recounted = options.deep ? await recount(cli, job, results, manifests) : results;
+    const recounted = options.deep ? await recount(cli, engine, job, results, manifests) : results;
     printResults(cli, globals, job, recounted);
     if (recounted.some(({ findings }) => findings.length > 0)) return EXIT_CODES.failed;
     return recounted.some(({ restating }) => restating !== null) ? EXIT_CODES.incomplete : undefined;
@@ -98,6 +99,7 @@ async function audit(deps: AuditDeps, job: Job, only: string | undefined): Promi
 /** Adds what the source counts now for the dates that are still complete there. */
 async function recount(
   cli: VerifyCli,
+  engine: Engine,
   job: Job,
   results: readonly VerifyResult[],
   manifests: Audited['manifests'],
@@ -110,7 +112,7 @@ async function recount(
   const { openers, signal } = cli;
   const { clock } = openers;
   const clockRule = openers.readClockRule();
-  const { opened, limits } = await openJobSource(openers, job, await openers.openLog({ quiet: true }));
+  const { opened, limits } = await openJobSource(openers, job, await openers.openLog({ quiet: true }), engine);
   if (opened.kind === 'snapshots') return results;
   const recounted: VerifyResult[] = [];
   try {

@@ -1,5 +1,5 @@
 /**
- * Small commands that the daemon starts as child processes: status, alerts, an archived report. Few at once, each with a
+ * Small commands that the daemon starts as child processes: status, alerts, an archived report, the check of a job file. Few at once, each with a
  * time-out, and a bounded number waiting, so that a store that hangs delays only what asks it, and a mail server that hangs
  * delays only mails.
  */
@@ -17,9 +17,14 @@ const MAX_ALERTING = 1;
 /** Beyond it something hangs, and one more would only hang behind it. */
 const MAX_WAITING = 100;
 /** A store of some thousand dates is read in seconds; an alert may be put off by its mail server. */
-const TIMEOUT_MS = { status: 60_000, report: 30_000, alert: 300_000 } as const;
+const TIMEOUT_MS = { check: 60_000, status: 60_000, report: 30_000, alert: 300_000 } as const;
 
 export interface ChildCommands {
+  /**
+   * What only the engine can say of a job file, and this process has none. A check that does not come to its end refuses
+   * nothing: the run checks again. @throws Fault `JOB_INVALID`
+   */
+  checkJob(file: string): Promise<void>;
   /** @throws Fault */
   readStatus(file: string): Promise<StatusDocument>;
   /** Alerts the operators of a job. @param args what, beside the job file @throws Fault */
@@ -32,6 +37,8 @@ export interface ChildCommands {
   untilIdle(): Promise<void>;
 }
 
+/** What `flowdrop --json check` prints of each file. */
+const checkSchema = z.array(z.object({ code: z.string().optional(), message: z.string() }));
 /** What `flowdrop --json report --show` prints. */
 const reportPageSchema = z.object({ html: z.string() });
 
@@ -80,6 +87,12 @@ export function createChildCommands(commandOf: (args: readonly string[]) => Chil
     },
     async untilIdle() {
       await Promise.all([...running].map(({ done }) => done.catch(() => undefined))); // The caller gets this error.
+    },
+    async checkJob(file) {
+      const end = await run('check', ['--json', 'check', file]).catch(() => undefined);
+      const checked = checkSchema.safeParse(tryParseJson(end?.stdout ?? ''));
+      const refused = checked.data?.find(({ code }) => code === 'JOB_INVALID');
+      if (refused) throw new Fault('JOB_INVALID', refused.message, { kind: 'usage' });
     },
     async readStatus(file) {
       const end = await run('status', ['--json', 'status', file]);

@@ -34,6 +34,8 @@ export interface JobFilesOptions {
   readonly keptDir: string;
   /** @throws Fault when the job cannot be run by a daemon as it is set */
   readonly assertUsable: (job: Job) => void;
+  /** Asked of a new text only: it may take a second. @throws Fault `JOB_INVALID` when the job's own SQL is refused */
+  readonly checkSql: (job: Job, path: string) => Promise<void>;
   readonly log: Log;
 }
 
@@ -42,7 +44,7 @@ export interface JobFiles {
   read(): Promise<JobFilesReading>;
 }
 
-export function createJobFiles({ folder, keptDir, assertUsable, log }: JobFilesOptions): JobFiles {
+export function createJobFiles({ folder, keptDir, assertUsable, checkSql, log }: JobFilesOptions): JobFiles {
   /** Last good text of each file, and the job that it is. */
   const good = new Map<string, { readonly text: string; readonly job: Job }>();
   const keptOf = (file: string) => join(keptDir, basename(file));
@@ -60,6 +62,7 @@ export function createJobFiles({ folder, keptDir, assertUsable, log }: JobFilesO
       const known = good.get(file);
       const job = accept(text);
       if (known?.text === text) return { job, path: file, fault: undefined };
+      await checkSql(job, file);
       good.set(file, { text, job });
       await keep(file, text);
       return { job, path: file, fault: undefined };
@@ -69,9 +72,11 @@ export function createJobFiles({ folder, keptDir, assertUsable, log }: JobFilesO
     // What is missing there is a setting of this daemon: at its start no older file may hide that.
     if (fault.code === 'SETTING_MISSING' && !good.has(file)) return fault;
     try {
-      const text = good.get(file)?.text ?? (await readFileIfExists(keptOf(file)));
+      const known = good.get(file)?.text;
+      const text = known ?? (await readFileIfExists(keptOf(file)));
       if (text === undefined) return fault;
       const job = accept(text);
+      if (known === undefined) await checkSql(job, keptOf(file));
       // A disk that was full when the copy was to be written may have room by now.
       if (good.get(file)) await keep(file, text);
       good.set(file, { text, job });

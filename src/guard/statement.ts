@@ -32,6 +32,8 @@ const ONLY_SELECT = 'Only SELECT queries are allowed.';
 const ONLY_PLAIN_SELECT = 'Only one SELECT query is allowed, without UNION, FORMAT and INTO OUTFILE.';
 
 export interface SelectStatement {
+  /** The canonical text. */
+  readonly text: string;
   /** Of the canonical text, every character in one of them. */
   readonly tokens: readonly Token[];
   readonly tree: SyntaxNode;
@@ -50,7 +52,7 @@ export async function parseSelect(engine: RowReader, sql: string): Promise<Selec
   if (tokens.some((token) => token.kind === 'name' && /[\\\p{Cc}]/u.test(token.value))) {
     throw refuseSql('A quoted name contains a control character or a backslash.');
   }
-  return { tokens, tree: parseSyntaxTree(await explainStatement(engine, canonical)) };
+  return { text: canonical, tokens, tree: parseSyntaxTree(await explainStatement(engine, canonical)) };
 }
 
 /** The engine's one-line formatting: no comments, one statement. */

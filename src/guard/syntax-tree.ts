@@ -3,6 +3,7 @@
  * and nothing is guessed; a line that is not understood is an error. Pure.
  */
 import { Fault } from '../core/errors.ts';
+import { type OutlineNode, parseOutline } from './outline.ts';
 
 export interface SyntaxNode {
   /** `SelectQuery`, `Function`, `TableIdentifier`, ... */
@@ -12,29 +13,21 @@ export interface SyntaxNode {
   readonly children: readonly SyntaxNode[];
 }
 
-interface OpenNode extends SyntaxNode {
-  readonly children: SyntaxNode[];
-}
-
-const LINE = /^( *)(\S+)(.*?)(?: \(alias .*?\))?(?: \(children \d+\))?$/s;
+const INDENT = 1;
+const LINE = /^(\S+)(.*?)(?: \(alias .*?\))?(?: \(children \d+\))?$/s;
 
 /** @throws Fault `SYNTAX_TREE_UNKNOWN` */
 export function parseSyntaxTree(lines: readonly string[]): SyntaxNode {
-  const path: OpenNode[] = [];
-  let root: SyntaxNode | undefined;
-  for (const line of lines) {
-    const [, indent, kind, value] = LINE.exec(line) ?? [];
-    if (indent === undefined || kind === undefined || value === undefined || indent.length > path.length) {
-      throw new Fault('SYNTAX_TREE_UNKNOWN', 'the engine describes a syntax tree in a way that is not known');
-    }
-    const node: OpenNode = { kind, value: value.replace(/^ /, ''), children: [] };
-    path.length = indent.length;
-    path[path.length - 1]?.children.push(node);
-    path.push(node);
-    root ??= node;
+  const outline = parseOutline(lines, INDENT);
+  if (!outline) {
+    throw new Fault('SYNTAX_TREE_UNKNOWN', 'the engine describes no syntax tree, or in a way that is not known');
   }
-  if (!root) throw new Fault('SYNTAX_TREE_UNKNOWN', 'the engine describes no syntax tree');
-  return root;
+  return readNode(outline);
+}
+
+function readNode({ text, children }: OutlineNode): SyntaxNode {
+  const [, kind = '', value = ''] = LINE.exec(text) ?? [];
+  return { kind, value: value.replace(/^ /, ''), children: children.map(readNode) };
 }
 
 /** The node and everything under it, in the order of the text. */

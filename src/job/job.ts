@@ -36,9 +36,9 @@ export interface RowSource {
   readonly api: SqlApi;
   readonly table: string;
   readonly columns: readonly JobColumn[];
-  /** Extra condition, SQL; empty for none. */
+  /** Extra condition, SQL as the user writes it, until `run/job-sql.ts` has read it; empty for none. */
   readonly where: string;
-  /** The user's own SELECT of single trades with one `{window}`; empty for the columns of the table. */
+  /** The user's own SELECT of single trades with one `{window}`, likewise; empty for the columns of the table. */
   readonly sql: string;
 }
 
@@ -48,12 +48,14 @@ export interface AggregateSource {
   readonly api: SqlApi;
   readonly table: string;
   readonly columns: readonly JobColumn[];
-  /** The user's SQL with one `{window}`. */
+  /** The user's SQL with one `{window}`, as the user writes it, until `run/job-sql.ts` has read it. */
   readonly sql: string;
   /** Length of the grain, seconds. */
   readonly grainSeconds: number;
   /** Output column that holds the start of the grain. */
   readonly timeColumn: string;
+  /** Output columns that the GROUP BY must name: the time column and `split`. */
+  readonly groupKeys: readonly string[];
   /** Other keys of the GROUP BY that are columns of the table: a grain that is too much may be split by the first. */
   readonly splitColumns: readonly string[];
 }

@@ -25,7 +25,7 @@ export function parseJob(file: string, text: string): Job {
     );
   }
   const placeOf = (path: KeyPath) => findPlace(file, text, ...findKey(document.contents, path));
-  const at = (path: KeyPath) => `${file}:${placeOf(path).line}: ${path.join('.') || 'the file'}`;
+  const at = (path: KeyPath) => describePlace(placeOf(path), file, path);
   const value: unknown = document.toJS();
   const checked = jobSchema.safeParse(value);
   if (!checked.success) {
@@ -47,9 +47,20 @@ export function parseJob(file: string, text: string): Job {
   try {
     return resolveJob(file, checked.data);
   } catch (error) {
-    if (error instanceof ResolveFault) throw invalidJob([`${at(error.path)}: ${error.message}`], [placeOf(error.path)]);
+    if (error instanceof ResolveFault) throw locateFault(file, text, error);
     throw error;
   }
+}
+
+/** The fault with its file, line and key path. @param text of the file */
+export function locateFault(file: string, text: string, { path, message }: ResolveFault): Fault {
+  const { contents } = parseDocument(text, { prettyErrors: false });
+  const place = findPlace(file, text, ...findKey(contents, path));
+  return invalidJob([`${describePlace(place, file, path)}: ${message}`], [place]);
+}
+
+function describePlace(place: Place, file: string, path: KeyPath): string {
+  return `${file}:${place.line}: ${path.join('.') || 'the file'}`;
 }
 
 function invalidJob(faults: readonly string[], places: readonly Place[]): Fault {

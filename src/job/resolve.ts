@@ -1,6 +1,7 @@
 /** From the job file's shape to the resolved job: defaults filled in, columns looked up in the contract. Pure. */
 
 import { TRADE_COLUMNS } from '../api-contract/trade.ts';
+import { GRAIN_SECONDS } from '../calendar/window.ts';
 import { findNearest } from '../core/nearest.ts';
 import { isS3Location } from '../store/location.ts';
 import type { ObjectOptions } from '../store/store.ts';
@@ -12,8 +13,6 @@ import { ResolveFault } from './resolve-fault.ts';
 import { resolveServerSource } from './server-source.ts';
 import { JOB_DEFAULTS, type JobFile } from './shape.ts';
 import { SNAPSHOT_COLUMNS, SNAPSHOT_SORT } from './snapshot-columns.ts';
-import { readCondition } from './sql-condition.ts';
-import { GRAIN_SECONDS, readGroupSql, readRowSql } from './sql-shape.ts';
 import { allowNulls, assertOnce, customColumn, findTradeColumn, toJobColumn } from './trade-columns.ts';
 
 /** Columns that the ledger itself needs in a job of single trades: identity and place in time. */
@@ -120,11 +119,11 @@ function resolveSqlSource(written: JobFile['source'], api: SqlApi): SqlSource {
   const base = { api, table };
   if (written.sql === undefined) {
     const columns = resolveRowColumns(written.columns);
-    return { kind: 'rows', ...base, columns, where: readCondition(written.where), sql: '' };
+    return { kind: 'rows', ...base, columns, where: written.where?.trim() ?? JOB_DEFAULTS.where, sql: '' };
   }
   const sql = written.sql.trim();
   if (written.grain === undefined) {
-    return { kind: 'rows', ...base, columns: resolveRowSqlColumns(written), where: '', sql: readRowSql(sql, table) };
+    return { kind: 'rows', ...base, columns: resolveRowSqlColumns(written), where: '', sql };
   }
   const timeColumn = written.time ?? JOB_DEFAULTS.timeColumn;
   const split = written.split ?? [];
@@ -132,9 +131,10 @@ function resolveSqlSource(written: JobFile['source'], api: SqlApi): SqlSource {
     kind: 'aggregate',
     ...base,
     columns: resolveAggregateColumns(written, timeColumn),
-    sql: readGroupSql(sql, { table, grain: written.grain, timeColumn, split }),
+    sql,
     grainSeconds: GRAIN_SECONDS[written.grain],
     timeColumn,
+    groupKeys: [timeColumn, ...split],
     splitColumns: split.filter((name) => findTradeColumn(name) !== undefined),
   };
 }

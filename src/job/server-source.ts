@@ -2,8 +2,7 @@
 import { TRADE_COLUMNS } from '../api-contract/trade.ts';
 import type { JobColumn, ServerSource } from './job.ts';
 import { ResolveFault } from './resolve-fault.ts';
-import type { JobFile } from './shape.ts';
-import { readCondition } from './sql-condition.ts';
+import { JOB_DEFAULTS, type JobFile } from './shape.ts';
 import { assertOnce, customColumn, findTradeColumn } from './trade-columns.ts';
 
 /** The column that a table's rows are told apart by date with. */
@@ -35,7 +34,7 @@ export function resolveServerSource(written: JobFile['source']): ServerSource {
     api: 'clickhouse',
     table,
     columns: names.map((name) => resolveColumn(name, types)),
-    where: readCondition(written.where),
+    where: written.where?.trim() ?? JOB_DEFAULTS.where,
   };
 }
 

@@ -62,7 +62,11 @@ const sourceSchema = z
       .nonempty()
       .optional()
       .describe('Columns to export. Default: all of the contract.'),
-    where: z.string().min(1).optional().describe('Extra SQL condition on the rows.'),
+    where: z
+      .string()
+      .regex(/\S/, 'a condition such as premium > 1000')
+      .optional()
+      .describe('Extra SQL condition on the rows.'),
     sql: z
       .string()
       .refine((sql) => sql.includes('{window}'), 'must contain {window}, where the condition on date and time goes')

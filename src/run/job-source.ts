@@ -1,9 +1,11 @@
 /** Opens the source of a job, of whatever kind, with the limits that earlier runs met. */
 import type { Log } from '../core/log.ts';
+import type { Engine } from '../engine/engine.ts';
 import type { OpenedSource } from '../export/job-source.ts';
 import type { Job } from '../job/job.ts';
 import { limitsPath } from '../state/job-state.ts';
 import { ApiLimits } from '../state/limits.ts';
+import { readSourceSql } from './job-sql.ts';
 import type { SourceOpeners } from './openers.ts';
 
 export interface JobSource {
@@ -12,11 +14,15 @@ export interface JobSource {
   readonly limits: ApiLimits;
 }
 
-/** Whoever opens it closes it, with `closeSource`. @throws Fault `SETTING_MISSING`, `SETTING_INVALID` */
-export async function openJobSource(openers: SourceOpeners, job: Job, log: Log): Promise<JobSource> {
-  const { source } = job;
+/**
+ * Opens the source of a job whose own SQL, where it has any, may be asked. Whoever opens it closes it, with `closeSource`.
+ * @param engine where one is open in this process, to read that SQL with
+ * @throws Fault `JOB_INVALID`, `SETTING_MISSING`, `SETTING_INVALID`
+ */
+export async function openJobSource(openers: SourceOpeners, job: Job, log: Log, engine?: Engine): Promise<JobSource> {
+  const source = await readSourceSql(openers, job, engine);
   const load = async (url: string) => {
-    const path = limitsPath(openers.stateDir, url, openers.readKeyFingerprint(), source);
+    const path = limitsPath(openers.stateDir, url, openers.readKeyFingerprint(), job.source);
     return { limits: await new ApiLimits(path, url, openers.clock.now()).load() };
   };
   switch (source.kind) {

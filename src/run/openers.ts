@@ -32,6 +32,8 @@ export interface SourceOpeners {
   readKeyFingerprint(): string;
   /** Address of an entry point; the key of its limits. @throws Fault `SETTING_MISSING` */
   sourceUrl(api: SqlApi | SnapshotApi): string;
+  /** Without a path the data is temporary. One at a time in a process. */
+  openEngine(options?: EmbeddedOptions): Promise<Engine>;
   openSource(api: SqlApi, log: Log, clockOffsetMs: number): Promise<Source>;
   /** @throws Fault `SETTING_MISSING`, `SETTING_INVALID` */
   openSnapshots(source: SnapshotSource, log: Log, clockOffsetMs: number): Promise<SnapshotClient>;
@@ -63,8 +65,6 @@ export interface Openers extends SourceOpeners {
    * @throws Fault when it is neither, `STORE_CHANGED` when another store, or none, has taken its place, StoreFault
    */
   openStore(to: string, options?: OpenStoreOptions): Promise<Store>;
-  /** Without a path the data is temporary. */
-  openEngine(options?: EmbeddedOptions): Promise<Engine>;
   openMailer(): Promise<Mailer>;
   /** Where alerts are posted to; `undefined` when there is no address. @throws Fault `SETTING_INVALID` */
   openWebhook(): Promise<Webhook | undefined>;

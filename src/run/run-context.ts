@@ -10,12 +10,13 @@ import type { ExportContext } from '../export/export-context.ts';
 import { closeSource } from '../export/job-source.ts';
 import type { Job } from '../job/job.ts';
 import type { SourceStats } from '../source/source.ts';
-import { assertStateFolder } from '../state/folder.ts';
+import { assertStateFolder, makeScratchFolder } from '../state/folder.ts';
 import { JobState } from '../state/job-state.ts';
 import { writeProgress } from '../state/progress.ts';
 import type { OnRunEvent } from '../state/run-events.ts';
 import { RunTotals } from '../state/totals.ts';
-import { openJobSource } from './job-source.ts';
+import { type JobSource, openJobSource } from './job-source.ts';
+import { findCustomSql } from './job-sql.ts';
 import type { Openers } from './openers.ts';
 
 /** What a run needs: to export, and to deliver what it sealed. */
@@ -65,7 +66,7 @@ export async function withRunContext<T>(
   const calendar = await deps.readCalendar();
   await assertStateFolder(deps.stateDir);
   // First, because a missing setting must not leave a store or an engine open.
-  const { opened, ...known } = await openJobSource(deps, job, log);
+  const { opened, ...known } = await openRunSource(deps, job, log);
   try {
     const { source } = opened;
     const { runId } = deps;
@@ -78,6 +79,22 @@ export async function withRunContext<T>(
     );
   } finally {
     await closeSource(opened);
+  }
+}
+
+/** A run writes nothing outside of the state folder and the store, so neither does the engine that reads its SQL. */
+async function openRunSource(deps: RunDeps, job: Job, log: Log): Promise<JobSource> {
+  if (findCustomSql(job.source) === undefined) return await openJobSource(deps, job, log);
+  const path = await makeScratchFolder(deps.stateDir, deps.clock.now());
+  try {
+    const engine = await deps.openEngine({ path, signal: deps.signal });
+    try {
+      return await openJobSource(deps, job, log, engine);
+    } finally {
+      await engine.close();
+    }
+  } finally {
+    await rm(path, { recursive: true, force: true });
   }
 }
 

@@ -29,7 +29,7 @@ export async function assertStateFolder(path: string): Promise<void> {
 const STALE_AFTER_MS = 24 * 3_600_000;
 const SCRATCH = 'verify-';
 
-/** A folder for the files that `flowdrop verify` fetches; the caller removes it. Removes those that killed commands left. */
+/** A folder for the files of one command; the caller removes it. Removes those that killed commands left. */
 export async function makeScratchFolder(stateDir: string, nowMs: number): Promise<string> {
   for (const name of (await readdir(stateDir)).filter((one) => one.startsWith(SCRATCH))) {
     const path = join(stateDir, name);

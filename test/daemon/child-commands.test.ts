@@ -70,3 +70,18 @@ describe('a command that hangs', () => {
     expect((await Promise.all(told))[1]).toContain('the daemon is stopping');
   });
 });
+
+describe('the check of a job file', () => {
+  const says = (results: unknown) => `console.log(${JSON.stringify(JSON.stringify(results))}); process.exitCode = 2`;
+
+  it('says why the file is refused, and nothing of what hindered the check itself', async () => {
+    const { checkJob } = create({
+      good: says([{ job: 'good', ok: true, message: 'all is well' }]),
+      bad: says([{ job: 'bad', ok: false, code: 'JOB_INVALID', message: 'bad.yaml:4: LIMIT' }]),
+      away: says([{ job: 'away', ok: false, code: 'ENGINE_UNAVAILABLE', message: 'no library' }]),
+      crashes: 'process.abort()',
+    });
+    await expect(checkJob('bad')).rejects.toMatchObject({ code: 'JOB_INVALID', message: 'bad.yaml:4: LIMIT' });
+    for (const file of ['good', 'away', 'crashes']) await expect(checkJob(file)).resolves.toBeUndefined();
+  });
+});

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { NO_OVERRIDE } from '../../src/calendar/session.ts';
 import { systemClock } from '../../src/core/clock.ts';
+import { Fault } from '../../src/core/errors.ts';
 import { createDaemon } from '../../src/daemon/daemon.ts';
 import { createJobFiles } from '../../src/daemon/job-files.ts';
 import { makeFolder } from '../support/flowdrop.ts';
@@ -31,10 +32,17 @@ async function start(lastRunAt: () => Promise<number> = async () => systemClock.
   let reload: () => void = () => undefined;
   const daemon = createDaemon({
     ...{ clock: systemClock, log, version: '1', id: 'test', maxRuns: 1, unfinished: noNote, untold: noNote },
-    files: createJobFiles({ folder, keptDir: join(folder, 'kept'), assertUsable: () => undefined, log }),
+    files: createJobFiles({
+      folder,
+      keptDir: join(folder, 'kept'),
+      assertUsable: () => undefined,
+      checkSql: async () => undefined,
+      log,
+    }),
     commands: {
       readStatus: async (file) => makeStatus(file),
       sendAlert: async () => undefined,
+      checkJob: async () => undefined,
       readReport: async () => undefined,
       stop: () => undefined,
       kill: () => undefined,
@@ -89,4 +97,28 @@ it('a reading that fails half-way leaves no job without its schedule', async () 
   reload();
   await vi.waitUntil(() => daemon.view().jobs.length === 2);
   expect(daemon.view().jobs[1]?.nextRunAtMs).toBeGreaterThan(systemClock.now());
+});
+
+it('a text whose own SQL is refused does not take the place of the one before, also after a restart', async () => {
+  const sql = (condition: string) =>
+    `  sql: SELECT id FROM RawOptionTrades WHERE ${condition}\n  types: { symbol: string }`;
+  const checked: string[] = [];
+  const open = () =>
+    createJobFiles({
+      ...{ folder, keptDir: join(folder, 'kept'), assertUsable: () => undefined, log },
+      async checkSql({ source }, path) {
+        checked.push(path);
+        if ('sql' in source && source.sql.includes('NOT'))
+          throw new Fault('JOB_INVALID', 'NOT is refused', { kind: 'usage' });
+      },
+    });
+  const file = await writeJob(folder, { name: 'own', schedule: SCHEDULE, source: sql('{window}') });
+  const files = open();
+  await files.read();
+  await files.read();
+  expect(checked).toEqual([file]);
+  await writeJob(folder, { name: 'own', schedule: SCHEDULE, source: sql('NOT {window}') });
+  const kept = { path: join(folder, 'kept', 'own.yaml'), fault: 'NOT is refused' };
+  expect((await files.read()).jobs).toMatchObject([kept]);
+  expect((await open().read()).jobs).toMatchObject([kept]);
 });

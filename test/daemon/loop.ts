@@ -130,6 +130,7 @@ export async function startDaemon(options: TestOptions): Promise<TestDaemon> {
         if (options.isAlertDown?.()) throw new Error('the mail server is away');
         alerts.push({ file, args });
       },
+      checkJob: async () => undefined,
       readReport: async () => undefined,
       stop: () => undefined,
       kill: () => undefined,

@@ -83,6 +83,7 @@ async function startDaemon(scripts: Readonly<Record<string, string>>, isLost = (
       async sendAlert(file, [what = '']) {
         alerts.push(`${file} ${what}`);
       },
+      checkJob: async () => undefined,
       readReport: async () => undefined,
       stop: () => undefined,
       kill: () => undefined,

@@ -286,24 +286,6 @@ const CASES: readonly Case[] = [
     says: ['source.sql', '{window}'],
   },
   {
-    title: 'sql without GROUP BY',
-    text: AGGREGATE.replace(' GROUP BY symbol, minute', ''),
-    line: 4,
-    says: ['source.sql', 'no GROUP BY'],
-  },
-  {
-    title: 'a split key outside the GROUP BY',
-    text: AGGREGATE.replace('[symbol]', '[symbol, exchange]'),
-    line: 4,
-    says: ['source.sql', '"exchange"', 'torn apart'],
-  },
-  {
-    title: 'a time column outside the GROUP BY',
-    text: AGGREGATE.replace('  time: minute\n', ''),
-    line: 4,
-    says: ['source.sql', '"time"', 'torn apart'],
-  },
-  {
     title: 'a split without a grain',
     text: AGGREGATE.replace('  grain: minute\n', ''),
     line: 8,

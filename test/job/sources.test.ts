@@ -36,26 +36,6 @@ describe('SQL of single trades', () => {
     expect(parseJob('x', text).source).toMatchObject({ kind: 'rows', where: '' });
     expect(columnsOf(text)).toEqual(['id string', 'date date', 'time wall', 'price double or null']);
   });
-
-  test.each([
-    ['GROUP BY', 'SELECT symbol FROM RawOptionTrades WHERE {window} GROUP BY symbol'],
-    ['LIMIT', 'SELECT id FROM RawOptionTrades WHERE {window} LIMIT 5'],
-    ['OFFSET', 'SELECT id FROM RawOptionTrades WHERE {window} OFFSET 5'],
-    ['DISTINCT', 'SELECT DISTINCT id FROM RawOptionTrades WHERE {window}'],
-    ['ORDER BY', 'SELECT id FROM RawOptionTrades WHERE {window} order by time'],
-    ['HAVING', 'SELECT id FROM RawOptionTrades WHERE {window} HAVING price > 1'],
-    ['UNION', 'SELECT id FROM RawOptionTrades WHERE {window} UNION ALL SELECT 1'],
-    ['OVER', 'SELECT id, sum(price) OVER (PARTITION BY symbol) FROM RawOptionTrades WHERE {window}'],
-  ])('is refused with %s, which looks at several rows at once', (construct, sql) => {
-    const message = faultsOf(jobOf(rowSql(sql)));
-    expect(message).toContain('jobs/x.yaml:4: source.sql: ');
-    expect(message).toMatch(new RegExp(`has ${construct}: SQL without|${construct} is not allowed: `));
-  });
-
-  test('may have such words in its texts', () => {
-    const sql = "SELECT id, date, time, price FROM RawOptionTrades WHERE {window} AND exchange != 'GROUP BY limit'";
-    expect(parseJob('x', jobOf(rowSql(sql))).source).toMatchObject({ kind: 'rows', sql });
-  });
 });
 
 describe('a snapshot job', () => {

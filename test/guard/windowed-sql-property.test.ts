@@ -11,6 +11,7 @@ import type { SqlJob } from '../../src/job/job.ts';
 import { assertSqlJob } from '../../src/job/job.ts';
 import { parseJob } from '../../src/job/parse.ts';
 import { buildPage } from '../../src/plan/statement.ts';
+import { readSourceSql } from '../../src/run/job-sql.ts';
 import { createTradesTable, insertTrades } from '../support/engine-source.ts';
 import { createRandom } from '../support/random.ts';
 import { createTrade, DATE } from '../support/trades.ts';
@@ -155,19 +156,16 @@ function jobText({ grain, sql }: Text): string {
 }
 
 /** The job, and whether it passes; of one that does not, what it would be. */
-function readJob(text: Text): { readonly job: SqlJob; readonly passes: boolean } {
+async function readJob(text: Text): Promise<{ readonly job: SqlJob; readonly passes: boolean }> {
+  const job = parseJob('x.yaml', jobText(text));
+  assertSqlJob(job);
   try {
-    const job = parseJob('x.yaml', jobText(text));
-    assertSqlJob(job);
-    return { job, passes: true };
+    const read = { ...job, source: await readSourceSql({ openEngine: async () => engine }, job, engine) };
+    assertSqlJob(read);
+    return { job: read, passes: true };
   } catch (error) {
     if (!isFault(error) || error.code !== 'JOB_INVALID') throw error;
-    const plain = text.grain
-      ? 'SELECT substring(time, 1, 16) AS t, symbol, 1 AS v FROM RawOptionTrades WHERE {window} GROUP BY t, symbol'
-      : 'SELECT id, date, time, symbol, 1 AS v FROM RawOptionTrades WHERE {window}';
-    const job = parseJob('x.yaml', jobText({ grain: text.grain, sql: plain }));
-    assertSqlJob(job);
-    return { job: { ...job, source: { ...job.source, sql: text.sql } }, passes: false };
+    return { job, passes: false };
   }
 }
 
@@ -212,7 +210,7 @@ describe('SQL of jobs', () => {
     const told = { passed: 0, refused: 0, differing: 0 };
     for (let text = 0; text < TEXTS; text += 1) {
       const written = writeText(random);
-      const { job, passes } = readJob(written);
+      const { job, passes } = await readJob(written);
       const bounds = cutDay(random, job);
       if (passes) {
         told.passed += 1;

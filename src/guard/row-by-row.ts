@@ -1,0 +1,57 @@
+/**
+ * Functions and clauses that look at several rows, or make several of one: windows tear their rows apart. Tables of data
+ * and two questions. Pure.
+ */
+import { childrenUnder, functionOf, type QueryNode, walkQuery } from './query-tree.ts';
+import { refuseSql } from './refusal.ts';
+
+const COMPUTE_LATER = 'compute it in what reads the drop';
+/** Functions whose value depends on other rows of the answer or on its blocks, in capitals. */
+const NEIGHBOUR_FUNCTIONS =
+  /^(NEIGHBOR|RUNNING(DIFFERENCE\w*|ACCUMULATE|CONCURRENCY)|ROWNUMBERIN(ALL)?BLOCKS?|BLOCK(NUMBER|SIZE|SERIALIZEDSIZE)|(LAG|LEAD)(INFRAME)?|ROW_NUMBER|(DENSE_|PERCENT_)?RANK|DENSERANK|PERCENTRANK|NTILE|CUME_DIST|NTH_VALUE|NOWINBLOCK|GENERATESERIALID)$/;
+const MULTIPLYING_FUNCTIONS = /^(ARRAYJOIN|UNNEST|EXPLODE)$/;
+/** Functions that make one value of many rows, in capitals, with their endings. */
+const AGGREGATES =
+  /^(COUNT|SUM|AVG|MIN|MAX|ANY(_VALUE|HEAVY|LAST)?|FIRST_VALUE|LAST_VALUE|ARG(MIN|MAX)|UNIQ\w*|QUANTILE\w*|MEDIAN\w*|GROUP(UNIQ)?ARRAY\w*|STDDEV\w*|VAR(POP|SAMP)\w*|COVAR\w*|CORR|TOPK\w*|SUMWITHOVERFLOW|SUMKAHAN|AVGWEIGHTED|SUMMAP\w*)(IF|DISTINCT|ORNULL|ORDEFAULT|STATE)*$/;
+
+/** Functions that look at other rows, or make several of one, at any depth. */
+export function assertRowByRow(query: QueryNode): void {
+  for (const node of walkQuery(query, 'subqueries')) {
+    const name = functionOf(node);
+    if (name === undefined) continue;
+    if (node.attributes.get('function_type') === 'window') {
+      throw refuseSql(
+        `OVER is not allowed, at ${name}: a window function looks at other rows, and those of other windows are not there; ${COMPUTE_LATER}`,
+      );
+    }
+    if (NEIGHBOUR_FUNCTIONS.test(name.toUpperCase())) {
+      throw refuseSql(
+        `${name} is not allowed: it looks at other rows of the answer, and each window is one of its own; ${COMPUTE_LATER}`,
+      );
+    }
+    if (MULTIPLYING_FUNCTIONS.test(name.toUpperCase())) {
+      throw refuseSql(
+        `${name} is not allowed: it makes several rows of one, which have the same id or are counted twice; export the array, or use a function of arrays such as arraySum`,
+      );
+    }
+  }
+}
+
+/** Single trades are asked for in windows cut between any two rows. */
+export function assertSingleRows(query: QueryNode, table: string): void {
+  for (const clause of ['GROUP BY', 'HAVING', 'ORDER BY']) {
+    if (childrenUnder(query, clause).length === 0) continue;
+    throw refuseSql(
+      `has ${clause}: SQL without \`grain\` is asked in windows cut between any two rows, so it must be a plain SELECT ... FROM ${table} WHERE {window} ...; ${
+        clause === 'ORDER BY' ? 'order the drop with `drop.sort`' : 'for groups give a `grain`'
+      }`,
+    );
+  }
+  for (const node of walkQuery(query, 'expressions')) {
+    const name = functionOf(node);
+    if (name === undefined || !AGGREGATES.test(name.toUpperCase())) continue;
+    throw refuseSql(
+      `${name} makes one value of many rows, and windows are cut between any two; for groups give a \`grain\` and a GROUP BY`,
+    );
+  }
+}

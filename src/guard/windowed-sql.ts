@@ -1,0 +1,256 @@
+/**
+ * SQL of a job, with one `{window}`: may its rows be asked for in windows, so that all windows together give the rows of
+ * the whole date? Invariants: the engine's own parser decides what the text means, and exactly its formatting is what is
+ * asked. What passes reads one table, `{window}` restricts its rows and nothing else, and no row of the answer depends on
+ * rows of another window: single trades are looked at one by one (`row-by-row.ts`), groups lie whole in one window
+ * (`whole-groups.ts`). Clauses are an allow-list.
+ */
+import { EngineFault } from '../engine/fault.ts';
+import type { RowReader } from './parser.ts';
+import {
+  aliasOf,
+  argumentsOf,
+  childrenUnder,
+  functionOf,
+  identifierOf,
+  type QueryNode,
+  readQueryTree,
+  walkQuery,
+} from './query-tree.ts';
+import { Refusal, refuseSql } from './refusal.ts';
+import { assertRowByRow, assertSingleRows } from './row-by-row.ts';
+import { parseSelect, type SelectStatement } from './statement.ts';
+import { walkTree } from './syntax-tree.ts';
+import { assertGroups, type GroupKeys } from './whole-groups.ts';
+
+/** Where the condition of a window goes. */
+const WINDOW_MARK = '{window}';
+
+export interface WindowedSql {
+  /** With one `{window}`. */
+  readonly sql: string;
+  readonly table: string;
+  /** Of SQL that groups; `undefined`: single trades. */
+  readonly groups: GroupKeys | undefined;
+}
+
+/** Stands in for the mark, as long as that, so that places in the text stay where they are. */
+const STAND_IN_NAME = '__mark';
+const STAND_IN = `(${STAND_IN_NAME})`;
+const MAX_SHOWN = 48;
+/** Columns that the condition of a window names. */
+const WINDOW_COLUMNS: readonly string[] = ['id', 'symbol', 'date', 'time'];
+
+const SHAPE = `one SELECT ... FROM table WHERE ${WINDOW_MARK} ...`;
+const ONE_EXPRESSION = 'one expression';
+const PLACE_OF_WINDOW = `write it as a condition of its own: WHERE ${WINDOW_MARK} AND (...)`;
+const WHOLE_ANSWER = 'it looks at the whole answer, and each window is an answer of its own; leave it out';
+const ONE_TABLE =
+  'only one table may be read, for windows cut its rows; write what the other table says as a condition: WHERE {window} AND symbol IN (SELECT ...)';
+const ONE_SELECT = 'only one SELECT is allowed, for {window} restricts only the one that it stands in; make two jobs';
+const SUMS = 'it adds sums over several groups, which windows tear apart; sum them up in what reads the drop';
+const ROWS_READ = 'it changes which rows are read; put the condition into WHERE, beside {window}';
+const OF_THE_SERVER = 'it is not for a job: flowdrop chooses how answers come; leave it out';
+
+const CLAUSES: ReadonlySet<string> = new Set([
+  ...['WITH', 'PROJECTION', 'JOIN TREE', 'WHERE', 'GROUP BY', 'HAVING', 'ORDER BY'],
+]);
+/** What is said of clauses that look at more than one row; others are just not allowed. */
+const REFUSED_CLAUSES: ReadonlyMap<string, string> = new Map([
+  ...['LIMIT', 'OFFSET', 'LIMIT BY', 'QUALIFY', 'WINDOW', 'INTERPOLATE'].map((name) => [name, WHOLE_ANSWER] as const),
+  ['PREWHERE', ROWS_READ],
+  ['SETTINGS', OF_THE_SERVER],
+]);
+/** What the tree says of a query beside its clauses: which of it is allowed, and what is said of the rest. */
+const QUERY_FLAGS: ReadonlySet<string> = new Set(['is_subquery', 'is_recursive_with', 'is_order_by_all']);
+const REFUSED_FLAGS: ReadonlyMap<string, readonly [string, string]> = new Map([
+  ['is_distinct', ['DISTINCT', WHOLE_ANSWER]],
+  ['is_limit_with_ties', ['WITH TIES', WHOLE_ANSWER]],
+  ['is_group_by_with_totals', ['WITH TOTALS', SUMS]],
+  ['group_by_type', ['ROLLUP, CUBE or GROUPING SETS', SUMS]],
+]);
+const TABLE_FLAGS: ReadonlySet<string> = new Set(['identifier', 'alias', 'final']);
+
+/** @returns the SQL as the engine formats it, with its one `{window}` @throws Refusal with the clause and what to do */
+export async function readWindowedSql(engine: RowReader, { sql, table, groups }: WindowedSql): Promise<string> {
+  assertOneMark(sql);
+  const { text, query } = await readStatement(engine, SHAPE, sql.replace(WINDOW_MARK, STAND_IN));
+  assertClauses(query);
+  assertTable(query, table);
+  assertNames(query, table);
+  assertRowByRow(query);
+  assertWindow(query);
+  if (groups) assertGroups(query, groups);
+  else assertSingleRows(query, table);
+  return text.replace(STAND_IN_NAME, WINDOW_MARK);
+}
+
+/**
+ * A condition of a job, that stands beside the one of a window: one expression that looks at one row at a time.
+ * @returns it as the engine formats it @throws Refusal
+ */
+export async function readCondition(engine: RowReader, where: string): Promise<string> {
+  if (where.includes(WINDOW_MARK)) throw refuseSql(`${WINDOW_MARK} is added to the condition; leave it out`);
+  // The line break ends a comment.
+  const before = `SELECT 1 FROM t WHERE ${STAND_IN} AND `;
+  const { text, query } = await readStatement(engine, ONE_EXPRESSION, `${before}(${where}\n)`);
+  const [condition] = childrenUnder(query, 'WHERE');
+  const parts = condition && isPlainAnd(condition) ? argumentsOf(condition) : [];
+  const clauses = query.children.map(({ kind }) => kind).join();
+  // Nothing at all, or several expressions, are a tuple in brackets.
+  const isOne = parts.length === 2 && parts.every((part) => functionOf(part) !== 'tuple');
+  if (!isOne || clauses !== 'PROJECTION,JOIN TREE,WHERE' || !text.startsWith(before)) {
+    throw refuseSql(`must be ${ONE_EXPRESSION}, which closes the brackets that it opens and no others`);
+  }
+  assertNames(query, 't');
+  assertRowByRow(query);
+  return text.slice(before.length);
+}
+
+interface Statement {
+  readonly text: string;
+  readonly query: QueryNode;
+}
+
+async function readStatement(engine: RowReader, shape: string, sql: string): Promise<Statement> {
+  const select = await parseSelect(engine, sql).catch((error: unknown) => {
+    throw error instanceof Refusal ? addPlace(error, shape, sql) : error;
+  });
+  assertReadable(select);
+  return { text: select.text, query: await readQueryTree(engine, select.text) };
+}
+
+/** The tree writes names and patterns without quotes, and leaves the columns of `FROM t AS x (a, b)` out. */
+function assertReadable({ tokens, tree }: SelectStatement): void {
+  if (tokens.some(({ kind, value }) => kind === 'name' && value.includes(','))) {
+    throw refuseSql('a quoted name has a comma; give it another name with AS');
+  }
+  const nodes = [...walkTree(tree)];
+  if (nodes.some(({ kind }) => /^(Qualified)?Columns/.test(kind)) && tokens.some(isTextOfLines)) {
+    throw refuseSql('a text has a line break, which is not allowed beside COLUMNS, EXCEPT, REPLACE and APPLY');
+  }
+  const isRenaming = nodes.some(
+    ({ kind, children }) => kind === 'TableExpression' && children.some((child) => child.kind === 'ExpressionList'),
+  );
+  if (isRenaming) throw refuseSql('FROM gives a table other names for its columns; use their own');
+}
+
+function isTextOfLines({ kind, text }: SelectStatement['tokens'][number]): boolean {
+  return kind === 'string' && /\\[nrbfv0]|\n/.test(text);
+}
+
+/** The engine says at which character the text cannot be read. */
+function addPlace(refusal: Refusal, shape: string, sql: string): Refusal {
+  const { cause } = refusal;
+  const position = cause instanceof EngineFault ? /failed at position (\d+)/.exec(cause.message)?.[1] : undefined;
+  if (position === undefined) return refuseSql(`must be ${shape}: ${refusal.message}`);
+  // Counted from 1, in bytes.
+  const rest = Buffer.from(sql)
+    .subarray(Number(position) - 1)
+    .toString()
+    .replace(STAND_IN, WINDOW_MARK);
+  const line = rest.replace(/[\s\p{Cc}]+/gu, ' ').trim();
+  const shown = line.length > MAX_SHOWN ? `${line.slice(0, MAX_SHOWN - 3)}...` : line;
+  return refuseSql(shown === '' ? 'cannot be read: it ends too early' : `cannot be read at "${shown}"`);
+}
+
+function assertOneMark(sql: string): void {
+  if (sql.includes(STAND_IN_NAME)) throw refuseSql(`the name ${STAND_IN_NAME} is not available`);
+  const marks = sql.split(WINDOW_MARK).length - 1;
+  if (marks === 0) throw refuseSql(`must contain ${WINDOW_MARK}: ${PLACE_OF_WINDOW}`);
+  if (marks === 1) return;
+  throw refuseSql(
+    `${WINDOW_MARK} stands in the SQL a second time: what a subquery makes of a part of the date is another value in every window; leave it out there`,
+  );
+}
+
+function assertClauses(query: QueryNode): void {
+  if (query.kind !== 'QUERY') throw refuseSql(ONE_SELECT);
+  for (const [flag] of query.attributes) {
+    if (flag === 'is_group_by_all') throw refuseSql('GROUP BY ALL does not say what the keys are; write them');
+    const [name, advice] = REFUSED_FLAGS.get(flag) ?? [flag, 'leave it out'];
+    if (!QUERY_FLAGS.has(flag)) throw refuseSql(`${name} is not allowed: ${advice}`);
+  }
+  for (const { kind } of query.children) {
+    if (CLAUSES.has(kind)) continue;
+    const found = [...REFUSED_CLAUSES].find(([name]) => kind === name || kind.startsWith(`${name} `));
+    const [name, advice] = found ?? [kind, 'leave it out'];
+    throw refuseSql(`${name} is not allowed: ${advice}`);
+  }
+  if (childrenUnder(query, 'ORDER BY').some(({ attributes }) => attributes.get('with_fill') !== '0')) {
+    throw refuseSql('WITH FILL is not allowed: it makes rows of other rows, which windows tear apart; leave it out');
+  }
+  if (childrenUnder(query, 'WHERE').length === 0) {
+    throw refuseSql(`has no WHERE: must be ${SHAPE}`);
+  }
+}
+
+/** FROM has the job's table, a name for it perhaps, and FINAL perhaps. */
+function assertTable(query: QueryNode, table: string): void {
+  const [source] = childrenUnder(query, 'JOIN TREE');
+  const allowed = `allowed is FROM ${table} [AS name] [FINAL]`;
+  const name = source && identifierOf(source);
+  if (source === undefined || name === undefined) {
+    const what = source?.kind.replace('_', ' ').replace(/^(QUERY|UNION)$/, 'a subquery') ?? 'nothing';
+    throw refuseSql(`in FROM: ${what} is not allowed: ${ONE_TABLE}; ${allowed}`);
+  }
+  if (name !== table) {
+    throw refuseSql(
+      `in FROM: ${name} is not the table; the job counts the rows of \`source.table\`, ${table}: name that table, without its database, or give the other as \`source.table\``,
+    );
+  }
+  if (source.attributes.has('sample_size')) throw refuseSql(`SAMPLE is not allowed: ${ROWS_READ}`);
+  const odd = [...source.attributes.keys()].find((flag) => !TABLE_FLAGS.has(flag));
+  if (odd !== undefined) throw refuseSql(`in FROM: ${odd} is not allowed; ${allowed}`);
+}
+
+/** Names inside of expressions, unlike those of the columns of the answer, must not stand for the table, or for a column that windows are cut by. */
+function assertNames(query: QueryNode, table: string): void {
+  const named = new Set([...childrenUnder(query, 'PROJECTION'), ...childrenUnder(query, 'JOIN TREE')]);
+  for (const node of walkQuery(query, 'expressions')) {
+    const alias = aliasOf(node);
+    const isColumn = alias !== undefined && WINDOW_COLUMNS.includes(alias);
+    const isTable = alias === table || node.attributes.get('cte_name') === table;
+    if (named.has(node) || (!isColumn && !isTable)) continue;
+    const instead = isColumn ? 'column, by which windows are cut' : 'table';
+    throw refuseSql(
+      `"${isTable ? table : alias}" would be another expression instead of the ${instead}; give it another name`,
+    );
+  }
+}
+
+/** `{window}` is one of the conditions that WHERE joins by AND. */
+function assertWindow(query: QueryNode): void {
+  const [where] = childrenUnder(query, 'WHERE');
+  const conditions = where ? listConditions(where) : [];
+  if (conditions.some((node) => isMark(node) && aliasOf(node) === undefined)) return;
+  const part = conditions.find((node) => [...walkQuery(node, 'expressions')].some(isMark));
+  if (part && isMark(part)) throw refuseSql(`${WINDOW_MARK} must stand in WHERE without a name; ${PLACE_OF_WINDOW}`);
+  if (part === undefined)
+    throw refuseSql(`${WINDOW_MARK} must stand in WHERE of the outermost SELECT; ${PLACE_OF_WINDOW}`);
+  const name = functionOf(part);
+  if (name === 'or') {
+    throw refuseSql(
+      `in WHERE: OR beside ${WINDOW_MARK} lets rows of every window into each; put it into parentheses: WHERE ${WINDOW_MARK} AND (... OR ...)`,
+    );
+  }
+  if (name === 'not') {
+    throw refuseSql(`in WHERE: NOT ${WINDOW_MARK} gives each window the rows of all others; ${PLACE_OF_WINDOW}`);
+  }
+  throw refuseSql(
+    `in WHERE: ${WINDOW_MARK} is a part of another condition${name === undefined ? '' : ` (${name})`}; ${PLACE_OF_WINDOW}`,
+  );
+}
+
+function isMark(node: QueryNode): boolean {
+  return identifierOf(node) === STAND_IN_NAME;
+}
+
+/** An AND with a name could be used elsewhere, with the window in it. */
+function isPlainAnd(node: QueryNode): boolean {
+  return functionOf(node) === 'and' && aliasOf(node) === undefined;
+}
+
+function listConditions(node: QueryNode): readonly QueryNode[] {
+  return isPlainAnd(node) ? argumentsOf(node).flatMap(listConditions) : [node];
+}
