@@ -13,7 +13,7 @@ import { buildAttachments } from '../../src/report/attach/attach.ts';
 import { listTables } from '../../src/report/attach/contents.ts';
 import { buildFlowReport } from '../../src/report/flow.ts';
 import type { FlowReport } from '../../src/report/model.ts';
-import type { PastSession } from '../../src/report/numbers/history.ts';
+import type { PastSession } from '../../src/report/query/history.ts';
 import { renderDigest, renderFlowReport } from '../../src/report/render.ts';
 import { buildFlowView } from '../../src/report/text/view.ts';
 import { compareSummary, writeSummary } from '../../src/seal/summary.ts';

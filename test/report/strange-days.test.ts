@@ -10,7 +10,7 @@ import type { Engine } from '../../src/engine/engine.ts';
 import { quoteString } from '../../src/engine/literal.ts';
 import { buildFlowReport } from '../../src/report/flow.ts';
 import type { FlowReport } from '../../src/report/model.ts';
-import type { PastSession } from '../../src/report/numbers/history.ts';
+import type { PastSession } from '../../src/report/query/history.ts';
 import { buildSentences, sayCallShare, sayLean, sayNoHistory, sayUnusual } from '../../src/report/text/sentences.ts';
 import { buildPreview, buildSubject } from '../../src/report/text/subject.ts';
 import { buildFlowView, type FlowView } from '../../src/report/text/view.ts';

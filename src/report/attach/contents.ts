@@ -4,16 +4,28 @@
  */
 
 import type {
+  BigTrade,
   ExpirationGex,
   Exposure,
   ExposureSums,
+  FlowReport,
+  HalfHour,
   RankedExposure,
   StrikeGex,
   SymbolExposure,
-} from '../exposure-model.ts';
-import type { BigTrade, FlowReport, HalfHour, Premium, PremiumPart, SymbolFlow, UnusualSymbol } from '../model.ts';
+  SymbolFlow,
+  UnusualSymbol,
+} from '../model.ts';
+import {
+  DIRECTION_KEYS,
+  PART_KEYS,
+  PREMIUM_NUMBERS,
+  type Premium,
+  type PremiumNumber,
+  type PremiumPart,
+} from '../numbers.ts';
 import { buildKeyNumberTable } from './key-numbers.ts';
-import { type AttachedTable, buildTable, type ColumnReader, kept, shown } from './table.ts';
+import { type AttachedTable, buildTable, type ColumnReader, KIND_OF, kept, shown } from './table.ts';
 
 /** @param focus the symbols whose strikes and expirations are listed */
 export function listTables(report: FlowReport, focus = report.exposure.focus): readonly AttachedTable[] {
@@ -76,27 +88,27 @@ function priced(sum: Exclude<keyof ExposureSums, 'contracts'>): (row: RankedExpo
   return (row) => (row.spot === null ? null : row[sum]);
 }
 
-const PREMIUM_COLUMNS: readonly ColumnReader<Premium>[] = [
-  shown('Trades', 'trades', 'count', (row) => row.trades),
-  kept('contracts', 'count', (row) => row.contracts),
-  kept('call_contracts', 'count', (row) => row.callContracts),
-  kept('put_contracts', 'count', (row) => row.putContracts),
-  shown('Premium', 'premium', 'dollars', (row) => row.total),
-  shown('Calls', 'call_premium', 'dollars', (row) => row.calls),
-  shown('Puts', 'put_premium', 'dollars', (row) => row.puts),
-  shown('Net calls', 'net_call_premium', 'dollars', (row) => row.netCalls),
-  shown('Net puts', 'net_put_premium', 'dollars', (row) => row.netPuts),
-  shown('Bullish', 'bullish_premium', 'dollars', (row) => row.bullish),
-  shown('Bearish', 'bearish_premium', 'dollars', (row) => row.bearish),
-  shown('Neutral', 'neutral_premium', 'dollars', (row) => row.neutral),
-  shown('Put/call', 'put_call_by_premium', 'ratio', (row) => row.putCallByPremium),
-  kept('put_call_by_volume', 'ratio', (row) => row.putCallByVolume),
-  kept('zero_dte_premium', 'dollars', (row) => row.zeroDte),
-  kept('multi_leg_premium', 'dollars', (row) => row.multiLeg),
-  kept('sweep_premium', 'dollars', (row) => row.sweep),
-  kept('unpriced_trades', 'count', (row) => row.unpriced),
-  kept('unsized_trades', 'count', (row) => row.unsized),
-];
+const PREMIUM_COLUMNS: readonly ColumnReader<Premium>[] = PREMIUM_NUMBERS.map((number) => ({
+  ...readColumn(number),
+  heading: number.heading ?? null,
+}));
+
+/** Numbers as columns that people read too. */
+function listColumns<Key extends keyof Premium>(keys: readonly Key[]): readonly ColumnReader<Pick<Premium, Key>>[] {
+  return keys.flatMap((key) =>
+    PREMIUM_NUMBERS.filter((number) => number.key === key).map((number) => readColumn({ ...number, key })),
+  );
+}
+
+function readColumn<Key extends keyof Premium>({
+  key,
+  name,
+  unit,
+  label,
+  heading = label,
+}: Omit<PremiumNumber, 'key'> & { readonly key: Key }): ColumnReader<Pick<Premium, Key>> {
+  return { name, kind: KIND_OF[unit], heading, read: (row) => row[key] };
+}
 
 const SYMBOL_COLUMNS: readonly ColumnReader<ListedSymbol>[] = [
   shown('Symbol', 'symbol', 'text', ({ flow }) => flow.symbol),
@@ -110,13 +122,7 @@ const HALF_HOUR_COLUMNS: readonly ColumnReader<HalfHour>[] = [
   ...PREMIUM_COLUMNS,
 ];
 
-const PART_COLUMNS: readonly ColumnReader<PremiumPart>[] = [
-  shown('Trades', 'trades', 'count', (row) => row.trades),
-  shown('Contracts', 'contracts', 'count', (row) => row.contracts),
-  shown('Premium', 'premium', 'dollars', (row) => row.total),
-  shown('Calls', 'call_premium', 'dollars', (row) => row.calls),
-  shown('Puts', 'put_premium', 'dollars', (row) => row.puts),
-];
+const PART_COLUMNS: readonly ColumnReader<PremiumPart>[] = listColumns(PART_KEYS);
 
 const UNUSUAL_COLUMNS: readonly ColumnReader<UnusualSymbol>[] = [
   shown('Symbol', 'symbol', 'text', (row) => row.symbol),
@@ -125,10 +131,7 @@ const UNUSUAL_COLUMNS: readonly ColumnReader<UnusualSymbol>[] = [
   shown('Mean', 'mean_premium', 'dollars', (row) => row.mean),
   shown('Premium / mean', 'ratio', 'ratio', (row) => row.ratio),
   shown('Sessions', 'sessions', 'count', (row) => row.sessions),
-  shown('Net calls', 'net_call_premium', 'dollars', (row) => row.netCalls),
-  shown('Net puts', 'net_put_premium', 'dollars', (row) => row.netPuts),
-  shown('Bullish', 'bullish_premium', 'dollars', (row) => row.bullish),
-  shown('Bearish', 'bearish_premium', 'dollars', (row) => row.bearish),
+  ...listColumns(DIRECTION_KEYS),
 ];
 
 const TRADE_COLUMNS: readonly ColumnReader<BigTrade>[] = [

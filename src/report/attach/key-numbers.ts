@@ -3,46 +3,25 @@
  * in its own column, because a number without one means nothing to a program.
  */
 
-import type { SymbolExposure } from '../exposure-model.ts';
-import { type Change, COMPARED, type Compared, type FlowReport } from '../model.ts';
-import { type AttachedTable, buildTable, type ColumnKind, kept, shown } from './table.ts';
+import type { Change, FlowReport, SymbolExposure } from '../model.ts';
+import { KEY_NUMBERS } from '../numbers.ts';
+import { type AttachedTable, buildTable, type ColumnKind, KIND_OF, kept, shown } from './table.ts';
 
-type Unit = Extract<ColumnKind, 'dollars' | 'count' | 'fraction' | 'ratio' | 'price'>;
+type NumberKind = Extract<ColumnKind, 'dollars' | 'count' | 'fraction' | 'ratio' | 'price'>;
 
-interface KeyNumber extends Change {
+interface NumberRow extends Change {
   readonly name: string;
-  readonly unit: Unit;
+  readonly unit: NumberKind;
 }
-
-const LABELS: Readonly<Record<Compared, readonly [name: string, unit: Unit]>> = {
-  total: ['Premium', 'dollars'],
-  calls: ['Call premium', 'dollars'],
-  puts: ['Put premium', 'dollars'],
-  callShare: ['Call share of premium', 'fraction'],
-  putShare: ['Put share of premium', 'fraction'],
-  netCalls: ['Net call premium', 'dollars'],
-  netPuts: ['Net put premium', 'dollars'],
-  bullish: ['Bullish premium', 'dollars'],
-  bearish: ['Bearish premium', 'dollars'],
-  neutral: ['Neutral premium', 'dollars'],
-  trades: ['Trades', 'count'],
-  contracts: ['Contracts', 'count'],
-  putCallByPremium: ['Put/call by premium', 'ratio'],
-  putCallByVolume: ['Put/call by volume', 'ratio'],
-  zeroDteShare: ['0DTE share of premium', 'fraction'],
-  multiLegShare: ['Multi-leg share of premium', 'fraction'],
-  sweepShare: ['Sweep share of premium', 'fraction'],
-  volumeAboveOpenInterest: ['Premium where volume is above OI', 'dollars'],
-};
 
 export function buildKeyNumberTable(report: FlowReport): AttachedTable {
   const { comparison, drop } = report;
   return buildTable(
     { name: 'key-numbers', title: 'Key numbers', date: drop.date },
     [
-      ...COMPARED.map((key) => {
-        const [name, unit] = LABELS[key];
-        return { name, unit, ...comparison.changes[key] };
+      ...KEY_NUMBERS.map(({ key, label, unit }) => {
+        const name = unit === 'share' ? `${label} of premium` : label;
+        return { name, unit: KIND_OF[unit], ...comparison.changes[key] };
       }),
       ...listOwnNumbers(report),
     ],
@@ -63,7 +42,7 @@ function describeMean(sessions: number): string {
 }
 
 /** Numbers that no earlier day's summary has. */
-function listOwnNumbers({ headline, exposure, exclusions, volumeAboveOpenInterest }: FlowReport): readonly KeyNumber[] {
+function listOwnNumbers({ headline, exposure, exclusions, volumeAboveOpenInterest }: FlowReport): readonly NumberRow[] {
   const { cancelMessages, cancelledPrints, lateReports, recorded, unmatchedCancels } = exclusions;
   return [
     ofToday('Series where volume is above OI', 'count', volumeAboveOpenInterest.series),
@@ -86,7 +65,7 @@ function listOwnNumbers({ headline, exposure, exclusions, volumeAboveOpenInteres
   ];
 }
 
-function listLevels(lead: SymbolExposure): readonly KeyNumber[] {
+function listLevels(lead: SymbolExposure): readonly NumberRow[] {
   const of = (level: string, value: number | null) => ofToday(`${lead.symbol} ${level}`, 'price', value);
   return [
     of('spot', lead.spot),
@@ -97,6 +76,6 @@ function listLevels(lead: SymbolExposure): readonly KeyNumber[] {
   ];
 }
 
-function ofToday(name: string, unit: Unit, latest: number | null): KeyNumber {
+function ofToday(name: string, unit: NumberKind, latest: number | null): NumberRow {
   return { name, unit, latest, previous: null, mean: null };
 }

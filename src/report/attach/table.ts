@@ -3,6 +3,8 @@
  * column what kind of value it holds. Invariant: a cell is what the model has, unrounded; null is "not known".
  */
 
+import type { Unit } from '../numbers.ts';
+
 export type Cell = string | number | boolean | null;
 
 /**
@@ -10,6 +12,15 @@ export type Cell = string | number | boolean | null;
  * `fraction` a part of one; `measure` a number whose unit is in the row's cell `unit`.
  */
 export type ColumnKind = 'text' | 'date' | 'count' | 'dollars' | 'price' | 'fraction' | 'ratio' | 'flag' | 'measure';
+
+/** Of the numbers. */
+export const KIND_OF = {
+  dollars: 'dollars',
+  net: 'dollars',
+  count: 'count',
+  share: 'fraction',
+  ratio: 'ratio',
+} as const satisfies Readonly<Record<Unit, ColumnKind>>;
 
 export interface Column {
   /** `snake_case`, as in a drop. */

@@ -2,7 +2,7 @@
 
 import { formatDollars } from '../../core/units.ts';
 import { type Amount, shareOf } from '../amount.ts';
-import type { Premium } from '../model.ts';
+import type { Premium } from '../numbers.ts';
 import { formatPart, isSameDollars } from './label.ts';
 
 export type Tone = 'bullish' | 'neutral' | 'bearish';

@@ -3,44 +3,18 @@
  * the unit in which the number is read: dollars as a share of what they were, net dollars as dollars (a share of a
  * number that crosses zero says nothing), shares in points, ratios as they are.
  */
-import { formatDecimal, formatDollars, formatPercent, formatSignedDollars } from '../../core/units.ts';
-import type { Change, Compared, Comparison } from '../model.ts';
+import { formatCount, formatDecimal, formatDollars, formatPercent, formatSignedDollars } from '../../core/units.ts';
+import type { Amount } from '../amount.ts';
+import type { Change, Comparison } from '../model.ts';
+import { KEY_NUMBERS, type Unit } from '../numbers.ts';
 import { formatPastDay, formatShortCount, formatSignedPercent, joinWords } from './label.ts';
 
 /** Shown where there is no number. */
 export const NONE = '–';
 
-type Unit = 'dollars' | 'net' | 'share' | 'ratio' | 'count';
-
-const SUMS: readonly Unit[] = ['dollars', 'net', 'count'];
-
-interface Reading {
-  readonly key: Compared;
-  readonly name: string;
-  readonly unit: Unit;
-}
-
-/** The rows of the key numbers, in the order shown. */
-const READINGS: readonly Reading[] = [
-  { key: 'total', name: 'Premium', unit: 'dollars' },
-  { key: 'calls', name: 'Calls', unit: 'dollars' },
-  { key: 'puts', name: 'Puts', unit: 'dollars' },
-  { key: 'callShare', name: 'Call share', unit: 'share' },
-  { key: 'putShare', name: 'Put share', unit: 'share' },
-  { key: 'netCalls', name: 'Net call premium', unit: 'net' },
-  { key: 'netPuts', name: 'Net put premium', unit: 'net' },
-  { key: 'bullish', name: 'Bullish', unit: 'dollars' },
-  { key: 'neutral', name: 'Neutral', unit: 'dollars' },
-  { key: 'bearish', name: 'Bearish', unit: 'dollars' },
-  { key: 'putCallByPremium', name: 'Put/call, premium', unit: 'ratio' },
-  { key: 'putCallByVolume', name: 'Put/call, volume', unit: 'ratio' },
-  { key: 'zeroDteShare', name: '0DTE share', unit: 'share' },
-  { key: 'multiLegShare', name: 'Multi-leg share', unit: 'share' },
-  { key: 'sweepShare', name: 'Sweep share', unit: 'share' },
-  { key: 'volumeAboveOpenInterest', name: 'Volume above OI', unit: 'dollars' },
-  { key: 'trades', name: 'Trades', unit: 'count' },
-  { key: 'contracts', name: 'Contracts', unit: 'count' },
-];
+/** Decimals of what would read the same with fewer. */
+const FINE_DIGITS = 4;
+const MILLION = 1e6;
 
 export interface ChangeRow {
   readonly name: string;
@@ -53,12 +27,12 @@ export interface ChangeRow {
 }
 
 export function buildChangeRows(comparison: Comparison): readonly ChangeRow[] {
-  return READINGS.map(({ key, name, unit }) => {
+  return KEY_NUMBERS.toSorted((a, b) => a.mail[0] - b.mail[0]).map(({ key, mail: [, name], unit }) => {
     const { latest, previous, mean } = comparison.changes[key];
     return {
       name,
       // A sum always is; a share or ratio may have nothing to be of.
-      latest: latest === null && SUMS.includes(unit) ? formatDollars(null) : formatReading(latest, unit),
+      latest: latest === null && !['share', 'ratio'].includes(unit) ? formatDollars(null) : formatReading(latest, unit),
       previous: formatReading(previous, unit),
       mean: formatReading(mean, unit),
       onPrevious: formatChange(latest, previous, unit),
@@ -106,8 +80,13 @@ export function describePast({ degradedDates }: Comparison, date: string): strin
   return `Degraded, so perhaps without some of its trades: ${joinWords(degradedDates.map((past) => formatPastDay(past, date)))}.`;
 }
 
-function formatReading(value: number | null, unit: Unit): string {
-  if (value === null) return NONE;
+function formatReading(value: Amount, unit: Unit): string {
+  return value === null ? NONE : formatNumber(value, unit);
+}
+
+/** A number in its unit, as the mail has it. */
+export function formatNumber(value: Amount, unit: Unit): string {
+  if (value === null) return 'unknown';
   switch (unit) {
     case 'dollars':
       return formatDollars(value);
@@ -122,6 +101,16 @@ function formatReading(value: number | null, unit: Unit): string {
     default:
       return unit satisfies never;
   }
+}
+
+/** With more digits, for two values that read the same without: `$1,243.0000M`, short enough for its column. */
+export function formatFinely(value: number, unit: Unit): string {
+  if (unit === 'share') return formatPercent(value, FINE_DIGITS);
+  if (unit === 'ratio') return formatDecimal(value, FINE_DIGITS);
+  if (unit === 'count') return formatCount(value);
+  const size = Math.abs(value);
+  const text = size < MILLION ? formatDecimal(size) : `${formatDecimal(size / MILLION, FINE_DIGITS)}M`;
+  return `${value < 0 ? '-' : ''}$${text}`;
 }
 
 function formatChange(latest: number | null, before: number | null, unit: Unit): string {

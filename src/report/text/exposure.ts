@@ -1,6 +1,6 @@
 /** Gamma and delta exposure as texts: the lead symbol, the table of symbols, expirations, and the endpoint's own. Pure. */
 import { formatDecimal, formatSignedDollars } from '../../core/units.ts';
-import type { Exposure, ExposureSums, RankedExposure, SymbolExposure } from '../exposure-model.ts';
+import type { Exposure, ExposureSums, RankedExposure, SymbolExposure } from '../model.ts';
 import { NONE } from './change.ts';
 import {
   cleanLine,

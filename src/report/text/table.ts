@@ -2,16 +2,8 @@
 
 import { formatCount, formatDecimal, formatDollars, formatPercent, formatSignedDollars } from '../../core/units.ts';
 import { type Amount, leanOf, shareOf } from '../amount.ts';
-import type {
-  BigTrade,
-  Exclusions,
-  Premium,
-  PremiumPart,
-  SymbolFlow,
-  Tally,
-  UnusualSymbol,
-  WatchedSymbol,
-} from '../model.ts';
+import type { BigTrade, Exclusions, SymbolFlow, Tally, UnusualSymbol, WatchedSymbol } from '../model.ts';
+import type { Premium, PremiumPart } from '../numbers.ts';
 import { type BarSegment, buildBar, type Tone } from './bar.ts';
 import { NONE } from './change.ts';
 import { cleanCode, cleanLabel, countOf, formatPart, formatShortCount, isSameDollars, nameSymbol } from './label.ts';
