@@ -1,8 +1,7 @@
 /** Conditions on the numbers of a report (`only_when`): whether a day is worth a mail. Pure. */
 import type { JobReport, ReportCondition } from '../job/job.ts';
 import type { FlowReport } from '../report/model.ts';
-import { isUncomputable, readReportNumber } from '../report/number-values.ts';
-import { findNumber } from '../report/numbers.ts';
+import { findNumber, isUncomputable, readReportNumber } from '../report/number-values.ts';
 import { formatNumber } from '../report/text/change.ts';
 
 /**

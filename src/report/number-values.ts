@@ -6,11 +6,11 @@
 import { type Amount, divide, type EngineNumber, readAmount, readNumber } from './amount.ts';
 import {
   type Compared,
-  findNumber,
   KEY_NUMBERS,
   NUMBERS,
   type NumberSource,
   PART_KEYS,
+  PREMIUM_NUMBERS,
   type Premium,
   type PremiumPart,
   type ReportedNumber,
@@ -23,15 +23,13 @@ type ColumnSql = readonly [column: string, sql: string];
 /** A row of `buildPremiumList`, whatever else is in it; what the list does not have is missing. */
 export type PremiumRow = Readonly<Record<string, unknown>>;
 
-const COUNTS = NUMBERS.flatMap((number) => (number.count ? [{ ...number, ...number.count }] : []));
-const SUMS = NUMBERS.flatMap((number) => (number.sum ? [{ ...number, ...number.sum }] : []));
+const ALL = NUMBERS.flatMap((number) => (number.sum ? [{ ...number, sum: number.sum }] : []));
+const COUNTS = ALL.filter(({ sum }) => sum === 'records');
+const SUMS = ALL.filter(({ sum }) => sum !== 'records');
 
-const COUNT_ALL: readonly ColumnSql[] = COUNTS.filter(({ where }) => where === null).map(({ name }) => [
-  name,
-  'count(*)',
-]);
+const COUNT_ALL: readonly ColumnSql[] = COUNTS.flatMap(({ name, where }) => (where ? [] : [[name, 'count(*)']]));
 const COUNT_GAPS: readonly ColumnSql[] = COUNTS.flatMap(({ name, where }) =>
-  where === null ? [] : [[name, sumWhere(where, '1')] as const],
+  where ? [[name, sumWhere(where, '1')]] : [],
 );
 
 /** Sums where every record has its numbers. */
@@ -42,21 +40,22 @@ export const SUMS_WITH_GAPS: readonly ColumnSql[] = [...COUNT_ALL, ...listSums(s
 
 /** Records that a sum is without: what tells a part whose numbers nobody knows from one that has no records. */
 const LACKS: readonly ColumnSql[] = SUMS.map((number) => {
-  const isLacking = `${number.of === 'size' ? 'size' : 'premium'} IS NULL`;
-  const condition = number.where === null ? isLacking : `${number.where} AND ${isLacking}`;
+  const isLacking = `${number.sum === 'size' ? 'size' : 'premium'} IS NULL`;
+  const condition = number.where === undefined ? isLacking : `${number.where} AND ${isLacking}`;
   return [`${columnOf(number)}_lacks`, sumWhere(condition, '1')];
 });
 
 /** What a summary beside a drop has of the numbers. */
 const IN_SUMMARY = NUMBERS.filter(
-  ({ sum, count, key }) => sum !== undefined || count?.where === null || key === 'volumeAboveOpenInterest',
+  ({ sum, where, key }) =>
+    (sum === 'records' ? where === undefined : sum !== undefined) || key === 'volumeAboveOpenInterest',
 );
 export const SUMMARY_COLUMNS = IN_SUMMARY.map(columnOf);
 
 function listSums(write: typeof sumWhere): readonly ColumnSql[] {
   return SUMS.map((number) => [
     columnOf(number),
-    number.where === null ? `sum(${number.of})` : write(number.where, number.of),
+    number.where === undefined ? `sum(${number.sum})` : write(number.where, number.sum),
   ]);
 }
 
@@ -106,7 +105,7 @@ export function readPremium(row: PremiumRow | undefined): Premium {
       return [number.key, readAmount(read(column), Number(read(`${column}_lacks`) ?? 0) === 0)];
     }),
   );
-  const amounts = NUMBERS.filter(({ sum, unit }) => sum !== undefined || unit === 'ratio').map((number) => [
+  const amounts = PREMIUM_NUMBERS.filter(({ sum }) => sum !== 'records').map((number) => [
     number.key,
     readValue(number, sums),
   ]);
@@ -160,4 +159,11 @@ export function isUncomputable(report: NumberSource, name: ReportNumber): boolea
   const { key, quotient, parts } = findNumber(name);
   const { headline } = report;
   return (parts?.(report) ?? (quotient ?? [key]).map((part) => headline[part])).includes(null);
+}
+
+/** By its name in job files. */
+export function findNumber(name: ReportNumber): ReportedNumber {
+  const number = NUMBERS.find((candidate) => candidate.name === name);
+  if (number === undefined) throw new RangeError(`no number is named ${name}`);
+  return number;
 }

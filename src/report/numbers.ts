@@ -27,10 +27,9 @@ interface NumberRow {
   readonly heading?: string;
   readonly unit: Unit;
 
-  /** A sum over the counted records of a condition (null: all). */
-  readonly sum?: { readonly of: string; readonly where: string | null };
-  /** A number of counted records; with a condition only where records lack numbers. */
-  readonly count?: { readonly where: string | null };
+  /** A sum of SQL over the counted records of a condition, or how many these are; without a condition over all. */
+  readonly sum?: string;
+  readonly where?: string;
   /** One sum over another, by key. */
   readonly quotient?: readonly [part: string, whole: string];
   /** What no sum gives is read from the report; `parts` is what it cannot be computed without. */
@@ -56,7 +55,7 @@ const ROWS = [
     label: 'Trades',
     heading: 'Trades',
     unit: 'count',
-    count: { where: null },
+    sum: 'records',
     mail: [170, 'Trades'],
   },
   {
@@ -64,23 +63,11 @@ const ROWS = [
     name: 'contracts',
     label: 'Contracts',
     unit: 'count',
-    sum: { of: 'size', where: null },
+    sum: 'size',
     mail: [180, 'Contracts'],
   },
-  {
-    key: 'callContracts',
-    name: 'call_contracts',
-    label: 'Call contracts',
-    unit: 'count',
-    sum: { of: 'size', where: IS_CALL },
-  },
-  {
-    key: 'putContracts',
-    name: 'put_contracts',
-    label: 'Put contracts',
-    unit: 'count',
-    sum: { of: 'size', where: IS_PUT },
-  },
+  { key: 'callContracts', name: 'call_contracts', label: 'Call contracts', unit: 'count', sum: 'size', where: IS_CALL },
+  { key: 'putContracts', name: 'put_contracts', label: 'Put contracts', unit: 'count', sum: 'size', where: IS_PUT },
   {
     key: 'total',
     name: 'premium',
@@ -88,7 +75,7 @@ const ROWS = [
     label: 'Premium',
     heading: 'Premium',
     unit: 'dollars',
-    sum: { of: 'premium', where: null },
+    sum: 'premium',
     mail: [10, 'Premium'],
     isCondition: true,
   },
@@ -98,7 +85,8 @@ const ROWS = [
     label: 'Call premium',
     heading: 'Calls',
     unit: 'dollars',
-    sum: { of: 'premium', where: IS_CALL },
+    sum: 'premium',
+    where: IS_CALL,
     mail: [20, 'Calls'],
     isCondition: true,
   },
@@ -108,7 +96,8 @@ const ROWS = [
     label: 'Put premium',
     heading: 'Puts',
     unit: 'dollars',
-    sum: { of: 'premium', where: IS_PUT },
+    sum: 'premium',
+    where: IS_PUT,
     mail: [30, 'Puts'],
     isCondition: true,
   },
@@ -118,7 +107,8 @@ const ROWS = [
     label: 'Net call premium',
     heading: 'Net calls',
     unit: 'net',
-    sum: { of: SIGNED, where: `${IS_CALL} AND ${IS_AGGRESSIVE}` },
+    sum: SIGNED,
+    where: `${IS_CALL} AND ${IS_AGGRESSIVE}`,
     mail: [60, 'Net call premium'],
     isCondition: true,
   },
@@ -128,7 +118,8 @@ const ROWS = [
     label: 'Net put premium',
     heading: 'Net puts',
     unit: 'net',
-    sum: { of: SIGNED, where: `${IS_PUT} AND ${IS_AGGRESSIVE}` },
+    sum: SIGNED,
+    where: `${IS_PUT} AND ${IS_AGGRESSIVE}`,
     mail: [70, 'Net put premium'],
     isCondition: true,
   },
@@ -138,7 +129,8 @@ const ROWS = [
     label: 'Bullish premium',
     heading: 'Bullish',
     unit: 'dollars',
-    sum: { of: 'premium', where: "sentiment = 'BULLISH'" },
+    sum: 'premium',
+    where: "sentiment = 'BULLISH'",
     mail: [80, 'Bullish'],
   },
   {
@@ -147,7 +139,8 @@ const ROWS = [
     label: 'Bearish premium',
     heading: 'Bearish',
     unit: 'dollars',
-    sum: { of: 'premium', where: "sentiment = 'BEARISH'" },
+    sum: 'premium',
+    where: "sentiment = 'BEARISH'",
     mail: [100, 'Bearish'],
   },
   {
@@ -156,7 +149,8 @@ const ROWS = [
     label: 'Neutral premium',
     heading: 'Neutral',
     unit: 'dollars',
-    sum: { of: 'premium', where: "sentiment = 'NEUTRAL'" },
+    sum: 'premium',
+    where: "sentiment = 'NEUTRAL'",
     mail: [90, 'Neutral'],
   },
   {
@@ -207,35 +201,33 @@ const ROWS = [
     name: 'zero_dte_premium',
     label: '0DTE premium',
     unit: 'dollars',
-    sum: { of: 'premium', where: IS_ZERO_DTE },
+    sum: 'premium',
+    where: IS_ZERO_DTE,
   },
   {
     key: 'multiLeg',
     name: 'multi_leg_premium',
     label: 'Multi-leg premium',
     unit: 'dollars',
-    sum: { of: 'premium', where: IS_MULTI_LEG },
+    sum: 'premium',
+    where: IS_MULTI_LEG,
   },
-  {
-    key: 'sweep',
-    name: 'sweep_premium',
-    label: 'Sweep premium',
-    unit: 'dollars',
-    sum: { of: 'premium', where: IS_SWEEP },
-  },
+  { key: 'sweep', name: 'sweep_premium', label: 'Sweep premium', unit: 'dollars', sum: 'premium', where: IS_SWEEP },
   {
     key: 'unpriced',
     name: 'unpriced_trades',
     label: 'Trades without a premium',
     unit: 'count',
-    count: { where: 'premium IS NULL' },
+    sum: 'records',
+    where: 'premium IS NULL',
   },
   {
     key: 'unsized',
     name: 'unsized_trades',
     label: 'Trades without a size',
     unit: 'count',
-    count: { where: 'size IS NULL' },
+    sum: 'records',
+    where: 'size IS NULL',
   },
   {
     key: 'zeroDteShare',
@@ -326,8 +318,8 @@ const ROWS = [
 ] as const satisfies readonly NumberRow[];
 
 type Row = (typeof ROWS)[number];
-type SumRow = Extract<Row, { readonly sum: unknown }>;
-type CountRow = Extract<Row, { readonly count: unknown }>;
+type CountRow = Extract<Row, { readonly sum: 'records' }>;
+type SumRow = Exclude<Extract<Row, { readonly sum: unknown }>, CountRow>;
 
 /** Sums over a set of counted records. A record without a number is left out of the sums of that number, and counted. */
 export type Premium = Readonly<Record<CountRow['key'], number>> &
@@ -374,7 +366,7 @@ export interface PremiumNumber extends ReportedNumber {
 }
 
 export const PREMIUM_NUMBERS = NUMBERS.filter(
-  (number): number is PremiumNumber => 'sum' in number || 'count' in number || number.unit === 'ratio',
+  (number): number is PremiumNumber => number.sum !== undefined || number.unit === 'ratio',
 );
 
 /** A number that is compared with the sessions before. */
@@ -390,8 +382,8 @@ export const KEY_NUMBERS = NUMBERS.filter((number): number is KeyNumber => numbe
 
 export const COMPARED = KEY_NUMBERS.map(({ key }) => key);
 
-function orderOf({ sum, count, unit }: NumberRow): number {
-  if (sum === undefined && count === undefined) return 2;
+function orderOf({ sum, unit }: NumberRow): number {
+  if (sum === undefined) return 2;
   return unit === 'count' ? 1 : 0;
 }
 
@@ -399,10 +391,3 @@ function orderOf({ sum, count, unit }: NumberRow): number {
 export const REPORT_NUMBERS = NUMBERS.filter(({ isCondition }) => isCondition).map(
   ({ name }) => name as ReportNumber, // Exactly those rows are conditions.
 );
-
-/** By its name in job files. */
-export function findNumber(name: ReportNumber): ReportedNumber {
-  const number = NUMBERS.find((candidate) => candidate.name === name);
-  if (number === undefined) throw new RangeError(`no number is named ${name}`);
-  return number;
-}
