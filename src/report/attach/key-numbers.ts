@@ -5,7 +5,7 @@
 
 import type { Change, FlowReport, SymbolExposure } from '../model.ts';
 import { KEY_NUMBERS } from '../numbers.ts';
-import { type AttachedTable, buildTable, type ColumnKind, KIND_OF, kept, shown } from './table.ts';
+import { type AttachedTable, buildTable, type ColumnKind, KIND_OF, kept, shown } from '../table.ts';
 
 type NumberKind = Extract<ColumnKind, 'dollars' | 'count' | 'fraction' | 'ratio' | 'price'>;
 

@@ -4,7 +4,7 @@
  */
 import type { SchemaElement } from 'hyparquet';
 import type { ShownDrop } from '../model.ts';
-import type { AttachedTable, Cell, Column, ColumnKind } from './table.ts';
+import type { AttachedTable, Cell, Column, ColumnKind } from '../table.ts';
 
 type ColumnType = Pick<SchemaElement, 'type' | 'converted_type'>;
 

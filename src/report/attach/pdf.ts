@@ -3,11 +3,12 @@
  * number, and the same model gives the same bytes (the document's date is the report's).
  */
 import type { FlowReport } from '../model.ts';
+import type { AttachedTable } from '../table.ts';
+import { listTables } from '../tables.ts';
 import { listConventions } from '../text/convention.ts';
 import { describeGaps } from '../text/gap.ts';
 import { cleanLabel, cleanLine, countOf, formatDay, formatInstant, formatWallClock } from '../text/label.ts';
 import { buildSentences } from '../text/sentences.ts';
-import { listTables } from './contents.ts';
 import { drawFigures, type Figure } from './figure.ts';
 import {
   COLOURS,
@@ -22,7 +23,6 @@ import {
   writeText,
 } from './pdf-page.ts';
 import { drawTable, measureTable } from './pdf-table.ts';
-import type { AttachedTable } from './table.ts';
 
 const SMALL = 8;
 

@@ -7,10 +7,7 @@ import { formatCount, formatDecimal, formatDollars, formatPercent, formatSignedD
 import type { Amount } from '../amount.ts';
 import type { Change, Comparison } from '../model.ts';
 import { KEY_NUMBERS, type Unit } from '../numbers.ts';
-import { formatPastDay, formatShortCount, formatSignedPercent, joinWords } from './label.ts';
-
-/** Shown where there is no number. */
-export const NONE = '–';
+import { formatPastDay, formatShortCount, formatSignedPercent, joinWords, NONE } from './label.ts';
 
 /** Decimals of what would read the same with fewer. */
 const FINE_DIGITS = 4;

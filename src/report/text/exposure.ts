@@ -1,7 +1,8 @@
 /** Gamma and delta exposure as texts: the lead symbol, the table of symbols, expirations, and the endpoint's own. Pure. */
 import { formatDecimal, formatSignedDollars } from '../../core/units.ts';
 import type { Exposure, ExposureSums, RankedExposure, SymbolExposure } from '../model.ts';
-import { NONE } from './change.ts';
+import { type MailRow, printRows } from '../table.ts';
+import { EXPIRATIONS } from '../tables.ts';
 import {
   cleanLine,
   countOf,
@@ -9,6 +10,7 @@ import {
   formatShortDay,
   formatSignedPercent,
   joinWords,
+  NONE,
   nameSymbol,
 } from './label.ts';
 import { describeDistance, describeSpot } from './sentences.ts';
@@ -39,13 +41,6 @@ export interface ExposureRow {
   readonly contracts: string;
 }
 
-export interface ExpirationRow {
-  readonly name: string;
-  readonly call: string;
-  readonly put: string;
-  readonly net: string;
-}
-
 export interface StructureRow {
   readonly symbol: string;
   readonly ours: string;
@@ -63,7 +58,7 @@ export interface StructureNote {
 export interface ExposureView {
   readonly rows: readonly ExposureRow[];
   readonly total: ExposureRow;
-  readonly expirations: readonly ExpirationRow[];
+  readonly expirations: readonly MailRow[];
   readonly structure: readonly StructureRow[];
   readonly structureNotes: readonly StructureNote[];
 }
@@ -149,16 +144,16 @@ function buildSums(sums: ExposureSums) {
 const UNPRICED = { call: NONE, put: NONE, net: NONE, netDex: NONE, contracts: NONE } as const;
 const NO_LEVELS = { zeroGamma: NONE, callWall: NONE, putWall: NONE, walls: '', absoluteGamma: NONE } as const;
 
-function buildExpirationRows({ expirations, laterExpirations }: SymbolExposure): readonly ExpirationRow[] {
-  const rows = expirations.map((row) => ({
-    name: `${formatShortDay(row.expirationDate)} ${row.expirationDate.slice(0, 4)}`,
-    call: formatSignedDollars(row.callGex),
-    put: formatSignedDollars(row.putGex),
-    net: formatSignedDollars(row.netGex),
+function buildExpirationRows({ expirations, laterExpirations }: SymbolExposure): readonly MailRow[] {
+  const titled = expirations.map((row) => ({
+    ...row,
+    title: `${formatShortDay(row.expirationDate)} ${row.expirationDate.slice(0, 4)}`,
   }));
-  if (laterExpirations.count === 0) return rows;
-  const later = `${countOf(laterExpirations.count, 'later expiration')}`;
-  return [...rows, { name: later, call: NONE, put: NONE, net: formatSignedDollars(laterExpirations.netGex) }];
+  const rows = printRows(EXPIRATIONS, titled);
+  const { count, netGex } = laterExpirations;
+  if (count === 0) return rows;
+  const parts = { call_gex: NONE, put_gex: NONE, net_gex: formatSignedDollars(netGex) };
+  return [...rows, { title: countOf(count, 'later expiration'), ...parts }];
 }
 
 function buildStructureRow({ symbol, netGex, marketStructure }: SymbolExposure): readonly StructureRow[] {

@@ -1,62 +1,25 @@
-/** The rows of the tables of premium as texts. Pure; one function per table, the columns' meaning is the model's. */
+/** Rows of tables that the mail shows in a form of their own: watchlist, biggest trades, what is left out. Pure. */
 
 import { formatCount, formatDecimal, formatDollars, formatPercent, formatSignedDollars } from '../../core/units.ts';
-import { type Amount, leanOf, shareOf } from '../amount.ts';
-import type { BigTrade, Exclusions, SymbolFlow, Tally, UnusualSymbol, WatchedSymbol } from '../model.ts';
-import type { Premium, PremiumPart } from '../numbers.ts';
-import { type BarSegment, buildBar, type Tone } from './bar.ts';
-import { NONE } from './change.ts';
-import { cleanCode, cleanLabel, countOf, formatPart, formatShortCount, isSameDollars, nameSymbol } from './label.ts';
+import { leanOf } from '../amount.ts';
+import type { BigTrade, Exclusions, Tally, WatchedSymbol } from '../model.ts';
+import type { Premium } from '../numbers.ts';
+import { type Tone, toneOf } from './bar.ts';
+import { cleanCode, cleanLabel, countOf, formatRatio, formatTimes, NONE, nameSymbol } from './label.ts';
 
-export interface SymbolRow {
+export interface WatchRow {
   readonly symbol: string;
+  readonly traded: boolean;
+  readonly place: string;
   readonly premium: string;
-  readonly calls: string;
-  readonly puts: string;
-  readonly bullish: string;
-  readonly bearish: string;
-  readonly neutral: string;
-  /** Short: `61.2K`. */
-  readonly trades: string;
   readonly putCall: string;
   /** Bullish less bearish, with its sign, and which of the two it is. */
   readonly lean: string;
   readonly tone: Tone;
-  readonly bar: readonly BarSegment[];
-}
-
-export interface WatchRow extends SymbolRow {
-  readonly traded: boolean;
-  readonly place: string;
   readonly gex: string;
   readonly zeroGamma: string;
   /** `4.3 x` its mean when it stands out, else empty. */
   readonly unusual: string;
-}
-
-export interface UnusualRow {
-  readonly symbol: string;
-  readonly premium: string;
-  readonly previous: string;
-  readonly mean: string;
-  /** `4.3 x`. */
-  readonly ratio: string;
-  readonly sessions: string;
-  readonly netCalls: string;
-  readonly netPuts: string;
-  readonly lean: string;
-  readonly tone: Tone;
-}
-
-export interface PartRow {
-  readonly name: string;
-  readonly premium: string;
-  readonly share: string;
-  /** Of a bar: whole per cent, 0 for none. */
-  readonly width: number;
-  readonly calls: string;
-  readonly puts: string;
-  readonly trades: string;
 }
 
 export interface TradeRow {
@@ -84,51 +47,20 @@ export interface ExclusionRow {
   readonly premium: string;
 }
 
-export function buildSymbolRow(flow: SymbolFlow): SymbolRow {
-  return { symbol: nameSymbol(flow.symbol), ...buildPremiumCells(flow) };
-}
-
-export function buildWatchRow(watched: WatchedSymbol): WatchRow {
-  const { flow, exposure, unusual } = watched;
+export function buildWatchRow({ symbol, flow, exposure, unusual }: WatchedSymbol): WatchRow {
   const priced = exposure !== null && exposure.spot !== null;
+  const lean = flow === null ? null : leanOf(flow);
   return {
-    symbol: nameSymbol(watched.symbol),
-    ...(flow === null ? EMPTY_CELLS : buildPremiumCells(flow)),
+    symbol: nameSymbol(symbol),
     traded: flow !== null,
     place: flow === null ? NONE : `#${formatCount(flow.place)}`,
+    premium: flow === null ? NONE : formatDollars(flow.total),
+    putCall: formatRatio(flow?.putCallByPremium ?? null),
+    lean: flow === null ? NONE : formatSignedDollars(lean),
+    tone: toneOf(lean),
     gex: priced ? formatSignedDollars(exposure.netGex) : NONE,
     zeroGamma: priced && exposure.zeroGamma !== null ? formatDecimal(exposure.zeroGamma) : NONE,
     unusual: unusual === null ? '' : formatTimes(unusual.ratio),
-  };
-}
-
-/** @param meanSessions sessions in the mean, those without the symbol included */
-export function buildUnusualRow(unusual: UnusualSymbol, meanSessions: number): UnusualRow {
-  const lean = leanOf(unusual);
-  return {
-    symbol: nameSymbol(unusual.symbol),
-    premium: formatDollars(unusual.premium),
-    previous: unusual.previous === null ? NONE : formatDollars(unusual.previous),
-    mean: formatDollars(unusual.mean),
-    ratio: formatTimes(unusual.ratio),
-    sessions: `${formatCount(unusual.sessions)} of ${formatCount(meanSessions)}`,
-    netCalls: formatSignedDollars(unusual.netCalls),
-    netPuts: formatSignedDollars(unusual.netPuts),
-    lean: formatSignedDollars(lean),
-    tone: toneOf(lean),
-  };
-}
-
-export function buildPartRow(name: string, part: PremiumPart, total: Amount): PartRow {
-  const share = total !== null && total <= 0 ? 0 : shareOf(part.total, total);
-  return {
-    name,
-    premium: formatDollars(part.total),
-    share: formatPart(share),
-    width: Math.min(100, Math.max(0, Math.round((share ?? 0) * 100))),
-    calls: formatDollars(part.calls),
-    puts: formatDollars(part.puts),
-    trades: formatShortCount(part.trades),
   };
 }
 
@@ -167,52 +99,6 @@ export function buildExclusionRows(counted: Premium, left: Exclusions): readonly
     row('Recorded in the file', left.recorded),
   ];
 }
-
-/** Of bullish less bearish premium. Not for GEX: its sign is no direction. */
-export function toneOf(value: Amount): Tone {
-  if (value === null || isSameDollars(value, 0)) return 'neutral';
-  return value > 0 ? 'bullish' : 'bearish';
-}
-
-/** A ratio as printed: `0.70`, or the dash. */
-export function formatRatio(ratio: number | null): string {
-  return ratio === null ? NONE : formatDecimal(ratio);
-}
-
-function formatTimes(ratio: number): string {
-  return `${formatDecimal(ratio, 1)} ×`;
-}
-
-function buildPremiumCells(flow: Premium) {
-  const lean = leanOf(flow);
-  return {
-    premium: formatDollars(flow.total),
-    calls: formatDollars(flow.calls),
-    puts: formatDollars(flow.puts),
-    bullish: formatDollars(flow.bullish),
-    bearish: formatDollars(flow.bearish),
-    neutral: formatDollars(flow.neutral),
-    trades: formatShortCount(flow.trades),
-    putCall: formatRatio(flow.putCallByPremium),
-    lean: formatSignedDollars(lean),
-    tone: toneOf(lean),
-    bar: buildBar(flow),
-  };
-}
-
-const EMPTY_CELLS = {
-  premium: NONE,
-  calls: NONE,
-  puts: NONE,
-  bullish: NONE,
-  bearish: NONE,
-  neutral: NONE,
-  trades: NONE,
-  putCall: NONE,
-  lean: NONE,
-  tone: 'neutral',
-  bar: [],
-} as const;
 
 function nameSentiment(sentiment: string): string {
   const text = cleanCode(sentiment);

@@ -4,31 +4,26 @@
  */
 
 import { formatCount, formatDollars } from '../../core/units.ts';
-import { leanOf } from '../amount.ts';
+import { type Amount, leanOf, shareOf } from '../amount.ts';
 import type { ExpiryBucket, FlowReport, MoneynessBucket, RebuildQuery } from '../model.ts';
-import { type BarSegment, buildBar, type Tone } from './bar.ts';
+import type { PremiumPart } from '../numbers.ts';
+import { type MailRow, printRows } from '../table.ts';
+import { LEANING, PARTS, UNUSUAL } from '../tables.ts';
+import { type BarSegment, buildBar, type Tone, toneOf } from './bar.ts';
 import { buildChangeRows, type ChangeRow, describePast, describeTotalChange, nameSessions } from './change.ts';
 import { type Convention, listConventions } from './convention.ts';
 import { buildExposureView, buildLead, describeStrikes, type ExposureView, type Lead } from './exposure.ts';
 import { describeParts, describeSession, describeSymbols, describeVolumeAboveOpenInterest } from './finding.ts';
 import { describeGaps } from './gap.ts';
-import { cleanLabel, cleanLine, countOf, formatDay, formatInstant, formatWallClock } from './label.ts';
+import { cleanLabel, cleanLine, countOf, formatDay, formatInstant, formatRatio, formatWallClock } from './label.ts';
 import { buildSentences } from './sentences.ts';
 import { buildPreview, buildSubject, describeLean } from './subject.ts';
 import {
   buildExclusionRows,
-  buildPartRow,
-  buildSymbolRow,
   buildTradeRow,
-  buildUnusualRow,
   buildWatchRow,
   type ExclusionRow,
-  formatRatio,
-  type PartRow,
-  type SymbolRow,
   type TradeRow,
-  toneOf,
-  type UnusualRow,
   type WatchRow,
 } from './table.ts';
 
@@ -102,14 +97,14 @@ export interface FlowView {
   readonly watchlistLeftOut: string;
   readonly sessionFinding: string;
   readonly symbolsFinding: string;
-  readonly symbols: readonly SymbolRow[];
-  readonly mostBullish: readonly SymbolRow[];
-  readonly mostBearish: readonly SymbolRow[];
-  readonly unusual: readonly UnusualRow[];
+  readonly symbols: readonly MailRow[];
+  readonly mostBullish: readonly MailRow[];
+  readonly mostBearish: readonly MailRow[];
+  readonly unusual: readonly MailRow[];
   readonly volumeFinding: string;
-  readonly expiries: readonly PartRow[];
+  readonly expiries: readonly MailRow[];
   readonly expiryFinding: string;
-  readonly moneyness: readonly PartRow[];
+  readonly moneyness: readonly MailRow[];
   readonly moneynessFinding: string;
   readonly biggest: readonly TradeRow[];
   readonly exposure: ExposureView;
@@ -152,8 +147,8 @@ const MONEYNESS_NAMES: Readonly<Record<MoneynessBucket['bucket'], string>> = {
 export function buildFlowView(report: FlowReport, options: ViewOptions): FlowView {
   const { headline, drop, exposure, comparison } = report;
   const empty = headline.trades === 0;
-  const expiries = report.expiries.filter(isShown).map((part) => ({ ...part, name: EXPIRY_NAMES[part.bucket] }));
-  const moneyness = report.moneyness.filter(isShown).map((part) => ({ ...part, name: MONEYNESS_NAMES[part.bucket] }));
+  const expiries = report.expiries.filter(isShown).map((part) => ({ ...part, title: EXPIRY_NAMES[part.bucket] }));
+  const moneyness = report.moneyness.filter(isShown).map((part) => ({ ...part, title: MONEYNESS_NAMES[part.bucket] }));
   return {
     subject: buildSubject(report, { late: options.late, corrected: options.correction !== null }),
     preview: buildPreview(report),
@@ -184,14 +179,17 @@ export function buildFlowView(report: FlowReport, options: ViewOptions): FlowVie
     watchlistLeftOut: report.watchlistLeftOut === 0 ? '' : formatCount(report.watchlistLeftOut),
     sessionFinding: describeSession(report.halfHours, headline.total),
     symbolsFinding: describeSymbols(report.topSymbols, report.symbolCount, headline.total),
-    symbols: report.topSymbols.map(buildSymbolRow),
-    mostBullish: report.mostBullish.map(buildSymbolRow),
-    mostBearish: report.mostBearish.map(buildSymbolRow),
-    unusual: report.unusual.map((row) => buildUnusualRow(row, comparison.meanDates.length)),
+    symbols: printRows(LEANING, report.topSymbols),
+    mostBullish: printRows(LEANING, report.mostBullish),
+    mostBearish: printRows(LEANING, report.mostBearish),
+    unusual: printRows(
+      UNUSUAL,
+      report.unusual.map((row) => ({ ...row, meanSessions: comparison.meanDates.length })),
+    ),
     volumeFinding: describeVolumeAboveOpenInterest(report.volumeAboveOpenInterest, headline.total),
-    expiries: expiries.map((part) => buildPartRow(part.name, part, headline.total)),
+    expiries: printParts(expiries, headline.total),
     expiryFinding: describeParts(expiries, headline.total),
-    moneyness: moneyness.map((part) => buildPartRow(part.name, part, headline.total)),
+    moneyness: printParts(moneyness, headline.total),
     moneynessFinding: describeParts(moneyness, headline.total),
     biggest: report.biggestTrades.map(buildTradeRow),
     exposure: buildExposureView(exposure),
@@ -209,6 +207,14 @@ export function buildFlowView(report: FlowReport, options: ViewOptions): FlowVie
     otherQueries: report.rebuildQueries.filter((query) => !isHeadline(query)),
     createdAt: formatInstant(report.createdAt, options.timezone),
   };
+}
+
+function printParts(parts: readonly (PremiumPart & { readonly title: string })[], total: Amount): readonly MailRow[] {
+  const isNothing = total !== null && total <= 0;
+  return printRows(
+    PARTS,
+    parts.map((part) => ({ ...part, share: isNothing ? 0 : shareOf(part.total, total) })),
+  );
 }
 
 /** What is always empty but on odd days is shown on those only. */

@@ -1,8 +1,12 @@
 /**
- * Which tables leave with the mail, and their columns. A table without rows is left out: an empty file says less than
- * none. Symbols and exposures that the report shows in several places are one table here, each symbol once.
+ * The tables of the report: which there are, and their columns, for the files that leave with the mail, the PDF, and the
+ * mail's HTML and text. In files, a table without rows is left out: an empty file says less than none. Symbols and exposures
+ * that the mail shows in several places are one table there, each symbol once. The columns of numbers are those of
+ * `numbers.ts`.
  */
-
+import { formatCount, formatDollars, formatSignedDollars } from '../core/units.ts';
+import { type Amount, leanOf } from './amount.ts';
+import { buildKeyNumberTable } from './attach/key-numbers.ts';
 import type {
   BigTrade,
   ExpirationGex,
@@ -15,7 +19,7 @@ import type {
   SymbolExposure,
   SymbolFlow,
   UnusualSymbol,
-} from '../model.ts';
+} from './model.ts';
 import {
   DIRECTION_KEYS,
   PART_KEYS,
@@ -23,9 +27,19 @@ import {
   type Premium,
   type PremiumNumber,
   type PremiumPart,
-} from '../numbers.ts';
-import { buildKeyNumberTable } from './key-numbers.ts';
-import { type AttachedTable, buildTable, type ColumnReader, KIND_OF, kept, shown } from './table.ts';
+} from './numbers.ts';
+import {
+  type AttachedTable,
+  buildTable,
+  type ColumnReader,
+  KIND_OF,
+  kept,
+  type MailColumn,
+  type MailTable,
+  shown,
+} from './table.ts';
+import { toneOf } from './text/bar.ts';
+import { formatPart, formatTimes, NONE, nameSymbol } from './text/label.ts';
 
 /** @param focus the symbols whose strikes and expirations are listed */
 export function listTables(report: FlowReport, focus = report.exposure.focus): readonly AttachedTable[] {
@@ -58,11 +72,6 @@ export function listTables(report: FlowReport, focus = report.exposure.focus): r
   ].filter(({ rows }) => rows.length > 0);
 }
 
-interface ListedSymbol {
-  readonly flow: SymbolFlow;
-  readonly watched: boolean;
-}
-
 /** Those of the ranking, of both lists of sentiment and of the watchlist, by their place of the day. */
 function listSymbols(report: FlowReport): readonly ListedSymbol[] {
   const watched = new Set(report.watchlist.map(({ symbol }) => symbol));
@@ -74,7 +83,7 @@ function listSymbols(report: FlowReport): readonly ListedSymbol[] {
   ];
   return [...new Map(flows.map((flow) => [flow.symbol, flow])).values()]
     .toSorted((a, b) => a.place - b.place)
-    .map((flow) => ({ flow, watched: watched.has(flow.symbol) }));
+    .map((flow) => ({ ...flow, watched: watched.has(flow.symbol) }));
 }
 
 /** The symbols in full first, then the rest of the ranking. */
@@ -110,29 +119,168 @@ function readColumn<Key extends keyof Premium>({
   return { name, kind: KIND_OF[unit], heading, read: (row) => row[key] };
 }
 
-const SYMBOL_COLUMNS: readonly ColumnReader<ListedSymbol>[] = [
-  shown('Symbol', 'symbol', 'text', ({ flow }) => flow.symbol),
-  kept('place', 'count', ({ flow }) => flow.place),
-  kept('watched', 'flag', ({ watched }) => watched),
-  ...PREMIUM_COLUMNS.map(({ read, ...column }) => ({ ...column, read: ({ flow }: ListedSymbol) => read(flow) })),
+/** Bullish less bearish premium, and which of the two it is. */
+const LEAN: readonly MailColumn<Pick<Premium, 'bullish' | 'bearish'>>[] = [
+  { name: 'lean', print: (row) => formatSignedDollars(leanOf(row)) },
+  { name: 'tone', print: (row) => toneOf(leanOf(row)) },
 ];
+
+type ListedSymbol = SymbolFlow & { readonly watched?: boolean };
+
+const SYMBOL_COLUMNS: readonly ColumnReader<ListedSymbol>[] = [
+  shown(
+    'Symbol',
+    'symbol',
+    'text',
+    (row) => row.symbol,
+    ({ symbol }) => nameSymbol(symbol),
+  ),
+  kept('place', 'count', (row) => row.place),
+  kept('watched', 'flag', (row) => row.watched ?? false),
+  ...PREMIUM_COLUMNS,
+];
+
+const SYMBOLS: MailTable<ListedSymbol> = {
+  columns: SYMBOL_COLUMNS,
+  html: [
+    ['symbol', 'Symbol'],
+    ['premium', 'Premium'],
+    ['call_premium', 'Calls', 'wide'],
+    ['put_premium', 'Puts', 'wide'],
+    ['bullish_premium', 'Bullish', 'bullish'],
+    ['neutral_premium', 'Neutral', 'wide'],
+    ['bearish_premium', 'Bearish', 'bearish'],
+    ['trades', 'Trades', 'wide'],
+  ],
+  text: [
+    ['symbol', 'Symbol', 12],
+    ['premium', 'Premium', 9],
+    ['call_premium', 'Calls', 9],
+    ['put_premium', 'Puts', 9],
+    ['bullish_premium', 'Bullish', 9],
+    ['bearish_premium', 'Bearish', 9],
+    ['neutral_premium', 'Neutral', 9],
+    ['trades', 'Trades', 9],
+  ],
+};
+
+/** The most bullish and the most bearish. */
+export const LEANING: MailTable<SymbolFlow> = {
+  columns: [...SYMBOL_COLUMNS, ...LEAN],
+  html: [
+    ['symbol', 'Symbol'],
+    ['lean', 'Net bullish', 'tone', 'bold'],
+    ['premium', 'Premium'],
+    ['put_call_by_premium', 'Put/call'],
+  ],
+  text: [
+    ['symbol', '', 14],
+    ['lean', 'Bull-bear', 11],
+    ['premium', 'Premium', 10],
+    ['put_call_by_premium', 'Put/call', 10],
+  ],
+};
+
+/** The largest of a dataset, in a digest. */
+const DIGEST_SYMBOLS: Pick<MailTable<SymbolFlow>, 'html' | 'text'> = {
+  html: [
+    ['symbol', 'Symbol'],
+    ['premium', 'Premium'],
+    ['lean', 'Net bullish', 'tone'],
+    ['put_call_by_premium', 'Put/call', 'wide'],
+  ],
+  text: [
+    ['symbol', 'Symbol', 12],
+    ['premium', 'Premium', 9],
+    ['lean', 'Bull-bear', 11],
+    ['put_call_by_premium', 'Put/call', 10],
+  ],
+};
 
 const HALF_HOUR_COLUMNS: readonly ColumnReader<HalfHour>[] = [
   shown('From', 'start', 'text', (row) => row.start),
   ...PREMIUM_COLUMNS,
 ];
 
-const PART_COLUMNS: readonly ColumnReader<PremiumPart>[] = listColumns(PART_KEYS);
+const PART_COLUMNS = listColumns(PART_KEYS);
+
+/** By expiration or by moneyness. */
+export const PARTS: MailTable<PremiumPart & { readonly title: string; readonly share: Amount }> = {
+  columns: [
+    { name: 'title', print: ({ title }) => title },
+    { name: 'share', print: ({ share }) => formatPart(share) },
+    ...PART_COLUMNS,
+  ],
+  html: [
+    ['title', ''],
+    ['premium', 'Premium'],
+    ['share', 'Share', 'bold'],
+    ['call_premium', 'Calls'],
+    ['put_premium', 'Puts'],
+    ['trades', 'Trades', 'wide'],
+  ],
+  text: [
+    ['title', '', 18],
+    ['premium', 'Premium', 9],
+    ['share', 'Share', 8],
+    ['call_premium', 'Calls', 9],
+    ['put_premium', 'Puts', 9],
+    ['trades', 'Trades', 9],
+  ],
+};
 
 const UNUSUAL_COLUMNS: readonly ColumnReader<UnusualSymbol>[] = [
-  shown('Symbol', 'symbol', 'text', (row) => row.symbol),
+  shown(
+    'Symbol',
+    'symbol',
+    'text',
+    (row) => row.symbol,
+    ({ symbol }) => nameSymbol(symbol),
+  ),
   shown('Premium', 'premium', 'dollars', (row) => row.premium),
-  shown('Session before', 'previous_premium', 'dollars', (row) => row.previous),
+  shown(
+    'Session before',
+    'previous_premium',
+    'dollars',
+    (row) => row.previous,
+    ({ previous }) => (previous === null ? NONE : formatDollars(previous)),
+  ),
   shown('Mean', 'mean_premium', 'dollars', (row) => row.mean),
-  shown('Premium / mean', 'ratio', 'ratio', (row) => row.ratio),
+  shown(
+    'Premium / mean',
+    'ratio',
+    'ratio',
+    (row) => row.ratio,
+    ({ ratio }) => formatTimes(ratio),
+  ),
   shown('Sessions', 'sessions', 'count', (row) => row.sessions),
   ...listColumns(DIRECTION_KEYS),
 ];
+
+export const UNUSUAL: MailTable<UnusualSymbol & { readonly meanSessions: number }> = {
+  columns: [
+    ...UNUSUAL_COLUMNS,
+    ...LEAN,
+    { name: 'sessions', print: (row) => `${formatCount(row.sessions)} of ${formatCount(row.meanSessions)}` },
+  ],
+  html: [
+    ['symbol', 'Symbol'],
+    ['premium', 'Premium'],
+    ['previous_premium', 'Previous', 'wide'],
+    ['mean_premium', 'Its mean'],
+    ['ratio', 'Times', 'bold'],
+    ['lean', 'Net bullish', 'wide', 'tone'],
+  ],
+  text: [
+    ['symbol', 'Symbol', 12],
+    ['premium', 'Premium', 9],
+    ['previous_premium', 'Previous', 10],
+    ['mean_premium', 'Its mean', 10],
+    ['ratio', 'Times', 9],
+    ['sessions', 'Sessions', 10],
+    ['lean', 'Bull-bear', 11],
+  ],
+};
 
 const TRADE_COLUMNS: readonly ColumnReader<BigTrade>[] = [
   shown('Time', 'time', 'text', (row) => row.time),
@@ -171,10 +319,30 @@ const EXPOSURE_COLUMNS: readonly ColumnReader<RankedExposure & Partial<SymbolExp
   kept('market_structure_difference', 'fraction', (row) => row.marketStructure?.difference ?? null),
 ];
 
-const GEX_COLUMNS: readonly ColumnReader<Pick<StrikeGex, 'callGex' | 'putGex' | 'netGex'>>[] = [
-  shown('Call GEX', 'call_gex', 'dollars', (row) => row.callGex),
-  shown('Put GEX', 'put_gex', 'dollars', (row) => row.putGex),
-  shown('Net GEX', 'net_gex', 'dollars', (row) => row.netGex),
+type GexSums = Pick<StrikeGex, 'callGex' | 'putGex' | 'netGex'>;
+
+const GEX_COLUMNS: readonly ColumnReader<GexSums>[] = [
+  shown(
+    'Call GEX',
+    'call_gex',
+    'dollars',
+    (row) => row.callGex,
+    ({ callGex }) => formatSignedDollars(callGex),
+  ),
+  shown(
+    'Put GEX',
+    'put_gex',
+    'dollars',
+    (row) => row.putGex,
+    ({ putGex }) => formatSignedDollars(putGex),
+  ),
+  shown(
+    'Net GEX',
+    'net_gex',
+    'dollars',
+    (row) => row.netGex,
+    ({ netGex }) => formatSignedDollars(netGex),
+  ),
 ];
 
 const STRIKE_COLUMNS: readonly ColumnReader<StrikeGex & { readonly symbol: string }>[] = [
@@ -188,3 +356,30 @@ const EXPIRATION_COLUMNS: readonly ColumnReader<ExpirationGex & { readonly symbo
   shown('Expiration', 'expiration_date', 'date', (row) => row.expirationDate),
   ...GEX_COLUMNS,
 ];
+
+/** Of the lead symbol; its later expirations together are a row without parts. */
+export const EXPIRATIONS: MailTable<GexSums & { readonly title: string }> = {
+  columns: [{ name: 'title', print: ({ title }) => title }, ...GEX_COLUMNS],
+  html: [
+    ['title', 'Expiration'],
+    ['call_gex', 'Calls'],
+    ['put_gex', 'Puts'],
+    ['net_gex', 'Net', 'bold'],
+  ],
+  text: [
+    ['title', '', 24],
+    ['call_gex', 'Calls', 9],
+    ['put_gex', 'Puts', 9],
+    ['net_gex', 'Net GEX', 9],
+  ],
+};
+
+/** For the templates. */
+export const MAIL_TABLES = {
+  symbols: SYMBOLS,
+  leaning: LEANING,
+  digest: DIGEST_SYMBOLS,
+  unusual: UNUSUAL,
+  parts: PARTS,
+  expirations: EXPIRATIONS,
+} as const;
