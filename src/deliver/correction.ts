@@ -1,8 +1,9 @@
 /** Corrections: what a restated day says otherwise than the mail of an earlier revision did. Pure. */
+
+import { formatFinely, formatNumber } from '../report/key-numbers.ts';
 import type { FlowReport } from '../report/model.ts';
 import { findNumber, readReportNumber } from '../report/number-values.ts';
 import { REPORT_NUMBERS, type ReportNumber } from '../report/numbers.ts';
-import { formatFinely, formatNumber } from '../report/text/change.ts';
 
 export interface ChangedNumber {
   /** For readers. */

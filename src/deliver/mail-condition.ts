@@ -1,8 +1,8 @@
 /** Conditions on the numbers of a report (`only_when`): whether a day is worth a mail. Pure. */
 import type { JobReport, ReportCondition } from '../job/job.ts';
+import { formatNumber } from '../report/key-numbers.ts';
 import type { FlowReport } from '../report/model.ts';
 import { findNumber, isUncomputable, readReportNumber } from '../report/number-values.ts';
-import { formatNumber } from '../report/text/change.ts';
 
 /**
  * A number that the day does not have (no session before, no call traded) fulfils no condition: nobody is mailed on a

@@ -40,11 +40,17 @@ export interface AttachedTable {
   readonly rows: readonly (readonly Cell[])[];
 }
 
+/** How the mail shows a column, where that is not its heading, nor what its kind says. */
+export interface InMail<Row> {
+  readonly mailHeading?: string;
+  /** In plain text. */
+  readonly textHeading?: string;
+  readonly print?: (row: Row) => string;
+}
+
 /** A column and how its value is read from a row of the model. */
-export interface ColumnReader<Row> extends Column {
+export interface ColumnReader<Row> extends Column, InMail<Row> {
   readonly read: (row: Row) => Cell;
-  /** As the mail shows it, where its kind does not say. */
-  readonly print?: ((row: Row) => string) | undefined;
 }
 
 /** A column that both people and programs read. */
@@ -53,9 +59,9 @@ export function shown<Row>(
   name: string,
   kind: ColumnKind,
   read: (row: Row) => Cell,
-  print?: (row: Row) => string,
+  inMail: InMail<Row> = {},
 ): ColumnReader<Row> {
-  return { name, kind, heading, read, print };
+  return { name, kind, heading, read, ...inMail };
 }
 
 /** A column for programs, which would crowd a page. */
@@ -64,38 +70,50 @@ export function kept<Row>(name: string, kind: ColumnKind, read: (row: Row) => Ce
 }
 
 /** A column of the mail alone. */
-export interface MailColumn<Row> {
+export interface MailColumn<Row> extends InMail<Row> {
   readonly name: string;
+  readonly heading: string;
   readonly print: (row: Row) => string;
 }
 
-/** How HTML shows a column: on wide screens only, in bold, in the colour of a side, or in that of the row's `tone`. */
-type Style = 'wide' | 'bold' | 'bullish' | 'bearish' | 'tone';
-
-/** A table as the mail shows it: which columns, in which order, under which heads. */
+/** A table as the mail shows it: which columns, in which order. */
 export interface MailTable<Row> {
   readonly columns: readonly (ColumnReader<Row> | MailColumn<Row>)[];
-  readonly html: readonly (readonly [name: string, head: string, ...styles: readonly Style[]])[];
+  /** Styles: `wide` (not on a phone), `bold`, in the colour of a side, or in that of the row's `tone`. */
+  readonly html: Readonly<Record<string, string>>;
   /** Widths in letters. */
-  readonly text: readonly (readonly [name: string, head: string, width: number])[];
+  readonly text: Readonly<Record<string, number>>;
 }
 
 /** The texts of a row, by the names of their columns. */
 export type MailRow = Readonly<Record<string, string>>;
 
-export function printRows<Row>({ columns }: Pick<MailTable<Row>, 'columns'>, rows: readonly Row[]): readonly MailRow[] {
+export function printRows<Row>({ columns }: MailTable<Row>, rows: readonly Row[]): readonly MailRow[] {
   return rows.map((row) => Object.fromEntries(columns.map((column) => [column.name, printCell(column, row)])));
 }
 
 function printCell<Row>(column: ColumnReader<Row> | MailColumn<Row>, row: Row): string {
-  if (column.print !== undefined) return column.print(row);
-  if (!('read' in column)) return '';
+  if (!('read' in column) || column.print !== undefined) return column.print?.(row) ?? '';
   const cell = column.read(row);
   if (typeof cell === 'string') return cleanLabel(cell);
   if (typeof cell === 'boolean') return cell ? 'yes' : 'no';
   if (column.kind === 'dollars') return formatDollars(cell);
   if (column.kind === 'count') return formatShortCount(cell);
   return cell === null ? NONE : formatDecimal(cell);
+}
+
+/** Which columns `table.mjml` and `table.txt` draw, with their heads. */
+export function layOut<Row>({ columns, html, text }: MailTable<Row>) {
+  const columnOf = (name: string) => columns.find((column) => column.name === name);
+  const headOf = (name: string) => columnOf(name)?.mailHeading ?? columnOf(name)?.heading ?? '';
+  return {
+    html: Object.entries(html).map(([name, styles]) => ({ name, head: headOf(name), styles: styles.split(' ') })),
+    text: Object.entries(text).map(([name, width]) => ({
+      name,
+      head: columnOf(name)?.textHeading ?? headOf(name),
+      width,
+    })),
+  };
 }
 
 /** Every table begins with the trading date, so that the files of several days can be put together. */

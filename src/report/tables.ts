@@ -6,7 +6,7 @@
  */
 import { formatCount, formatDollars, formatSignedDollars } from '../core/units.ts';
 import { type Amount, leanOf } from './amount.ts';
-import { buildKeyNumberTable } from './attach/key-numbers.ts';
+import { buildKeyNumberTable } from './key-numbers.ts';
 import type {
   BigTrade,
   ExpirationGex,
@@ -32,8 +32,10 @@ import {
   type AttachedTable,
   buildTable,
   type ColumnReader,
+  type InMail,
   KIND_OF,
   kept,
+  layOut,
   type MailColumn,
   type MailTable,
   shown,
@@ -121,20 +123,18 @@ function readColumn<Key extends keyof Premium>({
 
 /** Bullish less bearish premium, and which of the two it is. */
 const LEAN: readonly MailColumn<Pick<Premium, 'bullish' | 'bearish'>>[] = [
-  { name: 'lean', print: (row) => formatSignedDollars(leanOf(row)) },
-  { name: 'tone', print: (row) => toneOf(leanOf(row)) },
+  { name: 'lean', heading: 'Net bullish', textHeading: 'Bull-bear', print: (row) => formatSignedDollars(leanOf(row)) },
+  { name: 'tone', heading: '', print: (row) => toneOf(leanOf(row)) },
 ];
 
 type ListedSymbol = SymbolFlow & { readonly watched?: boolean };
 
+const SYMBOL = shown<{ readonly symbol: string }>('Symbol', 'symbol', 'text', (row) => row.symbol, {
+  print: ({ symbol }) => nameSymbol(symbol),
+});
+
 const SYMBOL_COLUMNS: readonly ColumnReader<ListedSymbol>[] = [
-  shown(
-    'Symbol',
-    'symbol',
-    'text',
-    (row) => row.symbol,
-    ({ symbol }) => nameSymbol(symbol),
-  ),
+  SYMBOL,
   kept('place', 'count', (row) => row.place),
   kept('watched', 'flag', (row) => row.watched ?? false),
   ...PREMIUM_COLUMNS,
@@ -142,59 +142,40 @@ const SYMBOL_COLUMNS: readonly ColumnReader<ListedSymbol>[] = [
 
 const SYMBOLS: MailTable<ListedSymbol> = {
   columns: SYMBOL_COLUMNS,
-  html: [
-    ['symbol', 'Symbol'],
-    ['premium', 'Premium'],
-    ['call_premium', 'Calls', 'wide'],
-    ['put_premium', 'Puts', 'wide'],
-    ['bullish_premium', 'Bullish', 'bullish'],
-    ['neutral_premium', 'Neutral', 'wide'],
-    ['bearish_premium', 'Bearish', 'bearish'],
-    ['trades', 'Trades', 'wide'],
-  ],
-  text: [
-    ['symbol', 'Symbol', 12],
-    ['premium', 'Premium', 9],
-    ['call_premium', 'Calls', 9],
-    ['put_premium', 'Puts', 9],
-    ['bullish_premium', 'Bullish', 9],
-    ['bearish_premium', 'Bearish', 9],
-    ['neutral_premium', 'Neutral', 9],
-    ['trades', 'Trades', 9],
-  ],
+  html: {
+    symbol: '',
+    premium: '',
+    call_premium: 'wide',
+    put_premium: 'wide',
+    bullish_premium: 'bullish',
+    neutral_premium: 'wide',
+    bearish_premium: 'bearish',
+    trades: 'wide',
+  },
+  text: {
+    symbol: 12,
+    premium: 9,
+    call_premium: 9,
+    put_premium: 9,
+    bullish_premium: 9,
+    bearish_premium: 9,
+    neutral_premium: 9,
+    trades: 9,
+  },
 };
 
 /** The most bullish and the most bearish. */
 export const LEANING: MailTable<SymbolFlow> = {
   columns: [...SYMBOL_COLUMNS, ...LEAN],
-  html: [
-    ['symbol', 'Symbol'],
-    ['lean', 'Net bullish', 'tone', 'bold'],
-    ['premium', 'Premium'],
-    ['put_call_by_premium', 'Put/call'],
-  ],
-  text: [
-    ['symbol', '', 14],
-    ['lean', 'Bull-bear', 11],
-    ['premium', 'Premium', 10],
-    ['put_call_by_premium', 'Put/call', 10],
-  ],
+  html: { symbol: '', lean: 'tone bold', premium: '', put_call_by_premium: '' },
+  text: { symbol: 14, lean: 11, premium: 10, put_call_by_premium: 10 },
 };
 
 /** The largest of a dataset, in a digest. */
-const DIGEST_SYMBOLS: Pick<MailTable<SymbolFlow>, 'html' | 'text'> = {
-  html: [
-    ['symbol', 'Symbol'],
-    ['premium', 'Premium'],
-    ['lean', 'Net bullish', 'tone'],
-    ['put_call_by_premium', 'Put/call', 'wide'],
-  ],
-  text: [
-    ['symbol', 'Symbol', 12],
-    ['premium', 'Premium', 9],
-    ['lean', 'Bull-bear', 11],
-    ['put_call_by_premium', 'Put/call', 10],
-  ],
+const DIGEST_SYMBOLS: MailTable<SymbolFlow> = {
+  columns: LEANING.columns,
+  html: { symbol: '', premium: '', lean: 'tone', put_call_by_premium: 'wide' },
+  text: { symbol: 12, premium: 9, lean: 11, put_call_by_premium: 10 },
 };
 
 const HALF_HOUR_COLUMNS: readonly ColumnReader<HalfHour>[] = [
@@ -207,52 +188,26 @@ const PART_COLUMNS = listColumns(PART_KEYS);
 /** By expiration or by moneyness. */
 export const PARTS: MailTable<PremiumPart & { readonly title: string; readonly share: Amount }> = {
   columns: [
-    { name: 'title', print: ({ title }) => title },
-    { name: 'share', print: ({ share }) => formatPart(share) },
+    { name: 'title', heading: '', print: ({ title }) => title },
+    { name: 'share', heading: 'Share', print: ({ share }) => formatPart(share) },
     ...PART_COLUMNS,
   ],
-  html: [
-    ['title', ''],
-    ['premium', 'Premium'],
-    ['share', 'Share', 'bold'],
-    ['call_premium', 'Calls'],
-    ['put_premium', 'Puts'],
-    ['trades', 'Trades', 'wide'],
-  ],
-  text: [
-    ['title', '', 18],
-    ['premium', 'Premium', 9],
-    ['share', 'Share', 8],
-    ['call_premium', 'Calls', 9],
-    ['put_premium', 'Puts', 9],
-    ['trades', 'Trades', 9],
-  ],
+  html: { title: '', premium: '', share: 'bold', call_premium: '', put_premium: '', trades: 'wide' },
+  text: { title: 18, premium: 9, share: 8, call_premium: 9, put_premium: 9, trades: 9 },
 };
 
 const UNUSUAL_COLUMNS: readonly ColumnReader<UnusualSymbol>[] = [
-  shown(
-    'Symbol',
-    'symbol',
-    'text',
-    (row) => row.symbol,
-    ({ symbol }) => nameSymbol(symbol),
-  ),
+  SYMBOL,
   shown('Premium', 'premium', 'dollars', (row) => row.premium),
-  shown(
-    'Session before',
-    'previous_premium',
-    'dollars',
-    (row) => row.previous,
-    ({ previous }) => (previous === null ? NONE : formatDollars(previous)),
-  ),
-  shown('Mean', 'mean_premium', 'dollars', (row) => row.mean),
-  shown(
-    'Premium / mean',
-    'ratio',
-    'ratio',
-    (row) => row.ratio,
-    ({ ratio }) => formatTimes(ratio),
-  ),
+  shown('Session before', 'previous_premium', 'dollars', (row) => row.previous, {
+    mailHeading: 'Previous',
+    print: ({ previous }) => (previous === null ? NONE : formatDollars(previous)),
+  }),
+  shown('Mean', 'mean_premium', 'dollars', (row) => row.mean, { mailHeading: 'Its mean' }),
+  shown('Premium / mean', 'ratio', 'ratio', (row) => row.ratio, {
+    mailHeading: 'Times',
+    print: ({ ratio }) => formatTimes(ratio),
+  }),
   shown('Sessions', 'sessions', 'count', (row) => row.sessions),
   ...listColumns(DIRECTION_KEYS),
 ];
@@ -261,25 +216,14 @@ export const UNUSUAL: MailTable<UnusualSymbol & { readonly meanSessions: number 
   columns: [
     ...UNUSUAL_COLUMNS,
     ...LEAN,
-    { name: 'sessions', print: (row) => `${formatCount(row.sessions)} of ${formatCount(row.meanSessions)}` },
+    {
+      name: 'sessions',
+      heading: 'Sessions',
+      print: (row) => `${formatCount(row.sessions)} of ${formatCount(row.meanSessions)}`,
+    },
   ],
-  html: [
-    ['symbol', 'Symbol'],
-    ['premium', 'Premium'],
-    ['previous_premium', 'Previous', 'wide'],
-    ['mean_premium', 'Its mean'],
-    ['ratio', 'Times', 'bold'],
-    ['lean', 'Net bullish', 'wide', 'tone'],
-  ],
-  text: [
-    ['symbol', 'Symbol', 12],
-    ['premium', 'Premium', 9],
-    ['previous_premium', 'Previous', 10],
-    ['mean_premium', 'Its mean', 10],
-    ['ratio', 'Times', 9],
-    ['sessions', 'Sessions', 10],
-    ['lean', 'Bull-bear', 11],
-  ],
+  html: { symbol: '', premium: '', previous_premium: 'wide', mean_premium: '', ratio: 'bold', lean: 'wide tone' },
+  text: { symbol: 12, premium: 9, previous_premium: 10, mean_premium: 10, ratio: 9, sessions: 10, lean: 11 },
 };
 
 const TRADE_COLUMNS: readonly ColumnReader<BigTrade>[] = [
@@ -302,7 +246,7 @@ const TRADE_COLUMNS: readonly ColumnReader<BigTrade>[] = [
 ];
 
 const EXPOSURE_COLUMNS: readonly ColumnReader<RankedExposure & Partial<SymbolExposure>>[] = [
-  shown('Symbol', 'symbol', 'text', (row) => row.symbol),
+  SYMBOL,
   shown('Spot', 'spot', 'price', (row) => row.spot),
   shown('Net GEX', 'net_gex', 'dollars', priced('netGex')),
   shown('Calls', 'call_gex', 'dollars', priced('callGex')),
@@ -322,64 +266,47 @@ const EXPOSURE_COLUMNS: readonly ColumnReader<RankedExposure & Partial<SymbolExp
 type GexSums = Pick<StrikeGex, 'callGex' | 'putGex' | 'netGex'>;
 
 const GEX_COLUMNS: readonly ColumnReader<GexSums>[] = [
-  shown(
-    'Call GEX',
-    'call_gex',
-    'dollars',
-    (row) => row.callGex,
-    ({ callGex }) => formatSignedDollars(callGex),
-  ),
-  shown(
-    'Put GEX',
-    'put_gex',
-    'dollars',
-    (row) => row.putGex,
-    ({ putGex }) => formatSignedDollars(putGex),
-  ),
-  shown(
-    'Net GEX',
-    'net_gex',
-    'dollars',
-    (row) => row.netGex,
-    ({ netGex }) => formatSignedDollars(netGex),
-  ),
+  gexColumn('Call GEX', 'call_gex', 'callGex', { mailHeading: 'Calls' }),
+  gexColumn('Put GEX', 'put_gex', 'putGex', { mailHeading: 'Puts' }),
+  gexColumn('Net GEX', 'net_gex', 'netGex', { mailHeading: 'Net', textHeading: 'Net GEX' }),
 ];
 
+function gexColumn(heading: string, name: string, sum: keyof GexSums, inMail: InMail<GexSums>): ColumnReader<GexSums> {
+  return {
+    name,
+    kind: 'dollars',
+    heading,
+    read: (row) => row[sum],
+    print: (row) => formatSignedDollars(row[sum]),
+    ...inMail,
+  };
+}
+
 const STRIKE_COLUMNS: readonly ColumnReader<StrikeGex & { readonly symbol: string }>[] = [
-  shown('Symbol', 'symbol', 'text', (row) => row.symbol),
+  SYMBOL,
   shown('Strike', 'strike', 'price', (row) => row.strike),
   ...GEX_COLUMNS,
 ];
 
 const EXPIRATION_COLUMNS: readonly ColumnReader<ExpirationGex & { readonly symbol: string }>[] = [
-  shown('Symbol', 'symbol', 'text', (row) => row.symbol),
+  SYMBOL,
   shown('Expiration', 'expiration_date', 'date', (row) => row.expirationDate),
   ...GEX_COLUMNS,
 ];
 
 /** Of the lead symbol; its later expirations together are a row without parts. */
 export const EXPIRATIONS: MailTable<GexSums & { readonly title: string }> = {
-  columns: [{ name: 'title', print: ({ title }) => title }, ...GEX_COLUMNS],
-  html: [
-    ['title', 'Expiration'],
-    ['call_gex', 'Calls'],
-    ['put_gex', 'Puts'],
-    ['net_gex', 'Net', 'bold'],
-  ],
-  text: [
-    ['title', '', 24],
-    ['call_gex', 'Calls', 9],
-    ['put_gex', 'Puts', 9],
-    ['net_gex', 'Net GEX', 9],
-  ],
+  columns: [{ name: 'title', heading: 'Expiration', print: ({ title }) => title }, ...GEX_COLUMNS],
+  html: { title: '', call_gex: '', put_gex: '', net_gex: 'bold' },
+  text: { title: 24, call_gex: 9, put_gex: 9, net_gex: 9 },
 };
 
 /** For the templates. */
 export const MAIL_TABLES = {
-  symbols: SYMBOLS,
-  leaning: LEANING,
-  digest: DIGEST_SYMBOLS,
-  unusual: UNUSUAL,
-  parts: PARTS,
-  expirations: EXPIRATIONS,
-} as const;
+  symbols: layOut(SYMBOLS),
+  leaning: layOut(LEANING),
+  digest: layOut(DIGEST_SYMBOLS),
+  unusual: layOut(UNUSUAL),
+  parts: layOut(PARTS),
+  expirations: layOut(EXPIRATIONS),
+};

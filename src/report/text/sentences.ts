@@ -6,8 +6,8 @@
 
 import { formatCount, formatDecimal, formatDollars, formatSignedDollars } from '../../core/units.ts';
 import { shareOf } from '../amount.ts';
+import { nameSessions } from '../key-numbers.ts';
 import type { FlowReport, SymbolExposure } from '../model.ts';
-import { nameSessions } from './change.ts';
 import { describeGap } from './gap.ts';
 import { countOf, formatPart, formatPastDay, formatSignedPercent, isSameDollars, nameSymbol } from './label.ts';
 

@@ -5,19 +5,17 @@
 
 import { formatCount, formatDollars } from '../../core/units.ts';
 import { type Amount, leanOf, shareOf } from '../amount.ts';
+import { buildChangeRows, type ChangeRow, describePast, describeTotalChange, nameSessions } from '../key-numbers.ts';
 import type { ExpiryBucket, FlowReport, MoneynessBucket, RebuildQuery } from '../model.ts';
 import type { PremiumPart } from '../numbers.ts';
 import { type MailRow, printRows } from '../table.ts';
 import { LEANING, PARTS, UNUSUAL } from '../tables.ts';
 import { type BarSegment, buildBar, type Tone, toneOf } from './bar.ts';
-import { buildChangeRows, type ChangeRow, describePast, describeTotalChange, nameSessions } from './change.ts';
 import { type Convention, listConventions } from './convention.ts';
 import { buildExposureView, buildLead, describeStrikes, type ExposureView, type Lead } from './exposure.ts';
 import { describeParts, describeSession, describeSymbols, describeVolumeAboveOpenInterest } from './finding.ts';
 import { describeGaps } from './gap.ts';
 import { cleanLabel, cleanLine, countOf, formatDay, formatInstant, formatRatio, formatWallClock } from './label.ts';
-import { buildSentences } from './sentences.ts';
-import { buildPreview, buildSubject, describeLean } from './subject.ts';
 import {
   buildExclusionRows,
   buildTradeRow,
@@ -25,7 +23,9 @@ import {
   type ExclusionRow,
   type TradeRow,
   type WatchRow,
-} from './table.ts';
+} from './row.ts';
+import { buildSentences } from './sentences.ts';
+import { buildPreview, buildSubject, describeLean } from './subject.ts';
 
 /** What is known of the data, in short: the completeness stamp. */
 export interface Stamp {
