@@ -15,58 +15,11 @@ import {
 } from './label.ts';
 import { describeDistance, describeSpot } from './sentences.ts';
 
-/** The symbol of the first screen. */
-export interface Lead {
-  readonly symbol: string;
-  readonly netGex: string;
-  readonly spot: string;
-  readonly zeroGamma: string;
-  /** `0.9 % above`; empty when spot or zero gamma is not known. */
-  readonly distance: string;
-}
-
-export interface ExposureRow {
-  readonly symbol: string;
-  readonly spot: string;
-  readonly call: string;
-  readonly put: string;
-  readonly net: string;
-  readonly netDex: string;
-  readonly zeroGamma: string;
-  readonly callWall: string;
-  readonly putWall: string;
-  /** `740 P, 715 C`; empty when neither is known. */
-  readonly walls: string;
-  readonly absoluteGamma: string;
-  readonly contracts: string;
-}
-
-export interface StructureRow {
-  readonly symbol: string;
-  readonly ours: string;
-  readonly theirs: string;
-  readonly difference: string;
-}
-
-/** Why ours and the endpoint's differ, for the symbols for which it is the same. */
-export interface StructureNote {
-  /** `SPY`, `SPY and QQQ`. */
-  readonly symbols: string;
-  readonly text: string;
-}
-
-export interface ExposureView {
-  readonly rows: readonly ExposureRow[];
-  readonly total: ExposureRow;
-  readonly expirations: readonly MailRow[];
-  readonly structure: readonly StructureRow[];
-  readonly structureNotes: readonly StructureNote[];
-}
-
 /** More rows would push the mail over the size at which Gmail clips it; the watchlist's own are always shown. */
 const MAX_ROWS = 30;
 
-export function buildLead({ lead }: Exposure): Lead | null {
+/** The symbol of the first screen. */
+export function buildLead({ lead }: Exposure) {
   if (lead === null) return null;
   const { spot, zeroGamma } = lead;
   return {
@@ -74,11 +27,12 @@ export function buildLead({ lead }: Exposure): Lead | null {
     netGex: spot === null ? NONE : formatSignedDollars(lead.netGex),
     spot: formatLevel(spot),
     zeroGamma: formatLevel(zeroGamma),
+    // `0.9 % above`; empty when spot or zero gamma is not known.
     distance: spot === null || zeroGamma === null ? '' : describeDistance(spot, zeroGamma),
   };
 }
 
-export function buildExposureView(exposure: Exposure): ExposureView {
+export function buildExposureView(exposure: Exposure) {
   const { focus, top, lead, total } = exposure;
   const full = new Map([...focus, ...(lead === null ? [] : [lead])].map((row) => [row.symbol, row]));
   // The watchlist's symbols first, then what is large besides them.
@@ -113,7 +67,7 @@ function buildRanked(row: RankedExposure) {
   return { symbol: nameSymbol(row.symbol), spot: formatLevel(row.spot), ...(priced ? buildSums(row) : UNPRICED) };
 }
 
-function buildFullRow(row: SymbolExposure): ExposureRow {
+function buildFullRow(row: SymbolExposure) {
   return {
     ...buildRanked(row),
     zeroGamma: formatLevel(row.zeroGamma),
@@ -156,7 +110,7 @@ function buildExpirationRows({ expirations, laterExpirations }: SymbolExposure):
   return [...rows, { title: countOf(count, 'later expiration'), ...parts }];
 }
 
-function buildStructureRow({ symbol, netGex, marketStructure }: SymbolExposure): readonly StructureRow[] {
+function buildStructureRow({ symbol, netGex, marketStructure }: SymbolExposure) {
   if (marketStructure === null) return [];
   return [
     {
@@ -168,7 +122,8 @@ function buildStructureRow({ symbol, netGex, marketStructure }: SymbolExposure):
   ];
 }
 
-function buildStructureNotes(rows: readonly SymbolExposure[]): readonly StructureNote[] {
+/** Why ours and the endpoint's differ, for the symbols for which it is the same. */
+function buildStructureNotes(rows: readonly SymbolExposure[]) {
   const symbols = new Map<string, string[]>();
   for (const { symbol, marketStructure } of rows) {
     const text = cleanLine(marketStructure?.explanation ?? '');

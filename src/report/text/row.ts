@@ -4,50 +4,10 @@ import { formatCount, formatDecimal, formatDollars, formatPercent, formatSignedD
 import { leanOf } from '../amount.ts';
 import type { BigTrade, Exclusions, Tally, WatchedSymbol } from '../model.ts';
 import type { Premium } from '../numbers.ts';
-import { type Tone, toneOf } from './bar.ts';
+import { toneOf } from './bar.ts';
 import { cleanCode, cleanLabel, countOf, formatRatio, formatTimes, NONE, nameSymbol } from './label.ts';
 
-export interface WatchRow {
-  readonly symbol: string;
-  readonly traded: boolean;
-  readonly place: string;
-  readonly premium: string;
-  readonly putCall: string;
-  /** Bullish less bearish, with its sign, and which of the two it is. */
-  readonly lean: string;
-  readonly tone: Tone;
-  readonly gex: string;
-  readonly zeroGamma: string;
-  /** `4.3 x` its mean when it stands out, else empty. */
-  readonly unusual: string;
-}
-
-export interface TradeRow {
-  readonly time: string;
-  readonly contract: string;
-  readonly size: string;
-  readonly price: string;
-  readonly premium: string;
-  readonly side: string;
-  readonly sentiment: string;
-  readonly tone: Tone;
-  readonly spot: string;
-  readonly openInterest: string;
-  readonly impliedVolatility: string;
-  /** `0DTE`, `1 day`, `57 days`. */
-  readonly days: string;
-  readonly activityType: string;
-  /** `multi-leg`, `sweep`, both, or empty. */
-  readonly flags: string;
-}
-
-export interface ExclusionRow {
-  readonly name: string;
-  readonly trades: string;
-  readonly premium: string;
-}
-
-export function buildWatchRow({ symbol, flow, exposure, unusual }: WatchedSymbol): WatchRow {
+export function buildWatchRow({ symbol, flow, exposure, unusual }: WatchedSymbol) {
   const priced = exposure !== null && exposure.spot !== null;
   const lean = flow === null ? null : leanOf(flow);
   return {
@@ -56,15 +16,17 @@ export function buildWatchRow({ symbol, flow, exposure, unusual }: WatchedSymbol
     place: flow === null ? NONE : `#${formatCount(flow.place)}`,
     premium: flow === null ? NONE : formatDollars(flow.total),
     putCall: formatRatio(flow?.putCallByPremium ?? null),
+    // Bullish less bearish, with its sign, and which of the two it is.
     lean: flow === null ? NONE : formatSignedDollars(lean),
     tone: toneOf(lean),
     gex: priced ? formatSignedDollars(exposure.netGex) : NONE,
     zeroGamma: priced && exposure.zeroGamma !== null ? formatDecimal(exposure.zeroGamma) : NONE,
+    // `4.3 ×` its mean when it stands out.
     unusual: unusual === null ? '' : formatTimes(unusual.ratio),
   };
 }
 
-export function buildTradeRow(trade: BigTrade): TradeRow {
+export function buildTradeRow(trade: BigTrade) {
   const flags = [...(trade.multiLeg ? ['multi-leg'] : []), ...(trade.sweep ? ['sweep'] : [])];
   return {
     time: cleanLabel(trade.time),
@@ -80,12 +42,13 @@ export function buildTradeRow(trade: BigTrade): TradeRow {
     impliedVolatility: trade.impliedVolatility === null ? NONE : formatPercent(trade.impliedVolatility, 0),
     days: trade.days === null ? NONE : trade.days === 0 ? '0DTE' : countOf(trade.days, 'day'),
     activityType: cleanCode(trade.activityType) || NONE,
+    // `multi-leg`, `sweep`, both, or empty.
     flags: flags.join(', '),
   };
 }
 
 /** What the sums leave out, line by line, between what they count and what the file holds. */
-export function buildExclusionRows(counted: Premium, left: Exclusions): readonly ExclusionRow[] {
+export function buildExclusionRows(counted: Premium, left: Exclusions) {
   const row = (name: string, { trades, premium }: Tally) => ({
     name,
     trades: formatCount(trades),
