@@ -2,7 +2,7 @@
  * What a record's `option_activity_type` says of it: OPRA's message types of last sale reports, under the short names
  * that the API sends. Source: OPRA Pillar Output Specification (and the Binary Data Recipient Interface Specification
  * before it), "Equity and Index Last Sale", field Message Type. A table of data; which records count is
- * `counted-sql.ts`.
+ * `report/records.ts`.
  */
 
 /** A message that takes back an earlier print; it repeats the print's contract, size and price. */

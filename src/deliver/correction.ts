@@ -1,6 +1,16 @@
 /** Corrections: what a restated day says otherwise than the mail of an earlier revision did. Pure. */
+
+import { formatFinely, formatNumber } from '../report/key-numbers.ts';
 import type { FlowReport } from '../report/model.ts';
-import { type ChangedNumber, listChanges } from './number.ts';
+import { findNumber, readReportNumber } from '../report/number-values.ts';
+import { REPORT_NUMBERS, type ReportNumber } from '../report/numbers.ts';
+
+export interface ChangedNumber {
+  /** For readers. */
+  readonly name: string;
+  readonly before: string;
+  readonly after: string;
+}
 
 /**
  * Numbers that changed by more than the threshold; of several datasets each number with the name of its own.
@@ -34,4 +44,42 @@ function readChanges(before: FlowReport, after: FlowReport, threshold: number): 
     if (error instanceof TypeError) return undefined;
     throw error;
   }
+}
+
+/**
+ * What a restatement changed of the numbers.
+ * @param threshold fraction of a number's scale; a change of exactly that much is none
+ */
+export function listChanges(before: FlowReport, after: FlowReport, threshold: number): readonly ChangedNumber[] {
+  return REPORT_NUMBERS.filter((name) => isChanged(name, before, after, threshold)).map((name) =>
+    describeChange(name, readReportNumber(before, name), readReportNumber(after, name)),
+  );
+}
+
+function isChanged(name: ReportNumber, before: FlowReport, after: FlowReport, threshold: number): boolean {
+  const scale = findScale(name, before, after);
+  if (scale === null) return false;
+  const [a, b] = [readReportNumber(before, name), readReportNumber(after, name)];
+  if (a === null || b === null) return a !== b;
+  return Math.abs(b - a) > threshold * scale;
+}
+
+/**
+ * Size against which a change is judged. A net of large sums, or a share, may change by a multiple of itself and mean
+ * nothing. Null: the number compares with other days, and its change is no correction of this one.
+ */
+function findScale(name: ReportNumber, before: FlowReport, after: FlowReport): number | null {
+  const { scale, unit } = findNumber(name);
+  if (scale === null) return null;
+  if (scale === undefined && unit === 'share') return 1;
+  const size = scale ?? ((report: FlowReport) => readReportNumber(report, unit === 'net' ? 'premium' : name));
+  return Math.max(Math.abs(size(before) ?? 0), Math.abs(size(after) ?? 0));
+}
+
+/** `0.30` and `0.30` is no correction: such a pair is shown with the digits in which it differs. */
+function describeChange(number: ReportNumber, before: number | null, after: number | null): ChangedNumber {
+  const { label: name, unit } = findNumber(number);
+  const texts = { name, before: formatNumber(before, unit), after: formatNumber(after, unit) };
+  if (texts.before !== texts.after || before === null || after === null) return texts;
+  return { name, before: formatFinely(before, unit), after: formatFinely(after, unit) };
 }

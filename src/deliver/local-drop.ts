@@ -9,7 +9,7 @@ import { dropKey } from '../ledger/layout.ts';
 import type { Manifest } from '../ledger/manifest.ts';
 import { readSuccessor } from '../ledger/restating.ts';
 import { listSealedDates, readManifest } from '../ledger/sealed-dates.ts';
-import type { SealedDrop } from '../report/drop.ts';
+import type { SealedDrop } from '../report/model.ts';
 import type { DeliverContext } from './delivery.ts';
 
 /** The manifest to report on. Without a date: the newest sealed one, or `undefined` when nothing is sealed yet. */

@@ -1,7 +1,8 @@
 /** Conditions on the numbers of a report (`only_when`): whether a day is worth a mail. Pure. */
 import type { JobReport, ReportCondition } from '../job/job.ts';
+import { formatNumber } from '../report/key-numbers.ts';
 import type { FlowReport } from '../report/model.ts';
-import { formatReportNumber, isUncomputable, readReportNumber } from './number.ts';
+import { findNumber, isUncomputable, readReportNumber } from '../report/number-values.ts';
 
 /**
  * A number that the day does not have (no session before, no call traded) fulfils no condition: nobody is mailed on a
@@ -38,6 +39,6 @@ export function findReasonToSkip(
   if (condition === undefined || report === undefined || unfulfilled.includes(undefined)) return undefined;
   const { number, above, below } = condition;
   const wanted = [above === null ? '' : `above ${above}`, below === null ? '' : `below ${below}`].filter(Boolean);
-  const value = formatReportNumber(number, readReportNumber(report, number));
+  const value = formatNumber(readReportNumber(report, number), findNumber(number).unit);
   return `${number} is ${value}, not ${wanted.join(' and ')} (only_when)`;
 }

@@ -7,9 +7,8 @@ import type { JobReport } from '../job/job.ts';
 import type { MailAttachment } from '../mail/mailer.ts';
 import { buildAttachments } from '../report/attach/attach.ts';
 import type { DigestPart } from '../report/digest.ts';
-import type { SealedDrop } from '../report/drop.ts';
 import { buildFlowReport, type FlowOptions } from '../report/flow.ts';
-import type { FlowReport } from '../report/model.ts';
+import type { FlowReport, SealedDrop } from '../report/model.ts';
 import { type RenderedReport, type RenderOptions, renderDigest, renderFlowReport } from '../report/render.ts';
 import type { DeliverContext } from './delivery.ts';
 

@@ -5,6 +5,8 @@
 
 import type { DropType } from '../api-contract/trade.ts';
 import { Fault } from '../core/errors.ts';
+import type { AttachmentKind } from '../report/attach/attach.ts';
+import type { ReportNumber } from '../report/numbers.ts';
 import type { ObjectOptions } from '../store/store.ts';
 
 export interface Job<Source extends JobSource = JobSource> {
@@ -130,28 +132,6 @@ export interface JobSchedule {
   readonly distributed: boolean;
 }
 
-/** Numbers of a report that a condition may ask about; `run/report-number.ts` reads them. */
-export const REPORT_NUMBERS = [
-  'premium',
-  'call_premium',
-  'put_premium',
-  'net_call_premium',
-  'net_put_premium',
-  'bullish_share',
-  'bearish_share',
-  'neutral_share',
-  'put_call_by_premium',
-  'put_call_by_volume',
-  'zero_dte_share',
-  'multi_leg_share',
-  'sweep_share',
-  'net_gex',
-  'unusual_symbols',
-  'premium_change',
-] as const;
-
-export type ReportNumber = (typeof REPORT_NUMBERS)[number];
-
 /** Holds when the number is known, above `above` and below `below`; null is no bound. */
 export interface ReportCondition {
   readonly number: ReportNumber;
@@ -167,8 +147,6 @@ export interface ReportRecipient {
   readonly timezone: string;
 }
 
-export type ReportAttachmentKind = 'csv' | 'parquet' | 'pdf';
-
 export interface JobReport {
   readonly template: 'flow' | 'digest';
   /** Tells the report from another of the job with the same template and symbols; null: by those. */
@@ -180,7 +158,7 @@ export interface JobReport {
   readonly datasets: readonly string[];
   /** Dataset of market-structure drops in the same store, for comparison. */
   readonly marketStructure: string | null;
-  readonly attach: readonly ReportAttachmentKind[];
+  readonly attach: readonly AttachmentKind[];
   /** Of all attachments of a mail together; what does not fit is left out and named in the log. */
   readonly attachLimitBytes: number;
   /** How long a link to the drop holds; null: no link. */

@@ -1,45 +1,42 @@
 /**
- * The flow report as data: the shapes that `numbers/` fills and `text/`, `draw/` and the templates show. Invariants: plain
+ * The flow report as data: the shapes that `query/` fills and `text/`, `draw/` and the templates show. Invariants: plain
  * JSON; dollars and contracts unless said otherwise; shares and ratios are fractions (0.62, not 62); a number that is
  * not known is null, never 0. "Counted" records are those that are neither a cancel message, nor a print that was
  * cancelled later, nor a late report: the rest is in `Exclusions`, so that nothing disappears.
  */
 import type { Amount } from './amount.ts';
-import type { ShownDrop } from './drop.ts';
-import type { Exposure, SymbolExposure } from './exposure-model.ts';
+import type { Compared, Direction, Premium, PremiumPart } from './numbers.ts';
 
-/** Sums over a set of counted records. A record without a number is left out of the sums of that number, and counted. */
-export interface Premium {
-  readonly trades: number;
-  /** Trades whose premium, and whose size, is no number. */
-  readonly unpriced: number;
-  readonly unsized: number;
-  /** Sum of `size`, contracts. */
-  readonly contracts: Amount;
-  readonly callContracts: Amount;
-  readonly putContracts: Amount;
-  /** Sum of `premium`. */
-  readonly total: Amount;
-  readonly calls: Amount;
-  readonly puts: Amount;
-  /** Call premium at or above the ask less call premium at or below the bid. */
-  readonly netCalls: Amount;
-  /** Put premium at or above the ask less put premium at or below the bid. */
-  readonly netPuts: Amount;
-  /** By the record's `sentiment`; the three add up to the total less that of other sentiments (`Exclusions.unknownCodes`). */
-  readonly bullish: Amount;
-  readonly bearish: Amount;
-  readonly neutral: Amount;
-  /** Puts / calls; null when no call traded. */
-  readonly putCallByPremium: number | null;
-  readonly putCallByVolume: number | null;
-  /** Premium of contracts that expire on the trading date. */
-  readonly zeroDte: Amount;
-  /** Premium of legs of complex orders. */
-  readonly multiLeg: Amount;
-  /** Premium of intermarket sweep orders (ISO). */
-  readonly sweep: Amount;
+/**
+ * What the report needs to know of a sealed drop. Structural, so that the seal's manifest satisfies it and this stage
+ * imports no other. The report reads only what was sealed: never a stage, never the API.
+ */
+export interface SealedDrop {
+  readonly dataset: string;
+  /** Trading date, `YYYY-MM-DD`. */
+  readonly date: string;
+  /** 1 for the first seal of the date; each restatement adds one. */
+  readonly revision: number;
+  readonly condition: 'available' | 'degraded';
+  /** Why it is degraded, in the manifest's words. */
+  readonly degraded_reason?: string | undefined;
+  /** Rows in the Parquet file. */
+  readonly rows: number;
+  /** Earliest and latest trade, wall clock of the exchange; null or empty when there are no rows. */
+  readonly min_time: string | null;
+  readonly max_time: string | null;
+  /** UTC, ISO 8601. */
+  readonly sealed_at: string;
+  /** Of the Parquet file, hexadecimal. */
+  readonly sha256: string;
+  /** Store URL of the object, for people. */
+  readonly location: string;
+  /** Local Parquet file that the numbers are computed from. Never shown: it means nothing to a reader. */
+  readonly path: string;
 }
+
+/** The drop as the report shows it. */
+export type ShownDrop = Omit<SealedDrop, 'path'>;
 
 /** A number of records and their premium. */
 export interface Tally {
@@ -79,15 +76,6 @@ export interface VolumeAboveOpenInterest {
   readonly premium: Amount;
 }
 
-/** Premium of a part of the day's records, by expiration or by moneyness. */
-export interface PremiumPart {
-  readonly trades: number;
-  readonly contracts: Amount;
-  readonly total: Amount;
-  readonly calls: Amount;
-  readonly puts: Amount;
-}
-
 /** Days to expiration: 0; 1 to 7; 8 to 31; more; records without one. Always the five, in this order. */
 export interface ExpiryBucket extends PremiumPart {
   readonly bucket: '0DTE' | 'week' | 'month' | 'later' | 'unknown';
@@ -118,30 +106,6 @@ export interface Change {
   readonly mean: number | null;
 }
 
-/** Numbers that are compared; sums in dollars, the rest fractions of premium or ratios. */
-export const COMPARED = [
-  'total',
-  'calls',
-  'puts',
-  'netCalls',
-  'netPuts',
-  'bullish',
-  'bearish',
-  'neutral',
-  'trades',
-  'contracts',
-  'putCallByPremium',
-  'putCallByVolume',
-  'zeroDteShare',
-  'multiLegShare',
-  'sweepShare',
-  'volumeAboveOpenInterest',
-  'callShare',
-  'putShare',
-] as const;
-
-export type Compared = (typeof COMPARED)[number];
-
 export interface Comparison {
   /** The sealed session before this date; null when there is none. */
   readonly previousDate: string | null;
@@ -155,7 +119,7 @@ export interface Comparison {
 }
 
 /** A symbol whose premium stands out against its own last sessions. */
-export interface UnusualSymbol {
+export interface UnusualSymbol extends Direction {
   readonly symbol: string;
   readonly premium: number;
   readonly previous: number | null;
@@ -164,10 +128,6 @@ export interface UnusualSymbol {
   readonly ratio: number;
   /** Sessions in the mean in which it traded. */
   readonly sessions: number;
-  readonly netCalls: Amount;
-  readonly netPuts: Amount;
-  readonly bullish: Amount;
-  readonly bearish: Amount;
 }
 
 export interface BigTrade {
@@ -193,6 +153,79 @@ export interface BigTrade {
   readonly activityType: string;
   readonly multiLeg: boolean;
   readonly sweep: boolean;
+}
+
+/** Gamma and delta exposure. Calls positive, puts negative (see docs/formulas.md); `net` is their sum. */
+export interface ExposureSums {
+  /** Dollars per 1 % move of the underlying. */
+  readonly callGex: Amount;
+  readonly putGex: Amount;
+  readonly netGex: Amount;
+  /** Dollars of the underlying: `delta x OI x 100 x S`, a put's delta being negative. */
+  readonly callDex: Amount;
+  readonly putDex: Amount;
+  readonly netDex: Amount;
+  /** Series that traded this date. */
+  readonly contracts: number;
+  /** Of those, series without a gamma or an open interest: they count as 0. */
+  readonly unknownContracts: number;
+}
+
+export interface StrikeGex {
+  readonly strike: number;
+  readonly callGex: Amount;
+  readonly putGex: Amount;
+  readonly netGex: Amount;
+}
+
+export interface ExpirationGex {
+  readonly expirationDate: string;
+  readonly callGex: Amount;
+  readonly putGex: Amount;
+  readonly netGex: Amount;
+}
+
+/** A symbol of the ranking. */
+export interface RankedExposure extends ExposureSums {
+  readonly symbol: string;
+  /** Last positive underlying price of the date; null when no record had one: the sums are 0 and mean nothing. */
+  readonly spot: number | null;
+}
+
+/** A symbol in full. */
+export interface SymbolExposure extends RankedExposure {
+  readonly zeroGamma: number | null;
+  /** Strike with the largest call GEX; with the most negative put GEX; with the largest sum of both sizes. */
+  readonly callWall: number | null;
+  readonly putWall: number | null;
+  readonly absoluteGammaStrike: number | null;
+  /** Ascending, those near the spot (at most 60). */
+  readonly strikes: readonly StrikeGex[];
+  /** Ascending, at most 12; the rest is in `laterExpirations`. */
+  readonly expirations: readonly ExpirationGex[];
+  readonly laterExpirations: { readonly count: number; readonly netGex: Amount };
+  /** What the market-structure endpoint said of it on this date; null when no such drop is sealed. */
+  readonly marketStructure: MarketStructureGex | null;
+}
+
+export interface MarketStructureGex {
+  readonly intradayGex: number;
+  /** Ours less theirs, as a fraction of the larger size of the two. */
+  readonly difference: Amount;
+  /** A sentence, when the difference is large; else empty. */
+  readonly explanation: string;
+}
+
+export interface Exposure {
+  readonly total: ExposureSums;
+  /** Symbols left out, because no record had a price of the underlying. */
+  readonly unpricedSymbols: number;
+  /** Largest net exposure first, whatever its sign (at most 10). */
+  readonly top: readonly RankedExposure[];
+  /** The symbols in full: the watchlist's, or without one the first of `top`. */
+  readonly focus: readonly SymbolExposure[];
+  /** The symbol of the first screen and of the chart: the first of the watchlist with exposure, else the first of `top`. */
+  readonly lead: SymbolExposure | null;
 }
 
 /** One symbol of the watchlist; null where it did not trade. */

@@ -8,6 +8,7 @@ import { buildSessionChart, buildSymbolChart, CHART_WIDTH } from './draw/chart.t
 import { renderPicture } from './draw/picture.ts';
 import { buildStrikeChart } from './draw/strikes.ts';
 import type { FlowReport } from './model.ts';
+import { MAIL_TABLES } from './tables.ts';
 import { alignLeft, alignRight, renderHtmlTemplate, renderTextTemplate } from './template.ts';
 import { buildFlowView, type ViewOptions } from './text/view.ts';
 
@@ -44,7 +45,7 @@ export async function renderDigest(reports: readonly DigestPart[], options: Rend
 }
 
 async function fillTemplates(name: string, view: object, { templatesDir }: RenderOptions) {
-  const printed = { ...view, chartWidth: CHART_WIDTH, left: alignLeft, right: alignRight };
+  const printed = { ...view, tables: MAIL_TABLES, chartWidth: CHART_WIDTH, left: alignLeft, right: alignRight };
   return {
     html: await renderHtmlTemplate(templatesDir, name, printed),
     text: await renderTextTemplate(templatesDir, name, printed),

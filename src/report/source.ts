@@ -7,9 +7,8 @@ import { TRADE_COLUMNS } from '../api-contract/trade.ts';
 import { Fault } from '../core/errors.ts';
 import type { Engine, SqlParams } from '../engine/engine.ts';
 import { quoteString } from '../engine/literal.ts';
-import type { SealedDrop } from './drop.ts';
-import { KNOWN_PREMIUM, PREMIUM_COLUMNS } from './sums/premium-sums.ts';
-import { COUNTED_COLUMNS } from './sums/record-counts.ts';
+import type { SealedDrop } from './model.ts';
+import { COUNTED_COLUMNS, KNOWN_PREMIUM, PREMIUM_COLUMNS } from './records.ts';
 
 /** The columns that the numbers are computed from. */
 const REQUIRED: readonly string[] = [

@@ -7,18 +7,18 @@ import { rm } from 'node:fs/promises';
 import type { Engine } from '../engine/engine.ts';
 import { quoteIdentifier, quoteString } from '../engine/literal.ts';
 import type { Job } from '../job/job.ts';
+import { SUMS_WITH_GAPS, sumKnown } from '../report/number-values.ts';
 import {
   AT_ASK,
   AT_BID,
-  GAP_MEASURES,
+  buildFate,
+  COUNTED_COLUMNS,
   IS_CALL,
   IS_PUT,
   KNOWN_PREMIUM,
   PREMIUM_COLUMNS,
   SERIES_HASH,
-  sumKnown,
-} from '../report/sums/premium-sums.ts';
-import { buildFate, COUNTED_COLUMNS } from '../report/sums/record-counts.ts';
+} from '../report/records.ts';
 import type { DropColumn } from './columns.ts';
 import { writeFooter } from './footer.ts';
 import { COMPRESSION } from './parquet.ts';
@@ -27,7 +27,7 @@ type Measures = readonly (readonly [string, string])[];
 
 /** Column and its SQL. Premium is in dollars, contracts in lots. */
 const SUMS: Measures = [
-  ...GAP_MEASURES,
+  ...SUMS_WITH_GAPS,
   ['call_ask_premium', sumKnown(`${IS_CALL} AND ${AT_ASK}`, 'premium')],
   ['call_bid_premium', sumKnown(`${IS_CALL} AND ${AT_BID}`, 'premium')],
   ['put_ask_premium', sumKnown(`${IS_PUT} AND ${AT_ASK}`, 'premium')],

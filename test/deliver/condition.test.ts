@@ -1,10 +1,11 @@
 /** Conditions on a report's numbers, and what a correction finds changed. On real data they are in `deliver.test.ts`. */
 import { describe, expect, it, test } from 'vitest';
-import { compareReports } from '../../src/deliver/correction.ts';
+import { compareReports, listChanges } from '../../src/deliver/correction.ts';
 import { findReasonToSkip, isFulfilled } from '../../src/deliver/mail-condition.ts';
-import { listChanges, readReportNumber } from '../../src/deliver/number.ts';
-import { REPORT_NUMBERS, type ReportCondition, type ReportNumber } from '../../src/job/job.ts';
-import { COMPARED, type FlowReport } from '../../src/report/model.ts';
+import type { ReportCondition } from '../../src/job/job.ts';
+import type { FlowReport } from '../../src/report/model.ts';
+import { readReportNumber } from '../../src/report/number-values.ts';
+import { COMPARED, REPORT_NUMBERS, type ReportNumber } from '../../src/report/numbers.ts';
 
 interface Numbers {
   readonly headline?: Partial<FlowReport['headline']>;

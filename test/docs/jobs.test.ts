@@ -1,6 +1,6 @@
 /** docs/jobs.md against the product: its keys are those of the JSON Schema, each once; the values it allows are the schema's. */
 import { beforeAll, describe, expect, it } from 'vitest';
-import { REPORT_NUMBERS } from '../../src/job/job.ts';
+import { REPORT_NUMBERS } from '../../src/report/numbers.ts';
 import { flowdrop, REPO } from '../support/flowdrop.ts';
 import { listCodes, listRows, readPage } from '../support/pages.ts';
 import { listKeyPaths } from '../support/schema-keys.ts';

@@ -8,7 +8,7 @@ import { gunzipSync } from 'node:zlib';
 import { TRADE_COLUMNS, type TradeColumn } from '../../src/api-contract/trade.ts';
 import type { Engine } from '../../src/engine/engine.ts';
 import { quoteString } from '../../src/engine/literal.ts';
-import type { SealedDrop } from '../../src/report/drop.ts';
+import type { SealedDrop } from '../../src/report/model.ts';
 
 /** A record as the API sends it. */
 export interface Trade {

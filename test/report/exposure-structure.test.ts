@@ -8,8 +8,8 @@ import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
 import { quoteString } from '../../src/engine/literal.ts';
 import { SNAPSHOT_COLUMNS } from '../../src/job/snapshot-columns.ts';
-import type { MarketStructureGex } from '../../src/report/exposure-model.ts';
-import { queryExposure } from '../../src/report/numbers/exposure.ts';
+import type { MarketStructureGex } from '../../src/report/model.ts';
+import { queryExposure } from '../../src/report/query/exposure.ts';
 import { createDropFolder, createTrade, writeDrop } from './drop-file.ts';
 
 const DATE = '2026-11-19';

@@ -10,11 +10,11 @@ import { isFulfilled, listUncomputable } from '../../src/deliver/mail-condition.
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
 import { buildAttachments } from '../../src/report/attach/attach.ts';
-import { listTables } from '../../src/report/attach/contents.ts';
 import { buildFlowReport } from '../../src/report/flow.ts';
 import type { FlowReport } from '../../src/report/model.ts';
-import type { PastSession } from '../../src/report/numbers/history.ts';
+import type { PastSession } from '../../src/report/query/history.ts';
 import { renderDigest, renderFlowReport } from '../../src/report/render.ts';
+import { listTables } from '../../src/report/tables.ts';
 import { buildFlowView } from '../../src/report/text/view.ts';
 import { compareSummary, writeSummary } from '../../src/seal/summary.ts';
 import { createDropFolder, createTrade, TEMPLATES, type TradeChanges, writeDrop } from './drop-file.ts';

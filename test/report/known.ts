@@ -1,7 +1,7 @@
 /** For tests whose days lack no numbers: amounts as plain numbers. */
 import type { Amount } from '../../src/report/amount.ts';
-import type { SymbolExposure } from '../../src/report/exposure-model.ts';
-import type { Premium } from '../../src/report/model.ts';
+import type { SymbolExposure } from '../../src/report/model.ts';
+import type { Premium } from '../../src/report/numbers.ts';
 
 type Sums = 'contracts' | 'callContracts' | 'putContracts' | 'total' | 'calls' | 'puts' | 'netCalls' | 'netPuts';
 type Parts = 'bullish' | 'bearish' | 'neutral' | 'zeroDte' | 'multiLeg' | 'sweep';

@@ -4,22 +4,21 @@
  * model's sums count.
  */
 
-import type { Exposure, StrikeGex } from '../../src/report/exposure-model.ts';
 import type {
   BigTrade,
   Change,
-  Compared,
   Comparison,
   Exclusions,
   ExpiryBucket,
+  Exposure,
   FlowReport,
   HalfHour,
   MoneynessBucket,
-  PremiumPart,
+  StrikeGex,
   SymbolFlow,
   UnusualSymbol,
 } from '../../src/report/model.ts';
-import { COMPARED } from '../../src/report/model.ts';
+import { COMPARED, type Compared, type PremiumPart } from '../../src/report/numbers.ts';
 import { type KnownExposure, type KnownGex, type KnownPremium, known } from './known.ts';
 
 /** What makes the sums of one day or symbol: the total in dollars, the rest fractions of it. */

@@ -5,7 +5,8 @@
 
 import { expect } from 'vitest';
 import type { Amount } from '../../src/report/amount.ts';
-import type { Exclusions, Premium, UnknownCodes, VolumeAboveOpenInterest } from '../../src/report/model.ts';
+import type { Exclusions, UnknownCodes, VolumeAboveOpenInterest } from '../../src/report/model.ts';
+import type { Premium } from '../../src/report/numbers.ts';
 import type { Trade } from './drop-file.ts';
 
 const CANCELS = ['CANC', 'CNCL', 'CNCO', 'CNOL'];

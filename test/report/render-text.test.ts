@@ -1,10 +1,10 @@
 /** Numbers, dates and labels as the mail prints them: changes in the unit in which a number is read, texts kept short. */
 import { describe, expect, it } from 'vitest';
 import { formatSignedDollars } from '../../src/core/units.ts';
-import type { Change, Compared } from '../../src/report/model.ts';
-import { COMPARED } from '../../src/report/model.ts';
+import { buildChangeRows, type ChangeRow, describeTotalChange, nameSessions } from '../../src/report/key-numbers.ts';
+import type { Change } from '../../src/report/model.ts';
+import { COMPARED, type Compared } from '../../src/report/numbers.ts';
 import { buildBar } from '../../src/report/text/bar.ts';
-import { buildChangeRows, type ChangeRow, describeTotalChange, nameSessions } from '../../src/report/text/change.ts';
 import { formatStrike } from '../../src/report/text/exposure.ts';
 import {
   cleanCode,
@@ -16,7 +16,7 @@ import {
   formatShortDay,
   formatSignedPercent,
 } from '../../src/report/text/label.ts';
-import { buildExclusionRows } from '../../src/report/text/table.ts';
+import { buildExclusionRows } from '../../src/report/text/row.ts';
 import { createComparison, createExclusions, createPremium } from './model-fixture.ts';
 
 const day = createPremium({ total: 1000 });

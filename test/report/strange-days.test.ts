@@ -10,7 +10,7 @@ import type { Engine } from '../../src/engine/engine.ts';
 import { quoteString } from '../../src/engine/literal.ts';
 import { buildFlowReport } from '../../src/report/flow.ts';
 import type { FlowReport } from '../../src/report/model.ts';
-import type { PastSession } from '../../src/report/numbers/history.ts';
+import type { PastSession } from '../../src/report/query/history.ts';
 import { buildSentences, sayCallShare, sayLean, sayNoHistory, sayUnusual } from '../../src/report/text/sentences.ts';
 import { buildPreview, buildSubject } from '../../src/report/text/subject.ts';
 import { buildFlowView, type FlowView } from '../../src/report/text/view.ts';
@@ -125,7 +125,7 @@ describe('unusual activity', () => {
     const model = await report(listTrades({ symbol: 'MSTR', premium: 3e6 }), before);
     // 3 M in 5 sessions are 0.6 M a session; of the 3 sessions with trades they would be 1 M, and the day 3 times that.
     expect(sayUnusual(model)).toBe('MSTR traded $3.00M, 5.0 times its mean of 5 sessions.');
-    expect(show(model).unusual[0]?.sessions).toBe('3 of 5');
+    expect(show(model).unusual[0]?.['sessions']).toBe('3 of 5');
   });
 });
 

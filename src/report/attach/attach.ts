@@ -4,7 +4,7 @@
  * a file knows that it was not forgotten.
  */
 import type { FlowReport } from '../model.ts';
-import { listTables } from './contents.ts';
+import { listTables } from '../tables.ts';
 import { formatCsv } from './csv.ts';
 import { formatParquet } from './parquet.ts';
 import { formatPdf } from './pdf.ts';

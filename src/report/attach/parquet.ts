@@ -3,8 +3,8 @@
  * computed from. Texts are as they came: a column of text is no formula to a reader of Parquet.
  */
 import type { SchemaElement } from 'hyparquet';
-import type { ShownDrop } from '../drop.ts';
-import type { AttachedTable, Cell, Column, ColumnKind } from './table.ts';
+import type { ShownDrop } from '../model.ts';
+import type { AttachedTable, Cell, Column, ColumnKind } from '../table.ts';
 
 type ColumnType = Pick<SchemaElement, 'type' | 'converted_type'>;
 

@@ -3,17 +3,15 @@
  * Numbers are shortened for reading, as in the mail; the files for programs have them in full.
  */
 import { formatCount, formatDecimal, formatDollars, formatPercent } from '../../core/units.ts';
-import { cleanLabel } from '../text/label.ts';
+import type { AttachedTable, Cell, Column, ColumnKind } from '../table.ts';
+import { cleanLabel, NONE } from '../text/label.ts';
 import { COLOURS, contentWidth, type Page } from './pdf-page.ts';
-import type { AttachedTable, Cell, Column, ColumnKind } from './table.ts';
 
 const FONT_SIZE = 7.5;
 const ROW_HEIGHT = 13;
 const PADDING = { top: 2.2, right: 4, bottom: 2.2, left: 4 } as const;
 /** Points that a column may be wider than what is in it: wider, and the eye loses the line. */
 const MAX_SLACK = 36;
-/** Shown where there is no number. */
-const NONE = '–';
 const TEXTS: readonly ColumnKind[] = ['text', 'date', 'flag'];
 
 /** Of a table with its header, or of so many rows of it as stay together on a page. */

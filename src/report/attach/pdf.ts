@@ -2,13 +2,18 @@
  * The report on paper: stamp, key numbers, charts, tables, and where the numbers come from. Invariant: it computes no
  * number, and the same model gives the same bytes (the document's date is the report's).
  */
+import { buildSessionChart, buildSymbolChart, CHART_WIDTH } from '../draw/chart.ts';
+import { renderPicture } from '../draw/picture.ts';
+import { buildStrikeChart } from '../draw/strikes.ts';
 import type { FlowReport } from '../model.ts';
+import type { AttachedTable } from '../table.ts';
+import { listTables } from '../tables.ts';
 import { listConventions } from '../text/convention.ts';
+import { describeStrikes } from '../text/exposure.ts';
+import { describeSession, describeSymbols } from '../text/finding.ts';
 import { describeGaps } from '../text/gap.ts';
 import { cleanLabel, cleanLine, countOf, formatDay, formatInstant, formatWallClock } from '../text/label.ts';
 import { buildSentences } from '../text/sentences.ts';
-import { listTables } from './contents.ts';
-import { drawFigures, type Figure } from './figure.ts';
 import {
   COLOURS,
   closePage,
@@ -22,7 +27,6 @@ import {
   writeText,
 } from './pdf-page.ts';
 import { drawTable, measureTable } from './pdf-table.ts';
-import type { AttachedTable } from './table.ts';
 
 const SMALL = 8;
 
@@ -113,4 +117,39 @@ function cleanCode(sql: string): string {
     .split(/\r?\n/)
     .map((line) => line.replace(/[^\P{C}\t]/gu, ' ').replaceAll('\t', '  '))
     .join('\n');
+}
+
+interface Figure {
+  readonly title: string;
+  /** The finding in words: the caption, and what is read aloud instead of the picture. */
+  readonly finding: string;
+  readonly png: Uint8Array;
+}
+
+/** The mail's own pictures, each with the sentence that it shows. None on a day without trades. */
+async function drawFigures(report: FlowReport): Promise<readonly Figure[]> {
+  const { headline, halfHours, topSymbols, symbolCount, exposure } = report;
+  const { lead } = exposure;
+  if (headline.trades === 0) return [];
+  return [
+    {
+      title: 'Sentiment through the day',
+      finding: describeSession(halfHours, headline.total),
+      png: await renderPicture(buildSessionChart(halfHours), CHART_WIDTH),
+    },
+    {
+      title: 'The largest symbols',
+      finding: describeSymbols(topSymbols, symbolCount, headline.total),
+      png: await renderPicture(buildSymbolChart(topSymbols), CHART_WIDTH),
+    },
+    ...(lead === null
+      ? []
+      : [
+          {
+            title: `GEX by strike, ${cleanLabel(lead.symbol)}`,
+            finding: describeStrikes(lead),
+            png: await renderPicture(buildStrikeChart(lead), CHART_WIDTH),
+          },
+        ]),
+  ];
 }

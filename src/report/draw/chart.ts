@@ -4,7 +4,8 @@
  * program's theme.
  */
 import type { TopLevelSpec } from 'vega-lite';
-import type { HalfHour, Premium, SymbolFlow } from '../model.ts';
+import type { HalfHour, SymbolFlow } from '../model.ts';
+import type { Premium } from '../numbers.ts';
 import { nameSymbol } from '../text/label.ts';
 
 /** Width at which a chart is shown, CSS pixels. Drawn at twice that. */

@@ -2,7 +2,7 @@
 
 import { formatDollars } from '../../core/units.ts';
 import { type Amount, shareOf } from '../amount.ts';
-import type { Premium } from '../model.ts';
+import type { Premium } from '../numbers.ts';
 import { formatPart, isSameDollars } from './label.ts';
 
 export type Tone = 'bullish' | 'neutral' | 'bearish';
@@ -42,4 +42,10 @@ function segment(tone: Tone, name: string, width: number, part: Amount, whole: A
 
 function toWidth(part: Amount, whole: Amount): number {
   return Math.min(100, Math.max(0, Math.round((shareOf(part, whole) ?? 0) * 100)));
+}
+
+/** Of bullish less bearish premium. Not for GEX: its sign is no direction. */
+export function toneOf(value: Amount): Tone {
+  if (value === null || isSameDollars(value, 0)) return 'neutral';
+  return value > 0 ? 'bullish' : 'bearish';
 }

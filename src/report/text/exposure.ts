@@ -1,7 +1,8 @@
 /** Gamma and delta exposure as texts: the lead symbol, the table of symbols, expirations, and the endpoint's own. Pure. */
 import { formatDecimal, formatSignedDollars } from '../../core/units.ts';
-import type { Exposure, ExposureSums, RankedExposure, SymbolExposure } from '../exposure-model.ts';
-import { NONE } from './change.ts';
+import type { Exposure, ExposureSums, RankedExposure, SymbolExposure } from '../model.ts';
+import { type MailRow, printRows } from '../table.ts';
+import { EXPIRATIONS } from '../tables.ts';
 import {
   cleanLine,
   countOf,
@@ -9,69 +10,16 @@ import {
   formatShortDay,
   formatSignedPercent,
   joinWords,
+  NONE,
   nameSymbol,
 } from './label.ts';
 import { describeDistance, describeSpot } from './sentences.ts';
 
-/** The symbol of the first screen. */
-export interface Lead {
-  readonly symbol: string;
-  readonly netGex: string;
-  readonly spot: string;
-  readonly zeroGamma: string;
-  /** `0.9 % above`; empty when spot or zero gamma is not known. */
-  readonly distance: string;
-}
-
-export interface ExposureRow {
-  readonly symbol: string;
-  readonly spot: string;
-  readonly call: string;
-  readonly put: string;
-  readonly net: string;
-  readonly netDex: string;
-  readonly zeroGamma: string;
-  readonly callWall: string;
-  readonly putWall: string;
-  /** `740 P, 715 C`; empty when neither is known. */
-  readonly walls: string;
-  readonly absoluteGamma: string;
-  readonly contracts: string;
-}
-
-export interface ExpirationRow {
-  readonly name: string;
-  readonly call: string;
-  readonly put: string;
-  readonly net: string;
-}
-
-export interface StructureRow {
-  readonly symbol: string;
-  readonly ours: string;
-  readonly theirs: string;
-  readonly difference: string;
-}
-
-/** Why ours and the endpoint's differ, for the symbols for which it is the same. */
-export interface StructureNote {
-  /** `SPY`, `SPY and QQQ`. */
-  readonly symbols: string;
-  readonly text: string;
-}
-
-export interface ExposureView {
-  readonly rows: readonly ExposureRow[];
-  readonly total: ExposureRow;
-  readonly expirations: readonly ExpirationRow[];
-  readonly structure: readonly StructureRow[];
-  readonly structureNotes: readonly StructureNote[];
-}
-
 /** More rows would push the mail over the size at which Gmail clips it; the watchlist's own are always shown. */
 const MAX_ROWS = 30;
 
-export function buildLead({ lead }: Exposure): Lead | null {
+/** The symbol of the first screen. */
+export function buildLead({ lead }: Exposure) {
   if (lead === null) return null;
   const { spot, zeroGamma } = lead;
   return {
@@ -79,11 +27,12 @@ export function buildLead({ lead }: Exposure): Lead | null {
     netGex: spot === null ? NONE : formatSignedDollars(lead.netGex),
     spot: formatLevel(spot),
     zeroGamma: formatLevel(zeroGamma),
+    // `0.9 % above`; empty when spot or zero gamma is not known.
     distance: spot === null || zeroGamma === null ? '' : describeDistance(spot, zeroGamma),
   };
 }
 
-export function buildExposureView(exposure: Exposure): ExposureView {
+export function buildExposureView(exposure: Exposure) {
   const { focus, top, lead, total } = exposure;
   const full = new Map([...focus, ...(lead === null ? [] : [lead])].map((row) => [row.symbol, row]));
   // The watchlist's symbols first, then what is large besides them.
@@ -118,7 +67,7 @@ function buildRanked(row: RankedExposure) {
   return { symbol: nameSymbol(row.symbol), spot: formatLevel(row.spot), ...(priced ? buildSums(row) : UNPRICED) };
 }
 
-function buildFullRow(row: SymbolExposure): ExposureRow {
+function buildFullRow(row: SymbolExposure) {
   return {
     ...buildRanked(row),
     zeroGamma: formatLevel(row.zeroGamma),
@@ -149,19 +98,19 @@ function buildSums(sums: ExposureSums) {
 const UNPRICED = { call: NONE, put: NONE, net: NONE, netDex: NONE, contracts: NONE } as const;
 const NO_LEVELS = { zeroGamma: NONE, callWall: NONE, putWall: NONE, walls: '', absoluteGamma: NONE } as const;
 
-function buildExpirationRows({ expirations, laterExpirations }: SymbolExposure): readonly ExpirationRow[] {
-  const rows = expirations.map((row) => ({
-    name: `${formatShortDay(row.expirationDate)} ${row.expirationDate.slice(0, 4)}`,
-    call: formatSignedDollars(row.callGex),
-    put: formatSignedDollars(row.putGex),
-    net: formatSignedDollars(row.netGex),
+function buildExpirationRows({ expirations, laterExpirations }: SymbolExposure): readonly MailRow[] {
+  const titled = expirations.map((row) => ({
+    ...row,
+    title: `${formatShortDay(row.expirationDate)} ${row.expirationDate.slice(0, 4)}`,
   }));
-  if (laterExpirations.count === 0) return rows;
-  const later = `${countOf(laterExpirations.count, 'later expiration')}`;
-  return [...rows, { name: later, call: NONE, put: NONE, net: formatSignedDollars(laterExpirations.netGex) }];
+  const rows = printRows(EXPIRATIONS, titled);
+  const { count, netGex } = laterExpirations;
+  if (count === 0) return rows;
+  const parts = { call_gex: NONE, put_gex: NONE, net_gex: formatSignedDollars(netGex) };
+  return [...rows, { title: countOf(count, 'later expiration'), ...parts }];
 }
 
-function buildStructureRow({ symbol, netGex, marketStructure }: SymbolExposure): readonly StructureRow[] {
+function buildStructureRow({ symbol, netGex, marketStructure }: SymbolExposure) {
   if (marketStructure === null) return [];
   return [
     {
@@ -173,7 +122,8 @@ function buildStructureRow({ symbol, netGex, marketStructure }: SymbolExposure):
   ];
 }
 
-function buildStructureNotes(rows: readonly SymbolExposure[]): readonly StructureNote[] {
+/** Why ours and the endpoint's differ, for the symbols for which it is the same. */
+function buildStructureNotes(rows: readonly SymbolExposure[]) {
   const symbols = new Map<string, string[]>();
   for (const { symbol, marketStructure } of rows) {
     const text = cleanLine(marketStructure?.explanation ?? '');

@@ -34,13 +34,13 @@ export function describeSymbols(top: readonly SymbolFlow[], symbolCount: number,
 
 /** The largest of the parts of a day: `0DTE took the largest part, 38 %.` */
 export function describeParts(
-  parts: readonly { readonly name: string; readonly total: Amount }[],
+  parts: readonly { readonly title: string; readonly total: Amount }[],
   total: Amount,
 ): string {
   const largest = pickLargest(parts);
   if (total === null) return UNKNOWN;
   if (largest === undefined || total <= 0) return 'No premium.';
-  return `${largest.name} took the largest part, ${formatPart(shareOf(largest.total, total))} of premium.`;
+  return `${largest.title} took the largest part, ${formatPart(shareOf(largest.total, total))} of premium.`;
 }
 
 /** Series that traded more than their open interest. */

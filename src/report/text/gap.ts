@@ -3,7 +3,8 @@
  * knows. Invariant: it is said wherever a number is printed without them, and no such number is printed as 0. Pure.
  */
 import { formatCount } from '../../core/units.ts';
-import type { FlowReport, Premium, UnknownCodes } from '../model.ts';
+import type { FlowReport, UnknownCodes } from '../model.ts';
+import type { Premium } from '../numbers.ts';
 import { cleanCode, countOf, joinWords, nameSymbol } from './label.ts';
 
 /** Symbols that are named. */

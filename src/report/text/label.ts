@@ -2,8 +2,11 @@
  * Words and dates as the report shows them. Invariant: a text that came with the data leaves here without control
  * characters and of bounded length, so that it can forge no line of the text part, no header, and no wide table.
  */
-import { formatCount, formatDollars, formatPercent } from '../../core/units.ts';
+import { formatCount, formatDecimal, formatDollars, formatPercent } from '../../core/units.ts';
 import type { Amount } from '../amount.ts';
+
+/** Shown where there is no number. */
+export const NONE = '–';
 
 /** Longer than any symbol or contract; what is cut is marked. */
 const MAX_LABEL_LENGTH = 40;
@@ -155,4 +158,14 @@ export function formatSignedPercent(share: Amount): string {
 /** `a`, `a and b`, `a, b and c`. */
 export function joinWords(words: readonly string[]): string {
   return words.length < 2 ? words.join('') : `${words.slice(0, -1).join(', ')} and ${words.at(-1)}`;
+}
+
+/** A ratio as printed: `0.70`, or the dash. */
+export function formatRatio(ratio: number | null): string {
+  return ratio === null ? NONE : formatDecimal(ratio);
+}
+
+/** `4.3 ×`. */
+export function formatTimes(ratio: number): string {
+  return `${formatDecimal(ratio, 1)} ×`;
 }

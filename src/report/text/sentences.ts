@@ -6,9 +6,8 @@
 
 import { formatCount, formatDecimal, formatDollars, formatSignedDollars } from '../../core/units.ts';
 import { shareOf } from '../amount.ts';
-import type { SymbolExposure } from '../exposure-model.ts';
-import type { FlowReport } from '../model.ts';
-import { nameSessions } from './change.ts';
+import { nameSessions } from '../key-numbers.ts';
+import type { FlowReport, SymbolExposure } from '../model.ts';
 import { describeGap } from './gap.ts';
 import { countOf, formatPart, formatPastDay, formatSignedPercent, isSameDollars, nameSymbol } from './label.ts';
 

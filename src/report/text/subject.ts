@@ -5,7 +5,8 @@
 
 import { formatCount, formatDollars } from '../../core/units.ts';
 import { type Amount, leanOf, shareOf } from '../amount.ts';
-import type { FlowReport, Premium } from '../model.ts';
+import type { FlowReport } from '../model.ts';
+import type { Premium } from '../numbers.ts';
 import { describeGap } from './gap.ts';
 import { countOf, formatPart, isSameDollars } from './label.ts';
 

@@ -4,48 +4,21 @@
  */
 
 import { formatCount, formatDollars } from '../../core/units.ts';
-import { leanOf } from '../amount.ts';
+import { type Amount, leanOf, shareOf } from '../amount.ts';
+import { buildChangeRows, describePast, describeTotalChange, nameSessions } from '../key-numbers.ts';
 import type { ExpiryBucket, FlowReport, MoneynessBucket, RebuildQuery } from '../model.ts';
-import { type BarSegment, buildBar, type Tone } from './bar.ts';
-import { buildChangeRows, type ChangeRow, describePast, describeTotalChange, nameSessions } from './change.ts';
-import { type Convention, listConventions } from './convention.ts';
-import { buildExposureView, buildLead, describeStrikes, type ExposureView, type Lead } from './exposure.ts';
+import type { PremiumPart } from '../numbers.ts';
+import { type MailRow, printRows } from '../table.ts';
+import { LEANING, PARTS, UNUSUAL } from '../tables.ts';
+import { buildBar, toneOf } from './bar.ts';
+import { listConventions } from './convention.ts';
+import { buildExposureView, buildLead, describeStrikes } from './exposure.ts';
 import { describeParts, describeSession, describeSymbols, describeVolumeAboveOpenInterest } from './finding.ts';
 import { describeGaps } from './gap.ts';
-import { cleanLabel, cleanLine, countOf, formatDay, formatInstant, formatWallClock } from './label.ts';
+import { cleanLabel, cleanLine, countOf, formatDay, formatInstant, formatRatio, formatWallClock } from './label.ts';
+import { buildExclusionRows, buildTradeRow, buildWatchRow } from './row.ts';
 import { buildSentences } from './sentences.ts';
 import { buildPreview, buildSubject, describeLean } from './subject.ts';
-import {
-  buildExclusionRows,
-  buildPartRow,
-  buildSymbolRow,
-  buildTradeRow,
-  buildUnusualRow,
-  buildWatchRow,
-  type ExclusionRow,
-  formatRatio,
-  type PartRow,
-  type SymbolRow,
-  type TradeRow,
-  toneOf,
-  type UnusualRow,
-  type WatchRow,
-} from './table.ts';
-
-/** What is known of the data, in short: the completeness stamp. */
-export interface Stamp {
-  readonly label: string;
-  readonly complete: boolean;
-  readonly condition: string;
-  /** Why the day is degraded; empty where it is complete, or nobody said. */
-  readonly reason: string;
-  readonly revision: string;
-  readonly rows: string;
-  /** First and last trade, wall clock of the exchange; empty on an empty day. */
-  readonly from: string;
-  readonly until: string;
-  readonly sealedAt: string;
-}
 
 export interface CorrectionView {
   /** Nothing can be compared with what was mailed, so that the report is shown whole. */
@@ -70,66 +43,8 @@ export interface ViewOptions {
   } | null;
 }
 
-export interface FlowView {
-  readonly subject: string;
-  readonly preview: string;
-  readonly job: string;
-  readonly dataset: string;
-  readonly date: string;
-  readonly day: string;
-  readonly stamp: Stamp;
-  readonly late: boolean;
-  readonly correction: CorrectionView | null;
-  readonly empty: boolean;
-  readonly premium: string;
-  /** Against the session before and the mean; empty without history. */
-  readonly premiumChanges: readonly string[];
-  readonly trades: string;
-  readonly contracts: string;
-  readonly symbolCount: string;
-  readonly putCall: string;
-  readonly lean: string;
-  readonly leanTone: Tone;
-  readonly bar: readonly BarSegment[];
-  readonly lead: Lead | null;
-  readonly sentences: readonly string[];
-  readonly keyNumbers: readonly ChangeRow[];
-  readonly sessions: { readonly previous: string; readonly mean: string };
-  readonly hasHistory: boolean;
-  /** Empty when nothing is to be said of the past. */
-  readonly pastNote: string;
-  readonly watchlist: readonly WatchRow[];
-  readonly watchlistLeftOut: string;
-  readonly sessionFinding: string;
-  readonly symbolsFinding: string;
-  readonly symbols: readonly SymbolRow[];
-  readonly mostBullish: readonly SymbolRow[];
-  readonly mostBearish: readonly SymbolRow[];
-  readonly unusual: readonly UnusualRow[];
-  readonly volumeFinding: string;
-  readonly expiries: readonly PartRow[];
-  readonly expiryFinding: string;
-  readonly moneyness: readonly PartRow[];
-  readonly moneynessFinding: string;
-  readonly biggest: readonly TradeRow[];
-  readonly exposure: ExposureView;
-  /** One sentence on the chart by strike; empty when there is no chart. */
-  readonly strikesFinding: string;
-  readonly exclusions: readonly ExclusionRow[];
-  readonly unmatchedCancels: string;
-  /** Sentences on trades that lack numbers, or have codes that nobody knows. */
-  readonly gaps: readonly string[];
-  readonly conventions: readonly Convention[];
-  readonly location: string;
-  readonly sha256: string;
-  /** Null when there is no link, or none that a browser should open. */
-  readonly link: { readonly url: string; readonly expiresAt: string } | null;
-  /** Names of files that are too large to be attached; empty when none is. */
-  readonly leftOut: string;
-  readonly headlineQuery: string;
-  readonly otherQueries: readonly RebuildQuery[];
-  readonly createdAt: string;
-}
+/** Every text of the mail; `flow.mjml` lists them for those who change the templates. */
+export type FlowView = ReturnType<typeof buildFlowView>;
 
 const UNKNOWN = 'cannot be computed';
 
@@ -149,11 +64,11 @@ const MONEYNESS_NAMES: Readonly<Record<MoneynessBucket['bucket'], string>> = {
 };
 
 /** @param report the model; it is not changed */
-export function buildFlowView(report: FlowReport, options: ViewOptions): FlowView {
+export function buildFlowView(report: FlowReport, options: ViewOptions) {
   const { headline, drop, exposure, comparison } = report;
   const empty = headline.trades === 0;
-  const expiries = report.expiries.filter(isShown).map((part) => ({ ...part, name: EXPIRY_NAMES[part.bucket] }));
-  const moneyness = report.moneyness.filter(isShown).map((part) => ({ ...part, name: MONEYNESS_NAMES[part.bucket] }));
+  const expiries = report.expiries.filter(isShown).map((part) => ({ ...part, title: EXPIRY_NAMES[part.bucket] }));
+  const moneyness = report.moneyness.filter(isShown).map((part) => ({ ...part, title: MONEYNESS_NAMES[part.bucket] }));
   return {
     subject: buildSubject(report, { late: options.late, corrected: options.correction !== null }),
     preview: buildPreview(report),
@@ -166,6 +81,7 @@ export function buildFlowView(report: FlowReport, options: ViewOptions): FlowVie
     correction: buildCorrection(options),
     empty,
     premium: headline.total === null ? UNKNOWN : formatDollars(headline.total),
+    // Against the session before and the mean; empty without history.
     premiumChanges: describeTotalChange(comparison, drop.date),
     trades: countOf(headline.trades, 'trade'),
     contracts: countOf(headline.contracts, 'contract'),
@@ -179,22 +95,27 @@ export function buildFlowView(report: FlowReport, options: ViewOptions): FlowVie
     keyNumbers: buildChangeRows(comparison),
     sessions: nameSessions(comparison, drop.date),
     hasHistory: comparison.previousDate !== null || comparison.meanDates.length > 0,
+    // Empty when nothing is to be said of the past.
     pastNote: describePast(comparison, drop.date),
     watchlist: report.watchlist.map(buildWatchRow),
     watchlistLeftOut: report.watchlistLeftOut === 0 ? '' : formatCount(report.watchlistLeftOut),
     sessionFinding: describeSession(report.halfHours, headline.total),
     symbolsFinding: describeSymbols(report.topSymbols, report.symbolCount, headline.total),
-    symbols: report.topSymbols.map(buildSymbolRow),
-    mostBullish: report.mostBullish.map(buildSymbolRow),
-    mostBearish: report.mostBearish.map(buildSymbolRow),
-    unusual: report.unusual.map((row) => buildUnusualRow(row, comparison.meanDates.length)),
+    symbols: printRows(LEANING, report.topSymbols),
+    mostBullish: printRows(LEANING, report.mostBullish),
+    mostBearish: printRows(LEANING, report.mostBearish),
+    unusual: printRows(
+      UNUSUAL,
+      report.unusual.map((row) => ({ ...row, meanSessions: comparison.meanDates.length })),
+    ),
     volumeFinding: describeVolumeAboveOpenInterest(report.volumeAboveOpenInterest, headline.total),
-    expiries: expiries.map((part) => buildPartRow(part.name, part, headline.total)),
+    expiries: printParts(expiries, headline.total),
     expiryFinding: describeParts(expiries, headline.total),
-    moneyness: moneyness.map((part) => buildPartRow(part.name, part, headline.total)),
+    moneyness: printParts(moneyness, headline.total),
     moneynessFinding: describeParts(moneyness, headline.total),
     biggest: report.biggestTrades.map(buildTradeRow),
     exposure: buildExposureView(exposure),
+    // Empty when there is no chart by strike.
     strikesFinding: exposure.lead === null || exposure.lead.strikes.length === 0 ? '' : describeStrikes(exposure.lead),
     exclusions: buildExclusionRows(headline, report.exclusions),
     unmatchedCancels:
@@ -204,11 +125,20 @@ export function buildFlowView(report: FlowReport, options: ViewOptions): FlowVie
     location: cleanLine(drop.location),
     sha256: cleanLine(drop.sha256),
     link: buildLink(options),
+    // Files that are too large to be attached; empty when none is.
     leftOut: (options.leftOut ?? []).map(cleanLine).join(', '),
     headlineQuery: report.rebuildQueries.find(isHeadline)?.sql ?? '',
     otherQueries: report.rebuildQueries.filter((query) => !isHeadline(query)),
     createdAt: formatInstant(report.createdAt, options.timezone),
   };
+}
+
+function printParts(parts: readonly (PremiumPart & { readonly title: string })[], total: Amount): readonly MailRow[] {
+  const isNothing = total !== null && total <= 0;
+  return printRows(
+    PARTS,
+    parts.map((part) => ({ ...part, share: isNothing ? 0 : shareOf(part.total, total) })),
+  );
 }
 
 /** What is always empty but on odd days is shown on those only. */
@@ -220,7 +150,8 @@ function isHeadline({ table }: RebuildQuery): boolean {
   return table === 'Headline';
 }
 
-function buildStamp({ drop }: FlowReport, timezone: string): Stamp {
+/** What is known of the data, in short: the completeness stamp. */
+function buildStamp({ drop }: FlowReport, timezone: string) {
   const complete = drop.condition === 'available';
   return {
     label: complete ? 'Complete' : 'Degraded',
@@ -229,6 +160,7 @@ function buildStamp({ drop }: FlowReport, timezone: string): Stamp {
     reason: cleanLine(drop.degraded_reason ?? ''),
     revision: String(drop.revision),
     rows: countOf(drop.rows, 'row'),
+    // First and last trade, wall clock of the exchange; empty on an empty day.
     from: formatWallClock(drop.min_time ?? '', drop.date),
     until: formatWallClock(drop.max_time ?? '', drop.date),
     sealedAt: formatInstant(drop.sealed_at, timezone),
@@ -245,7 +177,7 @@ export function buildCorrection({ correction }: Pick<ViewOptions, 'correction'>)
 }
 
 /** A link of another scheme than HTTP is not printed: what it would do when opened is not ours to promise. */
-function buildLink({ link, timezone }: ViewOptions): FlowView['link'] {
+function buildLink({ link, timezone }: ViewOptions): ViewOptions['link'] {
   if (link === null || !/^https?:\/\//.test(link.url)) return null;
   return { url: cleanLine(link.url), expiresAt: formatInstant(link.expiresAt, timezone) };
 }

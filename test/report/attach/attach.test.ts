@@ -1,8 +1,8 @@
 /** Which files leave with the mail: their names, order and size. What is in them is in the tests of each format. */
 import { describe, expect, test } from 'vitest';
 import { type AttachmentKind, buildAttachments } from '../../../src/report/attach/attach.ts';
-import { listTables } from '../../../src/report/attach/contents.ts';
 import type { FlowReport } from '../../../src/report/model.ts';
+import { listTables } from '../../../src/report/tables.ts';
 import { createEmptyReport, createHostileReport, createReport } from './fixture.ts';
 
 const TABLES = [

@@ -1,16 +1,7 @@
 /** Flow reports of fixed days for the tests of the attachments: a full one, one of hostile texts, one without trades. */
 
-import type { SymbolExposure } from '../../../src/report/exposure-model.ts';
-import type {
-  BigTrade,
-  Change,
-  Compared,
-  FlowReport,
-  HalfHour,
-  Premium,
-  SymbolFlow,
-} from '../../../src/report/model.ts';
-import { COMPARED } from '../../../src/report/model.ts';
+import type { BigTrade, Change, FlowReport, HalfHour, SymbolExposure, SymbolFlow } from '../../../src/report/model.ts';
+import { COMPARED, type Compared, type Premium } from '../../../src/report/numbers.ts';
 
 /** Texts that a spreadsheet, a parser of CSV, or a page could stumble over. */
 export const HOSTILE_TEXTS = [

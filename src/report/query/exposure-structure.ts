@@ -8,7 +8,7 @@ import { formatCount, formatDecimal } from '../../core/units.ts';
 import { quoteString } from '../../engine/literal.ts';
 import { MOVE } from '../../exposure/contract.ts';
 import type { Amount } from '../amount.ts';
-import type { MarketStructureGex, RankedExposure } from '../exposure-model.ts';
+import type { MarketStructureGex, RankedExposure } from '../model.ts';
 import type { DropSource } from '../source.ts';
 
 /** A difference above this, as a fraction of the larger size, is explained. */

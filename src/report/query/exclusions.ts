@@ -1,15 +1,13 @@
 /**
  * What the sums leave out: cancel messages, the prints that they take back, late reports. Each record is in one of them
- * or counts; a late report that was taken back is a cancelled print. Also whether records lack numbers, or have codes, that the
- * sums are made of. The rule is `report/sums/record-counts.ts`, its source OPRA's
- * specification (`api-contract/record-type.ts`).
+ * or counts; a late report that was taken back is a cancelled print. Also whether records lack numbers that the sums are
+ * made of, or have codes that the API's contract does not have. The rule is `records.ts`, its source OPRA's specification
+ * (`api-contract/record-type.ts`).
  */
-
-import type { Exclusions, Tally } from '../model.ts';
+import { type EngineNumber, readAmount } from '../amount.ts';
+import type { Exclusions, Tally, UnknownCodes } from '../model.ts';
+import { buildCancelledQuery, buildCountedCondition, CODES, IS_CANCEL, IS_LATE, KNOWN_PREMIUM } from '../records.ts';
 import type { DropSource } from '../source.ts';
-import { CODES, KNOWN_PREMIUM } from '../sums/premium-sums.ts';
-import { buildCancelledQuery, buildCountedCondition, IS_CANCEL, IS_LATE } from '../sums/record-counts.ts';
-import { type EngineNumber, readAmount } from './premium.ts';
 
 /** Row numbers that are listed in a query's text; of more the rule itself is asked each time. A session has some hundreds. */
 const MAX_LISTED = 20_000;
@@ -107,4 +105,41 @@ function buildCondition(table: string, cancelled: CancelledRow | undefined): str
   const isListed = cancelled.prints <= MAX_LISTED;
   const list = isListed ? cancelled.places.join(', ') : buildCancelledQuery(table, [PLACE]);
   return buildCountedCondition({ name: PLACE, list });
+}
+
+/** Values of a column that are named: what a reader takes in, and what an unbounded column cannot exceed. */
+const MAX_VALUES = 5;
+
+interface CodeRow {
+  readonly value: string | null;
+  readonly trades: number;
+  readonly all_trades: number;
+  readonly all_premium: EngineNumber;
+}
+
+/**
+ * Records of a code that the contract does not have: a right that is neither call nor put, a sentiment, a side, a type of
+ * trade. Such a record is in the total, and in no part that the code decides. One pass for each of the four columns; asked
+ * only where the file has such records.
+ * @param source the counted records
+ */
+export async function queryUnknownCodes(source: DropSource): Promise<readonly UnknownCodes[]> {
+  const found: UnknownCodes[] = [];
+  for (const [column, condition] of CODES) {
+    const rows = await source.rows<CodeRow>(
+      `SELECT value, trades, sum(trades) OVER () AS all_trades, sum(dollars) OVER () AS all_premium
+       FROM (SELECT ${column} AS value, count() AS trades, sum(premium) AS dollars FROM ${source.table} WHERE ${buildUnknown(condition)} GROUP BY value)
+       ORDER BY trades DESC, value LIMIT ${MAX_VALUES}`,
+    );
+    const [first] = rows;
+    if (first === undefined) continue;
+    const values = rows.map(({ value, trades }) => ({ value, trades }));
+    found.push({ column, trades: first.all_trades, premium: readAmount(first.all_premium, false), values });
+  }
+  return found;
+}
+
+/** The records that a condition on a code does not hold for, those without the code included. */
+export function buildUnknown(condition: string): string {
+  return `CASE WHEN ${condition} THEN 0 ELSE 1 END = 1`;
 }

@@ -3,9 +3,9 @@
  * implied volatility of 0 is none: the first records of a session have no quotes yet.
  */
 import { isMultiLegType, isSweepType } from '../../api-contract/record-type.ts';
+import { type EngineNumber, readNumber } from '../amount.ts';
 import type { BigTrade } from '../model.ts';
 import type { DropSource } from '../source.ts';
-import { type EngineNumber, readNumber } from './premium.ts';
 
 export const BIGGEST_TRADES = 10;
 

@@ -5,22 +5,12 @@
  */
 
 import type { Exclusions, RebuildQuery } from '../model.ts';
-import { CODES, IS_CALL, IS_PUT, KNOWN_PREMIUM, SERIES_KEY, sumKnown, sumWhere } from '../sums/premium-sums.ts';
-import { buildCountedTable, buildFate } from '../sums/record-counts.ts';
-import { EXPIRY_BUCKET, MONEYNESS_BUCKET } from './bucket.ts';
-import { buildUnknown } from './code.ts';
-import { buildPremiumList, listPremiumMeasures } from './premium.ts';
-import { TOP_SYMBOLS } from './symbol.ts';
+import { buildPartList, buildPremiumList, sumKnown, sumWhere } from '../number-values.ts';
+import { buildCountedTable, buildFate, CODES, IS_CALL, IS_PUT, KNOWN_PREMIUM, SERIES_KEY } from '../records.ts';
+import { buildUnknown } from './exclusions.ts';
+import { TOP_EXPOSURES } from './exposure-query.ts';
+import { EXPIRY_BUCKET, MONEYNESS_BUCKET, TOP_SYMBOLS } from './sums.ts';
 import { BIGGEST_TRADES } from './trade.ts';
-
-/** Rows of the exposure table. */
-const TOP_EXPOSURES = 10;
-
-/** Measures of the buckets. */
-const BUCKET_MEASURES: readonly string[] = [
-  ...['trades', 'contracts', 'total_premium', 'call_premium', 'put_premium'],
-  ...['contracts_lacks', 'total_premium_lacks', 'call_premium_lacks', 'put_premium_lacks'],
-];
 
 const TRADE_LIST =
   'time, symbol, put_call, strike, expiration_date, size, price, premium, side, sentiment, underlying_price, oi, iv, option_activity_type, id';
@@ -42,10 +32,7 @@ export function buildRebuildQueries(
   const rest = source === null ? 'WITH' : `WITH counted AS ${source},`;
   const counted = source === null ? file : 'counted';
   const all = buildPremiumList(hasGaps);
-  const bucketList = listPremiumMeasures(hasGaps)
-    .filter(([name]) => BUCKET_MEASURES.includes(name))
-    .map(([name, sql]) => `${sql} AS ${name}`)
-    .join(', ');
+  const parts = buildPartList(hasGaps);
   const sum = hasGaps ? sumKnown : sumWhere;
   const tables: readonly (readonly [string, string])[] = [
     ['Headline', `${prelude}SELECT ${all}\nFROM ${counted}`],
@@ -59,12 +46,9 @@ export function buildRebuildQueries(
     ],
     [
       'Expirations',
-      `${prelude}SELECT ${EXPIRY_BUCKET} AS bucket, ${bucketList}\nFROM ${counted} GROUP BY 1 ORDER BY min(expiration_date)`,
+      `${prelude}SELECT ${EXPIRY_BUCKET} AS bucket, ${parts}\nFROM ${counted} GROUP BY 1 ORDER BY min(expiration_date)`,
     ],
-    [
-      'Moneyness',
-      `${prelude}SELECT ${MONEYNESS_BUCKET} AS bucket, ${bucketList}\nFROM ${counted} GROUP BY 1 ORDER BY 1`,
-    ],
+    ['Moneyness', `${prelude}SELECT ${MONEYNESS_BUCKET} AS bucket, ${parts}\nFROM ${counted} GROUP BY 1 ORDER BY 1`],
     [
       'Biggest trades',
       `${prelude}SELECT ${TRADE_LIST}\nFROM ${counted}${hasGaps ? ' WHERE premium IS NOT NULL' : ''} ORDER BY premium DESC, time, id LIMIT ${BIGGEST_TRADES}`,

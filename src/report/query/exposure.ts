@@ -12,12 +12,11 @@
  * and symbols without a price. Invariant: rows never come here, only what `exposure-query.ts` bounds.
  */
 import { findSignChange, scaleGammaProfile } from '../../exposure/zero-gamma.ts';
-import type { Amount } from '../amount.ts';
-import type { Exposure, ExposureSums, RankedExposure, SymbolExposure } from '../exposure-model.ts';
+import { type Amount, type EngineNumber, readNumber } from '../amount.ts';
+import type { Exposure, ExposureSums, RankedExposure, SymbolExposure } from '../model.ts';
 import type { DropSource } from '../source.ts';
 import { buildExposureQuery, type ExposureRow, TOP_EXPOSURES } from './exposure-query.ts';
 import { compareStructure, queryStructures, type Structure } from './exposure-structure.ts';
-import { type EngineNumber, readNumber } from './premium.ts';
 
 export interface ExposureOptions {
   /** Trading date, YYYY-MM-DD, from which time to expiration is counted. */

@@ -1,11 +1,18 @@
 /**
- * The sessions before a date, read from the summaries beside their drops: some kilobytes a session, never the sessions
+ * A day beside the sessions before it: each key number, the same number of the session before, and its mean over up to five
+ * sessions. The sessions are read from the summaries beside their drops: some kilobytes a session, never the sessions
  * themselves. Invariant: columns are read by name, and a summary of an older definition, whose sums have cancel messages
  * and late reports in them, is not compared with a day that leaves them out.
+ *
+ * The mean of a ratio or share is the mean of the sessions' own, not the ratio of their sums; a session that has no such
+ * number (no calls, no premium) is left out of its mean.
  */
 import { quoteString } from '../../engine/literal.ts';
+import type { Amount, EngineNumber } from '../amount.ts';
+import type { Change, Comparison } from '../model.ts';
+import { readKeyNumbers, readSummary, SUMMARY_COLUMNS } from '../number-values.ts';
+import { COMPARED, type Compared, type Premium } from '../numbers.ts';
 import type { DropSource } from '../source.ts';
-import { type EngineNumber, readNumber } from './premium.ts';
 
 /** Sessions in the mean. */
 export const MEAN_SESSIONS = 5;
@@ -13,29 +20,11 @@ export const MEAN_SESSIONS = 5;
 /** The row of all symbols in a summary. */
 const ALL = '';
 
-/** What is read of a summary; a column that the file does not have is null. */
-const COLUMNS = [
-  'trades',
-  'contracts',
-  'call_contracts',
-  'put_contracts',
-  'total_premium',
-  'call_premium',
-  'put_premium',
-  'net_call_premium',
-  'net_put_premium',
-  'bullish_premium',
-  'bearish_premium',
-  'neutral_premium',
-  'zero_dte_premium',
-  'multi_leg_premium',
-  'sweep_premium',
-  'volume_above_oi_premium',
-  // Only summaries of counted records have it.
-  'recorded_trades',
-] as const;
+/** Only summaries of counted records have it. */
+const MARK = 'recorded_trades';
 
-export type SessionTotals = Readonly<Record<(typeof COLUMNS)[number], number | null>>;
+/** What is read of a summary; a column that the file does not have is null. */
+const COLUMNS: readonly string[] = [...SUMMARY_COLUMNS, MARK];
 
 export interface PastSession {
   readonly date: string;
@@ -45,9 +34,9 @@ export interface PastSession {
   readonly isDegraded?: boolean;
 }
 
-/** A session that can be compared with, and its totals. */
-export interface ComparableSession extends PastSession {
-  readonly totals: SessionTotals;
+/** A session that can be compared with, and its key numbers. */
+interface ComparableSession extends PastSession {
+  readonly numbers: Readonly<Record<Compared, Amount>>;
 }
 
 export interface History {
@@ -61,7 +50,7 @@ export interface History {
 export async function queryHistory(source: DropSource, before: readonly PastSession[]): Promise<History> {
   const past = before.slice(0, MEAN_SESSIONS);
   if (past.length === 0) return { sessions: [], previous: null };
-  const rows = await source.rows<Readonly<Record<keyof SessionTotals, EngineNumber>> & { readonly session: number }>(
+  const rows = await source.rows<Readonly<Record<string, EngineNumber>>>(
     past
       .map(
         (session, index) =>
@@ -70,15 +59,10 @@ export async function queryHistory(source: DropSource, before: readonly PastSess
       .join(' UNION ALL '),
   );
   const sessions = past.flatMap((session, index) => {
-    const totals = rows.find((row) => row.session === index);
-    return totals === undefined || totals.recorded_trades === null ? [] : [{ ...session, totals: readTotals(totals) }];
+    const row = rows.find((candidate) => candidate['session'] === index);
+    return row === undefined || row[MARK] === null ? [] : [{ ...session, numbers: readSummary(row) }];
   });
   return { sessions, previous: sessions.find(({ date }) => date === past[0]?.date) ?? null };
-}
-
-function readTotals(row: Readonly<Record<keyof SessionTotals, EngineNumber>>): SessionTotals {
-  const entries = COLUMNS.map((name) => [name, readNumber(row[name])]);
-  return Object.fromEntries(entries) as SessionTotals; // One entry for each of COLUMNS.
 }
 
 /**
@@ -100,4 +84,34 @@ export function buildSymbolHistory({ sessions, previous }: History): string {
 function summaryOf({ path }: PastSession): string {
   const structure = ['symbol String', ...COLUMNS.map((name) => `${name} Nullable(Float64)`)].join(', ');
   return `file(${quoteString(path)}, Parquet, ${quoteString(structure)})`;
+}
+
+/** @param volumeAboveOpenInterest premium of the date in series that traded more than their open interest */
+export function buildComparison(
+  headline: Premium,
+  volumeAboveOpenInterest: Amount,
+  { sessions, previous }: History,
+): Comparison {
+  const latest = readKeyNumbers(headline, volumeAboveOpenInterest);
+  const changes = COMPARED.map((key): [Compared, Change] => [
+    key,
+    {
+      latest: latest[key],
+      previous: previous?.numbers[key] ?? null,
+      mean: meanOf(sessions.map(({ numbers }) => numbers[key])),
+    },
+  ]);
+  return {
+    previousDate: previous?.date ?? null,
+    meanDates: sessions.map(({ date }) => date),
+    degradedDates: sessions.filter(({ isDegraded }) => isDegraded === true).map(({ date }) => date),
+    pastShares: sessions.map(({ numbers }) => ({ calls: numbers.callShare, puts: numbers.putShare })),
+    changes: Object.fromEntries(changes) as Record<Compared, Change>, // One entry for each of COMPARED.
+  };
+}
+
+function meanOf(values: readonly Amount[]): Amount {
+  const known = values.filter((value) => value !== null);
+  const mean = known.reduce((sum, value) => sum + value, 0) / known.length;
+  return Number.isFinite(mean) ? mean : null;
 }

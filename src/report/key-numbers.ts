@@ -1,0 +1,213 @@
+/**
+ * The key numbers: each of the date beside the session before and the mean of the last sessions, as the mail's texts and as
+ * the table that files have. Pure. A change is said in
+ * the unit in which the number is read: dollars as a share of what they were, net dollars as dollars (a share of a
+ * number that crosses zero says nothing), shares in points, ratios as they are.
+ */
+import { formatCount, formatDecimal, formatDollars, formatPercent, formatSignedDollars } from '../core/units.ts';
+import type { Amount } from './amount.ts';
+import type { Change, Comparison, FlowReport, SymbolExposure } from './model.ts';
+import { KEY_NUMBERS, type Unit } from './numbers.ts';
+import { type AttachedTable, buildTable, type ColumnKind, KIND_OF, kept, shown } from './table.ts';
+import { formatPastDay, formatShortCount, formatSignedPercent, joinWords, NONE } from './text/label.ts';
+
+/** Decimals of what would read the same with fewer. */
+const FINE_DIGITS = 4;
+const MILLION = 1e6;
+
+export interface ChangeRow {
+  readonly name: string;
+  readonly latest: string;
+  readonly previous: string;
+  readonly mean: string;
+  /** Latest against each; empty when there is nothing to compare with. */
+  readonly onPrevious: string;
+  readonly onMean: string;
+}
+
+export function buildChangeRows(comparison: Comparison): readonly ChangeRow[] {
+  return KEY_NUMBERS.toSorted((a, b) => a.mail[0] - b.mail[0]).map(({ key, mail: [, name], unit }) => {
+    const { latest, previous, mean } = comparison.changes[key];
+    return {
+      name,
+      // A sum always is; a share or ratio may have nothing to be of.
+      latest: latest === null && !['share', 'ratio'].includes(unit) ? formatDollars(null) : formatReading(latest, unit),
+      previous: formatReading(previous, unit),
+      mean: formatReading(mean, unit),
+      onPrevious: formatChange(latest, previous, unit),
+      onMean: formatChange(latest, mean, unit),
+    };
+  });
+}
+
+/**
+ * Names of the two columns of the past: `18 Nov`, `5-session mean`.
+ * @param date of the report
+ */
+export function nameSessions(
+  comparison: Comparison,
+  date: string,
+): {
+  readonly previous: string;
+  readonly mean: string;
+} {
+  const { previousDate, meanDates } = comparison;
+  return {
+    previous: previousDate === null ? 'Previous' : formatPastDay(previousDate, date),
+    mean: meanDates.length === 0 ? 'Mean' : `${meanDates.length}-session mean`,
+  };
+}
+
+/** The total's change, for the first screen: `+12 % vs 18 Nov`, `+6.4 % vs 5-session mean`. */
+export function describeTotalChange(comparison: Comparison, date: string): readonly string[] {
+  const { latest, previous, mean }: Change = comparison.changes.total;
+  const names = nameSessions(comparison, date);
+  const { previousDate, degradedDates } = comparison;
+  const mark = previousDate !== null && degradedDates.includes(previousDate) ? ' (degraded)' : '';
+  const onPrevious = formatChange(latest, previous, 'dollars');
+  const onMean = formatChange(latest, mean, 'dollars');
+  return [
+    ...(onPrevious === '' ? [] : [`${onPrevious} vs ${names.previous}${mark}`]),
+    // The mean of one session is that session.
+    ...(onMean === '' || comparison.meanDates.length < 2 ? [] : [`${onMean} vs ${names.mean}`]),
+  ];
+}
+
+/** What is known against the past numbers; empty when nothing is. */
+export function describePast({ degradedDates }: Comparison, date: string): string {
+  if (degradedDates.length === 0) return '';
+  return `Degraded, so perhaps without some of its trades: ${joinWords(degradedDates.map((past) => formatPastDay(past, date)))}.`;
+}
+
+function formatReading(value: Amount, unit: Unit): string {
+  return value === null ? NONE : formatNumber(value, unit);
+}
+
+/** A number in its unit, as the mail has it. */
+export function formatNumber(value: Amount, unit: Unit): string {
+  if (value === null) return 'unknown';
+  switch (unit) {
+    case 'dollars':
+      return formatDollars(value);
+    case 'net':
+      return formatSignedDollars(value);
+    case 'share':
+      return formatPercent(value);
+    case 'ratio':
+      return formatDecimal(value);
+    case 'count':
+      return formatShortCount(value);
+    default:
+      return unit satisfies never;
+  }
+}
+
+/** With more digits, for two values that read the same without: `$1,243.0000M`, short enough for its column. */
+export function formatFinely(value: number, unit: Unit): string {
+  if (unit === 'share') return formatPercent(value, FINE_DIGITS);
+  if (unit === 'ratio') return formatDecimal(value, FINE_DIGITS);
+  if (unit === 'count') return formatCount(value);
+  const size = Math.abs(value);
+  const text = size < MILLION ? formatDecimal(size) : `${formatDecimal(size / MILLION, FINE_DIGITS)}M`;
+  return `${value < 0 ? '-' : ''}$${text}`;
+}
+
+function formatChange(latest: number | null, before: number | null, unit: Unit): string {
+  if (latest === null || before === null) return '';
+  switch (unit) {
+    case 'dollars':
+    case 'count':
+      return before === 0 ? '' : formatSignedPercent(latest / before - 1);
+    case 'net':
+      return formatSignedDollars(latest - before);
+    case 'share':
+      return `${formatSigned((latest - before) * 100, 1)} pt`;
+    case 'ratio':
+      return formatSigned(latest - before, 2);
+    default:
+      return unit satisfies never;
+  }
+}
+
+function formatSigned(value: number, digits: number): string {
+  const text = formatDecimal(value, digits);
+  if (Number(text) === 0) return formatDecimal(0, digits);
+  return value > 0 ? `+${text}` : text;
+}
+
+type NumberKind = Extract<ColumnKind, 'dollars' | 'count' | 'fraction' | 'ratio' | 'price'>;
+
+interface NumberRow extends Change {
+  readonly name: string;
+  readonly unit: NumberKind;
+}
+
+/**
+ * The day's key numbers as one table: each beside the session before and the mean of the sessions before, with its unit
+ * in its own column, because a number without one means nothing to a program.
+ */
+export function buildKeyNumberTable(report: FlowReport): AttachedTable {
+  const { comparison, drop } = report;
+  return buildTable(
+    { name: 'key-numbers', title: 'Key numbers', date: drop.date },
+    [
+      ...KEY_NUMBERS.map(({ key, label, unit }) => {
+        const name = unit === 'share' ? `${label} of premium` : label;
+        return { name, unit: KIND_OF[unit], ...comparison.changes[key] };
+      }),
+      ...listOwnNumbers(report),
+    ],
+    [
+      shown('Number', 'name', 'text', (row) => row.name),
+      kept('unit', 'text', (row) => row.unit),
+      shown(drop.date, 'latest', 'measure', (row) => row.latest),
+      shown(comparison.previousDate ?? 'Session before', 'previous', 'measure', (row) => row.previous),
+      shown(describeMean(comparison.meanDates.length), 'mean', 'measure', (row) => row.mean),
+      kept('previous_date', 'date', () => comparison.previousDate),
+      kept('mean_sessions', 'count', () => comparison.meanDates.length),
+    ],
+  );
+}
+
+function describeMean(sessions: number): string {
+  return sessions === 0 ? 'Mean' : `Mean of ${sessions} session${sessions === 1 ? '' : 's'}`;
+}
+
+/** Numbers that no earlier day's summary has. */
+function listOwnNumbers({ headline, exposure, exclusions, volumeAboveOpenInterest }: FlowReport): readonly NumberRow[] {
+  const { cancelMessages, cancelledPrints, lateReports, recorded, unmatchedCancels } = exclusions;
+  return [
+    ofToday('Series where volume is above OI', 'count', volumeAboveOpenInterest.series),
+    ofToday('Series that traded', 'count', volumeAboveOpenInterest.ofSeries),
+    ofToday('Net GEX per 1 % move', 'dollars', exposure.total.netGex),
+    ofToday('Call GEX per 1 % move', 'dollars', exposure.total.callGex),
+    ofToday('Put GEX per 1 % move', 'dollars', exposure.total.putGex),
+    ofToday('Net delta exposure', 'dollars', exposure.total.netDex),
+    ...(exposure.lead === null ? [] : listLevels(exposure.lead)),
+    ofToday('Records in the file', 'count', recorded.trades),
+    ofToday('Left out: cancel messages', 'count', cancelMessages.trades),
+    ofToday('Left out: cancelled prints', 'count', cancelledPrints.trades),
+    ofToday('Left out: premium of cancelled prints', 'dollars', cancelledPrints.premium),
+    ofToday('Cancel messages without a print', 'count', unmatchedCancels),
+    ofToday('Left out: late reports', 'count', lateReports.trades),
+    ofToday('Left out: premium of late reports', 'dollars', lateReports.premium),
+    ofToday('Left out of premium: trades without one', 'count', headline.unpriced),
+    ofToday('Left out of contracts: trades without a size', 'count', headline.unsized),
+    ...exclusions.unknownCodes.map(({ column, trades }) => ofToday(`Trades of an unknown ${column}`, 'count', trades)),
+  ];
+}
+
+function listLevels(lead: SymbolExposure): readonly NumberRow[] {
+  const of = (level: string, value: number | null) => ofToday(`${lead.symbol} ${level}`, 'price', value);
+  return [
+    of('spot', lead.spot),
+    of('zero gamma', lead.zeroGamma),
+    of('call wall', lead.callWall),
+    of('put wall', lead.putWall),
+    of('absolute-gamma strike', lead.absoluteGammaStrike),
+  ];
+}
+
+function ofToday(name: string, unit: NumberKind, latest: number | null): NumberRow {
+  return { name, unit, latest, previous: null, mean: null };
+}

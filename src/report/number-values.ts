@@ -1,0 +1,169 @@
+/**
+ * The numbers of the table (`numbers.ts`) as SQL, and as values: read from the engine's rows, from a summary, from a
+ * report. One list of SQL serves the whole day, a symbol, a half hour and the summary beside a drop, so that the parts are
+ * computed as the total is; ClickHouse and DuckDB read it alike. Pure.
+ */
+import { type Amount, divide, type EngineNumber, readAmount, readNumber } from './amount.ts';
+import {
+  type Compared,
+  KEY_NUMBERS,
+  NUMBERS,
+  type NumberSource,
+  PART_KEYS,
+  PREMIUM_NUMBERS,
+  type Premium,
+  type PremiumPart,
+  type ReportedNumber,
+  type ReportNumber,
+} from './numbers.ts';
+
+/** Column and its SQL, an aggregate. */
+type ColumnSql = readonly [column: string, sql: string];
+
+/** A row of `buildPremiumList`, whatever else is in it; what the list does not have is missing. */
+export type PremiumRow = Readonly<Record<string, unknown>>;
+
+const ALL = NUMBERS.flatMap((number) => (number.sum ? [{ ...number, sum: number.sum }] : []));
+const COUNTS = ALL.filter(({ sum }) => sum === 'records');
+const SUMS = ALL.filter(({ sum }) => sum !== 'records');
+
+const COUNT_ALL: readonly ColumnSql[] = COUNTS.flatMap(({ name, where }) => (where ? [] : [[name, 'count(*)']]));
+const COUNT_GAPS: readonly ColumnSql[] = COUNTS.flatMap(({ name, where }) =>
+  where ? [[name, sumWhere(where, '1')]] : [],
+);
+
+/** Sums where every record has its numbers. */
+const PLAIN: readonly ColumnSql[] = [...COUNT_ALL, ...listSums(sumWhere)];
+
+/** Sums where some have none: parts without a number are null, and what the sums leave out is counted. */
+export const SUMS_WITH_GAPS: readonly ColumnSql[] = [...COUNT_ALL, ...listSums(sumKnown), ...COUNT_GAPS];
+
+/** Records that a sum is without: what tells a part whose numbers nobody knows from one that has no records. */
+const LACKS: readonly ColumnSql[] = SUMS.map((number) => {
+  const isLacking = `${number.sum === 'size' ? 'size' : 'premium'} IS NULL`;
+  const condition = number.where === undefined ? isLacking : `${number.where} AND ${isLacking}`;
+  return [`${columnOf(number)}_lacks`, sumWhere(condition, '1')];
+});
+
+/** What a summary beside a drop has of the numbers. */
+const IN_SUMMARY = NUMBERS.filter(
+  ({ sum, where, key }) =>
+    (sum === 'records' ? where === undefined : sum !== undefined) || key === 'volumeAboveOpenInterest',
+);
+export const SUMMARY_COLUMNS = IN_SUMMARY.map(columnOf);
+
+function listSums(write: typeof sumWhere): readonly ColumnSql[] {
+  return SUMS.map((number) => [
+    columnOf(number),
+    number.where === undefined ? `sum(${number.sum})` : write(number.where, number.sum),
+  ]);
+}
+
+function columnOf({ column, name }: ReportedNumber): string {
+  return column ?? name;
+}
+
+export function sumWhere(condition: string, value: string): string {
+  return `sum(CASE WHEN ${condition} THEN ${value} ELSE 0 END)`;
+}
+
+/** Null where no record of the condition has a number. */
+export function sumKnown(condition: string, value: string): string {
+  return `sum(CASE WHEN ${condition} THEN ${value} END)`;
+}
+
+/** @param hasGaps whether records lack numbers that the others have */
+export function listPremiumColumns(hasGaps: boolean): readonly ColumnSql[] {
+  return hasGaps ? [...SUMS_WITH_GAPS, ...LACKS] : PLAIN;
+}
+
+/** The sums as a SELECT list. */
+export function buildPremiumList(hasGaps: boolean): string {
+  return listPremiumColumns(hasGaps).map(writeColumn).join(',\n  ');
+}
+
+/** Those of a part of the day, by expiration or moneyness. */
+export function buildPartList(hasGaps: boolean): string {
+  const parts = NUMBERS.filter(({ key }) => PART_KEYS.some((part) => part === key)).map(columnOf);
+  return listPremiumColumns(hasGaps)
+    .filter(([column]) => parts.includes(column.replace(/_lacks$/, '')))
+    .map(writeColumn)
+    .join(', ');
+}
+
+function writeColumn([column, sql]: ColumnSql): string {
+  return `${sql} AS ${column}`;
+}
+
+/** The engine's row as numbers. A sum over no records is 0, one over records without a number is not known. */
+export function readPremium(row: PremiumRow | undefined): Premium {
+  const read = (column: string) => row?.[column] as EngineNumber | undefined; // The engine's own, by `buildPremiumList`.
+  const counts = COUNTS.map(({ key, name }) => [key, Number(read(name) ?? 0)]);
+  const sums: Readonly<Record<string, Amount>> = Object.fromEntries(
+    SUMS.map((number) => {
+      const column = columnOf(number);
+      return [number.key, readAmount(read(column), Number(read(`${column}_lacks`) ?? 0) === 0)];
+    }),
+  );
+  const amounts = PREMIUM_NUMBERS.filter(({ sum }) => sum !== 'records').map((number) => [
+    number.key,
+    readValue(number, sums),
+  ]);
+  return Object.fromEntries([...counts, ...amounts]) as Premium; // One entry for each count, sum and ratio.
+}
+
+export function readPremiumPart(row: PremiumRow | undefined): PremiumPart {
+  return pickNumbers(readPremium(row), PART_KEYS);
+}
+
+export function pickNumbers<Key extends keyof Premium>(premium: Premium, keys: readonly Key[]): Pick<Premium, Key> {
+  return Object.fromEntries(keys.map((key) => [key, premium[key]])) as Pick<Premium, Key>; // One entry for each key.
+}
+
+/** The key numbers of a session, from its row of a summary. */
+export function readSummary(row: Readonly<Record<string, EngineNumber>>): Readonly<Record<Compared, Amount>> {
+  return listCompared(
+    Object.fromEntries(IN_SUMMARY.map((number) => [number.key, readNumber(row[columnOf(number)] ?? null)])),
+  );
+}
+
+/** The key numbers of a date. */
+export function readKeyNumbers(headline: Premium, volumeAboveOpenInterest: Amount): Readonly<Record<Compared, Amount>> {
+  return listCompared({ ...headline, volumeAboveOpenInterest });
+}
+
+function listCompared(values: Readonly<Record<string, Amount>>): Readonly<Record<Compared, Amount>> {
+  const entries = KEY_NUMBERS.map((number) => [number.key, readValue(number, values)]);
+  return Object.fromEntries(entries) as Record<Compared, Amount>; // One entry for each of COMPARED.
+}
+
+function readValue({ key, quotient }: ReportedNumber, values: Readonly<Record<string, Amount>>): Amount {
+  if (quotient === undefined) return values[key] ?? null;
+  const [part, whole] = quotient;
+  return divide(values[part] ?? null, values[whole] ?? null);
+}
+
+/** A number of a report by its name; null when it is not known, which is never 0. */
+export function readReportNumber(report: NumberSource, name: ReportNumber): Amount {
+  const number = findNumber(name);
+  if (number.read !== undefined) return number.read(report);
+  const { headline } = report;
+  return number.unit === 'share' ? readValue(number, headline) : (headline[number.key] ?? null);
+}
+
+/**
+ * Whether the records of the day do not give the number, although it would be one: they lack values, or a sum overflows.
+ * Otherwise a null says that there is none.
+ */
+export function isUncomputable(report: NumberSource, name: ReportNumber): boolean {
+  const { key, quotient, parts } = findNumber(name);
+  const { headline } = report;
+  return (parts?.(report) ?? (quotient ?? [key]).map((part) => headline[part])).includes(null);
+}
+
+/** By its name in job files. */
+export function findNumber(name: ReportNumber): ReportedNumber {
+  const number = NUMBERS.find((candidate) => candidate.name === name);
+  if (number === undefined) throw new RangeError(`no number is named ${name}`);
+  return number;
+}

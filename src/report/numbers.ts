@@ -1,0 +1,393 @@
+/**
+ * The numbers of the report: one table, one row a number. SQL, the sums of a drop's summary, the model, the mail, the
+ * attachments, the comparison, `only_when` and corrections are drawn from it, so a new number is a new row. What each
+ * means, in full: `docs/formulas.md`. Pure.
+ *
+ * Dollars, contracts; `premium` is price x size x 100 as the record carries it. A premium that is null, NaN or infinite is
+ * no number, and a sum leaves it out. A sum over no number at all is null: it is 0 only where no record lacks a number. A
+ * record of another sentiment, side or right than the API has is in the total and in none of those parts (`CODES`).
+ */
+import { type Amount, divide } from './amount.ts';
+import { AT_ASK, AT_BID, IS_CALL, IS_MULTI_LEG, IS_PUT, IS_SWEEP, IS_ZERO_DTE } from './records.ts';
+
+/** `net` is dollars with a sign, a difference of large sums; `share` a fraction of the premium; `ratio` of two sums. */
+export type Unit = 'dollars' | 'net' | 'count' | 'share' | 'ratio';
+
+/** A row of the table. */
+interface NumberRow {
+  /** Name in the model. Archived reports have it, so it never changes. */
+  readonly key: string;
+  /** Name in SQL, CSV, Parquet and job files. */
+  readonly name: string;
+  /** Column of the sum, where it is not the name. */
+  readonly column?: string;
+  /** For readers of key numbers and corrections. */
+  readonly label: string;
+  /** Over a column of a wide table; without it, the number is only in files for programs. */
+  readonly heading?: string;
+  readonly unit: Unit;
+
+  /** A sum of SQL over the counted records of a condition, or how many these are; without a condition over all. */
+  readonly sum?: string;
+  readonly where?: string;
+  /** One sum over another, by key. */
+  readonly quotient?: readonly [part: string, whole: string];
+  /** What no sum gives is read from the report; `parts` is what it cannot be computed without. */
+  readonly read?: (report: NumberSource) => Amount;
+  readonly parts?: (report: NumberSource) => readonly Amount[];
+
+  /** It is a key number, compared with earlier sessions: where it stands in the mail, and its name there. */
+  readonly mail?: readonly [place: number, label: string];
+  /** It may be asked for by `only_when`, and a change of it is a correction. */
+  readonly isCondition?: true;
+  /** What a change of it is judged by, where the unit does not say; null: it is about other days, so no correction. */
+  readonly scale?: ((report: NumberSource) => Amount) | null;
+}
+
+/** Premium at or above the ask counts up, at or below the bid down; at the midpoint not at all. No trade is capped. */
+const SIGNED = `CASE WHEN ${AT_ASK} THEN premium ELSE -premium END`;
+const IS_AGGRESSIVE = `(${AT_ASK} OR ${AT_BID})`;
+
+const ROWS = [
+  {
+    key: 'trades',
+    name: 'trades',
+    label: 'Trades',
+    heading: 'Trades',
+    unit: 'count',
+    sum: 'records',
+    mail: [170, 'Trades'],
+  },
+  {
+    key: 'contracts',
+    name: 'contracts',
+    label: 'Contracts',
+    unit: 'count',
+    sum: 'size',
+    mail: [180, 'Contracts'],
+  },
+  { key: 'callContracts', name: 'call_contracts', label: 'Call contracts', unit: 'count', sum: 'size', where: IS_CALL },
+  { key: 'putContracts', name: 'put_contracts', label: 'Put contracts', unit: 'count', sum: 'size', where: IS_PUT },
+  {
+    key: 'total',
+    name: 'premium',
+    column: 'total_premium',
+    label: 'Premium',
+    heading: 'Premium',
+    unit: 'dollars',
+    sum: 'premium',
+    mail: [10, 'Premium'],
+    isCondition: true,
+  },
+  {
+    key: 'calls',
+    name: 'call_premium',
+    label: 'Call premium',
+    heading: 'Calls',
+    unit: 'dollars',
+    sum: 'premium',
+    where: IS_CALL,
+    mail: [20, 'Calls'],
+    isCondition: true,
+  },
+  {
+    key: 'puts',
+    name: 'put_premium',
+    label: 'Put premium',
+    heading: 'Puts',
+    unit: 'dollars',
+    sum: 'premium',
+    where: IS_PUT,
+    mail: [30, 'Puts'],
+    isCondition: true,
+  },
+  {
+    key: 'netCalls',
+    name: 'net_call_premium',
+    label: 'Net call premium',
+    heading: 'Net calls',
+    unit: 'net',
+    sum: SIGNED,
+    where: `${IS_CALL} AND ${IS_AGGRESSIVE}`,
+    mail: [60, 'Net call premium'],
+    isCondition: true,
+  },
+  {
+    key: 'netPuts',
+    name: 'net_put_premium',
+    label: 'Net put premium',
+    heading: 'Net puts',
+    unit: 'net',
+    sum: SIGNED,
+    where: `${IS_PUT} AND ${IS_AGGRESSIVE}`,
+    mail: [70, 'Net put premium'],
+    isCondition: true,
+  },
+  {
+    key: 'bullish',
+    name: 'bullish_premium',
+    label: 'Bullish premium',
+    heading: 'Bullish',
+    unit: 'dollars',
+    sum: 'premium',
+    where: "sentiment = 'BULLISH'",
+    mail: [80, 'Bullish'],
+  },
+  {
+    key: 'bearish',
+    name: 'bearish_premium',
+    label: 'Bearish premium',
+    heading: 'Bearish',
+    unit: 'dollars',
+    sum: 'premium',
+    where: "sentiment = 'BEARISH'",
+    mail: [100, 'Bearish'],
+  },
+  {
+    key: 'neutral',
+    name: 'neutral_premium',
+    label: 'Neutral premium',
+    heading: 'Neutral',
+    unit: 'dollars',
+    sum: 'premium',
+    where: "sentiment = 'NEUTRAL'",
+    mail: [90, 'Neutral'],
+  },
+  {
+    key: 'bullishShare',
+    name: 'bullish_share',
+    label: 'Bullish share',
+    unit: 'share',
+    quotient: ['bullish', 'total'],
+    isCondition: true,
+  },
+  {
+    key: 'bearishShare',
+    name: 'bearish_share',
+    label: 'Bearish share',
+    unit: 'share',
+    quotient: ['bearish', 'total'],
+    isCondition: true,
+  },
+  {
+    key: 'neutralShare',
+    name: 'neutral_share',
+    label: 'Neutral share',
+    unit: 'share',
+    quotient: ['neutral', 'total'],
+    isCondition: true,
+  },
+  {
+    key: 'putCallByPremium',
+    name: 'put_call_by_premium',
+    label: 'Put/call by premium',
+    heading: 'Put/call',
+    unit: 'ratio',
+    quotient: ['puts', 'calls'],
+    mail: [110, 'Put/call, premium'],
+    isCondition: true,
+  },
+  {
+    key: 'putCallByVolume',
+    name: 'put_call_by_volume',
+    label: 'Put/call by volume',
+    unit: 'ratio',
+    quotient: ['putContracts', 'callContracts'],
+    mail: [120, 'Put/call, volume'],
+    isCondition: true,
+  },
+  {
+    key: 'zeroDte',
+    name: 'zero_dte_premium',
+    label: '0DTE premium',
+    unit: 'dollars',
+    sum: 'premium',
+    where: IS_ZERO_DTE,
+  },
+  {
+    key: 'multiLeg',
+    name: 'multi_leg_premium',
+    label: 'Multi-leg premium',
+    unit: 'dollars',
+    sum: 'premium',
+    where: IS_MULTI_LEG,
+  },
+  { key: 'sweep', name: 'sweep_premium', label: 'Sweep premium', unit: 'dollars', sum: 'premium', where: IS_SWEEP },
+  {
+    key: 'unpriced',
+    name: 'unpriced_trades',
+    label: 'Trades without a premium',
+    unit: 'count',
+    sum: 'records',
+    where: 'premium IS NULL',
+  },
+  {
+    key: 'unsized',
+    name: 'unsized_trades',
+    label: 'Trades without a size',
+    unit: 'count',
+    sum: 'records',
+    where: 'size IS NULL',
+  },
+  {
+    key: 'zeroDteShare',
+    name: 'zero_dte_share',
+    label: '0DTE share',
+    unit: 'share',
+    quotient: ['zeroDte', 'total'],
+    mail: [130, '0DTE share'],
+    isCondition: true,
+  },
+  {
+    key: 'multiLegShare',
+    name: 'multi_leg_share',
+    label: 'Multi-leg share',
+    unit: 'share',
+    quotient: ['multiLeg', 'total'],
+    mail: [140, 'Multi-leg share'],
+    isCondition: true,
+  },
+  {
+    key: 'sweepShare',
+    name: 'sweep_share',
+    label: 'Sweep share',
+    unit: 'share',
+    quotient: ['sweep', 'total'],
+    mail: [150, 'Sweep share'],
+    isCondition: true,
+  },
+  {
+    key: 'volumeAboveOpenInterest',
+    name: 'volume_above_oi_premium',
+    label: 'Premium where volume is above OI',
+    unit: 'dollars',
+    read: ({ volumeAboveOpenInterest }) => volumeAboveOpenInterest.premium,
+    mail: [160, 'Volume above OI'],
+  },
+  {
+    key: 'callShare',
+    name: 'call_share',
+    label: 'Call share',
+    unit: 'share',
+    quotient: ['calls', 'total'],
+    mail: [40, 'Call share'],
+  },
+  {
+    key: 'putShare',
+    name: 'put_share',
+    label: 'Put share',
+    unit: 'share',
+    quotient: ['puts', 'total'],
+    mail: [50, 'Put share'],
+  },
+  {
+    key: 'netGex',
+    name: 'net_gex',
+    label: 'Net GEX',
+    unit: 'net',
+    // Sums over no contract are 0 and mean nothing.
+    read: ({ exposure }) => (exposure.total.contracts === 0 ? null : exposure.total.netGex),
+    parts: ({ exposure }) => [exposure.total.netGex],
+    isCondition: true,
+    scale: ({ exposure }) => Math.abs(exposure.total.callGex ?? 0) + Math.abs(exposure.total.putGex ?? 0),
+  },
+  {
+    key: 'unusualSymbols',
+    name: 'unusual_symbols',
+    label: 'Unusual symbols',
+    unit: 'count',
+    read: ({ unusual }) => unusual.length,
+    // A symbol whose premium is not known may be one.
+    parts: ({ headline }) => [headline.total],
+    isCondition: true,
+    scale: null,
+  },
+  {
+    key: 'premiumChange',
+    name: 'premium_change',
+    label: 'Change of premium',
+    unit: 'share',
+    read({ comparison }) {
+      const { latest, previous } = comparison.changes.total;
+      return latest === null || previous === null ? null : divide(latest - previous, previous);
+    },
+    parts: ({ headline }) => [headline.total],
+    isCondition: true,
+    scale: null,
+  },
+] as const satisfies readonly NumberRow[];
+
+type Row = (typeof ROWS)[number];
+type CountRow = Extract<Row, { readonly sum: 'records' }>;
+type SumRow = Exclude<Extract<Row, { readonly sum: unknown }>, CountRow>;
+
+/** Sums over a set of counted records. A record without a number is left out of the sums of that number, and counted. */
+export type Premium = Readonly<Record<CountRow['key'], number>> &
+  Readonly<Record<SumRow['key'] | Extract<Row, { readonly unit: 'ratio' }>['key'], Amount>>;
+
+/** What is summed by expiration and by moneyness. */
+export const PART_KEYS = ['trades', 'contracts', 'total', 'calls', 'puts'] as const;
+export type PremiumPart = Pick<Premium, (typeof PART_KEYS)[number]>;
+
+/** Which way a symbol's premium points. */
+export const DIRECTION_KEYS = ['netCalls', 'netPuts', 'bullish', 'bearish'] as const;
+export type Direction = Pick<Premium, (typeof DIRECTION_KEYS)[number]>;
+
+/** A key number: it is compared with the sessions before. */
+export type Compared = Extract<Row, { readonly mail: unknown }>['key'];
+
+/** A number that a condition may ask about. */
+export type ReportNumber = Extract<Row, { readonly isCondition: true }>['name'];
+
+/** The part of a report that its numbers are read from. */
+export interface NumberSource {
+  readonly headline: Readonly<Record<string, Amount>> & { readonly total: Amount };
+  readonly volumeAboveOpenInterest: { readonly premium: Amount };
+  readonly comparison: {
+    readonly changes: { readonly total: { readonly latest: Amount; readonly previous: Amount } };
+  };
+  readonly exposure: {
+    readonly total: Readonly<Record<'callGex' | 'putGex' | 'netGex', Amount>> & { readonly contracts: number };
+  };
+  readonly unusual: readonly unknown[];
+}
+
+/** A number, whatever it is made of. */
+export interface ReportedNumber extends NumberRow {
+  readonly key: Row['key'];
+  readonly name: Row['name'];
+}
+
+export const NUMBERS: readonly ReportedNumber[] = ROWS;
+
+/** A number of `Premium`. */
+export interface PremiumNumber extends ReportedNumber {
+  readonly key: keyof Premium;
+}
+
+export const PREMIUM_NUMBERS = NUMBERS.filter(
+  (number): number is PremiumNumber => number.sum !== undefined || number.unit === 'ratio',
+);
+
+/** A number that is compared with the sessions before. */
+interface KeyNumber extends ReportedNumber {
+  readonly key: Compared;
+  readonly mail: NonNullable<NumberRow['mail']>;
+}
+
+/** Sums of dollars, of counts, and what is made of sums; the mail has an order of its own. */
+export const KEY_NUMBERS = NUMBERS.filter((number): number is KeyNumber => number.mail !== undefined).toSorted(
+  (a, b) => orderOf(a) - orderOf(b),
+);
+
+export const COMPARED = KEY_NUMBERS.map(({ key }) => key);
+
+function orderOf({ sum, unit }: NumberRow): number {
+  if (sum === undefined) return 2;
+  return unit === 'count' ? 1 : 0;
+}
+
+/** Numbers of a report that a condition may ask about, and that a correction compares. */
+export const REPORT_NUMBERS = NUMBERS.filter(({ isCondition }) => isCondition).map(
+  ({ name }) => name as ReportNumber, // Exactly those rows are conditions.
+);

@@ -1,0 +1,208 @@
+/**
+ * The one pass over the counted records that most tables come from: cells of symbol, half hour, expiry and moneyness are
+ * summed once and then added up along each of the four, and in all. A pass for each table would read the file five times.
+ * Invariant: the result is bounded, however many symbols trade: of symbols only those come that a table shows.
+ */
+import { divide, type EngineNumber, leanOf, readNumber } from '../amount.ts';
+import type { ExpiryBucket, HalfHour, MoneynessBucket, SymbolFlow, UnusualSymbol } from '../model.ts';
+import {
+  buildPremiumList,
+  listPremiumColumns,
+  type PremiumRow,
+  pickNumbers,
+  readPremium,
+  readPremiumPart,
+} from '../number-values.ts';
+import { DIRECTION_KEYS, type Premium, type PremiumPart } from '../numbers.ts';
+import { IS_ZERO_DTE } from '../records.ts';
+import type { DropSource } from '../source.ts';
+import { buildSymbolHistory, type History } from './history.ts';
+
+/** Symbols in the table of the largest: what a reader takes in at a glance, and what fits a chart on a phone. */
+export const TOP_SYMBOLS = 10;
+/** The most bullish and most bearish symbols, of each. */
+const LEANING_SYMBOLS = 5;
+/** Rows of the table of unusual activity. */
+const UNUSUAL_SYMBOLS = 10;
+
+// What stands out is a rule of thumb, so its limits are here by name.
+/** Of the last sessions, those in which the symbol must have traded: a mean over fewer is one trade's size. */
+const MIN_SESSIONS = 3;
+/** Dollars of the day: below it one order makes any ratio, and nobody acts on it. */
+const MIN_PREMIUM = 1_000_000;
+/** A symbol's premium halves or doubles from one day to the next without anything having happened. */
+const MIN_RATIO = 2;
+/** Those that stand out first, the largest ratio in front, as the ORDER BY of the engine. */
+const UNUSUAL_ORDER = `if(sessions >= ${MIN_SESSIONS} AND mean > 0 AND total_premium >= ${MIN_PREMIUM} AND total_premium >= ${MIN_RATIO} * mean, total_premium / mean, 0) DESC`;
+
+const EXPIRIES = ['0DTE', 'week', 'month', 'later', 'unknown'] as const;
+const MONEYNESS = ['ITM', 'ATM', 'OTM', 'unknown'] as const;
+/** Last day of the buckets, calendar days from the trading date: a month's contracts expire within its longest. */
+const WEEK_DAYS = 7;
+const MONTH_DAYS = 31;
+/** Name of the bucket, as SQL that ClickHouse and DuckDB read alike; moneyness is the record's own. */
+export const EXPIRY_BUCKET = `CASE WHEN ${IS_ZERO_DTE} THEN '0DTE' WHEN expiration_date <= date + ${WEEK_DAYS} THEN 'week' WHEN expiration_date <= date + ${MONTH_DAYS} THEN 'month' WHEN expiration_date IS NULL THEN 'unknown' ELSE 'later' END`;
+export const MONEYNESS_BUCKET = "CASE WHEN moneyness IN ('ITM', 'ATM', 'OTM') THEN moneyness ELSE 'unknown' END";
+
+const SLOT_MINUTES = 30;
+/** Number of the half hour since midnight. */
+const HALF_HOUR = '2 * EXTRACT(HOUR FROM time) + CASE WHEN EXTRACT(MINUTE FROM time) < 30 THEN 0 ELSE 1 END';
+
+/** Which of the four a row is a sum along: `grouping` sets a bit for each that it is not. */
+const ALONG = { all: 15, symbol: 7, slot: 11, expiry: 13, moneyness: 14 } as const;
+
+type SumRow = PremiumRow & {
+  readonly along: number;
+  readonly symbol: string;
+  readonly slot: number;
+  readonly expiry: string;
+  readonly money: string;
+  /** Rows along the same. */
+  readonly members: number;
+  /** Of the day: by premium, by net sentiment, by net sentiment the other way round, by how unusual it is. */
+  readonly place: number;
+  readonly bullish_place: number;
+  readonly bearish_place: number;
+  readonly unusual_place: number;
+  /** Premium of the sessions before: a session without the symbol counts as 0. */
+  readonly mean: EngineNumber;
+  readonly previous: EngineNumber;
+  readonly sessions: number;
+};
+
+interface SymbolSums {
+  readonly row: SumRow;
+  readonly flow: SymbolFlow;
+  /** Against its own past, whether it stands out or not; null when its past is too short. */
+  readonly unusual: UnusualSymbol | null;
+}
+
+/** The tables that come from the pass, as in `FlowReport`. */
+export interface Sums {
+  readonly headline: Premium;
+  readonly expiries: readonly ExpiryBucket[];
+  readonly moneyness: readonly MoneynessBucket[];
+  readonly halfHours: readonly HalfHour[];
+  readonly symbolCount: number;
+  readonly topSymbols: readonly SymbolFlow[];
+  readonly mostBullish: readonly SymbolFlow[];
+  readonly mostBearish: readonly SymbolFlow[];
+  readonly unusual: readonly UnusualSymbol[];
+  /** Those of the tables and of the watchlist, where they traded. */
+  readonly symbols: readonly SymbolSums[];
+}
+
+/**
+ * @param focus symbols that come whatever their place
+ * @param hasGaps whether records lack numbers that the others have
+ */
+export async function querySums(
+  source: DropSource,
+  focus: readonly string[],
+  history: History,
+  hasGaps: boolean,
+): Promise<Sums> {
+  const rows = await source.rows<SumRow>(buildQuery(source.table, history, hasGaps), { focus });
+  const along = (which: keyof typeof ALONG) => rows.filter((row) => row.along === ALONG[which]);
+  const hasPrevious = history.previous !== null;
+  const symbols = along('symbol').map((row): SymbolSums => {
+    const flow = { symbol: row.symbol, place: row.place, ...readPremium(row) };
+    return { row, flow, unusual: compareWithPast(row, flow, hasPrevious) };
+  });
+  const first = (count: number, placeOf: (row: SumRow) => number) =>
+    symbols.filter(({ row }) => placeOf(row) <= count).sort((a, b) => placeOf(a.row) - placeOf(b.row));
+  const leaning = (sign: 1 | -1, placeOf: (row: SumRow) => number) =>
+    first(LEANING_SYMBOLS, placeOf)
+      .map(({ flow }) => flow)
+      .filter((flow) => sign * (leanOf(flow) ?? 0) > 0);
+  return {
+    headline: readPremium(along('all')[0]),
+    expiries: readBuckets(EXPIRIES, along('expiry'), ({ expiry }) => expiry),
+    moneyness: readBuckets(MONEYNESS, along('moneyness'), ({ money }) => money),
+    halfHours: readHalfHours(along('slot')),
+    symbolCount: symbols[0]?.row.members ?? 0,
+    topSymbols: first(TOP_SYMBOLS, ({ place }) => place).map(({ flow }) => flow),
+    mostBullish: leaning(1, (row) => row.bullish_place),
+    mostBearish: leaning(-1, (row) => row.bearish_place),
+    unusual: first(UNUSUAL_SYMBOLS, (row) => row.unusual_place)
+      .map(({ unusual }) => unusual)
+      .filter((symbol) => symbol !== null)
+      .filter(({ premium, ratio }) => premium >= MIN_PREMIUM && ratio >= MIN_RATIO),
+    symbols,
+  };
+}
+
+function buildQuery(table: string, history: History, hasGaps: boolean): string {
+  const names = listPremiumColumns(hasGaps).map(([name]) => name);
+  const lean = 'ifNull(bullish_premium, 0) - ifNull(bearish_premium, 0)';
+  const place = (order: string) => `row_number() OVER (PARTITION BY along ORDER BY ${order}, symbol)`;
+  return `
+WITH
+  cells AS (
+    SELECT symbol, ${HALF_HOUR} AS slot, ${EXPIRY_BUCKET} AS expiry, ${MONEYNESS_BUCKET} AS money, ${buildPremiumList(hasGaps)}
+    FROM ${table} GROUP BY symbol, slot, expiry, money
+  ),
+  sums AS (
+    SELECT symbol, slot, expiry, money, grouping(symbol, slot, expiry, money) AS along,
+      ${names.map((name) => `sum(cells.${name}) AS ${name}`).join(', ')}
+    FROM cells GROUP BY GROUPING SETS ((), (symbol), (slot), (expiry), (money))
+  ),
+  past AS (${buildSymbolHistory(history)}),
+  placed AS (
+    SELECT sums.*, past.mean AS mean, past.previous AS previous, past.sessions AS sessions,
+      ${place('total_premium DESC')} AS place,
+      ${place(`${lean} DESC`)} AS bullish_place,
+      ${place(lean)} AS bearish_place,
+      ${place(UNUSUAL_ORDER)} AS unusual_place,
+      count(*) OVER (PARTITION BY along) AS members
+    FROM sums LEFT JOIN past ON sums.symbol = past.symbol AND sums.along = ${ALONG.symbol}
+  )
+SELECT * FROM placed
+WHERE along != ${ALONG.symbol} OR place <= ${TOP_SYMBOLS} OR least(bullish_place, bearish_place) <= ${LEANING_SYMBOLS}
+  OR unusual_place <= ${UNUSUAL_SYMBOLS} OR has({focus:Array(String)}, symbol)
+ORDER BY along, place`;
+}
+
+/** Always every bucket, in the order of the model: together they are the day. */
+function readBuckets<Bucket extends string>(
+  buckets: readonly Bucket[],
+  rows: readonly SumRow[],
+  bucketOf: (row: SumRow) => string,
+): readonly (PremiumPart & { readonly bucket: Bucket })[] {
+  return buckets.map((bucket) => ({ bucket, ...readPremiumPart(rows.find((row) => bucketOf(row) === bucket)) }));
+}
+
+/**
+ * Half hours of the exchange's wall clock. They follow each other without a hole from the first counted trade to the last,
+ * so that a quiet half hour is seen as one.
+ */
+function readHalfHours(rows: readonly SumRow[]): readonly HalfHour[] {
+  const bySlot = new Map(rows.map((row) => [row.slot, row]));
+  const slots = [...bySlot.keys()];
+  const halfHours: HalfHour[] = [];
+  for (let slot = Math.min(...slots); slot <= Math.max(...slots); slot += 1) {
+    halfHours.push({ start: formatSlot(slot), ...readPremium(bySlot.get(slot)) });
+  }
+  return halfHours;
+}
+
+function formatSlot(slot: number): string {
+  const minutes = slot * SLOT_MINUTES;
+  return `${String(Math.floor(minutes / 60)).padStart(2, '0')}:${String(minutes % 60).padStart(2, '0')}`;
+}
+
+/** @param hasPrevious whether the session before is one of those compared with */
+function compareWithPast(row: SumRow, flow: SymbolFlow, hasPrevious: boolean): UnusualSymbol | null {
+  const mean = readNumber(row.mean);
+  const ratio = divide(flow.total, mean);
+  if (flow.total === null || mean === null || ratio === null || row.sessions < MIN_SESSIONS) return null;
+  return {
+    symbol: row.symbol,
+    premium: flow.total,
+    previous: hasPrevious ? readNumber(row.previous) : null,
+    mean,
+    ratio,
+    sessions: row.sessions,
+    ...pickNumbers(flow, DIRECTION_KEYS),
+  };
+}

@@ -1,0 +1,69 @@
+/** Rows of tables that the mail shows in a form of their own: watchlist, biggest trades, what is left out. Pure. */
+
+import { formatCount, formatDecimal, formatDollars, formatPercent, formatSignedDollars } from '../../core/units.ts';
+import { leanOf } from '../amount.ts';
+import type { BigTrade, Exclusions, Tally, WatchedSymbol } from '../model.ts';
+import type { Premium } from '../numbers.ts';
+import { toneOf } from './bar.ts';
+import { cleanCode, cleanLabel, countOf, formatRatio, formatTimes, NONE, nameSymbol } from './label.ts';
+
+export function buildWatchRow({ symbol, flow, exposure, unusual }: WatchedSymbol) {
+  const priced = exposure !== null && exposure.spot !== null;
+  const lean = flow === null ? null : leanOf(flow);
+  return {
+    symbol: nameSymbol(symbol),
+    traded: flow !== null,
+    place: flow === null ? NONE : `#${formatCount(flow.place)}`,
+    premium: flow === null ? NONE : formatDollars(flow.total),
+    putCall: formatRatio(flow?.putCallByPremium ?? null),
+    // Bullish less bearish, with its sign, and which of the two it is.
+    lean: flow === null ? NONE : formatSignedDollars(lean),
+    tone: toneOf(lean),
+    gex: priced ? formatSignedDollars(exposure.netGex) : NONE,
+    zeroGamma: priced && exposure.zeroGamma !== null ? formatDecimal(exposure.zeroGamma) : NONE,
+    // `4.3 ×` its mean when it stands out.
+    unusual: unusual === null ? '' : formatTimes(unusual.ratio),
+  };
+}
+
+export function buildTradeRow(trade: BigTrade) {
+  const flags = [...(trade.multiLeg ? ['multi-leg'] : []), ...(trade.sweep ? ['sweep'] : [])];
+  return {
+    time: cleanLabel(trade.time),
+    contract: cleanLabel(trade.contract),
+    size: formatCount(trade.size),
+    price: formatDecimal(trade.price),
+    premium: formatDollars(trade.premium),
+    side: cleanCode(trade.side) || NONE,
+    sentiment: nameSentiment(trade.sentiment),
+    tone: trade.sentiment === 'BULLISH' ? 'bullish' : trade.sentiment === 'BEARISH' ? 'bearish' : 'neutral',
+    spot: trade.spot === null ? NONE : formatDecimal(trade.spot),
+    openInterest: formatCount(trade.openInterest),
+    impliedVolatility: trade.impliedVolatility === null ? NONE : formatPercent(trade.impliedVolatility, 0),
+    days: trade.days === null ? NONE : trade.days === 0 ? '0DTE' : countOf(trade.days, 'day'),
+    activityType: cleanCode(trade.activityType) || NONE,
+    // `multi-leg`, `sweep`, both, or empty.
+    flags: flags.join(', '),
+  };
+}
+
+/** What the sums leave out, line by line, between what they count and what the file holds. */
+export function buildExclusionRows(counted: Premium, left: Exclusions) {
+  const row = (name: string, { trades, premium }: Tally) => ({
+    name,
+    trades: formatCount(trades),
+    premium: formatDollars(premium),
+  });
+  return [
+    row('Counted above', { trades: counted.trades, premium: counted.total }),
+    row('Cancel messages', left.cancelMessages),
+    row('Prints they cancel', left.cancelledPrints),
+    row('Late reports', left.lateReports),
+    row('Recorded in the file', left.recorded),
+  ];
+}
+
+function nameSentiment(sentiment: string): string {
+  const text = cleanCode(sentiment);
+  return text === '' ? NONE : `${text[0]?.toUpperCase()}${text.slice(1).toLowerCase()}`;
+}
