@@ -21,6 +21,8 @@ import { type RunDeps, withRunContext } from './run-context.ts';
 export async function runJob(deps: RunDeps, job: Job, request: RunRequest): Promise<FinishedRun> {
   const startedAtMs = deps.clock.now();
   const finished = await exportAndDeliver(deps, job, request);
+  // The file is wrong, and nothing was asked with it: that is no run.
+  if (isFault(finished.error) && finished.error.code === 'JOB_INVALID') return finished;
   await recordEnd(deps, job, { command: request.command, startedAtMs }, finished);
   await alertOfRun(deps, job, request, finished);
   return finished;
