@@ -54,7 +54,10 @@ export async function judgeAttempt(run: Run, attempt: Attempt, trouble: Trouble)
     problems.push(`rows that move alone kept an attempt from sealing: ${describeEnd(attempt)}:\n${tail}`);
   const isSealed = (await run.place.list()).includes(nameObjects(source.date).manifestName);
   if (isSealed || code === null) return isSealed;
-  if (code !== 0 || /clock/i.test(stdout + stderr)) run.told += 1;
+  // Two clocks that are wrong alike, before any row is asked for, look like the right time: nothing is due then.
+  const areAlike =
+    trouble.apiClock && 'offsetMs' in trouble.apiClock && trouble.apiClock.offsetMs === attempt.ownClockMs;
+  if (code !== 0 || areAlike || /clock/i.test(stdout + stderr)) run.told += 1;
   else problems.push(`an attempt ended with 0, the date is not sealed, and nothing says why:\n${stdout}${tail}`);
   return false;
 }

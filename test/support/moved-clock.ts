@@ -2,6 +2,7 @@
  * A clock that a test moves for whole processes and their children: `moved-clock-preload.mjs` is loaded into each of them
  * before its own code. Invariant: the product knows nothing of it.
  */
+import { randomUUID } from 'node:crypto';
 import { rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 
@@ -23,8 +24,9 @@ export async function createMovedClock(folder: string, startMs: number): Promise
   const moveTo = async (ms: number, ...pids: readonly (number | undefined)[]) => {
     offsetMs = Math.round(ms - Date.now());
     // Whoever reads it meanwhile finds the one or the other.
-    await writeFile(`${file}.new`, String(offsetMs));
-    await rename(`${file}.new`, file);
+    const written = `${file}.${randomUUID()}`;
+    await writeFile(written, String(offsetMs));
+    await rename(written, file);
     for (const pid of pids) if (pid !== undefined) process.kill(pid, 'SIGUSR2');
   };
   await moveTo(startMs);
