@@ -16,13 +16,13 @@ const ROOM_SHARE = 1 / 8;
 /** Files that one opens, in order, to follow something through the program. Each is imported by one before it. */
 const WAYS: Readonly<Record<string, readonly string[]>> = {
   'a window, from job file to manifest': [
-    ...['job/parse.ts', 'job/resolve.ts', 'job/job.ts'],
+    ...['job/parse.ts', 'job/resolve-job.ts', 'job/job.ts'],
     ...['run/run-job.ts', 'run/run-context.ts', 'export/export.ts'],
     ...['export/planner.ts', 'export/export-plan.ts', 'export/trades/probe.ts', 'plan/statement.ts', 'plan/counts.ts'],
-    ...['export/export-date.ts', 'export/trades/trades.ts', 'export/trades/complete.ts', 'export/trades/fetch.ts'],
+    ...['export/export-date.ts', 'export/trades/trades.ts', 'export/trades/complete-date.ts', 'export/trades/fetch.ts'],
     ...['export/trades/windows.ts', 'plan/pack.ts', 'export/work-queue.ts', 'export/trades/truncation.ts'],
-    ...['stage/engine-stage.ts', 'stage/intake.ts', 'export/trades/proof.ts'],
-    ...['export/seal-date.ts', 'seal/parquet.ts', 'seal/verify.ts', 'export/draft.ts', 'ledger/publish.ts'],
+    ...['stage/engine-stage.ts', 'stage/intake.ts', 'export/trades/recount-proof.ts'],
+    ...['export/seal-date.ts', 'seal/write-parquet.ts', 'seal/verify-file.ts', 'export/draft.ts', 'ledger/publish.ts'],
     'ledger/manifest.ts',
   ],
 };

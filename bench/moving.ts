@@ -7,9 +7,9 @@
 import { existsSync } from 'node:fs';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { HISTORICAL_PATH } from '../src/api-contract/limits.ts';
+import { HISTORICAL_PATH } from '../src/api-contract/published-limits.ts';
 import { TRADE_COLUMNS } from '../src/api-contract/trade.ts';
-import { formatTable } from '../src/cli/terminal/table.ts';
+import { formatTable } from '../src/cli/terminal/text-table.ts';
 import { formatCount } from '../src/core/units.ts';
 import type { Manifest } from '../src/ledger/manifest.ts';
 import { openTruth } from '../test/chaos/truth.ts';

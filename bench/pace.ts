@@ -4,8 +4,8 @@
  * included, beside its requests at that pace.
  */
 
-import { REQUESTS_PER_SECOND } from '../src/api-contract/limits.ts';
-import { formatTable } from '../src/cli/terminal/table.ts';
+import { REQUESTS_PER_SECOND } from '../src/api-contract/published-limits.ts';
+import { formatTable } from '../src/cli/terminal/text-table.ts';
 import { formatCount, formatDuration } from '../src/core/units.ts';
 import type { RunResult } from '../src/state/run-result.ts';
 import { startFaultProxy } from '../test/support/fault-proxy.ts';

@@ -6,14 +6,14 @@
 import { cp } from 'node:fs/promises';
 import { Agent, request } from 'node:http';
 import { join } from 'node:path';
-import { EARLIEST_DATE, HISTORICAL_PATH } from '../src/api-contract/limits.ts';
-import { formatTable } from '../src/cli/terminal/table.ts';
+import { EARLIEST_DATE, HISTORICAL_PATH } from '../src/api-contract/published-limits.ts';
+import { formatTable } from '../src/cli/terminal/text-table.ts';
 import { systemClock } from '../src/core/clock.ts';
 import { formatCount, formatPercent } from '../src/core/units.ts';
 import { openEmbeddedEngine } from '../src/engine/embedded.ts';
 import type { PooledEngine } from '../src/engine/pool.ts';
 import { LocalData } from '../src/service/data/local-data.ts';
-import { settingsSql } from '../src/service/historical/query.ts';
+import { settingsSql } from '../src/service/historical/query-runner.ts';
 import { SERVICE_DEFAULTS } from '../src/service/options.ts';
 import { median, PAGE_ROWS, type RunBench, say } from './support/bench.ts';
 import { KEY, withFolder, withServiceOn } from './support/product.ts';

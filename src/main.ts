@@ -11,7 +11,7 @@ import { text } from 'node:stream/consumers';
 import { isatty } from 'node:tty';
 import { fileURLToPath } from 'node:url';
 import { createStyle, hasColors } from './cli/terminal/color.ts';
-import { describeFailure } from './cli/terminal/failure.ts';
+import { describeFailure } from './cli/terminal/failure-text.ts';
 import { describeError, EXIT_CODES, Fault } from './core/errors.ts';
 
 const ENV_FILE = '.env';

@@ -8,7 +8,7 @@ import { createServer, type IncomingMessage, type ServerResponse, request as sta
 import type { AddressInfo } from 'node:net';
 import { buffer } from 'node:stream/consumers';
 import { pipeline } from 'node:stream/promises';
-import { PORTAL_PATH } from '../../src/api-contract/limits.ts';
+import { PORTAL_PATH } from '../../src/api-contract/published-limits.ts';
 import { readSql } from '../../test/support/fault-plan.ts';
 import type { TestService } from '../../test/support/flowdrop.ts';
 

@@ -4,13 +4,13 @@
  */
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { HISTORICAL_PATH } from '../../src/api-contract/limits.ts';
+import { HISTORICAL_PATH } from '../../src/api-contract/published-limits.ts';
 import { formatWindow } from '../../src/calendar/window.ts';
 import { systemClock } from '../../src/core/clock.ts';
 import { probeDates } from '../../src/export/trades/probe.ts';
 import { planWindows } from '../../src/export/trades/windows.ts';
-import { readJob } from '../../src/job/files.ts';
 import { assertSqlJob, type SqlJob } from '../../src/job/job.ts';
+import { readJob } from '../../src/job/job-folder.ts';
 import { computeLookback, listSettled } from '../../src/plan/dates.ts';
 import { buildPage } from '../../src/plan/statement.ts';
 import { createHistoricalSource } from '../../src/source/historical.ts';

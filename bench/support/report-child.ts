@@ -4,7 +4,7 @@
  */
 import { fileURLToPath } from 'node:url';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
-import { buildFlowReport } from '../../src/report/flow.ts';
+import { buildFlowReport } from '../../src/report/flow-report.ts';
 import { renderFlowReport } from '../../src/report/render.ts';
 
 export interface ReportInput {

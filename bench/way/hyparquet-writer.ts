@@ -5,7 +5,7 @@
 import type { SchemaElement } from 'hyparquet';
 import { fileWriter, parquetWriteRows } from 'hyparquet-writer';
 import { type DropType, TRADE_COLUMNS } from '../../src/api-contract/trade.ts';
-import { ROW_GROUP_ROWS } from '../../src/seal/parquet.ts';
+import { ROW_GROUP_ROWS } from '../../src/seal/write-parquet.ts';
 import { readPageSet } from '../support/pages.ts';
 import { createStopwatch } from '../support/stopwatch.ts';
 import type { Steps, WayInput } from '../support/way.ts';

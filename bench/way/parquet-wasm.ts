@@ -22,7 +22,7 @@ import {
 } from 'apache-arrow';
 import { Compression, Table, WriterPropertiesBuilder, writeParquet } from 'parquet-wasm';
 import { type DropType, TRADE_COLUMNS } from '../../src/api-contract/trade.ts';
-import { ROW_GROUP_ROWS } from '../../src/seal/parquet.ts';
+import { ROW_GROUP_ROWS } from '../../src/seal/write-parquet.ts';
 import { readPageSet } from '../support/pages.ts';
 import { createStopwatch } from '../support/stopwatch.ts';
 import type { Steps, WayInput } from '../support/way.ts';

@@ -3,7 +3,7 @@
  * server, a file) is one line of bounded length without secrets; it is text, and the renderers escape it. Pure.
  */
 import { expiresAt } from '../plan/dates.ts';
-import type { Alert, AlertSeverity } from '../report/alert.ts';
+import type { Alert, AlertSeverity } from '../report/alert-mail.ts';
 import { type Cause, type CauseKind, DROP_DAMAGED } from './causes.ts';
 
 export type AlertWords = Pick<Alert, 'title' | 'what' | 'next'>;

@@ -14,7 +14,7 @@ import type { Mailer } from '../mail/mailer.ts';
 import { parseAddress } from '../mail/message.ts';
 import type { Webhook } from '../mail/webhook.ts';
 import { expires } from '../plan/lookback.ts';
-import { type Alert, type AlertNotice, renderAlertMail } from '../report/alert.ts';
+import { type Alert, type AlertNotice, renderAlertMail } from '../report/alert-mail.ts';
 import type { Store } from '../store/store.ts';
 import { openAlertMemory } from './alert-memory.ts';
 import { describeCause, SEVERITY_OF } from './alert-text.ts';

@@ -4,7 +4,7 @@
  * stays as it was. Pure; `text.ts` has the words, `state.ts` the memory.
  */
 
-import { LOOKBACK_DAYS } from '../api-contract/limits.ts';
+import { LOOKBACK_DAYS } from '../api-contract/published-limits.ts';
 import { addDays } from '../calendar/wall-clock.ts';
 import { API_DOWN_CODES } from '../export/api-down.ts';
 import { isSealed } from '../plan/conditions.ts';

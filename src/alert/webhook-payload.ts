@@ -2,7 +2,7 @@
  * The document that a webhook gets (version 1): for programs in fields, and in `text` for chat tools that show that field
  * (Slack, Mattermost, Rocket.Chat, Teams). Invariant: no value in `text` can mention people or make a link. Pure.
  */
-import { type Alert, type AlertNotice, formatAlertSubject, sortAlerts } from '../report/alert.ts';
+import { type Alert, type AlertNotice, formatAlertSubject, sortAlerts } from '../report/alert-mail.ts';
 
 export interface AlertPayload {
   readonly version: 1;

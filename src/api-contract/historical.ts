@@ -4,7 +4,7 @@
  * interface description is made from them. The separate entry point's own shapes are in `portal.ts`.
  */
 import { z } from 'zod';
-import { LOOKBACK_DAYS, MINIMUM_DATA_DELAY_MINUTES } from './limits.ts';
+import { LOOKBACK_DAYS, MINIMUM_DATA_DELAY_MINUTES } from './published-limits.ts';
 import { tradeRecordSchema } from './trade-record.ts';
 
 export const ERROR_CODES = [

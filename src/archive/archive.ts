@@ -17,14 +17,14 @@ import type { StoreAccess } from '../store/access.ts';
 import type { Store } from '../store/store.ts';
 import { type ReadCost, readCost, subtractCost } from './cost.ts';
 import { type Coverage, describeCoverage } from './coverage.ts';
+import { type DropFiles, openDropFiles } from './drop-files.ts';
 import { type DropList, listDrops, type ReadManifest, readManifests } from './drops.ts';
-import { describeQueryFailure } from './failure.ts';
-import { type DropFiles, openDropFiles } from './files.ts';
 import { isNamed } from './named-columns.ts';
-import { describeStatement, type OutputFormat } from './output.ts';
+import { describeStatement, type OutputFormat } from './output-format.ts';
+import { describeQueryFailure } from './query-failure.ts';
 import type { TableRead } from './reads.ts';
-import { readAll, resolveReads } from './resolve.ts';
-import { describeEmptyTable, describeView, listColumns, TRADE_TABLES, type TradeTable } from './tables.ts';
+import { readAll, resolveReads } from './resolve-reads.ts';
+import { describeEmptyTable, describeView, listColumns, TRADE_TABLES, type TradeTable } from './sealed-tables.ts';
 import { unite } from './time-bounds.ts';
 
 export interface ArchiveOptions {

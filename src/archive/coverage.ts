@@ -4,7 +4,7 @@
  */
 import { type CalendarOverride, listSessions } from '../calendar/session.ts';
 import type { Manifest } from '../ledger/manifest.ts';
-import { listLacking } from './tables.ts';
+import { listLacking } from './sealed-tables.ts';
 
 export interface Coverage {
   /** Sealed dates that can be in the answer, ascending. */

@@ -4,8 +4,8 @@
  * of the very query that reads the table, and in joins only for the side whose rows the join cannot bring back. Pure.
  */
 
-import { argumentsOf, childrenUnder, type TreeNode, textsOf } from './query-tree.ts';
-import { TRADE_TABLES, type TradeTable } from './tables.ts';
+import { argumentsOf, childrenUnder, type TreeNode, textsOf } from './resolved-query.ts';
+import { TRADE_TABLES, type TradeTable } from './sealed-tables.ts';
 import { intersect, isBefore, type TimeBounds, UNBOUNDED, unite } from './time-bounds.ts';
 
 /** One reading of a table. */

@@ -2,7 +2,7 @@
  * The exchange's wall clock: instants to and from `YYYY-MM-DD HH:MM:SS` in America/New_York. Pure. Wall-clock strings
  * compare in time order, except in the one hour of autumn that comes twice, when no session is open.
  */
-import { EXCHANGE_TIME_ZONE } from '../api-contract/limits.ts';
+import { EXCHANGE_TIME_ZONE } from '../api-contract/published-limits.ts';
 
 export const SECONDS_PER_DAY = 86_400;
 const DAY_MS = SECONDS_PER_DAY * 1000;

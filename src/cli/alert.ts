@@ -3,8 +3,8 @@
  * daemon calls it between runs, and when a run or a job file is broken. It asks no source and seals nothing.
  */
 import { assertNotAborted, EXIT_CODES, isFault } from '../core/errors.ts';
-import { readJob, readJobAddressee } from '../job/files.ts';
 import type { Job } from '../job/job.ts';
+import { readJob, readJobAddressee } from '../job/job-folder.ts';
 import { alertOperators } from '../run/alert-operators.ts';
 import type { ActionResult, CommandCall } from './command.ts';
 import { createRunDeps, type RunCli } from './run-output.ts';

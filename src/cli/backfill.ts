@@ -5,7 +5,7 @@
 import type { DateRange } from '../calendar/date-range.ts';
 import { Fault } from '../core/errors.ts';
 import type { BackfillMode } from '../export/date-selection.ts';
-import { readJob } from '../job/files.ts';
+import { readJob } from '../job/job-folder.ts';
 import { runJob } from '../run/run-job.ts';
 import type { ActionResult, CommandCall } from './command.ts';
 import { printPlan } from './plan.ts';

@@ -3,15 +3,15 @@
 import { wholeDay } from '../calendar/window.ts';
 import { EXIT_CODES, type FailureKind, isFault } from '../core/errors.ts';
 import { closeSource } from '../export/job-source.ts';
-import { assertDistinct, listJobFiles, readJob } from '../job/files.ts';
 import type { Job } from '../job/job.ts';
+import { assertDistinct, listJobFiles, readJob } from '../job/job-folder.ts';
 import { buildPage } from '../plan/statement.ts';
-import { openJobSource } from '../run/job-source.ts';
 import { readSourceSql } from '../run/job-sql.ts';
+import { openJobSource } from '../run/open-source.ts';
 import type { ActionResult, CommandCall } from './command.ts';
 import type { CliContext, GlobalOptions } from './context.ts';
 import { createStyle, type Style } from './terminal/color.ts';
-import { describeFailure, type FailureReport } from './terminal/failure.ts';
+import { describeFailure, type FailureReport } from './terminal/failure-text.ts';
 
 type CheckCli = Pick<CliContext, 'openers' | 'signal' | 'terminal'>;
 

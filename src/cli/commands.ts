@@ -338,7 +338,7 @@ Exit code 0: a run can work; 1: one of the checks failed, and a run would fail t
     summary: 'what may come next, for the script of `completion`',
     argument: { syntax: '[word...]', text: 'what is typed after `flowdrop`' },
     load: async () => {
-      const { complete } = await import('./completion/complete.ts');
+      const { complete } = await import('./completion/completion-words.ts');
       return async (cli, call) => await complete(cli, call, { commands: COMMANDS, options: GLOBAL_OPTIONS });
     },
   }),

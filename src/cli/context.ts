@@ -7,7 +7,7 @@ import type { EnginePool } from '../engine/pool.ts';
 import type { ServerOptions, StreamingEngine } from '../engine/server.ts';
 import type { ServerPool, ServerPoolOptions } from '../engine/server-pool.ts';
 import type { WorkerPoolOptions } from '../engine/worker-pool.ts';
-import type { SettingReport } from '../run/doctor/settings.ts';
+import type { SettingReport } from '../run/doctor/check-settings.ts';
 import type { Openers } from '../run/openers.ts';
 import type { StatusSettings } from '../settings/status-settings.ts';
 import type { StoreAccess } from '../store/access.ts';

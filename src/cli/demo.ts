@@ -14,7 +14,7 @@ import type { ActionResult, CommandCall } from './command.ts';
 import type { CliContext, SelfCommand } from './context.ts';
 import { nameProgram } from './invocation.ts';
 import { LOCAL_KEY } from './local-key.ts';
-import { formatTable } from './terminal/table.ts';
+import { formatTable } from './terminal/text-table.ts';
 
 const DEMO_FOLDER = 'out';
 

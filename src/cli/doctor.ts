@@ -5,10 +5,9 @@ import { dirname, join } from 'node:path';
 import { EXIT_CODES } from '../core/errors.ts';
 import { readFileLimit, readMemoryBytes } from '../core/machine.ts';
 import { closeSource } from '../export/job-source.ts';
-import { assertDistinct, listJobFiles, readJob } from '../job/files.ts';
 import type { Job } from '../job/job.ts';
+import { assertDistinct, listJobFiles, readJob } from '../job/job-folder.ts';
 import { DOCTOR_PREFIX } from '../ledger/layout.ts';
-import { type Finding, ok, tryCheck } from '../run/doctor/finding.ts';
 import {
   checkDrawing,
   checkEngine,
@@ -16,12 +15,13 @@ import {
   checkMail,
   checkStateDirectory,
   removeEmptyFolders,
-} from '../run/doctor/machine.ts';
-import { checkSecrecy, checkSettings } from '../run/doctor/settings.ts';
-import { checkSource } from '../run/doctor/source.ts';
-import { checkStore } from '../run/doctor/store.ts';
-import { openJobSource } from '../run/job-source.ts';
+} from '../run/doctor/check-machine.ts';
+import { checkSecrecy, checkSettings } from '../run/doctor/check-settings.ts';
+import { checkSource } from '../run/doctor/check-source.ts';
+import { checkStore } from '../run/doctor/check-store.ts';
+import { type Finding, ok, tryCheck } from '../run/doctor/finding.ts';
 import { readSourceSql } from '../run/job-sql.ts';
+import { openJobSource } from '../run/open-source.ts';
 import { parseLocation } from '../store/location.ts';
 import type { ActionResult, CommandCall } from './command.ts';
 import type { CliContext, GlobalOptions } from './context.ts';

@@ -6,7 +6,7 @@ import { formatBytes, formatCount, formatDuration } from '../core/units.ts';
 import type { DatePrice } from '../plan/price.ts';
 import type { HeldDate } from '../plan/witness.ts';
 import { PLAIN_STYLE, type Style } from './terminal/color.ts';
-import { formatTable, type TableColumn } from './terminal/table.ts';
+import { formatTable, type TableColumn } from './terminal/text-table.ts';
 
 export interface PlanDate {
   readonly date: string;

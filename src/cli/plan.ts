@@ -9,16 +9,16 @@ import { closeSource } from '../export/job-source.ts';
 import { planDates } from '../export/planner.ts';
 import { readSelectionFacts } from '../export/selection-facts.ts';
 import { countSpans } from '../export/trades/scan.ts';
-import { assertDistinct, listJobFiles, readJob } from '../job/files.ts';
 import type { Job } from '../job/job.ts';
+import { assertDistinct, listJobFiles, readJob } from '../job/job-folder.ts';
 import { priceDates } from '../plan/price.ts';
-import { openJobSource } from '../run/job-source.ts';
+import { openJobSource } from '../run/open-source.ts';
 import { JobState } from '../state/job-state.ts';
 import type { ActionResult, CommandCall } from './command.ts';
 import type { CliContext, GlobalOptions } from './context.ts';
 import { describeDate, describePlan, describePlans, type PlanDocument, totalDates } from './plan-output.ts';
 import { createStyle } from './terminal/color.ts';
-import { describeFailure } from './terminal/failure.ts';
+import { describeFailure } from './terminal/failure-text.ts';
 
 type PlanCli = Pick<CliContext, 'openers' | 'signal' | 'terminal'>;
 

@@ -6,10 +6,10 @@ import { CommanderError } from 'commander';
 import { EXIT_CODES } from '../core/errors.ts';
 import { tellInterruption } from '../core/failure.ts';
 import type { CommandSpec } from './command.ts';
+import { buildParser, findUnknownTopic, isHelp, readParserError } from './command-parser.ts';
 import type { CliContext, Terminal } from './context.ts';
-import { buildParser, findUnknownTopic, isHelp, readParserError } from './parser.ts';
 import { createStyle } from './terminal/color.ts';
-import { describeFailure } from './terminal/failure.ts';
+import { describeFailure } from './terminal/failure-text.ts';
 
 /** @returns the exit code */
 export async function runProgram(argv: readonly string[], given: CliContext): Promise<number> {

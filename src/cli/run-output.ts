@@ -7,7 +7,7 @@ import type { RunDeps } from '../run/run-context.ts';
 import type { DateResult, NamedDates, RunResult } from '../state/run-result.ts';
 import type { CliContext, GlobalOptions } from './context.ts';
 import { createProgress } from './terminal/show-progress.ts';
-import { formatTable } from './terminal/table.ts';
+import { formatTable } from './terminal/text-table.ts';
 
 /** What the commands that run a job take. */
 export type RunCli = Pick<CliContext, 'openers' | 'signal' | 'terminal'>;

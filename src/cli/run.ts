@@ -1,5 +1,5 @@
 /** `flowdrop run JOB`: everything unsealed inside the lookback, soonest expiry first; then the reports. */
-import { readJob } from '../job/files.ts';
+import { readJob } from '../job/job-folder.ts';
 import { runJob } from '../run/run-job.ts';
 import type { ActionResult, CommandCall } from './command.ts';
 import { createRunDeps, printRun, type RunCli } from './run-output.ts';

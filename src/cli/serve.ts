@@ -1,6 +1,6 @@
 /** `flowdrop serve`: the options data service, on the embedded engine or a ClickHouse server, until SIGTERM. */
 import { SERVICE_DEFAULTS, type ServiceOptions } from '../service/options.ts';
-import { startService } from '../service/serve.ts';
+import { startService } from '../service/start-service.ts';
 import type { ActionResult, CommandCall } from './command.ts';
 import type { CliContext } from './context.ts';
 import { workerCommand } from './engine-worker.ts';

@@ -1,6 +1,6 @@
 /**
  * The one error base of flowdrop. Invariant: every error that a person may see carries a stable `code`, what to do
- * next (`hint`), and a `kind` that alone decides the exit code. It does not format: `cli/terminal/failure.ts` does.
+ * next (`hint`), and a `kind` that alone decides the exit code. It does not format: `cli/terminal/failure-text.ts` does.
  */
 
 /**

@@ -6,7 +6,7 @@
  * Of a job: `claims` (due time -> who has it), `leases` (due time, by when its claim runs out; none once it is complete),
  * `claimed` (due time, by when it was claimed, for forgetting) and `last` (newest due time).
  */
-import { LOOKBACK_DAYS } from '../api-contract/limits.ts';
+import { LOOKBACK_DAYS } from '../api-contract/published-limits.ts';
 
 /** Longer than a daemon looks back for what it missed: a tick forgotten before could be claimed again. */
 const KEEP_MS = (LOOKBACK_DAYS + 2) * 86_400_000;

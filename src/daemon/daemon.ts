@@ -15,13 +15,13 @@ import { type Coordinator, LEASE_MS, RENEW_MS } from './coordinator.ts';
 import { createEffects } from './effects.ts';
 import type { DaemonEvent, Rules } from './event.ts';
 import type { FiledJob, JobFiles, JobFilesReading } from './job-files.ts';
+import type { DaemonView, RunView } from './job-view.ts';
 import type { RunProcess } from './run-process.ts';
 import { createState, type DaemonState, isBusy, isShared, viewJob } from './state.ts';
 import { BEAT_MS, step } from './step.ts';
 import { stopAll, untilAborted } from './stop.ts';
 import { createTimetable } from './timetable.ts';
 import type { Unfinished, Untold } from './unfinished.ts';
-import type { DaemonView, RunView } from './view.ts';
 
 export interface DaemonDeps {
   readonly clock: Clock;

@@ -2,9 +2,9 @@
 
 import { explainAbort } from '../core/process-end.ts';
 import { formatDuration } from '../core/units.ts';
+import type { FinishedRun } from './job-view.ts';
 import type { Turn } from './next-state.ts';
 import { summarizeRun } from './run-process.ts';
-import type { FinishedRun } from './view.ts';
 
 /** Why a run ended that took longer than its job allows. */
 export function describeTimeout(timeoutMs: number): NonNullable<FinishedRun['error']> {

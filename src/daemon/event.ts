@@ -3,9 +3,9 @@ import type { Job, JobSchedule } from '../job/job.ts';
 import type { Tick } from './coordinator.ts';
 import type { StatusDocument } from './documents.ts';
 import type { JobFilesReading } from './job-files.ts';
+import type { RunView } from './job-view.ts';
 import type { RunProcessEnd } from './run-process.ts';
 import type { DueRun, MissedTick, OwedCause } from './state.ts';
-import type { RunView } from './view.ts';
 
 export type DaemonEvent =
   /** @property lastRuns when new jobs ran last, as far as is known, milliseconds by name */

@@ -1,7 +1,7 @@
 /** The jobs as their files have them now: what is new, changed, broken, mended or gone. Pure. */
 import { basename } from 'node:path';
-import { formatJobReference } from '../job/files.ts';
 import type { JobSchedule } from '../job/job.ts';
+import { formatJobReference } from '../job/job-folder.ts';
 import { dropAlert } from './alert-step.ts';
 import type { DaemonEvent } from './event.ts';
 import type { FiledJob } from './job-files.ts';

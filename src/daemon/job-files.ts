@@ -9,8 +9,8 @@ import { readFileIfExists, writeFileAtomic } from '../core/atomic-file.ts';
 import { describeError, Fault } from '../core/errors.ts';
 import { makeFolder } from '../core/folder.ts';
 import type { Log } from '../core/log.ts';
-import { assertDistinct, listJobFiles } from '../job/files.ts';
 import type { Job } from '../job/job.ts';
+import { assertDistinct, listJobFiles } from '../job/job-folder.ts';
 import { parseJob } from '../job/parse.ts';
 
 export interface FiledJob {

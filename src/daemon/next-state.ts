@@ -3,8 +3,8 @@
  * it was made of is never changed.
  */
 import type { DaemonEvent, Effect, Rules } from './event.ts';
+import type { JobView } from './job-view.ts';
 import type { Arrival, DaemonState, JobState } from './state.ts';
-import type { JobView } from './view.ts';
 
 type LogLine = Extract<Effect, { kind: 'log' }>['line'];
 

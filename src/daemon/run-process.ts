@@ -10,7 +10,7 @@ import { tryParseJson } from '../core/json-file.ts';
 import type { Log } from '../core/log.ts';
 import { type ChildCommand, type ChildEnd, startProcess } from './child-process.ts';
 import { errorSchema, type RunDocument, runSchema } from './documents.ts';
-import type { FinishedRun } from './view.ts';
+import type { FinishedRun } from './job-view.ts';
 
 export interface RunProcessEnd extends Pick<FinishedRun, 'outcome' | 'code' | 'signal' | 'result' | 'error'> {
   /** Whether it said anything in shape of JSON: a process that failed without a word of its own was ended by a fault. */

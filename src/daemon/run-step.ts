@@ -4,11 +4,11 @@
  */
 import { describeTimeout, logEnd } from './end-text.ts';
 import type { DaemonEvent } from './event.ts';
+import type { FinishedRun } from './job-view.ts';
 import type { Turn } from './next-state.ts';
 import { chooseNext } from './run-order.ts';
 import { expiryOf, type RunningRun, runTimeoutMs } from './state.ts';
 import { endRun } from './tick-step.ts';
-import type { FinishedRun } from './view.ts';
 
 /**
  * A run's time is counted in sleeps of at most this long, so that neither a clock that is set nor a laptop that sleeps ends

@@ -4,7 +4,7 @@
  */
 import type { StatusDocument } from './documents.ts';
 import type { FiledJob } from './job-files.ts';
-import type { FinishedRun, JobView, RunReason, RunView } from './view.ts';
+import type { FinishedRun, JobView, RunReason, RunView } from './job-view.ts';
 
 export interface DueRun {
   readonly job: string;

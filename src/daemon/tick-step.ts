@@ -6,10 +6,10 @@
 import { formatWallDate } from '../calendar/wall-clock.ts';
 import { dropAlert, oweAlert } from './alert-step.ts';
 import { describeEnd } from './end-text.ts';
+import type { FinishedRun } from './job-view.ts';
 import type { Turn } from './next-state.ts';
 import { type DueRun, hasPending, isBusy, isShared, type JobState, MAX_FINISHED, type MissedTick } from './state.ts';
 import { refreshStatus } from './status-step.ts';
-import type { FinishedRun } from './view.ts';
 
 /** A status that is younger tells whether dates are pending. */
 const STATUS_FRESH_MS = 60_000;

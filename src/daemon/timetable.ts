@@ -4,7 +4,7 @@
  * told once, whoever finds it first, and however the clock moves; of several that were missed only the newest is.
  */
 import { createTask, type Logger, type ScheduledTask } from 'node-cron';
-import { LOOKBACK_DAYS } from '../api-contract/limits.ts';
+import { LOOKBACK_DAYS } from '../api-contract/published-limits.ts';
 import type { Clock } from '../core/clock.ts';
 import type { Log } from '../core/log.ts';
 import type { JobSchedule } from '../job/job.ts';

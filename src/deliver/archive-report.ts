@@ -6,7 +6,7 @@
 import { createHash } from 'node:crypto';
 import { describeError } from '../core/errors.ts';
 import { reportCopyPrefix } from '../ledger/layout.ts';
-import { embedImages } from '../mail/page.ts';
+import { embedImages } from '../mail/mail-page.ts';
 import type { DigestPart } from '../report/digest.ts';
 import type { FlowReport } from '../report/model.ts';
 import type { RenderedReport } from '../report/render.ts';

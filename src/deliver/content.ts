@@ -13,7 +13,7 @@ import type { Manifest } from '../ledger/manifest.ts';
 import { listSealedDates, readManifest } from '../ledger/sealed-dates.ts';
 import type { DigestPart } from '../report/digest.ts';
 import type { FlowReport } from '../report/model.ts';
-import { MEAN_SESSIONS, type PastSession } from '../report/query/history.ts';
+import { MEAN_SESSIONS, type PastSession } from '../report/query/past-sessions.ts';
 import type { DeliverContext } from './delivery.ts';
 import { describeDrop, fetchDrop } from './local-drop.ts';
 import { buildReport } from './report-model.ts';

@@ -6,7 +6,7 @@ import { createHash } from 'node:crypto';
 import { rm } from 'node:fs/promises';
 import { assertNotAborted, isFault } from '../core/errors.ts';
 import type { Job, JobReport } from '../job/job.ts';
-import { formatReportIdentity } from '../job/report.ts';
+import { formatReportIdentity } from '../job/job-report.ts';
 import { readManifest } from '../ledger/sealed-dates.ts';
 import { assertAllowedRecipients } from '../mail/domains.ts';
 import { buildEml } from '../mail/eml.ts';

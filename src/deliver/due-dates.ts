@@ -4,7 +4,7 @@
  * mailed by a run, so that neither a first run nor a backfill floods anybody.
  */
 
-import { LOOKBACK_DAYS } from '../api-contract/limits.ts';
+import { LOOKBACK_DAYS } from '../api-contract/published-limits.ts';
 import { addDays } from '../calendar/wall-clock.ts';
 import type { Job, JobReport } from '../job/job.ts';
 import { readConditionDocument } from '../ledger/condition-file.ts';

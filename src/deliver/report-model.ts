@@ -7,7 +7,7 @@ import type { JobReport } from '../job/job.ts';
 import type { MailAttachment } from '../mail/mailer.ts';
 import { buildAttachments } from '../report/attach/attach.ts';
 import type { DigestPart } from '../report/digest.ts';
-import { buildFlowReport, type FlowOptions } from '../report/flow.ts';
+import { buildFlowReport, type FlowOptions } from '../report/flow-report.ts';
 import type { FlowReport, SealedDrop } from '../report/model.ts';
 import { type RenderedReport, type RenderOptions, renderDigest, renderFlowReport } from '../report/render.ts';
 import type { DeliverContext } from './delivery.ts';

@@ -2,7 +2,7 @@
  * What a ClickHouse server, of whatever age, can do and lets its user do. Invariant: asked of the server, never concluded
  * from its version, so that builds and forks with fewer or more settings and functions are told apart.
  */
-import { EngineFault } from './fault.ts';
+import { EngineFault } from './engine-fault.ts';
 
 export interface Capabilities {
   /** As the server spells it, e.g. `24.8.4.13`. */

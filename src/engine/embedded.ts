@@ -10,9 +10,9 @@ import { systemClock } from '../core/clock.ts';
 import { assertNotAborted, createInterruption, describeError, Fault } from '../core/errors.ts';
 import { makeFolder } from '../core/folder.ts';
 import { assertEnoughFiles, planEngineMemory, readFileLimit, readMemoryBytes } from '../core/machine.ts';
-import { readTable } from './columns.ts';
+import { readTable } from './arrow-table.ts';
 import type { Engine, FormattedResult, InsertRequest, StatementOptions } from './engine.ts';
-import { EngineFault } from './fault.ts';
+import { EngineFault } from './engine-fault.ts';
 import { describeBusy, isHeldElsewhere, isProbablyHeld } from './holder.ts';
 
 export interface EmbeddedOptions {

@@ -3,7 +3,7 @@
  * has one holder; with more than one slot no owner holds all of them; the queue is bounded. It knows neither engines nor
  * time: the pools run the tasks.
  */
-import { EngineFault, PoolBusyFault } from './fault.ts';
+import { EngineFault, PoolBusyFault } from './engine-fault.ts';
 
 export interface TurnLimits {
   /** Tasks that may work at the same time; at least 1. */

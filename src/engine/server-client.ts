@@ -5,7 +5,7 @@
  */
 import type { ClickHouseClient } from '@clickhouse/client';
 import { describeError, Fault } from '../core/errors.ts';
-import { EngineFault } from './fault.ts';
+import { EngineFault } from './engine-fault.ts';
 
 export interface ServerClientOptions {
   /** `http(s)://user:password@host:port/database`. */

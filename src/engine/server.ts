@@ -5,9 +5,9 @@
 import { Readable } from 'node:stream';
 import { buffer } from 'node:stream/consumers';
 import type { ClickHouseClient } from '@clickhouse/client';
-import { readTable } from './columns.ts';
+import { readTable } from './arrow-table.ts';
 import type { Engine, FormattedResult, InsertRequest, StatementOptions } from './engine.ts';
-import { EngineFault } from './fault.ts';
+import { EngineFault } from './engine-fault.ts';
 import { quoteIdentifier } from './literal.ts';
 import { openServerClient, toEngineFault } from './server-client.ts';
 

@@ -8,7 +8,7 @@ import type { Duplex } from 'node:stream';
 import { systemClock } from '../core/clock.ts';
 import { Fault } from '../core/errors.ts';
 import { makeFolder } from '../core/folder.ts';
-import { EngineFault } from './fault.ts';
+import { EngineFault } from './engine-fault.ts';
 import {
   type WorkerFailure,
   type WorkerOptions,

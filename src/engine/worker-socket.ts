@@ -4,7 +4,7 @@
  */
 import type { Duplex } from 'node:stream';
 import type { FailureKind } from '../core/errors.ts';
-import { EngineFault } from './fault.ts';
+import { EngineFault } from './engine-fault.ts';
 
 /** What the first message asks of a new process. */
 export interface WorkerOptions {

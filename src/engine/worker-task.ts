@@ -3,7 +3,7 @@
  * nothing of a result is left for the next one; when `end` resolves, the process is idle. A result that is cut off tells
  * its reader so.
  */
-import { EngineFault } from './fault.ts';
+import { EngineFault } from './engine-fault.ts';
 import type { PooledEngine } from './pool.ts';
 import type { WorkerProcess } from './worker-process.ts';
 

@@ -9,7 +9,7 @@ import { describeError, isFault } from '../core/errors.ts';
 import { planWorkerMemory, readMemoryBytes } from '../core/machine.ts';
 import { openEmbeddedEngine } from './embedded.ts';
 import type { Engine } from './engine.ts';
-import { CLICKHOUSE_CODES, EngineFault } from './fault.ts';
+import { CLICKHOUSE_CODES, EngineFault } from './engine-fault.ts';
 import {
   type WorkerFailure,
   type WorkerOptions,

@@ -2,9 +2,9 @@
 import type { Job } from '../job/job.ts';
 import { QUARANTINE_FILENAME } from '../ledger/layout.ts';
 import { type CheckResult, hashSchema, MANIFEST_VERSION, type ManifestDraft } from '../ledger/manifest.ts';
-import type { DropColumn } from '../seal/columns.ts';
-import { COMPRESSION } from '../seal/parquet.ts';
-import type { VerifiedFile } from '../seal/verify.ts';
+import type { DropColumn } from '../seal/drop-columns.ts';
+import type { VerifiedFile } from '../seal/verify-file.ts';
+import { COMPRESSION } from '../seal/write-parquet.ts';
 import type { Quarantine } from '../stage/quarantine.ts';
 
 export interface DraftFacts {

@@ -12,12 +12,12 @@ import type { CheckResult, Manifest, ManifestDraft } from '../ledger/manifest.ts
 import { publishDrop } from '../ledger/publish.ts';
 import { readManifest } from '../ledger/sealed-dates.ts';
 import type { CountTotals } from '../plan/counts.ts';
-import { assertChecks, describeCheck, runChecks } from '../seal/check.ts';
-import { type DropColumn, listDropColumns } from '../seal/columns.ts';
+import { type DropColumn, listDropColumns } from '../seal/drop-columns.ts';
 import { writeFooter } from '../seal/footer.ts';
-import { type DropChecksum, writeParquet } from '../seal/parquet.ts';
+import { assertChecks, describeCheck, runChecks } from '../seal/run-checks.ts';
 import { hasSummary, writeSummary } from '../seal/summary.ts';
-import { verifyParquet } from '../seal/verify.ts';
+import { verifyParquet } from '../seal/verify-file.ts';
+import { type DropChecksum, writeParquet } from '../seal/write-parquet.ts';
 import type { Stage } from '../stage/stage.ts';
 import type { DropChanges } from '../state/row-changes.ts';
 import type { Store } from '../store/store.ts';

@@ -3,7 +3,7 @@
  * quotes, both with backslash escapes. Invariant: works on nothing else; the caller's raw text is never scanned for
  * meaning. Pure.
  */
-import { TABLES } from '../api-contract/limits.ts';
+import { TABLES } from '../api-contract/published-limits.ts';
 
 export interface Token {
   readonly kind: 'name' | 'string' | 'other';

@@ -7,7 +7,7 @@
  * functions are refused.
  */
 
-import { TABLES } from '../api-contract/limits.ts';
+import { TABLES } from '../api-contract/published-limits.ts';
 import { TRADE_COLUMNS } from '../api-contract/trade.ts';
 import type { PoolRequest } from '../engine/pool.ts';
 import {
@@ -20,9 +20,9 @@ import {
 } from './canonical-text.ts';
 import { countTableReads } from './expansion.ts';
 import { type FunctionList, readFunctionList } from './functions.ts';
+import { parseSelect } from './guarded-statement.ts';
 import type { Parser, RowReader } from './parser.ts';
 import { type Refusal, refuseSql, refuseTooBroad } from './refusal.ts';
-import { parseSelect } from './statement.ts';
 import { type SyntaxNode, walkTree } from './syntax-tree.ts';
 import { hasPlainZones, namesHostZone } from './time-zones.ts';
 

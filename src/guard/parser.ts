@@ -3,7 +3,7 @@
  * its process with it.
  */
 import { systemClock } from '../core/clock.ts';
-import { CLICKHOUSE_CODES, EngineFault } from '../engine/fault.ts';
+import { CLICKHOUSE_CODES, EngineFault } from '../engine/engine-fault.ts';
 import type { EnginePool, PooledEngine, PoolRequest } from '../engine/pool.ts';
 
 /** Texts are short; one that takes longer than this to parse was made for it. */

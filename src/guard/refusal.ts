@@ -5,7 +5,7 @@
 
 import type { Reason } from '../api-contract/historical.ts';
 import { Fault } from '../core/errors.ts';
-import { EngineFault } from '../engine/fault.ts';
+import { EngineFault } from '../engine/engine-fault.ts';
 import { REASON_CODES, TOO_BROAD_CODES } from './engine-codes.ts';
 
 export type RefusalCode = 'INVALID_SQL' | 'INVALID_QUERY' | 'QUERY_TOO_BROAD';

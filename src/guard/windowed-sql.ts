@@ -5,7 +5,8 @@
  * rows of another window: single trades are looked at one by one (`row-by-row.ts`), groups lie whole in one window
  * (`whole-groups.ts`). Clauses are an allow-list.
  */
-import { EngineFault } from '../engine/fault.ts';
+import { EngineFault } from '../engine/engine-fault.ts';
+import { parseSelect, type SelectStatement } from './guarded-statement.ts';
 import type { RowReader } from './parser.ts';
 import {
   aliasOf,
@@ -19,7 +20,6 @@ import {
 } from './query-tree.ts';
 import { Refusal, refuseSql } from './refusal.ts';
 import { assertRowByRow, assertSingleRows } from './row-by-row.ts';
-import { parseSelect, type SelectStatement } from './statement.ts';
 import { walkTree } from './syntax-tree.ts';
 import { assertGroups, type GroupKeys } from './whole-groups.ts';
 

@@ -8,8 +8,8 @@ import { Fault, type Place } from '../core/errors.ts';
 import { findNearest } from '../core/nearest.ts';
 import { findPlace } from '../core/place.ts';
 import type { Job } from './job.ts';
-import { resolveJob } from './resolve.ts';
 import { ResolveFault } from './resolve-fault.ts';
+import { resolveJob } from './resolve-job.ts';
 import { jobSchema } from './shape.ts';
 
 type KeyPath = readonly (string | number)[];

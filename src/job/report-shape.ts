@@ -1,6 +1,6 @@
 /** The section `reports` of a job file, as the user writes it; `report.ts` resolves it. A part of `shape.ts`. */
 import { z } from 'zod';
-import { EXCHANGE_TIME_ZONE } from '../api-contract/limits.ts';
+import { EXCHANGE_TIME_ZONE } from '../api-contract/published-limits.ts';
 import { REPORT_NUMBERS } from '../report/numbers.ts';
 import {
   addressSchema,

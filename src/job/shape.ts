@@ -4,7 +4,7 @@
  */
 import { validate as isCron } from 'node-cron';
 import { z } from 'zod';
-import { EXCHANGE_TIME_ZONE, TABLES } from '../api-contract/limits.ts';
+import { EXCHANGE_TIME_ZONE, TABLES } from '../api-contract/published-limits.ts';
 import { addressSchema, nameSchema, timezoneSchema } from './plain-shape.ts';
 import { REPORT_DEFAULTS, reportSchema } from './report-shape.ts';
 

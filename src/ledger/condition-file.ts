@@ -1,7 +1,7 @@
 /**
  * `condition.json` of a dataset: one line per known session date, in the manner of Databento's `condition.json` (`date`,
  * `condition`, `last_modified_date`), with the sealed revision and its rows. Text and objects only; who knows which date
- * is in which condition is `ledger/conditions.ts`.
+ * is in which condition is `ledger/update-conditions.ts`.
  */
 import { z } from 'zod';
 import { tryParseJson } from '../core/json-file.ts';

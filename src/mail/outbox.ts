@@ -10,8 +10,8 @@ import { join, resolve } from 'node:path';
 import { hasErrorCode, writeFileAtomic } from '../core/atomic-file.ts';
 import { describeError } from '../core/errors.ts';
 import { buildEml } from './eml.ts';
+import { embedImages } from './mail-page.ts';
 import { type Mailer, MailFault, type MailMessage, type MailOutcome, type SendOptions } from './mailer.ts';
-import { embedImages } from './page.ts';
 
 export interface OutboxOptions {
   /** Where the files go; created with the first message. */

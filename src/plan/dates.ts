@@ -3,7 +3,7 @@
  * is the server's (`Date` header), because the server measures lookback and delay by its own.
  */
 
-import { LOOKBACK_DAYS, MINIMUM_DATA_DELAY_MINUTES } from '../api-contract/limits.ts';
+import { LOOKBACK_DAYS, MINIMUM_DATA_DELAY_MINUTES } from '../api-contract/published-limits.ts';
 import { type CalendarOverride, listSessions, NO_OVERRIDE, sessionCloseSecond } from '../calendar/session.ts';
 import { addDays, formatWallClock, formatWallDate, parseWallClock } from '../calendar/wall-clock.ts';
 

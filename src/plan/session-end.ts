@@ -3,7 +3,7 @@
  * are fast together, show the same: rows that stop in the middle of a session, with nothing of a later one.
  */
 
-import { MINIMUM_DATA_DELAY_MINUTES } from '../api-contract/limits.ts';
+import { MINIMUM_DATA_DELAY_MINUTES } from '../api-contract/published-limits.ts';
 import { type CalendarOverride, closeSecond, NO_OVERRIDE, sessionCloseSecond } from '../calendar/session.ts';
 import { parseWallClock } from '../calendar/wall-clock.ts';
 import type { SqlJob } from '../job/job.ts';

@@ -17,7 +17,7 @@ import {
   valueHashSql,
 } from '../engine/row-hash.ts';
 import { updateMarkSql } from '../engine/update-mark.ts';
-import { clampToDateSql, secondOfDateSql } from '../engine/wall-clock.ts';
+import { clampToDateSql, secondOfDateSql } from '../engine/wall-clock-sql.ts';
 import type { SqlJob, SqlSource } from '../job/job.ts';
 import { type CellCount, startOf } from './counts.ts';
 import type { CutRequest } from './pack.ts';

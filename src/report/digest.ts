@@ -4,8 +4,14 @@
  */
 import type { FlowReport } from './model.ts';
 import { cleanLabel, formatDay } from './text/label.ts';
+import {
+  buildCorrection,
+  buildFlowView,
+  type CorrectionView,
+  type FlowView,
+  type ViewOptions,
+} from './text/mail-view.ts';
 import { buildDigestSubject } from './text/subject.ts';
-import { buildCorrection, buildFlowView, type CorrectionView, type FlowView, type ViewOptions } from './text/view.ts';
 
 export type DigestPart =
   | { readonly title: string; readonly report: FlowReport }

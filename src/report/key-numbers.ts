@@ -8,7 +8,7 @@ import { formatCount, formatDecimal, formatDollars, formatPercent, formatSignedD
 import type { Amount } from './amount.ts';
 import type { Change, Comparison, FlowReport, SymbolExposure } from './model.ts';
 import { KEY_NUMBERS, type Unit } from './numbers.ts';
-import { type AttachedTable, buildTable, type ColumnKind, KIND_OF, kept, shown } from './table.ts';
+import { type AttachedTable, buildTable, type ColumnKind, KIND_OF, kept, shown } from './report-table.ts';
 import { formatPastDay, formatShortCount, formatSignedPercent, joinWords, NONE } from './text/label.ts';
 
 /** Decimals of what would read the same with fewer. */

@@ -8,9 +8,9 @@ import { buildSessionChart, buildSymbolChart, CHART_WIDTH } from './draw/chart.t
 import { renderPicture } from './draw/picture.ts';
 import { buildStrikeChart } from './draw/strikes.ts';
 import type { FlowReport } from './model.ts';
-import { MAIL_TABLES } from './tables.ts';
+import { MAIL_TABLES } from './report-tables.ts';
 import { alignLeft, alignRight, renderHtmlTemplate, renderTextTemplate } from './template.ts';
-import { buildFlowView, type ViewOptions } from './text/view.ts';
+import { buildFlowView, type ViewOptions } from './text/mail-view.ts';
 
 export interface RenderOptions extends ViewOptions {
   readonly templatesDir: string;

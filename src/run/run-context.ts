@@ -10,13 +10,13 @@ import type { ExportContext } from '../export/export-context.ts';
 import { closeSource } from '../export/job-source.ts';
 import type { Job } from '../job/job.ts';
 import type { SourceStats } from '../source/source.ts';
-import { assertStateFolder, makeScratchFolder } from '../state/folder.ts';
 import { JobState } from '../state/job-state.ts';
 import { writeProgress } from '../state/progress.ts';
 import type { OnRunEvent } from '../state/run-events.ts';
+import { assertStateFolder, makeScratchFolder } from '../state/state-folder.ts';
 import { RunTotals } from '../state/totals.ts';
-import { type JobSource, openJobSource } from './job-source.ts';
 import { findCustomSql } from './job-sql.ts';
+import { type JobSource, openJobSource } from './open-source.ts';
 import type { Openers } from './openers.ts';
 
 /** What a run needs: to export, and to deliver what it sealed. */

@@ -10,13 +10,13 @@ import { isFault } from '../core/errors.ts';
 import { hashFile } from '../core/file-hash.ts';
 import { makeFolder } from '../core/folder.ts';
 import type { Engine } from '../engine/engine.ts';
-import { EngineFault } from '../engine/fault.ts';
+import { EngineFault } from '../engine/engine-fault.ts';
 import { dropFilename, manifestKey, partitionPrefix, SUMMARY_FILENAME } from '../ledger/layout.ts';
 import { type CheckResult, hashSchema, type Manifest, type ManifestFile, readSigned } from '../ledger/manifest.ts';
 import { readSuccessor } from '../ledger/restating.ts';
 import type { Store } from '../store/store.ts';
-import { checkOf, runChecks } from './check.ts';
 import { type ReadBack, readBack } from './read-back.ts';
+import { checkOf, runChecks } from './run-checks.ts';
 import { compareSummary } from './summary.ts';
 
 export interface AuditDeps {

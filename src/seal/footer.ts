@@ -8,7 +8,7 @@ import { type FileHandle, open } from 'node:fs/promises';
 import type { FileMetaData } from 'hyparquet';
 import { Fault } from '../core/errors.ts';
 import { dropBloomFilters, findTailStart, type Piece } from './bloom-filter.ts';
-import type { DropColumn } from './columns.ts';
+import type { DropColumn } from './drop-columns.ts';
 
 export interface FooterNotes {
   readonly columns: readonly DropColumn[];

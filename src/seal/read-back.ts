@@ -6,7 +6,7 @@
 import type { FileMetaData } from 'hyparquet';
 import { Fault } from '../core/errors.ts';
 import { decodeColumn, openParquet } from './second-reader.ts';
-import { describeSchema, type VerifiedFile } from './verify.ts';
+import { describeSchema, type VerifiedFile } from './verify-file.ts';
 
 export interface ReadBack extends VerifiedFile {
   /** First and last value of the wall-clock column, `YYYY-MM-DD HH:MM:SS`; null without one, or without rows. */

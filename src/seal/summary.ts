@@ -19,9 +19,9 @@ import {
   PREMIUM_COLUMNS,
   SERIES_HASH,
 } from '../report/records.ts';
-import type { DropColumn } from './columns.ts';
+import type { DropColumn } from './drop-columns.ts';
 import { writeFooter } from './footer.ts';
-import { COMPRESSION } from './parquet.ts';
+import { COMPRESSION } from './write-parquet.ts';
 
 type Measures = readonly (readonly [string, string])[];
 

@@ -1,6 +1,6 @@
 /** What the service can be told: every option with its meaning, unit, default and allowed values. */
 
-import { REQUESTS_PER_SECOND } from '../api-contract/limits.ts';
+import { REQUESTS_PER_SECOND } from '../api-contract/published-limits.ts';
 import { isDate } from '../calendar/wall-clock.ts';
 import { Fault } from '../core/errors.ts';
 import type { TradeOrder } from './data/stored-tables.ts';

@@ -11,7 +11,7 @@ import {
   MARKET_STRUCTURE_PATH,
   PORTAL_PATH,
   REQUESTS_PER_SECOND,
-} from '../api-contract/limits.ts';
+} from '../api-contract/published-limits.ts';
 import { type CalendarOverride, NO_OVERRIDE } from '../calendar/session.ts';
 import { Fault } from '../core/errors.ts';
 import type { SnapshotApi, SqlApi } from '../job/job.ts';

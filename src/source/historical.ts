@@ -4,10 +4,10 @@
  */
 import { metaSchema } from '../api-contract/historical.ts';
 import { readEnvelope } from './envelope.ts';
-import { judgeFailure } from './failure.ts';
 import { rememberRefusals } from './refusals.ts';
 import { createRequester, type RequesterDeps, type RequesterOptions } from './requester.ts';
 import type { AskOptions, Page, Source } from './source.ts';
+import { judgeFailure } from './source-failure.ts';
 
 export interface HistoricalOptions extends RequesterOptions {
   /** Full address of the entry point, path included. */

@@ -9,11 +9,11 @@ import type { Log } from '../core/log.ts';
 import { readMemoryBytes } from '../core/machine.ts';
 import { createRedactor } from '../core/redact.ts';
 import { formatBytes } from '../core/units.ts';
-import { judgeMalformed, judgeNetwork, parseRetryAfter, type Verdict } from './failure.ts';
 import { isUndecodable, sendRequest } from './http.ts';
 import { MAX_RETRY_AFTER_MS, type Pacer } from './pacer.ts';
 import { createServerClock, readTime, type TimeOffer } from './server-clock.ts';
 import type { SourceStats } from './source.ts';
+import { judgeMalformed, judgeNetwork, parseRetryAfter, type Verdict } from './source-failure.ts';
 
 /** Tries of one request in all, the first included. */
 const MAX_TRIES = 5;

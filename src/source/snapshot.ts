@@ -4,9 +4,9 @@
  * (its date, its symbol) must be what was asked for. Also here: what the endpoints have in common.
  */
 import type { RowShape } from '../core/json-bytes.ts';
-import { judgeFailure, readErrorBody, type Verdict } from './failure.ts';
 import type { Call, Requester } from './requester.ts';
 import { type AskOptions, SourceFault, type SourceStats } from './source.ts';
+import { judgeFailure, readErrorBody, type Verdict } from './source-failure.ts';
 
 /** What is asked for in one request; only option chains have filters. */
 export interface SnapshotRequest {

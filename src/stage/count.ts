@@ -9,7 +9,7 @@ import { listPasses } from '../engine/passes.ts';
 import { HAS_ID, selectRepeatedIds, tradeKeySql } from '../engine/repeated-ids.ts';
 import { type HashedColumn, idHashSql, valueHashSql } from '../engine/row-hash.ts';
 import { repeatsSql, updateMarkSql } from '../engine/update-mark.ts';
-import { secondOfDateSql } from '../engine/wall-clock.ts';
+import { secondOfDateSql } from '../engine/wall-clock-sql.ts';
 import type { Job } from '../job/job.ts';
 
 export interface StageTotals {

@@ -15,6 +15,16 @@ import { readHashedRows } from './hashed-rows.ts';
 import { Intake, type IntakeTarget, isAboutData, type PageKind } from './intake.ts';
 import { listStageTables } from './list.ts';
 import { findSharedContract, findTornGroup, listExampleIds, listRepeatedIds } from './own-sql.ts';
+import { countAllowed, isQuarantineName, QuarantineTable, tooManyBadRows } from './quarantine.ts';
+import type { Stage, StageOptions } from './stage.ts';
+import {
+  createTableSql,
+  readJudged,
+  readPlain,
+  stageTableName,
+  stageTablePrefix,
+  WINDOW_COLUMN,
+} from './stage-table.ts';
 import {
   assertColumns,
   describeBadRow,
@@ -23,10 +33,7 @@ import {
   refusePage,
   refuseRow,
   type StagedPage,
-} from './page.ts';
-import { countAllowed, isQuarantineName, QuarantineTable, tooManyBadRows } from './quarantine.ts';
-import type { Stage, StageOptions } from './stage.ts';
-import { createTableSql, readJudged, readPlain, stageTableName, stageTablePrefix, WINDOW_COLUMN } from './table.ts';
+} from './staged-page.ts';
 
 /** Folder beside the engine's data in which pages wait for their insert. */
 const SPOOL = 'pages';

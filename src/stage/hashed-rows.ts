@@ -12,7 +12,7 @@ import { type HashedColumn, idHashSql, ROW_ID_HASH, ROW_VALUE_HASH, valueHashSql
 import type { Job } from '../job/job.ts';
 import { judgedRead } from './column-rule.ts';
 import { READ_SETTINGS } from './intake.ts';
-import type { StagedPage } from './page.ts';
+import type { StagedPage } from './staged-page.ts';
 
 /** Sums of hashes over the rows of one answer. */
 export interface HashedRows {

@@ -9,9 +9,9 @@ import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { makeFolder } from '../core/folder.ts';
 import type { Engine } from '../engine/engine.ts';
-import { EngineFault } from '../engine/fault.ts';
+import { EngineFault } from '../engine/engine-fault.ts';
 import { quoteIdentifier, quoteString } from '../engine/literal.ts';
-import { type PageReading, WINDOW_COLUMN } from './table.ts';
+import { type PageReading, WINDOW_COLUMN } from './stage-table.ts';
 
 /** Pages of one insert at most, and their bytes: both bound the memory of its block (10,000 trades have about 7 MB). */
 const MAX_GROUP_PAGES = 8;

@@ -1,7 +1,7 @@
 /** Which dates have a stage in an engine, and their end. What is in a stage is `stage.ts`'s matter. */
 import type { Engine } from '../engine/engine.ts';
 import { quoteIdentifier, quoteString } from '../engine/literal.ts';
-import { parseStageDate, stageTablePrefix } from './table.ts';
+import { parseStageDate, stageTablePrefix } from './stage-table.ts';
 
 /** Dates that have a stage, ascending: whatever is in it, or only those with rows. */
 export async function listStages(engine: Engine, { withRows = false } = {}): Promise<readonly string[]> {

@@ -7,7 +7,7 @@ import type { Engine } from '../engine/engine.ts';
 import { quoteIdentifier } from '../engine/literal.ts';
 import { listPasses } from '../engine/passes.ts';
 import type { AggregateSource, Job } from '../job/job.ts';
-import { WINDOW_COLUMN } from './table.ts';
+import { WINDOW_COLUMN } from './stage-table.ts';
 
 export interface TornGroup {
   /** Values of the time column and of those that a grain may be split by, by name. */

@@ -10,7 +10,7 @@ import type { Engine } from '../engine/engine.ts';
 import { quoteIdentifier, quoteString } from '../engine/literal.ts';
 import type { Job, JobRows } from '../job/job.ts';
 import type { BadRow, ColumnNulls, JudgedPage, RewrittenValues, RowKeys } from './bad-row.ts';
-import { WINDOW_COLUMN } from './table.ts';
+import { WINDOW_COLUMN } from './stage-table.ts';
 
 /** Bad rows of one column and reason. */
 export interface BadRowCount {

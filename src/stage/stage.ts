@@ -9,8 +9,8 @@ import type { DayCounts } from '../plan/counts.ts';
 import type { CountOptions, StageTotals } from './count.ts';
 import type { HashedRows } from './hashed-rows.ts';
 import type { ExampleId, RepeatedIds, SharedContract, TornGroup } from './own-sql.ts';
-import type { StagedPage } from './page.ts';
 import type { Quarantine } from './quarantine.ts';
+import type { StagedPage } from './staged-page.ts';
 
 export interface StagedName {
   readonly window: string;

@@ -58,7 +58,7 @@ const limitsSchema = z.object({
   /** How the last date's rows were spread. */
   time_profile: profileSchema,
   symbol_profile: profileSchema,
-  /** What recounts can prove, by the columns that are hashed for it; without an entry the most. See `sql/proof.ts`. */
+  /** What recounts can prove, by the columns that are hashed for it; without an entry the most. See `export/trades/recount-proof.ts`. */
   recount_proofs: z.record(z.string(), z.enum(PROOFS)).default({}),
   /** Mean length of a row as it is transferred, before compression. */
   row_bytes: z.number().positive().max(MAX_ROW_BYTES),

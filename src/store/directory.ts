@@ -10,11 +10,11 @@ import { dirname, join, resolve } from 'node:path';
 import type { Readable } from 'node:stream';
 import { hasErrorCode, syncFolder } from '../core/atomic-file.ts';
 import { assertNotAborted } from '../core/errors.ts';
-import { assertSmall, attempt } from './fault.ts';
-import { assertKey, assertPrefix, compareKeys, isTemporaryName } from './key.ts';
 import { SEALING_PREFIX } from './key-kind.ts';
 import { assertLinkSeconds } from './link.ts';
+import { assertKey, assertPrefix, compareKeys, isTemporaryName } from './object-key.ts';
 import type { ListedObject, ObjectBody, ObjectInfo, Store } from './store.ts';
+import { assertSmall, attempt } from './store-fault.ts';
 import { makeDurableFolder, removeStaleTemporaries, writeWholeFile } from './whole-file.ts';
 
 /** What the system answers when there is no such file. `EISDIR`: the name is a folder, so no object has it. */

@@ -4,7 +4,7 @@
  */
 import { resolve } from 'node:path';
 import { Fault } from '../core/errors.ts';
-import { assertKey } from './key.ts';
+import { assertKey } from './object-key.ts';
 
 export type StoreLocation =
   | {

@@ -3,7 +3,7 @@
  * survives in the message; requests, and with them credentials, never do.
  */
 import { describeError } from '../core/errors.ts';
-import { attempt, type Explanation } from './fault.ts';
+import { attempt, type Explanation } from './store-fault.ts';
 
 export interface S3Failure {
   /** The service's or the SDK's name of it, e.g. `NoSuchBucket`; a system error's code, e.g. `ECONNREFUSED`. */

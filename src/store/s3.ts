@@ -15,9 +15,8 @@ import {
   type S3Client,
 } from '@aws-sdk/client-s3';
 import { type Clock, systemClock } from '../core/clock.ts';
-import { assertSmall } from './fault.ts';
-import { assertKey, assertPrefix } from './key.ts';
 import { assertLinkSeconds, type ObjectLink } from './link.ts';
+import { assertKey, assertPrefix } from './object-key.ts';
 import { ifPresent, readBody } from './s3-body.ts';
 import { createS3Client, type S3Options } from './s3-client.ts';
 import { assertListing, confirmWritten, type ObjectAddress, writeKept } from './s3-confirm.ts';
@@ -28,6 +27,7 @@ import { signLink } from './s3-link.ts';
 import { type CopySource, MultipartUploader, type ObjectHead } from './s3-multipart.ts';
 import { assertEncrypted, buildWriteSettings } from './s3-write-settings.ts';
 import type { ListedObject, ObjectBody, ObjectInfo, ObjectOptions, PutOptions, Store } from './store.ts';
+import { assertSmall } from './store-fault.ts';
 import { writeWholeFile } from './whole-file.ts';
 
 export interface S3Surroundings {

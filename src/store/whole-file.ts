@@ -8,7 +8,7 @@ import { dirname, join } from 'node:path';
 import { Readable } from 'node:stream';
 import { hasErrorCode, syncFolder } from '../core/atomic-file.ts';
 import { makeFolder } from '../core/folder.ts';
-import { buildTemporaryName, isTemporaryName } from './key.ts';
+import { buildTemporaryName, isTemporaryName } from './object-key.ts';
 
 export interface WholeFileOptions {
   /** Leave a file that is already there as it is. */

@@ -4,7 +4,7 @@ import { mkdtemp, readFile, realpath, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type Archive, type ArchiveAnswer, openArchive } from '../../src/archive/archive.ts';
-import type { OutputFormat } from '../../src/archive/output.ts';
+import type { OutputFormat } from '../../src/archive/output-format.ts';
 import { openWorkerPool } from '../../src/engine/worker-pool.ts';
 import { readManifestOf } from '../../src/ledger/restating.ts';
 import type { StoreAccess } from '../../src/store/access.ts';

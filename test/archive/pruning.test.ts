@@ -3,11 +3,11 @@
  * with and without what the archive would leave out. What is left out of real files is measured in `archive.test.ts`.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { readAll, resolveReads } from '../../src/archive/resolve.ts';
+import { readAll, resolveReads } from '../../src/archive/resolve-reads.ts';
 import { describeBounds, unite } from '../../src/archive/time-bounds.ts';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
-import { EngineFault } from '../../src/engine/fault.ts';
+import { EngineFault } from '../../src/engine/engine-fault.ts';
 import type { PooledEngine } from '../../src/engine/pool.ts';
 import { createFilter, type OracleRow, pick } from '../service/random-filter.ts';
 import { createRandom } from '../support/random.ts';

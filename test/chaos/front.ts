@@ -8,8 +8,8 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net';
 import { buffer } from 'node:stream/consumers';
 import { gzipSync } from 'node:zlib';
-import { HISTORICAL_PATH, PORTAL_PATH } from '../../src/api-contract/limits.ts';
-import { CLICKHOUSE_CODES, EngineFault } from '../../src/engine/fault.ts';
+import { HISTORICAL_PATH, PORTAL_PATH } from '../../src/api-contract/published-limits.ts';
+import { CLICKHOUSE_CODES, EngineFault } from '../../src/engine/engine-fault.ts';
 import { readSql } from '../support/fault-plan.ts';
 import type { ChaosTable } from './table.ts';
 

@@ -5,7 +5,7 @@
  */
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { HISTORICAL_PATH } from '../../src/api-contract/limits.ts';
+import { HISTORICAL_PATH } from '../../src/api-contract/published-limits.ts';
 import { TRADE_COLUMNS } from '../../src/api-contract/trade.ts';
 import { hasRealDay, KEY, REAL_DAY, REAL_DAY_FILE, startService, type TestService } from '../support/flowdrop.ts';
 import { createRandom } from '../support/random.ts';

@@ -8,7 +8,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, type RunnerTask, test, vi } from 'vitest';
 import { ERROR_CODES, REASONS, TOO_BROAD_HINTS } from '../../src/api-contract/historical.ts';
-import { HISTORICAL_PATH, PORTAL_PATH } from '../../src/api-contract/limits.ts';
+import { HISTORICAL_PATH, PORTAL_PATH } from '../../src/api-contract/published-limits.ts';
 import { addDays, formatWallClock } from '../../src/calendar/wall-clock.ts';
 import { KEY, postForm, postJson, type Reply } from '../service/running-service.ts';
 import { REPO } from '../support/flowdrop.ts';

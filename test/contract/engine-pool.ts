@@ -3,8 +3,8 @@
  * only one can do is in `test/engine/`; fairness in detail in `test/engine/turns.test.ts`.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { EngineFault, PoolBusyFault } from '../../src/engine/engine-fault.ts';
 import type { TurnLimits } from '../../src/engine/fair-slots.ts';
-import { EngineFault, PoolBusyFault } from '../../src/engine/fault.ts';
 import type { EnginePool, PooledEngine } from '../../src/engine/pool.ts';
 import { measureHeld } from '../support/memory.ts';
 

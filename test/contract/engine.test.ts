@@ -5,7 +5,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
-import { EngineFault } from '../../src/engine/fault.ts';
+import { EngineFault } from '../../src/engine/engine-fault.ts';
 import { openServerEngine } from '../../src/engine/server.ts';
 import { announceServerSkips, startClickHouse } from '../support/clickhouse-server.ts';
 import { OLD_SERVER_SKIPS } from './engine-skips.ts';

@@ -9,7 +9,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { openDirectoryStore } from '../../src/store/directory.ts';
-import { isTemporaryName } from '../../src/store/key.ts';
+import { isTemporaryName } from '../../src/store/object-key.ts';
 import { openS3Store } from '../../src/store/s3.ts';
 import { MAX_GET_BYTES, type Store } from '../../src/store/store.ts';
 import { startS3FaultProxy } from '../support/s3-fault-proxy.ts';

@@ -7,7 +7,7 @@ import {
   readFileLimit,
   readMemoryBytes,
 } from '../../src/core/machine.ts';
-import { checkLimits } from '../../src/run/doctor/machine.ts';
+import { checkLimits } from '../../src/run/doctor/check-machine.ts';
 
 describe('the memory of the engine', () => {
   it.each([

@@ -9,7 +9,7 @@ import { TRADE_COLUMNS } from '../../src/api-contract/trade.ts';
 import { parseJob } from '../../src/job/parse.ts';
 import { readConditionDocument } from '../../src/ledger/condition-file.ts';
 import { hashManifest, manifestSchema, parseManifest } from '../../src/ledger/manifest.ts';
-import { ROW_GROUP_ROWS } from '../../src/seal/parquet.ts';
+import { ROW_GROUP_ROWS } from '../../src/seal/write-parquet.ts';
 import { openDirectoryStore } from '../../src/store/directory.ts';
 import { makeFolder } from '../support/flowdrop.ts';
 import { listBlocks, listCodes, listRows, readPage, readSection } from '../support/pages.ts';

@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
-import { EngineFault } from '../../src/engine/fault.ts';
+import { EngineFault } from '../../src/engine/engine-fault.ts';
 
 /** Ends neither in the time of a test nor in that of its reader. */
 const ENDLESS = "\n SELECT sum(cityHash64(number, 'it''s \\' {x}')) AS s\nFROM system.numbers";

@@ -7,7 +7,7 @@ import { type AddressInfo, createConnection, createServer, type Socket } from 'n
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { isAtLeast, keepKnown, readCapabilities } from '../../src/engine/capabilities.ts';
 import type { Engine } from '../../src/engine/engine.ts';
-import { EngineFault } from '../../src/engine/fault.ts';
+import { EngineFault } from '../../src/engine/engine-fault.ts';
 import { openServerEngine } from '../../src/engine/server.ts';
 import { openServerPool, type ServerPool } from '../../src/engine/server-pool.ts';
 import { startClickHouse } from '../support/clickhouse-server.ts';

@@ -4,8 +4,8 @@
  */
 import { setMaxListeners } from 'node:events';
 import { describe, expect, test } from 'vitest';
+import { EngineFault, PoolBusyFault } from '../../src/engine/engine-fault.ts';
 import { type Turn, Turns } from '../../src/engine/fair-slots.ts';
-import { EngineFault, PoolBusyFault } from '../../src/engine/fault.ts';
 
 const never = new AbortController().signal;
 // All the tests' tasks listen to this one signal; in the service each request has its own.

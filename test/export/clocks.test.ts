@@ -7,7 +7,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { HISTORICAL_PATH } from '../../src/api-contract/limits.ts';
+import { HISTORICAL_PATH } from '../../src/api-contract/published-limits.ts';
 import { NO_OVERRIDE } from '../../src/calendar/session.ts';
 import { addDays, formatSecond, parseWallClock } from '../../src/calendar/wall-clock.ts';
 import type { Clock } from '../../src/core/clock.ts';

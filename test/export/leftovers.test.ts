@@ -28,13 +28,13 @@ import {
 import { formatManifest, type Manifest, parseManifest, signManifest } from '../../src/ledger/manifest.ts';
 import { publishDrop } from '../../src/ledger/publish.ts';
 import { readManifest } from '../../src/ledger/sealed-dates.ts';
-import { readStatus } from '../../src/run/status.ts';
+import { readStatus } from '../../src/run/job-status.ts';
 import { auditDrop } from '../../src/seal/audit.ts';
 import { auditConditions, auditHistory, listLeftovers } from '../../src/seal/audit-dataset.ts';
 import { discardStages } from '../../src/stage/list.ts';
-import { makeScratchFolder } from '../../src/state/folder.ts';
 import { JobState } from '../../src/state/job-state.ts';
 import type { RunResult } from '../../src/state/run-result.ts';
+import { makeScratchFolder } from '../../src/state/state-folder.ts';
 import { openDirectoryStore } from '../../src/store/directory.ts';
 import type { Store } from '../../src/store/store.ts';
 import { createRunFacts } from '../support/alerts.ts';

@@ -6,7 +6,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { CHAIN_PATH, HISTORICAL_PATH } from '../../src/api-contract/limits.ts';
+import { CHAIN_PATH, HISTORICAL_PATH } from '../../src/api-contract/published-limits.ts';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
 import type { SnapshotJob } from '../../src/export/job-source.ts';

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import type { Manifest } from '../../src/ledger/manifest.ts';
-import { isTemporaryName } from '../../src/store/key.ts';
+import { isTemporaryName } from '../../src/store/object-key.ts';
 import { useCleanups } from '../support/cleanups.ts';
 import { readInput, readWithDuckDb } from '../support/drop.ts';
 import {

@@ -7,7 +7,7 @@ import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
 import { TRADE_COLUMNS } from '../../src/api-contract/trade.ts';
 import { isFault } from '../../src/core/errors.ts';
-import { listJobFiles, readJob } from '../../src/job/files.ts';
+import { listJobFiles, readJob } from '../../src/job/job-folder.ts';
 import { parseJob } from '../../src/job/parse.ts';
 import { jobSchema } from '../../src/job/shape.ts';
 import { allowNulls, toJobColumn } from '../../src/job/trade-columns.ts';

@@ -1,8 +1,8 @@
 /** The section `reports` of a job file: defaults, every option, and what is refused where. The rest is in `job.test.ts`. */
 import { describe, expect, test } from 'vitest';
 import { isFault } from '../../src/core/errors.ts';
+import { formatReportIdentity } from '../../src/job/job-report.ts';
 import { parseJob } from '../../src/job/parse.ts';
-import { formatReportIdentity } from '../../src/job/report.ts';
 import { REPORT_NUMBERS } from '../../src/report/numbers.ts';
 
 const head = (to: string) =>

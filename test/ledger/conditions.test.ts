@@ -9,10 +9,10 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import type { DateRange } from '../../src/calendar/date-range.ts';
 import { listSessions } from '../../src/calendar/session.ts';
 import type { RunPlan } from '../../src/export/export-plan.ts';
-import { type Conditions, findShortfall, noteRows, updateConditions } from '../../src/ledger/conditions.ts';
 import { conditionKey, dropKey, manifestKey } from '../../src/ledger/layout.ts';
 import { formatManifest, type ManifestDraft, signManifest } from '../../src/ledger/manifest.ts';
 import { listSealedDates } from '../../src/ledger/sealed-dates.ts';
+import { type Conditions, findShortfall, noteRows, updateConditions } from '../../src/ledger/update-conditions.ts';
 import { computeLookback, expiresAt, listSettled } from '../../src/plan/dates.ts';
 import type { Store } from '../../src/store/store.ts';
 import { parseSqlJob } from '../support/jobs.ts';

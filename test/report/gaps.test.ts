@@ -10,12 +10,12 @@ import { isFulfilled, listUncomputable } from '../../src/deliver/mail-condition.
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
 import { buildAttachments } from '../../src/report/attach/attach.ts';
-import { buildFlowReport } from '../../src/report/flow.ts';
+import { buildFlowReport } from '../../src/report/flow-report.ts';
 import type { FlowReport } from '../../src/report/model.ts';
-import type { PastSession } from '../../src/report/query/history.ts';
+import type { PastSession } from '../../src/report/query/past-sessions.ts';
 import { renderDigest, renderFlowReport } from '../../src/report/render.ts';
-import { listTables } from '../../src/report/tables.ts';
-import { buildFlowView } from '../../src/report/text/view.ts';
+import { listTables } from '../../src/report/report-tables.ts';
+import { buildFlowView } from '../../src/report/text/mail-view.ts';
 import { compareSummary, writeSummary } from '../../src/seal/summary.ts';
 import { createDropFolder, createTrade, TEMPLATES, type TradeChanges, writeDrop } from './drop-file.ts';
 

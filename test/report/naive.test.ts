@@ -8,7 +8,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { TRADE_COLUMNS } from '../../src/api-contract/trade.ts';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
-import { buildFlowReport } from '../../src/report/flow.ts';
+import { buildFlowReport } from '../../src/report/flow-report.ts';
 import type { FlowReport } from '../../src/report/model.ts';
 import type { Premium } from '../../src/report/numbers.ts';
 import { writeSummary } from '../../src/seal/summary.ts';

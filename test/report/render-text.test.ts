@@ -5,7 +5,7 @@ import { buildChangeRows, type ChangeRow, describeTotalChange, nameSessions } fr
 import type { Change } from '../../src/report/model.ts';
 import { COMPARED, type Compared } from '../../src/report/numbers.ts';
 import { buildBar } from '../../src/report/text/bar.ts';
-import { formatStrike } from '../../src/report/text/exposure.ts';
+import { formatStrike } from '../../src/report/text/exposure-text.ts';
 import {
   cleanCode,
   cleanLabel,

@@ -17,9 +17,9 @@ import {
   S3Client,
 } from '@aws-sdk/client-s3';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { checkStateDirectory, removeEmptyFolders } from '../../src/run/doctor/check-machine.ts';
+import { checkStore } from '../../src/run/doctor/check-store.ts';
 import type { Finding } from '../../src/run/doctor/finding.ts';
-import { checkStateDirectory, removeEmptyFolders } from '../../src/run/doctor/machine.ts';
-import { checkStore } from '../../src/run/doctor/store.ts';
 import { openDirectoryStore } from '../../src/store/directory.ts';
 import { openS3Store } from '../../src/store/s3.ts';
 import { tryS3Upload } from '../../src/store/s3-trial.ts';

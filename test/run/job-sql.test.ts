@@ -6,7 +6,7 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
-import { readJob } from '../../src/job/files.ts';
+import { readJob } from '../../src/job/job-folder.ts';
 import { readSourceSql } from '../../src/run/job-sql.ts';
 import { makeFolder } from '../support/flowdrop.ts';
 

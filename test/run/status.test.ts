@@ -10,7 +10,7 @@ import { parseJob } from '../../src/job/parse.ts';
 import { describeSealed, writeConditionDocument } from '../../src/ledger/condition-file.ts';
 import { dropFilename, dropKey, historyKey, manifestKey, reportCopyPrefix } from '../../src/ledger/layout.ts';
 import { signManifest } from '../../src/ledger/manifest.ts';
-import { readStatus } from '../../src/run/status.ts';
+import { readStatus } from '../../src/run/job-status.ts';
 import { JobState } from '../../src/state/job-state.ts';
 import { openDirectoryStore } from '../../src/store/directory.ts';
 import type { Store } from '../../src/store/store.ts';

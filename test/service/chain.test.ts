@@ -5,10 +5,10 @@
 
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { chainFailureSchema, chainSuccessSchema } from '../../src/api-contract/chain.ts';
-import { CHAIN_PATH } from '../../src/api-contract/limits.ts';
-import { EngineFault, PoolBusyFault } from '../../src/engine/fault.ts';
+import { CHAIN_PATH } from '../../src/api-contract/published-limits.ts';
+import { EngineFault, PoolBusyFault } from '../../src/engine/engine-fault.ts';
+import { ApiFailure, queryTimeout } from '../../src/service/http/api-failure.ts';
 import type { Endpoint } from '../../src/service/http/endpoint.ts';
-import { ApiFailure, queryTimeout } from '../../src/service/http/failure.ts';
 import { createChain } from '../../src/service/snapshot/chain.ts';
 import { createTrade } from '../report/drop-file.ts';
 import { ask, type Bench, generate, KEY, listLatest, openBench, type Reply } from './snapshot-bench.ts';

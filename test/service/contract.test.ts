@@ -4,7 +4,7 @@
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { TOO_BROAD_HINTS } from '../../src/api-contract/historical.ts';
-import { DELAY_HEADER, HISTORICAL_PATH, PORTAL_PATH } from '../../src/api-contract/limits.ts';
+import { DELAY_HEADER, HISTORICAL_PATH, PORTAL_PATH } from '../../src/api-contract/published-limits.ts';
 import { TRADE_COLUMNS } from '../../src/api-contract/trade.ts';
 import { EVENING, KEY, postForm, postJson, startTestService, type TestService } from './running-service.ts';
 

@@ -2,9 +2,9 @@
 import { expect, test } from 'vitest';
 import { TOO_BROAD_HINTS } from '../../src/api-contract/historical.ts';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
-import { EngineFault } from '../../src/engine/fault.ts';
+import { EngineFault } from '../../src/engine/engine-fault.ts';
 import { REASON_CODES, TIMEOUT_CODES, TOO_BROAD_CODES } from '../../src/guard/engine-codes.ts';
-import { toApiFailure } from '../../src/service/http/failure.ts';
+import { toApiFailure } from '../../src/service/http/api-failure.ts';
 
 const TABLES = [...Object.values(REASON_CODES), TOO_BROAD_CODES, TIMEOUT_CODES];
 

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { systemClock } from '../../src/core/clock.ts';
 import { Gate, type Product } from '../../src/service/access/gate.ts';
 import { buildEntry, type Entitlement, hashKey, KeyRing } from '../../src/service/access/keys.ts';
-import { ApiFailure } from '../../src/service/http/failure.ts';
+import { ApiFailure } from '../../src/service/http/api-failure.ts';
 
 const PRODUCTS: readonly Product[] = ['historical', 'chain', 'market-structure'];
 

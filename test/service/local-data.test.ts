@@ -5,7 +5,7 @@
 import { copyFile, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
-import { HISTORICAL_PATH } from '../../src/api-contract/limits.ts';
+import { HISTORICAL_PATH } from '../../src/api-contract/published-limits.ts';
 import { flowdrop, KEY, listFiles, makeFolder, startService, type TestService } from '../support/flowdrop.ts';
 import { hasProcesses, listChildren, untilEnded } from '../support/processes.ts';
 import { createTrade } from '../support/trades.ts';

@@ -4,11 +4,11 @@
  */
 
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
-import { MARKET_STRUCTURE_PATH } from '../../src/api-contract/limits.ts';
 import { marketStructureFailureSchema, marketStructureSuccessSchema } from '../../src/api-contract/market-structure.ts';
-import { EngineFault, PoolBusyFault } from '../../src/engine/fault.ts';
+import { MARKET_STRUCTURE_PATH } from '../../src/api-contract/published-limits.ts';
+import { EngineFault, PoolBusyFault } from '../../src/engine/engine-fault.ts';
+import { ApiFailure, queryTimeout } from '../../src/service/http/api-failure.ts';
 import type { Endpoint } from '../../src/service/http/endpoint.ts';
-import { ApiFailure, queryTimeout } from '../../src/service/http/failure.ts';
 import { createMarketStructure } from '../../src/service/snapshot/market-structure.ts';
 import { createTrade } from '../report/drop-file.ts';
 import { hasSpxPage, SPX_PAGE, SPX_REFERENCE } from '../support/chain-page.ts';

@@ -1,6 +1,6 @@
 /** The service's metrics as the text that Prometheus reads: names, units, numbers, and labels that cannot grow. */
 import { describe, expect, test } from 'vitest';
-import { ServiceMetrics } from '../../src/service/http/metrics.ts';
+import { ServiceMetrics } from '../../src/service/http/service-metrics.ts';
 
 interface Sample {
   readonly name: string;

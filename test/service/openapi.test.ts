@@ -6,7 +6,7 @@ import { Validator } from '@seriousme/openapi-schema-validator';
 import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
 import { ERROR_CODES, REASONS } from '../../src/api-contract/historical.ts';
-import { HISTORICAL_PATH, PORTAL_PATH } from '../../src/api-contract/limits.ts';
+import { HISTORICAL_PATH, PORTAL_PATH } from '../../src/api-contract/published-limits.ts';
 import { TRADE_COLUMNS } from '../../src/api-contract/trade.ts';
 import { buildOpenApi } from '../../src/service/openapi/openapi.ts';
 

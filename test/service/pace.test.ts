@@ -3,7 +3,7 @@
  * product has which limit is `gate.test.ts`.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { HISTORICAL_PATH, PORTAL_PATH } from '../../src/api-contract/limits.ts';
+import { HISTORICAL_PATH, PORTAL_PATH } from '../../src/api-contract/published-limits.ts';
 import { systemClock } from '../../src/core/clock.ts';
 import { Pace } from '../../src/service/access/pace.ts';
 import { KEY, postJson, startTestService, type TestService } from './running-service.ts';

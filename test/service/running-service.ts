@@ -3,14 +3,14 @@
  * their own.
  */
 import { EventEmitter, once, setMaxListeners } from 'node:events';
-import { HISTORICAL_PATH, PORTAL_PATH } from '../../src/api-contract/limits.ts';
+import { HISTORICAL_PATH, PORTAL_PATH } from '../../src/api-contract/published-limits.ts';
 import { type Clock, systemClock } from '../../src/core/clock.ts';
 import { createLog } from '../../src/core/log.ts';
 import { openServerEngine } from '../../src/engine/server.ts';
 import { openServerPool } from '../../src/engine/server-pool.ts';
 import { openWorkerPool } from '../../src/engine/worker-pool.ts';
 import { SERVICE_DEFAULTS, type ServiceOptions } from '../../src/service/options.ts';
-import { type RunningService, type ServiceParts, startService } from '../../src/service/serve.ts';
+import { type RunningService, type ServiceParts, startService } from '../../src/service/start-service.ts';
 import { WORKER_COMMAND } from '../support/engine-workers.ts';
 
 export const KEY = 'cus_test_key_1';

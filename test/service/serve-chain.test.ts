@@ -5,8 +5,8 @@
 
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { chainSuccessSchema } from '../../src/api-contract/chain.ts';
-import { CHAIN_PATH, MARKET_STRUCTURE_PATH } from '../../src/api-contract/limits.ts';
 import { marketStructureSuccessSchema } from '../../src/api-contract/market-structure.ts';
+import { CHAIN_PATH, MARKET_STRUCTURE_PATH } from '../../src/api-contract/published-limits.ts';
 import { hasSpxPage, SPX_PAGE, SPX_REFERENCE } from '../support/chain-page.ts';
 import { KEY, startService, type TestService } from '../support/flowdrop.ts';
 import { postJson } from './running-service.ts';

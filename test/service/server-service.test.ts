@@ -6,7 +6,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
-import { HISTORICAL_PATH } from '../../src/api-contract/limits.ts';
+import { HISTORICAL_PATH } from '../../src/api-contract/published-limits.ts';
 import { openServerEngine } from '../../src/engine/server.ts';
 import { SERVER_TABLES } from '../../src/service/data/server-setup.ts';
 import { startClickHouse } from '../support/clickhouse-server.ts';

@@ -8,12 +8,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Session } from 'chdb';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { TABLES } from '../../src/api-contract/limits.ts';
+import { TABLES } from '../../src/api-contract/published-limits.ts';
 import { TRADE_COLUMNS } from '../../src/api-contract/trade.ts';
 import { type Capabilities, readCapabilities } from '../../src/engine/capabilities.ts';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
-import { EngineFault } from '../../src/engine/fault.ts';
+import { EngineFault } from '../../src/engine/engine-fault.ts';
 import { quoteString } from '../../src/engine/literal.ts';
 import type { PooledEngine } from '../../src/engine/pool.ts';
 import { openServerEngine } from '../../src/engine/server.ts';
@@ -26,7 +26,7 @@ import {
   type ServerPlan,
   setUpServer,
 } from '../../src/service/data/server-setup.ts';
-import { settingsSql } from '../../src/service/historical/query.ts';
+import { settingsSql } from '../../src/service/historical/query-runner.ts';
 import { SERVICE_DEFAULTS } from '../../src/service/options.ts';
 import { startClickHouse } from '../support/clickhouse-server.ts';
 import { REPO } from '../support/flowdrop.ts';

@@ -4,9 +4,9 @@ import { describe, expect, test } from 'vitest';
 import { systemClock } from '../../src/core/clock.ts';
 import { Gate } from '../../src/service/access/gate.ts';
 import { buildEntry, hashKey, KeyRing } from '../../src/service/access/keys.ts';
-import { createLogin, SESSION_COOKIE, SESSION_SECONDS, Sessions } from '../../src/service/access/session.ts';
+import { createLogin, SESSION_COOKIE, SESSION_SECONDS, Sessions } from '../../src/service/access/login-session.ts';
+import { ApiFailure } from '../../src/service/http/api-failure.ts';
 import type { Answer, Call, Endpoint } from '../../src/service/http/endpoint.ts';
-import { ApiFailure } from '../../src/service/http/failure.ts';
 
 const START = Date.parse('2026-11-19T23:15:00Z');
 const ENTRY = buildEntry(hashKey('cus_desk'), { name: 'desk', historical: 'active', realtime: true });

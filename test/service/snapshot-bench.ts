@@ -12,8 +12,8 @@ import type { EnginePool, PooledEngine } from '../../src/engine/pool.ts';
 import { type LoadedChainFile, loadChainFile } from '../../src/service/data/chain-file.ts';
 import { CHAIN_COLUMNS, CHAIN_SORT } from '../../src/service/data/chain-table.ts';
 import { generateSession } from '../../src/service/generate/generate.ts';
+import { ApiFailure } from '../../src/service/http/api-failure.ts';
 import type { Answer, Call, Endpoint } from '../../src/service/http/endpoint.ts';
-import { ApiFailure } from '../../src/service/http/failure.ts';
 import { SnapshotReader } from '../../src/service/snapshot/snapshot.ts';
 
 export const KEY = 'cus_test_key_1';

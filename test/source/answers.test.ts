@@ -1,7 +1,7 @@
 /** Reading answers: the envelope of a success byte by byte, and the design's table "What an answer leads to" row by row. */
 import { describe, expect, test } from 'vitest';
 import { readEnvelope } from '../../src/source/envelope.ts';
-import { judgeFailure, judgeMalformed, judgeNetwork, parseRetryAfter } from '../../src/source/failure.ts';
+import { judgeFailure, judgeMalformed, judgeNetwork, parseRetryAfter } from '../../src/source/source-failure.ts';
 
 const read = (text: string) => readEnvelope(Buffer.from(text));
 const NESTED = '[{"a":"]}\\"","b":{"data":[1,[2]]},"c":"\\\\"}, {"a":"{\\"data\\":[","d":null}]';

@@ -4,7 +4,7 @@
  * The faults themselves are tested in `support/fault-proxy.test.ts`, the verdicts on statuses in `answers.test.ts`.
  */
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
-import { HISTORICAL_PATH } from '../../src/api-contract/limits.ts';
+import { HISTORICAL_PATH } from '../../src/api-contract/published-limits.ts';
 import type { Clock } from '../../src/core/clock.ts';
 import { createLog } from '../../src/core/log.ts';
 import { createHistoricalSource } from '../../src/source/historical.ts';

@@ -6,7 +6,7 @@ import { pino } from 'pino';
 import { afterAll, beforeAll, beforeEach } from 'vitest';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
-import { type CompletedDate, completeDate } from '../../src/export/trades/complete.ts';
+import { type CompletedDate, completeDate } from '../../src/export/trades/complete-date.ts';
 import { probeRows } from '../../src/export/trades/probe.ts';
 import type { SqlJob } from '../../src/job/job.ts';
 import { openStage } from '../../src/stage/engine-stage.ts';

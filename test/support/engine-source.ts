@@ -5,7 +5,7 @@
 
 import { TRADE_COLUMNS } from '../../src/api-contract/trade.ts';
 import type { Engine } from '../../src/engine/engine.ts';
-import { CLICKHOUSE_CODES, EngineFault } from '../../src/engine/fault.ts';
+import { CLICKHOUSE_CODES, EngineFault } from '../../src/engine/engine-fault.ts';
 import { quoteIdentifier } from '../../src/engine/literal.ts';
 import { type Page, type Source, SourceFault } from '../../src/source/source.ts';
 

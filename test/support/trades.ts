@@ -2,8 +2,8 @@
 
 import type { Window } from '../../src/calendar/window.ts';
 import type { SqlJob } from '../../src/job/job.ts';
-import type { StagedPage } from '../../src/stage/page.ts';
 import type { Stage } from '../../src/stage/stage.ts';
+import type { StagedPage } from '../../src/stage/staged-page.ts';
 import { parseSqlJob } from './jobs.ts';
 
 export const DATE = '2026-11-19';

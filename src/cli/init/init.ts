@@ -5,14 +5,14 @@
  */
 import { join, relative, resolve } from 'node:path';
 import { EXIT_CODES, Fault } from '../../core/errors.ts';
-import { assertDistinct, listJobFiles, readJob } from '../../job/files.ts';
+import { assertDistinct, listJobFiles, readJob } from '../../job/job-folder.ts';
 import { parseJob } from '../../job/parse.ts';
 import { parseLocation } from '../../store/location.ts';
 import { startChild } from '../child.ts';
 import type { ActionResult, CommandCall } from '../command.ts';
 import type { CliContext, GlobalOptions } from '../context.ts';
 import { nameProgram } from '../invocation.ts';
-import { buildJobText, buildSettingsText, INIT_DEFAULTS, type InitChoice, quoteSetting } from './files.ts';
+import { buildJobText, buildSettingsText, INIT_DEFAULTS, type InitChoice, quoteSetting } from './init-files.ts';
 import { openAsker } from './questions.ts';
 import { assertAbsent, writeNew } from './write.ts';
 

@@ -12,8 +12,8 @@ import { computeLookback } from '../../plan/dates.ts';
 import type { ActionResult, CommandCall } from '../command.ts';
 import type { CliContext } from '../context.ts';
 import { workerCommand } from '../engine-worker.ts';
-import { type DatasetFlags, type DatasetPlace, findDataset } from './dataset.ts';
-import { chooseOutput, type OutputFlags } from './output.ts';
+import { type DatasetFlags, type DatasetPlace, findDataset } from './query-dataset.ts';
+import { chooseOutput, type OutputFlags } from './query-output.ts';
 
 /** At most so many dates are named; of more only the number. */
 const MAX_NAMED = 20;

@@ -3,13 +3,13 @@
  * and next runs. Asks the store only, never the API. Of all jobs it shows what can be shown, and then what is broken.
  */
 import { EXIT_CODES } from '../../core/errors.ts';
-import { listJobFiles, readJob } from '../../job/files.ts';
 import type { Job } from '../../job/job.ts';
-import { readStatus, type StatusReading } from '../../run/status.ts';
+import { listJobFiles, readJob } from '../../job/job-folder.ts';
+import { readStatus, type StatusReading } from '../../run/job-status.ts';
 import type { ActionResult, CommandCall } from '../command.ts';
 import type { CliContext, GlobalOptions } from '../context.ts';
 import { createStyle } from '../terminal/color.ts';
-import { describeFailure, type FailureReport } from '../terminal/failure.ts';
+import { describeFailure, type FailureReport } from '../terminal/failure-text.ts';
 import { describeStatus } from './text.ts';
 
 export interface StatusFlags {

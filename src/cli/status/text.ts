@@ -7,11 +7,11 @@ import { isHoliday, nameHoliday } from '../../calendar/holidays.ts';
 import { addDays, weekday } from '../../calendar/wall-clock.ts';
 import type { FailureKind } from '../../core/errors.ts';
 import { formatCount, formatDuration } from '../../core/units.ts';
-import type { DateStatus, StatusReading } from '../../run/status.ts';
+import type { DateStatus, StatusReading } from '../../run/job-status.ts';
 import type { RunEnd } from '../../state/run-end.ts';
 import type { RunProgress } from '../../state/run-progress.ts';
 import type { Style } from '../terminal/color.ts';
-import { formatTable } from '../terminal/table.ts';
+import { formatTable } from '../terminal/text-table.ts';
 import { cutText, escapeText } from '../terminal/text-width.ts';
 import { formatHeatMap, listClosedDays, mondayOf } from './heat-map.ts';
 

@@ -7,7 +7,7 @@ import { type CalendarOverride, isHalfDay, isSession } from '../../calendar/sess
 import { addDays, formatWallDate, weekday } from '../../calendar/wall-clock.ts';
 import { formatCount } from '../../core/units.ts';
 import type { StatusDocument } from '../documents.ts';
-import type { Condition } from './gap.ts';
+import type { Condition } from './date-gap.ts';
 import { html, type Markup } from './html.ts';
 import { formatBothClocks, formatDay } from './time-text.ts';
 

@@ -1,9 +1,9 @@
 /** The metrics that say how it is now: each is set anew from the view, and a job that is gone leaves none behind. */
 import { Gauge, type Registry } from 'prom-client';
 import type { CalendarOverride } from '../../calendar/session.ts';
-import type { DaemonView, JobView } from '../view.ts';
+import type { DaemonView, JobView } from '../job-view.ts';
 import { conditionNames } from './condition-calendar.ts';
-import { listGaps, parseInstant } from './gap.ts';
+import { listGaps, parseInstant } from './date-gap.ts';
 import { findLastEnd } from './last-end.ts';
 import { measureSessionTimeMs } from './session-time.ts';
 

@@ -2,7 +2,7 @@
  * Whether the daemon lives and is ready, for orchestrators: it is asked without a token, so it tells counts and reasons
  * and no names. Live: the process answers and its schedules go on. Ready: it starts runs, and has one it can start.
  */
-import type { DaemonView } from '../view.ts';
+import type { DaemonView } from '../job-view.ts';
 
 /** The loop looks at the clock every few seconds; when it did not for this long, it stands still. */
 const STALL_MS = 5 * 60_000;

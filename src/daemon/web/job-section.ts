@@ -1,8 +1,8 @@
 /** What the page shows of one job: what it does now and next, its calendar, gaps, runs and archived reports. */
 import type { CalendarOverride } from '../../calendar/session.ts';
-import type { JobView } from '../view.ts';
+import type { JobView } from '../job-view.ts';
 import { renderCalendar, renderShape } from './condition-calendar.ts';
-import { listGaps } from './gap.ts';
+import { listGaps } from './date-gap.ts';
 import { html, type Markup } from './html.ts';
 import { findLastSuccess } from './last-success.ts';
 import { renderReports } from './report-list.ts';

@@ -1,6 +1,6 @@
 /** How the last run of a job ended: of those that this daemon saw end, and of what the status tells of others. Pure. */
-import type { FinishedRun, JobView } from '../view.ts';
-import { isRun } from './gap.ts';
+import type { FinishedRun, JobView } from '../job-view.ts';
+import { isRun } from './date-gap.ts';
 
 export type LastEnd = Pick<FinishedRun, 'startedAtMs' | 'finishedAtMs' | 'outcome' | 'error'>;
 

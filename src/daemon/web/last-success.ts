@@ -1,6 +1,6 @@
 /** When a run of a job last went well: of those that have ended since the start, and of what the status tells. Pure. */
-import type { JobView } from '../view.ts';
-import { parseInstant } from './gap.ts';
+import type { JobView } from '../job-view.ts';
+import { parseInstant } from './date-gap.ts';
 
 /** End of the last run that was done, milliseconds since the epoch; `undefined` while none is known. */
 export function findLastSuccess({ finished, status }: JobView): number | undefined {

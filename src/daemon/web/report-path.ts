@@ -1,5 +1,5 @@
 /** Addresses of archived reports: made and read here only. What an address names counts only if the archive lists it. */
-import type { DaemonView } from '../view.ts';
+import type { DaemonView } from '../job-view.ts';
 
 export interface ReportName {
   readonly date: string;

@@ -2,12 +2,12 @@
 import { basename } from 'node:path';
 import { explainAbort } from '../../core/process-end.ts';
 import { formatCount, formatDuration } from '../../core/units.ts';
-import type { FinishedRun, JobView, RunReason, RunView } from '../view.ts';
-import { isRun, parseInstant } from './gap.ts';
+import type { FinishedRun, JobView, RunReason, RunView } from '../job-view.ts';
+import { isRun, parseInstant } from './date-gap.ts';
+import { OUTCOME_WORDS } from './health-text.ts';
 import { html, type Markup } from './html.ts';
 import { findOtherEnd } from './last-end.ts';
 import { formatInstant, formatRelative, formatSpan, renderTime } from './time-text.ts';
-import { OUTCOME_WORDS } from './verdict.ts';
 
 /** More are in the logs. */
 const SHOWN_RUNS = 8;

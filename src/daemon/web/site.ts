@@ -7,13 +7,13 @@ import type { CalendarOverride } from '../../calendar/session.ts';
 import type { Clock } from '../../core/clock.ts';
 import { describeError } from '../../core/errors.ts';
 import type { Log } from '../../core/log.ts';
-import type { DaemonView } from '../view.ts';
-import type { Access } from './access.ts';
+import type { DaemonView } from '../job-view.ts';
 import { type Answer, answerPage, answerReport, answerReportNotice, answerText } from './answer.ts';
+import { DaemonMetrics } from './daemon-metrics.ts';
 import { checkLive, checkReady } from './health.ts';
-import { DaemonMetrics } from './metrics.ts';
-import { renderNotice, renderPage, renderPassage, TOKEN_FORM } from './page.ts';
+import type { Access } from './page-access.ts';
 import { findReport, isReportPath } from './report-path.ts';
+import { renderNotice, renderPage, renderPassage, TOKEN_FORM } from './status-page.ts';
 
 /** A page as old as this is shown again. */
 const PAGE_LIFETIME_MS = 1_000;

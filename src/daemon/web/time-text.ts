@@ -2,7 +2,7 @@
  * Instants and spans as an operator reads them: how long from now, and when, in UTC and on the exchange's or the job's
  * clock. Pure; the locale of the machine is not used. Spans are coarse, so that a page that is read again seldom differs.
  */
-import { EXCHANGE_TIME_ZONE } from '../../api-contract/limits.ts';
+import { EXCHANGE_TIME_ZONE } from '../../api-contract/published-limits.ts';
 import { html, type Markup } from './html.ts';
 
 const SECOND_MS = 1000;

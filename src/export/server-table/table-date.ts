@@ -4,16 +4,16 @@
  * wrote it. Nothing is staged: a date that is interrupted is streamed again.
  */
 import { Fault } from '../../core/errors.ts';
-import { PARQUET_SETTINGS, readChecksum, writeSettings } from '../../seal/parquet.ts';
-import { readIndependently } from '../../seal/verify.ts';
+import { readIndependently } from '../../seal/verify-file.ts';
+import { PARQUET_SETTINGS, readChecksum, writeSettings } from '../../seal/write-parquet.ts';
 import type { ExampleId } from '../../stage/own-sql.ts';
 import { NO_QUARANTINE } from '../../stage/quarantine.ts';
+import { mostRepeated, repeatedFault } from '../bound-repeats.ts';
 import { believedNow, explainHold } from '../clocks.ts';
 import type { ExportContext } from '../export-context.ts';
 import type { PlannedDate } from '../export-plan.ts';
 import type { ExportedDate, HeldBack } from '../exported.ts';
 import type { OpenedSource } from '../job-source.ts';
-import { mostRepeated, repeatedFault } from '../repeated-ids.ts';
 import { type SealedRows, sealDate, type WriteRows } from '../seal-date.ts';
 import { STATEMENTS_A_DATE } from './table-plan.ts';
 import { buildTableCounts, buildTableExamples, buildTableQuery, buildTableRepeats } from './table-statement.ts';

@@ -10,7 +10,7 @@ import { HAS_ID, tradeKeySql } from '../../engine/repeated-ids.ts';
 import { repeatsSql } from '../../engine/update-mark.ts';
 import type { JobColumn, ServerSource } from '../../job/job.ts';
 import { lastTradeSecond, lateSecond, tailSecond } from '../../plan/session-end.ts';
-import { convertValue } from '../../seal/columns.ts';
+import { convertValue } from '../../seal/drop-columns.ts';
 import { quoteTable } from '../../source/server-table.ts';
 
 /** ClickHouse type of each column of the table. */

@@ -11,7 +11,7 @@ import { cutStretch } from '../../plan/profile.ts';
 import { buildPage } from '../../plan/statement.ts';
 import { SourceFault } from '../../source/source.ts';
 import type { Stage } from '../../stage/stage.ts';
-import { mostRepeated, repeatedFault } from '../repeated-ids.ts';
+import { mostRepeated, repeatedFault } from '../bound-repeats.ts';
 import type { WindowDeps } from './windows.ts';
 
 const HINT_TORN =

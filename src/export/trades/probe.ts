@@ -15,7 +15,7 @@ import { type Page, type Source, SourceFault } from '../../source/source.ts';
 import { type ApiLimits, MAX_PAGE_ROWS } from '../../state/limits.ts';
 import { MAX_ODD_ANSWERS, readCounts } from './counts-answer.ts';
 import { assertCountedOnce } from './custom-sql.ts';
-import { type ProofDeps, proofOf, withProof } from './proof.ts';
+import { type ProofDeps, proofOf, withProof } from './recount-proof.ts';
 import { countDatesAtOnce, planSpans, ScanTrial } from './scan.ts';
 
 export interface ProbeDeps extends ProofDeps {

@@ -11,7 +11,7 @@ import { listHashedColumns } from '../../plan/proof.ts';
 import { buildTotals } from '../../plan/statement.ts';
 import { type Page, SourceFault } from '../../source/source.ts';
 import { type ProbeDeps, recountRows } from './probe.ts';
-import { proofOf, withProof } from './proof.ts';
+import { proofOf, withProof } from './recount-proof.ts';
 
 export interface Recount extends HashTotals {
   readonly rows: number;

@@ -13,7 +13,7 @@ import { buildHashedRows } from '../../plan/statement.ts';
 import { SourceFault } from '../../source/source.ts';
 import { isAboutData } from '../../stage/intake.ts';
 import type { Stage } from '../../stage/stage.ts';
-import { noteProof, proofOf } from './proof.ts';
+import { noteProof, proofOf } from './recount-proof.ts';
 import type { WindowDeps } from './windows.ts';
 
 /** What is staged of a cell beside what the source has; one of them may be missing. */

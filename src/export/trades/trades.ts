@@ -1,6 +1,6 @@
 /** One date of a job that is asked for with SQL: fetched in windows, recounted, sealed. */
 
-import { LOOKBACK_DAYS } from '../../api-contract/limits.ts';
+import { LOOKBACK_DAYS } from '../../api-contract/published-limits.ts';
 import { formatWallClock } from '../../calendar/wall-clock.ts';
 import { wholeDay } from '../../calendar/window.ts';
 import { Fault } from '../../core/errors.ts';
@@ -17,7 +17,7 @@ import type { ExportOutcome } from '../exported.ts';
 import type { OpenedSource } from '../job-source.ts';
 import { hurry } from '../priority.ts';
 import { sealDate, stageWriter } from '../seal-date.ts';
-import { type CompletedDate, completeDate } from './complete.ts';
+import { type CompletedDate, completeDate } from './complete-date.ts';
 import { probeRows } from './probe.ts';
 import type { SessionEnds } from './session-ends.ts';
 

@@ -4,9 +4,9 @@
  * a file knows that it was not forgotten.
  */
 import type { FlowReport } from '../model.ts';
-import { listTables } from '../tables.ts';
+import { listTables } from '../report-tables.ts';
 import { formatCsv } from './csv.ts';
-import { formatParquet } from './parquet.ts';
+import { formatParquet } from './parquet-file.ts';
 import { formatPdf } from './pdf.ts';
 
 export type AttachmentKind = 'csv' | 'parquet' | 'pdf';

@@ -3,7 +3,7 @@
  * Invariants: a number is written in the shortest digits that read back as the same number; a text that came with the
  * data is never a formula to a spreadsheet. Not known is an empty field.
  */
-import type { AttachedTable, Cell } from '../table.ts';
+import type { AttachedTable, Cell } from '../report-table.ts';
 
 /**
  * Where a spreadsheet would see the beginning of a formula: a sign of one, plain or full width, at the beginning of a

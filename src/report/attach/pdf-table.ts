@@ -3,7 +3,7 @@
  * Numbers are shortened for reading, as in the mail; the files for programs have them in full.
  */
 import { formatCount, formatDecimal, formatDollars, formatPercent } from '../../core/units.ts';
-import type { AttachedTable, Cell, Column, ColumnKind } from '../table.ts';
+import type { AttachedTable, Cell, Column, ColumnKind } from '../report-table.ts';
 import { cleanLabel, NONE } from '../text/label.ts';
 import { COLOURS, contentWidth, type Page } from './pdf-page.ts';
 

@@ -6,13 +6,13 @@ import { buildSessionChart, buildSymbolChart, CHART_WIDTH } from '../draw/chart.
 import { renderPicture } from '../draw/picture.ts';
 import { buildStrikeChart } from '../draw/strikes.ts';
 import type { FlowReport } from '../model.ts';
-import type { AttachedTable } from '../table.ts';
-import { listTables } from '../tables.ts';
+import type { AttachedTable } from '../report-table.ts';
+import { listTables } from '../report-tables.ts';
+import { describeSession, describeSymbols } from '../text/captions.ts';
 import { listConventions } from '../text/convention.ts';
-import { describeStrikes } from '../text/exposure.ts';
-import { describeSession, describeSymbols } from '../text/finding.ts';
-import { describeGaps } from '../text/gap.ts';
+import { describeStrikes } from '../text/exposure-text.ts';
 import { cleanLabel, cleanLine, countOf, formatDay, formatInstant, formatWallClock } from '../text/label.ts';
+import { describeGaps } from '../text/lacking.ts';
 import { buildSentences } from '../text/sentences.ts';
 import {
   COLOURS,

@@ -5,7 +5,7 @@
 import type { TopLevelSpec } from 'vega-lite';
 import { formatDecimal } from '../../core/units.ts';
 import type { StrikeGex, SymbolExposure } from '../model.ts';
-import { formatStrike } from '../text/exposure.ts';
+import { formatStrike } from '../text/exposure-text.ts';
 import { CHART_FONT, CHART_WIDTH, COLOURS, DOLLAR_LABEL, FAINT, FONT_SIZE, INK } from './chart.ts';
 import { type Level, type PlacedMarker, placeMarkers } from './marker.ts';
 

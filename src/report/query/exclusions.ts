@@ -5,9 +5,9 @@
  * (`api-contract/record-type.ts`).
  */
 import { type EngineNumber, readAmount } from '../amount.ts';
+import type { DropSource } from '../drop-source.ts';
 import type { Exclusions, Tally, UnknownCodes } from '../model.ts';
 import { buildCancelledQuery, buildCountedCondition, CODES, IS_CANCEL, IS_LATE, KNOWN_PREMIUM } from '../records.ts';
-import type { DropSource } from '../source.ts';
 
 /** Row numbers that are listed in a query's text; of more the rule itself is asked each time. A session has some hundreds. */
 const MAX_LISTED = 20_000;

@@ -15,8 +15,8 @@ import {
 import { MOVE, SHARES_PER_CONTRACT } from '../../exposure/contract.ts';
 import { PRICE_LEVELS } from '../../exposure/zero-gamma.ts';
 import type { EngineNumber } from '../amount.ts';
+import { RECORD_ORDER } from '../drop-source.ts';
 import { SERIES_HASH } from '../records.ts';
-import { RECORD_ORDER } from '../source.ts';
 
 /** Symbols of the ranking: what a reader takes in at a glance. */
 export const TOP_EXPOSURES = 10;

@@ -8,8 +8,8 @@ import { formatCount, formatDecimal } from '../../core/units.ts';
 import { quoteString } from '../../engine/literal.ts';
 import { MOVE } from '../../exposure/contract.ts';
 import type { Amount } from '../amount.ts';
+import type { DropSource } from '../drop-source.ts';
 import type { MarketStructureGex, RankedExposure } from '../model.ts';
-import type { DropSource } from '../source.ts';
 
 /** A difference above this, as a fraction of the larger size, is explained. */
 const LARGE_DIFFERENCE = 0.25;

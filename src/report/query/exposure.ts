@@ -13,8 +13,8 @@
  */
 import { findSignChange, scaleGammaProfile } from '../../exposure/zero-gamma.ts';
 import { type Amount, type EngineNumber, readNumber } from '../amount.ts';
+import type { DropSource } from '../drop-source.ts';
 import type { Exposure, ExposureSums, RankedExposure, SymbolExposure } from '../model.ts';
-import type { DropSource } from '../source.ts';
 import { buildExposureQuery, type ExposureRow, TOP_EXPOSURES } from './exposure-query.ts';
 import { compareStructure, queryStructures, type Structure } from './exposure-structure.ts';
 

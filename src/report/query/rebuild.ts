@@ -7,10 +7,10 @@
 import type { Exclusions, RebuildQuery } from '../model.ts';
 import { buildPartList, buildPremiumList, sumKnown, sumWhere } from '../number-values.ts';
 import { buildCountedTable, buildFate, CODES, IS_CALL, IS_PUT, KNOWN_PREMIUM, SERIES_KEY } from '../records.ts';
+import { BIGGEST_TRADES } from './biggest-trades.ts';
 import { buildUnknown } from './exclusions.ts';
 import { TOP_EXPOSURES } from './exposure-query.ts';
 import { EXPIRY_BUCKET, MONEYNESS_BUCKET, TOP_SYMBOLS } from './sums.ts';
-import { BIGGEST_TRADES } from './trade.ts';
 
 const TRADE_LIST =
   'time, symbol, put_call, strike, expiration_date, size, price, premium, side, sentiment, underlying_price, oi, iv, option_activity_type, id';

@@ -4,6 +4,7 @@
  * Invariant: the result is bounded, however many symbols trade: of symbols only those come that a table shows.
  */
 import { divide, type EngineNumber, leanOf, readNumber } from '../amount.ts';
+import type { DropSource } from '../drop-source.ts';
 import type { ExpiryBucket, HalfHour, MoneynessBucket, SymbolFlow, UnusualSymbol } from '../model.ts';
 import {
   buildPremiumList,
@@ -15,8 +16,7 @@ import {
 } from '../number-values.ts';
 import { DIRECTION_KEYS, type Premium, type PremiumPart } from '../numbers.ts';
 import { IS_ZERO_DTE } from '../records.ts';
-import type { DropSource } from '../source.ts';
-import { buildSymbolHistory, type History } from './history.ts';
+import { buildSymbolHistory, type History } from './past-sessions.ts';
 
 /** Symbols in the table of the largest: what a reader takes in at a glance, and what fits a chart on a phone. */
 export const TOP_SYMBOLS = 10;

@@ -8,8 +8,8 @@ import { formatCount, formatDecimal, formatDollars, formatSignedDollars } from '
 import { shareOf } from '../amount.ts';
 import { nameSessions } from '../key-numbers.ts';
 import type { FlowReport, SymbolExposure } from '../model.ts';
-import { describeGap } from './gap.ts';
 import { countOf, formatPart, formatPastDay, formatSignedPercent, isSameDollars, nameSymbol } from './label.ts';
+import { describeGap } from './lacking.ts';
 
 const SENTENCES = 3;
 

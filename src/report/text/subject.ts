@@ -7,8 +7,8 @@ import { formatCount, formatDollars } from '../../core/units.ts';
 import { type Amount, leanOf, shareOf } from '../amount.ts';
 import type { FlowReport } from '../model.ts';
 import type { Premium } from '../numbers.ts';
-import { describeGap } from './gap.ts';
 import { countOf, formatPart, isSameDollars } from './label.ts';
+import { describeGap } from './lacking.ts';
 
 /** What the delivery makes of a report: shown in the subject, because it changes how the numbers are read. */
 export interface Occasion {

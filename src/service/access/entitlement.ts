@@ -1,5 +1,5 @@
 /** What a subscription to historical SQL means for an answer: its row limit, and what `meta` says of it. Pure. */
-import { LOOKBACK_DAYS } from '../../api-contract/limits.ts';
+import { LOOKBACK_DAYS } from '../../api-contract/published-limits.ts';
 import type { Caller } from './keys.ts';
 
 export interface RowLimits {

@@ -4,7 +4,7 @@
  * entry points of historical SQL share one budget.
  */
 import type { Clock } from '../../core/clock.ts';
-import { ApiFailure } from '../http/failure.ts';
+import { ApiFailure } from '../http/api-failure.ts';
 import type { Caller, KeyRing } from './keys.ts';
 import { Pace } from './pace.ts';
 

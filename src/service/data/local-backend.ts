@@ -3,7 +3,7 @@
  * it and answer. Owns the folder unless it was named.
  */
 import { join } from 'node:path';
-import { EARLIEST_DATE } from '../../api-contract/limits.ts';
+import { EARLIEST_DATE } from '../../api-contract/published-limits.ts';
 import type { Clock } from '../../core/clock.ts';
 import { hashFile } from '../../core/file-hash.ts';
 import type { Log } from '../../core/log.ts';
@@ -12,7 +12,7 @@ import { openParser } from '../../guard/parser.ts';
 import { type Backend, type EngineOpeners, MAX_WAITING } from '../backend.ts';
 import type { StatementRunner } from '../dataset.ts';
 import { generateSession, listClosedSessions } from '../generate/generate.ts';
-import { MAX_RESULT_BYTES } from '../historical/query.ts';
+import { MAX_RESULT_BYTES } from '../historical/query-runner.ts';
 import type { ServiceOptions } from '../options.ts';
 import { makeServiceFolder, removeServiceFolder } from '../service-folder.ts';
 import { assertChainLoadable, loadChainFile } from './chain-file.ts';

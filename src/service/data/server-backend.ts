@@ -5,7 +5,7 @@
  */
 import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
-import { EARLIEST_DATE, MINIMUM_DATA_DELAY_MINUTES } from '../../api-contract/limits.ts';
+import { EARLIEST_DATE, MINIMUM_DATA_DELAY_MINUTES } from '../../api-contract/published-limits.ts';
 import { type Clock, systemClock } from '../../core/clock.ts';
 import { Fault } from '../../core/errors.ts';
 import type { Log } from '../../core/log.ts';
@@ -16,7 +16,7 @@ import { openParser } from '../../guard/parser.ts';
 import { type Backend, type EngineOpeners, MAX_WAITING } from '../backend.ts';
 import type { Dataset, LoadTarget } from '../dataset.ts';
 import { generateSession, listClosedSessions } from '../generate/generate.ts';
-import { addressSettings, MAX_RESULT_BYTES } from '../historical/query.ts';
+import { addressSettings, MAX_RESULT_BYTES } from '../historical/query-runner.ts';
 import type { ServiceOptions } from '../options.ts';
 import { makeServiceFolder, removeServiceFolder } from '../service-folder.ts';
 import { loadChainFile } from './chain-file.ts';

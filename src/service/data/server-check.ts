@@ -4,11 +4,11 @@
  * A fault names what is missing and the SQL that makes it; `docs/service.md` has the whole set.
  */
 
-import { TABLES } from '../../api-contract/limits.ts';
+import { TABLES } from '../../api-contract/published-limits.ts';
 import { TRADE_COLUMNS, type TradeColumn } from '../../api-contract/trade.ts';
 import { describeError, Fault } from '../../core/errors.ts';
 import { type Capabilities, isAtLeast } from '../../engine/capabilities.ts';
-import { EngineFault } from '../../engine/fault.ts';
+import { EngineFault } from '../../engine/engine-fault.ts';
 import { quoteIdentifier, quoteString } from '../../engine/literal.ts';
 import type { PooledEngine } from '../../engine/pool.ts';
 import { DEFINER_VERSION } from './server-setup.ts';

@@ -6,7 +6,12 @@
  */
 
 import { answerType } from '../../api-contract/engine-type.ts';
-import { EXCHANGE_TIME_ZONE, LOOKBACK_DAYS, MINIMUM_DATA_DELAY_MINUTES, TABLES } from '../../api-contract/limits.ts';
+import {
+  EXCHANGE_TIME_ZONE,
+  LOOKBACK_DAYS,
+  MINIMUM_DATA_DELAY_MINUTES,
+  TABLES,
+} from '../../api-contract/published-limits.ts';
 import { TRADE_COLUMNS } from '../../api-contract/trade.ts';
 import { isAtLeast, readCapabilities } from '../../engine/capabilities.ts';
 import type { Engine } from '../../engine/engine.ts';

@@ -4,7 +4,12 @@
  * constant, so that the bounds move by themselves and fold to constants that prune on the primary key. Pure.
  */
 
-import { EXCHANGE_TIME_ZONE, LOOKBACK_DAYS, MINIMUM_DATA_DELAY_MINUTES, TABLES } from '../../api-contract/limits.ts';
+import {
+  EXCHANGE_TIME_ZONE,
+  LOOKBACK_DAYS,
+  MINIMUM_DATA_DELAY_MINUTES,
+  TABLES,
+} from '../../api-contract/published-limits.ts';
 import { TRADE_COLUMNS } from '../../api-contract/trade.ts';
 import { quoteIdentifier, quoteString } from '../../engine/literal.ts';
 

@@ -8,12 +8,12 @@ import {
   type HistoricalRequest,
   requestSchema,
 } from '../../api-contract/historical.ts';
-import { DELAY_HEADER, HISTORICAL_PATH, MINIMUM_DATA_DELAY_MINUTES } from '../../api-contract/limits.ts';
+import { DELAY_HEADER, HISTORICAL_PATH, MINIMUM_DATA_DELAY_MINUTES } from '../../api-contract/published-limits.ts';
 import { describeLimits, type RowLimits } from '../access/entitlement.ts';
 import type { Gate } from '../access/gate.ts';
+import { type ApiFailure, invalidRequest } from '../http/api-failure.ts';
 import type { Answer, Endpoint } from '../http/endpoint.ts';
-import { type ApiFailure, invalidRequest } from '../http/failure.ts';
-import type { QueryRunner } from './query.ts';
+import type { QueryRunner } from './query-runner.ts';
 import type { RowStream } from './row-stream.ts';
 import { SAMPLE_ROWS, writeSample } from './sample.ts';
 

@@ -5,11 +5,11 @@
  * specification requires the key here.
  */
 import { z } from 'zod';
-import { PORTAL_PATH } from '../../api-contract/limits.ts';
 import { portalRequestSchema } from '../../api-contract/portal.ts';
+import { PORTAL_PATH } from '../../api-contract/published-limits.ts';
 import { describeLimits } from '../access/entitlement.ts';
+import { type ApiFailure, invalidRequest } from '../http/api-failure.ts';
 import type { Endpoint } from '../http/endpoint.ts';
-import { type ApiFailure, invalidRequest } from '../http/failure.ts';
 import { type EntryParts, errorBody, retryHeaders } from './historical.ts';
 import type { RowStream } from './row-stream.ts';
 

@@ -1,8 +1,8 @@
 /** What is told of every answer once it has been sent: one line in the log, and the figures for the metrics. */
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Log } from '../../core/log.ts';
+import type { ApiFailure } from './api-failure.ts';
 import type { Answer, Endpoint } from './endpoint.ts';
-import type { ApiFailure } from './failure.ts';
 
 /** What is known of a request when its answer has been sent. */
 export interface Served {

@@ -2,7 +2,7 @@
  * Request bodies: JSON and form-encoded text to the values that endpoints check. Invariant: what a form cannot say (a
  * boolean) has the type it would have in JSON; shapes are the endpoints' matter. Pure.
  */
-import { ApiFailure } from './failure.ts';
+import { ApiFailure } from './api-failure.ts';
 
 /** @throws ApiFailure INVALID_REQUEST */
 export function parseJson(text: string): unknown {

@@ -4,8 +4,8 @@
  */
 import type { ServerResponse } from 'node:http';
 import type { Clock } from '../../core/clock.ts';
+import { queryTimeout } from './api-failure.ts';
 import type { Answer } from './endpoint.ts';
-import { queryTimeout } from './failure.ts';
 
 /** Longer than the engine's own limit, for statements that do not look at it. */
 const BEGIN_MS = 45_000;

@@ -2,7 +2,7 @@
  * What every endpoint of the service is: one method and path, an answer to a call, and its own shape of failures. The
  * listener knows HTTP, endpoints do not.
  */
-import type { ApiFailure } from './failure.ts';
+import type { ApiFailure } from './api-failure.ts';
 
 /** A request as an endpoint sees it. */
 export interface Call {

@@ -9,11 +9,11 @@ import type { Clock } from '../../core/clock.ts';
 import { describeError } from '../../core/errors.ts';
 import type { Log } from '../../core/log.ts';
 import { AnswerLog, type Served } from './answer-log.ts';
+import { ApiFailure, internalError, invalidRequest } from './api-failure.ts';
 import { answerInTime } from './deadline.ts';
 import type { Answer, Call, Endpoint } from './endpoint.ts';
-import { ApiFailure, internalError, invalidRequest } from './failure.ts';
 import { createHttpApp, WRITE_AHEAD_BYTES } from './http-app.ts';
-import { findRefusal } from './refusal.ts';
+import { findRefusal } from './refused-request.ts';
 
 export interface ListenerOptions {
   readonly endpoints: readonly [Endpoint, ...Endpoint[]];

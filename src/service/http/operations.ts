@@ -4,7 +4,7 @@ import type { EnginePool } from '../../engine/pool.ts';
 import type { Dataset } from '../dataset.ts';
 import { buildOpenApi, type OpenApiOptions } from '../openapi/openapi.ts';
 import type { Endpoint } from './endpoint.ts';
-import type { ServiceMetrics } from './metrics.ts';
+import type { ServiceMetrics } from './service-metrics.ts';
 
 export interface OperationParts {
   readonly pool: EnginePool;

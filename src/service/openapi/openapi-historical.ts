@@ -1,6 +1,11 @@
 /** The two historical SQL entry points, as the interface description tells them. A table of data. */
 import { TOO_BROAD_HINTS } from '../../api-contract/historical.ts';
-import { HISTORICAL_PATH, LOOKBACK_DAYS, MINIMUM_DATA_DELAY_MINUTES, PORTAL_PATH } from '../../api-contract/limits.ts';
+import {
+  HISTORICAL_PATH,
+  LOOKBACK_DAYS,
+  MINIMUM_DATA_DELAY_MINUTES,
+  PORTAL_PATH,
+} from '../../api-contract/published-limits.ts';
 import { writeSample } from '../historical/sample.ts';
 import { JSON_OR_FORM, type Operation, type OperationResponse } from './openapi-operation.ts';
 

@@ -12,6 +12,7 @@ import {
   resultRowSchema,
   successSchema,
 } from '../../api-contract/historical.ts';
+import { loginRequestSchema, loginSuccessSchema, logoutSuccessSchema } from '../../api-contract/login.ts';
 import { marketStructureFailureSchema, marketStructureSuccessSchema } from '../../api-contract/market-structure.ts';
 import {
   portalRefusalSchema,
@@ -19,7 +20,6 @@ import {
   portalSqlMissingSchema,
   portalSuccessSchema,
 } from '../../api-contract/portal.ts';
-import { loginRequestSchema, loginSuccessSchema, logoutSuccessSchema } from '../../api-contract/session.ts';
 import { tradeRecordSchema } from '../../api-contract/trade-record.ts';
 
 export const SCHEMAS = {

@@ -1,6 +1,6 @@
 /** Session and operators' endpoints, as the interface description tells them. A table of data. */
 
-import { SESSION_PATH } from '../access/session.ts';
+import { SESSION_PATH } from '../access/login-session.ts';
 import { JSON_OR_FORM, type Operation } from './openapi-operation.ts';
 
 export const SERVICE_OPERATIONS: readonly Operation[] = [

@@ -1,6 +1,7 @@
 /** Option chain and market structure, as the interface description tells them. A table of data. */
-import { CHAIN_PATH } from '../../api-contract/limits.ts';
+
 import { marketStructureRequestSchema } from '../../api-contract/market-structure.ts';
+import { CHAIN_PATH } from '../../api-contract/published-limits.ts';
 import { SNAPSHOT_REFRESH_SECONDS } from '../../api-contract/snapshot.ts';
 import { JSON_OR_FORM, type Operation } from './openapi-operation.ts';
 

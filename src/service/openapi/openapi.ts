@@ -3,8 +3,8 @@
  * describes what the specification says and knows nothing of how it is answered.
  */
 import { z } from 'zod';
-import { MINIMUM_DATA_DELAY_MINUTES } from '../../api-contract/limits.ts';
-import { SESSION_COOKIE } from '../access/session.ts';
+import { MINIMUM_DATA_DELAY_MINUTES } from '../../api-contract/published-limits.ts';
+import { SESSION_COOKIE } from '../access/login-session.ts';
 import { HISTORICAL_OPERATIONS } from './openapi-historical.ts';
 import type { Examples, HeaderName, Operation, OperationResponse } from './openapi-operation.ts';
 import { SCHEMAS, type SchemaName } from './openapi-schemas.ts';

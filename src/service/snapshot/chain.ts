@@ -12,9 +12,9 @@ import {
   type ChainRow,
   chainRequestSchema,
 } from '../../api-contract/chain.ts';
-import { CHAIN_PATH } from '../../api-contract/limits.ts';
+import { CHAIN_PATH } from '../../api-contract/published-limits.ts';
+import { ApiFailure } from '../http/api-failure.ts';
 import type { Answer, Call, Endpoint } from '../http/endpoint.ts';
-import { ApiFailure } from '../http/failure.ts';
 import type { Snapshot, SnapshotReader } from './snapshot.ts';
 import { answerFailure, type Entrance, parseRequest, toSnapshotFailure } from './snapshot-answer.ts';
 

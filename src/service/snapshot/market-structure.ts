@@ -4,11 +4,11 @@
  * the Authorization header only.
  */
 
-import { MARKET_STRUCTURE_PATH } from '../../api-contract/limits.ts';
 import { marketStructureRequestSchema } from '../../api-contract/market-structure.ts';
+import { MARKET_STRUCTURE_PATH } from '../../api-contract/published-limits.ts';
 import { Fault } from '../../core/errors.ts';
+import { ApiFailure, BUSY_RETRY_SECONDS, internalError } from '../http/api-failure.ts';
 import type { Answer, Call, Endpoint } from '../http/endpoint.ts';
-import { ApiFailure, BUSY_RETRY_SECONDS, internalError } from '../http/failure.ts';
 import type { Snapshot, SnapshotReader } from './snapshot.ts';
 import { answerFailure, type Entrance, parseRequest } from './snapshot-answer.ts';
 import { describeMarket } from './structure.ts';

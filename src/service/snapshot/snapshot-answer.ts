@@ -3,8 +3,8 @@
  * failure is answered. The specification does not show the body of their failures: it is that of the historical ones.
  */
 import type { z } from 'zod';
+import { type ApiFailure, internalError, invalidRequest, queryTimeout, toApiFailure } from '../http/api-failure.ts';
 import type { Answer } from '../http/endpoint.ts';
-import { type ApiFailure, internalError, invalidRequest, queryTimeout, toApiFailure } from '../http/failure.ts';
 
 /** Who may ask for a product, and how often; the service's gate is one. */
 export interface Entrance {

@@ -9,7 +9,7 @@ import { formatWallDate } from '../../calendar/wall-clock.ts';
 import type { Clock } from '../../core/clock.ts';
 import type { EnginePool, PooledEngine } from '../../engine/pool.ts';
 import type { Dataset } from '../dataset.ts';
-import { ApiFailure } from '../http/failure.ts';
+import { ApiFailure } from '../http/api-failure.ts';
 import { type FlowRow, NO_FLOW } from './flow.ts';
 import { SnapshotCache } from './snapshot-cache.ts';
 import {

@@ -1,5 +1,5 @@
 /** The request budgets of a key, as data, and the pace that follows from one. Pure. */
-import { REQUESTS_PER_SECOND } from '../../api-contract/limits.ts';
+import { REQUESTS_PER_SECOND } from '../../api-contract/published-limits.ts';
 
 export interface Budget {
   /** Sustained request starts a second. */

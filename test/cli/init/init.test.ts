@@ -8,7 +8,7 @@ import {
   INIT_DEFAULTS,
   type InitChoice,
   quoteSetting,
-} from '../../../src/cli/init/files.ts';
+} from '../../../src/cli/init/init-files.ts';
 import { nameProgram } from '../../../src/cli/invocation.ts';
 import { parseJob } from '../../../src/job/parse.ts';
 import { reportSettings } from '../../../src/settings/settings-report.ts';

@@ -7,7 +7,7 @@ import { listSessions, NO_OVERRIDE } from '../../../src/calendar/session.ts';
 import { describeStatus, formatSpan, type StatusView } from '../../../src/cli/status/text.ts';
 import { createStyle, hasColors } from '../../../src/cli/terminal/color.ts';
 import type { Condition } from '../../../src/plan/conditions.ts';
-import type { DateStatus } from '../../../src/run/status.ts';
+import type { DateStatus } from '../../../src/run/job-status.ts';
 import { createResult } from '../../support/alerts.ts';
 
 /** 18:00 in New York on the Monday after Thanksgiving. */

@@ -1,6 +1,6 @@
 /** Liveness of the daemon's server while others hold all the connections it has. What it answers: `site.test.ts`. */
 import { afterEach, describe, expect, it } from 'vitest';
-import { type RunningWeb, startWeb } from '../../../src/daemon/web/server.ts';
+import { type RunningWeb, startWeb } from '../../../src/daemon/web/page-server.ts';
 import { type Crowd, gatherCrowd } from '../../support/crowd.ts';
 import { createSilentLog } from '../../support/log.ts';
 import { makeGoodDay, NOW } from './views.ts';

@@ -7,8 +7,8 @@ import { once } from 'node:events';
 import { type IncomingHttpHeaders, request } from 'node:http';
 import { connect } from 'node:net';
 import { afterEach, describe, expect, it } from 'vitest';
-import type { DaemonView } from '../../../src/daemon/view.ts';
-import { type RunningWeb, startWeb, type WebOptions } from '../../../src/daemon/web/server.ts';
+import type { DaemonView } from '../../../src/daemon/job-view.ts';
+import { type RunningWeb, startWeb, type WebOptions } from '../../../src/daemon/web/page-server.ts';
 import type { RunEnd } from '../../../src/state/run-end.ts';
 import { createSilentLog } from '../../support/log.ts';
 import {

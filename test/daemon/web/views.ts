@@ -1,7 +1,7 @@
 /** What a daemon may show, for the tests of its web part: a good day, a bad one, and one with texts that mean harm. */
 import { listSessions } from '../../../src/calendar/session.ts';
 import type { RunDocument, StatusDocument } from '../../../src/daemon/documents.ts';
-import type { DaemonView, FinishedRun, JobView } from '../../../src/daemon/view.ts';
+import type { DaemonView, FinishedRun, JobView } from '../../../src/daemon/job-view.ts';
 
 /** A Monday afternoon in the week of Thanksgiving; New York has 13:30. */
 export const NOW = Date.parse('2026-11-23T18:30:00Z');

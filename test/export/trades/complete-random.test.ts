@@ -11,7 +11,7 @@ import { afterAll, beforeAll, expect, it } from 'vitest';
 import { Fault, isFault } from '../../../src/core/errors.ts';
 import { openEmbeddedEngine } from '../../../src/engine/embedded.ts';
 import type { Engine } from '../../../src/engine/engine.ts';
-import { completeDate } from '../../../src/export/trades/complete.ts';
+import { completeDate } from '../../../src/export/trades/complete-date.ts';
 import { probeRows } from '../../../src/export/trades/probe.ts';
 import { openStage } from '../../../src/stage/engine-stage.ts';
 import { discardStages } from '../../../src/stage/list.ts';

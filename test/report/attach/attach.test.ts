@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest';
 import { type AttachmentKind, buildAttachments } from '../../../src/report/attach/attach.ts';
 import type { FlowReport } from '../../../src/report/model.ts';
-import { listTables } from '../../../src/report/tables.ts';
+import { listTables } from '../../../src/report/report-tables.ts';
 import { createEmptyReport, createHostileReport, createReport } from './fixture.ts';
 
 const TABLES = [

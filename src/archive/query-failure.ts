@@ -1,0 +1,83 @@
+/**
+ * What went wrong with a statement over the archive. Invariant: the engine's own words reach the caller, who may see every
+ * row of the archive anyway, but without names, folders, addresses and credentials of ours.
+ */
+
+import { TABLES } from '../api-contract/published-limits.ts';
+import { Fault } from '../core/errors.ts';
+import { findSqlPlaces } from '../core/place.ts';
+import { createRedactor } from '../core/redact.ts';
+import { EngineFault } from '../engine/engine-fault.ts';
+import { TIMEOUT_CODES, TOO_BROAD_CODES } from '../guard/engine-codes.ts';
+import { Refusal, toRefusal } from '../guard/refusal.ts';
+
+/** ClickHouse's numbers of failures of files and networks, and of Parquet that cannot be read; names as in `ErrorCodes.cpp`. */
+const READ_CODES: Readonly<Record<string, number>> = {
+  CANNOT_READ_FROM_FILE_DESCRIPTOR: 74,
+  CANNOT_OPEN_FILE: 76,
+  FILE_DOESNT_EXIST: 107,
+  SOCKET_TIMEOUT: 209,
+  NETWORK_ERROR: 210,
+  S3_ERROR: 499,
+  RECEIVED_ERROR_FROM_REMOTE_IO_SERVER: 86,
+  POCO_EXCEPTION: 1000,
+};
+/** Of failures to write the answer. */
+const WRITE_CODES: Readonly<Record<string, number>> = {
+  CANNOT_WRITE_TO_FILE_DESCRIPTOR: 75,
+  CANNOT_FSYNC: 77,
+  CANNOT_CLOSE_FILE: 78,
+  NOT_ENOUGH_SPACE: 243,
+};
+/** Where the engine was, which only its developers can use. */
+const ENGINE_FRAME = /\bCode: \d+\. |\bDB::\w*Exception: |\s*\((?:version [^)]*|[A-Z0-9_]+)\)\s*\.?|Stack trace:.*$/gs;
+const HIDDEN = /\b(?:archive|resolve)_[0-9a-f]{24}\./g;
+
+export interface FailureContext {
+  readonly sql: string;
+  /** Texts that no message may repeat. */
+  readonly secrets: readonly string[];
+}
+
+/** The fault of a failed statement: `usage` where the statement is at fault. */
+export function describeQueryFailure(error: unknown, { sql, secrets }: FailureContext): unknown {
+  if (error instanceof Refusal && error.cause === undefined) return explainRefusal(error);
+  const cause = error instanceof Refusal ? error.cause : error;
+  if (!(cause instanceof EngineFault)) return error;
+  const words = cleanWords(cause.message, secrets);
+  const has = (codes: Readonly<Record<string, number>>) => Object.values(codes).includes(cause.clickhouseCode);
+  if (has(READ_CODES)) {
+    return new Fault('ARCHIVE_UNREADABLE', `the drops cannot be read: ${words}`, {
+      hint: 'Run `flowdrop verify JOB`; look whether the store is reachable.',
+    });
+  }
+  if (has(WRITE_CODES)) {
+    return new Fault('OUT_FAILED', `the answer cannot be written: ${words}`, {
+      hint: 'Make room, or name another place with --out.',
+    });
+  }
+  if (has(TOO_BROAD_CODES) || has(TIMEOUT_CODES)) {
+    return new Fault('QUERY_TOO_BROAD', `the query needs more than this machine has: ${words}`, {
+      hint: 'Ask for fewer dates, symbols or columns at a time.',
+    });
+  }
+  const refusal = toRefusal(cause, sql);
+  if (!(refusal instanceof Refusal)) return new Fault('ENGINE_FAILED', words);
+  return new Fault(`${refusal.errorCode}`, `${refusal.message} ClickHouse says: ${words}`, {
+    kind: 'usage',
+    places: findSqlPlaces(sql, refusal.message),
+    hint: `Reason ${refusal.reason ?? 'unknown'}. Tables are ${TABLES.join(' and ')}; the SQL is ClickHouse's.`,
+  });
+}
+
+function explainRefusal(refusal: Refusal): Fault {
+  return new Fault(refusal.errorCode, refusal.message, {
+    kind: 'usage',
+    hint: `Allowed is one SELECT over ${TABLES.join(' and ')}, in ClickHouse SQL, without settings, formats, files and addresses.`,
+  });
+}
+
+function cleanWords(message: string, secrets: readonly string[]): string {
+  const clean = message.replace(ENGINE_FRAME, '').replace(HIDDEN, '').trim();
+  return createRedactor([...secrets])(clean);
+}

@@ -1,0 +1,118 @@
+/**
+ * `flowdrop complete`: what may come next on a command line, for the scripts of `completion`: commands, flags, and the
+ * names of jobs. Invariant: it reads only the table of commands and the names of files, so that a key press waits for
+ * nothing.
+ */
+import { formatJobReference, listJobFiles } from '../../job/job-folder.ts';
+import { type ActionResult, type CommandCall, type CommandSpec, formatFlag, type OptionSpec } from '../command.ts';
+import type { CliContext } from '../context.ts';
+
+export interface Candidate {
+  readonly word: string;
+  readonly description: string;
+}
+
+/** The table of commands, and the options of every command. */
+export interface CompletionTable {
+  readonly commands: readonly CommandSpec[];
+  readonly options: CommandSpec['options'];
+}
+
+/** What the parser adds to the table. */
+const HELP_FLAG = { word: '--help', description: 'display help for command' } as const;
+const VERSION_FLAG = { word: '--version', description: 'output the version number' } as const;
+const HELP_COMMAND = { word: 'help', description: 'what a command does, with examples' } as const;
+
+/** Arguments and values of this name are names of jobs; any other is left to the shell, which knows files. */
+const JOB_VALUE = 'job';
+
+export async function complete(
+  { terminal }: Pick<CliContext, 'terminal'>,
+  { argument }: CommandCall<readonly string[]>,
+  table: CompletionTable,
+): ActionResult {
+  const found = await listCandidates(table, argument, async (folder) => {
+    const files = await listJobFiles(folder).catch(() => []);
+    return files.map(formatJobReference);
+  });
+  // One line each, whatever a description holds.
+  for (const { word, description } of found) terminal.out(`${word}\t${description.replace(/\s+/g, ' ')}\n`);
+  return undefined;
+}
+
+/**
+ * @param words what is typed after `flowdrop`; the last one is incomplete, or empty
+ * @param listJobs names of the jobs in a folder, by its path; none when there is no such folder
+ */
+async function listCandidates(
+  table: CompletionTable,
+  words: readonly string[],
+  listJobs: (folder: string) => Promise<readonly string[]>,
+): Promise<readonly Candidate[]> {
+  const current = words.at(-1) ?? '';
+  const state = readWords(table, words.slice(0, -1));
+  const starts = (candidates: readonly Candidate[]) => candidates.filter(({ word }) => word.startsWith(current));
+  const { command, awaited, positionals } = state;
+  const choose = async (value: string | undefined, choices: readonly unknown[] = []) => {
+    const names = value === JOB_VALUE ? await listJobs(state.jobs) : choices.map(String);
+    return starts(names.map((word) => ({ word, description: value === JOB_VALUE ? 'job' : '' })));
+  };
+  if (awaited) return await choose(awaited.value, awaited.choices);
+  if (current.startsWith('-') && !state.isLiteral) return starts(listFlags(table, state));
+  if (command === undefined) {
+    const listed = table.commands.filter(({ group }) => group !== undefined);
+    return starts([...listed.map(({ name, summary }) => ({ word: name, description: summary })), HELP_COMMAND]);
+  }
+  const { syntax = '', choices } = command.argument ?? {};
+  const isVariadic = syntax.endsWith('...]');
+  if (positionals > 0 && !isVariadic) return [];
+  return await choose(/\w+/.exec(syntax)?.[0], choices);
+}
+
+interface TypedWords {
+  readonly command: CommandSpec | undefined;
+  /** Words of the command that are no flags. */
+  readonly positionals: number;
+  /** The option whose value comes next. */
+  readonly awaited: OptionSpec | undefined;
+  /** Flags that need not be offered again. */
+  readonly used: ReadonlySet<string>;
+  /** Folder of the job files. */
+  readonly jobs: string;
+  /** After `--` nothing is a flag. */
+  readonly isLiteral: boolean;
+}
+
+function readWords(table: CompletionTable, words: readonly string[]): TypedWords {
+  let command: CommandSpec | undefined;
+  let positionals = 0;
+  let awaited: OptionSpec | undefined;
+  let jobs = table.options['jobs']?.default ?? '';
+  let isLiteral = false;
+  const used = new Set<string>();
+  for (const word of words) {
+    if (awaited) {
+      if (awaited === table.options['jobs']) jobs = word;
+      awaited = undefined;
+    } else if (word === '--') isLiteral = true;
+    else if (word.startsWith('-') && !isLiteral) {
+      const [flag = '', value] = word.split('=', 2);
+      const options = { ...table.options, ...command?.options };
+      const [, option] = Object.entries(options).find(([name, spec]) => formatFlag(name, spec) === flag) ?? [];
+      if (option?.kind !== 'list' && option?.kind !== 'each') used.add(flag);
+      if (option === undefined || option.kind === 'flag') continue;
+      if (value === undefined) awaited = option;
+      else if (option === table.options['jobs']) jobs = value;
+    } else if (command === undefined) command = table.commands.find(({ name }) => name === word);
+    else positionals += 1;
+  }
+  return { command, positionals, awaited, used, jobs, isLiteral };
+}
+
+function listFlags(table: CompletionTable, { command, used }: TypedWords): readonly Candidate[] {
+  const describe = (options: CommandSpec['options']) =>
+    Object.entries(options).map(([name, spec]) => ({ word: formatFlag(name, spec), description: spec.text }));
+  const globals = describe(table.options);
+  const flags = command ? [...describe(command.options), HELP_FLAG, ...globals] : [VERSION_FLAG, ...globals, HELP_FLAG];
+  return flags.filter(({ word }) => !used.has(word));
+}

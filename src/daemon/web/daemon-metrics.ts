@@ -1,0 +1,144 @@
+/**
+ * What the daemon counts, for Prometheus. Invariants: labels are names of jobs and words of small fixed sets, so that
+ * nothing from outside becomes a series; a run is counted once, when it has ended. Counters begin at 0 for every job, so
+ * that their first increase is seen, and end when the job is gone. What the moment of reading says is `gauges.ts`'s.
+ */
+import { Counter, collectDefaultMetrics, Histogram, Registry } from 'prom-client';
+import type { CalendarOverride } from '../../calendar/session.ts';
+import type { DaemonView, FinishedRun, JobView } from '../job-view.ts';
+import { isRun } from './date-gap.ts';
+import { createGauges } from './gauges.ts';
+import { OUTCOME_WORDS } from './health-text.ts';
+import { findLastSuccess } from './last-success.ts';
+
+/** From a run that finds nothing to do, by a night's export at one request a second, to a backfill of hours. */
+const RUN_SECONDS_BUCKETS = [5, 15, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14_400, 28_800];
+
+/** An editor replaces a file in seconds; whoever takes a job away looks at its last numbers within this time, if at all. */
+const GONE_GRACE_MS = 600_000;
+
+type JobCounter = Counter<'job'>;
+
+export class DaemonMetrics {
+  readonly contentType = Registry.PROMETHEUS_CONTENT_TYPE;
+  readonly #registry = new Registry();
+  readonly #rows: JobCounter;
+  readonly #bytes: JobCounter;
+  readonly #requests: JobCounter;
+  readonly #rateLimited: JobCounter;
+  readonly #splits: JobCounter;
+  readonly #retries: JobCounter;
+  readonly #runs: Counter<'job' | 'outcome'>;
+  readonly #seconds: Histogram<'job'>;
+  /** Runs counted already, per job: no more than the view still shows, because what has left it never comes back. */
+  #counted = new Map<string, ReadonlySet<string>>();
+  readonly #lastSuccessMs = new Map<string, number>();
+  /** Jobs that have left the view a moment ago, by the loop's own time. */
+  readonly #goneSinceMs = new Map<string, number>();
+  readonly #setGauges: (view: DaemonView, nowMs: number, lastSuccessMs: ReadonlyMap<string, number>) => void;
+
+  constructor(calendar: CalendarOverride) {
+    const registers = [this.#registry];
+    const counter = (name: string, help: string) => new Counter({ name, help, labelNames: ['job'], registers });
+    this.#rows = counter('flowdrop_rows_total', 'Rows of dates that finished runs sealed.');
+    this.#bytes = counter('flowdrop_received_bytes_total', 'Bytes that finished runs received from the source.');
+    this.#requests = counter('flowdrop_requests_total', 'Requests of finished runs.');
+    this.#rateLimited = counter(
+      'flowdrop_rate_limited_total',
+      'Requests of finished runs that were answered with 429.',
+    );
+    this.#splits = counter('flowdrop_splits_total', 'Windows that finished runs had to split.');
+    this.#retries = counter('flowdrop_retries_total', 'Requests that finished runs sent again.');
+    this.#runs = new Counter({
+      name: 'flowdrop_runs_total',
+      help: 'Runs that have ended, by outcome.',
+      labelNames: ['job', 'outcome'],
+      registers,
+    });
+    this.#seconds = new Histogram({
+      name: 'flowdrop_run_duration_seconds',
+      help: 'How long runs took, whatever their outcome.',
+      labelNames: ['job'],
+      buckets: RUN_SECONDS_BUCKETS,
+      registers,
+    });
+    this.#setGauges = createGauges(this.#registry, calendar);
+    collectDefaultMetrics({ register: this.#registry });
+  }
+
+  /** Counts the runs that have ended since it was last called. To be called before they leave the view. */
+  observe(view: DaemonView): void {
+    const counted = new Map<string, ReadonlySet<string>>();
+    for (const job of view.jobs) {
+      const known = this.#counted.get(job.name);
+      if (!known) this.#begin(job.name);
+      for (const run of job.finished) {
+        if (known?.has(run.runId)) continue;
+        // A run of before the start was counted by that daemon: once more would look like an increase after a restart.
+        if (run.finishedAtMs >= view.startedAtMs) this.#count(job.name, run);
+      }
+      this.#noteSuccess(job);
+      counted.set(job.name, new Set(job.finished.map(({ runId }) => runId)));
+    }
+    for (const [name, runs] of this.#counted) {
+      if (counted.has(name)) continue;
+      const goneSinceMs = this.#goneSinceMs.get(name) ?? view.beatAtMs;
+      this.#goneSinceMs.set(name, goneSinceMs);
+      // A job that is gone for a moment, while its file is replaced, is not counted anew.
+      if (Math.abs(view.beatAtMs - goneSinceMs) < GONE_GRACE_MS) counted.set(name, runs);
+      else this.#forget(name);
+    }
+    for (const { name } of view.jobs) this.#goneSinceMs.delete(name);
+    this.#counted = counted;
+  }
+
+  /** The text exposition format, to be sent with `contentType`. */
+  async text(view: DaemonView, nowMs: number): Promise<string> {
+    this.observe(view);
+    this.#setGauges(view, nowMs, this.#lastSuccessMs);
+    return await this.#registry.metrics();
+  }
+
+  #jobCounters(): readonly JobCounter[] {
+    return [this.#rows, this.#bytes, this.#requests, this.#rateLimited, this.#splits, this.#retries];
+  }
+
+  #begin(job: string): void {
+    for (const counter of this.#jobCounters()) counter.inc({ job }, 0);
+    for (const outcome of Object.keys(OUTCOME_WORDS)) this.#runs.inc({ job, outcome }, 0);
+    this.#seconds.zero({ job });
+  }
+
+  /** Its series end: what is shown for good would say of a job that there is none of. */
+  #forget(job: string): void {
+    for (const counter of this.#jobCounters()) counter.remove({ job });
+    for (const outcome of Object.keys(OUTCOME_WORDS)) this.#runs.remove({ job, outcome });
+    this.#seconds.remove({ job });
+    this.#lastSuccessMs.delete(job);
+    this.#goneSinceMs.delete(job);
+  }
+
+  /** What the view still shows may be older than what it has shown. */
+  #noteSuccess(job: JobView): void {
+    const atMs = findLastSuccess(job);
+    if (atMs !== undefined) this.#lastSuccessMs.set(job.name, Math.max(atMs, this.#lastSuccessMs.get(job.name) ?? 0));
+  }
+
+  #count(job: string, run: FinishedRun): void {
+    this.#runs.inc({ job, outcome: run.outcome });
+    if (!isRun(run)) return;
+    this.#seconds.observe({ job }, Math.max(0, run.finishedAtMs - run.startedAtMs) / 1000);
+    const { result } = run;
+    if (!result) return;
+    const sealed = result.dates.filter(({ status }) => status === 'sealed');
+    this.#rows.inc(
+      { job },
+      sealed.reduce((sum, { rows }) => sum + Math.max(0, rows), 0),
+    );
+    this.#bytes.inc({ job }, Math.max(0, result.bytes));
+    this.#requests.inc({ job }, Math.max(0, result.requests));
+    this.#rateLimited.inc({ job }, Math.max(0, result.rate_limited));
+    this.#splits.inc({ job }, Math.max(0, result.splits));
+    this.#retries.inc({ job }, Math.max(0, result.retries));
+  }
+}

@@ -1,0 +1,60 @@
+/**
+ * Gaps: dates that are not sealed and will expire. Pure. The newest session is no gap before a run that could have sealed
+ * it has ended, because every date is pending between its close and the evening's run.
+ */
+
+import { MINIMUM_DATA_DELAY_MINUTES } from '../../api-contract/published-limits.ts';
+import type { CalendarOverride } from '../../calendar/session.ts';
+import { sessionCloseSecond } from '../../calendar/session.ts';
+import { parseWallClock } from '../../calendar/wall-clock.ts';
+import type { StatusDocument } from '../documents.ts';
+import type { FinishedRun, JobView } from '../job-view.ts';
+
+/** A date that no run has gone for within this time of its close is a gap, whatever the schedule says. */
+const PATIENCE_MS = 24 * 3_600_000;
+
+export type Condition = StatusDocument['dates'][number]['condition'];
+
+export interface Gap {
+  readonly job: string;
+  readonly date: string;
+  readonly condition: 'pending' | 'missing';
+  /** When it begins to leave the lookback; not in the future where the status was read before. `undefined`: never. */
+  readonly expiresAtMs: number | undefined;
+}
+
+/** Gaps of a job, soonest expiry first; empty while its status is not known. */
+export function listGaps(job: JobView, nowMs: number, calendar: CalendarOverride): readonly Gap[] {
+  const dates = job.status?.document.dates ?? [];
+  const newest = dates.at(-1)?.date;
+  const gaps = dates.flatMap(({ date, condition, begins_to_expire: expires }): readonly Gap[] => {
+    if (condition !== 'pending' && condition !== 'missing') return [];
+    if (condition === 'pending' && date === newest && isAwaited(job, date, nowMs, calendar)) return [];
+    return [{ job: job.name, date, condition, expiresAtMs: parseInstant(expires) }];
+  });
+  return gaps.sort((a, b) => order(a) - order(b));
+}
+
+/** Whether no run has ended yet that began when the date could be had, and it is not long since. */
+function isAwaited({ finished, status }: JobView, date: string, nowMs: number, calendar: CalendarOverride): boolean {
+  const closeMs = parseWallClock(date, sessionCloseSecond(date, calendar));
+  if (nowMs - closeMs > PATIENCE_MS) return false;
+  const readyMs = closeMs + MINIMUM_DATA_DELAY_MINUTES * 60_000;
+  const lastRunMs = finished.find(isRun)?.startedAtMs ?? parseInstant(status?.document.last_run ?? null);
+  return lastRunMs === undefined || lastRunMs < readyMs;
+}
+
+/** Whether a process ran: a tick on a day without a session is told among the runs too. */
+export function isRun({ outcome }: FinishedRun): boolean {
+  return outcome !== 'no-session';
+}
+
+/** Milliseconds since the epoch; `undefined` where there is no instant, or it is none. */
+export function parseInstant(text: string | null): number | undefined {
+  const atMs = text === null ? Number.NaN : Date.parse(text);
+  return Number.isNaN(atMs) ? undefined : atMs;
+}
+
+function order({ expiresAtMs }: Gap): number {
+  return expiresAtMs ?? Number.MAX_SAFE_INTEGER;
+}

@@ -1,0 +1,121 @@
+/**
+ * Whether something is wrong: the sentences that are read first, the worst of them at the top. Pure. What is told here
+ * is what a person can act on; that a date was lost is told for a while and then left to the calendar.
+ */
+import type { CalendarOverride } from '../../calendar/session.ts';
+import { addDays, formatWallDate } from '../../calendar/wall-clock.ts';
+import type { DaemonView, FinishedRun, JobView } from '../job-view.ts';
+import { type Gap, listGaps } from './date-gap.ts';
+import { findLastEnd } from './last-end.ts';
+import { formatRelative, formatSpan } from './time-text.ts';
+
+/** Losses are told this long: as long as the run's alerts tell them. */
+const TELL_LOSSES_DAYS = 30;
+/** Gaps that expire within this time are urgent; as the alert `gap-expires-soon`. */
+const URGENT_MS = 48 * 3_600_000;
+
+export type Level = 'well' | 'note' | 'wrong';
+
+export interface Finding {
+  readonly level: Level;
+  readonly text: string;
+  /** The job that it is about, where it is about one. */
+  readonly job: string | undefined;
+}
+
+/** Never empty; the first is the worst. */
+export function judge(view: DaemonView, nowMs: number, calendar: CalendarOverride): readonly Finding[] {
+  const { jobs } = view;
+  const gaps = jobs.flatMap((job) => listGaps(job, nowMs, calendar)).sort(bySoonestExpiry);
+  const findings = [
+    ...(gaps.length > 0 ? [tellGaps(gaps, nowMs)] : []),
+    ...tellLosses(jobs, nowMs),
+    ...jobs.flatMap((job) => tellLastRun(job, nowMs)),
+    ...jobs.flatMap(({ name, fault }) =>
+      fault
+        ? [found('wrong', `The job file of ${name} is not in use as it is now: ${firstLine(fault.message)}`, name)]
+        : [],
+    ),
+    ...jobs.flatMap(({ name, statusFault, status }) => {
+      const reason = statusFault ?? status?.document.fault ?? undefined;
+      return reason ? [found('wrong', `The status of ${name} cannot be read: ${firstLine(reason)}`, name)] : [];
+    }),
+    ...(view.isStopping ? [found('note', 'The daemon is stopping: it starts no more runs.', undefined)] : []),
+    ...(jobs.length === 0 ? [found('note', 'There is no job with a schedule.', undefined)] : []),
+  ];
+  if (findings.length === 0) return [found('well', tellWell(jobs, nowMs), undefined)];
+  return findings.sort((a, b) => rank(a) - rank(b));
+}
+
+function tellGaps(gaps: readonly Gap[], nowMs: number): Finding {
+  const [first] = gaps;
+  const count = `${gaps.length} gap${gaps.length === 1 ? '' : 's'}`;
+  const jobs = new Set(gaps.map(({ job }) => job));
+  const job = jobs.size === 1 ? first?.job : undefined;
+  if (first?.expiresAtMs === undefined) return found('note', `${count}; nothing of it expires`, job);
+  const leftMs = first.expiresAtMs - nowMs;
+  const which = gaps.length === 1 ? `; ${first.date}` : `; the first, ${first.date},`;
+  const when = leftMs > 0 ? `begins to expire in ${formatSpan(leftMs)}` : `has begun to expire`;
+  return found(leftMs < URGENT_MS ? 'wrong' : 'note', `${count}${which} ${when}`, job);
+}
+
+function tellLosses(jobs: readonly JobView[], nowMs: number): readonly Finding[] {
+  const since = addDays(formatWallDate(nowMs), -TELL_LOSSES_DAYS);
+  return jobs.flatMap(({ name, status }) => {
+    const lost = (status?.document.dates ?? []).filter(
+      ({ date, condition }) => condition === 'expired' && date > since,
+    );
+    const [first] = lost;
+    if (!first) return [];
+    const dates = lost.length === 1 ? `${first.date} has` : `${lost.length} dates, ${first.date} the first, have`;
+    return [found('note', `${dates} expired before being sealed`, name)];
+  });
+}
+
+function tellLastRun(job: JobView, nowMs: number): readonly Finding[] {
+  const { name } = job;
+  const last = findLastEnd(job);
+  if (!last || !FAILED.has(last.outcome)) return [];
+  const why = last.error ? last.error.code : OUTCOME_WORDS[last.outcome];
+  return [found('wrong', `The last run of ${name} failed ${formatRelative(last.finishedAtMs, nowMs)}: ${why}`, name)];
+}
+
+const FAILED: ReadonlySet<FinishedRun['outcome']> = new Set(['failed', 'usage', 'died', 'timed-out']);
+
+/** Outcomes for people. */
+export const OUTCOME_WORDS: Readonly<Record<FinishedRun['outcome'], string>> = {
+  done: 'done',
+  failed: 'failed',
+  usage: 'refused',
+  incomplete: 'incomplete',
+  active: 'another run was active',
+  interrupted: 'interrupted',
+  died: 'died',
+  'timed-out': 'timed out',
+  'no-session': 'no session',
+};
+
+function tellWell(jobs: readonly JobView[], nowMs: number): string {
+  const read = jobs.filter(({ status }) => status !== undefined).length;
+  if (read < jobs.length) return 'Nothing wrong is known; not every status has been read yet';
+  const running = jobs.filter((job) => job.running !== undefined).length;
+  if (running > 0) return `All is well; ${running === 1 ? 'a run is' : `${running} runs are`} going on`;
+  const next = Math.min(...jobs.map(({ nextRunAtMs }) => nextRunAtMs ?? Number.POSITIVE_INFINITY));
+  return `All is well${Number.isFinite(next) ? `; the next run is due ${formatRelative(next, nowMs)}` : ''}`;
+}
+
+function bySoonestExpiry(a: Gap, b: Gap): number {
+  return (a.expiresAtMs ?? Number.MAX_SAFE_INTEGER) - (b.expiresAtMs ?? Number.MAX_SAFE_INTEGER);
+}
+
+function rank({ level }: Finding): number {
+  return ['wrong', 'note', 'well'].indexOf(level);
+}
+
+function found(level: Level, text: string, job: string | undefined): Finding {
+  return { level, text, job };
+}
+
+function firstLine(text: string): string {
+  return text.split('\n')[0] ?? '';
+}

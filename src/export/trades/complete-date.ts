@@ -1,0 +1,249 @@
+/**
+ * Completeness of a date: what is staged must be what the source counts now. Cells that differ (a late row, a corrected
+ * one, a page that was cut short without saying so) have their windows forgotten and fetched again; nothing else is.
+ */
+import { axisOf, isOverlapping, type Stretch, type Window } from '../../calendar/window.ts';
+import type { Clock } from '../../core/clock.ts';
+import { Fault } from '../../core/errors.ts';
+import type { SqlJob } from '../../job/job.ts';
+import {
+  type CountTotals,
+  type DayCounts,
+  findDifferences,
+  type HashTotals,
+  stretchOf,
+  sumCounts,
+  sumHashes,
+} from '../../plan/counts.ts';
+import { bestProof, listHashedColumns, type Proof, weakerProof } from '../../plan/proof.ts';
+import type { Stage } from '../../stage/stage.ts';
+import type { StateFile } from '../../state/state-file.ts';
+import { assertOwnIds, assertWholeGroups } from './custom-sql.ts';
+import { type FetchDeps, fetchDate } from './fetch.ts';
+import { probeGroups, probeRows, probeSymbol, recountRows } from './probe.ts';
+import { proofOf } from './recount-proof.ts';
+import { type CellPair, pairCells, TextForms } from './text-form.ts';
+import {
+  assertSmallLoss,
+  CONFIRM_AFTER_MS,
+  describeLoss,
+  findLoss,
+  isBySymbol,
+  isConfirmed,
+  mergeParts,
+} from './withdrawn.ts';
+
+export interface CompleteDeps extends FetchDeps {
+  readonly clock: Pick<Clock, 'sleep'>;
+}
+
+/** What the source counted last, which is what is staged, and how much of it that proves. */
+export interface CompletedDate extends CountTotals, HashTotals {
+  readonly proof: Proof;
+  /** Columns whose values `valueHash` is of. */
+  readonly columns: readonly string[];
+}
+
+/** A source whose counts still move after this many rounds is not settled: the date stays pending. */
+const MAX_ROUNDS = 4;
+/** Each costs a request a round; with more odd symbols the values of some are not compared, and the manifest says so. */
+const MAX_ODD_SYMBOLS = 16;
+
+/**
+ * Stages the whole date and proves it.
+ * @param first raw counts of the date from the run's first probe
+ * @param countsBefore where an aggregating job keeps the raw counts from before its first page
+ * @throws Fault `DATE_UNSETTLED` when the recounts never agree; `SOURCE_SHRANK` when the source lost too much meanwhile;
+ *   `GROUP_TORN`, `IDS_REPEATED` when SQL of one's own does not fit its windows
+ */
+export async function completeDate(
+  deps: CompleteDeps,
+  job: SqlJob,
+  stage: Stage,
+  first: DayCounts,
+  countsBefore: StateFile<DayCounts>,
+): Promise<CompletedDate> {
+  await forgetOtherAxis(stage, first);
+  const forms = new TextForms(deps, job, stage);
+  let known = first;
+  let before = job.source.kind === 'aggregate' ? await snapshot(countsBefore, first, stage) : first;
+  const countAgain = async () => {
+    return job.source.kind === 'aggregate'
+      ? await probeGroups(deps, job, stage.date)
+      : await probeRows(deps, job, stage.date);
+  };
+  let groups = job.source.kind === 'aggregate' ? await countAgain() : first;
+  for (let round = 0; round < MAX_ROUNDS; round += 1) {
+    groups = await fetchDate(deps, job, stage, groups, countAgain);
+    await assertWholeGroups(deps, job, stage, before, countAgain);
+    deps.onEvent({ kind: 'phase', date: stage.date, phase: 'recounting' });
+    const { after, isSettled } = await recount(deps, job, stage.date, known);
+    if (isSettled) known = after;
+    const { changed, isCompared } = await findChanged(deps, job, stage, { before, after, groups }, forms);
+    deps.onEvent({ kind: 'recounted', date: stage.date, changed: changed.length });
+    if (changed.length === 0 && isSettled) {
+      await assertOwnIds(job, stage);
+      return describeCompleted(job, after, isCompared ? forms.proof : weakerProof(forms.proof, 'ids'));
+    }
+    await stage.forget(await windowsOf(stage, changed));
+    await forgetOtherAxis(stage, after);
+    if (job.source.kind === 'aggregate') {
+      await countsBefore.write(after);
+      groups = await countAgain();
+    } else groups = after;
+    before = after;
+  }
+  throw new Fault(
+    'DATE_UNSETTLED',
+    `the source's counts of ${stage.date} still differ from what it sends after ${MAX_ROUNDS} rounds`,
+    {
+      hint: 'Rows may still be arriving. Run again later: what agrees stays staged.',
+    },
+  );
+}
+
+/** What has no hash was not compared, whatever was to be. */
+function describeCompleted({ source }: SqlJob, counts: DayCounts, wanted: Proof): CompletedDate {
+  const hashes = sumHashes(counts);
+  const had = hashes.idHash === undefined ? 'counts' : hashes.valueHash === undefined ? 'ids' : wanted;
+  const proof = weakerProof(wanted, had);
+  const columns = hashes.valueHash === undefined ? [] : (listHashedColumns(source, bestProof(source)) ?? []);
+  return { ...sumCounts(counts), ...hashes, proof, columns: columns.map(({ name }) => name) };
+}
+
+/**
+ * Counts the date again. Where rows are gone that it had before, it is counted once more some seconds later.
+ * @param known what it had, as far as that is certain
+ * @returns whether what is gone is gone for certain
+ * @throws Fault `SOURCE_SHRANK`
+ */
+async function recount(
+  deps: CompleteDeps,
+  job: SqlJob,
+  date: string,
+  known: DayCounts,
+): Promise<{ readonly after: DayCounts; readonly isSettled: boolean }> {
+  const once = await recountRows(deps, job, date);
+  const loss = findLoss(known, once);
+  if (loss === undefined) return { after: once, isSettled: true };
+  assertSmallLoss(date, loss);
+  await deps.clock.sleep(CONFIRM_AFTER_MS, deps.signal);
+  const after = await recountRows(deps, job, date);
+  const lossNow = findLoss(known, after);
+  if (lossNow === undefined) return { after, isSettled: true };
+  assertSmallLoss(date, lossNow);
+  if (!isConfirmed(known, once, after)) return { after, isSettled: false };
+  const { had, has, lost, places } = lossNow;
+  deps.log.warn(
+    { event: 'rows-withdrawn', date, had, has, lost, places: places.length },
+    `${date}: ${describeLoss(lossNow)}, two counts say; the date is sealed without them`,
+  );
+  return { after, isSettled: true };
+}
+
+/** Windows cut along the other axis do not tile a date together with these. */
+async function forgetOtherAxis(stage: Stage, counts: DayCounts): Promise<void> {
+  const axis = isBySymbol(counts) ? 'symbol' : 'time';
+  const others = (await stage.windows())
+    .map(({ window }) => window)
+    .filter((window) => (axisOf(window) ?? axis) !== axis);
+  await stage.forget(others);
+}
+
+/**
+ * Stretches whose rows must be fetched again. Single trades are compared by what is staged; what is inside a group
+ * cannot be, so there the raw counts from before the first page are also compared with those from after the last.
+ * @returns whether all values were compared: those of a cell with an odd row cannot be, and along the symbols a cell is a
+ *   symbol's whole day, so there all of its other seconds are
+ */
+async function findChanged(
+  deps: FetchDeps,
+  job: SqlJob,
+  stage: Stage,
+  counts: { readonly before: DayCounts; readonly after: DayCounts; readonly groups: DayCounts },
+  forms: TextForms,
+): Promise<{ readonly changed: readonly Stretch[]; readonly isCompared: boolean }> {
+  const { before, after, groups } = counts;
+  if (job.source.kind === 'aggregate') {
+    const staged = isBySymbol(groups) ? await stage.countBySymbol() : await stage.countBySecond();
+    const moved = findDifferences(mergeParts(before), mergeParts(after));
+    const differing = [...findDifferences(staged, mergeParts(groups)), ...moved];
+    return { changed: differing.map((cell) => grainOf(job, stretchOf(cell))), isCompared: true };
+  }
+  const hashed = listHashedColumns(job.source, proofOf(deps.limits, job));
+  const staged = isBySymbol(after) ? await stage.countBySymbol({ hashed }) : await stage.countBySecond({ hashed });
+  const wanted = mergeParts(after);
+  const pairs = pairCells(findDifferences(staged, wanted), staged, wanted, stretchOf);
+  const found: CellPair[] = [];
+  for (const pair of await forms.leaveOutCommon(pairs, wanted.length)) {
+    found.push(...(await narrowToSeconds(deps, job, stage, pair, after)));
+  }
+  const odd = hashed === undefined || hashed.length === 0 ? [] : staged.filter((cell) => cell.valueHash === undefined);
+  const isPaired = (name: string) => pairs.some(({ stretch }) => stretch.from.symbol === name);
+  const symbols = odd.flatMap(({ symbol }) => symbol ?? []).filter((name) => !isPaired(name));
+  for (const symbol of symbols.slice(0, MAX_ODD_SYMBOLS)) {
+    found.push(...(await compareSeconds(deps, job, stage, symbol, after)));
+  }
+  const changed = (await forms.leaveOutLasting(found)).map(({ stretch }) => stretch);
+  return { changed, isCompared: odd.length === 0 };
+}
+
+/** Of a symbol with many pages only those of the seconds that differ are fetched again. */
+async function narrowToSeconds(
+  deps: FetchDeps,
+  job: SqlJob,
+  stage: Stage,
+  pair: CellPair,
+  after: DayCounts,
+): Promise<readonly CellPair[]> {
+  const { symbol } = pair.stretch.from;
+  if (symbol === undefined || (await windowsOf(stage, [pair.stretch])).length < 2) return [pair];
+  return await compareSeconds(deps, job, stage, symbol, after);
+}
+
+/** Seconds of a symbol that differ. */
+async function compareSeconds(
+  deps: FetchDeps,
+  job: SqlJob,
+  stage: Stage,
+  symbol: string,
+  after: DayCounts,
+): Promise<readonly CellPair[]> {
+  const parts = after.filter((part) => part.symbol === symbol);
+  const source = await probeSymbol(deps, job, stage.date, symbol, parts);
+  const staged = await stage.countBySecond({
+    symbol,
+    hashed: listHashedColumns(job.source, proofOf(deps.limits, job)),
+  });
+  return pairCells(findDifferences(staged, source), staged, source, ({ second }) => ({
+    from: { symbol, second },
+    to: { symbol, second: second + 1 },
+  }));
+}
+
+/** A raw second lies in the group of its grain, wherever in it. */
+function grainOf({ source }: SqlJob, stretch: Stretch): Stretch {
+  if (source.kind !== 'aggregate' || stretch.from.symbol !== undefined) return stretch;
+  const second = Math.floor(stretch.from.second / source.grainSeconds) * source.grainSeconds;
+  return { from: { second }, to: { second: second + source.grainSeconds } };
+}
+
+async function windowsOf(stage: Stage, stretches: readonly Stretch[]): Promise<readonly Window[]> {
+  const all = await stage.windows();
+  return all
+    .map(({ window }) => window)
+    .filter((window) => stretches.some((stretch) => isOverlapping(stretch, window)));
+}
+
+/**
+ * The counts from before the date's first page: those of an earlier, interrupted run when its pages are still staged.
+ * Pages whose counts are lost, or cannot be read, prove nothing of what is in their groups: they are asked for again.
+ */
+async function snapshot(file: StateFile<DayCounts>, counts: DayCounts, stage: Stage): Promise<DayCounts> {
+  const staged = (await stage.windows()).map(({ window }) => window);
+  const kept = staged.length > 0 ? await file.read() : undefined;
+  if (kept) return kept;
+  await stage.forget(staged);
+  await file.write(counts);
+  return counts;
+}

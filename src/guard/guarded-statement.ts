@@ -1,0 +1,87 @@
+/**
+ * A caller's text as the engine's own parser understands it: the canonical one-line text, without comments, and the
+ * syntax tree of exactly that. Invariant: what comes out is one SELECT statement without FORMAT and INTO OUTFILE; what it
+ * may read and call is not this module's matter. The parser's cost is bounded.
+ */
+import { EngineFault } from '../engine/engine-fault.ts';
+import { quoteString } from '../engine/literal.ts';
+import { listTokens, type Token } from './canonical-text.ts';
+import type { RowReader } from './parser.ts';
+import { refuseSql, toRefusal } from './refusal.ts';
+import { parseSyntaxTree, type SyntaxNode } from './syntax-tree.ts';
+
+/** Longer statements cost the parser more than they can be worth. */
+const MAX_SQL_BYTES = 64 * 1024;
+/**
+ * The engine's own default lets a hostile text of 300 bytes hold the parser for two seconds. The most terms that fit into
+ * a statement need half of this.
+ */
+const MAX_PARSER_BACKTRACKS = 50_000;
+/** The engine's own default, which a server may have raised. */
+const MAX_PARSER_DEPTH = 1_000;
+/** First words of statements that are not queries, for texts that the engine cannot parse either. */
+const OTHER_STATEMENT =
+  /^(alter|attach|backup|begin|call|check|commit|create|delete|describe|desc|detach|drop|exchange|exec|execute|exists|explain|grant|insert|kill|merge|move|optimize|parallel|prepare|rename|replace|restore|revoke|rollback|set|show|system|truncate|undrop|update|use|watch)\b/i;
+/** White space, comments and opening parentheses before the first word of the caller's text. */
+const BEFORE_FIRST_WORD = /^(?:\s|\(|--[^\n]*(?:\n|$)|#[^\n]*(?:\n|$)|\/\*.*?\*\/)+/s;
+
+/** ClickHouse's error numbers: what stands in the parentheses cannot stand there, and a UNION without ALL or DISTINCT. */
+const NOT_PLAIN: readonly number[] = [62, 557, 558];
+
+const ONLY_SELECT = 'Only SELECT queries are allowed.';
+const ONLY_PLAIN_SELECT = 'Only one SELECT query is allowed, without UNION, FORMAT and INTO OUTFILE.';
+
+export interface SelectStatement {
+  /** The canonical text. */
+  readonly text: string;
+  /** Of the canonical text, every character in one of them. */
+  readonly tokens: readonly Token[];
+  readonly tree: SyntaxNode;
+}
+
+/** @throws Refusal */
+export async function parseSelect(engine: RowReader, sql: string): Promise<SelectStatement> {
+  if (sql.includes('\0')) throw refuseSql('The SQL contains a NUL character.');
+  if (Buffer.byteLength(sql) > MAX_SQL_BYTES) throw refuseSql(`The SQL is longer than ${MAX_SQL_BYTES} bytes.`);
+  const firstWord = sql.replace(BEFORE_FIRST_WORD, '');
+  const canonical = await formatStatement(engine, sql, firstWord);
+  // The word is optional to the engine; the specification's rule is about the word.
+  if (!/^(select|with)\b/i.test(firstWord) || !/^(SELECT|WITH)\b/.test(canonical)) throw refuseSql(ONLY_SELECT);
+  const tokens = listTokens(canonical);
+  // Such a name could pass for several lines of the tree's description.
+  if (tokens.some((token) => token.kind === 'name' && /[\\\p{Cc}]/u.test(token.value))) {
+    throw refuseSql('A quoted name contains a control character or a backslash.');
+  }
+  return { text: canonical, tokens, tree: parseSyntaxTree(await explainStatement(engine, canonical)) };
+}
+
+/** The engine's one-line formatting: no comments, one statement. */
+async function formatStatement(engine: RowReader, sql: string, firstWord: string): Promise<string> {
+  try {
+    const [formatted] = await engine.rows<{ text: string }>(
+      `SELECT formatQuerySingleLine(${quoteString(sql)}) AS text
+       SETTINGS max_parser_backtracks = ${MAX_PARSER_BACKTRACKS}, max_parser_depth = ${MAX_PARSER_DEPTH}`,
+    );
+    return formatted?.text ?? '';
+  } catch (error) {
+    if (!(error instanceof EngineFault)) throw error;
+    if (error.message.includes('Multi-statements')) throw refuseSql('Only one statement is allowed.');
+    if (OTHER_STATEMENT.test(firstWord)) throw refuseSql(ONLY_SELECT);
+    throw toRefusal(error, sql);
+  }
+}
+
+/**
+ * The statement stands in parentheses, so that it is described and nothing else: its SETTINGS would hold for the
+ * description as well, and where FORMAT and INTO OUTFILE can stand, they would be the description's.
+ */
+async function explainStatement(engine: RowReader, canonical: string): Promise<readonly string[]> {
+  try {
+    const lines = await engine.rows<{ explain: string }>(`EXPLAIN AST SELECT * FROM (${canonical})`);
+    return lines.map((line) => line.explain);
+  } catch (error) {
+    // It has been parsed before, and not in parentheses.
+    if (error instanceof EngineFault && NOT_PLAIN.includes(error.clickhouseCode)) throw refuseSql(ONLY_PLAIN_SELECT);
+    throw toRefusal(error, canonical);
+  }
+}

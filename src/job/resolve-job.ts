@@ -1,0 +1,202 @@
+/** From the job file's shape to the resolved job: defaults filled in, columns looked up in the contract. Pure. */
+
+import { TRADE_COLUMNS } from '../api-contract/trade.ts';
+import { GRAIN_SECONDS } from '../calendar/window.ts';
+import { findNearest } from '../core/nearest.ts';
+import { isS3Location } from '../store/location.ts';
+import type { ObjectOptions } from '../store/store.ts';
+import type { Job, JobColumn, JobSchedule, JobSource, SnapshotApi, SnapshotSource, SqlApi, SqlSource } from './job.ts';
+import { resolveCheck } from './job-checks.ts';
+import { resolveReports } from './job-report.ts';
+import { parseDurationSeconds } from './plain-shape.ts';
+import { ResolveFault } from './resolve-fault.ts';
+import { resolveServerSource } from './server-source.ts';
+import { JOB_DEFAULTS, type JobFile } from './shape.ts';
+import { SNAPSHOT_COLUMNS, SNAPSHOT_SORT } from './snapshot-columns.ts';
+import { allowNulls, assertOnce, customColumn, findTradeColumn, toJobColumn } from './trade-columns.ts';
+
+/** Columns that the ledger itself needs in a job of single trades: identity and place in time. */
+const REQUIRED_COLUMNS = ['id', 'date', 'time'] as const;
+
+/** @throws ResolveFault naming the key path that cannot be resolved */
+export function resolveJob(file: string, written: JobFile): Job {
+  const asked = resolveSource(written.source);
+  const sort = written.drop.sort ?? defaultSort(asked);
+  const source = withNulls(asked, sort);
+  const names = source.columns.map((column) => column.name);
+  assertOnce(sort, ['drop', 'sort']);
+  sort.forEach((name, index) => {
+    if (!names.includes(name)) {
+      throw new ResolveFault(
+        ['drop', 'sort', index],
+        `"${name}" is not a column of this job${suggestName(name, names)}; its columns are ${names.join(', ')}`,
+      );
+    }
+  });
+  if (written.drop.s3 !== undefined && !isS3Location(written.drop.to)) {
+    throw new ResolveFault(['drop', 's3'], 'goes only with `to: s3://...`; a directory has none of these settings');
+  }
+  (written.reports ?? []).forEach((report, index) => {
+    if (report.link === undefined || isS3Location(written.drop.to)) return;
+    throw new ResolveFault(['reports', index, 'link'], 'goes only with `to: s3://...`; a directory has no links');
+  });
+  assertReportable(source, written.reports);
+  return {
+    name: written.name,
+    file,
+    source,
+    drop: { to: written.drop.to, dataset: written.drop.dataset, sort, s3: resolveObjectOptions(written.drop.s3) },
+    rows: {
+      onBad: written.rows?.on_bad ?? JOB_DEFAULTS.onBad,
+      maxBad: written.rows?.max ?? JOB_DEFAULTS.maxBad,
+    },
+    checks: (written.checks ?? []).map((check, index) => resolveCheck(check, index, names)),
+    schedule: written.schedule && resolveSchedule(written.schedule),
+    reports: resolveReports(written.reports ?? []),
+    alerts: { to: written.alerts?.to ?? [], webhook: written.alerts?.webhook ?? true },
+  };
+}
+
+/** Columns of snapshots say themselves which may be null. */
+function withNulls(source: JobSource, sort: readonly string[]): JobSource {
+  if (source.kind === 'snapshots') return source;
+  const keys = source.kind === 'aggregate' ? [source.timeColumn, ...source.splitColumns] : [];
+  return { ...source, columns: allowNulls(source.columns, [...sort, ...keys]) };
+}
+
+function resolveSchedule(written: NonNullable<JobFile['schedule']>): JobSchedule {
+  const retry = written.retry ?? JOB_DEFAULTS.retry;
+  const timeout = written.timeout ?? JOB_DEFAULTS.timeout;
+  return {
+    cron: written.cron,
+    timezone: written.timezone ?? JOB_DEFAULTS.timezone,
+    retrySeconds: retry === 'off' ? null : parseDurationSeconds(retry),
+    timeoutSeconds: timeout === 'off' ? null : parseDurationSeconds(timeout),
+    distributed: written.distributed ?? false,
+  };
+}
+
+/** The flow report is made from single trades; of snapshots there are none. */
+function assertReportable(source: JobSource, reports: JobFile['reports']): void {
+  if (source.kind !== 'snapshots' || reports === undefined || reports.length === 0) return;
+  throw new ResolveFault(['reports'], `a job of \`api: ${source.api}\` has no trades, which the report is made from`);
+}
+
+function resolveObjectOptions(written: JobFile['drop']['s3']): ObjectOptions {
+  const { kms_key: kmsKey, storage_class: storageClass, encryption, tags, acl } = written ?? {};
+  return {
+    ...(encryption === undefined ? {} : { encryption }),
+    ...(kmsKey === undefined ? {} : { kmsKey }),
+    ...(storageClass === undefined ? {} : { storageClass }),
+    ...(tags === undefined ? {} : { tags }),
+    ...(acl === undefined ? {} : { acl }),
+  };
+}
+
+function resolveSource(written: JobFile['source']): JobSource {
+  switch (written.api) {
+    case 'historical':
+    case 'portal':
+      return resolveSqlSource(written, written.api);
+    case 'chain':
+    case 'market-structure':
+      return resolveSnapshotSource(written, written.api);
+    case 'clickhouse':
+      return resolveServerSource(written);
+    default:
+      return written.api satisfies never;
+  }
+}
+
+function resolveSnapshotSource(written: JobFile['source'], api: SnapshotApi): SnapshotSource {
+  const symbols = written.symbols ?? [];
+  assertOnce(symbols, ['source', 'symbols']);
+  return { kind: 'snapshots', api, symbols, columns: SNAPSHOT_COLUMNS[api] };
+}
+
+function resolveSqlSource(written: JobFile['source'], api: SqlApi): SqlSource {
+  const table = written.table ?? JOB_DEFAULTS.table;
+  const base = { api, table };
+  if (written.sql === undefined) {
+    const columns = resolveRowColumns(written.columns);
+    return { kind: 'rows', ...base, columns, where: written.where?.trim() ?? JOB_DEFAULTS.where, sql: '' };
+  }
+  const sql = written.sql.trim();
+  if (written.grain === undefined) {
+    return { kind: 'rows', ...base, columns: resolveRowSqlColumns(written), where: '', sql };
+  }
+  const timeColumn = written.time ?? JOB_DEFAULTS.timeColumn;
+  const split = written.split ?? [];
+  return {
+    kind: 'aggregate',
+    ...base,
+    columns: resolveAggregateColumns(written, timeColumn),
+    sql,
+    grainSeconds: GRAIN_SECONDS[written.grain],
+    timeColumn,
+    groupKeys: [timeColumn, ...split],
+    splitColumns: split.filter((name) => findTradeColumn(name) !== undefined),
+  };
+}
+
+/** The columns that `types` names: those of the trade record by their own type unless it says another. */
+function resolveRowSqlColumns(written: JobFile['source']): readonly JobColumn[] {
+  const typed = Object.entries(written.types ?? {});
+  const names = typed.map(([name]) => name);
+  const required = REQUIRED_COLUMNS.filter((name) => !names.includes(name));
+  return [
+    ...required.flatMap((name) => findTradeColumn(name) ?? []),
+    ...typed.map(([name, type]) => ({ ...(findTradeColumn(name) ?? customColumn(name, type)), type })),
+  ];
+}
+
+function resolveRowColumns(names: readonly string[] | undefined): readonly JobColumn[] {
+  if (names === undefined) return TRADE_COLUMNS.map(toJobColumn);
+  assertOnce(names, ['source', 'columns']);
+  // A misspelt one is told first: it may be the very one that is missing.
+  const columns = names.map((name, index) => {
+    const column = findTradeColumn(name);
+    if (column) return column;
+    const allowed = TRADE_COLUMNS.map((known) => known.name);
+    throw new ResolveFault(
+      ['source', 'columns', index],
+      `"${name}" is not a column of the trade record${suggestName(name, allowed)}; allowed are ${allowed.join(', ')}`,
+    );
+  });
+  for (const name of REQUIRED_COLUMNS) {
+    if (!names.includes(name)) {
+      throw new ResolveFault(
+        ['source', 'columns'],
+        `"${name}" is missing: every job of single trades needs ${REQUIRED_COLUMNS.join(', ')}`,
+      );
+    }
+  }
+  return columns;
+}
+
+function suggestName(name: string, allowed: readonly string[]): string {
+  const near = findNearest(name, allowed);
+  return near === undefined ? '' : ` (did you mean "${near}"?)`;
+}
+
+/** Columns of aggregating SQL: those the file types, the time column, and the split keys; others come as text. */
+function resolveAggregateColumns(written: JobFile['source'], timeColumn: string): readonly JobColumn[] {
+  const typed = Object.entries(written.types ?? {});
+  const names = [...new Set([timeColumn, ...(written.split ?? []), ...typed.map(([name]) => name)])];
+  return names.map((name) => {
+    const declared = typed.find(([key]) => key === name)?.[1];
+    if (name === timeColumn && declared === undefined) return customColumn(name, 'wall');
+    if (declared !== undefined) return customColumn(name, declared);
+    return findTradeColumn(name) ?? customColumn(name, 'string');
+  });
+}
+
+function defaultSort(source: JobSource): readonly string[] {
+  if (source.kind === 'snapshots') return SNAPSHOT_SORT[source.api];
+  const names = source.columns.map((column) => column.name);
+  const usual = JOB_DEFAULTS.sort.filter((name) => names.includes(name));
+  // A server's own table may have none of them; `date` it must have.
+  if (source.kind === 'table' && usual.length === 0) return ['date'];
+  if (source.kind !== 'aggregate') return usual;
+  return [...usual.filter((name) => name !== source.timeColumn), source.timeColumn];
+}

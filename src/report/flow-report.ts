@@ -1,0 +1,130 @@
+/**
+ * The flow report as data: every number of the mail, computed by the engine from one sealed file and the summaries of
+ * the sessions before it. Invariants: the model is plain JSON; rows never come to JavaScript, only bounded results do; a
+ * file whose row count is not the sealed one makes no report. How it looks is `text/`, `draw/` and the templates' affair.
+ */
+import { Fault } from '../core/errors.ts';
+import type { Engine } from '../engine/engine.ts';
+import { type EngineNumber, readAmount } from './amount.ts';
+import { assertColumns, type DropSource, keepRecords, openDropFile } from './drop-source.ts';
+import type { Exposure, FlowReport, SealedDrop, ShownDrop, VolumeAboveOpenInterest, WatchedSymbol } from './model.ts';
+import { queryBiggestTrades } from './query/biggest-trades.ts';
+import { queryExclusions, queryUnknownCodes } from './query/exclusions.ts';
+import { queryExposure } from './query/exposure.ts';
+import { buildComparison, type PastSession, queryHistory } from './query/past-sessions.ts';
+import { buildRebuildQueries } from './query/rebuild.ts';
+import { querySums, type Sums } from './query/sums.ts';
+import { SERIES_HASH } from './records.ts';
+
+/** More would push the mail over the size at which Gmail clips it; the rest is counted in the mail. */
+export const MAX_WATCHLIST = 25;
+
+export interface FlowOptions {
+  /** Symbols of the watchlist table, in the order to show; empty for none. The totals are always the whole market's. */
+  readonly symbols: readonly string[];
+  readonly now: Date;
+  /** Name of the job, for the reader. */
+  readonly job: string;
+  readonly signal?: AbortSignal | undefined;
+  /** Local files of the summaries of sealed sessions before this date, newest first; more than five are not looked at. */
+  readonly before: readonly PastSession[];
+  /** Local file of the market-structure drop of this date; null when none is sealed. */
+  readonly marketStructure: string | null;
+}
+
+/**
+ * Computes the report of one sealed drop.
+ * @throws Fault `REPORT_COLUMNS_MISSING`, `REPORT_DROP_DIFFERS` (the file is not the one that was sealed); EngineFault
+ */
+export async function buildFlowReport(engine: Engine, drop: SealedDrop, options: FlowOptions): Promise<FlowReport> {
+  const wanted = [...new Set(options.symbols)];
+  const focus = wanted.slice(0, MAX_WATCHLIST);
+  const file = openDropFile(engine, drop, options.signal);
+  await assertColumns(file, drop);
+  const { exclusions: left, condition, hasGaps, hasUnknownCodes } = await queryExclusions(file);
+  assertSealedRows(drop, left.recorded.trades);
+  const source = keepRecords(file, condition, hasGaps);
+  const exclusions = { ...left, unknownCodes: hasUnknownCodes ? await queryUnknownCodes(source) : [] };
+  const history = await queryHistory(file, options.before);
+  const { symbols, ...sums } = await querySums(source, focus, history, hasGaps);
+  const volumeAboveOpenInterest = await queryVolumeAboveOpenInterest(source);
+  const { date } = drop;
+  const exposure = await queryExposure(source, { date, focus, marketStructure: options.marketStructure });
+  return {
+    kind: 'flow',
+    job: options.job,
+    createdAt: options.now.toISOString(),
+    drop: pickShown(drop),
+    headline: sums.headline,
+    exclusions,
+    volumeAboveOpenInterest,
+    comparison: buildComparison(sums.headline, volumeAboveOpenInterest.premium, history),
+    expiries: sums.expiries,
+    moneyness: sums.moneyness,
+    halfHours: sums.halfHours,
+    symbolCount: sums.symbolCount,
+    topSymbols: sums.topSymbols,
+    mostBullish: sums.mostBullish,
+    mostBearish: sums.mostBearish,
+    unusual: sums.unusual,
+    biggestTrades: await queryBiggestTrades(source),
+    exposure,
+    watchlist: focus.map((symbol) => watch(symbol, symbols, exposure)),
+    watchlistLeftOut: wanted.length - focus.length,
+    rebuildQueries: buildRebuildQueries(drop.location, exclusions, hasGaps),
+  };
+}
+
+function watch(symbol: string, symbols: Sums['symbols'], exposure: Exposure): WatchedSymbol {
+  const sums = symbols.find(({ flow }) => flow.symbol === symbol);
+  return {
+    symbol,
+    flow: sums?.flow ?? null,
+    exposure: exposure.focus.find((candidate) => candidate.symbol === symbol) ?? null,
+    unusual: sums?.unusual ?? null,
+  };
+}
+
+/**
+ * Volume above open interest: option series of which more contracts traded this day than were open before it, so that
+ * at least a part of the day's volume opened positions. Volume is the sum of `size` over the counted records; open
+ * interest is the record's `oi`, which the clearing house (OCC) publishes once before the opening; of different values
+ * the largest counts. One pass; a group for each series that traded, by a hash of its key, which takes half the time of the
+ * key itself.
+ */
+async function queryVolumeAboveOpenInterest(source: DropSource): Promise<VolumeAboveOpenInterest> {
+  const [row] = await source.rows<SeriesRow>(
+    `SELECT countIf(volume > open_interest) AS series, count() AS of_series, countIf(isNull(volume) OR isNull(open_interest)) AS unknown,
+       sumOrNullIf(total, volume > open_interest) AS premium
+     FROM (
+       SELECT sum(size) AS volume, max(oi) AS open_interest, sum(premium) AS total
+       FROM (SELECT size, oi, premium, ${SERIES_HASH} AS series FROM ${source.table}) GROUP BY series
+     )`,
+  );
+  const series = row?.series ?? 0;
+  const premium = readAmount(row?.premium, series === 0);
+  return { series, ofSeries: row?.of_series ?? 0, unknownSeries: row?.unknown ?? 0, premium };
+}
+
+interface SeriesRow {
+  readonly series: number;
+  readonly of_series: number;
+  readonly unknown: number;
+  readonly premium: EngineNumber;
+}
+
+function assertSealedRows(drop: SealedDrop, rows: number): void {
+  if (rows === drop.rows) return;
+  throw new Fault(
+    'REPORT_DROP_DIFFERS',
+    `${drop.dataset} ${drop.date} revision ${drop.revision} was sealed with ${drop.rows} rows, the file has ${rows}`,
+    { hint: 'Run `flowdrop verify` for this date; seal it again if the object was changed.' },
+  );
+}
+
+/** A caller may hand over its whole manifest: only what the report knows of goes on. */
+function pickShown(drop: ShownDrop): ShownDrop {
+  const { dataset, date, revision, condition, rows, min_time, max_time, sealed_at, sha256, location } = drop;
+  const why = drop.degraded_reason === undefined ? {} : { degraded_reason: drop.degraded_reason };
+  return { dataset, date, revision, condition, ...why, rows, min_time, max_time, sealed_at, sha256, location };
+}

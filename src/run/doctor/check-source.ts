@@ -1,0 +1,163 @@
+/**
+ * What `doctor` asks a source: one request of the cheapest kind, which shows whether the key is accepted, how far the
+ * clocks are apart, and what limits the API tells of itself; and one for the newest row, which no clock can be before.
+ */
+
+import type { HistoricalMeta } from '../../api-contract/historical.ts';
+import { LOOKBACK_DAYS, MINIMUM_DATA_DELAY_MINUTES } from '../../api-contract/published-limits.ts';
+import type { CalendarOverride } from '../../calendar/session.ts';
+import { formatWallDate } from '../../calendar/wall-clock.ts';
+import { wholeDay } from '../../calendar/window.ts';
+import type { Clock } from '../../core/clock.ts';
+import { formatCount } from '../../core/units.ts';
+import { type ClockRule, earliestNow, readWitnesses } from '../../export/clocks.ts';
+import type { OpenedSource } from '../../export/job-source.ts';
+import { isRefusal } from '../../export/trades/session-ends.ts';
+import { computeLookback } from '../../plan/dates.ts';
+import { visibleSince } from '../../plan/session-end.ts';
+import { buildNewest, buildPage } from '../../plan/statement.ts';
+import { compareWitnesses, MAX_CLOCK_SKEW_MS } from '../../plan/witness.ts';
+import { type Page, SourceFault } from '../../source/source.ts';
+import { type Finding, type FindingStatus, ok, tryCheck } from './finding.ts';
+
+/** The `Date` header has whole seconds, and an answer takes its time: what is within this may be no difference at all. */
+const NOTABLE_SKEW_MS = 2_000;
+/**
+ * A run goes by the server's clock, but S3 refuses requests signed 15 minutes off, certificates and schedules go by this
+ * machine's, and a clock that is a minute off is not being set by anybody.
+ */
+const BROKEN_SKEW_MS = 60_000;
+
+/** Of a lookback: far more than any plan has. */
+const MAX_DAYS = 10_000;
+/** Rows that come a week late are no longer the recent ones that the API sells. */
+const MAX_DELAY_MINUTES = 7 * 24 * 60;
+
+export interface SourceDeps {
+  readonly clock: Clock;
+  readonly clockRule?: ClockRule | undefined;
+  readonly calendar?: CalendarOverride | undefined;
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** @param name of the source, for the table */
+export async function checkSource(name: string, opened: OpenedSource, deps: SourceDeps): Promise<readonly Finding[]> {
+  const { source } = opened;
+  return await tryCheck(name, async () => {
+    const meta = await ask(opened, deps);
+    const accepted =
+      opened.kind === 'table'
+        ? `the server at ${source.url} has the table and its columns`
+        : `the API at ${source.url} accepts the key`;
+    return [
+      ok(name, accepted),
+      describeSkew(`${name}: clock`, opened, deps),
+      ...(await checkNewest(`${name}: newest row`, opened, deps)),
+      ...(meta === undefined ? [] : [describeLimits(`${name}: limits`, meta)]),
+    ];
+  });
+}
+
+/** @returns what the API says of its limits, where it does @throws SourceFault */
+async function ask(opened: OpenedSource, { clock, signal }: SourceDeps): Promise<HistoricalMeta | undefined> {
+  switch (opened.kind) {
+    case 'sql': {
+      const statement = buildPage(opened.job, wholeDay(formatWallDate(clock.now())), 'closed');
+      return (await opened.source.ask(statement, { testMode: true, signal })).meta;
+    }
+    case 'snapshots':
+      // One is enough to be let in.
+      for (const symbol of opened.job.source.symbols.slice(0, 1)) await opened.source.greet(symbol, signal);
+      return undefined;
+    case 'table':
+      await opened.source.describe(signal);
+      return undefined;
+    default:
+      return opened satisfies never;
+  }
+}
+
+function describeSkew(check: string, { source }: OpenedSource, { clock, clockRule }: SourceDeps): Finding {
+  if (clockRule === 'source') {
+    return {
+      check,
+      status: 'warn',
+      seen: "FLOWDROP_CLOCK=source: the source's clock alone decides what is sealed",
+      next: 'Unset it, unless this is a rehearsal against a service whose clock was set.',
+    };
+  }
+  if (!source.tellsTime()) {
+    return {
+      check,
+      status: 'warn',
+      seen: 'the source tells no time (its answers have no valid Date header)',
+      next: 'Runs go by this clock and by the rows of the source. Look at what stands between here and the API.',
+    };
+  }
+  const skewMs = source.serverNow() - clock.now();
+  const away = Math.abs(skewMs);
+  const seconds = (away / 1000).toFixed(away < 10_000 ? 1 : 0);
+  if (away <= NOTABLE_SKEW_MS) return ok(check, 'this clock and that of the source agree within 2 s');
+  return {
+    check,
+    status: away > BROKEN_SKEW_MS ? 'fail' : 'warn',
+    seen: `this clock is ${seconds} s ${skewMs > 0 ? 'behind' : 'ahead of'} that of the source`,
+    next: 'Have this machine set its clock by NTP (timedatectl, chrony): when the clocks are 2 minutes apart, runs hold back what they disagree on, and S3 refuses requests that are 15 minutes off.',
+  };
+}
+
+/** The third witness: what the source shows must be as old as the clocks say, and not older. */
+async function checkNewest(check: string, opened: OpenedSource, deps: SourceDeps): Promise<readonly Finding[]> {
+  const { calendar, signal, clockRule } = deps;
+  const date = computeLookback(earliestNow({ ...deps, source: opened.source }), calendar).lastSettled;
+  if (opened.kind !== 'sql' || date === undefined || clockRule === 'source') return [];
+  const sql = buildNewest(opened.job, date, calendar);
+  let page: Page;
+  try {
+    page = await opened.source.ask(sql, { signal });
+  } catch (error) {
+    if (!(error instanceof SourceFault) || !isRefusal(error)) throw error;
+    return [ok(check, 'the API refuses to show it; runs go by the clocks and by their own rows')];
+  }
+  const newest = String(page.firstRow?.['newest'] ?? '');
+  const [, day = '', hours, minutes, seconds] = /^(\S+) (\d\d):(\d\d):(\d\d)/.exec(newest) ?? [];
+  if (day < date) {
+    const seen = `none of the end of ${date}, a session that is over by the clocks`;
+    const next = 'The source lags, or both clocks are fast. Runs hold the date back until they see its end.';
+    return [{ check, status: 'warn', seen, next }];
+  }
+  const rowMs = visibleSince(day, Number(hours) * 3600 + Number(minutes) * 60 + Number(seconds));
+  const conflict = compareWitnesses({ ...readWitnesses({ ...deps, source: opened.source }), rowMs }).conflict;
+  if (conflict === undefined || rowMs <= deps.clock.now() + MAX_CLOCK_SKEW_MS) {
+    return [ok(check, `it is of ${newest} (exchange time), as the clocks have it`)];
+  }
+  return [
+    { check, status: 'fail', seen: conflict, next: 'Set the clock that is slow; until then runs hold dates back.' },
+  ];
+}
+
+function describeLimits(check: string, meta: HistoricalMeta): Finding {
+  const { lookback_days: days, minimum_data_delay_minutes: delay, row_limit: rows, entitlement, capped } = meta;
+  const seen = [
+    days === undefined ? 'no lookback told' : `${days} days of lookback`,
+    `rows at least ${delay} minutes old`,
+    `${formatCount(rows)} rows an answer`,
+    `entitlement ${entitlement}${capped ? ', rows capped' : ''}`,
+  ].join(', ');
+  const isLikely = (days === undefined || (days >= 1 && days <= MAX_DAYS)) && delay >= 0 && delay <= MAX_DELAY_MINUTES;
+  if (!isLikely) {
+    const next = `That cannot be true. Runs go by the contract: ${LOOKBACK_DAYS} days and ${MINIMUM_DATA_DELAY_MINUTES} minutes. Tell the provider.`;
+    return { check, status: 'warn', seen, next };
+  }
+  const notes = [
+    ...(days !== undefined && days < LOOKBACK_DAYS
+      ? [`Dates expire after ${days} days, not ${LOOKBACK_DAYS}: let no run fail for longer.`]
+      : []),
+    ...(delay > MINIMUM_DATA_DELAY_MINUTES
+      ? [`Rows come ${delay} minutes late, not ${MINIMUM_DATA_DELAY_MINUTES}: schedule the job later.`]
+      : []),
+    ...(capped ? [`The trial caps an answer at ${formatCount(rows)} rows: dates come whole, in more requests.`] : []),
+  ];
+  const status: FindingStatus = notes.length === 0 ? 'ok' : 'warn';
+  return { check, status, seen, ...(notes.length === 0 ? {} : { next: notes.join(' ') }) };
+}

@@ -1,0 +1,217 @@
+/**
+ * What is known of a job: conditions of its dates, the run that goes on, the last runs, the next one, and what was
+ * mailed. Reading only, and of the store little: a listing tells which dates are sealed, `condition.json` the rest; a
+ * manifest is read only where the two disagree. A store that cannot be read is a fact to tell, not a failure.
+ */
+import { createTask } from 'node-cron';
+import type { CalendarOverride } from '../calendar/session.ts';
+import { describeError, type FailureKind, isFault } from '../core/errors.ts';
+import { type ArchivedReport, listArchive } from '../deliver/archived-pages.ts';
+import { judgeRun } from '../export/export.ts';
+import type { Job } from '../job/job.ts';
+import { type ConditionEntry, readConditionDocument } from '../ledger/condition-file.ts';
+import { readSealedFacts, type SealedFacts } from '../ledger/sealed-facts.ts';
+import { isFiltered } from '../ledger/update-conditions.ts';
+import { type Condition, deriveConditions, isOpen, isSealed } from '../plan/conditions.ts';
+import { expiresAt, type LookbackRange } from '../plan/dates.ts';
+import { expires, lookbackOf } from '../plan/lookback.ts';
+import { JobState, limitsPath } from '../state/job-state.ts';
+import { ApiLimits } from '../state/limits.ts';
+import { readProgress } from '../state/progress.ts';
+import type { RunEnd } from '../state/run-end.ts';
+import type { RunProgress } from '../state/run-progress.ts';
+import type { RunResult } from '../state/run-result.ts';
+import type { Openers } from './openers.ts';
+
+/** A quarter of sessions; older copies are in the store under their dates. */
+const MAX_REPORTS = 60;
+
+export interface DateStatus {
+  readonly date: string;
+  readonly condition: Condition;
+  readonly rows: number | null;
+  readonly revision: number | null;
+  /** Null where it is sealed or never expires. */
+  readonly begins_to_expire: string | null;
+  /** What is wrong with the object in the store, in words; null where nothing is known to be. */
+  readonly damage: string | null;
+  /** Why a sealed date is degraded, where that is known. */
+  readonly degraded_reason?: string | undefined;
+}
+
+/** The document of a job that `flowdrop --json status` prints; the daemon's `documents.ts` reads it. */
+export interface JobStatus {
+  readonly job: string;
+  readonly dataset: string;
+  readonly store: string;
+  readonly dates: readonly DateStatus[];
+  /** End of the last run that finished its export, whatever that came to. */
+  readonly last_run: string | null;
+  /** When a run last ended with nothing wrong, its reports included. */
+  readonly last_success: string | null;
+  /** How the last run ended, also one that was cut short; null where none is known to have ended. */
+  readonly last_end: RunEnd | null;
+  /** Of dates chosen by hand, as `last_run` and `last_end`. */
+  readonly last_backfill: string | null;
+  readonly last_backfill_end: RunEnd | null;
+  readonly next_run: string | null;
+  readonly running: RunProgress | null;
+  /** Newest date first. */
+  readonly reports: readonly ArchivedReport[];
+  /** Why the store could not be read; then `dates` is what the last run knew. */
+  readonly fault: string | null;
+}
+
+/** Everything that is shown of a job: whoever shows it only draws. */
+export interface StatusReading {
+  readonly document: JobStatus;
+  /** The record of the last run, and how it ended. */
+  readonly last: { readonly result: RunResult; readonly outcome: FailureKind | undefined } | undefined;
+  /** Time zone of the schedule. */
+  readonly timezone: string | undefined;
+  readonly calendar: CalendarOverride;
+  /** When it was read. */
+  readonly nowMs: number;
+  /** What is wrong with `condition.json`, which is left out then. */
+  readonly conditionFault: string | undefined;
+}
+
+export type StatusDeps = Pick<
+  Openers,
+  'clock' | 'openStore' | 'readCalendar' | 'readKeyFingerprint' | 'sourceUrl' | 'stateDir'
+>;
+
+export async function readStatus(deps: StatusDeps, job: Job): Promise<StatusReading> {
+  const state = new JobState(deps.stateDir, job.name);
+  const calendar = await deps.readCalendar();
+  const nowMs = deps.clock.now();
+  const lookback = lookbackOf(job.source, nowMs + (await readClockOffset(deps, job, nowMs)), calendar);
+  const last = await state.lastRun.read();
+  const lastBackfill = await state.lastBackfill.read();
+  const task = job.schedule && createTask(job.schedule.cron, () => undefined, { timezone: job.schedule.timezone });
+  const told = await readStore(deps, job, last, lookback).catch((error: unknown) => {
+    if (!isFault(error)) throw error;
+    return recallRuns(job, [last, lastBackfill], describeError(error));
+  });
+  return {
+    document: {
+      job: job.name,
+      dataset: job.drop.dataset,
+      store: told.store,
+      dates: told.dates,
+      last_run: last?.finished_at ?? null,
+      last_success: (await state.lastSuccess.read())?.finished_at ?? null,
+      last_end: (await state.lastEnd.read()) ?? null,
+      last_backfill: lastBackfill?.finished_at ?? null,
+      last_backfill_end: (await state.lastBackfillEnd.read()) ?? null,
+      next_run: task?.getNextRuns(1)[0]?.toISOString() ?? null,
+      running: (await readProgress(state.progress, nowMs)) ?? null,
+      reports: told.reports,
+      fault: told.fault,
+    },
+    last: last && { result: last, outcome: judgeRun(last) },
+    timezone: job.schedule?.timezone,
+    calendar,
+    nowMs,
+    conditionFault: told.conditionFault,
+  };
+}
+
+/**
+ * The API's clock minus this machine's, as the last run saw it; 0 where none is known. Status works without the API's
+ * settings, and every run asks a server for its clock.
+ */
+async function readClockOffset(deps: StatusDeps, { source }: Job, nowMs: number): Promise<number> {
+  if (source.kind === 'table') return 0;
+  try {
+    const url = deps.sourceUrl(source.api);
+    const path = limitsPath(deps.stateDir, url, deps.readKeyFingerprint(), source);
+    return (await new ApiLimits(path, url, nowMs).load()).clockOffsetMs;
+  } catch (error) {
+    if (!isFault(error)) throw error;
+    return 0;
+  }
+}
+
+interface StoreReading extends Pick<JobStatus, 'store' | 'dates' | 'reports' | 'fault'> {
+  readonly conditionFault: string | undefined;
+}
+
+async function readStore(
+  { openStore }: StatusDeps,
+  job: Job,
+  last: RunResult | undefined,
+  lookback: LookbackRange,
+): Promise<StoreReading> {
+  const store = await openStore(job.drop.to, { objects: job.drop.s3 });
+  try {
+    const { dataset } = job.drop;
+    const [{ entries, fault }, reports] = await Promise.all([
+      readConditionDocument(store, dataset),
+      listArchive(store, job.name, MAX_REPORTS),
+    ]);
+    const sealed = await readSealedFacts(store, dataset, entries);
+    const conditions = joinConditions(job, { sealed, entries, last }, lookback);
+    const dates = [...conditions].map(([date, condition]) => describeDate(job, date, condition, sealed.get(date)));
+    return { store: store.url, dates, reports, fault: null, conditionFault: fault };
+  } finally {
+    await store.close();
+  }
+}
+
+interface KnownDates {
+  readonly sealed: ReadonlyMap<string, SealedFacts>;
+  readonly entries: ReadonlyMap<string, ConditionEntry>;
+  readonly last: RunResult | undefined;
+}
+
+function joinConditions(
+  job: Job,
+  { sealed, entries, last }: KnownDates,
+  lookback: LookbackRange,
+): ReadonlyMap<string, Condition> {
+  return deriveConditions({
+    sealed: new Map([...sealed].map(([date, { condition }]) => [date, condition])),
+    // Every run writes the document, also one of chosen dates, so it is the newer of the two.
+    recorded: new Map<string, Condition>([
+      ...Object.entries(last?.conditions ?? {}),
+      ...[...entries.values()].map(({ date, condition }) => [date, condition] as const),
+    ]),
+    lookback,
+    isFiltered: isFiltered(job),
+  });
+}
+
+/** Without the store: what the newer of the last runs knew when it ended. */
+function recallRuns(job: Job, records: readonly (RunResult | undefined)[], fault: string): StoreReading {
+  const runs = records
+    .filter((record) => record !== undefined)
+    .sort((a, b) => (a.finished_at < b.finished_at ? 1 : -1));
+  const results = new Map(
+    runs.toReversed().flatMap(({ dates }) => dates.map((result) => [result.date, result] as const)),
+  );
+  const dates = Object.entries(runs[0]?.conditions ?? {})
+    .sort(([a], [b]) => (a < b ? -1 : 1))
+    .map(([date, condition]) => {
+      const { rows = null, revision = null, degraded_reason } = results.get(date) ?? {};
+      return describeDate(
+        job,
+        date,
+        condition,
+        isSealed(condition) ? { condition, rows, revision, degraded_reason } : undefined,
+      );
+    });
+  return { store: runs[0]?.store ?? job.drop.to, dates, reports: [], fault, conditionFault: undefined };
+}
+
+function describeDate(job: Job, date: string, condition: Condition, sealed: SealedFacts | undefined): DateStatus {
+  return {
+    date,
+    condition,
+    rows: sealed?.rows ?? null,
+    revision: sealed?.revision ?? null,
+    begins_to_expire: expires(job.source) && isOpen(condition) ? new Date(expiresAt(date)).toISOString() : null,
+    damage: sealed?.damage ?? null,
+    degraded_reason: sealed?.degraded_reason,
+  };
+}

@@ -1,0 +1,128 @@
+/**
+ * The job's checks, carried out by the engine over the written file before it is published. What a check
+ * may bound is in `job/job-checks.ts`; what follows from a failed one is its `on_failure`. One thing the file cannot show: how
+ * often the source sent a row that stands in it once. Whoever has the rows as they were sent counts that.
+ */
+import { Fault } from '../core/errors.ts';
+import type { Engine } from '../engine/engine.ts';
+import { quoteIdentifier, quoteString } from '../engine/literal.ts';
+import { listPasses } from '../engine/passes.ts';
+import type { Job, JobCheck } from '../job/job.ts';
+import type { CheckResult } from '../ledger/manifest.ts';
+
+/**
+ * @param date partition date of the file
+ * @param repeats rows that were sent but are not in the file, because the same version of their id is
+ * @throws EngineFault
+ */
+export async function runChecks(
+  engine: Engine,
+  path: string,
+  checks: readonly JobCheck[],
+  date: string,
+  repeats: number,
+): Promise<readonly CheckResult[]> {
+  if (checks.length === 0) return [];
+  const file = `file(${quoteString(path)}, Parquet)`;
+  const measures = checks.map((check, index) => `toFloat64(${measure(check, date)}) AS found_${index}`);
+  const [row] = await engine.rows<Record<string, number | null>>(`SELECT ${measures.join(', ')} FROM ${file}`);
+  const repeated = checks.some(({ check }) => check === 'unique-id')
+    ? (await countRepeated(engine, file)) + repeats
+    : 0;
+  return checks.map((check, index) =>
+    judge(check, check.check === 'unique-id' ? repeated : Number(row?.[`found_${index}`] ?? 0)),
+  );
+}
+
+/** Rows of the file beyond one for each id. */
+async function countRepeated(engine: Engine, file: string): Promise<number> {
+  let repeated = 0;
+  for (const pass of await listPasses(engine, file, 'id')) {
+    const [found] = await engine.rows<{ n: number }>(`SELECT count() - uniqExact(id) AS n FROM ${file} WHERE ${pass}`);
+    repeated += Number(found?.n ?? 0);
+  }
+  return repeated;
+}
+
+/** @throws Fault `CHECK_FAILED` when a check that must hold does not */
+export function assertChecks(job: Pick<Job, 'file'>, date: string, results: readonly CheckResult[]): void {
+  const failed = results.filter(({ passed, on_failure }) => !passed && on_failure === 'fail');
+  if (failed.length === 0) return;
+  throw new Fault('CHECK_FAILED', `${date}: ${failed.map(describeCheck).join('; ')}`, {
+    hint: `Nothing was published, what was staged is kept. If the data is right, change \`checks\` in ${job.file} (\`on_failure: warn\` seals and tells) and run again.`,
+  });
+}
+
+/** `check premium: 3 rows differ, allowed are 0`. */
+export function describeCheck({ check, column, found, allowed, tolerance }: CheckResult): string {
+  switch (check) {
+    case 'min-rows':
+      return `check min-rows: ${found} rows, allowed are ${allowed} or more`;
+    case 'max-nulls':
+      return `check max-nulls: a share of ${found} of "${column ?? ''}" is null or empty, allowed is ${allowed}`;
+    case 'premium':
+      return `check premium: in ${found} rows the premium is not price x size x 100 within ${tolerance ?? 0}, allowed are ${allowed}`;
+    case 'unique-id':
+      return `check unique-id: ${found} rows repeat an id in the same version, allowed are ${allowed}`;
+    case 'dates':
+      return `check dates: ${found} rows are of another date, allowed are ${allowed}`;
+    default:
+      return `check ${check}: found ${found}, allowed ${allowed}`;
+  }
+}
+
+/** The check that a result is of, to run it again; `undefined` for one that this version does not know. */
+export function checkOf(result: CheckResult): JobCheck | undefined {
+  const onFailure = result.on_failure;
+  switch (result.check) {
+    case 'min-rows':
+      return { check: 'min-rows', rows: result.allowed, onFailure };
+    case 'max-nulls':
+      return { check: 'max-nulls', column: result.column ?? '', share: result.allowed, onFailure };
+    case 'premium':
+      return { check: 'premium', tolerance: result.tolerance ?? 0, onFailure };
+    case 'unique-id':
+    case 'dates':
+      return { check: result.check, onFailure };
+    default:
+      return undefined;
+  }
+}
+
+function measure(check: JobCheck, date: string): string {
+  switch (check.check) {
+    case 'min-rows':
+      return 'count()';
+    case 'max-nulls': {
+      const name = quoteIdentifier(check.column);
+      return `countIf(ifNull(toString(${name}), '') = '') / greatest(count(), 1)`;
+    }
+    case 'premium': {
+      const off = `abs(premium - price * size * 100) > ${check.tolerance} * greatest(1, abs(premium))`;
+      return `countIf(ifNull(${off}, true))`;
+    }
+    case 'unique-id':
+      return '0'; // Apart, because it would remember every id of the day.
+    case 'dates':
+      return `countIf(ifNull(toString(date), '') != ${quoteString(date)})`;
+    default:
+      return check satisfies never;
+  }
+}
+
+function judge(check: JobCheck, found: number): CheckResult {
+  const result = { check: check.check, on_failure: check.onFailure, found };
+  switch (check.check) {
+    case 'min-rows':
+      return { ...result, allowed: check.rows, passed: found >= check.rows };
+    case 'max-nulls':
+      return { ...result, column: check.column, allowed: check.share, passed: found <= check.share };
+    case 'premium':
+      return { ...result, tolerance: check.tolerance, allowed: 0, passed: found === 0 };
+    case 'unique-id':
+    case 'dates':
+      return { ...result, allowed: 0, passed: found === 0 };
+    default:
+      return check satisfies never;
+  }
+}

@@ -1,0 +1,177 @@
+/**
+ * Stage -> one sorted Parquet file, written by the engine in stage order, so that memory stays flat. Where a trade came
+ * more than once, the row with the newest `updated_timestamp` wins. The file is local; `publish.ts` puts it in the store.
+ */
+import { rm } from 'node:fs/promises';
+import type { Engine } from '../engine/engine.ts';
+import { quoteIdentifier, quoteString } from '../engine/literal.ts';
+import { HAS_ID, tradeKeySql, withRepeatedIds } from '../engine/repeated-ids.ts';
+import type { Job } from '../job/job.ts';
+import { convertColumn, type DropColumn, typeColumn } from './drop-columns.ts';
+
+/**
+ * DuckDB, hyparquet and ClickHouse by its defaults read a whole row group for one contract in it, so that a point query
+ * costs the row groups that its trades lie in: of 131,072 rows that was more than 2 % of a session of 7 million. Scans
+ * want large groups; DuckDB's are 122,880 rows.
+ */
+export const ROW_GROUP_ROWS = 49_152;
+export const COMPRESSION = 'zstd';
+/**
+ * Above this a column is written plain. A dictionary of nearly distinct numbers makes the file larger, and so does none of
+ * the repeated ones: with 64 KiB and with 192 KiB it was 1 and 2 % larger.
+ */
+const MAX_DICTIONARY_BYTES = 131_072;
+
+/** Readers that know the page index skip pages: at the engine's 1 MiB a column of a row group is a single one. */
+const PAGE_BYTES = 131_072;
+
+/** How a drop is encoded, wherever the engine is that writes it. */
+export const PARQUET_SETTINGS: Readonly<Record<string, string | number>> = {
+  output_format_parquet_row_group_size: ROW_GROUP_ROWS,
+  output_format_parquet_compression_method: COMPRESSION,
+  output_format_parquet_max_dictionary_size: MAX_DICTIONARY_BYTES,
+  output_format_parquet_data_page_size: PAGE_BYTES,
+  output_format_parquet_write_page_index: 1,
+  output_format_parquet_write_bloom_filter: 1,
+  // All filters after the last page, whatever their size: footer.ts leaves most of them out.
+  output_format_parquet_bloom_filter_flush_threshold_bytes: Number.MAX_SAFE_INTEGER,
+  // Blocks that divide a row group make groups of the size asked for.
+  max_block_size: ROW_GROUP_ROWS / 2,
+};
+
+/** A SETTINGS clause. */
+export function writeSettings(settings: Readonly<Record<string, string | number>>): string {
+  const each = Object.entries(settings).map(
+    ([name, value]) => `${name} = ${typeof value === 'number' ? value : quoteString(value)}`,
+  );
+  return `SETTINGS ${each.join(', ')}`;
+}
+
+/** Rows of a block of the stage: a divisor of a row group, which is made of whole blocks. */
+const STAGE_BLOCK_ROWS = ROW_GROUP_ROWS / 48;
+
+/** How a stage is read in its own order. */
+const READ_SETTINGS: Readonly<Record<string, number>> = {
+  optimize_read_in_order: 1,
+  // With it every part of the stage keeps blocks ready, and memory grows with the number of parts.
+  read_in_order_use_buffering: 0,
+  // Every step between a part and the file holds a block of each part.
+  max_block_size: STAGE_BLOCK_ROWS,
+  // Blocks cut by bytes would make row groups, and so files, that differ between two exports of the same rows.
+  preferred_block_size_bytes: 0,
+};
+
+export interface StageTable {
+  /** Quoted name of the stage's table. */
+  readonly table: string;
+  /** Rows in it beyond one for each trade. */
+  readonly duplicates: number;
+}
+
+export interface DropChecksum {
+  readonly rows: number;
+  /** Sum of a hash of every row, modulo 2^64, as decimal text: independent of order, not of content. */
+  readonly hash: string;
+}
+
+/** Writes the file and returns the checksum of what it should hold. @throws EngineFault when a text is not of its column's type */
+export async function writeParquet(
+  engine: Engine,
+  job: Job,
+  stage: StageTable,
+  columns: readonly DropColumn[],
+  path: string,
+): Promise<DropChecksum> {
+  await rm(path, { force: true });
+  const sort = job.drop.sort.map((name) => sortExpression(name, columns)).join(', ');
+  const write = async (select: string) => {
+    await engine.command(
+      `${select} ORDER BY ${sort} INTO OUTFILE ${quoteString(path)} FORMAT Parquet ${writeSettings({ ...PARQUET_SETTINGS, ...READ_SETTINGS })}`,
+    );
+    return await readChecksum(engine, select, columns);
+  };
+  const select = `SELECT ${columns.map(typeColumn).join(', ')} FROM ${stage.table} AS s`;
+  if (stage.duplicates === 0 || job.source.kind !== 'rows') return await write(select);
+  return await withRepeatedIds(
+    engine,
+    stage.table,
+    async (repeated) => await write(`${select} WHERE ${isNewest(job, stage.table, repeated)}`),
+  );
+}
+
+/** How a file is read back: by default the engine has many row groups decoded ahead of what is asked for. */
+const READ_BACK_SETTINGS: Readonly<Record<string, number>> = {
+  input_format_parquet_memory_high_watermark: 32 * 1024 * 1024,
+  input_format_parquet_max_block_size: 8192,
+};
+
+export interface FileChecksum extends DropChecksum {
+  /** Rows with a text that is no UTF-8, or a number that is not finite. */
+  readonly bad: number;
+}
+
+/** Checksum of a written file, read back through the engine. */
+export async function checksumParquet(
+  engine: Engine,
+  path: string,
+  columns: readonly DropColumn[],
+): Promise<FileChecksum> {
+  const select = `SELECT * FROM file(${quoteString(path)}, Parquet) ${writeSettings(READ_BACK_SETTINGS)}`;
+  const list = (type: DropColumn['type']) =>
+    columns.filter((column) => column.type === type).map(({ name }) => `assumeNotNull(${quoteIdentifier(name)})`);
+  const texts = list('string').map((value) => `NOT isValidUTF8(${value})`);
+  const numbers = list('double').map((value) => `NOT isFinite(${value})`);
+  const [sum] = await engine.rows<{ rows: number; hash: string; bad: number }>(
+    `SELECT ${checksumOf(columns)}, countIf(${[...texts, ...numbers, 'false'].join(' OR ')}) AS bad FROM (${select})`,
+  );
+  return { rows: Number(sum?.rows ?? 0), hash: sum?.hash ?? '', bad: Number(sum?.bad ?? 0) };
+}
+
+/** Checksum of what a query gives. */
+export async function readChecksum(
+  engine: Pick<Engine, 'rows'>,
+  select: string,
+  columns: readonly DropColumn[],
+): Promise<DropChecksum> {
+  const [sum] = await engine.rows<{ rows: number; hash: string }>(`SELECT ${checksumOf(columns)} FROM (${select})`);
+  return { rows: Number(sum?.rows ?? 0), hash: sum?.hash ?? '' };
+}
+
+/** Stage and file have the same types, so that the values themselves can be hashed: half the work of their texts. */
+function checksumOf(columns: readonly DropColumn[]): string {
+  return `count() AS rows, toString(sum(cityHash64(${columns.map(hashedValue).join(', ')}))) AS hash`;
+}
+
+/** A null has no hash: it is a flag of its own, and the value beside it is always the same. */
+function hashedValue({ name, type, nullable }: DropColumn): string {
+  const value = quoteIdentifier(name);
+  return nullable ? `isNull(${value}), ifNull(${value}, ${EMPTY[type]})` : value;
+}
+
+const EMPTY: Readonly<Record<DropColumn['type'], string>> = {
+  string: "''",
+  int32: '0',
+  int64: '0',
+  double: '0',
+  date: 'toDate32(0)',
+  wall: "toDateTime64(0, 3, 'UTC')",
+  instant: "toDateTime64(0, 3, 'UTC')",
+};
+
+/** Condition on a row of the stage `s`. @param repeated table of the ids that more than one row has */
+function isNewest(job: Job, table: string, repeated: string): string {
+  const newest = job.source.columns.some(({ name }) => name === 'updated_timestamp') ? 'updated_timestamp DESC, ' : '';
+  const key = tradeKeySql(job.source.columns.map(({ name }) => name));
+  const ranked = `SELECT _part, _part_offset, row_number() OVER (PARTITION BY ${key} ORDER BY ${newest}_part DESC, _part_offset DESC) AS place FROM ${table} WHERE ${HAS_ID} AND id IN (SELECT id FROM ${repeated})`;
+  return `(s._part, s._part_offset) NOT IN (SELECT _part, _part_offset FROM (${ranked}) WHERE place > 1)`;
+}
+
+/**
+ * The stage's own order where it is that of the drop's type, so that the stage is read in order. Instants and long
+ * integers, which are staged as text, and nulls (last, as the footer declares) are sorted as what they become.
+ */
+function sortExpression(name: string, columns: readonly DropColumn[]): string {
+  const column = columns.find((candidate) => candidate.name === name);
+  const isSorted = column && !column.nullable && column.type !== 'int64' && column.type !== 'instant';
+  return isSorted || !column ? `s.${quoteIdentifier(name)}` : `${convertColumn(column)} ASC NULLS LAST`;
+}

@@ -1,0 +1,137 @@
+/**
+ * Runs one caller's query: admitted by the guard, on an engine of the pool, under the service's limits. Invariant: rows
+ * stay bytes; the limits stand in the outermost SETTINGS clause, which the guard has kept free of the caller's own; the
+ * query has succeeded before the first byte of its rows is given.
+ */
+import type { EnginePool } from '../../engine/pool.ts';
+import type { Guard } from '../../guard/guard.ts';
+import type { Dataset } from '../dataset.ts';
+import { toApiFailure } from '../http/api-failure.ts';
+import { HeldBytes, PieceQueue } from './piece-queue.ts';
+import { RowStream } from './row-stream.ts';
+
+export interface QueryRequest {
+  readonly sql: string;
+  /** Most rows of the answer. */
+  readonly rowLimit: number;
+  /** Who asks: the engines are shared fairly among owners. */
+  readonly owner: string;
+  readonly signal: AbortSignal;
+}
+
+export interface QueryRunner {
+  /** @throws ApiFailure */
+  run(request: QueryRequest): Promise<RowStream>;
+}
+
+export interface QueryParts {
+  readonly pool: EnginePool;
+  readonly guard: Guard;
+  readonly dataset: Dataset;
+  /** Most rows that the engine may read for one answer. */
+  readonly scanLimit: number;
+  /** Settings that the engine knows; a server of another version may know fewer. Default: all. */
+  readonly knownSettings?: ReadonlySet<string>;
+}
+
+/** Longest run of one query, seconds. */
+const MAX_EXECUTION_SECONDS = 30;
+const MAX_MEMORY_BYTES = 2_000_000_000;
+/**
+ * Bytes of an answer: ten thousand full rows are about 7 MB. The engine counts a constant column once for all rows, so
+ * the embedded pool measures the answer as well.
+ */
+export const MAX_RESULT_BYTES = 256_000_000;
+/** Bytes of answers that wait for their callers; beyond it the engines wait with them. */
+const MAX_HELD_BYTES = 512_000_000;
+
+export function createQueryRunner({ pool, guard, dataset, scanLimit, knownSettings }: QueryParts): QueryRunner {
+  const held = new HeldBytes(MAX_HELD_BYTES);
+  return {
+    run: async ({ sql, rowLimit, owner, signal }) => {
+      try {
+        const text = await guard.admit(sql, { owner, signal });
+        const statement = `${text} ${settingsSql(rowLimit, scanLimit, knownSettings)}`;
+        return new RowStream(await openLines(statement, owner, signal), rowLimit);
+      } catch (error) {
+        throw toApiFailure(error, sql);
+      }
+    },
+  };
+
+  /**
+   * The result's lines, once the query has succeeded. The engine is free again when it has given them all, however slowly
+   * the caller takes them, unless too much waits for callers already.
+   */
+  async function openLines(statement: string, owner: string, signal: AbortSignal): Promise<AsyncIterable<Uint8Array>> {
+    return await new Promise((resolve, reject) => {
+      const lines = new PieceQueue(held);
+      // Whoever is gone before the first piece never begins to read, and so never leaves.
+      signal.addEventListener('abort', () => lines.leave(signal.reason), { once: true });
+      const task = pool.use({ owner, signal }, async (engine) => {
+        await dataset.prepare(engine);
+        const pieces = await engine.stream(statement, 'JSONEachRow');
+        resolve(lines);
+        for await (const piece of pieces) {
+          if (lines.isLeft) break;
+          await lines.push(piece, signal);
+        }
+        lines.end();
+      });
+      task.catch((error: unknown) => {
+        reject(error); // Says nothing once the lines are open; then they tell.
+        lines.fail(error);
+      });
+    });
+  }
+}
+
+/**
+ * The SETTINGS clause. `limit` asks for one row more than may be answered, which tells truncation. The four after the
+ * JSON ones keep a count or a repeated query from being answered without reading, so that the scan limit means the same
+ * every time. The last four keep the views' filter in front: in a merged or reordered filter, in a join's filter or a late
+ * projection the caller's expressions see hidden rows, and whether one of them failed would tell what is in those.
+ */
+export function settingsSql(rowLimit: number, scanLimit: number, known?: ReadonlySet<string>): string {
+  const settings: Readonly<Record<string, string | number>> = {
+    limit: rowLimit + 1,
+    max_rows_to_read: scanLimit,
+    read_overflow_mode: "'throw'",
+    max_execution_time: MAX_EXECUTION_SECONDS,
+    timeout_overflow_mode: "'throw'",
+    max_memory_usage: MAX_MEMORY_BYTES,
+    max_result_bytes: MAX_RESULT_BYTES,
+    result_overflow_mode: hasLimit(known) ? "'throw'" : "'break'",
+    output_format_json_validate_utf8: 1,
+    output_format_json_quote_64bit_integers: 0,
+    session_timezone: "'UTC'",
+    optimize_trivial_count_query: 0,
+    optimize_use_implicit_projections: 0,
+    use_query_condition_cache: 0,
+    use_query_cache: 0,
+    optimize_move_to_prewhere: 0,
+    query_plan_merge_filters: 0,
+    enable_join_runtime_filters: 0,
+    query_plan_optimize_lazy_materialization: 0,
+  };
+  return `SETTINGS ${Object.entries(settings)
+    .filter(([name]) => known === undefined || known.has(name))
+    .map(([name, value]) => `${name} = ${value}`)
+    .join(', ')}`;
+}
+
+/**
+ * Limits that old servers take from the request's address only. Those without the setting `limit` stop at about so many
+ * result rows instead; what is beyond the limit is cut here.
+ */
+export function addressSettings(
+  rowLimit: number,
+  known: ReadonlySet<string>,
+): Readonly<Record<string, string | number>> {
+  if (hasLimit(known)) return {};
+  return { max_memory_usage: MAX_MEMORY_BYTES, max_result_rows: rowLimit + 1, result_overflow_mode: 'break' };
+}
+
+function hasLimit(known: ReadonlySet<string> | undefined): boolean {
+  return known === undefined || known.has('limit');
+}

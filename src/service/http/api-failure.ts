@@ -1,0 +1,84 @@
+/**
+ * What went wrong with a request, in the API's terms. Invariant: the text of an `ApiFailure` is written here or built
+ * from the caller's own words: the engine's messages can hold hidden rows and paths, and are never passed on.
+ */
+
+import { type Reason, TOO_BROAD_HINTS } from '../../api-contract/historical.ts';
+import type { ApiErrorCode } from '../../api-contract/snapshot.ts';
+import { Fault } from '../../core/errors.ts';
+import { EngineFault, PoolBusyFault } from '../../engine/engine-fault.ts';
+import { TIMEOUT_CODES } from '../../guard/engine-codes.ts';
+import { Refusal, type RefusalCode, toRefusal } from '../../guard/refusal.ts';
+
+export interface FailureDetails {
+  readonly reason?: Reason;
+  readonly hints?: readonly string[];
+  readonly retryAfterSeconds?: number;
+  readonly cause?: unknown;
+}
+
+export class ApiFailure extends Fault {
+  override readonly name = 'ApiFailure';
+  readonly status: number;
+  readonly errorCode: ApiErrorCode;
+  readonly details: FailureDetails;
+
+  constructor(status: number, errorCode: ApiErrorCode, message: string, details: FailureDetails = {}) {
+    super(errorCode, message, details.cause === undefined ? {} : { cause: details.cause });
+    this.status = status;
+    this.errorCode = errorCode;
+    this.details = details;
+  }
+}
+
+export function invalidRequest(message: string): ApiFailure {
+  return new ApiFailure(400, 'INVALID_REQUEST', message);
+}
+
+export function queryTimeout(cause?: unknown): ApiFailure {
+  return new ApiFailure(504, 'QUERY_TIMEOUT', 'The query took too long and was stopped.', { cause });
+}
+
+/**
+ * The API's failure for a failure of the engine.
+ * @param sql the caller's statement; a name from the engine's message is repeated only when it is in there
+ */
+export function toApiFailure(error: unknown, sql: string): ApiFailure {
+  if (error instanceof ApiFailure) return error;
+  if (error instanceof PoolBusyFault) return busy(error);
+  const refusal = toRefusal(error, sql);
+  if (refusal instanceof Refusal) return refusalFailure(refusal);
+  if (error instanceof EngineFault && TIMEOUTS.includes(error.clickhouseCode)) return queryTimeout(error);
+  return internalError(error);
+}
+
+const TIMEOUTS: readonly number[] = Object.values(TIMEOUT_CODES);
+const REFUSAL_STATUS: Readonly<Record<RefusalCode, number>> = {
+  INVALID_SQL: 400,
+  INVALID_QUERY: 422,
+  QUERY_TOO_BROAD: 422,
+};
+
+function refusalFailure({ errorCode, message, reason, cause }: Refusal): ApiFailure {
+  return new ApiFailure(REFUSAL_STATUS[errorCode], errorCode, message, {
+    ...(reason === undefined ? {} : { reason }),
+    ...(errorCode === 'QUERY_TOO_BROAD' ? { hints: TOO_BROAD_HINTS } : {}),
+    ...(cause === undefined ? {} : { cause }),
+  });
+}
+
+/** When too many wait, a place may be free after this, seconds. */
+export const BUSY_RETRY_SECONDS = 2;
+
+function busy(cause: PoolBusyFault): ApiFailure {
+  return new ApiFailure(429, 'RATE_LIMITED', 'Too many queries are waiting; try again in a moment.', {
+    retryAfterSeconds: BUSY_RETRY_SECONDS,
+    cause,
+  });
+}
+
+export function internalError(cause: unknown): ApiFailure {
+  return new ApiFailure(500, 'INTERNAL_ERROR', 'The service failed to answer; the same request may succeed later.', {
+    cause,
+  });
+}

@@ -1,0 +1,36 @@
+/**
+ * The answer to a request that no endpoint takes: its path, its method, or the text of its path is wrong. Pure. Its body
+ * is not looked at: such a request is refused whatever it carries.
+ */
+
+import { ApiFailure, invalidRequest } from './api-failure.ts';
+import type { Endpoint } from './endpoint.ts';
+
+export interface Refusal {
+  /** Whose shape of failures the answer has. */
+  readonly endpoint: Endpoint;
+  readonly failure: ApiFailure;
+  readonly headers: Readonly<Record<string, string>>;
+}
+
+/** @param url the request's target as it came, with or without a query */
+export function findRefusal(endpoints: readonly [Endpoint, ...Endpoint[]], method: string, url: string): Refusal {
+  const path = url.split('?')[0] ?? '';
+  const here = endpoints.filter((endpoint) => matchesPath(endpoint.path, path));
+  const meant = here.find((endpoint) => endpoint.method === method);
+  if (meant) return { endpoint: meant, failure: invalidRequest('The address is not valid.'), headers: {} };
+  const [endpoint] = here;
+  if (!endpoint) {
+    const failure = new ApiFailure(404, 'INVALID_REQUEST', 'There is nothing at this address.');
+    return { endpoint: endpoints[0], failure, headers: {} };
+  }
+  const allow = here.map((candidate) => candidate.method).join(', ');
+  const failure = new ApiFailure(405, 'METHOD_NOT_ALLOWED', `Only ${allow} is allowed here.`);
+  return { endpoint, failure, headers: { allow } };
+}
+
+/** Whether a path is one of the endpoint's: `:name` stands for one segment. */
+function matchesPath(pattern: string, path: string): boolean {
+  const [wanted, given] = [pattern.split('/'), path.split('/')];
+  return wanted.length === given.length && wanted.every((part, at) => part.startsWith(':') || part === given[at]);
+}

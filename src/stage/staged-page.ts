@@ -1,0 +1,121 @@
+/** A page on its way into the stage: which way it goes, and what is said of one that does not fit. Pure. */
+import { isUtf8 } from 'node:buffer';
+import { describeError, Fault } from '../core/errors.ts';
+import { type RowShape, walkRows } from '../core/json-bytes.ts';
+import { CLICKHOUSE_CODES, EngineFault } from '../engine/engine-fault.ts';
+import type { Job } from '../job/job.ts';
+import type { BadRow } from './bad-row.ts';
+
+export interface StagedPage {
+  /** A JSON array of rows. */
+  readonly data: Uint8Array;
+  readonly rows: number;
+  /** What they have in common; `undefined` when nobody has looked yet. */
+  readonly shape?: RowShape | undefined;
+  readonly firstRow: Readonly<Record<string, unknown>> | undefined;
+}
+
+/** Bytes of a row in a message. */
+const SHOWN_BYTES = 200;
+const BACKSLASH = 0x5c;
+/** Escapes that the engine takes for something else than JSON does, or for half of a character. */
+const STRANGE_ESCAPE = /\\(?:[^"\\/bfnrtu]|u(?![0-9a-fA-F]{4})|u[dD][89a-fA-F])/;
+
+/**
+ * Whether the engine can be trusted with the bytes of a page: what is in them that it would read as another value, or
+ * would not miss, is nowhere. Whether the values fit is asked by SQL, in the same statement that stages them.
+ */
+export function isPlainPage({ source }: Pick<Job, 'source'>, page: StagedPage): boolean {
+  const { data, shape, firstRow = {} } = page;
+  if (!isUtf8(data)) return false;
+  const bytes = Buffer.from(data.buffer, data.byteOffset, data.byteLength);
+  if (bytes.includes(BACKSLASH) && STRANGE_ESCAPE.test(withoutPairs(bytes))) return false;
+  const { fractions, texts, hasNested } = shape ?? tryReadShape(bytes);
+  if (hasNested) return false;
+  // Of a snapshot's fields nothing is promised: an absent one is null.
+  if (source.kind === 'snapshots') return true;
+  const places = new Map(Object.keys(firstRow).map((name, place) => [name, place]));
+  // The engine takes 12.0 for 12 as well, but does not count it, and rounds a number in quotes.
+  return source.columns.every(({ name, type }) => {
+    const place = places.get(name);
+    return place !== undefined && !(type === 'int32' && (fractions.has(place) || texts[place]));
+  });
+}
+
+/** An escaped backslash begins no other escape. */
+function withoutPairs(bytes: Buffer): string {
+  return bytes.toString('latin1').replaceAll('\\\\', '');
+}
+
+/** Rows that cannot be walked are not plain. */
+function tryReadShape(bytes: Buffer): RowShape {
+  try {
+    return walkRows(bytes, 0).shape;
+  } catch (error) {
+    if (!(error instanceof SyntaxError)) throw error;
+    return { fractions: new Set(), texts: [], hasNested: true };
+  }
+}
+
+/** A column that no row has is told by name, with what there is instead. @throws Fault `PAGE_REFUSED` */
+export function assertColumns(
+  { source }: Pick<Job, 'source'>,
+  date: string,
+  window: string,
+  present: readonly string[],
+): void {
+  // Of the fields of a snapshot nothing is promised: what is absent is null, or what was asked for.
+  if (source.kind === 'snapshots') return;
+  const missing = source.columns.filter(({ name }) => !present.includes(name));
+  if (missing.length === 0) return;
+  throw new Fault(
+    'PAGE_REFUSED',
+    `${date} ${window}: the answer has no field ${missing.map((column) => `"${column.name}"`).join(', ')}; it has ${present.join(', ')}`,
+    { hint: 'For SQL of your own, list what it returns under `types`, `time` and `split`.' },
+  );
+}
+
+export function refusePage(date: string, window: string, page: StagedPage, cause: unknown): Fault {
+  const head = Buffer.from(page.data.subarray(0, SHOWN_BYTES)).toString('utf8');
+  return new Fault(
+    'PAGE_REFUSED',
+    `${date} ${window}: the answer's rows do not fit the columns: ${firstLine(cause)}; it begins ${head}`,
+    {
+      cause,
+      hint: 'Nothing of this page was kept. If the API has changed a type, tell us; else run again.',
+    },
+  );
+}
+
+/** For jobs that take no bad row. */
+export function refuseRow(date: string, window: string, row: BadRow, count: number): Fault {
+  const others = count > 1 ? `, and ${count - 1} more of its rows are bad` : '';
+  return new Fault('PAGE_REFUSED', `${date} ${window}: ${describeBadRow(row)}${others}`, {
+    hint: 'Nothing of this page was kept, because the job says `rows.on_bad: fail`. With `quarantine` the other rows are sealed.',
+  });
+}
+
+/** `"oi" is not a whole number in {"id":...`. */
+export function describeBadRow({ column, reason, bytes }: Pick<BadRow, 'column' | 'reason' | 'bytes'>): string {
+  const what = column === '' ? `a row ${reason}` : `"${column}" ${reason}`;
+  return `${what}: ${bytes.subarray(0, SHOWN_BYTES).toString('utf8')}`;
+}
+
+/** What the engine says, without its stack of functions. */
+function firstLine(error: unknown): string {
+  return describeError(error).split(/: while executing|\n/)[0] ?? '';
+}
+
+/** A name that cannot be taken for the words around it, and needs no escapes. */
+const PLAIN_NAME = /^[A-Za-z][\w.-]*$/;
+
+/**
+ * Name of the field in ClickHouse's "Unknown field found while parsing JSONEachRow format: x"; `undefined` for any other
+ * error, and for a name that is no plain word: rows with one are read one by one.
+ */
+export function readUnknownField(error: unknown): string | undefined {
+  if (!(error instanceof EngineFault) || error.clickhouseCode !== CLICKHOUSE_CODES.INCORRECT_DATA) return undefined;
+  const [, name = ''] =
+    /Unknown field found while parsing \w+ format: (.+?)(?:: \(at row \d+\)|\s*: While|$)/s.exec(error.message) ?? [];
+  return PLAIN_NAME.test(name) ? name : undefined;
+}
