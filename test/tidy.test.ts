@@ -40,7 +40,7 @@ const ONLY: Readonly<Record<string, readonly string[]>> = {
   // The worker and the service share nothing but the contract: each could be replaced without the other.
   service: ['guard', 'exposure', 'engine', 'calendar', 'api-contract', 'core'],
   // It starts runs as children, so it needs what describes a job, and no part that does the work.
-  daemon: ['state', 'job', 'calendar', 'api-contract', 'core'],
+  daemon: ['state', 'plan', 'job', 'calendar', 'api-contract', 'core'],
   'main.ts': ['cli', 'compose.ts', 'core'],
 };
 

@@ -147,14 +147,14 @@ function listReports(facts: RunFacts): readonly Cause[] {
 }
 
 /** `over`: it ended, and there is nothing good to tell, or another cause tells it. */
-export type Verdict = 'open' | 'recovered' | 'over';
+export type CauseOutcome = 'open' | 'recovered' | 'over';
 
 /** What became of a cause that this run has not found again. @param found identities of those that it found */
 export function judgeCause(
   cause: Pick<Cause, 'kind' | 'date' | 'report'>,
   facts: RunFacts,
   found: readonly string[],
-): Verdict {
+): CauseOutcome {
   const condition = cause.date === null ? undefined : facts.conditions[cause.date];
   const isDateSealed = condition !== undefined && isSealed(condition);
   switch (cause.kind) {
@@ -196,7 +196,7 @@ export function judgeCause(
 }
 
 /** Reports that came to their end can be made again. */
-function judgeReports({ deliveries }: RunFacts): Verdict {
+function judgeReports({ deliveries }: RunFacts): CauseOutcome {
   return deliveries ? 'recovered' : 'open';
 }
 
@@ -204,7 +204,7 @@ function judgeDelivery(
   { kind, date }: Pick<Cause, 'kind' | 'date'>,
   report: NonNullable<Cause['report']>,
   { deliveries = [] }: RunFacts,
-): Verdict {
+): CauseOutcome {
   for (const delivery of deliveries.filter((one) => one.report === report.template && !one.leftToOther)) {
     const outcome = delivery.recipients.find(({ to }) => to === report.to)?.outcome;
     if (outcome === 'sent') return 'recovered';

@@ -17,7 +17,7 @@ import type { StoreAccess } from '../store/access.ts';
 import type { Store } from '../store/store.ts';
 import { type ReadCost, readCost, subtractCost } from './cost.ts';
 import { type Coverage, describeCoverage } from './coverage.ts';
-import { type DropFiles, openDropFiles } from './drop-files.ts';
+import { openDropFiles, type SealedFiles } from './drop-files.ts';
 import { type DropList, listDrops, type ReadManifest, readManifests } from './drops.ts';
 import { isNamed } from './named-columns.ts';
 import { describeStatement, type OutputFormat } from './output-format.ts';
@@ -102,7 +102,7 @@ export async function openArchive(options: ArchiveOptions): Promise<Archive> {
 
 interface ArchiveParts {
   readonly drops: DropList;
-  readonly files: DropFiles;
+  readonly files: SealedFiles;
   readonly pool: EnginePool;
   readonly guard: Guard;
   /** Databases that no statement can spell: one to resolve statements in, one to run them in. */

@@ -10,7 +10,7 @@ import { quoteString } from '../engine/literal.ts';
 import { dropFilename, partitionPrefix } from '../ledger/layout.ts';
 import type { StoreAccess } from '../store/access.ts';
 
-export interface DropFiles {
+export interface SealedFiles {
   /** Table function over every date's file. @param structure columns to read, with their types */
   tableSql(structure: string): string;
   /** What the engine calls the file of a date. */
@@ -24,7 +24,7 @@ const PATTERN = /[*?{}]/;
 const LINK = 'drops';
 
 /** @param folder of our own, for the link @throws Fault `ARCHIVE_LOCATION_INVALID` (usage) */
-export async function openDropFiles(access: StoreAccess, dataset: string, folder: string): Promise<DropFiles> {
+export async function openDropFiles(access: StoreAccess, dataset: string, folder: string): Promise<SealedFiles> {
   const filename = dropFilename(dataset);
   if (access.kind === 'directory') {
     assertPlain(dataset);

@@ -9,7 +9,7 @@ import { TABLES } from '../api-contract/published-limits.ts';
 import { TRADE_COLUMNS, type TradeColumn } from '../api-contract/trade.ts';
 import { quoteIdentifier, quoteString } from '../engine/literal.ts';
 import type { Manifest } from '../ledger/manifest.ts';
-import type { DropFiles } from './drop-files.ts';
+import type { SealedFiles } from './drop-files.ts';
 import { describeBounds, type TimeBounds } from './time-bounds.ts';
 
 export type TradeTable = (typeof TABLES)[number];
@@ -64,7 +64,7 @@ export function describeEmptyTable(name: string, manifests: readonly Manifest[])
  */
 export function describeView(
   name: string,
-  files: DropFiles,
+  files: SealedFiles,
   columns: readonly ArchiveColumn[],
   dates: readonly string[],
   time: TimeBounds,

@@ -5,8 +5,8 @@
  * a broken file is found again anyway, and gaps are looked for every hour.
  */
 import type { AlertCause, DaemonEvent } from './event.ts';
-import type { Turn } from './next-state.ts';
-import type { JobState, OwedAlert, OwedCause } from './state.ts';
+import type { NextState } from './next-state.ts';
+import type { DaemonJob, OwedAlert, OwedCause } from './state.ts';
 
 /** Doubled after each try; an hour is how often gaps are looked for too. */
 const FIRST_WAIT_MS = 60_000;
@@ -17,7 +17,7 @@ const GAPS_MS = 3_600_000;
 const BROKEN_GRACE_MS = 10_000;
 
 /** Without effect where the job has no operators. Of what is owed already only the text changes. */
-export function oweAlert(turn: Turn, name: string, cause: OwedCause, text: string): void {
+export function oweAlert(turn: NextState, name: string, cause: OwedCause, text: string): void {
   const job = turn.job(name);
   if (!job || turn.isStopping || !turn.rules.hasAlerts(job.filed.job)) return;
   if (cause === 'died') turn.do({ kind: 'note-untold', job: name, text });
@@ -27,21 +27,21 @@ export function oweAlert(turn: Turn, name: string, cause: OwedCause, text: strin
 }
 
 /** It is over: if it has not got through, it is not tried again. Without effect where nothing is owed. */
-export function dropAlert(turn: Turn, name: string, cause: OwedCause): void {
+export function dropAlert(turn: NextState, name: string, cause: OwedCause): void {
   if (!turn.job(name)?.alerts[cause]) return;
   setAlert(turn, name, cause, undefined);
   if (cause === 'died') turn.do({ kind: 'forget-untold', job: name });
 }
 
 /** How a run ended under a daemon before this one, of which nobody heard. */
-export function recallDeath(turn: Turn, name: string, text: string): void {
+export function recallDeath(turn: NextState, name: string, text: string): void {
   const job = turn.job(name);
   if (!job || job.alerts.died || !turn.rules.hasAlerts(job.filed.job)) return;
   setAlert(turn, name, 'died', createAlert(turn, text));
   sendOwed(turn, name, 'died');
 }
 
-export function endAlert(turn: Turn, event: Extract<DaemonEvent, { kind: 'alert-ended' }>): void {
+export function endAlert(turn: NextState, event: Extract<DaemonEvent, { kind: 'alert-ended' }>): void {
   const { job: name, cause, owedAtMs, hasGotThrough } = event;
   const owed = cause === 'gaps' ? undefined : turn.job(name)?.alerts[cause];
   // One that was dropped meanwhile, and is owed anew, has not been sent.
@@ -57,7 +57,7 @@ export function endAlert(turn: Turn, event: Extract<DaemonEvent, { kind: 'alert-
 }
 
 /** At every beat: what is owed and due is tried, and gaps are looked for. */
-export function lookForAlerts(turn: Turn, name: string): void {
+export function lookForAlerts(turn: NextState, name: string): void {
   const job = turn.job(name);
   if (!job) return;
   if (!job.fault) dropAlert(turn, name, 'broken');
@@ -75,27 +75,27 @@ export function lookForAlerts(turn: Turn, name: string): void {
 }
 
 /** A run tells at its end what it leaves; one that goes on for long, or waits for its place, may tell nothing in time. */
-function areGapsDue({ nowMs }: Turn, job: JobState): boolean {
+function areGapsDue({ nowMs }: NextState, job: DaemonJob): boolean {
   const sinceMs = job.run?.phase === 'running' ? job.run.startedAtMs : waitingSince(job);
   return Math.min(nowMs - sinceMs, Math.abs(nowMs - job.gapsAtMs)) >= GAPS_MS;
 }
 
-function waitingSince(job: JobState): number {
+function waitingSince(job: DaemonJob): number {
   return job.run?.phase === 'waiting' ? job.run.sinceMs : Number.NEGATIVE_INFINITY;
 }
 
-function createAlert({ nowMs }: Turn, text: string): OwedAlert {
+function createAlert({ nowMs }: NextState, text: string): OwedAlert {
   return { text, owedAtMs: nowMs, state: 'waiting', triedAtMs: nowMs, waitMs: 0 };
 }
 
-function sendOwed(turn: Turn, name: string, cause: OwedCause): void {
+function sendOwed(turn: NextState, name: string, cause: OwedCause): void {
   const owed = turn.job(name)?.alerts[cause];
   if (!owed) return;
   setAlert(turn, name, cause, { ...owed, state: 'sending' });
   send(turn, name, cause, [`--${cause}`, owed.text], owed.owedAtMs);
 }
 
-function send(turn: Turn, name: string, cause: AlertCause, args: readonly string[], owedAtMs: number): void {
+function send(turn: NextState, name: string, cause: AlertCause, args: readonly string[], owedAtMs: number): void {
   const path = turn.job(name)?.filed.path;
   if (path === undefined || turn.isStopping) return;
   const line = { event: 'alerting', job: name, what: cause };
@@ -104,7 +104,7 @@ function send(turn: Turn, name: string, cause: AlertCause, args: readonly string
   turn.do({ kind: 'send-alert', job: name, cause, path, args, owedAtMs });
 }
 
-function setAlert(turn: Turn, name: string, cause: OwedCause, alert: OwedAlert | undefined): void {
+function setAlert(turn: NextState, name: string, cause: OwedCause, alert: OwedAlert | undefined): void {
   const job = turn.job(name);
   if (job) turn.change(name, { alerts: { ...job.alerts, [cause]: alert } });
 }

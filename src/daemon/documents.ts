@@ -4,10 +4,11 @@
  * are left out; unknown ones are ignored, so that a newer child may say more.
  */
 import { z } from 'zod';
+import { CONDITIONS } from '../plan/conditions.ts';
 import { runEndSchema } from '../state/run-end.ts';
 import { runProgressSchema } from '../state/run-progress.ts';
 
-const conditionSchema = z.enum(['available', 'degraded', 'pending', 'missing', 'expired']);
+const conditionSchema = z.enum(CONDITIONS);
 
 const dateSchema = z.object({
   date: z.string(),

@@ -2,12 +2,12 @@
 
 import { explainAbort } from '../core/process-end.ts';
 import { formatDuration } from '../core/units.ts';
-import type { FinishedRun } from './job-view.ts';
-import type { Turn } from './next-state.ts';
+import type { RunRecord } from './job-view.ts';
+import type { NextState } from './next-state.ts';
 import { summarizeRun } from './run-process.ts';
 
 /** Why a run ended that took longer than its job allows. */
-export function describeTimeout(timeoutMs: number): NonNullable<FinishedRun['error']> {
+export function describeTimeout(timeoutMs: number): NonNullable<RunRecord['error']> {
   return {
     code: 'RUN_TIMED_OUT',
     message: `The run took longer than ${formatDuration(timeoutMs)}, its schedule.timeout, and was stopped.`,
@@ -16,7 +16,7 @@ export function describeTimeout(timeoutMs: number): NonNullable<FinishedRun['err
 }
 
 /** How a run ended that could not tell it itself, for its operators. */
-export function describeEnd({ outcome, error, code, signal, logFile }: FinishedRun): string {
+export function describeEnd({ outcome, error, code, signal, logFile }: RunRecord): string {
   const how = signal === undefined ? `ended with exit code ${code} and without a word` : `was ended by ${signal}`;
   const what = outcome === 'timed-out' && error ? error.message : `The run ${how}.`;
   const hint = explainAbort({ code, signal });
@@ -24,7 +24,7 @@ export function describeEnd({ outcome, error, code, signal, logFile }: FinishedR
 }
 
 /** A run that failed or is incomplete must be seen among the lines of those that went well. */
-export function logEnd(log: Turn['log'], job: string, run: FinishedRun): void {
+export function logEnd(log: NextState['log'], job: string, run: RunRecord): void {
   const { outcome, code, signal, error, logFile } = run;
   const line = {
     event: 'finished',

@@ -5,12 +5,12 @@ import { formatJobReference } from '../job/job-folder.ts';
 import { dropAlert } from './alert-step.ts';
 import type { DaemonEvent } from './event.ts';
 import type { FiledJob } from './job-files.ts';
-import type { Turn } from './next-state.ts';
+import type { NextState } from './next-state.ts';
 import { createJobState, isBusy, viewUnusable } from './state.ts';
 import { refreshStatus } from './status-step.ts';
 import { dropRetry, settleTick } from './tick-step.ts';
 
-export function noteFiles(turn: Turn, { reading, lastRuns }: Extract<DaemonEvent, { kind: 'files-read' }>): void {
+export function noteFiles(turn: NextState, { reading, lastRuns }: Extract<DaemonEvent, { kind: 'files-read' }>): void {
   const names = new Set(reading.jobs.map(({ job }) => job.name));
   turn.unusable = reading.unusable.map(({ file, fault }) => {
     const known = turn.unusable.find((view) => view.file === file)?.fault;
@@ -22,12 +22,12 @@ export function noteFiles(turn: Turn, { reading, lastRuns }: Extract<DaemonEvent
 }
 
 /** After its last run nothing is left of a job whose file is gone. */
-export function forgetRemoved(turn: Turn, name: string): void {
+export function forgetRemoved(turn: NextState, name: string): void {
   const job = turn.job(name);
   if (job?.isRemoved && !isBusy(job)) turn.jobs.delete(name);
 }
 
-function place(turn: Turn, filed: FiledJob, lastMs: number | undefined): void {
+function place(turn: NextState, filed: FiledJob, lastMs: number | undefined): void {
   const { name, schedule } = filed.job;
   const known = turn.job(name);
   const wasKnown = known !== undefined && !known.isRemoved;
@@ -43,7 +43,7 @@ function place(turn: Turn, filed: FiledJob, lastMs: number | undefined): void {
   } else if (!isSame(before, schedule)) turn.do({ kind: 'reschedule', job: name, schedule });
 }
 
-function noteFault(turn: Turn, name: string, message: string | undefined): void {
+function noteFault(turn: NextState, name: string, message: string | undefined): void {
   const job = turn.job(name);
   if (!job) return;
   const { file } = job.filed.job;
@@ -56,7 +56,7 @@ function noteFault(turn: Turn, name: string, message: string | undefined): void 
   turn.change(name, { fault: { message, sinceMs: job.fault?.sinceMs ?? turn.nowMs } });
 }
 
-function remove(turn: Turn, name: string): void {
+function remove(turn: NextState, name: string): void {
   turn.do({ kind: 'unschedule', job: name });
   turn.change(name, { isRemoved: true });
   turn.log.info({ event: 'unscheduled', job: name }, `${name}: its file is gone`);
@@ -77,7 +77,7 @@ function nameUnusable(file: string, names: ReadonlySet<string>): string {
   return names.has(name) ? basename(file) : name;
 }
 
-function logBroken(turn: Turn, file: string, reason: string, consequence: string): void {
+function logBroken(turn: NextState, file: string, reason: string, consequence: string): void {
   turn.log.error({ event: 'job-broken', file, reason }, `${file} is broken, ${consequence}: ${reason}`);
 }
 

@@ -30,7 +30,7 @@ export interface JobView {
   readonly waitingSinceMs: number | undefined;
   readonly running: RunView | undefined;
   /** Newest first; bounded. */
-  readonly finished: readonly FinishedRun[];
+  readonly finished: readonly RunRecord[];
   /** Why the job file as it is now is not used; the job goes on as it was before. */
   readonly fault: { readonly message: string; readonly sinceMs: number } | undefined;
   /** What `flowdrop --json status` said last, and when; `undefined` until it has said something. */
@@ -48,7 +48,7 @@ export interface RunView {
 }
 
 /** A tick on a day without a session ends as `no-session`, without a process; `timed-out` took longer than its job allows. */
-export interface FinishedRun {
+export interface RunRecord {
   readonly runId: string;
   readonly reason: RunReason;
   readonly startedAtMs: number;

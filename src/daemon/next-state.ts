@@ -4,15 +4,15 @@
  */
 import type { DaemonEvent, Effect, Rules } from './event.ts';
 import type { JobView } from './job-view.ts';
-import type { Arrival, DaemonState, JobState } from './state.ts';
+import type { Arrival, DaemonJob, DaemonState } from './state.ts';
 
 type LogLine = Extract<Effect, { kind: 'log' }>['line'];
 
-export class Turn {
+export class NextState {
   readonly nowMs: number;
   readonly rules: Rules;
   readonly effects: Effect[] = [];
-  readonly jobs: Map<string, JobState>;
+  readonly jobs: Map<string, DaemonJob>;
   unusable: readonly JobView[];
   arrivals: readonly Arrival[];
   beatAtMs: number;
@@ -40,12 +40,12 @@ export class Turn {
     return { jobs, unusable, arrivals, beatAtMs, isStopping };
   }
 
-  job(name: string): JobState | undefined {
+  job(name: string): DaemonJob | undefined {
     return this.jobs.get(name);
   }
 
   /** Without effect on a job that is not known. */
-  change(name: string, change: Partial<JobState>): void {
+  change(name: string, change: Partial<DaemonJob>): void {
     const job = this.jobs.get(name);
     if (job) this.jobs.set(name, { ...job, ...change });
   }

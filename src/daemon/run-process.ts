@@ -10,9 +10,9 @@ import { tryParseJson } from '../core/json-file.ts';
 import type { Log } from '../core/log.ts';
 import { type ChildCommand, type ChildEnd, startProcess } from './child-process.ts';
 import { errorSchema, type RunDocument, runSchema } from './documents.ts';
-import type { FinishedRun } from './job-view.ts';
+import type { RunRecord } from './job-view.ts';
 
-export interface RunProcessEnd extends Pick<FinishedRun, 'outcome' | 'code' | 'signal' | 'result' | 'error'> {
+export interface RunProcessEnd extends Pick<RunRecord, 'outcome' | 'code' | 'signal' | 'result' | 'error'> {
   /** Whether it said anything in shape of JSON: a process that failed without a word of its own was ended by a fault. */
   readonly hasSpoken: boolean;
 }
@@ -28,7 +28,7 @@ export interface RunProcess {
 /** Log files of a job's runs: a month of nights. */
 const MAX_LOG_FILES = 30;
 
-const OUTCOMES: Readonly<Record<number, FinishedRun['outcome']>> = {
+const OUTCOMES: Readonly<Record<number, RunRecord['outcome']>> = {
   0: 'done',
   1: 'failed',
   2: 'usage',

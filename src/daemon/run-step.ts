@@ -4,8 +4,8 @@
  */
 import { describeTimeout, logEnd } from './end-text.ts';
 import type { DaemonEvent } from './event.ts';
-import type { FinishedRun } from './job-view.ts';
-import type { Turn } from './next-state.ts';
+import type { RunRecord } from './job-view.ts';
+import type { NextState } from './next-state.ts';
 import { chooseNext } from './run-order.ts';
 import { expiryOf, type RunningRun, runTimeoutMs } from './state.ts';
 import { endRun } from './tick-step.ts';
@@ -17,10 +17,10 @@ import { endRun } from './tick-step.ts';
 const WORK_SLICE_MS = 60_000;
 
 /** Ends that a stop brings about; a run that came to another end before it heard of the stop has that one. */
-const CUT_SHORT: ReadonlySet<FinishedRun['outcome']> = new Set(['interrupted', 'died', 'failed']);
+const CUT_SHORT: ReadonlySet<RunRecord['outcome']> = new Set(['interrupted', 'died', 'failed']);
 
 /** Starts what waits, as far as there are places. */
-export function fillPlaces(turn: Turn): void {
+export function fillPlaces(turn: NextState): void {
   for (;;) {
     const runs = [...turn.jobs].flatMap(([job, { run }]) => (run ? [{ job, ...run }] : []));
     const running = runs.filter(({ phase }) => phase === 'running').length;
@@ -49,7 +49,10 @@ export function fillPlaces(turn: Turn): void {
   }
 }
 
-export function noteStarted(turn: Turn, { job, runId, logFile }: Extract<DaemonEvent, { kind: 'run-started' }>): void {
+export function noteStarted(
+  turn: NextState,
+  { job, runId, logFile }: Extract<DaemonEvent, { kind: 'run-started' }>,
+): void {
   const run = findRun(turn, job, runId);
   if (!run) return;
   const { reason, tickMs } = run.due;
@@ -62,7 +65,7 @@ export function noteStarted(turn: Turn, { job, runId, logFile }: Extract<DaemonE
   else countWork(turn, job, run);
 }
 
-export function noteWork(turn: Turn, { job, runId, ms }: Extract<DaemonEvent, { kind: 'run-worked' }>): void {
+export function noteWork(turn: NextState, { job, runId, ms }: Extract<DaemonEvent, { kind: 'run-worked' }>): void {
   const run = findRun(turn, job, runId);
   // Whoever stopped it before has another reason.
   if (!run || run.stop) return;
@@ -79,7 +82,7 @@ export function noteWork(turn: Turn, { job, runId, ms }: Extract<DaemonEvent, { 
 }
 
 /** Asks the run of a job to stop. Of one that only waits nothing is left. */
-export function stopRun(turn: Turn, name: string, why: NonNullable<RunningRun['stop']>): void {
+export function stopRun(turn: NextState, name: string, why: NonNullable<RunningRun['stop']>): void {
   const run = turn.job(name)?.run;
   if (run?.phase !== 'running') {
     turn.change(name, { run: undefined });
@@ -89,7 +92,7 @@ export function stopRun(turn: Turn, name: string, why: NonNullable<RunningRun['s
   if (run.isStarted) turn.do({ kind: 'stop-run', job: name });
 }
 
-export function noteEnd(turn: Turn, { job, runId, end }: Extract<DaemonEvent, { kind: 'run-ended' }>): void {
+export function noteEnd(turn: NextState, { job, runId, end }: Extract<DaemonEvent, { kind: 'run-ended' }>): void {
   const run = findRun(turn, job, runId);
   const state = turn.job(job);
   if (!run || !state) return;
@@ -97,7 +100,7 @@ export function noteEnd(turn: Turn, { job, runId, end }: Extract<DaemonEvent, { 
   const isTimedOut = run.stop === 'timeout' && CUT_SHORT.has(came.outcome);
   // One that was asked to stop before its handler existed: nobody tries that again.
   const outcome = isTimedOut ? 'timed-out' : run.stop && came.outcome === 'died' ? 'interrupted' : came.outcome;
-  const finished: FinishedRun = {
+  const finished: RunRecord = {
     ...came,
     runId,
     reason: run.due.reason,
@@ -114,7 +117,7 @@ export function noteEnd(turn: Turn, { job, runId, end }: Extract<DaemonEvent, { 
 }
 
 /** The job file as it is now says how long the run may take. */
-function countWork(turn: Turn, job: string, run: RunningRun): void {
+function countWork(turn: NextState, job: string, run: RunningRun): void {
   const state = turn.job(job);
   const leftMs = (state ? runTimeoutMs(state) : Number.POSITIVE_INFINITY) - run.workedMs;
   const ms = Math.max(0, Math.min(WORK_SLICE_MS, leftMs));
@@ -122,7 +125,7 @@ function countWork(turn: Turn, job: string, run: RunningRun): void {
 }
 
 /** The run that goes on, if it is this one. */
-function findRun(turn: Turn, job: string, runId: string): RunningRun | undefined {
+function findRun(turn: NextState, job: string, runId: string): RunningRun | undefined {
   const run = turn.job(job)?.run;
   return run?.phase === 'running' && run.runId === runId ? run : undefined;
 }

@@ -4,7 +4,7 @@
  */
 import type { StatusDocument } from './documents.ts';
 import type { FiledJob } from './job-files.ts';
-import type { FinishedRun, JobView, RunReason, RunView } from './job-view.ts';
+import type { JobView, RunReason, RunRecord, RunView } from './job-view.ts';
 
 export interface DueRun {
   readonly job: string;
@@ -54,7 +54,7 @@ export interface OwedAlert {
 }
 
 /** The last status document of a job, and the reading of the next one. */
-export interface StatusReading {
+export interface StatusTask {
   readonly shown: JobView['status'];
   readonly fault: string | undefined;
   readonly triedAtMs: number;
@@ -62,7 +62,7 @@ export interface StatusReading {
   readonly reading: 'none' | 'reading' | 'again';
 }
 
-export interface JobState {
+export interface DaemonJob {
   readonly filed: FiledJob;
   readonly fault: JobView['fault'];
   /** The file is gone; its run may still go on. */
@@ -76,11 +76,11 @@ export interface JobState {
   /** Ticks of a shared schedule that are this daemon's until they are settled. */
   readonly heldTicks: readonly number[];
   /** Newest first. */
-  readonly finished: readonly FinishedRun[];
+  readonly finished: readonly RunRecord[];
   readonly alerts: Readonly<Record<OwedCause, OwedAlert | undefined>>;
   /** When gaps were last looked for. */
   readonly gapsAtMs: number;
-  readonly status: StatusReading;
+  readonly status: StatusTask;
 }
 
 /** Ticks that were missed together: their order is known when the statuses of their jobs are. */
@@ -91,7 +91,7 @@ export interface Arrival {
 }
 
 export interface DaemonState {
-  readonly jobs: ReadonlyMap<string, JobState>;
+  readonly jobs: ReadonlyMap<string, DaemonJob>;
   /** Files of which no good text is known. */
   readonly unusable: readonly JobView[];
   readonly arrivals: readonly Arrival[];
@@ -106,7 +106,7 @@ export function createState(nowMs: number): DaemonState {
   return { jobs: new Map(), unusable: [], arrivals: [], beatAtMs: nowMs, isStopping: false };
 }
 
-export function createJobState(filed: FiledJob): JobState {
+export function createJobState(filed: FiledJob): DaemonJob {
   return {
     filed,
     fault: undefined,
@@ -124,22 +124,22 @@ export function createJobState(filed: FiledJob): JobState {
 }
 
 /** Whether it waits for a place, or runs. */
-export function isBusy({ run }: JobState): boolean {
+export function isBusy({ run }: DaemonJob): boolean {
   return run?.phase === 'waiting' || run?.phase === 'running';
 }
 
-export function isShared({ filed }: JobState): boolean {
+export function isShared({ filed }: DaemonJob): boolean {
   return filed.job.schedule?.distributed ?? false;
 }
 
 /** How long a run of the job may take, as its file has it now; infinite where it may take as long as it wants. */
-export function runTimeoutMs({ filed }: JobState): number {
+export function runTimeoutMs({ filed }: DaemonJob): number {
   const seconds = filed.job.schedule?.timeoutSeconds ?? null;
   return seconds === null ? Number.POSITIVE_INFINITY : seconds * 1000;
 }
 
 /** When the first pending date begins to leave the lookback, milliseconds; infinite when none does. */
-export function expiryOf(state: JobState | undefined): number {
+export function expiryOf(state: DaemonJob | undefined): number {
   const expiries = (pendingOf(state) ?? []).map(({ begins_to_expire: at }) =>
     at === null ? Number.NaN : Date.parse(at),
   );
@@ -147,17 +147,17 @@ export function expiryOf(state: JobState | undefined): number {
 }
 
 /** Whether dates are pending; `undefined` when nothing is known. */
-export function hasPending(state: JobState): boolean | undefined {
+export function hasPending(state: DaemonJob): boolean | undefined {
   const pending = pendingOf(state);
   return pending && pending.length > 0;
 }
 
-function pendingOf(state: JobState | undefined): StatusDocument['dates'] | undefined {
+function pendingOf(state: DaemonJob | undefined): StatusDocument['dates'] | undefined {
   return state?.status.shown?.document.dates.filter(({ condition }) => condition === 'pending');
 }
 
 /** @param nextRunAtMs the next tick of its schedule */
-export function viewJob({ filed, run, ...state }: JobState, nextRunAtMs: number | undefined): JobView {
+export function viewJob({ filed, run, ...state }: DaemonJob, nextRunAtMs: number | undefined): JobView {
   const { name, file, schedule } = filed.job;
   const running = run?.phase === 'running' ? run : undefined;
   return {

@@ -3,13 +3,13 @@
  * reading that goes on may have begun before what the next is to tell, so another follows it.
  */
 import type { StatusDocument } from './documents.ts';
-import type { Turn } from './next-state.ts';
+import type { NextState } from './next-state.ts';
 
 /** A status that nobody looks at, and one that somebody does, are read anew after this long. */
 export const STATUS_IDLE_MS = 900_000;
 export const STATUS_SHOWN_MS = 60_000;
 
-export function refreshStatus(turn: Turn, name: string): void {
+export function refreshStatus(turn: NextState, name: string): void {
   const job = turn.job(name);
   if (!job || job.status.reading === 'again') return;
   const isRead = job.status.reading === 'reading';
@@ -18,7 +18,7 @@ export function refreshStatus(turn: Turn, name: string): void {
 }
 
 /** Begins to read the oldest that is older than this, unless one is being read. */
-export function refreshOldest(turn: Turn, olderThanMs: number): void {
+export function refreshOldest(turn: NextState, olderThanMs: number): void {
   const jobs = [...turn.jobs];
   if (jobs.some(([, { status }]) => status.reading !== 'none')) return;
   // A time to come is one of a clock that was set back since.
@@ -28,7 +28,11 @@ export function refreshOldest(turn: Turn, olderThanMs: number): void {
 }
 
 /** @returns whether the status is as new as was asked for; else another reading has begun */
-export function noteStatus(turn: Turn, name: string, found: StatusDocument | { readonly reason: string }): boolean {
+export function noteStatus(
+  turn: NextState,
+  name: string,
+  found: StatusDocument | { readonly reason: string },
+): boolean {
   const job = turn.job(name);
   if (!job) return true;
   const { shown, fault, reading } = job.status;

@@ -6,7 +6,7 @@
 import { endAlert, lookForAlerts, recallDeath } from './alert-step.ts';
 import type { DaemonEvent, Effect, Rules } from './event.ts';
 import { forgetRemoved, noteFiles } from './files-step.ts';
-import { Turn } from './next-state.ts';
+import { NextState } from './next-state.ts';
 import { fillPlaces, noteEnd, noteStarted, noteWork, stopRun } from './run-step.ts';
 import type { DaemonState } from './state.ts';
 import { noteStatus, refreshOldest, STATUS_IDLE_MS, STATUS_SHOWN_MS } from './status-step.ts';
@@ -23,12 +23,12 @@ export function step(
   nowMs: number,
   rules: Rules,
 ): { readonly state: DaemonState; readonly effects: readonly Effect[] } {
-  const turn = new Turn(state, nowMs, rules);
+  const turn = new NextState(state, nowMs, rules);
   take(turn, event);
   return { state: turn.state, effects: turn.effects };
 }
 
-function take(turn: Turn, event: DaemonEvent): void {
+function take(turn: NextState, event: DaemonEvent): void {
   switch (event.kind) {
     case 'files-read':
       noteFiles(turn, event);
@@ -105,24 +105,30 @@ function take(turn: Turn, event: DaemonEvent): void {
 }
 
 /** @param isNew whether the status is as new as was asked for */
-function noteReading(turn: Turn, name: string, isNew: boolean): void {
+function noteReading(turn: NextState, name: string, isNew: boolean): void {
   if (!isNew) return;
   decide(turn, name);
   noteArrivals(turn, name);
 }
 
-function noteClaim(turn: Turn, { tick: { job, dueAtMs }, isMine }: Extract<DaemonEvent, { kind: 'claimed' }>): void {
+function noteClaim(
+  turn: NextState,
+  { tick: { job, dueAtMs }, isMine }: Extract<DaemonEvent, { kind: 'claimed' }>,
+): void {
   if (turn.job(job)?.owedTickMs === dueAtMs) turn.change(job, { owedTickMs: undefined });
   if (isMine) admit(turn, { job, tickMs: dueAtMs, reason: 'catch-up' });
 }
 
-function noteClaimFailed(turn: Turn, { tick, reason }: Extract<DaemonEvent, { kind: 'claim-failed' }>): void {
+function noteClaimFailed(turn: NextState, { tick, reason }: Extract<DaemonEvent, { kind: 'claim-failed' }>): void {
   const { job, dueAtMs } = tick;
   turn.change(job, { owedTickMs: Math.max(dueAtMs, turn.job(job)?.owedTickMs ?? 0) });
   turn.log.error({ event: 'claim-failed', job, reason }, `${job}: ${reason}`);
 }
 
-function noteClaimLost(turn: Turn, { tick: { job, dueAtMs } }: Extract<DaemonEvent, { kind: 'claim-lost' }>): void {
+function noteClaimLost(
+  turn: NextState,
+  { tick: { job, dueAtMs } }: Extract<DaemonEvent, { kind: 'claim-lost' }>,
+): void {
   const state = turn.job(job);
   // One that was settled while it was renewed is nobody else's.
   if (!state?.heldTicks.includes(dueAtMs)) return;
@@ -133,7 +139,7 @@ function noteClaimLost(turn: Turn, { tick: { job, dueAtMs } }: Extract<DaemonEve
   else if (state.run?.due.tickMs === dueAtMs) stopRun(turn, job, 'asked');
 }
 
-function beat(turn: Turn, { missed }: Extract<DaemonEvent, { kind: 'beat' }>): void {
+function beat(turn: NextState, { missed }: Extract<DaemonEvent, { kind: 'beat' }>): void {
   const jumpMs = turn.nowMs - turn.beatAtMs - BEAT_MS;
   if (Math.abs(jumpMs) > JUMP_MS) {
     turn.log.warn({ event: 'clock-jump', jumpMs }, 'the clock has jumped; looking for what was missed');

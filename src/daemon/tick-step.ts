@@ -6,9 +6,9 @@
 import { formatWallDate } from '../calendar/wall-clock.ts';
 import { dropAlert, oweAlert } from './alert-step.ts';
 import { describeEnd } from './end-text.ts';
-import type { FinishedRun } from './job-view.ts';
-import type { Turn } from './next-state.ts';
-import { type DueRun, hasPending, isBusy, isShared, type JobState, MAX_FINISHED, type MissedTick } from './state.ts';
+import type { RunRecord } from './job-view.ts';
+import type { NextState } from './next-state.ts';
+import { type DaemonJob, type DueRun, hasPending, isBusy, isShared, MAX_FINISHED, type MissedTick } from './state.ts';
 import { refreshStatus } from './status-step.ts';
 
 /** A status that is younger tells whether dates are pending. */
@@ -18,17 +18,17 @@ const ORDER_PATIENCE_MS = 60_000;
 /** Jobs with the same time in their schedules come within less, so that the one that expires first goes first. */
 const GATHER_MS = 100;
 /** What another try may mend: a wrong job file or an incomplete date it does not. A date that was held back it may. */
-const RETRIED: readonly FinishedRun['outcome'][] = ['failed', 'died', 'timed-out', 'active'];
+const RETRIED: readonly RunRecord['outcome'][] = ['failed', 'died', 'timed-out', 'active'];
 
 /** Nobody else needs to run this tick any more. Without effect on one that is not held. */
-export function settleTick(turn: Turn, { job, tickMs }: DueRun): void {
+export function settleTick(turn: NextState, { job, tickMs }: DueRun): void {
   const held = turn.job(job)?.heldTicks ?? [];
   if (!held.includes(tickMs)) return;
   turn.change(job, { heldTicks: held.filter((other) => other !== tickMs) });
   turn.do({ kind: 'complete', tick: { job, dueAtMs: tickMs } });
 }
 
-export function dropRetry(turn: Turn, name: string): void {
+export function dropRetry(turn: NextState, name: string): void {
   const retry = turn.job(name)?.retry;
   if (!retry) return;
   turn.change(name, { retry: undefined });
@@ -36,7 +36,7 @@ export function dropRetry(turn: Turn, name: string): void {
 }
 
 /** Ticks that node-cron did not fire: of shared schedules they must be claimed first. */
-export function catchUp(turn: Turn, missed: readonly MissedTick[]): void {
+export function catchUp(turn: NextState, missed: readonly MissedTick[]): void {
   for (const { job: name, tickMs } of missed) {
     const job = turn.job(name);
     if (!job) continue;
@@ -46,7 +46,7 @@ export function catchUp(turn: Turn, missed: readonly MissedTick[]): void {
 }
 
 /** What new jobs have missed waits until the statuses of all of them are known: they say which expires first. */
-export function arrive(turn: Turn, ticks: readonly MissedTick[]): void {
+export function arrive(turn: NextState, ticks: readonly MissedTick[]): void {
   if (ticks.length === 0) return;
   const id = Math.max(0, ...turn.arrivals.map((arrival) => arrival.id)) + 1;
   turn.arrivals = [...turn.arrivals, { id, ticks, unread: ticks.map(({ job }) => job) }];
@@ -56,13 +56,13 @@ export function arrive(turn: Turn, ticks: readonly MissedTick[]): void {
 }
 
 /** The status of a job is known, or cannot be known. */
-export function noteArrivals(turn: Turn, name: string): void {
+export function noteArrivals(turn: NextState, name: string): void {
   const arrivals = turn.arrivals.map((each) => ({ ...each, unread: each.unread.filter((job) => job !== name) }));
   turn.arrivals = arrivals.filter(({ unread }) => unread.length > 0);
   for (const { ticks, unread } of arrivals) if (unread.length === 0) catchUp(turn, ticks);
 }
 
-export function endArrival(turn: Turn, id: number): void {
+export function endArrival(turn: NextState, id: number): void {
   const late = turn.arrivals.find((arrival) => arrival.id === id);
   if (!late) return;
   turn.arrivals = turn.arrivals.filter((arrival) => arrival !== late);
@@ -70,7 +70,7 @@ export function endArrival(turn: Turn, id: number): void {
 }
 
 /** A tick that is this daemon's. */
-export function admit(turn: Turn, due: DueRun): void {
+export function admit(turn: NextState, due: DueRun): void {
   const { job: name, tickMs, reason } = due;
   const job = turn.job(name);
   if (!job || turn.isStopping) return;
@@ -104,7 +104,7 @@ export function admit(turn: Turn, due: DueRun): void {
 }
 
 /** On a day without a session only pending dates are worth a process. The status of the job has just been read. */
-export function decide(turn: Turn, name: string): void {
+export function decide(turn: NextState, name: string): void {
   const job = turn.job(name);
   if (job?.run?.phase !== 'deciding') return;
   const { due } = job.run;
@@ -135,7 +135,7 @@ export function decide(turn: Turn, name: string): void {
  * A run of the job came to its end.
  * @param isUntold it was killed by no doing of the daemon, or timed out, so it could tell nobody
  */
-export function endRun(turn: Turn, due: DueRun, run: FinishedRun, isUntold: boolean): void {
+export function endRun(turn: NextState, due: DueRun, run: RunRecord, isUntold: boolean): void {
   const { job: name } = due;
   addFinished(turn, name, run);
   turn.change(name, { run: undefined });
@@ -167,30 +167,30 @@ export function endRun(turn: Turn, due: DueRun, run: FinishedRun, isUntold: bool
 }
 
 /** Nothing more comes of the tick: neither another daemon nor a restart need look for it. */
-function endTick(turn: Turn, due: DueRun): void {
+function endTick(turn: NextState, due: DueRun): void {
   turn.do({ kind: 'forget-unfinished', job: due.job });
   settleTick(turn, due);
 }
 
-function waitForPlace(turn: Turn, due: DueRun): void {
+function waitForPlace(turn: NextState, due: DueRun): void {
   turn.change(due.job, { run: { phase: 'waiting', due, sinceMs: turn.nowMs } });
   turn.later(GATHER_MS, { kind: 'fill-places' });
 }
 
 /** One is enough, and the newest: a run goes for everything that is not sealed. */
-function keepNext(turn: Turn, { next }: JobState, due: DueRun): void {
+function keepNext(turn: NextState, { next }: DaemonJob, due: DueRun): void {
   const isNewest = next === undefined || next.tickMs <= due.tickMs;
   if (isNewest) turn.change(due.job, { next: due });
   const older = isNewest ? next : due;
   if (older) settleTick(turn, older);
 }
 
-function addFinished(turn: Turn, name: string, run: FinishedRun): void {
+function addFinished(turn: NextState, name: string, run: RunRecord): void {
   const finished = turn.job(name)?.finished ?? [];
   turn.change(name, { finished: [run, ...finished].slice(0, MAX_FINISHED) });
 }
 
-function retryAt(turn: Turn, name: string, { outcome, finishedAtMs, result }: FinishedRun): number | undefined {
+function retryAt(turn: NextState, name: string, { outcome, finishedAtMs, result }: RunRecord): number | undefined {
   const seconds = turn.job(name)?.filed.job.schedule?.retrySeconds ?? null;
   const isHeld = (result?.held?.length ?? 0) > 0;
   if (seconds === null || !(RETRIED.includes(outcome) || isHeld)) return undefined;

@@ -45,7 +45,7 @@ export function isTakenOver(error: unknown): boolean {
 const TAKEN_OVER = 'MAIL_TAKEN_OVER';
 
 /** One process's turn, while it lasts. */
-export class Turn {
+export class MailingLease {
   readonly context: TurnContext;
   /** What is written, or is being written. */
   receipt: Receipt;
@@ -175,7 +175,7 @@ export async function takeTurn(
   place: ReceiptPlace,
   worker: string,
   prepare: (current: Receipt | undefined) => Receipt | undefined,
-): Promise<Turn | 'other' | 'nothing'> {
+): Promise<MailingLease | 'other' | 'nothing'> {
   const { store, clock } = context;
   const { job, date, report } = place;
   const last = await readNewest(context, place);
@@ -196,7 +196,7 @@ export async function takeTurn(
   }
   // For those who look for what is due: they ask for no claims.
   await store.put(receiptKey(job, date, report), { bytes: encodeReceipt({ ...receipt, turn: number }) }, JSON_TYPE);
-  return new Turn(context, place, { receipt, number, by, renewed });
+  return new MailingLease(context, place, { receipt, number, by, renewed });
 }
 
 /**

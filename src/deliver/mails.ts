@@ -7,12 +7,12 @@ import { assertNotAborted } from '../core/errors.ts';
 import { MailFault, type MailMessage } from '../mail/mailer.ts';
 import { type RecipientReceipt, recordRecipient } from '../mail/receipt.ts';
 import type { DeliverContext, DeliveredRecipient } from './delivery.ts';
-import { isTakenOver, type Turn } from './mailing-lease.ts';
+import { isTakenOver, type MailingLease } from './mailing-lease.ts';
 
 /** What mails with the turn in which it does; the turn has the receipt, which is written entry by entry. */
 export interface Ledger {
   readonly context: DeliverContext;
-  readonly turn: Turn;
+  readonly turn: MailingLease;
 }
 
 export interface Outgoing {

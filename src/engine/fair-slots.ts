@@ -13,7 +13,7 @@ export interface TurnLimits {
 }
 
 /** A slot, until it is released. */
-export interface Turn {
+export interface FairSlot {
   /** 0 to size - 1. */
   readonly slot: number;
   /** Gives the slot to whoever is next. Idempotent. */
@@ -22,11 +22,11 @@ export interface Turn {
 
 interface Waiter {
   readonly owner: string;
-  give(turn: Turn): void;
+  give(turn: FairSlot): void;
   refuse(reason: unknown): void;
 }
 
-export class Turns {
+export class FairSlots {
   readonly size: number;
   readonly #maxWaiting: number;
   /** Most slots of one owner. */
@@ -57,10 +57,10 @@ export class Turns {
    * Waits for a slot: the owner who holds fewest goes first, among equals who came first.
    * @throws PoolBusyFault when the queue is full, EngineFault when closed, the signal's reason when aborted while waiting
    */
-  async take(owner: string, signal: AbortSignal): Promise<Turn> {
+  async take(owner: string, signal: AbortSignal): Promise<FairSlot> {
     signal.throwIfAborted();
     if (this.#isClosed) throw closedFault();
-    return await new Promise<Turn>((resolve, reject) => {
+    return await new Promise<FairSlot>((resolve, reject) => {
       const leave = () => {
         this.#queue.splice(this.#queue.indexOf(waiter), 1);
         waiter.refuse(signal.reason);
@@ -106,7 +106,7 @@ export class Turns {
     return best;
   }
 
-  #hold(owner: string): Turn {
+  #hold(owner: string): FairSlot {
     // The lowest first: an idle engine that was used before is a warm one.
     const slot = Math.min(...this.#free);
     this.#free.splice(this.#free.indexOf(slot), 1);

@@ -16,7 +16,7 @@ import { buffer, json } from 'node:stream/consumers';
 import type { ClickHouseClient } from '@clickhouse/client';
 import { type Capabilities, keepKnown, readCapabilities } from './capabilities.ts';
 import { EngineFault } from './engine-fault.ts';
-import { type TurnLimits, Turns } from './fair-slots.ts';
+import { FairSlots, type TurnLimits } from './fair-slots.ts';
 import { quoteString } from './literal.ts';
 import type { EnginePool, PooledEngine, PoolRequest } from './pool.ts';
 import { openServerClient, toEngineFault } from './server-client.ts';
@@ -78,7 +78,7 @@ class HttpPool implements ServerPool {
   readonly size: number;
   readonly capabilities: Capabilities;
   readonly #client: ClickHouseClient;
-  readonly #turns: Turns;
+  readonly #turns: FairSlots;
   /** Tasks under way, by what gives them up. */
   readonly #running = new Map<(reason: unknown) => void, Promise<unknown>>();
 
@@ -86,7 +86,7 @@ class HttpPool implements ServerPool {
     this.#client = client;
     this.capabilities = capabilities;
     this.size = limits.size;
-    this.#turns = new Turns(limits);
+    this.#turns = new FairSlots(limits);
   }
 
   get running(): number {

@@ -4,7 +4,7 @@
  */
 import { join } from 'node:path';
 import { systemClock } from '../core/clock.ts';
-import { Turns } from './fair-slots.ts';
+import { FairSlots } from './fair-slots.ts';
 import type { EnginePool, PooledEngine, PoolRequest } from './pool.ts';
 import { removeWorkerFolder, type WorkerCommand, WorkerProcess } from './worker-process.ts';
 import { WorkerTask } from './worker-task.ts';
@@ -45,7 +45,7 @@ class WorkerPool implements EnginePool {
   readonly kind = 'embedded';
   readonly size: number;
   readonly #options: WorkerPoolOptions;
-  readonly #turns: Turns;
+  readonly #turns: FairSlots;
   readonly #workers: (Promise<WorkerProcess> | undefined)[] = [];
   /** Ends of tasks, those included that nobody waits for any more. */
   readonly #running = new Set<Promise<void>>();
@@ -55,7 +55,7 @@ class WorkerPool implements EnginePool {
   constructor(options: WorkerPoolOptions) {
     this.#options = options;
     this.size = options.size;
-    this.#turns = new Turns({ size: options.size, maxWaiting: options.maxWaiting });
+    this.#turns = new FairSlots({ size: options.size, maxWaiting: options.maxWaiting });
   }
 
   get running(): number {

@@ -15,7 +15,7 @@ export interface RestateDeps {
   readonly signal?: AbortSignal | undefined;
 }
 
-export interface Comparison {
+export interface SealedComparison {
   /** Whether the new file says nothing that the sealed one does not. */
   readonly unchanged: boolean;
   /** `null` when a sealed file is damaged or gone: of the object, so that nothing can be compared, or beside it. */
@@ -29,7 +29,7 @@ export async function compareWithSealed(
   sealed: Manifest,
   draft: ManifestDraft,
   path: string,
-): Promise<Comparison> {
+): Promise<SealedComparison> {
   const sealedPath = `${path}.sealed`;
   try {
     if (!(await fetchFile(deps.store, sealed, sealed.files[0], sealedPath, deps.signal))) {

@@ -9,24 +9,24 @@
 import { MOVE, type OptionContract, SHARES_PER_CONTRACT } from './contract.ts';
 
 /** Dollars per 1 % move: calls at least 0, puts at most 0, net their sum. */
-export interface ExposureSums {
+export interface GammaSums {
   readonly callGex: number;
   readonly putGex: number;
   readonly netGex: number;
 }
 
-export interface StrikeExposure extends ExposureSums {
+export interface StrikeExposure extends GammaSums {
   readonly strike: number;
   /** Open interest at the strike, contracts. */
   readonly callOpenInterest: number;
   readonly putOpenInterest: number;
 }
 
-export interface ExpirationExposure extends ExposureSums {
+export interface ExpirationExposure extends GammaSums {
   readonly expirationDate: string;
 }
 
-export interface GammaExposure extends ExposureSums {
+export interface GammaExposure extends GammaSums {
   /** One entry a strike of the chain, ascending. */
   readonly strikes: readonly StrikeExposure[];
   /** One entry an expiration of the chain, ascending. */
@@ -102,7 +102,7 @@ function findWall(strikes: readonly StrikeExposure[], size: (strike: StrikeExpos
   return wall;
 }
 
-function readSums({ call, put }: Tally): ExposureSums {
+function readSums({ call, put }: Tally): GammaSums {
   // `0 - put` rather than `-put`, which would be a negative zero.
   return { callGex: call, putGex: 0 - put, netGex: call - put };
 }

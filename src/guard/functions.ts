@@ -3,7 +3,7 @@
  * category is on the list here, so that a new engine's new kinds are refused by default; a name that no engine has is let
  * through, because the engine's own answer to it (UNKNOWN_FUNCTION) is the right one. Compared in lower case.
  */
-import type { RowReader } from './parser.ts';
+import type { ParserRows } from './parser.ts';
 
 /** Categories of `system.functions` that compute from their arguments alone. */
 const ALLOWED_CATEGORIES: ReadonlySet<string> = new Set([
@@ -158,7 +158,7 @@ export class FunctionList {
  * Asks the engine which functions it has; an alias counts as what it stands for.
  * @param others names that another engine has as well
  */
-export async function readFunctionList(engine: RowReader, others: readonly string[] = []): Promise<FunctionList> {
+export async function readFunctionList(engine: ParserRows, others: readonly string[] = []): Promise<FunctionList> {
   const functions = await engine.rows<EngineFunction>(
     'SELECT name, toUInt8(is_aggregate) AS is_aggregate, categories AS category, alias_to FROM system.functions',
   );

@@ -21,7 +21,7 @@ import {
 import { countTableReads } from './expansion.ts';
 import { type FunctionList, readFunctionList } from './functions.ts';
 import { parseSelect } from './guarded-statement.ts';
-import type { Parser, RowReader } from './parser.ts';
+import type { Parser, ParserRows } from './parser.ts';
 import { type Refusal, refuseSql, refuseTooBroad } from './refusal.ts';
 import { type SyntaxNode, walkTree } from './syntax-tree.ts';
 import { hasPlainZones, namesHostZone } from './time-zones.ts';
@@ -110,7 +110,7 @@ interface Names {
   readonly texts: ReadonlySet<string>;
 }
 
-async function admitStatement(engine: RowReader, rules: Rules, sql: string): Promise<string> {
+async function admitStatement(engine: ParserRows, rules: Rules, sql: string): Promise<string> {
   const { tokens, tree } = await parseSelect(engine, sql);
   const subqueries = listSubqueryNames(tokens);
   const tables = new Set([...TABLES.map((table) => table.toLowerCase()), ...subqueries]);

@@ -5,8 +5,8 @@
  */
 import { EngineFault } from '../engine/engine-fault.ts';
 import { quoteString } from '../engine/literal.ts';
-import { listTokens, type Token } from './canonical-text.ts';
-import type { RowReader } from './parser.ts';
+import { listTokens, type SqlToken } from './canonical-text.ts';
+import type { ParserRows } from './parser.ts';
 import { refuseSql, toRefusal } from './refusal.ts';
 import { parseSyntaxTree, type SyntaxNode } from './syntax-tree.ts';
 
@@ -35,12 +35,12 @@ export interface SelectStatement {
   /** The canonical text. */
   readonly text: string;
   /** Of the canonical text, every character in one of them. */
-  readonly tokens: readonly Token[];
+  readonly tokens: readonly SqlToken[];
   readonly tree: SyntaxNode;
 }
 
 /** @throws Refusal */
-export async function parseSelect(engine: RowReader, sql: string): Promise<SelectStatement> {
+export async function parseSelect(engine: ParserRows, sql: string): Promise<SelectStatement> {
   if (sql.includes('\0')) throw refuseSql('The SQL contains a NUL character.');
   if (Buffer.byteLength(sql) > MAX_SQL_BYTES) throw refuseSql(`The SQL is longer than ${MAX_SQL_BYTES} bytes.`);
   const firstWord = sql.replace(BEFORE_FIRST_WORD, '');
@@ -56,7 +56,7 @@ export async function parseSelect(engine: RowReader, sql: string): Promise<Selec
 }
 
 /** The engine's one-line formatting: no comments, one statement. */
-async function formatStatement(engine: RowReader, sql: string, firstWord: string): Promise<string> {
+async function formatStatement(engine: ParserRows, sql: string, firstWord: string): Promise<string> {
   try {
     const [formatted] = await engine.rows<{ text: string }>(
       `SELECT formatQuerySingleLine(${quoteString(sql)}) AS text
@@ -75,7 +75,7 @@ async function formatStatement(engine: RowReader, sql: string, firstWord: string
  * The statement stands in parentheses, so that it is described and nothing else: its SETTINGS would hold for the
  * description as well, and where FORMAT and INTO OUTFILE can stand, they would be the description's.
  */
-async function explainStatement(engine: RowReader, canonical: string): Promise<readonly string[]> {
+async function explainStatement(engine: ParserRows, canonical: string): Promise<readonly string[]> {
   try {
     const lines = await engine.rows<{ explain: string }>(`EXPLAIN AST SELECT * FROM (${canonical})`);
     return lines.map((line) => line.explain);

@@ -10,11 +10,11 @@ import type { EnginePool, PooledEngine, PoolRequest } from '../engine/pool.ts';
 const PARSE_TIMEOUT_MS = 5_000;
 const TOO_SLOW = 'the statement takes too long to parse';
 
-export type RowReader = Pick<PooledEngine, 'rows'>;
+export type ParserRows = Pick<PooledEngine, 'rows'>;
 
 export interface Parser {
   /** The parser in one caller's name: the callers share it fairly. */
-  for(request: PoolRequest): RowReader;
+  for(request: PoolRequest): ParserRows;
 }
 
 /** @param pool one process is enough: a text takes a few milliseconds */

@@ -5,7 +5,7 @@
  */
 import { Fault } from '../core/errors.ts';
 import { type OutlineNode, parseOutline } from './outline.ts';
-import type { RowReader } from './parser.ts';
+import type { ParserRows } from './parser.ts';
 
 export interface QueryNode {
   /** `QUERY`, `IDENTIFIER`, `FUNCTION`, `CONSTANT`, ..., or the heading of a clause: `WHERE`. */
@@ -24,7 +24,7 @@ const CONSTANT = /^(?:alias: ([^,]+), )?constant_value: (.*), constant_value_typ
  * @param select canonical text without FORMAT and INTO OUTFILE, whose quoted names have no comma: they stand bare in the tree
  * @returns the node of `select` itself: `UNION` where it is several @throws EngineFault, Fault `SYNTAX_TREE_UNKNOWN`
  */
-export async function readQueryTree(engine: RowReader, select: string): Promise<QueryNode> {
+export async function readQueryTree(engine: ParserRows, select: string): Promise<QueryNode> {
   // In a subquery its SETTINGS do not hold for the description.
   const lines = await engine.rows<{ explain: string }>(`EXPLAIN QUERY TREE run_passes = 0 SELECT * FROM (${select})`);
   const outline = parseOutline(

@@ -7,7 +7,7 @@
  */
 import { EngineFault } from '../engine/engine-fault.ts';
 import { parseSelect, type SelectStatement } from './guarded-statement.ts';
-import type { RowReader } from './parser.ts';
+import type { ParserRows } from './parser.ts';
 import {
   aliasOf,
   argumentsOf,
@@ -72,7 +72,7 @@ const REFUSED_FLAGS: ReadonlyMap<string, readonly [string, string]> = new Map([
 const TABLE_FLAGS: ReadonlySet<string> = new Set(['identifier', 'alias', 'final']);
 
 /** @returns the SQL as the engine formats it, with its one `{window}` @throws Refusal with the clause and what to do */
-export async function readWindowedSql(engine: RowReader, { sql, table, groups }: WindowedSql): Promise<string> {
+export async function readWindowedSql(engine: ParserRows, { sql, table, groups }: WindowedSql): Promise<string> {
   assertOneMark(sql);
   const { text, query } = await readStatement(engine, SHAPE, sql.replace(WINDOW_MARK, STAND_IN));
   assertClauses(query);
@@ -89,7 +89,7 @@ export async function readWindowedSql(engine: RowReader, { sql, table, groups }:
  * A condition of a job, that stands beside the one of a window: one expression that looks at one row at a time.
  * @returns it as the engine formats it @throws Refusal
  */
-export async function readCondition(engine: RowReader, where: string): Promise<string> {
+export async function readCondition(engine: ParserRows, where: string): Promise<string> {
   if (where.includes(WINDOW_MARK)) throw refuseSql(`${WINDOW_MARK} is added to the condition; leave it out`);
   // The line break ends a comment.
   const before = `SELECT 1 FROM t WHERE ${STAND_IN} AND `;
@@ -112,7 +112,7 @@ interface Statement {
   readonly query: QueryNode;
 }
 
-async function readStatement(engine: RowReader, shape: string, sql: string): Promise<Statement> {
+async function readStatement(engine: ParserRows, shape: string, sql: string): Promise<Statement> {
   const select = await parseSelect(engine, sql).catch((error: unknown) => {
     throw error instanceof Refusal ? addPlace(error, shape, sql) : error;
   });

@@ -8,7 +8,7 @@ import { ApiLimits } from '../state/limits.ts';
 import { readSourceSql } from './job-sql.ts';
 import type { SourceOpeners } from './openers.ts';
 
-export interface JobSource {
+export interface OpenJobSource {
   readonly opened: OpenedSource;
   /** Limits of its API that earlier runs met; whoever asks it adds to them. */
   readonly limits: ApiLimits;
@@ -19,7 +19,12 @@ export interface JobSource {
  * @param engine where one is open in this process, to read that SQL with
  * @throws Fault `JOB_INVALID`, `SETTING_MISSING`, `SETTING_INVALID`
  */
-export async function openJobSource(openers: SourceOpeners, job: Job, log: Log, engine?: Engine): Promise<JobSource> {
+export async function openJobSource(
+  openers: SourceOpeners,
+  job: Job,
+  log: Log,
+  engine?: Engine,
+): Promise<OpenJobSource> {
   const source = await readSourceSql(openers, job, engine);
   const load = async (url: string) => {
     const path = limitsPath(openers.stateDir, url, openers.readKeyFingerprint(), job.source);

@@ -16,7 +16,7 @@ import type { OnRunEvent } from '../state/run-events.ts';
 import { assertStateFolder, makeScratchFolder } from '../state/state-folder.ts';
 import { RunTotals } from '../state/totals.ts';
 import { findCustomSql } from './job-sql.ts';
-import { type JobSource, openJobSource } from './open-source.ts';
+import { type OpenJobSource, openJobSource } from './open-source.ts';
 import type { Openers } from './openers.ts';
 
 /** What a run needs: to export, and to deliver what it sealed. */
@@ -83,7 +83,7 @@ export async function withRunContext<T>(
 }
 
 /** A run writes nothing outside of the state folder and the store, so neither does the engine that reads its SQL. */
-async function openRunSource(deps: RunDeps, job: Job, log: Log): Promise<JobSource> {
+async function openRunSource(deps: RunDeps, job: Job, log: Log): Promise<OpenJobSource> {
   if (findCustomSql(job.source) === undefined) return await openJobSource(deps, job, log);
   const path = await makeScratchFolder(deps.stateDir, deps.clock.now());
   try {

@@ -24,7 +24,7 @@ export interface RequestOptions {
   readonly signal: AbortSignal;
 }
 
-export interface Answer {
+export interface HttpAnswer {
   readonly status: number;
   readonly headers: IncomingHttpHeaders;
   /** Must be read to its end or destroyed. */
@@ -32,7 +32,7 @@ export interface Answer {
 }
 
 /** @throws Error of the system when there is no answer: connection refused or lost, aborted */
-export async function sendRequest(url: string, options: RequestOptions): Promise<Answer> {
+export async function sendRequest(url: string, options: RequestOptions): Promise<HttpAnswer> {
   const { method, headers, body, signal } = options;
   const request = url.startsWith('https:') ? requestHttps : requestHttp;
   const outgoing = request(url, {

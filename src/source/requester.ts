@@ -13,7 +13,7 @@ import { isUndecodable, sendRequest } from './http.ts';
 import { MAX_RETRY_AFTER_MS, type Pacer } from './pacer.ts';
 import { createServerClock, readTime, type TimeOffer } from './server-clock.ts';
 import type { SourceStats } from './source.ts';
-import { judgeMalformed, judgeNetwork, parseRetryAfter, type Verdict } from './source-failure.ts';
+import { type AnswerVerdict, judgeMalformed, judgeNetwork, parseRetryAfter } from './source-failure.ts';
 
 /** Tries of one request in all, the first included. */
 const MAX_TRIES = 5;
@@ -51,7 +51,7 @@ export interface RequesterDeps {
 }
 
 /** One request, and what its answers mean. */
-export interface Call<Answer> {
+export interface SourceCall<Answer> {
   readonly url: string;
   readonly method: 'GET' | 'POST';
   readonly headers: Readonly<Record<string, string>>;
@@ -63,13 +63,13 @@ export interface Call<Answer> {
   readonly about: Readonly<Record<string, string>>;
   /** Reads an answer; `undefined` when it is a failure, which `judge` is then asked about. @throws anything when it is malformed */
   read(status: number, body: Uint8Array): Answer | undefined;
-  judge(status: number, body: Uint8Array, retryAfterMs: number | undefined): Verdict;
+  judge(status: number, body: Uint8Array, retryAfterMs: number | undefined): AnswerVerdict;
 }
 
 export interface Requester {
   readonly stats: Readonly<SourceStats>;
   /** Sends at the pace, with retries. @throws SourceFault */
-  send<Answer extends { readonly rows: number }>(call: Call<Answer>): Promise<Answer>;
+  send<Answer extends { readonly rows: number }>(call: SourceCall<Answer>): Promise<Answer>;
   /** The server's clock, as `server-clock.ts` has it from the `Date` headers. */
   serverNow(): number;
   /** Whether an answer has told the server's time. */
@@ -80,7 +80,7 @@ export interface Requester {
 
 type Outcome<Answer> =
   | { readonly kind: 'answer'; readonly answer: Answer }
-  | { readonly kind: 'failure'; readonly verdict: Verdict };
+  | { readonly kind: 'failure'; readonly verdict: AnswerVerdict };
 
 export function createRequester(options: RequesterOptions, deps: RequesterDeps): Requester {
   const { clock, pacer, log } = deps;
@@ -92,7 +92,7 @@ export function createRequester(options: RequesterOptions, deps: RequesterDeps):
   const maskKey = (body: Uint8Array) =>
     Buffer.from(redact(Buffer.from(body.subarray(0, MAX_FAILURE_BYTES)).toString('utf8')));
 
-  const exchange = async <Answer>(call: Call<Answer>): Promise<Outcome<Answer>> => {
+  const exchange = async <Answer>(call: SourceCall<Answer>): Promise<Outcome<Answer>> => {
     stats.requests += 1;
     const startedAtMs = clock.now();
     const timeout = AbortSignal.timeout(REQUEST_TIMEOUT_MS);
@@ -135,7 +135,7 @@ export function createRequester(options: RequesterOptions, deps: RequesterDeps):
     return failed(call.judge(status, maskKey(body), retryAfterMs));
   };
 
-  const send = async <Answer extends { readonly rows: number }>(call: Call<Answer>): Promise<Answer> => {
+  const send = async <Answer extends { readonly rows: number }>(call: SourceCall<Answer>): Promise<Answer> => {
     for (let attempt = 1; ; attempt += 1) {
       await pacer.acquire({ signal: call.signal, urgent: call.urgent }).catch((cause: unknown) => {
         assertNotAborted(call.signal);
@@ -163,7 +163,12 @@ export function createRequester(options: RequesterOptions, deps: RequesterDeps):
     }
   };
 
-  const waitBeforeRetry = async (verdict: Verdict, attempt: number, startedAtMs: number, signal?: AbortSignal) => {
+  const waitBeforeRetry = async (
+    verdict: AnswerVerdict,
+    attempt: number,
+    startedAtMs: number,
+    signal?: AbortSignal,
+  ) => {
     const backoffMs = Math.min(MAX_BACKOFF_MS, BACKOFF_MS * 2 ** (attempt - 1)) * (0.5 + Math.random() / 2);
     if (verdict.kind === 'retry' && verdict.rateLimited) {
       stats.rateLimited += 1;
@@ -181,7 +186,7 @@ export function createRequester(options: RequesterOptions, deps: RequesterDeps):
   return { stats, send, serverNow, tellsTime, intervalMs: () => pacer.intervalMs() };
 }
 
-function failed(verdict: Verdict): { readonly kind: 'failure'; readonly verdict: Verdict } {
+function failed(verdict: AnswerVerdict): { readonly kind: 'failure'; readonly verdict: AnswerVerdict } {
   return { kind: 'failure', verdict };
 }
 

@@ -4,12 +4,12 @@
  * (its date, its symbol) must be what was asked for. Also here: what the endpoints have in common.
  */
 import type { RowShape } from '../core/json-bytes.ts';
-import type { Call, Requester } from './requester.ts';
+import type { Requester, SourceCall } from './requester.ts';
 import { type AskOptions, SourceFault, type SourceStats } from './source.ts';
-import { judgeFailure, readErrorBody, type Verdict } from './source-failure.ts';
+import { type AnswerVerdict, judgeFailure, readErrorBody } from './source-failure.ts';
 
 /** What is asked for in one request; only option chains have filters. */
-export interface SnapshotRequest {
+export interface SnapshotQuestion {
   readonly symbol: string;
   readonly date: string;
   readonly filter?: ChainFilter;
@@ -42,7 +42,7 @@ export interface SnapshotClient {
   /** Whether a request can have a filter. */
   readonly canNarrow: boolean;
   /** Costs one request, more with retries. @throws SourceFault whose action is `split` when a narrower filter may help */
-  ask(request: SnapshotRequest, options?: SnapshotAskOptions): Promise<SnapshotAnswer>;
+  ask(request: SnapshotQuestion, options?: SnapshotAskOptions): Promise<SnapshotAnswer>;
   /** The cheapest request that shows whether the endpoint answers, and what its clock says. @throws SourceFault */
   greet(symbol: string, signal?: AbortSignal): Promise<void>;
   /** The server's clock, from its `Date` headers. */
@@ -74,10 +74,10 @@ function judgeSnapshotFailure(
   body: Uint8Array,
   retryAfterMs: number | undefined,
   about: string,
-): Verdict {
+): AnswerVerdict {
   const verdict = judgeFailure(status, body, retryAfterMs, about);
   const { fault } = verdict;
-  const again = (code: string, action: SourceFault['action'], hint: string, isUsage: boolean): Verdict => ({
+  const again = (code: string, action: SourceFault['action'], hint: string, isUsage: boolean): AnswerVerdict => ({
     kind: 'final',
     fault: new SourceFault(code, `${about}: ${fault.message}`, { action, hint, ...(isUsage ? { kind: 'usage' } : {}) }),
   });
@@ -88,7 +88,10 @@ function judgeSnapshotFailure(
 }
 
 /** A request for one snapshot. */
-export type SnapshotCall = Pick<Call<SnapshotAnswer>, 'url' | 'method' | 'headers' | 'body' | 'signal' | 'urgent'> & {
+export type SnapshotCall = Pick<
+  SourceCall<SnapshotAnswer>,
+  'url' | 'method' | 'headers' | 'body' | 'signal' | 'urgent'
+> & {
   /** What is asked for, for messages. */
   readonly asked: string;
   /** Reads the body of a success. @throws anything when it is malformed */

@@ -9,7 +9,7 @@ import { findSqlPlaces } from '../core/place.ts';
 import { SourceFault } from './source.ts';
 
 /** `retry` may succeed as it is; `once` is worth one more try and is then a split; the rest is final. */
-export type Verdict =
+export type AnswerVerdict =
   | {
       readonly kind: 'retry';
       readonly fault: SourceFault;
@@ -44,7 +44,12 @@ interface FaultExtra {
  * @param retryAfterMs what `parseRetryAfter` read
  * @remarks Which status RATE_LIMITED, QUERY_TIMEOUT and INTERNAL_ERROR come with is not specified, so either decides.
  */
-export function judgeFailure(status: number, body: Uint8Array, retryAfterMs: number | undefined, sql: string): Verdict {
+export function judgeFailure(
+  status: number,
+  body: Uint8Array,
+  retryAfterMs: number | undefined,
+  sql: string,
+): AnswerVerdict {
   const error = readErrorBody(body);
   const code = error?.errorCode;
   const said = error?.errorMsg ?? error?.message ?? headOf(body);
@@ -87,7 +92,7 @@ function describeWrongQuery(sql: string, isPlaceKnown: boolean): string {
 }
 
 /** The answer was a 200, but not a whole, well-formed page. */
-export function judgeMalformed(body: Uint8Array, cause: unknown): Verdict {
+export function judgeMalformed(body: Uint8Array, cause: unknown): AnswerVerdict {
   const why = cause instanceof Error ? cause.message : String(cause);
   return {
     kind: 'retry',
@@ -103,7 +108,7 @@ export function judgeMalformed(body: Uint8Array, cause: unknown): Verdict {
  * The connection failed, or no answer came in time.
  * @param hasBegun whether an answer had begun
  */
-export function judgeNetwork(url: string, cause: unknown, hasBegun: boolean): Verdict {
+export function judgeNetwork(url: string, cause: unknown, hasBegun: boolean): AnswerVerdict {
   const what = hasBegun ? `the answer of the API at ${url} broke off` : `the API at ${url} cannot be reached`;
   const hint = hasBegun ? 'Check the network, and what stands between here and the API.' : hintNetwork(cause);
   const message = `${what}: ${describeNetwork(cause)}`;

@@ -31,7 +31,7 @@ export const LATE_DAYS = 5;
 const DAY_MS = 86_400_000;
 
 /** What a source is asked for. */
-export interface Question {
+export interface AskedSymbols {
   readonly url: string;
   readonly symbols: readonly string[];
 }
@@ -39,7 +39,7 @@ export interface Question {
 /** Whether the same was asked of a date when nothing more was to come. A symbol that is new in the job asks anew. */
 export function isUnavailable(
   asked: Unavailable[string] | undefined,
-  { url, symbols }: Question,
+  { url, symbols }: AskedSymbols,
   date: string,
   calendar?: CalendarOverride,
 ): boolean {
@@ -55,7 +55,7 @@ export function isUnavailable(
 export function addUnavailable(
   before: Unavailable,
   results: readonly DateResult[],
-  { url, symbols }: Question,
+  { url, symbols }: AskedSymbols,
   { askedAt, firstWhole }: { readonly askedAt: string; readonly firstWhole: string },
 ): Unavailable {
   const after = new Map(Object.entries(before).filter(([date]) => date >= firstWhole));

@@ -18,7 +18,7 @@ import {
 import { assertNotAborted } from '../core/errors.ts';
 import { confirmWritten, headObject, isWritten, type ObjectAddress, OtherStored } from './s3-confirm.ts';
 import { readS3Failure, UnmetRequest } from './s3-fault.ts';
-import { countBytes, listETags, type Part, planParts, readPart, type StoredPart, sendAll } from './s3-parts.ts';
+import { countBytes, listETags, planParts, readPart, type StoredPart, sendAll, type UploadPart } from './s3-parts.ts';
 import { assertEncrypted, type WriteSettings } from './s3-write-settings.ts';
 
 /** What the object is to be, beside its bytes. */
@@ -57,7 +57,7 @@ export class MultipartUploader {
     const file = await open(path, 'r');
     try {
       const { size } = await file.stat();
-      const send = async (upload: Upload, part: Part) => await this.#sendPart(upload, part, file);
+      const send = async (upload: Upload, part: UploadPart) => await this.#sendPart(upload, part, file);
       await this.#run(target, head, planParts(size, partBytes), send, signal);
     } catch (error) {
       throw await this.#removeDamaged(target, error);
@@ -69,7 +69,8 @@ export class MultipartUploader {
   /** Copies inside the service, of any size, also where it cannot copy an encrypted object in one request (Ceph). */
   async copy(target: ObjectAddress, head: ObjectHead, source: CopySource, partBytes: number): Promise<void> {
     const parts = planParts(source.sizeBytes, partBytes);
-    const send = async (upload: Upload, part: Part) => await this.#copyPart(upload, part, source, parts.length === 1);
+    const send = async (upload: Upload, part: UploadPart) =>
+      await this.#copyPart(upload, part, source, parts.length === 1);
     await this.#run(target, head, parts, send, undefined);
   }
 
@@ -83,8 +84,8 @@ export class MultipartUploader {
   async #run(
     target: ObjectAddress,
     head: ObjectHead,
-    parts: readonly Part[],
-    send: (upload: Upload, part: Part) => Promise<StoredPart>,
+    parts: readonly UploadPart[],
+    send: (upload: Upload, part: UploadPart) => Promise<StoredPart>,
     signal: AbortSignal | undefined,
   ): Promise<void> {
     assertNotAborted(signal);
@@ -103,7 +104,7 @@ export class MultipartUploader {
     }
   }
 
-  async #sendPart(upload: Upload, part: Part, file: FileHandle): Promise<StoredPart> {
+  async #sendPart(upload: Upload, part: UploadPart, file: FileHandle): Promise<StoredPart> {
     const bytes = await readPart(file, part);
     const md5 = createHash('md5').update(bytes).digest();
     const { ETag } = await this.#client.send(
@@ -118,7 +119,7 @@ export class MultipartUploader {
     return { completed: { PartNumber: part.number, ETag }, md5 };
   }
 
-  async #copyPart(upload: Upload, part: Part, source: CopySource, isWhole: boolean): Promise<StoredPart> {
+  async #copyPart(upload: Upload, part: UploadPart, source: CopySource, isWhole: boolean): Promise<StoredPart> {
     const { CopyPartResult } = await this.#client.send(
       new UploadPartCopyCommand({
         ...upload,

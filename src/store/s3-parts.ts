@@ -7,7 +7,7 @@ import type { FileHandle } from 'node:fs/promises';
 import type { CompletedPart } from '@aws-sdk/client-s3';
 import { assertNotAborted } from '../core/errors.ts';
 
-export interface Part {
+export interface UploadPart {
   /** From 1. */
   readonly number: number;
   readonly start: number;
@@ -27,7 +27,7 @@ const MD5_TAG = /^[0-9a-f]{32}$/;
 const IN_FLIGHT = 4;
 
 /** At least one part: an upload without parts cannot be completed. */
-export function planParts(sizeBytes: number, wantedBytes: number): readonly Part[] {
+export function planParts(sizeBytes: number, wantedBytes: number): readonly UploadPart[] {
   const partBytes = Math.max(wantedBytes, Math.ceil(sizeBytes / MAX_PARTS));
   return Array.from({ length: Math.max(1, Math.ceil(sizeBytes / partBytes)) }, (_, index) => {
     const start = index * partBytes;
@@ -37,8 +37,8 @@ export function planParts(sizeBytes: number, wantedBytes: number): readonly Part
 
 /** Sends the parts, a few at a time. After a failure or an abort no other is begun, and those in flight are finished. */
 export async function sendAll(
-  parts: readonly Part[],
-  send: (part: Part) => Promise<StoredPart>,
+  parts: readonly UploadPart[],
+  send: (part: UploadPart) => Promise<StoredPart>,
   signal: AbortSignal | undefined,
 ): Promise<readonly StoredPart[]> {
   const stored: StoredPart[] = [];
@@ -60,7 +60,7 @@ export async function sendAll(
   return stored;
 }
 
-export async function readPart(file: FileHandle, { start, sizeBytes }: Part): Promise<Uint8Array> {
+export async function readPart(file: FileHandle, { start, sizeBytes }: UploadPart): Promise<Uint8Array> {
   const bytes = Buffer.allocUnsafe(sizeBytes);
   for (let filled = 0; filled < sizeBytes; ) {
     const { bytesRead } = await file.read(bytes, filled, sizeBytes - filled, start + filled);
@@ -95,6 +95,6 @@ export function unquote(etag: string | undefined): string | undefined {
   return etag?.replace(/^W\//, '').replaceAll('"', '');
 }
 
-export function countBytes(parts: readonly Part[]): number {
+export function countBytes(parts: readonly UploadPart[]): number {
   return parts.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0);
 }

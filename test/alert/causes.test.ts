@@ -4,7 +4,7 @@
  */
 import { describe, expect, it } from 'vitest';
 import { describeCause } from '../../src/alert/alert-text.ts';
-import { CAUSE_KINDS, judgeCause, listCauses, type Verdict } from '../../src/alert/causes.ts';
+import { CAUSE_KINDS, type CauseOutcome, judgeCause, listCauses } from '../../src/alert/causes.ts';
 import { isAlertWorthy, type RunFacts } from '../../src/alert/run-facts.ts';
 import { Fault } from '../../src/core/errors.ts';
 import { judgeRun } from '../../src/export/export.ts';
@@ -192,7 +192,7 @@ describe('a gap that expires', () => {
 
 describe('a cause that is not found again', () => {
   const date = '2026-11-19';
-  const cases: readonly (readonly [string, Parameters<typeof judgeCause>[0], Changes<RunFacts>, Verdict])[] = [
+  const cases: readonly (readonly [string, Parameters<typeof judgeCause>[0], Changes<RunFacts>, CauseOutcome])[] = [
     ['a failed run, when an export finished', { kind: 'run-failed', date: null, report: null }, {}, 'recovered'],
     [
       'a failed run, when the next one failed otherwise',

@@ -5,14 +5,14 @@
 import { setMaxListeners } from 'node:events';
 import { describe, expect, test } from 'vitest';
 import { EngineFault, PoolBusyFault } from '../../src/engine/engine-fault.ts';
-import { type Turn, Turns } from '../../src/engine/fair-slots.ts';
+import { type FairSlot, FairSlots } from '../../src/engine/fair-slots.ts';
 
 const never = new AbortController().signal;
 // All the tests' tasks listen to this one signal; in the service each request has its own.
 setMaxListeners(0, never);
 
 /** Takes a turn and notes under `label` when it is given. */
-function ask(turns: Turns, owner: string, given: string[], label = owner): Promise<Turn> {
+function ask(turns: FairSlots, owner: string, given: string[], label = owner): Promise<FairSlot> {
   return turns.take(owner, never).then((turn) => {
     given.push(label);
     return turn;
@@ -24,7 +24,7 @@ const settled = () => new Promise<void>((resolve) => setImmediate(resolve));
 
 describe('turns', () => {
   test('as many hold a slot as there are slots, each a different one', async () => {
-    const turns = new Turns({ size: 3, maxWaiting: 10 });
+    const turns = new FairSlots({ size: 3, maxWaiting: 10 });
     const given: string[] = [];
     const held = await Promise.all(['a', 'b', 'c'].map((owner) => ask(turns, owner, given)));
     expect(held.map(({ slot }) => slot)).toEqual([0, 1, 2]);
@@ -39,7 +39,7 @@ describe('turns', () => {
   });
 
   test('a released slot is the one given next, the lowest of several', async () => {
-    const turns = new Turns({ size: 3, maxWaiting: 10 });
+    const turns = new FairSlots({ size: 3, maxWaiting: 10 });
     const held = await Promise.all(['a', 'b', 'c'].map((owner) => turns.take(owner, never)));
     held[2]?.release();
     held[0]?.release();
@@ -48,7 +48,7 @@ describe('turns', () => {
   });
 
   test('one owner leaves one slot free for others', async () => {
-    const turns = new Turns({ size: 3, maxWaiting: 10 });
+    const turns = new FairSlots({ size: 3, maxWaiting: 10 });
     const given: string[] = [];
     const slow = [1, 2, 3].map((index) => ask(turns, 'slow', given, `slow ${index}`));
     await settled();
@@ -61,7 +61,7 @@ describe('turns', () => {
   });
 
   test('a single slot is everybody’s', async () => {
-    const turns = new Turns({ size: 1, maxWaiting: 10 });
+    const turns = new FairSlots({ size: 1, maxWaiting: 10 });
     const first = await turns.take('a', never);
     const second = turns.take('a', never);
     first.release();
@@ -69,7 +69,7 @@ describe('turns', () => {
   });
 
   test('the owner who holds fewest goes first, among equals who came first', async () => {
-    const turns = new Turns({ size: 3, maxWaiting: 10 });
+    const turns = new FairSlots({ size: 3, maxWaiting: 10 });
     const given: string[] = [];
     const [one, , third] = await Promise.all([turns.take('a', never), turns.take('a', never), turns.take('b', never)]);
     for (const [owner, label] of [
@@ -90,7 +90,7 @@ describe('turns', () => {
   });
 
   test('releasing twice frees one slot', async () => {
-    const turns = new Turns({ size: 1, maxWaiting: 10 });
+    const turns = new FairSlots({ size: 1, maxWaiting: 10 });
     const given: string[] = [];
     const first = await turns.take('a', never);
     void ask(turns, 'b', given);
@@ -102,7 +102,7 @@ describe('turns', () => {
   });
 
   test('who comes when the queue is full is refused, and nothing else changes', async () => {
-    const turns = new Turns({ size: 1, maxWaiting: 2 });
+    const turns = new FairSlots({ size: 1, maxWaiting: 2 });
     const given: string[] = [];
     const first = await turns.take('a', never);
     void ask(turns, 'b', given);
@@ -116,7 +116,7 @@ describe('turns', () => {
   });
 
   test('with no places to wait a free slot is still given', async () => {
-    const turns = new Turns({ size: 1, maxWaiting: 0 });
+    const turns = new FairSlots({ size: 1, maxWaiting: 0 });
     const turn = await turns.take('a', never);
     await expect(turns.take('b', never)).rejects.toThrow(PoolBusyFault);
     turn.release();
@@ -124,7 +124,7 @@ describe('turns', () => {
   });
 
   test('one owner cannot fill the queue against the others: his newest is refused in their place', async () => {
-    const turns = new Turns({ size: 1, maxWaiting: 3 });
+    const turns = new FairSlots({ size: 1, maxWaiting: 3 });
     const given: string[] = [];
     const first = await turns.take('many', never);
     const waiting = ['m1', 'm2', 'm3'].map((label) => ask(turns, 'many', given, label));
@@ -139,7 +139,7 @@ describe('turns', () => {
   });
 
   test('who is aborted while waiting leaves at once, with the signal’s reason', async () => {
-    const turns = new Turns({ size: 1, maxWaiting: 1 });
+    const turns = new FairSlots({ size: 1, maxWaiting: 1 });
     const first = await turns.take('a', never);
     const control = new AbortController();
     const waiting = turns.take('b', control.signal);
@@ -153,7 +153,7 @@ describe('turns', () => {
   });
 
   test('who is aborted before asking, or after being given a slot, changes nothing', async () => {
-    const turns = new Turns({ size: 1, maxWaiting: 1 });
+    const turns = new FairSlots({ size: 1, maxWaiting: 1 });
     await expect(turns.take('a', AbortSignal.abort())).rejects.toMatchObject({ name: 'AbortError' });
     const control = new AbortController();
     const turn = await turns.take('a', control.signal);
@@ -165,7 +165,7 @@ describe('turns', () => {
   });
 
   test('closing refuses those who wait and all who come', async () => {
-    const turns = new Turns({ size: 1, maxWaiting: 5 });
+    const turns = new FairSlots({ size: 1, maxWaiting: 5 });
     const held = await turns.take('a', never);
     const waiting = turns.take('b', never);
     turns.close();
@@ -177,7 +177,7 @@ describe('turns', () => {
   });
 
   test('of a thousand tasks by four owners, no slot has two holders and no owner has them all', async () => {
-    const turns = new Turns({ size: 4, maxWaiting: 1000 });
+    const turns = new FairSlots({ size: 4, maxWaiting: 1000 });
     const holders = new Map<number, string>();
     let most = 0;
     await Promise.all(

@@ -2,7 +2,7 @@
 import { Resvg } from '@resvg/resvg-js';
 import { describe, expect, it } from 'vitest';
 import { buildSessionChart, buildSymbolChart, CHART_WIDTH } from '../../src/report/draw/chart.ts';
-import { type Level, type PlacedMarker, placeMarkers } from '../../src/report/draw/marker.ts';
+import { type MarkerLevel, type PlacedMarker, placeMarkers } from '../../src/report/draw/marker.ts';
 import { renderPicture } from '../../src/report/draw/picture.ts';
 import { buildStrikeChart } from '../../src/report/draw/strikes.ts';
 import { createRandom } from '../support/random.ts';
@@ -10,7 +10,7 @@ import { createReport, createSymbolExposure, createSymbolFlow } from './model-fi
 
 const AXIS = { min: 500, max: 700, width: 492, charWidth: 11.9 };
 
-function createLevels(values: readonly number[]): readonly Level[] {
+function createLevels(values: readonly number[]): readonly MarkerLevel[] {
   const names = ['Spot', 'Zero gamma', 'Call wall', 'Put wall'];
   return values.map((value, index) => ({ name: names[index] ?? 'Level', value, text: value.toFixed(2) }));
 }

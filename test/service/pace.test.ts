@@ -5,13 +5,13 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { HISTORICAL_PATH, PORTAL_PATH } from '../../src/api-contract/published-limits.ts';
 import { systemClock } from '../../src/core/clock.ts';
-import { Pace } from '../../src/service/access/pace.ts';
+import { KeyPace } from '../../src/service/access/pace.ts';
 import { KEY, postJson, startTestService, type TestService } from './running-service.ts';
 
 describe('pace', () => {
   function startPace(requestsPerSecond: number, burst = 1) {
     let nowMs = 1_000_000;
-    const pace = new Pace({ now: () => nowMs, sleep: systemClock.sleep }, { requestsPerSecond, burst });
+    const pace = new KeyPace({ now: () => nowMs, sleep: systemClock.sleep }, { requestsPerSecond, burst });
     return { pace, advance: (ms: number) => (nowMs += ms) };
   }
 

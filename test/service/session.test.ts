@@ -6,7 +6,7 @@ import { Gate } from '../../src/service/access/gate.ts';
 import { buildEntry, hashKey, KeyRing } from '../../src/service/access/keys.ts';
 import { createLogin, SESSION_COOKIE, SESSION_SECONDS, Sessions } from '../../src/service/access/login-session.ts';
 import { ApiFailure } from '../../src/service/http/api-failure.ts';
-import type { Answer, Call, Endpoint } from '../../src/service/http/endpoint.ts';
+import type { Call, Endpoint, EndpointAnswer } from '../../src/service/http/endpoint.ts';
 
 const START = Date.parse('2026-11-19T23:15:00Z');
 const ENTRY = buildEntry(hashKey('cus_desk'), { name: 'desk', historical: 'active', realtime: true });
@@ -17,7 +17,11 @@ function start(options: { secret?: Buffer; secure?: boolean } = {}) {
   const keys = new KeyRing([ENTRY]);
   const sessions = new Sessions(clock, keys, { lifetimeSeconds: SESSION_SECONDS, secure: false, ...options });
   const gate = new Gate(clock, keys, { requestsPerSecond: 1 });
-  const fail = (failure: ApiFailure): Answer => ({ status: failure.status, headers: {}, body: Buffer.from('{}') });
+  const fail = (failure: ApiFailure): EndpointAnswer => ({
+    status: failure.status,
+    headers: {},
+    body: Buffer.from('{}'),
+  });
   const [login, logout] = createLogin({ gate, sessions, fail });
   if (!login || !logout) throw new Error('there are two endpoints');
   return { keys, sessions, login, logout, advance: (ms: number) => (nowMs += ms) };

@@ -13,7 +13,7 @@ import { type LoadedChainFile, loadChainFile } from '../../src/service/data/chai
 import { CHAIN_COLUMNS, CHAIN_SORT } from '../../src/service/data/chain-table.ts';
 import { generateSession } from '../../src/service/generate/generate.ts';
 import { ApiFailure } from '../../src/service/http/api-failure.ts';
-import type { Answer, Call, Endpoint } from '../../src/service/http/endpoint.ts';
+import type { Call, Endpoint, EndpointAnswer } from '../../src/service/http/endpoint.ts';
 import { SnapshotReader } from '../../src/service/snapshot/snapshot.ts';
 
 export const KEY = 'cus_test_key_1';
@@ -188,7 +188,7 @@ export async function ask(endpoint: Endpoint, call: Partial<Call>): Promise<Repl
   return { status: answer.status, headers: answer.headers, text, body: JSON.parse(text) };
 }
 
-async function readText({ body }: Answer): Promise<string> {
+async function readText({ body }: EndpointAnswer): Promise<string> {
   if (body instanceof Uint8Array) return Buffer.from(body).toString('utf8');
   const pieces: Uint8Array[] = [];
   for await (const piece of body) pieces.push(piece);

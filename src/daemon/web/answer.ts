@@ -7,7 +7,7 @@ import { createHash } from 'node:crypto';
 import { LIVE_SCRIPT } from './live-script.ts';
 import { STYLE } from './style.ts';
 
-export interface Answer {
+export interface PageAnswer {
   readonly status: number;
   readonly type: string;
   readonly body: string;
@@ -57,11 +57,11 @@ const SECURITY_HEADERS: Readonly<Record<string, string>> = {
   'x-frame-options': 'DENY',
 };
 
-export function answerPage(status: number, body: string, headers: Readonly<Record<string, string>> = {}): Answer {
+export function answerPage(status: number, body: string, headers: Readonly<Record<string, string>> = {}): PageAnswer {
   return { status, type: HTML, body, headers: { 'content-security-policy': PAGE_POLICY, ...headers } };
 }
 
-export function answerReport(body: string): Answer {
+export function answerReport(body: string): PageAnswer {
   return { status: 200, type: HTML, body, headers: frame(REPORT_POLICY) };
 }
 
@@ -70,16 +70,16 @@ export function answerReportNotice(
   status: number,
   body: string,
   headers: Readonly<Record<string, string>> = {},
-): Answer {
+): PageAnswer {
   return { status, type: HTML, body, headers: { ...frame(REPORT_NOTICE_POLICY), ...headers } };
 }
 
-export function answerText(status: number, type: string, body: string): Answer {
+export function answerText(status: number, type: string, body: string): PageAnswer {
   return { status, type, body };
 }
 
 /** All headers of an answer, its length among them. */
-export function headersOf({ type, body, headers }: Answer): Readonly<Record<string, string | number>> {
+export function headersOf({ type, body, headers }: PageAnswer): Readonly<Record<string, string | number>> {
   return { ...SECURITY_HEADERS, ...headers, 'content-type': type, 'content-length': Buffer.byteLength(body) };
 }
 

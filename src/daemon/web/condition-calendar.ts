@@ -2,12 +2,13 @@
  * The calendar of conditions: a table with weeks as rows. Every condition has a shape of its own besides its colour, and
  * every day its whole sentence, which screen readers read and which is shown on hover, focus and tap.
  */
+
 import { nameHoliday } from '../../calendar/holidays.ts';
 import { type CalendarOverride, isHalfDay, isSession } from '../../calendar/session.ts';
 import { addDays, formatWallDate, weekday } from '../../calendar/wall-clock.ts';
 import { formatCount } from '../../core/units.ts';
+import { CONDITIONS, type Condition } from '../../plan/conditions.ts';
 import type { StatusDocument } from '../documents.ts';
-import type { Condition } from './date-gap.ts';
 import { html, type Markup } from './html.ts';
 import { formatBothClocks, formatDay } from './time-text.ts';
 
@@ -20,7 +21,7 @@ const EARLIER_WEEKS = 47;
 const DAYS = ['Mon', 'Tue', 'Wed', 'Thu', 'Fri', 'Sat', 'Sun'] as const;
 
 /** In the order of the legend, with their meaning in a few words. */
-export const CONDITIONS: Readonly<Record<Condition, string>> = {
+export const CONDITION_WORDS: Readonly<Record<Condition, string>> = {
   available: 'sealed and complete',
   degraded: 'sealed, not known to be complete',
   pending: 'not sealed yet',
@@ -56,9 +57,9 @@ export function renderCalendar(
   const recent = weeks.slice(-RECENT_WEEKS);
   const earlier = weeks.slice(-RECENT_WEEKS - EARLIER_WEEKS, -RECENT_WEEKS);
   const known = new Set(document.dates.map(({ condition }) => condition));
-  const legend = conditionNames().filter((condition) => known.has(condition));
+  const legend = CONDITIONS.filter((condition) => known.has(condition));
   return html`${renderWeeks(recent, shape, `Conditions of the last ${recent.length === 1 ? 'week' : `${recent.length} weeks`}`)}
-<ul class="legend">${legend.map((condition) => html`<li>${renderShape(condition)}<b>${condition}</b> ${CONDITIONS[condition]}</li>`)}</ul>
+<ul class="legend">${legend.map((condition) => html`<li>${renderShape(condition)}<b>${condition}</b> ${CONDITION_WORDS[condition]}</li>`)}</ul>
 ${
   earlier.length > 0 &&
   html`<details data-key="${key}-earlier"><summary>Earlier: ${tell(earlier, dates)}</summary>
@@ -138,16 +139,11 @@ function listWeeks(first: string, last: string, today: string): readonly string[
 function tell(weeks: readonly string[], dates: ReadonlyMap<string, DateStatus>): string {
   const [from = '', to = ''] = [weeks[0], addDays(weeks.at(-1) ?? '', 6)];
   const inside = [...dates.values()].filter(({ date }) => date >= from && date <= to);
-  const counts = conditionNames().flatMap((condition) => {
+  const counts = CONDITIONS.flatMap((condition) => {
     const count = inside.filter((date) => date.condition === condition).length;
     return count > 0 ? [`${count} ${condition}`] : [];
   });
   return `${weeks.length} week${weeks.length === 1 ? '' : 's'}, ${counts.join(', ')}`;
-}
-
-/** In the order of the legend. */
-export function conditionNames(): readonly Condition[] {
-  return Object.keys(CONDITIONS) as Condition[]; // The type of the record says so.
 }
 
 function mondayOf(date: string): string {

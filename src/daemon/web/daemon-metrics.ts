@@ -5,7 +5,7 @@
  */
 import { Counter, collectDefaultMetrics, Histogram, Registry } from 'prom-client';
 import type { CalendarOverride } from '../../calendar/session.ts';
-import type { DaemonView, FinishedRun, JobView } from '../job-view.ts';
+import type { DaemonView, JobView, RunRecord } from '../job-view.ts';
 import { isRun } from './date-gap.ts';
 import { createGauges } from './gauges.ts';
 import { OUTCOME_WORDS } from './health-text.ts';
@@ -124,7 +124,7 @@ export class DaemonMetrics {
     if (atMs !== undefined) this.#lastSuccessMs.set(job.name, Math.max(atMs, this.#lastSuccessMs.get(job.name) ?? 0));
   }
 
-  #count(job: string, run: FinishedRun): void {
+  #count(job: string, run: RunRecord): void {
     this.#runs.inc({ job, outcome: run.outcome });
     if (!isRun(run)) return;
     this.#seconds.observe({ job }, Math.max(0, run.finishedAtMs - run.startedAtMs) / 1000);

@@ -7,13 +7,10 @@ import { MINIMUM_DATA_DELAY_MINUTES } from '../../api-contract/published-limits.
 import type { CalendarOverride } from '../../calendar/session.ts';
 import { sessionCloseSecond } from '../../calendar/session.ts';
 import { parseWallClock } from '../../calendar/wall-clock.ts';
-import type { StatusDocument } from '../documents.ts';
-import type { FinishedRun, JobView } from '../job-view.ts';
+import type { JobView, RunRecord } from '../job-view.ts';
 
 /** A date that no run has gone for within this time of its close is a gap, whatever the schedule says. */
 const PATIENCE_MS = 24 * 3_600_000;
-
-export type Condition = StatusDocument['dates'][number]['condition'];
 
 export interface Gap {
   readonly job: string;
@@ -45,7 +42,7 @@ function isAwaited({ finished, status }: JobView, date: string, nowMs: number, c
 }
 
 /** Whether a process ran: a tick on a day without a session is told among the runs too. */
-export function isRun({ outcome }: FinishedRun): boolean {
+export function isRun({ outcome }: RunRecord): boolean {
   return outcome !== 'no-session';
 }
 

@@ -1,8 +1,8 @@
 /** The metrics that say how it is now: each is set anew from the view, and a job that is gone leaves none behind. */
 import { Gauge, type Registry } from 'prom-client';
 import type { CalendarOverride } from '../../calendar/session.ts';
+import { CONDITIONS } from '../../plan/conditions.ts';
 import type { DaemonView, JobView } from '../job-view.ts';
-import { conditionNames } from './condition-calendar.ts';
 import { listGaps, parseInstant } from './date-gap.ts';
 import { findLastEnd } from './last-end.ts';
 import { measureSessionTimeMs } from './session-time.ts';
@@ -127,7 +127,7 @@ export function createGauges(registry: Registry, calendar: CalendarOverride) {
     dates.reset();
     for (const { name: job, status } of views) {
       if (!status) continue;
-      for (const condition of conditionNames()) {
+      for (const condition of CONDITIONS) {
         const count = status.document.dates.filter((date) => date.condition === condition).length;
         dates.set({ job, condition }, count);
       }

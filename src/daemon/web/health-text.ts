@@ -4,7 +4,7 @@
  */
 import type { CalendarOverride } from '../../calendar/session.ts';
 import { addDays, formatWallDate } from '../../calendar/wall-clock.ts';
-import type { DaemonView, FinishedRun, JobView } from '../job-view.ts';
+import type { DaemonView, JobView, RunRecord } from '../job-view.ts';
 import { type Gap, listGaps } from './date-gap.ts';
 import { findLastEnd } from './last-end.ts';
 import { formatRelative, formatSpan } from './time-text.ts';
@@ -14,17 +14,17 @@ const TELL_LOSSES_DAYS = 30;
 /** Gaps that expire within this time are urgent; as the alert `gap-expires-soon`. */
 const URGENT_MS = 48 * 3_600_000;
 
-export type Level = 'well' | 'note' | 'wrong';
+export type HealthLevel = 'well' | 'note' | 'wrong';
 
-export interface Finding {
-  readonly level: Level;
+export interface HealthFinding {
+  readonly level: HealthLevel;
   readonly text: string;
   /** The job that it is about, where it is about one. */
   readonly job: string | undefined;
 }
 
 /** Never empty; the first is the worst. */
-export function judge(view: DaemonView, nowMs: number, calendar: CalendarOverride): readonly Finding[] {
+export function judge(view: DaemonView, nowMs: number, calendar: CalendarOverride): readonly HealthFinding[] {
   const { jobs } = view;
   const gaps = jobs.flatMap((job) => listGaps(job, nowMs, calendar)).sort(bySoonestExpiry);
   const findings = [
@@ -47,7 +47,7 @@ export function judge(view: DaemonView, nowMs: number, calendar: CalendarOverrid
   return findings.sort((a, b) => rank(a) - rank(b));
 }
 
-function tellGaps(gaps: readonly Gap[], nowMs: number): Finding {
+function tellGaps(gaps: readonly Gap[], nowMs: number): HealthFinding {
   const [first] = gaps;
   const count = `${gaps.length} gap${gaps.length === 1 ? '' : 's'}`;
   const jobs = new Set(gaps.map(({ job }) => job));
@@ -59,7 +59,7 @@ function tellGaps(gaps: readonly Gap[], nowMs: number): Finding {
   return found(leftMs < URGENT_MS ? 'wrong' : 'note', `${count}${which} ${when}`, job);
 }
 
-function tellLosses(jobs: readonly JobView[], nowMs: number): readonly Finding[] {
+function tellLosses(jobs: readonly JobView[], nowMs: number): readonly HealthFinding[] {
   const since = addDays(formatWallDate(nowMs), -TELL_LOSSES_DAYS);
   return jobs.flatMap(({ name, status }) => {
     const lost = (status?.document.dates ?? []).filter(
@@ -72,7 +72,7 @@ function tellLosses(jobs: readonly JobView[], nowMs: number): readonly Finding[]
   });
 }
 
-function tellLastRun(job: JobView, nowMs: number): readonly Finding[] {
+function tellLastRun(job: JobView, nowMs: number): readonly HealthFinding[] {
   const { name } = job;
   const last = findLastEnd(job);
   if (!last || !FAILED.has(last.outcome)) return [];
@@ -80,10 +80,10 @@ function tellLastRun(job: JobView, nowMs: number): readonly Finding[] {
   return [found('wrong', `The last run of ${name} failed ${formatRelative(last.finishedAtMs, nowMs)}: ${why}`, name)];
 }
 
-const FAILED: ReadonlySet<FinishedRun['outcome']> = new Set(['failed', 'usage', 'died', 'timed-out']);
+const FAILED: ReadonlySet<RunRecord['outcome']> = new Set(['failed', 'usage', 'died', 'timed-out']);
 
 /** Outcomes for people. */
-export const OUTCOME_WORDS: Readonly<Record<FinishedRun['outcome'], string>> = {
+export const OUTCOME_WORDS: Readonly<Record<RunRecord['outcome'], string>> = {
   done: 'done',
   failed: 'failed',
   usage: 'refused',
@@ -108,11 +108,11 @@ function bySoonestExpiry(a: Gap, b: Gap): number {
   return (a.expiresAtMs ?? Number.MAX_SAFE_INTEGER) - (b.expiresAtMs ?? Number.MAX_SAFE_INTEGER);
 }
 
-function rank({ level }: Finding): number {
+function rank({ level }: HealthFinding): number {
   return ['wrong', 'note', 'well'].indexOf(level);
 }
 
-function found(level: Level, text: string, job: string | undefined): Finding {
+function found(level: HealthLevel, text: string, job: string | undefined): HealthFinding {
   return { level, text, job };
 }
 

@@ -1,8 +1,8 @@
 /** How the last run of a job ended: of those that this daemon saw end, and of what the status tells of others. Pure. */
-import type { FinishedRun, JobView } from '../job-view.ts';
+import type { JobView, RunRecord } from '../job-view.ts';
 import { isRun } from './date-gap.ts';
 
-export type LastEnd = Pick<FinishedRun, 'startedAtMs' | 'finishedAtMs' | 'outcome' | 'error'>;
+export type LastEnd = Pick<RunRecord, 'startedAtMs' | 'finishedAtMs' | 'outcome' | 'error'>;
 
 /** The newer of both; `undefined` while none is known. */
 export function findLastEnd(job: JobView): LastEnd | undefined {

@@ -2,7 +2,7 @@
 import { basename } from 'node:path';
 import { explainAbort } from '../../core/process-end.ts';
 import { formatCount, formatDuration } from '../../core/units.ts';
-import type { FinishedRun, JobView, RunReason, RunView } from '../job-view.ts';
+import type { JobView, RunReason, RunRecord, RunView } from '../job-view.ts';
 import { isRun, parseInstant } from './date-gap.ts';
 import { OUTCOME_WORDS } from './health-text.ts';
 import { html, type Markup } from './html.ts';
@@ -23,7 +23,7 @@ const REASON_WORDS: Readonly<Record<RunReason, string>> = {
 };
 
 /** How an outcome looks. */
-const TONES: Readonly<Record<FinishedRun['outcome'], 'good' | 'fair' | 'bad' | 'calm'>> = {
+const TONES: Readonly<Record<RunRecord['outcome'], 'good' | 'fair' | 'bad' | 'calm'>> = {
   done: 'good',
   incomplete: 'fair',
   interrupted: 'fair',
@@ -86,7 +86,7 @@ function renderScope(job: JobView, nowMs: number, timeZone: string): Markup {
   }</p>${end?.error && html`<div class="error"><p><code>${end.error.code}</code> ${cut(end.error.message)}</p></div>`}`;
 }
 
-function renderRun(run: FinishedRun, nowMs: number, timeZone: string): Markup {
+function renderRun(run: RunRecord, nowMs: number, timeZone: string): Markup {
   const { outcome, startedAtMs, finishedAtMs, result, error, logFile, code, signal } = run;
   const started = formatInstant(startedAtMs, timeZone);
   const rows = result?.dates.reduce((sum, date) => sum + (date.status === 'sealed' ? date.rows : 0), 0);

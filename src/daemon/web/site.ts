@@ -8,7 +8,7 @@ import type { Clock } from '../../core/clock.ts';
 import { describeError } from '../../core/errors.ts';
 import type { Log } from '../../core/log.ts';
 import type { DaemonView } from '../job-view.ts';
-import { type Answer, answerPage, answerReport, answerReportNotice, answerText } from './answer.ts';
+import { answerPage, answerReport, answerReportNotice, answerText, type PageAnswer } from './answer.ts';
 import { DaemonMetrics } from './daemon-metrics.ts';
 import { checkLive, checkReady } from './health.ts';
 import type { Access } from './page-access.ts';
@@ -52,7 +52,7 @@ export class Site {
   }
 
   /** Never rejects. */
-  async answer(request: SiteRequest): Promise<Answer> {
+  async answer(request: SiteRequest): Promise<PageAnswer> {
     try {
       return await this.#route(request);
     } catch (error) {
@@ -65,7 +65,7 @@ export class Site {
     }
   }
 
-  async #route({ method, target, headers }: SiteRequest): Promise<Answer> {
+  async #route({ method, target, headers }: SiteRequest): Promise<PageAnswer> {
     const { access, clock, view } = this.#options;
     if (method !== 'GET' && method !== 'HEAD') {
       const text = renderNotice('Only to be read', ['GET and HEAD are answered.']);
@@ -89,7 +89,7 @@ export class Site {
     return answerPage(404, NOTHING_HERE);
   }
 
-  #answerHealth(path: string): Answer | undefined {
+  #answerHealth(path: string): PageAnswer | undefined {
     if (!/^\/healthz(\/live|\/ready)?$/.test(path)) return undefined;
     const view = this.#options.view();
     const live = checkLive(view, this.#options.clock.now());
@@ -100,7 +100,7 @@ export class Site {
     return answerText(ok ? 200 : 503, 'application/json; charset=utf-8', `${JSON.stringify(body)}\n`);
   }
 
-  #login(shown: string, headers: IncomingHttpHeaders, nowMs: number): Answer {
+  #login(shown: string, headers: IncomingHttpHeaders, nowMs: number): PageAnswer {
     const cookie = this.#options.access.login(shown, headers, nowMs);
     if (cookie === undefined) return refuseStranger('That is not the token');
     const login = { 'set-cookie': cookie };
@@ -121,7 +121,7 @@ export class Site {
     return body;
   }
 
-  async #answerReport(path: string): Promise<Answer> {
+  async #answerReport(path: string): Promise<PageAnswer> {
     const { log, readReport, view } = this.#options;
     const named = findReport(view(), path);
     if (!named) return answerReportNotice(404, NOTHING_HERE);
@@ -149,7 +149,7 @@ export class Site {
   }
 }
 
-function refuseStranger(title: string): Answer {
+function refuseStranger(title: string): PageAnswer {
   const ways = [
     'The status is shown to those who have the token of FLOWDROP_STATUS_TOKEN. A browser shows it once, here or by /?token=...; a program with every request, as "Authorization: Bearer ...".',
   ];

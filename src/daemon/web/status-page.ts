@@ -2,7 +2,7 @@
 import type { CalendarOverride } from '../../calendar/session.ts';
 import type { DaemonView } from '../job-view.ts';
 import { SHAPES } from './condition-calendar.ts';
-import { type Finding, judge } from './health-text.ts';
+import { type HealthFinding, judge } from './health-text.ts';
 import { html, type Markup } from './html.ts';
 import { renderJob } from './job-section.ts';
 import { CALM_MS, LIVE_MS, LIVE_SCRIPT, RELOAD_SECONDS } from './live-script.ts';
@@ -69,9 +69,9 @@ function frame(title: string, body: Markup, options: { readonly everyMs?: number
     .replace(`<script>${SCRIPT_SLOT}</script>`, () => `<script>${LIVE_SCRIPT}</script>`);
 }
 
-function renderVerdict(findings: readonly Finding[], keys: ReadonlyMap<string, string>): Markup {
+function renderVerdict(findings: readonly HealthFinding[], keys: ReadonlyMap<string, string>): Markup {
   const [worst, ...others] = findings;
-  const tell = ({ text, job }: Finding) => {
+  const tell = ({ text, job }: HealthFinding) => {
     const key = job === undefined ? undefined : keys.get(job);
     return key === undefined ? html`${text}.` : html`${text}. <a class="small" href="#${key}">${job}</a>`;
   };

@@ -5,7 +5,7 @@
  */
 import type { ChainFilter } from '../../source/snapshot.ts';
 
-export interface Part {
+export interface ChainPart {
   readonly symbol: string;
   readonly filter: ChainFilter;
 }
@@ -14,7 +14,7 @@ export interface Part {
 const MAX_STRIKE = 99_999_999;
 
 /** The two halves, or `undefined` when the part is a single strike: the endpoint has no filter that is narrower for sure. */
-export function splitPart({ symbol, filter }: Part): readonly Part[] | undefined {
+export function splitPart({ symbol, filter }: ChainPart): readonly ChainPart[] | undefined {
   if (filter.putCall === undefined) {
     return (['CALL', 'PUT'] as const).map((putCall) => ({ symbol, filter: { ...filter, putCall } }));
   }
@@ -29,7 +29,7 @@ export function splitPart({ symbol, filter }: Part): readonly Part[] | undefined
 }
 
 /** Stable text of a part: `SPX`, `SPX CALL`, `SPX CALL ..4500`, `SPX CALL 4500.001..5000`. It begins with the symbol. */
-export function formatPart({ symbol, filter }: Part): string {
+export function formatPart({ symbol, filter }: ChainPart): string {
   const { putCall, strikeMin, strikeMax } = filter;
   const dollars = (strike: number | undefined) => (strike === undefined ? '' : String(strike / 1000));
   const range =
@@ -38,7 +38,7 @@ export function formatPart({ symbol, filter }: Part): string {
 }
 
 /** Whether `name`, the text of a part, is what `whole` was split into. */
-export function isWithin(name: string, whole: Part): boolean {
+export function isWithin(name: string, whole: ChainPart): boolean {
   const [symbol, putCall, range = '..'] = name.split(' ');
   const { filter } = whole;
   if (symbol !== whole.symbol || name === formatPart(whole)) return false;

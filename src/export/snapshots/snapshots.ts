@@ -10,7 +10,7 @@ import { SourceFault } from '../../source/source.ts';
 import type { Stage } from '../../stage/stage.ts';
 import type { OnRunEvent } from '../../state/run-events.ts';
 import { WorkQueue } from '../work-queue.ts';
-import { formatPart, isWithin, type Part, splitPart } from './chain-part.ts';
+import { type ChainPart, formatPart, isWithin, splitPart } from './chain-part.ts';
 
 export interface SnapshotDeps {
   readonly source: SnapshotClient;
@@ -70,7 +70,7 @@ class PartFetch {
   }
 
   async run(): Promise<FetchedSnapshots> {
-    const parts: readonly Part[] = this.#symbols.map((symbol) => ({ symbol, filter: {} }));
+    const parts: readonly ChainPart[] = this.#symbols.map((symbol) => ({ symbol, filter: {} }));
     const queue = new WorkQueue(parts, {
       date: this.#stage.date,
       plural: 'snapshots',
@@ -89,7 +89,7 @@ class PartFetch {
     };
   }
 
-  async #fetch(part: Part, queue: WorkQueue<Part>): Promise<void> {
+  async #fetch(part: ChainPart, queue: WorkQueue<ChainPart>): Promise<void> {
     const { source, onEvent, log, signal } = this.#deps;
     const { date } = this.#stage;
     const window = formatPart(part);
@@ -128,7 +128,7 @@ class PartFetch {
   }
 
   /** @param cause the API's refusal; `undefined` when it is known from an earlier run */
-  #split(part: Part, cause: SourceFault | undefined, queue: WorkQueue<Part>): void {
+  #split(part: ChainPart, cause: SourceFault | undefined, queue: WorkQueue<ChainPart>): void {
     const halves = this.#deps.source.canNarrow ? splitPart(part) : undefined;
     if (halves === undefined) {
       throw new Fault('SNAPSHOT_TOO_BROAD', `${this.#stage.date} ${formatPart(part)} is too much for the API`, {

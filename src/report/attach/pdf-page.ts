@@ -26,7 +26,7 @@ export const COLOURS = {
   band: '#dfe5eb',
 } as const;
 
-export interface Page {
+export interface PdfPage {
   readonly doc: PDFKit.PDFDocument;
   /** The structure that everything on the pages belongs to. */
   readonly body: PDFKit.PDFStructureElement;
@@ -39,7 +39,7 @@ export interface PageOptions {
 }
 
 /** Everything that pdfkit would take from the clock is given, so that the same report gives the same bytes. */
-export async function openPage({ title, subject, createdAt }: PageOptions): Promise<Page> {
+export async function openPage({ title, subject, createdAt }: PageOptions): Promise<PdfPage> {
   const { default: PDFDocument } = await import('pdfkit');
   const { resolve } = createRequire(import.meta.url);
   const doc = new PDFDocument({
@@ -77,7 +77,7 @@ export interface TextStyle {
   readonly after?: number;
 }
 
-export function writeText({ doc, body }: Page, text: string, style: TextStyle): void {
+export function writeText({ doc, body }: PdfPage, text: string, style: TextStyle): void {
   const { type, font = 'plain', size, colour = COLOURS.ink, after = 0 } = style;
   doc.font(font).fontSize(size).fillColor(colour);
   doc.text(text, MARGINS.left, doc.y, { structParent: body, structType: type, lineGap: 1.5 });
@@ -85,7 +85,7 @@ export function writeText({ doc, body }: Page, text: string, style: TextStyle): 
 }
 
 /** A heading that is also a bookmark, on a page that has room for what must follow it. */
-export function writeHeading(page: Page, text: string, followingHeight: number): void {
+export function writeHeading(page: PdfPage, text: string, followingHeight: number): void {
   const { doc } = page;
   doc.y += 14;
   makeRoom(page, followingHeight + 24);
@@ -93,17 +93,17 @@ export function writeHeading(page: Page, text: string, followingHeight: number):
   writeText(page, text, { type: 'H2', font: 'bold', size: 11.5, after: 4 });
 }
 
-export function makeRoom({ doc }: Page, height: number): void {
+export function makeRoom({ doc }: PdfPage, height: number): void {
   // On a fresh page there is no more room to be had.
   if (doc.y > doc.page.margins.top && doc.y + height > doc.page.maxY()) doc.addPage();
 }
 
-export function contentWidth({ doc }: Page): number {
+export function contentWidth({ doc }: PdfPage): number {
   return doc.page.width - doc.page.margins.left - doc.page.margins.right;
 }
 
 /** @param alt what is read aloud instead of the picture */
-export function placePicture({ doc, body }: Page, png: Uint8Array, alt: string, width: number): void {
+export function placePicture({ doc, body }: PdfPage, png: Uint8Array, alt: string, width: number): void {
   const place = () => void doc.image(Buffer.from(png), MARGINS.left, doc.y, { width });
   body.add(doc.struct('Figure', { alt }, place));
   doc.y += scaledHeight(png, width);
@@ -117,7 +117,7 @@ export function scaledHeight(png: Uint8Array, width: number): number {
 }
 
 /** Writes the foot of every page, which needs their number, and returns the file. */
-export async function closePage({ doc, body }: Page, foot: string): Promise<Uint8Array> {
+export async function closePage({ doc, body }: PdfPage, foot: string): Promise<Uint8Array> {
   body.end();
   const { start, count } = doc.bufferedPageRange();
   for (let index = start; index < start + count; index += 1) {

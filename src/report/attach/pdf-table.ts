@@ -5,7 +5,7 @@
 import { formatCount, formatDecimal, formatDollars, formatPercent } from '../../core/units.ts';
 import type { AttachedTable, Cell, Column, ColumnKind } from '../report-table.ts';
 import { cleanLabel, NONE } from '../text/label.ts';
-import { COLOURS, contentWidth, type Page } from './pdf-page.ts';
+import { COLOURS, contentWidth, type PdfPage } from './pdf-page.ts';
 
 const FONT_SIZE = 7.5;
 const ROW_HEIGHT = 13;
@@ -19,7 +19,7 @@ export function measureTable(table: AttachedTable, maxRows = 10): number {
   return (Math.min(table.rows.length, maxRows) + 1) * ROW_HEIGHT;
 }
 
-export function drawTable(page: Page, table: AttachedTable): void {
+export function drawTable(page: PdfPage, table: AttachedTable): void {
   const { doc, body } = page;
   const columns = table.columns.flatMap((column, index) => (column.heading === null ? [] : [{ ...column, index }]));
   const unit = table.columns.findIndex(({ name }) => name === 'unit');
@@ -62,7 +62,7 @@ export function drawTable(page: Page, table: AttachedTable): void {
 }
 
 function fitWidths(
-  page: Page,
+  page: PdfPage,
   columns: readonly Column[],
   head: readonly string[],
   rows: readonly (readonly string[])[],

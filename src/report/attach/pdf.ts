@@ -20,7 +20,7 @@ import {
   contentWidth,
   makeRoom,
   openPage,
-  type Page,
+  type PdfPage,
   placePicture,
   scaledHeight,
   writeHeading,
@@ -50,7 +50,7 @@ export async function formatPdf(report: FlowReport, timezone: string): Promise<U
   return await closePage(page, `Options flow ${drop.date}, ${cleanLabel(drop.dataset)} revision ${drop.revision}`);
 }
 
-function writeStamp(page: Page, report: FlowReport, timezone: string): void {
+function writeStamp(page: PdfPage, report: FlowReport, timezone: string): void {
   const { drop, headline } = report;
   const complete = drop.condition === 'available';
   const trades =
@@ -78,19 +78,19 @@ function writeStamp(page: Page, report: FlowReport, timezone: string): void {
   for (const gap of describeGaps(report)) writeText(page, gap, { type: 'P', size: SMALL + 1, colour: COLOURS.bad });
 }
 
-function writeTable(page: Page, table: AttachedTable): void {
+function writeTable(page: PdfPage, table: AttachedTable): void {
   writeHeading(page, table.title, measureTable(table));
   drawTable(page, table);
 }
 
-function writeFigure(page: Page, { title, finding, png }: Figure): void {
+function writeFigure(page: PdfPage, { title, finding, png }: Figure): void {
   const width = contentWidth(page) * 0.86;
   writeHeading(page, title, scaledHeight(png, width) + 30);
   placePicture(page, png, finding, width);
   writeText(page, finding, { type: 'Caption', size: SMALL + 1, colour: COLOURS.faint });
 }
 
-function writeOrigin(page: Page, report: FlowReport, timezone: string): void {
+function writeOrigin(page: PdfPage, report: FlowReport, timezone: string): void {
   const { drop, createdAt, rebuildQueries } = report;
   writeHeading(page, 'Conventions', 60);
   for (const { term, text } of listConventions(report)) writeText(page, `${term}: ${text}`, origin(2));

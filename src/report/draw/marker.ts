@@ -4,7 +4,7 @@
  * that row. Levels of the same value share a label; one outside of the axis is named at its edge and has no line.
  */
 
-export interface Level {
+export interface MarkerLevel {
   /** `Spot`, `Zero gamma`. */
   readonly name: string;
   readonly value: number;
@@ -30,7 +30,7 @@ export interface PlacedMarker {
   readonly inside: boolean;
 }
 
-export interface Axis {
+export interface ChartAxis {
   readonly min: number;
   readonly max: number;
   /** Pixels. */
@@ -46,7 +46,7 @@ const GAP = 6;
 const MAX_LEVELS = 4;
 
 /** From left to right. @param levels at most four; more are not shown */
-export function placeMarkers(levels: readonly Level[], axis: Axis): readonly PlacedMarker[] {
+export function placeMarkers(levels: readonly MarkerLevel[], axis: ChartAxis): readonly PlacedMarker[] {
   const marks = mergeLevels(levels.slice(0, MAX_LEVELS), axis);
   let best: readonly PlacedMarker[] = [];
   let least = Number.POSITIVE_INFINITY;
@@ -110,7 +110,7 @@ function isCrossed(label: PlacedMarker, line: PlacedMarker): boolean {
   return line.inside && line.row >= label.row && within;
 }
 
-function mergeLevels(levels: readonly Level[], axis: Axis): readonly Mark[] {
+function mergeLevels(levels: readonly MarkerLevel[], axis: ChartAxis): readonly Mark[] {
   const placed = levels.map((level) => ({ level, ...placeLevel(level, axis) })).sort((a, b) => a.x - b.x);
   const groups: (typeof placed)[] = [];
   for (const one of placed) {
@@ -136,7 +136,10 @@ function joinNames(names: readonly string[]): string {
   return short.join(', ');
 }
 
-function placeLevel({ value }: Level, { min, max, width }: Axis): { readonly x: number; readonly inside: boolean } {
+function placeLevel(
+  { value }: MarkerLevel,
+  { min, max, width }: ChartAxis,
+): { readonly x: number; readonly inside: boolean } {
   if (value < min) return { x: 0, inside: false };
   if (value > max) return { x: width, inside: false };
   return { x: ((value - min) / (max - min)) * width, inside: true };

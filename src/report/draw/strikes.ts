@@ -7,7 +7,7 @@ import { formatDecimal } from '../../core/units.ts';
 import type { StrikeGex, SymbolExposure } from '../model.ts';
 import { formatStrike } from '../text/exposure-text.ts';
 import { CHART_FONT, CHART_WIDTH, COLOURS, DOLLAR_LABEL, FAINT, FONT_SIZE, INK } from './chart.ts';
-import { type Level, type PlacedMarker, placeMarkers } from './marker.ts';
+import { type MarkerLevel, type PlacedMarker, placeMarkers } from './marker.ts';
 
 type Layer = Extract<TopLevelSpec, { layer: unknown }>['layer'][number];
 
@@ -101,7 +101,7 @@ export function buildStrikeChart(lead: SymbolExposure): TopLevelSpec {
 /** d3 writes a minus sign before the dollar's; `-$1.5B` as in the tables. */
 const SIGNED_DOLLAR_LABEL = `(datum.value < 0 ? '-' : '') + ${DOLLAR_LABEL.replace('datum.value', 'abs(datum.value)')}`;
 
-function listLevels(lead: SymbolExposure): readonly Level[] {
+function listLevels(lead: SymbolExposure): readonly MarkerLevel[] {
   const level = (name: string, value: number | null, text: (value: number) => string) =>
     value === null ? [] : [{ name, value, text: text(value) }];
   return [

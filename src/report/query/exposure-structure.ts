@@ -19,7 +19,7 @@ const OTHER_SPOT = 0.01;
 const UNIT_TOLERANCE = 0.25;
 
 /** What the drop says of one symbol; see `SNAPSHOT_COLUMNS` of the job. */
-export interface Structure {
+export interface StructureNumbers {
   /** Price that their exposure is of; null when they do not say. */
   readonly spot: number | null;
   readonly callGex: number;
@@ -46,7 +46,7 @@ export async function queryStructures(
   source: DropSource,
   path: string,
   symbols: readonly string[],
-): Promise<ReadonlyMap<string, Structure>> {
+): Promise<ReadonlyMap<string, StructureNumbers>> {
   const table = `file(${quoteString(path)}, Parquet)`;
   await assertStructureColumns(source, table);
   const rows = await source.rows<StructureRow>(
@@ -73,7 +73,7 @@ async function assertStructureColumns(source: DropSource, table: string): Promis
 }
 
 /** @param ours with a price of the underlying */
-export function compareStructure(ours: RankedExposure, theirs: Structure): MarketStructureGex {
+export function compareStructure(ours: RankedExposure, theirs: StructureNumbers): MarketStructureGex {
   const intradayGex = theirs.callGex + theirs.putGex;
   if (ours.netGex === null) return { intradayGex, difference: null, explanation: 'Ours cannot be computed.' };
   const larger = Math.max(Math.abs(ours.netGex), Math.abs(intradayGex));
@@ -83,7 +83,7 @@ export function compareStructure(ours: RankedExposure, theirs: Structure): Marke
 }
 
 /** From what differs in kind (a sign, a unit, a price) to what always differs (the series, the time). */
-function explainDifference(ours: RankedExposure, theirs: Structure): string {
+function explainDifference(ours: RankedExposure, theirs: StructureNumbers): string {
   const spot = ours.spot ?? 0;
   const reasons = [
     describeSign(ours, theirs),
@@ -97,14 +97,14 @@ function explainDifference(ours: RankedExposure, theirs: Structure): string {
   return `${text[0]?.toUpperCase()}${text.slice(1)}.`;
 }
 
-function describeSign({ netGex }: RankedExposure, theirs: Structure): string {
+function describeSign({ netGex }: RankedExposure, theirs: StructureNumbers): string {
   if (theirs.callGex < 0 || theirs.putGex > 0) return 'their calls are not positive and puts negative, as ours are';
   if ((netGex ?? 0) * (theirs.callGex + theirs.putGex) < 0) return 'the signs are opposite, in the same convention';
   return '';
 }
 
 /** Calls and puts that both differ by a unit's factor; one of them alone could be anything. */
-function describeUnit(ours: RankedExposure, theirs: Structure, spot: number): string {
+function describeUnit(ours: RankedExposure, theirs: StructureNumbers, spot: number): string {
   const units = [
     ['100 %', 1 / MOVE],
     ['one dollar', 1 / (MOVE * spot)],

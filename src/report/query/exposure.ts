@@ -16,7 +16,7 @@ import { type Amount, type EngineNumber, readNumber } from '../amount.ts';
 import type { DropSource } from '../drop-source.ts';
 import type { Exposure, ExposureSums, RankedExposure, SymbolExposure } from '../model.ts';
 import { buildExposureQuery, type ExposureRow, TOP_EXPOSURES } from './exposure-query.ts';
-import { compareStructure, queryStructures, type Structure } from './exposure-structure.ts';
+import { compareStructure, queryStructures, type StructureNumbers } from './exposure-structure.ts';
 
 export interface ExposureOptions {
   /** Trading date, YYYY-MM-DD, from which time to expiration is counted. */
@@ -52,7 +52,7 @@ export async function queryExposure(source: DropSource, options: ExposureOptions
   };
 }
 
-function describeSymbol(row: ExposureRow, structure: Structure | undefined): SymbolExposure {
+function describeSymbol(row: ExposureRow, structure: StructureNumbers | undefined): SymbolExposure {
   const ranked = rankSymbol(row);
   return {
     ...ranked,

@@ -6,7 +6,7 @@
 import type { Clock } from '../../core/clock.ts';
 import { ApiFailure } from '../http/api-failure.ts';
 import type { Caller, KeyRing } from './keys.ts';
-import { Pace } from './pace.ts';
+import { KeyPace } from './pace.ts';
 
 export type Product = 'historical' | 'chain' | 'market-structure';
 
@@ -29,15 +29,15 @@ const LOGIN_PACE = { requestsPerSecond: 1, burst: 10 } as const;
 
 export class Gate {
   readonly #keys: KeyRing;
-  readonly #paces: Readonly<Record<Product | 'login', Pace>>;
+  readonly #paces: Readonly<Record<Product | 'login', KeyPace>>;
 
   constructor(clock: Clock, keys: KeyRing, options: GateOptions) {
     this.#keys = keys;
     this.#paces = {
-      historical: new Pace(clock, { requestsPerSecond: options.requestsPerSecond, burst: 1 }),
-      chain: new Pace(clock, SNAPSHOT_PACE),
-      'market-structure': new Pace(clock, SNAPSHOT_PACE),
-      login: new Pace(clock, LOGIN_PACE),
+      historical: new KeyPace(clock, { requestsPerSecond: options.requestsPerSecond, burst: 1 }),
+      chain: new KeyPace(clock, SNAPSHOT_PACE),
+      'market-structure': new KeyPace(clock, SNAPSHOT_PACE),
+      login: new KeyPace(clock, LOGIN_PACE),
     };
   }
 

@@ -9,7 +9,7 @@ import { fastifyCookie, Signer } from '@fastify/cookie';
 import { loginRequestSchema } from '../../api-contract/login.ts';
 import type { Clock } from '../../core/clock.ts';
 import { type ApiFailure, invalidRequest } from '../http/api-failure.ts';
-import type { Answer, Endpoint } from '../http/endpoint.ts';
+import type { Endpoint, EndpointAnswer } from '../http/endpoint.ts';
 import type { Gate } from './gate.ts';
 import type { Caller, KeyRing } from './keys.ts';
 
@@ -74,7 +74,7 @@ export interface LoginDependencies {
   readonly gate: Gate;
   readonly sessions: Sessions;
   /** The error bodies of the address that the endpoints are on. */
-  readonly fail: (failure: ApiFailure) => Answer;
+  readonly fail: (failure: ApiFailure) => EndpointAnswer;
 }
 
 /** A missing key is no wrong shape but a missing key: 401. */
@@ -106,7 +106,7 @@ export function createLogin({ gate, sessions, fail }: LoginDependencies): readon
   ];
 }
 
-function writeAnswer(cookie: string, body: object): Answer {
+function writeAnswer(cookie: string, body: object): EndpointAnswer {
   return {
     status: 200,
     headers: { 'set-cookie': cookie, 'cache-control': 'no-store' },

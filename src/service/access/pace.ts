@@ -18,7 +18,7 @@ const TOLERANCE = 0.1;
 /** The clock counts whole milliseconds: two requests of one millisecond have no order. */
 const CLOCK_STEP_MS = 1;
 
-export class Pace {
+export class KeyPace {
   readonly #clock: Clock;
   readonly #intervalMs: number;
   readonly #toleranceMs: number;

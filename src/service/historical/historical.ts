@@ -12,7 +12,7 @@ import { DELAY_HEADER, HISTORICAL_PATH, MINIMUM_DATA_DELAY_MINUTES } from '../..
 import { describeLimits, type RowLimits } from '../access/entitlement.ts';
 import type { Gate } from '../access/gate.ts';
 import { type ApiFailure, invalidRequest } from '../http/api-failure.ts';
-import type { Answer, Endpoint } from '../http/endpoint.ts';
+import type { Endpoint, EndpointAnswer } from '../http/endpoint.ts';
 import type { QueryRunner } from './query-runner.ts';
 import type { RowStream } from './row-stream.ts';
 import { SAMPLE_ROWS, writeSample } from './sample.ts';
@@ -93,7 +93,7 @@ async function* writeAnswer(
   yield Buffer.from(`],"meta":${JSON.stringify(describe(rows.truncated))}}`);
 }
 
-function writeTestAnswer(meta: HistoricalMeta): Answer {
+function writeTestAnswer(meta: HistoricalMeta): EndpointAnswer {
   const body = Buffer.concat([
     Buffer.from('{"status":"SUCCESS","data":'),
     writeSample(),

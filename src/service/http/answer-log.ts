@@ -2,7 +2,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Log } from '../../core/log.ts';
 import type { ApiFailure } from './api-failure.ts';
-import type { Answer, Endpoint } from './endpoint.ts';
+import type { Endpoint, EndpointAnswer } from './endpoint.ts';
 
 /** What is known of a request when its answer has been sent. */
 export interface Served {
@@ -33,7 +33,12 @@ export class AnswerLog {
   }
 
   /** Notes an answer that is about to be sent. @returns its body, counted while it is read */
-  begin(request: FastifyRequest, endpoint: Endpoint, answer: Answer, failure?: ApiFailure): Answer['body'] {
+  begin(
+    request: FastifyRequest,
+    endpoint: Endpoint,
+    answer: EndpointAnswer,
+    failure?: ApiFailure,
+  ): EndpointAnswer['body'] {
     const account: Account = { endpoint, failure, rows: answer.rows, bytes: 0 };
     this.#accounts.set(request, account);
     if (!(answer.body instanceof Uint8Array)) return countBytes(answer.body, account);

@@ -5,7 +5,7 @@
 import type { ServerResponse } from 'node:http';
 import type { Clock } from '../../core/clock.ts';
 import { queryTimeout } from './api-failure.ts';
-import type { Answer } from './endpoint.ts';
+import type { EndpointAnswer } from './endpoint.ts';
 
 /** Longer than the engine's own limit, for statements that do not look at it. */
 const BEGIN_MS = 45_000;
@@ -19,8 +19,8 @@ const END_MS = 600_000;
 export async function answerInTime(
   raw: ServerResponse,
   clock: Clock,
-  answer: (signal: AbortSignal) => Promise<Answer>,
-): Promise<Answer> {
+  answer: (signal: AbortSignal) => Promise<EndpointAnswer>,
+): Promise<EndpointAnswer> {
   const closed = new AbortController();
   const call = new AbortController();
   raw.once('close', () => {

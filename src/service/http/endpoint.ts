@@ -19,7 +19,7 @@ export interface Call {
   readonly signal: AbortSignal;
 }
 
-export interface Answer {
+export interface EndpointAnswer {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
   /** Whole or in pieces. */
@@ -36,6 +36,6 @@ export interface Endpoint {
   /** In the router's notation: `/api/v1/market-structure/:symbol`. */
   readonly path: string;
   /** @throws ApiFailure, or anything else for an internal error */
-  answer(call: Call): Promise<Answer>;
-  fail(failure: ApiFailure): Answer;
+  answer(call: Call): Promise<EndpointAnswer>;
+  fail(failure: ApiFailure): EndpointAnswer;
 }

@@ -11,7 +11,7 @@ import type { Log } from '../../core/log.ts';
 import { AnswerLog, type Served } from './answer-log.ts';
 import { ApiFailure, internalError, invalidRequest } from './api-failure.ts';
 import { answerInTime } from './deadline.ts';
-import type { Answer, Call, Endpoint } from './endpoint.ts';
+import type { Call, Endpoint, EndpointAnswer } from './endpoint.ts';
 import { createHttpApp, WRITE_AHEAD_BYTES } from './http-app.ts';
 import { findRefusal } from './refused-request.ts';
 
@@ -80,7 +80,7 @@ export async function createListener(options: ListenerOptions): Promise<FastifyI
     request: FastifyRequest,
     reply: FastifyReply,
     endpoint: Endpoint,
-    answer: Answer,
+    answer: EndpointAnswer,
     failure?: ApiFailure,
   ): FastifyReply {
     const body = answers.begin(request, endpoint, answer, failure);

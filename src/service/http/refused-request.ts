@@ -6,7 +6,7 @@
 import { ApiFailure, invalidRequest } from './api-failure.ts';
 import type { Endpoint } from './endpoint.ts';
 
-export interface Refusal {
+export interface RefusedRequest {
   /** Whose shape of failures the answer has. */
   readonly endpoint: Endpoint;
   readonly failure: ApiFailure;
@@ -14,7 +14,11 @@ export interface Refusal {
 }
 
 /** @param url the request's target as it came, with or without a query */
-export function findRefusal(endpoints: readonly [Endpoint, ...Endpoint[]], method: string, url: string): Refusal {
+export function findRefusal(
+  endpoints: readonly [Endpoint, ...Endpoint[]],
+  method: string,
+  url: string,
+): RefusedRequest {
   const path = url.split('?')[0] ?? '';
   const here = endpoints.filter((endpoint) => matchesPath(endpoint.path, path));
   const meant = here.find((endpoint) => endpoint.method === method);

@@ -14,7 +14,7 @@ import {
 } from '../../api-contract/chain.ts';
 import { CHAIN_PATH } from '../../api-contract/published-limits.ts';
 import { ApiFailure } from '../http/api-failure.ts';
-import type { Answer, Call, Endpoint } from '../http/endpoint.ts';
+import type { Call, Endpoint, EndpointAnswer } from '../http/endpoint.ts';
 import type { Snapshot, SnapshotReader } from './snapshot.ts';
 import { answerFailure, type Entrance, parseRequest, toSnapshotFailure } from './snapshot-answer.ts';
 
@@ -31,7 +31,7 @@ const ROWS_PER_PIECE = 2_000;
 export function createChain({ gate, reader, chainLimit = CHAIN_LIMIT }: ChainParts): Endpoint {
   return { name: 'chain', method: 'POST', path: CHAIN_PATH, answer, fail: answerFailure };
 
-  async function answer(call: Call): Promise<Answer> {
+  async function answer(call: Call): Promise<EndpointAnswer> {
     const request = parseRequest(chainRequestSchema, dropEmpty(call.body));
     gate.enter({ apiKey: request.api_key, session: call.session }, 'chain');
     const snapshot = await reader.read(request, call.signal).catch((error: unknown) => {

@@ -8,7 +8,7 @@ import { marketStructureRequestSchema } from '../../api-contract/market-structur
 import { MARKET_STRUCTURE_PATH } from '../../api-contract/published-limits.ts';
 import { Fault } from '../../core/errors.ts';
 import { ApiFailure, BUSY_RETRY_SECONDS, internalError } from '../http/api-failure.ts';
-import type { Answer, Call, Endpoint } from '../http/endpoint.ts';
+import type { Call, Endpoint, EndpointAnswer } from '../http/endpoint.ts';
 import type { Snapshot, SnapshotReader } from './snapshot.ts';
 import { answerFailure, type Entrance, parseRequest } from './snapshot-answer.ts';
 import { describeMarket } from './structure.ts';
@@ -23,7 +23,7 @@ export function createMarketStructure({ gate, reader }: MarketStructureParts): E
   const answers = new WeakMap<Snapshot, Uint8Array>();
   return { name: 'market-structure', method: 'GET', path: MARKET_STRUCTURE_PATH, answer, fail };
 
-  async function answer(call: Call): Promise<Answer> {
+  async function answer(call: Call): Promise<EndpointAnswer> {
     const request = parseRequest(marketStructureRequestSchema, {
       symbol: call.params['symbol'],
       date: call.query['date'],
@@ -39,7 +39,7 @@ export function createMarketStructure({ gate, reader }: MarketStructureParts): E
 }
 
 /** A call that took too long is told by whoever looked at the clock, not by the snapshot's reader. */
-function fail(failure: ApiFailure): Answer {
+function fail(failure: ApiFailure): EndpointAnswer {
   return answerFailure(failure.status === 504 ? unavailable(failure) : failure);
 }
 

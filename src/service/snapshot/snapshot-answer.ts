@@ -4,7 +4,7 @@
  */
 import type { z } from 'zod';
 import { type ApiFailure, internalError, invalidRequest, queryTimeout, toApiFailure } from '../http/api-failure.ts';
-import type { Answer } from '../http/endpoint.ts';
+import type { EndpointAnswer } from '../http/endpoint.ts';
 
 /** Who may ask for a product, and how often; the service's gate is one. */
 export interface Entrance {
@@ -24,7 +24,7 @@ export function parseRequest<Schema extends z.ZodType>(schema: Schema, request: 
   throw invalidRequest(`The request is not valid: ${where}${issue?.message ?? 'unknown shape'}.`);
 }
 
-export function answerFailure({ status, errorCode, message, details }: ApiFailure): Answer {
+export function answerFailure({ status, errorCode, message, details }: ApiFailure): EndpointAnswer {
   const { retryAfterSeconds } = details;
   return {
     status,

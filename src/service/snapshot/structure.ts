@@ -3,7 +3,7 @@
 import type { ChainRow } from '../../api-contract/chain.ts';
 import type { MarketStructureSuccess, Structure } from '../../api-contract/market-structure.ts';
 import type { OptionContract } from '../../exposure/contract.ts';
-import { type ExposureSums, type GammaExposure, sumGammaExposure } from '../../exposure/gamma-exposure.ts';
+import { type GammaExposure, type GammaSums, sumGammaExposure } from '../../exposure/gamma-exposure.ts';
 import { computeZeroGamma } from '../../exposure/zero-gamma.ts';
 import { describeFlow, describeSymbol } from './flow.ts';
 import type { Snapshot } from './snapshot.ts';
@@ -59,7 +59,7 @@ function describeStructure(
   };
 }
 
-function describeSums({ callGex, putGex, netGex }: ExposureSums) {
+function describeSums({ callGex, putGex, netGex }: GammaSums) {
   return { call_gex: callGex, put_gex: putGex, net_gex: netGex };
 }
 

@@ -5,7 +5,7 @@
 import type { Clock } from '../../core/clock.ts';
 import { type PaceState, UNUSED } from './reservations.ts';
 
-export interface Change<Result> {
+export interface CellChange<Result> {
   readonly state: PaceState;
   readonly result: Result;
 }
@@ -17,7 +17,7 @@ export interface PaceCell {
    *   cell's clock, the same for all who use it, milliseconds
    * @throws Fault when the state cannot be kept
    */
-  update<Result>(change: (state: PaceState | undefined, nowMs: number) => Change<Result>): Promise<Result>;
+  update<Result>(change: (state: PaceState | undefined, nowMs: number) => CellChange<Result>): Promise<Result>;
   close(): Promise<void>;
 }
 

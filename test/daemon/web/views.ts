@@ -1,7 +1,7 @@
 /** What a daemon may show, for the tests of its web part: a good day, a bad one, and one with texts that mean harm. */
 import { listSessions } from '../../../src/calendar/session.ts';
 import type { RunDocument, StatusDocument } from '../../../src/daemon/documents.ts';
-import type { DaemonView, FinishedRun, JobView } from '../../../src/daemon/job-view.ts';
+import type { DaemonView, JobView, RunRecord } from '../../../src/daemon/job-view.ts';
 
 /** A Monday afternoon in the week of Thanksgiving; New York has 13:30. */
 export const NOW = Date.parse('2026-11-23T18:30:00Z');
@@ -30,7 +30,7 @@ export function makeRunDocument(job: string, runId: string, changes: Partial<Run
   };
 }
 
-export function makeFinished(job: string, hoursAgo: number, changes: Partial<FinishedRun> = {}): FinishedRun {
+export function makeFinished(job: string, hoursAgo: number, changes: Partial<RunRecord> = {}): RunRecord {
   const runId = `${job}-${hoursAgo}`;
   const startedAtMs = NOW - hoursAgo * HOUR_MS;
   return {

@@ -1,12 +1,12 @@
 /** Parts of a chain that is too large: nothing lost, nothing doubled, and found again by their texts. */
 import { describe, expect, test } from 'vitest';
-import { formatPart, isWithin, type Part, splitPart } from '../../../src/export/snapshots/chain-part.ts';
+import { type ChainPart, formatPart, isWithin, splitPart } from '../../../src/export/snapshots/chain-part.ts';
 import { createRandom } from '../../support/random.ts';
 
-const WHOLE: Part = { symbol: 'SPX', filter: {} };
+const WHOLE: ChainPart = { symbol: 'SPX', filter: {} };
 
 /** Whether a contract passes the filter, as the specification defines it: bounds are included. */
-function holds({ filter }: Part, contract: { readonly putCall: string; readonly strike: number }): boolean {
+function holds({ filter }: ChainPart, contract: { readonly putCall: string; readonly strike: number }): boolean {
   const { putCall, strikeMin = 0, strikeMax = Number.POSITIVE_INFINITY } = filter;
   return (
     (putCall === undefined || putCall === contract.putCall) &&
@@ -25,7 +25,7 @@ describe('the parts of a chain', () => {
         // Beyond the largest strike of an option symbol too: the outermost parts are open.
         strike: Math.floor(10 ** (random() * 9)),
       }));
-      let parts: readonly Part[] = [WHOLE];
+      let parts: readonly ChainPart[] = [WHOLE];
       for (let splits = 0; splits < 40; splits += 1) {
         const at = Math.floor(random() * parts.length);
         const halves = parts[at] && splitPart(parts[at]);
@@ -41,7 +41,7 @@ describe('the parts of a chain', () => {
   });
 
   test('come down to a single strike, and no further', () => {
-    let part: Part = { symbol: 'SPX', filter: { putCall: 'PUT' } };
+    let part: ChainPart = { symbol: 'SPX', filter: { putCall: 'PUT' } };
     const strike = 4_512_500;
     let splits = 0;
     for (let halves = splitPart(part); halves; halves = splitPart(part)) {
@@ -53,7 +53,7 @@ describe('the parts of a chain', () => {
   });
 
   test('are found again within what they were split from, and within nothing else', () => {
-    const calls: Part = { symbol: 'SPX', filter: { putCall: 'CALL' } };
+    const calls: ChainPart = { symbol: 'SPX', filter: { putCall: 'CALL' } };
     const [low, high] = splitPart(calls) ?? [];
     const [lowest] = (low && splitPart(low)) ?? [];
     expect(low && high && lowest).toBeDefined();
