@@ -69,9 +69,10 @@ describe('the end of the last run', () => {
     const env = { ...service.env, FLOWDROP_CALENDAR_FILE: join(cwd, `${KEY}.yaml`) };
     expect((await flowdrop(['run', job], { cwd, env })).code).toBe(2);
     const kept = await readFile(stateOf(cwd, 'last-end.json'), 'utf8');
-    expect(kept).toMatch(
-      /"outcome":"usage","error":\{"code":"SETTING_INVALID","message":".*\[secret\]\.yaml, which cannot/,
-    );
+    expect(JSON.parse(kept)).toMatchObject({
+      outcome: 'usage',
+      error: { code: 'SETTING_INVALID', message: expect.stringMatching(/\[secret\]\.yaml, which cannot/) },
+    });
     expect(kept).not.toContain(KEY);
     expect(await status(cwd, job)).toContain('failed: SETTING_INVALID: FLOWDROP_CALENDAR_FILE names ');
   });
