@@ -57,7 +57,7 @@ const told = () => posts().map(({ alerts, recovered }) => [alerts.map(({ id }) =
 
 describe('flowdrop alert', () => {
   it('tells nothing of a job that never ran', async () => {
-    expect(await run(['alert', 'nightly'])).toMatchObject({ code: 0, stdout: 'Nothing to tell.\n' });
+    expect(await run(['alert', 'nightly'])).toMatchObject({ code: 0, stdout: 'Nothing to report.\n' });
     expect(told()).toEqual([]);
   });
 
@@ -125,7 +125,7 @@ describe('flowdrop alert', () => {
     const mails = smtp.messages.length;
     receiver.answers.push(answerWith(403));
     const first = await run(['alert', 'nightly', '--died', 'killed']);
-    expect(first).toMatchObject({ code: 1, stdout: expect.stringContaining('Not told webhook') });
+    expect(first).toMatchObject({ code: 1, stdout: expect.stringContaining('Not alerted webhook') });
     expect((await run(['alert', 'nightly'])).code).toBe(0);
     expect(smtp.messages.length - mails).toBe(1);
     expect(posts()).toHaveLength(2);
@@ -159,7 +159,7 @@ describe('flowdrop alert', () => {
       expect(first.code).toBe(1);
       expect(first.stderr).toContain('"event":"conditions-unread"');
       const second = await run(['alert', 'nightly']);
-      expect(second).toMatchObject({ code: 1, stdout: expect.stringMatching(/^Gaps are not known: /) });
+      expect(second).toMatchObject({ code: 1, stdout: expect.stringMatching(/^Gaps are unknown: /) });
       expect(told()).toEqual([[['nightly/run-died'], []]]);
       await rm(join(dataset, name));
       expect((await run(['alert', 'nightly'])).code).toBe(0);
