@@ -55,10 +55,16 @@ export async function judgeAttempt(run: Run, attempt: Attempt, trouble: Trouble)
   const isSealed = (await run.place.list()).includes(nameObjects(source.date).manifestName);
   if (isSealed || code === null) return isSealed;
   // Two clocks that are wrong alike, before any row is asked for, look like the right time: nothing is due then.
-  const areAlike =
-    trouble.apiClock && 'offsetMs' in trouble.apiClock && trouble.apiClock.offsetMs === attempt.ownClockMs;
+  // An API that tells no time leaves one clock, which nothing contradicts.
+  const api = trouble.apiClock;
+  const areAlike = api && attempt.ownClockMs !== 0 && ('garbage' in api || api.offsetMs === attempt.ownClockMs);
   if (code !== 0 || areAlike || /clock/i.test(stdout + stderr)) run.told += 1;
-  else problems.push(`an attempt ended with 0, the date is not sealed, and nothing says why:\n${stdout}${tail}`);
+  else {
+    const clocks = `own clock ${attempt.ownClockMs}, API's ${JSON.stringify(trouble.apiClock)}`;
+    problems.push(
+      `an attempt ended with 0, the date is not sealed, and nothing says why (${clocks}):\n${stdout}${tail}`,
+    );
+  }
   return false;
 }
 
