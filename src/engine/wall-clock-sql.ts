@@ -16,12 +16,16 @@ export function secondOfDateSql(text: string, day: string, grain = 1): string {
   return clampToDateSql(text, day, ['0', secondOfDaySql(text), String(SECONDS_PER_DAY - grain)]);
 }
 
-/** One of three expressions: for a time of an earlier date, of the date itself, of a later one. */
+/**
+ * One of three expressions: for a text that sorts before the times of the date, among them, after them. So a time with a
+ * `T` lies after them, where the condition of a window, which compares text, finds it.
+ */
 export function clampToDateSql(
   text: string,
   day: string,
   [before, inside, after]: readonly [string, string, string],
 ): string {
-  const own = `substring(${text}, 1, 10)`;
-  return `multiIf(${own} < ${day}, ${before}, ${own} > ${day}, ${after}, ${inside})`;
+  const own = `substring(${text}, 1, 11)`;
+  const start = `concat(${day}, ' ')`;
+  return `multiIf(${own} < ${start}, ${before}, ${own} > ${start}, ${after}, ${inside})`;
 }

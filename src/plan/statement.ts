@@ -38,8 +38,8 @@ export interface ProbeSpan extends Stretch {
 /** A server may keep `time` as text or as a date with time, and `date` as text or as a date. */
 const TIME_TEXT = 'toString(time)';
 const DAY_TEXT = 'toString(date)';
-/** A time in whose text a second cannot be found, in quotes; windows would not tell such rows apart. Empty without one. */
-const UNREADABLE_TIME = `maxIf(concat('"', ${TIME_TEXT}, '"'), length(${TIME_TEXT}) < 19 OR substring(${TIME_TEXT}, 11, 1) != ' ')`;
+/** Whether the text of a time has no second where the contract has one. */
+const IS_UNREADABLE_TIME = `(length(${TIME_TEXT}) < 19 OR substring(${TIME_TEXT}, 11, 1) != ' ')`;
 /** Length of the time of day in a place: `HH:MM:SS`. */
 const TIME_LENGTH = 8;
 
@@ -52,9 +52,10 @@ function placeSql(date: string): string {
 /**
  * Counts by cell of the dates of a span. Answer: one row in all, so that no row limit can cut it short unseen:
  * `{dates: string[], cells: (int | string)[][], counts: int[][], ids: int[][], marks: string[][]}`, one inner array a
- * date, ascending: seconds of the day on the time axis, symbols on the other. And `unreadable: string`, the text of a
- * `time` that has no second, in quotes; empty when all have. Where hashes are asked for also `id_hashes: string[][]` and,
- * with columns, `value_hashes: string[][]`.
+ * date, ascending: seconds of the day on the time axis, symbols on the other. And `unreadable: string`: of a date where
+ * half of the rows or more have a `time` without a second, one such text in quotes; else empty, because a few such rows
+ * are quarantined when their page comes. Where hashes are asked for also `id_hashes: string[][]` and, with columns,
+ * `value_hashes: string[][]`.
  */
 export function buildProbe(job: SqlJob, span: ProbeSpan): string {
   const cell = span.axis === 'symbol' ? "ifNull(toString(symbol), '')" : secondOfDateSql(TIME_TEXT, DAY_TEXT);
@@ -63,9 +64,16 @@ export function buildProbe(job: SqlJob, span: ProbeSpan): string {
   const hashes = hashSql(span.hashed);
   const hashed = hashes.map(({ name, sql }) => `, ${sql} AS q_${name}`).join('');
   return gatherDays(
-    `SELECT ${DAY_TEXT} AS q_day, ${cell} AS q_cell, count() AS q_rows, ${distinct} AS q_ids, ${mark} AS q_mark, ${UNREADABLE_TIME} AS q_odd${hashed} FROM ${readRows(job.source, spanCondition(job.source, span))} GROUP BY q_day, q_cell ORDER BY q_day, q_cell`,
+    `SELECT ${DAY_TEXT} AS q_day, ${cell} AS q_cell, count() AS q_rows, ${distinct} AS q_ids, ${mark} AS q_mark, ${unreadableSql(span)}${hashed} FROM ${readRows(job.source, spanCondition(job.source, span))} GROUP BY q_day, q_cell ORDER BY q_day, q_cell`,
     hashes.map(({ name }) => name),
   );
+}
+
+/** How many times of a cell are unreadable, and one of them in quotes. What a part of a date has tells nothing of the date. */
+function unreadableSql({ from, to }: ProbeSpan): string {
+  if (from.second > 0 || from.symbol !== undefined || to.symbol !== undefined || to.second < SECONDS_PER_DAY)
+    return "'' AS q_odd, 0 AS q_odds";
+  return `maxIf(concat('"', ${TIME_TEXT}, '"'), ${IS_UNREADABLE_TIME}) AS q_odd, countIf(${IS_UNREADABLE_TIME}) AS q_odds`;
 }
 
 /** Rows, distinct ids and hashes of a whole date. Answer: one row `{rows, ids, id_hash?, value_hash?}`. */
@@ -126,19 +134,19 @@ export function buildGroupProbe(job: SqlJob, span: ProbeSpan): string {
   const grain = isDaily ? '0' : secondOfDateSql(time, day, source.grainSeconds);
   const cell = span.axis === 'symbol' ? 'toString(symbol)' : grain;
   return gatherDays(
-    `SELECT ${day} AS q_day, ${cell} AS q_cell, count() AS q_rows, count() AS q_ids, '' AS q_mark, '' AS q_odd FROM (${fillWindow(source.sql, spanCondition(source, span))}) GROUP BY q_day, q_cell ORDER BY q_day, q_cell`,
+    `SELECT ${day} AS q_day, ${cell} AS q_cell, count() AS q_rows, count() AS q_ids, '' AS q_mark, '' AS q_odd, 0 AS q_odds FROM (${fillWindow(source.sql, spanCondition(source, span))}) GROUP BY q_day, q_cell ORDER BY q_day, q_cell`,
   );
 }
 
 /**
- * Rows `(q_day, q_cell, q_rows, q_ids, q_mark, q_odd)` in order -> one row of arrays. Their names are such that no column
+ * Rows `(q_day, q_cell, q_rows, q_ids, q_mark, q_odd, q_odds)` in order -> one row of arrays. Their names are such that no column
  * of SQL of one's own has them, because an alias would hide it.
  * @param hashes names of further columns of the rows
  */
 function gatherDays(ordered: string, hashes: readonly string[] = []): string {
   const each = hashes.map((name) => `, groupArray(q_${name}) AS ${name}s`).join('');
   const all = hashes.map((name) => `, groupArray(${name}s) AS ${name}es`).join('');
-  const perDay = `SELECT q_day, groupArray(q_cell) AS c, groupArray(q_rows) AS ns, groupArray(q_ids) AS us, groupArray(q_mark) AS ms, max(q_odd) AS strange${each} FROM (${ordered}) GROUP BY q_day ORDER BY q_day`;
+  const perDay = `SELECT q_day, groupArray(q_cell) AS c, groupArray(q_rows) AS ns, groupArray(q_ids) AS us, groupArray(q_mark) AS ms, if(sum(q_odds) * 2 >= sum(q_rows), max(q_odd), '') AS strange${each} FROM (${ordered}) GROUP BY q_day ORDER BY q_day`;
   return `SELECT groupArray(q_day) AS dates, groupArray(c) AS cells, groupArray(ns) AS counts, groupArray(us) AS ids, groupArray(ms) AS marks, max(strange) AS unreadable${all} FROM (${perDay})`;
 }
 

@@ -86,6 +86,7 @@ export function isPlainRow(context: RuleContext): string {
       : []),
     ...(words.length > 0 ? [`upper(concat(${words.join(', ')}, '')) = concat(${words.join(', ')}, '')`] : []),
     ...of((column) => isPartition(column, context)).map((value) => `${value} = ${quoteString(context.date)}`),
+    ...of((column) => isWindowed(column, context)).map((value) => `length(${value}) = 19`),
     ...(['int64', 'date', 'wall', 'instant'] as const).flatMap((type) => [
       ...typed(type, false).map((value) => plainForm(type, value)),
       ...typed(type, true).map((value) => `(${value} = '' OR ${plainForm(type, value)})`),
@@ -131,4 +132,12 @@ export function wordsOf({ words }: JobColumn, { job }: RuleContext): readonly st
 /** Whether the column says which date a row is of: groups may well have another date under that name. */
 export function isPartition({ name, type }: JobColumn, { job }: RuleContext): boolean {
   return name === 'date' && type === 'date' && job.source.kind !== 'aggregate';
+}
+
+/**
+ * Whether windows are cut by the text of the column. A row whose text has another form lies elsewhere among the windows
+ * than its value among the rows, so it is bad even where its value could be read.
+ */
+export function isWindowed({ name, type }: JobColumn, { job }: RuleContext): boolean {
+  return name === 'time' && type === 'wall' && job.source.kind === 'rows';
 }

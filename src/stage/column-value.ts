@@ -5,7 +5,16 @@
  */
 import { isDate } from '../calendar/wall-clock.ts';
 import type { JobColumn } from '../job/job.ts';
-import { INSTANT_DIGITS, INT32, INT64, isPartition, type RuleContext, wordsOf, YEARS } from './column-rule.ts';
+import {
+  INSTANT_DIGITS,
+  INT32,
+  INT64,
+  isPartition,
+  isWindowed,
+  type RuleContext,
+  wordsOf,
+  YEARS,
+} from './column-rule.ts';
 
 /** A value of a row: `text` is what is in quotes, decoded; of all else the bytes as they came. `word`: no JSON, such as NaN. */
 export interface Token {
@@ -26,6 +35,8 @@ const NULL: Judgement = { json: 'null' };
 const NUMBER = /^([+-]?)(?:(\d+)(?:\.(\d*))?|\.(\d+))(?:[eE]([+-]?\d{1,4}))?$/;
 const NOT_FINITE = /^[+-]?(?:nan|inf|infinity)$/i;
 const TIME = /^(\d{4}-\d{2}-\d{2})[ T](\d{2}):(\d{2})(?::(\d{2})(?:\.(\d+))?)?(Z|[+-]\d{2}:?\d{2})?$/;
+/** The form of a time that windows are cut by: with a space, and with seconds. */
+const WINDOWED_TIME = /^(\d{4}-\d{2}-\d{2}) (\d{2}):(\d{2}):(\d{2})(?:\.(\d+))?$/;
 const LONE_SURROGATE = /\p{Surrogate}/u;
 /** Zeros that an exponent may stand for: beyond it there is no integer that fits. */
 const MAX_EXPONENT = 40;
@@ -62,7 +73,7 @@ function judgeType(column: JobColumn, context: RuleContext): JudgeValue {
     case 'date':
       return (token) => judgeDate(token, isPartition(column, context) ? context.date : undefined);
     case 'wall':
-      return judgeTime;
+      return (token) => judgeTime(token, isWindowed(column, context) ? WINDOWED_TIME : TIME);
     case 'instant':
       return judgeInstant;
     default:
@@ -125,8 +136,8 @@ function judgeDate({ kind, text }: Token, only: string | undefined): Judgement {
   return { json: JSON.stringify(day), ...(rest === '' ? {} : { form: 'date with a time of zero' }) };
 }
 
-function judgeTime({ kind, text }: Token): Judgement {
-  const read = kind === 'text' ? readTime(text) : undefined;
+function judgeTime({ kind, text }: Token, form: RegExp): Judgement {
+  const read = kind === 'text' ? readTime(text, form) : undefined;
   if (read === undefined || read.zone !== undefined) return { reason: 'is not a time YYYY-MM-DD HH:MM:SS' };
   if (read.ms === undefined) return { reason: 'has more digits than milliseconds' };
   const { day, clock, ms } = read;
@@ -135,8 +146,8 @@ function judgeTime({ kind, text }: Token): Judgement {
 }
 
 /** A time whose every part exists; `ms` without its last zeros, `undefined` when it has more digits than three. */
-function readTime(text: string) {
-  const [, day = '', hours = '', minutes = '', seconds, fraction = '', zone] = TIME.exec(text) ?? [];
+function readTime(text: string, form = TIME) {
+  const [, day = '', hours = '', minutes = '', seconds, fraction = '', zone] = form.exec(text) ?? [];
   const year = Number(day.slice(0, 4));
   if (!isDate(day) || year < YEARS.least || year > YEARS.most) return undefined;
   if (Number(hours) > 23 || Number(minutes) > 59 || Number(seconds ?? 0) > 59) return undefined;

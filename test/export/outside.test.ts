@@ -144,11 +144,25 @@ describe('times in another form', () => {
     expect(source.pages()).toHaveLength(Math.ceil(Number(all?.n) / LIMIT));
   });
 
+  const FEW = ['T14:03:12-05:00', 'T09:31:00', ' 14:03', ' 9:31:00 AM', ' 25:31:00', ' 14:03:61', '\t10:00:00', ''];
+
+  it.each(['time', 'symbol'] as const)('in a few rows cost no other row, with a table ordered by %s', async (order) => {
+    await createDate(order, []);
+    const good = await idsOf(ofDate);
+    const texts = [...FEW.map((end) => `${DATE}${end}`), '', 'noon'];
+    await insertTrades(
+      engine,
+      texts.flatMap((time, at) => [0, 1].map((k) => createTrade(at, { id: `bad-${at}-${k}`, time }))),
+    );
+    const stage = await complete(sourceOf());
+    expect(await idsOf(stage.table)).toEqual(good);
+    expect((await stage.quarantine()).rows).toBe(texts.length * 2);
+  });
+
   it.each([
     { form: 'without seconds', text: 'substring(time, 1, 16)', came: `"${DATE} 23:59"` },
     { form: 'with a T', text: "replace(time, ' ', 'T')", came: `"${DATE}T23:59:59"` },
     { form: 'with no date', text: 'substring(time, 12)', came: '"23:59:59"' },
-    { form: 'that are empty in one row', text: "if(endsWith(time, ' 00:00:00'), '', time)", came: '""' },
   ])('$form are refused at the first count, with what came', async ({ text, came }) => {
     await createDate('time', []);
     await change(text);

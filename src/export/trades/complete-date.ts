@@ -4,7 +4,7 @@
  */
 import { axisOf, isOverlapping, type Stretch, type Window } from '../../calendar/window.ts';
 import type { Clock } from '../../core/clock.ts';
-import { Fault, isFault } from '../../core/errors.ts';
+import { Fault } from '../../core/errors.ts';
 import type { SqlJob } from '../../job/job.ts';
 import {
   type CountTotals,
@@ -182,7 +182,7 @@ async function findChanged(
   const isPaired = (name: string) => pairs.some(({ stretch }) => stretch.from.symbol === name);
   const symbols = odd.flatMap(({ symbol }) => symbol ?? []).filter((name) => !isPaired(name));
   for (const symbol of symbols.slice(0, MAX_ODD_SYMBOLS)) {
-    found.push(...((await tryCompareSeconds(deps, job, stage, symbol, after)) ?? []));
+    found.push(...(await compareSeconds(deps, job, stage, symbol, after)));
   }
   const changed = (await forms.leaveOutLasting(found)).map(({ stretch }) => stretch);
   return { changed, isCompared: odd.length === 0 };
@@ -198,20 +198,10 @@ async function narrowToSeconds(
 ): Promise<readonly CellPair[]> {
   const { symbol } = pair.stretch.from;
   if (symbol === undefined || (await windowsOf(stage, [pair.stretch])).length < 2) return [pair];
-  return (await tryCompareSeconds(deps, job, stage, symbol, after)) ?? [pair];
+  return await compareSeconds(deps, job, stage, symbol, after);
 }
 
-/** `undefined` where a row of the symbol has a time that cannot be read: the source cannot count by its seconds then. */
-async function tryCompareSeconds(...args: Parameters<typeof compareSeconds>): Promise<readonly CellPair[] | undefined> {
-  try {
-    return await compareSeconds(...args);
-  } catch (error) {
-    if (!isFault(error) || error.code !== 'TIME_UNREADABLE') throw error;
-    return undefined;
-  }
-}
-
-/** Seconds of a symbol that differ. @throws Fault `TIME_UNREADABLE` */
+/** Seconds of a symbol that differ. */
 async function compareSeconds(
   deps: FetchDeps,
   job: SqlJob,

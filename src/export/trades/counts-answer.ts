@@ -77,9 +77,13 @@ function malformed({ fromDate, toDate }: ProbeSpan, what: string): Fault {
 function assertReadable(time: unknown, { fromDate, toDate }: ProbeSpan): void {
   if (typeof time !== 'string' || time === '') return;
   const when = fromDate === toDate ? fromDate : `${fromDate} to ${toDate}`;
-  throw new Fault('TIME_UNREADABLE', `rows of ${when} have the time ${time}, which is not YYYY-MM-DD HH:MM:SS`, {
-    hint: 'Without the second nothing can be cut into windows, so nothing was fetched. In SQL of your own return `time` as the table has it; else tell the provider, whose contract promises that form.',
-  });
+  throw new Fault(
+    'TIME_UNREADABLE',
+    `at least half of the rows of ${when} have a time like ${time}, which is not YYYY-MM-DD HH:MM:SS`,
+    {
+      hint: 'Without the second nothing can be cut into windows, so nothing was fetched. In SQL of your own return `time` as the table has it; else tell the provider, whose contract promises that form.',
+    },
+  );
 }
 
 /** The first symbol of a span may begin in the middle of its day. */
