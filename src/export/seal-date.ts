@@ -89,18 +89,16 @@ export interface SealResult {
 
 /** @throws Fault `SEAL_UNVERIFIED`, `SEAL_INCOMPLETE`, `CHECK_FAILED`, StoreFault, EngineFault; the stage is kept then */
 export async function sealDate(deps: SealDeps, job: Job, stage: SealedRows, input: SealInput): Promise<SealResult> {
-  const { engine, store, signal } = deps;
+  const { store, signal } = deps;
   const { path } = input;
   const summaryPath = `${path}.summary`;
   const quarantinePath = `${path}.quarantine`;
   await makeFolder(dirname(path));
   try {
-    const written = await writeDrop(deps, job, stage, input);
-    const { draft } = written;
-    reportWarnings(deps.log, draft.date, written.checks);
-    assertChecks(job, draft.date, written.checks);
+    const { draft, checks } = await writeDrop(deps, job, stage, input, summaryPath);
+    reportWarnings(deps.log, draft.date, checks);
+    assertChecks(job, draft.date, checks);
     const summary = draft.summary === null ? undefined : summaryPath;
-    if (summary !== undefined) await writeSummary(engine, path, summary);
     const quarantine = draft.quarantine === undefined ? undefined : quarantinePath;
     if (quarantine !== undefined) await stage.writeQuarantine(quarantine);
     const sealed = input.restate ? await readManifest(store, draft.dataset, draft.date) : undefined;
@@ -132,8 +130,14 @@ interface WrittenDrop {
   readonly checks: readonly CheckResult[];
 }
 
-/** Writes the file, reads it back and checks it: nothing of this is visible to anybody yet. */
-async function writeDrop(deps: SealDeps, job: Job, stage: SealedRows, input: SealInput): Promise<WrittenDrop> {
+/** Writes file and summary, reads the file back and checks it: nothing of this is visible to anybody yet. */
+async function writeDrop(
+  deps: SealDeps,
+  job: Job,
+  stage: SealedRows,
+  input: SealInput,
+  summaryPath: string,
+): Promise<WrittenDrop> {
   const { engine, source } = deps;
   const { path, counted, degradedReason } = input;
   const totals = await stage.totals();
@@ -157,13 +161,20 @@ async function writeDrop(deps: SealDeps, job: Job, stage: SealedRows, input: Sea
     'flowdrop.query': input.query,
   };
   await writeFooter(path, { columns, sort: job.drop.sort, keyValues });
-  const file = await verifyParquet(engine, path, columns, expected);
+  const asksRepeats = duplicates > 0 && job.checks.some(({ check }) => check === 'unique-id');
+  const repeats = asksRepeats ? await stage.countRepeats() : 0;
+  const withSummary = hasSummary(job, columns);
+  const computeOnFile = async () => {
+    const checks = await runChecks(engine, path, job.checks, stage.date, repeats);
+    const times = await readTimeRange(engine, path, columns);
+    if (withSummary) await writeSummary(engine, path, summaryPath);
+    return { checks, times };
+  };
+  const verifying = verifyParquet(engine, path, columns, expected);
+  const [file, { checks, times }] = await sideBySide(verifying, computeOnFile());
   if (degradedReason === undefined) {
     assertCounted(job, stage.date, { rows: file.rows, leftOut: quarantine.rows }, counted);
   }
-  const asksRepeats = duplicates > 0 && job.checks.some(({ check }) => check === 'unique-id');
-  const repeats = asksRepeats ? await stage.countRepeats() : 0;
-  const checks = await runChecks(engine, path, job.checks, stage.date, repeats);
   const draft = draftManifest(job, {
     date: stage.date,
     columns,
@@ -174,9 +185,9 @@ async function writeDrop(deps: SealDeps, job: Job, stage: SealedRows, input: Sea
     recount: input.recount,
     duplicates,
     ids: shared > 0 ? totals.ids : undefined,
-    times: await readTimeRange(engine, path, columns),
+    times,
     checks,
-    summary: hasSummary(job, columns) ? SUMMARY_FILENAME : null,
+    summary: withSummary ? SUMMARY_FILENAME : null,
     query: input.query,
     sourceUrl: source.url,
     lookbackEdge: input.lookbackEdge,
@@ -189,6 +200,12 @@ async function writeDrop(deps: SealDeps, job: Job, stage: SealedRows, input: Sea
     version: deps.version,
   });
   return { draft, checks };
+}
+
+/** Both at once, and neither goes on when this has ended. What the first throws comes before what the second does. */
+async function sideBySide<First, Second>(first: Promise<First>, second: Promise<Second>): Promise<[First, Second]> {
+  await Promise.allSettled([first, second]);
+  return [await first, await second];
 }
 
 function reportWarnings(log: Log, date: string, checks: readonly CheckResult[]): void {
