@@ -12,9 +12,10 @@ import type { Manifest } from '../../src/ledger/manifest.ts';
 import { computeLookback } from '../../src/plan/dates.ts';
 import type { RunResult } from '../../src/state/run-result.ts';
 import { type ClickHouseFront, FRONT_PASSWORD, startClickHouseFront } from '../support/clickhouse-front.ts';
-import { type ClickHouseStart, startClickHouse } from '../support/clickhouse-server.ts';
+import { type ClickHouseServer, startClickHouse } from '../support/clickhouse-server.ts';
 import { queryDuckDb, readWithDuckDb } from '../support/drop.ts';
 import { createTradesTable, insertTrades } from '../support/engine-source.ts';
+import type { ServerStart } from '../support/external.ts';
 import { type FaultProxy, startFaultProxy } from '../support/fault-proxy.ts';
 import { flowdrop, listFiles, makeFolder, readJson } from '../support/flowdrop.ts';
 import { createTrade, type TradeRow } from '../support/trades.ts';
@@ -296,7 +297,7 @@ describe('a job that reads a table of a ClickHouse server', () => {
 });
 
 describe('a ClickHouse server that writes no Parquet', () => {
-  let start: ClickHouseStart;
+  let start: ServerStart<ClickHouseServer>;
   beforeAll(async () => {
     start = await startClickHouse();
   }, 300_000);

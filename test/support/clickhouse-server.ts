@@ -8,6 +8,7 @@ import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { type ServerStart, startExternal } from './external.ts';
 import { REPO } from './flowdrop.ts';
 import { findFreePort, findObstacle, hasEnded, killServer } from './server-process.ts';
 
@@ -20,10 +21,6 @@ export interface ClickHouseServer {
   stop(): Promise<void>;
 }
 
-export type ClickHouseStart =
-  | { readonly server: ClickHouseServer; readonly reason: undefined }
-  | { readonly server: undefined; readonly reason: string };
-
 const SCRIPT = fileURLToPath(new URL('clickhouse-start.sh', import.meta.url));
 /** Installing takes the most of it. */
 const START_TIMEOUT_MS = 240_000;
@@ -33,13 +30,8 @@ const POLL_MS = 50;
 const ADMIN = { headers: { 'x-clickhouse-user': 'admin' } };
 
 /** @throws when `CI` is set and there is no server: CI skips nothing */
-export async function startClickHouse(): Promise<ClickHouseStart> {
-  const start = await findOrStart();
-  if (start.server === undefined) {
-    if (process.env['CI']) throw new Error(`CI needs a ClickHouse server: ${start.reason}`);
-    console.warn(`\n*** CLICKHOUSE SERVER TESTS ARE SKIPPED: ${start.reason}\n`);
-  }
-  return start;
+export async function startClickHouse(): Promise<ServerStart<ClickHouseServer>> {
+  return await startExternal('a ClickHouse server', findOrStart);
 }
 
 /** The skips that apply to `server`, said aloud: titles with reasons, of which there are none on a present server. */
@@ -61,7 +53,7 @@ export async function readUsersXml(): Promise<string> {
   return xml;
 }
 
-async function findOrStart(): Promise<ClickHouseStart> {
+async function findOrStart(): Promise<ServerStart<ClickHouseServer>> {
   const reason = await findObstacle('clickhouse-start.sh', '/usr/sbin/clickhouse-server', 'clickhouse-server');
   if (reason !== undefined) return { server: undefined, reason };
   const folder = await mkdtemp(join(tmpdir(), 'flowdrop-test-clickhouse-'));

@@ -43,10 +43,6 @@ export interface PostfixServer {
   stop(): Promise<void>;
 }
 
-export type PostfixStart =
-  | { readonly server: PostfixServer; readonly reason: undefined }
-  | { readonly server: undefined; readonly reason: string };
-
 const SCRIPT = fileURLToPath(new URL('postfix-start.sh', import.meta.url));
 /** Installing takes the most of it. */
 const START_TIMEOUT_MS = 240_000;
@@ -72,17 +68,14 @@ names = sorted(os.listdir(folder), key=lambda name: os.stat(os.path.join(folder,
 print(json.dumps([read(os.path.join(folder, name)) for name in names]))
 `;
 
+import { type ServerStart, startExternal } from './external.ts';
+
 /** @throws when `CI` is set and there is no server: CI skips nothing */
-export async function startPostfix(): Promise<PostfixStart> {
-  const start = await findOrStart();
-  if (start.server === undefined) {
-    if (process.env['CI']) throw new Error(`CI needs postfix: ${start.reason}`);
-    console.warn(`\n*** TESTS WITH POSTFIX ARE SKIPPED: ${start.reason}\n`);
-  }
-  return start;
+export async function startPostfix(): Promise<ServerStart<PostfixServer>> {
+  return await startExternal('postfix', findOrStart);
 }
 
-async function findOrStart(): Promise<PostfixStart> {
+async function findOrStart(): Promise<ServerStart<PostfixServer>> {
   const reason = await findObstacle('postfix-start.sh', '/usr/sbin/postfix', 'postfix');
   if (reason !== undefined) return { server: undefined, reason };
   if (process.getuid?.() !== 0) return { server: undefined, reason: "postfix's master runs as root" };

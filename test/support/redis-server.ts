@@ -9,6 +9,7 @@ import { createConnection } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { type ServerStart, startExternal } from './external.ts';
 import { findFreePort, findObstacle, hasEnded, killServer } from './server-process.ts';
 
 export interface RedisServer {
@@ -23,10 +24,6 @@ export interface RedisServer {
   stop(): Promise<void>;
 }
 
-export type RedisStart =
-  | { readonly server: RedisServer; readonly reason: undefined }
-  | { readonly server: undefined; readonly reason: string };
-
 const SCRIPT = fileURLToPath(new URL('redis-start.sh', import.meta.url));
 const PROGRAM = '/usr/bin/redis-server';
 /** Installing takes the most of it. */
@@ -40,16 +37,11 @@ export interface RedisOptions {
 }
 
 /** @throws when `CI` is set and there is no server: CI skips nothing */
-export async function startRedis(options: RedisOptions = {}): Promise<RedisStart> {
-  const start = await findOrStart(options);
-  if (start.server === undefined) {
-    if (process.env['CI']) throw new Error(`CI needs a Redis server: ${start.reason}`);
-    console.warn(`\n*** REDIS TESTS ARE SKIPPED: ${start.reason}\n`);
-  }
-  return start;
+export async function startRedis(options: RedisOptions = {}): Promise<ServerStart<RedisServer>> {
+  return await startExternal('a Redis server', () => findOrStart(options));
 }
 
-async function findOrStart({ isKept = false }: RedisOptions): Promise<RedisStart> {
+async function findOrStart({ isKept = false }: RedisOptions): Promise<ServerStart<RedisServer>> {
   const reason = await findObstacle('redis-start.sh', PROGRAM, 'redis-server');
   if (reason !== undefined) return { server: undefined, reason };
   const folder = await mkdtemp(join(tmpdir(), 'flowdrop-test-redis-'));

@@ -9,6 +9,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
+import { type ServerStart, startExternal } from './external.ts';
 
 export interface S3Server {
   readonly endpoint: string;
@@ -18,10 +19,6 @@ export interface S3Server {
   readonly secretAccessKey: string;
   readonly pathStyle: boolean;
 }
-
-export type S3Start =
-  | { readonly server: S3Server; readonly reason: undefined }
-  | { readonly server: undefined; readonly reason: string };
 
 /** What the server has beside a bucket: a key of its KMS, and a storage class that is not the default. */
 export const S3_KMS_KEY = 'flowdrop-test-key';
@@ -35,13 +32,8 @@ const START_TIMEOUT_MS = 300_000;
 const LOOPBACK = /^(localhost|127(\.\d{1,3}){3}|\[::1\])$/;
 
 /** Idempotent, also across processes. @throws when `CI` is set and there is no server: CI skips nothing */
-export async function startS3(): Promise<S3Start> {
-  const start = await findOrStart();
-  if (start.server === undefined) {
-    if (process.env['CI']) throw new Error(`CI needs an S3 server: ${start.reason}`);
-    console.warn(`\n*** S3 TESTS ARE SKIPPED: ${start.reason}\n`);
-  }
-  return start;
+export async function startS3(): Promise<ServerStart<S3Server>> {
+  return await startExternal('an S3 server', findOrStart);
 }
 
 /** Puts the server's credentials where the AWS SDK looks for them. */
@@ -50,7 +42,7 @@ export function useS3Credentials(server: S3Server): void {
   process.env['AWS_SECRET_ACCESS_KEY'] = server.secretAccessKey;
 }
 
-async function findOrStart(): Promise<S3Start> {
+async function findOrStart(): Promise<ServerStart<S3Server>> {
   const endpoint = process.env['FLOWDROP_TEST_S3_ENDPOINT'];
   if (endpoint) return { server: readServer(process.env, 'FLOWDROP_TEST_S3_'), reason: undefined };
   const reason = await findObstacle();

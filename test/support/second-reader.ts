@@ -3,13 +3,12 @@
  * one is missing its tests are skipped aloud; in CI, whose script installs them, there is no way without.
  */
 import { spawnSync } from 'node:child_process';
+import { isMissing } from './external.ts';
 
 /** @throws when `CI` is set and the program is missing: CI skips nothing */
 export function hasProgram(program: 'python3' | 'pdftotext', packageName: string): boolean {
   const isThere = spawnSync(program, ['-v'], { input: '' }).error === undefined;
-  if (!isThere && process.env['CI']) throw new Error(`CI needs ${program}: install ${packageName}`);
-  if (!isThere) console.warn(`\n*** TESTS WITH ${program.toUpperCase()} ARE SKIPPED: install ${packageName}\n`);
-  return isThere;
+  return !isMissing(program, isThere ? undefined : `install ${packageName}`);
 }
 
 /** Standard output of a program; what it complains about fails the test. */

@@ -14,6 +14,7 @@ import { NO_OVERRIDE } from '../../../src/calendar/session.ts';
 import type { DaemonView } from '../../../src/daemon/job-view.ts';
 import { DaemonMetrics } from '../../../src/daemon/web/daemon-metrics.ts';
 import { measureSessionTimeMs } from '../../../src/daemon/web/session-time.ts';
+import { isMissing } from '../../support/external.ts';
 import { REPO } from '../../support/flowdrop.ts';
 import { findObstacle } from '../../support/server-process.ts';
 import {
@@ -34,11 +35,10 @@ const RULES = join(REPO, 'deploy', 'prometheus');
 const DASHBOARD = readFileSync(join(REPO, 'deploy', 'grafana', 'flowdrop.json'), 'utf8');
 const HOUR_MS = 3_600_000;
 
-const obstacle = await findObstacle('prometheus-start.sh', '/usr/bin/promtool', 'prometheus');
-if (obstacle !== undefined) {
-  if (process.env['CI']) throw new Error(`CI needs promtool: ${obstacle}`);
-  console.warn(`\n*** TESTS OF THE ALERT RULES ARE SKIPPED: ${obstacle}\n`);
-}
+const lacksPromtool = isMissing(
+  'promtool',
+  await findObstacle('prometheus-start.sh', '/usr/bin/promtool', 'prometheus'),
+);
 
 /** Value of a sample, by its name and labels as they are written. */
 async function read(
@@ -245,7 +245,7 @@ describe('what is shipped for Prometheus and Grafana', () => {
   });
 
   // Skipped where Prometheus cannot be installed: not root, or not Debian; `obstacle` says which.
-  it.skipIf(obstacle !== undefined)(
+  it.skipIf(lacksPromtool)(
     'is a set of rules that Prometheus takes, each of which fires when it must',
     { timeout: 300_000 },
     async () => {
@@ -259,7 +259,7 @@ describe('what is shipped for Prometheus and Grafana', () => {
   );
 
   // Skipped where Prometheus cannot be installed: not root, or not Debian; `obstacle` says which.
-  it.skipIf(obstacle !== undefined)(
+  it.skipIf(lacksPromtool)(
     'goes with metrics that Prometheus reads without a complaint',
     { timeout: 300_000 },
     async () => {
