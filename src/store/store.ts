@@ -3,7 +3,7 @@
  * segments. Invariants: an object appears whole or not at all, and replacing one is atomic for readers; a write that
  * succeeded is confirmed: the store was asked afterwards, and has an object of that size and content. So whoever wrote may
  * remove what it was made from. A store that takes a write and does not keep it fails the write.
- * Implementations: `directory.ts` and `s3.ts`; both run the one suite in `test/contract/store.test.ts`. `held-store.ts`
+ * Implementations: `directory.ts` and `s3.ts`; both run the one suite in `test/contract/store.external.test.ts`. `held-store.ts`
  * adds to either that it is still the same store.
  */
 import type { ObjectLink } from './link.ts';

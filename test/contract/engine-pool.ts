@@ -1,5 +1,5 @@
 /**
- * The contract of `EnginePool`, as facts that hold for every implementation; `engine-pool.test.ts` runs it on each. What
+ * The contract of `EnginePool`, as facts that hold for every implementation; `engine-pool.external.test.ts` runs it on each. What
  * only one can do is in `test/engine/`; fairness in detail in `test/engine/turns.test.ts`.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';

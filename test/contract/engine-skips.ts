@@ -1,6 +1,6 @@
 /**
  * What Debian's ClickHouse server (18.16) cannot do, by the titles of the tests that are skipped on it, each with its
- * reason. A table of data; `engine.test.ts` fails when a title here is no test's.
+ * reason. A table of data; `engine.external.test.ts` fails when a title here is no test's.
  */
 export const OLD_SERVER_SKIPS: Readonly<Record<string, string>> = {
   'bound values arrive as they are, whatever is in them': 'it has no query parameters',

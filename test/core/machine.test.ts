@@ -1,4 +1,4 @@
-/** What a process may have, and what is made of it. That runs heed it is tested in `test/flow/bounds.test.ts`. */
+/** What a process may have, and what is made of it. That runs heed it is tested in `test/flow/bounds.slow.test.ts`. */
 import { describe, expect, it } from 'vitest';
 import {
   assertEnoughFiles,

@@ -1,6 +1,6 @@
 /**
  * Single steps of the daemon where order or time matters: readings of a status, alerts that do not get through, the time
- * that a run may take. Whole days are in `loop.test.ts` and `loop-faults.test.ts`.
+ * that a run may take. Whole days are in `loop.test.ts` and `loop-faults.slow.test.ts`.
  */
 import { describe, expect, it } from 'vitest';
 import type { DaemonEvent, Effect, Rules } from '../../src/daemon/event.ts';

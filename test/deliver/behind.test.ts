@@ -1,6 +1,6 @@
 /**
  * Workers that fall behind, and requests that something in between sends twice: nobody is mailed what a later revision has
- * replaced, and a report is not left to nobody. Workers that sleep after they took their turn are in `deliver.test.ts`.
+ * replaced, and a report is not left to nobody. Workers that sleep after they took their turn are in `deliver.slow.test.ts`.
  */
 import { copyFile, mkdir } from 'node:fs/promises';
 import { dirname } from 'node:path';

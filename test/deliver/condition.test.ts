@@ -1,4 +1,4 @@
-/** Conditions on a report's numbers, and what a correction finds changed. On real data they are in `deliver.test.ts`. */
+/** Conditions on a report's numbers, and what a correction finds changed. On real data they are in `deliver.slow.test.ts`. */
 import { describe, expect, it, test } from 'vitest';
 import { compareReports, listChanges } from '../../src/deliver/correction.ts';
 import { findReasonToSkip, isFulfilled } from '../../src/deliver/mail-condition.ts';

@@ -1,6 +1,6 @@
 /**
  * Statements of the embedded engine that are given up while it computes, and files that change under it: they end, and
- * keep neither those that follow nor the process. What all engines have in common is in `test/contract/engine.test.ts`.
+ * keep neither those that follow nor the process. What all engines have in common is in `test/contract/engine.external.test.ts`.
  */
 import { mkdtemp, rm, truncate, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';

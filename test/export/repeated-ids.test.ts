@@ -1,6 +1,6 @@
 /**
  * Rows that share an id, from the source to the drop: what is a version of a trade and what is another trade, and where a
- * date fails. Of a ClickHouse server's own table: `test/flow/clickhouse-table.test.ts`.
+ * date fails. Of a ClickHouse server's own table: `test/flow/clickhouse-table.slow.test.ts`.
  */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';

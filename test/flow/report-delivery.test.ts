@@ -1,6 +1,6 @@
 /**
  * Reports as a user has them mailed, by processes that are killed, and previewed. The mail server is real and counts what
- * arrives; what delivery decides is in `test/deliver/deliver.test.ts`, the mail itself in `test/mail`.
+ * arrives; what delivery decides is in `test/deliver/deliver.slow.test.ts`, the mail itself in `test/mail`.
  */
 import type { ChildProcess } from 'node:child_process';
 import { readFile } from 'node:fs/promises';

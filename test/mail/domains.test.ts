@@ -1,4 +1,4 @@
-/** Settings of mail, and the allow-list of recipients' domains. That delivery asks it first is in `test/deliver/deliver.test.ts`. */
+/** Settings of mail, and the allow-list of recipients' domains. That delivery asks it first is in `test/deliver/deliver.slow.test.ts`. */
 import { describe, expect, test } from 'vitest';
 import { assertAllowedRecipients, parseMailDomains, restrictMailer } from '../../src/mail/domains.ts';
 import { openSmtpMailer } from '../../src/mail/smtp.ts';

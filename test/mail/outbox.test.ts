@@ -1,4 +1,4 @@
-/** Mail into a directory. The message itself is tested in `message.test.ts`. */
+/** Mail into a directory. The message itself is tested in `message.external.test.ts`. */
 import { mkdir, mkdtemp, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -1,4 +1,4 @@
-/** Delivery over SMTP in real conversations. What the message looks like inside is tested in `message.test.ts`. */
+/** Delivery over SMTP in real conversations. What the message looks like inside is tested in `message.external.test.ts`. */
 import { createServer } from 'node:net';
 import type { SMTPServerOptions } from 'smtp-server';
 import { afterEach, describe, expect, test } from 'vitest';

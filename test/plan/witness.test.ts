@@ -1,4 +1,4 @@
-/** What the witnesses of the time leave possible, as a table. Runs under wrong clocks are in `test/export/clocks.test.ts`. */
+/** What the witnesses of the time leave possible, as a table. Runs under wrong clocks are in `test/export/clocks.slow.test.ts`. */
 import { describe, expect, it } from 'vitest';
 import { agreeOnDates, compareWitnesses, formatApart, MAX_CLOCK_SKEW_MS } from '../../src/plan/witness.ts';
 

@@ -1,6 +1,6 @@
 /**
  * Writing the file on a real engine: what its checksum tells apart and how its pages are cut. Types, order, footer and
- * verification are tested in `seal.test.ts`, other readers in `test/contract/interop.test.ts`.
+ * verification are tested in `seal.test.ts`, other readers in `test/contract/interop.external.test.ts`.
  */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';

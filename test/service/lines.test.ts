@@ -1,4 +1,4 @@
-/** Batches of whole lines out of a stream of bytes. That they load is in `server-load.test.ts`. */
+/** Batches of whole lines out of a stream of bytes. That they load is in `server-load.external.test.ts`. */
 import { describe, expect, test } from 'vitest';
 import { splitLines } from '../../src/service/data/lines.ts';
 

@@ -1,4 +1,4 @@
-/** Faults of the directory store at the file system. What holds for every store is in `test/contract/store.test.ts`. */
+/** Faults of the directory store at the file system. What holds for every store is in `test/contract/store.external.test.ts`. */
 import { execFileSync, spawnSync } from 'node:child_process';
 import { createWriteStream } from 'node:fs';
 import { mkdir, mkdtemp, readdir, readFile, rm, symlink, utimes, writeFile } from 'node:fs/promises';

@@ -1,6 +1,6 @@
 /**
  * Listings that cannot be: what is not listed counts as absent, and what lies under a prefix is removed, so a listing that
- * has other keys, breaks off, or goes round in a circle is an error. What a real service lists is in `test/contract/store.test.ts`.
+ * has other keys, breaks off, or goes round in a circle is an error. What a real service lists is in `test/contract/store.external.test.ts`.
  */
 import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';

@@ -134,7 +134,7 @@ export function workerEnvironment(url: string, portalUrl: string): Readonly<Reco
     FLOWDROP_API_KEY: KEY,
     FLOWDROP_REQUESTS_PER_SECOND: WORKER_RATE,
     FLOWDROP_SNAPSHOTS_PER_SECOND: WORKER_RATE,
-    // Most services of the tests have a clock of their own. What checks all clocks is in `test/flow/clocks.test.ts`.
+    // Most services of the tests have a clock of their own. What checks all clocks is in `test/flow/clocks.slow.test.ts`.
     FLOWDROP_CLOCK: 'source',
   };
 }

@@ -30,7 +30,7 @@ export async function createRunContext(parts: RunParts): Promise<RunContext> {
     mailer: { url: '', send: refuse, verify: refuse, close: async () => {} },
     mailFrom: '',
     clock: { now: () => source.serverNow(), sleep: async () => {} },
-    // The rows are of one morning. What checks all clocks is in `test/flow/clocks.test.ts`.
+    // The rows are of one morning. What checks all clocks is in `test/flow/clocks.slow.test.ts`.
     clockRule: 'source',
     redact: (text: string) => text,
     onEvent: () => undefined,

@@ -1,6 +1,6 @@
 /**
  * The two lists of SQL, and the trades that they speak of: attacks, each with its refusal, and analysts' queries. The
- * service is asked them in `test/service/lists.test.ts`, the archive in `test/archive/differential.test.ts`.
+ * service is asked them in `test/service/lists.test.ts`, the archive in `test/archive/differential.slow.test.ts`.
  */
 import { readFileSync } from 'node:fs';
 import { parse } from 'yaml';

@@ -1,10 +1,13 @@
 /**
  * A reporter that ends a run with one plain line, `N passed, N failed, N skipped`, for whoever reads only the last line.
- * Before it stand the ten slowest files, and the tests that passed only at a second try.
+ * Before it stand the ten slowest files, and the tests that passed only at a second try. Runs that share a file, named in
+ * `FLOWDROP_TALLY`, end with their sum.
  */
+import { appendFileSync, readFileSync } from 'node:fs';
 import type { Reporter, TestModule } from 'vitest/node';
 
 const SLOWEST = 10;
+const SUM_FILE = 'FLOWDROP_TALLY';
 
 export class Tally implements Reporter {
   onTestRunEnd(modules: readonly TestModule[]): void {
@@ -21,7 +24,18 @@ export class Tally implements Reporter {
       }
     }
     console.log(`${count.passed} passed, ${count.failed} failed, ${count.skipped} skipped`);
+    const before = process.env[SUM_FILE];
+    if (before !== undefined) printSum(before, count);
   }
+}
+
+/** The sum over the runs that share a file. */
+function printSum(file: string, count: Readonly<{ passed: number; failed: number }>): void {
+  appendFileSync(file, `${count.passed} ${count.failed}\n`);
+  const runs = readFileSync(file, 'utf8').trim().split('\n');
+  if (runs.length < 2) return;
+  const sum = (column: number) => runs.reduce((all, run) => all + Number(run.split(' ')[column]), 0);
+  console.log(`${sum(0)} passed, ${sum(1)} failed`);
 }
 
 function printSlowest(modules: readonly TestModule[]): void {

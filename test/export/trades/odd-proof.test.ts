@@ -1,7 +1,7 @@
 /**
  * What a recount proves beside cells that cannot be compared, and beside pages whose first counts are lost: an odd value
  * hides no correction of other rows, and a manifest claims no more than was compared. Rows that move without such trouble are in
- * `moving.test.ts`.
+ * `moving.slow.test.ts`.
  */
 import { rm, writeFile } from 'node:fs/promises';
 import { beforeEach, describe, expect, it } from 'vitest';

@@ -1,4 +1,4 @@
-/** What an answer to a count may say: everything else is refused with what came. Whole runs are in `test/flow/bounds.test.ts`. */
+/** What an answer to a count may say: everything else is refused with what came. Whole runs are in `test/flow/bounds.slow.test.ts`. */
 
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

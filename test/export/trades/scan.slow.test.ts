@@ -1,6 +1,6 @@
 /**
  * How a date is counted under a scan limit, on a simulated table: nothing known at first, then with what was learnt. The
- * same over a real engine is in `complete.test.ts`.
+ * same over a real engine is in `complete-date.slow.test.ts`.
  */
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';

@@ -1,7 +1,7 @@
 /**
  * Conversations with a real mail server, Debian's postfix, over STARTTLS, and what it delivered as Python's `email` reads it.
  * The certificate must be trusted to be used, so the product runs as a process of its own, with the authority that a user
- * would give it. A mail's inside in detail is in `message.test.ts`, servers that fail are in `smtp.test.ts`.
+ * would give it. A mail's inside in detail is in `message.external.test.ts`, servers that fail are in `smtp.test.ts`.
  */
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';

@@ -1,7 +1,7 @@
 /**
  * Broken networks and services in trouble between a worker and a real S3 server, drawn from seeds: whatever happens, an
  * upload ends with the whole object, or with a fault, no object and no parts; and of rivals exactly one wins. A failure
- * names its seed. Scripted faults of other requests are in `s3.test.ts`.
+ * names its seed. Scripted faults of other requests are in `s3.external.test.ts`.
  */
 import { randomBytes, randomUUID } from 'node:crypto';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';

@@ -1,6 +1,6 @@
 /**
  * Presigned links on a real S3 server: what they open, for how long, and that nothing else can be done with them. That
- * the bytes come, and which durations are refused, is in `test/contract/store.test.ts`.
+ * the bytes come, and which durations are refused, is in `test/contract/store.external.test.ts`.
  */
 import { randomUUID } from 'node:crypto';
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest';

@@ -1,7 +1,7 @@
 /**
  * SIGINT and SIGTERM at random moments of sealing: the run leaves at once instead of after the statement that the engine
- * computes, says how to go on, and the next one seals what is staged. Stops between pages are in `backfill.test.ts`,
- * SIGKILL is in `kill.test.ts`.
+ * computes, says how to go on, and the next one seals what is staged. Stops between pages are in `backfill.slow.test.ts`,
+ * SIGKILL is in `kill.slow.test.ts`.
  */
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,6 +1,6 @@
 /**
  * Faults of the S3 store at the socket, its settings and its errors. What holds for every store is in
- * `test/contract/store.test.ts`.
+ * `test/contract/store.external.test.ts`.
  */
 import { randomBytes, randomUUID } from 'node:crypto';
 import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';

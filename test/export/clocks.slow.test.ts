@@ -1,7 +1,7 @@
 /**
  * Runs under wrong clocks: over a really running service, whose `Date` header is moved on the wire, and with an own clock
  * that is off, steps in the middle, or both. Invariant of every case: what is sealed is what the service holds of a date
- * that is whole and over. As a user meets it (exit code, words, doctor) it is tested in `test/flow/clocks.test.ts`.
+ * that is whole and over. As a user meets it (exit code, words, doctor) it is tested in `test/flow/clocks.slow.test.ts`.
  */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';

@@ -1,6 +1,6 @@
 /**
  * Objects in parts: that the whole is compared with what was sent, copies above the limit of one request, and the parts
- * that a killed worker leaves. Broken networks are in `s3-network.test.ts`, settings in `s3-settings.test.ts`.
+ * that a killed worker leaves. Broken networks are in `s3-network.external.test.ts`, settings in `s3-settings.external.test.ts`.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { randomBytes, randomUUID } from 'node:crypto';

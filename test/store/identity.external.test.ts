@@ -1,6 +1,6 @@
 /**
  * The identity of a store: made once, remembered in the state folder, and looked for wherever a bare mount point or a bucket
- * made anew could be taken for the store. How commands end then is tested in `test/flow/store-away.test.ts`.
+ * made anew could be taken for the store. How commands end then is tested in `test/flow/store-away.slow.test.ts`.
  */
 import { execFileSync, spawnSync } from 'node:child_process';
 import { mkdir, mkdtemp, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';

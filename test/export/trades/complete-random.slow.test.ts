@@ -2,7 +2,7 @@
  * Dates completed under random trouble, over a real engine that is both source and stage: kills, refused and unanswered
  * queries, rows that come late or are corrected, limits forgotten between two tries, tables of both orders under row and
  * scan limits, with and without `meta`. Whatever happens, a date that is complete holds what the source holds, and every
- * date comes to be complete. Each case alone is in `complete.test.ts`; whole processes are in `test/chaos`.
+ * date comes to be complete. Each case alone is in `complete-date.slow.test.ts`; whole processes are in `test/chaos`.
  */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';

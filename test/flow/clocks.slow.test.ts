@@ -1,6 +1,6 @@
 /**
  * A wrong clock as an operator meets it: exit code, words on the terminal, log, alert, plan. What is sealed and what is held
- * back under which clocks is tested in `test/export/clocks.test.ts`.
+ * back under which clocks is tested in `test/export/clocks.slow.test.ts`.
  */
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';

@@ -1,7 +1,7 @@
 /**
  * Rows that move while a date is fetched: they appear, vanish, are replaced under other ids, or are corrected under their
  * own, at any moment, in both orders of the table and at both entry points. One run holds what the source holds, and each
- * window that was touched costs two requests at most. Random trouble of every other kind is in `complete-random.test.ts`.
+ * window that was touched costs two requests at most. Random trouble of every other kind is in `complete-random.slow.test.ts`.
  */
 import { beforeEach, describe, expect, it } from 'vitest';
 import type { Engine } from '../../../src/engine/engine.ts';

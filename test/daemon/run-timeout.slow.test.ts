@@ -1,6 +1,6 @@
 /**
  * Runs that take too long, as real processes that do not listen, under a clock that the test moves. What becomes of the
- * job afterwards is in `loop-faults.test.ts`; how a run's time is counted, in `step.test.ts`.
+ * job afterwards is in `loop-faults.slow.test.ts`; how a run's time is counted, in `step.test.ts`.
  */
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';

@@ -1,7 +1,7 @@
 /**
  * A directory store that is unmounted, as its users see it: the directory is swapped by a rename, under a run and before
  * one. No command takes the bare mount point for the store. What each operation of a store does is tested in
- * `test/store/identity.test.ts`.
+ * `test/store/identity.external.test.ts`.
  */
 import { mkdir, readdir, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';

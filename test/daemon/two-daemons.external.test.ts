@@ -1,6 +1,6 @@
 /**
  * Two daemons reduced to their schedules on a real Redis, a tick a second, whose runs overlap; one is killed with several.
- * Whole daemons are in `shared-ticks.test.ts`, the coordinator by itself in `redis-coordinator.test.ts`.
+ * Whole daemons are in `shared-ticks.external.test.ts`, the coordinator by itself in `redis-coordinator.external.test.ts`.
  */
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
