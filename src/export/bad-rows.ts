@@ -1,6 +1,6 @@
 /**
- * What a run makes of the rows in quarantine: how many a date may have, and what is said of them. The rows themselves
- * are the stage's (`stage/quarantine.ts`) until they are sealed beside the drop.
+ * The rules for rows in quarantine: how many a date may have, and how they are described. The rows themselves stay in
+ * the stage (`stage/quarantine.ts`) until they are sealed beside the drop.
  */
 import { isFault } from '../core/errors.ts';
 import { formatCount } from '../core/units.ts';
@@ -13,8 +13,8 @@ import type { Stage } from '../stage/stage.ts';
 const SHOWN_REASONS = 3;
 
 /**
- * @param rows of the date @throws Fault `BAD_ROWS` when more are bad than the job allows; their pages are forgotten then,
- *   so that the next run asks for them again
+ * @param rows of the date @throws Fault `BAD_ROWS` when more are bad than the job allows; their pages are dropped, so
+ *   that the next run fetches them again
  */
 export async function assertFewBadRows(
   job: Job,
@@ -30,8 +30,8 @@ export async function assertFewBadRows(
 }
 
 /**
- * Fetches the rows of a date. When it ends because too many are bad, those that are staged are forgotten with their
- * pages: the next run asks for them again, and the provider may have mended them.
+ * Fetches the rows of a date. When too many are bad, their pages are dropped: the next run fetches them again, because
+ * the provider may have corrected them.
  */
 export async function forgetWhenBad<T>(stage: Pick<Stage, 'forgetBad'>, fetch: () => Promise<T>): Promise<T> {
   try {

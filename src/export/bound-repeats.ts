@@ -1,9 +1,9 @@
-/** How many rows of a date may share their ids before it fails, whatever its source, and what is said then. Pure. */
+/** How many rows of a date may share ids before the date fails, for every kind of source. Pure. */
 import { Fault } from '../core/errors.ts';
 
 /**
- * Share of a date's rows that may repeat an id, and how many may in any case: a source has a corrected row beside its first
- * now and then, while SQL that multiplies rows, or ids that are none, repeat half of them.
+ * Share of a date's rows that may repeat an id, and how many always may. A source sometimes keeps a corrected row beside
+ * the first one; SQL that multiplies rows, or empty ids, repeat half of them.
  */
 const MAX_REPEATED_SHARE = 0.05;
 const MAX_REPEATED_ROWS = 20;

@@ -1,11 +1,11 @@
-/** The witnesses of the time that a run has: its source's clock, this machine's, and the newest row that was seen. */
+/** The three clocks of a run: the server's, this machine's, and the newest row seen in the source. */
 import type { CalendarOverride } from '../calendar/session.ts';
 import type { Clock } from '../core/clock.ts';
 import { compareWitnesses, explainContest, type Witnesses } from '../plan/witness.ts';
 import type { SourceFacts } from './job-source.ts';
 
 /**
- * - `checked`: a date is exported only when all witnesses call it over and whole
+ * - `checked`: a date is exported only when all clocks agree that it is over and still complete
  * - `source`: the source's clock alone decides; for a rehearsal against a service whose clock was set (`serve --as-of`)
  */
 export type ClockRule = 'checked' | 'source';
@@ -21,18 +21,18 @@ export interface ClockDeps {
 /** @param rowMs when the newest row that was seen became visible at the earliest */
 export function readWitnesses({ clock, source, clockRule }: ClockDeps, rowMs?: number): Witnesses {
   const ownMs = clock.now();
-  // Before the first answer an earlier run's word is the best there is; what is planned by it is judged again.
+  // Before the first answer only an earlier run's clock is known; what is planned by it is checked again.
   const serverMs = source.tellsTime() || source.stats.requests === 0 ? source.serverNow() : undefined;
   if (clockRule === 'source') return { ownMs: serverMs ?? ownMs, serverMs, rowMs: undefined };
   return { ownMs, serverMs, rowMs };
 }
 
-/** The time that a run goes by: that of the clock that decides, where one does. */
+/** The time used by this run: the server's, if its clock is known. */
 export function believedNow({ clock, source, clockRule }: ClockDeps): number {
   return clockRule === 'source' ? source.serverNow() : clock.now();
 }
 
-/** In words, how far the witnesses are apart; `undefined` while they agree. */
+/** How far the clocks are apart, in words; `undefined` while they agree. */
 export function findConflict(deps: ClockDeps, rowMs?: number): string | undefined {
   return compareWitnesses(readWitnesses(deps, rowMs)).conflict;
 }
@@ -42,7 +42,7 @@ export function doClocksAgree(deps: ClockDeps): boolean {
   return readWitnesses(deps).serverMs !== undefined && findConflict(deps) === undefined;
 }
 
-/** Why a date must be held back now, in words; `undefined` when every witness calls it over and whole. */
+/** Why a date must wait, in words; `undefined` when all clocks agree that it is over and still complete. */
 export function explainHold(
   deps: ClockDeps & { readonly calendar?: CalendarOverride | undefined },
   date: string,
@@ -55,22 +55,22 @@ export function explainHold(
   return conflict === undefined ? contest : `${contest}: ${conflict}`;
 }
 
-/** By this a session is over: the clock that is behind. */
+/** The slowest clock: it decides whether a session is over. */
 export function earliestNow(deps: ClockDeps, rowMs?: number): number {
   return compareWitnesses(readWitnesses(deps, rowMs)).earliestMs;
 }
 
-/** By this a date has left the lookback: the witness that is ahead. */
+/** The fastest clock: it decides whether a date has left the lookback. */
 export function latestNow(deps: ClockDeps, rowMs?: number): number {
   return compareWitnesses(readWitnesses(deps, rowMs)).latestMs;
 }
 
 /** What the two clocks show, for the record of a run. */
 export interface ClockReading {
-  /** The server's; null when it tells no time. */
+  /** The server's; null when it sends no `Date`. */
   readonly server: string | null;
   readonly own: string;
-  /** In words, how far the witnesses are apart; null while they agree. */
+  /** How far the clocks are apart, in words; null while they agree. */
   readonly conflict: string | null;
 }
 

@@ -1,27 +1,27 @@
 /**
- * Which dates a run goes for: everything unsealed, or what a backfill asks for. Pure; planners ask it date by date.
+ * Which dates a run exports: everything unsealed, or what a backfill names. Pure; planners call it for each date.
  */
 import { type DateRange, isInRange } from '../calendar/date-range.ts';
 import type { Unavailable } from '../state/unavailable.ts';
 
 /**
  * - `unsealed`: dates without a drop, and sealed ones whose object is damaged
- * - `missing`: of those, the ones that no run has failed at
- * - `failed`: dates at which the last run that tried them failed, and degraded drops
+ * - `missing`: those of `unsealed` that have not failed
+ * - `failed`: dates whose last export failed, and degraded drops
  * - `all`: every date; those that are sealed are exported again, and restated where they differ
- * - `none`: no date; only conditions are told
+ * - `none`: no date; only conditions are updated
  */
 export type BackfillMode = 'unsealed' | 'missing' | 'failed' | 'all' | 'none';
 
 export interface DateSelection {
-  /** Both included; `undefined`: all that can be had. */
+  /** Both included; `undefined`: every date inside the lookback. */
   readonly range: DateRange | undefined;
   isWanted(date: string): boolean;
   /** The newest date of the dataset that is sealed: sessions before it are over. */
   readonly newestSealed: string | undefined;
-  /** An instant that has passed: the end of the last run. A clock that is before it was set back. */
+  /** End of the last run. A clock before this instant was set back. */
   readonly notBeforeMs: number;
-  /** Dates that were asked for in vain and need not be asked for again; none where dates were named. */
+  /** Dates that the source answered with nothing and that need no new request; none where dates were named. */
   readonly unavailable: Unavailable;
 }
 
@@ -60,7 +60,7 @@ export function selectDates(
         return mode satisfies never;
     }
   };
-  // Who names dates, or wants all, means it. And a job that never got anything may be wrong: its question stays open.
+  // Named dates and `all` are always asked again. So is a job that never got any row: its query may be wrong.
   const isRoutine = range === undefined && mode !== 'all' && sealed.size > 0;
   return {
     range,

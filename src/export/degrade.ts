@@ -1,6 +1,6 @@
 /**
- * On the operator's word: what is staged of dates that left the lookback before they were complete is sealed as
- * `degraded`, date by date; one that cannot be sealed does not keep the others from it.
+ * `backfill --degraded`: seals what is staged of expired, incomplete dates as `degraded`. A date that cannot be sealed does
+ * not stop the others.
  */
 
 import { type DateRange, isInRange } from '../calendar/date-range.ts';
@@ -23,10 +23,10 @@ export async function sealStaged(
   source: Source,
   range: DateRange | undefined,
 ): Promise<readonly DateResult[]> {
-  // The clock of an API that was never asked is this machine's: an answer sets it right.
+  // Until the API has answered once, this machine's clock stands for its clock.
   const ask = { testMode: true, signal: context.signal };
   await source.ask(`SELECT id FROM ${job.source.table} LIMIT 1`, ask);
-  // What a witness of the time still sees whole can be exported; it has not expired.
+  // If any clock still calls the date complete, it can be exported and has not expired.
   const { firstWhole, edge } = lookbackOf(job.source, earliestNow(context));
   const sealed = new Set(await listSealedDates(context.store, job.drop.dataset));
   const dates = (await listStages(context.engine)).filter(

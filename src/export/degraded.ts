@@ -1,7 +1,6 @@
 /**
- * Sealing what there is: a date that left the lookback before it was complete can never be proved complete any more, but
- * what was staged of it can be kept as a `degraded` drop, when the operator says so. A later complete export, where
- * there is one, restates it.
+ * Seals an incomplete date. A date that expired before it was complete can no longer be proved complete, but the operator
+ * may keep what was staged as a `degraded` drop. A later complete export restates it.
  */
 import { formatWallClock } from '../calendar/wall-clock.ts';
 import { formatWindow, wholeDay } from '../calendar/window.ts';
@@ -25,7 +24,7 @@ export type DegradedContext = Pick<
 >;
 
 /**
- * Seals what is staged of a date that is expired or clipped, as `degraded`.
+ * Seals what is staged of an expired or clipped date as `degraded`.
  * @throws Fault (usage) `DATE_WHOLE` for a date that can still be exported, `DATE_SEALED`, `NOTHING_STAGED`; and those of `sealDate`
  */
 export async function sealDegraded(context: DegradedContext, job: SqlJob, date: string): Promise<SealResult> {
@@ -62,7 +61,7 @@ export async function sealDegraded(context: DegradedContext, job: SqlJob, date: 
   });
 }
 
-/** Asked before the stage is opened, because opening drops what was staged by another query: here it may be all there is. */
+/** Checked before the stage is opened: opening drops rows staged by another query, and here they may be all there is. */
 async function assertStaged({ engine, source }: DegradedContext, job: SqlJob, date: string): Promise<void> {
   const name = stageTableName(job, date, source.url);
   const found = await engine.rows(
@@ -77,7 +76,7 @@ function nothingStaged(job: SqlJob, date: string): Fault {
   });
 }
 
-/** What the source counted last, where a run has kept it. */
+/** The source's last counts, if a run kept them. */
 async function readLastCount(file: StateFile<DayCounts>) {
   const counts = await file.read();
   return counts && sumCounts(counts);

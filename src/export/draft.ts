@@ -1,4 +1,4 @@
-/** What a manifest says of a date before it is published: the file's facts, the query, the windows and the clock. Pure. */
+/** Builds the manifest of a date before it is published: file, query, windows and clock. Pure. */
 import type { Job } from '../job/job.ts';
 import { QUARANTINE_FILENAME } from '../ledger/layout.ts';
 import { type CheckResult, hashSchema, MANIFEST_VERSION, type ManifestDraft } from '../ledger/manifest.ts';
@@ -11,24 +11,24 @@ export interface DraftFacts {
   readonly date: string;
   readonly columns: readonly DropColumn[];
   readonly file: VerifiedFile;
-  /** Why the date is not complete; without it, it is. */
+  /** Why the date is incomplete; `undefined`: it is complete. */
   readonly degradedReason: string | undefined;
   readonly quarantine: Quarantine;
   readonly sourceRows: number | null;
   readonly recount: ManifestDraft['recount'];
   readonly duplicates: number;
-  /** Distinct ids, where rows share some. */
+  /** Distinct ids, if rows share some. */
   readonly ids: number | undefined;
   readonly times: Pick<ManifestDraft, 'min_time' | 'max_time'>;
   readonly checks: readonly CheckResult[];
   readonly summary: string | null;
-  /** SQL of a page of the whole day. */
+  /** SQL of a page that spans the whole day. */
   readonly query: string;
   readonly sourceUrl: string;
   /** Oldest visible instant on the exchange's clock; empty where there is none. */
   readonly lookbackEdge: string;
   readonly windows: readonly { readonly window: string; readonly rows: number }[];
-  /** Windows that the source has nothing of. */
+  /** Windows for which the source has no rows. */
   readonly missing: NonNullable<ManifestDraft['missing']>;
   readonly requests: number;
   readonly startedAtMs: number;
@@ -73,7 +73,7 @@ export function draftManifest(job: Job, facts: DraftFacts): ManifestDraft {
   };
 }
 
-/** What of the rows was not as it should be. */
+/** Rows that were quarantined, rewritten, or null where the contract allows no null. */
 function describeOddities({
   rows,
   ids,
@@ -91,8 +91,8 @@ function describeOddities({
 }
 
 /**
- * The job as the file's metadata keeps it: what the rows were made by. Left out are the job file's path, a matter of one
- * machine, and who is mailed, which is no business of whoever reads the data.
+ * The job as stored in the file's metadata. Leaves out the job file's path, which belongs to one machine, and the mail
+ * addresses, which readers of the data should not see.
  */
 export function describeJob(job: Job): string {
   const { file: _, reports: __, alerts: ___, ...rest } = job;

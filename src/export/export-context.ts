@@ -1,4 +1,4 @@
-/** What an export needs, opened by the composition root and closed by it. */
+/** What an export needs. The composition root opens and closes it. */
 import type { CalendarOverride } from '../calendar/session.ts';
 import type { Clock } from '../core/clock.ts';
 import type { Log } from '../core/log.ts';
@@ -13,7 +13,7 @@ import type { OpenedSource, SourceFacts } from './job-source.ts';
 export interface ExportContext {
   /** Identifies this run in every log line and record of it. */
   readonly runId: string;
-  /** What the job's source reports about itself, of whatever kind it is; `opened` is what asks it. */
+  /** What the job's source reports about itself; `opened` sends the requests. */
   readonly source: SourceFacts;
   readonly opened: OpenedSource;
   readonly engine: Engine;
@@ -24,10 +24,10 @@ export interface ExportContext {
   /** Sessions that differ from the exchange's rules; without it the rules alone. */
   readonly calendar?: CalendarOverride | undefined;
   readonly log: Log;
-  /** Masks secrets in a message that is kept: an answer may repeat what it was sent. */
+  /** Masks secrets in a message before it is kept: an answer may repeat the key. */
   readonly redact: (text: string) => string;
   readonly onEvent: OnRunEvent;
-  /** Limits of this API that earlier runs met; this run adds to them. */
+  /** Limits of this API, found by earlier runs and extended by this one. */
   readonly limits: ApiLimits;
   readonly state: JobState;
   readonly version: string;

@@ -1,4 +1,4 @@
-/** How the dates of a job come into the store: one way for each kind of source. `run.ts` drives it, date by date. */
+/** Exports one date: one way for each kind of source. `export.ts` calls it for each date. */
 import type { ExportContext } from './export-context.ts';
 import type { PlannedDate, RunPlan } from './export-plan.ts';
 import type { ExportOutcome } from './exported.ts';
@@ -9,7 +9,7 @@ import { exportTrades } from './trades/trades.ts';
 /**
  * @param restate whether the date is sealed already
  * @param plan that the date is of
- * @throws Fault when the date cannot be sealed; what is staged stays
+ * @throws Fault when the date cannot be sealed; staged rows are kept
  */
 export async function exportDate(
   context: ExportContext,

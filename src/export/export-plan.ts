@@ -1,8 +1,7 @@
 /**
- * What a run would do: the dates it goes for with their counts. Costs one request where the API allows it; where all
- * dates at once are too much, only the first is counted now, the others when their turn comes. The clock of an API that
- * was never asked before is learnt from the first answer; if it is another day there, the plan is made again. What the
- * witnesses of the time do not agree on is held back and named.
+ * The plan of a run: the dates to export with their counts. One request counts all dates where the API allows it;
+ * otherwise only the first date is counted now, and each other date before its export. The first answer of an unknown API
+ * sets its clock; if its day differs from ours, the plan is made again. Dates on which the clocks disagree are held back.
  */
 
 import type { DateRange } from '../calendar/date-range.ts';
@@ -26,43 +25,43 @@ export interface PlannedDate {
   readonly date: string;
   /** `undefined`: not counted yet, or cannot be counted beforehand. */
   readonly counts: DayCounts | undefined;
-  /** As counted, or as many as the last date had; `undefined` where nothing can be said. */
+  /** As counted, or else as many as the last date had; `undefined` if neither is known. */
   readonly rows: number | undefined;
-  /** Fewest requests for pages, at the present row limit. */
+  /** Fewest page requests at the current row limit. */
   readonly pages: number;
   readonly expiresAtMs: number;
 }
 
 export interface RunPlan {
-  /** Where witnesses differ, the one in which nothing has expired that any of them sees whole. */
+  /** If clocks differ, the slowest: no date expires that any clock calls complete. */
   readonly lookback: LookbackRange;
-  /** Unsealed, settled dates with rows, soonest expiry first; also such that the calendar knows no session of. */
+  /** Unsealed, settled dates with rows, soonest expiry first; dates that are no session by the calendar included. */
   readonly dates: readonly PlannedDate[];
-  /** Settled, unsealed session dates that the source has no rows of. */
+  /** Settled, unsealed session dates without rows in the source. */
   readonly empty: ReadonlySet<string>;
-  /** Unsealed dates that may be due and are not exported, because not every witness of the time agrees. */
+  /** Unsealed dates that may be due but are held back, because the clocks disagree. */
   readonly held: readonly HeldDate[];
-  /** What the source shows of the ends of sessions; only of sources whose rows can be counted by their time. */
+  /** When each session ended in the source; only for sources whose rows can be counted by time. */
   readonly ends?: SessionEnds | undefined;
 }
 
 export interface PlanDeps extends ClockDeps {
   readonly source: Source;
   readonly limits: ApiLimits;
-  /** Without one nothing is told. */
+  /** Without one, nothing is logged. */
   readonly log?: Log | undefined;
   readonly calendar?: CalendarOverride | undefined;
   readonly signal?: AbortSignal | undefined;
 }
 
-/** A clock that is off by more than this belongs to a simulation or a broken machine: it is asked for again. */
+/** A clock that is off by more belongs to a simulation or a broken machine: the server is asked again. */
 export const TRUSTED_OFFSET_MS = 5 * 60_000;
 
-/** A clock that was wrong is right after one answer; a day may end between two more. */
+/** One answer corrects a wrong clock; the day may change once more between two answers. */
 const MAX_CLOCK_ROUNDS = 4;
 
 /**
- * @throws SourceFault; Fault `DATE_EXPIRED` naming the earliest date that can still be had, `DATE_FUTURE` the last
+ * @throws SourceFault; Fault `DATE_EXPIRED` with the earliest date that is still complete, `DATE_FUTURE` with the last
  */
 export async function planRun(deps: PlanDeps, job: SqlJob, selection: DateSelection): Promise<RunPlan> {
   const { source, limits } = deps;
@@ -74,7 +73,7 @@ export async function planRun(deps: PlanDeps, job: SqlJob, selection: DateSelect
   };
   let agreed = agree();
   const offsetMs = Math.abs(limits.clockOffsetMs);
-  // Whoever names dates is told what is wrong with them, and that is known by the source's clock only.
+  // A named date is refused only by the source's own clock.
   const isDoubtful =
     offsetMs > TRUSTED_OFFSET_MS || (range !== undefined && offsetMs === 0) || deps.clock.now() < selection.notBeforeMs;
   const isOutside = range !== undefined && range.from < agreed.lookback.firstWhole;
@@ -107,7 +106,7 @@ export async function planRun(deps: PlanDeps, job: SqlJob, selection: DateSelect
   });
 }
 
-/** What has left the lookback cannot be fetched: it is refused by name rather than left out. */
+/** Expired dates cannot be fetched: a named one is an error, not skipped. */
 function assertInsideLookback(range: DateRange, { firstWhole, edge }: LookbackRange): void {
   if (range.from >= firstWhole) return;
   throw new Fault(
@@ -122,7 +121,7 @@ function assertInsideLookback(range: DateRange, { firstWhole, edge }: LookbackRa
 
 interface Counted {
   readonly counted: ReadonlyMap<string, DayCounts>;
-  /** Dates whose turn to be counted comes later. */
+  /** Dates that are counted later, each before its export. */
   readonly left: readonly string[];
 }
 
@@ -134,23 +133,23 @@ async function countDates(deps: PlanDeps, job: SqlJob, wanted: readonly string[]
     const counts = await probeRows(deps, job, first);
     return { counted: new Map(counts.length > 0 ? [[first, counts]] : []), left };
   } catch (error) {
-    // Its own export fails with it once more; the dates after it are none the worse.
+    // The date's own export will fail again with this error; later dates are not affected.
     if (!isFault(error) || error instanceof SourceFault || error.code !== 'ANSWER_MALFORMED') throw error;
     return { counted: new Map(), left: wanted };
   }
 }
 
-/** Whether a date is over: some contracts trade after the others have closed, and its last rows may be fresh. */
+/** Whether a date is over: some contracts trade later than others, and the last rows may be very recent. */
 export function isOver(
   date: string,
   counts: DayCounts,
   nowMs: number,
   calendar: CalendarOverride | undefined,
 ): boolean {
-  // Counted by symbol nobody knows when its last row is: then it is as late as it can be.
+  // Counts by symbol have no times: assume the latest possible last row.
   const bySymbol = counts[0]?.symbol !== undefined;
   const latest = lastTradeSecond(date, calendar);
-  // A row after all trading has a wrong time: it must not keep its date from being sealed.
+  // A row after all trading hours has a wrong time and must not delay its date.
   const lastSecond = bySymbol ? latest : counts.findLast(({ second }) => second <= latest)?.second;
   return nowMs >= settledAt(date, lastSecond, calendar);
 }

@@ -1,7 +1,7 @@
 /**
- * One run of one job: plan -> for each unsealed date, soonest expiry first: fetch, recount, seal -> report. Invariant: a
- * date that fails does not stop the others, unless the query or the key is wrong; whatever happens, what is staged and
- * sealed stays, and the same call goes on from there.
+ * The export of a job: plan, then for each unsealed date, soonest expiry first: fetch, recount, seal. Invariant: a failed
+ * date does not stop the others, unless the query or the key is wrong. Staged and sealed rows are always kept, and the
+ * next call goes on from there.
  */
 import { rm } from 'node:fs/promises';
 import { type DateRange, isInRange } from '../calendar/date-range.ts';
@@ -38,7 +38,7 @@ import { planDates } from './planner.ts';
 import { readSelectionFacts } from './selection-facts.ts';
 
 export interface RunOptions {
-  /** Only these dates; without it everything inside the lookback. */
+  /** Only these dates. Default: every date inside the lookback. */
   readonly range?: DateRange | undefined;
   /** Default: `unsealed`. */
   readonly mode?: BackfillMode;
@@ -65,7 +65,7 @@ export async function runExport(given: ExportContext, job: Job, options: RunOpti
   return result;
 }
 
-/** What an export begins with. */
+/** The state at the start of an export. */
 interface ExportStart {
   readonly finished: Finished;
   /** Dates that have a manifest. */
@@ -75,7 +75,7 @@ interface ExportStart {
   readonly before: RunResult | undefined;
 }
 
-/** Finishes what killed workers left, looks at what is sealed, and selects the dates. */
+/** Finishes the work of killed workers, lists what is sealed, and selects the dates. */
 async function prepareExport(context: ExportContext, job: Job, options: RunOptions): Promise<ExportStart> {
   const finished = await finishLeftovers(context, job);
   const setAside = finished.setAside.map(({ date }) => date);
@@ -117,7 +117,7 @@ async function exportPlanned(
   const results = [...listUnfinished(finished, planned, (error) => describeFault(error, context.redact))];
   const held = [...plan.held];
   for (const one of plan.dates) {
-    // Limits that a date met are kept whatever becomes of it.
+    // Limits found while exporting are kept even when the date fails.
     const result = await runDate(context, one, sealed.has(one.date), plan).finally(() => saveLimits(context));
     if (result === undefined) continue;
     if ('held' in result) {
@@ -125,7 +125,7 @@ async function exportPlanned(
       continue;
     }
     results.push(result);
-    // Each window has used up its retries: the other dates would only wait for the same API.
+    // Every window has used up its retries: the other dates would wait for the same API.
     if (result.error && API_DOWN_CODES.has(result.error.code)) break;
   }
   await discardOldFiles(context, results);
@@ -141,7 +141,7 @@ interface ExportEnd {
   readonly splits: number;
 }
 
-/** Brings the conditions up to date, and says what the export came to. */
+/** Updates the conditions and returns the result of the export. */
 async function concludeExport(context: ExportContext, job: Job, end: ExportEnd): Promise<RunResult> {
   const { source, limits } = context;
   const { start, plan, startedAtMs, splits } = end;
@@ -179,7 +179,7 @@ async function concludeExport(context: ExportContext, job: Job, end: ExportEnd):
   };
 }
 
-/** Keeps the result on this machine, where `status` and the next run find it. */
+/** Saves the result on this machine for `status` and the next run. */
 async function recordResult(
   context: ExportContext,
   result: RunResult,
@@ -188,14 +188,14 @@ async function recordResult(
   const { state } = context;
   await state.failures.change({}, (before) => addFailures(before, results, result.finished_at));
   await noteMissing(context, results, plan, result.server_time);
-  // Chosen dates by hand are no tick of the schedule: the daemon must still catch up what it missed.
+  // A backfill of chosen dates does not count as a scheduled run: the daemon still catches up.
   const isByHand = options.range !== undefined || options.mode !== undefined;
   await (isByHand ? state.lastBackfill : state.lastRun).write(result);
 }
 
 /**
- * How the process should end: failed beats incomplete; `undefined` when all is well. A loss counts in the run that finds
- * it, and a gap for as long as it is inside the lookback; afterwards both are in `status`. Damage counts until it is mended.
+ * The exit of the process: failed comes before incomplete; `undefined` when all is well. A lost date counts in the run that
+ * finds it, a gap while it is inside the lookback; later both are only in `status`. Damage counts until it is repaired.
  */
 export function judgeRun(result: RunResult): 'failed' | 'incomplete' | undefined {
   if (result.dates.some(({ status }) => status === 'failed')) return 'failed';
@@ -203,7 +203,7 @@ export function judgeRun(result: RunResult): 'failed' | 'incomplete' | undefined
   return isInVain(result) || isLacking || result.held.length > 0 ? 'incomplete' : undefined;
 }
 
-/** Of snapshots only: where rows can be counted, one request answers for all dates. */
+/** For snapshots only: where rows can be counted, one request covers all dates. */
 async function noteMissing(
   { opened, source, state }: ExportContext,
   results: readonly DateResult[],
@@ -216,7 +216,7 @@ async function noteMissing(
   await state.unavailable.change({}, (before) => addUnavailable(before, results, question, asked));
 }
 
-/** What can only be learnt by asking: dates that the source turned out to have nothing of. */
+/** Dates for which the source turned out to have no rows. */
 function withoutMissing(plan: RunPlan, results: readonly DateResult[]): RunPlan {
   const missing = results.filter(({ status }) => status === 'missing').map(({ date }) => date);
   return {
@@ -226,7 +226,7 @@ function withoutMissing(plan: RunPlan, results: readonly DateResult[]): RunPlan 
   };
 }
 
-/** A clock that is wrong is told also when nothing was held back by it: next time something will be. */
+/** Reports a wrong clock even if no date was held back this time: the next run may hold one back. */
 function logHeld({ log }: ExportContext, held: readonly HeldDate[], { conflict, server, own }: ClockReading): void {
   if (conflict !== null)
     log.warn({ event: 'clocks-differ', server, own, reason: conflict }, `clocks differ: ${conflict}`);
@@ -235,7 +235,7 @@ function logHeld({ log }: ExportContext, held: readonly HeldDate[], { conflict, 
   }
 }
 
-/** @returns `undefined` when the date's last rows are too fresh for it to be over */
+/** @returns `undefined` when the last rows are so recent that the date may not be over */
 async function runDate(
   context: ExportContext,
   planned: PlannedDate,
@@ -270,7 +270,7 @@ async function runDate(
       ...lacking,
     };
   } catch (error) {
-    // A wrong query or key fails every other date too, and an interruption is not the date's fault.
+    // A wrong query or key fails every date, and an interruption is not the date's fault.
     if (!isFault(error) || error.kind === 'usage' || error.kind === 'interrupted') throw error;
     // No other date can be sealed either.
     if (isStoreChange(error)) throw error;
@@ -290,7 +290,7 @@ async function runDate(
   }
 }
 
-/** Two jobs writing one dataset would each take the other's dates for sealed. */
+/** Two jobs with one dataset would each treat the other's dates as sealed. */
 async function assertOwnDataset(context: ExportContext, job: Job, sealed: ReadonlySet<string>): Promise<void> {
   const newest = [...sealed].sort().at(-1);
   if (newest === undefined) return;
@@ -306,7 +306,7 @@ async function assertOwnDataset(context: ExportContext, job: Job, sealed: Readon
   );
 }
 
-/** A run that was killed between the manifest and the end leaves a stage that nobody needs, unless it is to be restated. */
+/** A run that was killed after the manifest leaves a stage that is not needed, unless the date is to be restated. */
 async function discardSealedStages(
   { engine }: ExportContext,
   selection: DateSelection,
@@ -317,7 +317,7 @@ async function discardSealedStages(
   }
 }
 
-/** The newest drop's file stays for the report; the others are in the store. */
+/** The newest drop's local file is kept for the report; the others are in the store. */
 async function discardOldFiles(context: ExportContext, results: readonly DateResult[]): Promise<void> {
   const done = results.filter(({ status }) => status !== 'failed' && status !== 'missing').map(({ date }) => date);
   for (const date of done.slice(0, -1)) await rm(context.state.drop(date), { force: true });
@@ -325,7 +325,7 @@ async function discardOldFiles(context: ExportContext, results: readonly DateRes
 
 async function saveLimits(context: ExportContext): Promise<void> {
   const { limits, source, clock } = context;
-  // Of clocks that differ nobody knows which is wrong: the next run plans by its own until it is told better.
+  // When clocks differ, nobody knows which is wrong: the next run starts with its own clock.
   limits.clockOffsetMs = findConflict(context) === undefined ? source.serverNow() - clock.now() : 0;
   limits.answerMs = source.stats.answerMs || limits.answerMs;
   await limits.save();

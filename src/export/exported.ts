@@ -1,18 +1,18 @@
-/** What became of a date that was to be exported. */
+/** The outcome of exporting one date. */
 import type { Manifest } from '../ledger/manifest.ts';
 import type { SealResult } from './seal-date.ts';
 
 export interface ExportedDate {
-  /** `undefined` when the source has nothing of the date. */
+  /** `undefined` when the source has no rows of the date. */
   readonly published: SealResult | undefined;
-  /** What the source has nothing of, although the job names it. */
+  /** Named in the job, but without data in the source. */
   readonly missing: NonNullable<Manifest['missing']>;
 }
 
-/** A date that a witness of the time calls unfinished or clipped by now; what was fetched of it stays staged. */
+/** A clock now calls the date unfinished or clipped; fetched rows stay staged. */
 export interface HeldBack {
   readonly held: string;
 }
 
-/** `open`: the date's last rows are too fresh for it to be over. */
+/** `open`: the last rows are so recent that the date may not be over. */
 export type ExportOutcome = ExportedDate | HeldBack | 'open';

@@ -1,4 +1,4 @@
-/** The source of a job, opened: which kind it is decides how dates are planned and brought into the store. */
+/** The opened source of a job. Its kind decides how dates are planned and exported. */
 import type { Job, ServerSource, SnapshotSource, SqlJob } from '../job/job.ts';
 import type { ServerTable } from '../source/server-table.ts';
 import type { SnapshotClient } from '../source/snapshot.ts';
@@ -12,7 +12,7 @@ export type OpenedSource =
   | { readonly kind: 'snapshots'; readonly job: SnapshotJob; readonly source: SnapshotClient }
   | { readonly kind: 'table'; readonly job: TableJob; readonly source: ServerTable };
 
-/** What every source tells of itself. */
+/** What every source reports about itself. */
 export type SourceFacts = Pick<Source, 'url' | 'stats' | 'serverNow' | 'tellsTime' | 'intervalMs'>;
 
 /** Releases what the source holds. Idempotent. */

@@ -1,7 +1,7 @@
 /**
- * What a run finds in the store before it plans: decisions of workers that died, and sealed dates of which a file is gone.
- * It finishes and mends what can be, and tells of the rest what becomes of it. Nothing here stops a run: the dates that
- * are concerned are exported again where the source still has them whole, and the others go on.
+ * Cleans up before a run plans: unfinished publishing of killed workers, and sealed dates with a missing file. It finishes
+ * or repairs what it can and reports the rest. Nothing here stops a run: the dates concerned are exported again while the
+ * source still has them, and the others go on.
  */
 import { readdir, rm } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
@@ -19,7 +19,7 @@ import { isStoreChange } from '../store/identity.ts';
 import type { ExportContext } from './export-context.ts';
 import type { StoreFacts } from './selection-facts.ts';
 
-/** Each takes as long as its drop takes to be downloaded: what is about to expire must not wait for more. The next runs go on. */
+/** Each takes a download of its drop, and expiring dates must not wait longer. The next runs do the rest. */
 const MAX_MENDED = 30;
 
 /** @throws StoreFault when the store cannot even be listed */
@@ -49,8 +49,8 @@ export async function finishLeftovers(context: ExportContext, { drop }: Job): Pr
 }
 
 /**
- * Removes local files of workers that were killed, and drops of earlier runs. The caller holds the engine of the job, so
- * nobody else is writing here. @param newest sealed date: its drop stays, for the report
+ * Removes local files of killed workers and drops of earlier runs. The caller holds the job's engine, so nobody else
+ * writes here. @param newest sealed date: its drop is kept for the report
  */
 export async function removeLocalLeftovers(
   { state, engine, clock }: Pick<ExportContext, 'state' | 'engine' | 'clock'>,
@@ -66,10 +66,10 @@ export async function removeLocalLeftovers(
 }
 
 /**
- * Rebuilds the summaries that are gone, the newest first: reports compare with those.
- * @param setAside dates that are exported again in any case
- * @returns the facts, without damage that is mended
- * @throws StoreFault when it is no longer the store that it was
+ * Rebuilds missing summaries, newest first, because reports compare with recent dates.
+ * @param setAside dates that are exported again anyway
+ * @returns the facts, without repaired damage
+ * @throws StoreFault when the store's identity has changed
  */
 export async function mendSummaries(
   context: ExportContext,
@@ -109,7 +109,7 @@ export async function mendSummaries(
   };
 }
 
-/** Tells of dates that are sealed, but not what they were sealed as. */
+/** Reports sealed dates whose files differ from their manifest. */
 export function reportDamage({ log }: Pick<ExportContext, 'log'>, damaged: ReadonlyMap<string, Damage>): void {
   for (const [date, { reason }] of damaged) {
     log.error(
@@ -119,7 +119,7 @@ export function reportDamage({ log }: Pick<ExportContext, 'log'>, damaged: Reado
   }
 }
 
-/** Dates that could not be finished and that this run does not export: they must not pass for done. */
+/** Unfinished dates that this run does not export: reported as failed. */
 export function listUnfinished(
   { failed }: Finished,
   planned: ReadonlySet<string>,
@@ -130,7 +130,7 @@ export function listUnfinished(
     .map(({ date, error }) => ({ date, status: 'failed', rows: 0, requests: 0, error: describe(error) }));
 }
 
-/** @param redact masks secrets: an answer may repeat what it was sent */
+/** @param redact masks secrets: an answer may repeat the key */
 export function describeFault(error: Fault, redact: ExportContext['redact']): NonNullable<DateResult['error']> {
   return {
     code: error.code,

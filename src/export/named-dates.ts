@@ -1,6 +1,6 @@
 /**
- * What became of dates that somebody named and that a run did not export: sealed before, no session, without rows, not over
- * yet. Invariant: a date that was named is never passed over in silence. Pure.
+ * Why named dates were not exported: sealed before, no session, no rows, not over yet. Invariant: every named date is
+ * reported. Pure.
  */
 
 import type { DateRange } from '../calendar/date-range.ts';
@@ -11,7 +11,7 @@ import type { DateSelection } from './date-selection.ts';
 import type { RunPlan } from './export-plan.ts';
 
 /**
- * @param plan as the run found it to be: a date that turned out to have no rows is not among its dates
+ * @param plan as it turned out: dates without rows are no longer in it
  * @param sealed dates that were sealed before
  */
 export function describeNamed(
@@ -23,9 +23,9 @@ export function describeNamed(
   const { lastSettled = '', calendar } = lookback;
   const planned = new Set([...dates, ...held].map(({ date }) => date));
   const sessions = listSessions(range.from, range.to, calendar);
-  // A date that is sealed and was asked for again is among the results, whatever came of it.
+  // A sealed date that was exported again is already among the results.
   const left = sessions.filter((date) => isWanted(date) && !planned.has(date));
-  // A table tells all the dates that it has, in one answer.
+  // A table lists all of its dates in one answer.
   const isEmpty = (date: string) => empty.has(date) || (lookback.edge === '' && date <= lastSettled);
   return {
     sealed: [...sealed].filter((date) => date >= range.from && date <= range.to && !planned.has(date)).sort(),

@@ -1,4 +1,4 @@
-/** What a run of any kind of job would do: the dates it goes for. */
+/** Plans the dates of a run, for every kind of job. */
 import type { CalendarOverride } from '../calendar/session.ts';
 import type { Log } from '../core/log.ts';
 import type { ApiLimits } from '../state/limits.ts';
@@ -12,7 +12,7 @@ import { planSnapshots } from './snapshots/snapshot-plan.ts';
 export interface PlannerDeps extends Pick<ClockDeps, 'clock' | 'clockRule'> {
   readonly limits: ApiLimits;
   readonly log?: Log | undefined;
-  /** Without one the rules of the exchange alone. */
+  /** Default: the exchange's rules alone. */
   readonly calendar?: CalendarOverride | undefined;
   readonly signal?: AbortSignal | undefined;
 }

@@ -1,14 +1,14 @@
 /**
- * Who goes first where several processes share the API's budget: what is asked for a date that is about to leave the
- * lookback. Backfills of dates with days to live wait a little longer then; they are never kept out.
+ * Priority where several processes share the API's budget: requests for a date that expires soon go first. Backfills of
+ * other dates wait a little longer, but are never starved.
  */
 import type { SnapshotClient } from '../source/snapshot.ts';
 import type { Source } from '../source/source.ts';
 
-/** A night's work, and a retry: what expires later can wait for its turn. */
+/** One night's work and a retry: a date that expires later can wait. */
 const URGENT_MS = 24 * 3_600_000;
 
-/** The source, asked in a hurry from the moment that the date is about to expire. */
+/** The source, with urgent requests once the date expires soon. */
 export function hurry(source: Source, expiresAtMs: number): Source {
   return {
     ...source,
@@ -17,7 +17,7 @@ export function hurry(source: Source, expiresAtMs: number): Source {
   };
 }
 
-/** The same for snapshots. Their dates expire as trades do, as far as is known. */
+/** The same for snapshots. Their dates are assumed to expire as trades do. */
 export function hurrySnapshots(client: SnapshotClient, expiresAtMs: number): SnapshotClient {
   return {
     ...client,

@@ -1,6 +1,6 @@
 /**
- * A sealed date beside what its source counts now, for `verify --deep`: single trades, groups and a server's own table
- * each by the count that their run was proved by. Snapshots have no count. Nothing is fetched and nothing changed.
+ * Compares a sealed date with its source's counts, for `verify --deep`: trades, groups and server tables, each by the count
+ * that proved their export. Snapshots have no count. No rows are fetched and nothing is changed.
  */
 
 import type { Manifest } from '../ledger/manifest.ts';
@@ -24,7 +24,7 @@ export interface RecountDeps extends Pick<ClockDeps, 'clock' | 'clockRule'> {
 }
 
 /**
- * What differs, in words; `undefined` for a date that the source no longer has whole.
+ * What differs, in words; `undefined` for a date that is no longer complete in the source.
  * @throws SourceFault, EngineFault; Fault `SCAN_TOO_BROAD`, `SERVER_TOO_OLD`, `TABLE_UNFIT`
  */
 export async function compareWithSource(
@@ -43,7 +43,7 @@ export async function compareWithSource(
   }
   const groups = sumCounts(await probeGroups(asked, job, sealed.date)).rows;
   const trades = await sumParts(asked, job, sealed.date);
-  // A late trade may be of a group that there was already.
+  // A late trade may belong to an existing group.
   return [
     ...(groups === sealed.rows ? [] : [`the source now gives ${groups} groups, the drop has ${sealed.rows}`]),
     ...(compareHashes(sealed, trades) ?? compareRows(sealed, trades.rows)),
@@ -51,8 +51,8 @@ export async function compareWithSource(
 }
 
 /**
- * The source's own hashes, then and now: they tell which rows there were, not only how many. Where rows came or went, or
- * were repeated, the counts tell enough.
+ * Compares the source's hashes, then and now: they show which rows exist, not only how many. Where the counts differ, the
+ * hashes add nothing.
  * @returns `undefined` where there is nothing to compare
  */
 function compareHashes({ recount, source_rows: had }: SealedCounts, now: Recount): readonly string[] | undefined {
@@ -65,12 +65,12 @@ function compareHashes({ recount, source_rows: had }: SealedCounts, now: Recount
   return ['the source has the same ids as when the date was sealed, but with other values: rows were corrected'];
 }
 
-/** Distinct ids that the source had: those of the drop, and those of rows in quarantine. */
+/** Distinct ids in the source: those of the drop and of rows in quarantine. */
 function countIds({ ids, rows, quarantine }: SealedCounts): number {
   return (ids ?? rows) + (quarantine?.ids ?? 0);
 }
 
-/** Without ids each row of the table is one of the drop. */
+/** Without ids, each row of the table is a row of the drop. */
 async function countTable(
   { signal }: RecountDeps,
   { source, job }: Extract<OpenedSource, { kind: 'table' }>,
@@ -90,7 +90,7 @@ async function countTable(
 
 /** @param had ids that the drop has; of a server's table trades, which are counted as it counts them */
 function compareIds(sealed: SealedCounts, had: number, now: Recount): readonly string[] {
-  // Where they were counted in parts, only rows add up.
+  // Counts of parts: distinct ids do not add up, rows do.
   if (now.ids === undefined) return compareRows(sealed, now.rows);
   if (now.ids === had) return [];
   return [

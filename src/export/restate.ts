@@ -1,4 +1,4 @@
-/** Restating a sealed date: what a new export of it changed, counted over both files before anything is published. */
+/** Restating a sealed date: compares the new file with the sealed one before anything is published. */
 import { rm } from 'node:fs/promises';
 import type { Engine } from '../engine/engine.ts';
 import type { Job } from '../job/job.ts';
@@ -16,9 +16,9 @@ export interface RestateDeps {
 }
 
 export interface SealedComparison {
-  /** Whether the new file says nothing that the sealed one does not. */
+  /** Whether the new file equals the sealed one. */
   readonly unchanged: boolean;
-  /** `null` when a sealed file is damaged or gone: of the object, so that nothing can be compared, or beside it. */
+  /** `null` when a sealed file is damaged or missing and cannot be compared. */
   readonly changes: DropChanges | null;
 }
 
@@ -41,13 +41,13 @@ export async function compareWithSealed(
       { path, rows: draft.rows, columns: namesOf(draft.schema) },
       namesOf(draft.schema).includes('id') ? ['id'] : job.drop.sort,
     );
-    // The same rows in other types, in another order, or now known to be complete, are another drop.
+    // The same rows with other types, in another order, or now complete, make a new revision.
     const sameForm =
       draft.schema_hash === sealed.schema_hash &&
       draft.sort.join() === sealed.sort.join() &&
       describeLack(draft) === describeLack(sealed);
     if (!sameForm || !isUnchanged(changes)) return { unchanged: false, changes };
-    // A file beside the drop that is gone comes back with the next revision.
+    // A missing file beside the drop comes back with a new revision.
     const isWhole = (await findWrong(deps.store, sealed)).length === 0;
     return { unchanged: isWhole, changes: isWhole ? changes : null };
   } finally {
@@ -55,7 +55,7 @@ export async function compareWithSealed(
   }
 }
 
-/** What the drop is said not to have; the rows in quarantine may be others beside the same good ones. */
+/** What the drop lacks: the quarantined rows may differ beside the same good rows. */
 function describeLack(manifest: ManifestDraft): string {
   const { condition, quarantine, missing = [] } = manifest;
   const bad = quarantine && [quarantine.rows, quarantine.ids, quarantine.reasons];

@@ -1,4 +1,4 @@
-/** From a stage to a sealed drop: typed file, footer, read back, checked, summed up, published, stage discarded. */
+/** Seals a staged date: write the Parquet file and its footer, read it back, check it, summarize it, publish, drop the stage. */
 import { rm } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { Fault } from '../core/errors.ts';
@@ -35,7 +35,7 @@ export interface SealDeps {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** Rows that are complete: a stage, or what stands for one when rows are streamed. */
+/** Complete rows: a stage, or its stand-in when rows are streamed. */
 export type SealedRows = Pick<
   Stage,
   | 'date'
@@ -51,31 +51,31 @@ export type SealedRows = Pick<
 >;
 
 /**
- * Writes the rows as one sorted Parquet file and tells what it should hold.
- * @param duplicates rows beyond one for each trade: those that are not to be written
+ * Writes the rows as one sorted Parquet file and returns the checksum that it must have.
+ * @param duplicates rows beyond one for each trade: they are not written
  */
 export type WriteRows = (columns: readonly DropColumn[], path: string, duplicates: number) => Promise<DropChecksum>;
 
 export interface SealInput {
   readonly path: string;
   readonly write: WriteRows;
-  /** What was asked of the source, its window left open. */
+  /** The query sent to the source, with `{window}` in place of the window. */
   readonly query: string;
-  /** Windows that the source has nothing of. */
+  /** Windows for which the source has no rows. */
   readonly missing?: NonNullable<Manifest['missing']>;
   /** Oldest visible instant on the exchange's clock; empty where there is none. */
   readonly lookbackEdge: string;
-  /** What the source counted last; without it only a degraded date is sealed. */
+  /** The source's last counts; without them only a degraded date is sealed. */
   readonly counted: CountTotals | undefined;
-  /** What was proved of that; absent where nothing was held against it. */
+  /** What the recount proved; absent without one. */
   readonly recount?: Manifest['recount'];
   readonly requests: number;
   readonly startedAtMs: number;
   readonly sealedAtMs: number;
   readonly rowLimit: number;
-  /** Replace a sealed revision whose rows are others. Without it a sealed date is left as it is. Default: false. */
+  /** Replace a sealed revision if the rows differ. Default: false, a sealed date is kept. */
   readonly restate?: boolean;
-  /** Seal as `degraded`, for this reason; what was counted is no condition then. */
+  /** Seal as `degraded`, for this reason, whatever the source counted. */
   readonly degradedReason?: string;
 }
 
@@ -83,11 +83,11 @@ export interface SealResult {
   readonly manifest: Manifest;
   /** `sealed-elsewhere`: another worker's manifest was first. `unchanged`: the sealed revision has these rows already. */
   readonly status: 'sealed' | 'sealed-elsewhere' | 'unchanged';
-  /** For a restatement: what it changed; `null` when the replaced object could not be read. */
+  /** Of a restatement: what changed; `null` when the replaced object could not be read. */
   readonly changes?: DropChanges | null;
 }
 
-/** @throws Fault `SEAL_UNVERIFIED`, `SEAL_INCOMPLETE`, `CHECK_FAILED`, StoreFault, EngineFault; the stage is kept then */
+/** @throws Fault `SEAL_UNVERIFIED`, `SEAL_INCOMPLETE`, `CHECK_FAILED`, StoreFault, EngineFault; the stage is kept */
 export async function sealDate(deps: SealDeps, job: Job, stage: SealedRows, input: SealInput): Promise<SealResult> {
   const { store, signal } = deps;
   const { path } = input;
@@ -130,7 +130,7 @@ interface WrittenDrop {
   readonly checks: readonly CheckResult[];
 }
 
-/** Writes file and summary, reads the file back and checks it: nothing of this is visible to anybody yet. */
+/** Writes file and summary, reads the file back and checks it. Nothing is published yet. */
 async function writeDrop(
   deps: SealDeps,
   job: Job,
@@ -202,7 +202,7 @@ async function writeDrop(
   return { draft, checks };
 }
 
-/** Both at once, and neither goes on when this has ended. What the first throws comes before what the second does. */
+/** Waits for both, even when one fails. An error of the first is thrown before one of the second. */
 async function sideBySide<First, Second>(first: Promise<First>, second: Promise<Second>): Promise<[First, Second]> {
   await Promise.allSettled([first, second]);
   return [await first, await second];
@@ -229,8 +229,8 @@ export function stageWriter(engine: Engine, job: Job, stage: Stage): WriteRows {
 }
 
 /**
- * The last line of defence: what is published is what the source counted, and never an empty day. Each id of a second is
- * there at least once, unless its rows are in quarantine, and no row more often than the source has it.
+ * The last check before publishing: the file has what the source counted and is never empty. Each id is present at least
+ * once, unless its rows are in quarantine, and no row more often than in the source.
  */
 function assertCounted(
   job: Job,

@@ -1,4 +1,4 @@
-/** What the dates of a run are selected from: the store's listing, and what earlier runs could not get. */
+/** Inputs of the date selection: the store's listing, and failures of earlier runs. */
 import type { Job } from '../job/job.ts';
 import { readConditionDocument } from '../ledger/condition-file.ts';
 import { type Damage, findDamage } from '../ledger/damage.ts';
@@ -8,11 +8,11 @@ import type { Store } from '../store/store.ts';
 import type { SelectionFacts } from './date-selection.ts';
 
 export interface StoreFacts extends SelectionFacts {
-  /** Sealed dates whose files are not what was sealed. */
+  /** Sealed dates with damaged or missing files. */
   readonly damaged: ReadonlyMap<string, Damage>;
 }
 
-/** What the dates of a run are selected from. @param setAside dates of which a revision was decided and cannot be published */
+/** Inputs of the date selection. @param setAside dates with a revision that was decided but cannot be published */
 export async function readSelectionFacts(
   store: Store,
   job: Job,

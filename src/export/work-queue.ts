@@ -1,32 +1,32 @@
 /**
- * The one queue of work of an export: pieces of a date (windows of trades, parts of snapshots), each asked for by a few
- * requests at a time, whose starts the source paces. A piece that fails for good fails alone; what would fail the others
- * too ends the work: a wrong query or key, an interruption, a full disk, or several failures in a row, for then the API is down.
+ * The work queue of an export: pieces of a date (windows of trades, parts of snapshots), a few requests in flight, paced by
+ * the source. A piece that finally fails does so alone. What would fail all others ends the work: a wrong query or key, an
+ * interruption, a full disk, or several failures in a row, which mean that the API is down.
  */
 import { Fault, isFault } from '../core/errors.ts';
 import type { Log } from '../core/log.ts';
 import { SourceFault } from '../source/source.ts';
 
-/** Requests in flight at least: enough to keep one start a second while answers take some seconds. */
+/** Fewest requests in flight: keeps one start a second while answers take some seconds. */
 const USUAL_IN_FLIGHT = 4;
-/** Faster answers keep any pace that a provider allows with the usual number. */
+/** With answers below this time the usual number keeps every allowed pace. */
 const SLOW_ANSWER_MS = 1000;
-/** And at most, however slow the answers are: each holds a page in memory. */
+/** Most requests in flight, however slow the answers: each holds a page in memory. */
 const MAX_IN_FLIGHT = 12;
-/** Each has used up its retries: after so many in a row the others would only wait for the same API. */
+/** After so many failed pieces in a row the API is down: each has used up its retries. */
 const MAX_FAILURES_IN_A_ROW = 3;
 
 export interface WorkOptions<Piece> {
   readonly date: string;
-  /** What the pieces are called in an error: `windows`, `snapshots`. */
+  /** Name of the pieces in errors: `windows`, `snapshots`. */
   readonly plural: string;
   readonly log: Log;
   formatPiece(piece: Piece): string;
-  /** How long answers take now, and the time between two requests; without it the usual number is in flight. */
+  /** Current answer time and interval between requests; without it the usual number is in flight. */
   readonly pace?: (() => { readonly answerMs: number; readonly intervalMs: number }) | undefined;
-  /** Asks for one piece and stages what comes. It may put smaller pieces in front, or stop the queue. */
+  /** Fetches and stages one piece. It may put smaller pieces in front, or stop the queue. */
   work(piece: Piece, queue: WorkQueue<Piece>): Promise<void>;
-  /** Code of a refusal that is this piece's own, though it is no fault of the source. */
+  /** Error code that fails only this piece, although it is not a SourceFault. */
   readonly tooBroadCode: string;
 }
 
@@ -45,10 +45,10 @@ export class WorkQueue<Piece> {
     this.#pieces = [...pieces];
   }
 
-  /** Works until nothing is left, or it was stopped. @throws Fault when a piece failed for good; the others are done then */
+  /** Works until the queue is empty or stopped. @throws Fault when a piece finally failed, after all others are done */
   async run(): Promise<void> {
     this.hire();
-    // More are hired as answers turn out to be slow.
+    // More workers start when answers are slow.
     for (let settled = 0; settled < this.#workers.length; settled += 1) await this.#workers[settled];
     if (this.#fatal !== undefined) throw this.#fatal;
     const [first] = this.#failures;
@@ -61,7 +61,7 @@ export class WorkQueue<Piece> {
     );
   }
 
-  /** As many at once as keep the pace: answers that take three intervals need four. */
+  /** As many in flight as keep the pace: answers that take three intervals need four. */
   hire(): void {
     const { answerMs, intervalMs } = this.#options.pace?.() ?? { answerMs: 0, intervalMs: 1 };
     const needed = answerMs < SLOW_ANSWER_MS ? 0 : Math.ceil(answerMs / intervalMs) + 1;
@@ -69,17 +69,17 @@ export class WorkQueue<Piece> {
     while (this.#active < wanted && this.#pieces.length > 0 && !this.#isOver()) this.#workers.push(this.#work());
   }
 
-  /** Pieces to ask for next, in place of one that was too much. */
+  /** Pieces to fetch next, in place of one that was too large. */
   putFirst(pieces: readonly Piece[]): void {
     this.#pieces.unshift(...pieces);
   }
 
-  /** A piece was answered: failures before it were its neighbours' own. */
+  /** An answer came: the failures before it do not mean that the API is down. */
   noteAnswer(): void {
     this.#failuresInARow = 0;
   }
 
-  /** What is left is planned anew by whoever stops it; what is in flight comes to its end. */
+  /** The caller plans the rest anew; requests in flight are finished. */
   stop(): void {
     this.#isStopped = true;
   }
