@@ -1,6 +1,6 @@
 /**
- * Auditing what is around the sealed dates of a dataset: objects that nobody's manifest names, the replaced revisions in
- * the history, `condition.json` against the manifests, and what lies half sealed. Changes nothing.
+ * Audits a dataset beside its sealed dates: objects that no manifest names, replaced revisions in the history,
+ * `condition.json` against the manifests, and unfinished publishing. Changes nothing.
  */
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -21,7 +21,7 @@ import { readSuccessor } from '../ledger/restating.ts';
 import type { Store } from '../store/store.ts';
 import { type AuditDeps, fetchAndHash } from './audit.ts';
 
-/** Objects below the dataset that belong to no sealed date, to no kept revision, and are not its conditions. */
+/** Objects of the dataset that belong to no sealed date and no kept revision, and are not its conditions. */
 export async function findForeignKeys(
   store: Store,
   dataset: string,
@@ -38,7 +38,7 @@ export async function findForeignKeys(
   return findings;
 }
 
-/** The replaced revisions of a date: whole, their own, and each older than the sealed one. */
+/** The replaced revisions of a date: complete, of this date, and each older than the sealed one. */
 export async function auditHistory(deps: AuditDeps, manifest: Manifest): Promise<readonly string[]> {
   const { store, folder } = deps;
   const { dataset, date } = manifest;
@@ -57,7 +57,7 @@ export async function auditHistory(deps: AuditDeps, manifest: Manifest): Promise
     next = audited.manifest;
     keys.delete(revision);
   }
-  // The first step of a restatement that is under way.
+  // A restatement is under way: this is its first step.
   if (keys.has(manifest.revision) && (await readSuccessor(store, manifest))) keys.delete(manifest.revision);
   for (const found of keys.values()) {
     findings.push(
@@ -96,7 +96,7 @@ async function auditRevision(
   const prefix = historyKey(dataset, date, revision, '');
   const known = new Set([manifestAt, ...manifest.files.map(({ filename }) => prefix + filename)]);
   wrong.push(...keys.filter((key) => !known.has(key)).map((key) => `${key} does not belong to revision ${revision}`));
-  // What replaced it says that its files were lost before: there was nothing to be kept.
+  // The replacing manifest says that these files were lost before: nothing could be kept.
   const wasLost = next?.changes === null;
   const kept = manifest.files.filter(({ filename }) => !wasLost || keys.includes(prefix + filename));
   const path = join(folder, 'history.parquet');
@@ -109,8 +109,8 @@ async function auditRevision(
 }
 
 /**
- * What lies under `_sealing/` of the dataset, in words: decisions that were set aside, and what a worker is about to
- * finish or has left. None of it is damage to what is sealed.
+ * The objects under `_sealing/` of the dataset, in words: decisions set aside, and the unfinished work of a worker. None of
+ * it damages sealed dates.
  */
 export async function listLeftovers(store: Store, dataset: string): Promise<readonly string[]> {
   const found = new Map<string, { readonly keys: string[]; readonly date: string; readonly isSetAside: boolean }>();

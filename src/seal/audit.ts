@@ -1,7 +1,7 @@
 /**
- * Auditing a sealed date: the manifest against its own hash, its files re-hashed, re-read by an independent reader and
- * compared with what the manifest says of them. Finds a flipped byte, a missing object, an edited manifest, a summary
- * that is not the drop's, a foreign file. Changes nothing. The dataset around the dates: `audit-dataset.ts`.
+ * Audits a sealed date: checks the manifest's hash, hashes its files, reads them with an independent reader, and compares
+ * them with the manifest. Finds a flipped byte, a missing object, an edited manifest, a wrong summary, a foreign file.
+ * Changes nothing. `audit-dataset.ts` audits the dataset around the dates.
  */
 import { createReadStream } from 'node:fs';
 import { rm } from 'node:fs/promises';
@@ -21,9 +21,9 @@ import { compareSummary } from './summary.ts';
 
 export interface AuditDeps {
   readonly store: Store;
-  /** Computes the summary and the checks anew. */
+  /** Recomputes the summary and the checks. */
   readonly engine: Engine;
-  /** Local folder that the objects are copied to for the time of the audit. */
+  /** Local folder for copies of the objects during the audit. */
   readonly folder: string;
   readonly signal?: AbortSignal | undefined;
 }
@@ -31,11 +31,11 @@ export interface AuditDeps {
 export interface AuditResult {
   readonly date: string;
   readonly rows: number;
-  /** What is wrong, in words; empty when the drop is as it was sealed. */
+  /** What is wrong, in words; empty when nothing is. */
   readonly findings: readonly string[];
-  /** The manifest, when there is one in shape. */
+  /** The manifest, if it is readable. */
   readonly manifest: Manifest | undefined;
-  /** The revision that is about to replace it: files of it lie there already, which is no damage. `null`: none. */
+  /** The revision about to replace it: its files may be there already, which is no damage. `null`: none. */
   readonly restating: number | null;
 }
 
@@ -63,7 +63,7 @@ function damaged(date: string, manifest: Manifest | undefined, findings: readonl
   return { date, rows: manifest?.rows ?? 0, findings, manifest, restating: null };
 }
 
-/** While a revision is replaced: files that are neither of the old one nor of the new one. */
+/** During a replacement: files of neither the old nor the new revision. */
 async function findStrangeFiles(deps: AuditDeps, manifest: Manifest, next: Manifest): Promise<readonly string[]> {
   const { folder, store } = deps;
   const prefix = partitionPrefix(manifest.dataset, manifest.date);
@@ -75,7 +75,7 @@ async function findStrangeFiles(deps: AuditDeps, manifest: Manifest, next: Manif
       const old = manifest.files.filter(({ filename }) => filename === file.filename);
       const wrong: (readonly string[])[] = [];
       for (const each of [file, ...old]) wrong.push(await fetchAndHash(deps, prefix, each, path));
-      // What the old revision had no file for may not be there yet.
+      // A file that only the new revision has may not be there yet.
       const isKnown =
         wrong.some(({ length }) => length === 0) || (old.length === 0 && !(await store.head(prefix + file.filename)));
       if (!isKnown) findings.push(...(wrong.at(-1) ?? []));
@@ -98,7 +98,7 @@ async function auditFiles(deps: AuditDeps, manifest: Manifest): Promise<readonly
   await makeFolder(folder);
   try {
     const misnamed = compareNames(manifest);
-    // What the names say is not the drop's, so nothing that is read by them would be.
+    // The names are wrong, so nothing read by them would belong to the drop.
     if (misnamed.length > 0) return misnamed;
     const findings: string[] = [];
     const damage = await fetchAndHash(deps, prefix, drop, paths.drop);
@@ -139,7 +139,7 @@ async function countLines(path: string): Promise<number> {
   return lines;
 }
 
-/** The names of the files, and that the summary is among them where the manifest says that there is one. */
+/** Checks the names of the files, and that a declared summary is among them. */
 function compareNames(manifest: Manifest): readonly string[] {
   const beside = [manifest.summary, manifest.quarantine?.filename].filter((name) => typeof name === 'string');
   const expected = [dropFilename(manifest.dataset), ...beside];
@@ -148,7 +148,7 @@ function compareNames(manifest: Manifest): readonly string[] {
   return [`the manifest lists the files ${found.join(', ')}; a drop of it has ${expected.join(', ')}`];
 }
 
-/** Copies an object to `path`. What is wrong with it, in words. */
+/** Copies an object to `path` and returns what is wrong with it, in words. */
 export async function fetchAndHash(
   { store, signal }: Pick<AuditDeps, 'store' | 'signal'>,
   prefix: string,
@@ -183,7 +183,7 @@ async function auditRows(deps: AuditDeps, manifest: Manifest, key: string, path:
   return [...findings, ...(await compute('the checks', () => repeatChecks(deps.engine, manifest, path)))];
 }
 
-/** What the engine finds; that it can compute nothing from these files is a finding as well, that it is gone is none. */
+/** The engine's findings; an error about these files is a finding, an engine that died is not. */
 async function compute(what: string, find: () => Promise<readonly string[]>): Promise<readonly string[]> {
   try {
     return await find();
@@ -217,7 +217,7 @@ function compareFacts(key: string, manifest: Manifest, found: ReadBack): string[
   return findings;
 }
 
-/** Checks that this version does not know are left alone. */
+/** Checks unknown to this version are skipped. */
 async function repeatChecks(engine: Engine, manifest: Manifest, path: string): Promise<readonly string[]> {
   const known = (manifest.checks ?? []).flatMap((said) => {
     const check = checkOf(said);
@@ -237,7 +237,7 @@ async function repeatChecks(engine: Engine, manifest: Manifest, path: string): P
   });
 }
 
-/** The rows that were left out are gone: of them what the manifest says is believed, as far as it is of one mind. */
+/** The rows left out are gone: the manifest's figures about them are accepted where they agree. */
 function isSameResult(said: CheckResult, again: CheckResult, { duplicates }: Manifest): boolean {
   if (said.check !== 'unique-id') return again.found === said.found && again.passed === said.passed;
   const isPossible = said.found >= again.found && said.found <= again.found + duplicates;

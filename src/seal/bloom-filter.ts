@@ -1,7 +1,7 @@
 /**
- * Keeping the bloom filters that are of use. The engine writes one for every column or for none, and those of prices and
- * ids are a seventh of a drop. They lie after the last page, before the page indexes: the tail is put together again
- * of the pieces that stay, so that the others need not be read. Pure. Source: parquet-format, `BloomFilter.md` and
+ * Keeps the useful bloom filters. The engine writes one for every column or for none, and those of prices and ids are a
+ * seventh of a drop. They lie after the last page, before the page indexes: the tail is rebuilt from the pieces that stay,
+ * so that the others need not be read. Pure. Source: parquet-format, `BloomFilter.md` and
  * `PageIndex.md`.
  */
 import type { ColumnChunk, FileMetaData } from 'hyparquet';
@@ -14,7 +14,7 @@ export interface Piece {
 
 export interface Tail {
   readonly metadata: FileMetaData;
-  /** What is to follow the last page, up to the footer, in order. */
+  /** The pieces that follow the last page, up to the footer, in order. */
   readonly pieces: readonly Piece[];
 }
 
@@ -30,9 +30,9 @@ export function findTailStart(metadata: FileMetaData): number {
 }
 
 /**
- * @param tail what lies between the last page (`findTailStart`) and the footer
+ * @param tail bytes between the last page (`findTailStart`) and the footer
  * @param keep columns whose filters stay
- * @returns the tail as it is when something in it lies elsewhere than the engine puts it
+ * @returns the tail unchanged when its layout is not the engine's
  */
 export function dropBloomFilters(metadata: FileMetaData, tail: Piece, keep: readonly string[]): Tail {
   const pieces: Piece[] = [];
@@ -50,7 +50,7 @@ export function dropBloomFilters(metadata: FileMetaData, tail: Piece, keep: read
     ...group,
     columns: group.columns.map((chunk) => ({ ...chunk, ...moveFilter(chunk, keep, move) })),
   }));
-  // The chunks are copies by now: they may be changed. All column indexes lie before all offset indexes.
+  // The chunks are copies and may be changed. All column indexes lie before all offset indexes.
   const chunks = groups.flatMap(({ columns }) => columns);
   for (const index of ['column_index', 'offset_index'] as const) {
     for (const chunk of chunks) {
@@ -62,7 +62,7 @@ export function dropBloomFilters(metadata: FileMetaData, tail: Piece, keep: read
   return { metadata: { ...metadata, row_groups: groups }, pieces: joinNeighbours(pieces) };
 }
 
-/** The page indexes lie side by side: thousands of pieces become one. */
+/** The page indexes are adjacent: thousands of pieces become one. */
 function joinNeighbours(pieces: readonly Piece[]): readonly Piece[] {
   const joined: Piece[] = [];
   for (const piece of pieces) {

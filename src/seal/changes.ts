@@ -1,7 +1,6 @@
 /**
- * What a restatement changed: the rows of two files compared by the engine. Rows are matched by their key, and those of
- * one key as a multiset, so the counts are exact also where a key comes twice. Memory is bounded: the keys are compared
- * in shares.
+ * What a restatement changed: the engine compares the rows of two files. Rows are matched by key, and rows of one key as a
+ * multiset, so the counts are exact even where a key repeats. Memory is bounded: keys are compared in shares.
  */
 import type { Engine } from '../engine/engine.ts';
 import { quoteIdentifier, quoteString } from '../engine/literal.ts';
@@ -9,7 +8,7 @@ import type { DropChanges } from '../state/row-changes.ts';
 
 export interface ComparedFile {
   readonly path: string;
-  /** 0 for a file that need not be read: the engine finds no columns in one without rows. */
+  /** 0: the file is not read, because the engine finds no columns in a file without rows. */
   readonly rows: number;
   readonly columns: readonly string[];
 }
@@ -17,7 +16,7 @@ export interface ComparedFile {
 /** Rows of both files that one pass compares: the engine takes up to 150 bytes of each. */
 const MAX_ROWS_PER_PASS = 1_000_000;
 
-/** @param key columns that identify a row; where none is in both files, whole rows are compared @throws EngineFault */
+/** @param key columns that identify a row; if neither file has them, whole rows are compared @throws EngineFault */
 export async function compareFiles(
   engine: Engine,
   before: ComparedFile,

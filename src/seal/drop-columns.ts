@@ -1,4 +1,4 @@
-/** From the stage's values to the drop's types: one SQL expression a column. Pure. Source of the types: DESIGN, "In the store". */
+/** From the stage's values to the drop's types: one SQL expression for each column. Pure. */
 
 import type { DropType } from '../api-contract/trade.ts';
 import { quoteIdentifier } from '../engine/literal.ts';
@@ -8,20 +8,20 @@ import type { JobColumn } from '../job/job.ts';
 /** Digits of milliseconds since the epoch at most; a time in text is longer. */
 const INSTANT_DIGITS = 13;
 
-/** A column as it is in the drop. */
+/** A column of the drop. */
 export interface DropColumn {
   readonly name: string;
   readonly type: DropType;
   readonly nullable: boolean;
-  /** Whether some of what is staged may be null; asking every value costs time. */
+  /** Whether staged values may be null; testing every value costs time. */
   readonly hasNulls: boolean;
   readonly emptyIsNull: boolean;
   readonly description: string;
 }
 
 /**
- * The columns of a drop: the job's, then every field that the answers brought beside them, kept as text.
- * @param withNulls columns that have a null although they rarely do
+ * The columns of a drop: the job's, then every extra field of the answers, kept as text.
+ * @param withNulls rarely null columns that have a null here
  */
 export function listDropColumns(
   columns: readonly JobColumn[],
@@ -46,7 +46,7 @@ export function typeColumn(column: DropColumn): string {
   return `${convertColumn(column)} AS ${quoteIdentifier(column.name)}`;
 }
 
-/** The typed value of what is staged (see `stage/column-rule.ts`). Column names are qualified with the alias `s`. */
+/** The typed value of a staged one (see `stage/column-rule.ts`). Column names are qualified with the alias `s`. */
 export function convertColumn(column: DropColumn): string {
   const value = `s.${quoteIdentifier(column.name)}`;
   const typed = convertValue(value, column.type);
@@ -54,7 +54,7 @@ export function convertColumn(column: DropColumn): string {
   return column.hasNulls ? `if(${isNullMark(column, value)}, NULL, ${typed})` : `toNullable(${typed})`;
 }
 
-/** The typed value of one that is no null mark. @param value SQL of it */
+/** The typed value of a staged one that is not the null mark. @param value SQL of it */
 export function convertValue(value: string, type: DropType): string {
   switch (type) {
     case 'string':
@@ -67,7 +67,7 @@ export function convertValue(value: string, type: DropType): string {
     case 'date':
       return `toDate32(${value})`;
     case 'wall':
-      // Labelled UTC only inside the engine: the file says that it is not adjusted (see footer.ts).
+      // UTC only inside the engine: the file declares it as not adjusted (see footer.ts).
       return `toDateTime64(if(length(${value}) = 16, concat(${value}, ':00'), ${value}), 3, 'UTC')`;
     case 'instant':
       return `if(length(${value}) <= ${INSTANT_DIGITS}, fromUnixTimestamp64Milli(toInt64OrZero(${value}), 'UTC'), parseDateTime64BestEffort(${value}, 3, 'UTC'))`;

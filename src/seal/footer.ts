@@ -1,7 +1,7 @@
 /**
  * The footer of a drop's Parquet file, completed after the engine has written it: wall-clock columns are declared not
  * adjusted to UTC, the sort order is declared, and the job, query and column docs go into the key-value metadata. Bloom
- * filters that nobody asks for are left out. Only what follows the last page is rewritten; no page is touched. Source:
+ * filters that nobody needs are left out. Only the bytes after the last page are rewritten. Source:
  * parquet-format, `parquet.thrift` and `LogicalTypes.md`.
  */
 import { type FileHandle, open } from 'node:fs/promises';
@@ -20,15 +20,15 @@ export interface FooterNotes {
 
 /** Length of the footer's size field and the closing magic bytes. */
 const TAIL_BYTES = 8;
-/** Columns that readers look single values up in, and that the sort order alone does not find. */
+/** Columns in which readers look up single values, and which the sort order does not cover. */
 const BLOOM_COLUMNS: readonly string[] = ['symbol', 'option_symbol'];
-/** Bounds of text columns stay whole: an option symbol differs from its neighbours only in its last letters. */
+/** Bounds of text columns are not truncated: option symbols differ only in their last letters. */
 const WHOLE_BOUNDS = Number.POSITIVE_INFINITY;
 const MAGIC = Buffer.from('PAR1');
 
 /**
  * Rewrites the footer in place. The file must not be published yet: a crash here leaves it unreadable.
- * @throws Fault `SEAL_UNVERIFIED` when the engine left no whole file, as on a full disk, of which it may not tell
+ * @throws Fault `SEAL_UNVERIFIED` when the engine left an incomplete file, as on a full disk, which it may not report
  */
 export async function writeFooter(path: string, notes: FooterNotes): Promise<void> {
   const { ByteWriter } = await import('hyparquet-writer');
@@ -54,7 +54,7 @@ export async function writeFooter(path: string, notes: FooterNotes): Promise<voi
   }
 }
 
-/** The pieces one after another. @throws Fault `SEAL_UNVERIFIED`: a bloom filter of zeros would hide rows, and no check would find it */
+/** Concatenates the pieces. @throws Fault `SEAL_UNVERIFIED`: a bloom filter of zeros would hide rows from readers without any error */
 async function readPieces(file: FileHandle, path: string, pieces: readonly Piece[]): Promise<Buffer> {
   const bytes = Buffer.alloc(pieces.reduce((sum, { length }) => sum + length, 0));
   let filled = 0;
@@ -99,7 +99,7 @@ function completeMetadata(metadata: FileMetaData, notes: FooterNotes): FileMetaD
   ];
   return {
     ...rest,
-    // The pages are of version 1, whatever the engine says; old readers (parquetjs) refuse files that say 2.
+    // The pages are of version 1, although the engine writes 2; old readers (parquetjs) refuse 2.
     version: 1,
     schema: metadata.schema.map((element) => {
       if (!wall.has(element.name)) return element;
@@ -108,7 +108,7 @@ function completeMetadata(metadata: FileMetaData, notes: FooterNotes): FileMetaD
       return { ...kept, logical_type: { type: 'TIMESTAMP', isAdjustedToUTC: false, unit: 'MILLIS' } };
     }),
     row_groups: metadata.row_groups.map((group) => ({ ...group, sorting_columns })),
-    // An empty list has elements of no type, and parquet-rs refuses it.
+    // An empty list has no element type, and parquet-rs refuses it.
     ...(pairs.length > 0 ? { key_value_metadata: pairs } : {}),
   };
 }

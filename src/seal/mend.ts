@@ -1,7 +1,7 @@
 /**
- * A sealed date whose summary is gone: the summary is written anew from the drop. Invariant: what is put beside a manifest
- * is what it describes, byte for byte. Another version of the engine writes other bytes: then the same drop is sealed as
- * the next revision, with the summary that it has now. A drop that is not what was sealed is left alone.
+ * Rebuilds the missing summary of a sealed date from its drop. Invariant: a file beside a manifest is what the manifest
+ * describes, byte for byte. Another engine version writes other bytes: then the same drop is sealed as the next revision
+ * with the new summary. A damaged drop is not touched.
  */
 import { rm, stat } from 'node:fs/promises';
 import { hashFile } from '../core/file-hash.ts';
@@ -17,15 +17,15 @@ import { writeSummary } from './summary.ts';
 export interface MendDeps {
   readonly store: Store;
   readonly engine: Engine;
-  /** Local path; what is written under names that begin with it is removed afterwards. */
+  /** Local path; files whose names begin with it are removed afterwards. */
   readonly scratch: string;
   readonly nowMs: number;
   readonly signal?: AbortSignal | undefined;
 }
 
 /**
- * `restored`: the summary of the sealed revision is there again. `resealed`: it is that of the next revision.
- * `not-mended`: the drop is not what was sealed, or somebody else replaced it meanwhile.
+ * `restored`: the sealed revision has its summary again. `resealed`: the next revision has one. `not-mended`: the drop is
+ * damaged, or another worker replaced it meanwhile.
  */
 export type Mended = 'restored' | 'resealed' | 'not-mended';
 
@@ -51,7 +51,7 @@ export async function mendSummary(deps: MendDeps, dataset: string, date: string)
       });
       return won ? 'resealed' : 'not-mended';
     }
-    // A later revision has a summary of its own.
+    // A later revision has its own summary.
     if ((await readManifest(store, dataset, date))?.revision !== manifest.revision) return 'not-mended';
     const key = partitionPrefix(dataset, date) + file.filename;
     await store.put(key, { path: paths.summary }, { contentType: PARQUET_CONTENT_TYPE, ...(signal ? { signal } : {}) });
@@ -61,7 +61,7 @@ export async function mendSummary(deps: MendDeps, dataset: string, date: string)
   }
 }
 
-/** The next revision of the same rows. That a file of the replaced one was gone is why its history has it not. */
+/** The next revision of the same rows. The history of the replaced one lacks the missing file. */
 function draftAgain(manifest: Manifest, nowMs: number): ManifestDraft {
   const { files: _files, revision: _revision, supersedes: _supersedes, manifest_hash: _hash, ...draft } = manifest;
   return { ...draft, sealed_at: new Date(nowMs).toISOString(), changes: null };

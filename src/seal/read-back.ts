@@ -1,7 +1,6 @@
 /**
- * A sealed file read whole by an independent reader (hyparquet): every page of every column of every row group is
- * decompressed and decoded, and the order that the manifest declares is checked row by row. One column of one row group
- * is in memory at a time, and the sort columns of a group together.
+ * Reads a whole sealed file with an independent reader (hyparquet): decodes every page of every column, and checks the
+ * declared order row by row. Memory holds one column of one row group, and the sort columns of a group.
  */
 import type { FileMetaData } from 'hyparquet';
 import { Fault } from '../core/errors.ts';
@@ -12,11 +11,11 @@ export interface ReadBack extends VerifiedFile {
   /** First and last value of the wall-clock column, `YYYY-MM-DD HH:MM:SS`; null without one, or without rows. */
   readonly minTime: string | null;
   readonly maxTime: string | null;
-  /** Values that are no UTF-8 or not finite, by column: some readers refuse the file for them, others show nonsense. */
+  /** Values that are not UTF-8 or not finite, by column: some readers refuse such files, others show nonsense. */
   readonly bad: readonly { readonly column: string; readonly rows: number }[];
-  /** The first row that is not in order, counted from 0; `undefined` when all are. */
+  /** The first row out of order, counted from 0; `undefined` when all are in order. */
   readonly disorder: number | undefined;
-  /** Sort columns that every row group declares; empty when they do not all declare the same. */
+  /** Sort columns declared by all row groups; empty when the groups differ. */
   readonly declaredSort: readonly string[];
   /** Codecs of the column chunks, lower case, sorted. */
   readonly codecs: readonly string[];

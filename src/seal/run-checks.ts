@@ -1,7 +1,6 @@
 /**
- * The job's checks, carried out by the engine over the written file before it is published. What a check
- * may bound is in `job/job-checks.ts`; what follows from a failed one is its `on_failure`. One thing the file cannot show: how
- * often the source sent a row that stands in it once. Whoever has the rows as they were sent counts that.
+ * Runs the job's checks over the written file before it is published. `job/job-checks.ts` says what a check may bound, and
+ * its `on_failure` what a failed one does. The file cannot show how often the source repeated a row: the caller counts that.
  */
 import { Fault } from '../core/errors.ts';
 import type { Engine } from '../engine/engine.ts';
@@ -12,7 +11,7 @@ import type { CheckResult } from '../ledger/manifest.ts';
 
 /**
  * @param date partition date of the file
- * @param repeats rows that were sent but are not in the file, because the same version of their id is
+ * @param repeats rows left out of the file because the same version of their id is in it
  * @throws EngineFault
  */
 export async function runChecks(
@@ -71,7 +70,7 @@ export function describeCheck({ check, column, found, allowed, tolerance }: Chec
   }
 }
 
-/** The check that a result is of, to run it again; `undefined` for one that this version does not know. */
+/** The check of a result, to run it again; `undefined` if this version does not know it. */
 export function checkOf(result: CheckResult): JobCheck | undefined {
   const onFailure = result.on_failure;
   switch (result.check) {

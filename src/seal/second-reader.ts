@@ -1,7 +1,7 @@
 /**
  * The independent reader (hyparquet) on one column of one row group: every page is decompressed, every value decoded,
- * and each is one that other readers take, too: texts are UTF-8, numbers are finite. Values are kept only where
- * somebody asks for them, because a group of all columns would take a hundred megabytes.
+ * and each value must be valid for all readers: UTF-8 text, finite numbers. Values are kept only on request, because a group
+ * of all columns would take a hundred megabytes.
  */
 import { isUtf8 } from 'node:buffer';
 import type { AsyncBuffer, Compressors, DecodedArray, FileMetaData, ParquetParsers } from 'hyparquet';
@@ -12,20 +12,20 @@ export interface OpenedFile {
   readonly compressors: Compressors;
 }
 
-/** Rows of a group, the last not included. */
+/** Rows of a group, `to` excluded. */
 export interface RowSpan {
   readonly from: number;
   readonly to: number;
 }
 
 export interface DecodedColumn {
-  /** In row order; empty where they were not to be kept. */
+  /** In row order; empty when not kept. */
   readonly values: readonly unknown[];
-  /** Values that no reader should have to take. */
+  /** Number of values that are not UTF-8 or not finite. */
   readonly bad: number;
 }
 
-/** A text that is not UTF-8, wherever it stands. */
+/** Stands for a text that is not UTF-8. */
 const BAD_TEXT = Symbol('not UTF-8');
 
 export async function openParquet(path: string): Promise<OpenedFile> {
@@ -35,7 +35,7 @@ export async function openParquet(path: string): Promise<OpenedFile> {
   return { file, metadata: await parquetMetadataAsync(file), compressors };
 }
 
-/** @throws RangeError when the group has another number of values; anything that hyparquet says of a page */
+/** @throws RangeError when the group has another number of values; any error of hyparquet */
 export async function decodeColumn(
   opened: OpenedFile,
   name: string,
@@ -43,7 +43,7 @@ export async function decodeColumn(
   { keep }: { readonly keep: boolean },
 ): Promise<DecodedColumn> {
   const { parquetRead } = await import('hyparquet');
-  // A column chunk comes in pieces of some pages each, in row order.
+  // A column chunk comes in pieces of several pages, in row order.
   const pieces: DecodedArray[] = [];
   let hasBadText = false;
   const stringFromBytes = (bytes: Uint8Array | undefined) => {
@@ -64,7 +64,7 @@ export async function decodeColumn(
   return { values: keep ? pieces.flatMap((piece) => Array.from(piece as readonly unknown[])) : [], bad };
 }
 
-/** Making a date of every number takes longer than decoding it. */
+/** Numbers stay numbers: making dates of them takes longer than decoding. */
 const PLAIN: Partial<ParquetParsers> = {
   timestampFromMilliseconds: (value) => value,
   timestampFromMicroseconds: (value) => value,

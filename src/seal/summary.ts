@@ -1,7 +1,6 @@
 /**
- * The summary of a drop: one row a symbol and one for all of them (symbol empty), so that a comparison over many days
- * reads some kilobytes a day instead of the days themselves. The sums are those of the report, over the records that
- * count; what does not count, and all that the file holds, is tallied beside them.
+ * The summary of a drop: one row for each symbol and one for all (symbol empty), so that comparisons over many days read
+ * some kilobytes a day. The sums are the report's, over the records that count; columns beside them count the rest.
  */
 import { rm } from 'node:fs/promises';
 import type { Engine } from '../engine/engine.ts';
@@ -34,7 +33,7 @@ const SUMS: Measures = [
   ['put_bid_premium', sumKnown(`${IS_PUT} AND ${AT_BID}`, 'premium')],
 ];
 
-/** What `selectCells` gives for a series is summed over those that count; the rest is tallied. */
+/** Sums of `selectCells` over the records that count; the rest is counted. */
 const IS_COUNTED = "fate = 'counted'";
 const IS_ABOVE = `${IS_COUNTED} AND cells.contracts > open_interest`;
 const TALLIES: Measures = [
@@ -47,30 +46,30 @@ const TALLIES: Measures = [
   ...tally('recorded', 'true'),
 ];
 
-/** Summaries without it have what is of no known sentiment in their neutral premium, and NaN for sums with gaps. */
+/** Summaries without it count unknown sentiment as neutral premium, and have NaN for sums with gaps. */
 const GAP_MARK = 'unpriced_trades';
 
-/** Only summaries whose sums leave records out have it; before, cancel messages and late reports were in every sum. */
+/** Summaries without it include cancel messages and late reports in every sum. */
 const MARK = 'recorded_trades';
 
-/** Columns of a drop that the measures are computed from. */
+/** Columns of a drop that the sums need. */
 const NEEDED: readonly string[] = [...new Set(['symbol', 'oi', ...COUNTED_COLUMNS, ...PREMIUM_COLUMNS])];
 
-/** What summaries without that mark lack, or mean otherwise. */
+/** Columns that summaries without that mark lack or define differently. */
 const NEW_MEANING: readonly string[] = ['unpriced_trades', 'unsized_trades', 'neutral_premium'];
 
 /** Sums of the same numbers in another order differ in their last digits. */
 const RELATIVE_TOLERANCE = 1e-9;
 
-/** Whether a drop of these columns has a summary: one of single trades with all that it is computed from. */
+/** Whether a drop has a summary: only single trades with all needed columns have one. */
 export function hasSummary(job: Pick<Job, 'source'>, columns: readonly Pick<DropColumn, 'name'>[]): boolean {
   const names = new Set(columns.map(({ name }) => name));
   return (job.source.kind === 'rows' || job.source.kind === 'table') && NEEDED.every((name) => names.has(name));
 }
 
 /**
- * Writes the summary of a drop's file as Parquet, sorted by symbol, with a footer as drops have it: the order declared,
- * and readable to those that know version 1 alone.
+ * Writes the summary of a drop's file as Parquet, sorted by symbol, with the same footer as drops: sort order declared,
+ * readable by version 1 readers.
  * @throws EngineFault; Fault `SEAL_UNVERIFIED`
  */
 export async function writeSummary(engine: Engine, dropPath: string, path: string): Promise<void> {
@@ -82,8 +81,8 @@ export async function writeSummary(engine: Engine, dropPath: string, path: strin
 }
 
 /**
- * What is wrong with a summary beside its drop, in words; empty when it says what the drop says. Of a summary that an
- * older version wrote, the sums are compared that it shares with today's, over the records that it counted. @throws EngineFault
+ * What differs between a summary and its drop, in words; empty when nothing does. Of an older version's summary only the
+ * sums that today's has too are compared, over the records that it counted. @throws EngineFault
  */
 export async function compareSummary(engine: Engine, dropPath: string, path: string): Promise<readonly string[]> {
   const file = `file(${quoteString(path)}, Parquet)`;
@@ -116,12 +115,12 @@ export async function compareSummary(engine: Engine, dropPath: string, path: str
 }
 
 /**
- * The file is read once: into cells of an option series and what became of its records, which are then added up. So a
- * series' volume is known where it is compared with its open interest.
+ * Reads the file once, into cells of an option series and the fate of its records, then adds them up. So a series' volume is
+ * known when it is compared with its open interest.
  */
 function selectSummary(dropPath: string): string {
   const file = fileOf(dropPath);
-  // Grouped by a hash of the key, which takes half the time of the key itself.
+  // Grouping by a hash of the key takes half the time.
   const records = `SELECT * REPLACE (${KNOWN_PREMIUM} AS premium), ${buildFate(file, '_row_number')} AS fate, ${SERIES_HASH} AS series_hash FROM ${file}`;
   const cells = `SELECT ifNull(any(symbol), '') AS symbol, fate, max(oi) AS open_interest, ${SUMS.map(([name, sql]) => `${sql} AS ${name}`).join(', ')}
     FROM (${records}) GROUP BY series_hash, fate`;
@@ -129,7 +128,7 @@ function selectSummary(dropPath: string): string {
   return selectGroups([...sums, ...TALLIES], `(${cells}) AS cells`);
 }
 
-/** Records whose symbol is empty are in the row of all symbols only. */
+/** Records without a symbol count only in the row of all symbols. */
 function selectGroups(measures: Measures, table: string): string {
   const raw = measures.map(([name, sql]) => `${sql} AS ${quoteIdentifier(name)}`);
   const sums = `SELECT symbol, ${raw.join(', ')} FROM ${table} GROUP BY GROUPING SETS ((symbol), ()) HAVING symbol != '' OR grouping(symbol) = 1`;
@@ -144,8 +143,8 @@ function tally(name: string, condition: string): Measures {
 }
 
 /**
- * A sum over no number is 0 where no record lacks it, else null: nobody knows it. Counts are signed in the file: few
- * readers of Parquet expect unsigned numbers.
+ * A sum without numbers is 0 if no record lacks one, else null (unknown). Counts are signed in the file: few readers of
+ * Parquet expect unsigned numbers.
  */
 function complete(name: string): string {
   const [, tallied] =

@@ -1,7 +1,7 @@
 /**
  * Reads a drop's file back before it is published, twice: the engine compares every value with the stage by checksum,
- * and an independent reader (hyparquet) must agree on rows, schema and order, so that a fault of the writer that its
- * own reader forgives is still found.
+ * and an independent reader (hyparquet) must agree on rows and schema, so that a bug of the writer that its own reader
+ * tolerates is still found.
  */
 import type { FileMetaData, SchemaElement } from 'hyparquet';
 import { Fault } from '../core/errors.ts';
@@ -16,14 +16,14 @@ export interface VerifiedFile {
   readonly schema: readonly { readonly name: string; readonly type: string; readonly nullable: boolean }[];
 }
 
-/** @throws Fault `SEAL_UNVERIFIED` when either reader disagrees; nothing may be published then */
+/** @throws Fault `SEAL_UNVERIFIED` when either reader disagrees; then nothing may be published */
 export async function verifyParquet(
   engine: Engine,
   path: string,
   columns: readonly DropColumn[],
   expected: DropChecksum,
 ): Promise<VerifiedFile> {
-  // Side by side: the engine computes on threads of its own. What the engine finds is told first.
+  // Side by side: the engine has its own threads. Its finding is reported first.
   const reading = readIndependently(path);
   reading.catch(() => undefined);
   const found = await checksumParquet(engine, path, columns);
@@ -46,14 +46,14 @@ export async function verifyParquet(
 }
 
 /**
- * Columns of a row group that are decoded at least. With all 33 of every group, reading took a third of the time of all
- * before it; `flowdrop verify` takes that time.
+ * Fewest columns decoded in each row group. Decoding all of them took a third of the time of everything before it;
+ * `flowdrop verify` does so.
  */
 const DECODED_COLUMNS = 2;
 
 /**
- * The file by hyparquet: footer, row groups, and every value of some columns of every row group, in turn, so that each
- * column is decoded in at least one. @throws Fault `SEAL_UNVERIFIED` when it cannot read them
+ * Reads the file by hyparquet: footer, and in each row group every value of some columns, in turn, so that each column is
+ * decoded in at least one group. @throws Fault `SEAL_UNVERIFIED` when it cannot read them
  */
 export async function readIndependently(path: string): Promise<VerifiedFile> {
   let opened: OpenedFile;
@@ -81,7 +81,7 @@ export async function readIndependently(path: string): Promise<VerifiedFile> {
   return { rows: Number(metadata.num_rows), rowGroups: groups, schema };
 }
 
-/** The columns as a manifest has them. */
+/** The columns as written in a manifest. */
 export function describeSchema(metadata: FileMetaData): VerifiedFile['schema'] {
   return metadata.schema.slice(1).map((element) => ({
     name: element.name,

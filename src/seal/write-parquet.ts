@@ -1,6 +1,6 @@
 /**
- * Stage -> one sorted Parquet file, written by the engine in stage order, so that memory stays flat. Where a trade came
- * more than once, the row with the newest `updated_timestamp` wins. The file is local; `publish.ts` puts it in the store.
+ * The engine writes the stage as one sorted Parquet file, in the stage's order, so that memory stays flat. If a trade came
+ * more than once, the row with the newest `updated_timestamp` wins. The file is local; `publish.ts` uploads it.
  */
 import { rm } from 'node:fs/promises';
 import type { Engine } from '../engine/engine.ts';
@@ -10,22 +10,21 @@ import type { Job } from '../job/job.ts';
 import { convertColumn, type DropColumn, typeColumn } from './drop-columns.ts';
 
 /**
- * DuckDB, hyparquet and ClickHouse by its defaults read a whole row group for one contract in it, so that a point query
- * costs the row groups that its trades lie in: of 131,072 rows that was more than 2 % of a session of 7 million. Scans
- * want large groups; DuckDB's are 122,880 rows.
+ * DuckDB, hyparquet and by default ClickHouse read a whole row group for one contract in it: with 131,072 rows a point query
+ * read more than 2% of a session of 7 million. Scans want large groups; DuckDB's have 122,880 rows.
  */
 export const ROW_GROUP_ROWS = 49_152;
 export const COMPRESSION = 'zstd';
 /**
- * Above this a column is written plain. A dictionary of nearly distinct numbers makes the file larger, and so does none of
- * the repeated ones: with 64 KiB and with 192 KiB it was 1 and 2 % larger.
+ * Above this size a column has no dictionary. Dictionaries of nearly distinct numbers make the file larger, and so does a
+ * smaller or larger limit: 1% with 64 KiB, 2% with 192 KiB.
  */
 const MAX_DICTIONARY_BYTES = 131_072;
 
-/** Readers that know the page index skip pages: at the engine's 1 MiB a column of a row group is a single one. */
+/** Small pages, so that readers with the page index can skip some: the engine's 1 MiB makes one page of a column chunk. */
 const PAGE_BYTES = 131_072;
 
-/** How a drop is encoded, wherever the engine is that writes it. */
+/** Encoding of a drop, on every engine. */
 export const PARQUET_SETTINGS: Readonly<Record<string, string | number>> = {
   output_format_parquet_row_group_size: ROW_GROUP_ROWS,
   output_format_parquet_compression_method: COMPRESSION,
@@ -33,9 +32,9 @@ export const PARQUET_SETTINGS: Readonly<Record<string, string | number>> = {
   output_format_parquet_data_page_size: PAGE_BYTES,
   output_format_parquet_write_page_index: 1,
   output_format_parquet_write_bloom_filter: 1,
-  // All filters after the last page, whatever their size: footer.ts leaves most of them out.
+  // All filters after the last page: footer.ts leaves most of them out.
   output_format_parquet_bloom_filter_flush_threshold_bytes: Number.MAX_SAFE_INTEGER,
-  // Blocks that divide a row group make groups of the size asked for.
+  // Blocks must divide a row group, so that groups get the wanted size.
   max_block_size: ROW_GROUP_ROWS / 2,
 };
 
@@ -50,10 +49,10 @@ export function writeSettings(settings: Readonly<Record<string, string | number>
 /** Rows of a block of the stage: a divisor of a row group, which is made of whole blocks. */
 const STAGE_BLOCK_ROWS = ROW_GROUP_ROWS / 48;
 
-/** How a stage is read in its own order. */
+/** Settings to read a stage in its own order. */
 const READ_SETTINGS: Readonly<Record<string, number>> = {
   optimize_read_in_order: 1,
-  // With it every part of the stage keeps blocks ready, and memory grows with the number of parts.
+  // Off: otherwise each part of the stage prefetches blocks, and memory grows with the parts.
   read_in_order_use_buffering: 0,
   // Every step between a part and the file holds a block of each part.
   max_block_size: STAGE_BLOCK_ROWS,
@@ -99,14 +98,14 @@ export async function writeParquet(
   );
 }
 
-/** How a file is read back: by default the engine has many row groups decoded ahead of what is asked for. */
+/** Settings to read a file back: by default the engine decodes many row groups ahead. */
 const READ_BACK_SETTINGS: Readonly<Record<string, number>> = {
   input_format_parquet_memory_high_watermark: 32 * 1024 * 1024,
   input_format_parquet_max_block_size: 8192,
 };
 
 export interface FileChecksum extends DropChecksum {
-  /** Rows with a text that is no UTF-8, or a number that is not finite. */
+  /** Rows with a text that is not UTF-8, or a number that is not finite. */
   readonly bad: number;
 }
 
@@ -127,7 +126,7 @@ export async function checksumParquet(
   return { rows: Number(sum?.rows ?? 0), hash: sum?.hash ?? '', bad: Number(sum?.bad ?? 0) };
 }
 
-/** Checksum of what a query gives. */
+/** Checksum of a query's result. */
 export async function readChecksum(
   engine: Pick<Engine, 'rows'>,
   select: string,
@@ -137,12 +136,12 @@ export async function readChecksum(
   return { rows: Number(sum?.rows ?? 0), hash: sum?.hash ?? '' };
 }
 
-/** Stage and file have the same types, so that the values themselves can be hashed: half the work of their texts. */
+/** Stage and file have the same types, so values can be hashed directly: half the work of hashing text. */
 function checksumOf(columns: readonly DropColumn[]): string {
   return `count() AS rows, toString(sum(cityHash64(${columns.map(hashedValue).join(', ')}))) AS hash`;
 }
 
-/** A null has no hash: it is a flag of its own, and the value beside it is always the same. */
+/** A null has no hash: a flag marks it, beside a constant value. */
 function hashedValue({ name, type, nullable }: DropColumn): string {
   const value = quoteIdentifier(name);
   return nullable ? `isNull(${value}), ifNull(${value}, ${EMPTY[type]})` : value;
@@ -167,8 +166,8 @@ function isNewest(job: Job, table: string, repeated: string): string {
 }
 
 /**
- * The stage's own order where it is that of the drop's type, so that the stage is read in order. Instants and long
- * integers, which are staged as text, and nulls (last, as the footer declares) are sorted as what they become.
+ * The staged value where it sorts like the drop's type, so that the stage is read in order. Instants and long integers,
+ * which are staged as text, and nulls (last, as the footer declares) are sorted by their typed value.
  */
 function sortExpression(name: string, columns: readonly DropColumn[]): string {
   const column = columns.find((candidate) => candidate.name === name);

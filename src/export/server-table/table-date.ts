@@ -1,7 +1,7 @@
 /**
  * One date of a ClickHouse server's table: counted, streamed as a Parquet file from the server to this disk, and sealed.
- * Invariant: what is published is what the server's own count and checksum say, told by another reader than the one that
- * wrote it. Nothing is staged: a date that is interrupted is streamed again.
+ * Invariant: the published file has the server's own count and checksum, and another reader than its writer confirms it.
+ * Nothing is staged: an interrupted date is streamed again.
  */
 import { Fault } from '../../core/errors.ts';
 import { readIndependently } from '../../seal/verify-file.ts';
@@ -22,7 +22,7 @@ type Opened = Extract<OpenedSource, { kind: 'table' }>;
 
 /** Servers have no row limit for their own tables. */
 const NO_ROW_LIMIT = 0;
-/** Older servers would declare their texts as bytes; and a day that is sorted may be longer than their memory. */
+/** Older servers declare texts as bytes, and may lack the memory to sort a day. */
 const SERVER_SETTINGS = { output_format_parquet_string_as_string: 1, max_bytes_before_external_sort: 2_000_000_000 };
 
 /** @throws Fault */
@@ -60,7 +60,7 @@ export async function exportTable(
   const settings = writeSettings(shape.keepKnown({ ...PARQUET_SETTINGS, ...SERVER_SETTINGS }));
   const write: WriteRows = async (columns, path) => {
     await source.download(`${query.sorted} ${settings}`, 'Parquet', path, signal);
-    // A file that was cut short has no footer, and must be told from a fault of ours.
+    // A truncated file has no footer: an interrupted stream, not a bug.
     await readIndependently(path);
     const expected = await readChecksum({ rows: (sql) => source.rows(sql, ask) }, query.select, columns);
     onEvent({ kind: 'page', date, window: job.source.table, rows: expected.rows });
@@ -84,7 +84,7 @@ export async function exportTable(
   return { published, missing: [] };
 }
 
-/** The server's rows stand where other jobs have a stage. */
+/** The server's rows take the place of a stage. */
 function rowsOf(
   date: string,
   table: string,

@@ -1,6 +1,6 @@
 /**
- * Planning of jobs that read a ClickHouse server: the dates that the table has. A server of one's own forgets nothing, so
- * any date may be asked for by name; a run goes for the last sessions only, so that a new job does not copy years unasked.
+ * Plans jobs that read a ClickHouse server: the dates in its table. The server has no lookback, so any date can be named;
+ * a run without dates exports only the last sessions, so that a new job does not copy years.
  */
 import { type CalendarOverride, previousSessions } from '../../calendar/session.ts';
 import { addDays, formatSecond, formatWallDate } from '../../calendar/wall-clock.ts';
@@ -21,13 +21,13 @@ export interface TablePlanDeps extends ClockDeps {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** Sessions that a run without dates goes for. */
+/** Sessions that a run without dates exports. */
 export const RUN_SESSIONS = 15;
 
 /** Count before, file, checksum. */
 export const STATEMENTS_A_DATE = 3;
 
-/** After so many days a session that nothing follows is taken for one that was loaded whole. */
+/** After so many days a session counts as fully loaded, even if no later row exists. */
 const LOADED_DAYS = 7;
 
 /** @throws EngineFault; Fault `SERVER_TOO_OLD`, `TABLE_UNFIT` */
@@ -69,8 +69,8 @@ export async function planTable(
 }
 
 /**
- * Why the table does not show that a date is loaded whole, in words; `undefined` when it does: by rows of a later date, or
- * by rows of the session's end. Rows that are exported without their time show nothing, so there the clocks alone decide.
+ * Why a date may not be fully loaded, in words; `undefined` when rows of a later date, or of the session's end, show that it
+ * is. Rows exported without their time show nothing: then the clocks alone decide.
  */
 async function explainEnd(
   { source, calendar, signal }: TablePlanDeps,

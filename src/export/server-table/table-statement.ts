@@ -1,7 +1,7 @@
 /**
- * The SQL that reads one date of a ClickHouse server's table as a drop. Pure text. Whatever types the table has, its
- * values are first written as the stage would hold them, and then typed by the same expressions as those of every drop,
- * so that a column means the same wherever its rows came from.
+ * The SQL that reads one date of a ClickHouse server's table as a drop. Pure text. Values of every type are first written
+ * as the stage would hold them, then typed by the same expressions as in every drop, so that a column means the same
+ * wherever its rows came from.
  */
 import type { CalendarOverride } from '../../calendar/session.ts';
 import { formatSecond } from '../../calendar/wall-clock.ts';
@@ -16,7 +16,7 @@ import { quoteTable } from '../../source/server-table.ts';
 /** ClickHouse type of each column of the table. */
 export type ColumnTypes = ReadonlyMap<string, string>;
 
-/** `d, n, u`: the dates of `[from, to]` that have rows, with those and their distinct ids. */
+/** `d, n, u`: dates of `[from, to]` with rows, their rows, their distinct ids. */
 export function buildTableCounts(source: ServerSource, types: ColumnTypes, from: string, to: string): string {
   const day = dateOf(types);
   const ids = hasId(source) ? 'uniqExact(id)' : 'count()';
@@ -31,8 +31,8 @@ export function buildTableLater(source: ServerSource, types: ColumnTypes, date: 
 }
 
 /**
- * `n, late, newest`: the end of a session in the whole table, whatever the job picks of it: rows, those after the close of
- * stock options, and the newest time of day.
+ * `n, late, newest`: the end of a session in the whole table, without the job's filter: rows, rows after the close of stock
+ * options, and the newest time of day.
  */
 export function buildTableTail(
   source: ServerSource,
@@ -47,7 +47,7 @@ export function buildTableTail(
   return `SELECT count() AS n, ${late}, max(${clock}) AS newest FROM ${quoteTable(source.table)} WHERE ${dateOf(types)} = ${quoteString(date)} AND ${end}`;
 }
 
-/** `n`: the rows of a date beyond one for each trade, `versions` included or not. */
+/** `n`: rows of a date beyond one for each trade, with or without `versions`. */
 export function buildTableRepeats(
   source: ServerSource,
   types: ColumnTypes,
@@ -75,13 +75,13 @@ function datedCondition(source: ServerSource, types: ColumnTypes, date: string):
 }
 
 export interface TableQuery {
-  /** The typed rows of the date, in no order. */
+  /** The typed rows of the date, unordered. */
   readonly select: string;
   /** The same with the drop's order. */
   readonly sorted: string;
 }
 
-/** @param hasDuplicates whether trades repeat: the row with the newest `updated_timestamp` then stands for the others */
+/** @param hasDuplicates whether trades repeat: then only the row with the newest `updated_timestamp` is read */
 export function buildTableQuery(
   source: ServerSource,
   types: ColumnTypes,
@@ -96,7 +96,7 @@ export function buildTableQuery(
   const once = hasDuplicates
     ? ` ORDER BY ${newest}cityHash64(${names}) LIMIT 1 BY ${keyOfTrade(source)}, ${NO_ID_APART}`
     : '';
-  // Renamed columns apart from the conditions: a condition would take a renamed one for the table's own.
+  // Conditions are in a subquery: otherwise they would see the renamed columns.
   const raw = `SELECT ${names} FROM ${quoteTable(source.table)} WHERE ${where}${once}`;
   const staged = source.columns.map((column) => `${stageValue(column, types)} AS ${quoteIdentifier(column.name)}`);
   const typed = source.columns.map((column) => `${typedValue(column)} AS ${quoteIdentifier(column.name)}`);
@@ -108,7 +108,7 @@ export function buildTableQuery(
   return { select, sorted: `${select} ORDER BY ${order.join(', ')}` };
 }
 
-/** Rows without an id are told apart by their number: all of them are kept. */
+/** Rows without an id are distinguished by their number: all are kept. */
 const NO_ID_APART = `if(${HAS_ID}, 0, rowNumberInAllBlocks() + 1)`;
 
 export function hasId(source: ServerSource): boolean {
@@ -121,7 +121,7 @@ function stageValue({ name, type, nullable }: JobColumn, types: ColumnTypes): st
   const from = types.get(name) ?? '';
   const isInstant = type === 'instant' && from.includes('DateTime');
   const text = isInstant ? `toString(toUnixTimestamp64Milli(toDateTime64(${value}, 3)))` : `toString(${value})`;
-  // Of a server's text an empty one and a null are told apart, as the API's are not.
+  // In a server's text, empty and null are two values; in the API's answers they are one.
   const known = nullable && type !== 'string' && from.includes('String') ? `nullIf(${text}, '')` : text;
   const to = (wanted: string) => (nullable ? `Nullable(${wanted})` : wanted);
   if (type === 'double') return `CAST(${from.includes('String') ? known : value} AS ${to('Float64')})`;

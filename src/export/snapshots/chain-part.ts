@@ -1,7 +1,7 @@
 /**
  * Parts of an option chain that is too large for one answer: calls and puts, then halves of the strikes. Pure. Invariant:
- * the halves of a part hold each of its contracts once, because strikes are whole thousandths of a dollar (as the option
- * symbol writes them), and they are the same in every run, so that what is staged of them is found again.
+ * each contract lies in exactly one half of a part, because strikes are whole thousandths of a dollar (as the option symbol
+ * writes them). The halves are the same in every run, so that staged ones are found again.
  */
 import type { ChainFilter } from '../../source/snapshot.ts';
 
@@ -13,7 +13,7 @@ export interface ChainPart {
 /** Largest strike that an option symbol can write, thousandths. */
 const MAX_STRIKE = 99_999_999;
 
-/** The two halves, or `undefined` when the part is a single strike: the endpoint has no filter that is narrower for sure. */
+/** The two halves, or `undefined` when the part is a single strike: the endpoint has no narrower filter. */
 export function splitPart({ symbol, filter }: ChainPart): readonly ChainPart[] | undefined {
   if (filter.putCall === undefined) {
     return (['CALL', 'PUT'] as const).map((putCall) => ({ symbol, filter: { ...filter, putCall } }));

@@ -1,7 +1,7 @@
 /**
- * One date of a snapshot job: every symbol asked for, what came sealed. Invariant: a date is sealed only when each symbol
- * has answered, with rows or with the API's word that there are none. There is no recount of snapshots: what is in the
- * drop is what the answers held.
+ * Exports one date of a snapshot job: fetch every symbol, seal. Invariant: a date is sealed only when each symbol was
+ * answered, with rows or with the API's answer that there are none. Snapshots have no recount: the drop has what the
+ * answers had.
  */
 import { formatWallClock } from '../../calendar/wall-clock.ts';
 import { computeLookback } from '../../plan/dates.ts';
@@ -17,7 +17,7 @@ import { fetchSnapshots } from './snapshots.ts';
 
 type Opened = Extract<OpenedSource, { kind: 'snapshots' }>;
 
-/** Snapshots have no row limit that was learnt. */
+/** Snapshots have no row limit. */
 const NO_ROW_LIMIT = 0;
 const NO_CONTRACTS = 'NO_CONTRACTS';
 
@@ -40,7 +40,7 @@ export async function exportSnapshots(
   const empty = fetched.empty.map((window) => ({ window, reason: NO_CONTRACTS }));
   const missing = [...fetched.missing, ...empty];
   if (counted.rows === 0) return { published: undefined, missing };
-  // How long snapshots are kept is not known: what was answered is there.
+  // The API's retention of snapshots is unknown: an answer proves that the date is available.
   const held = explainHold(context, date, { isForgetting: false });
   if (held !== undefined) return { held };
   onEvent({ kind: 'phase', date, phase: 'sealing' });
@@ -48,7 +48,7 @@ export async function exportSnapshots(
     path: state.drop(date),
     write: stageWriter(engine, job, stage),
     query: describeRequest(job, date),
-    // A chain without contracts is an answer; a symbol that the API has nothing of is a gap.
+    // A chain without contracts is a valid answer; an unknown symbol is a gap.
     ...(fetched.missing.length === 0 ? {} : { degradedReason: describeMissing(fetched.missing) }),
     missing,
     lookbackEdge: formatWallClock(computeLookback(source.serverNow()).edgeMs),
@@ -62,7 +62,7 @@ export async function exportSnapshots(
   return { published, missing };
 }
 
-/** Stands where other drops have their SQL. */
+/** Takes the place of the SQL of other drops. */
 function describeRequest({ source }: SnapshotJob, date: string): string {
   return `${source.api} of ${source.symbols.join(', ')} on ${date}`;
 }

@@ -1,8 +1,7 @@
 /**
- * Planning of snapshot jobs: one request for each symbol and date. The dates come from the calendar, because nothing can
- * be counted beforehand; how long the API retains snapshots is not specified, so by default those of the lookback are
- * asked for, and any others by name. Dates that were asked for in vain when nothing more was to come are not asked for
- * again, unless they are named.
+ * Plans snapshot jobs: one request for each symbol and date. Dates come from the calendar, because nothing can be counted
+ * beforehand. The API does not say how long it retains snapshots: a run asks for the dates of the lookback, and others by
+ * name. Dates answered with nothing, long after their session, are not asked again unless they are named.
  */
 import { type CalendarOverride, listSessions } from '../../calendar/session.ts';
 import { expiresAt } from '../../plan/dates.ts';
@@ -39,7 +38,7 @@ export async function planSnapshots(
   const { dates: agreed, contested, lookback } = agreeOnDates(readWitnesses(deps), calendar);
   assertNotFuture(range, lookback, latestNow(deps));
   const last = lookback.lastSettled;
-  // Older ones may still be had, by name.
+  // Older dates may still be available and can be named.
   const older = range === undefined || last === undefined ? [] : listSessions(range.from, last, calendar);
   const wanted = older.length > 0 ? older.filter((date) => !contested.some((held) => held.date === date)) : agreed;
   const question = { url: source.url, symbols: job.source.symbols };

@@ -1,7 +1,6 @@
 /**
- * Fetching the snapshots of one date: each symbol is asked for once, several requests in flight, their starts paced by the
- * client. Invariant: what is staged is never asked for again, nor is what was too broad; a symbol that the API has nothing
- * of is told, not skipped.
+ * Fetches the snapshots of one date: one request a symbol, several in flight, paced by the client. Invariant: what is
+ * staged, and what was too broad, is never requested again; a symbol unknown to the API is reported, not skipped.
  */
 import { assertNotAborted, Fault } from '../../core/errors.ts';
 import type { Log } from '../../core/log.ts';
@@ -26,7 +25,7 @@ export interface FetchedSnapshots {
   readonly empty: readonly string[];
 }
 
-/** Brings the snapshots of all symbols into the stage. @throws Fault when one cannot be had; the others are staged then */
+/** Stages the snapshots of all symbols. @throws Fault when one cannot be fetched, after the others are staged */
 export async function fetchSnapshots(
   deps: SnapshotDeps,
   symbols: readonly string[],
@@ -38,7 +37,7 @@ export async function fetchSnapshots(
   return fetched;
 }
 
-/** Which of the answers is the wrong one nobody can tell, so none is kept. @throws SourceFault `SNAPSHOT_MIXED` */
+/** Nobody knows which answer is wrong, so none is kept. @throws SourceFault `SNAPSHOT_MIXED` */
 async function assertApart(stage: Stage): Promise<void> {
   const shared = await stage.sharedContract();
   if (shared === undefined) return;
@@ -104,7 +103,7 @@ class PartFetch {
     if (answer instanceof SourceFault) return this.#split(part, answer, queue);
     queue.noteAnswer();
     if (answer.kind === 'missing') {
-      // A filter that matches nothing gives no rows; a part of a chain that is there cannot be missing.
+      // A filter without matches gives no rows; a part of an existing chain cannot be missing.
       if (window !== part.symbol) {
         throw new SourceFault(
           'SNAPSHOT_TORN',

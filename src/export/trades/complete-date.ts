@@ -1,6 +1,6 @@
 /**
- * Completeness of a date: what is staged must be what the source counts now. Cells that differ (a late row, a corrected
- * one, a page that was cut short without saying so) have their windows forgotten and fetched again; nothing else is.
+ * Proves a date complete: the stage must equal the source's counts now. Where cells differ (a late row, a correction, a page
+ * truncated without notice), their windows are dropped and fetched again, and nothing else is.
  */
 import { axisOf, isOverlapping, type Stretch, type Window } from '../../calendar/window.ts';
 import type { Clock } from '../../core/clock.ts';
@@ -37,10 +37,10 @@ export interface CompleteDeps extends FetchDeps {
   readonly clock: Pick<Clock, 'sleep'>;
 }
 
-/** What the source counted last, which is what is staged, and how much of it that proves. */
+/** The source's last counts, which equal the stage, and how much they prove. */
 export interface CompletedDate extends CountTotals, HashTotals {
   readonly proof: Proof;
-  /** Columns whose values `valueHash` is of. */
+  /** Columns that `valueHash` covers. */
   readonly columns: readonly string[];
 }
 
@@ -54,7 +54,7 @@ const MAX_ODD_SYMBOLS = 16;
  * @param first raw counts of the date from the run's first probe
  * @param countsBefore where an aggregating job keeps the raw counts from before its first page
  * @throws Fault `DATE_UNSETTLED` when the recounts never agree; `SOURCE_SHRANK` when the source lost too much meanwhile;
- *   `GROUP_TORN`, `IDS_REPEATED` when SQL of one's own does not fit its windows
+ *   `GROUP_TORN`, `IDS_REPEATED` when custom SQL does not fit its windows
  */
 export async function completeDate(
   deps: CompleteDeps,
@@ -102,7 +102,7 @@ export async function completeDate(
   );
 }
 
-/** What has no hash was not compared, whatever was to be. */
+/** Counts without a hash were not compared. */
 function describeCompleted({ source }: SqlJob, counts: DayCounts, wanted: Proof): CompletedDate {
   const hashes = sumHashes(counts);
   const had = hashes.idHash === undefined ? 'counts' : hashes.valueHash === undefined ? 'ids' : wanted;
@@ -112,9 +112,9 @@ function describeCompleted({ source }: SqlJob, counts: DayCounts, wanted: Proof)
 }
 
 /**
- * Counts the date again. Where rows are gone that it had before, it is counted once more some seconds later.
- * @param known what it had, as far as that is certain
- * @returns whether what is gone is gone for certain
+ * Counts the date again. If rows are gone, it is counted once more some seconds later.
+ * @param known earlier counts, as far as they are certain
+ * @returns whether missing rows are certainly gone
  * @throws Fault `SOURCE_SHRANK`
  */
 async function recount(
@@ -141,7 +141,7 @@ async function recount(
   return { after, isSettled: true };
 }
 
-/** Windows cut along the other axis do not tile a date together with these. */
+/** Windows cut along different axes cannot tile a date together. */
 async function forgetOtherAxis(stage: Stage, counts: DayCounts): Promise<void> {
   const axis = isBySymbol(counts) ? 'symbol' : 'time';
   const others = (await stage.windows())
@@ -151,8 +151,8 @@ async function forgetOtherAxis(stage: Stage, counts: DayCounts): Promise<void> {
 }
 
 /**
- * Stretches whose rows must be fetched again. Single trades are compared by what is staged; what is inside a group
- * cannot be, so there the raw counts from before the first page are also compared with those from after the last.
+ * Stretches to fetch again. Single trades are compared with the stage. The rows inside a group cannot be: for groups the raw
+ * counts before the first page are also compared with those after the last.
  * @returns whether all values were compared: those of a cell with an odd row cannot be, and along the symbols a cell is a
  *   symbol's whole day, so there all of its other seconds are
  */
@@ -188,7 +188,7 @@ async function findChanged(
   return { changed, isCompared: odd.length === 0 };
 }
 
-/** Of a symbol with many pages only those of the seconds that differ are fetched again. */
+/** Of a symbol with many pages, only the seconds that differ are fetched again. */
 async function narrowToSeconds(
   deps: FetchDeps,
   job: SqlJob,
@@ -236,8 +236,8 @@ async function windowsOf(stage: Stage, stretches: readonly Stretch[]): Promise<r
 }
 
 /**
- * The counts from before the date's first page: those of an earlier, interrupted run when its pages are still staged.
- * Pages whose counts are lost, or cannot be read, prove nothing of what is in their groups: they are asked for again.
+ * The counts before the date's first page: those of an earlier, interrupted run if its pages are still staged. Pages whose
+ * counts are lost or unreadable prove nothing about their groups and are fetched again.
  */
 async function snapshot(file: StateFile<DayCounts>, counts: DayCounts, stage: Stage): Promise<DayCounts> {
   const staged = (await stage.windows()).map(({ window }) => window);

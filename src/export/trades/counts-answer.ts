@@ -1,7 +1,6 @@
 /**
- * The answer to a probe, one row of arrays, as counts by cell. Pure. Invariant: an answer that is not in shape, in whatever
- * member, is no answer: whatever is planned from the counts runs through as many rows, so nothing is believed that cannot
- * be one.
+ * Reads the answer to a probe, one row of arrays, as counts by cell. Pure. Invariant: an answer with any malformed or
+ * impossible member is refused, because plans loop over as many rows as the counts say.
  */
 import { isDate } from '../../calendar/wall-clock.ts';
 import { Fault } from '../../core/errors.ts';
@@ -18,7 +17,7 @@ import {
 import type { ProbeSpan } from '../../plan/statement.ts';
 import type { Page } from '../../source/source.ts';
 
-/** An answer that is whole JSON and no probe's lost something on its way: it is asked for again, so often in all. */
+/** Tries in all, when an answer is valid JSON but not the answer to a probe. */
 export const MAX_ODD_ANSWERS = 3;
 
 /** @throws Fault `ANSWER_MALFORMED`, `TIME_UNREADABLE` */
@@ -55,7 +54,7 @@ export function readCounts(page: Page, span: ProbeSpan): ReadonlyMap<string, Cel
   return new Map(found);
 }
 
-/** Each cell once, and together no more rows than a date can have. */
+/** Each cell comes once, and the rows are no more than a date can have. */
 function assertPlausible(date: string, day: DayCounts, span: ProbeSpan): void {
   const odd = day.find(({ second }) => !Number.isInteger(second) || Math.abs(second) > MAX_CELL_SECOND);
   if (odd) throw malformed(span, `the cell ${odd.second} of ${date} is no second of a day`);
@@ -73,7 +72,7 @@ function malformed({ fromDate, toDate }: ProbeSpan, what: string): Fault {
   });
 }
 
-/** Without a second rows lie in no window: those of 09:30 come before 09:30:00 by their text, and are counted in it. */
+/** Rows without a second fit no window: as text, 09:30 sorts before 09:30:00, but is counted in that second. */
 function assertReadable(time: unknown, { fromDate, toDate }: ProbeSpan): void {
   if (typeof time !== 'string' || time === '') return;
   const when = fromDate === toDate ? fromDate : `${fromDate} to ${toDate}`;
@@ -97,7 +96,7 @@ function readTexts(value: unknown): string[] | undefined {
   return fits ? value.map(String) : undefined;
 }
 
-/** Sums of 64 bits: as numbers they would be rounded. */
+/** 64-bit sums: JavaScript numbers would round them. */
 function readHashes(value: unknown): string[] | undefined {
   if (!Array.isArray(value)) return undefined;
   return value.every((item) => typeof item === 'string' && /^\d{1,20}$/.test(item)) ? value : undefined;

@@ -1,6 +1,6 @@
 /**
- * What a run says of SQL that passed the job file's checks and yet does not fit its windows, and of rows without ids of
- * their own: the last line of defence before numbers are sealed that no whole query would give. It fails; it never mends.
+ * Detects custom SQL that passed the job file's checks but does not fit its windows, and rows that share ids. The last check
+ * before wrong numbers would be sealed: it fails the date and repairs nothing.
  */
 import { axisOf, formatWindow } from '../../calendar/window.ts';
 import { Fault } from '../../core/errors.ts';
@@ -18,9 +18,9 @@ const HINT_TORN =
   'Nothing was sealed. Mend `source.sql`: its GROUP BY must have the start of the grain, made from the column time alone, and each `split` column as the table has it; or choose a longer `grain`.';
 
 /**
- * Whole groups lie in one window each: none came in two, and where nothing is staged, the source has rows of no group.
- * The second is asked only where raw rows were counted between the staged windows: usually nowhere. A group that came
- * since the groups were counted is none that was torn: they are counted again before that is said.
+ * Checks that no group came in two windows, and that no group lies where nothing is staged. The second check is needed only
+ * where raw rows were counted between staged windows: usually nowhere. A new group is not a torn one: groups are counted
+ * again before the date fails.
  * @param raw counts of the table's rows @param countGroups counts the groups of the date
  * @throws Fault `GROUP_TORN` naming the group and its windows; SourceFault
  */
@@ -41,7 +41,7 @@ export async function assertWholeGroups(
   const windows = (await stage.windows()).map(({ window }) => window);
   if (windows.length === 0) return;
   const rawAxis = raw[0]?.symbol === undefined ? 'time' : 'symbol';
-  // Counts along the other axis do not tell what lies between these windows.
+  // Counts along the other axis do not show what lies between these windows.
   const isTold = windows.every((window) => (axisOf(window) ?? rawAxis) === rawAxis);
   let left = listGaps(windows).filter((gap) => !isTold || countsInGap(raw, gap).length > 0);
   for (let [gap] = left; gap !== undefined; [gap] = left) {
@@ -74,7 +74,7 @@ function describeKey(key: Readonly<Record<string, string>>): string {
   return values.join(', ');
 }
 
-/** Groups that were counted in two spans are two parts of a group each. @throws Fault `GROUP_TORN` */
+/** A group that was counted in two spans is torn. @throws Fault `GROUP_TORN` */
 export function assertCountedOnce({ source }: SqlJob, date: string, groups: DayCounts): void {
   const twice = groups.find((cell, index) => index > 0 && keyOf(cell) === keyOf(groups[index - 1] ?? cell));
   if (twice === undefined) return;
@@ -87,10 +87,9 @@ export function assertCountedOnce({ source }: SqlJob, date: string, groups: DayC
 }
 
 /**
- * Nobody can tell versions of a trade from other trades where ids are none: above a small share the date fails, whatever
- * its source. Two things are counted. Rows of the date that have the id of another trade; and rows that their own answer
- * repeats, which would be left out as versions. Of those, the ones that are the same in every column are harmless, unless
- * it is SQL of one's own that multiplies them.
+ * If ids do not identify trades, versions cannot be distinguished from other trades: above a small share the date fails, for
+ * every source. Two things are counted: rows with the id of another trade, and rows that repeat within one answer, which
+ * would be dropped as versions. Exact repeats are harmless, unless custom SQL multiplies rows.
  * @throws Fault `IDS_REPEATED`
  */
 export async function assertOwnIds({ source }: SqlJob, stage: Stage): Promise<void> {
@@ -110,7 +109,7 @@ export async function assertOwnIds({ source }: SqlJob, stage: Stage): Promise<vo
   const answers = await stage.repeatedIds();
   const [worst] = answers;
   const repeated = answers.reduce((sum, answer) => sum + answer.rows - answer.ids, 0);
-  // The same row in two answers is the source's matter: rows that moved while they were read.
+  // The same row in two answers is harmless: it moved while it was read.
   if (worst !== undefined && repeated > most) {
     const where = `window ${worst.window} has ${worst.rows} rows with ${worst.ids} ids`;
     throw await fail(`${repeated} of ${rows} rows have an id that their own answer has already; ${where}`);

@@ -1,7 +1,7 @@
 /**
  * Fetching one date: its counts -> windows -> pages in the stage. Several requests are in flight, their starts paced by
- * the source. A window that is too much splits itself and the run goes on; a smaller row limit replans what is
- * left. Windows that are staged already are never asked again.
+ * the source. A window that is too large is split; a smaller row limit replans what is
+ * left. Staged windows are never requested again.
  */
 
 import { type Bound, compareBounds, formatWindow, isEmptyWindow } from '../../calendar/window.ts';
@@ -23,19 +23,19 @@ export interface FetchDeps extends WindowDeps {
   readonly onEvent: OnRunEvent;
 }
 
-/** A window that is now too much and now is not is asked for so often again. */
+/** Retries of a window that is sometimes too large and sometimes not. */
 const MAX_REPEATS = 2;
 
-/** Windows that were to fit and did not, and are split; with one more the counts are taken to be out of date. */
+/** So many windows may outgrow their page and be split; with one more, the counts are out of date. */
 const MAX_OUTGROWN = 2;
-/** So often the date is counted again for that; then windows are split, however many. */
+/** Most recounts for that reason; after them windows are split, however many. */
 const MAX_RECOUNTS = 3;
 
 /**
- * Brings every row that the counts promise into the stage.
+ * Stages every row that the counts promise.
  * @param countAgain counts the date anew, the same way
  * @returns the counts that the last windows were planned by
- * @throws Fault when a window fails for good; the others are staged then
+ * @throws Fault when a window finally fails, after the others are staged
  */
 export async function fetchDate(
   deps: FetchDeps,
@@ -55,7 +55,7 @@ export async function fetchDate(
     if (!fetch.isOutdated) continue;
     recounts += 1;
     const fresh = await countAgain();
-    // Windows along the other axis would not tile the date together with those that are in.
+    // Windows along the other axis would not tile the date together with the staged ones.
     if (fresh[0]?.symbol === undefined ? counts[0]?.symbol === undefined : counts[0]?.symbol !== undefined) {
       counts = fresh;
     }
@@ -66,13 +66,13 @@ interface FetchPlan {
   readonly counts: DayCounts;
   /** Of the pages of the whole date. */
   readonly sizes: PageSizes;
-  /** Whether many windows that outgrow their page are a reason to count the date again. */
+  /** Whether the date is counted again when many windows outgrow their pages. */
   readonly mayRecount: boolean;
 }
 
-/** The windows of one plan, asked for and staged. */
+/** Fetches and stages the windows of one plan. */
 class WindowFetch {
-  /** A smaller row limit was met, or the counts are out of date: what is left must be planned again. */
+  /** A smaller row limit was found, or the counts are out of date: the rest is planned again. */
   mustReplan = false;
   isOutdated = false;
   readonly #deps: FetchDeps;
@@ -80,7 +80,7 @@ class WindowFetch {
   readonly #stage: Stage;
   readonly #plan: FetchPlan;
   #outgrown = 0;
-  /** Windows that were asked for again as they are, and how often. */
+  /** Windows that were retried unchanged, and how often. */
   readonly #repeated = new Map<string, number>();
 
   constructor(deps: FetchDeps, job: SqlJob, stage: Stage, plan: FetchPlan) {
@@ -131,7 +131,7 @@ class WindowFetch {
     onEvent({ kind: 'page', date: window.date, window: formatWindow(window), rows: page.rows });
   }
 
-  /** A window that was to fit has outgrown its page. Where many have, it costs less to count the date again than to split each. */
+  /** A window has outgrown its page. Where many have, counting the date again is cheaper than splitting each. */
   #noteOutgrown(): void {
     this.#outgrown += 1;
     if (!this.#plan.mayRecount || this.#outgrown <= MAX_OUTGROWN) return;
@@ -149,7 +149,7 @@ class WindowFetch {
       reason: cause ? cause.code : 'truncated',
     });
     queue.putFirst(halves);
-    // While the row limit is not known yet each page more in flight would be one more in vain.
+    // Until the row limit is known, further pages in flight would be wasted.
     if (cause) queue.hire();
   }
 
@@ -159,7 +159,7 @@ class WindowFetch {
     );
   }
 
-  /** @returns `undefined` where the window's rows have become so few meanwhile that it fits as it is */
+  /** @returns `undefined` where the window has lost rows meanwhile and fits unchanged */
   async #findCut(window: PackedWindow, cause: SourceFault | undefined): Promise<Bound | undefined> {
     const { source } = this.#job;
     const grainSeconds = source.kind === 'aggregate' ? source.grainSeconds : 1;
@@ -168,7 +168,7 @@ class WindowFetch {
       case 'cut':
         return plan.at;
       case 'ask-middle': {
-        // It was to fit, and has a few rows too many now: any place inside will do.
+        // It has a few rows too many: any place inside is a good cut.
         const near = cause === undefined && window.exact ? middleOfSymbol(window, this.#deps.limits) : undefined;
         if (near) return near;
         const { rows, at } = await askMiddle(this.#deps, this.#job, window);

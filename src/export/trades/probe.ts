@@ -1,6 +1,6 @@
 /**
- * Asking the source for counts: as broadly as it allows, in parts where it does not. One request usually answers for
- * every date of the lookback, because the whole answer is one row of arrays.
+ * Asks the source for counts: as broadly as it allows, otherwise in parts. One request usually covers every date of the
+ * lookback, because the whole answer is one row of arrays.
  */
 
 import { type Axis, DAY_END, DAY_START, type Stretch } from '../../calendar/window.ts';
@@ -27,8 +27,8 @@ type BuildSql = (job: SqlJob, span: ProbeSpan) => string;
 
 /**
  * Counts of raw rows by cell of each date, in as few requests as the source allows. Dates without rows are absent; dates
- * with rows between the first and the last one asked for may be there unasked, whatever the calendar says of them.
- * @returns `undefined` when so many dates at once are too much: then each is asked for by itself, when its turn comes
+ * with rows between the first and the last requested one may be included, whether sessions or not.
+ * @returns `undefined` when so many dates at once are too broad: then each is counted alone, before its export
  * @throws SourceFault
  */
 export async function probeDates(
@@ -48,13 +48,13 @@ export async function probeDates(
       return await askCounts(deps, buildProbe(job, span), span);
     });
   } catch (error) {
-    // One odd count must not cost the dates that it is not of.
+    // One implausible count must not cost the other dates.
     if (!isFault(error) || error instanceof SourceFault || error.code !== 'ANSWER_MALFORMED') throw error;
     return undefined;
   }
 }
 
-/** Rows are held against what is staged; of groups what is behind them, against the counts from before the first page. */
+/** Trades are compared with the stage; the rows behind groups with the counts before the first page. */
 function isHashedFirst({ source }: SqlJob): boolean {
   return source.kind === 'aggregate';
 }
@@ -79,7 +79,7 @@ export async function probeRows(deps: ProbeDeps, job: SqlJob, date: string): Pro
   return await countRows(deps, job, date, isHashedFirst(job));
 }
 
-/** The same with the hashes of the rows, as far as the source gives them: `proofOf` tells how far. */
+/** The same with hashes of the rows, where the source can compute them: see `proofOf`. */
 export async function recountRows(deps: ProbeDeps, job: SqlJob, date: string): Promise<DayCounts> {
   return await countRows(deps, job, date, true);
 }
@@ -96,8 +96,8 @@ async function countRows(deps: ProbeDeps, job: SqlJob, date: string, isHashed: b
 }
 
 /**
- * Where not even the smallest part of a date may be counted, the server may find rows by nothing but their time: it is
- * asked once more with both ends of the day said.
+ * If even the smallest part of a date is too broad, the server may use only `time` to find rows: it is asked once more with
+ * both ends of the day in the condition.
  */
 async function withEdges(limits: ApiLimits, count: () => Promise<DayCounts>): Promise<DayCounts> {
   try {
@@ -124,7 +124,7 @@ export async function probeGroups(deps: ProbeDeps, job: SqlJob, date: string): P
 
 /**
  * Counts of raw rows by second of one symbol with their hashes, to find what differs in it.
- * @param parts its cells as they were counted last: so much of it at once is allowed
+ * @param parts its cells as they were counted last: as much of it at once is allowed
  * @throws SourceFault; Fault `SCAN_TOO_BROAD`
  */
 export async function probeSymbol(
@@ -178,7 +178,7 @@ async function probe(
     if (counts === undefined) {
       const before = trial.axis;
       left = trial.noteRefused(stretch, left) ?? refuse(date, stretch);
-      // The other axis begins anew: what was counted along this one cannot be put together with it.
+      // Counting starts again along the other axis: counts of both cannot be combined.
       if (trial.axis !== before) found = [];
     } else {
       const cells = counts.get(date) ?? [];

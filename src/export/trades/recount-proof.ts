@@ -1,6 +1,6 @@
 /**
- * How much a recount may prove at this source: ids and values, ids alone, or counts alone. What the source refuses to
- * hash, or writes in another form than it hashes, is learnt with the columns that were asked for, and told once.
+ * How much a recount can prove at this source: ids and values, ids alone, or counts alone. What the source refuses to hash,
+ * or writes in another form than it hashes, is remembered with the hashed columns and logged once.
  */
 import { isFault } from '../../core/errors.ts';
 import type { Log } from '../../core/log.ts';
@@ -14,13 +14,13 @@ export interface ProofDeps {
   readonly log?: Log | undefined;
 }
 
-/** The strongest proof that the source is known to allow. */
+/** The strongest proof that the source allows, as far as is known. */
 export function proofOf({ recountProofs: known }: ApiLimits, { source }: SqlJob): Proof {
   const best = bestProof(source);
   return weakerProof(best, known[keyOf(source)] ?? best);
 }
 
-/** Keeps that no stronger proof is to be had. */
+/** Remembers that the source allows no stronger proof. */
 export function noteProof({ limits, log }: ProofDeps, job: SqlJob, proof: Proof, reason: string): void {
   if (proofOf(limits, job) === proof) return;
   limits.recountProofs = { ...limits.recountProofs, [keyOf(job.source)]: proof };
@@ -31,9 +31,9 @@ export function noteProof({ limits, log }: ProofDeps, job: SqlJob, proof: Proof,
 }
 
 /**
- * Asks with the strongest proof; where the source refuses it, with the next weaker one. An answer out of shape is no
- * refusal to be remembered, but must not keep the date from being counted.
- * @returns what `ask` returned last; its hashes tell the proof that it was
+ * Asks with the strongest proof; if the source refuses it, with the next weaker one. A malformed answer also falls back, so
+ * that the date is counted, but is not remembered.
+ * @returns the result of the last `ask`; its hashes show which proof it used
  */
 export async function withProof<Answer>(
   deps: ProofDeps,
@@ -56,7 +56,7 @@ export async function withProof<Answer>(
   }
 }
 
-/** The query itself was refused, not the key and not its size. The portal names no code. */
+/** The query itself was refused, not the key or its size. The portal sends no code. */
 function isRefusedSql(error: unknown): error is SourceFault {
   if (!(error instanceof SourceFault) || error.action !== 'stop') return false;
   return error.code.startsWith('INVALID_') || error.code === 'REQUEST_REFUSED';

@@ -1,7 +1,7 @@
 /**
  * Counting a date at the source once more, for `verify --deep`. One request asks for rows, distinct ids and hashes of the
  * whole date. Where that is too broad for the source, the date is counted in parts: rows and hashes add up, distinct ids do
- * not (an id may come in two of them), so then these are not known.
+ * not (an id may be in two parts), so they are unknown then.
  */
 import { Fault } from '../../core/errors.ts';
 import type { HashedColumn } from '../../engine/row-hash.ts';
@@ -17,13 +17,13 @@ export interface Recount extends HashTotals {
   readonly rows: number;
   /** Distinct ids of the date; `undefined` when it could be counted only in parts. */
   readonly ids: number | undefined;
-  /** Columns whose values `valueHash` is of. */
+  /** Columns that `valueHash` covers. */
   readonly columns: readonly string[];
 }
 
 /**
- * @param rows of the date when it was sealed: where so many are known to be too much they are not asked for at once
- * @throws SourceFault; Fault `SCAN_TOO_BROAD` when not even a little of it may be counted
+ * @param rows of the date when it was sealed: if so many are known to be too broad, the date is counted in parts
+ * @throws SourceFault; Fault `SCAN_TOO_BROAD` when not even the smallest part may be counted
  */
 export async function recountDate(deps: ProbeDeps, job: SqlJob, date: string, rows: number): Promise<Recount> {
   return (await askTotals(deps, job, date, rows)) ?? (await sumParts(deps, job, date));

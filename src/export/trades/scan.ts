@@ -1,7 +1,7 @@
 /**
- * How broadly a table may be asked: from what was learnt to the stretches that a date is counted in, and back. Where
- * nothing is known a date is asked for whole; once that was refused, a small stretch shows along which axis the table is
- * ordered, and the next ones are as large as the largest that passed.
+ * How broadly a table may be queried: chooses the stretches in which a date is counted, and learns from refusals. An unknown
+ * table is asked for a whole date; after a refusal, a small stretch shows along which axis the table is ordered, and the
+ * next ones are as large as the largest that passed.
  */
 import { SECONDS_PER_DAY } from '../../calendar/wall-clock.ts';
 import { type Axis, axisOf, DAY_END, DAY_START, type Stretch } from '../../calendar/window.ts';
@@ -11,13 +11,13 @@ import { buildProfile, cutStretch, shareOf, usualProfile } from '../../plan/prof
 import { canCutBySymbol } from '../../plan/statement.ts';
 import type { ApiLimits } from '../../state/limits.ts';
 
-/** The next night may be a little larger than any count that passed. */
+/** Tomorrow may have slightly more rows than any count that passed. */
 const GROWTH = 1.05;
-/** So many parts are not worth a query that may be refused. */
+/** Fewer parts than this are not worth a query that may be refused. */
 const FEW_PARTS = 4;
-/** Where so many more equal parts do not help, the table has changed since its rows were learnt. */
+/** If so many more equal parts do not help, the table has changed. */
 const MAX_MORE_PARTS = 64;
-/** What is tried while no stretch of a date has passed, by axis: parts of the date. */
+/** Parts of a date tried until a stretch passes, by axis. */
 const FIRST_PARTS: readonly (readonly [axis: Axis, parts: number])[] = [
   ['time', 4],
   ['time', 32],
@@ -28,27 +28,27 @@ const FIRST_PARTS: readonly (readonly [axis: Axis, parts: number])[] = [
   ['time', 16_384],
 ];
 
-/** Whether dates may be counted several at a time: nothing was ever refused, or so many fit. */
+/** Whether several dates may be counted at once: nothing was ever refused, or so many rows fit. */
 export function countDatesAtOnce(limits: ApiLimits): number {
   if (limits.refusedRows === null) return Number.POSITIVE_INFINITY;
   return Math.max(1, Math.floor(limits.passedRows / Math.max(1, limits.dateRows ?? limits.passedRows + 1)));
 }
 
-/** The stretches that a date is counted in: as few as can be without one that reads more than what passed. */
+/** The stretches in which a date is counted: as few as possible, none larger than the largest that passed. */
 export function planSpans(limits: ApiLimits, stepSeconds: number, canUseSymbols: boolean): readonly Stretch[] {
   const day: Stretch = { from: DAY_START, to: DAY_END };
   const { axis, refusedRows: refused, dateRows: rows, passedRows: passed } = limits;
   if (refused === null || axis === null || (axis === 'symbol' && !canUseSymbols)) return [day];
   const profile = limits.profile(axis);
-  // The axis is known since a whole date was refused; how many rows one has, no date has told yet.
+  // The axis is known since a whole date was refused; the rows of a date are still unknown.
   if (rows === null) return cutStretch(profile, day, 2, stepSeconds);
   if (passed === 0) return [day];
-  // Larger than what passed by a little, but never so large as what was refused.
+  // Just above the largest accepted, but below the smallest refused.
   const most = Math.min(passed * GROWTH, refused - 1) / rows;
   if (most >= 1) return [day];
   const fewest = Math.ceil(1 / most);
   let stretches = cutStretch(profile, day, fewest, stepSeconds);
-  // Cells are not cut, so equal parts may not be had: then some more.
+  // Cells are not cut, so parts may be unequal: then try some more.
   for (let count = fewest + 1; count <= fewest + Math.min(fewest, MAX_MORE_PARTS); count += 1) {
     if (stretches.every((stretch) => shareOf(profile, stretch) <= most)) break;
     stretches = cutStretch(profile, day, count, stepSeconds);
@@ -56,13 +56,13 @@ export function planSpans(limits: ApiLimits, stepSeconds: number, canUseSymbols:
   return stretches;
 }
 
-/** Requests that counting a date takes, by what was learnt. */
+/** Requests that counting a date will take. */
 export function countSpans(job: SqlJob, limits: ApiLimits): number {
   const grainSeconds = job.source.kind === 'aggregate' ? job.source.grainSeconds : 1;
   return planSpans(limits, grainSeconds, canCutBySymbol(job)).length;
 }
 
-/** A count in its course: what passed and what was refused of one date. */
+/** The running count of one date: what passed and what was refused. */
 export class ScanTrial {
   readonly #limits: ApiLimits;
   readonly #stepSeconds: number;
@@ -78,21 +78,21 @@ export class ScanTrial {
     this.#canUseSymbols = canUseSymbols;
   }
 
-  /** The axis that cells are counted by at present. */
+  /** The current axis of the cells. */
   get axis(): Axis {
     return this.#limits.axis ?? this.#next()?.[0] ?? 'time';
   }
 
   /**
-   * @param left what else of the date is still to be counted
-   * @returns the stretches to ask for now: larger ones where small ones would be many, smaller ones are not needed
+   * @param left stretches of the date still to be counted
+   * @returns the stretches to ask for now, merged where they may be larger
    */
   notePassed(stretch: Stretch, rows: number, left: readonly Stretch[]): readonly Stretch[] {
     this.#passed.push({ stretch, rows });
     const [first] = left;
     const last = left.at(-1);
     if (this.#tried === 0 || first === undefined || last === undefined) return left;
-    // A narrower query passed where a broader one did not: this is the axis.
+    // A narrower query passed and a broader one did not: this is the axis.
     this.#limits.axis ??= this.axis;
     const profile = this.#limits.profile(this.axis);
     const passed = Math.max(...this.#passed.map((each) => shareOf(profile, each.stretch)));
@@ -108,7 +108,7 @@ export class ScanTrial {
   }
 
   /**
-   * @param stretch what was too broad @param left what else of the date is still to be counted
+   * @param stretch the one that was too broad @param left stretches of the date still to be counted
    * @returns the stretches to ask for now, in place of all of these; `undefined` when it cannot be made smaller
    */
   noteRefused(stretch: Stretch, left: readonly Stretch[]): readonly Stretch[] | undefined {
@@ -126,7 +126,7 @@ export class ScanTrial {
     return cutStretch(usualProfile(next[0]), day, next[1], this.#stepSeconds);
   }
 
-  /** Not even one cell passes: what was learnt of the axis is wrong, or no longer true. The day begins anew along the other. */
+  /** Not even one cell passes: the remembered axis is wrong. The day starts again along the other. */
   #turn(axis: Axis): readonly Stretch[] | undefined {
     const limits = this.#limits;
     if (this.#turned || !this.#canUseSymbols) {
@@ -141,7 +141,7 @@ export class ScanTrial {
     return cutStretch(limits.profile(limits.axis), { from: DAY_START, to: DAY_END }, FEW_PARTS, this.#stepSeconds);
   }
 
-  /** Keeps what the date taught. @param counts of the whole date, on `axis` */
+  /** Remembers what passed. @param counts of the whole date, on `axis` */
   learn(counts: DayCounts): void {
     const { rows } = sumCounts(counts);
     const limits = this.#limits;
@@ -152,7 +152,7 @@ export class ScanTrial {
       if (counts[0]?.symbol === undefined) limits.timeProfile = [...profile];
       else limits.symbolProfile = [...profile];
       for (const stretch of this.#refused) {
-        // Along the other axis nothing is narrower.
+        // The other axis has no narrower query.
         if ((axisOf(stretch) ?? this.axis) !== this.axis) continue;
         limits.noteTooBroad(Math.round(rows * shareOf(profile, stretch)));
       }

@@ -1,7 +1,6 @@
 /**
- * Which sessions the source of a run shows to be over: by the counts that are made anyway, by what is sealed already, and,
- * only when those do not show it, by one more small request a run. Invariant: a date is never called over for want of an
- * answer while the clocks differ.
+ * Which sessions are over, as the source shows: by the counts, by what is sealed already, and otherwise by one small request
+ * a run. Invariant: while the clocks differ, a missing answer never means that a date is over.
  */
 import type { CalendarOverride } from '../../calendar/session.ts';
 import { formatSecond } from '../../calendar/wall-clock.ts';
@@ -17,13 +16,13 @@ export interface SessionEndDeps {
 }
 
 export interface SessionEnds {
-  /** Takes what was counted of a date. */
+  /** Records the counts of a date. */
   note(date: string, counts: DayCounts): void;
-  /** When the newest row that was seen became visible at the earliest; `undefined` before one was seen. */
+  /** The earliest instant at which the newest row became visible; `undefined` before any row. */
   rowMs(): number | undefined;
   /**
-   * Why a date cannot be called over, in words; `undefined` when the source shows that it is.
-   * @param latest the last date of this run: what shows that it is over shows that all are
+   * Why a date may not be over, in words; `undefined` when the source shows that it is.
+   * @param latest the last date of this run: if it is over, all are
    * @param doClocksAgree whether the server's clock and this machine's are known and agree: they decide where the source
    *   refuses to show anything
    * @throws SourceFault when the API does not answer
@@ -41,7 +40,7 @@ export function createSessionEnds(
   let row: { readonly date: string; readonly second: number } | undefined;
   /** Sessions up to here are over. */
   let through = '';
-  /** Of the one request: `refused`, or what the tail of that date has. */
+  /** The answer to the one request: `refused`, or the tail of that date. */
   let tail: { readonly date: string; readonly rows: LastRows | 'refused' } | undefined;
 
   const see = (date: string, { newest }: LastRows) => {
@@ -54,7 +53,7 @@ export function createSessionEnds(
     date <= through || (newestSealed !== undefined && date < newestSealed) || (row !== undefined && date < row.date);
   const describe = (date: string) => {
     const newest = row?.date === date ? row.second : last.get(date)?.newest;
-    // Counted by symbol, or by the day, only the rows of its end have a time.
+    // Counts by symbol or day have no times, except at the end of the session.
     const seen = !newest ? 'no row of its end' : `rows until ${formatSecond(newest)} (exchange time)`;
     return `the source shows ${seen}, and none of a later session`;
   };
@@ -62,7 +61,7 @@ export function createSessionEnds(
     note(date, counts) {
       if (counts.length === 0) return;
       const rows = readLastRows(job, date, counts, calendar);
-      // Without a time it is known that there are rows of the date: those before it are over.
+      // Rows without times still show that the dates before are over.
       see(date, rows ?? { newest: 0, tail: 0, late: 0 });
       if (rows === undefined) return;
       last.set(date, rows);
@@ -85,7 +84,7 @@ export function createSessionEnds(
   };
 }
 
-/** The end of a session in the whole table, without the job's own condition: few rows of it are read. */
+/** The end of a session in the whole table, without the job's filter: reads few rows. */
 async function askTail(
   { source, signal }: SessionEndDeps,
   job: SqlJob,
@@ -100,7 +99,7 @@ async function askTail(
   }
 }
 
-/** Whether the API does not want this query, rather than being away: what it was for can be had without it. */
+/** Whether the API refuses this query, rather than being down: the run can do without it. */
 export function isRefusal({ action, code }: SourceFault): boolean {
   return action === 'split' || code.startsWith('INVALID_');
 }

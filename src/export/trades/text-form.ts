@@ -1,8 +1,8 @@
 /**
  * Cells whose hashes differ although the rows are the same: a source may keep a value in another form than it sends
- * (a price as the text "1.50", a name in bytes that are no UTF-8). Such a difference would look like a change for ever.
- * Invariant: it is believed only when proved. The source is asked for the rows of a cell together with its own hashes of
- * them, in one answer: form it is when its hashes add up to what it counted, and the rows to what is staged.
+ * (a price as the text "1.50", a name that is not UTF-8). Such a difference would look like a change for ever. Invariant: it
+ * is accepted only when proved. The source is asked for the rows of a cell together with its hashes, in one answer: only
+ * the form differs if its hashes add up to its count, and its rows equal the staged ones.
  */
 import type { Stretch } from '../../calendar/window.ts';
 import type { Log } from '../../core/log.ts';
@@ -16,7 +16,7 @@ import type { Stage } from '../../stage/stage.ts';
 import { noteProof, proofOf } from './recount-proof.ts';
 import type { WindowDeps } from './windows.ts';
 
-/** What is staged of a cell beside what the source has; one of them may be missing. */
+/** A cell of the stage and of the source; one of them may be missing. */
 export interface CellPair {
   readonly key: string;
   readonly stretch: Stretch;
@@ -24,9 +24,9 @@ export interface CellPair {
   readonly source: CellCount | undefined;
 }
 
-/** Above this share of a date's cells it is the form that differs, not so many rows. */
+/** If more than this share of a date's cells differs, the form differs, not the rows. */
 const WIDESPREAD = 0.5;
-/** Cells that are asked for in vain, because rows have moved in them as well. */
+/** Most cells asked in vain, because rows have moved in them too. */
 const MAX_TRIES = 3;
 
 interface SuspectPair extends CellPair {
@@ -34,7 +34,7 @@ interface SuspectPair extends CellPair {
   readonly source: CellCount;
 }
 
-/** Of one date: remembers from round to round which differences stay as they are. */
+/** Remembers the differences of one date that stay the same from round to round. */
 export class TextForms {
   readonly #deps: WindowDeps & { readonly log: Log };
   readonly #job: SqlJob;
@@ -49,12 +49,12 @@ export class TextForms {
     this.#stage = stage;
   }
 
-  /** What was proved of the date, now that nothing differs any more. */
+  /** What is proved of the date once nothing differs. */
   get proof(): Proof {
     return weakerProof(this.#weakest, proofOf(this.#deps.limits, this.#job));
   }
 
-  /** Without those that differ by form alone, where the whole date does: the source is known to from now on. @param cells of the date */
+  /** Leaves out cells that differ by form alone, if the whole date does; the source is then known to write that form. @param cells of the date */
   async leaveOutCommon(pairs: readonly CellPair[], cells: number): Promise<readonly CellPair[]> {
     const suspects = pairs.filter(isSuspect);
     if (suspects.length <= cells * WIDESPREAD) return pairs;
@@ -65,7 +65,7 @@ export class TextForms {
     return pairs.filter((pair) => !isSuspect(pair) || !isExplained(pair, proof));
   }
 
-  /** Without those that are the same difference after they were fetched again, once it is proved to be one of form. */
+  /** Leaves out cells with the same difference after a second fetch, once it is proved to be only of form. */
   async leaveOutLasting(pairs: readonly CellPair[]): Promise<readonly CellPair[]> {
     const left = pairs.filter((pair) => !isSuspect(pair) || this.#explained.get(pair.key) !== describe(pair));
     const suspects = left.filter(isSuspect);
@@ -80,7 +80,7 @@ export class TextForms {
     return left.filter((pair) => !explained.some(({ key }) => key === pair.key));
   }
 
-  /** @returns what can still be compared; `undefined` when none of them is proved to differ by form */
+  /** @returns the proof that still holds; `undefined` when no cell is proved to differ by form */
   async #findForm(suspects: readonly SuspectPair[]): Promise<Proof | undefined> {
     const smallest = [...suspects].sort((a, b) => a.source.rows - b.source.rows).slice(0, MAX_TRIES);
     for (const pair of smallest) {
@@ -103,16 +103,16 @@ export class TextForms {
       if (rows.rows !== source.rows || !isAsCounted || !isAsStaged) return undefined;
       return rows.own.idHash === rows.source.idHash ? 'ids' : 'counts';
     } catch (error) {
-      // Without an answer nothing is proved; the cell is fetched again like any other.
+      // No answer, no proof: the cell is fetched again.
       if (error instanceof SourceFault && error.action === 'split') return undefined;
-      // Nor with odd rows in it, which only the careful way of a page reads.
+      // Bad rows give no proof either.
       if (isAboutData(error)) return undefined;
       throw error;
     }
   }
 }
 
-/** Counts and marks agree; only the hashes do not. */
+/** Counts and update marks agree; only the hashes differ. */
 function isSuspect(pair: CellPair): pair is SuspectPair {
   const { staged, source } = pair;
   return staged !== undefined && source !== undefined && staged.rows === source.rows && isSameCount(staged, source);

@@ -1,4 +1,4 @@
-/** One date of a job that is asked for with SQL: fetched in windows, recounted, sealed. */
+/** Exports one date of a job with SQL: fetch the windows, recount, seal. */
 
 import { LOOKBACK_DAYS } from '../../api-contract/published-limits.ts';
 import { formatWallClock } from '../../calendar/wall-clock.ts';
@@ -41,7 +41,7 @@ export async function exportTrades(
   if (counts.length === 0) return { published: undefined, missing: [] };
   ends?.note(date, counts);
   const explain = () => explainHold(context, date, { rowMs: ends?.rowMs(), isForgetting: true });
-  // A clock may have been set since the plan was made: what it calls unfinished now is due all the same.
+  // A clock may have been set back since the plan was made: the date is still due.
   const contest = explain();
   if (contest !== undefined) return { held: contest };
   if (!isOver(date, counts, earliestNow(context), context.calendar)) return 'open';
@@ -78,12 +78,12 @@ export async function exportTrades(
   return { published, missing: [] };
 }
 
-/** What the manifest says of the recount, and what a later one is held against. */
+/** The recount as written in the manifest; later recounts are compared with it. */
 function describeRecount({ proof, idHash, valueHash, columns }: CompletedDate): Manifest['recount'] {
   return { proved: proof, columns: [...columns], id_hash: idHash, value_hash: valueHash };
 }
 
-/** Why the source does not show that the date is over; `undefined` when it does, or when it is not asked. */
+/** Why the source does not show that the date is over; `undefined` when it does, or is not asked. */
 async function explainEnd(
   deps: ExportContext & Pick<Opened, 'source'>,
   ends: SessionEnds | undefined,
@@ -95,8 +95,8 @@ async function explainEnd(
 }
 
 /**
- * The lookback rolls on while a date is fetched: its first rows may have gone in between. One that is shorter than the
- * contract's has taken them from the beginning.
+ * The lookback moves while a date is fetched, and its first rows may have expired. A shorter lookback than the contract's
+ * may have cut them from the start.
  */
 function assertStillWhole(date: string, nowMs: number, toldDays: number | undefined): void {
   const { firstWhole, edge } = computeLookback(nowMs);

@@ -1,7 +1,7 @@
 /**
- * Whether an answer is the whole page of its window. With `meta` the server says so, and what was counted does not matter:
- * rows come and go meanwhile, and the recount finds them. The portal says nothing. There a page with fewer rows than were
- * counted, or as full as can be, is a reason to count its window again, and only rows that are missing then were cut off.
+ * Whether an answer is the whole page of its window. With `meta` the server says so, and the counts do not matter: rows
+ * come and go, and the recount finds them. The portal does not say. There a page with fewer rows than counted, or a full
+ * page, has its window counted again, and only rows missing then were cut off.
  */
 import type { SqlJob } from '../../job/job.ts';
 import type { DayCounts } from '../../plan/counts.ts';
@@ -10,7 +10,7 @@ import type { Page } from '../../source/source.ts';
 import { MAX_PAGE_ROWS } from '../../state/limits.ts';
 import { countWindow, type WindowDeps } from './windows.ts';
 
-/** What the pages of a date show of a row limit that nobody tells. */
+/** What the pages of a date show about an unknown row limit. */
 export interface PageSizes {
   /** Row counts at which pages came up short, each once: a second page that stops there shows a row limit. */
   readonly short: Set<number>;
@@ -26,7 +26,7 @@ export type PageVerdict = 'whole' | 'truncated' | 'smaller-limit' | 'outgrown';
 
 export interface JudgeDeps extends WindowDeps {
   readonly job: SqlJob;
-  /** What the window was planned by. */
+  /** The plan of the window. */
   readonly counts: DayCounts;
 }
 
@@ -53,14 +53,14 @@ async function isCut(deps: JudgeDeps, window: PackedWindow, { rows }: Page, size
   const isShort = rows > 0 && rows < (window.exact ? window.rows : countWhole(deps.counts, window));
   const isFull = rows >= deps.limits.rowLimit && !(window.exact && rows === window.rows);
   if (!isShort && !isFull) return false;
-  // What was found by counting once need not be counted again: this is the limit.
+  // A second page that stops at the same size shows the limit: no count is needed.
   if (isShort && isLimit(rows, sizes)) return true;
   return (await countWindow(deps, deps.job, window)) > rows;
 }
 
 /**
- * The portal tells no limit. One short page may have lost a row to the source; when two windows stop at the same count,
- * and none ever brought more, that count is the limit.
+ * The portal does not name its limit. One short page may have lost a row at the source; if two windows stop at the same
+ * count, and none ever brought more, that count is the limit.
  */
 function guessLimit(rows: number, sizes: PageSizes): number | undefined {
   if (isLimit(rows, sizes)) return rows;

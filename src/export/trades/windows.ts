@@ -1,4 +1,4 @@
-/** From counts to the windows that a date is fetched in, with the requests that the planning itself may take. */
+/** From counts to the windows of a date, with the requests that planning itself needs. */
 import { z } from 'zod';
 import { SECONDS_PER_DAY } from '../../calendar/wall-clock.ts';
 import type { Bound } from '../../calendar/window.ts';
@@ -29,7 +29,7 @@ export interface WindowDeps {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** The windows of a date at the present row limit, without what is staged. */
+/** The windows of a date at the current row limit, without staged ones. */
 export async function planWindows(
   deps: WindowDeps,
   job: SqlJob,
@@ -45,12 +45,12 @@ export async function planWindows(
   const most = refused === null ? Number.POSITIVE_INFINITY : Math.max(1, passed);
   const requests = groupCuts(packing.cuts, counts, most);
   const saved = packing.windows.length - packing.fewest;
-  // It must save more than it costs.
+  // The request for cuts must save more than it costs.
   if (packing.overfull === 0 && saved <= requests.length) return packing.windows;
   const places = new Map<string, readonly Bound[]>();
   for (const cuts of requests) {
     const found = await askCuts(deps, job, stage.date, cuts);
-    // Without the places the windows between cells serve; what is too much splits itself.
+    // Without cuts, windows end between cells; those that are too large are split later.
     if (found === undefined) return packing.windows;
     for (const [key, bounds] of found) places.set(key, bounds);
   }
@@ -67,7 +67,7 @@ function assertFew(date: string, counts: DayCounts, limit: number): void {
   });
 }
 
-/** @returns `undefined` where the server refuses this kind of SQL, or even one cell is too much */
+/** @returns `undefined` where the server refuses this SQL, or even one cell is too broad */
 async function askCuts(
   deps: WindowDeps,
   job: SqlJob,
@@ -94,7 +94,7 @@ async function askCuts(
         queue.unshift(next.slice(0, middle), next.slice(middle));
         continue;
       }
-      // The day can be had without the cuts.
+      // The day can be fetched without cuts.
       const isOptional = isTooBroad || (error instanceof SourceFault && error.code.startsWith('INVALID_'));
       if (!isOptional) throw error;
       deps.log.warn(
@@ -112,14 +112,14 @@ const placesSchema = z.object({
   places: z.array(z.array(z.string())),
 });
 
-/** @returns `undefined` when the answer is none to a question for cuts */
+/** @returns `undefined` when the answer is malformed */
 function readPlaces(page: Page, cuts: readonly CutRequest[]): CutPlaces | undefined {
   const row = placesSchema.safeParse(page.firstRow).data;
   if (row === undefined) return undefined;
   const byName = new Map(row.cells.map((cell, at) => [String(cell), row.places[at] ?? []]));
   const found = cuts.map(({ cell, ranks }): [string, readonly Bound[]] => {
     const places = byName.get(cell.symbol ?? String(cell.second)) ?? [];
-    // Of a part of a symbol's day, what follows it was ranked too.
+    // The rows after this part of the symbol's day were ranked too.
     return [keyOf(cell), places.slice(0, ranks.length).map((place) => parsePlace(cell, place))];
   });
   const isInDay = ({ second }: Bound) => Number.isInteger(second) && second >= 0 && second <= SECONDS_PER_DAY;
@@ -128,7 +128,7 @@ function readPlaces(page: Page, cuts: readonly CutRequest[]): CutPlaces | undefi
 
 const middleSchema = z.object({ rows: z.unknown(), middle: z.string() });
 
-/** The place in the middle of a window's rows, `undefined` when there is none; and how many rows it has now. */
+/** The place in the middle of a window's rows, `undefined` without one, and the number of its rows now. */
 export async function askMiddle(
   deps: WindowDeps,
   job: SqlJob,
@@ -142,7 +142,7 @@ export async function askMiddle(
   return { rows, at: middle && Number.isInteger(middle.second) ? middle : undefined };
 }
 
-/** About the middle of a window of one symbol, by how a day's rows are spread; `undefined` for other windows, and inside a second. */
+/** The approximate middle of a window of one symbol, by the usual spread of a day's rows; else `undefined`. */
 export function middleOfSymbol({ from, to }: PackedWindow, limits: ApiLimits): Bound | undefined {
   const { symbol } = from;
   if (symbol === undefined || symbol !== to.symbol) return undefined;
@@ -151,7 +151,7 @@ export function middleOfSymbol({ from, to }: PackedWindow, limits: ApiLimits): B
   return second > from.second && second < to.second ? { symbol, second } : undefined;
 }
 
-/** Rows that a window's page has now; more than any page has where even that is too much to ask. */
+/** Rows of a window now; more than any page has if even the count is too broad. */
 export async function countWindow(deps: WindowDeps, job: SqlJob, window: PackedWindow): Promise<number> {
   const { source, limits, signal } = deps;
   try {

@@ -1,26 +1,25 @@
 /**
- * Rows that the source had when a run began and has no more. A few are a withdrawal, once a second count some seconds
- * later says the same; many are a lagging replica, a reload, or a table that moved on to another date: no proof of
- * anything, and no reason to drop what is staged. A later run that finds the smaller counts from its beginning takes them
- * for a withdrawal, whatever their size.
+ * Rows that disappeared from the source during a run. A few are a withdrawal, if a second count some seconds later confirms
+ * it. Many may be a lagging replica or a reload: they prove nothing, and staged rows are kept. A later run that starts with
+ * the smaller counts accepts them, whatever their size.
  */
 import { Fault } from '../../core/errors.ts';
 import { type CellCount, type DayCounts, findDifferences, keyOf, mergeBySymbol, sumCounts } from '../../plan/counts.ts';
 
-/** A replica that lags a little has caught up by then. */
+/** A slightly lagging replica has caught up by then. */
 export const CONFIRM_AFTER_MS = 10_000;
 
-/** Share of a date's rows that may go while it is fetched, and how many may in any case. */
+/** Share of a date's rows that may disappear during a fetch, and how many always may. */
 const MAX_WITHDRAWN_SHARE = 0.05;
 const MAX_WITHDRAWN_ROWS = 5;
-/** Of an hour, or a symbol, that had so many rows, less than half may go: a reload takes such parts whole. */
+/** An hour or symbol with so many rows may lose less than half: a reload removes such parts whole. */
 const LARGE_PART_ROWS = 100;
 
 export interface Loss {
   readonly had: number;
   readonly has: number;
   readonly lost: number;
-  /** Cells with fewer rows, as they were. */
+  /** Cells that lost rows, with their earlier counts. */
   readonly places: DayCounts;
   /** Why it is no withdrawal; `undefined` for a small one. */
   readonly tooMuch: string | undefined;
@@ -30,17 +29,17 @@ export function isBySymbol(counts: DayCounts): boolean {
   return counts[0]?.symbol !== undefined;
 }
 
-/** One cell a symbol, where counts are by symbol. */
+/** One cell for each symbol, if counts are by symbol. */
 export function mergeParts(counts: DayCounts): DayCounts {
   return isBySymbol(counts) ? mergeBySymbol(counts) : counts;
 }
 
-/** @returns `undefined` when nothing is gone from any place */
+/** @returns `undefined` when no cell lost rows */
 export function findLoss(first: DayCounts, after: DayCounts): Loss | undefined {
   const [had, has] = [sumCounts(first).ids, sumCounts(after).ids];
   if (after.length === 0 && had > 0) return { had, has, lost: had, places: first, tooMuch: 'all of them are gone' };
   if (isBySymbol(first) !== isBySymbol(after)) {
-    // Counted along the other axis, only the sums can be compared.
+    // Along different axes only the sums can be compared.
     return has < had ? { had, has, lost: had - has, places: [], tooMuch: judgeSum(had, had - has) } : undefined;
   }
   const now = new Map(mergeParts(after).map((cell) => [keyOf(cell), cell.ids]));
