@@ -39,7 +39,7 @@ import type { StoreLocation } from './store/location.ts';
 import type { S3Options } from './store/s3-client.ts';
 import type { ObjectOptions, Store } from './store/store.ts';
 
-export interface ComposeInput {
+interface ComposeInput {
   readonly env: Environment;
   readonly cwd: string;
   /** Root of the package: templates and version are read from there. */

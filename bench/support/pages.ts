@@ -9,14 +9,15 @@ import { formatWindow } from '../../src/calendar/window.ts';
 import { systemClock } from '../../src/core/clock.ts';
 import { probeDates } from '../../src/export/trades/probe.ts';
 import { planWindows } from '../../src/export/trades/windows.ts';
-import { assertSqlJob, type SqlJob } from '../../src/job/job.ts';
+import type { SqlJob } from '../../src/job/job.ts';
 import { readJob } from '../../src/job/job-folder.ts';
 import { computeLookback, listSettled } from '../../src/plan/dates.ts';
 import { buildPage } from '../../src/plan/statement.ts';
 import { createHistoricalSource } from '../../src/source/historical.ts';
-import { createPacer } from '../../src/source/pacer.ts';
 import { ApiLimits } from '../../src/state/limits.ts';
+import { assertSqlJob } from '../../test/support/jobs.ts';
 import { createSilentLog } from '../../test/support/log.ts';
+import { createPacer } from '../../test/support/pacer.ts';
 import { PAGE_ROWS, say } from './bench.ts';
 import { JOB_FILE, KEY, REQUESTS_PER_SECOND, withService } from './product.ts';
 

@@ -14,7 +14,7 @@ import { alertsKey } from '../ledger/layout.ts';
 import type { Store } from '../store/store.ts';
 import { type AlertState, alertStateSchema, applyChanges, createAlertState } from './open-causes.ts';
 
-export interface AlertMemory {
+interface AlertMemory {
   readonly state: AlertState;
   /** The state with what another worker has written since: it may have told somebody. Never throws. */
   refresh(state: AlertState): Promise<AlertState>;
@@ -22,7 +22,7 @@ export interface AlertMemory {
   write(state: AlertState): Promise<void>;
 }
 
-export interface AlertMemoryDeps {
+interface AlertMemoryDeps {
   /** `undefined` when it could not be opened. */
   readonly store: Store | undefined;
   /** File of the state directory. */

@@ -8,7 +8,7 @@ import { type Cause, type CauseKind, DROP_DAMAGED } from './causes.ts';
 
 export type AlertWords = Pick<Alert, 'title' | 'what' | 'next'>;
 
-export interface AlertSubject {
+interface AlertSubject {
   readonly job: string;
   readonly dataset: string;
   /** Whether dates that are not fetched in time are lost. */
@@ -157,7 +157,7 @@ function endSentence(text: string): string {
 }
 
 /** One line of what others said: a value must not look like a line, or a command, of ours. */
-export function cleanText(text: string): string {
+function cleanText(text: string): string {
   return cleanLine(text.replaceAll('`', ' '));
 }
 

@@ -14,13 +14,13 @@ import { type Condition, deriveConditions, isSealed, type SealedCondition } from
 import { lookbackOf } from '../plan/lookback.ts';
 import type { Store } from '../store/store.ts';
 
-export interface DerivedDeps {
+interface DerivedDeps {
   readonly store: Store | undefined;
   readonly calendar?: CalendarOverride | undefined;
   readonly log: Log;
 }
 
-export interface DerivedConditions {
+interface DerivedConditions {
   /** Empty when the store cannot say anything. */
   readonly conditions: ReadonlyMap<string, Condition>;
   /** Why the store could not be read, when it was opened and could not. */

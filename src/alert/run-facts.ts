@@ -4,7 +4,7 @@ import type { Delivery } from '../deliver/delivery.ts';
 import type { Condition } from '../plan/conditions.ts';
 import type { RunResult } from '../state/run-result.ts';
 
-export type WatchedCommand = 'run' | 'backfill' | 'alert';
+type WatchedCommand = 'run' | 'backfill' | 'alert';
 
 /** How a command of a job ended; every part may be lacking, because it may have ended anywhere. */
 export interface RunOutcome {

@@ -8,7 +8,7 @@ import { dateSchema, failureSchema, symbolSchema } from './snapshot.ts';
 /** Most contracts of one answer; a whole SPX chain has about 21,000. */
 export const CHAIN_LIMIT = 25_000;
 
-export const CHAIN_ERROR_CODES = [
+const CHAIN_ERROR_CODES = [
   'INVALID_REQUEST',
   'UNAUTHORIZED',
   'SUBSCRIPTION_REQUIRED',
@@ -79,7 +79,7 @@ export const chainRowSchema = z.looseObject({
 });
 export type ChainRow = z.infer<typeof chainRowSchema>;
 
-export const chainMetaSchema = z.looseObject({
+const chainMetaSchema = z.looseObject({
   symbol: z.string().describe('Underlying symbol.'),
   date: z.string().describe('Date of the session, YYYY-MM-DD.'),
   as_of: z.iso.datetime().describe('Instant of the snapshot, UTC.'),

@@ -6,7 +6,7 @@
 import { z } from 'zod';
 import { dateSchema, failureSchema, symbolSchema } from './snapshot.ts';
 
-export const MARKET_STRUCTURE_ERROR_CODES = [
+const MARKET_STRUCTURE_ERROR_CODES = [
   'INVALID_REQUEST',
   'UNAUTHORIZED',
   'SUBSCRIPTION_REQUIRED',

@@ -10,13 +10,13 @@ import type { ErrorCode } from './historical.ts';
 export const SNAPSHOT_REFRESH_SECONDS = 90;
 
 /** Codes that the historical endpoints do not have. */
-export const SNAPSHOT_ERROR_CODES = [
+const SNAPSHOT_ERROR_CODES = [
   'SNAPSHOT_NOT_FOUND',
   'SYMBOL_NOT_FOUND',
   'REQUEST_TOO_BROAD',
   'SNAPSHOT_UNAVAILABLE',
 ] as const;
-export type SnapshotErrorCode = (typeof SNAPSHOT_ERROR_CODES)[number];
+type SnapshotErrorCode = (typeof SNAPSHOT_ERROR_CODES)[number];
 
 /** Every code of every endpoint. */
 export type ApiErrorCode = ErrorCode | SnapshotErrorCode;

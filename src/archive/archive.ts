@@ -27,7 +27,7 @@ import { readAll, resolveReads } from './resolve-reads.ts';
 import { describeEmptyTable, describeView, listColumns, TRADE_TABLES, type TradeTable } from './sealed-tables.ts';
 import { unite } from './time-bounds.ts';
 
-export interface ArchiveOptions {
+interface ArchiveOptions {
   readonly store: Store;
   /** How the engine reaches the same objects. */
   readonly access: StoreAccess;
@@ -45,7 +45,7 @@ export interface ArchiveOptions {
   openWorkers(options: Omit<WorkerPoolOptions, 'command'>): Promise<EnginePool>;
 }
 
-export interface ArchiveQuery {
+interface ArchiveQuery {
   readonly sql: string;
   readonly format: OutputFormat;
   /** A file that does not exist yet; the answer is written there. */

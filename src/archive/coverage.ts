@@ -17,7 +17,7 @@ export interface Coverage {
   readonly lacking: ReadonlyMap<string, readonly string[]>;
 }
 
-export interface CoverageInput {
+interface CoverageInput {
   /** All sealed dates of the dataset, ascending. */
   readonly sealed: readonly string[];
   /** Manifests of those that can be in the answer. */

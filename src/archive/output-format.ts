@@ -1,7 +1,7 @@
 /** How an answer is written: by the engine itself, into a file, so that its size is no matter. A table of data. */
 import { quoteString } from '../engine/literal.ts';
 
-export const OUTPUT_FORMATS = ['table', 'json', 'csv', 'arrow', 'parquet'] as const;
+const OUTPUT_FORMATS = ['table', 'json', 'csv', 'arrow', 'parquet'] as const;
 export type OutputFormat = (typeof OUTPUT_FORMATS)[number];
 
 /** Rows of a table for people; more are said to be there. */

@@ -33,7 +33,7 @@ const WRITE_CODES: Readonly<Record<string, number>> = {
 const ENGINE_FRAME = /\bCode: \d+\. |\bDB::\w*Exception: |\s*\((?:version [^)]*|[A-Z0-9_]+)\)\s*\.?|Stack trace:.*$/gs;
 const HIDDEN = /\b(?:archive|resolve)_[0-9a-f]{24}\./g;
 
-export interface FailureContext {
+interface FailureContext {
   readonly sql: string;
   /** Texts that no message may repeat. */
   readonly secrets: readonly string[];

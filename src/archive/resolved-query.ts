@@ -54,12 +54,6 @@ export function textsOf(node: TreeNode | undefined): readonly string[] | undefin
   return node?.kind === 'text' && node.children.length === 0 ? node.values : undefined;
 }
 
-/** The node and everything under it. */
-export function* walkNodes(node: TreeNode): Generator<TreeNode> {
-  yield node;
-  for (const child of node.children) yield* walkNodes(child);
-}
-
 function readNode({ text, children: below }: OutlineNode): TreeNode {
   const children = below.map(readNode);
   const column = COLUMN.exec(text);

@@ -19,7 +19,7 @@ export interface CalendarOverride {
 export const NO_OVERRIDE: CalendarOverride = { closed: new Set(), earlyClose: new Set(), open: new Set() };
 
 /** Options of stocks close with the stock exchange; those of indices and of some ETFs a quarter of an hour later. */
-export type OptionClass = 'equity' | 'index';
+type OptionClass = 'equity' | 'index';
 
 /** Seconds of the day on the exchange's clock. Source: NYSE calendar ("1:00 p.m., 1:15 p.m. for eligible options"). */
 const CLOSE_SECONDS: Readonly<Record<'whole' | 'early', Readonly<Record<OptionClass, number>>>> = {
@@ -65,18 +65,4 @@ export function previousSessions(date: string, count: number, override = NO_OVER
   const dates: string[] = [];
   for (let day = date; dates.length < count; day = addDays(day, -1)) if (isSession(day, override)) dates.unshift(day);
   return dates;
-}
-
-/** The first session after `date`. */
-export function nextSession(date: string, override = NO_OVERRIDE): string {
-  let day = addDays(date, 1);
-  while (!isSession(day, override)) day = addDays(day, 1);
-  return day;
-}
-
-/** The last session before `date`. */
-export function previousSession(date: string, override = NO_OVERRIDE): string {
-  let day = addDays(date, -1);
-  while (!isSession(day, override)) day = addDays(day, -1);
-  return day;
 }

@@ -9,7 +9,7 @@ import { alertOperators } from '../run/alert-operators.ts';
 import type { ActionResult, CommandCall } from './command.ts';
 import { createRunDeps, type RunCli } from './run-output.ts';
 
-export interface AlertFlags {
+interface AlertFlags {
   readonly died?: string | undefined;
   readonly broken?: string | undefined;
 }

@@ -12,7 +12,7 @@ import { printPlan } from './plan.ts';
 import { parseRange } from './range.ts';
 import { createRunDeps, printRun, type RunCli } from './run-output.ts';
 
-export interface BackfillFlags {
+interface BackfillFlags {
   readonly from?: string | undefined;
   readonly to?: string | undefined;
   readonly missing?: boolean | undefined;

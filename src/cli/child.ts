@@ -17,7 +17,7 @@ export interface ChildRun {
 /** Exit code reported for a child that a signal ended, as shells have it: with the signal's number added. */
 const SIGNALLED = 128;
 
-export interface ChildOutput {
+interface ChildOutput {
   /** A line of its standard output, which carries results. */
   readonly onOut: (line: string) => void;
   /** A line of its standard error, which carries logs; without it the child shares this process's, as on a terminal. */

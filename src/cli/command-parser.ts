@@ -28,9 +28,9 @@ New here? \`flowdrop demo\` needs no key. \`flowdrop init\` sets up a folder of 
 `;
 
 /** Carries a command out. Its argument and options are those of its row. */
-export type CallCommand = (command: CommandSpec, call: CommandCall<never, never>) => Promise<void>;
+type CallCommand = (command: CommandSpec, call: CommandCall<never, never>) => Promise<void>;
 
-export interface ParserOptions {
+interface ParserOptions {
   readonly version: string;
   /** Where the help goes. */
   readonly terminal: Pick<Terminal, 'out' | 'err' | 'columns'>;

@@ -5,7 +5,7 @@
 import type { CliContext, GlobalOptions } from './context.ts';
 
 /** What stands after the name of a command: nothing, one word, or several. */
-export type CommandArgument = string | undefined | readonly string[];
+type CommandArgument = string | undefined | readonly string[];
 
 /** What was typed. */
 export interface CommandCall<A extends CommandArgument = undefined, O extends object = object> {
@@ -18,7 +18,7 @@ export interface CommandCall<A extends CommandArgument = undefined, O extends ob
 export type ActionResult = Promise<number | undefined>;
 
 /** Each takes the parts of the context that it uses. */
-export type CommandAction<A extends CommandArgument, O extends object> = (
+type CommandAction<A extends CommandArgument, O extends object> = (
   cli: CliContext,
   call: CommandCall<A, O>,
 ) => ActionResult;
@@ -84,7 +84,7 @@ export const COMMAND_GROUPS = {
   service: 'The service:',
 } as const;
 
-export type CommandGroup = keyof typeof COMMAND_GROUPS;
+type CommandGroup = keyof typeof COMMAND_GROUPS;
 
 /** `options` are checked against what the command takes; nothing is inferred from them. */
 export function command<A extends CommandArgument = undefined, O extends object = object>(

@@ -48,7 +48,7 @@ export interface SelfCommand {
 }
 
 /** What only `query` opens. */
-export interface ArchiveOpeners {
+interface ArchiveOpeners {
   /** How the engine reaches the objects of that store by itself; holds secrets where it is S3. */
   readAccess(to: string): Promise<StoreAccess>;
   /** Engines in processes of their own. */
@@ -56,7 +56,7 @@ export interface ArchiveOpeners {
 }
 
 /** What only `serve` opens. */
-export interface ServiceOpeners {
+interface ServiceOpeners {
   openWorkers(options: WorkerPoolOptions): Promise<EnginePool>;
   openServer(options: ServerOptions): Promise<StreamingEngine>;
   openServerPool(options: ServerPoolOptions): Promise<ServerPool>;
@@ -81,7 +81,7 @@ export interface DaemonOpeners {
 }
 
 /** What only `doctor` tries. */
-export interface DoctorProbes {
+interface DoctorProbes {
   /** What is set, without secrets. */
   reportSettings(): SettingReport;
   /** What the Redis that shares the budget is seen to be; `undefined` where none is set. @throws Fault */

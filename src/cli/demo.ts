@@ -18,7 +18,7 @@ import { formatTable } from './terminal/text-table.ts';
 
 const DEMO_FOLDER = 'out';
 
-export interface DemoFlags {
+interface DemoFlags {
   readonly rows: string;
   readonly sessions: string;
 }

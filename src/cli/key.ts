@@ -12,7 +12,7 @@ import { buildEntry, createKey, type Entitlement, hashKey, type KeyPrefix } from
 import type { ActionResult, CommandCall } from './command.ts';
 import type { CliContext } from './context.ts';
 
-export interface KeyFlags {
+interface KeyFlags {
   readonly name: string;
   readonly entitlement?: Entitlement;
   readonly realtime?: boolean;

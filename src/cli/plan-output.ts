@@ -8,7 +8,7 @@ import type { HeldDate } from '../plan/witness.ts';
 import { PLAIN_STYLE, type Style } from './terminal/color.ts';
 import { formatTable, type TableColumn } from './terminal/text-table.ts';
 
-export interface PlanDate {
+interface PlanDate {
   readonly date: string;
   /** Null where they are not known beforehand. */
   readonly rows: number | null;
@@ -26,7 +26,7 @@ export interface PlanDate {
   readonly expires_before_turn: boolean;
 }
 
-export interface PlanTotal {
+interface PlanTotal {
   readonly dates: number;
   readonly rows: number | null;
   readonly estimated: boolean;

@@ -27,7 +27,7 @@ export async function plan(cli: PlanCli, { globals, argument }: CommandCall<stri
   return await printPlan(cli, globals, await readJob(argument, globals.jobs));
 }
 
-export interface PlanChoice {
+interface PlanChoice {
   readonly range?: DateRange | undefined;
   readonly mode?: BackfillMode | undefined;
   /** What goes before it in the same budget. */

@@ -18,7 +18,7 @@ import type { CliContext, GlobalOptions } from './context.ts';
 import { assertDate } from './range.ts';
 import { createRunDeps, describeDelivery, type RunCli } from './run-output.ts';
 
-export interface ReportFlags {
+interface ReportFlags {
   readonly date?: string | undefined;
   readonly preview?: string | undefined;
   readonly only?: string | undefined;

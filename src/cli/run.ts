@@ -4,7 +4,7 @@ import { runJob } from '../run/run-job.ts';
 import type { ActionResult, CommandCall } from './command.ts';
 import { createRunDeps, printRun, type RunCli } from './run-output.ts';
 
-export interface RunFlags {
+interface RunFlags {
   readonly report: boolean;
   readonly newStore?: boolean | undefined;
 }

@@ -7,7 +7,7 @@ import { workerCommand } from './engine-worker.ts';
 import { LOCAL_KEY } from './local-key.ts';
 
 /** Those of the service, and how they are named differently on the command line. */
-export interface ServeFlags extends Partial<Omit<ServiceOptions, 'generateSessions' | 'keys'>> {
+interface ServeFlags extends Partial<Omit<ServiceOptions, 'generateSessions' | 'keys'>> {
   readonly generate?: number;
   readonly key?: readonly string[];
   readonly clickhouseUrl?: string;

@@ -18,7 +18,7 @@ import type { CliContext, GlobalOptions } from './context.ts';
 import { assertDate } from './range.ts';
 import { assertDirectory } from './store-directory.ts';
 
-export interface VerifyFlags {
+interface VerifyFlags {
   readonly date?: string | undefined;
   readonly deep?: boolean | undefined;
 }

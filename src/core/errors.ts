@@ -32,7 +32,7 @@ export interface Place {
   readonly text: string;
 }
 
-export interface FaultOptions {
+interface FaultOptions {
   readonly kind?: FailureKind;
   /** Where it is wrong; with several lines in the message, one for each line. */
   readonly places?: readonly Place[];

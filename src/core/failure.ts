@@ -41,7 +41,7 @@ const UNEXPECTED_HINT = 'This is a fault of flowdrop itself; run again with --de
 /** Causes that are told, outermost first: what is below them is detail for --debug. */
 const MAX_CAUSES = 4;
 
-export interface Failure {
+interface Failure {
   readonly code: string;
   readonly message: string;
   readonly hint: string | undefined;

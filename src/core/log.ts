@@ -11,7 +11,7 @@ import { createRedactor, maskByKey, maskFields } from './redact.ts';
 
 export type Log = Logger;
 
-export interface LogOptions {
+interface LogOptions {
   readonly level: string;
   /** Human-readable lines instead of JSON. */
   readonly pretty: boolean;

@@ -6,7 +6,7 @@
 /** What a shell and Node make of SIGABRT: 128 and the signal's number. */
 const ABORT_CODE = 134;
 
-export interface ProcessEnd {
+interface ProcessEnd {
   /** `undefined` where a signal ended it. */
   readonly code: number | undefined;
   readonly signal: string | undefined;

@@ -8,7 +8,7 @@ const MIN_SECRET_LENGTH = 6;
 /** A shorter piece of base64 could be part of an ordinary word. */
 const MIN_PIECE_LENGTH = 8;
 
-export const MASK = '[secret]';
+const MASK = '[secret]';
 
 /** Fields that hold nothing but secrets, however they are written; `x-amz-*` but the numbers by which requests are found. */
 const SECRET_KEY =

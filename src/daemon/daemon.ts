@@ -23,7 +23,7 @@ import { stopAll, untilAborted } from './stop.ts';
 import { createTimetable } from './timetable.ts';
 import type { Unfinished, Untold } from './unfinished.ts';
 
-export interface DaemonDeps {
+interface DaemonDeps {
   readonly clock: Clock;
   readonly log: Log;
   readonly version: string;

@@ -14,7 +14,7 @@ import { killLate, type Stoppable } from './stop.ts';
 import type { Timetable } from './timetable.ts';
 import type { Unfinished, Untold } from './unfinished.ts';
 
-export interface EffectDeps {
+interface EffectDeps {
   readonly clock: Clock;
   readonly log: Log;
   readonly timetable: Timetable;
@@ -31,7 +31,7 @@ export interface EffectDeps {
   readonly signal: AbortSignal;
 }
 
-export interface Effects extends Stoppable {
+interface Effects extends Stoppable {
   /** Returns when nothing of these has to be waited for: claims, and nothing else. Never rejects. */
   carryOut(effects: readonly Effect[]): Promise<void>;
 }

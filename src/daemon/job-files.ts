@@ -28,7 +28,7 @@ export interface JobFilesReading {
   readonly unusable: readonly { readonly file: string; readonly fault: Fault }[];
 }
 
-export interface JobFilesOptions {
+interface JobFilesOptions {
   readonly folder: string;
   /** Where good texts are kept. */
   readonly keptDir: string;

@@ -19,7 +19,7 @@ export interface JobNote<T> {
   read(job: string): Promise<T | undefined>;
 }
 
-export interface JobNoteOptions<T> {
+interface JobNoteOptions<T> {
   /** File of a job. */
   readonly pathOf: (job: string) => string;
   readonly encode: (fact: T) => Readonly<Record<string, string>>;

@@ -19,7 +19,7 @@ export interface MissedTick {
 }
 
 /** What a job does now; of a job at rest there is none. */
-export type JobRun =
+type JobRun =
   /** Its tick is of a day without a session: its status tells whether dates are pending. */
   | { readonly phase: 'deciding'; readonly due: DueRun }
   /** For a place among the runs that may go on at once. */
@@ -54,7 +54,7 @@ export interface OwedAlert {
 }
 
 /** The last status document of a job, and the reading of the next one. */
-export interface StatusTask {
+interface StatusTask {
   readonly shown: JobView['status'];
   readonly fault: string | undefined;
   readonly triedAtMs: number;

@@ -11,7 +11,7 @@ import type { JobSchedule } from '../job/job.ts';
 import { type Coordinator, LEASE_MS } from './coordinator.ts';
 import { createTicks, type Ticks } from './ticks.ts';
 
-export interface TimetableDeps {
+interface TimetableDeps {
   readonly clock: Clock;
   readonly log: Log;
   readonly coordinator: Coordinator | undefined;

@@ -13,7 +13,7 @@ import type { RenderedReport } from '../report/render.ts';
 import { listReports } from './content.ts';
 import type { DeliverContext } from './delivery.ts';
 
-export interface ArchivePlace {
+interface ArchivePlace {
   readonly job: string;
   readonly date: string;
   /** What tells the report from others of the job. */
@@ -21,7 +21,7 @@ export interface ArchivePlace {
   readonly revision: number;
 }
 
-export interface ReportCopy {
+interface ReportCopy {
   /** Empty for the usual reader, else text that tells this copy from the others of the revision. */
   readonly variant: string;
   readonly parts: readonly DigestPart[];

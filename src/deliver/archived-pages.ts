@@ -37,7 +37,7 @@ function compareReports(a: ArchivedReport, b: ArchivedReport): number {
   return b.revision - a.revision;
 }
 
-export interface ArchiveChoice {
+interface ArchiveChoice {
   /** Default: the newest date that has a copy. */
   readonly date?: string | undefined;
   /** Default: the only one of the date. */

@@ -49,7 +49,7 @@ export async function discardContent(context: Pick<DeliverContext, 'state'>): Pr
   await rm(folderOf(context), { recursive: true, force: true });
 }
 
-export type PartFiles =
+type PartFiles =
   | { readonly title: string; readonly pending: string }
   | {
       readonly title: string;

@@ -5,7 +5,7 @@ import type { FlowReport } from '../report/model.ts';
 import { findNumber, readReportNumber } from '../report/number-values.ts';
 import { REPORT_NUMBERS, type ReportNumber } from '../report/numbers.ts';
 
-export interface ChangedNumber {
+interface ChangedNumber {
   /** For readers. */
   readonly name: string;
   readonly before: string;

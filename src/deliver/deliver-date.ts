@@ -30,7 +30,7 @@ import { type MailedReport, prepareMails, type Reader } from './mailed-report.ts
 import { isTakenOver, takeTurn } from './mailing-lease.ts';
 import { type Ledger, noteAll, sendAll } from './mails.ts';
 
-export interface DateTask {
+interface DateTask {
   readonly job: Job;
   readonly report: JobReport;
   /** What tells the report from others of the job. */

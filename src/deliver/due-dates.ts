@@ -23,7 +23,7 @@ export interface DueDate {
   readonly past: boolean;
 }
 
-export interface DueDates {
+interface DueDates {
   /** Oldest first. */
   readonly due: readonly DueDate[];
   /** Sessions that are over and not sealed; nobody is mailed of them. */

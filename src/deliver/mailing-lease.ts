@@ -29,7 +29,7 @@ const OLD_CLAIM = /^\s*\{"worker":"[^"]*","at":"[^"]*"\}\s*$/;
 const JSON_TYPE = { contentType: 'application/json' };
 
 /** Where a receipt is. */
-export interface ReceiptPlace {
+interface ReceiptPlace {
   readonly job: string;
   readonly date: string;
   /** What tells the report from others of the job. */

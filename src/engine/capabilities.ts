@@ -16,7 +16,7 @@ export interface Capabilities {
 }
 
 /** The part of `Engine` and of `PooledEngine` that is enough to ask questions. */
-export interface RowReader {
+interface RowReader {
   rows<Row extends object>(sql: string): Promise<readonly Row[]>;
 }
 

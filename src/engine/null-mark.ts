@@ -6,7 +6,7 @@
 import type { DropType } from '../api-contract/trade.ts';
 
 /** What is known of a column's nulls. */
-export interface NullColumn {
+interface NullColumn {
   readonly type: DropType;
   /** Whether an empty text is a null by the contract; of columns that are not text it always is. */
   readonly emptyIsNull: boolean;

@@ -7,7 +7,7 @@ import type { ClickHouseClient } from '@clickhouse/client';
 import { describeError, Fault } from '../core/errors.ts';
 import { EngineFault } from './engine-fault.ts';
 
-export interface ServerClientOptions {
+interface ServerClientOptions {
   /** `http(s)://user:password@host:port/database`. */
   readonly url: string;
   /** Connections at the same time. Default: the client's own, 10. */

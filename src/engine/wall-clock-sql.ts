@@ -3,7 +3,7 @@
 const SECONDS_PER_DAY = 86_400;
 
 /** The second of the day of a text expression; a text without seconds counts as its minute. */
-export function secondOfDaySql(text: string): string {
+function secondOfDaySql(text: string): string {
   const part = (start: number, factor: string) => `toInt32OrZero(substring(${text}, ${start}, 2))${factor}`;
   return `${part(12, ' * 3600')} + ${part(15, ' * 60')} + ${part(18, '')}`;
 }

@@ -19,7 +19,7 @@ import {
 } from './worker-socket.ts';
 
 /** The file descriptor of the socket: after stdin, stdout and stderr. */
-export const WORKER_FD = 3;
+const WORKER_FD = 3;
 
 /** Answers statements until the socket closes. */
 export async function runWorker(): Promise<void> {

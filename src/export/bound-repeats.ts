@@ -12,7 +12,7 @@ export function mostRepeated(rows: number): number {
   return Math.max(MAX_REPEATED_ROWS, rows * MAX_REPEATED_SHARE);
 }
 
-export interface RepeatedFacts {
+interface RepeatedFacts {
   readonly what: string;
   readonly examples: readonly { readonly id: string; readonly rows: number; readonly trades: readonly string[] }[];
   readonly hint: string;

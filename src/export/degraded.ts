@@ -18,7 +18,7 @@ import { believedNow, earliestNow } from './clocks.ts';
 import type { ExportContext } from './export-context.ts';
 import { type SealResult, sealDate, stageWriter } from './seal-date.ts';
 
-export type DegradedContext = Pick<
+type DegradedContext = Pick<
   ExportContext,
   'engine' | 'store' | 'source' | 'log' | 'clock' | 'clockRule' | 'state' | 'limits' | 'version' | 'signal'
 >;

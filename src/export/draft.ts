@@ -7,7 +7,7 @@ import type { VerifiedFile } from '../seal/verify-file.ts';
 import { COMPRESSION } from '../seal/write-parquet.ts';
 import type { Quarantine } from '../stage/quarantine.ts';
 
-export interface DraftFacts {
+interface DraftFacts {
   readonly date: string;
   readonly columns: readonly DropColumn[];
   readonly file: VerifiedFile;

@@ -45,7 +45,7 @@ export interface RunPlan {
   readonly ends?: SessionEnds | undefined;
 }
 
-export interface PlanDeps extends ClockDeps {
+interface PlanDeps extends ClockDeps {
   readonly source: Source;
   readonly limits: ApiLimits;
   /** Without one, nothing is logged. */

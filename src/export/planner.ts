@@ -9,7 +9,7 @@ import type { OpenedSource } from './job-source.ts';
 import { planTable } from './server-table/table-plan.ts';
 import { planSnapshots } from './snapshots/snapshot-plan.ts';
 
-export interface PlannerDeps extends Pick<ClockDeps, 'clock' | 'clockRule'> {
+interface PlannerDeps extends Pick<ClockDeps, 'clock' | 'clockRule'> {
   readonly limits: ApiLimits;
   readonly log?: Log | undefined;
   /** Default: the exchange's rules alone. */

@@ -14,11 +14,11 @@ import { probeGroups } from './trades/probe.ts';
 import { type Recount, recountDate, sumParts } from './trades/recount.ts';
 
 /** A source whose rows can be counted. */
-export type CountedSource = Exclude<OpenedSource, { kind: 'snapshots' }>;
+type CountedSource = Exclude<OpenedSource, { kind: 'snapshots' }>;
 
 type SealedCounts = Pick<Manifest, 'date' | 'rows' | 'source_rows' | 'recount' | 'ids' | 'quarantine'>;
 
-export interface RecountDeps extends Pick<ClockDeps, 'clock' | 'clockRule'> {
+interface RecountDeps extends Pick<ClockDeps, 'clock' | 'clockRule'> {
   readonly limits: ApiLimits;
   readonly signal?: AbortSignal | undefined;
 }

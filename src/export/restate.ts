@@ -9,13 +9,13 @@ import { compareFiles, isUnchanged } from '../seal/changes.ts';
 import type { DropChanges } from '../state/row-changes.ts';
 import type { Store } from '../store/store.ts';
 
-export interface RestateDeps {
+interface RestateDeps {
   readonly engine: Engine;
   readonly store: Store;
   readonly signal?: AbortSignal | undefined;
 }
 
-export interface SealedComparison {
+interface SealedComparison {
   /** Whether the new file equals the sealed one. */
   readonly unchanged: boolean;
   /** `null` when a sealed file is damaged or missing and cannot be compared. */

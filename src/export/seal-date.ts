@@ -25,7 +25,7 @@ import { assertFewBadRows, describeQuarantine, joinReasons } from './bad-rows.ts
 import { describeJob, draftManifest } from './draft.ts';
 import { compareWithSealed } from './restate.ts';
 
-export interface SealDeps {
+interface SealDeps {
   readonly engine: Engine;
   readonly store: Store;
   /** Where the rows came from. */

@@ -16,7 +16,7 @@ const MAX_IN_FLIGHT = 12;
 /** After so many failed pieces in a row the API is down: each has used up its retries. */
 const MAX_FAILURES_IN_A_ROW = 3;
 
-export interface WorkOptions<Piece> {
+interface WorkOptions<Piece> {
   readonly date: string;
   /** Name of the pieces in errors: `windows`, `snapshots`. */
   readonly plural: string;

@@ -15,14 +15,14 @@ export interface GammaSums {
   readonly netGex: number;
 }
 
-export interface StrikeExposure extends GammaSums {
+interface StrikeExposure extends GammaSums {
   readonly strike: number;
   /** Open interest at the strike, contracts. */
   readonly callOpenInterest: number;
   readonly putOpenInterest: number;
 }
 
-export interface ExpirationExposure extends GammaSums {
+interface ExpirationExposure extends GammaSums {
   readonly expirationDate: string;
 }
 

@@ -7,10 +7,11 @@
  * neighbouring prices whose signs differ. Left out: contracts that have expired, and those without an implied volatility
  * or open interest.
  */
-import { NORMAL_PEAK } from './black-scholes.ts';
 import { countYears } from './business-days.ts';
 import { MOVE, type OptionContract, SHARES_PER_CONTRACT } from './contract.ts';
 
+/** Height of the standard normal density at 0. */
+const NORMAL_PEAK = 1 / Math.sqrt(2 * Math.PI);
 const LEVELS = 60;
 const LOWEST = 0.8;
 const HIGHEST = 1.2;
@@ -22,7 +23,7 @@ export const PRICE_LEVELS: readonly number[] = Array.from(
 );
 
 /** Net exposure by price of the underlying. */
-export interface GammaProfile {
+interface GammaProfile {
   /** Prices of the underlying, ascending, dollars. */
   readonly prices: Float64Array;
   /** Net exposure at each price, dollars per 1 % move. */

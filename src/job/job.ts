@@ -4,7 +4,6 @@
  */
 
 import type { DropType } from '../api-contract/trade.ts';
-import { Fault } from '../core/errors.ts';
 import type { AttachmentKind } from '../report/attach/attach.ts';
 import type { ReportNumber } from '../report/numbers.ts';
 import type { ObjectOptions } from '../store/store.ts';
@@ -33,7 +32,7 @@ export type SqlSource = RowSource | AggregateSource;
 export type JobSource = SqlSource | SnapshotSource | ServerSource;
 
 /** Individual trades: every row has an `id`, so windows may be cut inside a second. */
-export interface RowSource {
+interface RowSource {
   readonly kind: 'rows';
   readonly api: SqlApi;
   readonly table: string;
@@ -93,7 +92,7 @@ export interface JobColumn {
   readonly description: string;
 }
 
-export interface JobDrop {
+interface JobDrop {
   /** `s3://bucket/prefix` or a directory, as written. */
   readonly to: string;
   readonly dataset: string;
@@ -174,14 +173,8 @@ export interface JobReport {
 }
 
 /** Operators who are told when something is wrong with the job. */
-export interface JobAlerts {
+interface JobAlerts {
   readonly to: readonly string[];
   /** Whether they are posted to the webhook too, where there is one. */
   readonly webhook: boolean;
-}
-
-/** @throws Fault `JOB_NOT_SQL` (usage) when the job's rows are not asked for with SQL */
-export function assertSqlJob(job: Job): asserts job is SqlJob {
-  if (job.source.kind === 'rows' || job.source.kind === 'aggregate') return;
-  throw new Fault('JOB_NOT_SQL', `${job.file}: api: ${job.source.api} is not asked for with SQL`, { kind: 'usage' });
 }

@@ -10,7 +10,7 @@ import type { Store } from '../store/store.ts';
 import { partitionPrefix, sealingDecisionKey, sealingFileKey } from './layout.ts';
 import { type Manifest, type ManifestFile, readSigned } from './manifest.ts';
 
-export type FoundDecision =
+type FoundDecision =
   | { readonly kind: 'none' }
   | { readonly kind: 'whole'; readonly decided: Manifest; readonly bytes: Uint8Array }
   /** Damaged, edited, or not that of its place; `reason` in words. */
@@ -36,7 +36,7 @@ export async function readDecision(
   return { kind: 'broken', reason, bytes };
 }
 
-export type LocatedFiles =
+type LocatedFiles =
   /** Files that are still to be copied to the partition; the others are there already. */
   | { readonly kind: 'whole'; readonly toCopy: readonly ManifestFile[] }
   | { readonly kind: 'lost'; readonly reason: string };

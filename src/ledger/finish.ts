@@ -17,7 +17,7 @@ import { readManifest } from './sealed-dates.ts';
 /** No seal takes a day; and a clock that is wrong by hours, here or there, does no harm. */
 const STALE_AFTER_MS = 24 * 3_600_000;
 
-export interface FinishOptions {
+interface FinishOptions {
   /** Local path for files on their way. */
   readonly scratch: string;
   readonly nowMs: number;
@@ -29,7 +29,7 @@ interface RevisionPlace {
 }
 
 /** A decision that cannot be carried out. */
-export interface SetAside extends RevisionPlace {
+interface SetAside extends RevisionPlace {
   readonly reason: string;
   /** What its objects lie below now. */
   readonly prefix: string;

@@ -126,7 +126,6 @@ type Known<T> = { [Name in keyof T as string extends Name ? never : Name]: T[Nam
 export type Manifest = Known<z.infer<typeof manifestSchema>>;
 export type ManifestFile = Manifest['files'][number];
 export type CheckResult = z.infer<typeof checkResultSchema>;
-export type ManifestQuarantine = z.infer<typeof quarantineSchema>;
 
 type PublishedKey = 'files' | 'revision' | 'supersedes';
 /** What is known of a drop before it is published: publishing adds the files, and the place among the revisions. */

@@ -40,13 +40,13 @@ const NDJSON_CONTENT_TYPE = 'application/x-ndjson';
 const JSON_CONTENT = { contentType: 'application/json' } as const;
 
 /** Local files of a date. */
-export interface DropFiles {
+interface DropFiles {
   readonly drop: string;
   readonly summary?: string | undefined;
   readonly quarantine?: string | undefined;
 }
 
-export interface PublishOptions {
+interface PublishOptions {
   /** The sealed revision that this one replaces; without it the date must not be sealed yet. */
   readonly supersedes?: Manifest | undefined;
   readonly signal?: AbortSignal | undefined;
@@ -120,7 +120,7 @@ async function decide(store: Store, ours: Manifest, scratch: string): Promise<Ma
   return published.manifest;
 }
 
-export type CarriedOut =
+type CarriedOut =
   | { readonly kind: 'published'; readonly manifest: Manifest }
   | { readonly kind: 'lost'; readonly reason: string };
 

@@ -45,7 +45,7 @@ interface ConditionDeps {
 }
 
 /** What the source showed of dates, as far as it was asked. */
-export interface SeenDates {
+interface SeenDates {
   readonly lookback: LookbackRange;
   /** Dates with rows; `counts` of those that were counted. */
   readonly dates: readonly { readonly date: string; readonly counts: DayCounts | undefined }[];
@@ -181,7 +181,7 @@ export async function readManifestIfValid(deps: ConditionDeps, job: Job, date: s
   }
 }
 
-export interface Shortfall {
+interface Shortfall {
   /** Dates that this run is the first to find expired. */
   readonly lost: readonly string[];
   /** Dates inside the lookback that are missing or degraded. */

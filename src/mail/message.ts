@@ -16,7 +16,7 @@ const NAME = String.raw`"(?:[^"\\\p{Cc}]|\\[^\p{Cc}])*"|[^"<>@,;:\\\p{Cc}]*`;
 const ADDRESS = new RegExp(`^(?:(?<bare>${LOCAL_AND_DOMAIN})|(?<name>${NAME}) *<(?<inner>${LOCAL_AND_DOMAIN})>)$`, 'u');
 const CONTROL_CHARACTERS = /\p{Cc}+/gu;
 
-export interface MailAddress {
+interface MailAddress {
   readonly name: string;
   readonly address: string;
 }

@@ -13,7 +13,7 @@ import { buildEml } from './eml.ts';
 import { embedImages } from './mail-page.ts';
 import { type Mailer, MailFault, type MailMessage, type MailOutcome, type SendOptions } from './mailer.ts';
 
-export interface OutboxOptions {
+interface OutboxOptions {
   /** Where the files go; created with the first message. */
   readonly directory: string;
 }

@@ -61,7 +61,7 @@ export type Receipt = Readonly<Omit<z.infer<typeof receiptSchema>, 'recipients' 
   readonly mailed_before?: Readonly<Record<string, number>> | undefined;
 };
 
-export interface MailIdentity {
+interface MailIdentity {
   /** Template of the report: one job may send several reports to one person. */
   readonly report: string;
   readonly job: string;

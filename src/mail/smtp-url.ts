@@ -12,7 +12,7 @@
  */
 import { Fault } from '../core/errors.ts';
 
-export type SmtpEncryption = 'implicit' | 'required' | 'opportunistic' | 'none';
+type SmtpEncryption = 'implicit' | 'required' | 'opportunistic' | 'none';
 
 export interface SmtpAddress {
   readonly host: string;

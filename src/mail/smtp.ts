@@ -20,7 +20,7 @@ import {
 import { buildMailOptions } from './message.ts';
 import { parseSmtpUrl, type SmtpAddress } from './smtp-url.ts';
 
-export interface SmtpOptions {
+interface SmtpOptions {
   /** `smtp://` or `smtps://` address with user and password; `smtp-url.ts` has the rules of encryption. */
   readonly url: string;
   /**

@@ -14,7 +14,7 @@ import type { Clock } from '../core/clock.ts';
 import { assertNotAborted, describeError, Fault } from '../core/errors.ts';
 import { createRedactor } from '../core/redact.ts';
 
-export interface WebhookOptions {
+interface WebhookOptions {
   /** `http://` or `https://` address. */
   readonly url: string;
   /** Signs each document; without it there is no signature header. */

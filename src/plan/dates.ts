@@ -11,7 +11,7 @@ const MINUTE_MS = 60_000;
 const DAY_MS = 86_400_000;
 
 /** Margin after the delay: rows of a session's last second may reach the service late. */
-export const SETTLE_MARGIN_MINUTES = 15;
+const SETTLE_MARGIN_MINUTES = 15;
 
 export interface LookbackRange {
   /** The instant before which rows are no longer visible, milliseconds since the epoch. */

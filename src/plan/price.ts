@@ -3,7 +3,7 @@
  * turn is over. Pure: pace and clock come in as arguments.
  */
 
-export interface DateWork {
+interface DateWork {
   readonly date: string;
   /** `undefined` where nobody can tell. */
   readonly rows: number | undefined;
@@ -13,7 +13,7 @@ export interface DateWork {
   readonly expiresAtMs: number;
 }
 
-export interface PriceTerms {
+interface PriceTerms {
   readonly nowMs: number;
   /** Milliseconds between two request starts. */
   readonly intervalMs: number;

@@ -16,7 +16,7 @@ import {
 import { type DayCounts, startOf } from './counts.ts';
 
 /** A stretch of the axis from its bound to the next entry's, with its share of the date's rows. */
-export interface ProfileEntry extends Bound {
+interface ProfileEntry extends Bound {
   readonly share: number;
 }
 

@@ -30,7 +30,7 @@ const TAIL_SECONDS = 15 * 60;
 /** In a table with fewer rows than this in the tail, a minute without a trade is nothing unusual. */
 const MANY_TAIL_ROWS = 1_000;
 /** Seconds after the close until which anything was ever seen to trade: the indices' curb session. */
-export const CURB_SECONDS = 45 * 60;
+const CURB_SECONDS = 45 * 60;
 
 /** Where the part of a session begins that shows its end. */
 export function tailSecond(date: string, calendar: CalendarOverride = NO_OVERRIDE): number {

@@ -5,7 +5,7 @@ import { type CellCount, type DayCounts, startOf } from './counts.ts';
 import { countsInGap, type PackedWindow } from './pack.ts';
 
 /** Cut at a bound, or ask for the row in the middle of the one cell that is left, or there is nothing to cut. */
-export type SplitPlan =
+type SplitPlan =
   | { readonly kind: 'cut'; readonly at: Bound }
   | { readonly kind: 'ask-middle' }
   | { readonly kind: 'impossible' };

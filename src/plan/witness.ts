@@ -23,7 +23,7 @@ export interface Witnesses {
 }
 
 /** What the witnesses leave possible. */
-export interface TimeSpan {
+interface TimeSpan {
   readonly earliestMs: number;
   readonly latestMs: number;
   /** In words, how far they are apart; `undefined` while they agree. */

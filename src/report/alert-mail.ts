@@ -44,7 +44,7 @@ export interface AlertNotice {
   readonly recovered: readonly Alert[];
 }
 
-export interface RenderedAlert {
+interface RenderedAlert {
   readonly subject: string;
   readonly html: string;
   readonly text: string;

@@ -21,7 +21,7 @@ export type DigestPart =
       readonly pending: string;
     };
 
-export interface DigestPartView {
+interface DigestPartView {
   readonly title: string;
   /** The day that is not sealed yet; empty for a part with numbers. */
   readonly pending: string;
@@ -29,7 +29,7 @@ export interface DigestPartView {
   readonly flow: FlowView | null;
 }
 
-export interface DigestView {
+interface DigestView {
   readonly subject: string;
   readonly preview: string;
   readonly date: string;

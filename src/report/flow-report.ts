@@ -17,7 +17,7 @@ import { querySums, type Sums } from './query/sums.ts';
 import { SERIES_HASH } from './records.ts';
 
 /** More would push the mail over the size at which Gmail clips it; the rest is counted in the mail. */
-export const MAX_WATCHLIST = 25;
+const MAX_WATCHLIST = 25;
 
 export interface FlowOptions {
   /** Symbols of the watchlist table, in the order to show; empty for none. The totals are always the whole market's. */

@@ -10,7 +10,7 @@ import type { Job } from '../job/job.ts';
 import { JobState } from '../state/job-state.ts';
 import type { Openers } from './openers.ts';
 
-export type AlertDeps = Pick<
+type AlertDeps = Pick<
   Openers,
   | 'clock'
   | 'runId'

@@ -40,7 +40,7 @@ export interface DateStatus {
 }
 
 /** The document of a job that `flowdrop --json status` prints; the daemon's `documents.ts` reads it. */
-export interface JobStatus {
+interface JobStatus {
   readonly job: string;
   readonly dataset: string;
   readonly store: string;
@@ -76,7 +76,7 @@ export interface StatusReading {
   readonly conditionFault: string | undefined;
 }
 
-export type StatusDeps = Pick<
+type StatusDeps = Pick<
   Openers,
   'clock' | 'openStore' | 'readCalendar' | 'readKeyFingerprint' | 'sourceUrl' | 'stateDir'
 >;

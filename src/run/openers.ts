@@ -17,7 +17,7 @@ import type { Source } from '../source/source.ts';
 import type { StoreUse } from '../store/identity.ts';
 import type { ObjectOptions, Store } from '../store/store.ts';
 
-export interface OpenStoreOptions {
+interface OpenStoreOptions {
   /** How objects are written to S3; default: as the bucket has it. */
   readonly objects?: ObjectOptions | undefined;
   /** Default: `look`, to read what is there and write no identity. */

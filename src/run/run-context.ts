@@ -47,7 +47,7 @@ export interface RunDeps extends Openers {
   showProgress(input: ProgressInput): Progress;
 }
 
-export interface ContextOptions {
+interface ContextOptions {
   /** Take whatever is at `drop.to` now for the job's store from now on. Default: false. */
   readonly isNewStore?: boolean | undefined;
 }

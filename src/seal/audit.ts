@@ -28,7 +28,7 @@ export interface AuditDeps {
   readonly signal?: AbortSignal | undefined;
 }
 
-export interface AuditResult {
+interface AuditResult {
   readonly date: string;
   readonly rows: number;
   /** What is wrong, in words; empty when nothing is. */

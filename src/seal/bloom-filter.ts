@@ -12,7 +12,7 @@ export interface Piece {
   readonly length: number;
 }
 
-export interface Tail {
+interface Tail {
   readonly metadata: FileMetaData;
   /** The pieces that follow the last page, up to the footer, in order. */
   readonly pieces: readonly Piece[];

@@ -6,7 +6,7 @@ import type { Engine } from '../engine/engine.ts';
 import { quoteIdentifier, quoteString } from '../engine/literal.ts';
 import type { DropChanges } from '../state/row-changes.ts';
 
-export interface ComparedFile {
+interface ComparedFile {
   readonly path: string;
   /** 0: the file is not read, because the engine finds no columns in a file without rows. */
   readonly rows: number;

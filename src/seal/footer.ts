@@ -10,7 +10,7 @@ import { Fault } from '../core/errors.ts';
 import { dropBloomFilters, findTailStart, type Piece } from './bloom-filter.ts';
 import type { DropColumn } from './drop-columns.ts';
 
-export interface FooterNotes {
+interface FooterNotes {
   readonly columns: readonly DropColumn[];
   /** Names of the sort columns, ascending. */
   readonly sort: readonly string[];

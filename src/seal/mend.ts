@@ -14,7 +14,7 @@ import { readManifest } from '../ledger/sealed-dates.ts';
 import type { Store } from '../store/store.ts';
 import { writeSummary } from './summary.ts';
 
-export interface MendDeps {
+interface MendDeps {
   readonly store: Store;
   readonly engine: Engine;
   /** Local path; files whose names begin with it are removed afterwards. */
@@ -27,7 +27,7 @@ export interface MendDeps {
  * `restored`: the sealed revision has its summary again. `resealed`: the next revision has one. `not-mended`: the drop is
  * damaged, or another worker replaced it meanwhile.
  */
-export type Mended = 'restored' | 'resealed' | 'not-mended';
+type Mended = 'restored' | 'resealed' | 'not-mended';
 
 /** @throws StoreFault, EngineFault; Fault `MANIFEST_INVALID`, `SEALING_BROKEN` */
 export async function mendSummary(deps: MendDeps, dataset: string, date: string): Promise<Mended> {

@@ -13,12 +13,12 @@ export interface OpenedFile {
 }
 
 /** Rows of a group, `to` excluded. */
-export interface RowSpan {
+interface RowSpan {
   readonly from: number;
   readonly to: number;
 }
 
-export interface DecodedColumn {
+interface DecodedColumn {
   /** In row order; empty when not kept. */
   readonly values: readonly unknown[];
   /** Number of values that are not UTF-8 or not finite. */

@@ -60,7 +60,7 @@ const READ_SETTINGS: Readonly<Record<string, number>> = {
   preferred_block_size_bytes: 0,
 };
 
-export interface StageTable {
+interface StageTable {
   /** Quoted name of the stage's table. */
   readonly table: string;
   /** Rows in it beyond one for each trade. */
@@ -104,7 +104,7 @@ const READ_BACK_SETTINGS: Readonly<Record<string, number>> = {
   input_format_parquet_max_block_size: 8192,
 };
 
-export interface FileChecksum extends DropChecksum {
+interface FileChecksum extends DropChecksum {
   /** Rows with a text that is not UTF-8, or a number that is not finite. */
   readonly bad: number;
 }

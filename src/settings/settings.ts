@@ -146,7 +146,7 @@ export function readMaxRuns(env: Environment): number {
   );
 }
 
-export interface WebhookSettings {
+interface WebhookSettings {
   readonly url: string;
   readonly secret?: string;
 }

@@ -15,7 +15,7 @@ import {
 } from '../core/json-bytes.ts';
 import { tryParseJson } from '../core/json-file.ts';
 
-export interface Envelope {
+interface Envelope {
   /** The `data` array, brackets included, as it came. */
   readonly data: Uint8Array;
   /** Elements of `data`. */

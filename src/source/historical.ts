@@ -9,7 +9,7 @@ import { createRequester, type RequesterDeps, type RequesterOptions } from './re
 import type { AskOptions, Page, Source } from './source.ts';
 import { judgeFailure } from './source-failure.ts';
 
-export interface HistoricalOptions extends RequesterOptions {
+interface HistoricalOptions extends RequesterOptions {
   /** Full address of the entry point, path included. */
   readonly url: string;
   /** The portal sends no `meta`; the main entry point must. */

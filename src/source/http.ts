@@ -17,14 +17,14 @@ const UNDECODABLE = ['Z_DATA_ERROR', 'Z_BUF_ERROR'] as const;
 /** A host that does not answer at all is told sooner than one that takes its time over a query. */
 const CONNECT_TIMEOUT_MS = 10_000;
 
-export interface RequestOptions {
+interface RequestOptions {
   readonly method: 'GET' | 'POST';
   readonly headers: Readonly<Record<string, string>>;
   readonly body?: string | undefined;
   readonly signal: AbortSignal;
 }
 
-export interface HttpAnswer {
+interface HttpAnswer {
   readonly status: number;
   readonly headers: IncomingHttpHeaders;
   /** Must be read to its end or destroyed. */

@@ -8,13 +8,13 @@ import { createHash, randomBytes } from 'node:crypto';
 import { join } from 'node:path';
 import type { Clock } from '../core/clock.ts';
 import { BUDGETS, type BudgetName, type Pace, paceOf } from './pace/budget.ts';
-import { createMemoryCell, type PaceCell } from './pace/cell.ts';
+import type { PaceCell } from './pace/cell.ts';
 import { cancel, type PaceState, reserve, settle, slowDown } from './pace/reservations.ts';
 
 /** A server that asks for more patience than this is down: the caller's retries end sooner that way. */
 export const MAX_RETRY_AFTER_MS = 15 * 60_000;
 
-export interface AcquireOptions {
+interface AcquireOptions {
   readonly signal?: AbortSignal | undefined;
   /** A date is about to expire: before all that is not urgent, though never for ever. Default: false. */
   readonly urgent?: boolean | undefined;
@@ -37,13 +37,7 @@ export interface Pacer {
   close(): Promise<void>;
 }
 
-/** A budget of this process alone. */
-export function createPacer(clock: Clock, { requestsPerSecond }: { readonly requestsPerSecond: number }): Pacer {
-  const pace = paceOf({ requestsPerSecond, burst: 1 }, MAX_RETRY_AFTER_MS);
-  return createCellPacer(clock, pace, createMemoryCell(clock));
-}
-
-export interface PacerOptions {
+interface PacerOptions {
   readonly clock: Clock;
   /** Processes with the same folder share the budget. */
   readonly stateDir: string;

@@ -5,7 +5,7 @@
  */
 import { type Clock, elapsedMs } from '../core/clock.ts';
 
-export interface ServerClock {
+interface ServerClock {
   /** Takes the time from an answer that is surely the server's. */
   note(offer: TimeOffer | undefined): void;
   /** Milliseconds since the epoch. Before the first answer that tells the time: by what an earlier run knew. */

@@ -16,14 +16,14 @@ import type { ServerSource } from '../job/job.ts';
 import { createServerClock } from './server-clock.ts';
 import type { SourceStats } from './source.ts';
 
-export interface ServerTableDeps {
+interface ServerTableDeps {
   readonly engine: StreamingEngine;
   readonly clock: Clock;
   readonly log: Log;
 }
 
 /** What the table and its server are like. */
-export interface TableShape {
+interface TableShape {
   /** ClickHouse type of each column of the table. */
   readonly types: ReadonlyMap<string, string>;
   /** Those of the wanted settings that the server knows. */

@@ -9,7 +9,7 @@ import { type AskOptions, SourceFault, type SourceStats } from './source.ts';
 import { type AnswerVerdict, judgeFailure, readErrorBody } from './source-failure.ts';
 
 /** What is asked for in one request; only option chains have filters. */
-export interface SnapshotQuestion {
+interface SnapshotQuestion {
   readonly symbol: string;
   readonly date: string;
   readonly filter?: ChainFilter;
@@ -88,10 +88,7 @@ function judgeSnapshotFailure(
 }
 
 /** A request for one snapshot. */
-export type SnapshotCall = Pick<
-  SourceCall<SnapshotAnswer>,
-  'url' | 'method' | 'headers' | 'body' | 'signal' | 'urgent'
-> & {
+type SnapshotCall = Pick<SourceCall<SnapshotAnswer>, 'url' | 'method' | 'headers' | 'body' | 'signal' | 'urgent'> & {
   /** What is asked for, for messages. */
   readonly asked: string;
   /** Reads the body of a success. @throws anything when it is malformed */

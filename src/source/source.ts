@@ -24,7 +24,7 @@ export interface Page {
  * - `split`: this window is too much for the server; never send it again unchanged
  * - `fail`: retries are used up; the window fails, the others go on
  */
-export type SourceAction = 'stop' | 'split' | 'fail';
+type SourceAction = 'stop' | 'split' | 'fail';
 
 export class SourceFault extends Fault {
   override readonly name = 'SourceFault';

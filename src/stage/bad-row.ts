@@ -30,7 +30,7 @@ export interface RewrittenValues {
 }
 
 /** A value that is not the source's own, and where its row is. */
-export interface ChangedPlace {
+interface ChangedPlace {
   readonly column: string;
   readonly keys: RowKeys;
 }

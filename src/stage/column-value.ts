@@ -23,7 +23,7 @@ export interface Token {
 }
 
 /** `json` is what goes into the stage; `form` says in which other form it came, where it was rewritten without loss. */
-export type Judgement = { readonly json: string; readonly form?: string | undefined } | { readonly reason: string };
+type Judgement = { readonly json: string; readonly form?: string | undefined } | { readonly reason: string };
 
 export type JudgeValue = (token: Token) => Judgement;
 

@@ -14,7 +14,6 @@ import { type CountOptions, countRepeats, countReplaced, countStaged, type Stage
 import { readHashedRows } from './hashed-rows.ts';
 import { Intake, type IntakeTarget, isAboutData, type PageKind } from './intake.ts';
 import { listStageTables } from './list.ts';
-import { findSharedContract, findTornGroup, listExampleIds, listRepeatedIds } from './own-sql.ts';
 import { countAllowed, isQuarantineName, QuarantineTable, tooManyBadRows } from './quarantine.ts';
 import type { Stage, StageOptions } from './stage.ts';
 import {
@@ -34,6 +33,7 @@ import {
   refuseRow,
   type StagedPage,
 } from './staged-page.ts';
+import { findSharedContract, findTornGroup, listExampleIds, listRepeatedIds } from './window-conflicts.ts';
 
 /** Folder beside the engine's data in which pages wait for their insert. */
 const SPOOL = 'pages';

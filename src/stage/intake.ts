@@ -22,7 +22,7 @@ const CLOSE_BRACKET = 0x5d;
 /** Not enough space, memory limit, cannot write, cannot open, read-only, time-out: and 0, which no statement raises. */
 const ENVIRONMENT_CODES: ReadonlySet<number> = new Set([0, 243, 241, 75, 76, 164, 159]);
 
-export interface SpooledPage {
+interface SpooledPage {
   /** Text of the window, which every row of the page gets. */
   readonly window: string;
   /** Name of the file with its rows, within the spool's folder. */

@@ -47,7 +47,7 @@ export function isQuarantineName(name: string, stage: string): boolean {
 }
 
 /** Columns by which the source counts rows, and which a recount asks for: those that the job has. */
-export function listCountedColumns({ source }: Pick<Job, 'source'>): readonly string[] {
+function listCountedColumns({ source }: Pick<Job, 'source'>): readonly string[] {
   const time = source.kind === 'aggregate' ? source.timeColumn : 'time';
   const wanted = new Set(['id', 'symbol', time, 'updated_timestamp']);
   return source.columns.map(({ name }) => name).filter((name) => wanted.has(name));

@@ -8,11 +8,11 @@ import type { HashedColumn } from '../engine/row-hash.ts';
 import type { DayCounts } from '../plan/counts.ts';
 import type { CountOptions, StageTotals } from './count.ts';
 import type { HashedRows } from './hashed-rows.ts';
-import type { ExampleId, RepeatedIds, SharedContract, TornGroup } from './own-sql.ts';
 import type { Quarantine } from './quarantine.ts';
 import type { StagedPage } from './staged-page.ts';
+import type { ExampleId, RepeatedIds, SharedContract, TornGroup } from './window-conflicts.ts';
 
-export interface StagedName {
+interface StagedName {
   readonly window: string;
   readonly rows: number;
 }

@@ -21,7 +21,7 @@ const WRITE_EVERY_MS = 1_000;
 /** A live run writes every second; a machine that was suspended, or a disk that hangs, may make it late. */
 const STALE_AFTER_MS = 120_000;
 
-export interface ProgressDeps {
+interface ProgressDeps {
   readonly path: string;
   readonly runId: string;
   readonly clock: Clock;
@@ -30,7 +30,7 @@ export interface ProgressDeps {
   readonly stats: Readonly<SourceStats>;
 }
 
-export interface ProgressFile {
+interface ProgressFile {
   /** Ends the writing and takes the file away. Idempotent. */
   stop(): Promise<void>;
 }

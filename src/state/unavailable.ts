@@ -31,7 +31,7 @@ export const LATE_DAYS = 5;
 const DAY_MS = 86_400_000;
 
 /** What a source is asked for. */
-export interface AskedSymbols {
+interface AskedSymbols {
   readonly url: string;
   readonly symbols: readonly string[];
 }

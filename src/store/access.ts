@@ -2,7 +2,7 @@
  * How another reader than ours (the engine) reaches the objects of a store: a folder, or an address with credentials.
  * Types only. Whoever holds an S3 access holds secrets: it is for statements that no caller sees.
  */
-export interface DirectoryAccess {
+interface DirectoryAccess {
   readonly kind: 'directory';
   /** Absolute. */
   readonly path: string;

@@ -30,7 +30,7 @@ class UnmetWrite extends TypeError {
   override readonly name = 'UnmetWrite';
 }
 
-export interface DirectoryOptions {
+interface DirectoryOptions {
   /**
    * Whether a directory that is not there is made at once. Else it is made with the first object, and until then read as an
    * empty store. Default: true.

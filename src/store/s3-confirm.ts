@@ -20,7 +20,7 @@ export interface ObjectAddress {
 }
 
 /** What an object must be to be the one that was written. */
-export interface WrittenObject {
+interface WrittenObject {
   readonly sizeBytes: number;
   /**
    * Tags that an object with these bytes may have: the one of the answer, and the MD5 that we know. One must fit: an answer

@@ -5,7 +5,7 @@
 import { describeError } from '../core/errors.ts';
 import { attempt, type Explanation } from './store-fault.ts';
 
-export interface S3Failure {
+interface S3Failure {
   /** The service's or the SDK's name of it, e.g. `NoSuchBucket`; a system error's code, e.g. `ECONNREFUSED`. */
   readonly name: string;
   /** 0 when there was no answer. */

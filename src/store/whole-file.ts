@@ -10,7 +10,7 @@ import { hasErrorCode, syncFolder } from '../core/atomic-file.ts';
 import { makeFolder } from '../core/folder.ts';
 import { buildTemporaryName, isTemporaryName } from './object-key.ts';
 
-export interface WholeFileOptions {
+interface WholeFileOptions {
   /** Leave a file that is already there as it is. */
   readonly exclusive?: boolean;
   /** A body of another length is an error, and nothing appears. */

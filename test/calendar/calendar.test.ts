@@ -11,8 +11,6 @@ import {
   isHalfDay,
   isSession,
   listSessions,
-  nextSession,
-  previousSession,
   previousSessions,
   sessionCloseSecond,
 } from '../../src/calendar/session.ts';
@@ -106,13 +104,9 @@ test.each([
   ['2025-01-08', '2025-01-10'],
   ['2027-12-31', '2028-01-03'],
   ['2026-07-02', '2026-07-06'],
-])('the session after %s is that of %s, and the other way round', (earlier, later) => {
-  expect(nextSession(earlier)).toBe(later);
-  expect(previousSession(later)).toBe(earlier);
-});
-
-test('a date between two sessions has both as its neighbours', () => {
-  expect([previousSession('2026-11-28'), nextSession('2026-11-28')]).toEqual(['2026-11-27', '2026-11-30']);
+])('no session lies between %s and %s', (earlier, later) => {
+  expect(listSessions(earlier, later)).toEqual([earlier, later]);
+  expect(previousSessions(later, 2)).toEqual([earlier, later]);
 });
 
 test.each(['2001-09-11', '2004-06-11', '2007-01-02', '2012-10-29', '2012-10-30', '2018-12-05', '2025-01-09'])(

@@ -18,7 +18,6 @@ import type { SqlJob } from '../../src/job/job.ts';
 import { listSealedDates, readManifest } from '../../src/ledger/sealed-dates.ts';
 import type { RunContext } from '../../src/run/run-context.ts';
 import { createHistoricalSource } from '../../src/source/historical.ts';
-import { createPacer } from '../../src/source/pacer.ts';
 import { discardStages, listStages } from '../../src/stage/list.ts';
 import { JobState } from '../../src/state/job-state.ts';
 import { ApiLimits } from '../../src/state/limits.ts';
@@ -29,6 +28,7 @@ import type { Fault, FaultRule } from '../support/fault-plan.ts';
 import { type FaultProxy, startFaultProxy } from '../support/fault-proxy.ts';
 import { parseSqlJob } from '../support/jobs.ts';
 import { createSilentLog } from '../support/log.ts';
+import { createPacer } from '../support/pacer.ts';
 
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;

@@ -19,12 +19,13 @@ import type { RunContext } from '../../src/run/run-context.ts';
 import { createChainClient } from '../../src/source/chain.ts';
 import { createHistoricalSource } from '../../src/source/historical.ts';
 import { createMarketStructureClient } from '../../src/source/market-structure.ts';
-import { createPacer, type Pacer } from '../../src/source/pacer.ts';
+import type { Pacer } from '../../src/source/pacer.ts';
 import { JobState } from '../../src/state/job-state.ts';
 import { ApiLimits } from '../../src/state/limits.ts';
 import { openDirectoryStore } from '../../src/store/directory.ts';
 import { EVENING, KEY, startTestService, type TestService } from '../service/running-service.ts';
 import { createSilentLog } from '../support/log.ts';
+import { createPacer } from '../support/pacer.ts';
 import { createJob } from '../support/trades.ts';
 
 /** On the evening of the 19th the lookback begins on the evening of the 4th: the 5th is whole, and begins to go at midnight. */

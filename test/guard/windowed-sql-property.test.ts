@@ -8,11 +8,11 @@ import { isFault } from '../../src/core/errors.ts';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
 import type { SqlJob } from '../../src/job/job.ts';
-import { assertSqlJob } from '../../src/job/job.ts';
 import { parseJob } from '../../src/job/parse.ts';
 import { buildPage } from '../../src/plan/statement.ts';
 import { readSourceSql } from '../../src/run/job-sql.ts';
 import { createTradesTable, insertTrades } from '../support/engine-source.ts';
+import { assertSqlJob } from '../support/jobs.ts';
 import { createRandom } from '../support/random.ts';
 import { createTrade, DATE } from '../support/trades.ts';
 

@@ -9,8 +9,8 @@ import { afterEach, describe, expect, it, vi } from 'vitest';
 import { createLog } from '../../src/core/log.ts';
 import { readEnvelope } from '../../src/source/envelope.ts';
 import { createHistoricalSource } from '../../src/source/historical.ts';
-import { createPacer } from '../../src/source/pacer.ts';
 import { SourceFault } from '../../src/source/source.ts';
+import { createPacer } from '../support/pacer.ts';
 
 const KEY = 'cus_test_key_1';
 const MEGABYTE = 1_000_000;

@@ -8,9 +8,10 @@ import { gzipSync } from 'node:zlib';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { createLog } from '../../src/core/log.ts';
 import { createHistoricalSource } from '../../src/source/historical.ts';
-import { createPacer, type Pacer } from '../../src/source/pacer.ts';
+import type { Pacer } from '../../src/source/pacer.ts';
 import type { Source } from '../../src/source/source.ts';
 import { createFakeClock, FAKE_START } from '../support/fake-clock.ts';
+import { createPacer } from '../support/pacer.ts';
 
 const KEY = 'apikey_0123456789abcdef';
 const NOW = FAKE_START;

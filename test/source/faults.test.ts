@@ -8,11 +8,11 @@ import { HISTORICAL_PATH } from '../../src/api-contract/published-limits.ts';
 import type { Clock } from '../../src/core/clock.ts';
 import { createLog } from '../../src/core/log.ts';
 import { createHistoricalSource } from '../../src/source/historical.ts';
-import { createPacer } from '../../src/source/pacer.ts';
 import { type Page, type Source, SourceFault } from '../../src/source/source.ts';
 import { KEY, startTestService, type TestService } from '../service/running-service.ts';
 import type { Fault } from '../support/fault-plan.ts';
 import { type FaultProxy, startFaultProxy } from '../support/fault-proxy.ts';
+import { createPacer } from '../support/pacer.ts';
 
 const SYMBOLS = ['SPY', 'QQQ', 'NVDA', 'AAPL', 'TSLA'];
 const ROWS = 20;

@@ -8,10 +8,10 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { Clock } from '../../src/core/clock.ts';
 import { BUDGETS, type BudgetName, paceOf } from '../../src/source/pace/budget.ts';
-import { createMemoryCell } from '../../src/source/pace/cell.ts';
-import { createCellPacer, createPacer, MAX_RETRY_AFTER_MS, openPacer, type Pacer } from '../../src/source/pacer.ts';
+import { createCellPacer, MAX_RETRY_AFTER_MS, openPacer, type Pacer } from '../../src/source/pacer.ts';
 import { createFakeClock, createVirtualClock } from '../support/fake-clock.ts';
 import { makeFolder } from '../support/flowdrop.ts';
+import { createMemoryCell, createPacer } from '../support/pacer.ts';
 import { createRandom } from '../support/random.ts';
 
 const KEY = 'apikey_0123456789abcdef';

@@ -11,9 +11,9 @@ import type { Clock } from '../../src/core/clock.ts';
 import { SNAPSHOT_COLUMNS } from '../../src/job/snapshot-columns.ts';
 import { createChainClient } from '../../src/source/chain.ts';
 import { createMarketStructureClient } from '../../src/source/market-structure.ts';
-import { createPacer } from '../../src/source/pacer.ts';
 import type { SnapshotClient } from '../../src/source/snapshot.ts';
 import { createSilentLog } from '../support/log.ts';
+import { createPacer } from '../support/pacer.ts';
 
 const KEY = 'apikey_0123456789abcdef';
 const DAY = '2026-11-19';

@@ -1,7 +1,7 @@
 /** Job files for tests, written as a user writes them. */
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { assertSqlJob, type SqlJob } from '../../src/job/job.ts';
+import type { Job, SqlJob } from '../../src/job/job.ts';
 import { parseJob } from '../../src/job/parse.ts';
 
 export interface JobText {
@@ -36,4 +36,8 @@ export function parseSqlJob(file: string, text: string): SqlJob {
   const job = parseJob(file, text);
   assertSqlJob(job);
   return job;
+}
+
+export function assertSqlJob(job: Job): asserts job is SqlJob {
+  if (job.source.kind !== 'rows' && job.source.kind !== 'aggregate') throw new TypeError(`${job.file} has no SQL`);
 }

@@ -7,13 +7,13 @@ import { formatJobReference, listJobFiles } from '../../job/job-folder.ts';
 import { type ActionResult, type CommandCall, type CommandSpec, formatFlag, type OptionSpec } from '../command.ts';
 import type { CliContext } from '../context.ts';
 
-export interface Candidate {
+interface Candidate {
   readonly word: string;
   readonly description: string;
 }
 
 /** The table of commands, and the options of every command. */
-export interface CompletionTable {
+interface CompletionTable {
   readonly commands: readonly CommandSpec[];
   readonly options: CommandSpec['options'];
 }

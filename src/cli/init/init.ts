@@ -16,7 +16,7 @@ import { buildJobText, buildSettingsText, INIT_DEFAULTS, type InitChoice, quoteS
 import { openAsker } from './questions.ts';
 import { assertAbsent, writeNew } from './write.ts';
 
-export interface InitFlags {
+interface InitFlags {
   readonly name?: string | undefined;
   readonly apiUrl?: string | undefined;
   readonly apiKeyFile?: string | undefined;

@@ -5,7 +5,7 @@ import { hasErrorCode, syncFolder } from '../../core/atomic-file.ts';
 import { Fault } from '../../core/errors.ts';
 import { makeFolder } from '../../core/folder.ts';
 
-export interface NewFile {
+interface NewFile {
   readonly path: string;
   readonly text: string;
   /** Default: as the system has it. */

@@ -18,7 +18,7 @@ import { chooseOutput, type OutputFlags } from './query-output.ts';
 /** At most so many dates are named; of more only the number. */
 const MAX_NAMED = 20;
 
-export interface QueryFlags extends DatasetFlags, OutputFlags {}
+interface QueryFlags extends DatasetFlags, OutputFlags {}
 
 type QueryCli = Pick<CliContext, 'archive' | 'cwd' | 'openers' | 'self' | 'signal' | 'terminal'>;
 

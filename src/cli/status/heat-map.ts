@@ -27,7 +27,7 @@ const MAX_WEEK_ROWS = 26;
 const BLOCK_WIDTH = 14;
 const BLOCK_GAP = 3;
 
-export interface HeatMapInput {
+interface HeatMapInput {
   /** Ascending; at least one. */
   readonly dates: readonly DateStatus[];
   readonly calendar: CalendarOverride;

@@ -12,7 +12,7 @@ import { createStyle } from '../terminal/color.ts';
 import { describeFailure, type FailureReport } from '../terminal/failure-text.ts';
 import { describeStatus } from './text.ts';
 
-export interface StatusFlags {
+interface StatusFlags {
   readonly all?: boolean | undefined;
   readonly list?: boolean | undefined;
 }

@@ -42,7 +42,7 @@ export function createStyle(enabled: boolean): Style {
 
 export const PLAIN_STYLE: Style = createStyle(false);
 
-export type ColorEnvironment = Readonly<Partial<Record<'NO_COLOR' | 'FORCE_COLOR' | 'TERM', string | undefined>>>;
+type ColorEnvironment = Readonly<Partial<Record<'NO_COLOR' | 'FORCE_COLOR' | 'TERM', string | undefined>>>;
 
 /**
  * Whether a stream gets colours: a terminal that knows them, unless NO_COLOR (no-color.org) is set to anything. FORCE_COLOR

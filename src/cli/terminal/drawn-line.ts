@@ -10,7 +10,7 @@ export interface DrawnLine {
   draw(): void;
 }
 
-export interface LineKeeper {
+interface LineKeeper {
   /** @param write to the terminal, by whichever stream */
   above(write: (text: string) => void): (text: string) => void;
   /** @returns what releases the line; there is one at a time */

@@ -25,7 +25,7 @@ export interface FailureReport {
   };
 }
 
-export interface FailureLayout {
+interface FailureLayout {
   /** Adds the stack. */
   readonly debug?: boolean;
   /** Cells of a line; without one nothing is wrapped, so that a log can be searched. */

@@ -7,7 +7,7 @@ import type { SourceStats } from '../../source/source.ts';
 import type { Totals } from '../../state/totals.ts';
 
 /** What the line shows of the requests beside the totals. */
-export type LineStats = Pick<SourceStats, 'retries' | 'rateLimited'>;
+type LineStats = Pick<SourceStats, 'retries' | 'rateLimited'>;
 
 /** The bar of a line that has room for every part in full. */
 const FULL_BAR = 20;

@@ -21,7 +21,7 @@ const EARLIER_WEEKS = 47;
 const DAYS = ['Mon', 'Tue', 'Wed', 'Thu', 'Fri', 'Sat', 'Sun'] as const;
 
 /** In the order of the legend, with their meaning in a few words. */
-export const CONDITION_WORDS: Readonly<Record<Condition, string>> = {
+const CONDITION_WORDS: Readonly<Record<Condition, string>> = {
   available: 'sealed and complete',
   degraded: 'sealed, not known to be complete',
   pending: 'not sealed yet',

@@ -14,7 +14,7 @@ const TELL_LOSSES_DAYS = 30;
 /** Gaps that expire within this time are urgent; as the alert `gap-expires-soon`. */
 const URGENT_MS = 48 * 3_600_000;
 
-export type HealthLevel = 'well' | 'note' | 'wrong';
+type HealthLevel = 'well' | 'note' | 'wrong';
 
 export interface HealthFinding {
   readonly level: HealthLevel;

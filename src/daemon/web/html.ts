@@ -23,7 +23,7 @@ export class Markup {
   }
 }
 
-export type Filling = Markup | string | number | undefined | false | readonly Filling[];
+type Filling = Markup | string | number | undefined | false | readonly Filling[];
 
 const ESCAPES: Readonly<Record<string, string>> = {
   '&': '&amp;',

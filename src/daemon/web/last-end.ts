@@ -2,7 +2,7 @@
 import type { JobView, RunRecord } from '../job-view.ts';
 import { isRun } from './date-gap.ts';
 
-export type LastEnd = Pick<RunRecord, 'startedAtMs' | 'finishedAtMs' | 'outcome' | 'error'>;
+type LastEnd = Pick<RunRecord, 'startedAtMs' | 'finishedAtMs' | 'outcome' | 'error'>;
 
 /** The newer of both; `undefined` while none is known. */
 export function findLastEnd(job: JobView): LastEnd | undefined {

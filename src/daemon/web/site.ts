@@ -22,7 +22,7 @@ const MAX_READING = 2;
 
 const NOTHING_HERE = renderNotice('Nothing here', ['The status page is at /, beside /healthz and /metrics.']);
 
-export interface SiteOptions {
+interface SiteOptions {
   readonly access: Access;
   readonly view: () => DaemonView;
   /** Somebody looks at the page: what it shows should be young. Not called for probes and metrics. */
@@ -33,7 +33,7 @@ export interface SiteOptions {
   readonly log: Log;
 }
 
-export interface SiteRequest {
+interface SiteRequest {
   readonly method: string;
   /** Path and query. */
   readonly target: string;

@@ -6,8 +6,8 @@
 import { Fault } from '../../core/errors.ts';
 import { readIndependently } from '../../seal/verify-file.ts';
 import { PARQUET_SETTINGS, readChecksum, writeSettings } from '../../seal/write-parquet.ts';
-import type { ExampleId } from '../../stage/own-sql.ts';
 import { NO_QUARANTINE } from '../../stage/quarantine.ts';
+import type { ExampleId } from '../../stage/window-conflicts.ts';
 import { mostRepeated, repeatedFault } from '../bound-repeats.ts';
 import { believedNow, explainHold } from '../clocks.ts';
 import type { ExportContext } from '../export-context.ts';

@@ -15,14 +15,14 @@ import type { RunPlan } from '../export-plan.ts';
 import type { TableJob } from '../job-source.ts';
 import { buildTableCounts, buildTableLater, buildTableTail } from './table-statement.ts';
 
-export interface TablePlanDeps extends ClockDeps {
+interface TablePlanDeps extends ClockDeps {
   readonly source: ServerTable;
   readonly calendar?: CalendarOverride | undefined;
   readonly signal?: AbortSignal | undefined;
 }
 
 /** Sessions that a run without dates exports. */
-export const RUN_SESSIONS = 15;
+const RUN_SESSIONS = 15;
 
 /** Count before, file, checksum. */
 export const STATEMENTS_A_DATE = 3;

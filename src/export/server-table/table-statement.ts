@@ -14,7 +14,7 @@ import { convertValue } from '../../seal/drop-columns.ts';
 import { quoteTable } from '../../source/server-table.ts';
 
 /** ClickHouse type of each column of the table. */
-export type ColumnTypes = ReadonlyMap<string, string>;
+type ColumnTypes = ReadonlyMap<string, string>;
 
 /** `d, n, u`: dates of `[from, to]` with rows, their rows, their distinct ids. */
 export function buildTableCounts(source: ServerSource, types: ColumnTypes, from: string, to: string): string {
@@ -74,7 +74,7 @@ function datedCondition(source: ServerSource, types: ColumnTypes, date: string):
   return condition(source, `${dateOf(types)} = ${quoteString(date)}`);
 }
 
-export interface TableQuery {
+interface TableQuery {
   /** The typed rows of the date, unordered. */
   readonly select: string;
   /** The same with the drop's order. */

@@ -15,7 +15,7 @@ import type { DateSelection } from '../date-selection.ts';
 import { type RunPlan, TRUSTED_OFFSET_MS } from '../export-plan.ts';
 import type { SnapshotJob } from '../job-source.ts';
 
-export interface SnapshotPlanDeps extends ClockDeps {
+interface SnapshotPlanDeps extends ClockDeps {
   readonly source: SnapshotClient;
   readonly limits: ApiLimits;
   readonly calendar?: CalendarOverride | undefined;

@@ -11,14 +11,14 @@ import type { OnRunEvent } from '../../state/run-events.ts';
 import { WorkQueue } from '../work-queue.ts';
 import { type ChainPart, formatPart, isWithin, splitPart } from './chain-part.ts';
 
-export interface SnapshotDeps {
+interface SnapshotDeps {
   readonly source: SnapshotClient;
   readonly log: Log;
   readonly onEvent: OnRunEvent;
   readonly signal?: AbortSignal | undefined;
 }
 
-export interface FetchedSnapshots {
+interface FetchedSnapshots {
   /** Symbols without a snapshot, with the API's reason. */
   readonly missing: readonly { readonly window: string; readonly reason: string }[];
   /** Symbols whose snapshot has no rows. */

@@ -33,7 +33,7 @@ import {
   mergeParts,
 } from './withdrawn.ts';
 
-export interface CompleteDeps extends FetchDeps {
+interface CompleteDeps extends FetchDeps {
   readonly clock: Pick<Clock, 'sleep'>;
 }
 

@@ -10,7 +10,7 @@ import { type LastRows, readLastRows, showsEnd, visibleSince } from '../../plan/
 import { buildTail } from '../../plan/statement.ts';
 import { type Page, type Source, SourceFault } from '../../source/source.ts';
 
-export interface SessionEndDeps {
+interface SessionEndDeps {
   readonly source: Source;
   readonly signal?: AbortSignal | undefined;
 }

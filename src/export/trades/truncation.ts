@@ -22,9 +22,9 @@ export interface PageSizes {
  * - `smaller-limit`: truncated, by a row limit that is now learnt
  * - `outgrown`: truncated by the limit that its window was planned for, so rows came since they were counted
  */
-export type PageVerdict = 'whole' | 'truncated' | 'smaller-limit' | 'outgrown';
+type PageVerdict = 'whole' | 'truncated' | 'smaller-limit' | 'outgrown';
 
-export interface JudgeDeps extends WindowDeps {
+interface JudgeDeps extends WindowDeps {
   readonly job: SqlJob;
   /** The plan of the window. */
   readonly counts: DayCounts;

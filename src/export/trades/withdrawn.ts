@@ -15,7 +15,7 @@ const MAX_WITHDRAWN_ROWS = 5;
 /** An hour or symbol with so many rows may lose less than half: a reload removes such parts whole. */
 const LARGE_PART_ROWS = 100;
 
-export interface Loss {
+interface Loss {
   readonly had: number;
   readonly has: number;
   readonly lost: number;

@@ -11,20 +11,20 @@ import { formatPdf } from './pdf.ts';
 
 export type AttachmentKind = 'csv' | 'parquet' | 'pdf';
 
-export interface ReportAttachment {
+interface ReportAttachment {
   readonly filename: string;
   readonly contentType: string;
   readonly bytes: Uint8Array;
 }
 
-export interface AttachOptions {
+interface AttachOptions {
   /** Of the files together, before the mail encodes them, which adds 37 %. */
   readonly limitBytes: number;
   /** IANA zone of the reader, for the instants of the PDF. */
   readonly timezone: string;
 }
 
-export interface Attachments {
+interface Attachments {
   readonly attachments: readonly ReportAttachment[];
   /** Names of files that did not fit. */
   readonly leftOut: readonly string[];

@@ -14,7 +14,7 @@ const FONTS = {
   code: 'dejavu-fonts-ttf/ttf/DejaVuSansMono.ttf',
 } as const;
 
-export type FontName = keyof typeof FONTS;
+type FontName = keyof typeof FONTS;
 
 /** Dark enough on white for small print: 7:1 and more. */
 export const COLOURS = {
@@ -32,7 +32,7 @@ export interface PdfPage {
   readonly body: PDFKit.PDFStructureElement;
 }
 
-export interface PageOptions {
+interface PageOptions {
   readonly title: string;
   readonly subject: string;
   readonly createdAt: Date;
@@ -67,7 +67,7 @@ export async function openPage({ title, subject, createdAt }: PageOptions): Prom
   return { doc, body };
 }
 
-export interface TextStyle {
+interface TextStyle {
   /** `H1`, `H2`, `P`, `Code`, `Caption`. */
   readonly type: string;
   readonly font?: FontName;

@@ -30,7 +30,7 @@ export interface PlacedMarker {
   readonly inside: boolean;
 }
 
-export interface ChartAxis {
+interface ChartAxis {
   readonly min: number;
   readonly max: number;
   /** Pixels. */

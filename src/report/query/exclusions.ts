@@ -34,7 +34,7 @@ interface CancelledRow {
   readonly places: readonly number[];
 }
 
-export interface CountedRecords {
+interface CountedRecords {
   readonly exclusions: Omit<Exclusions, 'unknownCodes'>;
   /** The condition that keeps the counted records of the file; null when all of them count. */
   readonly condition: string | null;

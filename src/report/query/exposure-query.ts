@@ -21,9 +21,9 @@ import { SERIES_HASH } from '../records.ts';
 /** Symbols of the ranking: what a reader takes in at a glance. */
 export const TOP_EXPOSURES = 10;
 /** Strikes that a chart of a mail can show apart from each other. */
-export const NEAR_STRIKES = 60;
+const NEAR_STRIKES = 60;
 /** Expirations of a table on a phone; the rest is one line. */
-export const FIRST_EXPIRATIONS = 12;
+const FIRST_EXPIRATIONS = 12;
 
 /** Below it (0.0001 %) there is no volatility to speak of: all gamma sits between two prices of the profile, and d1 overflows. */
 const LEAST_VOLATILITY = 1e-6;

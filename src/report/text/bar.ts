@@ -5,9 +5,9 @@ import { type Amount, shareOf } from '../amount.ts';
 import type { Premium } from '../numbers.ts';
 import { formatPart, isSameDollars } from './label.ts';
 
-export type Tone = 'bullish' | 'neutral' | 'bearish';
+type Tone = 'bullish' | 'neutral' | 'bearish';
 
-export interface BarSegment {
+interface BarSegment {
   readonly tone: Tone;
   readonly name: string;
   /** Width, whole per cent; 0 for a segment to leave out. */

@@ -2,7 +2,7 @@
 import type { FlowReport } from '../model.ts';
 import { countOf } from './label.ts';
 
-export interface Convention {
+interface Convention {
   readonly term: string;
   readonly text: string;
 }

@@ -11,7 +11,7 @@ import { countOf, formatPart, isSameDollars } from './label.ts';
 import { describeGap } from './lacking.ts';
 
 /** What the delivery makes of a report: shown in the subject, because it changes how the numbers are read. */
-export interface Occasion {
+interface Occasion {
   readonly late: boolean;
   readonly corrected: boolean;
 }

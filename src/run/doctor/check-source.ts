@@ -33,7 +33,7 @@ const MAX_DAYS = 10_000;
 /** Rows that come a week late are no longer the recent ones that the API sells. */
 const MAX_DELAY_MINUTES = 7 * 24 * 60;
 
-export interface SourceDeps {
+interface SourceDeps {
   readonly clock: Clock;
   readonly clockRule?: ClockRule | undefined;
   readonly calendar?: CalendarOverride | undefined;

@@ -8,7 +8,7 @@ import { DOCTOR_PREFIX } from '../../ledger/layout.ts';
 import type { Store } from '../../store/store.ts';
 import { type Finding, ok, tryCheck } from './finding.ts';
 
-export interface StoreTrial {
+interface StoreTrial {
   /** For the table. */
   readonly name: string;
   readonly store: Store;

@@ -9,7 +9,7 @@ export interface RowLimits {
   readonly trialRowLimit: number;
 }
 
-export interface CallerLimits {
+interface CallerLimits {
   readonly entitlement: 'active' | 'trialing';
   readonly rowLimit: number;
   readonly capped: boolean;

@@ -17,7 +17,7 @@ export interface Credentials {
   readonly session?: string | undefined;
 }
 
-export interface GateOptions {
+interface GateOptions {
   /** Historical SQL, per key. */
   readonly requestsPerSecond: number;
 }

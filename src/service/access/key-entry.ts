@@ -8,7 +8,7 @@ import { parseKeyFile } from './key-file.ts';
 import type { KeyEntry } from './keys.ts';
 
 /** An entry as the key file has it. */
-export interface WrittenEntry {
+interface WrittenEntry {
   readonly name: string;
   readonly hash: string;
   readonly entitlement: string;

@@ -16,7 +16,7 @@ const POLL_MS = 1_000;
 /** Above what the most keys need with their comments; anything longer is not a key file. */
 const MAX_FILE_BYTES = 4 * 1024 * 1024;
 
-export interface KeySourceOptions {
+interface KeySourceOptions {
   /** Keys in plain text, entitled to everything. */
   readonly keys: readonly string[];
   /** Path of the key file. */

@@ -12,7 +12,7 @@ import { Fault } from '../../core/errors.ts';
 export const ENTITLEMENTS = ['active', 'trialing', 'none'] as const;
 export type Entitlement = (typeof ENTITLEMENTS)[number];
 
-export const KEY_PREFIXES = ['cus', 'apikey'] as const;
+const KEY_PREFIXES = ['cus', 'apikey'] as const;
 export type KeyPrefix = (typeof KEY_PREFIXES)[number];
 
 export interface Caller {

@@ -20,7 +20,7 @@ export const SESSION_SECONDS = 8 * 60 * 60;
 
 const SECRET_BYTES = 32;
 
-export interface SessionOptions {
+interface SessionOptions {
   /** Signs the cookies: 32 random bytes. Default: new ones, so that a restart ends every session. */
   readonly secret?: Buffer;
   readonly lifetimeSeconds: number;
@@ -70,7 +70,7 @@ export class Sessions {
   }
 }
 
-export interface LoginDependencies {
+interface LoginDependencies {
   readonly gate: Gate;
   readonly sessions: Sessions;
   /** The error bodies of the address that the endpoints are on. */

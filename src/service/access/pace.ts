@@ -5,7 +5,7 @@
  */
 import type { Clock } from '../../core/clock.ts';
 
-export interface PaceOptions {
+interface PaceOptions {
   /** Sustained rate. */
   readonly requestsPerSecond: number;
   /** Requests that an idle caller may send at once: 1 or more. */

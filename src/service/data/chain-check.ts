@@ -15,7 +15,7 @@ export interface CellCheck {
   readonly allowed: string;
 }
 
-export interface CheckedLines {
+interface CheckedLines {
   /** As the user named it. */
   readonly file: string;
   /** SQL of a table of the file's rows, in order. */

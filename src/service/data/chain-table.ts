@@ -3,7 +3,7 @@
  * The contract's columns have the names that the option chain endpoint answers.
  */
 
-export interface ChainColumn {
+interface ChainColumn {
   readonly name: string;
   /** ClickHouse type. */
   readonly type: string;

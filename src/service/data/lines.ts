@@ -5,7 +5,7 @@
  */
 import { Fault } from '../../core/errors.ts';
 
-export interface LineLimits {
+interface LineLimits {
   /** A batch is given out once it has so many bytes; it ends with the last whole line. */
   readonly batchBytes: number;
   readonly maxLineBytes: number;

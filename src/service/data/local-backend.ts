@@ -20,7 +20,7 @@ import { assertLoadable, loadFile } from './load.ts';
 import { LocalData } from './local-data.ts';
 import { granularityFor } from './stored-tables.ts';
 
-export interface LocalBackendParts extends EngineOpeners {
+interface LocalBackendParts extends EngineOpeners {
   readonly clock: Clock;
   readonly log: Log;
   readonly onRestart?: () => void;

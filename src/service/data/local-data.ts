@@ -21,7 +21,7 @@ import {
   type TradeOrder,
 } from './stored-tables.ts';
 
-export interface LocalDataOptions {
+interface LocalDataOptions {
   /** Folder of the data; created when missing. */
   readonly folder: string;
   readonly order: TradeOrder;

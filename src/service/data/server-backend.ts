@@ -29,7 +29,7 @@ import { granularityFor, listSortColumns, STORED_TABLES } from './stored-tables.
 /** The views follow the server's clock; one that is further off is worth a warning, seconds. */
 const CLOCK_WARNING_SECONDS = 5;
 
-export interface ServerBackendParts extends EngineOpeners {
+interface ServerBackendParts extends EngineOpeners {
   readonly clock: Clock;
   readonly log: Log;
   /** Address of the service's own user. */

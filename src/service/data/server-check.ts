@@ -15,7 +15,7 @@ import { DEFINER_VERSION } from './server-setup.ts';
 
 type Asker = Pick<PooledEngine, 'command' | 'rows'>;
 
-export interface ServerReport {
+interface ServerReport {
   /** The database of the views. */
   readonly database: string;
   /** Databases that the user can see; no query may spell them. */

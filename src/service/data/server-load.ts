@@ -14,7 +14,7 @@ import type { Engine, InsertRequest } from '../../engine/engine.ts';
 import { readFormat, TEXT_FILES } from './data-file.ts';
 import { splitLines } from './lines.ts';
 
-export interface LoadPlaces {
+interface LoadPlaces {
   /** Table that receives the rows. */
   readonly trades: string;
   /** Table that is created, filled and dropped on the way. */

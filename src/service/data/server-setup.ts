@@ -18,7 +18,7 @@ import type { Engine } from '../../engine/engine.ts';
 import { quoteIdentifier, quoteString } from '../../engine/literal.ts';
 import { listSortColumns, type TradeOrder } from './stored-tables.ts';
 
-export const SERVER_DATABASES = {
+const SERVER_DATABASES = {
   /** The trades themselves. */
   data: 'flowdrop_data',
   /** The views, and the tables that may be read whole. The address of the service's user names this one. */
@@ -26,7 +26,7 @@ export const SERVER_DATABASES = {
 } as const;
 
 /** A further table, which the service's user may read whole. */
-export interface VisibleTable {
+interface VisibleTable {
   readonly name: string;
   /** ClickHouse types; dictionary encoding is left out on servers that do not know it. */
   readonly columns: readonly { readonly name: string; readonly type: string }[];
@@ -46,7 +46,7 @@ export interface ServerPlan {
   readonly tables: readonly VisibleTable[];
 }
 
-export interface ServerTables {
+interface ServerTables {
   /** For an administrator: quoted names of the table that rows are inserted into, and of one to create and drop. */
   readonly load: { readonly trades: string; readonly incoming: string };
   /** For the service's user: what it may read, already without the rows that nobody may see. */

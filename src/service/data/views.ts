@@ -13,7 +13,7 @@ import {
 import { TRADE_COLUMNS } from '../../api-contract/trade.ts';
 import { quoteIdentifier, quoteString } from '../../engine/literal.ts';
 
-export interface ViewSource {
+interface ViewSource {
   /** Quoted name of the table of all trades. */
   readonly trades: string;
   /** Quoted name of a table of `date` and `first_time`, one row for each date that has trades. */

@@ -10,7 +10,7 @@ import { listMarket } from './market.ts';
 import { type SessionPlan, spotSql } from './spot-sql.ts';
 import { tradeSql } from './trade-sql.ts';
 
-export interface GenerateOptions {
+interface GenerateOptions {
   readonly date: string;
   readonly rows: number;
   readonly seed: number;

@@ -8,7 +8,7 @@ import { OPEN_SECOND } from '../../calendar/session.ts';
 import { quoteString } from '../../engine/literal.ts';
 import { normalSql, type SessionPlan, uniformSql } from './spot-sql.ts';
 
-export interface TradePart {
+interface TradePart {
   /** Rows of the whole session. */
   readonly rows: number;
   /** Table made from `spotSql`. */

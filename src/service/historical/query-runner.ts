@@ -10,7 +10,7 @@ import { toApiFailure } from '../http/api-failure.ts';
 import { HeldBytes, PieceQueue } from './piece-queue.ts';
 import { RowStream } from './row-stream.ts';
 
-export interface QueryRequest {
+interface QueryRequest {
   readonly sql: string;
   /** Most rows of the answer. */
   readonly rowLimit: number;
@@ -24,7 +24,7 @@ export interface QueryRunner {
   run(request: QueryRequest): Promise<RowStream>;
 }
 
-export interface QueryParts {
+interface QueryParts {
   readonly pool: EnginePool;
   readonly guard: Guard;
   readonly dataset: Dataset;

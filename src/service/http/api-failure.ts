@@ -10,7 +10,7 @@ import { EngineFault, PoolBusyFault } from '../../engine/engine-fault.ts';
 import { TIMEOUT_CODES } from '../../guard/engine-codes.ts';
 import { Refusal, type RefusalCode, toRefusal } from '../../guard/refusal.ts';
 
-export interface FailureDetails {
+interface FailureDetails {
   readonly reason?: Reason;
   readonly hints?: readonly string[];
   readonly retryAfterSeconds?: number;

@@ -41,7 +41,7 @@ export async function answerInTime(
 }
 
 /** Why a call ended of which nobody waits for the answer. */
-export class CallerGone extends RangeError {
+class CallerGone extends RangeError {
   override readonly name = 'CallerGone';
 }
 

@@ -15,7 +15,7 @@ import type { Call, Endpoint, EndpointAnswer } from './endpoint.ts';
 import { createHttpApp, WRITE_AHEAD_BYTES } from './http-app.ts';
 import { findRefusal } from './refused-request.ts';
 
-export interface ListenerOptions {
+interface ListenerOptions {
   readonly endpoints: readonly [Endpoint, ...Endpoint[]];
   readonly clock: Clock;
   readonly log: Log;

@@ -6,7 +6,7 @@ import { buildOpenApi, type OpenApiOptions } from '../openapi/openapi.ts';
 import type { Endpoint } from './endpoint.ts';
 import type { ServiceMetrics } from './service-metrics.ts';
 
-export interface OperationParts {
+interface OperationParts {
   readonly pool: EnginePool;
   readonly dataset: Dataset;
   readonly clock: Clock;

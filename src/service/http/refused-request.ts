@@ -6,7 +6,7 @@
 import { ApiFailure, invalidRequest } from './api-failure.ts';
 import type { Endpoint } from './endpoint.ts';
 
-export interface RefusedRequest {
+interface RefusedRequest {
   /** Whose shape of failures the answer has. */
   readonly endpoint: Endpoint;
   readonly failure: ApiFailure;

@@ -7,13 +7,13 @@
 import { performance } from 'node:perf_hooks';
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
 
-export interface MetricsOptions {
+interface MetricsOptions {
   /** Version of the program. */
   readonly version: string;
 }
 
 /** One answered request. */
-export interface RequestMeasure {
+interface RequestMeasure {
   /** The endpoint's name, as in its definition. */
   readonly endpoint: string;
   readonly status: number;
@@ -28,7 +28,7 @@ export interface RequestMeasure {
 }
 
 /** Engines at the moment of reading. */
-export interface PoolState {
+interface PoolState {
   /** Engines that can work at the same time. */
   readonly size: number;
   /** Engines that work on a statement. */

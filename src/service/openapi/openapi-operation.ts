@@ -8,7 +8,7 @@ export type Examples = Readonly<Record<string, unknown>>;
 /** Headers that the description explains once. */
 export type HeaderName = 'Retry-After' | 'Allow' | 'Set-Cookie' | 'X-Service-Historical-Sql-Minimum-Data-Delay-Minutes';
 
-export interface OperationRequest {
+interface OperationRequest {
   readonly contentTypes: readonly string[];
   readonly schema: SchemaName;
   readonly examples?: Examples;

@@ -18,7 +18,7 @@ import type { Call, Endpoint, EndpointAnswer } from '../http/endpoint.ts';
 import type { Snapshot, SnapshotReader } from './snapshot.ts';
 import { answerFailure, type Entrance, parseRequest, toSnapshotFailure } from './snapshot-answer.ts';
 
-export interface ChainParts {
+interface ChainParts {
   readonly gate: Entrance;
   readonly reader: SnapshotReader;
   /** Most contracts of one answer; more is REQUEST_TOO_BROAD. Default: 25,000. */

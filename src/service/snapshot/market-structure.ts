@@ -13,7 +13,7 @@ import type { Snapshot, SnapshotReader } from './snapshot.ts';
 import { answerFailure, type Entrance, parseRequest } from './snapshot-answer.ts';
 import { describeMarket } from './structure.ts';
 
-export interface MarketStructureParts {
+interface MarketStructureParts {
   readonly gate: Entrance;
   readonly reader: SnapshotReader;
 }

@@ -4,7 +4,7 @@
  * kept. What is kept is bounded by weight, least recently used out first.
  */
 
-export interface CacheOptions<Value> {
+interface CacheOptions<Value> {
   /** Most weight of the values kept together. A heavier value is computed, answered, and not kept. */
   readonly maxWeight: number;
   readonly weigh: (value: Value) => number;

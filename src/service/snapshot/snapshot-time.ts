@@ -22,7 +22,7 @@ export interface Moment {
 }
 
 /** Times of a session's first and last trade, `YYYY-MM-DD HH:MM:SS`. */
-export interface TradeTimes {
+interface TradeTimes {
   readonly first: string;
   /** Needed only after the close. */
   readonly last?: string | undefined;

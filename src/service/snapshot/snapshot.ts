@@ -22,7 +22,7 @@ import {
 } from './snapshot-sql.ts';
 import { countRefreshes, findMoment, isClosed, type Moment } from './snapshot-time.ts';
 
-export interface SnapshotParts {
+interface SnapshotParts {
   readonly pool: EnginePool;
   readonly dataset: Pick<Dataset, 'tables' | 'earliest' | 'delayMs' | 'prepare'>;
   readonly clock: Clock;
@@ -30,7 +30,7 @@ export interface SnapshotParts {
   readonly onLookup?: (result: 'hit' | 'miss') => void;
 }
 
-export interface SnapshotRequest {
+interface SnapshotRequest {
   readonly symbol: string;
   /** YYYY-MM-DD; undefined: the latest session. */
   readonly date?: string | undefined;

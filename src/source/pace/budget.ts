@@ -1,7 +1,7 @@
 /** The request budgets of a key, as data, and the pace that follows from one. Pure. */
 import { REQUESTS_PER_SECOND } from '../../api-contract/published-limits.ts';
 
-export interface Budget {
+interface Budget {
   /** Sustained request starts a second. */
   readonly requestsPerSecond: number;
   /** Starts that an idle while may save up; 1 saves none. */

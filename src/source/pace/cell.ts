@@ -1,11 +1,10 @@
 /**
- * Where the state of a budget is kept: one cell that all who use the budget change, one after the other. Implementations:
- * in memory (here), a folder for the processes of a machine (`file-cell.ts`), Redis for machines (`redis-cell.ts`).
+ * Holds the state of a budget: one cell that all its users change, one after the other. Implementations: a folder for the
+ * processes of a machine (`file-cell.ts`), Redis for machines (`redis-cell.ts`).
  */
-import type { Clock } from '../../core/clock.ts';
-import { type PaceState, UNUSED } from './reservations.ts';
+import type { PaceState } from './reservations.ts';
 
-export interface CellChange<Result> {
+interface CellChange<Result> {
   readonly state: PaceState;
   readonly result: Result;
 }
@@ -19,17 +18,4 @@ export interface PaceCell {
    */
   update<Result>(change: (state: PaceState | undefined, nowMs: number) => CellChange<Result>): Promise<Result>;
   close(): Promise<void>;
-}
-
-/** A budget of this process alone. */
-export function createMemoryCell(clock: Clock): PaceCell {
-  let current = UNUSED;
-  return {
-    async update(change) {
-      const { state, result } = change(current, clock.now());
-      current = state;
-      return result;
-    },
-    async close() {},
-  };
 }

@@ -30,7 +30,7 @@ redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3])
 return 1
 `;
 
-export interface RedisCellOptions {
+interface RedisCellOptions {
   /** How long a command waits for a lost connection to come back: a restart or a fail-over. Default: 30 s. */
   readonly patienceMs?: number | undefined;
 }

@@ -8,7 +8,7 @@ import { z } from 'zod';
 import type { Pace } from './budget.ts';
 
 /** A 429 halves the rate, at most this many times over: below 1/8 the provider is down rather than busy. */
-export const MAX_SLOWDOWN = 8;
+const MAX_SLOWDOWN = 8;
 /** Every this many starts without a 429, a lowered rate doubles again, up to the allowed one. */
 const STARTS_TO_RECOVER = 20;
 /** Urgent requests go before the same other request this often: three starts in four are theirs while others wait. */
@@ -47,7 +47,7 @@ const stateSchema = z.object({
   reservations: z.array(reservationSchema).max(MAX_RESERVATIONS),
 });
 
-export type Reservation = Readonly<z.infer<typeof reservationSchema>>;
+type Reservation = Readonly<z.infer<typeof reservationSchema>>;
 export type PaceState = Readonly<Omit<z.infer<typeof stateSchema>, 'reservations'>> & {
   readonly reservations: readonly Reservation[];
 };
