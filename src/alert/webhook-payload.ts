@@ -13,7 +13,7 @@ export interface AlertPayload {
   readonly dataset: string;
   readonly place: string;
   /** Id of the run that tells it, as in the log; absent where none is known. */
-  readonly run?: string;
+  readonly run?: string | undefined;
   readonly text: string;
   readonly alerts: readonly Alert[];
   readonly recovered: readonly (Alert & { readonly until: string })[];
@@ -37,7 +37,7 @@ export function buildAlertPayload(notice: AlertNotice, id: string): AlertPayload
   const shown = lines.slice(0, 3 * MAX_LINES);
   const rest = lines.length > shown.length ? [`... and more: flowdrop status ${job}`] : [];
   const text = [escapeChat(`flowdrop ${formatAlertSubject(notice)}`), ...shown, ...rest].join('\n');
-  const about = { at, job, dataset, place, ...(run === undefined ? {} : { run }) };
+  const about = { at, job, dataset, place, run };
   return { version: 1, id, ...about, text, alerts, recovered };
 }
 

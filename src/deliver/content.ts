@@ -120,7 +120,7 @@ async function buildParts(
     const { title, manifest, path, before, marketStructure } = file;
     const report = await buildReport(context, describeDrop(context.store.url, manifest, path), {
       ...{ symbols, before, marketStructure, job: job.name, now: new Date(context.clock.now()) },
-      ...(context.signal === undefined ? {} : { signal: context.signal }),
+      signal: context.signal,
     });
     parts.push({ title, report });
   }

@@ -9,7 +9,7 @@ import type { Table } from 'apache-arrow';
 export type SqlParams = Readonly<Record<string, string | number | boolean | readonly string[] | readonly number[]>>;
 
 export interface StatementOptions {
-  readonly params?: SqlParams;
+  readonly params?: SqlParams | undefined;
   readonly signal?: AbortSignal | undefined;
 }
 

@@ -265,8 +265,8 @@ async function runDate(
       requests,
       size,
       revision,
-      ...(changes === undefined ? {} : { changes }),
-      ...(degraded_reason === undefined ? {} : { degraded_reason }),
+      changes,
+      degraded_reason,
       ...lacking,
     };
   } catch (error) {

@@ -17,7 +17,7 @@ export function parseAddressee(file: string, text: string): Job | undefined {
   const value: unknown = document.errors.length > 0 ? undefined : document.toJS();
   if (typeof value !== 'object' || value === null) return undefined;
   const { name, source, drop, alerts }: Readonly<Record<string, unknown>> = { ...value };
-  const rest = { name, drop, ...(alerts === undefined ? {} : { alerts }) };
+  const rest = { name, drop, alerts };
   return tryParse(file, { ...rest, source }) ?? tryParse(file, { ...rest, source: NO_SOURCE });
 }
 

@@ -84,13 +84,7 @@ function assertReportable(source: JobSource, reports: JobFile['reports']): void 
 
 function resolveObjectOptions(written: JobFile['drop']['s3']): ObjectOptions {
   const { kms_key: kmsKey, storage_class: storageClass, encryption, tags, acl } = written ?? {};
-  return {
-    ...(encryption === undefined ? {} : { encryption }),
-    ...(kmsKey === undefined ? {} : { kmsKey }),
-    ...(storageClass === undefined ? {} : { storageClass }),
-    ...(tags === undefined ? {} : { tags }),
-    ...(acl === undefined ? {} : { acl }),
-  };
+  return { encryption, kmsKey, storageClass, tags, acl };
 }
 
 function resolveSource(written: JobFile['source']): JobSource {

@@ -78,8 +78,8 @@ export function describeSealed(manifest: Manifest, damage?: string): ConditionEn
     revision: manifest.revision,
     rows: manifest.rows,
     ...sizesOf(manifest),
-    ...(damage === undefined ? {} : { damage }),
-    ...(manifest.degraded_reason === undefined ? {} : { degraded_reason: manifest.degraded_reason }),
+    damage,
+    degraded_reason: manifest.degraded_reason,
   };
 }
 

@@ -33,8 +33,8 @@ export function openDropFile(engine: Engine, drop: SealedDrop, signal: AbortSign
     table: `file(${quoteString(drop.path)}, Parquet)`,
     rows: async (sql, params) =>
       await engine.rows(`${sql}\nSETTINGS output_format_json_quote_denormals = 1`, {
-        ...(params ? { params } : {}),
-        ...(signal ? { signal } : {}),
+        params,
+        signal,
       }),
   };
 }

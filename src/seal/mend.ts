@@ -54,7 +54,7 @@ export async function mendSummary(deps: MendDeps, dataset: string, date: string)
     // A later revision has its own summary.
     if ((await readManifest(store, dataset, date))?.revision !== manifest.revision) return 'not-mended';
     const key = partitionPrefix(dataset, date) + file.filename;
-    await store.put(key, { path: paths.summary }, { contentType: PARQUET_CONTENT_TYPE, ...(signal ? { signal } : {}) });
+    await store.put(key, { path: paths.summary }, { contentType: PARQUET_CONTENT_TYPE, signal });
     return 'restored';
   } finally {
     for (const path of Object.values(paths)) await rm(path, { force: true });

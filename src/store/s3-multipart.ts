@@ -127,7 +127,7 @@ export class MultipartUploader {
         CopySource: source.address,
         // An empty object has no range.
         ...(isWhole ? {} : { CopySourceRange: `bytes=${part.start}-${part.start + part.sizeBytes - 1}` }),
-        ...(source.etag === undefined ? {} : { CopySourceIfMatch: source.etag }),
+        CopySourceIfMatch: source.etag,
       }),
     );
     return { completed: { PartNumber: part.number, ETag: CopyPartResult?.ETag }, md5: undefined };

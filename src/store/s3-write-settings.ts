@@ -21,14 +21,12 @@ const ALGORITHMS = { 'sse-s3': 'AES256', 'sse-kms': 'aws:kms' } as const;
 export function buildWriteSettings(options: ObjectOptions, key: string): WriteSettings {
   const { encryption, kmsKey, storageClass, tags, acl } = options;
   return {
-    ...(encryption === undefined ? {} : { ServerSideEncryption: ALGORITHMS[encryption] }),
-    ...(kmsKey === undefined ? {} : { SSEKMSKeyId: kmsKey }),
+    ServerSideEncryption: encryption && ALGORITHMS[encryption],
+    SSEKMSKeyId: kmsKey,
     // The SDK's types list the classes and ACLs of today; the job file's shape says what may come here.
-    ...(storageClass === undefined || !isDropFileKey(key)
-      ? {}
-      : { StorageClass: storageClass as NonNullable<WriteSettings['StorageClass']> }),
-    ...(tags === undefined ? {} : { Tagging: formatTags(tags) }),
-    ...(acl === undefined ? {} : { ACL: acl as NonNullable<WriteSettings['ACL']> }),
+    StorageClass: isDropFileKey(key) ? (storageClass as WriteSettings['StorageClass']) : undefined,
+    Tagging: tags && formatTags(tags),
+    ACL: acl as WriteSettings['ACL'],
   };
 }
 

@@ -24,13 +24,13 @@ export type ObjectBody = { readonly bytes: Uint8Array } | { readonly path: strin
 
 /** How objects are written to S3; what is left out is as the bucket has it. */
 export interface ObjectOptions {
-  readonly encryption?: 'sse-s3' | 'sse-kms';
+  readonly encryption?: 'sse-s3' | 'sse-kms' | undefined;
   /** Key of `sse-kms`. */
-  readonly kmsKey?: string;
-  readonly storageClass?: string;
-  readonly tags?: Readonly<Record<string, string>>;
+  readonly kmsKey?: string | undefined;
+  readonly storageClass?: string | undefined;
+  readonly tags?: Readonly<Record<string, string>> | undefined;
   /** Canned ACL. */
-  readonly acl?: string;
+  readonly acl?: string | undefined;
 }
 
 export interface PutOptions {

@@ -39,7 +39,7 @@ export function createHistorical({ gate, runner, limits }: EntryParts): Endpoint
         row_limit: allowed.rowLimit,
         capped: allowed.capped,
         truncated,
-        ...(allowed.lookbackDays === undefined ? {} : { lookback_days: allowed.lookbackDays }),
+        lookback_days: allowed.lookbackDays,
         minimum_data_delay_minutes: MINIMUM_DATA_DELAY_MINUTES,
       });
       if (request.test_mode) return writeTestAnswer(describe(false));
@@ -60,7 +60,7 @@ export function errorBody(failure: ApiFailure): ErrorBody {
   return {
     status: 'ERROR',
     errorCode: failure.errorCode,
-    ...(reason ? { reason } : {}),
+    reason,
     ...(hints ? { hints: [...hints] } : {}),
     errorMsg: failure.message,
   };
