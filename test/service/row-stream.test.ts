@@ -3,7 +3,7 @@
  * with the engine's own bytes, it is part of `contract.test.ts`.
  */
 import { describe, expect, test } from 'vitest';
-import { RowStream } from '../../src/service/historical/row-stream.ts';
+import { type RowFrame, RowStream } from '../../src/service/historical/row-stream.ts';
 
 /** Line ends, quotes and commas inside of values, an empty value, and characters of one to four bytes. */
 const ROWS = [
@@ -28,13 +28,21 @@ function cutEvery(bytes: Buffer, length: number): readonly Uint8Array[] {
   return cut(bytes, ...Array.from({ length: Math.ceil(bytes.length / length) - 1 }, (_, at) => (at + 1) * length));
 }
 
+const FRAME: RowFrame = { head: '{"data":[', tail: (truncated) => `],"truncated":${truncated}}` };
+
 /** What a caller would have. */
 async function read(pieces: readonly Uint8Array[], rowLimit: number) {
-  const stream = new RowStream(toAsync(pieces), rowLimit);
+  const stream = new RowStream(toAsync(pieces), rowLimit, FRAME);
   const given: Uint8Array[] = [];
   for await (const piece of stream) given.push(Uint8Array.from(piece));
-  const text = Buffer.concat(given).toString('utf8');
-  return { text, data: JSON.parse(`[${text}]`) as unknown[], rows: stream.rows, truncated: stream.truncated };
+  const body = Buffer.concat(given);
+  expect(stream.bytes).toBe(body.length);
+  const text = body
+    .toString('utf8')
+    .slice(FRAME.head.length)
+    .replace(/\],"truncated":\w+\}$/, '');
+  const { data, truncated } = JSON.parse(body.toString('utf8')) as { data: unknown[]; truncated: boolean };
+  return { text, data, rows: stream.rows, truncated };
 }
 
 async function* toAsync(pieces: readonly Uint8Array[]): AsyncGenerator<Uint8Array> {
@@ -122,9 +130,10 @@ describe('at the limit', () => {
         isLeft = true;
       }
     }
-    const stream = new RowStream(give(), 10);
-    for await (const piece of stream) expect(piece.length).toBeGreaterThan(0);
-    expect([stream.rows, stream.truncated, isLeft]).toEqual([10, true, true]);
+    const stream = new RowStream(give(), 10, FRAME);
+    let last = '';
+    for await (const piece of stream) last = Buffer.from(piece).toString('utf8');
+    expect([stream.rows, last, isLeft]).toEqual([10, FRAME.tail(true), true]);
     expect(taken).toBeLessThan(5);
   });
 
@@ -137,7 +146,11 @@ describe('at the limit', () => {
         isLeft = true;
       }
     }
-    for await (const _piece of new RowStream(give(), 1_000_000)) break;
+    let pieces = 0;
+    for await (const _piece of new RowStream(give(), 1_000_000, FRAME)) {
+      pieces += 1;
+      if (pieces === 2) break;
+    }
     expect(isLeft).toBe(true);
   });
 });
@@ -147,12 +160,12 @@ test('a failure of the lines comes through, behind the rows before it', async ()
     yield Uint8Array.from(toLines(ROWS.slice(0, 1)));
     throw new RangeError('the engine is gone');
   }
-  const stream = new RowStream(give(), 100);
+  const stream = new RowStream(give(), 100, FRAME);
   const given: string[] = [];
   const reading = (async () => {
     for await (const piece of stream) given.push(Buffer.from(piece).toString('utf8'));
   })();
   await expect(reading).rejects.toThrow('the engine is gone');
-  expect(JSON.parse(`[${given.join('')}]`)).toEqual(ROWS.slice(0, 1));
-  expect([stream.rows, stream.truncated]).toEqual([1, false]);
+  expect(JSON.parse(`${given.join('')}${FRAME.tail(false)}`)).toMatchObject({ data: ROWS.slice(0, 1) });
+  expect(stream.rows).toBe(1);
 });

@@ -14,7 +14,6 @@ import type { Gate } from '../access/gate.ts';
 import { type ApiFailure, invalidRequest } from '../http/api-failure.ts';
 import type { Endpoint, EndpointAnswer } from '../http/endpoint.ts';
 import type { QueryRunner } from './query-runner.ts';
-import type { RowStream } from './row-stream.ts';
 import { SAMPLE_ROWS, writeSample } from './sample.ts';
 
 export interface EntryParts {
@@ -23,6 +22,8 @@ export interface EntryParts {
   readonly limits: RowLimits;
 }
 
+/** Of an answer with rows: they come first, so that `meta` can say what is known only at their end. */
+export const HEAD = '{"status":"SUCCESS","data":[';
 const HEADERS = { [DELAY_HEADER]: String(MINIMUM_DATA_DELAY_MINUTES) } as const;
 
 export function createHistorical({ gate, runner, limits }: EntryParts): Endpoint {
@@ -43,8 +44,10 @@ export function createHistorical({ gate, runner, limits }: EntryParts): Endpoint
         minimum_data_delay_minutes: MINIMUM_DATA_DELAY_MINUTES,
       });
       if (request.test_mode) return writeTestAnswer(describe(false));
-      const rows = await runner.run({ sql: request.sql, rowLimit: allowed.rowLimit, owner: caller.id, signal });
-      return { status: 200, headers: HEADERS, body: writeAnswer(rows, describe), rows: () => rows.rows };
+      const frame = { head: HEAD, tail: (truncated: boolean) => `],"meta":${JSON.stringify(describe(truncated))}}` };
+      const { rowLimit } = allowed;
+      const rows = await runner.run({ sql: request.sql, rowLimit, frame, owner: caller.id, signal });
+      return { status: 200, headers: HEADERS, body: rows };
     },
     fail: (failure) => ({
       status: failure.status,
@@ -83,21 +86,11 @@ function parseRequest(body: unknown): HistoricalRequest {
   return parsed.data;
 }
 
-/** Rows first, so that what is known only at their end can stand in `meta`. */
-async function* writeAnswer(
-  rows: RowStream,
-  describe: (truncated: boolean) => HistoricalMeta,
-): AsyncGenerator<Uint8Array> {
-  yield Buffer.from('{"status":"SUCCESS","data":[');
-  yield* rows;
-  yield Buffer.from(`],"meta":${JSON.stringify(describe(rows.truncated))}}`);
-}
-
 function writeTestAnswer(meta: HistoricalMeta): EndpointAnswer {
   const body = Buffer.concat([
     Buffer.from('{"status":"SUCCESS","data":'),
     writeSample(),
     Buffer.from(`,"meta":${JSON.stringify(meta)}}`),
   ]);
-  return { status: 200, headers: HEADERS, body, rows: () => SAMPLE_ROWS };
+  return { status: 200, headers: HEADERS, body, rows: SAMPLE_ROWS };
 }

@@ -10,8 +10,7 @@ import { PORTAL_PATH } from '../../api-contract/published-limits.ts';
 import { describeLimits } from '../access/entitlement.ts';
 import { type ApiFailure, invalidRequest } from '../http/api-failure.ts';
 import type { Endpoint } from '../http/endpoint.ts';
-import { type EntryParts, errorBody, retryHeaders } from './historical.ts';
-import type { RowStream } from './row-stream.ts';
+import { type EntryParts, errorBody, HEAD, retryHeaders } from './historical.ts';
 
 /** Anything that is not text counts as missing: the specification knows no other failure of the body. */
 const readingSchema = z.object({
@@ -32,8 +31,9 @@ export function createPortal({ gate, runner, limits }: EntryParts): Endpoint {
       if (sql === undefined) throw invalidRequest(SQL_MISSING);
       const caller = gate.enter({ apiKey }, 'historical');
       const { rowLimit } = describeLimits(caller, limits);
-      const rows = await runner.run({ sql, rowLimit, owner: caller.id, signal });
-      return { status: 200, headers: {}, body: writeAnswer(rows), rows: () => rows.rows };
+      const frame = { head: HEAD, tail: () => ']}' };
+      const rows = await runner.run({ sql, rowLimit, frame, owner: caller.id, signal });
+      return { status: 200, headers: {}, body: rows };
     },
     fail: (failure) => ({
       status: failure.status,
@@ -41,12 +41,6 @@ export function createPortal({ gate, runner, limits }: EntryParts): Endpoint {
       body: Buffer.from(JSON.stringify(portalBody(failure))),
     }),
   };
-}
-
-async function* writeAnswer(rows: RowStream): AsyncGenerator<Uint8Array> {
-  yield Buffer.from('{"status":"SUCCESS","data":[');
-  yield* rows;
-  yield Buffer.from(']}');
 }
 
 /** The three documented 400 bodies carry one text and nothing else; one of them under another name. */

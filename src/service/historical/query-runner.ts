@@ -8,12 +8,13 @@ import type { Guard } from '../../guard/guard.ts';
 import type { Dataset } from '../dataset.ts';
 import { toApiFailure } from '../http/api-failure.ts';
 import { HeldBytes, PieceQueue } from './piece-queue.ts';
-import { RowStream } from './row-stream.ts';
+import { type RowFrame, RowStream } from './row-stream.ts';
 
 interface QueryRequest {
   readonly sql: string;
   /** Most rows of the answer. */
   readonly rowLimit: number;
+  readonly frame: RowFrame;
   /** Who asks: the engines are shared fairly among owners. */
   readonly owner: string;
   readonly signal: AbortSignal;
@@ -48,11 +49,11 @@ const MAX_HELD_BYTES = 512_000_000;
 export function createQueryRunner({ pool, guard, dataset, scanLimit, knownSettings }: QueryParts): QueryRunner {
   const held = new HeldBytes(MAX_HELD_BYTES);
   return {
-    run: async ({ sql, rowLimit, owner, signal }) => {
+    run: async ({ sql, rowLimit, frame, owner, signal }) => {
       try {
         const text = await guard.admit(sql, { owner, signal });
         const statement = `${text} ${settingsSql(rowLimit, scanLimit, knownSettings)}`;
-        return new RowStream(await openLines(statement, owner, signal), rowLimit);
+        return new RowStream(await openLines(statement, owner, signal), rowLimit, frame);
       } catch (error) {
         throw toApiFailure(error, sql);
       }

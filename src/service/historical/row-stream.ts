@@ -1,22 +1,33 @@
 /**
- * The rows of an answer, from the engine's bytes to those of a JSON array. Invariant: rows stay bytes and pass through in
- * pieces; at most `rowLimit` of them leave, and whether there were more is known at the end. The engine writes one object
- * a line (JSONEachRow) and escapes line ends inside, so a line end becomes the comma between two objects.
+ * The body of an answer with rows, from the engine's bytes to JSON. Invariant: rows stay bytes and pass through in pieces;
+ * at most `rowLimit` of them leave, and whether there were more is known at the end. The engine writes one object a line
+ * (JSONEachRow) and escapes line ends inside, so a line end becomes the comma between two objects.
  */
+import type { CountedBody } from '../http/endpoint.ts';
 
 const NEWLINE = 0x0a;
 const COMMA = 0x2c;
 
-export class RowStream implements AsyncIterable<Uint8Array> {
+/** What stands before and after the rows. */
+export interface RowFrame {
+  readonly head: string;
+  /** Written last, so that it can say whether rows were dropped. */
+  tail(truncated: boolean): string;
+}
+
+export class RowStream implements CountedBody {
   readonly #lines: AsyncIterable<Uint8Array>;
   readonly #rowLimit: number;
+  readonly #frame: RowFrame;
   #rows = 0;
+  #bytes = 0;
   #isTruncated = false;
 
   /** @param lines JSONEachRow; the pieces are overwritten */
-  constructor(lines: AsyncIterable<Uint8Array>, rowLimit: number) {
+  constructor(lines: AsyncIterable<Uint8Array>, rowLimit: number, frame: RowFrame) {
     this.#lines = lines;
     this.#rowLimit = rowLimit;
+    this.#frame = frame;
   }
 
   /** Rows given so far; all of them once the iteration has ended. */
@@ -24,28 +35,34 @@ export class RowStream implements AsyncIterable<Uint8Array> {
     return this.#rows;
   }
 
-  /** Whether rows were dropped; known once the iteration has ended. */
-  get truncated(): boolean {
-    return this.#isTruncated;
+  /** Bytes given so far. */
+  get bytes(): number {
+    return this.#bytes;
   }
 
-  /** What stands between the brackets of the array. */
   async *[Symbol.asyncIterator](): AsyncGenerator<Uint8Array> {
+    yield this.#count(Buffer.from(this.#frame.head));
     let owesComma = false;
     for await (const piece of this.#lines) {
       if (piece.length === 0) continue;
       if (this.#rows === this.#rowLimit) {
         this.#isTruncated = true;
-        return;
+        break;
       }
-      if (owesComma) yield Uint8Array.of(COMMA);
-      // Whether a comma belongs behind the last row only the next piece tells.
+      if (owesComma) yield this.#count(Uint8Array.of(COMMA));
+      // Only the next piece shows whether a comma follows the last row.
       owesComma = piece.at(-1) === NEWLINE;
       const end = this.#joinLines(piece);
       if (end < piece.length) this.#isTruncated = true;
-      yield piece.subarray(0, owesComma && end === piece.length ? -1 : end);
-      if (this.#isTruncated) return;
+      yield this.#count(piece.subarray(0, owesComma && end === piece.length ? -1 : end));
+      if (this.#isTruncated) break;
     }
+    yield this.#count(Buffer.from(this.#frame.tail(this.#isTruncated)));
+  }
+
+  #count(piece: Uint8Array): Uint8Array {
+    this.#bytes += piece.length;
+    return piece;
   }
 
   /** Turns line ends into commas. @returns where the rows beyond the limit begin, or the length */

@@ -1,4 +1,4 @@
-/** What is told of every answer once it has been sent: one line in the log, and the figures for the metrics. */
+/** Reports every answer once it has been sent: one line in the log, and the figures for the metrics. */
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Log } from '../../core/log.ts';
 import type { ApiFailure } from './api-failure.ts';
@@ -17,9 +17,8 @@ export interface Served {
 
 interface Account {
   readonly endpoint: Endpoint;
+  readonly answer: EndpointAnswer;
   readonly failure: ApiFailure | undefined;
-  readonly rows: (() => number) | undefined;
-  bytes: number;
 }
 
 export class AnswerLog {
@@ -32,26 +31,18 @@ export class AnswerLog {
     this.#onServed = onServed;
   }
 
-  /** Notes an answer that is about to be sent. @returns its body, counted while it is read */
-  begin(
-    request: FastifyRequest,
-    endpoint: Endpoint,
-    answer: EndpointAnswer,
-    failure?: ApiFailure,
-  ): EndpointAnswer['body'] {
-    const account: Account = { endpoint, failure, rows: answer.rows, bytes: 0 };
-    this.#accounts.set(request, account);
-    if (!(answer.body instanceof Uint8Array)) return countBytes(answer.body, account);
-    account.bytes = answer.body.length;
-    return answer.body;
+  /** Remembers an answer that is about to be sent. */
+  begin(request: FastifyRequest, endpoint: Endpoint, answer: EndpointAnswer, failure?: ApiFailure): void {
+    this.#accounts.set(request, { endpoint, answer, failure });
   }
 
-  /** Tells of an answer that has been sent. */
+  /** Logs an answer that has been sent. */
   end(request: FastifyRequest, reply: FastifyReply): void {
     const account = this.#accounts.get(request);
     if (!account) return;
-    const { endpoint, failure, bytes } = account;
-    const rows = account.rows?.() ?? 0;
+    const { endpoint, failure, answer } = account;
+    const { body } = answer;
+    const { rows, bytes } = body instanceof Uint8Array ? { rows: answer.rows ?? 0, bytes: body.length } : body;
     const errorCode = failure?.errorCode;
     this.#log.info({
       event: 'request',
@@ -67,12 +58,5 @@ export class AnswerLog {
     });
     const seconds = reply.elapsedTime / 1_000;
     this.#onServed?.({ endpoint: endpoint.name, status: reply.statusCode, errorCode, seconds, rows, bytes });
-  }
-}
-
-async function* countBytes(body: AsyncIterable<Uint8Array>, account: Account): AsyncGenerator<Uint8Array> {
-  for await (const piece of body) {
-    account.bytes += piece.length;
-    yield piece;
   }
 }

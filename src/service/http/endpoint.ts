@@ -19,15 +19,21 @@ export interface Call {
   readonly signal: AbortSignal;
 }
 
+/** A body in pieces; the figures are final once it has been read to its end. */
+export interface CountedBody extends AsyncIterable<Uint8Array> {
+  readonly rows: number;
+  readonly bytes: number;
+}
+
 export interface EndpointAnswer {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
   /** Whole or in pieces. */
-  readonly body: Uint8Array | AsyncIterable<Uint8Array>;
+  readonly body: Uint8Array | CountedBody;
   /** Default: JSON. */
   readonly contentType?: string;
-  /** Rows in the body; known once the body has been read to its end. */
-  readonly rows?: () => number;
+  /** Rows in a whole body. Default: 0. */
+  readonly rows?: number;
 }
 
 export interface Endpoint {

@@ -83,7 +83,8 @@ export async function createListener(options: ListenerOptions): Promise<FastifyI
     answer: EndpointAnswer,
     failure?: ApiFailure,
   ): FastifyReply {
-    const body = answers.begin(request, endpoint, answer, failure);
+    answers.begin(request, endpoint, answer, failure);
+    const { body } = answer;
     const type = answer.contentType ?? 'application/json; charset=utf-8';
     reply.code(answer.status).headers(answer.headers).type(type);
     if (body instanceof Uint8Array) return reply.send(Buffer.from(body.buffer, body.byteOffset, body.length));

@@ -14,7 +14,7 @@ import {
 } from '../../api-contract/chain.ts';
 import { CHAIN_PATH } from '../../api-contract/published-limits.ts';
 import { ApiFailure } from '../http/api-failure.ts';
-import type { Call, Endpoint, EndpointAnswer } from '../http/endpoint.ts';
+import type { Call, CountedBody, Endpoint, EndpointAnswer } from '../http/endpoint.ts';
 import type { Snapshot, SnapshotReader } from './snapshot.ts';
 import { answerFailure, type Entrance, parseRequest, toSnapshotFailure } from './snapshot-answer.ts';
 
@@ -45,12 +45,7 @@ export function createChain({ gate, reader, chainLimit = CHAIN_LIMIT }: ChainPar
         `${rows.length} contracts match, and one answer has at most ${chainLimit}; narrow the filters.`,
       );
     }
-    return {
-      status: 200,
-      headers: {},
-      body: writeChain(rows, describeChain(snapshot, rows.length)),
-      rows: () => rows.length,
-    };
+    return { status: 200, headers: {}, body: new ChainBody(rows, describeChain(snapshot, rows.length)) };
   }
 }
 
@@ -89,12 +84,36 @@ function describeChain(snapshot: Snapshot, contracts: number): ChainMeta {
   };
 }
 
-async function* writeChain(rows: readonly ChainRow[], meta: ChainMeta): AsyncGenerator<Uint8Array> {
-  yield Buffer.from('{"data":[');
-  for (let at = 0; at < rows.length; at += ROWS_PER_PIECE) {
-    const piece = rows.slice(at, at + ROWS_PER_PIECE).map((row) => JSON.stringify(row));
-    yield Buffer.from(`${at === 0 ? '\n' : ',\n'}${piece.join(',\n')}`);
-    await pause();
+/** The body of an answer, written in pieces so that other callers are served in between. */
+class ChainBody implements CountedBody {
+  readonly rows: number;
+  readonly #contracts: readonly ChainRow[];
+  readonly #meta: ChainMeta;
+  #bytes = 0;
+
+  constructor(contracts: readonly ChainRow[], meta: ChainMeta) {
+    this.rows = contracts.length;
+    this.#contracts = contracts;
+    this.#meta = meta;
   }
-  yield Buffer.from(`],"meta":${JSON.stringify(meta)}}`);
+
+  get bytes(): number {
+    return this.#bytes;
+  }
+
+  async *[Symbol.asyncIterator](): AsyncGenerator<Uint8Array> {
+    yield this.#write('{"data":[');
+    for (let at = 0; at < this.rows; at += ROWS_PER_PIECE) {
+      const piece = this.#contracts.slice(at, at + ROWS_PER_PIECE).map((row) => JSON.stringify(row));
+      yield this.#write(`${at === 0 ? '\n' : ',\n'}${piece.join(',\n')}`);
+      await pause();
+    }
+    yield this.#write(`],"meta":${JSON.stringify(this.#meta)}}`);
+  }
+
+  #write(text: string): Uint8Array {
+    const piece = Buffer.from(text);
+    this.#bytes += piece.length;
+    return piece;
+  }
 }
