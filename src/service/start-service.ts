@@ -96,16 +96,20 @@ export async function startService(options: ServiceOptions, parts: ServiceParts)
     const snapshots = [createChain({ gate, reader, chainLimit }), createMarketStructure({ gate, reader })];
     const { fail } = historical;
     const common = { clock, log, onServed: (served: Served) => metrics.observeRequest(served) };
-    const portal = await createListener({ ...common, endpoints: [createPortal(entry)] });
+    const portalEndpoint = createPortal(entry);
+    const portal = await createListener({ ...common, endpoints: [portalEndpoint] });
     const listeners = [portal];
     closers.push(async () => void (await Promise.all(listeners.map((listener) => listener.close()))));
     const portalUrl = await listen(portal, options.host, options.portalPort);
-    const operations = [
+    const described = [
+      historical,
+      ...snapshots,
+      ...login,
       createHealth({ pool, dataset, clock, fail }),
       createMetrics(metrics, fail),
-      createInterface({ version: parts.version, portalUrl }, fail),
-    ];
-    const endpoints = [historical, ...snapshots, ...login, ...operations] as const;
+    ] as const;
+    const operations = [historical, portalEndpoint, ...described.slice(1)].map(({ operation }) => operation);
+    const endpoints = [...described, createInterface({ operations, version: parts.version, portalUrl }, fail)] as const;
     const main = await createListener({ ...common, endpoints, readSession });
     listeners.push(main);
     const url = await listen(main, options.host, options.port);

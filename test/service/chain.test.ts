@@ -393,5 +393,5 @@ describe('what cannot be answered', () => {
 });
 
 test('the endpoint is POST at its path', () => {
-  expect([endpoint.method, endpoint.path]).toEqual(['POST', CHAIN_PATH]);
+  expect(endpoint.operation).toMatchObject({ method: 'POST', path: CHAIN_PATH });
 });

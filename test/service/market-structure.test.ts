@@ -326,5 +326,5 @@ describe('what cannot be had', () => {
 });
 
 test('the endpoint is GET at its path', () => {
-  expect([endpoint.method, endpoint.path]).toEqual(['GET', MARKET_STRUCTURE_PATH]);
+  expect(endpoint.operation).toMatchObject({ method: 'GET', path: MARKET_STRUCTURE_PATH });
 });

@@ -9,6 +9,9 @@ import { ERROR_CODES, REASONS } from '../../src/api-contract/historical.ts';
 import { HISTORICAL_PATH, PORTAL_PATH } from '../../src/api-contract/published-limits.ts';
 import { TRADE_COLUMNS } from '../../src/api-contract/trade.ts';
 import { buildOpenApi } from '../../src/service/openapi/openapi.ts';
+import * as historical from '../../src/service/openapi/openapi-historical.ts';
+import * as service from '../../src/service/openapi/openapi-service.ts';
+import * as snapshots from '../../src/service/openapi/openapi-snapshots.ts';
 
 type Json = Readonly<Record<string, unknown>>;
 
@@ -48,8 +51,9 @@ interface Document {
 }
 
 // What is written is JSON: the document is looked at as its readers get it.
-const read = (options: Parameters<typeof buildOpenApi>[0]) =>
-  JSON.parse(JSON.stringify(buildOpenApi(options))) as Document;
+const OPERATIONS = [...Object.values(historical), ...Object.values(snapshots), ...Object.values(service)];
+const read = (options: Omit<Parameters<typeof buildOpenApi>[0], 'operations'>) =>
+  JSON.parse(JSON.stringify(buildOpenApi({ ...options, operations: OPERATIONS }))) as Document;
 const document = read({ version: '0.1.0', portalUrl: 'http://portal.example:8101' });
 const operations = Object.entries(document.paths).flatMap(([path, { servers: _, ...methods }]) =>
   Object.entries(methods).map(([method, operation]) => ({ title: `${method.toUpperCase()} ${path}`, operation })),

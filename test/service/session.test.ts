@@ -161,7 +161,7 @@ describe('login and logout', () => {
 
   test('a logout takes the cookie away, session or not', async () => {
     const { logout } = start();
-    expect([logout.method, logout.path]).toEqual(['DELETE', '/api/session']);
+    expect(logout.operation).toMatchObject({ method: 'DELETE', path: '/api/session' });
     const answer = await logout.answer(call(undefined));
     expect(answer.status).toBe(200);
     expect(answer.headers['set-cookie']).toBe(`${SESSION_COOKIE}=; Max-Age=0; Path=/; HttpOnly; SameSite=Strict`);

@@ -10,10 +10,10 @@ import { loginRequestSchema } from '../../api-contract/login.ts';
 import type { Clock } from '../../core/clock.ts';
 import { type ApiFailure, invalidRequest } from '../http/api-failure.ts';
 import type { Endpoint, EndpointAnswer } from '../http/endpoint.ts';
+import { LOGIN, LOGOUT } from '../openapi/openapi-service.ts';
 import type { Gate } from './gate.ts';
 import type { Caller, KeyRing } from './keys.ts';
 
-export const SESSION_PATH = '/api/session';
 export const SESSION_COOKIE = 'flowdrop_session';
 /** A working day. */
 export const SESSION_SECONDS = 8 * 60 * 60;
@@ -85,8 +85,7 @@ export function createLogin({ gate, sessions, fail }: LoginDependencies): readon
   return [
     {
       name: 'login',
-      method: 'POST',
-      path: SESSION_PATH,
+      operation: LOGIN,
       answer: async ({ body }) => {
         const parsed = loginSchema.safeParse(body ?? {});
         if (!parsed.success) throw invalidRequest('The request body is not valid: api_key must be text.');
@@ -98,8 +97,7 @@ export function createLogin({ gate, sessions, fail }: LoginDependencies): readon
     },
     {
       name: 'logout',
-      method: 'DELETE',
-      path: SESSION_PATH,
+      operation: LOGOUT,
       answer: async () => writeAnswer(sessions.clear(), { status: 'SUCCESS' }),
       fail,
     },

@@ -8,11 +8,12 @@ import {
   type HistoricalRequest,
   requestSchema,
 } from '../../api-contract/historical.ts';
-import { DELAY_HEADER, HISTORICAL_PATH, MINIMUM_DATA_DELAY_MINUTES } from '../../api-contract/published-limits.ts';
+import { DELAY_HEADER, MINIMUM_DATA_DELAY_MINUTES } from '../../api-contract/published-limits.ts';
 import { describeLimits, type RowLimits } from '../access/entitlement.ts';
 import type { Gate } from '../access/gate.ts';
 import { type ApiFailure, invalidRequest } from '../http/api-failure.ts';
 import type { Endpoint, EndpointAnswer } from '../http/endpoint.ts';
+import { QUERY_HISTORICAL } from '../openapi/openapi-historical.ts';
 import type { QueryRunner } from './query-runner.ts';
 import { SAMPLE_ROWS, writeSample } from './sample.ts';
 
@@ -29,8 +30,7 @@ const HEADERS = { [DELAY_HEADER]: String(MINIMUM_DATA_DELAY_MINUTES) } as const;
 export function createHistorical({ gate, runner, limits }: EntryParts): Endpoint {
   return {
     name: 'historical',
-    method: 'POST',
-    path: HISTORICAL_PATH,
+    operation: QUERY_HISTORICAL,
     answer: async ({ body, session, signal }) => {
       const request = parseRequest(body);
       const caller = gate.enter({ apiKey: request.api_key, session }, 'historical');

@@ -6,10 +6,10 @@
  */
 import { z } from 'zod';
 import { portalRequestSchema } from '../../api-contract/portal.ts';
-import { PORTAL_PATH } from '../../api-contract/published-limits.ts';
 import { describeLimits } from '../access/entitlement.ts';
 import { type ApiFailure, invalidRequest } from '../http/api-failure.ts';
 import type { Endpoint } from '../http/endpoint.ts';
+import { QUERY_HISTORICAL_PORTAL } from '../openapi/openapi-historical.ts';
 import { type EntryParts, errorBody, HEAD, retryHeaders } from './historical.ts';
 
 /** Anything that is not text counts as missing: the specification knows no other failure of the body. */
@@ -23,8 +23,7 @@ const SQL_MISSING = 'SQL query is required in the request body';
 export function createPortal({ gate, runner, limits }: EntryParts): Endpoint {
   return {
     name: 'portal',
-    method: 'POST',
-    path: PORTAL_PATH,
+    operation: QUERY_HISTORICAL_PORTAL,
     answer: async ({ body, signal }) => {
       const { api_key: apiKey, sql } = readingSchema.catch({}).parse(body ?? {});
       if (apiKey === undefined) throw invalidRequest('API key is required');

@@ -1,7 +1,8 @@
 /**
- * What every endpoint of the service is: one method and path, an answer to a call, and its own shape of failures. The
- * listener knows HTTP, endpoints do not.
+ * An endpoint of the service: an operation, the answer to a call, and its own shape of failures. The listener knows HTTP,
+ * endpoints do not.
  */
+import type { Operation } from '../openapi/openapi-operation.ts';
 import type { ApiFailure } from './api-failure.ts';
 
 /** A request as an endpoint sees it. */
@@ -37,10 +38,10 @@ export interface EndpointAnswer {
 }
 
 export interface Endpoint {
+  /** In logs and metrics. */
   readonly name: string;
-  readonly method: 'GET' | 'POST' | 'DELETE';
-  /** In the router's notation: `/api/v1/market-structure/:symbol`. */
-  readonly path: string;
+  /** Method, path and description. */
+  readonly operation: Operation;
   /** @throws ApiFailure, or anything else for an internal error */
   answer(call: Call): Promise<EndpointAnswer>;
   fail(failure: ApiFailure): EndpointAnswer;

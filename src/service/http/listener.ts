@@ -36,8 +36,8 @@ export async function createListener(options: ListenerOptions): Promise<FastifyI
   app.addHook('onResponse', async (request, reply) => answers.end(request, reply));
   for (const endpoint of endpoints) {
     app.route({
-      method: endpoint.method,
-      url: endpoint.path,
+      method: endpoint.operation.method,
+      url: endpoint.operation.path,
       handler: (request, reply) => handle(endpoint, request, reply),
       // The framework's own refusals, before the endpoint is asked.
       errorHandler: async (error, request, reply) => sendFailure(request, reply, endpoint, toFailure(error)),

@@ -3,6 +3,7 @@ import type { Clock } from '../../core/clock.ts';
 import type { EnginePool } from '../../engine/pool.ts';
 import type { Dataset } from '../dataset.ts';
 import { buildOpenApi, type OpenApiOptions } from '../openapi/openapi.ts';
+import { READ_DESCRIPTION, READ_HEALTH, READ_METRICS } from '../openapi/openapi-service.ts';
 import type { Endpoint } from './endpoint.ts';
 import type { ServiceMetrics } from './service-metrics.ts';
 
@@ -18,8 +19,7 @@ interface OperationParts {
 export function createHealth({ pool, dataset, clock, fail }: OperationParts): Endpoint {
   return {
     name: 'healthz',
-    method: 'GET',
-    path: '/healthz',
+    operation: READ_HEALTH,
     answer: async () => {
       const health = {
         status: 'ok',
@@ -38,8 +38,7 @@ export function createHealth({ pool, dataset, clock, fail }: OperationParts): En
 export function createMetrics(metrics: ServiceMetrics, fail: Endpoint['fail']): Endpoint {
   return {
     name: 'metrics',
-    method: 'GET',
-    path: '/metrics',
+    operation: READ_METRICS,
     answer: async () => ({
       status: 200,
       headers: {},
@@ -51,12 +50,12 @@ export function createMetrics(metrics: ServiceMetrics, fail: Endpoint['fail']): 
 }
 
 /** GET /openapi.json: the interface description, which does not change while the service runs. */
-export function createInterface(options: OpenApiOptions, fail: Endpoint['fail']): Endpoint {
-  const body = Buffer.from(JSON.stringify(buildOpenApi(options)));
+export function createInterface({ operations, ...options }: OpenApiOptions, fail: Endpoint['fail']): Endpoint {
+  const all = [...operations, READ_DESCRIPTION];
+  const body = Buffer.from(JSON.stringify(buildOpenApi({ ...options, operations: all })));
   return {
     name: 'openapi',
-    method: 'GET',
-    path: '/openapi.json',
+    operation: READ_DESCRIPTION,
     answer: async () => ({ status: 200, headers: {}, body }),
     fail,
   };

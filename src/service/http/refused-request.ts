@@ -20,15 +20,15 @@ export function findRefusal(
   url: string,
 ): RefusedRequest {
   const path = url.split('?')[0] ?? '';
-  const here = endpoints.filter((endpoint) => matchesPath(endpoint.path, path));
-  const meant = here.find((endpoint) => endpoint.method === method);
+  const here = endpoints.filter((endpoint) => matchesPath(endpoint.operation.path, path));
+  const meant = here.find((endpoint) => endpoint.operation.method === method);
   if (meant) return { endpoint: meant, failure: invalidRequest('The address is not valid.'), headers: {} };
   const [endpoint] = here;
   if (!endpoint) {
     const failure = new ApiFailure(404, 'INVALID_REQUEST', 'There is nothing at this address.');
     return { endpoint: endpoints[0], failure, headers: {} };
   }
-  const allow = here.map((candidate) => candidate.method).join(', ');
+  const allow = here.map(({ operation }) => operation.method).join(', ');
   const failure = new ApiFailure(405, 'METHOD_NOT_ALLOWED', `Only ${allow} is allowed here.`);
   return { endpoint, failure, headers: { allow } };
 }

@@ -84,81 +84,80 @@ const FAILURES: readonly OperationResponse[] = [
   { status: 504, description: 'The query took too long and was stopped: QUERY_TIMEOUT.', schema: 'HistoricalFailure' },
 ];
 
-export const HISTORICAL_OPERATIONS: readonly Operation[] = [
-  {
-    operationId: 'queryHistorical',
-    method: 'post',
-    path: HISTORICAL_PATH,
-    summary: 'Run a SQL query over historical option trades',
-    description: SQL_RULES,
-    tag: 'Historical SQL',
-    security: ['body', 'session'],
-    request: {
-      contentTypes: JSON_OR_FORM,
-      schema: 'HistoricalRequest',
+export const QUERY_HISTORICAL: Operation = {
+  operationId: 'queryHistorical',
+  method: 'POST',
+  path: HISTORICAL_PATH,
+  summary: 'Run a SQL query over historical option trades',
+  description: SQL_RULES,
+  tag: 'Historical SQL',
+  security: ['body', 'session'],
+  request: {
+    contentTypes: JSON_OR_FORM,
+    schema: 'HistoricalRequest',
+    examples: {
+      trades: { api_key: KEY, sql: QUERY },
+      aggregate: {
+        api_key: KEY,
+        sql: "SELECT symbol, sum(premium) AS premium FROM RawOptionTrades WHERE date = '2025-03-03' GROUP BY symbol",
+      },
+      sample: { api_key: KEY, sql: 'SELECT * FROM RawOptionTrades LIMIT 1', test_mode: true },
+    },
+  },
+  responses: [
+    {
+      status: 200,
+      description: 'The rows. When meta.truncated is true, rows beyond meta.row_limit were dropped.',
+      schema: 'HistoricalSuccess',
+      headers: ['X-Service-Historical-Sql-Minimum-Data-Delay-Minutes'],
       examples: {
-        trades: { api_key: KEY, sql: QUERY },
-        aggregate: {
-          api_key: KEY,
-          sql: "SELECT symbol, sum(premium) AS premium FROM RawOptionTrades WHERE date = '2025-03-03' GROUP BY symbol",
-        },
-        sample: { api_key: KEY, sql: 'SELECT * FROM RawOptionTrades LIMIT 1', test_mode: true },
+        trades: { status: 'SUCCESS', data: SAMPLE, meta: META },
+        aggregate: { status: 'SUCCESS', data: [{ symbol: 'SPY', premium: 2570 }], meta: META },
       },
     },
-    responses: [
-      {
-        status: 200,
-        description: 'The rows. When meta.truncated is true, rows beyond meta.row_limit were dropped.',
-        schema: 'HistoricalSuccess',
-        headers: ['X-Service-Historical-Sql-Minimum-Data-Delay-Minutes'],
-        examples: {
-          trades: { status: 'SUCCESS', data: SAMPLE, meta: META },
-          aggregate: { status: 'SUCCESS', data: [{ symbol: 'SPY', premium: 2570 }], meta: META },
-        },
+    {
+      status: 400,
+      description: 'The body is not valid (INVALID_REQUEST), or the guardrails refuse the SQL (INVALID_SQL).',
+      schema: 'HistoricalFailure',
+      examples: {
+        invalid_sql: failure('INVALID_SQL', 'Only one SELECT statement is allowed.'),
       },
-      {
-        status: 400,
-        description: 'The body is not valid (INVALID_REQUEST), or the guardrails refuse the SQL (INVALID_SQL).',
-        schema: 'HistoricalFailure',
-        examples: {
-          invalid_sql: failure('INVALID_SQL', 'Only one SELECT statement is allowed.'),
-        },
-      },
-      ...FAILURES,
-    ],
-  },
-  {
-    operationId: 'queryHistoricalPortal',
-    method: 'post',
-    path: PORTAL_PATH,
-    address: 'portal',
-    summary: 'Run a SQL query over historical option trades, at the separate address',
-    description: `${SQL_RULES} There is no meta: rows beyond the row limit are dropped without notice.`,
-    tag: 'Historical SQL',
-    security: ['body'],
-    request: {
-      contentTypes: JSON_OR_FORM,
-      schema: 'PortalRequest',
-      examples: { trades: { api_key: KEY, sql: QUERY } },
     },
-    responses: [
-      {
-        status: 200,
-        description: 'The rows.',
-        schema: 'PortalSuccess',
-        examples: { trades: { status: 'SUCCESS', data: SAMPLE } },
-      },
-      {
-        status: 400,
-        description: 'The key is missing, the SQL is not a SELECT, or sql is missing (whose text is named message).',
-        schema: ['PortalRefusal', 'PortalSqlMissing'],
-        examples: {
-          key_missing: { status: 'ERROR', errorMsg: 'API key is required' },
-          not_select: { status: 'ERROR', errorMsg: 'Only SELECT queries are allowed' },
-          sql_missing: { status: 'ERROR', message: 'SQL query is required in the request body' },
-        },
-      },
-      ...FAILURES,
-    ],
+    ...FAILURES,
+  ],
+};
+
+export const QUERY_HISTORICAL_PORTAL: Operation = {
+  operationId: 'queryHistoricalPortal',
+  method: 'POST',
+  path: PORTAL_PATH,
+  address: 'portal',
+  summary: 'Run a SQL query over historical option trades, at the separate address',
+  description: `${SQL_RULES} There is no meta: rows beyond the row limit are dropped without notice.`,
+  tag: 'Historical SQL',
+  security: ['body'],
+  request: {
+    contentTypes: JSON_OR_FORM,
+    schema: 'PortalRequest',
+    examples: { trades: { api_key: KEY, sql: QUERY } },
   },
-];
+  responses: [
+    {
+      status: 200,
+      description: 'The rows.',
+      schema: 'PortalSuccess',
+      examples: { trades: { status: 'SUCCESS', data: SAMPLE } },
+    },
+    {
+      status: 400,
+      description: 'The key is missing, the SQL is not a SELECT, or sql is missing (whose text is named message).',
+      schema: ['PortalRefusal', 'PortalSqlMissing'],
+      examples: {
+        key_missing: { status: 'ERROR', errorMsg: 'API key is required' },
+        not_select: { status: 'ERROR', errorMsg: 'Only SELECT queries are allowed' },
+        sql_missing: { status: 'ERROR', message: 'SQL query is required in the request body' },
+      },
+    },
+    ...FAILURES,
+  ],
+};

@@ -1,4 +1,7 @@
-/** What an operation of the interface description is: the vocabulary of the `openapi-*` tables. */
+/**
+ * An operation of the service: its route, and its part of the interface description. Each endpoint has one, so that the
+ * description lists exactly what the service answers.
+ */
 import type { z } from 'zod';
 import type { SchemaName } from './openapi-schemas.ts';
 
@@ -27,8 +30,8 @@ export interface OperationResponse {
 
 export interface Operation {
   readonly operationId: string;
-  readonly method: 'get' | 'post' | 'delete';
-  /** With parameters in braces. */
+  readonly method: 'GET' | 'POST' | 'DELETE';
+  /** In the router's notation: `/api/v1/market-structure/:symbol`. */
   readonly path: string;
   /** Default: the main address. */
   readonly address?: 'portal';

@@ -1,94 +1,94 @@
 /** Session and operators' endpoints, as the interface description tells them. A table of data. */
 
-import { SESSION_PATH } from '../access/login-session.ts';
 import { JSON_OR_FORM, type Operation } from './openapi-operation.ts';
 
-export const SERVICE_OPERATIONS: readonly Operation[] = [
-  {
-    operationId: 'login',
-    method: 'post',
-    path: SESSION_PATH,
-    summary: 'Open a session with a key',
-    description:
-      'Sets a cookie that stands for the key at the POST endpoints, until it ends or the service starts anew.',
-    tag: 'Session',
-    security: ['body'],
-    request: {
-      contentTypes: JSON_OR_FORM,
-      schema: 'LoginRequest',
-      examples: { key: { api_key: 'cus_0123456789abcdef' } },
+export const LOGIN: Operation = {
+  operationId: 'login',
+  method: 'POST',
+  path: '/api/session',
+  summary: 'Open a session with a key',
+  description: 'Sets a cookie that stands for the key at the POST endpoints, until it ends or the service starts anew.',
+  tag: 'Session',
+  security: ['body'],
+  request: {
+    contentTypes: JSON_OR_FORM,
+    schema: 'LoginRequest',
+    examples: { key: { api_key: 'cus_0123456789abcdef' } },
+  },
+  responses: [
+    {
+      status: 200,
+      description: 'The session is open.',
+      schema: 'LoginSuccess',
+      headers: ['Set-Cookie'],
+      examples: { open: { status: 'SUCCESS', expires_at: '2026-11-20T07:15:00.000Z' } },
     },
-    responses: [
-      {
-        status: 200,
-        description: 'The session is open.',
-        schema: 'LoginSuccess',
-        headers: ['Set-Cookie'],
-        examples: { open: { status: 'SUCCESS', expires_at: '2026-11-20T07:15:00.000Z' } },
-      },
-      { status: 400, description: 'The body is not valid: INVALID_REQUEST.', schema: 'HistoricalFailure' },
-      { status: 401, description: 'The key is missing or not valid: UNAUTHORIZED.', schema: 'HistoricalFailure' },
-      {
-        status: 429,
-        description: 'Too many sessions opened with this key: RATE_LIMITED.',
-        schema: 'HistoricalFailure',
-        headers: ['Retry-After'],
-      },
-    ],
-  },
-  {
-    operationId: 'logout',
-    method: 'delete',
-    path: SESSION_PATH,
-    summary: 'End the session',
-    description: 'Takes the cookie away. Succeeds without a session too.',
-    tag: 'Session',
-    security: [],
-    responses: [
-      {
-        status: 200,
-        description: 'There is no session any more.',
-        schema: 'LogoutSuccess',
-        headers: ['Set-Cookie'],
-        examples: { closed: { status: 'SUCCESS' } },
-      },
-    ],
-  },
-  {
-    operationId: 'readHealth',
-    method: 'get',
-    path: '/healthz',
-    summary: 'State of the service',
-    description: 'Answers 200 as soon as requests are answered.',
-    tag: 'Service',
-    security: [],
-    responses: [
-      {
-        status: 200,
-        description: 'The service answers requests.',
-        schema: 'Health',
-        examples: { ok: { status: 'ok' } },
-      },
-    ],
-  },
-  {
-    operationId: 'readMetrics',
-    method: 'get',
-    path: '/metrics',
-    summary: 'Metrics for Prometheus',
-    description: 'Counts and durations of requests, state of the engines, process.',
-    tag: 'Service',
-    security: [],
-    responses: [{ status: 200, description: 'The metrics.', schema: 'Metrics', contentType: 'text/plain' }],
-  },
-  {
-    operationId: 'readDescription',
-    method: 'get',
-    path: '/openapi.json',
-    summary: 'This description',
-    description: 'OpenAPI 3.1, made from the schemas that validate requests.',
-    tag: 'Service',
-    security: [],
-    responses: [{ status: 200, description: 'The description.', schema: 'Description' }],
-  },
-];
+    { status: 400, description: 'The body is not valid: INVALID_REQUEST.', schema: 'HistoricalFailure' },
+    { status: 401, description: 'The key is missing or not valid: UNAUTHORIZED.', schema: 'HistoricalFailure' },
+    {
+      status: 429,
+      description: 'Too many sessions opened with this key: RATE_LIMITED.',
+      schema: 'HistoricalFailure',
+      headers: ['Retry-After'],
+    },
+  ],
+};
+
+export const LOGOUT: Operation = {
+  operationId: 'logout',
+  method: 'DELETE',
+  path: '/api/session',
+  summary: 'End the session',
+  description: 'Takes the cookie away. Succeeds without a session too.',
+  tag: 'Session',
+  security: [],
+  responses: [
+    {
+      status: 200,
+      description: 'There is no session any more.',
+      schema: 'LogoutSuccess',
+      headers: ['Set-Cookie'],
+      examples: { closed: { status: 'SUCCESS' } },
+    },
+  ],
+};
+
+export const READ_HEALTH: Operation = {
+  operationId: 'readHealth',
+  method: 'GET',
+  path: '/healthz',
+  summary: 'State of the service',
+  description: 'Answers 200 as soon as requests are answered.',
+  tag: 'Service',
+  security: [],
+  responses: [
+    {
+      status: 200,
+      description: 'The service answers requests.',
+      schema: 'Health',
+      examples: { ok: { status: 'ok' } },
+    },
+  ],
+};
+
+export const READ_METRICS: Operation = {
+  operationId: 'readMetrics',
+  method: 'GET',
+  path: '/metrics',
+  summary: 'Metrics for Prometheus',
+  description: 'Counts and durations of requests, state of the engines, process.',
+  tag: 'Service',
+  security: [],
+  responses: [{ status: 200, description: 'The metrics.', schema: 'Metrics', contentType: 'text/plain' }],
+};
+
+export const READ_DESCRIPTION: Operation = {
+  operationId: 'readDescription',
+  method: 'GET',
+  path: '/openapi.json',
+  summary: 'This description',
+  description: 'OpenAPI 3.1, made from the schemas that validate requests.',
+  tag: 'Service',
+  security: [],
+  responses: [{ status: 200, description: 'The description.', schema: 'Description' }],
+};

@@ -1,7 +1,7 @@
 /** Option chain and market structure, as the interface description tells them. A table of data. */
 
 import { marketStructureRequestSchema } from '../../api-contract/market-structure.ts';
-import { CHAIN_PATH } from '../../api-contract/published-limits.ts';
+import { CHAIN_PATH, MARKET_STRUCTURE_PATH } from '../../api-contract/published-limits.ts';
 import { SNAPSHOT_REFRESH_SECONDS } from '../../api-contract/snapshot.ts';
 import { JSON_OR_FORM, type Operation } from './openapi-operation.ts';
 
@@ -95,115 +95,114 @@ const STRUCTURE = {
   },
 };
 
-export const SNAPSHOT_OPERATIONS: readonly Operation[] = [
-  {
-    operationId: 'readOptionChain',
-    method: 'post',
-    path: CHAIN_PATH,
-    summary: 'Option chain of one underlying',
-    description:
-      'Calls and puts across strikes and expirations, for the latest session or an explicit date. The latest session is ' +
-      `refreshed about every ${SNAPSHOT_REFRESH_SECONDS} seconds during U.S. market hours. A filter that matches no ` +
-      'contract gives 200 with empty data. Sustained traffic of 1 request per second, bursts of at most 10.',
-    tag: 'Snapshots',
-    security: ['body', 'session'],
-    request: {
-      contentTypes: JSON_OR_FORM,
-      schema: 'ChainRequest',
-      examples: {
-        latest: { api_key: KEY, symbol: 'SPY' },
-        filtered: {
-          api_key: KEY,
-          symbol: 'SPY',
-          date: '2025-03-03',
-          put_call: 'CALL',
-          strike_min: 590,
-          strike_max: 610,
-        },
+export const READ_OPTION_CHAIN: Operation = {
+  operationId: 'readOptionChain',
+  method: 'POST',
+  path: CHAIN_PATH,
+  summary: 'Option chain of one underlying',
+  description:
+    'Calls and puts across strikes and expirations, for the latest session or an explicit date. The latest session is ' +
+    `refreshed about every ${SNAPSHOT_REFRESH_SECONDS} seconds during U.S. market hours. A filter that matches no ` +
+    'contract gives 200 with empty data. Sustained traffic of 1 request per second, bursts of at most 10.',
+  tag: 'Snapshots',
+  security: ['body', 'session'],
+  request: {
+    contentTypes: JSON_OR_FORM,
+    schema: 'ChainRequest',
+    examples: {
+      latest: { api_key: KEY, symbol: 'SPY' },
+      filtered: {
+        api_key: KEY,
+        symbol: 'SPY',
+        date: '2025-03-03',
+        put_call: 'CALL',
+        strike_min: 590,
+        strike_max: 610,
       },
     },
-    responses: [
-      { status: 200, description: 'The contracts.', schema: 'ChainSuccess', examples: { chain: CHAIN } },
-      {
-        status: 400,
-        description: 'The body is not valid, e.g. an impossible calendar date: INVALID_REQUEST.',
-        schema: 'ChainFailure',
-      },
-      { status: 401, description: 'The key is missing or not valid: UNAUTHORIZED.', schema: 'ChainFailure' },
-      { status: 403, description: 'No realtime entitlement: SUBSCRIPTION_REQUIRED.', schema: 'ChainFailure' },
-      {
-        status: 404,
-        description: 'No chain is stored for the date (SNAPSHOT_NOT_FOUND), or none of the symbol (SYMBOL_NOT_FOUND).',
-        schema: 'ChainFailure',
-        examples: { unknown_symbol: failure('SYMBOL_NOT_FOUND', 'There is no chain of XYZ for that session.') },
-      },
-      {
-        status: 405,
-        description: 'A method other than POST: METHOD_NOT_ALLOWED.',
-        schema: 'ChainFailure',
-        headers: ['Allow'],
-      },
-      {
-        status: 422,
-        description: 'The chain is too large, narrow the filters: REQUEST_TOO_BROAD.',
-        schema: 'ChainFailure',
-      },
-      {
-        status: 429,
-        description: 'Too many requests: RATE_LIMITED. Wait as long as Retry-After says.',
-        schema: 'ChainFailure',
-        headers: ['Retry-After'],
-      },
-      { status: 500, description: 'The service failed: INTERNAL_ERROR.', schema: 'ChainFailure' },
-      { status: 504, description: 'The query took too long and was stopped: QUERY_TIMEOUT.', schema: 'ChainFailure' },
-    ],
   },
-  {
-    operationId: 'readMarketStructure',
-    method: 'get',
-    path: '/api/v1/market-structure/{symbol}',
-    summary: 'Market structure of one underlying',
-    description:
-      'Symbol metadata, flow, intraday GEX summary and structure, for the active snapshot or a retained historical date.',
-    tag: 'Snapshots',
-    security: ['bearer'],
-    pathParameters: marketStructureRequestSchema.pick({ symbol: true }),
-    queryParameters: marketStructureRequestSchema.pick({ date: true }),
-    responses: [
-      {
-        status: 200,
-        description: 'The snapshot.',
-        schema: 'MarketStructureSuccess',
-        examples: { snapshot: STRUCTURE },
-      },
-      { status: 400, description: 'Symbol or date is not valid: INVALID_REQUEST.', schema: 'MarketStructureFailure' },
-      { status: 401, description: 'The key is missing or not valid: UNAUTHORIZED.', schema: 'MarketStructureFailure' },
-      { status: 403, description: 'No realtime entitlement: SUBSCRIPTION_REQUIRED.', schema: 'MarketStructureFailure' },
-      {
-        status: 404,
-        description: 'There is no such snapshot: SNAPSHOT_NOT_FOUND.',
-        schema: 'MarketStructureFailure',
-        examples: { none: failure('SNAPSHOT_NOT_FOUND', 'There is no snapshot of XYZ for that date.') },
-      },
-      {
-        status: 405,
-        description: 'A method other than GET: METHOD_NOT_ALLOWED.',
-        schema: 'MarketStructureFailure',
-        headers: ['Allow'],
-      },
-      {
-        status: 429,
-        description: 'Too many requests: RATE_LIMITED.',
-        schema: 'MarketStructureFailure',
-        headers: ['Retry-After'],
-      },
-      { status: 500, description: 'The service failed: INTERNAL_ERROR.', schema: 'MarketStructureFailure' },
-      {
-        status: 503,
-        description: 'The snapshot cannot be had now, or not in time: SNAPSHOT_UNAVAILABLE.',
-        schema: 'MarketStructureFailure',
-        headers: ['Retry-After'],
-      },
-    ],
-  },
-];
+  responses: [
+    { status: 200, description: 'The contracts.', schema: 'ChainSuccess', examples: { chain: CHAIN } },
+    {
+      status: 400,
+      description: 'The body is not valid, e.g. an impossible calendar date: INVALID_REQUEST.',
+      schema: 'ChainFailure',
+    },
+    { status: 401, description: 'The key is missing or not valid: UNAUTHORIZED.', schema: 'ChainFailure' },
+    { status: 403, description: 'No realtime entitlement: SUBSCRIPTION_REQUIRED.', schema: 'ChainFailure' },
+    {
+      status: 404,
+      description: 'No chain is stored for the date (SNAPSHOT_NOT_FOUND), or none of the symbol (SYMBOL_NOT_FOUND).',
+      schema: 'ChainFailure',
+      examples: { unknown_symbol: failure('SYMBOL_NOT_FOUND', 'There is no chain of XYZ for that session.') },
+    },
+    {
+      status: 405,
+      description: 'A method other than POST: METHOD_NOT_ALLOWED.',
+      schema: 'ChainFailure',
+      headers: ['Allow'],
+    },
+    {
+      status: 422,
+      description: 'The chain is too large, narrow the filters: REQUEST_TOO_BROAD.',
+      schema: 'ChainFailure',
+    },
+    {
+      status: 429,
+      description: 'Too many requests: RATE_LIMITED. Wait as long as Retry-After says.',
+      schema: 'ChainFailure',
+      headers: ['Retry-After'],
+    },
+    { status: 500, description: 'The service failed: INTERNAL_ERROR.', schema: 'ChainFailure' },
+    { status: 504, description: 'The query took too long and was stopped: QUERY_TIMEOUT.', schema: 'ChainFailure' },
+  ],
+};
+
+export const READ_MARKET_STRUCTURE: Operation = {
+  operationId: 'readMarketStructure',
+  method: 'GET',
+  path: MARKET_STRUCTURE_PATH,
+  summary: 'Market structure of one underlying',
+  description:
+    'Symbol metadata, flow, intraday GEX summary and structure, for the active snapshot or a retained historical date.',
+  tag: 'Snapshots',
+  security: ['bearer'],
+  pathParameters: marketStructureRequestSchema.pick({ symbol: true }),
+  queryParameters: marketStructureRequestSchema.pick({ date: true }),
+  responses: [
+    {
+      status: 200,
+      description: 'The snapshot.',
+      schema: 'MarketStructureSuccess',
+      examples: { snapshot: STRUCTURE },
+    },
+    { status: 400, description: 'Symbol or date is not valid: INVALID_REQUEST.', schema: 'MarketStructureFailure' },
+    { status: 401, description: 'The key is missing or not valid: UNAUTHORIZED.', schema: 'MarketStructureFailure' },
+    { status: 403, description: 'No realtime entitlement: SUBSCRIPTION_REQUIRED.', schema: 'MarketStructureFailure' },
+    {
+      status: 404,
+      description: 'There is no such snapshot: SNAPSHOT_NOT_FOUND.',
+      schema: 'MarketStructureFailure',
+      examples: { none: failure('SNAPSHOT_NOT_FOUND', 'There is no snapshot of XYZ for that date.') },
+    },
+    {
+      status: 405,
+      description: 'A method other than GET: METHOD_NOT_ALLOWED.',
+      schema: 'MarketStructureFailure',
+      headers: ['Allow'],
+    },
+    {
+      status: 429,
+      description: 'Too many requests: RATE_LIMITED.',
+      schema: 'MarketStructureFailure',
+      headers: ['Retry-After'],
+    },
+    { status: 500, description: 'The service failed: INTERNAL_ERROR.', schema: 'MarketStructureFailure' },
+    {
+      status: 503,
+      description: 'The snapshot cannot be had now, or not in time: SNAPSHOT_UNAVAILABLE.',
+      schema: 'MarketStructureFailure',
+      headers: ['Retry-After'],
+    },
+  ],
+};

@@ -1,17 +1,16 @@
 /**
- * The interface description, OpenAPI 3.1, made from the zod schemas that validate and from tables of operations. Pure: it
- * describes what the specification says and knows nothing of how it is answered.
+ * The interface description, OpenAPI 3.1, made from the zod schemas that validate requests and from the operations of the
+ * endpoints. Pure.
  */
 import { z } from 'zod';
 import { MINIMUM_DATA_DELAY_MINUTES } from '../../api-contract/published-limits.ts';
 import { SESSION_COOKIE } from '../access/login-session.ts';
-import { HISTORICAL_OPERATIONS } from './openapi-historical.ts';
 import type { Examples, HeaderName, Operation, OperationResponse } from './openapi-operation.ts';
 import { SCHEMAS, type SchemaName } from './openapi-schemas.ts';
-import { SERVICE_OPERATIONS } from './openapi-service.ts';
-import { SNAPSHOT_OPERATIONS } from './openapi-snapshots.ts';
 
 export interface OpenApiOptions {
+  /** Those of all endpoints, both addresses. */
+  readonly operations: readonly Operation[];
   /** Version of the program. The interface has a version of its own. */
   readonly version: string;
   /** Base address of the separate entry point. Default: a variable that the reader of the document fills in. */
@@ -21,8 +20,6 @@ export interface OpenApiOptions {
 /** The version that the specification gives the interface. */
 const INTERFACE_VERSION = '1.0.0';
 const DEFAULT_PORTAL_URL = 'http://127.0.0.1:8101';
-
-const OPERATIONS: readonly Operation[] = [...HISTORICAL_OPERATIONS, ...SNAPSHOT_OPERATIONS, ...SERVICE_OPERATIONS];
 
 const TAGS = [
   { name: 'Historical SQL', description: 'SELECT over individual option trades, at least 15 minutes old.' },
@@ -67,13 +64,14 @@ const INFO_TEXT = [
 ].join('\n\n');
 
 /** The whole document, ready for JSON. */
-export function buildOpenApi({ version, portalUrl }: OpenApiOptions): object {
+export function buildOpenApi({ operations, version, portalUrl }: OpenApiOptions): object {
   const paths: Record<string, Record<string, unknown>> = {};
-  for (const operation of OPERATIONS) {
-    paths[operation.path] = {
-      ...paths[operation.path],
+  for (const operation of operations) {
+    const path = operation.path.replace(/:(\w+)/g, '{$1}');
+    paths[path] = {
+      ...paths[path],
       ...(operation.address === 'portal' ? { servers: [describePortal(portalUrl)] } : {}),
-      [operation.method]: describeOperation(operation),
+      [operation.method.toLowerCase()]: describeOperation(operation),
     };
   }
   return {

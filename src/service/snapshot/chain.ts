@@ -12,9 +12,9 @@ import {
   type ChainRow,
   chainRequestSchema,
 } from '../../api-contract/chain.ts';
-import { CHAIN_PATH } from '../../api-contract/published-limits.ts';
 import { ApiFailure } from '../http/api-failure.ts';
 import type { Call, CountedBody, Endpoint, EndpointAnswer } from '../http/endpoint.ts';
+import { READ_OPTION_CHAIN } from '../openapi/openapi-snapshots.ts';
 import type { Snapshot, SnapshotReader } from './snapshot.ts';
 import { answerFailure, type Entrance, parseRequest, toSnapshotFailure } from './snapshot-answer.ts';
 
@@ -29,7 +29,7 @@ interface ChainParts {
 const ROWS_PER_PIECE = 2_000;
 
 export function createChain({ gate, reader, chainLimit = CHAIN_LIMIT }: ChainParts): Endpoint {
-  return { name: 'chain', method: 'POST', path: CHAIN_PATH, answer, fail: answerFailure };
+  return { name: 'chain', operation: READ_OPTION_CHAIN, answer, fail: answerFailure };
 
   async function answer(call: Call): Promise<EndpointAnswer> {
     const request = parseRequest(chainRequestSchema, dropEmpty(call.body));

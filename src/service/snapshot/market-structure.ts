@@ -5,10 +5,10 @@
  */
 
 import { marketStructureRequestSchema } from '../../api-contract/market-structure.ts';
-import { MARKET_STRUCTURE_PATH } from '../../api-contract/published-limits.ts';
 import { Fault } from '../../core/errors.ts';
 import { ApiFailure, BUSY_RETRY_SECONDS, internalError } from '../http/api-failure.ts';
 import type { Call, Endpoint, EndpointAnswer } from '../http/endpoint.ts';
+import { READ_MARKET_STRUCTURE } from '../openapi/openapi-snapshots.ts';
 import type { Snapshot, SnapshotReader } from './snapshot.ts';
 import { answerFailure, type Entrance, parseRequest } from './snapshot-answer.ts';
 import { describeMarket } from './structure.ts';
@@ -21,7 +21,7 @@ interface MarketStructureParts {
 export function createMarketStructure({ gate, reader }: MarketStructureParts): Endpoint {
   /** Encoded answers, for as long as their snapshots are kept. */
   const answers = new WeakMap<Snapshot, Uint8Array>();
-  return { name: 'market-structure', method: 'GET', path: MARKET_STRUCTURE_PATH, answer, fail };
+  return { name: 'market-structure', operation: READ_MARKET_STRUCTURE, answer, fail };
 
   async function answer(call: Call): Promise<EndpointAnswer> {
     const request = parseRequest(marketStructureRequestSchema, {
