@@ -179,13 +179,15 @@ function readQuarantined(line: string): string {
 }
 
 /** Nobody is left out, nobody is mailed under two Message-IDs, and only an interruption explains a second mail. */
-function judgeMails({ mail, attempts, place, problems }: Run, dates: readonly string[]): void {
+function judgeMails({ mail, attempts, place, problems, losses }: Run, dates: readonly string[]): void {
   if (!mail) return;
   const interruptions =
     attempts.filter(({ code, slept }) => code === null || slept !== undefined).length +
     mail.faults.filter((fault) => fault === 'mail-lost-answer').length +
     // The store went away between a mail and its receipt.
-    place.faults().filter((fault) => fault === 'unmounted').length;
+    place.faults().filter((fault) => fault === 'unmounted').length +
+    // Without its receipt nobody knows that a mail was taken, by none of its recipients.
+    losses.filter((loss) => loss === 'lost receipt.json').length * RECIPIENTS.length;
   let repeated = 0;
   for (const to of RECIPIENTS) {
     const got = mail.taken.filter((taken) => taken.to === to);
@@ -195,7 +197,7 @@ function judgeMails({ mail, attempts, place, problems }: Run, dates: readonly st
     repeated += got.length - ids.size;
   }
   if (repeated > interruptions)
-    problems.push(`${repeated} mails were repeated, and ${interruptions} kills, sleeps and lost answers explain them`);
+    problems.push(`${repeated} mails were repeated, and ${interruptions} kills, sleeps, lost answers and lost receipts explain them`);
 }
 
 function nameObjects(date: string) {
