@@ -10,6 +10,7 @@ import type { CalendarOverride } from '../calendar/session.ts';
 import { Fault } from '../core/errors.ts';
 import type { EnginePool, PooledEngine } from '../engine/pool.ts';
 import type { WorkerPoolOptions } from '../engine/worker-pool.ts';
+import { listTokens, type SqlToken } from '../guard/canonical-text.ts';
 import { type Guard, openGuard } from '../guard/guard.ts';
 import { openParser } from '../guard/parser.ts';
 import type { Manifest } from '../ledger/manifest.ts';
@@ -19,7 +20,6 @@ import { type ReadCost, readCost, subtractCost } from './cost.ts';
 import { type Coverage, describeCoverage } from './coverage.ts';
 import { openDropFiles, type SealedFiles } from './drop-files.ts';
 import { type DropList, listDrops, type ReadManifest, readManifests } from './drops.ts';
-import { isNamed } from './named-columns.ts';
 import { describeStatement, type OutputFormat } from './output-format.ts';
 import { describeQueryFailure } from './query-failure.ts';
 import type { TableRead } from './reads.ts';
@@ -252,4 +252,21 @@ function assertTrades(manifests: readonly Manifest[]): void {
 function mayTouch(read: TableRead, date: string): boolean {
   const { from, to } = read.time;
   return read.mayTouch(date) && !(from !== undefined && `${date} 24` < from) && !(to !== undefined && to < date);
+}
+
+/**
+ * Whether a statement may read a column, judged by its words: it names it, or takes all there are. Only what is reported of
+ * dates that lack a column depends on it, never what is read.
+ */
+function isNamed(admitted: string, column: string): boolean {
+  const tokens = listTokens(admitted).filter(({ text }) => text.trim() !== '');
+  return tokens.some(({ value }, index) => value === column || value === 'COLUMNS' || isAllColumns(tokens, index));
+}
+
+/** A `*` behind a value multiplies, and that of `count(*)` reads no column. */
+function isAllColumns(tokens: readonly SqlToken[], index: number): boolean {
+  if (tokens[index]?.text !== '*') return false;
+  const before = tokens[index - 1]?.text ?? '';
+  if (before === '(') return tokens[index - 2]?.text.toLowerCase() !== 'count';
+  return ['SELECT', 'DISTINCT', ',', '.', '['].includes(before);
 }

@@ -18,12 +18,11 @@ import {
   listTextAliases,
   spellTables,
 } from './canonical-text.ts';
-import { countTableReads } from './expansion.ts';
 import { type FunctionList, readFunctionList } from './functions.ts';
 import { parseSelect } from './guarded-statement.ts';
 import type { Parser, ParserRows } from './parser.ts';
 import { type Refusal, refuseSql, refuseTooBroad } from './refusal.ts';
-import { type SyntaxNode, walkTree } from './syntax-tree.ts';
+import { countTableReads, type SyntaxNode, walkTree } from './syntax-tree.ts';
 import { hasPlainZones, namesHostZone } from './time-zones.ts';
 
 /** Each reading of a table is planned anew wherever its subquery is used, and subqueries of subqueries multiply. */

@@ -55,12 +55,12 @@ export async function readJob(reference: string, folder: string): Promise<Job> {
 }
 
 /**
- * Of a job file that is invalid, what says who is to be told of it: name, drop and alerts, where these are valid.
+ * Whom to alert about an invalid job file, as `parseAddressee` reads it.
  * @throws Fault `JOB_UNKNOWN`
  */
 export async function readJobAddressee(reference: string, folder: string): Promise<Job | undefined> {
   const { file, text } = await readJobText(reference, folder);
-  return (await import('./addressee.ts')).parseAddressee(file, text);
+  return (await import('./parse.ts')).parseAddressee(file, text);
 }
 
 async function readJobText(

@@ -2,9 +2,9 @@
  * Job files: YAML text to a resolved job. Invariant: a file is accepted whole or refused with every fault it has, each
  * with file, line, key path, what came and what is allowed.
  */
-import { isMap, isScalar, type Node, parseDocument } from 'yaml';
+import { isMap, isScalar, type Node, parseDocument, stringify } from 'yaml';
 import type { z } from 'zod';
-import { Fault, type Place } from '../core/errors.ts';
+import { Fault, isFault, type Place } from '../core/errors.ts';
 import { findNearest } from '../core/nearest.ts';
 import { findPlace } from '../core/place.ts';
 import type { Job } from './job.ts';
@@ -197,4 +197,30 @@ function findKey(contents: unknown, path: KeyPath): readonly [number, number] {
     node = next;
   }
   return range;
+}
+
+const NO_SOURCE = { api: 'clickhouse', table: 'unknown' } as const;
+
+/**
+ * Whom to alert about an invalid job file: its name, drop and alerts, where these are valid; `undefined` where they are not.
+ * Never used to export. An invalid source counts as one whose dates do not expire, so that no alert names a gap that may
+ * not exist.
+ */
+export function parseAddressee(file: string, text: string): Job | undefined {
+  const document = parseDocument(text, { prettyErrors: false });
+  // Behind an error of the syntax anything may be something else than was meant.
+  const value: unknown = document.errors.length > 0 ? undefined : document.toJS();
+  if (typeof value !== 'object' || value === null) return undefined;
+  const { name, source, drop, alerts }: Readonly<Record<string, unknown>> = { ...value };
+  const rest = { name, drop, alerts };
+  return tryParse(file, { ...rest, source }) ?? tryParse(file, { ...rest, source: NO_SOURCE });
+}
+
+function tryParse(file: string, value: object): Job | undefined {
+  try {
+    return parseJob(file, stringify(value));
+  } catch (error) {
+    if (isFault(error)) return undefined;
+    throw error;
+  }
 }

@@ -5,8 +5,17 @@ import { GRAIN_SECONDS } from '../calendar/window.ts';
 import { findNearest } from '../core/nearest.ts';
 import { isS3Location } from '../store/location.ts';
 import type { ObjectOptions } from '../store/store.ts';
-import type { Job, JobColumn, JobSchedule, JobSource, SnapshotApi, SnapshotSource, SqlApi, SqlSource } from './job.ts';
-import { resolveCheck } from './job-checks.ts';
+import type {
+  Job,
+  JobCheck,
+  JobColumn,
+  JobSchedule,
+  JobSource,
+  SnapshotApi,
+  SnapshotSource,
+  SqlApi,
+  SqlSource,
+} from './job.ts';
 import { resolveReports } from './job-report.ts';
 import { parseDurationSeconds } from './plain-shape.ts';
 import { ResolveFault } from './resolve-fault.ts';
@@ -193,4 +202,32 @@ function defaultSort(source: JobSource): readonly string[] {
   if (source.kind === 'table' && usual.length === 0) return ['date'];
   if (source.kind !== 'aggregate') return usual;
   return [...usual.filter((name) => name !== source.timeColumn), source.timeColumn];
+}
+
+/** Columns that a check needs beside those it names. */
+const NEEDED: Readonly<Record<JobCheck['check'], readonly string[]>> = {
+  'min-rows': [],
+  'max-nulls': [],
+  premium: ['premium', 'price', 'size'],
+  'unique-id': ['id'],
+  dates: ['date'],
+};
+
+/** @param columns of the drop @throws ResolveFault when the check is of a column that the job has not */
+function resolveCheck(
+  written: NonNullable<JobFile['checks']>[number],
+  index: number,
+  columns: readonly string[],
+): JobCheck {
+  const { on_failure: onFailure = JOB_DEFAULTS.onFailure, ...check } = written;
+  const needed = check.check === 'max-nulls' ? [check.column] : NEEDED[check.check];
+  for (const name of needed) {
+    if (columns.includes(name)) continue;
+    throw new ResolveFault(
+      ['checks', index, check.check === 'max-nulls' ? 'column' : 'check'],
+      `needs the column "${name}", which this job does not export; its columns are ${columns.join(', ')}`,
+    );
+  }
+  if (check.check !== 'premium') return { ...check, onFailure };
+  return { check: 'premium', tolerance: check.tolerance ?? JOB_DEFAULTS.premiumTolerance, onFailure };
 }

@@ -1,5 +1,5 @@
 /**
- * Runs the job's checks over the written file before it is published. `job/job-checks.ts` says what a check may bound, and
+ * Runs the job's checks over the written file before it is published. `job/resolve-job.ts` says what a check may bound, and
  * its `on_failure` what a failed one does. The file cannot show how often the source repeated a row: the caller counts that.
  */
 import { Fault } from '../core/errors.ts';

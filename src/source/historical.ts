@@ -4,10 +4,12 @@
  */
 import { metaSchema } from '../api-contract/historical.ts';
 import { readEnvelope } from './envelope.ts';
-import { rememberRefusals } from './refusals.ts';
 import { createRequester, type RequesterDeps, type RequesterOptions } from './requester.ts';
-import type { AskOptions, Page, Source } from './source.ts';
+import { type AskOptions, type Page, type Source, SourceFault } from './source.ts';
 import { judgeFailure } from './source-failure.ts';
+
+/** So many are remembered, of about a kilobyte each; a date in which more were refused cannot be had anyway. */
+const MAX_REFUSALS = 10_000;
 
 interface HistoricalOptions extends RequesterOptions {
   /** Full address of the entry point, path included. */
@@ -47,4 +49,27 @@ function readPage(body: Uint8Array, expectsMeta: boolean): Page {
   // What the portal may send as `meta` is not specified: it is used when it is one, and never required.
   const meta = expectsMeta ? metaSchema.parse(members['meta']) : metaSchema.safeParse(members['meta']).data;
   return { ...page, meta };
+}
+
+/**
+ * Queries that the API refused as too broad are not sent again unchanged, as it asks: the caller gets the same refusal at
+ * once. `state/limits.ts` keeps only the sizes refused in earlier runs. A query that ran out of time may pass later, so it
+ * is sent again.
+ */
+export function rememberRefusals(source: Source): Source {
+  const refusals = new Map<string, SourceFault>();
+  return {
+    ...source,
+    ask: async (sql, options) => {
+      const known = refusals.get(sql);
+      if (known !== undefined && options?.testMode !== true) throw known;
+      try {
+        return await source.ask(sql, options);
+      } catch (error) {
+        const isRefusal = error instanceof SourceFault && error.code === 'QUERY_TOO_BROAD';
+        if (isRefusal && refusals.size < MAX_REFUSALS) refusals.set(sql, error);
+        throw error;
+      }
+    },
+  };
 }

@@ -9,6 +9,7 @@ import { readFile, stat } from 'node:fs/promises';
 import {
   CopyObjectCommand,
   DeleteObjectCommand,
+  GetObjectCommand,
   HeadObjectCommand,
   PutObjectCommand,
   paginateListObjectsV2,
@@ -23,7 +24,6 @@ import { assertListing, confirmWritten, type ObjectAddress, writeKept } from './
 import { attemptS3, readS3Failure } from './s3-fault.ts';
 import { removeLeftovers } from './s3-leftovers.ts';
 import { S3_LIMITS, type S3Limits } from './s3-limits.ts';
-import { signLink } from './s3-link.ts';
 import { type CopySource, MultipartUploader, type ObjectHead } from './s3-multipart.ts';
 import { assertEncrypted, buildWriteSettings } from './s3-write-settings.ts';
 import type { ListedObject, ObjectBody, ObjectInfo, ObjectOptions, PutOptions, Store } from './store.ts';
@@ -275,4 +275,19 @@ class S3Store implements Store {
     const stored = await this.get(key);
     return stored !== undefined && Buffer.compare(stored, bytes) === 0;
   }
+}
+
+/** Signing asks nothing of the service: neither the object nor the right to read it is checked. @param seconds checked by `assertLinkSeconds` */
+async function signLink(client: S3Client, object: ObjectAddress, seconds: number, clock: Clock): Promise<ObjectLink> {
+  // Few runs make links; the others need not load it.
+  const { getSignedUrl } = await import('@aws-sdk/s3-request-presigner');
+  // The signature knows whole seconds only.
+  const signedAtMs = Math.floor(clock.now() / 1000) * 1000;
+  const { expiration } = await client.config.credentials();
+  const url = await getSignedUrl(client, new GetObjectCommand(object), {
+    expiresIn: seconds,
+    signingDate: new Date(signedAtMs),
+  });
+  const askedMs = signedAtMs + seconds * 1000;
+  return { url, expiresAt: new Date(Math.min(askedMs, expiration?.getTime() ?? askedMs)) };
 }

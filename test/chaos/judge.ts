@@ -197,7 +197,9 @@ function judgeMails({ mail, attempts, place, problems, losses }: Run, dates: rea
     repeated += got.length - ids.size;
   }
   if (repeated > interruptions)
-    problems.push(`${repeated} mails were repeated, and ${interruptions} kills, sleeps, lost answers and lost receipts explain them`);
+    problems.push(
+      `${repeated} mails were repeated, and ${interruptions} kills, sleeps, lost answers and lost receipts explain them`,
+    );
 }
 
 function nameObjects(date: string) {

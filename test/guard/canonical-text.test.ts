@@ -8,8 +8,7 @@ import {
   listTokens,
   spellTables,
 } from '../../src/guard/canonical-text.ts';
-import { countTableReads } from '../../src/guard/expansion.ts';
-import { parseSyntaxTree, walkTree } from '../../src/guard/syntax-tree.ts';
+import { countTableReads, parseSyntaxTree, walkTree } from '../../src/guard/syntax-tree.ts';
 
 describe('canonical text', () => {
   test('tokens add up to the text', () => {

@@ -5,7 +5,7 @@ import { selectDates } from '../../../src/export/date-selection.ts';
 import { planRun } from '../../../src/export/export-plan.ts';
 import { probeGroups } from '../../../src/export/trades/probe.ts';
 import type { SqlJob } from '../../../src/job/job.ts';
-import { rememberRefusals } from '../../../src/source/refusals.ts';
+import { rememberRefusals } from '../../../src/source/historical.ts';
 import { openStage } from '../../../src/stage/engine-stage.ts';
 import { discardStages } from '../../../src/stage/list.ts';
 import type { Stage } from '../../../src/stage/stage.ts';
