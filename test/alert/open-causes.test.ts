@@ -1,6 +1,6 @@
 /**
  * The memory of what operators were told: the pure part, step by step and against a plain model over random histories. Where
- * it is kept, and the ways out: `alerts.external.test.ts`.
+ * it is kept, and the ways out: `alerts.slow.test.ts`.
  */
 import { describe, expect, it } from 'vitest';
 import { listCauses } from '../../src/alert/causes.ts';

@@ -1,7 +1,7 @@
 /**
  * The archive answers as the service does: the list of analysts' queries and the list of attacks, asked of a running
  * service and of an archive over the drops that `flowdrop run` made from that very service. What is only the archive's
- * (pruning, S3, gaps) is in `archive.external.test.ts`.
+ * (pruning, S3, gaps) is in `archive.slow.test.ts`.
  */
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';

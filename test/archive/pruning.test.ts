@@ -1,6 +1,6 @@
 /**
  * Leaving dates and times out never changes an answer: random statements of many shapes over rows of many dates, answered
- * with and without what the archive would leave out. What is left out of real files is measured in `archive.external.test.ts`.
+ * with and without what the archive would leave out. What is left out of real files is measured in `archive.slow.test.ts`.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { readAll, resolveReads } from '../../src/archive/resolve-reads.ts';

@@ -1,6 +1,6 @@
 /**
  * A daemon that is ended from outside while a run goes on, as whole processes: its child lives longer than it, or does not
- * listen. Orderly stops are in `start.test.ts`; two daemons in `shared-ticks.external.test.ts`.
+ * listen. Orderly stops are in `start.slow.test.ts`; two daemons in `shared-ticks.external.test.ts`.
  */
 import { once } from 'node:events';
 import { join } from 'node:path';

@@ -1,6 +1,6 @@
 /**
  * The daemon's loop under a moved clock: what is started when, in which order, how many at once, and what is tried again.
- * Ticks as such are in `ticks.test.ts`; whole processes in `start.test.ts`.
+ * Ticks as such are in `ticks.test.ts`; whole processes in `start.slow.test.ts`.
  */
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import type { Coordinator, Tick } from '../../src/daemon/coordinator.ts';

@@ -1,4 +1,4 @@
-/** What is made of a run's end: exit codes, and output that may be anything. Runs as such are in `start.test.ts`. */
+/** What is made of a run's end: exit codes, and output that may be anything. Runs as such are in `start.slow.test.ts`. */
 import { describe, expect, it } from 'vitest';
 import { readEnd } from '../../src/daemon/run-process.ts';
 

@@ -1,6 +1,6 @@
 /**
  * What `deploy/` ships: it is valid by the schemas of those who read it, names only settings, commands and flags that exist,
- * and holds to what the containers promise. `dockerfile.test.ts` is about the image.
+ * and holds to what the containers promise. `dockerfile.slow.test.ts` is about the image.
  */
 import { execFile, execFileSync } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';

@@ -1,7 +1,7 @@
 /**
  * What a run makes of a store in which something is wrong at its start: decisions that cannot be carried out, and sealed
  * dates whose object is gone. The workers that left it are real, and so is the damage: objects are removed and written
- * over from outside. Decisions that can be finished are in `test/ledger/publish.external.test.ts`.
+ * over from outside. Decisions that can be finished are in `test/ledger/publish.slow.test.ts`.
  */
 import { mkdir, mkdtemp, readdir, readFile, rm, truncate, utimes, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';

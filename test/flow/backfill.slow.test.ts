@@ -1,6 +1,6 @@
 /**
  * `flowdrop backfill` as an operator runs it: chosen dates, restatement, prices, interruption, two at once, and what is
- * left of a date that expired. Dates that cannot be had are refused in `bad-input.test.ts`.
+ * left of a date that expired. Dates that cannot be had are refused in `bad-input.slow.test.ts`.
  */
 import type { ChildProcess } from 'node:child_process';
 import { readFile, rm } from 'node:fs/promises';

@@ -1,6 +1,6 @@
 /**
  * One real session from the API to the drop and the mail: every field of every row, the totals, both entry points, both
- * stores, low limits, and a second run. Kills are in `kill.slow.test.ts`, bad input in `bad-input.test.ts`.
+ * stores, low limits, and a second run. Kills are in `kill.slow.test.ts`, bad input in `bad-input.slow.test.ts`.
  */
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';

@@ -1,7 +1,7 @@
 /**
  * A process that mails is stopped (SIGSTOP, as a machine that sleeps or a container that is frozen), another worker takes
  * over, and the first one wakes up. The processes, the mail server and the stores are real; the other worker's clock is
- * moved, so that nobody waits for a lease. What a process that is killed leaves is in `report-delivery.test.ts`.
+ * moved, so that nobody waits for a lease. What a process that is killed leaves is in `report-delivery.slow.test.ts`.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';

@@ -1,6 +1,6 @@
 /**
  * The webhook against a real HTTP server: what is sent and how it is signed, what is tried again and what is not, and that
- * nothing secret is told. When it is called, and with which document: `test/alert/alerts.external.test.ts`.
+ * nothing secret is told. When it is called, and with which document: `test/alert/alerts.slow.test.ts`.
  */
 import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';

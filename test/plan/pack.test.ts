@@ -200,7 +200,8 @@ describe.each(['time', 'symbol'] as const)('on random days along the %s axis', (
   });
 
   test('splitting ends with windows within the limit that tile the day', () => {
-    for (const seed of SEEDS) {
+    // Fewer days: each is split row by row.
+    for (const seed of SEEDS.slice(0, 50)) {
       const random = createRandom(seed);
       const day = createDay(random, axis);
       const limit = 1 + Math.floor(random() * 10);

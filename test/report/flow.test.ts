@@ -1,7 +1,7 @@
 /**
  * The report's numbers against published totals of one real session, and at the edges: no trades, one trade, all of them
  * cancelled, which print a cancel message takes back, records without prices, sessions that cannot be compared with, a
- * file that is not the sealed one. Random days against a second implementation: `naive.test.ts`.
+ * file that is not the sealed one. Random days against a second implementation: `naive.slow.test.ts`.
  */
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';

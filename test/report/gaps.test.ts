@@ -1,7 +1,7 @@
 /**
  * Days whose records lack numbers or have codes that nobody knows, from the file to what a reader sees: no number that
  * cannot be computed is printed as 0, and what a sum is without stands beside it. That the sums are right is in
- * `naive.test.ts` and `rebuild.test.ts`.
+ * `naive.slow.test.ts` and `rebuild.test.ts`.
  */
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';

@@ -1,6 +1,6 @@
 /**
  * The mail that a report becomes: subject, HTML, text and pictures, on ordinary and on extreme days, and from data that
- * tries to be markup. The numbers themselves: `flow.test.ts` and `naive.test.ts`; how it looks: `browser.slow.test.ts`.
+ * tries to be markup. The numbers themselves: `flow.test.ts` and `naive.slow.test.ts`; how it looks: `browser.slow.test.ts`.
  */
 import { copyFile, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';

@@ -1,4 +1,4 @@
-/** What `doctor` makes of the limits that an API tells of itself. The command is tested in `test/cli/doctor/doctor.external.test.ts`. */
+/** What `doctor` makes of the limits that an API tells of itself. The command is tested in `test/cli/doctor/doctor.slow.test.ts`. */
 import { expect, it } from 'vitest';
 import { checkSource } from '../../src/run/doctor/check-source.ts';
 import type { Source } from '../../src/source/source.ts';

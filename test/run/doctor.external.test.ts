@@ -1,6 +1,6 @@
 /**
  * Rights of a store that are missing one by one, stores that are not fit, and disks without room or rights. The command,
- * and the rest of what it looks at, is in `test/cli/doctor/doctor.external.test.ts`.
+ * and the rest of what it looks at, is in `test/cli/doctor/doctor.slow.test.ts`.
  */
 import { randomUUID } from 'node:crypto';
 import { mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';

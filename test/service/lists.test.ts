@@ -1,7 +1,7 @@
 /**
  * Two lists against a running service, on both entry points: attacks, each of which must be refused with its own error and
  * show nothing from outside the two tables, and analysts' queries, each of which must be answered. What the guard does in
- * detail is tested in `guard.test.ts`, visibility under random queries in `visibility-property.test.ts`.
+ * detail is tested in `guard.test.ts`, visibility under random queries in `visibility-property.slow.test.ts`.
  */
 import { readdirSync } from 'node:fs';
 import { mkdir, writeFile } from 'node:fs/promises';

@@ -1,6 +1,6 @@
 /**
  * Trades from files into a real server: all of a file or none, in batches, and files that are refused. Where lines end is
- * in `lines.test.ts`; the embedded engine's own way is in `load.test.ts`.
+ * in `lines.test.ts`; the embedded engine's own way is in `load.slow.test.ts`.
  */
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';

@@ -1,6 +1,6 @@
 /**
  * The request budget on clocks that the test moves: the pace, its recovery, turns between processes, and what a budget's
- * file may come to. That real processes keep to it is in `pacer-processes.test.ts`, that machines do in
+ * file may come to. That real processes keep to it is in `pacer-processes.slow.test.ts`, that machines do in
  * `pacer-redis.external.test.ts`.
  */
 import { readdir, readFile, rm, writeFile } from 'node:fs/promises';

@@ -46,7 +46,11 @@ describe('the attachments of a report', () => {
     const all = await build(['pdf', 'csv']);
     const pdfBytes = all.attachments[0]?.bytes.byteLength ?? 0;
     const total = all.attachments.reduce((sum, { bytes }) => sum + bytes.byteLength, 0);
-    expect(await build(['pdf', 'csv'], total)).toEqual(all);
+    const exact = await build(['pdf', 'csv'], total);
+    // Not byte by byte: pdfkit writes its pictures in the order in which they are decoded.
+    const sizes = (files: typeof all.attachments) => files.map(({ filename, bytes }) => [filename, bytes.byteLength]);
+    expect(sizes(exact.attachments)).toEqual(sizes(all.attachments));
+    expect(exact.leftOut).toEqual([]);
     const tight = await build(['pdf', 'csv'], total - 1);
     expect(tight.leftOut).toEqual(['trades-2026-11-19-gex-by-expiration.csv']);
     const small = await build(['pdf', 'csv'], pdfBytes - 1);

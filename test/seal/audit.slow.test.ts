@@ -1,6 +1,6 @@
 /**
  * The audit of sealed drops, on both stores: every kind of damage done to a real drop is found, and nothing is found in
- * one that is as it was sealed. The command is in `test/cli/verify.test.ts`.
+ * one that is as it was sealed. The command is in `test/cli/verify.slow.test.ts`.
  */
 import { createHash } from 'node:crypto';
 import { mkdtemp, rm } from 'node:fs/promises';

@@ -1,6 +1,6 @@
 /**
  * A date from its stage to the store, on a real engine and on both stores: what the manifest and the file say, checks,
- * restatement, the summary, and dates that can only be sealed degraded. Publishing itself is in `test/ledger/publish.external.test.ts`.
+ * restatement, the summary, and dates that can only be sealed degraded. Publishing itself is in `test/ledger/publish.slow.test.ts`.
  */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';

@@ -1,6 +1,6 @@
 /**
  * `flowdrop verify` as a user runs it, after real runs against the real service: what it prints, its exit codes, and what
- * it finds. Every kind of damage is done in `test/seal/audit.external.test.ts`.
+ * it finds. Every kind of damage is done in `test/seal/audit.slow.test.ts`.
  */
 import { mkdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';

@@ -1,6 +1,6 @@
 /**
  * A kept data folder over restarts, refusals and kills: what was loaded is served again and never doubled, and what was
- * loaded in part is gone. How one file or one generated date becomes rows is in `load.test.ts` and `generate.test.ts`.
+ * loaded in part is gone. How one file or one generated date becomes rows is in `load.slow.test.ts` and `generate.slow.test.ts`.
  */
 import { copyFile, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
