@@ -57,14 +57,26 @@ export async function auditHistory(deps: AuditDeps, manifest: Manifest): Promise
     next = audited.manifest;
     keys.delete(revision);
   }
-  // A restatement is under way: this is its first step.
-  if (keys.has(manifest.revision) && (await readSuccessor(store, manifest))) keys.delete(manifest.revision);
+  // The first step of a restatement, which is under way, or whose decision the store lost: then the next one goes on
+  // from there.
+  if (keys.has(manifest.revision) && (await isFirstStep(store, manifest))) keys.delete(manifest.revision);
   for (const found of keys.values()) {
     findings.push(
       found.map((key) => `${key} is of no revision that was replaced: the sealed one is ${manifest.revision}`),
     );
   }
   return findings.flat();
+}
+
+/** Whether what the history has of the sealed revision is a copy of it, kept by a worker that was about to replace it. */
+async function isFirstStep(store: Store, manifest: Manifest): Promise<boolean> {
+  if (await readSuccessor(store, manifest)) return true;
+  const manifestAt = historyKey(manifest.dataset, manifest.date, manifest.revision, MANIFEST_FILENAME);
+  const kept = await store.get(manifestAt);
+  // Without a manifest nothing counts as kept.
+  if (kept === undefined) return true;
+  const { manifest: found, findings } = readSigned(kept, manifestAt);
+  return findings.length === 0 && found?.manifest_hash === manifest.manifest_hash;
 }
 
 interface ReplacedRevision {

@@ -287,6 +287,19 @@ describe.each(STORES)('in $name', ({ name: storeName, isMissing, open }) => {
       ]);
     });
 
+    it('does not take a copy of the sealed revision for damage, whose successor was never decided', async () => {
+      const manifest = await seal(200);
+      const findings = async () => (await auditHistory({ store, engine, folder }, manifest)).join();
+      const [object, record] = ['trades.parquet', 'manifest.json'].map((name) => historyKey('trades', DATE, 1, name));
+      // As a worker leaves it that died in the middle of keeping it, and after.
+      await put(object ?? '', await store.get(OBJECT));
+      expect(await findings()).toBe('');
+      await put(record ?? '', await store.get(MANIFEST));
+      expect(await findings()).toBe('');
+      await put(record ?? '', formatManifest({ ...manifest, rows: 1 }));
+      expect(await findings()).toMatch(/is of no revision that was replaced/);
+    });
+
     it('finds what is wrong in the history: a flipped byte, an edit, a missing object, no history at all', async () => {
       await seal(200);
       const manifest = await seal(201);
