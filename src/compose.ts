@@ -1,6 +1,6 @@
 /**
- * The composition root: settings from the environment -> concrete source, engine, store, mailer, clock and log. The only
- * module that knows the implementations. Everything heavy is imported when it is opened.
+ * The composition root: settings from the environment -> concrete source, engine, store, mailer, clock and log. The
+ * only module that knows the implementations. Heavy modules are imported only when they are opened.
  */
 import { createHash } from 'node:crypto';
 import { join, resolve } from 'node:path';
@@ -42,10 +42,10 @@ import type { ObjectOptions, Store } from './store/store.ts';
 interface ComposeInput {
   readonly env: Environment;
   readonly cwd: string;
-  /** Root of the package: templates and version are read from there. */
+  /** Root of the package: templates, version and the shipped job are read from there. */
   readonly packageDir: string;
   readonly writeErr: (text: string) => void;
-  /** Whether a person reads stderr: then log lines are pretty, unless it is set otherwise. */
+  /** Whether stderr is a terminal: then log lines are pretty by default. */
   readonly interactive: boolean;
   readonly debug: boolean;
 }
@@ -225,7 +225,7 @@ function createDaemonOpeners(env: Environment, cwd: string): DaemonOpeners {
   };
 }
 
-/** One pacer for each budget and key, whichever entry point they are used at. */
+/** One pacer per budget and key, for all entry points. */
 function createPacers(env: Environment, cwd: string, stateDir: string): { open: OpenPacer; close(): Promise<void> } {
   const pacers = new Map<string, Promise<Pacer>>();
   const open: OpenPacer = async (budget, apiKey) => {
@@ -268,7 +268,7 @@ function readSetting(env: Environment, name: keyof typeof DEFAULTS): string {
   return env[name] || DEFAULTS[name];
 }
 
-/** Buckets of one name at two servers are two stores. */
+/** Includes the endpoint: buckets of the same name on two servers are two stores. */
 function formatAddress(env: Environment, location: StoreLocation): string {
   if (location.kind === 'directory') return location.path;
   return `${env['AWS_ENDPOINT_URL_S3'] ?? ''} s3://${location.bucket}/${location.prefix}`;

@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 /**
- * Entry: argv, environment, signals, exit code. The only reader of `process`. It knows no command: `cli/program.ts` does.
- * Invariant: whatever fails, wherever, ends in one readable block and an exit code.
+ * Entry point: argv, environment, signals, exit code. The only reader of `process`. It knows no command:
+ * `cli/program.ts` does. Invariant: every failure, wherever it happens, ends in one readable block and an exit code.
  */
 import { setMaxListeners } from 'node:events';
 import { statSync, writeSync } from 'node:fs';
@@ -16,38 +16,41 @@ import { describeError, EXIT_CODES, Fault } from './core/errors.ts';
 
 const ENV_FILE = '.env';
 
-/** A terminal and a supervisor may both pass one stop on: only a signal after this long is a second wish. */
+/** A terminal and a supervisor may both forward one stop: only a signal after this long is a second request. */
 const SAME_STOP_MS = 2_000;
 
-/** How long the last words of a command that was stopped may take to be read: whoever stopped it is waiting. */
+/** How long the last output of a stopped command may take to be read: the person who stopped it is waiting. */
 const LAST_WORDS_MS = 500;
 
-/** Beyond this Node warns of a leak: requests in flight and waiting (16 at most), retries, and what a command adds. */
+/**
+ * Above this Node warns of a leak: requests in flight and waiting (16 at most), retries, and listeners of the command.
+ */
 const MAX_ABORT_LISTENERS = 100;
 
-// A second signal ends the process at once: the first one may have to wait for an answer.
+// A second signal ends the process at once: after the first one, a run may still be waiting for an answer.
 const controller = new AbortController();
-// Each request that waits or is in flight listens: more than the ten at which Node suspects a leak, and bounded.
+// Each request that waits or is in flight adds a listener: more than the ten at which Node warns, but bounded.
 setMaxListeners(MAX_ABORT_LISTENERS, controller.signal);
 let stoppedAtMs: number | undefined;
 let isFinished = false;
 for (const signal of ['SIGINT', 'SIGTERM'] as const) {
   process.on(signal, () => {
-    // All that is left of a finished command is output that nobody reads, and it would keep the process for ever.
+    // A finished command has only unread output left, which would keep the process alive forever.
     if (isFinished && stoppedAtMs === undefined) process.exit(EXIT_CODES.interrupted);
     stoppedAtMs ??= performance.now();
     if (performance.now() - stoppedAtMs > SAME_STOP_MS) process.exit(EXIT_CODES.interrupted);
     controller.abort(new Error(signal));
   });
 }
-// A reader that closes the pipe (`flowdrop status | head`), or a daemon that is gone, is no failure.
+// A reader that closes the pipe (`flowdrop status | head`), or a daemon that is gone, is not a failure.
 for (const stream of [process.stdout, process.stderr]) {
   stream.on('error', (error: NodeJS.ErrnoException) => {
     if (error.code !== 'EPIPE') throw error;
   });
 }
 
-// Whatever is thrown outside a command, in a callback or a stream: what is durable is whole at every moment, so it ends here.
+// Errors thrown outside a command, in a callback or a stream, end the process: durable data is complete at every
+// moment.
 let redact = (text: string) => text;
 const debug = process.argv.includes('--debug');
 const colors = {
@@ -57,7 +60,7 @@ const colors = {
 const endWith = (error: unknown): never => {
   const layout = { debug, width: process.stderr.columns, style: createStyle(colors.err), redact };
   const { exitCode, text, json } = describeFailure(error, layout);
-  // At once: a stream would not be written to its end.
+  // Synchronous: a stream would not be written to its end.
   if (process.argv.includes('--json')) writeNow(1, `${JSON.stringify(json)}\n`);
   writeNow(2, text);
   process.exit(exitCode);
@@ -69,14 +72,15 @@ try {
 } catch (error) {
   endWith(error);
 }
-// A write into a pipe that is full never ends while nobody reads, and Node waits for it. The timer itself keeps nothing.
+// A write into a full pipe never ends while nothing reads it, and Node waits for it. The timer itself does not keep the
+// process alive.
 if (controller.signal.aborted) setTimeout(() => process.exit(EXIT_CODES.interrupted), LAST_WORDS_MS).unref();
 
 async function main(): Promise<void> {
-  // The SDK would print a paragraph about Node versions into the log of every run.
+  // The AWS SDK would print a paragraph about Node versions into the log of every run.
   process.env['AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED'] ??= 'true';
   readEnvFile();
-  // Not before: a package that is missing is told as every other failure is.
+  // Imported here, so that a missing package is reported like every other failure.
   const { runProgram } = await import('./cli/program.ts');
   const { createComposition } = await import('./compose.ts');
   const { createLineKeeper } = await import('./cli/terminal/drawn-line.ts');
@@ -106,7 +110,7 @@ async function main(): Promise<void> {
       stdout: process.stdout,
       outIsTerminal: process.stdout.isTTY === true,
       colors,
-      // Asked for when something is drawn: a window may be made smaller in between. Undefined where there is no terminal.
+      // Read at each draw: the terminal may be resized in between. Undefined if there is no terminal.
       columns: {
         get out() {
           return process.stdout.columns;
@@ -116,7 +120,7 @@ async function main(): Promise<void> {
         },
       },
       readIn: () => text(process.stdin),
-      // Opened when it is asked for: an open stdin would keep the process.
+      // Opened on first use: an open stdin would keep the process alive.
       get stdin() {
         return process.stdin;
       },
@@ -147,6 +151,6 @@ function writeNow(stream: 1 | 2, output: string): void {
   try {
     writeSync(stream, output);
   } catch {
-    // Nobody reads it any more, or not now: the exit code tells all the same.
+    // Nothing reads the stream, or not now: the exit code still reports the failure.
   }
 }

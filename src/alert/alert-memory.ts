@@ -1,10 +1,10 @@
 /**
- * Where is kept what operators were told: `_alerts/<job>.json` in the store, so that another worker does not tell it again.
- * A store has no "replace if it is still what I read". So a write applies what has changed since the last one to what the
- * store holds by then; of two that write in the same moment the later one wins, which makes something be told twice. What
- * such a moment could lose for good, a cause that no later run finds again, is what `flowdrop alert` reports by its exit
- * code when somebody has not been told. While the store cannot be written, which is itself a cause to tell,
- * a file in the state directory remembers instead, and moves into the store when that is back.
+ * Remembers which alerts were sent: `_alerts/<job>.json` in the store, so that another worker does not send them again.
+ * A store has no compare-and-swap. So a write applies our changes since the last write to what the store holds by then.
+ * If two workers write at the same moment, the later write wins, and an alert may be sent twice. Such a moment could
+ * also lose a cause that no later run finds again; for these, the exit code of `flowdrop alert` reports that someone
+ * was not notified. While the store cannot be written, which is itself a cause, a file in the state directory remembers
+ * instead. It moves into the store when the store is back.
  */
 import { rm } from 'node:fs/promises';
 import { readFileIfExists, writeFileAtomic } from '../core/atomic-file.ts';
@@ -16,21 +16,23 @@ import { type AlertState, alertStateSchema, applyChanges, createAlertState } fro
 
 interface AlertMemory {
   readonly state: AlertState;
-  /** The state with what another worker has written since: it may have told somebody. Never throws. */
+  /** Merges in what another worker has written since: it may have notified someone. Never throws. */
   refresh(state: AlertState): Promise<AlertState>;
-  /** Writes it when it differs from what was read or written last. Never throws: what is not remembered is told again. */
+  /**
+   * Writes the state if it differs from the last one read or written. Never throws: an unrecorded alert is sent again.
+   */
   write(state: AlertState): Promise<void>;
 }
 
 interface AlertMemoryDeps {
-  /** `undefined` when it could not be opened. */
+  /** `undefined` if the store could not be opened. */
   readonly store: Store | undefined;
-  /** File of the state directory. */
+  /** File in the state directory. */
   readonly path: string;
   readonly log: Log;
 }
 
-/** Reads one object of the store and, where there is one, the local file. */
+/** Reads one object of the store, and the local file if it exists. */
 export async function openAlertMemory(deps: AlertMemoryDeps, job: string): Promise<AlertMemory> {
   const { store, path, log } = deps;
   let isStoreDown = store === undefined;
@@ -43,9 +45,9 @@ export async function openAlertMemory(deps: AlertMemoryDeps, job: string): Promi
   const local = parseState(await readFileIfExists(path), job, log);
   const alerts = { ...stored?.alerts, ...local?.alerts };
   const state = { ...createAlertState(job), alerts };
-  /** What changes are taken against. */
+  /** The state that our changes are compared with. */
   let base: AlertState = { ...createAlertState(job), alerts: { ...stored?.alerts } };
-  /** What is in the store already; with a local file it is yet to be brought there. */
+  /** The text in the store; empty while the local file must still be moved there. */
   let written = local && !isStoreDown ? '' : encode(state);
   return {
     state,
@@ -59,7 +61,7 @@ export async function openAlertMemory(deps: AlertMemoryDeps, job: string): Promi
         written = encode(now);
         return merged;
       } catch {
-        // What is to be told is known; that it was told twice does less harm than that it was not.
+        // The due alerts are known; sending them twice does less harm than not sending them.
         return ours;
       }
     },
@@ -84,7 +86,7 @@ export async function openAlertMemory(deps: AlertMemoryDeps, job: string): Promi
       try {
         await writeFileAtomic(path, text);
       } catch (error) {
-        // Neither store nor disk: telling twice is better than silence.
+        // Neither store nor disk can be written: sending twice is better than silence.
         const reason = describeError(error);
         log.error({ event: 'alerts-forgotten', reason }, `what was told will be told again: ${reason}`);
       }
@@ -97,7 +99,7 @@ async function readStored(store: Store | undefined, job: string, log: Log): Prom
   return parseState(bytes && Buffer.from(bytes).toString('utf8'), job, log);
 }
 
-/** What cannot be read is begun anew: telling again does less harm than telling nothing. */
+/** Starts anew if the text is unreadable: sending again does less harm than sending nothing. */
 function parseState(text: string | undefined, job: string, log: Log): AlertState | undefined {
   if (text === undefined) return undefined;
   try {

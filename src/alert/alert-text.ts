@@ -1,6 +1,7 @@
 /**
- * The words of an alert: title, what happened, and the command to type next. Invariant: what others said (an API, a mail
- * server, a file) is one line of bounded length without secrets; it is text, and the renderers escape it. Pure.
+ * The texts of an alert: title, what happened, and the next command to type. Invariant: text from outside (an API, a
+ * mail server, a file) is one line of bounded length without secrets; it is plain text, and the renderers escape it.
+ * Pure.
  */
 import { expiresAt } from '../plan/dates.ts';
 import type { Alert, AlertSeverity } from '../report/alert-mail.ts';
@@ -13,11 +14,11 @@ interface AlertSubject {
   readonly dataset: string;
   /** Whether dates that are not fetched in time are lost. */
   readonly isExpiring: boolean;
-  /** Masks secrets: an answer may repeat what it was sent. */
+  /** Masks secrets: an answer may repeat the request. */
   readonly redact: (text: string) => string;
 }
 
-/** Errors carry SQL and heads of answers; a mail needs their beginning. */
+/** Errors contain SQL and the beginnings of answers; a mail needs only their beginning. */
 const MAX_SAID_CHARACTERS = 600;
 
 export const SEVERITY_OF: Readonly<Record<CauseKind, AlertSeverity>> = {
@@ -42,7 +43,7 @@ export function describeCause(cause: Cause, subject: AlertSubject): AlertWords {
   const date = cause.date ?? '';
   const said = endSentence(cleanText(redact(cause.said)));
   const hint = endSentence(cleanLine(redact(cause.hint)));
-  /** What the failure itself advises comes first. */
+  /** The failure's own hint comes first. */
   const after = (command: string) => (hint ? `${hint} Then: ${command}` : command);
   const recipient = cleanText(redact(cause.report?.to ?? ''));
   const reports = date === '' ? 'The reports' : `The report of ${date}`;
@@ -144,28 +145,28 @@ export function describeCause(cause: Cause, subject: AlertSubject): AlertWords {
   }
 }
 
-/** `, before 2026-11-21 05:00 UTC`; empty for a source that forgets nothing. */
+/** `, before 2026-11-21 05:00 UTC`; empty for a source whose dates never expire. */
 function describeExpiry({ date }: Cause, { isExpiring }: AlertSubject, before: string): string {
   if (date === null || !isExpiring) return '';
   const iso = new Date(expiresAt(date)).toISOString();
   return `${before}${iso.slice(0, 10)} ${iso.slice(11, 16)} UTC`;
 }
 
-/** What others say often has no full stop, and ours follows. */
+/** Outside text often lacks a full stop, but our text follows it. */
 function endSentence(text: string): string {
   return text === '' || /[.!?…]$/.test(text) ? text : `${text}.`;
 }
 
-/** One line of what others said: a value must not look like a line, or a command, of ours. */
+/** One line of outside text: it must not look like one of our lines or commands. */
 function cleanText(text: string): string {
   return cleanLine(text.replaceAll('`', ' '));
 }
 
-/** One line of bounded length; commands between backticks are kept, for they are of our own hints. */
+/** One line of bounded length. Keeps backticks, because our own hints put commands in them. */
 function cleanLine(text: string): string {
   const line = text
     .replace(/[\p{Cc}\p{Zl}\p{Zp} ]+/gu, ' ')
-    // Marks that turn the direction of reading could make a text say something else.
+    // Direction marks could change what the text appears to say.
     .replace(/[\u202a-\u202e\u2066-\u2069]/g, '')
     .trim();
   return line.length > MAX_SAID_CHARACTERS ? `${line.slice(0, MAX_SAID_CHARACTERS - 1)}…` : line;

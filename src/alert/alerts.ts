@@ -1,8 +1,8 @@
 /**
- * The end of a run as operators hear of it: causes found -> remembered in the store -> told by mail and webhook, once. What
- * is to be told is written before it is told, and who was told after each, so that a killed process repeats at most one
- * message, under the same identity. Invariant: it never throws; an alert that cannot be delivered does not fail the run,
- * it is logged and told by the next one. With nothing wrong and nothing open it costs one read of the store.
+ * Alerts at the end of a run: causes found -> remembered in the store -> sent by mail and webhook, once. The due alerts
+ * are written before they are sent, and each target is recorded after it was notified. So a killed process repeats at
+ * most one message, under the same id. Invariant: it never throws; an alert that cannot be delivered does not fail the
+ * run: it is logged, and the next run sends it. With no cause found and none open, it costs one read of the store.
  */
 import { createHash } from 'node:crypto';
 import type { CalendarOverride } from '../calendar/session.ts';
@@ -25,22 +25,22 @@ import type { RunFacts, RunOutcome } from './run-facts.ts';
 import { buildAlertPayload } from './webhook-payload.ts';
 
 export interface AlertContext {
-  /** `undefined` when the store could not be opened: then the local file remembers. */
+  /** `undefined` if the store could not be opened: then the local file remembers. */
   readonly store: Store | undefined;
-  /** Opened when there is something to mail. */
+  /** Opened only when there is something to mail. */
   readonly openMailer: () => Promise<Mailer>;
-  /** `undefined` without an address to post to. */
+  /** `undefined` without a webhook address. */
   readonly webhook: Webhook | undefined;
   readonly mailFrom: string;
   readonly clock: Clock;
   readonly log: Log;
   readonly redact: (text: string) => string;
   readonly templatesDir: string;
-  /** Id of the run that tells; without it what is told names none. */
+  /** Id of the run that sends the alerts; if absent, they name no run. */
   readonly run?: string;
-  /** What is otherwise than the rules of the exchange say. */
+  /** Calendar overrides; absent: none. */
   readonly calendar?: CalendarOverride | undefined;
-  /** Local file for the time in which the store cannot be written. */
+  /** Local file that is used while the store cannot be written. */
   readonly statePath: string;
   readonly signal?: AbortSignal | undefined;
 }
@@ -48,23 +48,23 @@ export interface AlertContext {
 /** Name of the webhook among the targets; the others are mail addresses. */
 const WEBHOOK_TARGET = 'webhook';
 
-/** Those who are to be told of a job: mail addresses in lower case, and the webhook. Empty: nobody. */
+/** Targets of a job's alerts: mail addresses in lower case, and the webhook. Empty: no alerts. */
 export function listTargets(job: Job, hasWebhook: boolean): readonly string[] {
   const addresses = job.alerts.to.map((address) => address.toLowerCase());
   return [...new Set(addresses), ...(hasWebhook && job.alerts.webhook ? [WEBHOOK_TARGET] : [])];
 }
 
-/** Who was told now, and who could not be. */
+/** Targets that were notified now, and those that could not be. */
 export interface AlertSummary {
   readonly told: readonly (DueAlerts & { readonly target: string })[];
   readonly untold: readonly { readonly target: string; readonly reason: string }[];
-  /** Why the conditions of the dates could not be read from a store that was opened; else null. Then gaps are not known. */
+  /** Why the conditions of the dates could not be read from an opened store; else null. If set, gaps are unknown. */
   readonly unread: string | null;
-  /** Whether all that is to be known of the job could be learnt, and everybody who is to be told was. */
+  /** Whether everything about the job could be read and every target was notified. */
   readonly isWhole: boolean;
 }
 
-/** Tells the operators of a job what this outcome means. Never throws. */
+/** Sends the operators of a job the alerts for this outcome. Never throws. */
 export async function sendAlerts(context: AlertContext, job: Job, outcome: RunOutcome): Promise<AlertSummary> {
   const { log } = context;
   const told: AlertSummary['told'][number][] = [];
@@ -76,14 +76,14 @@ export async function sendAlerts(context: AlertContext, job: Job, outcome: RunOu
     if (targets.length > 0) unread = await tellAll(context, job, outcome, targets, { told, untold });
     isWhole = untold.length === 0 && unread === null;
   } catch (error) {
-    // The run's own result is what its caller must get; the next run finds the same causes and tells them.
+    // The caller must get the run's own result; the next run finds the same causes and sends them.
     const reason = context.redact(describeError(error));
     log.error({ event: 'alerts-failed', reason }, `the alerts failed: ${reason}`);
   }
   return { told, untold, unread, isWhole };
 }
 
-/** @returns why the conditions of the dates are not known, else null */
+/** @returns why the conditions of the dates are unknown, else null */
 async function tellAll(
   context: AlertContext,
   job: Job,
@@ -103,7 +103,7 @@ async function tellAll(
   try {
     for (const target of targets) {
       if (countDue(listDue(state, target)) === 0) continue;
-      // Telling takes time, and this process may have slept: another worker may have told this target.
+      // Sending takes time, and this process may have slept: another worker may have notified this target.
       state = await memory.refresh(state);
       const due = listDue(state, target);
       if (countDue(due) === 0) continue;
@@ -131,11 +131,11 @@ function countDue({ alerts, recovered }: DueAlerts): number {
   return alerts.length + recovered.length;
 }
 
-/** The ways out, opened when they are needed. */
+/** Mail and webhook; the mailer is opened when it is needed. */
 function openChannel(context: AlertContext, job: Job) {
   let mailer: Mailer | undefined;
   return {
-    /** @throws Fault when the target has not been told */
+    /** @throws Fault if the target was not notified */
     async tell(target: string, notice: AlertNotice, id: string): Promise<void> {
       if (target === WEBHOOK_TARGET) {
         await context.webhook?.post(buildAlertPayload(notice, id), context.signal);
@@ -177,14 +177,14 @@ function toAlert(state: AlertState, id: string): readonly Alert[] {
   return [{ id, kind, severity: SEVERITY_OF[kind], date, code, title, what, next, since }];
 }
 
-/** The same for the same news to the same target: a mail program, or a receiver of the webhook, can drop a repetition. */
+/** The same id for the same news to the same target: a mail program or webhook receiver can drop a repetition. */
 function identify(job: Job, target: string, state: AlertState, due: DueAlerts): string {
   const since = (ids: readonly string[]) => ids.map((id) => [id, state.alerts[id]?.first_seen]).sort();
   const text = JSON.stringify([job.name, target, since(due.alerts), since(due.recovered)]);
   return createHash('sha256').update(text).digest('hex').slice(0, 32);
 }
 
-/** What the store cannot say is left out: a run that fails because of the store must be told all the same. */
+/** Leaves out what the store cannot provide: a run that fails because of the store must still send its alerts. */
 async function readFacts(
   context: AlertContext,
   job: Job,

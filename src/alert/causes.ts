@@ -1,7 +1,7 @@
 /**
- * Which causes for an alert a run has found, and which of those told earlier are over. Invariant: a cause keeps its
- * identity for as long as it lasts, whatever the message says this time; a cause of which this run could learn nothing
- * stays as it was. Pure; `text.ts` has the words, `state.ts` the memory.
+ * Derives the causes for alerts from a run's facts, and decides which earlier causes are over. Invariant: a cause keeps
+ * its id while it lasts, even if its message changes; a cause that this run could not check stays as it was. Pure;
+ * `alert-text.ts` has the texts, `open-causes.ts` and `alert-memory.ts` the state.
  */
 
 import { LOOKBACK_DAYS } from '../api-contract/published-limits.ts';
@@ -32,25 +32,25 @@ export const CAUSE_KINDS = [
 export type CauseKind = (typeof CAUSE_KINDS)[number];
 
 export interface Cause {
-  /** Job, kind, and the date, code or recipient that it is about. */
+  /** Job, kind, and the date, code or recipient concerned. */
   readonly id: string;
   readonly kind: CauseKind;
   readonly date: string | null;
   readonly code: string | null;
   /** Template and recipient of a report. */
   readonly report: { readonly template: string; readonly to: string } | null;
-  /** What was said, in the words of whoever said it. */
+  /** The original message, such as that of an error or a mail server. */
   readonly said: string;
   readonly hint: string;
 }
 
-/** A gap that nobody closes within this time becomes a loss; two days leave room for a weekend's run. */
+/** Warn this long before a gap expires and becomes a loss; two days leave room for a run at the weekend. */
 export const GAP_WARNING_MS = 48 * 3_600_000;
 
-/** Codes by which the API says that it does not accept the key. */
+/** API error codes for a refused key. */
 const KEY_REFUSED_CODES: ReadonlySet<string> = new Set(['UNAUTHORIZED', 'SUBSCRIPTION_REQUIRED']);
 
-/** Not an error of the API: it answers, and has nothing of all that the job names. */
+/** Not an API error: the API answers, but has no data for anything that the job names. */
 const NOTHING_FOUND = 'NOTHING_FOUND';
 const NOTHING = {
   code: NOTHING_FOUND,
@@ -58,13 +58,16 @@ const NOTHING = {
   hint: 'Look at the symbols, the table and the condition in the job file.',
 };
 
-/** Of a date that was complete when it was sealed: its object is gone, or another one. */
+/** For a date that was complete when sealed: its object is now missing or different. */
 export const DROP_DAMAGED = 'DROP_DAMAGED';
 
-/** How long after its loss a date is still news, should the run that found it have been killed before it could tell. */
+/**
+ * For how many days a lost date is still reported, in case the run that found the loss was killed before it could send
+ * the alert.
+ */
 const LOSS_DAYS = LOOKBACK_DAYS;
 
-/** Every cause once, in the order of `CAUSE_KINDS`' families. */
+/** Lists each cause once: failures, then dates, then reports. */
 export function listCauses(facts: RunFacts): readonly Cause[] {
   const all = [...listFailures(facts), ...listDates(facts), ...listReports(facts)];
   return [...new Map(all.map((cause) => [cause.id, cause])).values()];
@@ -73,27 +76,27 @@ export function listCauses(facts: RunFacts): readonly Cause[] {
 function listFailures(facts: RunFacts): readonly Cause[] {
   const { failure, result } = facts;
   const causes: Cause[] = [];
-  // One cause each, however often it happens in a row and whatever is said of it.
+  // One cause each, even if it happens several times in a row with different messages.
   if (facts.died !== undefined) causes.push(createCause(facts, 'run-died', '', { said: facts.died }));
   if (facts.jobFault !== undefined) causes.push(createCause(facts, 'job-invalid', '', { said: facts.jobFault }));
   if (failure) {
     const { code, message: said, hint = '' } = failure;
     const about = { code, said, hint };
-    // The export had finished: what failed is a report.
+    // The export finished, so a report failed.
     if (result) causes.push(createCause(facts, 'report-failed', code, about));
     else if (KEY_REFUSED_CODES.has(code)) causes.push(createCause(facts, 'key-refused', code, about));
-    // A person who types wrong dates reads the answer; a schedule reads nothing.
+    // The person who typed a manual command sees its usage error; a scheduled run has no reader.
     else if (!failure.isUsage || facts.command === 'run') causes.push(createCause(facts, 'run-failed', code, about));
   }
   for (const { date, error } of result?.dates ?? []) {
     if (!error) continue;
     const { code, message: said, hint = '' } = error;
-    // An API that is down is one cause, whichever date it was asked for.
+    // An API outage is one cause, whichever date met it.
     if (API_DOWN_CODES.has(code)) causes.push(createCause(facts, 'run-failed', code, { code, said, hint }));
     else causes.push(createCause(facts, 'date-failed', `${date}/${code}`, { date, code, said, hint }));
   }
   const conflict = result?.clocks?.conflict ?? null;
-  // What the clocks hold back is one cause; a source that shows no end of a session is one a date.
+  // Dates held back by a clock conflict share one cause. A date whose session end the source does not show has its own.
   if (conflict !== null)
     causes.push(createCause(facts, 'clocks-differ', '', { said: describeClocks(facts, conflict) }));
   for (const { date, reason } of conflict === null ? (result?.held ?? []) : []) {
@@ -146,10 +149,10 @@ function listReports(facts: RunFacts): readonly Cause[] {
   return causes;
 }
 
-/** `over`: it ended, and there is nothing good to tell, or another cause tells it. */
+/** `over`: it ended without a recovery worth reporting, or another cause replaces it. */
 export type CauseOutcome = 'open' | 'recovered' | 'over';
 
-/** What became of a cause that this run has not found again. @param found identities of those that it found */
+/** Judges an earlier cause that this run did not find again. @param found ids of the causes that it found */
 export function judgeCause(
   cause: Pick<Cause, 'kind' | 'date' | 'report'>,
   facts: RunFacts,
@@ -160,12 +163,12 @@ export function judgeCause(
   switch (cause.kind) {
     case 'run-failed':
     case 'key-refused':
-      // A finished export that asked nothing has learnt nothing of the API.
+      // An export that sent no request says nothing about the API.
       return facts.result && facts.result.requests > 0 ? 'recovered' : 'open';
     case 'run-died':
       return facts.result ? 'recovered' : 'open';
     case 'job-invalid':
-      // A run may have read the copy of the file that the daemon goes on with.
+      // A run may have read the last valid copy of the file, which the daemon keeps using.
       return facts.isJobFileRead && facts.jobFault === undefined ? 'recovered' : 'open';
     case 'date-failed': {
       if (condition === 'available') return 'recovered';
@@ -195,7 +198,7 @@ export function judgeCause(
   }
 }
 
-/** Reports that came to their end can be made again. */
+/** Finished reports show that reports can be built again. */
 function judgeReports({ deliveries }: RunFacts): CauseOutcome {
   return deliveries ? 'recovered' : 'open';
 }
@@ -208,9 +211,9 @@ function judgeDelivery(
   for (const delivery of deliveries.filter((one) => one.report === report.template && !one.leftToOther)) {
     const outcome = delivery.recipients.find(({ to }) => to === report.to)?.outcome;
     if (outcome === 'sent') return 'recovered';
-    // One that is refused now is told so; one that fails now was refused before.
+    // Another cause replaces this one: a failed recipient is now refused, or a refused one now fails.
     if (outcome !== undefined) return 'over';
-    // Nobody is left to mail: `flowdrop report` has done it in between. Who refused stays on the list of those who did.
+    // No recipient is left: `flowdrop report` mailed them in the meantime. Refused recipients stay on their list.
     if (kind === 'report-failed' && delivery.date === date && delivery.alreadySent > 0) return 'recovered';
   }
   return 'open';
@@ -240,7 +243,7 @@ function describeClocks({ result }: RunFacts, conflict: string): string {
   return `${conflict[0]?.toUpperCase()}${conflict.slice(1)}. ${held}.`;
 }
 
-/** What is lacking, where the date's export said so: in its manifest's words, or what the source has nothing of. */
+/** What the date lacks, if its export recorded that: the manifest's reason, or the windows that the source lacks. */
 function describeLacking({ result }: RunFacts, date: string): string {
   const { missing = [], degraded_reason: reason } = result?.dates.find((one) => one.date === date) ?? {};
   return reason ?? missing.map(({ window, reason: why }) => `${window}: ${why}`).join('; ');

@@ -1,7 +1,7 @@
 /**
- * Conditions where no run could tell any: what the last one wrote, what is sealed, and the calendar, brought up to now. An
- * API that does not answer for days must not keep it quiet that dates are about to expire. Invariant: it asks no source,
- * and calls nothing a gap of which it could learn nothing.
+ * Conditions of the dates when no run could report any: from the last run's record, the sealed dates and the calendar,
+ * brought up to now. Even if the API does not answer for days, dates about to expire must be reported. Invariant: it
+ * sends no request to a source, and reports no gap that it could not check.
  */
 import type { CalendarOverride } from '../calendar/session.ts';
 import { describeError, Fault } from '../core/errors.ts';
@@ -21,9 +21,9 @@ interface DerivedDeps {
 }
 
 interface DerivedConditions {
-  /** Empty when the store cannot say anything. */
+  /** Empty if the store cannot be read. */
   readonly conditions: ReadonlyMap<string, Condition>;
-  /** Why the store could not be read, when it was opened and could not. */
+  /** Why an opened store could not be read. */
   readonly unread: string | undefined;
 }
 
@@ -60,7 +60,7 @@ async function deriveFromStore(
   const sealed = listSealed(document);
   const conditions = derive(sealed);
   if ([...conditions.values()].every(isSealed)) return conditions;
-  // A run that was killed after it had sealed a date did not write it down.
+  // A run that was killed after sealing a date did not record it.
   return derive(await addUnwritten({ store, log }, job, sealed));
 }
 

@@ -1,6 +1,6 @@
 /**
- * What operators were told of a job, and what is still open. Invariant: each target is told of a cause once, and that it is
- * over once, if it was told of the cause; a target that could not be reached is told by the next run. Pure.
+ * A job's open causes, and which targets were notified of them. Invariant: each target is notified of a cause once, and
+ * once of its end if it was notified of the cause; the next run notifies a target that could not be reached. Pure.
  */
 import { z } from 'zod';
 import type { AlertWords } from './alert-text.ts';
@@ -17,18 +17,18 @@ const entrySchema = z.object({
   next: z.string(),
   first_seen: z.iso.datetime(),
   last_seen: z.iso.datetime(),
-  /** `closed`: told, and nothing more will come of it; kept so that it is not told again. */
+  /** `closed`: sent, and nothing more will follow; kept so that it is not sent again. */
   status: z.enum(['open', 'recovered', 'closed']),
-  /** When each target was told, by target. */
+  /** When each target was notified, by target. */
   told: z.record(z.string(), z.iso.datetime()),
-  /** When each target was told that it is over. */
+  /** When each target was notified of the recovery. */
   recovery_told: z.record(z.string(), z.iso.datetime()),
 });
 
 export const alertStateSchema = z.object({
   version: z.literal(1),
   job: z.string(),
-  /** By identity of the cause. */
+  /** By cause id. */
   alerts: z.record(z.string(), entrySchema),
 });
 
@@ -40,16 +40,16 @@ export interface AlertState {
   readonly alerts: Readonly<Record<string, AlertEntry>>;
 }
 
-/** Causes of which no run can learn anything any more (a recipient who was taken off the list) end after this time. */
+/** Causes that no run can re-check (such as a recipient removed from the list) end after this time. */
 const STALE_MS = 30 * 86_400_000;
-/** Losses are kept longer than any run looks back at them. */
+/** Losses are kept longer than any run looks back. */
 const CLOSED_MS = 60 * 86_400_000;
 
 export function createAlertState(job: string): AlertState {
   return { version: 1, job, alerts: {} };
 }
 
-/** The state after a run: what it found is open, what it found to be over is recovered or gone. */
+/** The state after a run: causes that it found are open; causes that ended are recovered or removed. */
 export function noteCauses(
   state: AlertState,
   causes: readonly Cause[],
@@ -73,14 +73,14 @@ export function noteCauses(
   return { ...state, alerts };
 }
 
-/** A cause that came back before everybody knew that it was over: whoever does not know need not be told again. */
+/** A cause that returned before every target knew of its recovery. Only targets that knew are notified again. */
 function reopen(entry: AlertEntry): AlertEntry {
   if (entry.status !== 'recovered') return entry;
   const told = Object.entries(entry.told).filter(([target]) => !(target in entry.recovery_told));
   return { ...entry, status: 'open', told: Object.fromEntries(told), recovery_told: {} };
 }
 
-/** @returns `undefined` when it is to be forgotten */
+/** @returns `undefined` to forget the entry */
 function settle(entry: AlertEntry, facts: RunFacts, found: readonly string[]): AlertEntry | undefined {
   const ageMs = facts.nowMs - Date.parse(entry.last_seen);
   if (entry.status === 'closed') return ageMs > CLOSED_MS ? undefined : entry;
@@ -92,8 +92,8 @@ function settle(entry: AlertEntry, facts: RunFacts, found: readonly string[]): A
 }
 
 /**
- * What another worker has written since, with our changes from `before` to `after`. An entry that both changed is ours,
- * with those added whom the other has told; one that we forgot stays where the other has news of it.
+ * Applies our changes from `before` to `after` to what another worker has written since. If both changed an entry, ours
+ * wins, plus the targets that the other worker notified. If we forgot an entry that the other worker changed, it stays.
  */
 export function applyChanges(now: AlertState, before: AlertState, after: AlertState): AlertState {
   const alerts: Record<string, AlertEntry> = {};
@@ -125,7 +125,7 @@ export interface DueAlerts {
   readonly recovered: readonly string[];
 }
 
-/** What a target has still to be told, by identity. */
+/** What the target must still be notified of, by cause id. */
 export function listDue(state: AlertState, target: string): DueAlerts {
   const entries = Object.entries(state.alerts);
   const isTold = ({ told }: AlertEntry) => target in told;
@@ -137,7 +137,7 @@ export function listDue(state: AlertState, target: string): DueAlerts {
   };
 }
 
-/** The target has been told of these. */
+/** Records that the target was notified of these. */
 export function noteTold(state: AlertState, target: string, due: DueAlerts, nowMs: number): AlertState {
   const at = new Date(nowMs).toISOString();
   const alerts: Record<string, AlertEntry> = {};
@@ -149,7 +149,7 @@ export function noteTold(state: AlertState, target: string, due: DueAlerts, nowM
   return { ...state, alerts };
 }
 
-/** Forgets what is over and told to all targets; a loss that all know of is closed. */
+/** Forgets a recovery that no target still waits for; closes a loss that all targets know. */
 export function closeDone(state: AlertState, targets: readonly string[]): AlertState {
   const alerts: Record<string, AlertEntry> = {};
   for (const [id, entry] of Object.entries(state.alerts)) {

@@ -1,4 +1,4 @@
-/** What a run knows at its end of what operators must be told: the input of `causes.ts`. Pure. */
+/** What a run knows at its end that operators may need to know: the input of `causes.ts`. Pure. */
 import { isFault } from '../core/errors.ts';
 import type { Delivery } from '../deliver/delivery.ts';
 import type { Condition } from '../plan/conditions.ts';
@@ -6,22 +6,22 @@ import type { RunResult } from '../state/run-result.ts';
 
 type WatchedCommand = 'run' | 'backfill' | 'alert';
 
-/** How a command of a job ended; every part may be lacking, because it may have ended anywhere. */
+/** How a job's command ended. It may end anywhere, so any part may be absent. */
 export interface RunOutcome {
   readonly command: WatchedCommand;
-  /** Of the export, when it finished. */
+  /** Result of the export, if it finished. */
   readonly result?: RunResult | undefined;
-  /** When the reports were wanted and came to their end. */
+  /** Set if reports were requested and finished. */
   readonly deliveries?: readonly Delivery[] | undefined;
-  /** Whether reports were wanted. */
+  /** Whether reports were requested. */
   readonly withReports: boolean;
-  /** What ended it, when it did not end by itself. */
+  /** The error that ended it early. */
   readonly failure?: RunFailure | undefined;
-  /** Of `flowdrop alert`: how an earlier run ended that could not tell it itself. */
+  /** Only `flowdrop alert`: how an earlier run ended that could not report it itself. */
   readonly died?: string | undefined;
-  /** Of `flowdrop alert`: why the job file as it is now cannot be used. */
+  /** Only `flowdrop alert`: why the current job file cannot be used. */
   readonly jobFault?: string | undefined;
-  /** Of `flowdrop alert`: whether the job file as it is now was read. */
+  /** Only `flowdrop alert`: whether the current job file was read. */
   readonly isJobFileRead?: boolean;
 }
 
@@ -29,14 +29,14 @@ export interface RunFailure {
   readonly code: string;
   readonly message: string;
   readonly hint?: string | undefined;
-  /** Whether it was wrong from the start: flags, job file, settings, SQL or the key. */
+  /** Whether the input was wrong: flags, job file, settings, SQL or the key. */
   readonly isUsage: boolean;
 }
 
-/** The outcome, and the state of the dates that it left behind. */
+/** The outcome, and the state of the dates after it. */
 export interface RunFacts extends RunOutcome {
   readonly job: string;
-  /** The clock that the source judges its lookback by, as far as it is known. */
+  /** Now, on the clock by which the source judges its lookback, as far as that is known. */
   readonly nowMs: number;
   /** Whether dates that are not fetched in time are lost. */
   readonly isExpiring: boolean;
@@ -45,7 +45,7 @@ export interface RunFacts extends RunOutcome {
   readonly hasReports: boolean;
 }
 
-/** Neither somebody who stops a run, nor a run that finds another one active, is anything to tell of. */
+/** A run that was stopped, or that found another one active, is no reason for an alert. */
 export function isAlertWorthy(error: unknown): boolean {
   return !isFault(error) || (error.kind !== 'interrupted' && error.kind !== 'active');
 }

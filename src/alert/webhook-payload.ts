@@ -1,25 +1,25 @@
 /**
- * The document that a webhook gets (version 1): for programs in fields, and in `text` for chat tools that show that field
- * (Slack, Mattermost, Rocket.Chat, Teams). Invariant: no value in `text` can mention people or make a link. Pure.
+ * The document that a webhook receives (version 1): fields for programs, and `text` for chat tools that show that field
+ * (Slack, Mattermost, Rocket.Chat, Teams). Invariant: no value in `text` can mention people or create a link. Pure.
  */
 import { type Alert, type AlertNotice, formatAlertSubject, sortAlerts } from '../report/alert-mail.ts';
 
 export interface AlertPayload {
   readonly version: 1;
-  /** The same when the same is told again, so that a receiver can drop a repetition. */
+  /** The same id if the same news is sent again, so that a receiver can drop the repetition. */
   readonly id: string;
   readonly at: string;
   readonly job: string;
   readonly dataset: string;
   readonly place: string;
-  /** Id of the run that tells it, as in the log; absent where none is known. */
+  /** Id of the run that sends it, as in the log; absent if unknown. */
   readonly run?: string | undefined;
   readonly text: string;
   readonly alerts: readonly Alert[];
   readonly recovered: readonly (Alert & { readonly until: string })[];
 }
 
-/** Chat tools cut longer texts, some refuse them. */
+/** Chat tools truncate or refuse longer texts. */
 const MAX_LINES = 20;
 
 export function buildAlertPayload(notice: AlertNotice, id: string): AlertPayload {
@@ -41,7 +41,7 @@ export function buildAlertPayload(notice: AlertNotice, id: string): AlertPayload
   return { version: 1, id, ...about, text, alerts, recovered };
 }
 
-/** Slack's own escapes keep `<!channel>` and `<url|name>` from being anything; the others mention by `@`. */
+/** Slack's escapes disable `<!channel>` and `<url|name>`; the other tools mention people with `@`. */
 function escapeChat(text: string): string {
   return text
     .replaceAll('&', '&amp;')

@@ -29,7 +29,7 @@ const dollars = z.union(
 );
 const optionSide = z
   .string()
-  // Spelt out, because a JSON Schema has no flag for upper and lower case.
+  // Spelled out, because JSON Schema has no flag to ignore case.
   .regex(/^([Cc][Aa][Ll][Ll]|[Pp][Uu][Tt])$/, 'must be CALL or PUT')
   .transform((side) => (side.toUpperCase() === 'CALL' ? 'CALL' : 'PUT'));
 

@@ -1,10 +1,10 @@
-/** The ClickHouse types in which trades are answered, by the service and by the archive alike. Pure. */
+/** The ClickHouse types of trade columns in answers, for both the service and the archive. Pure. */
 import type { TradeColumn } from './trade.ts';
 
-/** Text columns with as many values as rows; the others have few. */
+/** Text columns with about as many values as rows; the others have few. */
 const DISTINCT_COLUMNS: ReadonlySet<string> = new Set(['id', 'time', 'updated_timestamp']);
 
-/** The type that a column is stored with and answered as. */
+/** The type in which a column is stored and answered. */
 export function answerType(column: Pick<TradeColumn, 'name' | 'wire'>): string {
   if (column.wire === 'integer') return 'Int32';
   if (column.wire === 'float') return 'Float64';

@@ -1,7 +1,7 @@
 /**
- * Shapes of the main historical SQL endpoint: request body, success body and error body, as the specification gives them.
- * Readers are lenient (`meta` may carry further members), writers are exact. Shared by the service and the worker; the
- * interface description is made from them. The separate entry point's own shapes are in `portal.ts`.
+ * Shapes of the main historical SQL endpoint: request body, success body and error body, as in the specification.
+ * Readers are lenient (`meta` may have more members), writers are exact. Shared by the service and the worker; the
+ * OpenAPI description is generated from them. The separate entry point's own shapes are in `portal.ts`.
  */
 import { z } from 'zod';
 import { LOOKBACK_DAYS, MINIMUM_DATA_DELAY_MINUTES } from './published-limits.ts';
@@ -104,14 +104,14 @@ export const successSchema = z
   })
   .describe('The rows, and what limits applied to them.');
 
-/** What a reader accepts as an error: gateways and the separate entry point leave members out. */
+/** What a reader accepts as an error: gateways and the separate entry point omit members. */
 export const errorBodySchema = z.looseObject({
   status: z.literal('ERROR'),
   errorCode: z.string().optional(),
   reason: z.string().optional(),
   hints: z.array(z.string()).optional(),
   errorMsg: z.string().optional(),
-  /** The portal's answer to a missing `sql` names its text `message`. */
+  /** The portal uses `message` for its text if `sql` is missing. */
   message: z.string().optional(),
 });
 export type ErrorBody = z.infer<typeof errorBodySchema>;

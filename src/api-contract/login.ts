@@ -1,4 +1,7 @@
-/** Shapes of the session endpoint: a key for a cookie. The specification leaves the mechanism of sessions open. */
+/**
+ * Shapes of the session endpoint, which exchanges a key for a cookie. The specification leaves the session mechanism
+ * open.
+ */
 import { z } from 'zod';
 import { apiKeySchema } from './historical.ts';
 

@@ -1,7 +1,7 @@
 /**
- * Shapes of GET /api/v1/market-structure/{symbol}: parameters, success and failure. Of `symbol_meta`, `flow` and
- * `structure` the specification shows only that they are objects; their members are the service's own. Dollars of
- * exposure are per 1 % move of the underlying.
+ * Shapes of GET /api/v1/market-structure/{symbol}: parameters, success and failure. The specification shows only that
+ * `symbol_meta`, `flow` and `structure` are objects; their members are the service's own. Dollars of exposure are per
+ * 1% move of the underlying.
  */
 import { z } from 'zod';
 import { dateSchema, failureSchema, symbolSchema } from './snapshot.ts';

@@ -1,11 +1,11 @@
 /**
- * What a record's `option_activity_type` says of it: OPRA's message types of last sale reports, under the short names
+ * What `option_activity_type` says about a record: OPRA's message types of last sale reports, under the short names
  * that the API sends. Source: OPRA Pillar Output Specification (and the Binary Data Recipient Interface Specification
- * before it), "Equity and Index Last Sale", field Message Type. A table of data; which records count is
- * `report/records.ts`.
+ * before it), "Equity and Index Last Sale", field Message Type. A table of data; `report/records.ts` decides which
+ * records count.
  */
 
-/** A message that takes back an earlier print; it repeats the print's contract, size and price. */
+/** Messages that cancel an earlier print; they repeat the print's contract, size and price. */
 export const CANCEL_TYPES = [
   'CANC', // A: a print that is neither the contract's last nor its opening one.
   'CNCL', // C: the last print of the contract.
@@ -13,7 +13,7 @@ export const CANCEL_TYPES = [
   'CNOL', // G: the only print of the contract.
 ] as const;
 
-/** A print that is reported after its time: its own time, price of the underlying and quotes are not those of the trade. */
+/** Prints that are reported late: their time, price of the underlying and quotes are not those of the trade. */
 export const LATE_TYPES = [
   'OSEQ', // B: late and out of sequence.
   'LATE', // D: late, in sequence.
@@ -21,12 +21,12 @@ export const LATE_TYPES = [
   'OPNL', // H: a late report of the opening trade, in sequence.
 ] as const;
 
-/** An intermarket sweep order: S. It takes several exchanges' quotes at once. */
+/** Intermarket sweep orders: S. They take the quotes of several exchanges at once. */
 export const SWEEP_TYPES = ['ISOI'] as const;
 
 /**
  * Legs of complex orders: of several option series, or tied to stock. Types that begin with `ML` (f MLET, g MLAT, h
- * MLCT, i MLFT, and what a vendor forms like them, such as MLAI) are always legs; these are the others.
+ * MLCT, i MLFT, and similar types of vendors, such as MLAI) are always legs; these are the others.
  */
 export const MULTI_LEG_PREFIX = 'ML';
 export const MULTI_LEG_TYPES = [
@@ -44,7 +44,7 @@ export const MULTI_LEG_TYPES = [
   'MCTP', // u: compression of portfolios, proprietary products.
 ] as const;
 
-/** Prints of single options: what is neither taken back, late, a sweep, nor a leg. A type that is in no list counts as one. */
+/** Prints of single options: not canceled, late, a sweep, or a leg. A type that is in no list counts as one. */
 export const SINGLE_LEG_TYPES = [
   'AUTO', // I: executed electronically.
   'REOP', // J: reopening after a halt.
@@ -54,7 +54,7 @@ export const SINGLE_LEG_TYPES = [
   'SLCI', // d: cross, of a sweep.
   'SLFT', // e: floor.
   'EXHT', // v: extended hours.
-  // Of older specifications.
+  // From older specifications.
   'AJST',
   'SPRD',
   'STDL',

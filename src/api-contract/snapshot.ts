@@ -1,15 +1,15 @@
 /**
- * What the option chain and market-structure endpoints have in common on the wire: the text of a symbol and of a date,
- * the refresh of snapshots, and their failures. The specification does not show the body of their failures; it is that
+ * What the option chain and market-structure endpoints share on the wire: the text of a symbol and of a date, the
+ * refresh of snapshots, and their failures. The specification does not show the body of their failures; here it is that
  * of the historical endpoints.
  */
 import { z } from 'zod';
 import type { ErrorCode } from './historical.ts';
 
-/** Snapshots of a session are taken so often during market hours, seconds. */
+/** Interval of snapshots during market hours, seconds. */
 export const SNAPSHOT_REFRESH_SECONDS = 90;
 
-/** Codes that the historical endpoints do not have. */
+/** Codes that only the snapshot endpoints have. */
 const SNAPSHOT_ERROR_CODES = [
   'SNAPSHOT_NOT_FOUND',
   'SYMBOL_NOT_FOUND',
@@ -32,7 +32,7 @@ export const symbolSchema = z
 /** A date that exists: 2026-02-30 is refused. */
 export const dateSchema = z.iso.date('must be a calendar date that exists, YYYY-MM-DD');
 
-/** The body of a failure whose codes are `codes`. */
+/** The body of a failure with one of these codes. */
 export function failureSchema<const Codes extends readonly string[]>(codes: Codes) {
   return z.object({
     status: z.literal('ERROR').describe('Always ERROR.'),

@@ -1,11 +1,11 @@
 /**
- * The option trade record as JSON: a row of `SELECT *`, made from the table of columns in `trade.ts`. Text that is not
- * known is an empty string; numbers that a model could not compute are null.
+ * The option trade record as JSON: a row of `SELECT *`, built from the table of columns in `trade.ts`. Unknown text is
+ * an empty string; numbers that a model could not compute are null.
  */
 import { z } from 'zod';
 import { TRADE_COLUMNS, type TradeColumn } from './trade.ts';
 
-/** What the specification says of a column's text, where the drop holds another type than text. */
+/** The specification's text for columns that are text on the wire but have another type in the drop. */
 const WIRE_TEXTS: Readonly<Record<string, string>> = {
   date: 'Execution date, YYYY-MM-DD.',
   time: "Trade creation time, YYYY-MM-DD HH:MM:SS, exchange's wall clock (America/New_York), not UTC.",

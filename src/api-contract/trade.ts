@@ -1,6 +1,6 @@
 /**
- * The option trade record: every column of the historical SQL tables, in the specification's order, with the type it
- * has on the wire, in the stage, and in the drop. A table of data; no logic.
+ * The option trade record: every column of the historical SQL tables, in the specification's order, with its type on
+ * the wire and in the drop. A table of data; no logic.
  */
 
 /** Logical type of a column in a drop. `wall` is the exchange's wall clock; `instant` is UTC. */
@@ -11,11 +11,11 @@ export interface TradeColumn {
   /** JSON type on the wire. */
   readonly wire: 'string' | 'integer' | 'float';
   readonly drop: DropType;
-  /** May be null by the contract: an empty string on the wire, or a null where the wire has numbers. */
+  /** May be null by the contract: an empty string on the wire, or a null if the wire has numbers. */
   readonly nullable: boolean;
   /** Few distinct values: stored dictionary-encoded. */
   readonly lowCardinality: boolean;
-  /** The values that it has by the contract, in capitals; `undefined` where the contract names none. */
+  /** All values that the contract allows, in capitals; `undefined` if the contract lists none. */
   readonly words?: readonly string[] | undefined;
   readonly description: string;
 }

@@ -1,7 +1,7 @@
 /**
  * The archive: the API's SQL over all sealed drops of a dataset. Invariant: a statement runs only as the guard admitted
- * it, in a process of its own, over views that show nothing but whole, sealed dates; dates are left out only where the
- * resolved statement cannot touch them. There is no lookback, no row limit and no scan limit. The caller owns the folder.
+ * it, in a separate process, over views that show only whole, sealed dates. A date is left out only if the resolved
+ * statement cannot touch it. There is no lookback, no row limit and no scan limit. The caller owns the folder.
  */
 
 import { randomBytes } from 'node:crypto';
@@ -35,11 +35,11 @@ interface ArchiveOptions {
   readonly readManifest: ReadManifest;
   /** The last session that should be sealed by now. */
   readonly lastSession: string;
-  /** What is otherwise than the rules of the exchange say. */
+  /** Calendar overrides; absent: none. */
   readonly calendar?: CalendarOverride | undefined;
-  /** An empty folder of this archive's own, absolute. */
+  /** Absolute path of an empty folder that only this archive uses. */
   readonly folder: string;
-  /** Memory that one statement may take, bytes. */
+  /** Memory limit of one statement, bytes. */
   readonly maxMemoryBytes: number;
   readonly signal: AbortSignal;
   openWorkers(options: Omit<WorkerPoolOptions, 'command'>): Promise<EnginePool>;
@@ -48,7 +48,7 @@ interface ArchiveOptions {
 interface ArchiveQuery {
   readonly sql: string;
   readonly format: OutputFormat;
-  /** A file that does not exist yet; the answer is written there. */
+  /** File for the answer; it must not exist yet. */
   readonly path: string;
 }
 
@@ -57,13 +57,13 @@ export interface ArchiveAnswer {
   readonly cost: ReadCost;
 }
 
-/** What a statement reads, and the manifests whose columns it was resolved with. */
+/** The tables that a statement reads, and the manifests whose columns were used to resolve it. */
 interface Resolved {
   readonly reads: readonly TableRead[];
   readonly described: readonly Manifest[];
 }
 
-/** Nothing but explanations leaves the engine as a message. */
+/** Only small results, such as EXPLAIN output, return as messages; answers go to a file. */
 const MAX_MESSAGE_BYTES = 64_000_000;
 const OWNER = 'query';
 
@@ -89,7 +89,7 @@ export async function openArchive(options: ArchiveOptions): Promise<Archive> {
       visible: `archive_${randomBytes(12).toString('hex')}`,
     };
     await pool.use({ owner: OWNER, signal }, async (engine) => {
-      // In memory, because the views of an S3 store have its credentials in them.
+      // In memory, because the views of an S3 store contain its credentials.
       for (const name of Object.values(names)) await engine.command(`CREATE DATABASE ${name} ENGINE = Memory`);
     });
     const guard = await openGuard(openParser(pool), Object.values(names));
@@ -105,7 +105,7 @@ interface ArchiveParts {
   readonly files: SealedFiles;
   readonly pool: EnginePool;
   readonly guard: Guard;
-  /** Databases that no statement can spell: one to resolve statements in, one to run them in. */
+  /** Databases with unguessable names: one to resolve statements in, one to run them in. */
   readonly names: { readonly resolve: string; readonly visible: string };
 }
 
@@ -125,9 +125,9 @@ export class Archive {
   }
 
   /**
-   * Answers one statement into a file.
-   * @throws Fault `INVALID_SQL`, `INVALID_QUERY`, `NO_TRADES` (usage), `QUERY_TOO_BROAD`, `DROP_DAMAGED`, `MANIFEST_INVALID`,
-   *   `ARCHIVE_UNREADABLE`, `INTERRUPTED`
+   * Writes the answer of one statement to a file.
+   * @throws Fault `INVALID_SQL`, `INVALID_QUERY`, `NO_TRADES` (usage), `QUERY_TOO_BROAD`, `DROP_DAMAGED`,
+   *   `MANIFEST_INVALID`, `ARCHIVE_UNREADABLE`, `OUT_FAILED`, `ENGINE_FAILED`, `INTERRUPTED`
    */
   async query({ sql, format, path }: ArchiveQuery): Promise<ArchiveAnswer> {
     const { pool, guard, files } = this.#parts;
@@ -151,14 +151,14 @@ export class Archive {
     }
   }
 
-  /** Ends the engine's process, whatever it computes. */
+  /** Ends the engine's process, even in the middle of a statement. */
   async close(): Promise<void> {
     await this.#parts.pool.close();
   }
 
   /**
-   * What the statement reads. Columns beyond the contract are told by the newest manifest; a statement that is not
-   * understood with those may name one of older dates, so all of them are asked then.
+   * Finds what the statement reads. The newest manifest lists the columns beyond the contract. If the statement does
+   * not resolve with these, it may name a column of older dates, so all manifests are read.
    */
   async #resolve(engine: PooledEngine, admitted: string): Promise<Resolved> {
     const newest = await this.#readManifests(this.dates.slice(-1));
@@ -178,7 +178,7 @@ export class Archive {
     return await resolveReads(engine, admitted);
   }
 
-  /** Makes the tables that the statement reads, of the dates that it can touch. */
+  /** Creates views of the tables that the statement reads, with the dates that it can touch. */
   async #show(engine: PooledEngine, admitted: string, { reads, described }: Resolved): Promise<Coverage> {
     const { files, names, drops } = this.#parts;
     const touched = new Map<TradeTable, readonly Manifest[]>();
@@ -232,7 +232,7 @@ export class Archive {
   }
 }
 
-/** Snapshots and aggregates have dates and manifests as well, but are no answer to a question about trades. */
+/** Snapshots and aggregates have dates and manifests too, but contain no single trades. */
 function assertTrades(manifests: readonly Manifest[]): void {
   for (const { dataset, schema } of manifests) {
     const lacking = ['id', 'time'].filter((name) => !schema.some((column) => column.name === name));
@@ -248,22 +248,22 @@ function assertTrades(manifests: readonly Manifest[]): void {
   }
 }
 
-/** Whether rows of a date that nobody has could be in the answer: its times are those of the date. */
+/** Whether rows of an unsealed date could be in the answer. All times of a date lie on that date. */
 function mayTouch(read: TableRead, date: string): boolean {
   const { from, to } = read.time;
   return read.mayTouch(date) && !(from !== undefined && `${date} 24` < from) && !(to !== undefined && to < date);
 }
 
 /**
- * Whether a statement may read a column, judged by its words: it names it, or takes all there are. Only what is reported of
- * dates that lack a column depends on it, never what is read.
+ * Whether a statement may read a column, judged by its tokens: it names the column or selects all columns. This decides
+ * only which missing columns are reported, never what is read.
  */
 function isNamed(admitted: string, column: string): boolean {
   const tokens = listTokens(admitted).filter(({ text }) => text.trim() !== '');
   return tokens.some(({ value }, index) => value === column || value === 'COLUMNS' || isAllColumns(tokens, index));
 }
 
-/** A `*` behind a value multiplies, and that of `count(*)` reads no column. */
+/** Whether the token is a `*` for all columns. After a value it multiplies; in `count(*)` it reads no column. */
 function isAllColumns(tokens: readonly SqlToken[], index: number): boolean {
   if (tokens[index]?.text !== '*') return false;
   const before = tokens[index - 1]?.text ?? '';

@@ -1,13 +1,13 @@
-/** What the engine read for an answer, from its own counters. They count the process, which runs one statement at a time. */
+/** What the engine read for an answer, from its counters. They are per process, which runs one statement at a time. */
 import { quoteString } from '../engine/literal.ts';
 import type { PooledEngine } from '../engine/pool.ts';
 
 export interface ReadCost {
   readonly files: number;
   readonly rowGroups: number;
-  /** Row groups that statistics or bloom filters left out. */
+  /** Row groups skipped because of statistics or bloom filters. */
   readonly prunedRowGroups: number;
-  /** Bytes that came from S3. */
+  /** Bytes read from S3. */
   readonly s3Bytes: number;
 }
 
@@ -18,7 +18,7 @@ const EVENTS: Readonly<Record<keyof ReadCost, string>> = {
   s3Bytes: 'ReadBufferFromS3Bytes',
 };
 
-/** Since the process began. */
+/** Reads the totals since the process started. */
 export async function readCost(engine: PooledEngine): Promise<ReadCost> {
   const names = Object.values(EVENTS).map(quoteString).join(', ');
   const rows = await engine.rows<{ event: string; value: number }>(

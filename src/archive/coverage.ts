@@ -1,6 +1,6 @@
 /**
- * What an answer from the archive does not rest on: session dates that the query can touch and that are not sealed, dates
- * that are sealed but known to be incomplete, and columns that some dates lack. Pure.
+ * What an answer from the archive lacks: session dates that the query can touch but that are not sealed, sealed dates
+ * that are known to be incomplete, and columns that some dates lack. Pure.
  */
 import { type CalendarOverride, listSessions } from '../calendar/session.ts';
 import type { Manifest } from '../ledger/manifest.ts';
@@ -9,18 +9,18 @@ import { listLacking } from './sealed-tables.ts';
 export interface Coverage {
   /** Sealed dates that can be in the answer, ascending. */
   readonly dates: readonly string[];
-  /** Of these, the ones that are sealed as incomplete. */
+  /** The subset of `dates` that was sealed as incomplete. */
   readonly degraded: readonly string[];
-  /** Session dates that could be in the answer and are not sealed. */
+  /** Session dates that could be in the answer but are not sealed. */
   readonly missing: readonly string[];
-  /** Columns of the statement that some of the dates lack: there they read as empty. */
+  /** Columns of the statement that some dates lack, with these dates; there the columns read as empty. */
   readonly lacking: ReadonlyMap<string, readonly string[]>;
 }
 
 interface CoverageInput {
   /** All sealed dates of the dataset, ascending. */
   readonly sealed: readonly string[];
-  /** Manifests of those that can be in the answer. */
+  /** Manifests of the sealed dates that can be in the answer. */
   readonly manifests: readonly Manifest[];
   /** The last session that should be sealed by now. */
   readonly lastSession: string;
@@ -30,7 +30,7 @@ interface CoverageInput {
   mayTouch(date: string): boolean;
 }
 
-/** Dates before the first sealed one are no gap: the dataset did not exist. */
+/** Dates before the first sealed one are not a gap: the dataset did not exist yet. */
 export function describeCoverage({
   sealed,
   manifests,

@@ -1,7 +1,7 @@
 /**
- * The files of a dataset as the engine reads them: all of them under one pattern, each known by its path. Invariant: no
- * character of a name is taken for a pattern. In a directory the engine reads through a link of ours; from S3 it reads
- * ranges of the objects itself, with the store's credentials in a statement that no caller can see.
+ * The files of a dataset as the engine reads them: one pattern matches all of them, and each is identified by its path.
+ * Invariant: no character of a name acts as a pattern. A directory is read through a symbolic link that we create. From
+ * S3 the engine reads ranges of the objects itself, with the store's credentials in a statement that no caller can see.
  */
 import { symlink } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -11,19 +11,19 @@ import { dropFilename, partitionPrefix } from '../ledger/layout.ts';
 import type { StoreAccess } from '../store/access.ts';
 
 export interface SealedFiles {
-  /** Table function over every date's file. @param structure columns to read, with their types */
+  /** Table function over the files of all dates. @param structure columns to read, with their types */
   tableSql(structure: string): string;
-  /** What the engine calls the file of a date. */
+  /** The engine's path (`_path`) of a date's file. */
   pathOf(date: string): string;
-  /** Texts of ours that no message may repeat: credentials, folders. */
+  /** Texts that must be hidden in messages: credentials, folders. */
   readonly secrets: readonly string[];
 }
 
-/** What the engine takes for patterns. */
+/** Characters that the engine reads as a pattern. */
 const PATTERN = /[*?{}]/;
 const LINK = 'drops';
 
-/** @param folder of our own, for the link @throws Fault `ARCHIVE_LOCATION_INVALID` (usage) */
+/** @param folder our own folder, for the link @throws Fault `ARCHIVE_LOCATION_INVALID` (usage) */
 export async function openDropFiles(access: StoreAccess, dataset: string, folder: string): Promise<SealedFiles> {
   const filename = dropFilename(dataset);
   if (access.kind === 'directory') {

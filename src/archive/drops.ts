@@ -1,7 +1,7 @@
 /**
- * What is sealed of a dataset, as the archive needs it: one listing, and the manifests of the dates that a statement
- * touches. Invariant: a date counts when it has a manifest; an object that is missing or of another size than its
- * manifest says is refused by its date before anything is computed.
+ * The sealed dates of a dataset: one listing, and the manifests of the dates that a statement touches. Invariant: a
+ * date counts as sealed if it has a manifest. If its object is missing or differs in size from the manifest, the
+ * statement is refused with that date before anything is computed.
  */
 import { Fault } from '../core/errors.ts';
 import { dropKey, parseManifestDate } from '../ledger/layout.ts';
@@ -11,17 +11,17 @@ import type { Store } from '../store/store.ts';
 export interface DropList {
   /** Sealed dates, ascending. */
   readonly dates: readonly string[];
-  /** Bytes of a date's object; `undefined` when there is none. */
+  /** Bytes of a date's object; `undefined` if it is missing. */
   sizeOf(date: string): number | undefined;
 }
 
-/** How the manifest of a sealed date is read whose object has so many bytes; `seal/` knows. @throws Fault `MANIFEST_INVALID` */
+/** Reads the manifest of a sealed date, given the size of its object; see `seal/`. @throws Fault `MANIFEST_INVALID` */
 export type ReadManifest = (date: string, sizeBytes: number | undefined) => Promise<Manifest | undefined>;
 
-/** Manifests that are read at the same time. */
+/** Manifests read concurrently. */
 const MAX_READS = 16;
 
-/** Costs one listing, whatever the number of dates. @throws StoreFault */
+/** Costs one listing, however many dates there are. @throws StoreFault */
 export async function listDrops(store: Store, dataset: string): Promise<DropList> {
   const sizes = new Map<string, number>();
   const dates: string[] = [];
@@ -33,7 +33,7 @@ export async function listDrops(store: Store, dataset: string): Promise<DropList
   return { dates: dates.sort(), sizeOf: (date) => sizes.get(dropKey(dataset, date)) };
 }
 
-/** The manifests of `dates`, in their order. @throws Fault `MANIFEST_INVALID`, `DROP_DAMAGED` */
+/** Reads the manifests of `dates`, in the same order. @throws Fault `MANIFEST_INVALID`, `DROP_DAMAGED` */
 export async function readManifests(
   dates: readonly string[],
   list: DropList,

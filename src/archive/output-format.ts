@@ -1,10 +1,10 @@
-/** How an answer is written: by the engine itself, into a file, so that its size is no matter. A table of data. */
+/** How an answer is written: the engine writes it to a file, so its size does not matter. A table of data. */
 import { quoteString } from '../engine/literal.ts';
 
 const OUTPUT_FORMATS = ['table', 'json', 'csv', 'arrow', 'parquet'] as const;
 export type OutputFormat = (typeof OUTPUT_FORMATS)[number];
 
-/** Rows of a table for people; more are said to be there. */
+/** Rows shown of a table for people; a note says if there are more. */
 export const MAX_TABLE_ROWS = 1_000;
 
 interface EngineFormat {
@@ -14,12 +14,12 @@ interface EngineFormat {
 }
 
 const ENGINE_FORMATS: Readonly<Record<OutputFormat, EngineFormat>> = {
-  // One row more tells that there are more.
+  // One extra row shows that there are more.
   table: { name: 'JSONCompact', settings: { limit: MAX_TABLE_ROWS + 1 } },
-  // One array of objects, each as the API answers it.
+  // One array of objects, each formatted as in the API.
   json: { name: 'JSONEachRow', settings: { output_format_json_array_of_rows: 1 } },
   csv: { name: 'CSVWithNames', settings: {} },
-  // Not compressed: readers in JavaScript have no codec.
+  // Not compressed: JavaScript readers have no codec.
   arrow: {
     name: 'Arrow',
     settings: { output_format_arrow_string_as_string: 1, output_format_arrow_compression_method: "'none'" },
@@ -30,26 +30,26 @@ const ENGINE_FORMATS: Readonly<Record<OutputFormat, EngineFormat>> = {
   },
 };
 
-/** The same for every statement: what the service's answers depend on, and how the files are read. */
+/** Settings of every statement: those that shape the service's answers too, and how the files are read. */
 const SETTINGS: Readonly<Record<string, string | number>> = {
   output_format_json_validate_utf8: 1,
   output_format_json_quote_64bit_integers: 0,
   session_timezone: "'UTC'",
-  // The path says the date only to our own views.
+  // Only our own views take the date from the path.
   use_hive_partitioning: 0,
   input_format_parquet_filter_push_down: 1,
   input_format_parquet_bloom_filter_push_down: 1,
   input_format_parquet_page_filter_push_down: 1,
   input_format_parquet_allow_missing_columns: 1,
-  // Ranges nearer to each other are read as one. At the engine's 4 MiB a point query reads a third of a drop.
+  // Ranges closer than this are read as one. With the engine's default of 4 MiB, a point query reads a third of a drop.
   remote_read_min_bytes_for_seek: 65_536,
-  // What is read of a file for its footer alone; at 1 MiB more than all else that a point query needs.
+  // Bytes read for a file's footer alone; 1 MiB would be more than everything else that a point query reads.
   max_read_buffer_size_remote_fs: 65_536,
 };
 
 /**
- * The whole statement that writes the answer of `sql` (admitted by the guard) to `path`.
- * @param maxMemoryBytes above it the statement fails, rather than the machine
+ * The complete statement that writes the answer of `sql` (admitted by the guard) to `path`.
+ * @param maxMemoryBytes above this limit the statement fails, so the machine does not run out of memory
  */
 export function describeStatement(sql: string, format: OutputFormat, path: string, maxMemoryBytes: number): string {
   const { name, settings } = ENGINE_FORMATS[format];

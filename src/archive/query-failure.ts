@@ -1,6 +1,6 @@
 /**
- * What went wrong with a statement over the archive. Invariant: the engine's own words reach the caller, who may see every
- * row of the archive anyway, but without names, folders, addresses and credentials of ours.
+ * Explains why a statement over the archive failed. Invariant: the caller gets the engine's own message, because the
+ * caller may see every row of the archive, but without our internal names, folders, addresses and credentials.
  */
 
 import { TABLES } from '../api-contract/published-limits.ts';
@@ -11,7 +11,7 @@ import { EngineFault } from '../engine/engine-fault.ts';
 import { TIMEOUT_CODES, TOO_BROAD_CODES } from '../guard/engine-codes.ts';
 import { Refusal, toRefusal } from '../guard/refusal.ts';
 
-/** ClickHouse's numbers of failures of files and networks, and of Parquet that cannot be read; names as in `ErrorCodes.cpp`. */
+/** ClickHouse's codes for file, network and S3 errors; names as in `ErrorCodes.cpp`. */
 const READ_CODES: Readonly<Record<string, number>> = {
   CANNOT_READ_FROM_FILE_DESCRIPTOR: 74,
   CANNOT_OPEN_FILE: 76,
@@ -22,24 +22,24 @@ const READ_CODES: Readonly<Record<string, number>> = {
   RECEIVED_ERROR_FROM_REMOTE_IO_SERVER: 86,
   POCO_EXCEPTION: 1000,
 };
-/** Of failures to write the answer. */
+/** ClickHouse's codes for failures to write the answer. */
 const WRITE_CODES: Readonly<Record<string, number>> = {
   CANNOT_WRITE_TO_FILE_DESCRIPTOR: 75,
   CANNOT_FSYNC: 77,
   CANNOT_CLOSE_FILE: 78,
   NOT_ENOUGH_SPACE: 243,
 };
-/** Where the engine was, which only its developers can use. */
+/** The engine's codes, version and stack trace, which help only its developers. */
 const ENGINE_FRAME = /\bCode: \d+\. |\bDB::\w*Exception: |\s*\((?:version [^)]*|[A-Z0-9_]+)\)\s*\.?|Stack trace:.*$/gs;
 const HIDDEN = /\b(?:archive|resolve)_[0-9a-f]{24}\./g;
 
 interface FailureContext {
   readonly sql: string;
-  /** Texts that no message may repeat. */
+  /** Texts that must be hidden in messages. */
   readonly secrets: readonly string[];
 }
 
-/** The fault of a failed statement: `usage` where the statement is at fault. */
+/** The fault of a failed statement; its kind is `usage` if the statement is wrong. */
 export function describeQueryFailure(error: unknown, { sql, secrets }: FailureContext): unknown {
   if (error instanceof Refusal && error.cause === undefined) return explainRefusal(error);
   const cause = error instanceof Refusal ? error.cause : error;

@@ -1,28 +1,29 @@
 /**
- * Which dates and times the readings of a statement can touch, from its resolved tree. Invariant: what is left out cannot
- * be in any answer; where a condition is not understood, everything is kept. Only conditions count that stand in the WHERE
- * of the very query that reads the table, and in joins only for the side whose rows the join cannot bring back. Pure.
+ * Which dates and times each table read of a statement can touch, from its resolved tree. Invariant: what is left out
+ * cannot be in any answer; if a condition is not understood, everything is kept. A condition counts only if it is in
+ * the WHERE or PREWHERE of the query that reads the table. In a join, it counts only for a side whose filtered rows the
+ * join cannot bring back. Pure.
  */
 
 import { argumentsOf, childrenUnder, type TreeNode, textsOf } from './resolved-query.ts';
 import { TRADE_TABLES, type TradeTable } from './sealed-tables.ts';
 import { intersect, isBefore, type TimeBounds, UNBOUNDED, unite } from './time-bounds.ts';
 
-/** One reading of a table. */
+/** One read of a table. */
 export interface TableRead {
   readonly table: TradeTable;
   /** Whether rows of the date can be in the answer. */
   mayTouch(date: string): boolean;
-  /** Bounds of the text of `time` of all rows that can be in the answer, both included; `undefined`: no bound. */
+  /** Bounds of the text of `time` for all rows that can be in the answer, both inclusive; `undefined`: no bound. */
   readonly time: TimeBounds;
 }
 
-/** A reading about which nothing is known. */
+/** A read without known limits. */
 export function wholeRead(table: TradeTable): TableRead {
   return { table, mayTouch: () => true, time: UNBOUNDED };
 }
 
-/** @returns `undefined` when the tree names a table that is none of ours: nothing is known then */
+/** @returns `undefined` if the tree names a table that is not ours: then nothing is known about the reads */
 export function listReads(root: TreeNode): readonly TableRead[] | undefined {
   const bound = new Map<TreeNode, readonly TreeNode[]>();
   const reads: TableRead[] = [];
@@ -42,7 +43,7 @@ export function listReads(root: TreeNode): readonly TableRead[] | undefined {
   return visit(root) ? reads : undefined;
 }
 
-/** Tables below a FROM whose rows the WHERE filters: a row that it refuses can bring no other row into the answer. */
+/** Tables below a FROM whose rows the WHERE filters: a row that it rejects cannot bring another row into the answer. */
 function listFilteredTables(node: TreeNode): readonly TreeNode[] {
   if (node.kind === 'table') return [node];
   if (node.kind !== 'join' || !node.isPlain) return [];
@@ -61,7 +62,7 @@ function describeRead(table: TradeTable, id: number, conditions: readonly TreeNo
   };
 }
 
-/** What a condition is for all rows of a date: `undefined` when it depends on more than the date. */
+/** The value of a condition for all rows of a date; `undefined` if it depends on more than the date. */
 function judge(node: TreeNode, id: number, date: string): boolean | undefined {
   if (node.kind !== 'function') return undefined;
   const args = argumentsOf(node);
@@ -91,7 +92,7 @@ function judge(node: TreeNode, id: number, date: string): boolean | undefined {
   }
 }
 
-/** `dominant`: the value of one that decides for all. */
+/** `dominant`: the value that decides the result alone. */
 function judgeAll(values: readonly (boolean | undefined)[], dominant: boolean): boolean | undefined {
   if (values.includes(dominant)) return dominant;
   return values.includes(undefined) ? undefined : !dominant;
@@ -133,7 +134,7 @@ const MIRRORED: Readonly<Record<Operator, Operator>> = {
   greaterOrEquals: 'lessOrEquals',
 };
 
-/** A column beside one literal, in either order. */
+/** Reads a comparison of a column with one literal, in either order. */
 function readComparison(
   name: string,
   [left, right]: readonly TreeNode[],
@@ -141,7 +142,7 @@ function readComparison(
   id: number,
 ): Comparison | undefined {
   if (!(name in MIRRORED)) return undefined;
-  const operator = name as Operator; // It is a key of the record.
+  const operator = name as Operator; // `name` is a key of `MIRRORED`.
   const isMirrored = isColumn(right, column, id);
   if (!isMirrored && !isColumn(left, column, id)) return undefined;
   const [text, ...more] = textsOf(isMirrored ? left : right) ?? [];

@@ -1,6 +1,6 @@
 /**
- * Asks the engine what an admitted statement reads. Invariant: the statement is resolved against empty tables, so nothing
- * that the engine computed from them may count; where a statement could make it compute, all dates are read.
+ * Asks the engine what an admitted statement reads. Invariant: the statement is resolved against empty tables, so no
+ * value that the engine computes from them may count. If a statement could make it compute one, all dates are read.
  */
 import { EngineFault } from '../engine/engine-fault.ts';
 import type { PooledEngine } from '../engine/pool.ts';
@@ -10,18 +10,18 @@ import { listReads, type TableRead, wholeRead } from './reads.ts';
 import { parseQueryTree } from './resolved-query.ts';
 import { TRADE_TABLES } from './sealed-tables.ts';
 
-/** Where the right side is a set, which the engine does not compute while it resolves. */
+/** Functions whose right side is a set, which the engine does not compute while it resolves. */
 const TAKES_SET = /^(global)?(not)?(null)?in(ignoreset)?$/i;
 /**
- * What has another value when the statement runs than when it is resolved: the time, chance, and what tells how a column
- * is held, which the empty tables hold otherwise.
+ * Names whose value can change between resolving and running: the time, random values, and functions that show how a
+ * column is stored, because the empty tables store columns differently.
  */
 const MOVES =
   /^(now|today|yesterday|curdate|current|utc|local|time|rand|generate|totypename|tocolumntypename|isconstant)/i;
 
 /**
- * @returns `undefined` when the engine does not take the statement: it is wrong, or the empty tables lack a column
- * @throws EngineFault only when the engine is gone
+ * @returns `undefined` if the engine rejects the statement: it is wrong, or the empty tables lack a column
+ * @throws EngineFault only if the engine is gone
  */
 export async function resolveReads(engine: PooledEngine, admitted: string): Promise<readonly TableRead[] | undefined> {
   const whole = readAll();
@@ -37,12 +37,14 @@ export async function resolveReads(engine: PooledEngine, admitted: string): Prom
   }
 }
 
-/** For a statement about which nothing is known. */
+/** Reads of everything, for a statement about which nothing is known. */
 export function readAll(): readonly TableRead[] {
   return TRADE_TABLES.map(wholeRead);
 }
 
-/** Whether some value in the statement is known only when it runs: a subquery that is not a table, or what `MOVES`. */
+/**
+ * Whether a value in the statement is known only when it runs: a subquery that is not a table, or a name in `MOVES`.
+ */
 function isComputed(node: SyntaxNode, isTable = false): boolean {
   if (node.kind === 'Subquery' && !isTable) return true;
   if (node.kind === 'Function' && MOVES.test(node.value)) return true;

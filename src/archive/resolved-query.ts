@@ -1,19 +1,19 @@
 /**
- * The engine's resolved query, from the lines of `EXPLAIN QUERY TREE`: which tables are read, and under which conditions.
- * Names, aliases and scopes are the engine's own reading. Invariant: a line is taken for a column, a literal or a table
- * only when the whole of it says so; everything else has kind `other` and means nothing. Pure.
+ * The engine's resolved query, from the lines of `EXPLAIN QUERY TREE`: which tables are read, and under which
+ * conditions. The engine itself resolves names, aliases and scopes. Invariant: a line counts as a column, literal or
+ * table only if the whole line matches; every other line has kind `other` and no meaning. Pure.
  */
 import { type OutlineNode, parseOutline } from '../guard/outline.ts';
 
 export type TreeNode = (
   | { readonly kind: 'column'; readonly name: string; readonly source: number }
-  /** Texts: one for a literal, several for a list; never computed by the engine from something else. */
+  /** Texts: one for a literal, several for a list. A value that the engine computed has children; see `textsOf`. */
   | { readonly kind: 'text'; readonly values: readonly string[] }
   | { readonly kind: 'function'; readonly name: string }
   | { readonly kind: 'table'; readonly id: number; readonly name: string }
   | { readonly kind: 'join'; readonly join: string; readonly isPlain: boolean }
   | { readonly kind: 'query' }
-  /** A heading such as WHERE, or a node that is not looked into. */
+  /** A heading such as WHERE, or a node that is not interpreted. */
   | { readonly kind: 'other'; readonly text: string }
 ) & { readonly children: readonly TreeNode[] };
 
@@ -26,11 +26,11 @@ const LIST = new RegExp(
 );
 const FUNCTION = /^FUNCTION id: \d+, function_name: (\w+), function_type: ordinary\b/;
 const TABLE = /^TABLE id: (\d+), (?:alias: \w+, )?table_name: \w+\.(\w+)$/;
-/** What a statement without FROM reads: one row of nothing. */
+/** The table that a statement without FROM reads: one dummy row. */
 const NO_TABLE = /^TABLE id: \d+, (?:alias: \w+, )?table_name: system\.one$/;
 const JOIN = /^JOIN id: \d+, strictness: (\w+), kind: (\w+)/;
 
-/** @param lines of EXPLAIN QUERY TREE @returns `undefined` when their shape is not known */
+/** @param lines output of EXPLAIN QUERY TREE @returns `undefined` if its shape is unknown */
 export function parseQueryTree(lines: readonly string[]): TreeNode | undefined {
   const outline = parseOutline(
     lines.filter((line) => line.trim() !== ''),
@@ -49,7 +49,9 @@ export function argumentsOf(node: TreeNode): readonly TreeNode[] {
   return childrenUnder(node, 'ARGUMENTS').flatMap((list) => list.children);
 }
 
-/** The texts of a literal or of a list of them. A value that was computed has its expression below it. */
+/**
+ * The texts of a literal or a list of literals. A computed value has its expression as a child, and gives `undefined`.
+ */
 export function textsOf(node: TreeNode | undefined): readonly string[] | undefined {
   return node?.kind === 'text' && node.children.length === 0 ? node.values : undefined;
 }

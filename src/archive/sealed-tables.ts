@@ -1,7 +1,7 @@
 /**
- * The API's two tables over the files of drops: which columns they have, and the SQL that turns a drop's types back into
- * those that the API answers with. Invariant: plain columns stay plain, so that conditions on them reach the statistics
- * and bloom filters of the files; the date is taken from the file's path, so that conditions on it choose files. Pure.
+ * The API's two tables over the files of drops: their columns, and the SQL that converts a drop's types back into the
+ * API's types. Invariant: plain columns stay plain, so that conditions on them reach the statistics and bloom filters
+ * of the files. The date comes from the file's path, so that conditions on it select files. Pure.
  */
 
 import { answerType } from '../api-contract/engine-type.ts';
@@ -15,28 +15,28 @@ import { describeBounds, type TimeBounds } from './time-bounds.ts';
 export type TradeTable = (typeof TABLES)[number];
 export const TRADE_TABLES: readonly TradeTable[] = TABLES;
 
-/** A column of the files as it is read, and as it is answered. */
+/** A column: how it is read from the files, and how it is answered. */
 interface ArchiveColumn {
   readonly name: string;
-  /** Type that the engine reads it as; `undefined` for the date, which is not read. */
+  /** Type used to read the column; `undefined` for the date, which is not read. */
   readonly readAs: string | undefined;
   /** Expression over the column read. */
   readonly value: string;
 }
 
-/** Where the file's path says its date. */
+/** Extracts the date from the file's path. */
 const PATH_DATE = `extract(_path, '/date=([0-9-]{10})/[^/]+$')`;
-/** The columns of the files of `manifests`: those of the contract in its order, then what the answers brought beside them. */
+/** The columns of the files of `manifests`: those of the contract in its order, then extra columns of the answers. */
 export function listColumns(manifests: readonly Manifest[]): readonly ArchiveColumn[] {
   const found = new Map(manifests.flatMap(({ schema }) => schema.map((column) => [column.name, column.type] as const)));
-  // The date is known from the path, whatever the files have.
+  // The path gives the date, whether or not the files contain it.
   const known = TRADE_COLUMNS.filter(({ name }) => name === 'date' || found.has(name)).map(readContractColumn);
   const names = new Set<string>(TRADE_COLUMNS.map(({ name }) => name));
   const extra = [...found].filter(([name]) => !names.has(name)).map(([name, type]) => readExtraColumn(name, type));
   return [...known, ...extra];
 }
 
-/** Of the columns `names`, those that some of the files lack, with their dates. */
+/** The columns among `names` that some files lack, with the dates of these files. */
 export function listLacking(
   names: readonly string[],
   manifests: readonly Manifest[],
@@ -48,19 +48,19 @@ export function listLacking(
   return new Map(lacking.filter(([name, dates]) => name !== 'date' && dates.length > 0));
 }
 
-/** An empty table of the same columns, to resolve statements against: it is never read. */
+/** An empty table with the same columns, to resolve statements against; it is never read. */
 export function describeEmptyTable(name: string, manifests: readonly Manifest[]): string {
   const contract = TRADE_COLUMNS.map((column) => column.name);
   const names = new Set([...contract, ...listColumns(manifests).map((column) => column.name)]);
-  // Plain text, where the answer has LowCardinality: so that conditions on it are not wrapped in conversions.
+  // Plain String even if the answer has LowCardinality, so that conditions are not wrapped in conversions.
   const typed = [...names].map((column) => `${quoteIdentifier(column)} ${resolvedType(column)}`);
   return `CREATE TABLE ${name} (${typed.join(', ')}) ENGINE = Null`;
 }
 
 /**
- * The statement that makes a table of the archive.
- * @param dates the only ones that it shows
- * @param time bounds that every reading of the statement has anyway: given to the files as times, they can prune
+ * The statement that creates a view of the archive.
+ * @param dates the only dates that the view shows
+ * @param time bounds that every read of the statement has anyway: as conditions on the files' times, they can prune
  */
 export function describeView(
   name: string,
@@ -78,7 +78,7 @@ export function describeView(
   const hasTime = columns.some((column) => column.name === 'time');
   const source = dates.length > 0 ? files.tableSql(structure.join(', ')) : `null(${quoteString(structure.join(', '))})`;
   const path = dates.length > 0 ? PATH_DATE : "''";
-  // Not IN: its set is not there yet when the files are chosen.
+  // Not IN: its set is not built yet when the engine chooses files.
   const chosen = `has([${dates.map((date) => quoteString(files.pathOf(date))).join(', ')}], _path)`;
   const conditions = dates.length > 0 ? [chosen, ...(hasTime ? describeBounds(time) : [])] : ['1'];
   return `CREATE VIEW ${name} AS SELECT ${values.join(', ')} FROM (
@@ -97,7 +97,7 @@ function readContractColumn(column: TradeColumn): ArchiveColumn {
     case 'int32':
       return { name, readAs: 'Int32', value: quoted };
     case 'double':
-      // A model that fails gives NaN, which travels as null: this is the way back.
+      // A failed model gives NaN, which arrives and is stored as null. Convert it back.
       return column.nullable
         ? { name, readAs: 'Nullable(Float64)', value: `ifNull(${quoted}, nan)` }
         : { name, readAs: 'Float64', value: quoted };
@@ -118,15 +118,15 @@ function readContractColumn(column: TradeColumn): ArchiveColumn {
       return column.drop satisfies never;
   }
 
-  /** What is nothing in the drop is an empty text on the wire. */
+  /** A null in the drop is an empty text in the API's answer. */
   function readText(type: string, wrap: (value: string) => string): Pick<ArchiveColumn, 'readAs' | 'value'> {
     const value = `toString(${quoted})`;
-    // Missing files' columns are nothing as well.
+    // Nullable also for columns that a file lacks.
     return { readAs: `Nullable(${type})`, value: wrap(`ifNull(${value}, '')`) };
   }
 }
 
-/** Types as the manifest names them: what the answers brought is text; own SQL may have declared more. */
+/** `type` is the manifest's name. Extra columns of the answers are text; a job's own SQL may declare other types. */
 function readExtraColumn(name: string, type: string): ArchiveColumn {
   const quoted = quoteIdentifier(name);
   if (type === 'INT32') return { name, readAs: 'Int32', value: quoted };

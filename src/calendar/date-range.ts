@@ -1,4 +1,4 @@
-/** A range of dates, both ends included: what a command was given. Pure. */
+/** A date range given to a command, both ends included. Pure. */
 export interface DateRange {
   readonly from: string;
   readonly to: string;

@@ -1,7 +1,7 @@
 /**
- * Full holidays and early closes of the U.S. options exchanges, by rule. Source: NYSE "Holidays & Trading Hours"
- * (rule 7.2), which the options exchanges follow; the early closes are those since 2013. Unscheduled closures are listed;
- * what is proclaimed after this release comes in an override (`override.ts`). Pure.
+ * Full holidays and early closes of the U.S. options exchanges, by rule. Source: NYSE "Holidays & Trading Hours" (rule
+ * 7.2), which the options exchanges follow; the early closes follow the rules since 2013. Unscheduled closures are
+ * listed; closures announced after this release belong in an override (`override.ts`). Pure.
  */
 import { addDays, weekday } from './wall-clock.ts';
 
@@ -32,7 +32,7 @@ export function isHoliday(date: string): boolean {
   return nameHoliday(date) !== undefined;
 }
 
-/** Why the exchanges are closed on a weekday; `undefined` where they are not. */
+/** Why the exchanges are closed on a weekday; `undefined` if they are open. */
 export function nameHoliday(date: string): string | undefined {
   const name = holidaysOf(Number(date.slice(0, 4))).find(([, day]) => day === date)?.[0];
   return name ?? (UNSCHEDULED_CLOSURES.has(date) ? 'Unscheduled closure' : undefined);
@@ -48,7 +48,7 @@ export function isEarlyClose(date: string): boolean {
   return beforeFriday && (date === `${year}-07-03` || date === `${year}-12-24`);
 }
 
-/** Each year's are computed once: a calendar on a page asks for hundreds of dates. */
+/** Holidays by year, computed once: a calendar on a page asks for hundreds of dates. */
 const computed = new Map<number, ReturnType<typeof listHolidays>>();
 
 function holidaysOf(year: number): ReturnType<typeof listHolidays> {
@@ -60,7 +60,7 @@ function holidaysOf(year: number): ReturnType<typeof listHolidays> {
 function listHolidays(year: number): readonly (readonly [name: string, date: string])[] {
   const newYear = `${year}-01-01`;
   return [
-    // A New Year's Day on a Saturday is not made up: the Friday belongs to the closing of the old year.
+    // New Year's Day on a Saturday is not observed: the Friday before closes the old year's books.
     ...(weekday(newYear) === SATURDAY ? [] : [["New Year's Day", observe(newYear)] as const]),
     ['Martin Luther King Jr. Day', nthWeekday(year, 1, MONDAY, 3)],
     ["Washington's Birthday", nthWeekday(year, 2, MONDAY, 3)],

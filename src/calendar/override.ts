@@ -1,11 +1,11 @@
 /**
- * The operator's override of the calendar: a YAML (or JSON) file with dates that are otherwise than the rules say.
- * Invariant: a file is accepted whole or refused with every fault it has, each with file, line, what came and what is
- * allowed. A file that says what holds already is accepted: it may be older than this release.
+ * The operator's override of the calendar: a YAML (or JSON) file of calendar exceptions. Invariant: a file is accepted
+ * whole or refused with every fault it has, each with file, line, the value found and the values allowed. An entry that
+ * repeats the rules is accepted: the file may be older than this release.
  *
  *     closed: [2027-01-15]        # no session
  *     early_close: [2027-07-02]   # 13:00, 13:15 for index options
- *     open:                       # a whole session after all
+ *     open:                       # a full session despite the rules
  *       - 2028-07-03
  */
 import { isMap, isScalar, isSeq, LineCounter, type Node, parseDocument } from 'yaml';
@@ -20,7 +20,7 @@ const LIST_NAMES: readonly string[] = Object.keys(LISTS);
 
 const WEEKEND: Readonly<Record<number, string>> = { 0: 'Sunday', 6: 'Saturday' };
 
-/** @param file for messages @throws Fault `CALENDAR_INVALID` (usage) whose message lists every fault, one a line */
+/** @param file for messages @throws Fault `CALENDAR_INVALID` (usage) whose message lists every fault, one per line */
 export function parseCalendarOverride(file: string, text: string): CalendarOverride {
   const lines = new LineCounter();
   const document = parseDocument(text, { lineCounter: lines, prettyErrors: false, uniqueKeys: true });
@@ -28,7 +28,7 @@ export function parseCalendarOverride(file: string, text: string): CalendarOverr
   const lineOf = (node: unknown) => lines.linePos((node as Node | null)?.range?.[0] ?? 0).line;
   const note = (node: unknown, message: string) => faults.push(`${file}:${lineOf(node)}: ${message}`);
   const dates = { closed: new Set<string>(), earlyClose: new Set<string>(), open: new Set<string>() };
-  /** Where each date came first. */
+  /** First place of each date in the file. */
   const seen = new Map<string, { readonly list: string; readonly line: number }>();
 
   const readDate = (node: unknown, list: ListName) => {
@@ -73,7 +73,7 @@ function isListName(name: string): name is ListName {
   return name in LISTS;
 }
 
-/** A key without a value, or a file of comments. */
+/** A key without a value, or a file with only comments. */
 function isEmpty(node: unknown): boolean {
   return node === null || node === undefined || (isScalar(node) && node.value === null);
 }

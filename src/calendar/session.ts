@@ -1,27 +1,27 @@
 /**
- * Trading sessions: which dates have one, and when its last trades print. Pure. The calendar proposes dates; whether a
- * date has data is learnt from the source. Every function takes the operator's override, which goes before the rules.
+ * Trading sessions: which dates have one, and when their last trades print. Pure. The calendar proposes dates; only the
+ * source shows whether a date has data. Every function takes the operator's override, which wins over the rules.
  */
 import { isEarlyClose, isHoliday } from './holidays.ts';
 import { addDays, weekday } from './wall-clock.ts';
 
-/** What is otherwise than the rules say. A date is in one of the sets at most. */
+/** Calendar exceptions. A date is in at most one of the sets. */
 export interface CalendarOverride {
   /** No session. */
   readonly closed: ReadonlySet<string>;
-  /** A session that ends early, whatever the rules say of the date. */
+  /** A session that ends early, whatever the rules say about the date. */
   readonly earlyClose: ReadonlySet<string>;
-  /** A whole session, whatever the rules say of the date. */
+  /** A full session, whatever the rules say about the date. */
   readonly open: ReadonlySet<string>;
 }
 
-/** The rules alone. */
+/** No exceptions: only the rules apply. */
 export const NO_OVERRIDE: CalendarOverride = { closed: new Set(), earlyClose: new Set(), open: new Set() };
 
-/** Options of stocks close with the stock exchange; those of indices and of some ETFs a quarter of an hour later. */
+/** Stock options close with the stock exchange; options on indices and some ETFs close 15 minutes later. */
 type OptionClass = 'equity' | 'index';
 
-/** Seconds of the day on the exchange's clock. Source: NYSE calendar ("1:00 p.m., 1:15 p.m. for eligible options"). */
+/** Second of the day on the exchange's clock. Source: NYSE calendar ("1:00 p.m., 1:15 p.m. for eligible options"). */
 const CLOSE_SECONDS: Readonly<Record<'whole' | 'early', Readonly<Record<OptionClass, number>>>> = {
   whole: { equity: 16 * 3600, index: (16 * 60 + 15) * 60 },
   early: { equity: 13 * 3600, index: (13 * 60 + 15) * 60 },
@@ -37,13 +37,13 @@ export function isSession(date: string, override = NO_OVERRIDE): boolean {
   return day !== 0 && day !== 6 && !isHoliday(date);
 }
 
-/** Whether the session of the date ends early; `false` where there is none. */
+/** Whether the date's session ends early; `false` if there is none. */
 export function isHalfDay(date: string, override = NO_OVERRIDE): boolean {
   if (override.closed.has(date) || override.open.has(date)) return false;
   return override.earlyClose.has(date) || isEarlyClose(date);
 }
 
-/** Second of the day (exchange's clock) at which options of a class close; meaningless where there is no session. */
+/** Second of the day (exchange's clock) when options of a class close; meaningless if there is no session. */
 export function closeSecond(date: string, options: OptionClass, override = NO_OVERRIDE): number {
   return CLOSE_SECONDS[isHalfDay(date, override) ? 'early' : 'whole'][options];
 }

@@ -1,6 +1,6 @@
 /**
  * The exchange's wall clock: instants to and from `YYYY-MM-DD HH:MM:SS` in America/New_York. Pure. Wall-clock strings
- * compare in time order, except in the one hour of autumn that comes twice, when no session is open.
+ * sort in time order, except in the repeated hour in autumn, when no session is open.
  */
 import { EXCHANGE_TIME_ZONE } from '../api-contract/published-limits.ts';
 
@@ -31,14 +31,15 @@ export function formatWallDate(epochMs: number): string {
 }
 
 /**
- * The instant at which the exchange's clock shows `date` and `secondOfDay`. In the hour skipped in spring the result is
- * as long after the jump; in the hour repeated in autumn, the earlier one (as `compatible` in ECMAScript's Temporal).
+ * The instant when the exchange's clock shows `date` and `secondOfDay`. A time in the hour skipped in spring is moved
+ * past the jump by the same amount; in the hour repeated in autumn, the earlier instant is used (as `compatible` in
+ * ECMAScript's Temporal).
  * @returns milliseconds since the epoch
  */
 export function parseWallClock(date: string, secondOfDay: number): number {
   const asUtc = Date.parse(`${date}T00:00:00Z`) + secondOfDay * 1000;
-  // Two rounds settle on the offset in force: the first guess is at most a few hours off. Where they never agree, the
-  // time was skipped, and the later of the two lies after the jump.
+  // Two rounds find the offset in force: the first guess is at most a few hours off. If they never agree, the time was
+  // skipped, and the later of the two lies after the jump.
   const first = asUtc - wallOffsetMs(asUtc);
   const second = asUtc - wallOffsetMs(first);
   return wallOffsetMs(second) === wallOffsetMs(first) ? second : Math.max(first, second);

@@ -1,22 +1,22 @@
 /**
- * Windows: half-open ranges of one trading date, asked in one request each. Pure. A date's rows are cut along an axis:
- * by time (second, then id) or, where the server's table is ordered so, by symbol (symbol, second, id). A bound is a
- * place between two rows of that order, so windows can be cut anywhere. Their texts are stable: the stage keeps them as
- * the ledger of what is in.
+ * Windows: half-open ranges of one trading date, each fetched with one request. Pure. A date's rows are cut along an
+ * axis: by time (second, then id) or, if the server's table is sorted that way, by symbol (symbol, second, id). A bound
+ * lies between two rows of that order, so windows can be cut anywhere. Their texts are stable: the stage stores them to
+ * record which windows are in.
  */
 import { formatSecond, SECONDS_PER_DAY } from './wall-clock.ts';
 
-/** The order that a date's windows are cut along. */
+/** The sort order along which a date's windows are cut. */
 export type Axis = 'time' | 'symbol';
 
 export interface Bound {
-  /** Only on the symbol axis: rows of symbols below it lie before the bound. */
+  /** Symbol axis only: rows of symbols below it lie before the bound. */
   readonly symbol?: string;
-  /** Second of the day, 0 to 86,400. On the symbol axis, of the rows of `symbol`. */
+  /** Second of the day, 0 to 86,400. On the symbol axis, within the rows of `symbol`. */
   readonly second: number;
   /**
-   * Rows of that second (of the grain, where rows are grouped) with a key below this one lie before the bound;
-   * `undefined`: all of the second lies after it. The key is the row's id, or the group's split key.
+   * Rows of that second (of the grain, if rows are grouped) with a key below this one lie before the bound;
+   * `undefined`: the whole second lies after it. The key is the row's id, or the group's split key.
    */
   readonly id?: string;
 }
@@ -27,10 +27,10 @@ export interface Window {
   readonly to: Bound;
 }
 
-/** A stretch of a date. */
+/** A part of a date. */
 export type Stretch = Pick<Window, 'from' | 'to'>;
 
-/** Lengths of groups between which windows of grouped rows may end. */
+/** Group lengths in seconds. Windows of grouped rows may end only between groups. */
 export const GRAIN_SECONDS = { minute: 60, hour: 3600, day: SECONDS_PER_DAY } as const;
 export type Grain = keyof typeof GRAIN_SECONDS;
 
@@ -42,16 +42,16 @@ export function wholeDay(date: string): Window {
   return { date, from: DAY_START, to: DAY_END };
 }
 
-/** The axis that a window is cut along; a whole day is cut along none. */
+/** The axis along which a window is cut; `undefined` for a whole day. */
 export function axisOf({ from, to }: Stretch): Axis | undefined {
   if (from.symbol !== undefined || to.symbol !== undefined) return 'symbol';
   return compareBounds(from, DAY_START) === 0 && compareBounds(to, DAY_END) === 0 ? undefined : 'time';
 }
 
-/** Order of bounds of one axis in a day; a bound without an id comes before those inside its second. */
+/** Order of two bounds of one axis in a day; a bound without an id comes before those inside its second. */
 export function compareBounds(a: Bound, b: Bound): number {
   if (a.symbol !== b.symbol) {
-    // Without a symbol it is an end of the day.
+    // A bound without a symbol is an end of the day.
     if (a.symbol === undefined) return a.second === 0 ? -1 : 1;
     if (b.symbol === undefined) return b.second === 0 ? 1 : -1;
     return compareText(a.symbol, b.symbol);
@@ -63,7 +63,7 @@ export function compareBounds(a: Bound, b: Bound): number {
   return compareText(a.id, b.id);
 }
 
-/** The engine's order of texts: by bytes. */
+/** The engine's text order: by bytes. */
 export function compareText(a: string, b: string): number {
   return Buffer.compare(Buffer.from(a), Buffer.from(b));
 }
@@ -73,7 +73,7 @@ export function isEmptyWindow({ from, to }: Stretch): boolean {
   return compareBounds(from, to) >= 0;
 }
 
-/** Whether two stretches of one axis have a place for a row in common. */
+/** Whether two stretches of one axis share a place where a row can lie. */
 export function isOverlapping(a: Stretch, b: Stretch): boolean {
   return compareBounds(a.from, b.to) < 0 && compareBounds(b.from, a.to) < 0;
 }
@@ -83,7 +83,7 @@ export function formatWindow(window: Stretch): string {
   return `${formatBound(window.from)}..${formatBound(window.to)}`;
 }
 
-/** The reverse of `formatWindow`. @throws RangeError when the text is not a window's */
+/** The reverse of `formatWindow`. @throws RangeError if the text is not a window */
 export function parseWindow(date: string, text: string): Window {
   const [from, to] = text.split('..');
   if (from === undefined || to === undefined) throw new RangeError(`not a window: ${text}`);
@@ -95,7 +95,7 @@ function formatBound({ symbol, second, id }: Bound): string {
   return before + formatSecond(second) + (id === undefined ? '' : `+${encodeText(id)}`);
 }
 
-/** Dots are encoded too, so that `..` separates bounds whatever a text holds. */
+/** Encodes dots too, so that `..` only ever separates bounds. */
 function encodeText(text: string): string {
   return encodeURIComponent(text).replaceAll('.', '%2E').replaceAll("'", '%27');
 }

@@ -1,6 +1,7 @@
 /**
- * `flowdrop alert JOB`: alerts the operators of a job without a run, from the store and the calendar. Not for people: the
- * daemon calls it between runs, and when a run or a job file is broken. It asks no source and seals nothing.
+ * `flowdrop alert JOB`: alerts the operators of a job without a run, from the store and the calendar. Not for people:
+ * the daemon calls it between runs, and when a run or a job file is broken. It sends no request to a source and seals
+ * nothing.
  */
 import { assertNotAborted, EXIT_CODES, isFault } from '../core/errors.ts';
 import type { Job } from '../job/job.ts';
@@ -25,7 +26,7 @@ export async function alert(
     withReports: false,
     died,
     jobFault: broken,
-    // Whoever reports a dead run may name the last valid copy of the file.
+    // A call about a dead run may use the last valid copy of the file.
     isJobFileRead: died === undefined && broken === undefined,
   });
   assertNotAborted(cli.signal);
@@ -45,7 +46,7 @@ export async function alert(
   return isWhole ? undefined : EXIT_CODES.failed;
 }
 
-/** Of an invalid file, the parts that say whom to alert and where the state is. @throws Fault `JOB_INVALID` */
+/** For an invalid file: the parts that say whom to alert and where the state is. @throws Fault `JOB_INVALID` */
 async function readAddressee(reference: string, folder: string, isBroken: boolean): Promise<Job> {
   try {
     return await readJob(reference, folder);

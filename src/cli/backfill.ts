@@ -1,6 +1,7 @@
 /**
- * `flowdrop backfill JOB`: chosen dates on demand, resumable; dates outside the lookback are an error. Sealed dates are
- * left alone unless all are asked for.
+ * `flowdrop backfill JOB`: exports a date selection on demand, resumable; dates outside the lookback are an error.
+ * Sealed dates are left alone by default, unless damaged or left half restated; `--failed` takes degraded drops too,
+ * `--all` every date.
  */
 import type { DateRange } from '../calendar/date-range.ts';
 import { Fault } from '../core/errors.ts';

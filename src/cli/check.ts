@@ -19,9 +19,9 @@ interface CheckResult {
   readonly job: string;
   readonly ok: boolean;
   readonly message: string;
-  /** What kind of failure; `undefined` when all is well. */
+  /** Kind of failure; `undefined` if there is none. */
   readonly kind?: FailureKind;
-  /** The failure as people read it. */
+  /** The failure as text for people. */
   readonly block?: string;
   readonly failure?: FailureReport['json']['error'];
 }
@@ -67,7 +67,7 @@ async function checkJob(
   } catch (error) {
     if (!isFault(error) || error.kind === 'interrupted') throw error;
     const { text, json } = describeFailure(error, { redact: cli.openers.redact });
-    // The block as every command prints it, below the line that names its file.
+    // The same block as in every command, indented below the line that names its file.
     const block = text
       .trimEnd()
       .replace(/^flowdrop: [A-Z0-9_]+: /, '')
@@ -89,7 +89,7 @@ function describeSource({ source }: Job): string {
   return `${columns} of ${source.table}`;
 }
 
-/** Asks the source for the least that shows whether a run would be answered. @returns who answers @throws Fault */
+/** Sends the smallest request that shows whether a run would work. @returns who answers @throws Fault */
 async function askLive({ openers, signal }: CheckCli, job: Job): Promise<string> {
   const { opened } = await openJobSource(openers, job, await openers.openLog({ quiet: true }));
   try {

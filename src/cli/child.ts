@@ -1,4 +1,4 @@
-/** A command as a child process: this program again, with its output passed on line by line. */
+/** A command as a child process: this program again, with its output forwarded line by line. */
 import { spawn } from 'node:child_process';
 import { constants } from 'node:os';
 import { createInterface } from 'node:readline';
@@ -6,21 +6,24 @@ import type { Readable } from 'node:stream';
 import type { ChildCommand } from '../daemon/child-process.ts';
 
 export interface ChildRun {
-  /** Exit code; rejects when the process could not be started. */
+  /** Exit code; rejects if the process could not be started. */
   readonly done: Promise<number>;
-  /** Asks it to stop in order. */
+  /** Asks it to stop cleanly, with SIGTERM. */
   stop(): void;
-  /** Ends it at once. */
+  /** Ends it at once, with SIGKILL. */
   kill(): void;
 }
 
-/** Exit code reported for a child that a signal ended, as shells have it: with the signal's number added. */
+/** Exit code of a child that a signal ended, as in shells: this plus the signal's number. */
 const SIGNALLED = 128;
 
 interface ChildOutput {
   /** A line of its standard output, which carries results. */
   readonly onOut: (line: string) => void;
-  /** A line of its standard error, which carries logs; without it the child shares this process's, as on a terminal. */
+  /**
+   * A line of its standard error, which carries logs; without it the child uses this process's stderr, as on a
+   * terminal.
+   */
   readonly onErr?: ((line: string) => void) | undefined;
 }
 

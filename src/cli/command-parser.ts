@@ -1,6 +1,6 @@
 /**
- * The parser of the command line, built from the table of commands: arguments, options, and a help with groups, examples
- * and exit codes. It loads no command. What it refuses is a Fault: what, what is allowed, what next.
+ * The parser of the command line, built from the command table: arguments, options, and a help with groups, examples
+ * and exit codes. It loads no command. Its errors are Faults: what happened, what is allowed, what next.
  */
 import { Argument, Command, CommanderError, InvalidArgumentError, Option } from 'commander';
 import { Fault } from '../core/errors.ts';
@@ -9,11 +9,11 @@ import { COMMAND_GROUPS, type CommandCall, type CommandSpec, formatFlag, type Op
 import { COMMANDS, GLOBAL_OPTIONS } from './commands.ts';
 import type { GlobalOptions, Terminal } from './context.ts';
 
-/** Where nobody knows how wide the terminal is; on a wide one a line that is too long is not read either. */
+/** Width of the help if the terminal's is unknown, and at most: very long lines are hard to read. */
 const HELP_WIDTH = 80;
 const MAX_HELP_WIDTH = 100;
 
-/** As `EXIT_CODES` has them. */
+/** Must match `EXIT_CODES`. */
 const EXIT_CODE_TEXT = `
 Exit codes:
     0    done
@@ -27,7 +27,7 @@ New here? \`flowdrop demo\` needs no key. \`flowdrop init\` sets up a folder of 
 \`flowdrop help COMMAND\` has examples.
 `;
 
-/** Carries a command out. Its argument and options are those of its row. */
+/** Runs a command. Its argument and options are those of its row. */
 type CallCommand = (command: CommandSpec, call: CommandCall<never, never>) => Promise<void>;
 
 interface ParserOptions {
@@ -47,7 +47,7 @@ export function buildParser({ version, terminal }: ParserOptions, call: CallComm
     .configureOutput({
       writeOut: (text) => terminal.out(text),
       writeErr: (text) => terminal.err(text),
-      // Reported as every other failure is.
+      // Reported like every other failure.
       outputError: () => {},
       getOutHelpWidth: () => Math.min(terminal.columns.out ?? HELP_WIDTH, MAX_HELP_WIDTH),
       getErrHelpWidth: () => Math.min(terminal.columns.err ?? HELP_WIDTH, MAX_HELP_WIDTH),
@@ -76,7 +76,7 @@ function addCommand(parser: Command, spec: CommandSpec, call: CallCommand): void
   if (spec.examples) command.addHelpText('after', `\nExamples:\n${formatExamples(spec.examples)}`);
   command.action(async () => {
     const globals = parser.opts<GlobalOptions>();
-    // Built from the row, whose type holds its options and its function together.
+    // Built from the row, whose type ties its options to its function.
     const [argument] = command.processedArgs as never[];
     await call(spec, { globals, argument: argument as never, options: command.opts() as never });
   });
@@ -94,7 +94,7 @@ function buildOption(name: string, spec: OptionSpec): Option {
   if (spec.default !== undefined) option.default(spec.default);
   if (spec.choices) option.choices(spec.choices.map(String));
   if (spec.kind === 'number') option.argParser(parseNumber);
-  // No list to begin with: the help would print it as a default.
+  // No initial list: the help would print it as a default.
   if (spec.kind === 'each') option.argParser((text, before: readonly string[] = []) => [...before, text]);
   return option;
 }
@@ -105,7 +105,7 @@ function parseNumber(text: string): number {
   return value;
 }
 
-/** Longer examples have a line for themselves: they are copied as they stand. */
+/** Longer examples get their own line, so that they can be copied. */
 const MAX_ALIGNED = 50;
 
 function formatExamples(examples: NonNullable<CommandSpec['examples']>): string {
@@ -119,13 +119,13 @@ function formatExamples(examples: NonNullable<CommandSpec['examples']>): string 
     .join('');
 }
 
-/** Flags are in the command's own help: here they would only widen the column. */
+/** The command's own help has the flags; here they would only widen the column. */
 function formatTerm(command: Command): string {
   const { argument = undefined } = COMMANDS.find(({ name }) => name === command.name()) ?? {};
   return command.name() === 'help' ? 'help [command]' : `${command.name()} ${argument?.syntax ?? ''}`.trimEnd();
 }
 
-/** @returns what is wrong with the command line; `undefined` when the parser ended because it had printed what was asked for */
+/** @returns what is wrong with the command line; `undefined` if the parser ended after printing what was requested */
 export function readParserError(error: CommanderError, argv: readonly string[]): Fault | undefined {
   if (error.exitCode === 0) return undefined;
   if (isHelp(error)) {
@@ -141,12 +141,12 @@ export function readParserError(error: CommanderError, argv: readonly string[]):
   return new Fault('USAGE', message, { kind: 'usage', hint: `${near ? `${near} ` : ''}\`${help}\` ${next}.` });
 }
 
-/** Whether the help was printed in place of an error. */
+/** Whether the help was printed instead of an error. */
 export function isHelp(error: unknown): boolean {
   return error instanceof CommanderError && error.code === 'commander.help';
 }
 
-/** `flowdrop help NAME` of an unknown command: the parser would print the whole help, and no error. */
+/** `flowdrop help NAME` for an unknown command: the parser would print the whole help, and no error. */
 export function findUnknownTopic([first, topic]: readonly string[]): Fault | undefined {
   const names = COMMANDS.map(({ name }) => name);
   if (first !== 'help' || topic === undefined || topic.startsWith('-') || names.includes(topic)) return undefined;
@@ -155,7 +155,7 @@ export function findUnknownTopic([first, topic]: readonly string[]): Fault | und
   return new Fault('USAGE', `unknown command '${topic}'`, { kind: 'usage', hint });
 }
 
-/** The choice that was most likely meant by a value that is none of them. */
+/** The allowed choice closest to an invalid value. */
 function suggestChoice(message: string): string | undefined {
   const [, came, allowed] = /'([^']*)' is invalid\. Allowed choices are (.*)\.$/.exec(message) ?? [];
   if (came === undefined || allowed === undefined) return undefined;

@@ -1,29 +1,29 @@
 /**
- * The shape of a row of the table of commands, and of the function behind it. The compiler holds both together: the
- * options of a row are exactly the options that its function takes. No parser is known here.
+ * The type of a row of the command table, and of the function behind it. The compiler ties them together: the options
+ * of a row are exactly the options of its function. Nothing here depends on a parser.
  */
 import type { CliContext, GlobalOptions } from './context.ts';
 
-/** What stands after the name of a command: nothing, one word, or several. */
+/** What follows the name of a command: nothing, one word, or several. */
 type CommandArgument = string | undefined | readonly string[];
 
-/** What was typed. */
+/** The parsed command line. */
 export interface CommandCall<A extends CommandArgument = undefined, O extends object = object> {
   readonly globals: GlobalOptions;
   readonly argument: A;
   readonly options: O;
 }
 
-/** The exit code; `undefined`: 0. */
+/** The exit code; `undefined` means 0. */
 export type ActionResult = Promise<number | undefined>;
 
-/** Each takes the parts of the context that it uses. */
+/** Each action takes only the parts of the context that it uses. */
 type CommandAction<A extends CommandArgument, O extends object> = (
   cli: CliContext,
   call: CommandCall<A, O>,
 ) => ActionResult;
 
-/** One option. `T`: what its value is for the command. */
+/** One option. `T`: the type of its value in the command. */
 export interface OptionSpec<T = unknown> {
   readonly kind: 'flag' | 'text' | 'number' | 'each' | 'list';
   /** Name of the value in the help; empty for a flag. */
@@ -32,13 +32,15 @@ export interface OptionSpec<T = unknown> {
   readonly choices?: readonly T[] | undefined;
   readonly default?: string | undefined;
   readonly isRequired?: boolean | undefined;
-  /** Of a flag: it is true, unless `--no-NAME` is given. */
+  /** For a flag: it is true unless `--no-NAME` is given. */
   readonly isNegated?: boolean | undefined;
   /** Options that contradict it. */
   readonly conflicts?: readonly string[] | undefined;
 }
 
-/** By the name that the command takes it by: `newStore` is `--new-store` on the command line. In the order of the help. */
+/**
+ * Keyed by the command's own name for it: `newStore` is `--new-store` on the command line. In the order of the help.
+ */
 export type OptionTable<O extends object> = { readonly [K in keyof O]-?: OptionSpec<Exclude<O[K], undefined>> };
 
 type ArgumentSyntax<A extends CommandArgument> = [A] extends [undefined]
@@ -51,7 +53,7 @@ type ArgumentSyntax<A extends CommandArgument> = [A] extends [undefined]
 
 interface CommandRow<A extends CommandArgument, O extends object> {
   readonly name: string;
-  /** Where the help lists it; without one it does not, because it is not for people. */
+  /** Section of the help that lists it; without one it is not listed, because it is not for people. */
   readonly group?: CommandGroup;
   readonly summary: string;
   readonly argument?: {
@@ -60,23 +62,23 @@ interface CommandRow<A extends CommandArgument, O extends object> {
     readonly choices?: readonly string[];
   };
   readonly options: OptionTable<O>;
-  /** Below the options. */
+  /** Shown below the options. */
   readonly notes?: string;
-  /** What is typed, and what it is for. */
+  /** What to type, and what it does. */
   readonly examples?: readonly (readonly [typed: string, what: string])[];
-  /** Whether it writes a log in which the run id finds the lines of a failure. */
+  /** Whether it writes a log in which the run id leads to the lines of a failure. */
   readonly hasLog?: boolean;
-  /** Imports the command and what it stands on. */
+  /** Imports the command and its dependencies. */
   load(): Promise<CommandAction<A, O>>;
 }
 
-/** A row of the table, whatever its command takes. */
+/** A row of the table, for any argument and options. */
 export interface CommandSpec extends Omit<CommandRow<never, never>, 'argument' | 'options'> {
   readonly argument?: { readonly syntax: string; readonly text: string; readonly choices?: readonly string[] };
   readonly options: Readonly<Record<string, OptionSpec>>;
 }
 
-/** In the order in which the help shows them. */
+/** In the order of the help. */
 export const COMMAND_GROUPS = {
   setUp: 'Setting up:',
   daily: 'Every day:',
@@ -86,7 +88,7 @@ export const COMMAND_GROUPS = {
 
 type CommandGroup = keyof typeof COMMAND_GROUPS;
 
-/** `options` are checked against what the command takes; nothing is inferred from them. */
+/** Checks `options` against what the command takes; infers nothing from them. */
 export function command<A extends CommandArgument = undefined, O extends object = object>(
   row: Omit<CommandRow<A, O>, 'options'> & { readonly options?: OptionTable<NoInfer<O>> },
 ): CommandSpec {
@@ -107,7 +109,7 @@ export function number(value: string, text: string): OptionSpec<number> {
   return { kind: 'number', value, text };
 }
 
-/** One of a few words. */
+/** Takes one of the given words. */
 export function choice<const T extends string>(value: string, choices: readonly T[], text: string): OptionSpec<T> {
   return { kind: 'text', value, text, choices };
 }
@@ -122,7 +124,7 @@ export function list(value: string, text: string): OptionSpec<readonly string[]>
   return { kind: 'list', value, text };
 }
 
-/** `newStore` as it is typed: `--new-store`. */
+/** Turns `newStore` into `--new-store`. */
 export function formatFlag(name: string, { isNegated = false }: OptionSpec): string {
   return `--${isNegated ? 'no-' : ''}${name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
 }

@@ -1,7 +1,7 @@
 /**
- * The commands: what is typed, what the help says, and where the code is. The parser, the help, the completion and the
- * README's list are drawn from this table. Invariant: a command is imported when it is called, so that `--help` and a key
- * press of the completion load none.
+ * The command table: what is typed, what the help says, and where the code is. The parser, the help, the completion and
+ * the README's list follow this table. Invariant: a command is imported only when it is called, so that `--help` and a
+ * key press of the completion load none.
  */
 import { type CommandSpec, choice, command, each, flag, list, number, type OptionTable, text } from './command.ts';
 import type { GlobalOptions } from './context.ts';

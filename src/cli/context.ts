@@ -1,6 +1,6 @@
 /**
- * What the commands get from outside: the terminal, and the composition (settings turned into concrete parts). Commands
- * depend on this contract; `compose.ts` implements it, `main.ts` joins both.
+ * What the commands receive from outside: the terminal, and the composition (settings turned into concrete parts).
+ * Commands depend on this contract; `compose.ts` implements it, `main.ts` connects the two.
  */
 import type { Coordinator } from '../daemon/coordinator.ts';
 import type { EnginePool } from '../engine/pool.ts';
@@ -22,21 +22,21 @@ export interface Terminal {
   /** Whether stderr is a terminal that a progress bar can be drawn on. */
   readonly interactive: boolean;
   readonly stderr: NodeJS.WritableStream;
-  /** Keeps a line that is redrawn in place below all that is written meanwhile, log lines too; returns its release. */
+  /** Keeps a redrawn line below all other output, log lines included; returns the function that releases it. */
   keepLine(line: DrawnLine): () => void;
-  /** Results that are too large, or no text. */
+  /** For results that are large or binary. */
   readonly stdout: NodeJS.WritableStream;
-  /** Whether a person reads stdout. */
+  /** Whether stdout is a terminal. */
   readonly outIsTerminal: boolean;
-  /** Whether what is written to stdout and stderr may have colours. */
+  /** Whether output to stdout and stderr may have colors. */
   readonly colors: { readonly out: boolean; readonly err: boolean };
-  /** Cells of a line at present; `undefined` where there is no terminal. */
+  /** Current cells per line; `undefined` if there is no terminal. */
   readonly columns: { readonly out: number | undefined; readonly err: number | undefined };
   /** All of stdin. */
   readIn(): Promise<string>;
-  /** For answers; whoever reads it must not call `readIn`. */
+  /** For answers; a caller that reads it must not call `readIn`. */
   readonly stdin: NodeJS.ReadableStream;
-  /** Whether a person can be asked. */
+  /** Whether stdin is a terminal, so that a person can be asked. */
   readonly inIsTerminal: boolean;
 }
 
@@ -47,55 +47,56 @@ export interface SelfCommand {
   readonly env: Readonly<Record<string, string | undefined>>;
 }
 
-/** What only `query` opens. */
+/** Opened only by `query`. */
 interface ArchiveOpeners {
-  /** How the engine reaches the objects of that store by itself; holds secrets where it is S3. */
+  /** How the engine itself reads the store's objects; contains secrets for S3. */
   readAccess(to: string): Promise<StoreAccess>;
-  /** Engines in processes of their own. */
+  /** Engines in separate processes. */
   openWorkers(options: WorkerPoolOptions): Promise<EnginePool>;
 }
 
-/** What only `serve` opens. */
+/** Opened only by `serve`. */
 interface ServiceOpeners {
   openWorkers(options: WorkerPoolOptions): Promise<EnginePool>;
   openServer(options: ServerOptions): Promise<StreamingEngine>;
   openServerPool(options: ServerPoolOptions): Promise<ServerPool>;
-  /** Addresses of a ClickHouse server: of the service's own user, and of an administrator. */
+  /** URLs of a ClickHouse server: for the service's own user, and for an administrator. */
   readClickhouse(): { readonly url: string | undefined; readonly adminUrl: string | undefined };
 }
 
-/** What daemons need, and what jobs need to be run by several of them. */
+/** What daemons need, and what jobs need that several daemons share. */
 export interface DaemonOpeners {
-  /** Runs that a daemon has going on at once, at most. @throws Fault `SETTING_INVALID` */
+  /** Most runs that a daemon executes at the same time. @throws Fault `SETTING_INVALID` */
   readMaxRuns(): number;
-  /** Where the daemon shows its status; `undefined` when it is `off`. @throws Fault `SETTING_INVALID`, `SETTING_MISSING` */
+  /** Where the daemon shows its status; `undefined` if `off`. @throws Fault `SETTING_INVALID`, `SETTING_MISSING` */
   readStatusSettings(): StatusSettings | undefined;
-  /** Whether machines share a Redis. @throws Fault `SETTING_INVALID` */
+  /** Whether a shared Redis is set. @throws Fault `SETTING_INVALID` */
   hasRedis(): boolean;
   /**
-   * Shares schedules with other daemons; `undefined` without `FLOWDROP_REDIS_URL`. Nothing is connected yet.
+   * Shares schedules with other daemons; `undefined` without `FLOWDROP_REDIS_URL`. Does not connect yet.
    * @param storeOf `drop.to` of a job, as in its file
    * @throws Fault `SETTING_INVALID`
    */
   openCoordinator(daemonId: string, storeOf: (job: string) => string): Promise<Coordinator | undefined>;
 }
 
-/** What only `doctor` tries. */
+/** Used only by `doctor`. */
 interface DoctorProbes {
-  /** What is set, without secrets. */
+  /** The settings in use, without secrets. */
   reportSettings(): SettingReport;
-  /** What the Redis that shares the budget is seen to be; `undefined` where none is set. @throws Fault */
+  /** Describes the Redis that shares the budget; `undefined` if none is set. @throws Fault */
   checkRedis(): Promise<string | undefined>;
   /**
-   * Tries uploads in parts at that store, and leaves an object at `key`; `false` where a store knows no parts.
+   * Tries multipart uploads in that store, and leaves an object at `key`; `false` if the store has no multipart
+   * uploads.
    * @throws StoreFault
    */
   tryUpload(to: string, objects: ObjectOptions, key: string, signal?: AbortSignal): Promise<boolean>;
 }
 
-/** Settings turned into concrete parts, by who needs them. */
+/** Settings turned into concrete parts, grouped by the commands that need them. */
 export interface Composition {
-  /** What runs open, and whatever looks at a job as a run does. */
+  /** For runs, and for commands that read a job as a run does. */
   readonly openers: Openers;
   readonly archive: ArchiveOpeners;
   readonly service: ServiceOpeners;
@@ -103,20 +104,20 @@ export interface Composition {
   readonly doctor: DoctorProbes;
   /** File of the shipped nightly job. */
   readonly shippedJob: string;
-  /** For results, which may be anything: masks known secrets only. */
+  /** For results, which may contain any text: masks known secrets only. */
   maskValues(text: string): string;
   /** Closes what sources share: open connections would keep the process alive. Idempotent. */
   close(): Promise<void>;
 }
 
-/** All that a command may take; each names the parts that it does take. */
+/** Everything that a command may use; each command names the parts that it uses. */
 export interface CliContext extends Composition {
-  /** Masks every known secret in what is written. */
+  /** Masks every known secret in the output. */
   readonly terminal: Terminal;
   readonly self: SelfCommand;
   /** Aborted by SIGINT and SIGTERM. */
   readonly signal: AbortSignal;
-  /** Calls the listener at each SIGHUP from now on; without one it ends the process, as it does every program. */
+  /** Calls the listener at each SIGHUP from now on; without a listener, SIGHUP ends the process as usual. */
   onHangup(listener: () => void): void;
   /** Working directory: jobs, outputs and state are relative to it. */
   readonly cwd: string;

@@ -1,6 +1,6 @@
 /**
- * `flowdrop demo`: all of it on this machine, no key and no cloud: the service with generated sessions in one
- * process, the shipped nightly job in another, everything into `./out`.
+ * `flowdrop demo`: everything on this machine, without a key or a cloud: the service with generated sessions in one
+ * process, the shipped nightly job in another, all output in `./out`.
  */
 import { readdir } from 'node:fs/promises';
 import { basename, join } from 'node:path';
@@ -43,7 +43,7 @@ export async function demo(
     const child = startChild(
       {
         executable: self.executable,
-        // Whoever removes the drops of a demo wants new ones.
+        // A user who deleted the demo's drops wants new ones.
         args: [...self.args, '--json', 'run', shippedJob, '--new-store'],
         cwd,
         env: {
@@ -77,7 +77,7 @@ export async function demo(
   }
 }
 
-/** The message of a JSON log line; anything else as it is. */
+/** The message of a JSON log line; any other line unchanged. */
 function formatLogLine(line: string): string {
   try {
     const { msg } = JSON.parse(line) as { msg?: string };
@@ -92,7 +92,7 @@ export interface ServeProcess {
   stop(): Promise<void>;
 }
 
-/** Starts `serve` on free ports and waits for its line. @throws Fault `DEMO_FAILED` when it ends before that */
+/** Starts `serve` on free ports and waits for its output line. @throws Fault `DEMO_FAILED` if it ends before that */
 export async function startServeProcess(
   self: SelfCommand,
   cwd: string,
@@ -123,7 +123,12 @@ async function stop(child: ChildRun): Promise<void> {
   await child.done;
 }
 
-/** What the demo made, and where: the last thing a new user reads. @param out the demo's folder @param result the JSON document of its run @param program what is typed to start a command */
+/**
+ * What the demo created, and where: the last thing a new user reads.
+ * @param out the demo's folder
+ * @param result the JSON document of its run
+ * @param program what to type to start a command
+ */
 async function describeDemo(
   out: string,
   result: RunResult & { readonly reports: readonly Delivery[] },

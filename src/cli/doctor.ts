@@ -1,4 +1,4 @@
-/** `flowdrop doctor [JOB]`: tries everything that a run needs, and prints for each what it found and what to do. */
+/** `flowdrop doctor [JOB]`: tries everything that a run needs, and prints for each check the finding and what to do. */
 
 import { stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
@@ -33,7 +33,7 @@ export async function doctor(cli: DoctorCli, { globals, argument }: CommandCall<
   const findings: Finding[] = [];
   for await (const found of examineAll(cli, globals, argument)) {
     findings.push(...found);
-    // As they come: a silent server may keep the next one waiting.
+    // Printed at once: a silent server may delay the next one.
     if (!globals.json) for (const finding of found) cli.terminal.out(cli.openers.redact(formatFinding(finding)));
   }
   const count = (status: Finding['status']) => findings.filter((finding) => finding.status === status).length;
@@ -61,7 +61,7 @@ async function* examineAll(
   });
   const { jobs, found } = await readJobs(cli, globals, reference);
   yield found;
-  // Without a job the key can be tried all the same, with the shipped one.
+  // Without a job, the shipped one still tests the key.
   for (const job of pickSources(jobs.length > 0 ? jobs : [await readJob(cli.shippedJob, globals.jobs)]))
     yield await examineSource(cli, job);
   for (const job of jobs) {
@@ -108,13 +108,13 @@ async function readJobs(cli: DoctorCli, globals: GlobalOptions, reference: strin
   return { jobs, found: [{ check: 'jobs', status: 'warn', seen: `no job file is in ${globals.jobs}`, next } as const] };
 }
 
-/** One job of each API or table: they share key, clock and limits. */
+/** One job per API or table: jobs of the same one share key, clock and limits. */
 function pickSources(jobs: readonly Job[]): readonly Job[] {
   const nameOf = ({ source }: Job) => (source.kind === 'table' ? `${source.api} ${source.table}` : source.api);
   return [...new Map(jobs.map((job) => [nameOf(job), job])).values()];
 }
 
-/** One job of each place and way to write there. */
+/** One job per place and way to write there. */
 function pickStores(jobs: readonly Job[]): readonly Job[] {
   return [...new Map(jobs.map((job) => [JSON.stringify([job.drop.to, job.drop.s3]), job])).values()];
 }
@@ -122,7 +122,7 @@ function pickStores(jobs: readonly Job[]): readonly Job[] {
 async function examineSource({ openers, signal }: DoctorCli, job: Job): Promise<readonly Finding[]> {
   return await tryCheck(job.source.api, async () => {
     const clockRule = openers.readClockRule();
-    // A calendar that cannot be read is a finding of its own.
+    // An unreadable calendar has its own finding.
     const calendar = await openers.readCalendar().catch(() => undefined);
     const { opened } = await openJobSource(openers, job, await openers.openLog({ quiet: true }));
     try {
@@ -152,8 +152,9 @@ async function examineStore(cli: DoctorCli, { drop }: Job): Promise<readonly Fin
 }
 
 /**
- * The folders that trying a store makes: opening one in a directory makes it, and an object makes the folder above it.
- * Call it before the store is opened; `remove` deletes what is empty and was not there. @throws Fault `LOCATION_INVALID`
+ * The folders that testing a store creates: opening a store in a directory creates it, and an object creates the folder
+ * above it. Call this before the store is opened; `remove` deletes folders that are empty and did not exist before.
+ * @throws Fault `LOCATION_INVALID`
  */
 async function makeTrialFolder(cwd: string, to: string): Promise<{ remove(): Promise<void> }> {
   const location = parseLocation(to, cwd);
@@ -166,7 +167,7 @@ async function makeTrialFolder(cwd: string, to: string): Promise<{ remove(): Pro
 const STATUS_WIDTH = 'warn'.length;
 const CHECK_WIDTH = 'store: conditional put'.length;
 
-/** What to do is below what was seen, so that either may be long. */
+/** The next step is below the finding, so that both may be long. */
 function formatFinding({ check, status, seen, next }: Finding): string {
   const indent = ' '.repeat(STATUS_WIDTH + CHECK_WIDTH + 4);
   const head = `${(status === 'ok' ? status : status.toUpperCase()).padEnd(STATUS_WIDTH)}  ${check.padEnd(CHECK_WIDTH)}  `;

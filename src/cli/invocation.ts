@@ -1,9 +1,9 @@
 /**
- * How the reader of a next step starts this program: in a clone it is on nobody's PATH, so a bare `flowdrop` would not be
- * found there. Pure. Only for what is to be typed next; prose names commands by their name.
+ * How to start this program in a suggested next step: in a clone it is not on the PATH, so a bare `flowdrop` would not
+ * be found. Pure. Only for commands to type next; prose uses the plain command name.
  */
 
-/** Names that npm gives to what it starts: `npx flowdrop`, and `npm run demo`. */
+/** Script names that npm sets for `npx flowdrop` and `npm run demo`. */
 const STARTED_BY_NPM: readonly string[] = ['npx', 'demo'];
 
 /** @returns `npx flowdrop` or `flowdrop` */

@@ -1,6 +1,6 @@
 /**
- * `flowdrop key`: a new random key for `flowdrop serve`. Invariant: the key is printed once, on stdout, and kept nowhere;
- * the file gets its hash.
+ * `flowdrop key`: creates a random key for `flowdrop serve`. Invariant: the key is printed once, on stdout, and stored
+ * nowhere; the file gets its hash.
  */
 import { chmod, realpath, stat } from 'node:fs/promises';
 import { resolve } from 'node:path';
@@ -40,7 +40,7 @@ export async function key(
   return undefined;
 }
 
-/** Replaces a file's text in one step. A link stays a link, and who may read the file stays the same. */
+/** Replaces a file's text in one step. A link stays a link, and the file keeps its mode. */
 async function rewriteFile(path: string, edit: (text: string | undefined) => string): Promise<void> {
   try {
     const text = await readFileIfExists(path);

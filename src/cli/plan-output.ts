@@ -1,6 +1,6 @@
 /**
- * A plan as a document, and as tables for people that fit into 80 cells. Invariant: both have the same facts, and a date
- * that would be lost is marked by a word, not by a colour alone. Pure.
+ * A plan as a document, and as tables for people that fit into 80 cells. Invariant: both have the same facts, and a
+ * date that would be lost is marked by a word, not only by a color. Pure.
  */
 import { formatBytes, formatCount, formatDuration } from '../core/units.ts';
 import type { DatePrice } from '../plan/price.ts';
@@ -10,18 +10,18 @@ import { formatTable, type TableColumn } from './terminal/text-table.ts';
 
 interface PlanDate {
   readonly date: string;
-  /** Null where they are not known beforehand. */
+  /** Null if not known beforehand. */
   readonly rows: number | null;
-  /** Whether the rows are those of another date. */
+  /** Whether the row count is that of another date. */
   readonly estimated: boolean;
   readonly requests: number;
   readonly seconds: number;
-  /** Of JSON, before compression; 0 where it is not JSON. */
+  /** JSON bytes before compression; 0 if it is not JSON. */
   readonly bytes: number;
-  /** When it would be done if the plan began now, one date after the other. */
+  /** When it would be done if the plan started now, one date after the other. */
   readonly done_at: string;
   readonly expires: string | null;
-  /** Of the requests that the pace allows until the date begins to expire, how many are used when it is done; 1 is all. */
+  /** Share of the requests available before the date expires that are used once it is done; 1 is all. */
   readonly share_of_budget: number | null;
   readonly expires_before_turn: boolean;
 }
@@ -33,31 +33,31 @@ interface PlanTotal {
   readonly requests: number;
   readonly seconds: number;
   readonly bytes: number;
-  /** Null without a date. */
+  /** Null without dates. */
   readonly done_at: string | null;
-  /** Of the tightest date. */
+  /** Share of the tightest date. */
   readonly share_of_budget: number | null;
-  /** How many would expire before their turn is over. */
+  /** Number of dates that would expire before they are done. */
   readonly too_late: number;
 }
 
 export interface PlanDocument {
   readonly job: string;
   readonly server_time: string;
-  /** Empty where nothing expires. */
+  /** Empty if nothing expires. */
   readonly lookback_edge: string;
-  /** The first date that is still complete at the source; empty where nothing expires. */
+  /** The first date that is still complete at the source; empty if nothing expires. */
   readonly earliest_date: string;
   readonly row_limit: number | null;
   readonly sealed: number;
   readonly dates: readonly PlanDate[];
   readonly total: PlanTotal;
   readonly without_rows: readonly string[];
-  /** Dates that may be due and would not be exported now, because not every witness of the time agrees. */
+  /** Dates that may be due but would not be exported now, because not all time witnesses agree. */
   readonly held: readonly HeldDate[];
 }
 
-/** A date as the document has it. @param nowMs when the plan begins */
+/** A date for the document. @param nowMs when the plan starts */
 export function describeDate(price: DatePrice, nowMs: number): PlanDate {
   const { date, rows, isCounted, requests, seconds, bytes, expiresAtMs, doneAtMs, isLost } = price;
   const mayExpire = Number.isFinite(expiresAtMs);
@@ -104,7 +104,7 @@ const NUMBERS: readonly TableColumn[] = [
 
 const TOO_LATE = 'TOO LATE';
 
-/** A plan as a table of its dates with their total, and what they mean. */
+/** A plan as a table of its dates with their total, and an explanation. */
 export function describePlan(plan: PlanDocument, style: Style = PLAIN_STYLE): string {
   const today = plan.server_time.slice(0, 10);
   const rows = plan.dates.map((date) => [
@@ -144,7 +144,7 @@ export function describePlan(plan: PlanDocument, style: Style = PLAIN_STYLE): st
   return `${lines.join('\n')}\n`;
 }
 
-/** The totals of several plans, one after the other where they share a budget. */
+/** The totals of several plans, one after the other if they share a budget. */
 export function describePlans(plans: readonly PlanDocument[], total: PlanTotal, style: Style = PLAIN_STYLE): string {
   const today = plans[0]?.server_time.slice(0, 10) ?? '';
   const row = (name: string, sums: PlanTotal) => [name, formatCount(sums.dates), ...formatTotal(sums, today, style)];
@@ -154,7 +154,7 @@ export function describePlans(plans: readonly PlanDocument[], total: PlanTotal, 
   return `${formatTable(columns, [...rows, last], { paintTitles: style.bold, width: TABLE_WIDTH })}\n`;
 }
 
-/** What every terminal has. */
+/** Every terminal has this width. */
 const TABLE_WIDTH = 80;
 
 function formatTotal(total: PlanTotal, today: string, style: Style): readonly string[] {
@@ -189,7 +189,7 @@ function formatClock(seconds: number): string {
   return minutes < 60 ? `${minutes}:${rest}` : `${Math.floor(minutes / 60)}:${two(minutes % 60)}:${rest}`;
 }
 
-/** `06:55`, on another day `11-23 02:10`. */
+/** `06:55`, or on another day `11-23 02:10`. */
 function formatInstant(instant: string, today: string): string {
   return instant.startsWith(today) ? instant.slice(11, 16) : formatDay(instant);
 }
@@ -204,7 +204,7 @@ function formatShare(share: number | null): string {
   return percent > 0 && percent < 1 ? '< 1 %' : `${Math.round(percent)} %`;
 }
 
-/** Dates that are named; of more the first and the last. */
+/** Most dates that are listed one by one; above that, only the first and the last. */
 const MAX_NAMED = 4;
 
 function describeDates(dates: readonly string[]): string {

@@ -1,6 +1,6 @@
 /**
- * `flowdrop plan [JOB]`: which dates, how many rows, requests and seconds, and what expires before its turn. Without a job
- * all of the folder, one after the other where they share a budget. Changes nothing.
+ * `flowdrop plan [JOB]`: which dates, how many rows, requests and seconds, and what expires before its turn. Without a
+ * job: all jobs of the folder, one after the other if they share a budget. Changes nothing.
  */
 import type { DateRange } from '../calendar/date-range.ts';
 import { EXIT_CODES, isFault } from '../core/errors.ts';
@@ -30,11 +30,11 @@ export async function plan(cli: PlanCli, { globals, argument }: CommandCall<stri
 interface PlanChoice {
   readonly range?: DateRange | undefined;
   readonly mode?: BackfillMode | undefined;
-  /** What goes before it in the same budget. */
+  /** Seconds that earlier jobs take of the same budget. */
   readonly afterSeconds?: number | undefined;
 }
 
-/** Prints the plan of a job and its price: for a backfill, of the dates that it would go for. */
+/** Prints the plan of a job and its cost; for a backfill, of the dates that it would export. */
 export async function printPlan(cli: PlanCli, globals: GlobalOptions, job: Job, choice: PlanChoice = {}): ActionResult {
   const { terminal } = cli;
   const document = await planJob(cli, job, choice);
@@ -43,7 +43,7 @@ export async function printPlan(cli: PlanCli, globals: GlobalOptions, job: Job, 
   return undefined;
 }
 
-/** Of all jobs of the folder; one that cannot be planned is reported, and does not hinder the others. */
+/** Prints the plans of all jobs of the folder; one that cannot be planned is reported, and the others go on. */
 async function printPlans(cli: PlanCli, globals: GlobalOptions): ActionResult {
   const { terminal, openers } = cli;
   const style = createStyle(terminal.colors.out);
@@ -81,7 +81,7 @@ async function printPlans(cli: PlanCli, globals: GlobalOptions): ActionResult {
   return exitCode;
 }
 
-/** Jobs of one budget wait for each other: both entry points of SQL have the same. */
+/** Jobs of one budget wait for each other; both SQL entry points share one. */
 function budgetOf({ source }: Job): string {
   return source.api === 'portal' ? 'historical' : source.api;
 }

@@ -1,6 +1,6 @@
 /**
- * One call of the program: the command line is parsed, its command imported and carried out, and whatever fails becomes
- * one block of text or one JSON document, and an exit code.
+ * One call of the program: parses the command line, imports and runs the command, and turns any failure into one block
+ * of text or one JSON document, and an exit code.
  */
 import { CommanderError } from 'commander';
 import { EXIT_CODES } from '../core/errors.ts';
@@ -37,10 +37,10 @@ export async function runProgram(argv: readonly string[], given: CliContext): Pr
       style: createStyle(terminal.colors.err),
       redact: openers.redact,
     });
-    // What was wrong from the start has left no lines to look for.
+    // A usage error leaves no log lines to look for.
     const runId = command?.hasLog && failure.exitCode !== EXIT_CODES.usage ? openers.runId : undefined;
     if (argv.includes('--json')) terminal.out(`${JSON.stringify({ ...failure.json, run_id: runId })}\n`);
-    // The help was printed in its place.
+    // The help was printed instead.
     if (!isHelp(error)) terminal.err(`${failure.text}${runId === undefined ? '' : `  run: ${runId}\n`}`);
     return failure.exitCode;
   } finally {
@@ -48,11 +48,11 @@ export async function runProgram(argv: readonly string[], given: CliContext): Pr
   }
 }
 
-/** Output may repeat texts of answers, files and libraries, and so a secret. */
+/** Output may repeat text from answers, files and libraries, and so a secret. */
 function maskTerminal(terminal: Terminal, mask: (text: string) => string): Terminal {
-  // Not spread: stdin would be opened, which keeps the process.
+  // Not spread: that would open stdin, which keeps the process alive.
   return Object.create(terminal, {
     out: { value: (text: string) => terminal.out(mask(text)) },
     err: { value: (text: string) => terminal.err(mask(text)) },
-  }) as Terminal; // It has the terminal for its prototype.
+  }) as Terminal; // The terminal is its prototype.
 }

@@ -60,7 +60,7 @@ export async function report(
   });
 }
 
-/** With `--json`: of each report its model, of a digest those of its sealed datasets. */
+/** With `--json`, prints the model of each report; for a digest, the models of its sealed datasets. */
 async function preview(
   cli: ReportCli,
   globals: GlobalOptions,
@@ -82,7 +82,8 @@ async function preview(
 }
 
 /**
- * A report as files: one HTML page that opens in a browser with its pictures, the text part, the message, its attachments.
+ * Writes a report as files: one HTML page that opens in a browser with its pictures, the text part, the message, and
+ * its attachments.
  * @returns the paths written
  */
 async function writePreview(
@@ -103,7 +104,10 @@ async function writePreview(
   return files.map(([file]) => file);
 }
 
-/** The page of a mailed report, as it lies in the store's archive. Mails nobody. @throws Fault `REPORT_NOT_ARCHIVED`, `REPORT_AMBIGUOUS`, `REVISION_INVALID` (usage), StoreFault */
+/**
+ * Prints the page of a mailed report from the store's archive. Sends no mail.
+ * @throws Fault `REPORT_NOT_ARCHIVED`, `REPORT_AMBIGUOUS`, `REVISION_INVALID` (usage), StoreFault
+ */
 async function showReport(
   { openers, terminal }: ReportCli,
   globals: GlobalOptions,

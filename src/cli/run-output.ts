@@ -9,15 +9,15 @@ import type { CliContext, GlobalOptions } from './context.ts';
 import { createProgress } from './terminal/show-progress.ts';
 import { formatTable } from './terminal/text-table.ts';
 
-/** What the commands that run a job take. */
+/** The parts that the commands that run a job need. */
 export type RunCli = Pick<CliContext, 'openers' | 'signal' | 'terminal'>;
 
-/** What a run takes from the command line: its openers, its signal, and a line of progress on the terminal. */
+/** What a run gets from the command line: its openers, its signal, and a progress line on the terminal. */
 export function createRunDeps({ openers, signal, terminal }: RunCli): RunDeps {
   return { ...openers, signal, showProgress: (input) => createProgress({ ...input, terminal }) };
 }
 
-/** @returns the exit code @throws what ended the run before its end */
+/** @returns the exit code @throws the error that ended the run early */
 export function printRun(
   { terminal, openers }: Pick<CliContext, 'openers' | 'terminal'>,
   globals: GlobalOptions,
@@ -76,10 +76,13 @@ function describeRun(result: RunResult, deliveries: readonly Delivery[]): string
   return `${lines.join('\n')}\n`;
 }
 
-/** At most so many dates are named; the document of `--json` has them all. */
+/** Most dates that are listed by name; the `--json` document has them all. */
 const MAX_NAMED = 10;
 
-/** Named dates that were not exported, and why. @param inFull whether nothing else was, so that each has to be accounted for */
+/**
+ * Named dates that were not exported, and why.
+ * @param inFull whether no date was exported, so that every named date must be explained
+ */
 function describePassed(named: NamedDates | undefined, inFull: boolean): readonly string[] {
   if (named === undefined) return [];
   const { sealed, no_session, no_rows, not_over } = named;
@@ -92,7 +95,7 @@ function describePassed(named: NamedDates | undefined, inFull: boolean): readonl
   return lines.length > 0 && inFull && sealed.length > 0 ? [...lines, `Sealed before: ${listDates(sealed)}`] : lines;
 }
 
-/** A fault of the clocks is printed once, not with every date. */
+/** A clock conflict is printed once, not with every date. */
 function describeHeld({ held, clocks }: RunResult): readonly string[] {
   const conflict = clocks?.conflict ?? undefined;
   const dates = held.map(({ date, reason }) => `${date}: held back, ${withoutSuffix(reason, `: ${conflict}`)}`);
@@ -118,7 +121,7 @@ function listDates(dates: readonly string[]): string {
 function describeStatus({ status, revision = 1, changes }: DateResult): string {
   if (status === 'missing') return 'no rows';
   if (status !== 'sealed' || revision === 1) return status;
-  // Without its replaced object nothing can be compared.
+  // Without the replaced object there is nothing to compare.
   if (!changes) return `restated (revision ${revision})`;
   const columns = [
     ...changes.columns_added.map((name) => `column ${name} added`),
@@ -128,7 +131,7 @@ function describeStatus({ status, revision = 1, changes }: DateResult): string {
   return `restated (revision ${revision}: ${[counts, ...columns].join(', ')})`;
 }
 
-/** Some messages name their date themselves, because they are read elsewhere too. */
+/** Some messages contain their date, because they are also read elsewhere. */
 function withoutPrefix(text: string, prefix: string): string {
   return text.startsWith(prefix) ? text.slice(prefix.length) : text;
 }

@@ -1,4 +1,6 @@
-/** `flowdrop run JOB`: everything unsealed inside the lookback, soonest expiry first; then the reports. */
+/**
+ * `flowdrop run JOB`: exports everything unsealed inside the lookback, soonest expiry first; then mails the reports.
+ */
 import { readJob } from '../job/job-folder.ts';
 import { runJob } from '../run/run-job.ts';
 import type { ActionResult, CommandCall } from './command.ts';

@@ -1,4 +1,4 @@
-/** `flowdrop schema`: the JSON Schema of job files, made from the shape that checks them. */
+/** `flowdrop schema`: prints the JSON Schema of job files, generated from the schema that validates them. */
 import { z } from 'zod';
 import { jobSchema } from '../job/shape.ts';
 import type { ActionResult } from './command.ts';

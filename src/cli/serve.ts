@@ -6,7 +6,7 @@ import type { CliContext } from './context.ts';
 import { workerCommand } from './engine-worker.ts';
 import { LOCAL_KEY } from './local-key.ts';
 
-/** Those of the service, and how they are named differently on the command line. */
+/** The service's options, some under other names on the command line. */
 interface ServeFlags extends Partial<Omit<ServiceOptions, 'generateSessions' | 'keys'>> {
   readonly generate?: number;
   readonly key?: readonly string[];

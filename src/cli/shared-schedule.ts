@@ -1,4 +1,4 @@
-/** What a schedule that several daemons share needs, for `start` and `doctor` alike. */
+/** Checks what a schedule needs that several daemons share, for both `start` and `doctor`. */
 import { Fault } from '../core/errors.ts';
 import type { Job } from '../job/job.ts';
 

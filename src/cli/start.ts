@@ -1,6 +1,6 @@
 /**
- * `flowdrop start`: the daemon over all job files with a schedule, until SIGTERM. Wires the loop to this program's own
- * commands as child processes, to the state directory, and to what shows it.
+ * `flowdrop start`: the daemon over all job files with a schedule, until SIGTERM. Connects the loop to this program's
+ * own commands as child processes, to the state directory, and to the status page.
  */
 
 import { randomBytes } from 'node:crypto';
@@ -29,7 +29,7 @@ export async function start(cli: StartCli, { globals }: CommandCall): ActionResu
   const { openers, daemon: daemonOpeners, signal } = cli;
   const log = await openers.openLog({ isService: true });
   let onHangup: () => void = () => undefined;
-  // From the beginning: before the jobs are read a reload is nothing to do, and not the end.
+  // Set first: a SIGHUP before the jobs are read must do nothing, not end the process.
   cli.onHangup(() => onHangup());
   const id = `${hostname()}-${randomBytes(4).toString('hex')}`;
   const settings = daemonOpeners.readStatusSettings();

@@ -1,9 +1,11 @@
-/** That a store in a directory is there. Opening it would make the directory: a wrong path would become an empty archive. */
+/**
+ * Checks that a store in a directory exists. Opening it would create it: a wrong path would become an empty archive.
+ */
 import { stat } from 'node:fs/promises';
 import { Fault } from '../core/errors.ts';
 import { parseLocation } from '../store/location.ts';
 
-/** @param to as in a job file; S3 is not asked @throws Fault `STORE_MISSING`, `LOCATION_INVALID` (usage) */
+/** @param to as in a job file; S3 is not checked @throws Fault `STORE_MISSING`, `LOCATION_INVALID` (usage) */
 export async function assertDirectory(cwd: string, to: string, hint: string): Promise<void> {
   const location = parseLocation(to, cwd);
   if (location.kind === 's3') return;

@@ -24,21 +24,21 @@ interface VerifyFlags {
 }
 
 interface VerifyResult {
-  /** `null` for the dataset around the dates: foreign objects, `condition.json`. */
+  /** `null` for the dataset as a whole: foreign objects, `condition.json`. */
   readonly date: string | null;
   readonly rows: number;
   readonly findings: readonly string[];
-  /** Why the date is known to be incomplete, where it was sealed so. */
+  /** Why the date was sealed as degraded, else null. */
   readonly degraded: string | null;
-  /** The revision that is about to replace this one; its files may lie there already. */
+  /** The revision that is about to replace this one; its files may already be there. */
   readonly restating: number | null;
-  /** Whether the source was asked too. */
+  /** Whether the source was also checked. */
   readonly recounted: boolean;
-  /** Of the dataset: what lies under `_sealing/`, which is no damage. */
+  /** For the dataset: objects under `_sealing/`, which are no damage. */
   readonly leftovers: readonly string[];
 }
 
-/** A result without anything special. */
+/** Fields of an ordinary result. */
 const PLAIN = { degraded: null, restating: null, recounted: false, leftovers: [] } as const;
 
 type VerifyCli = Pick<CliContext, 'cwd' | 'openers' | 'signal' | 'terminal'>;
@@ -96,7 +96,7 @@ async function audit(deps: AuditDeps, job: Job, only: string | undefined): Promi
   return { results, manifests };
 }
 
-/** Adds what the source counts now for the dates that are still complete there. */
+/** Also compares with the source, for the dates that are still complete there. */
 async function recount(
   cli: VerifyCli,
   engine: Engine,

@@ -1,13 +1,13 @@
 /**
- * Durable small files. Invariant: a reader sees the old content or the new, never a mixture: temp file in the same
- * folder, fsync, rename, fsync of the folder.
+ * Durable small files. Invariant: a reader sees the old content or the new, never a mix. Each write goes to a temp file
+ * in the same folder, then fsync, rename, fsync of the folder.
  */
 import { randomBytes } from 'node:crypto';
 import { open, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { makeFolder } from './folder.ts';
 
-/** Writes `content` to `path` in one step, creating its folder. */
+/** Writes `content` to `path` atomically and creates its folder. */
 export async function writeFileAtomic(path: string, content: string | Uint8Array): Promise<void> {
   const folder = dirname(path);
   await makeFolder(folder);
@@ -28,13 +28,13 @@ export async function writeFileAtomic(path: string, content: string | Uint8Array
   await syncFolder(folder);
 }
 
-/** A write takes seconds at most: what is older was left by a process that was killed. */
+/** A write takes seconds at most, so an older temp file belongs to a killed process. */
 const STALE_AFTER_MS = 24 * 3_600_000;
 const TEMPORARY = /\.[0-9a-f]{12}\.tmp$/;
 
-/** Removes what killed processes left of `writeFileAtomic` in a folder, a day after it was written. */
+/** Removes temp files that killed processes left in a folder, once they are a day old. */
 export async function removeTemporaries(folder: string, nowMs: number): Promise<void> {
-  // Ignorable throughout: a leftover costs some bytes, and the next call tries again.
+  // All errors are ignorable: a leftover costs a few bytes, and the next call tries again.
   const names = await readdir(folder).catch(() => []);
   for (const name of names.filter((one) => TEMPORARY.test(one))) {
     const path = join(folder, name);
@@ -44,8 +44,8 @@ export async function removeTemporaries(folder: string, nowMs: number): Promise<
 }
 
 /**
- * Writes `content` to `path` in one step, into a folder that is there. Not durable: for what says nothing after a crash,
- * and is written so often that a disk should not have to be waited for. One writer at a time.
+ * Atomically writes `content` to `path`; the folder must exist. Not durable: for files that mean nothing after a crash
+ * and change too often to wait for the disk. One writer at a time.
  */
 export async function replaceFile(path: string, content: string): Promise<void> {
   const temporary = `${path}.tmp`;
@@ -53,7 +53,7 @@ export async function replaceFile(path: string, content: string): Promise<void> 
   await rename(temporary, path);
 }
 
-/** The content of a text file, or `undefined` when there is none. Any other failure is thrown. */
+/** The content of a text file, or `undefined` when it does not exist. Throws on any other failure. */
 export async function readFileIfExists(path: string): Promise<string | undefined> {
   try {
     return await readFile(path, 'utf8');

@@ -1,6 +1,6 @@
 /**
- * Time as a dependency. Invariant: nothing in `src` calls `Date.now()` or `setTimeout` for its logic except through a
- * `Clock`, so that tests can move time. It knows no time zones: `calendar/` does.
+ * Time as a dependency. Invariant: logic in `src` calls `Date.now()` and `setTimeout` only through a `Clock`, so that
+ * tests can move time. It knows no time zones: `calendar/` does.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 
@@ -9,7 +9,7 @@ export interface Clock {
   now(): number;
   /** Resolves after `ms` milliseconds; rejects with the signal's reason when aborted. */
   sleep(ms: number, signal?: AbortSignal): Promise<void>;
-  /** Milliseconds since some moment, by a clock that nobody sets. Without it, `now` is such a clock. */
+  /** Milliseconds since an arbitrary moment, from a monotonic clock. If absent, `now` is monotonic. */
   elapsed?(): number;
 }
 
@@ -21,13 +21,13 @@ export const systemClock: Clock = {
   },
 };
 
-/** A clock that began at `startMs` when `base` showed its present time, and runs on with it. */
+/** A clock that shows `startMs` now and advances with `base`. */
 export function shiftClock(base: Clock, startMs: number): Clock {
   const offsetMs = startMs - base.now();
   return { ...base, now: () => base.now() + offsetMs };
 }
 
-/** Milliseconds since some moment: only differences mean anything. */
+/** Milliseconds since an arbitrary moment: only differences mean anything. */
 export function elapsedMs(clock: Clock): number {
   return clock.elapsed?.() ?? clock.now();
 }

@@ -1,17 +1,18 @@
 /**
- * Room for whoever comes to a server that holds only so many connections: one more closes the one that has been idle
- * longest. Idle is a connection that has not asked its question to the end, or whose caller does not read the answer.
- * Invariant: a connection that is waiting for its answer is never closed here. Time-outs stay the server's own affair.
+ * Makes room on a server with a connection limit: a new connection beyond the limit closes the one idle longest. A
+ * connection is idle when no complete request waits for its answer. That includes a half-sent request, and a client
+ * that does not read its answer. Invariant: a connection that waits for its answer is never closed here. Time-outs are
+ * the server's own job.
  */
 import type { Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 
-/** Beyond it the system's own limit holds: connections that all wait for answers at once. */
+/** The server's hard limit, as a multiple of `maxConnections`. It applies when all connections wait for answers. */
 const HARD_FACTOR = 2;
 
-/** To be called before the server listens. @param maxConnections so many are open, idle ones included */
+/** Call it before the server listens. @param maxConnections limit of open connections, idle ones included */
 export function keepRoom(server: Server, maxConnections: number): void {
-  /** Open connections and their answers that are not all out, longest without news first. */
+  /** Open connections with their unfinished answers; the one without activity for longest comes first. */
   const open = new Map<Socket, Set<ServerResponse>>();
   server.maxConnections = HARD_FACTOR * maxConnections;
   server.on('connection', (socket: Socket) => {

@@ -1,6 +1,6 @@
 /**
- * The one error base of flowdrop. Invariant: every error that a person may see carries a stable `code`, what to do
- * next (`hint`), and a `kind` that alone decides the exit code. It does not format: `cli/terminal/failure-text.ts` does.
+ * The error base of flowdrop. Invariant: every error that a person may see has a stable `code`, a next step (`hint`),
+ * and a `kind`; the `kind` alone decides the exit code. It does not format: `cli/terminal/failure-text.ts` does.
  */
 
 /**
@@ -18,25 +18,25 @@ export const EXIT_CODES = { usage: 2, failed: 1, incomplete: 3, active: 4, inter
   number
 >;
 
-/** A line of a text that a person wrote, and what of it is wrong. */
+/** An error in a text that a person wrote: the line, and the wrong part of it. */
 export interface Place {
-  /** A file as it was asked for, or what else the text is: `SQL`. */
+  /** The file path as the user gave it, or the kind of text, such as `SQL`. */
   readonly file: string;
   /** From 1. */
   readonly line: number;
   /** From 1, in UTF-16 units. */
   readonly column: number;
-  /** How many units of the line are wrong: at least 1. */
+  /** Length of the wrong part in UTF-16 units: at least 1. */
   readonly length: number;
-  /** The line itself. */
+  /** The full text of the line. */
   readonly text: string;
 }
 
 interface FaultOptions {
   readonly kind?: FailureKind;
-  /** Where it is wrong; with several lines in the message, one for each line. */
+  /** Where the error is. If the message has several lines, one place for each line. */
   readonly places?: readonly Place[];
-  /** What the operator should do next, one sentence. */
+  /** What the operator should do next, in one sentence. */
   readonly hint?: string | undefined;
   readonly cause?: unknown;
 }
@@ -62,7 +62,7 @@ export function isFault(value: unknown): value is Fault {
   return value instanceof Fault;
 }
 
-/** The message of anything thrown, with the messages of its causes, outermost first. */
+/** The message of any thrown value, then the messages of its causes, outermost first. */
 export function describeError(value: unknown): string {
   const parts: string[] = [];
   for (let current: unknown = value, depth = 0; current !== undefined && depth < 5; depth += 1) {
@@ -77,7 +77,7 @@ export function describeError(value: unknown): string {
   return parts.join(': ');
 }
 
-/** The orderly interruption: what a command that was stopped ends with. */
+/** The fault that a stopped command ends with. */
 export function createInterruption(cause?: unknown): Fault {
   return new Fault('INTERRUPTED', 'stopped before it was finished', {
     kind: 'interrupted',
@@ -86,7 +86,7 @@ export function createInterruption(cause?: unknown): Fault {
   });
 }
 
-/** Throws the orderly interruption fault when `signal` has been aborted. */
+/** Throws the interruption fault if `signal` is aborted. */
 export function assertNotAborted(signal: AbortSignal | undefined): void {
   if (signal?.aborted) throw createInterruption();
 }

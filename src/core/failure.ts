@@ -1,13 +1,13 @@
 /**
- * Anything that was thrown, as a person or a program is to read it: code, message, what to do next, and the causes that
- * say more. Secrets are masked here, before a text is laid out in lines. Pure, but for a look at the limit of open files.
+ * Turns any thrown value into code, message, next step and causes, for a person or a program to read. Secrets are
+ * masked here, before the text is laid out in lines. Pure, except that it reads the limit of open files.
  */
 import { createInterruption, describeError, type FailureKind, isFault, type Place } from './errors.ts';
 import { NEEDED_FILES, RAISE_FILES_HINT, readFileLimit } from './machine.ts';
 
 /**
- * What the system answers when a local disk is at fault. Any file of the state directory may meet it, so it is told here
- * rather than at each of them; stores tell it themselves.
+ * Hints for system errors of local disks. They are here because any file of the state directory can cause them. Stores
+ * explain their own errors.
  */
 const FULL_HINT =
   'The disk of FLOWDROP_STATE_DIR or of the output is full: make room, then start the same command again.';
@@ -30,7 +30,7 @@ const DISK_HINTS: Readonly<Record<string, string>> = {
   EIO: 'The disk cannot be read or written: check it, then start the same command again.',
 };
 
-/** What Node says where the files of the program are not all there. */
+/** For Node's errors when files of the program are missing. */
 const INSTALL_HINT =
   'The installation is not whole: run `npm ci` and `npm run build` where flowdrop is, or install it again.';
 
@@ -38,7 +38,7 @@ const CWD_HINT = 'The folder that this shell is in was removed: change to one th
 
 const UNEXPECTED_HINT = 'This is a fault of flowdrop itself; run again with --debug and report it.';
 
-/** Causes that are told, outermost first: what is below them is detail for --debug. */
+/** Causes shown, outermost first; deeper ones appear only with --debug. */
 const MAX_CAUSES = 4;
 
 interface Failure {
@@ -46,7 +46,7 @@ interface Failure {
   readonly message: string;
   readonly hint: string | undefined;
   readonly kind: FailureKind;
-  /** Messages of the causes that say more, outermost first. */
+  /** Messages of the causes that add information, outermost first. */
   readonly causes: readonly string[];
   readonly places: readonly Place[];
 }
@@ -65,15 +65,15 @@ export function readFailure(error: unknown, redact = (text: string): string => t
   };
 }
 
-/** After a signal any failure is the interruption, unless it says more. */
+/** After a signal, any failure counts as the interruption, unless it is a fault with a kind other than `failed`. */
 export function tellInterruption(error: unknown, signal: AbortSignal): unknown {
   if (!signal.aborted || (isFault(error) && error.kind !== 'failed')) return error;
   return createInterruption(error);
 }
 
 /**
- * Messages of the causes that say more than what is above them. Of refused SQL there are none: the engine's words can hold
- * rows and paths, and the refusal is written so that it needs none of them.
+ * Messages of the causes that add to the messages above them. Empty for refused SQL: the engine's message can contain
+ * rows and paths, and the refusal is complete without it.
  */
 function listCauses(fault: Error): readonly string[] {
   if (fault.name === 'Refusal') return [];
@@ -89,15 +89,15 @@ function listCauses(fault: Error): readonly string[] {
   return causes;
 }
 
-/** What is no fault of flowdrop although nobody foresaw it where it happened. */
+/** Recognizes failures that are not flowdrop's fault, although the code that hit them did not expect them. */
 function findCondition(error: unknown): { readonly code: string; readonly hint: string } | undefined {
-  // The modules are of two builds.
+  // The modules come from two different builds.
   if (error instanceof SyntaxError && error.message.includes('does not provide an export'))
     return { code: 'INSTALLATION_BROKEN', hint: INSTALL_HINT };
   if (!(error instanceof Error && 'code' in error)) return undefined;
   const isOutOfFiles = error.code === 'EMFILE' || error.code === 'ENFILE';
   const isModuleMissing = error.code === 'ERR_MODULE_NOT_FOUND' || error.code === 'MODULE_NOT_FOUND';
-  // A library that Node could not open it takes for one that is not there.
+  // Out of file handles, Node reports a library that it could not open as missing.
   if (isOutOfFiles || (isModuleMissing && (readFileLimit() ?? NEEDED_FILES) < NEEDED_FILES))
     return { code: 'FILES_TOO_FEW', hint: `${NEEDED_FILES} open files are needed. ${RAISE_FILES_HINT}` };
   if (isModuleMissing) return { code: 'INSTALLATION_BROKEN', hint: INSTALL_HINT };
@@ -108,7 +108,7 @@ function findCondition(error: unknown): { readonly code: string; readonly hint: 
 
 function findDiskHint(error: unknown): string | undefined {
   if (!(error instanceof Error && 'syscall' in error && 'code' in error)) return undefined;
-  // Above it all is there: the system keeps its own folders (/proc) to itself.
+  // All parent folders exist here: the system does not let anyone create folders in its own, such as /proc.
   if (error.syscall === 'mkdir' && error.code === 'ENOENT') return RIGHTS_HINT;
   return DISK_HINTS[String(error.code)];
 }

@@ -1,9 +1,9 @@
-/** The hash that names a file's content. Invariant: the file is streamed, whatever its size. */
+/** The content hash of a file. Invariant: the file is streamed, so any size works. */
 import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { pipeline } from 'node:stream/promises';
 
-/** SHA-256 of a file, hexadecimal. */
+/** SHA-256 of a file, in hexadecimal. */
 export async function hashFile(path: string): Promise<string> {
   const hash = createHash('sha256');
   await pipeline(createReadStream(path), hash);

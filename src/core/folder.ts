@@ -1,16 +1,16 @@
 /**
- * Folders that are made with those above them. Not by `mkdir({ recursive: true })`: where the system answers ENOENT for a
- * parent that exists (/proc, some network mounts), Node goes up and down for ever, on a thread that nothing can stop.
- * Invariant: each folder of the path is tried twice at most. It makes nothing durable: `store/whole-file.ts` does.
+ * Creates folders with their parents. It does not use `mkdir({ recursive: true })`: where the system answers ENOENT for
+ * a parent that exists (/proc, some network mounts), Node loops forever on a thread that cannot be stopped. Invariant:
+ * each folder of the path is tried twice at most. It makes nothing durable: `store/whole-file.ts` does.
  */
 import { mkdirSync, statSync } from 'node:fs';
 import { mkdir, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
 
 /**
- * Makes `folder` and what is missing above it. Idempotent.
- * @returns the outermost folder that was made; `undefined` when all were there
- * @throws what the system says, also where a file or a link that leads nowhere has the name
+ * Creates `folder` and its missing parents. Idempotent.
+ * @returns the outermost folder that was created; `undefined` when all existed
+ * @throws the system error, also when a file or a dangling link has the name
  */
 export async function makeFolder(folder: string): Promise<string | undefined> {
   try {
@@ -24,7 +24,7 @@ export async function makeFolder(folder: string): Promise<string | undefined> {
   }
 }
 
-/** `makeFolder` where nothing may come in between. */
+/** Synchronous `makeFolder`, for callers that nothing may interrupt. */
 export function makeFolderNow(folder: string): void {
   try {
     createFolderNow(folder);
@@ -36,10 +36,10 @@ export function makeFolderNow(folder: string): void {
   }
 }
 
-/** What says that a name is taken, or that nothing may be made where a folder may be all the same. */
+/** Error codes that a folder which already exists can cause. */
 const TAKEN: readonly string[] = ['EEXIST', 'EISDIR', 'EROFS'];
 
-/** `false` when there is such a folder already. */
+/** `false` when the folder already exists. */
 async function createFolder(folder: string): Promise<boolean> {
   try {
     await mkdir(folder);
@@ -59,7 +59,7 @@ function createFolderNow(folder: string): void {
   }
 }
 
-/** What cannot be looked at is none: the failure to make it says more than the failure to look. */
+/** `false` also when `stat` fails: the caller's `mkdir` error says more than the `stat` error. */
 async function isFolder(path: string): Promise<boolean> {
   return await stat(path).then(
     (found) => found.isDirectory(),
@@ -71,7 +71,7 @@ function isFolderNow(path: string): boolean {
   try {
     return statSync(path).isDirectory();
   } catch {
-    // As of `isFolder`.
+    // Same reason as in `isFolder`.
     return false;
   }
 }

@@ -1,7 +1,7 @@
 /**
- * Walking JSON as bytes, without making values of it: where a string, a value, a row or a member ends. Invariant: only
- * brackets, quotes and commas are looked at, so texts stay the bytes they came as; what is inside a value is checked by
- * whoever takes it. Offsets are those of the buffer, and the end is the offset after the last byte.
+ * Finds where strings, values, rows and members end in JSON bytes, without parsing values. Invariant: it reads only
+ * structure, and in rows the signs of a fraction or exponent, so texts keep their original bytes. The consumer of a
+ * value checks its content. Offsets are buffer offsets; an end is the offset after the last byte.
  */
 
 const QUOTE = 0x22;
@@ -20,21 +20,21 @@ const CLOSE_OBJECT = 0x7d;
 
 /** What the rows of an array have in common. */
 export interface RowShape {
-  /** Places of the members, counted from 0, in which a number of any row has a fraction or an exponent. */
+  /** Indexes (from 0) of the members in which any row has a fraction or an exponent; `true` and `false` count too. */
   readonly fractions: ReadonlySet<number>;
-  /** By place: whether the member of any row is a text. */
+  /** By index: whether the member is a string in any row. */
   readonly texts: readonly (boolean | undefined)[];
-  /** Whether a member of a row is an object or an array. */
+  /** Whether any member of a row is an object or an array. */
   readonly hasNested: boolean;
 }
 
-/** Where a row is, its end not included. */
+/** The bytes of one row; `end` is exclusive. */
 export interface RowBytes {
   readonly start: number;
   readonly end: number;
 }
 
-/** A member of an object: its name, and the bytes of its value. */
+/** A member of an object: its name and the bytes of its value. */
 export interface Member {
   readonly name: string;
   readonly start: number;
@@ -42,7 +42,7 @@ export interface Member {
 }
 
 export interface WalkedRows {
-  /** After the closing bracket. */
+  /** Offset after the closing bracket. */
   readonly end: number;
   readonly rows: number;
   readonly shape: RowShape;
@@ -50,7 +50,8 @@ export interface WalkedRows {
 
 /**
  * Walks an array of objects that begins at `start`.
- * @param onRow called with each row @throws SyntaxError when it is no such array
+ * @param onRow called for each row
+ * @throws SyntaxError when it is not an array of objects
  */
 export function walkRows(bytes: Buffer, start: number, onRow?: (row: RowBytes) => void): WalkedRows {
   let rows = 0;
@@ -70,14 +71,14 @@ export function walkRows(bytes: Buffer, start: number, onRow?: (row: RowBytes) =
   return { end: at + 1, rows, shape: seen };
 }
 
-/** The members of an object, in order, a repeated name as often as it comes. @throws SyntaxError */
+/** The members of an object in order; a repeated name is listed each time. @throws SyntaxError */
 export function listMembers(bytes: Buffer): readonly Member[] {
   const members: Member[] = [];
   if (bytes[0] !== OPEN_OBJECT) throw malformed('an object', 0, bytes);
   let at = skipSpace(bytes, 1);
   while (bytes[at] !== CLOSE_OBJECT) {
     const keyEnd = skipString(bytes, at);
-    const name = JSON.parse(bytes.toString('utf8', at, keyEnd)) as string; // A string in quotes.
+    const name = JSON.parse(bytes.toString('utf8', at, keyEnd)) as string; // A quoted string.
     at = skipSpace(bytes, keyEnd);
     if (bytes[at] !== COLON) throw malformed('":"', at, bytes);
     const start = skipSpace(bytes, at + 1);
@@ -99,7 +100,7 @@ interface SeenShape {
   hasNested: boolean;
 }
 
-/** End of a row; what its members show is noted on the way. The first test is that of most bytes. */
+/** End of a row; also records the row's shape in `seen`. Digits are tested first because most bytes are digits. */
 function skipRow(bytes: Buffer, start: number, seen: SeenShape): number {
   let depth = 0;
   let place = 0;
@@ -132,7 +133,7 @@ export function skipValue(bytes: Buffer, at: number): number {
   return end;
 }
 
-/** End of the object or array that begins at `start`. Brackets are only counted: the engine checks what is inside. */
+/** End of the object or array that begins at `start`. It only counts brackets: the engine checks the content. */
 export function skipNested(bytes: Buffer, start: number): number {
   let depth = 0;
   for (let at = start; at < bytes.length; at += 1) {

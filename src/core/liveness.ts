@@ -1,15 +1,15 @@
-/** Whether a process of this machine is there. What it is, and whether its number was given anew, this does not tell. */
+/** Whether a process is alive on this machine. It does not tell which program it is, or whether its id was reused. */
 import { kill } from 'node:process';
 import { hasErrorCode } from './atomic-file.ts';
 
-/** @param processId `false` also for what is no number of a process: 0 and negative numbers name groups */
+/** @param processId `false` also for numbers that are not process ids: 0 and negative numbers name groups */
 export function isProcessAlive(processId: number): boolean {
   if (!Number.isSafeInteger(processId) || processId <= 0) return false;
   try {
-    kill(processId, 0); // Signal 0 sends nothing: it only asks whether the process is there.
+    kill(processId, 0); // Signal 0 sends nothing: it only checks that the process exists.
     return true;
   } catch (error) {
-    // It runs, as another user.
+    // The process runs as another user.
     return hasErrorCode(error, 'EPERM');
   }
 }

@@ -1,7 +1,7 @@
 /**
- * The structured log. Invariant: logs go to stderr (stdout is for results), one JSON object a line, or pretty for people;
- * every line of a run carries its id as `run`; secrets are replaced by `[secret]` in every line, whatever field they
- * travel in, and fields whose name says secret are masked whole. What each level means is in docs/operations.md.
+ * The structured log. Invariant: logs go to stderr (stdout is for results), one JSON object a line, or pretty for
+ * people. Every line of a run has its id as `run`. Secrets are replaced by `[secret]` in every line and every field;
+ * fields with a secret's name are masked completely. `docs/operations.md` explains the levels.
  */
 import { Writable } from 'node:stream';
 import { type Logger, pino, stdTimeFunctions } from 'pino';
@@ -17,7 +17,7 @@ interface LogOptions {
   readonly pretty: boolean;
   /** Values that must never be printed; empty strings are ignored. */
   readonly secrets: readonly string[];
-  /** Id of the run that the lines belong to; without it they have none. */
+  /** Id of the run that the lines belong to; absent: lines have no `run` field. */
   readonly run?: string | undefined;
   readonly write: (line: string) => void;
 }
@@ -28,13 +28,13 @@ export function createLog(options: LogOptions): Log {
   const sink = { write: (line: string) => options.write(redact(line)) };
   const stream = options.pretty ? prettyStream(sink, redact, options.run) : sink;
   const base = options.run === undefined ? null : { run: options.run };
-  // What a record and its bindings are is known to pino as an object; copies of objects are objects.
+  // pino types records and bindings as objects, and `maskFields` copies an object to an object.
   const mask = (fields: object) => maskFields(fields) as Record<string, unknown>;
   const formatters = { log: mask, bindings: mask };
   return pino({ level: options.level, base, timestamp: stdTimeFunctions.isoTime, formatters }, stream);
 }
 
-/** Masked before and after: the pretty form undoes JSON's escapes, and not all of them. */
+/** Redacts before and after formatting: the pretty form undoes some of JSON's escapes, but not all. */
 function prettyStream(sink: { write(line: string): void }, redact: (text: string) => string, run: string | undefined) {
   const stream = pretty({
     colorize: false,
@@ -47,15 +47,15 @@ function prettyStream(sink: { write(line: string): void }, redact: (text: string
   return { write: (line: string) => void stream.write(condense(redact(line), run)) };
 }
 
-/** What would move the cursor, colour the rest, or begin a line that looks like another's. */
+/** Characters that could move the cursor, colour the rest, or fake the start of another log line. */
 const UNSAFE = /[\p{Cc}\p{Bidi_Control}\u2028\u2029]+/gu;
 
 /**
- * For people: what the message says is not said again behind it, nor the run and job that every line of the process is of.
- * A line without a message has its event for one.
+ * For people: omits fields that the message already contains, and the run and job that all lines of the process share.
+ * A line without a message shows its event instead.
  */
 function condense(line: string, run: string | undefined): string {
-  // pino writes one object a line; where masking has left no JSON, pino-pretty shows the line as it is.
+  // pino writes one object a line. If masking broke the JSON, pino-pretty shows the line unchanged.
   const fields = tryParseJson(line) as Readonly<Record<string, unknown>> | undefined;
   if (fields === undefined) return line;
   const { event, msg, ...rest } = fields;
@@ -71,10 +71,10 @@ function condense(line: string, run: string | undefined): string {
   return `${JSON.stringify({ ...Object.fromEntries(left), msg: said })}\n`;
 }
 
-/** A process with a run id does one run, of one job. */
+/** A process with a run id does one run of one job. */
 const OF_EVERY_LINE: readonly string[] = ['run', 'job'];
 
-/** pino-pretty puts them before the message. */
+/** pino-pretty shows these before the message. */
 const SHOWN_APART: readonly string[] = ['level', 'time'];
 
 function sinkStream(sink: { write(line: string): void }): NodeJS.WritableStream {

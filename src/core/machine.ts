@@ -1,7 +1,6 @@
 /**
- * What the system lets this process have: memory and open files. Invariant: of a container that is what the container may
- * have, not what the machine under it has. What a run needs of either was measured, see "What a machine needs" in
- * `docs/operations.md`.
+ * The memory and open files that this process may use. Invariant: in a container, this is the container's limit, not
+ * the machine's. The needs of a run were measured, see "What a machine needs" in `docs/operations.md`.
  */
 import { readFileSync } from 'node:fs';
 import { totalmem } from 'node:os';
@@ -9,24 +8,27 @@ import { constrainedMemory } from 'node:process';
 import { Fault } from './errors.ts';
 import { formatBytes } from './units.ts';
 
-/** Node with its libraries, pages in flight and what a report draws: not the engine's. */
+/** Memory for Node with its libraries, pages in flight and report charts: not the engine's. */
 const OUTSIDE_ENGINE_BYTES = 400_000_000;
-/** However large the machine is: others live on it. */
+/** Upper bound on any machine: other programs run there too. */
 const ENGINE_SHARE = 0.9;
-/** Of an engine in a process of its own: the rest is for whoever started it, and the system that kills it kills no run. */
+/**
+ * For an engine in its own process. The rest is for its parent; if the system kills the engine process, no run dies.
+ */
 const WORKER_SHARE = 0.8;
-/** Below it the engine cannot stage the smallest session; with the rest it is the least memory that is tried. */
+/** With less the engine cannot stage the smallest session. Least process memory: this plus `OUTSIDE_ENGINE_BYTES`. */
 const LEAST_ENGINE_BYTES = 150_000_000;
-/** A run had up to 200 open at the same time: libraries while they load, the engine's threads and parts, connections. */
+/** A run had up to 200 files open at once: libraries while loading, the engine's threads and parts, connections. */
 export const NEEDED_FILES = 256;
 
-/** Memory that this process may use, all in all. */
+/** Total memory that this process may use. */
 export function readMemoryBytes(): number {
   return Math.min(totalmem(), constrainedMemory() || totalmem());
 }
 
 /**
- * What of it the embedded engine may use. Beyond it a statement fails; without a limit the system would kill the process.
+ * Share of that memory for the embedded engine. A statement that needs more fails; without a limit the system would
+ * kill the process.
  * @throws Fault `MEMORY_TOO_SMALL`
  */
 export function planEngineMemory(memoryBytes: number): number {
@@ -38,19 +40,19 @@ export function planEngineMemory(memoryBytes: number): number {
   });
 }
 
-/** What an engine process of `query` and `serve` may use. */
+/** Memory for an engine process of `query` and `serve`. */
 export function planWorkerMemory(memoryBytes: number): number {
   return Math.floor(memoryBytes * WORKER_SHARE);
 }
 
-/** Files that this process may have open at once; `undefined` where the system has no such limit, or does not tell. */
+/** Files that this process may have open at once; `undefined` where the system has or reports no limit. */
 export function readFileLimit(): number | undefined {
   try {
-    // Node has raised the soft limit to the hard one by now.
+    // Node has already raised the soft limit to the hard limit.
     const [, soft = ''] = /^Max open files\s+(\d+)/m.exec(readFileSync('/proc/self/limits', 'utf8')) ?? [];
     return soft === '' ? undefined : Number(soft);
   } catch {
-    // Only Linux has the file.
+    // The file exists only on Linux.
     return undefined;
   }
 }

@@ -1,10 +1,13 @@
-/** The word that somebody most likely meant: for misspelt keys, jobs and settings. Pure. Commands are commander's own. */
+/**
+ * Suggests the word that the user most likely meant: for misspelt keys, jobs and settings. Pure. commander does this
+ * for commands.
+ */
 
-/** Edits allowed for each so many characters of the longer word: one in a short one, three at the most. */
+/** One edit is allowed for every 4 characters of the longer word: at least one, at most three. */
 const CHARACTERS_AN_EDIT = 4;
 const MOST_EDITS = 3;
 
-/** The candidate closest to the word, the first of several; `undefined` when none is close. Case does not count. */
+/** The candidate closest to the word, or the first of equals; `undefined` when none is close. Ignores case. */
 export function findNearest(word: string, candidates: readonly string[]): string | undefined {
   let nearest: string | undefined;
   let fewest = Number.POSITIVE_INFINITY;
@@ -12,7 +15,7 @@ export function findNearest(word: string, candidates: readonly string[]): string
     const edits = countEdits(word.toLowerCase(), candidate.toLowerCase());
     const longer = Math.max(word.length, candidate.length);
     const allowed = Math.min(MOST_EDITS, Math.max(1, Math.floor(longer / CHARACTERS_AN_EDIT)));
-    // As many edits as there are characters would turn any word into any other.
+    // With as many edits as characters, any word would match any other.
     if (edits > allowed || edits >= longer || edits >= fewest) continue;
     nearest = candidate;
     fewest = edits;
@@ -21,8 +24,8 @@ export function findNearest(word: string, candidates: readonly string[]): string
 }
 
 /**
- * Fewest characters to insert, remove, replace, or swap with their neighbour to turn one text into the other: optimal
- * string alignment (Damerau 1964, restricted: no part is edited twice).
+ * Fewest insertions, removals, replacements and swaps of neighbours that turn one text into the other: optimal string
+ * alignment (Damerau 1964, restricted: no part is edited twice).
  */
 export function countEdits(a: string, b: string): number {
   const rows: number[][] = [Array.from({ length: b.length + 1 }, (_, j) => j)];

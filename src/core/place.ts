@@ -1,10 +1,12 @@
-/** Where in a text something is wrong: line, column, and the line itself. Pure. */
+/** Finds the line and column of an error in a text. Pure. */
 import { Buffer } from 'node:buffer';
 import type { Place } from './errors.ts';
 
 /**
- * The place of an offset of a text. @param file what the text is called @param from UTF-16 units from the beginning
- * @param to where what is wrong ends; it is shown to the end of its line at most
+ * The place of an offset in a text.
+ * @param file name of the text
+ * @param from start of the wrong part, in UTF-16 units from the beginning
+ * @param to end of the wrong part; the place ends at the end of its line at the latest
  */
 export function findPlace(file: string, text: string, from: number, to = from + 1): Place {
   const before = text.slice(0, from);
@@ -15,7 +17,9 @@ export function findPlace(file: string, text: string, from: number, to = from + 
   return { file, line, column: from - start + 1, length, text: shown };
 }
 
-/** Where ClickHouse says that it could not go on: it counts bytes, from 1. Nothing where a message does not say. */
+/**
+ * Where ClickHouse stopped, according to its message. It counts bytes, from 1. Empty if the message gives no position.
+ */
 export function findSqlPlaces(sql: string, message: string): readonly Place[] {
   const position = Number(/(?:failed at|see) position (\d+)/.exec(message)?.[1] ?? 0);
   const bytes = Buffer.from(sql);

@@ -1,20 +1,20 @@
 /**
- * Masking secrets in text. By value: every known secret, in the forms in which it travels. By key: what stands where only
- * secrets stand (`api_key=`, `Authorization:`, the user of an address), known or not. Pure.
+ * Masks secrets in text. By value: every known secret, in the encodings it may appear in. By key: any value where only
+ * secrets belong (`api_key=`, `Authorization:`, the user of a URL), known or not. Pure.
  */
 
-/** Secrets shorter than this are not masked by value: they would blank ordinary words. */
+/** Shorter secrets are not masked by value: that would blank ordinary words. */
 const MIN_SECRET_LENGTH = 6;
 /** A shorter piece of base64 could be part of an ordinary word. */
 const MIN_PIECE_LENGTH = 8;
 
 const MASK = '[secret]';
 
-/** Fields that hold nothing but secrets, however they are written; `x-amz-*` but the numbers by which requests are found. */
+/** Names of fields that hold only secrets, in any spelling; `x-amz-*` except the ids that identify a request. */
 const SECRET_KEY =
   /^(?:proxy-?)?authorization$|^(?:set-?)?cookie$|api-?key$|^(?:\w+-)*(?:password|passwd|secret|token)$|^(?:aws-?)?secret-?access-?key$|^x-amz-(?!request-id$|id-2$)/;
 
-/** Whether a field of that name, in whatever case and style, is masked whole. */
+/** Whether a field with this name, in any case and style, is masked completely. */
 export function isSecretKey(key: string): boolean {
   const kebab = key
     .replace(/([a-z0-9])([A-Z])/g, '$1-$2')
@@ -23,7 +23,7 @@ export function isSecretKey(key: string): boolean {
   return SECRET_KEY.test(kebab);
 }
 
-/** Returns a function that masks every known secret in a text, also where it is encoded as addresses, JSON and logins do. */
+/** Returns a function that masks every known secret in a text, also in the encodings of URLs, JSON and logins. */
 export function createRedactor(secrets: readonly string[]): (text: string) => string {
   const forms = new Set<string>();
   for (const secret of secrets) {
@@ -36,7 +36,7 @@ export function createRedactor(secrets: readonly string[]): (text: string) => st
 
 function listForms(secret: string): readonly string[] {
   const percent = encodeURIComponent(secret);
-  // Form bodies and signatures encode these too.
+  // Form bodies and signatures encode these characters too.
   const strict = percent.replace(/[!'()*]/g, (sign) => `%${sign.charCodeAt(0).toString(16).toUpperCase()}`);
   const lower = (text: string) => text.replace(/%[0-9A-F]{2}/g, (code) => code.toLowerCase());
   const markup = secret.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;');
@@ -48,8 +48,8 @@ function listForms(secret: string): readonly string[] {
 }
 
 /**
- * The secret in base64: by itself, and inside a longer text (`user:password`), where what is before it shifts its bits by
- * none, two or four. The signs at both ends also hold bits of their neighbours, so they are left out.
+ * The secret in base64, alone and inside a longer text (`user:password`), where the text before it shifts its bits by
+ * none, two or four. The first and last character also hold bits of the neighbours, so they are left out.
  */
 function listBase64(secret: string): readonly string[] {
   const bytes = Buffer.from(secret);
@@ -70,7 +70,7 @@ function listBase64(secret: string): readonly string[] {
   ]);
 }
 
-/** What hints show as an example, and is no secret. */
+/** A placeholder that hints show, not a secret. */
 const EXAMPLE_USER = /^(?:USER:PASSWORD|user:password)$/;
 
 const PARAMETER =
@@ -81,8 +81,8 @@ const BEARER = /\b(Bearer|Basic|AUTH (?:PLAIN|LOGIN|XOAUTH2)) +[A-Za-z0-9+/_.~-]
 const USER = /([a-z][a-z0-9+.-]*:\/\/)([^\s/@"'<>\\]+)@/gi;
 
 /**
- * Masks what stands in a text where only secrets stand. For messages and logs, not for results: data may well have a
- * column `token=`.
+ * Masks values in places where only secrets belong. For messages and logs, not for results: data may have a column
+ * `token=`.
  */
 export function maskByKey(text: string): string {
   return text
@@ -92,7 +92,7 @@ export function maskByKey(text: string): string {
     .replace(BEARER, `$1 ${MASK}`);
 }
 
-/** A copy of a structure in which every field that `isSecretKey` names is masked, however deep. */
+/** A copy of a structure with every field that `isSecretKey` matches masked, at any depth. */
 export function maskFields(value: unknown): unknown {
   return copyMasked(value, new Set());
 }

@@ -1,6 +1,6 @@
 /**
- * The address of Redis as it is shown: the value of the setting may hold a password, so it is repeated nowhere. It does
- * not connect.
+ * The address of Redis for display. The setting may contain a password, so its value is never shown. It does not
+ * connect.
  */
 import { Fault } from './errors.ts';
 

@@ -1,20 +1,20 @@
-/** The id of a run: in every line of its log, in its result and in what operators are told. Pure but for its random part. */
+/** The id of a run: in every line of its log, in its result and in operator alerts. Pure except for its random part. */
 import { randomBytes } from 'node:crypto';
 
-/** What a given id may look like: it becomes part of file names and log lines. */
+/** Format of a given id: it becomes part of file names and log lines. */
 const RUN_ID = /^(?=.*[A-Za-z0-9])[A-Za-z0-9._-]{1,64}$/;
-/** Runs of one second are told apart by so many random bytes. */
+/** Random bytes that distinguish runs of the same second. */
 const RANDOM_BYTES = 3;
 
 /**
- * The id that whoever started this process gave it, or a new one, which sorts by time: `20261122T063448Z-1f3a9c`.
- * @param given ignored when it is not of 1 to 64 letters, digits, dots, hyphens and underscores
+ * The id that the parent process gave, or a new one, which sorts by time: `20261122T063448Z-1f3a9c`.
+ * @param given ignored unless it is 1 to 64 letters, digits, dots, hyphens and underscores
  */
 export function chooseRunId(given: string | undefined, nowMs: number): string {
   return given !== undefined && RUN_ID.test(given) ? given : createRunId(nowMs);
 }
 
-/** A new one. */
+/** A new id. */
 export function createRunId(nowMs: number): string {
   const instant = new Date(nowMs).toISOString().replace(/[-:]|\.\d+/g, '');
   return `${instant}-${randomBytes(RANDOM_BYTES).toString('hex')}`;

@@ -1,6 +1,6 @@
 /**
- * Numbers as people read them: dollars, counts, bytes, durations, shares. Pure; no locale of the machine is used, so
- * that the same number reads the same in every mail.
+ * Formats numbers for people: dollars, counts, bytes, durations, shares. Pure; it ignores the machine's locale, so a
+ * number reads the same in every mail.
  */
 
 const SCALES: readonly (readonly [number, string])[] = [
@@ -11,29 +11,29 @@ const SCALES: readonly (readonly [number, string])[] = [
 ];
 
 const NO_DOLLARS = '$0.00';
-/** For what is not known, or is no number. */
+/** For unknown values and non-numbers. */
 const NO_NUMBER = 'n/a';
 
-/** Dollars in three significant digits: `$1.24B`, `-$310M`, `$950`; `n/a` when there are none. */
+/** Dollars with three significant digits: `$1.24B`, `-$310M`, `$950`; `n/a` for `null` and non-finite numbers. */
 export function formatDollars(value: number | null): string {
   if (value === null || !Number.isFinite(value)) return NO_NUMBER;
   const text = `$${shorten(Math.abs(value))}`;
-  // What is printed as nothing has no sign.
+  // A value that prints as zero has no sign.
   return value < 0 && text !== NO_DOLLARS ? `-${text}` : text;
 }
 
-/** Dollars that say their direction: `+$120M`, `-$310M`, `$0.00`. */
+/** Dollars with their sign: `+$120M`, `-$310M`, `$0.00`. */
 export function formatSignedDollars(value: number | null): string {
   const text = formatDollars(value);
   return value !== null && value > 0 && Number.isFinite(value) && text !== NO_DOLLARS ? `+${text}` : text;
 }
 
-/** A count in three significant digits, for where there is little room: `1.24M`, `9.90K`, `950`. */
+/** A count with three significant digits, for narrow places: `1.24M`, `9.90K`, `950`. */
 export function formatShortCount(value: number): string {
   return value < 1000 ? String(Math.round(value)) : shorten(value);
 }
 
-/** A number in so many decimals with thousands separators: `4,697.24`; `n/a` when there is none. */
+/** A number with `digits` decimals and thousands separators: `4,697.24`; `n/a` for `null` and non-finite numbers. */
 export function formatDecimal(value: number | null, digits = 2): string {
   if (value === null || !Number.isFinite(value)) return NO_NUMBER;
   const [whole = '', fraction] = value.toFixed(digits).split('.');
@@ -41,13 +41,13 @@ export function formatDecimal(value: number | null, digits = 2): string {
   return fraction === undefined ? grouped : `${grouped}.${fraction}`;
 }
 
-/** Whole count with thousands separators: `2,295`; `n/a` when there is none. */
+/** Whole count with thousands separators: `2,295`; `n/a` for `null`. */
 export function formatCount(value: number | bigint | null): string {
   if (value === null) return NO_NUMBER;
   return String(typeof value === 'bigint' ? value : Math.round(value)).replace(/\B(?=(\d{3})+(?!\d))/g, ',');
 }
 
-/** Share of one as per cent: `62.1 %`; `n/a` for a share of nothing. */
+/** A share (1 is all) as a percentage: `62.1 %`; `n/a` for a share of nothing. */
 export function formatPercent(share: number | null, digits = 1): string {
   return share !== null && Number.isFinite(share) ? `${(share * 100).toFixed(digits)} %` : NO_NUMBER;
 }
@@ -57,7 +57,7 @@ export function formatBytes(sizeBytes: number): string {
   const units = ['B', 'kB', 'MB', 'GB', 'TB'];
   let value = sizeBytes;
   let unit = 0;
-  // 999.95 of a unit would round up to 1,000.0 of it: step up first.
+  // 999.95 of a unit would round up to 1,000.0, so step up to the next unit first.
   while (value >= (unit === 0 ? 1000 : 999.95) && unit < units.length - 1) {
     value /= 1000;
     unit += 1;
@@ -67,7 +67,7 @@ export function formatBytes(sizeBytes: number): string {
 
 /** Milliseconds as `850 ms`, `12.5 s`, `3 min 20 s`, `2 h 5 min`. */
 export function formatDuration(ms: number): string {
-  // Each unit is rounded before it is chosen, so that 59.96 s is not "60.0 s" and 119.8 s not "1 min 60 s".
+  // Rounds before it chooses a unit, so that 59.96 s is not "60.0 s" and 119.8 s not "1 min 60 s".
   if (Math.round(ms) < 1000) return `${Math.round(ms)} ms`;
   const tenths = Math.round(ms / 100);
   if (tenths < 600) return `${(tenths / 10).toFixed(1)} s`;
@@ -79,7 +79,7 @@ export function formatDuration(ms: number): string {
 
 function shorten(value: number): string {
   for (const [scale, letter] of SCALES) {
-    // 999.95 of a smaller unit would round up to 1,000 of it: step up first.
+    // 999.95 of a smaller unit would round up to 1,000, so step up first.
     if (value >= scale * 0.9995) return `${significant(value / scale)}${letter}`;
   }
   return significant(value);

@@ -1,22 +1,22 @@
 /**
- * What operators must hear that no run can tell: a run that ended without a word, a broken job file, gaps between runs.
- * Pure. Invariant: a death or a broken file stays owed, and is tried again ever more seldom, until it got through or is
- * over. The child that sends remembers who has heard what, so nobody hears it twice. An untold death outlives the daemon;
- * a broken file is found again anyway, and gaps are looked for every hour.
+ * Operator alerts for problems that no run can report: a run that crashed silently, a broken job file, gaps between
+ * runs. Pure. Invariant: a crash or broken-file alert is retried, ever less often, until it is sent or its cause is
+ * over. The child that sends alerts remembers who was notified, so nobody is notified twice. Unsent crash alerts
+ * survive a restart. A broken file is found again anyway, and gaps are checked every hour.
  */
 import type { AlertCause, DaemonEvent } from './event.ts';
 import type { NextState } from './next-state.ts';
 import type { DaemonJob, OwedAlert, OwedCause } from './state.ts';
 
-/** Doubled after each try; an hour is how often gaps are looked for too. */
+/** Doubled after each try, up to an hour, which is also the interval of gap checks. */
 const FIRST_WAIT_MS = 60_000;
 const MAX_WAIT_MS = 3_600_000;
-/** Between two looks for gaps. */
+/** Time between two checks for gaps. */
 const GAPS_MS = 3_600_000;
-/** A file that is half saved is not broken yet. */
+/** A file that is still being saved is not broken yet. */
 const BROKEN_GRACE_MS = 10_000;
 
-/** Without effect where the job has no operators. Of what is owed already only the text changes. */
+/** Does nothing if the job has no operators. If an alert for the cause is already owed, only its text changes. */
 export function oweAlert(turn: NextState, name: string, cause: OwedCause, text: string): void {
   const job = turn.job(name);
   if (!job || turn.isStopping || !turn.rules.hasAlerts(job.filed.job)) return;
@@ -26,14 +26,14 @@ export function oweAlert(turn: NextState, name: string, cause: OwedCause, text: 
   if (!known) sendOwed(turn, name, cause);
 }
 
-/** It is over: if it has not got through, it is not tried again. Without effect where nothing is owed. */
+/** The cause is over: an alert that was not sent yet is not retried. Does nothing if no alert is owed. */
 export function dropAlert(turn: NextState, name: string, cause: OwedCause): void {
   if (!turn.job(name)?.alerts[cause]) return;
   setAlert(turn, name, cause, undefined);
   if (cause === 'died') turn.do({ kind: 'forget-untold', job: name });
 }
 
-/** How a run ended under a daemon before this one, of which nobody heard. */
+/** Queues the crash alert of a run under an earlier daemon, if that daemon could not send it. */
 export function recallDeath(turn: NextState, name: string, text: string): void {
   const job = turn.job(name);
   if (!job || job.alerts.died || !turn.rules.hasAlerts(job.filed.job)) return;
@@ -44,7 +44,7 @@ export function recallDeath(turn: NextState, name: string, text: string): void {
 export function endAlert(turn: NextState, event: Extract<DaemonEvent, { kind: 'alert-ended' }>): void {
   const { job: name, cause, owedAtMs, hasGotThrough } = event;
   const owed = cause === 'gaps' ? undefined : turn.job(name)?.alerts[cause];
-  // One that was dropped meanwhile, and is owed anew, has not been sent.
+  // The alert was dropped meanwhile and is owed again: the new one has not been sent.
   if (!owed || cause === 'gaps' || owed.owedAtMs !== owedAtMs) return;
   if (!hasGotThrough) {
     const waitMs = Math.min(MAX_WAIT_MS, Math.max(FIRST_WAIT_MS, owed.waitMs * 2));
@@ -52,11 +52,11 @@ export function endAlert(turn: NextState, event: Extract<DaemonEvent, { kind: 'a
     return;
   }
   setAlert(turn, name, cause, { ...owed, state: 'sent', triedAtMs: turn.nowMs });
-  // The next death is told anew, unless the child remembers this one; a file is broken until it is mended.
+  // The next crash is a new alert, unless the child remembers this one. A broken file stays `sent` until it is fixed.
   if (cause === 'died') dropAlert(turn, name, cause);
 }
 
-/** At every beat: what is owed and due is tried, and gaps are looked for. */
+/** At every beat: sends the alerts that are due, and checks for gaps. */
 export function lookForAlerts(turn: NextState, name: string): void {
   const job = turn.job(name);
   if (!job) return;
@@ -68,13 +68,13 @@ export function lookForAlerts(turn: NextState, name: string): void {
   }
   for (const cause of ['died', 'broken'] as const) {
     const owed = turn.job(name)?.alerts[cause];
-    // Its own time, not a date: a clock that was set back must not put it off.
+    // The wait uses elapsed time in both directions: a clock that was set back must not delay the alert.
     const isDue = owed?.state === 'waiting' && Math.abs(turn.nowMs - owed.triedAtMs) >= owed.waitMs;
     if (isDue) sendOwed(turn, name, cause);
   }
 }
 
-/** A run tells at its end what it leaves; one that goes on for long, or waits for its place, may tell nothing in time. */
+/** A run reports gaps at its end. A run that takes long or waits for its place may report them too late. */
 function areGapsDue({ nowMs }: NextState, job: DaemonJob): boolean {
   const sinceMs = job.run?.phase === 'running' ? job.run.startedAtMs : waitingSince(job);
   return Math.min(nowMs - sinceMs, Math.abs(nowMs - job.gapsAtMs)) >= GAPS_MS;
@@ -99,7 +99,7 @@ function send(turn: NextState, name: string, cause: AlertCause, args: readonly s
   const path = turn.job(name)?.filed.path;
   if (path === undefined || turn.isStopping) return;
   const line = { event: 'alerting', job: name, what: cause };
-  // The look for gaps usually finds nothing.
+  // Usually finds nothing: log at debug.
   turn.log[cause === 'gaps' ? 'debug' : 'info'](line, `${name}: alerting its operators`);
   turn.do({ kind: 'send-alert', job: name, cause, path, args, owedAtMs });
 }

@@ -1,7 +1,7 @@
 /**
- * Small commands that the daemon starts as child processes: status, alerts, an archived report, the check of a job file. Few at once, each with a
- * time-out, and a bounded number waiting, so that a store that hangs delays only what asks it, and a mail server that hangs
- * delays only mails.
+ * Small commands that the daemon starts as child processes: status, alerts, an archived report, the check of a job
+ * file. Few run at once, each with a time-out, and the queue is bounded. So a hanging store delays only the commands
+ * that read it, and a hanging mail server delays only mails.
  */
 import { z } from 'zod';
 import type { Clock } from '../core/clock.ts';
@@ -11,40 +11,40 @@ import { explainAbort } from '../core/process-end.ts';
 import { type ChildCommand, type ChildEnd, type ChildProcess, startProcess } from './child-process.ts';
 import { errorSchema, type StatusDocument, statusSchema } from './documents.ts';
 
-/** Each is a process of 100 MB or more. Readers do not wait for alerts. */
+/** Each process takes 100 MB or more. Reading commands do not wait for alerts. */
 const MAX_READING = 2;
 const MAX_ALERTING = 1;
-/** Beyond it something hangs, and one more would only hang behind it. */
+/** When this many wait, something hangs, and another command would hang too. */
 const MAX_WAITING = 100;
-/** A store of some thousand dates is read in seconds; an alert may be put off by its mail server. */
+/** Reading a store of some thousand dates takes seconds; a mail server may defer an alert. */
 const TIMEOUT_MS = { check: 60_000, status: 60_000, report: 30_000, alert: 300_000 } as const;
 
 export interface ChildCommands {
   /**
-   * What only the engine can say of a job file, and this process has none. A check that does not come to its end refuses
-   * nothing: the run checks again. @throws Fault `JOB_INVALID`
+   * Checks what only the engine can check in a job file; this process has no engine. A check that fails to finish
+   * rejects nothing: the run checks again. @throws Fault `JOB_INVALID`
    */
   checkJob(file: string): Promise<void>;
   /** @throws Fault */
   readStatus(file: string): Promise<StatusDocument>;
-  /** Alerts the operators of a job. @param args what, beside the job file @throws Fault */
+  /** Alerts the operators of a job. @param args arguments after the job file @throws Fault */
   sendAlert(file: string, args: readonly string[]): Promise<void>;
-  /** Page of an archived report; `undefined` when it is not there any more. @throws Fault */
+  /** HTML of an archived report; `undefined` when it no longer exists. @throws Fault */
   readReport(file: string, date: string, report: string, revision: number): Promise<string | undefined>;
-  /** Asks those that go on to stop; none is started from now on. */
+  /** Asks running commands to stop, and starts no new ones. */
   stop(): void;
   kill(): void;
   untilIdle(): Promise<void>;
 }
 
-/** What `flowdrop --json check` prints of each file. */
+/** What `flowdrop --json check` prints for each file. */
 const checkSchema = z.array(z.object({ code: z.string().optional(), message: z.string() }));
 /** What `flowdrop --json report --show` prints. */
 const reportPageSchema = z.object({ html: z.string() });
 
 type CommandName = keyof typeof TIMEOUT_MS;
 
-/** @param commandOf this program with arguments */
+/** @param commandOf builds the command that runs this program with the given arguments */
 export function createChildCommands(commandOf: (args: readonly string[]) => ChildCommand, clock: Clock): ChildCommands {
   const running = new Set<ChildProcess>();
   const reading = createPlaces(MAX_READING);
@@ -61,7 +61,7 @@ export function createChildCommands(commandOf: (args: readonly string[]) => Chil
       running.add(child);
       const late = clock.sleep(TIMEOUT_MS[kind], timer.signal).then(
         () => child.kill(),
-        // It ended in time.
+        // The command ended in time.
         () => undefined,
       );
       try {
@@ -115,19 +115,19 @@ export function createChildCommands(commandOf: (args: readonly string[]) => Chil
         throw new Fault('CHILD_ANSWER_INVALID', 'flowdrop report printed no report');
       }
       const failure = failureOf('report', end);
-      // Only that says that it is not there: a store that cannot be read, or a broken job file, says nothing of it.
+      // Only this code means that the report does not exist. An unreadable store or a broken job file proves nothing.
       if (failure.code === 'REPORT_NOT_ARCHIVED') return undefined;
       throw failure;
     },
   };
 }
 
-/** So many at once; the others wait for their turn. */
+/** Limits parallel commands to `count`; the others wait for their turn. */
 function createPlaces(count: number) {
   const waiting: (() => void)[] = [];
   let free = count;
   return {
-    /** @throws Fault when too many wait */
+    /** @throws Fault when too many are waiting */
     async take(kind: CommandName): Promise<void> {
       if (free > 0) {
         free -= 1;
@@ -135,7 +135,7 @@ function createPlaces(count: number) {
       }
       if (waiting.length >= MAX_WAITING)
         throw new Fault('CHILD_FAILED', `flowdrop ${kind} was not started: ${MAX_WAITING} others wait already`);
-      // Whoever ends hands its place on.
+      // `leave` hands its place to the next one.
       await new Promise<void>((resolve) => void waiting.push(resolve));
     },
     leave(): void {
@@ -152,7 +152,7 @@ function failureOf(kind: CommandName, { code, signal, stdout, stderr }: ChildEnd
   const how = code === undefined ? `was ended by ${signal}` : `ended with exit code ${code}`;
   const words = stderr.trim();
   const hint = explainAbort({ code, signal });
-  // In the message, because the log and the page of the daemon show no more.
+  // In the message, because the daemon's log and page show only that.
   const message = `flowdrop ${kind} ${how}${words === '' ? '' : `: ${words}`}`;
   return new Fault('CHILD_FAILED', hint === '' ? message : `${message}. ${hint}`);
 }

@@ -1,6 +1,7 @@
 /**
- * A child process: this program again. What it says on stdout is kept up to a bound; its stderr goes to a file that was
- * opened for it, so that it outlives this process, or is kept up to a bound. It ends as all do: by itself, asked, or killed.
+ * A child process that runs this program. Its stdout is kept up to a limit. Its stderr goes to a file opened for it, so
+ * that the log outlives this process, or is kept up to a limit. The child ends by itself, when asked to stop, or when
+ * killed.
  */
 import { spawn } from 'node:child_process';
 import type { Readable } from 'node:stream';
@@ -13,11 +14,11 @@ export interface ChildCommand {
 }
 
 export interface ChildEnd {
-  /** `undefined` where a signal ended it. */
+  /** `undefined` when a signal ended it. */
   readonly code: number | undefined;
   readonly signal: string | undefined;
   readonly stdout: string;
-  /** Its last words; empty where they went to a file. */
+  /** What it wrote to stderr, up to the limit; empty if stderr went to a file. */
   readonly stderr: string;
 }
 
@@ -25,20 +26,20 @@ export interface ChildProcess {
   readonly pid: number | undefined;
   /** Rejects when the process could not be started. */
   readonly done: Promise<ChildEnd>;
-  /** Asks it to stop in order. */
+  /** Asks it to stop cleanly. */
   stop(): void;
-  /** Ends it at once. */
+  /** Kills it at once. */
   kill(): void;
 }
 
-/** A status document of ten years has a tenth of it; a report page with its pictures a quarter. */
+/** A status document of ten years needs a tenth of this; a report page with its images a quarter. */
 const MAX_STDOUT_BYTES = 8 * 1024 * 1024;
-/** One failure as a person reads it. */
+/** Enough for one formatted failure. */
 const MAX_STDERR_BYTES = 8 * 1024;
-/** What an ended process has written is read at once, unless a process of its own still holds its output. */
+/** The output of an ended process is read at once, unless one of its own children still holds the pipe open. */
 const LAST_WORDS_MS = 2_000;
 
-/** @param logFile open file that its stderr goes to */
+/** @param logFile open file for its stderr */
 export function startProcess(command: ChildCommand, logFile?: number): ChildProcess {
   const child = spawn(command.executable, command.args, {
     cwd: command.cwd,
@@ -60,7 +61,7 @@ export function startProcess(command: ChildCommand, logFile?: number): ChildProc
   return { pid: child.pid, done, stop: () => void child.kill('SIGTERM'), kill: () => void child.kill('SIGKILL') };
 }
 
-/** Reads on to the end, so that the process is never held up, and keeps the first bytes. */
+/** Keeps the first bytes, but reads to the end, so that the process never blocks. */
 function keepFirst(stream: Readable | null, maxBytes: number): () => string {
   const chunks: Buffer[] = [];
   let left = maxBytes;

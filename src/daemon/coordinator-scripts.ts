@@ -1,18 +1,18 @@
 /**
- * What the server does for `redis-coordinator.ts`, each script run whole. Invariant: leases are reckoned by the server's
- * clock alone, so the clocks of daemons may differ; every key is given to the script, and all keys of a job have one hash
- * tag, so a cluster runs them too. Whatever is sent twice, because an answer was lost, does no harm.
+ * Server-side scripts for `redis-coordinator.ts`; each runs atomically. Invariant: only the server's clock counts for
+ * leases, so the clocks of daemons may differ. Every key is passed to the script, and all keys of a job share one hash
+ * tag, so clusters work too. Sending a script twice, because an answer was lost, does no harm.
  *
- * Of a job: `claims` (due time -> who has it), `leases` (due time, by when its claim runs out; none once it is complete),
- * `claimed` (due time, by when it was claimed, for forgetting) and `last` (newest due time).
+ * Keys of a job: `claims` (due time -> owner), `leases` (due time, with the end of its lease; removed on completion),
+ * `claimed` (due time, with the time of the claim, for cleaning up) and `last` (newest due time).
  */
 import { LOOKBACK_DAYS } from '../api-contract/published-limits.ts';
 
-/** Longer than a daemon looks back for what it missed: a tick forgotten before could be claimed again. */
+/** Longer than a daemon looks back for missed ticks: a tick forgotten earlier could be claimed again. */
 const KEEP_MS = (LOOKBACK_DAYS + 2) * 86_400_000;
-/** A script's time is bounded: what is left is for the next call. */
+/** Bounds the duration of a script; the next call does the rest. */
 const MAX_AT_ONCE = 100;
-/** A call to take over that a lost connection held up for longer than this does nothing. */
+/** A take-over call that a lost connection delayed by more than this does nothing. */
 const LATE_MS = 2_000;
 
 const PROLOGUE = `
@@ -38,8 +38,8 @@ end
 `;
 
 /**
- * Claims a tick, or renews the claim. Arguments: due time, owner, lease. 1: the owner has it. A tick that the server knows
- * nothing of is claimed by a renewal as well: a server that came back empty learns of it from whoever runs it.
+ * Claims a tick or renews the claim. Arguments: due time, owner, lease. Returns 1 if the owner has the tick. Renewing
+ * an unknown tick claims it: a server that lost its data learns of the tick from the daemon that runs it.
  */
 export const HOLD_SCRIPT = `${PROLOGUE}
 local due, owner = ARGV[1], ARGV[2]
@@ -51,7 +51,10 @@ keep()
 return 1
 `;
 
-/** Ends a claim. Arguments: due time, owner. Who has lost it ends nothing; an unknown tick is recorded as ended. */
+/**
+ * Completes a claim. Arguments: due time, owner. Does nothing for an owner that lost the claim; an unknown tick is
+ * recorded as complete.
+ */
 export const COMPLETE_SCRIPT = `${PROLOGUE}
 local due, owner = ARGV[1], ARGV[2]
 local holder = redis.call('HGET', claims, due)
@@ -63,8 +66,8 @@ return 1
 `;
 
 /**
- * Gives the owner what has run out. Arguments: owner, lease, the server's time (ms) when this was asked, and the ticks
- * that the asking daemon runs itself. Answers with due times.
+ * Gives the owner the ticks whose lease has expired. Arguments: owner, lease, the server's time (ms) of the request,
+ * and the ticks that the requesting daemon runs itself. Returns due times.
  */
 export const TAKE_OVER_SCRIPT = `${PROLOGUE}
 local mine, taken = {}, {}

@@ -1,31 +1,37 @@
 /**
- * Which daemon runs a tick where several share a schedule. The contract; `redis-coordinator.ts` implements it. Invariants:
- * a tick is given to one daemon only; a tick whose daemon died before it completed is given to exactly one other.
+ * Decides which daemon runs a tick when several share a schedule. The contract; `redis-coordinator.ts` implements it.
+ * Invariants: only one daemon gets a tick; if that daemon dies before it completes the tick, exactly one other gets it.
  */
 import type { RunCoordinator } from 'node-cron';
 
 export interface Tick {
   readonly job: string;
-  /** When it was due, milliseconds since the epoch, whole seconds. */
+  /** Due time in milliseconds since the epoch, whole seconds. */
   readonly dueAtMs: number;
 }
 
 export interface Coordinator {
-  /** What node-cron asks before it fires a task of that job. */
+  /** node-cron calls this before it fires a task of the job. */
   forJob(job: string): RunCoordinator;
-  /** For ticks that node-cron does not fire (catch-up): `true` for one daemon only. Idempotent for the one that has it. */
+  /**
+   * For ticks that node-cron did not fire (catch-up): `true` for one daemon only. Idempotent for the daemon that holds
+   * it.
+   */
   claim(tick: Tick): Promise<boolean>;
-  /** Keeps the claim while the run goes on: called every `RENEW_MS`; `false` when another daemon has taken it over. */
+  /** Keeps the claim during the run; call it every `RENEW_MS`. `false` when another daemon has taken the tick over. */
   renew(tick: Tick): Promise<boolean>;
-  /** The run came to its end, whatever end: nobody takes it over. */
+  /** The run has ended, with any outcome: no daemon takes the tick over. */
   complete(tick: Tick): Promise<void>;
-  /** Claimed ticks of these jobs whose daemon is gone; each is now this daemon's. */
+  /** Takes over claimed ticks of these jobs whose daemon is gone; this daemon now holds them. */
   takeOver(jobs: readonly string[]): Promise<readonly Tick[]>;
-  /** The newest tick of a job that any daemon claimed; `undefined` when none did. */
+  /** The newest tick of a job that any daemon claimed; `undefined` if there is none. */
   lastTick(job: string): Promise<number | undefined>;
   close(): Promise<void>;
 }
 
-/** How often a claim is renewed, and how long it holds without: a daemon that died is noticed after the latter. */
+/**
+ * `RENEW_MS`: interval of renewals. `LEASE_MS`: how long a claim holds without renewal, and so how long a dead daemon
+ * stays unnoticed.
+ */
 export const RENEW_MS = 5_000;
 export const LEASE_MS = 20_000;

@@ -1,6 +1,6 @@
 /**
- * The daemon's loop: what happens goes through `step.ts`, and what that says is carried out. It knows time, files and
- * processes, not stages: whatever it knows of a dataset, a child has told it.
+ * The daemon's loop: passes events to `step.ts` and carries out the effects. It knows time, files and processes, but no
+ * stages: all that it knows of a dataset comes from child processes.
  */
 import { setMaxListeners } from 'node:events';
 import { type CalendarOverride, isSession } from '../calendar/session.ts';
@@ -32,30 +32,32 @@ interface DaemonDeps {
   readonly files: JobFiles;
   readonly commands: ChildCommands;
   readonly unfinished: Unfinished;
-  /** How a run ended of which nobody has heard yet. */
+  /** Ends of runs that no operator alert has reported yet. */
   readonly untold: Untold;
-  /** Of shared schedules; every job that is shared has one. */
+  /** For shared schedules; always set if a job has one. */
   readonly coordinator?: Coordinator | undefined;
-  /** Start of the job's last run on this machine, milliseconds; `undefined` when it never ran here. */
+  /** Start of the job's last run on this machine, in milliseconds; `undefined` when it never ran here. */
   readonly lastRunAt: (job: Job) => Promise<number | undefined>;
   readonly readCalendar: () => Promise<CalendarOverride>;
   readonly hasAlerts: (job: Job) => boolean;
   readonly startRun: (filed: FiledJob, runId: string) => Promise<RunProcess>;
   readonly readProgress: (job: string) => Promise<RunView['progress']>;
-  /** Calls back when the job files may have changed. */
+  /** Calls `onChange` when the job files may have changed. */
   readonly watchFiles: (onChange: () => void, signal: AbortSignal) => void;
 }
 
 export interface Daemon {
-  /** Costs nothing: probes ask for it. */
+  /** Cheap, because probes call it. */
   view(): DaemonView;
-  /** Somebody looks: what children said of the datasets is brought up to date. */
+  /** Someone views a page: refreshes the dataset statuses that children report. */
   look(): void;
-  /** Where a job drops to, as its file has it; empty for an unknown job. */
+  /** The job's drop location as in its file; empty for an unknown job. */
   storeOf(job: string): string;
-  /** Path of the job file that a child is given; `undefined` for an unknown job. */
+  /** Path of the job file for child processes; `undefined` for an unknown job. */
   pathOf(job: string): string | undefined;
-  /** Runs until the signal aborts, then stops its children and returns in less than ten seconds. @throws Fault at start */
+  /**
+   * Runs until the signal aborts; then stops its children and returns in less than ten seconds. @throws Fault at start
+   */
   run(signal: AbortSignal): Promise<void>;
 }
 
@@ -66,7 +68,7 @@ export function createDaemon(deps: DaemonDeps): Daemon {
   const { clock, log, coordinator, commands, unfinished, untold } = deps;
   const startedAtMs = clock.now();
   const stopping = new AbortController();
-  // Each timer listens to it.
+  // Each timer adds a listener.
   setMaxListeners(0, stopping.signal);
   let calendar: CalendarOverride | undefined;
   let state: DaemonState = createState(startedAtMs);
@@ -89,7 +91,7 @@ export function createDaemon(deps: DaemonDeps): Daemon {
     ...{ clock, log, timetable, coordinator, commands, unfinished, untold, signal: stopping.signal },
     pathOf: (job) => state.jobs.get(job)?.filed.path ?? job,
     async startRun(job, runId) {
-      // The file may have been broken since it was looked at.
+      // The file may have become broken since the last read.
       await reload();
       const filed = state.jobs.get(job)?.filed;
       if (!filed) throw new RangeError(`${job} is no job any more`);
@@ -98,19 +100,19 @@ export function createDaemon(deps: DaemonDeps): Daemon {
     dispatch: (event) => void dispatch(event),
   });
 
-  /** Returns when what has to be waited for is done. Never rejects. */
+  /** Resolves when the effects that must be awaited are done. Never rejects. */
   async function dispatch(event: DaemonEvent): Promise<void> {
     const next = step(state, event, clock.now(), rules);
     ({ state } = next);
     await effects.carryOut(next.effects);
   }
 
-  /** One after another: a later reading must not be overtaken by an earlier one. A reading that fails changes nothing. */
+  /** Loads are serialized, so that an older read cannot overwrite a newer one. A failed read changes nothing. */
   async function load(): Promise<void> {
     const read = async () => {
       const reading = await deps.files.read();
       if (state.jobs.size === 0 && state.unusable.length === 0) assertSome(reading);
-      // Asked of all at once, because Redis may be slow to say no.
+      // In parallel, because Redis may be slow to fail.
       const fresh = reading.jobs.map(({ job }) => job).filter(isNew);
       const lastRuns = await Promise.all(fresh.map(async (job) => [job.name, await readLastRun(job)] as const));
       await dispatch({ kind: 'files-read', reading, lastRuns: new Map(lastRuns) });
@@ -126,16 +128,16 @@ export function createDaemon(deps: DaemonDeps): Daemon {
       log.error({ event: 'reload-failed', reason: describeError(error) }, 'the job files stay as they were');
     }
   }
-  /** One that had no schedule is due from then on, and is not new. */
+  /** A job that only gains a schedule is not new: it is due from then on. */
   function isNew({ name, schedule }: Job): boolean {
     return schedule !== undefined && (state.jobs.get(name)?.isRemoved ?? true);
   }
   async function readLastRun(job: Job): Promise<number | undefined> {
     const owedMs = await unfinished.read(job.name);
-    // The run of that tick may have come as far as its record, and no further.
+    // An unfinished tick is still owed, even if its run already wrote its record.
     const here = owedMs === undefined ? await deps.lastRunAt(job) : owedMs - 1;
     if (!job.schedule?.distributed) return here;
-    const anywhere = await coordinator?.lastTick(job.name).catch(() => undefined); // Its claim will tell.
+    const anywhere = await coordinator?.lastTick(job.name).catch(() => undefined); // The claim decides later.
     return here === undefined || (anywhere ?? 0) > here ? anywhere : here;
   }
 
@@ -167,7 +169,7 @@ export function createDaemon(deps: DaemonDeps): Daemon {
       await dispatch({ kind: 'due', due: { job, tickMs: dueAtMs, reason: 'take-over' } });
     }
   }
-  /** Again and again: one action, one at a time, whatever comes of it, until the stop. */
+  /** Repeats an action until the stop, one call at a time, whether or not it fails. */
   async function repeat(everyMs: number, action: () => Promise<void>): Promise<void> {
     const { signal } = stopping;
     while (!signal.aborted) {
@@ -195,7 +197,7 @@ export function createDaemon(deps: DaemonDeps): Daemon {
     },
     async run(signal) {
       calendar = await deps.readCalendar();
-      // A stop need not wait for a Redis that does not answer.
+      // A stop must not wait for a Redis that does not answer.
       const isLoaded = await Promise.race([load().then(() => true), untilAborted(signal)]);
       if (!isLoaded) return timetable.stop();
       signal.addEventListener('abort', () => stopping.abort(), { once: true });
@@ -219,7 +221,7 @@ export function createDaemon(deps: DaemonDeps): Daemon {
   };
 }
 
-/** @throws Fault (kind `usage`) where there is nothing to do, or a setting is missing without which a job cannot be run */
+/** @throws Fault (kind `usage`) when no job has a schedule, or when a job needs a setting that is missing */
 function assertSome({ jobs, unusable }: JobFilesReading): void {
   const unset = unusable.find(({ fault }) => fault.code === 'SETTING_MISSING')?.fault;
   if (unset) throw unset;

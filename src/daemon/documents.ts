@@ -1,7 +1,7 @@
 /**
- * What the daemon reads of its children: the documents that `flowdrop --json status` and `flowdrop --json run` print. The
- * daemon loads neither store nor engine: whatever it knows of a dataset, a child has told it. Fields that it does not use
- * are left out; unknown ones are ignored, so that a newer child may say more.
+ * The documents that the daemon reads from its children: output of `flowdrop --json status` and `flowdrop --json run`.
+ * The daemon loads neither store nor engine: all that it knows of a dataset comes from children. The schemas omit
+ * unused fields and ignore unknown ones, so that a newer child may print more.
  */
 import { z } from 'zod';
 import { CONDITIONS } from '../plan/conditions.ts';
@@ -15,23 +15,23 @@ const dateSchema = z.object({
   condition: conditionSchema,
   rows: z.number().nullable(),
   revision: z.number().nullable(),
-  /** ISO instant at which the date begins to leave the lookback; null where it is sealed or never expires. */
+  /** ISO instant at which the date begins to leave the lookback; null when it is sealed or never expires. */
   begins_to_expire: z.string().nullable(),
   /** What is wrong with the object in the store, in words. */
   damage: z.string().nullish(),
 });
 
-/** One job in the answer of `flowdrop --json status`, which is a list of them. */
+/** One job in the output of `flowdrop --json status`, which is a list of jobs. */
 export const statusSchema = z.object({
   job: z.string(),
   dataset: z.string(),
   store: z.string(),
   dates: z.array(dateSchema),
-  /** End of the last run that finished its export, whatever that came to. */
+  /** End of the last run that finished its export, with any outcome. */
   last_run: z.string().nullable(),
-  /** When a run last ended with nothing wrong. */
+  /** When a run last ended without problems. */
   last_success: z.string().nullable(),
-  /** How the last run ended, also one that was cut short. */
+  /** How the last run ended, even if it was cut short. */
   last_end: runEndSchema.nullable(),
   last_backfill: z.string().nullable(),
   last_backfill_end: runEndSchema.nullable(),
@@ -39,7 +39,7 @@ export const statusSchema = z.object({
   running: runProgressSchema.nullable(),
   /** Mailed reports in the store's archive, newest date first. */
   reports: z.array(z.object({ date: z.string(), report: z.string(), revision: z.number() })),
-  /** Why the store could not be read, when it could not; then `dates` is what was known before. */
+  /** Why the store could not be read, if so; `dates` is then the last known state. */
   fault: z.string().nullable(),
 });
 
@@ -56,7 +56,7 @@ export const runSchema = z.object({
   bytes: z.number(),
   dates: z.array(z.object({ date: z.string(), status: z.string(), rows: z.number(), requests: z.number() })),
   conditions: z.record(z.string(), conditionSchema),
-  /** Dates that may be due and were held back; documents of older versions have none. */
+  /** Dates that may be due but were held back; absent in documents of older versions. */
   held: z.array(z.object({ date: z.string() })).optional(),
   /** When each pending date begins to leave the lookback. */
   expires: z.record(z.string(), z.string()),

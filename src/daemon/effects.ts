@@ -1,6 +1,6 @@
 /**
- * Carries out what a step says is to be done, and reports back what came of it. Invariant: whatever fails becomes an event
- * or a line in the log; what is noted of a job on the disk is written in the order in which it was said.
+ * Carries out the effects of a step, and reports their results as events. Invariant: every failure becomes an event or
+ * a log line; notes about a job are written to disk in the order of their effects.
  */
 import type { Clock } from '../core/clock.ts';
 import { describeError } from '../core/errors.ts';
@@ -22,9 +22,9 @@ interface EffectDeps {
   readonly commands: ChildCommands;
   readonly unfinished: Unfinished;
   readonly untold: Untold;
-  /** Starts the process of a run as the job's file has it now. */
+  /** Starts the process of a run, from the job's current file. */
   readonly startRun: (job: string, runId: string) => Promise<RunProcess>;
-  /** Path of the file that a child is given. */
+  /** Path of the job file for child processes. */
   readonly pathOf: (job: string) => string;
   readonly dispatch: (event: DaemonEvent) => void;
   /** Ends timers. */
@@ -32,7 +32,7 @@ interface EffectDeps {
 }
 
 interface Effects extends Stoppable {
-  /** Returns when nothing of these has to be waited for: claims, and nothing else. Never rejects. */
+  /** Waits for claims only. Never rejects. */
   carryOut(effects: readonly Effect[]): Promise<void>;
 }
 
@@ -49,7 +49,7 @@ export function createEffects(deps: EffectDeps): Effects {
   const { clock, log, timetable, coordinator, commands, unfinished, untold, dispatch } = deps;
   const processes = new Map<string, { readonly process: RunProcess; readonly ended: AbortSignal }>();
   const running = new Set<Promise<void>>();
-  /** What new jobs have missed, until all of one step are scheduled. */
+  /** Missed ticks of new jobs, until all jobs of a step are scheduled. */
   const missed: MissedTick[] = [];
   let notes: Promise<void> = Promise.resolve();
 
@@ -79,7 +79,7 @@ export function createEffects(deps: EffectDeps): Effects {
     try {
       await coordinator?.complete(tick);
     } catch (error) {
-      // The lease runs out: another daemon runs a tick again that is done, which costs a request.
+      // The lease will expire, and another daemon runs the finished tick again, which costs a request.
       const reason = describeError(error);
       log.warn({ event: 'complete-failed', job: tick.job, reason }, `${tick.job}: ${reason}`);
     }
@@ -164,7 +164,7 @@ export function createEffects(deps: EffectDeps): Effects {
       if (ticks.length > 0) dispatch({ kind: 'missed-at-start', ticks });
       await Promise.all(waits);
     },
-    // The step that ends the daemon has said which runs are to stop.
+    // The step that stops the daemon also emits `stop-run` for each run.
     stop: () => undefined,
     kill() {
       for (const { process } of processes.values()) process.kill();

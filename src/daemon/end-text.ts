@@ -1,4 +1,4 @@
-/** The end of a run in words: for the log, and for operators whom the run itself could not tell. */
+/** Describes the end of a run in words: for the log, and for operators when the run itself could not report it. */
 
 import { explainAbort } from '../core/process-end.ts';
 import { formatDuration } from '../core/units.ts';
@@ -6,7 +6,7 @@ import type { RunRecord } from './job-view.ts';
 import type { NextState } from './next-state.ts';
 import { summarizeRun } from './run-process.ts';
 
-/** Why a run ended that took longer than its job allows. */
+/** The error of a run that took longer than its job allows. */
 export function describeTimeout(timeoutMs: number): NonNullable<RunRecord['error']> {
   return {
     code: 'RUN_TIMED_OUT',
@@ -15,7 +15,7 @@ export function describeTimeout(timeoutMs: number): NonNullable<RunRecord['error
   };
 }
 
-/** How a run ended that could not tell it itself, for its operators. */
+/** For operators: the end of a run that could not report it itself. */
 export function describeEnd({ outcome, error, code, signal, logFile }: RunRecord): string {
   const how = signal === undefined ? `ended with exit code ${code} and without a word` : `was ended by ${signal}`;
   const what = outcome === 'timed-out' && error ? error.message : `The run ${how}.`;
@@ -23,7 +23,7 @@ export function describeEnd({ outcome, error, code, signal, logFile }: RunRecord
   return `${what} ${hint === '' ? '' : `${hint} `}It is tried again as its schedule has it.${logFile ? ` Its log: ${logFile}` : ''}`;
 }
 
-/** A run that failed or is incomplete must be seen among the lines of those that went well. */
+/** Failed and incomplete runs get a higher log level, so that they stand out from successful ones. */
 export function logEnd(log: NextState['log'], job: string, run: RunRecord): void {
   const { outcome, code, signal, error, logFile } = run;
   const line = {

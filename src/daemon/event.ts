@@ -1,4 +1,4 @@
-/** What happens to the daemon, and what it does: the input and the output of a step. Types only. */
+/** The daemon's events and effects: the input and output of a step. Types only. */
 import type { Job, JobSchedule } from '../job/job.ts';
 import type { Tick } from './coordinator.ts';
 import type { StatusDocument } from './documents.ts';
@@ -8,34 +8,34 @@ import type { RunProcessEnd } from './run-process.ts';
 import type { DueRun, MissedTick, OwedCause } from './state.ts';
 
 export type DaemonEvent =
-  /** @property lastRuns when new jobs ran last, as far as is known, milliseconds by name */
+  /** @property lastRuns last known run of each new job, in milliseconds, by name */
   | {
       readonly kind: 'files-read';
       readonly reading: JobFilesReading;
       readonly lastRuns: ReadonlyMap<string, number | undefined>;
     }
-  /** Jobs that are new have missed these. */
+  /** Ticks that new jobs have missed. */
   | { readonly kind: 'missed-at-start'; readonly ticks: readonly MissedTick[] }
-  /** The order of an arrival is not waited for any longer. */
+  /** An arrival no longer waits to be ordered. */
   | { readonly kind: 'arrival-late'; readonly id: number }
-  /** A tick that is this daemon's. */
+  /** This daemon runs the tick. */
   | { readonly kind: 'due'; readonly due: DueRun }
   /** Another daemon runs the job's tick. */
   | { readonly kind: 'left-to-another'; readonly job: string }
   | { readonly kind: 'claimed'; readonly tick: Tick; readonly isMine: boolean }
   | { readonly kind: 'claim-failed'; readonly tick: Tick; readonly reason: string }
-  /** A tick that was held has been taken over by another daemon. */
+  /** Another daemon has taken over a tick that this one held. */
   | { readonly kind: 'claim-lost'; readonly tick: Tick }
-  /** Places may be free, and jobs may wait for them. */
+  /** Places may be free, and jobs may be waiting for them. */
   | { readonly kind: 'fill-places' }
   | { readonly kind: 'run-started'; readonly job: string; readonly runId: string; readonly logFile: string | undefined }
-  /** The machine was at work for so long while the run went on. */
+  /** Awake time of the machine during the run, since the last such event. */
   | { readonly kind: 'run-worked'; readonly job: string; readonly runId: string; readonly ms: number }
   | { readonly kind: 'run-ended'; readonly job: string; readonly runId: string; readonly end: RunProcessEnd }
   | { readonly kind: 'progress-read'; readonly job: string; readonly progress: RunView['progress'] }
   | { readonly kind: 'status-read'; readonly job: string; readonly document: StatusDocument }
   | { readonly kind: 'status-failed'; readonly job: string; readonly reason: string }
-  /** Somebody looks: what children said of the datasets is brought up to date. */
+  /** Someone views a page: refreshes the dataset statuses that children report. */
   | { readonly kind: 'looked-at' }
   | {
       readonly kind: 'alert-ended';
@@ -44,9 +44,9 @@ export type DaemonEvent =
       readonly owedAtMs: number;
       readonly hasGotThrough: boolean;
     }
-  /** A daemon before this one could not tell how a run ended. */
+  /** An earlier daemon could not report how a run ended. */
   | { readonly kind: 'untold-found'; readonly job: string; readonly text: string }
-  /** Every few seconds. @property missed ticks that nobody fired since the last look */
+  /** Every `BEAT_MS`. @property missed ticks that were not fired since the last beat */
   | { readonly kind: 'beat'; readonly missed: readonly MissedTick[] }
   | { readonly kind: 'beat-over' }
   | { readonly kind: 'stop' };
@@ -54,7 +54,7 @@ export type DaemonEvent =
 export type AlertCause = OwedCause | 'gaps';
 
 export type Effect =
-  /** @property lastMs the newest instant up to which the job is known to have run */
+  /** @property lastMs newest instant up to which the job is known to have run */
   | {
       readonly kind: 'schedule';
       readonly job: string;
@@ -63,10 +63,10 @@ export type Effect =
     }
   | { readonly kind: 'reschedule'; readonly job: string; readonly schedule: JobSchedule }
   | { readonly kind: 'unschedule'; readonly job: string }
-  /** After the clock was set. */
+  /** The clock was set. */
   | { readonly kind: 'rearm' }
   | { readonly kind: 'claim'; readonly tick: Tick }
-  /** Nothing more comes of a tick that is held. */
+  /** Settles a tick that this daemon holds. */
   | { readonly kind: 'complete'; readonly tick: Tick }
   | { readonly kind: 'start-run'; readonly due: DueRun; readonly runId: string }
   | { readonly kind: 'stop-run'; readonly job: string }
@@ -79,9 +79,9 @@ export type Effect =
       readonly args: readonly string[];
       readonly owedAtMs: number;
     }
-  /** A restart need not look for the job's tick. */
+  /** The job's tick is finished: a restart need not catch it up. */
   | { readonly kind: 'forget-unfinished'; readonly job: string }
-  /** A restart must know how a run ended of which nobody has heard yet. */
+  /** Keeps the end of a run for the next start, until an alert has reported it. */
   | { readonly kind: 'note-untold'; readonly job: string; readonly text: string }
   | { readonly kind: 'forget-untold'; readonly job: string }
   | { readonly kind: 'later'; readonly afterMs: number; readonly event: DaemonEvent }
@@ -92,12 +92,12 @@ export type Effect =
       readonly text: string;
     };
 
-/** What a step asks of the world, without changing anything. */
+/** Questions of a step to the outside world; none of them changes anything. */
 export interface Rules {
   readonly maxRuns: number;
   readonly newRunId: () => string;
   readonly hasSession: (tickMs: number) => boolean;
-  /** Whether the job has operators to be alerted. */
+  /** Whether the job has operators to alert. */
   readonly hasAlerts: (job: Job) => boolean;
   /** The next tick of a job's schedule. */
   readonly nextTick: (job: string) => number | undefined;

@@ -1,4 +1,4 @@
-/** The jobs as their files have them now: what is new, changed, broken, mended or gone. Pure. */
+/** Applies the current job files: new, changed, broken, fixed or removed jobs. Pure. */
 import { basename } from 'node:path';
 import type { JobSchedule } from '../job/job.ts';
 import { formatJobReference } from '../job/job-folder.ts';
@@ -21,7 +21,7 @@ export function noteFiles(turn: NextState, { reading, lastRuns }: Extract<Daemon
   for (const [name, { isRemoved }] of turn.jobs) if (!names.has(name) && !isRemoved) remove(turn, name);
 }
 
-/** After its last run nothing is left of a job whose file is gone. */
+/** Drops a job whose file is gone, once its last run has ended. */
 export function forgetRemoved(turn: NextState, name: string): void {
   const job = turn.job(name);
   if (job?.isRemoved && !isBusy(job)) turn.jobs.delete(name);
@@ -38,7 +38,7 @@ function place(turn: NextState, filed: FiledJob, lastMs: number | undefined): vo
   if (!schedule) {
     if (before) turn.do({ kind: 'unschedule', job: name });
   } else if (!before) {
-    // A job that only now gets a schedule is due from now on.
+    // A known job that only now gains a schedule is due from now on.
     turn.do({ kind: 'schedule', job: name, schedule, lastMs: wasKnown ? turn.nowMs : lastMs });
   } else if (!isSame(before, schedule)) turn.do({ kind: 'reschedule', job: name, schedule });
 }
@@ -71,7 +71,10 @@ function remove(turn: NextState, name: string): void {
   forgetRemoved(turn, name);
 }
 
-/** Its file's name; with the ending where another job has that name, which its file does not have to be named after. */
+/**
+ * The name from its file; with the extension if another job has that name, because a job need not be named after its
+ * file.
+ */
 function nameUnusable(file: string, names: ReadonlySet<string>): string {
   const name = formatJobReference(file);
   return names.has(name) ? basename(file) : name;

@@ -1,13 +1,13 @@
 /**
- * Tells that something in a folder has changed, once it is quiet again. File systems over a network tell nothing: whoever
- * needs to know looks from time to time all the same.
+ * Calls back after a folder changed and is quiet again. Network file systems report no changes, so callers must also
+ * check periodically.
  */
 import { watch } from 'node:fs';
 import type { Clock } from '../core/clock.ts';
 import { describeError } from '../core/errors.ts';
 import type { Log } from '../core/log.ts';
 
-/** An editor writes, renames and writes again within less. */
+/** An editor's write, rename and second write happen within this time. */
 const QUIET_MS = 500;
 
 export function watchFolder(
@@ -22,7 +22,7 @@ export function watchFolder(
     pending = quiet;
     clock.sleep(QUIET_MS, quiet.signal).then(onChange, () => undefined); // Another change, or the stop.
   };
-  // Not `AbortSignal.any` at every change: a signal that lives long keeps a reference to all that were made of it.
+  // Not `AbortSignal.any` at every change: a long-lived signal keeps a reference to each signal derived from it.
   signal.addEventListener('abort', () => pending?.abort(), { once: true });
   const onFault = (error: unknown) =>
     log.warn(

@@ -1,7 +1,7 @@
 /**
- * The job files that the daemon goes by. Invariant: a job whose file was good once goes on as it was when the file is
- * broken, also over a restart: the last good text is kept beside the state, and runs use that copy meanwhile. A file that
- * never was good is told and left out.
+ * The job files that the daemon uses. Invariant: if a file that was once valid becomes broken, its job continues
+ * unchanged, also after a restart: the last valid text is kept beside the state, and runs use that copy meanwhile. A
+ * file that was never valid is reported and skipped.
  */
 import { readdir, readFile, rm } from 'node:fs/promises';
 import { basename, join } from 'node:path';
@@ -15,37 +15,40 @@ import { parseJob } from '../job/parse.ts';
 
 export interface FiledJob {
   readonly job: Job;
-  /** What a child is given: the file, or while that is broken, the copy. */
+  /** Path for child processes: the file, or the copy while the file is broken. */
   readonly path: string;
-  /** Why the file as it is now is not used. */
+  /** Why the current file is not used. */
   readonly fault: string | undefined;
 }
 
 export interface JobFilesReading {
-  /** In the order of their files' names. */
+  /** Sorted by file name. */
   readonly jobs: readonly FiledJob[];
-  /** Files of which no good text is known. */
+  /** Files without a known valid text. */
   readonly unusable: readonly { readonly file: string; readonly fault: Fault }[];
 }
 
 interface JobFilesOptions {
   readonly folder: string;
-  /** Where good texts are kept. */
+  /** Folder of the last valid texts. */
   readonly keptDir: string;
-  /** @throws Fault when the job cannot be run by a daemon as it is set */
+  /** @throws Fault when a daemon cannot run the job with its settings */
   readonly assertUsable: (job: Job) => void;
-  /** Asked of a new text only: it may take a second. @throws Fault `JOB_INVALID` when the job's own SQL is refused */
+  /**
+   * Called only for a new text, because it may take a second. @throws Fault `JOB_INVALID` when the job's own SQL is
+   * rejected
+   */
   readonly checkSql: (job: Job, path: string) => Promise<void>;
   readonly log: Log;
 }
 
 export interface JobFiles {
-  /** @throws Fault `JOBS_MISSING` when there is no such folder */
+  /** @throws Fault `JOBS_MISSING` when the folder does not exist */
   read(): Promise<JobFilesReading>;
 }
 
 export function createJobFiles({ folder, keptDir, assertUsable, checkSql, log }: JobFilesOptions): JobFiles {
-  /** Last good text of each file, and the job that it is. */
+  /** Last valid text of each file, and its parsed job. */
   const good = new Map<string, { readonly text: string; readonly job: Job }>();
   const keptOf = (file: string) => join(keptDir, basename(file));
 
@@ -69,7 +72,7 @@ export function createJobFiles({ folder, keptDir, assertUsable, checkSql, log }:
     } catch (error) {
       fault = asFault(file, error);
     }
-    // What is missing there is a setting of this daemon: at its start no older file may hide that.
+    // The daemon itself lacks a setting: at its start, an older copy must not hide that.
     if (fault.code === 'SETTING_MISSING' && !good.has(file)) return fault;
     try {
       const known = good.get(file)?.text;
@@ -77,12 +80,12 @@ export function createJobFiles({ folder, keptDir, assertUsable, checkSql, log }:
       if (text === undefined) return fault;
       const job = accept(text);
       if (known === undefined) await checkSql(job, keptOf(file));
-      // A disk that was full when the copy was to be written may have room by now.
+      // The disk may have been full when the copy was first written, and have space by now.
       if (good.get(file)) await keep(file, text);
       good.set(file, { text, job });
       return { job, path: keptOf(file), fault: fault.message };
     } catch {
-      // The copy is of an older version, or clashes with another file: then the file's own fault is what counts.
+      // The copy is of an older version, or clashes with another file, so report the fault of the file itself.
       return fault;
     }
   };
@@ -96,7 +99,7 @@ export function createJobFiles({ folder, keptDir, assertUsable, checkSql, log }:
   return {
     async read() {
       const files = await listJobFiles(folder);
-      // Of two files that clash, the one that was there before stays.
+      // If two files clash, the one known earlier wins.
       const order = [...files].sort((a, b) => Number(good.has(b)) - Number(good.has(a)));
       const jobs: FiledJob[] = [];
       const unusable: { readonly file: string; readonly fault: Fault }[] = [];
@@ -113,7 +116,7 @@ export function createJobFiles({ folder, keptDir, assertUsable, checkSql, log }:
   async function forgetRemoved(files: readonly string[]): Promise<void> {
     for (const file of [...good.keys()]) if (!files.includes(file)) good.delete(file);
     const names = files.map((file) => basename(file));
-    await makeFolder(keptDir).catch(() => undefined); // A disk that is full is told where it is written.
+    await makeFolder(keptDir).catch(() => undefined); // A full disk is reported when the copy is written.
     const kept = await readdir(keptDir).catch(() => []);
     for (const name of kept) if (!names.includes(name)) await rm(join(keptDir, name), { force: true });
   }

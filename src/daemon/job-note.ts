@@ -1,6 +1,6 @@
 /**
- * A fact that the daemon must know of a job after a restart, as a small file beside the job's state. A disk that cannot be
- * written costs this memory, never a run; what is not in shape was never said.
+ * A fact about a job that must survive a restart of the daemon, as a small file beside the job's state. If the disk
+ * cannot be written, only this memory is lost, never a run. An invalid file counts as absent.
  */
 import { rm } from 'node:fs/promises';
 import { basename } from 'node:path';
@@ -13,17 +13,17 @@ import type { Log } from '../core/log.ts';
 export interface JobNote<T> {
   /** Never rejects. */
   note(job: string, fact: T): Promise<void>;
-  /** It holds no more. Never rejects; without effect where nothing was noted. */
+  /** Removes the fact. Never rejects; does nothing if there is no file. */
   forget(job: string): Promise<void>;
-  /** `undefined` when nothing is noted, or the file is not in shape. */
+  /** `undefined` when the file is absent or invalid. */
   read(job: string): Promise<T | undefined>;
 }
 
 interface JobNoteOptions<T> {
-  /** File of a job. */
+  /** Path of the job's file. */
   readonly pathOf: (job: string) => string;
   readonly encode: (fact: T) => Readonly<Record<string, string>>;
-  /** Of what `encode` makes, back to the fact. */
+  /** Converts the output of `encode` back to the fact. */
   readonly schema: z.ZodType<T>;
   readonly log: Log;
 }
@@ -42,7 +42,7 @@ export function createJobNote<T>({ pathOf, encode, schema, log }: JobNoteOptions
       await rm(pathOf(job), { force: true }).catch((error: unknown) => warn(job, error));
     },
     async read(job) {
-      // A disk that cannot be read: then whatever else is known decides.
+      // If the disk cannot be read, other sources decide.
       return await readJsonFile(pathOf(job), schema).catch(() => undefined);
     },
   };

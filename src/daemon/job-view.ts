@@ -1,21 +1,23 @@
 /**
- * What the daemon shows of itself: the input of the status page, `/healthz` and `/metrics`. Types only. The loop fills it,
- * the web part reads it, and neither knows the other.
+ * The daemon's public view: input of the status page, `/healthz` and `/metrics`. Types only. The loop fills it, the web
+ * part reads it, and neither knows the other.
  */
 import type { RunDocument, StatusDocument } from './documents.ts';
 
-/** Why a run was started. `take-over`: the daemon that had begun it died. `gap`: no session today, but dates are pending. */
+/**
+ * Why a run was started. `take-over`: the daemon that started it died. `gap`: no session today, but dates are pending.
+ */
 export type RunReason = 'scheduled' | 'catch-up' | 'retry' | 'take-over' | 'gap';
 
 export interface DaemonView {
   readonly version: string;
-  /** Tells this daemon from others that share a schedule. */
+  /** Distinguishes this daemon from others that share a schedule. */
   readonly id: string;
   readonly startedAtMs: number;
-  /** When the loop last came to its end: it stands still when that is long ago. */
+  /** When the loop last completed a beat: if that is long ago, the loop is stuck. */
   readonly beatAtMs: number;
   readonly isStopping: boolean;
-  /** In the order of their names. */
+  /** Sorted by name. */
   readonly jobs: readonly JobView[];
 }
 
@@ -23,19 +25,19 @@ export interface JobView {
   readonly name: string;
   readonly file: string;
   readonly schedule: { readonly cron: string; readonly timezone: string; readonly distributed: boolean } | undefined;
-  /** The next tick of the schedule; of a run that failed, `retryAtMs` may come before it. */
+  /** The next tick of the schedule; after a failed run, `retryAtMs` may be earlier. */
   readonly nextRunAtMs: number | undefined;
   readonly retryAtMs: number | undefined;
-  /** Waiting for a place among the runs that may go on at once; milliseconds since the epoch. */
+  /** When it began to wait for a free run place; milliseconds since the epoch. */
   readonly waitingSinceMs: number | undefined;
   readonly running: RunView | undefined;
   /** Newest first; bounded. */
   readonly finished: readonly RunRecord[];
-  /** Why the job file as it is now is not used; the job goes on as it was before. */
+  /** Why the current job file is not used; the job continues unchanged. */
   readonly fault: { readonly message: string; readonly sinceMs: number } | undefined;
-  /** What `flowdrop --json status` said last, and when; `undefined` until it has said something. */
+  /** The last output of `flowdrop --json status`, and when it was read; `undefined` before the first. */
   readonly status: { readonly document: StatusDocument; readonly readAtMs: number } | undefined;
-  /** Why the last reading of the status failed, when it did. */
+  /** Why the last reading of the status failed, if it did. */
   readonly statusFault: string | undefined;
 }
 
@@ -43,11 +45,13 @@ export interface RunView {
   readonly runId: string;
   readonly reason: RunReason;
   readonly startedAtMs: number;
-  /** What the run last wrote of its progress. */
+  /** Progress as the run last wrote it. */
   readonly progress: StatusDocument['running'];
 }
 
-/** A tick on a day without a session ends as `no-session`, without a process; `timed-out` took longer than its job allows. */
+/**
+ * `no-session`: a tick on a day without a session, no process started. `timed-out`: took longer than its job allows.
+ */
 export interface RunRecord {
   readonly runId: string;
   readonly reason: RunReason;
@@ -63,13 +67,13 @@ export interface RunRecord {
     | 'died'
     | 'timed-out'
     | 'no-session';
-  /** Exit code; `undefined` where a signal ended it, or no process was started. */
+  /** Exit code; `undefined` when a signal ended the run or no process was started. */
   readonly code: number | undefined;
   readonly signal: string | undefined;
-  /** What it printed with `--json`; `undefined` when it came to no end of its own. */
+  /** Its `--json` output; `undefined` when it was cut short. */
   readonly result: RunDocument | undefined;
-  /** Code and message of its failure, as it printed them. */
+  /** Code and message of its failure, as printed. */
   readonly error: { readonly code: string; readonly message: string; readonly hint?: string | undefined } | undefined;
-  /** Where its log is. */
+  /** Path of its log file. */
   readonly logFile: string | undefined;
 }

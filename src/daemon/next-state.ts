@@ -1,6 +1,6 @@
 /**
- * One step in the making: the new state as far as it has come, and the effects so far. It lives as long as the step; what
- * it was made of is never changed.
+ * The state and effects of a step while it is computed. It exists only during the step, and never changes the state it
+ * started from.
  */
 import type { DaemonEvent, Effect, Rules } from './event.ts';
 import type { JobView } from './job-view.ts';
@@ -34,7 +34,7 @@ export class NextState {
     this.isStopping = state.isStopping;
   }
 
-  /** The state as it is now. */
+  /** A snapshot of the new state. */
   get state(): DaemonState {
     const { jobs, unusable, arrivals, beatAtMs, isStopping } = this;
     return { jobs, unusable, arrivals, beatAtMs, isStopping };
@@ -44,7 +44,7 @@ export class NextState {
     return this.jobs.get(name);
   }
 
-  /** Without effect on a job that is not known. */
+  /** Does nothing for an unknown job. */
   change(name: string, change: Partial<DaemonJob>): void {
     const job = this.jobs.get(name);
     if (job) this.jobs.set(name, { ...job, ...change });

@@ -1,14 +1,14 @@
 /**
- * A schedule that several daemons share, kept in Redis (6 or newer). Invariant: of all daemons that ask for a tick one gets
- * it, whichever clock said that it was due, because its name is when it was due. A claim holds for a lease; each daemon
- * start is an owner of its own, so one whose lease ran out, and whose tick another has taken over, can neither renew nor
- * complete it.
+ * A schedule that several daemons share, kept in Redis (6 or newer). Invariant: of all daemons that ask for a tick, one
+ * gets it. A tick is named by its due time, so it does not matter whose clock fired it. A claim holds for a lease. Each
+ * start of a daemon is a separate owner, so a daemon whose lease expired, and whose tick was taken over, can neither
+ * renew nor complete that tick.
  *
- * What it does not promise: that a tick runs once whatever happens. A daemon cut off for longer than a lease goes on with a
- * run that another has taken over, and a server that comes back without its memory lets a tick be claimed again, unless
- * whoever runs it renews first. Runs are idempotent, since the store is the ledger: a tick that runs twice costs requests,
- * never a row. While the server is away every method throws; ticks that nobody could claim are found afterwards by
- * `lastTick` and `claim`.
+ * It does not guarantee that a tick runs only once. A daemon that is cut off for longer than a lease continues a run
+ * that another has taken over. After a server loses its data, a tick can be claimed again unless the daemon that runs
+ * it renews first. Runs are idempotent, since the store is the ledger: a tick that runs twice costs requests, never a
+ * row. While the server is down every method throws; afterwards, `lastTick` and `claim` find the ticks that could not
+ * be claimed.
  */
 import { createHash, randomUUID } from 'node:crypto';
 import { setImmediate as nextTurn } from 'node:timers/promises';
@@ -20,42 +20,45 @@ import { COMPLETE_SCRIPT, HOLD_SCRIPT, TAKE_OVER_SCRIPT } from './coordinator-sc
 
 const KEY_PREFIX = 'flowdrop:schedule';
 const CONNECT_TIMEOUT_MS = 2_000;
-/** A connection that says nothing for this long is replaced. */
+/** A connection that is silent for this long is replaced. */
 const SILENT_MS = 2_000;
-/** How long a call waits for a lost connection to come back: a restart or a fail-over, and no longer than a renewal. */
+/**
+ * How long a call waits for a lost connection: enough for a restart or a fail-over, and no longer than a renewal
+ * interval.
+ */
 const PATIENCE_MS = 5_000;
 const LONGEST_RECONNECT_PAUSE_MS = 1_000;
-/** Enough to tell stores apart. */
+/** Enough to keep stores distinct. */
 const NAMESPACE_DIGITS = 24;
-/** node-cron's key is the task's name and this. */
+/** End of node-cron's key: the task's name, then this. */
 const KEY_TIME = /:(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z)$/;
 
 export interface RedisCoordinatorOptions {
   readonly url: string;
-  /** Kept beside a claim, for people who look into Redis. */
+  /** Stored with a claim, for people who inspect Redis. */
   readonly daemonId: string;
-  /** Where a job drops to, in the one form that every daemon has for it: jobs of one name and store are one job. */
+  /** Where a job drops to, in a form that is the same for all daemons: equal name and store mean the same job. */
   storeOf(job: string): string;
   /**
-   * How long a claim holds without being renewed. Shorter: a dead daemon's ticks are taken over sooner; longer: a busy one
-   * keeps its own. The same for all daemons. Default: `LEASE_MS`.
+   * How long a claim holds without renewal. Shorter: ticks of a dead daemon are taken over sooner. Longer: a busy
+   * daemon keeps its ticks. Must be the same for all daemons. Default: `LEASE_MS`.
    */
   readonly leaseMs?: number;
 }
 
-/** Connects when it is first used. Methods throw Fault `COORDINATOR_REDIS_FAILED`. @throws Fault `SETTING_INVALID` */
+/** Connects on first use. Methods throw Fault `COORDINATOR_REDIS_FAILED`. @throws Fault `SETTING_INVALID` */
 export function openRedisCoordinator(options: RedisCoordinatorOptions): Coordinator {
   const { url, leaseMs = LEASE_MS } = options;
   const address = readRedisAddress(url);
   const owner = `${options.daemonId} ${randomUUID()}`;
-  /** Ticks that this daemon runs, and the keys that they were claimed by: the job file may change meanwhile. */
+  /** Ticks that this daemon runs, with the keys they were claimed under: the job file may change meanwhile. */
   const held = new Map<string, HeldTick>();
-  /** Ended here, and the server does not know yet. */
+  /** Ticks that ended here, but are not recorded on the server yet. */
   const ended = new Map<string, HeldTick>();
-  /** What the server is being told of them. */
+  /** Their calls in flight. */
   const ending = new Set<Promise<unknown>>();
   let lastError: unknown;
-  /** When the connection came about, by `performance.now()`. */
+  /** When the connection was established, by `performance.now()`. */
   let connectedAtMs = 0;
 
   const client = new Redis(url, {
@@ -63,7 +66,7 @@ export function openRedisCoordinator(options: RedisCoordinatorOptions): Coordina
     connectTimeout: CONNECT_TIMEOUT_MS,
     socketTimeout: SILENT_MS,
     commandTimeout: SILENT_MS,
-    // Nothing is sent late: a claim whose caller has given up would take the tick from whoever runs it.
+    // Commands are never sent late: a claim whose caller gave up would take the tick from the daemon that runs it.
     enableOfflineQueue: false,
     maxRetriesPerRequest: 0,
     retryStrategy: (times) => Math.min(50 * 2 ** Math.min(times, 10), LONGEST_RECONNECT_PAUSE_MS),
@@ -76,7 +79,7 @@ export function openRedisCoordinator(options: RedisCoordinatorOptions): Coordina
     connectedAtMs = performance.now();
   });
 
-  /** @param action may be done twice: a connection may be lost before the answer comes @throws Fault */
+  /** @param action must be repeatable: the connection may be lost before the answer arrives @throws Fault */
   const use = async <T>(action: () => Promise<T>): Promise<T> => {
     const patience = AbortSignal.timeout(PATIENCE_MS);
     for (;;) {
@@ -121,23 +124,23 @@ export function openRedisCoordinator(options: RedisCoordinatorOptions): Coordina
   const claim = (tick: Tick) => hold(tick, keysOf(tick.job));
 
   return {
-    // No `onComplete`: node-cron calls it when the task's function has returned, and the run may have been put in a queue.
+    // No `onComplete`: node-cron calls it when the task's function returns, but the run may only have been queued.
     forJob: (job) => ({ shouldRun: (key) => claim({ job, dueAtMs: parseDueTime(key) }) }),
     claim,
     renew: (tick) => hold(tick, held.get(idOf(tick))?.keys ?? keysOf(tick.job)),
-    // When it fails, it is said again before anything is taken over.
+    // If it fails, it is repeated before the next take-over.
     complete: (tick) => end(idOf(tick), held.get(idOf(tick)) ?? { tick, keys: keysOf(tick.job) }),
     async takeOver(jobs) {
       for (const [id, tick] of [...ended]) await end(id, tick);
       const [seconds = 0, micros = 0] = (await use(() => client.time())).map(Number);
-      // The server may have been away for everybody: whoever is alive renews before anybody takes over.
+      // The server may have been down for all daemons: those alive renew before any take-over.
       if (performance.now() - connectedAtMs < leaseMs / 2) return [];
       const askedAtMs = Math.floor(seconds * 1000 + micros / 1000);
       const taken: Tick[] = [];
       for (const job of jobs) {
         const keys = keysOf(job);
         const mine = [...held.values()].filter(({ tick }) => tick.job === job).map(({ tick }) => nameDueTime(tick));
-        // The script answers with a list of due times.
+        // The script returns a list of due times.
         const due = (await run(TAKE_OVER_SCRIPT, keys, owner, leaseMs, askedAtMs, ...mine)) as readonly string[];
         for (const time of due) {
           const tick = { job, dueAtMs: Number(time) };
@@ -153,24 +156,26 @@ export function openRedisCoordinator(options: RedisCoordinatorOptions): Coordina
       return found === null ? undefined : Number(found);
     },
     async close() {
-      // A tick that has just ended would be run again: the server's answer is waited for, as long as for any other.
+      // Otherwise a tick that just ended would run again. These calls have the usual time-out.
       if (client.status === 'ready') await Promise.allSettled(ending);
       client.disconnect();
     },
   };
 }
 
-/** Whether it may come back; also before the client has noticed, when the server has closed and no event has told so yet. */
+/**
+ * Whether the connection is lost but may come back. Includes a connection that the server closed without an event yet.
+ */
 function isLost({ status, stream }: Redis): boolean {
   return status === 'ready' ? !stream.writable : status !== 'end';
 }
 
-/** Connects when nobody has yet. Rejects when the signal is aborted first, or the client is closed. */
+/** Connects if necessary. Rejects if the signal aborts first or the client is closed. */
 async function untilReady(client: Redis, signal: AbortSignal): Promise<void> {
   signal.throwIfAborted();
   if (client.status === 'ready') return;
   if (client.status === 'end') throw new RangeError('the coordinator is closed');
-  // Its failures come as events, and it is tried again.
+  // Failures arrive as events, and the client retries.
   if (client.status === 'wait') client.connect().catch(() => undefined);
   await new Promise<void>((resolve, reject) => {
     const settle = () => {
@@ -191,7 +196,7 @@ interface HeldTick {
   readonly keys: readonly string[];
 }
 
-/** In the order in which the scripts take them. */
+/** In the order that the scripts expect. */
 function listKeys(store: string, job: string): readonly string[] {
   const namespace = createHash('sha256')
     .update(JSON.stringify([store, job]))
@@ -205,7 +210,7 @@ function idOf({ job, dueAtMs }: Tick): string {
   return `${dueAtMs} ${job}`;
 }
 
-/** @throws RangeError when a caller made it of something else than when the tick was due */
+/** @throws RangeError when the due time is not a valid number of milliseconds in whole seconds */
 function nameDueTime({ dueAtMs }: Tick): string {
   if (!Number.isSafeInteger(dueAtMs) || dueAtMs < 0 || dueAtMs % 1000 !== 0) {
     throw new RangeError(`a tick is due at ${dueAtMs}; needed are milliseconds since the epoch, whole seconds`);
@@ -213,7 +218,7 @@ function nameDueTime({ dueAtMs }: Tick): string {
   return String(dueAtMs);
 }
 
-/** @throws RangeError when node-cron's key has another form than that of the version this was written for */
+/** @throws RangeError when the format of node-cron's key differs from the version this was written for */
 function parseDueTime(key: string): number {
   const time = Date.parse(KEY_TIME.exec(key)?.[1] ?? '');
   if (Number.isNaN(time)) throw new RangeError(`node-cron asks for the tick ${JSON.stringify(key)}, which has no time`);

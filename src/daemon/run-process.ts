@@ -1,6 +1,6 @@
 /**
- * One run as a child process with a log file of its own, of which the newest are kept. What it prints is read as documents
- * of `documents.ts` and is never trusted: what is not in shape is as if it had not been said.
+ * One run as a child process with its own log file; only the newest log files are kept. Its output is parsed with the
+ * schemas of `documents.ts` and never trusted: invalid output counts as none.
  */
 import { open, readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -13,19 +13,19 @@ import { errorSchema, type RunDocument, runSchema } from './documents.ts';
 import type { RunRecord } from './job-view.ts';
 
 export interface RunProcessEnd extends Pick<RunRecord, 'outcome' | 'code' | 'signal' | 'result' | 'error'> {
-  /** Whether it said anything in shape of JSON: a process that failed without a word of its own was ended by a fault. */
+  /** Whether it printed a JSON object or array: a process that failed without one has crashed. */
   readonly hasSpoken: boolean;
 }
 
 export interface RunProcess {
   readonly logFile: string | undefined;
-  /** Never rejects: a process that could not be started has died. */
+  /** Never rejects: a process that could not be started counts as died. */
   readonly done: Promise<RunProcessEnd>;
   stop(): void;
   kill(): void;
 }
 
-/** Log files of a job's runs: a month of nights. */
+/** Kept log files of a job: a month of nights. */
 const MAX_LOG_FILES = 30;
 
 const OUTCOMES: Readonly<Record<number, RunRecord['outcome']>> = {
@@ -37,7 +37,7 @@ const OUTCOMES: Readonly<Record<number, RunRecord['outcome']>> = {
   130: 'interrupted',
 };
 
-/** @param logsDir folder of the job's logs; without its file the run goes on all the same */
+/** @param logsDir folder of the job's logs; if the file cannot be opened, the run has no log */
 export async function startRunProcess(
   command: ChildCommand,
   { runId, logsDir, log }: { readonly runId: string; readonly logsDir: string; readonly log: Log },
@@ -53,24 +53,24 @@ export async function startRunProcess(
     const done = child.done.then(readEnd, describeStartFailure);
     return { logFile: file && logFile, done, stop: child.stop, kill: child.kill };
   } catch (error) {
-    // Too many processes or files: it may be started later.
+    // Too many processes or open files: a later start may work.
     const done = Promise.resolve(describeStartFailure(error));
     return { logFile: undefined, done, stop: () => undefined, kill: () => undefined };
   } finally {
-    // The child has one of its own.
+    // The child has its own copy of the handle.
     await file?.close();
   }
 }
 
 async function openLogFile(folder: string, path: string) {
   await makeFolder(folder);
-  // Run ids begin with the time.
+  // Sorting by name sorts by time, because run ids begin with it.
   const old = (await readdir(folder)).filter((name) => name.endsWith('.log')).sort();
   for (const name of old.slice(0, -(MAX_LOG_FILES - 1))) await rm(join(folder, name), { force: true });
   return await open(path, 'a', 0o640);
 }
 
-/** What a run came to, of how its process ended and what it printed. Exported for tests. */
+/** The outcome of a run from the end of its process and its output. Exported for tests. */
 export function readEnd({ code, signal, stdout }: Pick<ChildEnd, 'code' | 'signal' | 'stdout'>): RunProcessEnd {
   const value = tryParseJson(stdout);
   const result = runSchema.safeParse(value);
@@ -85,7 +85,7 @@ export function readEnd({ code, signal, stdout }: Pick<ChildEnd, 'code' | 'signa
   };
 }
 
-/** A run that failed at a date tells so beside the date. */
+/** A run that failed for a date prints the error with the date. */
 function findDateError(value: unknown): RunProcessEnd['error'] {
   const dates = (value as { dates?: unknown } | undefined)?.dates;
   if (!Array.isArray(dates)) return undefined;
@@ -101,7 +101,7 @@ function describeStartFailure(cause: unknown): RunProcessEnd {
   return { outcome: 'died', code: undefined, signal: undefined, result: undefined, error, hasSpoken: false };
 }
 
-/** In a few words, for the log. */
+/** Short summary for the log. */
 export function summarizeRun(result: RunDocument | undefined) {
   if (!result) return {};
   const sealed = result.dates.filter(({ status }) => status === 'sealed');

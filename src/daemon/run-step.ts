@@ -1,6 +1,6 @@
 /**
- * The runs that wait and those that go on. Pure. Invariant: one of a job, and so many at once; a place that falls free goes
- * to the job that `run-order.ts` says. A run is stopped when it takes longer than its job file allows.
+ * Waiting and active runs. Pure. Invariant: at most one run per job and `maxRuns` in total; `run-order.ts` chooses the
+ * job for a free place. A run that takes longer than its job file allows is stopped.
  */
 import { describeTimeout, logEnd } from './end-text.ts';
 import type { DaemonEvent } from './event.ts';
@@ -11,15 +11,15 @@ import { expiryOf, type RunningRun, runTimeoutMs } from './state.ts';
 import { endRun } from './tick-step.ts';
 
 /**
- * A run's time is counted in sleeps of at most this long, so that neither a clock that is set nor a laptop that sleeps ends
- * it, and a time-out of weeks is no number too large for a timer.
+ * Run time is measured in sleeps of at most this long. So neither a clock change nor a sleeping laptop ends a run, and
+ * a time-out of weeks does not overflow a timer.
  */
 const WORK_SLICE_MS = 60_000;
 
-/** Ends that a stop brings about; a run that came to another end before it heard of the stop has that one. */
+/** Outcomes that a stop causes; any other outcome was reached before the stop took effect, and stands. */
 const CUT_SHORT: ReadonlySet<RunRecord['outcome']> = new Set(['interrupted', 'died', 'failed']);
 
-/** Starts what waits, as far as there are places. */
+/** Starts waiting runs while there are free places. */
 export function fillPlaces(turn: NextState): void {
   for (;;) {
     const runs = [...turn.jobs].flatMap(([job, { run }]) => (run ? [{ job, ...run }] : []));
@@ -56,18 +56,18 @@ export function noteStarted(
   const run = findRun(turn, job, runId);
   if (!run) return;
   const { reason, tickMs } = run.due;
-  // Where daemons share a schedule, this tells which of them had which tick.
+  // With a shared schedule, this shows which daemon ran which tick.
   const tick = new Date(tickMs).toISOString();
   turn.log.info({ event: 'started', job, run: runId, reason, tick, logFile }, `${job}: started (${reason})`);
   turn.change(job, { run: { ...run, isStarted: true, logFile } });
-  // Stopped while it was being started.
+  // It was stopped during its start.
   if (run.stop) turn.do({ kind: 'stop-run', job });
   else countWork(turn, job, run);
 }
 
 export function noteWork(turn: NextState, { job, runId, ms }: Extract<DaemonEvent, { kind: 'run-worked' }>): void {
   const run = findRun(turn, job, runId);
-  // Whoever stopped it before has another reason.
+  // It was already stopped for another reason.
   if (!run || run.stop) return;
   const worked = { ...run, workedMs: run.workedMs + ms };
   turn.change(job, { run: worked });
@@ -81,7 +81,7 @@ export function noteWork(turn: NextState, { job, runId, ms }: Extract<DaemonEven
   stopRun(turn, job, 'timeout');
 }
 
-/** Asks the run of a job to stop. Of one that only waits nothing is left. */
+/** Asks the job's run to stop. A run that only waits is dropped. */
 export function stopRun(turn: NextState, name: string, why: NonNullable<RunningRun['stop']>): void {
   const run = turn.job(name)?.run;
   if (run?.phase !== 'running') {
@@ -98,7 +98,7 @@ export function noteEnd(turn: NextState, { job, runId, end }: Extract<DaemonEven
   if (!run || !state) return;
   const { hasSpoken, ...came } = end;
   const isTimedOut = run.stop === 'timeout' && CUT_SHORT.has(came.outcome);
-  // One that was asked to stop before its handler existed: nobody tries that again.
+  // Stopped before its handler existed: counts as interrupted, so it is not retried.
   const outcome = isTimedOut ? 'timed-out' : run.stop && came.outcome === 'died' ? 'interrupted' : came.outcome;
   const finished: RunRecord = {
     ...came,
@@ -116,7 +116,7 @@ export function noteEnd(turn: NextState, { job, runId, end }: Extract<DaemonEven
   endRun(turn, run.due, finished, isTimedOut || hasVanished);
 }
 
-/** The job file as it is now says how long the run may take. */
+/** Uses the time-out of the current job file. */
 function countWork(turn: NextState, job: string, run: RunningRun): void {
   const state = turn.job(job);
   const leftMs = (state ? runTimeoutMs(state) : Number.POSITIVE_INFINITY) - run.workedMs;
@@ -124,7 +124,7 @@ function countWork(turn: NextState, job: string, run: RunningRun): void {
   turn.later(ms, { kind: 'run-worked', job, runId: run.runId, ms });
 }
 
-/** The run that goes on, if it is this one. */
+/** The active run, if it has this id. */
 function findRun(turn: NextState, job: string, runId: string): RunningRun | undefined {
   const run = turn.job(job)?.run;
   return run?.phase === 'running' && run.runId === runId ? run : undefined;

@@ -1,6 +1,6 @@
 /**
- * What the daemon knows: of each job its file, its ticks, its run, what operators must still hear of it, and what children
- * said of its dataset. Data and plain questions about it. `step.ts` alone makes a new state of an old one.
+ * What the daemon knows about each job: its file, ticks and run, its unsent alerts, and the dataset status from its
+ * children. Data and simple queries only. Only `step.ts` derives a new state from an old one.
  */
 import type { StatusDocument } from './documents.ts';
 import type { FiledJob } from './job-files.ts';
@@ -9,7 +9,7 @@ import type { JobView, RunReason, RunRecord, RunView } from './job-view.ts';
 export interface DueRun {
   readonly job: string;
   readonly reason: RunReason;
-  /** The tick that it is for, milliseconds since the epoch. */
+  /** Due time of its tick, in milliseconds since the epoch. */
   readonly tickMs: number;
 }
 
@@ -18,11 +18,11 @@ export interface MissedTick {
   readonly tickMs: number;
 }
 
-/** What a job does now; of a job at rest there is none. */
+/** What a job does now; `undefined` for an idle job. */
 type JobRun =
-  /** Its tick is of a day without a session: its status tells whether dates are pending. */
+  /** Its tick is on a day without a session; its status decides whether dates are pending. */
   | { readonly phase: 'deciding'; readonly due: DueRun }
-  /** For a place among the runs that may go on at once. */
+  /** Waits for a free run place. */
   | { readonly phase: 'waiting'; readonly due: DueRun; readonly sinceMs: number }
   | RunningRun;
 
@@ -31,11 +31,11 @@ export interface RunningRun {
   readonly due: DueRun;
   readonly runId: string;
   readonly startedAtMs: number;
-  /** Its process is there, so that it can be asked to stop. */
+  /** Its process exists, so it can be asked to stop. */
   readonly isStarted: boolean;
-  /** How long the machine was at work since then: its sleep, and a clock that is set, do not count. */
+  /** Awake time of the machine since the start; system sleep and clock changes do not count. */
   readonly workedMs: number;
-  /** It was asked to stop, and why. */
+  /** Why it was asked to stop, if it was. */
   readonly stop: 'timeout' | 'asked' | undefined;
   readonly logFile: string | undefined;
   readonly progress: RunView['progress'];
@@ -43,47 +43,47 @@ export interface RunningRun {
 
 export type OwedCause = 'died' | 'broken';
 
-/** What operators must hear, until they have heard it or it is over. */
+/** An operator alert, kept until it is sent or its cause is over. */
 export interface OwedAlert {
   readonly text: string;
-  /** Since when; tells it from an earlier one of its cause. */
+  /** Since when; identifies it among alerts with the same cause. */
   readonly owedAtMs: number;
   readonly state: 'waiting' | 'sending' | 'sent';
   readonly triedAtMs: number;
   readonly waitMs: number;
 }
 
-/** The last status document of a job, and the reading of the next one. */
+/** The last status document of a job, and the next reading. */
 interface StatusTask {
   readonly shown: JobView['status'];
   readonly fault: string | undefined;
   readonly triedAtMs: number;
-  /** `again`: one that goes on may have begun before what the next is to tell. */
+  /** `again`: the current reading may have begun too early, so another one must follow. */
   readonly reading: 'none' | 'reading' | 'again';
 }
 
 export interface DaemonJob {
   readonly filed: FiledJob;
   readonly fault: JobView['fault'];
-  /** The file is gone; its run may still go on. */
+  /** The file is gone; its run may still be active. */
   readonly isRemoved: boolean;
   readonly run: JobRun | undefined;
-  /** The newest tick that came while a run went on: it is due when that run ends. */
+  /** The newest tick that came during a run: it is due when that run ends. */
   readonly next: DueRun | undefined;
   readonly retry: { readonly atMs: number; readonly due: DueRun } | undefined;
-  /** A tick that could not be claimed while Redis was away. */
+  /** A tick that could not be claimed while Redis was down. */
   readonly owedTickMs: number | undefined;
-  /** Ticks of a shared schedule that are this daemon's until they are settled. */
+  /** Ticks of a shared schedule that this daemon holds until they are settled. */
   readonly heldTicks: readonly number[];
   /** Newest first. */
   readonly finished: readonly RunRecord[];
   readonly alerts: Readonly<Record<OwedCause, OwedAlert | undefined>>;
-  /** When gaps were last looked for. */
+  /** When gaps were last checked. */
   readonly gapsAtMs: number;
   readonly status: StatusTask;
 }
 
-/** Ticks that were missed together: their order is known when the statuses of their jobs are. */
+/** Ticks that were missed together; their order needs the statuses of their jobs. */
 export interface Arrival {
   readonly id: number;
   readonly ticks: readonly MissedTick[];
@@ -92,14 +92,14 @@ export interface Arrival {
 
 export interface DaemonState {
   readonly jobs: ReadonlyMap<string, DaemonJob>;
-  /** Files of which no good text is known. */
+  /** Files without a known valid text. */
   readonly unusable: readonly JobView[];
   readonly arrivals: readonly Arrival[];
   readonly beatAtMs: number;
   readonly isStopping: boolean;
 }
 
-/** Runs of a job that are shown: a night's worth of every quarter of an hour. */
+/** Runs shown per job: a night of runs every 15 minutes. */
 export const MAX_FINISHED = 50;
 
 export function createState(nowMs: number): DaemonState {
@@ -123,7 +123,7 @@ export function createJobState(filed: FiledJob): DaemonJob {
   };
 }
 
-/** Whether it waits for a place, or runs. */
+/** Whether it waits for a place or runs. */
 export function isBusy({ run }: DaemonJob): boolean {
   return run?.phase === 'waiting' || run?.phase === 'running';
 }
@@ -132,13 +132,13 @@ export function isShared({ filed }: DaemonJob): boolean {
   return filed.job.schedule?.distributed ?? false;
 }
 
-/** How long a run of the job may take, as its file has it now; infinite where it may take as long as it wants. */
+/** Time-out of the job's runs in its current file; infinite if there is none. */
 export function runTimeoutMs({ filed }: DaemonJob): number {
   const seconds = filed.job.schedule?.timeoutSeconds ?? null;
   return seconds === null ? Number.POSITIVE_INFINITY : seconds * 1000;
 }
 
-/** When the first pending date begins to leave the lookback, milliseconds; infinite when none does. */
+/** When the first pending date begins to leave the lookback, in milliseconds; infinite when none does. */
 export function expiryOf(state: DaemonJob | undefined): number {
   const expiries = (pendingOf(state) ?? []).map(({ begins_to_expire: at }) =>
     at === null ? Number.NaN : Date.parse(at),
@@ -146,7 +146,7 @@ export function expiryOf(state: DaemonJob | undefined): number {
   return Math.min(Number.POSITIVE_INFINITY, ...expiries.filter((ms) => !Number.isNaN(ms)));
 }
 
-/** Whether dates are pending; `undefined` when nothing is known. */
+/** Whether dates are pending; `undefined` when the status is unknown. */
 export function hasPending(state: DaemonJob): boolean | undefined {
   const pending = pendingOf(state);
   return pending && pending.length > 0;
@@ -156,7 +156,7 @@ function pendingOf(state: DaemonJob | undefined): StatusDocument['dates'] | unde
   return state?.status.shown?.document.dates.filter(({ condition }) => condition === 'pending');
 }
 
-/** @param nextRunAtMs the next tick of its schedule */
+/** @param nextRunAtMs next tick of its schedule */
 export function viewJob({ filed, run, ...state }: DaemonJob, nextRunAtMs: number | undefined): JobView {
   const { name, file, schedule } = filed.job;
   const running = run?.phase === 'running' ? run : undefined;
@@ -171,7 +171,7 @@ export function viewJob({ filed, run, ...state }: DaemonJob, nextRunAtMs: number
       runId: running.runId,
       reason: running.due.reason,
       startedAtMs: running.startedAtMs,
-      // What another run left behind is not this one's.
+      // Ignore progress that another run left behind.
       progress: running.progress?.run_id === running.runId ? running.progress : null,
     },
     finished: state.finished,
@@ -181,7 +181,7 @@ export function viewJob({ filed, run, ...state }: DaemonJob, nextRunAtMs: number
   };
 }
 
-/** A file that never was good: there is nothing to run. */
+/** The view of a file that was never valid: it has nothing to run. */
 export function viewUnusable(file: string, name: string, message: string, sinceMs: number): JobView {
   return {
     name,

@@ -1,11 +1,11 @@
 /**
- * What children say of the datasets: when their status documents are read anew. Pure. One of a job is read at a time; a
- * reading that goes on may have begun before what the next is to tell, so another follows it.
+ * Decides when to read a job's status document from a child again. Pure. Only one reading per job at a time. A reading
+ * in progress may have begun before the change of interest, so a second request makes another one follow.
  */
 import type { StatusDocument } from './documents.ts';
 import type { NextState } from './next-state.ts';
 
-/** A status that nobody looks at, and one that somebody does, are read anew after this long. */
+/** Maximum age of a status that nobody views, and of one that someone does. */
 export const STATUS_IDLE_MS = 900_000;
 export const STATUS_SHOWN_MS = 60_000;
 
@@ -17,17 +17,17 @@ export function refreshStatus(turn: NextState, name: string): void {
   if (!isRead) turn.do({ kind: 'read-status', job: name });
 }
 
-/** Begins to read the oldest that is older than this, unless one is being read. */
+/** Reads the oldest status that is older than this, unless a reading is in progress. */
 export function refreshOldest(turn: NextState, olderThanMs: number): void {
   const jobs = [...turn.jobs];
   if (jobs.some(([, { status }]) => status.reading !== 'none')) return;
-  // A time to come is one of a clock that was set back since.
+  // A time in the future means that the clock was set back.
   const ages = jobs.map(([name, { status }]) => ({ name, ageMs: Math.abs(turn.nowMs - status.triedAtMs) }));
   const oldest = ages.reduce<(typeof ages)[number] | undefined>((a, b) => (a && a.ageMs >= b.ageMs ? a : b), undefined);
   if (oldest && oldest.ageMs >= olderThanMs) refreshStatus(turn, oldest.name);
 }
 
-/** @returns whether the status is as new as was asked for; else another reading has begun */
+/** @returns whether the status is recent enough; if not, another reading has begun */
 export function noteStatus(
   turn: NextState,
   name: string,
@@ -37,7 +37,7 @@ export function noteStatus(
   if (!job) return true;
   const { shown, fault, reading } = job.status;
   const isFailed = 'reason' in found;
-  // Once, not at every reading of a store that is away.
+  // Logs once, not at every reading of an unavailable store.
   if (isFailed && fault === undefined) {
     turn.log.warn({ event: 'status-failed', job: name, reason: found.reason }, `${name}: ${found.reason}`);
   }

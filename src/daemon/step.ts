@@ -1,7 +1,7 @@
 /**
- * The daemon as a function: what it knows and what happens make what it knows next and what it does. Pure: time and what
- * must be asked of the world come in. Invariant: a tick ends in a run, in a day without a session, or in a line that says
- * why not; nothing is started once it is to stop.
+ * The daemon as a function: state and event in, new state and effects out. Pure: time and external facts are passed in.
+ * Invariant: a tick ends in a run, in a day without a session, or in a log line that says why not; nothing is started
+ * after the stop.
  */
 import { endAlert, lookForAlerts, recallDeath } from './alert-step.ts';
 import type { DaemonEvent, Effect, Rules } from './event.ts';
@@ -12,9 +12,9 @@ import type { DaemonState } from './state.ts';
 import { noteStatus, refreshOldest, STATUS_IDLE_MS, STATUS_SHOWN_MS } from './status-step.ts';
 import { admit, arrive, catchUp, decide, dropRetry, endArrival, noteArrivals } from './tick-step.ts';
 
-/** How often the clock, what was missed, retries and what is owed are looked at. */
+/** How often to check the clock, missed ticks, retries and unsent alerts. */
 export const BEAT_MS = 15_000;
-/** A clock that is this far from where it should be was set, or the machine slept. */
+/** If the clock is off by more than this, it was set, or the machine slept. */
 const JUMP_MS = 5_000;
 
 export function step(
@@ -92,7 +92,7 @@ function take(turn: NextState, event: DaemonEvent): void {
       beat(turn, event);
       break;
     case 'beat-over':
-      // What the beat itself took is no jump of the clock.
+      // The duration of the beat itself is not a clock jump.
       turn.beatAtMs = turn.nowMs;
       break;
     case 'stop':
@@ -104,7 +104,7 @@ function take(turn: NextState, event: DaemonEvent): void {
   }
 }
 
-/** @param isNew whether the status is as new as was asked for */
+/** @param isNew whether the status is recent enough */
 function noteReading(turn: NextState, name: string, isNew: boolean): void {
   if (!isNew) return;
   decide(turn, name);
@@ -130,7 +130,7 @@ function noteClaimLost(
   { tick: { job, dueAtMs } }: Extract<DaemonEvent, { kind: 'claim-lost' }>,
 ): void {
   const state = turn.job(job);
-  // One that was settled while it was renewed is nobody else's.
+  // Ignore a tick that was settled while its renewal was in progress.
   if (!state?.heldTicks.includes(dueAtMs)) return;
   turn.change(job, { heldTicks: state.heldTicks.filter((held) => held !== dueAtMs) });
   turn.log.warn({ event: 'claim-lost', job }, `${job}: another daemon has taken its run over`);

@@ -1,12 +1,12 @@
-/** The end of children: they are asked to stop, at the end of the daemon all at once, and killed when they take too long. */
+/** Stops children: asks them to stop, all at once at the end of the daemon, and kills those that take too long. */
 import type { Clock } from '../core/clock.ts';
 
-/** Pages in flight get this long to land; supervisors kill after ten seconds. */
+/** Time for pages in flight to finish; supervisors kill after ten seconds. */
 const STOP_GRACE_MS = 9_000;
 
-/** Child processes of one sort. */
+/** Child processes of one kind. */
 export interface Stoppable {
-  /** Asks those that go on to stop; none is started from now on. */
+  /** Asks running ones to stop, and starts no new ones. */
   stop(): void;
   kill(): void;
   untilIdle(): Promise<void>;
@@ -21,7 +21,7 @@ export async function stopAll(all: readonly Stoppable[], clock: Clock): Promise<
   await late;
 }
 
-/** Of what was asked to stop: kills it unless it ends in time. Never rejects. */
+/** Kills processes that were asked to stop, unless they end in time. Never rejects. */
 export async function killLate(
   all: readonly Pick<Stoppable, 'kill'>[],
   { clock, ended }: { readonly clock: Clock; readonly ended: AbortSignal },
@@ -30,7 +30,7 @@ export async function killLate(
     () => {
       for (const each of all) each.kill();
     },
-    // All have ended in time.
+    // All ended in time.
     () => undefined,
   );
 }

@@ -1,7 +1,7 @@
 /**
- * What becomes of a tick: a run, a day without a session, or a line that says why not; and after a run that failed, another
- * try. Pure. Invariant: one run of a job at a time, a tick that comes while it goes on waits for its end, and a tick that
- * is held is settled once nothing more comes of it.
+ * Turns a tick into a run, a day without a session, or a log line that says why not; plans a retry after a failed run.
+ * Pure. Invariant: a job has one run at a time, a tick that comes during a run waits for its end, and a held tick is
+ * settled once it is finished.
  */
 import { formatWallDate } from '../calendar/wall-clock.ts';
 import { dropAlert, oweAlert } from './alert-step.ts';
@@ -11,16 +11,16 @@ import type { NextState } from './next-state.ts';
 import { type DaemonJob, type DueRun, hasPending, isBusy, isShared, MAX_FINISHED, type MissedTick } from './state.ts';
 import { refreshStatus } from './status-step.ts';
 
-/** A status that is younger tells whether dates are pending. */
+/** A status younger than this is good enough to decide whether dates are pending. */
 const STATUS_FRESH_MS = 60_000;
-/** Ticks that were missed wait so long for their order to be known: a store may hang. */
+/** How long missed ticks wait to be ordered: a store may hang. */
 const ORDER_PATIENCE_MS = 60_000;
-/** Jobs with the same time in their schedules come within less, so that the one that expires first goes first. */
+/** Ticks of jobs with the same scheduled time arrive within this, so that the one that expires first can go first. */
 const GATHER_MS = 100;
-/** What another try may mend: a wrong job file or an incomplete date it does not. A date that was held back it may. */
+/** Outcomes that a retry may fix. It cannot fix a wrong job file or an incomplete date, but it can a held-back date. */
 const RETRIED: readonly RunRecord['outcome'][] = ['failed', 'died', 'timed-out', 'active'];
 
-/** Nobody else needs to run this tick any more. Without effect on one that is not held. */
+/** No daemon needs to run this tick any more. Does nothing if the tick is not held. */
 export function settleTick(turn: NextState, { job, tickMs }: DueRun): void {
   const held = turn.job(job)?.heldTicks ?? [];
   if (!held.includes(tickMs)) return;
@@ -35,7 +35,7 @@ export function dropRetry(turn: NextState, name: string): void {
   settleTick(turn, retry.due);
 }
 
-/** Ticks that node-cron did not fire: of shared schedules they must be claimed first. */
+/** Ticks that node-cron did not fire. Those of shared schedules must be claimed first. */
 export function catchUp(turn: NextState, missed: readonly MissedTick[]): void {
   for (const { job: name, tickMs } of missed) {
     const job = turn.job(name);
@@ -45,17 +45,17 @@ export function catchUp(turn: NextState, missed: readonly MissedTick[]): void {
   }
 }
 
-/** What new jobs have missed waits until the statuses of all of them are known: they say which expires first. */
+/** Missed ticks of new jobs wait until the statuses of all these jobs are known: these show which job expires first. */
 export function arrive(turn: NextState, ticks: readonly MissedTick[]): void {
   if (ticks.length === 0) return;
   const id = Math.max(0, ...turn.arrivals.map((arrival) => arrival.id)) + 1;
   turn.arrivals = [...turn.arrivals, { id, ticks, unread: ticks.map(({ job }) => job) }];
-  // A new job's is being read already.
+  // The status of a new job is already being read.
   for (const { job } of ticks) if (turn.job(job)?.status.reading === 'none') refreshStatus(turn, job);
   turn.later(ORDER_PATIENCE_MS, { kind: 'arrival-late', id });
 }
 
-/** The status of a job is known, or cannot be known. */
+/** The status of a job is known, or could not be read. */
 export function noteArrivals(turn: NextState, name: string): void {
   const arrivals = turn.arrivals.map((each) => ({ ...each, unread: each.unread.filter((job) => job !== name) }));
   turn.arrivals = arrivals.filter(({ unread }) => unread.length > 0);
@@ -69,13 +69,13 @@ export function endArrival(turn: NextState, id: number): void {
   catchUp(turn, late.ticks);
 }
 
-/** A tick that is this daemon's. */
+/** A tick for this daemon to run. */
 export function admit(turn: NextState, due: DueRun): void {
   const { job: name, tickMs, reason } = due;
   const job = turn.job(name);
   if (!job || turn.isStopping) return;
   if (isShared(job) && !job.heldTicks.includes(tickMs)) turn.change(name, { heldTicks: [...job.heldTicks, tickMs] });
-  // Whoever takes the schedule or its retries out of the file wants none.
+  // The schedule or its retries were removed from the file, so do not retry.
   if (reason === 'retry' && (job.filed.job.schedule?.retrySeconds ?? null) === null) {
     endTick(turn, due);
     return;
@@ -83,7 +83,7 @@ export function admit(turn: NextState, due: DueRun): void {
   const isSure = reason === 'retry' || turn.rules.hasSession(tickMs);
   const deciding = job.run?.phase === 'deciding' ? job.run.due : undefined;
   if (isBusy(job) || (deciding && !isSure)) {
-    // The very tick that runs, found again when its file was gone for a moment: it is still held.
+    // The tick that is already running, found again after its file was gone for a moment: it stays held.
     if (job.run?.due.tickMs === tickMs) return;
     turn.log.warn({ event: 'overlap', job: name }, `${name} is due, but its last run has not ended`);
     if (isSure && reason !== 'retry') keepNext(turn, job, due);
@@ -91,7 +91,7 @@ export function admit(turn: NextState, due: DueRun): void {
     return;
   }
   if (reason !== 'retry') dropRetry(turn, name);
-  // One that is sure does not wait for what becomes of one that is not.
+  // A tick that certainly runs replaces one that is still being decided.
   if (deciding) settleTick(turn, deciding);
   if (isSure) {
     waitForPlace(turn, due);
@@ -103,13 +103,13 @@ export function admit(turn: NextState, due: DueRun): void {
   else decide(turn, name);
 }
 
-/** On a day without a session only pending dates are worth a process. The status of the job has just been read. */
+/** On a day without a session, only pending dates justify a process. The job's status has just been read. */
 export function decide(turn: NextState, name: string): void {
   const job = turn.job(name);
   if (job?.run?.phase !== 'deciding') return;
   const { due } = job.run;
   turn.change(name, { run: undefined });
-  // Where nothing is known a run that finds nothing is cheaper than a date that is lost.
+  // If the status is unknown, a run that finds nothing is cheaper than a lost date.
   if (!job.isRemoved && hasPending(job) !== false) {
     waitForPlace(turn, { ...due, reason: 'gap' });
     return;
@@ -132,15 +132,16 @@ export function decide(turn: NextState, name: string): void {
 }
 
 /**
- * A run of the job came to its end.
- * @param isUntold it was killed by no doing of the daemon, or timed out, so it could tell nobody
+ * Handles the end of a run.
+ * @param isUntold it died without a stop by the daemon, or timed out, so it could not report its end
  */
 export function endRun(turn: NextState, due: DueRun, run: RunRecord, isUntold: boolean): void {
   const { job: name } = due;
   addFinished(turn, name, run);
   turn.change(name, { run: undefined });
   if (turn.isStopping) {
-    // What was interrupted is taken over by another daemon, or caught up at the next start; what was done is over.
+    // After a stop, another daemon takes over an interrupted run, or the next start catches it up; a completed one is
+    // over.
     if (run.outcome === 'done') endTick(turn, due);
     return;
   }
@@ -151,7 +152,7 @@ export function endRun(turn: NextState, due: DueRun, run: RunRecord, isUntold: b
     if (next) settleTick(turn, next);
     return;
   }
-  // What has become due meanwhile is also the next try.
+  // A tick that came during the run serves as the retry.
   const atMs = next ? undefined : retryAt(turn, name, run);
   if (atMs === undefined) endTick(turn, due);
   else {
@@ -161,12 +162,12 @@ export function endRun(turn: NextState, due: DueRun, run: RunRecord, isUntold: b
   }
   refreshStatus(turn, name);
   if (isUntold) oweAlert(turn, name, 'died', describeEnd(run));
-  // It came to its own end, so that an earlier death is over.
+  // The run ended by itself, so an earlier crash is over.
   else if (run.outcome === 'done' || run.result) dropAlert(turn, name, 'died');
   if (next) admit(turn, next);
 }
 
-/** Nothing more comes of the tick: neither another daemon nor a restart need look for it. */
+/** The tick is finished: neither another daemon nor a restart needs to run it. */
 function endTick(turn: NextState, due: DueRun): void {
   turn.do({ kind: 'forget-unfinished', job: due.job });
   settleTick(turn, due);
@@ -177,7 +178,7 @@ function waitForPlace(turn: NextState, due: DueRun): void {
   turn.later(GATHER_MS, { kind: 'fill-places' });
 }
 
-/** One is enough, and the newest: a run goes for everything that is not sealed. */
+/** Keeps only the newest tick: one run exports everything that is not sealed. */
 function keepNext(turn: NextState, { next }: DaemonJob, due: DueRun): void {
   const isNewest = next === undefined || next.tickMs <= due.tickMs;
   if (isNewest) turn.change(due.job, { next: due });

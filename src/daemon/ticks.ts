@@ -1,8 +1,8 @@
 /**
- * The ticks of a schedule as instants. node-cron fires them; this tells which there are, so that one that was missed is
- * found, and none is taken for two. Days on which the clock is changed: a time that comes twice in autumn ticks the first
- * time only, as node-cron has it; a time that is left out in spring, which node-cron drops, ticks when the clock has
- * jumped, unless the schedule ticks soon after anyway. Nothing is started here.
+ * The ticks of a schedule as instants. node-cron fires them; this lists them, so that missed ticks are found and no
+ * tick counts twice. When clocks change: in autumn a repeated time ticks only the first time, as in node-cron. In
+ * spring a skipped time, which node-cron drops, ticks right after the jump, unless the schedule also ticks soon after
+ * it. Nothing is started here.
  */
 import { createTask } from 'node-cron';
 import type { JobSchedule } from '../job/job.ts';
@@ -10,20 +10,20 @@ import type { JobSchedule } from '../job/job.ts';
 const MINUTE_MS = 60_000;
 const HOUR_MS = 3_600_000;
 const DAY_MS = 86_400_000;
-/** Days whose answers are kept: a lookback, and the days of today's ticks. */
+/** Days whose answers are cached: a lookback, and the days of current ticks. */
 const LOOKED_BACK_DAYS = 32;
-/** How far a clock is ever set back or forward: an hour, half of one on Lord Howe Island, two at some stations. */
+/** All sizes of clock changes: an hour, half an hour on Lord Howe Island, two hours at some stations. */
 const SHIFTS_MS = [30 * MINUTE_MS, 60 * MINUTE_MS, 120 * MINUTE_MS];
-/** Within one no clock is changed: it happens at full quarters of an hour, in UTC too, wherever it does today. */
+/** No clock changes within such a block: today all zones change at full quarters of an hour, in UTC too. */
 const OFFSET_BLOCK_MS = 15 * MINUTE_MS;
 
 export interface Ticks {
   /**
-   * The newest tick in `(afterMs, throughMs]`, milliseconds since the epoch; `undefined` when there is none.
-   * @param accept leaves out ticks that do not count
+   * The newest tick in `(afterMs, throughMs]`, in milliseconds since the epoch; `undefined` when there is none.
+   * @param accept filters ticks
    */
   newest(afterMs: number, throughMs: number, accept?: (tickMs: number) => boolean): number | undefined;
-  /** The first tick after now, by the clock of this machine. */
+  /** The first tick after now, by this machine's clock. */
   next(nowMs: number): number;
 }
 
@@ -62,7 +62,7 @@ export function createTicks({ cron, timezone }: Pick<JobSchedule, 'cron' | 'time
     known = { askedAtMs: nowMs, nextMs: jumpMs ?? firedMs };
     return known.nextMs;
   };
-  /** A tick of a left-out time in `(fromMs, toMs)`: it can only be where the clock jumps. */
+  /** A tick of a skipped time in `(fromMs, toMs)`: it can only be where the clock jumps. */
   const findSpringTick = (fromMs: number, toMs: number): number | undefined => {
     for (let at = fromMs; at < toMs; at += DAY_MS) {
       const end = Math.min(at + DAY_MS, floorToMinute(toMs));
@@ -72,7 +72,7 @@ export function createTicks({ cron, timezone }: Pick<JobSchedule, 'cron' | 'time
     }
     return undefined;
   };
-  /** The first minute of `(fromMs, toMs]` with the offset that the last one has. */
+  /** The first minute of `(fromMs, toMs]` that has the offset of the last. */
   const findJump = (fromMs: number, toMs: number): number => {
     const offset = wallOf(toMs) - toMs;
     let [before, after] = [fromMs, toMs];
@@ -87,9 +87,8 @@ export function createTicks({ cron, timezone }: Pick<JobSchedule, 'cron' | 'time
 }
 
 /**
- * Whether a schedule names what a clock on the wall shows, also a time that the zone leaves out. Minute, hour and day are
- * asked for one by one, once each: a look back over the whole lookback has 21,600 minutes, and node-cron formats a date
- * for each.
+ * Whether a schedule matches a wall-clock time, even one that the zone skips. Minute, hour and day are matched
+ * separately and cached: the whole lookback has 21,600 minutes, and node-cron formats a date for each match.
  */
 function createMatcher(cron: string): (wallMs: number) => boolean {
   const [minute = '*', hour = '*', ...day] = cron.trim().split(/\s+/);
@@ -102,7 +101,7 @@ function createMatcher(cron: string): (wallMs: number) => boolean {
     ofDay(wallMs, Math.floor(wallMs / DAY_MS));
 }
 
-/** Answers that are known are kept, so many. */
+/** Caches up to `maxKnown` answers. */
 function createPartMatcher(cron: string, maxKnown: number): (wallMs: number, part: number) => boolean {
   const task = createTask(cron, () => undefined, { timezone: 'Etc/UTC' });
   const known = new Map<number, boolean>();
@@ -117,7 +116,7 @@ function createPartMatcher(cron: string, maxKnown: number): (wallMs: number, par
   };
 }
 
-/** What a clock on the wall of that zone shows, as if it were UTC; to the minute. */
+/** The wall-clock time of the zone, as if it were UTC; to the minute. */
 function createWallClock(timeZone: string): (ms: number) => number {
   const readWall = createWallReader(timeZone);
   let blockMs = Number.NaN;
@@ -133,7 +132,7 @@ function createWallClock(timeZone: string): (ms: number) => number {
   };
 }
 
-/** Asks the zone's rules, which costs more than all the rest. */
+/** Reads the zone's rules, which costs more than everything else. */
 function createWallReader(timeZone: string): (ms: number) => number {
   const format = new Intl.DateTimeFormat('en-CA', {
     timeZone,

@@ -1,7 +1,8 @@
 /**
- * When jobs are due. node-cron fires their ticks; what it does not fire (the machine slept, the clock was set, the process
- * was held up, a time that the zone leaves out) is found by looking back every few seconds. Invariant: a tick of a job is
- * told once, whoever finds it first, and however the clock moves; of several that were missed only the newest is.
+ * When jobs are due. node-cron fires their ticks. Ticks that it does not fire (the machine slept, the clock was set,
+ * the process was blocked, the zone skipped a time) are found by looking back at every beat. Invariant: each tick of a
+ * job is reported once, however it is found and however the clock moves; of several missed ticks only the newest is
+ * reported.
  */
 import { createTask, type Logger, type ScheduledTask } from 'node-cron';
 import { LOOKBACK_DAYS } from '../api-contract/published-limits.ts';
@@ -15,29 +16,29 @@ interface TimetableDeps {
   readonly clock: Clock;
   readonly log: Log;
   readonly coordinator: Coordinator | undefined;
-  /** Whether a tick counts more than others: of those missed, the newest of these is due before a newer other one. */
+  /** Whether a tick has priority: of the missed ticks, the newest preferred one is due, even if another is newer. */
   readonly isPreferred: (tickMs: number) => boolean;
-  /** A tick that this daemon is to run; of shared schedules it has been claimed. */
+  /** A tick for this daemon to run; if the schedule is shared, it is already claimed. */
   readonly onTick: (job: string, tickMs: number) => void;
-  /** Another daemon runs it. */
+  /** Another daemon runs the tick. */
   readonly onLeft: (job: string, tickMs: number) => void;
 }
 
 export interface Timetable {
   /**
-   * @param lastMs the newest instant up to which the job is known to have run
+   * @param lastMs newest instant up to which the job is known to have run
    * @returns the tick that was missed since then
    */
   add(job: string, schedule: JobSchedule, lastMs: number | undefined): number | undefined;
-  /** Its next ticks are by another schedule. */
+  /** Changes the schedule from the next tick on. */
   change(job: string, schedule: JobSchedule): void;
   remove(job: string): void;
-  /** Ticks that nobody fired since the last look. */
+  /** Ticks that were not fired since the last call. */
   findMissed(): readonly { readonly job: string; readonly tickMs: number }[];
-  /** After the clock was set: node-cron's timers are for instants that lie elsewhere now. */
+  /** After a clock change: node-cron's timers now point to the wrong instants. */
   rearm(): void;
   next(job: string): number | undefined;
-  /** For good: what is added afterwards is not due. */
+  /** Final: jobs added afterwards never become due. */
   stop(): void;
 }
 
@@ -45,16 +46,16 @@ interface Entry {
   schedule: JobSchedule;
   ticks: Ticks;
   task: ScheduledTask;
-  /** Whatever ticked until then has been told. */
+  /** Ticks up to here have been reported. */
   seenMs: number;
 }
 
 const LOOKBACK_MS = LOOKBACK_DAYS * 86_400_000;
-/** node-cron fires a tick within a second, or calls it missed; after this long it is nobody's. */
+/** node-cron fires a tick within a second or counts it as missed; after this long it will not fire. */
 const FIRE_GRACE_MS = 5_000;
-/** A clock that is set back further was wrong before, and what it said of ticks to come is forgotten. NTP steps by less. */
+/** If the clock is set back by more than this, it was wrong before, and `seenMs` is reset. NTP steps are smaller. */
 const WRONG_CLOCK_MS = 600_000;
-/** By then a beat has found that the clock was set; what ticked in between is news. */
+/** A beat notices a clock change within this time; ticks since then count as new. */
 const NOTICED_MS = 60_000;
 
 export function createTimetable(deps: TimetableDeps): Timetable {
@@ -67,14 +68,14 @@ export function createTimetable(deps: TimetableDeps): Timetable {
       name: job,
       timezone: schedule.timezone,
       logger: asCronLogger(log, job),
-      // Late ones are found by looking back.
+      // Late ticks are found by looking back.
       suppressMissedWarning: true,
       ...(schedule.distributed && coordinator
         ? { distributed: true, distributedLease: LEASE_MS, runCoordinator: coordinator.forJob(job) }
         : {}),
     });
     task.on('execution:skipped', ({ date, reason }) => {
-      // Not when Redis was away: then the tick is nobody's, and is found by looking back.
+      // Not when Redis was down: then no daemon has the tick, and looking back finds it.
       if (reason === 'not-elected' && see(job, date.getTime())) deps.onLeft(job, date.getTime());
     });
     void task.start();
@@ -84,7 +85,7 @@ export function createTimetable(deps: TimetableDeps): Timetable {
     const nowMs = clock.now();
     if (entry.seenMs > nowMs + WRONG_CLOCK_MS) entry.seenMs = nowMs - NOTICED_MS;
   };
-  /** Whether the tick is news; marks it. */
+  /** Marks a tick as seen; returns whether it is new. */
   const see = (job: string, tickMs: number): boolean => {
     const entry = entries.get(job);
     if (!entry) return false;
@@ -104,7 +105,7 @@ export function createTimetable(deps: TimetableDeps): Timetable {
       if (isStopped) return undefined;
       const nowMs = clock.now();
       const oldest = nowMs - LOOKBACK_MS;
-      // A record from the future is one of a wrong clock.
+      // A record from the future comes from a wrong clock.
       const afterMs = lastMs === undefined || lastMs > nowMs + WRONG_CLOCK_MS ? oldest : Math.max(oldest, lastMs);
       const entry = { schedule, ticks: createTicks(schedule), task: startTask(job, schedule), seenMs: nowMs };
       entries.set(job, entry);
@@ -148,7 +149,7 @@ export function createTimetable(deps: TimetableDeps): Timetable {
   };
 }
 
-/** node-cron would write to the console. */
+/** By default node-cron writes to the console. */
 function asCronLogger(log: Log, job: string): Logger {
   const line = (message: string | Error) => ({ event: 'cron', job, reason: String(message) });
   const say = (message: string | Error) => `${job}: ${message}`;

@@ -1,20 +1,19 @@
 /**
- * What outlives the daemon. Of a job whose run has begun and of which something may still come, the tick: kept while the
- * run goes on and while another try is planned, so that a daemon that is ended in between, in whatever way, finds at its
- * next start that the tick is still owed; that the export wrote its record does not mean that the reports were mailed. And
- * how a run ended that nobody has been told of yet.
+ * Facts that survive a restart of the daemon. First, a job's unfinished tick: kept during its run and while a retry is
+ * planned. However the daemon ends in between, its next start finds that the tick is still owed; a record of the export
+ * does not prove that the reports were mailed. Second, the end of a run that no alert has reported yet.
  */
 import { z } from 'zod';
 import type { Log } from '../core/log.ts';
 import { createJobNote, type JobNote } from './job-note.ts';
 
-/** When the tick was due, milliseconds since the epoch. */
+/** Due time of the tick, in milliseconds since the epoch. */
 export type Unfinished = JobNote<number>;
 
-/** How a run ended that could not tell it itself, in words for operators. */
+/** The end of a run that could not report it itself, in words for operators. */
 export type Untold = JobNote<string>;
 
-/** @param pathOf file of a job */
+/** @param pathOf path of a job's file */
 export function createUnfinished(pathOf: (job: string) => string, log: Log): Unfinished {
   return createJobNote({
     ...{ pathOf, log },
@@ -23,7 +22,7 @@ export function createUnfinished(pathOf: (job: string) => string, log: Log): Unf
   });
 }
 
-/** @param pathOf file of a job */
+/** @param pathOf path of a job's file */
 export function createUntold(pathOf: (job: string) => string, log: Log): Untold {
   return createJobNote({
     ...{ pathOf, log },

@@ -1,6 +1,6 @@
 /**
- * Copies in the store of what was mailed, per revision: a page that opens in a browser, the message, and the model as JSON.
- * The first of a revision is the reader's usual one; those of other watchlists, zones or corrections have a hash in their
+ * Copies in the store of what was mailed, per revision: a page that opens in a browser, the message, and the model as
+ * JSON. The usual edition has a plain name; those of other watchlists, time zones or corrections have a hash in their
  * names.
  */
 import { createHash } from 'node:crypto';
@@ -16,13 +16,13 @@ import type { DeliverContext } from './delivery.ts';
 interface ArchivePlace {
   readonly job: string;
   readonly date: string;
-  /** What tells the report from others of the job. */
+  /** Distinguishes the report from the job's others. */
   readonly report: string;
   readonly revision: number;
 }
 
 interface ReportCopy {
-  /** Empty for the usual reader, else text that tells this copy from the others of the revision. */
+  /** Empty for the usual edition, else text that distinguishes this copy from the others of the revision. */
   readonly variant: string;
   readonly parts: readonly DigestPart[];
   readonly rendered: RenderedReport;
@@ -43,8 +43,8 @@ export async function archiveReport(context: DeliverContext, place: ArchivePlace
 }
 
 /**
- * The models that were mailed of a revision, whatever the watchlist: the day's numbers are the same in all of them.
- * `undefined` when there is no copy, or none that can be read: then nothing can be compared.
+ * The models that were mailed for a revision, for any watchlist: the day's numbers are the same in all of them.
+ * `undefined` if there is no readable copy: then nothing can be compared.
  */
 export async function readArchivedReports(
   context: DeliverContext,
@@ -55,7 +55,7 @@ export async function readArchivedReports(
     if (!key.endsWith('.json')) continue;
     const bytes = await context.store.get(key);
     try {
-      // Our own document; what another version wrote otherwise fails below, when a number is read.
+      // Our own document; if another version wrote it differently, it fails later, when a number is read.
       return listReports(JSON.parse(Buffer.from(bytes ?? []).toString('utf8')) as readonly DigestPart[]);
     } catch (error) {
       const reason = describeError(error);

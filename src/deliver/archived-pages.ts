@@ -1,6 +1,6 @@
 /**
- * The archive of a job's mailed reports, for those who read it: which copies there are, and the page of one. Reading
- * only; `archive.ts` writes it.
+ * Reads the archive of a job's mailed reports: which copies exist, and the page of one. Read-only; `archive-report.ts`
+ * writes it.
  */
 import { Fault } from '../core/errors.ts';
 import { parseReportCopyKey, reportCopyPrefix, reportsPrefix } from '../ledger/layout.ts';
@@ -8,18 +8,18 @@ import type { Store } from '../store/store.ts';
 
 export interface ArchivedReport {
   readonly date: string;
-  /** What tells the report from others of the job. */
+  /** Distinguishes the report from the job's others. */
   readonly report: string;
   readonly revision: number;
 }
 
-/** The page of the usual reader; other watchlists, zones and corrections have a hash in the name. */
+/** Page of the usual edition; other watchlists, time zones and corrections have a hash in the name. */
 const USUAL_PAGE = 'report.html';
 
-/** So many are named when the one asked for is not there. */
+/** Most existing copies that the error lists. */
 const NAMED_REPORTS = 5;
 
-/** Newest date first, of a date by report, its newest revision first. Costs one listing of the job's reports. */
+/** Newest date first; within a date by report, then newest revision first. Costs one listing of the job's reports. */
 export async function listArchive(store: Store, job: string, limit: number): Promise<readonly ArchivedReport[]> {
   const found = new Map<string, ArchivedReport>();
   for await (const { key } of store.list(reportsPrefix(job))) {
@@ -40,13 +40,13 @@ function compareReports(a: ArchivedReport, b: ArchivedReport): number {
 interface ArchiveChoice {
   /** Default: the newest date that has a copy. */
   readonly date?: string | undefined;
-  /** Default: the only one of the date. */
+  /** Default: the only report of the date. */
   readonly report?: string | undefined;
   /** Default: the newest one. */
   readonly revision?: number | undefined;
 }
 
-/** @throws Fault `REPORT_NOT_ARCHIVED` (usage) that names what is there; `REPORT_AMBIGUOUS` (usage) */
+/** @throws Fault `REPORT_NOT_ARCHIVED` (usage), which names the existing copies; `REPORT_AMBIGUOUS` (usage) */
 export async function readArchivedPage(
   store: Store,
   job: string,
@@ -74,7 +74,7 @@ export async function readArchivedPage(
   return { ...first, html };
 }
 
-/** The usual reader's page, or the first of the others where nobody was a usual reader. */
+/** The page of the usual edition; if there is none, the first of the others. */
 async function readPage(store: Store, job: string, place: ArchivedReport): Promise<string | undefined> {
   const keys: string[] = [];
   for await (const { key } of store.list(reportCopyPrefix(job, place.date, place.report, place.revision))) {

@@ -1,6 +1,6 @@
 /**
- * What a report of a date is made from, brought to this machine, and the models made of it. Invariant: only sealed objects
- * with the bytes of their manifests are read. Models differ by the watchlist only, so each watchlist is computed once.
+ * The data of a date's report, fetched to this machine, and the models built from it. Invariant: only sealed objects
+ * with the bytes of their manifests are read. Models differ only by watchlist, so each watchlist is computed once.
  */
 import { rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
@@ -20,7 +20,7 @@ import { buildReport } from './report-model.ts';
 
 export interface ReportContent {
   readonly manifest: Manifest;
-  /** The parts of the report with this watchlist; computed once. @throws Fault, EngineFault */
+  /** The parts of the report for this watchlist; computed once. @throws Fault, EngineFault */
   parts(symbols: readonly string[]): Promise<readonly DigestPart[]>;
 }
 
@@ -39,12 +39,12 @@ export function openContent(context: DeliverContext, job: Job, report: JobReport
   };
 }
 
-/** The models of the parts that are sealed. */
+/** The models of the sealed parts. */
 export function listReports(parts: readonly DigestPart[]): readonly FlowReport[] {
   return parts.flatMap((part) => ('report' in part ? [part.report] : []));
 }
 
-/** Takes away what was only brought here for reports. */
+/** Removes the files that were fetched only for reports. */
 export async function discardContent(context: Pick<DeliverContext, 'state'>): Promise<void> {
   await rm(folderOf(context), { recursive: true, force: true });
 }
@@ -59,7 +59,7 @@ type PartFiles =
       readonly marketStructure: string | null;
     };
 
-/** Brings the files of the report here. @throws Fault `DROP_DAMAGED`; StoreFault */
+/** Fetches the files of the report. @throws Fault `DROP_DAMAGED`; StoreFault */
 export async function fetchParts(
   context: DeliverContext,
   job: Job,
@@ -86,8 +86,8 @@ export async function fetchParts(
 }
 
 /**
- * Whether a digest has to wait: another of its datasets may still be sealed for this date. One that is known to be missing
- * or to have expired never will be, so the digest goes out and says so.
+ * Whether a digest has to wait: another of its datasets may still be sealed for this date. A dataset that is known to
+ * be missing or expired never will be, so the digest goes out and says so.
  */
 export async function isWaiting(
   { store }: Pick<DeliverContext, 'store'>,
@@ -135,13 +135,14 @@ async function fetchMarketStructure(
   if (dataset === null) return null;
   const manifest = await readManifest(context.store, dataset, date);
   if (manifest !== undefined) return await fetchDrop(context, manifest, localPath(context, manifest.dataset, date));
-  // The report does not say what it lacks: a reader without the other dataset would not miss it, but the operator asked for it.
+  // The report does not mention the gap, because its readers would not miss the other dataset. But the operator asked
+  // for it.
   const reason = 'the market-structure drop is not sealed';
   context.log.warn({ event: 'comparison-left-out', dataset, date, reason }, `${date} is not compared: ${reason}`);
   return null;
 }
 
-/** A comparison that cannot be had is left out of the report; the report itself does not depend on earlier days. */
+/** Leaves out an earlier day that cannot be read; the report itself does not depend on earlier days. */
 async function fetchSummaries(context: DeliverContext, dataset: string, date: string): Promise<readonly PastSession[]> {
   const sealed = await listSealedDates(context.store, dataset);
   const earlier = sealed.filter((other) => other < date).slice(-MEAN_SESSIONS);
@@ -154,7 +155,7 @@ async function fetchSummaries(context: DeliverContext, dataset: string, date: st
   return found;
 }
 
-/** @returns the condition of the drop whose summary is here now; `undefined` when there is none to compare with */
+/** @returns the condition of the drop whose summary was fetched; `undefined` if there is none to compare with */
 async function fetchSummary(
   context: DeliverContext,
   dataset: string,
@@ -168,7 +169,7 @@ async function fetchSummary(
   try {
     const manifest = await readManifest(context.store, dataset, date);
     const file = manifest?.files.find(({ filename }) => filename === manifest.summary);
-    // Drops of own columns, and those of older versions, have none.
+    // Drops with their own columns, and those of older versions, have none.
     if (manifest === undefined || file === undefined) return undefined;
     await makeFolder(dirname(path));
     const isWhole = await fetchFile(context.store, manifest, file, path, context.signal);

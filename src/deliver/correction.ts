@@ -1,4 +1,4 @@
-/** Corrections: what a restated day says otherwise than the mail of an earlier revision did. Pure. */
+/** Corrections: what a restatement changed since the mail of an earlier revision. Pure. */
 
 import { formatFinely, formatNumber } from '../report/key-numbers.ts';
 import type { FlowReport } from '../report/model.ts';
@@ -6,16 +6,16 @@ import { findNumber, readReportNumber } from '../report/number-values.ts';
 import { REPORT_NUMBERS, type ReportNumber } from '../report/numbers.ts';
 
 interface ChangedNumber {
-  /** For readers. */
+  /** Label for readers. */
   readonly name: string;
   readonly before: string;
   readonly after: string;
 }
 
 /**
- * Numbers that changed by more than the threshold; of several datasets each number with the name of its own.
- * @param before what was mailed; `undefined` when no copy of it can be read
- * @returns `undefined` when it cannot be said what changed: then the whole report is mailed again
+ * Numbers that changed by more than the threshold; with several datasets, each number has its dataset's name.
+ * @param before what was mailed; `undefined` if no copy of it can be read
+ * @returns `undefined` if the changes cannot be determined: then the whole report is mailed again
  */
 export function compareReports(
   before: readonly FlowReport[] | undefined,
@@ -27,7 +27,7 @@ export function compareReports(
   for (const report of after) {
     const { dataset } = report.drop;
     const earlier = before.find(({ drop }) => drop.dataset === dataset);
-    // It was pending when the earlier one was mailed: all of it is news.
+    // This dataset was pending when the earlier report was mailed: all of it is new.
     if (earlier === undefined) return undefined;
     const found = readChanges(earlier, report, threshold);
     if (found === undefined) return undefined;
@@ -40,15 +40,15 @@ function readChanges(before: FlowReport, after: FlowReport, threshold: number): 
   try {
     return listChanges(before, after, threshold);
   } catch (error) {
-    // A copy of another version, which lacks a number: it cannot be compared.
+    // The copy is from another version and lacks a number: it cannot be compared.
     if (error instanceof TypeError) return undefined;
     throw error;
   }
 }
 
 /**
- * What a restatement changed of the numbers.
- * @param threshold fraction of a number's scale; a change of exactly that much is none
+ * The numbers that a restatement changed.
+ * @param threshold fraction of a number's scale; a change of exactly that size does not count
  */
 export function listChanges(before: FlowReport, after: FlowReport, threshold: number): readonly ChangedNumber[] {
   return REPORT_NUMBERS.filter((name) => isChanged(name, before, after, threshold)).map((name) =>
@@ -65,8 +65,8 @@ function isChanged(name: ReportNumber, before: FlowReport, after: FlowReport, th
 }
 
 /**
- * Size against which a change is judged. A net of large sums, or a share, may change by a multiple of itself and mean
- * nothing. Null: the number compares with other days, and its change is no correction of this one.
+ * Scale against which a change is judged. A net of large sums, or a share, may change by a multiple of itself and mean
+ * nothing. Null: the number compares with other days, so its change is no correction of this one.
  */
 function findScale(name: ReportNumber, before: FlowReport, after: FlowReport): number | null {
   const { scale, unit } = findNumber(name);
@@ -76,7 +76,7 @@ function findScale(name: ReportNumber, before: FlowReport, after: FlowReport): n
   return Math.max(Math.abs(size(before) ?? 0), Math.abs(size(after) ?? 0));
 }
 
-/** `0.30` and `0.30` is no correction: such a pair is shown with the digits in which it differs. */
+/** `0.30` to `0.30` does not read as a correction: such a pair is shown with the digits in which it differs. */
 function describeChange(number: ReportNumber, before: number | null, after: number | null): ChangedNumber {
   const { label: name, unit } = findNumber(number);
   const texts = { name, before: formatNumber(before, unit), after: formatNumber(after, unit) };

@@ -1,7 +1,7 @@
 /**
- * One report of one date: who is still to be mailed, whether the day is worth a mail, one rendering per kind of reader,
- * a copy in the store, then the mails. Invariant: the receipt in the store, not this machine's memory, says who has got
- * what.
+ * One report of one date: who must still be mailed, whether the day is worth a mail, one rendering per edition, a copy
+ * in the store, then the mails. Invariant: the receipt in the store records who received what, not this machine's
+ * memory.
  */
 import { createHash, randomUUID } from 'node:crypto';
 import { stat } from 'node:fs/promises';
@@ -33,14 +33,14 @@ import { type Ledger, noteAll, sendAll } from './mails.ts';
 interface DateTask {
   readonly job: Job;
   readonly report: JobReport;
-  /** What tells the report from others of the job. */
+  /** Distinguishes the report from the job's others. */
   readonly id: string;
   readonly manifest: Manifest;
   readonly late: boolean;
   readonly past: boolean;
   /** An operator chose the date. */
   readonly byHand: boolean;
-  /** Mail only this address, whether it had the report or not. */
+  /** Mail only this address, even if it received the report. */
   readonly only: string | undefined;
 }
 
@@ -56,7 +56,7 @@ export async function deliverDate(context: DeliverContext, task: DateTask): Prom
   };
   if (readers.length === 0) return delivery;
   const known = before?.revision ?? 0;
-  // Of a date that was exported anew, from its first revision on, the ledger still says this one.
+  // If the date was exported anew from revision 1 on, the store still has this manifest: then go on.
   if (known > revision && (await isReplaced(context, manifest))) return { ...delivery, leftToOther: true };
   const isAsked = byHand || only !== undefined;
   if (!isAsked && (await isWaiting(context, job, report, date))) return { ...delivery, pending: true };
@@ -105,19 +105,19 @@ async function mailDate(
   return { ...delivery, skipped, subject, recipients, leftToOther: isTakenOver };
 }
 
-/** Whether this process fell behind: it slept since it read the manifest, and another one has mailed of a later revision. */
+/** Whether this process fell behind: it slept since it read the manifest, and another one mailed a later revision. */
 async function isReplaced({ store }: DeliverContext, { dataset, date, revision }: Manifest): Promise<boolean> {
   return (await readManifest(store, dataset, date))?.revision !== revision;
 }
 
-/** The recipient with this address; somebody who is none reads what the first one does, without a watchlist of their own. */
+/** The recipient with this address. An unknown address gets the job's watchlist and the first recipient's time zone. */
 export function chooseReader(report: JobReport, address: string): ReportRecipient {
   const key = formatRecipientKey(address);
   const known = report.to.find((recipient) => formatRecipientKey(recipient.address) === key);
   return known ?? { address, symbols: null, timezone: report.to[0]?.timezone ?? 'UTC' };
 }
 
-/** Those who are still to be mailed, as the job file has them; a test send may go to anybody. */
+/** Recipients still to be mailed, as in the job file; a test mail may go to any address. */
 function listReaders(
   report: JobReport,
   receipt: Receipt | undefined,
@@ -134,7 +134,7 @@ function listReaders(
 
 interface Chosen {
   readonly readers: readonly Reader[];
-  /** Why those who are left out are. */
+  /** Why some are left out, else null. */
   readonly skipped: string | null;
 }
 
@@ -143,8 +143,8 @@ function wholeReport(recipients: readonly ReportRecipient[]): Chosen {
 }
 
 /**
- * Who is mailed what: a correction goes to those who have an earlier revision, when it says something else; everybody
- * else gets the report, when the day is worth a mail. Whoever is left out is written down and not asked about again.
+ * Who receives what: recipients of an earlier revision get a correction if it differs; all others get the report if the
+ * day is worth a mail. Those left out are recorded, and not considered again.
  */
 async function chooseReaders(
   ledger: Ledger,
@@ -191,7 +191,7 @@ async function chooseReaders(
   return { readers, skipped: leftOut.size === 0 ? null : [...leftOut.keys()].join('; ') };
 }
 
-/** What changed since an earlier revision; each is read once. */
+/** Returns the changes since an earlier revision; reads each revision once. */
 function createComparison(
   ledger: Ledger,
   { job, id, report, content }: MailedReport,
@@ -209,8 +209,8 @@ function createComparison(
 }
 
 /**
- * Who this worker is: made once, kept in the state directory. With it goes where the file lies: in a copy of the directory,
- * from a backup or an image, works somebody else, who may be at it at the same time.
+ * The id of this worker: created once and kept in the state directory, plus a hash of where the file is. A copy of the
+ * directory, from a backup or an image, is another worker, which may run at the same time.
  */
 async function readWorker(path: string): Promise<string> {
   const kept = await readFileIfExists(path);
@@ -223,5 +223,5 @@ async function readWorker(path: string): Promise<string> {
   return `${made}-${place.slice(0, WORKER_PLACE_DIGITS)}`;
 }
 
-/** Enough to tell the few copies of one directory apart. */
+/** Enough to distinguish the few copies of one directory. */
 const WORKER_PLACE_DIGITS = 8;

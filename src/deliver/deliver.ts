@@ -1,6 +1,6 @@
 /**
- * From sealed drops to mails: every report of a job, for every date that it is due for. Invariant: nothing is mailed of a
- * date that is not sealed; a report that cannot be made does not keep the others from their readers.
+ * From sealed drops to mails: every report of a job, for every date that is due. Invariant: nothing is mailed for a
+ * date that is not sealed; a report that fails does not keep the others from their readers.
  */
 import { createHash } from 'node:crypto';
 import { rm } from 'node:fs/promises';
@@ -18,14 +18,17 @@ import type { DeliverContext, DeliverOptions, Delivery } from './delivery.ts';
 import { chooseDate, type DueDate, listDueDates } from './due-dates.ts';
 import { buildEdition, buildMail, type Edition } from './mailed-report.ts';
 
-/** Sends the reports of a job to everybody who has not got them. @throws Fault `REPORT_PENDING` when the date asked for is not sealed */
+/**
+ * Sends the reports of a job to all recipients who have not received them.
+ * @throws Fault `REPORT_PENDING` if the chosen date is not sealed
+ */
 export async function deliverReports(
   context: DeliverContext,
   job: Job,
   options: DeliverOptions = {},
 ): Promise<readonly Delivery[]> {
   assertMayMail(context, job, options.only);
-  // A name beside the address makes nobody another person.
+  // The display name does not make a different recipient.
   const bare = options.only === undefined ? {} : { only: parseAddress('to', options.only).address };
   const deliveries: Delivery[] = [];
   if (job.reports.length > 0) context.onEvent({ kind: 'phase', date: '', phase: 'mailing' });
@@ -38,7 +41,10 @@ export async function deliverReports(
   return deliveries;
 }
 
-/** @throws Fault `MAIL_DOMAIN_REFUSED`, `MAIL_ADDRESS_INVALID` (usage): told before anything is asked for, sealed or sent */
+/**
+ * Checks the addresses before anything is requested, sealed or sent.
+ * @throws Fault `MAIL_DOMAIN_REFUSED`, `MAIL_ADDRESS_INVALID` (usage)
+ */
 export function assertMayMail(context: Pick<DeliverContext, 'mailer' | 'mailFrom'>, job: Job, only?: string): void {
   if (job.reports.length === 0) return;
   const addresses = only === undefined ? job.reports.flatMap(({ to }) => to.map(({ address }) => address)) : [only];
@@ -47,7 +53,10 @@ export function assertMayMail(context: Pick<DeliverContext, 'mailer' | 'mailFrom
   assertAllowedRecipients(context.mailer, addresses);
 }
 
-/** The report of a date as this address, or the first recipient, would get it; mails nobody. @throws Fault `REPORT_PENDING` */
+/**
+ * The report of a date as this address, or the first recipient, would receive it. Sends no mail.
+ * @throws Fault `REPORT_PENDING`
+ */
 export async function previewReport(
   context: DeliverContext,
   job: Job,
@@ -68,7 +77,7 @@ export async function previewReport(
   }
 }
 
-/** Short text of what tells one report of a job from another, as part of a key. */
+/** A short text that distinguishes the job's reports, as part of a key. */
 function identifyReport(report: JobReport): string {
   const hash = createHash('sha256').update(formatReportIdentity(report)).digest('hex').slice(0, 8);
   return `${report.template}-${hash}`;
@@ -94,17 +103,17 @@ async function deliverReport(
   for (const day of due) {
     const delivery = await tryDate(context, day, report, async () => {
       const manifest = await readManifest(context.store, job.drop.dataset, day.date);
-      // It was sealed when the dates were listed; manifests are never taken away.
+      // It was sealed when the dates were listed; manifests are never removed.
       return manifest && (await deliverDate(context, { ...task, ...day, manifest }));
     });
-    // A date of the past of which nothing was left to do is no news.
+    // A past date with nothing left to do is no news.
     if (delivery !== undefined && !(day.past && isNothing(delivery))) deliveries.push(delivery);
     if (day.past) await rm(context.state.drop(day.date), { force: true });
   }
   return deliveries;
 }
 
-/** A date whose report cannot be made is told, and the others go on; a wrong setting or an interruption stops all. */
+/** Reports a date that fails, and the others go on; a wrong setting, a changed store or an interruption stops all. */
 async function tryDate(
   context: DeliverContext,
   day: DueDate,

@@ -1,4 +1,4 @@
-/** What delivery takes and gives: types only, for those who call it and for its own parts. */
+/** Inputs and results of delivery: types only, for its callers and its own parts. */
 import type { CalendarOverride } from '../calendar/session.ts';
 import type { Clock } from '../core/clock.ts';
 import type { Log } from '../core/log.ts';
@@ -10,10 +10,10 @@ import type { Store } from '../store/store.ts';
 
 export interface DeliveredRecipient {
   readonly to: string;
-  /** `failed` ones are mailed by the next run, `refused` ones never again. */
+  /** The next run mails `failed` ones, but never `refused` ones. */
   readonly outcome: 'sent' | 'refused' | 'failed';
   readonly detail: string;
-  /** Of a mail that was written into the outbox in place of being sent. */
+  /** Path of a mail that was written to the outbox instead of sent. */
   readonly file?: string;
 }
 
@@ -21,33 +21,33 @@ export interface DeliveredRecipient {
 export interface Delivery {
   readonly report: string;
   readonly date: string;
-  /** 0 for a date that is not sealed. */
+  /** 0 if the date is not sealed or its report failed. */
   readonly revision: number;
   readonly subject: string;
-  /** One per recipient who was still to be mailed. */
+  /** One per recipient still to be mailed. */
   readonly recipients: readonly DeliveredRecipient[];
-  /** Recipients who had it already. */
+  /** Recipients who received it before. */
   readonly alreadySent: number;
-  /** Another worker is mailing it at the moment. */
+  /** Another worker is mailing it now. */
   readonly leftToOther: boolean;
   /** A newer session was over before this one was mailed. */
   readonly late: boolean;
-  /** Not sealed, though it is due: nobody is mailed, the operator is told. */
+  /** Due but not sealed: no mail is sent, and the operator is alerted. */
   readonly pending: boolean;
-  /** Why recipients who were still to be mailed are not: an empty day, a condition, no change worth a mail; else null. */
+  /** Why recipients still to be mailed are skipped: an empty day, a condition, no change worth a mail; else null. */
   readonly skipped: string | null;
-  /** Why the report of this date could not be made; else null. */
+  /** Why the report of this date failed; else null. */
   readonly error: { readonly code: string; readonly message: string; readonly hint?: string } | null;
 }
 
 export interface DeliverOptions {
   /** Date to report on; default: the newest sealed one, and those of the lookback before it that were never mailed. */
   readonly date?: string | undefined;
-  /** Mail only this recipient, again if need be. */
+  /** Mail only this recipient, even if already mailed. */
   readonly only?: string | undefined;
 }
 
-/** What delivery needs: no source, because it reads only what is sealed. */
+/** What delivery needs. No source, because it reads only sealed data. */
 export interface DeliverContext {
   readonly engine: Engine;
   readonly store: Store;
@@ -56,7 +56,7 @@ export interface DeliverContext {
   readonly clock: Clock;
   readonly calendar?: CalendarOverride | undefined;
   readonly log: Log;
-  /** Masks secrets in a message that is kept. */
+  /** Masks secrets in a message that is stored. */
   readonly redact: (text: string) => string;
   readonly onEvent: OnRunEvent;
   readonly state: JobState;
@@ -66,7 +66,7 @@ export interface DeliverContext {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** Whether something of it is left to do that the next run tries again. */
+/** Whether the next run must retry any of it. */
 export function hasFailed({ recipients, error }: Delivery): boolean {
   return error !== null || recipients.some(({ outcome }) => outcome === 'failed');
 }

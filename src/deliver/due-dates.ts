@@ -1,7 +1,7 @@
 /**
- * Which dates a report is due for. A run mails the newest sealed date, and before it those of the lookback that were
- * sealed too late for their own evening, oldest first. Invariant: no date before the first that a run reported on is ever
- * mailed by a run, so that neither a first run nor a backfill floods anybody.
+ * Which dates a report is due for. A run mails the newest sealed date, and before it the dates of the lookback that
+ * were sealed too late for their own evening, oldest first. Invariant: a run never mails a date before the first one
+ * that a run reported on, so that neither a first run nor a backfill floods anyone.
  */
 
 import { LOOKBACK_DAYS } from '../api-contract/published-limits.ts';
@@ -19,18 +19,18 @@ export interface DueDate {
   readonly date: string;
   /** A newer session is over, sealed or not. */
   readonly late: boolean;
-  /** A newer session is sealed, and a run goes back to this one. */
+  /** A newer session is sealed, and a run returns to this one. */
   readonly past: boolean;
 }
 
 interface DueDates {
   /** Oldest first. */
   readonly due: readonly DueDate[];
-  /** Sessions that are over and not sealed; nobody is mailed of them. */
+  /** Sessions that are over but not sealed; no mail is sent for them. */
   readonly pending: readonly string[];
 }
 
-/** What a run has to report on. Costs a listing and the receipts of the lookback. */
+/** The dates that a run must report on. Costs a listing and the receipts of the lookback. */
 export async function listDueDates(context: DeliverContext, job: Job, id: string): Promise<DueDates> {
   const { sealed, pending } = await readSessions(context, job);
   const newest = sealed.at(-1);
@@ -43,7 +43,7 @@ export async function listDueDates(context: DeliverContext, job: Job, id: string
   };
 }
 
-/** The date that an operator asks for, or the newest one. @throws Fault `REPORT_PENDING` */
+/** The date that the operator chose, or the newest one. @throws Fault `REPORT_PENDING` */
 export async function chooseDate(
   context: DeliverContext,
   job: Job,
@@ -58,7 +58,7 @@ export async function chooseDate(
 interface Sessions {
   /** Ascending. */
   readonly sealed: readonly string[];
-  /** Over, and not sealed. */
+  /** Over, but not sealed. */
   readonly pending: readonly string[];
 }
 
@@ -84,13 +84,13 @@ export async function readReceipt(
   return bytes && parseReceipt(bytes);
 }
 
-/** Recipients of a date: of one of the past that a run reported on, only those who were recipients then. */
+/** Recipients of a date. For a past date that a run reported on: only those who were recipients then. */
 export function listRecipients(report: JobReport, receipt: Receipt | undefined, past: boolean): JobReport['to'] {
   if (!past || receipt === undefined || receipt.by_hand === true) return report.to;
   return report.to.filter(({ address }) => isKnownRecipient(receipt, address));
 }
 
-/** The first date that a run reported on: keys are in order of dates, so it is found early. */
+/** The first date that a run reported on. Keys are sorted by date, so it is found early. */
 async function findFirstDate(context: DeliverContext, job: Job, id: string): Promise<string | undefined> {
   for await (const { key } of context.store.list(reportsPrefix(job.name))) {
     const date = parseReceiptDate(job.name, id, key);

@@ -1,4 +1,6 @@
-/** The sealed drop that a report is made from: its manifest, and its file on this machine, always the bytes of the manifest. */
+/**
+ * The sealed drop that a report is built from: its manifest, and its file on this machine, whose bytes always match it.
+ */
 import { dirname } from 'node:path';
 import { Fault } from '../core/errors.ts';
 import { hashFile } from '../core/file-hash.ts';
@@ -12,7 +14,7 @@ import { listSealedDates, readManifest } from '../ledger/sealed-dates.ts';
 import type { SealedDrop } from '../report/model.ts';
 import type { DeliverContext } from './delivery.ts';
 
-/** The manifest to report on. Without a date: the newest sealed one, or `undefined` when nothing is sealed yet. */
+/** The manifest to report on. Without a date: the newest sealed one, or `undefined` if nothing is sealed yet. */
 export async function findDrop(
   context: Pick<DeliverContext, 'store'>,
   job: Job,
@@ -32,8 +34,9 @@ export async function findDrop(
 }
 
 /**
- * The drop's file on this machine: the one just sealed, or a fresh copy of the object; always the bytes of the manifest.
- * @param path where it is, or is to be
+ * The drop's file on this machine: the one just sealed, or a fresh copy of the object. Its bytes always match the
+ * manifest.
+ * @param path where it is, or will be
  */
 export async function fetchDrop(
   context: Pick<DeliverContext, 'store' | 'signal'>,

@@ -5,8 +5,8 @@ import type { FlowReport } from '../report/model.ts';
 import { findNumber, isUncomputable, readReportNumber } from '../report/number-values.ts';
 
 /**
- * A number that the day does not have (no session before, no call traded) fulfils no condition: nobody is mailed on a
- * guess. One that the day has and that cannot be computed fulfils each: a reader must hear of such a day.
+ * A number that the day does not have (no earlier session, no call traded) fulfills no condition: no mail on a guess. A
+ * number that exists but cannot be computed fulfills every condition: readers must know of such a day.
  */
 export function isFulfilled({ number, above, below }: ReportCondition, report: FlowReport): boolean {
   if (isUncomputable(report, number)) return true;
@@ -15,7 +15,7 @@ export function isFulfilled({ number, above, below }: ReportCondition, report: F
   return (above === null || value > above) && (below === null || value < below);
 }
 
-/** The numbers of the conditions that cannot be computed, by name: the report is mailed on their account. */
+/** The numbers in the conditions that cannot be computed, by name: the report is mailed because of them. */
 export function listUncomputable(
   { onlyWhen }: Pick<JobReport, 'onlyWhen'>,
   reports: readonly FlowReport[],
@@ -25,7 +25,7 @@ export function listUncomputable(
 }
 
 /**
- * Why the report is not to be mailed; `undefined` when it is. A digest is worth a mail when one of its datasets is.
+ * Why the report is not mailed; `undefined` if it is. A digest is worth a mail if one of its datasets is.
  * @param reports of the sealed datasets, at least one
  */
 export function findReasonToSkip(

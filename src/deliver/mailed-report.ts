@@ -1,6 +1,6 @@
 /**
  * A report as mails: recipients with the same watchlist, time zone and correction share one rendering, one set of
- * attachments and one copy in the store, which is there before the first of them is mailed.
+ * attachments and one copy in the store. The copy is stored before the first of them is mailed.
  */
 import type { Job, JobReport, ReportRecipient } from '../job/job.ts';
 import { dropKey } from '../ledger/layout.ts';
@@ -19,13 +19,13 @@ import { attachReport, renderReport } from './report-model.ts';
 export interface MailedReport {
   readonly job: Job;
   readonly report: JobReport;
-  /** What tells the report from others of the job. */
+  /** Distinguishes the report from the job's others. */
   readonly id: string;
   readonly content: ReportContent;
   readonly late: boolean;
 }
 
-/** A recipient, and what was mailed to them of an earlier revision. */
+/** A recipient, and the correction if an earlier revision was mailed to them. */
 export interface Reader {
   readonly recipient: ReportRecipient;
   readonly correction: RenderOptions['correction'];
@@ -40,7 +40,7 @@ export interface Edition {
 
 const NO_ATTACHMENTS = { attachments: [], leftOut: [] } as const;
 
-/** Renders and archives what these readers get. @returns the mails in the readers' order; a subject to show */
+/** Renders and archives the editions of these readers. @returns the mails in the readers' order; a subject to show */
 export async function prepareMails(
   context: DeliverContext,
   mailed: MailedReport,
@@ -52,7 +52,7 @@ export async function prepareMails(
     if (editions.has(variant)) continue;
     const edition = await buildEdition(context, mailed, reader);
     editions.set(variant, edition);
-    // Before the mail: what a reader has in hand must be in the store too.
+    // Before the mail: everything that a reader receives must also be in the store.
     const eml = await buildEml(buildMail(context, mailed, edition, reader.recipient.address));
     const { date, revision } = mailed.content.manifest;
     const place = { job: mailed.job.name, date, report: mailed.id, revision };
@@ -67,7 +67,7 @@ export async function prepareMails(
   return { outgoing, subject: [...editions.values()][0]?.rendered.subject ?? '' };
 }
 
-/** What a recipient sees, with attachments. */
+/** What a recipient receives, with attachments. */
 export async function buildEdition(
   context: DeliverContext,
   { report, content, late }: MailedReport,
@@ -82,7 +82,7 @@ export async function buildEdition(
   if (leftOut.length > 0)
     context.log.warn({ event: 'attachment-left-out', leftOut }, 'the mail goes without what would make it too large');
   const rendered = await renderReport(report.template, parts, {
-    // A correction is late by its nature.
+    // Every correction is late, so it is not marked as late.
     ...{ templatesDir: context.templatesDir, timezone, correction, late: late && correction === null, leftOut },
     link: await linkDrop(context, report, dropKey(manifest.dataset, manifest.date)),
   });
@@ -106,7 +106,7 @@ function messageIdOf(context: DeliverContext, { job, id, content }: MailedReport
   return buildMessageId({ report: id, job: job.name, date, revision, recipient, domain });
 }
 
-/** Empty for who reads the report as the job file has it; a text that differs for every other edition. */
+/** Empty for the report as the job file has it; a different text for every other edition. */
 function describeVariant(report: JobReport, { recipient, correction }: Reader): string {
   const { symbols, timezone } = recipient;
   const isUsual = symbols === null && timezone === report.to[0]?.timezone && correction === null;

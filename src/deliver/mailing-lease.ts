@@ -1,15 +1,17 @@
 /**
- * Whose turn it is to mail a report: one process at a time, also when one sleeps and wakes up later. A store has no
- * "replace if it is still what I read", so each turn has a number, and its claim is an object that can be made only once.
- * Only the process that made it writes it again: what a process that fell behind still writes, nobody reads.
+ * Decides which process mails a report: one at a time, even if one sleeps and wakes up later. A store has no
+ * compare-and-swap, so each turn has a number, and its claim is an object that can be created only once. Only the
+ * process that created a claim rewrites it: nothing reads what a process that fell behind still writes.
  *
  * Invariants:
- * - Nothing is mailed after a higher claim was seen. Who takes over makes the claim first and reads the last one's receipt
- *   after; who mails writes the recipient first and looks for a higher claim after. So one of the two sees the other.
- * - Durations are taken by the clock of whoever waits. What another clock wrote only tells whether waiting is worthwhile.
+ * - Nothing is mailed after a higher claim was seen. A process that takes over first creates its claim, then reads the
+ * last claim's receipt. A process that mails first writes the recipient, then looks for a higher claim. So one of the
+ * two sees the other.
+ * - Durations are measured by the clock of the process that waits. Times from another clock only show whether waiting
+ * is worthwhile.
  *
- * What stays: a process that stops between that last look and the server's answer (microseconds, and the answer's time)
- * has mailed what the next one mails again, under the same Message-ID.
+ * Remaining risk: if a process stops between that last look and the server's answer (microseconds, plus the answer's
+ * time), the next one mails the same message again, under the same Message-ID.
  */
 import { randomUUID } from 'node:crypto';
 import { assertNotAborted, Fault, isFault } from '../core/errors.ts';
@@ -17,22 +19,22 @@ import { claimKey, claimsPrefix, parseClaimTurn, receiptKey } from '../ledger/la
 import { encodeReceipt, parseReceipt, type Receipt } from '../mail/receipt.ts';
 import type { DeliverContext } from './delivery.ts';
 
-/** A process that has not said for so long that it is at work is taken for dead. */
+/** A process that has not renewed its lease for this long counts as dead. */
 export const LEASE_MS = 120_000;
-/** How often it says so. */
+/** How often a process renews its lease. */
 export const RENEWAL_MS = 15_000;
-/** It gives up its own lease earlier by the time that the server may need to hear the end of a message. */
+/** A process gives up its own lease this much earlier: the server may need the time to receive the end of a message. */
 const MARGIN_MS = 2 * RENEWAL_MS;
-/** Before claims held the receipt they held who made them: those of dates that are mailed are still in stores. */
+/** Older claims named only their process, without the receipt; stores still have them for mailed dates. */
 const OLD_CLAIM = /^\s*\{"worker":"[^"]*","at":"[^"]*"\}\s*$/;
 
 const JSON_TYPE = { contentType: 'application/json' };
 
-/** Where a receipt is. */
+/** Place of a receipt in the store. */
 interface ReceiptPlace {
   readonly job: string;
   readonly date: string;
-  /** What tells the report from others of the job. */
+  /** Distinguishes the report from the job's others. */
   readonly report: string;
 }
 
@@ -47,18 +49,18 @@ const TAKEN_OVER = 'MAIL_TAKEN_OVER';
 /** One process's turn, while it lasts. */
 export class MailingLease {
   readonly context: TurnContext;
-  /** What is written, or is being written. */
+  /** The receipt as last written, or as being written. */
   receipt: Receipt;
   readonly #place: ReceiptPlace;
   readonly #by: string;
   readonly #stop = new AbortController();
   #number: number;
-  /** When the last write began that said that it is at work. */
+  /** When the last write that renewed the lease started. */
   #renewed: Instant;
   #writing: Promise<unknown> = Promise.resolve();
   #isLost = false;
 
-  /** Made by `takeTurn`. @param renewed when its claim was begun */
+  /** Created by `takeTurn`. @param renewed when its claim was started */
   constructor(
     context: TurnContext,
     place: ReceiptPlace,
@@ -80,19 +82,22 @@ export class MailingLease {
   }
 
   /**
-   * Looks whether it is still this process's turn, in the last moment before something is mailed. A lease that ran out is
-   * taken anew where nobody else has it. @throws StoreFault; Fault `MAIL_TAKEN_OVER`
+   * Checks at the last moment before mailing that it is still this process's turn. An expired lease is claimed again if
+   * no other process has it. @throws StoreFault; Fault `MAIL_TAKEN_OVER`
    */
   async confirm(): Promise<void> {
     do {
       if (this.#isOverdue()) await this.#inOrder(async () => await this.#put());
       const { job, date, report } = this.#place;
       if (await this.context.store.head(claimKey(job, date, report, this.#number + 1))) throw this.#lose();
-      // Asking takes time, and this process may have slept meanwhile.
+      // The check takes time, and this process may have slept in between.
     } while (this.#isOverdue());
   }
 
-  /** Ends it, and leaves the receipt where it is looked for first. Never throws: what counts is in the claim already. */
+  /**
+   * Ends the turn, and writes the receipt to where readers look first. Never throws: the claim already has what
+   * matters.
+   */
   async end(): Promise<void> {
     this.#stop.abort();
     if (this.#isLost) return;
@@ -102,7 +107,7 @@ export class MailingLease {
       await this.#inOrder(async () => await this.#put(null));
       await store.put(receiptKey(job, date, report), { bytes: this.#encode(null) }, JSON_TYPE);
     } catch {
-      // Each entry was written when it came about. Whoever goes on finds it in the claim, at the latest after a lease.
+      // Each entry was written when it happened. The next process finds it in the claim, after one lease at the latest.
     }
   }
 
@@ -113,26 +118,26 @@ export class MailingLease {
         await this.context.clock.sleep(RENEWAL_MS, signal);
         await this.#inOrder(async () => await this.#put());
       } catch {
-        // It ended or was lost; or the store is away, and if that lasts the lease runs out, which `confirm` finds.
+        // The turn ended or was lost; or the store is down. If that lasts, the lease expires, and `confirm` finds out.
       }
     }
   }
 
-  /** One write after the other: the last one must be the newest. */
+  /** Writes one after the other: the last one must be the newest. */
   async #inOrder<T>(action: () => Promise<T>): Promise<T> {
     const done = this.#writing.then(action, action);
     this.#writing = done.catch(() => undefined);
     return await done;
   }
 
-  /** @param held null when nobody is to be held off any more */
+  /** @param held null to let other processes take over */
   async #put(held?: null): Promise<void> {
     if (this.#isLost) throw this.#lose();
     const begun = readInstant(this.context.clock);
     const { store } = this.context;
     const { job, date, report } = this.#place;
     if (this.#isOverdue()) {
-      // Somebody may be taking over just now: only a claim of one's own tells who has it.
+      // Another process may be taking over right now: only a new claim shows who has the turn.
       const next = claimKey(job, date, report, this.#number + 1);
       if (!(await makeClaim(store, next, this.#encode(held, this.#number + 1)))) throw this.#lose();
       this.#number += 1;
@@ -165,9 +170,9 @@ function hold(receipt: Receipt, by: string, nowMs: number): Receipt {
 }
 
 /**
- * Takes the next turn, before anything is computed, so that two workers do not both begin.
- * @param prepare the receipt to begin with, from the newest there is; `undefined` when nothing is left to do
- * @returns `other` when somebody else mails it at the moment, `nothing` when nothing is left
+ * Takes the next turn, before anything is computed, so that two workers do not both start.
+ * @param prepare builds the first receipt from the newest one; `undefined` if nothing is left to do
+ * @returns `other` if another process is mailing it now, `nothing` if nothing is left
  * @throws StoreFault; Fault `RECEIPT_INVALID`, `INTERRUPTED`
  */
 export async function takeTurn(
@@ -182,7 +187,7 @@ export async function takeTurn(
   let receipt = prepare(last.receipt);
   if (receipt === undefined) return 'nothing';
   const { held } = last.receipt ?? {};
-  // A process of this worker is dead: two of them cannot open its state folder.
+  // An earlier process of this worker is dead: two of them cannot open its state folder.
   const isOther = held !== undefined && last.receipt?.worker !== worker;
   if (isOther && (await isAtWork(context, place, last, held.at))) return 'other';
   const renewed = readInstant(clock);
@@ -191,17 +196,18 @@ export async function takeTurn(
   const claim = encodeReceipt(hold({ ...receipt, turn: number }, by, clock.now()));
   if (!(await makeClaim(store, claimKey(job, date, report, number), claim))) return 'other';
   if (held !== undefined) {
-    // What its holder wrote until this claim counts; whatever it writes from now on, it mails nothing after.
+    // What the holder wrote before this claim counts. After anything it writes later, it mails nothing more.
     receipt = prepare((await readClaim(context, place, last.number)).receipt) ?? receipt;
   }
-  // For those who look for what is due: they ask for no claims.
+  // For processes that look for what is due: they do not read claims.
   await store.put(receiptKey(job, date, report), { bytes: encodeReceipt({ ...receipt, turn: number }) }, JSON_TYPE);
   return new MailingLease(context, place, { receipt, number, by, renewed });
 }
 
 /**
- * Makes a claim that nobody has made. No two have the same bytes, for each names its process: so one that is there and has
- * ours is ours, whatever was answered. A request that something in between sent twice is answered as the second.
+ * Creates a claim that does not exist yet. No two have the same bytes, because each names its process: an existing
+ * claim with our bytes is ours, even if the answer said otherwise. If a proxy sent the request twice, the answer is
+ * that of the second one.
  */
 async function makeClaim(store: TurnContext['store'], key: string, claim: Uint8Array): Promise<boolean> {
   if (await store.putIfAbsent(key, claim, JSON_TYPE)) return true;
@@ -209,10 +215,10 @@ async function makeClaim(store: TurnContext['store'], key: string, claim: Uint8A
   return made !== undefined && Buffer.compare(made, claim) === 0;
 }
 
-/** Whether the process that holds the receipt lives. It is given a whole lease to say so, unless it has just done. */
+/** Whether the process that holds the receipt is alive. It gets a whole lease to renew, unless it has just done so. */
 async function isAtWork(context: TurnContext, place: ReceiptPlace, last: Newest, heldAt: string): Promise<boolean> {
   const { clock, log, signal } = context;
-  // Two clocks may differ by more than this; then only waiting tells.
+  // Two clocks may differ by more than this; then only waiting shows it.
   if (Math.abs(clock.now() - Date.parse(heldAt)) < LEASE_MS) return true;
   const { date } = place;
   log.info({ event: 'mail-watched', date, since: heldAt }, `${date}: looking whether another worker still mails it`);
@@ -225,12 +231,12 @@ async function isAtWork(context: TurnContext, place: ReceiptPlace, last: Newest,
 }
 
 interface Newest {
-  /** Of the highest claim; 0 when there is none. */
+  /** Number of the highest claim; 0 if there is none. */
   readonly number: number;
   readonly receipt: Receipt | undefined;
 }
 
-/** What the process wrote that mailed last. Costs a listing and a read. @throws Fault `RECEIPT_INVALID` */
+/** What the last mailing process wrote. Costs a listing and a read. @throws Fault `RECEIPT_INVALID` */
 async function readNewest(context: TurnContext, place: ReceiptPlace): Promise<Newest> {
   const prefix = claimsPrefix(place.job, place.date, place.report);
   let number = 0;
@@ -246,7 +252,7 @@ async function readClaim({ store }: TurnContext, place: ReceiptPlace, number: nu
   return { number, receipt: bytes && parseReceipt(bytes) };
 }
 
-/** Two clocks: the one does not leap, the other goes on while the machine sleeps. */
+/** Two clocks: one never jumps, the other keeps running while the machine sleeps. */
 interface Instant {
   readonly steadyMs: number;
   readonly wallMs: number;
@@ -256,7 +262,7 @@ function readInstant(clock: TurnContext['clock']): Instant {
   return { steadyMs: performance.now(), wallMs: clock.now() };
 }
 
-/** The longer of the two: a lease that ran out too early costs a request, one too late a second mail. */
+/** The longer of the two: a lease that expires too early costs a request, too late a second mail. */
 function elapsedMs(from: Instant, to: Instant): number {
   return Math.max(to.steadyMs - from.steadyMs, to.wallMs - from.wallMs);
 }

@@ -1,7 +1,7 @@
 /**
- * Messages to recipients, with the receipt written before and after each. Invariants: a message whose fate is unknown is
- * not sent again by this run; one that was certainly not delivered is, a few times, after all others have had theirs;
- * nobody waits behind a recipient who cannot be reached.
+ * Sends messages to recipients, and writes the receipt before and after each. Invariants: this run does not resend a
+ * message whose fate is unknown; a message that was certainly not delivered is retried a few times, after all others
+ * were tried; no recipient waits behind one who cannot be reached.
  */
 import { assertNotAborted } from '../core/errors.ts';
 import { MailFault, type MailMessage } from '../mail/mailer.ts';
@@ -9,7 +9,7 @@ import { type RecipientReceipt, recordRecipient } from '../mail/receipt.ts';
 import type { DeliverContext, DeliveredRecipient } from './delivery.ts';
 import { isTakenOver, type MailingLease } from './mailing-lease.ts';
 
-/** What mails with the turn in which it does; the turn has the receipt, which is written entry by entry. */
+/** The context, and the turn in which it mails; the turn has the receipt, which is written entry by entry. */
 export interface Ledger {
   readonly context: DeliverContext;
   readonly turn: MailingLease;
@@ -18,29 +18,34 @@ export interface Ledger {
 export interface Outgoing {
   readonly to: string;
   readonly messageId: string;
-  /** Made when it is sent: a message with attachments is large, and many recipients share its parts. */
+  /** Built when it is sent: a message with attachments is large, and many recipients share its parts. */
   build(): MailMessage;
 }
 
 /**
- * How long a run waits, all in all, to try again: longer than greylisting (RFC 6647) usually takes, as the next run of a
+ * Total time that a run keeps retrying: longer than greylisting (RFC 6647) usually takes, because the next run of a
  * nightly job is a day away.
  */
 const DEFAULT_PATIENCE_MS = 600_000;
-/** Wait before the second try; four times as long before each further one, capped, and jittered downwards. */
+/** Wait before the second attempt; four times as long before each further one, capped, and jittered downwards. */
 const BACKOFF_MS = 5_000;
 const MAX_BACKOFF_MS = 120_000;
-/** So many messages in a row without an answer mean that the server is away, and the rest would only wait for it too. */
+/**
+ * After this many messages in a row without an answer the server counts as down; the rest would only wait for it too.
+ */
 const MAX_SILENCES = 2;
 
 export interface Sent {
-  /** In the order given; after a take-over only those that came to their end here. */
+  /** In the order given; after a take-over only those that were settled here. */
   readonly recipients: readonly DeliveredRecipient[];
   /** Another process mails the rest. */
   readonly isTakenOver: boolean;
 }
 
-/** Sends each message at most once for sure. @param random in [0, 1), for the jitter @throws StoreFault, Fault `INTERRUPTED` */
+/**
+ * Never sends a message again that may have been delivered.
+ * @param random in [0, 1), for the jitter @throws StoreFault, Fault `INTERRUPTED`
+ */
 export async function sendAll(
   ledger: Ledger,
   outgoing: readonly Outgoing[],
@@ -82,7 +87,7 @@ async function sendRounds(
   }
   for (const { to, messageId } of outgoing) {
     const result = results.get(to);
-    // What is certainly not delivered must not look like a message under way to other workers.
+    // To other workers, an undelivered message must not look as if it were still being sent.
     if (!left.some((other) => other.to === to)) continue;
     const detail = result?.detail ?? '';
     await note(ledger, to, 'failed', messageId, detail);
@@ -98,7 +103,7 @@ export function backoffMs(retry: number, random: () => number): number {
   return Math.min(MAX_BACKOFF_MS, BACKOFF_MS * 4 ** (retry - 1)) * (0.5 + random() / 2);
 }
 
-/** @returns messages that the next round tries again */
+/** @returns the messages that the next round retries */
 async function sendRound(
   ledger: Ledger,
   outgoing: readonly Outgoing[],
@@ -114,7 +119,7 @@ async function sendRound(
     if (fate === 'later' || fate === 'unreachable') again.push(next);
     const rest = outgoing.slice(index + 1);
     if (fate === 'settings') {
-      // What the server has against the settings it has against every message.
+      // A server that rejects the settings rejects every message.
       for (const { to } of rest) results.set(to, { ...attempt.result, to });
       for (const other of [...again, next, ...rest]) {
         await note(ledger, other.to, 'failed', other.messageId, results.get(other.to)?.detail ?? '');
@@ -144,14 +149,14 @@ async function sendOne(
     const { status, detail } = answer;
     const written = 'file' in answer ? { file: answer.file } : {};
     const result = { to, outcome: status, detail, ...written };
-    // It is so, whoever writes it down.
+    // The outcome holds, even if the write below fails.
     results.set(to, result);
     await note(ledger, to, status, messageId, detail);
     context.onEvent({ kind: 'mailed', date, to, outcome: status, ...written });
     return { result, fate: 'answered' };
   } catch (error) {
     if (!(error instanceof MailFault)) throw error;
-    // What was put off is tried again by this run, and told as failed at its end if it stays so.
+    // This run retries deferred mail, and reports it as failed at the end if it stays deferred.
     const isPutOff = error.fate === 'later' || error.fate === 'unreachable';
     const entry = { code: error.code, fate: error.fate, to, reason: error.message };
     if (isPutOff)
@@ -164,7 +169,7 @@ async function sendOne(
   }
 }
 
-/** Writes what is known of a recipient into the store. @throws StoreFault */
+/** Records the status of a recipient in the store. @throws StoreFault */
 export async function note(
   ledger: Ledger,
   to: string,
@@ -175,7 +180,7 @@ export async function note(
   await noteAll(ledger, [{ to, messageId }], status, detail);
 }
 
-/** The same of several recipients at once, in one write. @throws StoreFault */
+/** Records the status of several recipients in one write. @throws StoreFault */
 export async function noteAll(
   ledger: Ledger,
   recipients: readonly { readonly to: string; readonly messageId: string }[],

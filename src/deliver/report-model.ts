@@ -1,6 +1,6 @@
 /**
- * The one seam between delivery and the report stage: from a sealed drop to the model, from models to a mail's parts and
- * its attachments. Delivery knows nothing else of `report/`.
+ * Where delivery calls the report stage: from a sealed drop to the model, from models to a mail's parts and its
+ * attachments. Otherwise delivery uses only the types, constants and number helpers of `report/`.
  */
 import { Fault } from '../core/errors.ts';
 import type { JobReport } from '../job/job.ts';

@@ -1,4 +1,4 @@
-/** Arrow IPC bytes of the engine to typed columns. apache-arrow is loaded on first use: only reports need it. */
+/** Converts Arrow IPC bytes of the engine to typed columns. apache-arrow loads on first use: only reports need it. */
 import type { Table } from 'apache-arrow';
 
 /** @param bytes an Arrow IPC stream; an empty result has no bytes and gives a table without columns */

@@ -1,21 +1,21 @@
 /**
- * What a ClickHouse server, of whatever age, can do and lets its user do. Invariant: asked of the server, never concluded
- * from its version, so that builds and forks with fewer or more settings and functions are told apart.
+ * The features of a ClickHouse server of any age, and the rights of its user. Invariant: the server itself is queried,
+ * its version decides nothing, so builds and forks with fewer or more settings and functions are recognised.
  */
 import { EngineFault } from './engine-fault.ts';
 
 export interface Capabilities {
-  /** As the server spells it, e.g. `24.8.4.13`. */
+  /** As the server writes it, e.g. `24.8.4.13`. */
   readonly version: string;
-  /** Names of all settings: one that is not here makes a statement fail. */
+  /** Names of all settings: any other setting makes a statement fail. */
   readonly settings: ReadonlySet<string>;
-  /** Names of all functions and their aliases, as the server spells them. */
+  /** Names of all functions and their aliases, as the server writes them. */
   readonly functions: readonly string[];
   /** 0: may write; 1: may read and change no setting; 2: may read and change settings, except this one. */
   readonly readonly: 0 | 1 | 2;
 }
 
-/** The part of `Engine` and of `PooledEngine` that is enough to ask questions. */
+/** The part of `Engine` and of `PooledEngine` that these queries need. */
 interface RowReader {
   rows<Row extends object>(sql: string): Promise<readonly Row[]>;
 }
@@ -42,7 +42,7 @@ export function isAtLeast(version: string, major: number, minor: number): boolea
   return ownMajor > major || (ownMajor === major && ownMinor >= minor);
 }
 
-/** Those of `settings` that the server knows. */
+/** Keeps only the settings that the server knows. */
 export function keepKnown<Value>(
   settings: Readonly<Record<string, Value>>,
   capabilities: Capabilities,

@@ -1,8 +1,8 @@
 /**
- * ClickHouse inside this process (chdb). Invariant: one data path per process, statements run one after another off the
- * event loop; the native library is loaded when an engine is opened, never at import. An aborted statement rejects at
- * once, and its computation is killed through a connection of its own: it would keep the process to its end otherwise,
- * because Node joins its threads before it exits.
+ * ClickHouse inside this process (chdb). Invariant: there is one data path per process; statements run one after
+ * another off the event loop; the native library is loaded when an engine is opened, never at import. An aborted
+ * statement rejects at once, and its computation is killed through a separate connection: otherwise it would keep the
+ * process alive until it ends, because Node joins its threads before it exits.
  */
 import { randomUUID } from 'node:crypto';
 import type { Session } from 'chdb';
@@ -16,23 +16,23 @@ import { EngineFault } from './engine-fault.ts';
 import { describeBusy, isHeldElsewhere, isProbablyHeld } from './holder.ts';
 
 export interface EmbeddedOptions {
-  /** Folder of the data; created when missing. Without it the data is temporary and removed on close. */
+  /** Folder of the data; created if missing. If absent, the data is temporary and removed on close. */
   readonly path?: string;
-  /** Cap of the engine's memory, bytes; default: what of the machine's or container's memory is not needed beside it. */
+  /** Limit of the engine's memory, bytes; default: the memory of the machine or container that nothing else needs. */
   readonly maxMemoryBytes?: number;
   /** Threads of one statement; default: the engine's own choice (the number of cores). */
   readonly maxThreads?: number;
-  /** Ends the statement under way, and refuses those that follow: both throw Fault `INTERRUPTED`. */
+  /** Ends the running statement and refuses later ones: all of these throw Fault `INTERRUPTED`. */
   readonly signal?: AbortSignal | undefined;
 }
 
-/** A statement that is on its way to the engine is not among its processes yet, so it is looked for again. */
+/** A statement on its way to the engine is not in its process list yet, so the kill is repeated. */
 const KILL_EVERY_MS = 50;
 
 /**
  * Opens the embedded engine.
- * @throws Fault `ENGINE_BUSY` (kind `active`) when another process holds the path, `ENGINE_UNAVAILABLE` when the native
- *   library does not load here, `MEMORY_TOO_SMALL` and `FILES_TOO_FEW` where it could not work
+ * @throws Fault `ENGINE_BUSY` (kind `active`) if another process holds the path, `ENGINE_UNAVAILABLE` if the native
+ * library does not load here, `MEMORY_TOO_SMALL` and `FILES_TOO_FEW` if the engine could not work
  */
 export async function openEmbeddedEngine(options: EmbeddedOptions = {}): Promise<Engine> {
   const maxMemoryBytes = options.maxMemoryBytes ?? planEngineMemory(readMemoryBytes());
@@ -44,16 +44,17 @@ export async function openEmbeddedEngine(options: EmbeddedOptions = {}): Promise
       hint: 'It needs Linux with glibc or macOS; run `npm ci` again so that the platform package is installed.',
     });
   });
-  // Asked before the engine is, which would write of its lock to stderr in its own words.
+  // Checked first: otherwise the engine would write its own lock error to stderr.
   if (options.path !== undefined && (await isHeldElsewhere(options.path))) throw await describeBusy(options.path);
   const connectionArgs = [
     '--output_format_json_quote_64bit_integers=0',
     // Times without a zone (the exchange's wall clock) must read the same on every machine.
     '--session_timezone=UTC',
-    // The library maps files into memory by default: they count as the process's own, and one that somebody shortens
-    // while it is read ends the process.
+    // The library maps files into memory by default. They count as the process's own memory, and a file that is
+    // truncated during the read ends the process.
     '--storage_file_read_method=pread',
-    // The library would take nine tenths of the machine, whatever the container may have. The second one's message is clearer.
+    // The library would take nine tenths of the machine's memory and ignore the container's limit. The error of the
+    // second setting is clearer.
     `--max_server_memory_usage=${maxMemoryBytes}`,
     `--max_memory_usage=${maxMemoryBytes}`,
     ...(options.maxThreads === undefined ? [] : [`--max_threads=${options.maxThreads}`]),
@@ -84,11 +85,11 @@ export async function openEmbeddedEngine(options: EmbeddedOptions = {}): Promise
 }
 
 interface EngineParts {
-  /** Resolves when the library does nothing any more. */
+  /** Resolves when the library is idle. */
   readonly drain: () => Promise<void>;
-  /** One more connection to the same data: it is served while the engine's own is busy. */
+  /** Opens another connection to the same data; it works while the engine's own is busy. */
   readonly connect: () => Session;
-  /** Comment on the engine's statements: their texts are not kept as they came where values are bound. */
+  /** Comment that marks the engine's statements: the text of a statement with bound values is not kept unchanged. */
   readonly mark: string;
   readonly signal: AbortSignal | undefined;
 }
@@ -97,7 +98,7 @@ class EmbeddedEngine implements Engine {
   readonly kind = 'embedded';
   readonly #session: Session;
   readonly #parts: EngineParts;
-  /** Ends when the statements so far have: a failed one must be cleaned up after before the next begins. */
+  /** Resolves when all statements so far have ended. The cleanup after a failed one must finish before the next. */
   #last: Promise<void> = Promise.resolve();
 
   constructor(session: Session, parts: EngineParts) {
@@ -141,7 +142,7 @@ class EmbeddedEngine implements Engine {
     await this.#parts.drain();
   }
 
-  /** One statement, after those before it; an aborted one is given up at once, its turn lasts until it has ended. */
+  /** Runs one statement after earlier ones. An aborted one rejects at once, but keeps its turn until it has ended. */
   async #run(sql: string, format: string, options: StatementOptions): Promise<FormattedResult> {
     const signals = [this.#parts.signal, options.signal].filter((signal) => signal !== undefined);
     const turn = this.#last.then(() => this.#execute(sql, format, options, signals));
@@ -183,12 +184,12 @@ class EmbeddedEngine implements Engine {
     }
   }
 
-  /** Never throws: what cannot be killed ends by itself. @param statement settles when it has ended */
+  /** Never throws: a statement that cannot be killed ends by itself. @param statement settles when it has ended */
   async #kill(statement: Promise<unknown>): Promise<void> {
     const ended = new AbortController();
     const end = () => ended.abort();
     void statement.then(end, end);
-    // No other statement of this engine can be meant: they run one after another.
+    // Kills only this statement: the engine's statements run one after another.
     const kill = `KILL QUERY WHERE Settings['log_comment'] = '${this.#parts.mark}' ASYNC`;
     try {
       const connection = this.#parts.connect();
@@ -198,32 +199,32 @@ class EmbeddedEngine implements Engine {
       }
       connection.close();
     } catch {
-      // It is waited for then, as for any other statement.
+      // Then wait for it, as for any other statement.
     }
   }
 
-  /** The end of the engine is the end of the command; that of one statement is its caller's affair. */
+  /** The engine's own abort ends the command; the abort of one statement goes to its caller. */
   #describeAbort(signal: AbortSignal | undefined): Fault {
     const { signal: own } = this.#parts;
     return own?.aborted ? createInterruption() : toEngineFault(signal?.reason);
   }
 
   /**
-   * A statement that fails while it writes leaves what it had written in the library's output buffer, and the next
-   * result, of whatever format, would begin with those bytes (seen in chdb 3.4.0): one statement is spent on them.
+   * A statement that fails while it writes leaves its partial output in the library's output buffer, and the next
+   * result, in any format, would begin with those bytes (seen in chdb 3.4.0). A dummy statement clears them.
    */
   async #clean(): Promise<void> {
     try {
       await this.#session.queryAsync('SELECT 1', { format: 'Null' });
     } catch {
-      // Nothing is asked of this statement; an engine that is gone says so to the next one.
+      // The result of this statement does not matter; if the engine is gone, the next statement reports it.
     }
   }
 }
 
 function ignore(): void {}
 
-/** Calls at the first abort, at once if it has come already. @returns what ends the listening */
+/** Calls `act` at the first abort, or at once if already aborted. @returns removes the listeners */
 function onAbort(signals: readonly AbortSignal[], act: () => void): () => void {
   if (signals.some(({ aborted }) => aborted)) act();
   for (const signal of signals) signal.addEventListener('abort', act, { once: true });

@@ -1,7 +1,7 @@
 /**
- * Errors of the engine. Invariant: ClickHouse's own numeric code survives, because the service maps it to the API's
- * error codes and the stage reacts to some of them. A task that was not begun, because too many wait, has its own class:
- * it is not the statement's fault, and the same call may succeed a moment later.
+ * Errors of the engine. Invariant: ClickHouse's own numeric code is kept, because the service maps it to the API's
+ * error codes and the stage reacts to some of them. A task that was not started, because too many wait, has its own
+ * class: the statement is not at fault, and the same call may succeed a moment later.
  */
 import { Fault } from '../core/errors.ts';
 
@@ -19,7 +19,7 @@ const MEMORY_HINT =
 
 export class EngineFault extends Fault {
   override readonly name = 'EngineFault';
-  /** ClickHouse's error number; 0 when the failure did not come from a statement. */
+  /** ClickHouse's error number; 0 if the failure did not come from a statement. */
   readonly clickhouseCode: number;
 
   constructor(clickhouseCode: number, message: string, cause?: unknown) {
@@ -31,7 +31,7 @@ export class EngineFault extends Fault {
   }
 }
 
-/** Too many tasks wait for an engine already. Nothing was started. */
+/** Too many tasks already wait for an engine. Nothing was started. */
 export class PoolBusyFault extends Fault {
   override readonly name = 'PoolBusyFault';
 

@@ -5,7 +5,7 @@
  */
 import type { Table } from 'apache-arrow';
 
-/** Values bound to `{name:Type}` placeholders by the engine itself. */
+/** Values that the engine itself binds to `{name:Type}` placeholders. */
 export type SqlParams = Readonly<Record<string, string | number | boolean | readonly string[] | readonly number[]>>;
 
 export interface StatementOptions {
@@ -13,7 +13,7 @@ export interface StatementOptions {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** Result bytes in an output format of ClickHouse, and how many result rows they hold. */
+/** Result bytes in an output format of ClickHouse, and the number of result rows. */
 export interface FormattedResult {
   readonly bytes: Uint8Array;
   readonly rows: number;
@@ -32,7 +32,7 @@ export interface Engine {
   readonly kind: 'embedded' | 'server';
   /** Runs one statement that returns no rows. @throws EngineFault */
   command(sql: string, options?: StatementOptions): Promise<void>;
-  /** Runs one query and returns its rows as objects. 64-bit integers come as numbers when they are safe. @throws EngineFault */
+  /** Runs one query and returns its rows as objects. Safe 64-bit integers become numbers. @throws EngineFault */
   rows<Row extends object>(sql: string, options?: StatementOptions): Promise<readonly Row[]>;
   /** Runs one query and returns its result encoded in `format` (e.g. `JSONEachRow`, `Parquet`). @throws EngineFault */
   format(sql: string, format: string, options?: StatementOptions): Promise<FormattedResult>;

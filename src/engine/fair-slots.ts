@@ -1,12 +1,12 @@
 /**
- * Whose turn it is: slots that tasks of several owners take and give back, and the queue before them. Invariant: a slot
- * has one holder; with more than one slot no owner holds all of them; the queue is bounded. It knows neither engines nor
- * time: the pools run the tasks.
+ * Fair slots: tasks of several owners take and release them, and wait in one queue. Invariant: a slot has one holder;
+ * with more than one slot no owner holds all of them; the queue is bounded. This module knows neither engines nor time:
+ * the pools run the tasks.
  */
 import { EngineFault, PoolBusyFault } from './engine-fault.ts';
 
 export interface TurnLimits {
-  /** Tasks that may work at the same time; at least 1. */
+  /** Tasks that may run concurrently; at least 1. */
   readonly size: number;
   /** Tasks that may wait for a slot; more are refused. */
   readonly maxWaiting: number;
@@ -16,7 +16,7 @@ export interface TurnLimits {
 export interface FairSlot {
   /** 0 to size - 1. */
   readonly slot: number;
-  /** Gives the slot to whoever is next. Idempotent. */
+  /** Gives the slot to the next waiter. Idempotent. */
   release(): void;
 }
 
@@ -29,11 +29,11 @@ interface Waiter {
 export class FairSlots {
   readonly size: number;
   readonly #maxWaiting: number;
-  /** Most slots of one owner. */
+  /** Maximum slots of one owner. */
   readonly #share: number;
   readonly #free: number[];
   readonly #held = new Map<string, number>();
-  /** In the order of arrival. */
+  /** In order of arrival. */
   readonly #queue: Waiter[] = [];
   #isClosed = false;
 
@@ -44,7 +44,7 @@ export class FairSlots {
     this.#free = Array.from({ length: limits.size }, (_, slot) => slot);
   }
 
-  /** Slots that are held. */
+  /** Number of slots in use. */
   get running(): number {
     return this.size - this.#free.length;
   }
@@ -54,8 +54,8 @@ export class FairSlots {
   }
 
   /**
-   * Waits for a slot: the owner who holds fewest goes first, among equals who came first.
-   * @throws PoolBusyFault when the queue is full, EngineFault when closed, the signal's reason when aborted while waiting
+   * Waits for a slot: the owner with the fewest slots goes first, then the earliest arrival.
+   * @throws PoolBusyFault if the queue is full, EngineFault if closed, the signal's reason if aborted while waiting
    */
   async take(owner: string, signal: AbortSignal): Promise<FairSlot> {
     signal.throwIfAborted();
@@ -79,7 +79,7 @@ export class FairSlots {
     });
   }
 
-  /** Refuses those who wait and all who come; slots in use stay so until released. Idempotent. */
+  /** Refuses waiting and later callers; slots in use stay in use until released. Idempotent. */
   close(): void {
     this.#isClosed = true;
     for (const waiter of this.#queue.splice(0)) waiter.refuse(closedFault());
@@ -107,7 +107,7 @@ export class FairSlots {
   }
 
   #hold(owner: string): FairSlot {
-    // The lowest first: an idle engine that was used before is a warm one.
+    // Lowest first: an idle engine that was used before is warm.
     const slot = Math.min(...this.#free);
     this.#free.splice(this.#free.indexOf(slot), 1);
     this.#held.set(owner, this.#heldBy(owner) + 1);
@@ -125,8 +125,8 @@ export class FairSlots {
   }
 
   /**
-   * Of the owner who waits most the newest is refused: usually the one who just came. One caller with many requests
-   * would otherwise fill the queue, and all others were turned away for it.
+   * Refuses the newest waiter of the owner with the most waiters: usually the one that just came. Otherwise one caller
+   * with many requests would fill the queue, and all others would be refused.
    */
   #refuseOne(): void {
     const counts = new Map<string, number>();

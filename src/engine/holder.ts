@@ -1,6 +1,6 @@
 /**
- * Whose a data path of the embedded engine is: by the status file in it, which the engine locks while it is open and which
- * stays behind after a kill. It takes and frees nothing.
+ * Finds out which process holds a data path of the embedded engine, from the status file in it. The engine locks that
+ * file while it is open; the file stays behind after a kill. This module neither locks nor unlocks anything.
  */
 import { execFile } from 'node:child_process';
 import { join } from 'node:path';
@@ -11,7 +11,7 @@ import { isProcessAlive } from '../core/liveness.ts';
 
 const STATUS_FILE = 'status';
 
-/** Why a data path does not open: who has it. */
+/** Explains why a data path does not open: names its holder. */
 export async function describeBusy(path: string, cause?: unknown): Promise<Fault> {
   const holder = await findHolder(path);
   const who = holder === undefined ? 'another process, perhaps in another container,' : `another process (${holder})`;
@@ -22,35 +22,35 @@ export async function describeBusy(path: string, cause?: unknown): Promise<Fault
   });
 }
 
-/** Whether another process has it open; what this one has open the engine itself may share. */
+/** Whether another process has the path open; the engine itself may share a path that this process has open. */
 export async function isHeldElsewhere(path: string): Promise<boolean> {
   return (await readHolder(path)) !== pid && (await readLock(path)) === 'held';
 }
 
-/** Of a path that did not open: who cannot be told from a holder is taken for one. */
+/** For a path that did not open: if the lock cannot be checked, it counts as held. */
 export async function isProbablyHeld(path: string): Promise<boolean> {
   return (await findHolder(path)) !== undefined || (await readLock(path)) !== 'free';
 }
 
-/** The running process that has the path open. The engine tells the reason of its refusal only to its own stderr. */
+/** The running process that has the path open. The engine reports why it refuses a path only on its own stderr. */
 async function findHolder(path: string): Promise<number | undefined> {
   const holder = await readHolder(path);
   return holder !== pid && isProcessAlive(holder) ? holder : undefined;
 }
 
-/** Number of the process that opened the path last; not a number where none did. */
+/** Id of the process that last opened the path; NaN if there was none. */
 async function readHolder(path: string): Promise<number> {
   const status = await readFileIfExists(join(path, STATUS_FILE));
   return Number(/^PID: (\d+)/m.exec(status ?? '')?.[1]);
 }
 
-/** Exit code of `flock` when somebody else has the lock. */
+/** Exit code of `flock` if another process has the lock. */
 const LOCKED = 75;
 
 /**
- * Whether the status file is locked: by a process of another container too, whose number says nothing here. A machine
- * without `flock` cannot tell; a path that does not open and has a status file then counts as held, because taking it for
- * broken would cost the rows of a running process.
+ * Whether the status file is locked, possibly by a process of another container, whose id means nothing here. A machine
+ * without `flock` cannot tell. A path that does not open and has a status file then counts as held, because treating it
+ * as broken would cost the rows of a running process.
  */
 async function readLock(path: string): Promise<'free' | 'held' | 'unknown'> {
   const status = join(path, STATUS_FILE);

@@ -1,9 +1,9 @@
 /**
- * SQL text from values, for the places where ClickHouse takes no bound parameter (settings, file paths, DDL, SQL sent
- * over the API). Pure.
+ * SQL text from values, where ClickHouse accepts no bound parameter (settings, file paths, DDL, SQL sent over the API).
+ * Pure.
  */
 
-/** A ClickHouse string literal: backslash and quote escaped. */
+/** A ClickHouse string literal, with backslashes and quotes escaped. */
 export function quoteString(value: string): string {
   return `'${value.replaceAll('\\', '\\\\').replaceAll("'", "\\'")}'`;
 }

@@ -1,15 +1,16 @@
 /**
- * Passes over a staged table or a file, each over a share of its keys: what has to remember every key it has seen does so
- * for a share at a time. Invariant: a key is in one pass, and the passes together have every row.
+ * Passes over a staged table or a file, each over a share of its keys: an operation that must remember every key
+ * handles one share at a time. Invariant: each key is in exactly one pass, and the passes together cover every row.
  */
 import type { Engine } from './engine.ts';
 
-/** Keys at once: the engine takes up to 140 bytes of each, so 10 million would take more than a gigabyte. */
+/** Keys per pass: the engine takes up to 140 bytes for each, so 10 million would take more than a gigabyte. */
 const PASS_KEYS = 500_000;
 
 /**
- * Conditions of the passes; one that always holds where a single pass will do.
- * @param table quoted name, or a table function @param key what is remembered, as SQL: an id, or several columns with commas
+ * Conditions of the passes; if one pass is enough, a condition that is always true.
+ * @param table quoted name, or a table function
+ * @param key SQL of the remembered key: an id, or several columns with commas
  */
 export async function listPasses(
   engine: Engine,

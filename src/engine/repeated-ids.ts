@@ -1,7 +1,7 @@
 /**
- * Ids that more than one row of a table has, and which of their rows are versions of one trade. Invariant: rows are versions
- * of each other only when id, symbol, time and contract are the same; an empty id is no id. Repeated ids are looked for in
- * passes, because the engine would remember every id of the day for it, and are few beside them.
+ * Ids that more than one row of a table has, and which of their rows are versions of one trade. Invariant: rows are
+ * versions of each other only if id, symbol, time and contract are equal; an empty id does not count as an id. The
+ * search runs in passes, because the engine must remember every id of the day; the repeated ids themselves are few.
  */
 import { randomUUID } from 'node:crypto';
 import type { Engine } from './engine.ts';
@@ -9,8 +9,8 @@ import { quoteIdentifier } from './literal.ts';
 import { listPasses } from './passes.ts';
 
 /**
- * Calls with a table of the repeated ids, which has one column `id` and lives as long as the call.
- * @param table quoted name @param passIds ids looked at at once
+ * Calls `use` with a temporary table of the repeated ids, which has one column `id` and exists only during the call.
+ * @param table quoted name @param passIds ids per pass
  */
 export async function withRepeatedIds<Result>(
   engine: Engine,
@@ -35,12 +35,12 @@ export function selectRepeatedIds(table: string, pass: string): string {
   return `SELECT id FROM ${table} WHERE ${pass} GROUP BY id HAVING count() > 1`;
 }
 
-/** Whether a row has an id at all. */
+/** Whether a row has a non-empty id. */
 export const HAS_ID = "toString(id) != ''";
 
 /**
- * What versions of a trade have in common, as a list of SQL: id, symbol, time and contract, as far as there are such
- * columns. The contract is its symbol; where that is empty or not there, side, strike and expiration.
+ * The columns that versions of a trade share, as a list of SQL: id, symbol, time and contract, if there are such
+ * columns. The contract is its symbol; if that is empty or absent, side, strike and expiration.
  */
 export function tradeKeySql(columns: readonly string[]): string {
   const has = (name: string) => columns.includes(name);

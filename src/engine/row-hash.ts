@@ -1,7 +1,7 @@
 /**
- * Hashes of rows, added up by cell: two sets of rows with the same sums are the same rows, in whatever order they come.
- * Pure, for sources and stages alike: both compute them with the same SQL from the texts of the values. A sum wraps at 64
- * bits, and is told as text, because JSON would round it.
+ * Hashes of rows, summed by cell: two sets of rows with the same sums are the same rows, in any order. Pure, for
+ * sources and stages: both compute them with the same SQL from the texts of the values. A sum wraps at 64 bits and is
+ * text, because JSON would round it.
  */
 import { type DropType, TRADE_COLUMNS } from '../api-contract/trade.ts';
 import { quoteIdentifier } from './literal.ts';
@@ -16,16 +16,16 @@ const WORD_BITS = 64;
 /** JSON has no such numbers: they arrive as nulls. */
 const NO_NUMBERS = "['nan', '-nan', 'inf', '-inf']";
 
-/** Names of a row's hashes in an answer that has both them and its values. */
+/** Column names of a row's hashes, in an answer that also has the row's values. */
 export const ROW_ID_HASH = 'flowdrop_id_hash';
 export const ROW_VALUE_HASH = 'flowdrop_value_hash';
 
-/** An aggregate over rows with an `id`: which ids there are, and how often each. */
+/** An aggregate over rows with an `id`: identifies the ids and how often each occurs. */
 export function idHashSql(): string {
   return `toString(sum(${rowIdHashSql()}))`;
 }
 
-/** An aggregate over rows with an `id`: which values these columns have, row by row. */
+/** An aggregate over rows with an `id`: identifies the values of these columns, row by row. */
 export function valueHashSql(columns: readonly HashedColumn[]): string {
   return `toString(sum(${rowValueHashSql(columns)}))`;
 }
@@ -35,24 +35,24 @@ export function rowIdHashSql(): string {
   return `cityHash64(${textOf('id')})`;
 }
 
-/** The hash of one row's values, and of its id, so that values that change places show. */
+/** The hash of one row's values and its id, so that swapping values between rows changes the sum. */
 export function rowValueHashSql(columns: readonly HashedColumn[]): string {
   return `cityHash64(${[textOf('id'), ...columns.map(valueText)].join(', ')})`;
 }
 
-/** The sum over the rows of two cells together; `undefined` where one of them was not asked. */
+/** The sum over the rows of two cells together; `undefined` if one of them has no hash. */
 export function addHashes(a: string | undefined, b: string | undefined): string | undefined {
   if (a === undefined || b === undefined) return undefined;
   return String(BigInt.asUintN(WORD_BITS, BigInt(a) + BigInt(b)));
 }
 
-/** The text of a value where source and stage write it alike, whatever type the source keeps it in. */
+/** The text of a value, the same in source and stage, regardless of the type in the source. */
 function valueText({ name, type }: HashedColumn): string {
   switch (type) {
     case 'double':
       return `transform(${textOf(name)}, ${NO_NUMBERS}, ['', '', '', ''])`;
     case 'wall': {
-      // What stands between date and time, and fractions of a second, are a matter of form.
+      // The separator between date and time, and fractions of a second, differ only in form.
       const text = textOf(name);
       return `concat(substring(${text}, 1, 10), substring(${text}, 12, 8))`;
     }
@@ -67,7 +67,7 @@ function valueText({ name, type }: HashedColumn): string {
   }
 }
 
-/** Never null. The trade record's own names are plain words; others may be anything. */
+/** Never null. Names of the trade record's own columns need no quotes; other names may. */
 function textOf(name: string): string {
   const isPlain = TRADE_COLUMNS.some((column) => column.name === name);
   return `ifNull(toString(${isPlain ? name : quoteIdentifier(name)}), '')`;

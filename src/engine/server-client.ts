@@ -1,7 +1,7 @@
 /**
- * The HTTP client of a ClickHouse server, as both `server.ts` (one caller) and `server-pool.ts` (many) use it. Invariant:
- * an answer's head is sent when the statement has ended, so a 200 is a success, and ClickHouse's error number survives
- * whatever the server's age.
+ * The HTTP client of a ClickHouse server, for `server.ts` (one caller) and `server-pool.ts` (many). Invariant: the
+ * server sends the head of an answer only after the statement has ended, so a 200 means success; and ClickHouse's error
+ * number is kept, from servers of any age.
  */
 import type { ClickHouseClient } from '@clickhouse/client';
 import { describeError, Fault } from '../core/errors.ts';
@@ -10,15 +10,15 @@ import { EngineFault } from './engine-fault.ts';
 interface ServerClientOptions {
   /** `http(s)://user:password@host:port/database`. */
   readonly url: string;
-  /** Connections at the same time. Default: the client's own, 10. */
+  /** Maximum concurrent connections. Default: the client's own, 10. */
   readonly maxConnections?: number;
-  /** Sent with every statement, by the address: old servers take limits of the result and of memory from there only. */
+  /** Sent with every statement, in the URL: old servers accept limits of results and memory only there. */
   readonly settings?: Readonly<Record<string, string | number>>;
 }
 
 /**
- * The server says nothing before a statement has ended, and the client gives up after so long a silence; its default of
- * 30 s would end loads and exports. Callers in a hurry have their signal.
+ * The server sends nothing before a statement has ended, and the client gives up after this much silence; its default
+ * of 30 s would end loads and exports. Callers that want to wait less use their signal.
  */
 const MAX_SILENCE_MS = 3_600_000;
 
@@ -28,7 +28,7 @@ const MAX_SILENCE_MS = 3_600_000;
  */
 export async function openServerClient(options: ServerClientOptions): Promise<ClickHouseClient> {
   if (!URL.canParse(options.url) || !/^https?:$/.test(new URL(options.url).protocol)) {
-    // What came is not shown: there is a password in it.
+    // Do not show the URL: it contains a password.
     throw new Fault('SERVER_URL_INVALID', 'the address of the ClickHouse server is not an http or https URL', {
       kind: 'usage',
       hint: 'It looks like http://USER:PASSWORD@HOST:8123/DATABASE.',
@@ -39,17 +39,17 @@ export async function openServerClient(options: ServerClientOptions): Promise<Cl
     url: options.url,
     request_timeout: MAX_SILENCE_MS,
     ...(options.maxConnections === undefined ? {} : { max_open_connections: options.maxConnections }),
-    // Failures are thrown; the client would also print them, past our log and its masking.
+    // Failures are thrown; the client would also print them, bypassing our log and its masking.
     log: { level: ClickHouseLogLevel.OFF },
     clickhouse_settings: { output_format_json_quote_64bit_integers: 0, wait_end_of_query: 1, ...options.settings },
   });
 }
 
-/** Anything that the client throws, with ClickHouse's number where the server sent one. */
+/** Converts anything that the client throws, with ClickHouse's error number if the server sent one. */
 export function toEngineFault(cause: unknown): EngineFault {
   if (cause instanceof EngineFault) return cause;
   const message = describeError(cause);
-  // The client reads the code only from the wording of newer servers.
+  // The client recognises the code only in the wording of newer servers.
   const code = Number((cause as { code?: unknown }).code ?? /^Code: (\d+)/.exec(message)?.[1]);
   return new EngineFault(Number.isInteger(code) ? code : 0, message, cause);
 }

@@ -1,14 +1,16 @@
 /**
- * Many callers on a ClickHouse server, over HTTP. Invariant: at most `size` statements run at the same time, and one that
- * is given up is ended on the server before its place is given away.
+ * Many callers on a ClickHouse server, over HTTP. Invariant: at most `size` statements run at the same time, and an
+ * aborted statement is ended on the server before its slot is released.
  *
- * Three things end it: the closed connection, which newer servers watch (`cancel_http_readonly_queries_on_client_close`);
- * KILL QUERY by the statement's own id, for older ones; and, where neither reaches the server, its own time limit.
+ * Three things end it: the closed connection, which newer servers watch
+ * (`cancel_http_readonly_queries_on_client_close`); KILL QUERY with the statement's own id, for older ones; and, if
+ * neither reaches the server, its own time limit.
  *
  * An error after a 200 is impossible, because the server keeps the result until the statement has ended
- * (`wait_end_of_query`), beyond `RESULT_MEMORY_BYTES` on its disk. The other way, to send at once and to look for the
- * exception at the body's end, would have the whole result kept here instead, as nothing may be passed on before success is
- * known; it frees the server's threads only as fast as the caller reads; and older servers write that end differently.
+ * (`wait_end_of_query`); results above `RESULT_MEMORY_BYTES` go to its disk. The alternative would be to send at once
+ * and to look for the exception at the body's end. Then we would have to keep the whole result here, since nothing may
+ * be passed on before success is known; the server's threads would be freed only as fast as the caller reads; and older
+ * servers write that end differently.
  */
 import { randomUUID } from 'node:crypto';
 import type { Readable } from 'node:stream';
@@ -25,33 +27,33 @@ export interface ServerPoolOptions extends TurnLimits {
   /** `http(s)://user:password@host:port/database`. */
   readonly url: string;
   /**
-   * What is sent with every statement, by the names of the settings that the server knows; unknown ones are left out. Old
-   * servers obey `max_memory_usage` and `max_result_rows` only here, not in a SETTINGS clause. Default: nothing.
+   * Settings sent with every statement, given the names of the settings that the server knows; unknown ones are left
+   * out. Old servers obey `max_memory_usage` and `max_result_rows` only here, not in a SETTINGS clause. Default: none.
    */
   readonly settings?: (known: ReadonlySet<string>) => Readonly<Record<string, string | number>>;
 }
 
 export interface ServerPool extends EnginePool {
-  /** As they were when the pool was opened. */
+  /** Read when the pool was opened. */
   readonly capabilities: Capabilities;
 }
 
 /** Bytes of a result that the server keeps in memory; an answer of 10,000 trade records has about 7 MB. */
 const RESULT_MEMORY_BYTES = 16_000_000;
-/** A statement that has not ended so long after KILL is left to the server's own time limit. */
+/** A statement still running this long after KILL is left to the server's own time limit. */
 const KILL_WAIT_MS = 5_000;
-/** KILL may overtake the statement that it is for, which the server then does not know yet. */
+/** KILL may overtake its statement, which the server then does not know yet. */
 const KILL_ATTEMPTS = 3;
 
 /**
- * Opens the pool and asks the server what it can do.
- * @throws EngineFault when the server cannot be reached or refuses the user
+ * Opens the pool and reads the server's capabilities.
+ * @throws EngineFault if the server is unreachable or refuses the user
  */
 export async function openServerPool(options: ServerPoolOptions): Promise<ServerPool> {
   const capabilities = await readServerCapabilities(options.url);
   const client = await openServerClient({
     url: options.url,
-    // One statement each, and as many KILLs.
+    // One statement per slot, and as many KILLs.
     maxConnections: 2 * options.size,
     settings: {
       buffer_size: RESULT_MEMORY_BYTES,
@@ -79,7 +81,7 @@ class HttpPool implements ServerPool {
   readonly capabilities: Capabilities;
   readonly #client: ClickHouseClient;
   readonly #turns: FairSlots;
-  /** Tasks under way, by what gives them up. */
+  /** Running tasks, by the function that aborts each. */
   readonly #running = new Map<(reason: unknown) => void, Promise<unknown>>();
 
   constructor(client: ClickHouseClient, capabilities: Capabilities, limits: TurnLimits) {
@@ -112,7 +114,7 @@ class HttpPool implements ServerPool {
     request.signal.addEventListener('abort', abort, { once: true });
     if (request.signal.aborted) abort();
     try {
-      // Who gives up need not wait for the server to end the statement; its place does.
+      // An aborting caller need not wait until the server has ended the statement; the slot does.
       return await Promise.race([running, given]);
     } finally {
       request.signal.removeEventListener('abort', abort);
@@ -126,7 +128,7 @@ class HttpPool implements ServerPool {
     await this.#client.close();
   }
 
-  /** The task's result, or the reason for which it is given up; in either case no statement is left on the server. */
+  /** Returns the task's result, or throws the abort reason; in either case no statement is left on the server. */
   async #run<T>(given: Promise<never>, task: (engine: PooledEngine) => Promise<T>): Promise<T> {
     const engine = new ServerStatements(this.#client);
     try {
@@ -141,9 +143,9 @@ class HttpPool implements ServerPool {
 class ServerStatements implements PooledEngine {
   readonly state: object;
   readonly #client: ClickHouseClient;
-  /** Statements that the server may still be working on, by their ids. */
+  /** Statements that the server may still be running, by id. */
   readonly #open = new Map<string, AbortController>();
-  /** Ends when the statements so far have. */
+  /** Resolves when all statements so far have ended. */
   #last: Promise<unknown> = Promise.resolve();
   /** Results that were not read to their end. */
   readonly #results = new Set<Readable>();
@@ -151,13 +153,13 @@ class ServerStatements implements PooledEngine {
 
   constructor(client: ClickHouseClient) {
     this.#client = client;
-    // All share the server's.
+    // All tasks share the state of the server.
     this.state = client;
   }
 
   async rows<Row extends object>(sql: string): Promise<readonly Row[]> {
     const result = await this.#send(`${sql}\nFORMAT JSON`, json);
-    return (result as { data: Row[] }).data; // The shape of the format; the rows' is the caller's claim.
+    return (result as { data: Row[] }).data; // The format defines the shape; the caller is responsible for `Row`.
   }
 
   async command(sql: string): Promise<void> {
@@ -171,7 +173,7 @@ class ServerStatements implements PooledEngine {
     });
   }
 
-  /** Ends what is under way. No statement begins afterwards. */
+  /** Ends running statements. No statement begins afterwards. */
   async end(): Promise<void> {
     this.#isOver = true;
     for (const result of this.#results) result.destroy();
@@ -182,7 +184,7 @@ class ServerStatements implements PooledEngine {
 
   async *#read(result: Readable): AsyncGenerator<Uint8Array> {
     try {
-      // Without objects in it, a stream of bytes gives bytes.
+      // A byte stream, not in object mode, yields bytes.
       for await (const piece of result) yield piece as Uint8Array;
     } catch (cause) {
       throw toEngineFault(cause);
@@ -192,7 +194,7 @@ class ServerStatements implements PooledEngine {
     }
   }
 
-  /** Sends one statement after those before it and reads its result. */
+  /** Sends one statement after earlier ones and reads its result. */
   async #send<T>(query: string, read: (result: Readable) => Promise<T>): Promise<T> {
     const turn = this.#last.then(() => this.#execute(query, read));
     this.#last = turn.catch(() => {});
@@ -211,13 +213,13 @@ class ServerStatements implements PooledEngine {
       return result;
     } catch (cause) {
       const fault = toEngineFault(cause);
-      // With a number the server has spoken, and the statement is over.
+      // An error number means that the server has answered, so the statement is over.
       if (fault.clickhouseCode !== 0) this.#open.delete(id);
       throw fault;
     }
   }
 
-  /** Best effort: where the server is gone, or another one behind the same address answers, its time limit remains. */
+  /** Best effort: if the server is gone, or another one answers at its address, the server's time limit remains. */
   async #kill(id: string): Promise<void> {
     const abort_signal = AbortSignal.timeout(KILL_WAIT_MS);
     try {
@@ -226,11 +228,11 @@ class ServerStatements implements PooledEngine {
           query: `KILL QUERY WHERE query_id = ${quoteString(id)} SYNC`,
           abort_signal,
         });
-        // The answer names what was killed.
+        // The answer lists the killed statements.
         if ((await buffer(stream)).length > 0) break;
       }
     } catch {
-      // Nobody can do more about it from here.
+      // Nothing more can be done from here.
     }
     this.#open.delete(id);
   }

@@ -1,6 +1,6 @@
 /**
- * A ClickHouse server or cluster, over HTTP with the official client. Same contract as the embedded engine; here a
- * statement is truly cancelled when its signal aborts.
+ * A ClickHouse server or cluster, over HTTP with the official client. Same contract as the embedded engine; an aborted
+ * signal also aborts the HTTP request.
  */
 import { Readable } from 'node:stream';
 import { buffer } from 'node:stream/consumers';
@@ -16,7 +16,7 @@ export interface ServerOptions {
   readonly url: string;
 }
 
-/** What only a server can: a result that is longer than memory, encoded by the server, as it comes. */
+/** Only a server can do this: stream a result larger than memory, encoded by the server. */
 export interface StreamingEngine extends Engine {
   /** Runs one query; the stream's bytes are its result in `format`. @throws EngineFault before the first byte */
   stream(sql: string, format: string, options?: StatementOptions): Promise<Readable>;
@@ -95,7 +95,7 @@ function bound(options: StatementOptions) {
 
 async function guard<T>(action: () => Promise<T>, signal?: AbortSignal): Promise<T> {
   try {
-    // The client waits for the signal's event only, and one that was aborted before sends none.
+    // The client only waits for the signal's event; a signal that is already aborted sends none.
     signal?.throwIfAborted();
     return await action();
   } catch (cause) {

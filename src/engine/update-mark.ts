@@ -1,44 +1,44 @@
 /**
- * Update marks: a short text that tells whether the rows of a cell were made when they were before. Pure, for sources and
- * stages alike: both compute it with the same SQL, so that a row corrected under its id shows. Where `updated_timestamp`
- * is a number of milliseconds, as the specification's sample has it, the mark is the sum of them, which no later
- * correction can hide; else it is the newest of them.
+ * Update marks: a short text that changes when a row of a cell is updated. Pure, for sources and stages: both compute
+ * it with the same SQL, so that a row corrected under its id is detected. If `updated_timestamp` is a number of
+ * milliseconds, as in the specification's sample, the mark is their sum, which no later correction can hide; otherwise
+ * it is the newest of them.
  */
 
 const SUM = 'sum ';
 const WORD_BITS = 64;
 
-/** An aggregate over the rows of a cell; empty when they tell no time. */
+/** An aggregate over the rows of a cell; empty if the rows have no time. */
 export function updateMarkSql(column: string): string {
   const sum = `sum(toUInt64OrZero(toString(${column})))`;
   return `if(${sum} > 0, concat('${SUM}', toString(${sum})), ifNull(toString(max(${column})), ''))`;
 }
 
 /**
- * An aggregate: rows beyond one for each version of a trade.
- * @param key what versions of a trade have in common: `tradeKeySql`
- * @param hasUpdates whether rows tell when they were made; without it a trade has one version
+ * An aggregate: rows beyond one per version of a trade.
+ * @param key the columns that versions of a trade share: `tradeKeySql`
+ * @param hasUpdates whether rows have an update time; without it a trade has one version
  */
 export function repeatsSql(key: string, hasUpdates: boolean): string {
-  // As text, and never null: the engine's count leaves nulls out.
+  // As text, and never null: the engine's count ignores nulls.
   return `count() - uniqExact(${key}${hasUpdates ? ", ifNull(toString(updated_timestamp), '')" : ''})`;
 }
 
-/** Whether a text that a server sent can be a mark: a sum has to be added up. */
+/** Whether a server's text can be a mark: a sum must be numeric, so that it can be added. */
 export function isUpdateMark(text: string): boolean {
   return !text.startsWith(SUM) || /^\d{1,20}$/.test(text.slice(SUM.length));
 }
 
-/** The mark of the rows of two cells together. */
+/** The mark of two cells together. */
 export function mergeUpdateMarks(a: string, b: string): string {
   if (a.startsWith(SUM) && b.startsWith(SUM)) return `${SUM}${BigInt.asUintN(WORD_BITS, readSum(a) + readSum(b))}`;
   return a > b ? a : b;
 }
 
-/** Whether two marks tell the same, as far as they can be compared. */
+/** Whether two marks agree; marks that cannot be compared count as equal. */
 export function isSameUpdateMark(a: string, b: string): boolean {
   if (a === b || a === '' || b === '') return true;
-  if (a.startsWith(SUM) !== b.startsWith(SUM)) return true; // Written otherwise in rows than in an aggregate.
+  if (a.startsWith(SUM) !== b.startsWith(SUM)) return true; // Formatted differently in rows and in an aggregate.
   const [left, right] = [readInstant(a), readInstant(b)];
   if (left === undefined || right === undefined) return false;
   const unitMs = Math.max(left.unitMs, right.unitMs);
@@ -50,8 +50,8 @@ function readSum(mark: string): bigint {
 }
 
 /**
- * Milliseconds since the epoch, and the unit that they are told in: a server may write an instant with a T or a blank, with
- * or without a fraction. `undefined` for a text that is no instant, a sum for instance.
+ * Milliseconds since the epoch, and the unit of precision: a server may write an instant with a T or a blank, with or
+ * without a fraction. `undefined` for a text that is not an instant, such as a sum.
  */
 function readInstant(text: string): { readonly ms: number; readonly unitMs: number } | undefined {
   const ms = text.startsWith(SUM) ? Number.NaN : Date.parse(`${text.replace(' ', 'T').replace(/Z$/, '')}Z`);

@@ -1,6 +1,6 @@
 /**
- * Embedded engines in processes of their own, as an `EnginePool`. Invariant: a statement that is given up has a moment to
- * end by itself; then its process is killed and another one takes its place, so that the pool keeps its size.
+ * Embedded engines in separate processes, as an `EnginePool`. Invariant: an aborted statement has a moment to end by
+ * itself; then its process is killed and replaced, so that the pool keeps its size.
  */
 import { join } from 'node:path';
 import { systemClock } from '../core/clock.ts';
@@ -12,21 +12,21 @@ import { WorkerTask } from './worker-task.ts';
 export interface WorkerPoolOptions {
   /** How to start one engine process. */
   readonly command: WorkerCommand;
-  /** Folder in which each process has a folder of its own. */
+  /** Folder with a subfolder for each process. */
   readonly folder: string;
-  /** Processes, and so statements that run at the same time. Each takes about 200 MB and more while it works. */
+  /** Number of processes, and so of concurrent statements. Each takes about 200 MB, and more while it works. */
   readonly size: number;
-  /** Most tasks that may wait for an engine. */
+  /** Maximum tasks that may wait for an engine. */
   readonly maxWaiting: number;
-  /** Longest result, bytes. */
+  /** Maximum size of a result, bytes. */
   readonly maxResultBytes: number;
-  /** Whether the folders of the processes outlive them. Default: false. */
+  /** Whether the folders of the processes are kept after they end. Default: false. */
   readonly keep?: boolean;
-  /** Told when a process has ended that will be replaced. */
+  /** Called when a process has ended and will be replaced. */
   readonly onRestart?: () => void;
 }
 
-/** Most statements end within this after they are given up; killing them would cost a new process, about 0.4 s. */
+/** Most statements end within this time after an abort; killing one would cost a new process, about 0.4 s. */
 const GRACE_MS = 1_000;
 
 /** Opens the pool; every process has started when it resolves. @throws EngineFault */
@@ -47,7 +47,7 @@ class WorkerPool implements EnginePool {
   readonly #options: WorkerPoolOptions;
   readonly #turns: FairSlots;
   readonly #workers: (Promise<WorkerProcess> | undefined)[] = [];
-  /** Ends of tasks, those included that nobody waits for any more. */
+  /** Ends of tasks, including those that no caller waits for. */
   readonly #running = new Set<Promise<void>>();
   #isClosed = false;
   #starts = 0;
@@ -86,14 +86,14 @@ class WorkerPool implements EnginePool {
     this.#turns.close();
     const workers = await Promise.allSettled(this.#workers);
     const open = workers.flatMap((worker) => (worker.status === 'fulfilled' && worker.value ? [worker.value] : []));
-    // Idle processes close in order; one that still works is not waited for.
+    // Idle processes close gracefully; if any task still runs, all are killed.
     const isIdle = this.#running.size === 0;
     await Promise.all(open.map((worker) => (isIdle ? worker.close() : worker.kill())));
     await Promise.allSettled(this.#running);
     if (!this.#options.keep) await removeWorkerFolder(this.#options.folder);
   }
 
-  /** Waits until the process is idle again; when the task is given up, for a moment. Replaces a process that is gone. */
+  /** Waits until the process is idle again; after an abort, only for a moment. Replaces a process that is gone. */
   async #settle(
     slot: number,
     opening: Promise<{ readonly worker: WorkerProcess; readonly task: WorkerTask }>,
@@ -101,7 +101,7 @@ class WorkerPool implements EnginePool {
     signal: AbortSignal,
   ): Promise<void> {
     const opened = await opening.catch(() => undefined);
-    if (!opened) return; // The slot is empty again, and whoever comes next tries to fill it.
+    if (!opened) return; // The slot is empty again; the next task tries to fill it.
     const { worker, task } = opened;
     const over = new AbortController();
     const aborted = new Promise<void>((resolve) => {
@@ -115,7 +115,7 @@ class WorkerPool implements EnginePool {
     over.abort();
     if (!worker.hasEnded || this.#isClosed) return;
     this.#workers[slot] = undefined;
-    // Started at once, so that the next task need not wait; a failure to start is that task's to tell.
+    // Start at once, so that the next task need not wait; that task reports a failed start.
     await this.#worker(slot).then(ignore, ignore);
   }
 
@@ -140,7 +140,7 @@ class WorkerPool implements EnginePool {
   }
 }
 
-/** Whether the moment after the abort has passed before the process was idle. */
+/** Whether the process was still busy at the end of the grace time after an abort. */
 async function isGivenUp(idle: Promise<void>, aborted: Promise<void>): Promise<boolean> {
   const over = new AbortController();
   const inTime = idle.then(() => {
@@ -151,12 +151,12 @@ async function isGivenUp(idle: Promise<void>, aborted: Promise<void>): Promise<b
     .then(() => systemClock.sleep(GRACE_MS, over.signal))
     .then(
       () => true,
-      () => false, // The sleep ends early only because it is over.
+      () => false, // The sleep is aborted only when the process is idle.
     );
   return await Promise.race([inTime, late]);
 }
 
-/** Rejects with the signal's reason; stays silent once the task has ended. */
+/** Rejects with the signal's reason; never settles once the task has ended. */
 async function rejectOnAbort(signal: AbortSignal, settled: Promise<void>): Promise<never> {
   return await new Promise<never>((_resolve, reject) => {
     const give = () => reject(signal.reason);

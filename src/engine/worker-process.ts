@@ -1,6 +1,6 @@
 /**
  * The service's side of one engine process. Invariant: a statement ends with its result, its error, or the process;
- * there is no fourth state, and a process that was killed never answers again.
+ * there is no fourth outcome, and a killed process never answers again.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { rm } from 'node:fs/promises';
@@ -24,9 +24,9 @@ export interface WorkerCommand {
   readonly env: Readonly<Record<string, string | undefined>>;
 }
 
-/** The end of what the process printed, for the message when it dies. */
+/** Size of the end of the process's stderr that is kept for the message when it dies. */
 const LAST_WORDS_BYTES = 2_048;
-/** Opening takes a fraction of a second, on a busy machine a few. */
+/** Opening takes a fraction of a second, on a busy machine a few seconds. */
 const START_TIMEOUT_MS = 60_000;
 
 export class WorkerProcess {
@@ -37,11 +37,11 @@ export class WorkerProcess {
   #lastWords = '';
   #hasEnded = false;
 
-  /** @throws Fault of the engine when it does not open, `ENGINE_BUSY` for one */
+  /** @throws the engine's Fault if it does not open, such as `ENGINE_BUSY` */
   static async start(command: WorkerCommand, options: WorkerOptions): Promise<WorkerProcess> {
     await makeFolder(options.path);
     const child = spawn(command.executable, command.args, {
-      // A folder of its own: the program reads a file of settings where it starts.
+      // A separate folder: the program reads a settings file from its working directory.
       cwd: options.path,
       env: { ...command.env },
       stdio: ['ignore', 'ignore', 'pipe', 'pipe'],
@@ -49,7 +49,7 @@ export class WorkerProcess {
     const worker = new WorkerProcess(child);
     worker.#socket.writeMessage(options);
     const over = new AbortController();
-    // A process that hangs while it opens would hold its place for ever.
+    // A process that hangs while it opens would block its slot forever.
     systemClock.sleep(START_TIMEOUT_MS, over.signal).then(
       () => child.kill('SIGKILL'),
       () => {}, // It has opened, or failed to.
@@ -64,8 +64,8 @@ export class WorkerProcess {
 
   private constructor(child: ChildProcess) {
     this.#child = child;
-    const socket = child.stdio[3] as Duplex; // A pipe both ways, as `stdio` asks for.
-    socket.on('error', () => {}); // The end of the process; `ended` and the next statement tell it.
+    const socket = child.stdio[3] as Duplex; // A pipe in both directions, as configured in `stdio`.
+    socket.on('error', () => {}); // The process has ended; `ended` and the next statement report it.
     this.#socket = new WorkerSocket(socket);
     child.stderr?.setEncoding('utf8').on('data', (text: string) => {
       this.#lastWords = (this.#lastWords + text).slice(-LAST_WORDS_BYTES);
@@ -124,7 +124,7 @@ function toFault({ code, error, fault }: WorkerFailure): Fault {
   return new Fault(fault.code, error, { kind: fault.kind, hint: fault.hint });
 }
 
-/** Removes what an ended process left on disk. */
+/** Removes the files of an ended process. */
 export async function removeWorkerFolder(path: string): Promise<void> {
   await rm(path, { recursive: true, force: true, maxRetries: 3 });
 }

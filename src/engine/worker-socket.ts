@@ -1,16 +1,16 @@
 /**
- * What the service and an engine process say to each other, over one socket: messages of JSON behind their length, and
- * behind a message that announces them, raw bytes. Invariant: one side speaks at a time, so nothing needs a number.
+ * The protocol between the service and an engine process, over one socket: JSON messages with a length prefix, and raw
+ * bytes after a message that announces them. Invariant: only one side sends at a time, so messages need no numbers.
  */
 import type { Duplex } from 'node:stream';
 import type { FailureKind } from '../core/errors.ts';
 import { EngineFault } from './engine-fault.ts';
 
-/** What the first message asks of a new process. */
+/** The first message to a new process. */
 export interface WorkerOptions {
-  /** Folder of the engine's own data; it belongs to the process. */
+  /** Folder of the engine's data; only this process uses it. */
   readonly path: string;
-  /** A longer result is refused with the code of TOO_MANY_ROWS_OR_BYTES, bytes. */
+  /** Maximum size of a result, bytes; a longer one is refused with the code of TOO_MANY_ROWS_OR_BYTES. */
   readonly maxResultBytes: number;
 }
 
@@ -25,21 +25,21 @@ export interface WorkerResult {
 }
 
 export interface WorkerFailure {
-  /** ClickHouse's number. */
+  /** ClickHouse's error number. */
   readonly code: number;
   readonly error: string;
-  /** A fault that is not a statement's: the engine did not open. */
+  /** Set if the fault is not from a statement: the engine did not open. */
   readonly fault?: { readonly code: string; readonly kind: FailureKind; readonly hint: string | undefined };
 }
 
-/** Length of a message's length. */
+/** Bytes of the length prefix of a message. */
 const PREFIX_BYTES = 4;
-/** Bytes that are read before they are asked for. */
+/** Maximum bytes to buffer before they are requested. */
 const READ_AHEAD_BYTES = 1_048_576;
 
 export class WorkerSocket {
   readonly #socket: Duplex;
-  /** What came and is not taken. */
+  /** Received chunks that were not read yet. */
   readonly #chunks: Buffer[] = [];
   #held = 0;
   #rest: Buffer = Buffer.alloc(0);
@@ -48,7 +48,7 @@ export class WorkerSocket {
 
   constructor(socket: Duplex) {
     this.#socket = socket;
-    // Not the stream's own iterator: with its small buffer every chunk would stop and start the socket.
+    // Not the stream's own iterator: its small buffer would pause and resume the socket with every chunk.
     socket.on('data', (chunk: Buffer) => {
       this.#chunks.push(chunk);
       this.#held += chunk.length;
@@ -62,7 +62,7 @@ export class WorkerSocket {
     socket.on('end', end).on('close', end);
   }
 
-  /** The next message, or `undefined` when the other side is gone. */
+  /** The next message, or `undefined` if the other side is gone. */
   async readMessage<Message>(): Promise<Message | undefined> {
     if (!(await this.#fill(PREFIX_BYTES))) return undefined;
     const length = this.#take(PREFIX_BYTES).readUInt32LE(0);
@@ -70,7 +70,7 @@ export class WorkerSocket {
     return JSON.parse(this.#take(length).toString('utf8')) as Message;
   }
 
-  /** The `bytes` raw bytes behind the last message, as they come. @throws EngineFault when the other side is gone */
+  /** The `bytes` raw bytes after the last message, as they arrive. @throws EngineFault if the other side is gone */
   async *readBytes(bytes: number): AsyncGenerator<Buffer> {
     for (let left = bytes; left > 0; ) {
       if (this.#rest.length === 0 && !(await this.#fill(1))) throw new EngineFault(0, 'the engine process ended');
@@ -87,7 +87,7 @@ export class WorkerSocket {
     this.#socket.write(Buffer.concat([prefix, text]));
   }
 
-  /** Writes raw bytes; resolves when the other side has taken all but what the pipe holds. */
+  /** Writes raw bytes; resolves when the other side has read all but the pipe's buffer. */
   async writeBytes(bytes: Uint8Array): Promise<void> {
     await new Promise<void>((resolve) => {
       this.#socket.write(bytes, () => resolve());
@@ -98,7 +98,7 @@ export class WorkerSocket {
     this.#socket.end();
   }
 
-  /** Reads until `bytes` are at hand. @returns whether they are */
+  /** Reads until `bytes` are buffered. @returns whether they are */
   async #fill(bytes: number): Promise<boolean> {
     if (this.#rest.length >= bytes) return true;
     const pieces = [this.#rest];

@@ -1,13 +1,13 @@
 /**
- * What one task does with an engine process. Invariant: statements go one after another, whatever the task awaits, and
- * nothing of a result is left for the next one; when `end` resolves, the process is idle. A result that is cut off tells
- * its reader so.
+ * The statements of one task on an engine process. Invariant: statements run one after another, even if the task does
+ * not await them, and no part of a result is left for the next one; when `end` resolves, the process is idle. The
+ * reader of a truncated result gets an error.
  */
 import { EngineFault } from './engine-fault.ts';
 import type { PooledEngine } from './pool.ts';
 import type { WorkerProcess } from './worker-process.ts';
 
-/** A result that somebody may be reading. */
+/** A result that may still be read. */
 interface OpenResult {
   readonly pieces: AsyncGenerator<Uint8Array>;
   isCutOff: boolean;
@@ -16,7 +16,7 @@ interface OpenResult {
 export class WorkerTask implements PooledEngine {
   readonly state: object;
   readonly #worker: WorkerProcess;
-  /** Ends when the statements so far have. */
+  /** Resolves when all statements so far have ended. */
   #last: Promise<unknown> = Promise.resolve();
   #result: OpenResult | undefined;
   #isOver = false;
@@ -29,7 +29,7 @@ export class WorkerTask implements PooledEngine {
   async rows<Row extends object>(sql: string): Promise<readonly Row[]> {
     return await this.#inTurn(async () => {
       const bytes = await readAll(await this.#worker.run({ sql, format: 'JSON' }));
-      return (JSON.parse(bytes.toString('utf8')) as { data: Row[] }).data; // The shape of the format; the rows' is the caller's claim.
+      return (JSON.parse(bytes.toString('utf8')) as { data: Row[] }).data; // Shape of the format; Row is the caller's.
     });
   }
 
@@ -45,7 +45,7 @@ export class WorkerTask implements PooledEngine {
     });
   }
 
-  /** Waits for the statement under way, and for what is left of its result. No statement begins afterwards. */
+  /** Waits for the running statement and the rest of its result. No statement begins afterwards. */
   async end(): Promise<void> {
     this.#isOver = true;
     await this.#last.catch(ignore);
@@ -62,7 +62,7 @@ export class WorkerTask implements PooledEngine {
     return await turn;
   }
 
-  /** Reads past what is left of the last result. */
+  /** Discards the rest of the last result. */
   async #cutOff(): Promise<void> {
     const result = this.#result;
     if (!result) return;
@@ -71,7 +71,7 @@ export class WorkerTask implements PooledEngine {
   }
 }
 
-/** Leaving the iteration leaves the rest to the next statement, or to the end of the task. */
+/** If the reader leaves the iteration, the next statement or the end of the task discards the rest. */
 async function* readResult(result: OpenResult): AsyncGenerator<Uint8Array> {
   for (let next = await result.pieces.next(); !next.done; next = await result.pieces.next()) yield next.value;
   if (result.isCutOff) throw new EngineFault(0, 'the result was given up before it was read');

@@ -1,7 +1,7 @@
 /**
- * The engine process: chdb behind a socket, so that a statement which does not stop can be ended by ending the process,
- * and several run at the same time. Invariant: it lives no longer than the service; when the socket closes it ends,
- * whatever it is computing.
+ * The engine process: chdb behind a socket, so that a statement that does not stop can be ended by killing the process,
+ * and several can run at the same time. Invariant: it does not outlive the service; when the socket closes it ends,
+ * even in the middle of a statement.
  */
 import { Socket } from 'node:net';
 import { kill, pid } from 'node:process';
@@ -38,7 +38,7 @@ export async function runWorker(): Promise<void> {
   let next = socket.readMessage<WorkerStatement>();
   for (let statement = await next; statement !== undefined; statement = await next) {
     next = socket.readMessage<WorkerStatement>();
-    // Nothing but the end of the socket comes before the answer: nobody waits for it then.
+    // Until the answer is sent, only the end of the socket can arrive: then nobody waits for the answer.
     let isAnswering = true;
     void next.then((message) => {
       if (message === undefined && isAnswering) kill(pid, 'SIGKILL');

@@ -1,14 +1,14 @@
 /**
- * Gamma exposure (GEX) of a chain, in dollars per 1 % move of the underlying. Pure.
+ * Gamma exposure (GEX) of a chain, in dollars per 1% move of the underlying. Pure.
  *
- * Per contract `gamma x OI x 100 x S^2 x 0.01`: the dollars of the underlying that dealers must trade per 1 % move to
- * stay hedged, under the naive assumption that dealers are long the calls (+) and short the puts (-). The signs are those
- * of SqueezeMetrics' white paper "Gamma Exposure". Invariant: call sums are at least 0 and put sums at most 0: a gamma
- * that is not known, or not above 0 (which no bought option has), counts as 0.
+ * Per contract `gamma x OI x 100 x S^2 x 0.01`: the dollars of the underlying that dealers must trade per 1% move to
+ * stay hedged, under the naive assumption that dealers are long the calls (+) and short the puts (-). The signs follow
+ * SqueezeMetrics' white paper "Gamma Exposure". Invariant: call sums are at least 0 and put sums at most 0: a gamma
+ * that is unknown, or not above 0 (which no long option has), counts as 0.
  */
 import { MOVE, type OptionContract, SHARES_PER_CONTRACT } from './contract.ts';
 
-/** Dollars per 1 % move: calls at least 0, puts at most 0, net their sum. */
+/** Dollars per 1% move: calls at least 0, puts at most 0, net their sum. */
 export interface GammaSums {
   readonly callGex: number;
   readonly putGex: number;
@@ -27,13 +27,13 @@ interface ExpirationExposure extends GammaSums {
 }
 
 export interface GammaExposure extends GammaSums {
-  /** One entry a strike of the chain, ascending. */
+  /** One entry per strike of the chain, ascending. */
   readonly strikes: readonly StrikeExposure[];
-  /** One entry an expiration of the chain, ascending. */
+  /** One entry per expiration of the chain, ascending. */
   readonly expirations: readonly ExpirationExposure[];
-  /** Strike with the largest call GEX (the lowest of equals); null when no call has any. */
+  /** Strike with the largest call GEX (the lowest of equals); null if no call has any. */
   readonly callWall: number | null;
-  /** Strike with the most negative put GEX (the lowest of equals); null when no put has any. */
+  /** Strike with the most negative put GEX (the lowest of equals); null if no put has any. */
   readonly putWall: number | null;
 }
 
@@ -45,8 +45,8 @@ interface Tally {
 }
 
 /**
- * Sums the exposure of `contracts` as they stand at the price `spot`, dollars, with the gammas that they carry.
- * Expired contracts count with whatever gamma they carry, which is 0 on exchange pages.
+ * Sums the exposure of `contracts` at the price `spot`, dollars, with the gammas that they carry. Expired contracts
+ * count with their own gamma, which is 0 on exchange pages.
  */
 export function sumGammaExposure(spot: number, contracts: Iterable<OptionContract>): GammaExposure {
   const dollars = SHARES_PER_CONTRACT * spot * spot * MOVE;
@@ -90,7 +90,7 @@ function add(tally: Tally, { putCall, openInterest }: OptionContract, weight: nu
   }
 }
 
-/** The strike whose size is largest, when it is above 0. */
+/** The strike with the largest size above 0; null if there is none. */
 function findWall(strikes: readonly StrikeExposure[], size: (strike: StrikeExposure) => number): number | null {
   let wall: number | null = null;
   let largest = 0;

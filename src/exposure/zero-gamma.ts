@@ -1,11 +1,11 @@
 /**
- * Zero gamma: the price of the underlying at which the net gamma exposure of a chain changes its sign, when every
- * contract's gamma is computed anew at each price with its own implied volatility held. Pure.
+ * Zero gamma: the price of the underlying at which a chain's net gamma exposure changes its sign, when each contract's
+ * gamma is recomputed at each price with its own implied volatility held fixed. Pure.
  *
  * Method of S. Perfiliev, "How to Calculate Gamma Exposure (GEX) and Zero Gamma Level": 60 prices from 0.8 S to 1.2 S,
- * Black-Scholes gamma with r = q = 0, T = business days / 262 (0 taken as 1), linear interpolation between the first two
- * neighbouring prices whose signs differ. Left out: contracts that have expired, and those without an implied volatility
- * or open interest.
+ * Black-Scholes gamma with r = q = 0, T = business days / 262 (0 taken as 1), linear interpolation between the first
+ * two neighboring prices whose signs differ. Excluded: expired contracts, and those without an implied volatility or
+ * open interest.
  */
 import { countYears } from './business-days.ts';
 import { MOVE, type OptionContract, SHARES_PER_CONTRACT } from './contract.ts';
@@ -26,12 +26,12 @@ export const PRICE_LEVELS: readonly number[] = Array.from(
 interface GammaProfile {
   /** Prices of the underlying, ascending, dollars. */
   readonly prices: Float64Array;
-  /** Net exposure at each price, dollars per 1 % move. */
+  /** Net exposure at each price, dollars per 1% move. */
   readonly netGex: Float64Array;
 }
 
 /**
- * The lowest price of the range at which net exposure changes its sign, dollars; null when it does not.
+ * The lowest price of the range at which net exposure changes its sign, dollars; null if it does not.
  * @param spot price of the underlying, dollars, above 0
  * @param date date of the chain, YYYY-MM-DD, from which time to expiration is counted
  */
@@ -42,7 +42,7 @@ export function computeZeroGamma(spot: number, date: string, contracts: Iterable
 /**
  * With `a = 1 / (sigma sqrt(T))`, a contract's exposure at the price P is
  * `n(d1) / (P sigma sqrt(T)) x OI x 100 x P^2 x 0.01 = OI x a x P x n(a ln P + b)`, `b = 1 / (2a) - a ln K`,
- * which costs one exponential a contract and price. Memory: a few numbers a contract.
+ * which costs one exponential per contract and price. Memory: a few numbers per contract.
  */
 export function buildGammaProfile(spot: number, date: string, contracts: Iterable<OptionContract>): GammaProfile {
   const terms = listTerms(date, contracts);
@@ -53,8 +53,9 @@ export function buildGammaProfile(spot: number, date: string, contracts: Iterabl
 }
 
 /**
- * The profile from what its sums come to, for whoever sums elsewhere (the report does it in the engine).
- * @param sums at each of `PRICE_LEVELS` the signed sum of `OI x a x exp(-(a ln P + b)^2 / 2)`, as `buildGammaProfile` says
+ * The profile from precomputed sums, for callers that sum elsewhere (the report does it in the engine).
+ * @param sums at each of `PRICE_LEVELS` the signed sum of `OI x a x exp(-(a ln P + b)^2 / 2)`, as in
+ * `buildGammaProfile`
  */
 export function scaleGammaProfile(spot: number, sums: readonly number[]): GammaProfile {
   const prices = Float64Array.from(PRICE_LEVELS, (level) => spot * level);
@@ -62,7 +63,9 @@ export function scaleGammaProfile(spot: number, sums: readonly number[]): GammaP
   return { prices, netGex };
 }
 
-/** Where the profile first changes its sign, interpolated; a price at which it is exactly 0 has no sign and is passed. */
+/**
+ * Where the profile first changes its sign, interpolated; a price at which it is exactly 0 has no sign and is skipped.
+ */
 export function findSignChange({ prices, netGex }: GammaProfile): number | null {
   let last: readonly [price: number, net: number] | undefined;
   for (const [level, net] of netGex.entries()) {
@@ -74,7 +77,7 @@ export function findSignChange({ prices, netGex }: GammaProfile): number | null 
   return null;
 }
 
-/** Three numbers a contract, one after another: signed weight `OI x a`, slope `a`, offset `b`. */
+/** Three numbers per contract, in this order: signed weight `OI x a`, slope `a`, offset `b`. */
 const NUMBERS_PER_TERM = 3;
 
 function listTerms(date: string, contracts: Iterable<OptionContract>): Float64Array {

@@ -1,24 +1,24 @@
 /**
- * Reads the engine's own formatting of a statement: one line, no comments, strings in single quotes, odd names in back
- * quotes, both with backslash escapes. Invariant: works on nothing else; the caller's raw text is never scanned for
- * meaning. Pure.
+ * Reads the engine's own formatting of a statement: one line, no comments, strings in single quotes, unusual names in
+ * backquotes, both with backslash escapes. Invariant: it reads only this format; the meaning is never taken from the
+ * caller's raw text. Pure.
  */
 import { TABLES } from '../api-contract/published-limits.ts';
 
 export interface SqlToken {
   readonly kind: 'name' | 'string' | 'other';
-  /** As it stands in the text. */
+  /** The token as written in the text. */
   readonly text: string;
-  /** What a name says, without its quotes. */
+  /** The name without its quotes. */
   readonly value: string;
 }
 
 const TOKEN = /'(?:[^'\\]|\\.)*'|`(?:[^`\\]|\\.)*`|[A-Za-z_][A-Za-z0-9_]*|\d[\w.]*|\s+|./gs;
 const PLAIN_NAME = /^[A-Za-z_][A-Za-z0-9_]*$/;
-/** To the embedded engine a table's name can be a file's: no dots, no slashes. */
+/** In the embedded engine a table name can be a file name: no dots, no slashes. */
 const HARMLESS_NAME = /^[\p{L}\p{N}_$%# -]+$/u;
 
-/** Every character of `text` in one token each. */
+/** Splits `text` into tokens; every character is in exactly one token. */
 export function listTokens(text: string): readonly SqlToken[] {
   return Array.from(text.matchAll(TOKEN), ([token]) => {
     if (token.length > 1 && token.startsWith("'")) return { kind: 'string', text: token, value: token };
@@ -28,8 +28,9 @@ export function listTokens(text: string): readonly SqlToken[] {
 }
 
 /**
- * Names of the common table expressions, lower case, in the order of the text: `name AS (SELECT`, `name(a, b) AS (SELECT`
- * or `name AS MATERIALIZED (SELECT` is nothing else. A name that could be a path is left out.
+ * Names of the common table expressions, lower case, in text order; names that could be paths are left out. Only common
+ * table expressions have one of these forms: `name AS (SELECT`, `name(a, b) AS (SELECT`,
+ * `name AS MATERIALIZED (SELECT`.
  */
 export function listSubqueryNames(tokens: readonly SqlToken[]): readonly string[] {
   const solid = tokens.filter(isSolid);
@@ -45,14 +46,14 @@ export function listSubqueryNames(tokens: readonly SqlToken[]): readonly string[
   return names;
 }
 
-/** Names that the statement itself gives to expressions, lower case; one that could be a path is left out. */
+/** Names that the statement gives to expressions, lower case, without those that could be paths. */
 export function listAliases(tokens: readonly SqlToken[]): ReadonlySet<string> {
   const solid = tokens.filter(isSolid);
   const named = solid.filter((token, index) => solid[index - 1]?.text === 'AS' && isHarmlessName(token));
   return new Set(named.map((token) => token.value.toLowerCase()));
 }
 
-/** Names that stand for nothing but a text literal, lower case. */
+/** Names that are aliases of text literals only, lower case. */
 export function listTextAliases(tokens: readonly SqlToken[]): ReadonlySet<string> {
   const solid = tokens.filter(isSolid);
   const isText = (index: number) =>
@@ -60,14 +61,14 @@ export function listTextAliases(tokens: readonly SqlToken[]): ReadonlySet<string
   const given = solid.flatMap((token, index) =>
     solid[index - 1]?.text === 'AS' ? [{ name: token.value.toLowerCase(), isText: isText(index - 2) }] : [],
   );
-  // A name that is also given to something else means that somewhere.
+  // A name that is also an alias of something else has that meaning in some places.
   const others = new Set(given.filter((alias) => !alias.isText).map(({ name }) => name));
   return new Set(given.filter(({ name }) => !others.has(name)).map(({ name }) => name));
 }
 
 /**
- * Functions that `APPLY` calls, which the syntax tree does not show; `undefined` stands for what is not a plain name with
- * literals behind it. More is found than is there when something else is called APPLY.
+ * Functions that `APPLY` calls, which the syntax tree does not contain; `undefined` for anything but a plain name with
+ * optional literals after it. If something else is named APPLY, the list has extra entries.
  */
 export function listAppliedFunctions(tokens: readonly SqlToken[]): readonly (string | undefined)[] {
   const solid = tokens.filter(isSolid);
@@ -80,7 +81,7 @@ export function listAppliedFunctions(tokens: readonly SqlToken[]): readonly (str
   });
 }
 
-/** Index of the parenthesis that ends a list of literals. */
+/** Index of the parenthesis that closes a list of literals. */
 function findClose(solid: readonly SqlToken[], open: number): number | undefined {
   for (let place = open + 1; place < solid.length; place += 1) {
     const token = solid[place];
@@ -90,12 +91,14 @@ function findClose(solid: readonly SqlToken[], open: number): number | undefined
   return undefined;
 }
 
-/** What stands behind a transformer is a word, a comma, a parenthesis or nothing; behind the name of a lambda, an arrow. */
+/**
+ * A transformer is followed by a word, a comma, a parenthesis or nothing; the parameter name of a lambda by an arrow.
+ */
 function endsTransformer(next: SqlToken | undefined): boolean {
   return next === undefined || next.kind === 'name' || next.text === ',' || next.text === ')';
 }
 
-/** Names directly before an opening parenthesis: functions, and words of the language. */
+/** Names directly before an opening parenthesis: functions and keywords. */
 export function listCalledNames(tokens: readonly SqlToken[]): readonly string[] {
   return tokens
     .filter((token, index) => token.kind === 'name' && tokens[index + 1]?.text === '(')
@@ -106,7 +109,9 @@ function isSolid(token: SqlToken): boolean {
   return token.text.trim() !== '';
 }
 
-/** Index of the name that `AS` at `index` gives a meaning to: before it, or before the column names in parentheses. */
+/**
+ * Index of the name that the `AS` at `index` defines: directly before it, or before the column names in parentheses.
+ */
 function findNameBefore(solid: readonly SqlToken[], index: number): number {
   if (solid[index - 1]?.text !== ')') return index - 1;
   let place = index - 1;
@@ -118,7 +123,7 @@ function isHarmlessName(token: SqlToken): boolean {
   return token.kind === 'name' && HARMLESS_NAME.test(token.value);
 }
 
-/** The text with every spelling of a table's name as the service's views spell it. */
+/** The text with each table name in the spelling of the service's views. */
 export function spellTables(tokens: readonly SqlToken[]): string {
   return tokens
     .map((token) => {

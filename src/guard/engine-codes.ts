@@ -1,12 +1,12 @@
 /**
- * ClickHouse's error numbers by what they mean to a caller of the API; names as in its `ErrorCodes.cpp`. A table of data:
- * a number that is not here is an internal error.
+ * ClickHouse's error codes, grouped by their meaning for a caller of the API; names as in ClickHouse's
+ * `ErrorCodes.cpp`. A table of data. A code that is not listed is an internal error.
  */
 import type { Reason } from '../api-contract/historical.ts';
 
 type Codes = Readonly<Record<string, number>>;
 
-/** The query cannot be analysed, or a value in it cannot be computed: 422 INVALID_QUERY. */
+/** The query cannot be analyzed, or a value in it cannot be computed: 422 INVALID_QUERY. */
 export const REASON_CODES: Readonly<Record<Exclude<Reason, 'SCAN_LIMIT_EXCEEDED'>, Codes>> = {
   UNKNOWN_IDENTIFIER: {
     THERE_IS_NO_COLUMN: 8,
@@ -143,7 +143,10 @@ export const REASON_CODES: Readonly<Record<Exclude<Reason, 'SCAN_LIMIT_EXCEEDED'
   },
 };
 
-/** It reads or holds more than the service allows: 422 QUERY_TOO_BROAD. Memory is among them: a narrower query needs less. */
+/**
+ * The query reads or holds more than the service allows: 422 QUERY_TOO_BROAD. Includes memory, because a narrower query
+ * needs less.
+ */
 export const TOO_BROAD_CODES: Codes = {
   TOO_LARGE_STRING_SIZE: 131,
   TOO_MANY_ROWS: 158,

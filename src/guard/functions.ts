@@ -1,11 +1,11 @@
 /**
- * Which of the engine's functions a query may call. Invariant: a function that the engine has is refused unless its
- * category is on the list here, so that a new engine's new kinds are refused by default; a name that no engine has is let
- * through, because the engine's own answer to it (UNKNOWN_FUNCTION) is the right one. Compared in lower case.
+ * Decides which engine functions a query may call. Invariant: a function of the engine is refused unless its category
+ * or its name is on a list here, so new categories of a new engine are refused by default. A name that no engine has is
+ * allowed, because the engine's own error (UNKNOWN_FUNCTION) is the right answer. Names are compared in lower case.
  */
 import type { ParserRows } from './parser.ts';
 
-/** Categories of `system.functions` that compute from their arguments alone. */
+/** Categories of `system.functions` whose functions compute only from their arguments. */
 const ALLOWED_CATEGORIES: ReadonlySet<string> = new Set([
   'Aggregate Functions',
   'Arithmetic',
@@ -37,10 +37,10 @@ const ALLOWED_CATEGORIES: ReadonlySet<string> = new Set([
   'Window Functions',
 ]);
 
-/** Functions of these may take the name of a time zone. */
+/** Functions of these categories may take the name of a time zone. */
 const ZONE_CATEGORIES = /Dates and Times|Time Window|Type Conversion|UUID/;
 
-/** Harmless functions of other categories, which otherwise hold files, settings and the server's own state. */
+/** Harmless functions of other categories, which otherwise contain access to files, settings and server state. */
 const ALLOWED_OTHERS: readonly string[] = [
   'bar',
   'byteSize',
@@ -73,24 +73,24 @@ const ALLOWED_OTHERS: readonly string[] = [
 ];
 
 /**
- * Refused whatever their category: they do not stop at the time limit (edit distances), fail on purpose, name the engine
- * or its host, print its stack or build unbounded text.
+ * Refused in every category: functions that do not stop at the time limit (edit distances), fail on purpose, name the
+ * engine or its host, print its stack, or build unbounded text.
  */
 const REFUSED =
   /^(jaro|damerau|levenshtein|editdistance|stringjaccard|arraylevenshtein|arraysimilarity|sleep|throw|aggthrow|flamegraph|arrayreduce|formatrow|groupformat|estimatecompression|generate|file$|url$|s3|remote|dict|joinget|getsetting|currentuser|hostname|servertimezone|chdb$|mergetree)/;
 
-/** Suffixes that make another aggregate function out of one, lower case. */
+/** Suffixes that turn an aggregate function into another one, lower case. */
 const COMBINATOR =
   /(if|array|map|distinct|ordefault|ornull|foreach|resample|argmin|argmax|null|simplestate|state|mergestate|merge)$/;
 
-/** Intermediate states come from bytes that a query may forge, and the engine trusts them. */
+/** A query could forge the bytes of intermediate states, and the engine trusts them. */
 const STATE_COMBINATOR = /state|merge/;
 
 interface EngineFunction {
   readonly name: string;
   readonly category: string;
   readonly is_aggregate: number;
-  /** What an alias stands for; empty for others. */
+  /** Function that an alias refers to; empty if not an alias. */
   readonly alias_to: string;
 }
 
@@ -101,9 +101,9 @@ export class FunctionList {
   readonly #zoned = new Set<string>();
 
   /**
-   * @param functions the functions of the engine whose kinds are trusted
-   * @param others names that another engine has as well, such as a server with functions of its own: refused unless the
-   *   first one has them too and they are allowed
+   * @param functions the functions of the engine whose categories are trusted
+   * @param others function names of another engine, such as a server with its own functions; refused unless the first
+   *   engine has them too and they are allowed
    */
   constructor(functions: readonly EngineFunction[], others: readonly string[] = []) {
     this.#known = new Set([...others, ...functions.map(({ name }) => name)].map((name) => name.toLowerCase()));
@@ -114,7 +114,7 @@ export class FunctionList {
       if (ZONE_CATEGORIES.test(category)) this.#zoned.add(key);
       if (!REFUSED.test(key) && (ALLOWED_CATEGORIES.has(category) || harmless.has(key))) this.#allowed.add(key);
     }
-    // An alias is as good as what it stands for, which may be a combination that no list names.
+    // An alias has the status of its function, which may be a combination that no list contains.
     for (const { name, alias_to } of functions) {
       const key = name.toLowerCase();
       if (this.#zoned.has(alias_to.toLowerCase())) this.#zoned.add(key);
@@ -124,7 +124,7 @@ export class FunctionList {
     }
   }
 
-  /** Whether a query may call `name`, or name it although no engine has such a function. */
+  /** Whether a query may call `name`; also true for names that no engine has as a function. */
   isAllowed(name: string): boolean {
     const key = name.toLowerCase();
     if (this.#allowed.has(key)) return true;
@@ -139,12 +139,12 @@ export class FunctionList {
     return this.#zoned.has(name.toLowerCase());
   }
 
-  /** Whether `name` is a function that a query may not call: the engine calls some of them without parentheses. */
+  /** Whether `name` is a function that a query may not call. The engine calls some functions without parentheses. */
   isRefused(name: string): boolean {
     return this.#known.has(name.toLowerCase()) && !this.isAllowed(name);
   }
 
-  /** The aggregate function that `key` is a combination of, if it is one. */
+  /** The aggregate function from which `key` is combined; undefined if there is none. */
   #stripCombinators(key: string): string | undefined {
     for (let rest = key; COMBINATOR.test(rest); ) {
       rest = rest.replace(COMBINATOR, '');
@@ -155,8 +155,8 @@ export class FunctionList {
 }
 
 /**
- * Asks the engine which functions it has; an alias counts as what it stands for.
- * @param others names that another engine has as well
+ * Reads the engine's functions; an alias has the status of its function.
+ * @param others function names that another engine has
  */
 export async function readFunctionList(engine: ParserRows, others: readonly string[] = []): Promise<FunctionList> {
   const functions = await engine.rows<EngineFunction>(

@@ -1,6 +1,6 @@
 /**
- * How long the groups in time are that an expression makes, where it is one of the usual ones. Invariant: a length that
- * comes out is never longer than that of the groups. What is not recognized has none, and the run looks at its groups. Pure.
+ * Finds the length of the time groups that an expression makes, for common expressions. Invariant: a returned length is
+ * never longer than the real groups. Other expressions return no length, and the run checks their groups. Pure.
  */
 import {
   aliasOf,
@@ -20,13 +20,13 @@ const UNIT_SECONDS: ReadonlyMap<string, number> = new Map([
   ['HOUR', 3600],
   ['DAY', DAY_SECONDS],
   ['WEEK', 7 * DAY_SECONDS],
-  // Shortest of their kind: longer than any grain.
+  // The shortest of each unit; all are longer than any grain.
   ['MONTH', 28 * DAY_SECONDS],
   ['QUARTER', 90 * DAY_SECONDS],
   ['YEAR', 365 * DAY_SECONDS],
 ]);
 
-/** Functions of one time that say by their name how long a group is, in capitals. */
+/** Functions of one time whose name states the group length, in capitals. */
 const TRUNCATING: ReadonlyMap<string, number> = new Map([
   ['TOSTARTOFSECOND', 1],
   ['TOSTARTOFMINUTE', 60],
@@ -47,11 +47,11 @@ const TRUNCATING: ReadonlyMap<string, number> = new Map([
   ['TOSTARTOFYEAR', 365 * DAY_SECONDS],
 ]);
 
-/** Functions that give the same time in another type. */
+/** Functions that return the same time in another type. */
 const CONVERTING =
   /^(TOSTRING|TODATETIME(32|64)?(ORNULL|ORZERO)?|PARSEDATETIME\w*|ASSUMENOTNULL|TONULLABLE|MATERIALIZE|IDENTITY)$/;
 
-/** Seconds that a beginning of `YYYY-MM-DD HH:MM:SS` tells apart, by its length. */
+/** Resolution in seconds of a prefix of `YYYY-MM-DD HH:MM:SS`, by prefix length. */
 const PREFIX_SECONDS: ReadonlyMap<number, number> = new Map([
   [10, DAY_SECONDS],
   [11, DAY_SECONDS],
@@ -62,7 +62,7 @@ const PREFIX_SECONDS: ReadonlyMap<number, number> = new Map([
   [17, 60],
 ]);
 
-/** What the finest part of a format tells apart. Other letters are not known, and count as the finest. */
+/** Resolution of a format: that of its finest part. Unknown letters count as the finest. */
 const FORMAT_SECONDS = [
   [/%[^YmdFHiRe%]/, 1],
   [/%[iR]/, 60],
@@ -70,23 +70,23 @@ const FORMAT_SECONDS = [
   [/%[YmdFe]/, DAY_SECONDS],
 ] as const;
 
-/** Formats, units and punctuation: other texts in an expression of time are time zones. */
+/** Formats, units and punctuation. Any other text in a time expression is a time zone. */
 const NO_TIME_ZONE = /^(%.*|[^A-Za-z]*|second|minute|hour|day|[0-9]+ \w+)$/i;
 
-/** What the answer calls a column of the SELECT; empty for an expression without a name. */
+/** Name of a SELECT column in the answer; empty for an expression without a name. */
 export function nameOfItem(item: QueryNode): string {
   return aliasOf(item) ?? lastPart(identifierOf(item)) ?? '';
 }
 
 /**
- * @param items of the SELECT: a name may be that of another of them
- * @returns seconds; `undefined` where the expression is none of the usual ones
+ * @param items of the SELECT; a name in `item` may refer to another one
+ * @returns seconds; `undefined` for any other than the common expressions
  */
 export function findGroupSeconds(item: QueryNode, items: readonly QueryNode[]): number | undefined {
   return measure(item, items, [nameOfItem(item)]);
 }
 
-/** A time zone may shift groups against the windows. */
+/** Whether the expression has a time zone, which may shift groups relative to the windows. */
 export function hasTimeZone(expression: QueryNode): boolean {
   return [...walkQuery(expression, 'subqueries')].some((node) => {
     const text = textOf(node);
@@ -98,7 +98,7 @@ function measure(node: QueryNode, items: readonly QueryNode[], seen: readonly st
   const name = lastPart(identifierOf(node));
   if (name !== undefined) {
     const item = seen.includes(name) ? undefined : items.find((found) => nameOfItem(found) === name);
-    // A column that is given under its own name is the column.
+    // An item that only repeats the column under its own name is the column itself.
     if (item && lastPart(identifierOf(item)) !== name) return measure(item, items, [...seen, name]);
     return name === 'time' ? 1 : undefined;
   }
@@ -127,17 +127,17 @@ function measureCall(
   if (/^(SUBSTRING|SUBSTR|MID)(UTF8)?$/.test(called)) {
     return second && numberOf(second) === 1 && third ? longer(seconds, readPrefix(third)) : undefined;
   }
-  // A text that begins with the time and goes on with what is always the same.
+  // The time followed only by constant texts.
   if (called === 'CONCAT') return args.slice(1).every((rest) => textOf(rest) !== undefined) ? seconds : undefined;
   return CONVERTING.test(called) ? seconds : undefined;
 }
 
-/** A group is as long as the longer of two truncations of the same time. */
+/** Two truncations of the same time give groups of the longer length. */
 function longer(seconds: number | undefined, other: number | undefined): number | undefined {
   return seconds === undefined || other === undefined ? undefined : Math.max(seconds, other);
 }
 
-/** `INTERVAL 5 MINUTE` is `toIntervalMinute(5)` to the engine. */
+/** The engine turns `INTERVAL 5 MINUTE` into `toIntervalMinute(5)`. */
 function readInterval(node: QueryNode | undefined): number | undefined {
   const unit = UNIT_SECONDS.get(/^toInterval(\w+)$/i.exec((node && functionOf(node)) ?? '')?.[1]?.toUpperCase() ?? '');
   const [count] = node ? argumentsOf(node) : [];
@@ -157,7 +157,7 @@ function readText(node: QueryNode | undefined): string {
   return (node && textOf(node)) ?? '';
 }
 
-/** Of a column its name, without its table. */
+/** A column's name without its table. */
 function lastPart(identifier: string | undefined): string | undefined {
   return identifier?.split('.').at(-1);
 }

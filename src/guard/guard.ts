@@ -1,9 +1,9 @@
 /**
- * The guardrails: which SQL may run. Invariant: the engine's own parser decides what the text means. Its canonical
- * formatting of the text is what is examined (as a syntax tree, node by node, against lists of what is allowed) and
- * exactly that formatting is what runs. Rows are not this module's matter: the views keep hidden rows hidden.
+ * The guardrails: which SQL may run. Invariant: the engine's own parser decides what the text means. The guard checks
+ * the parser's canonical formatting of the text (as a syntax tree, node by node, against allow-lists), and exactly that
+ * formatting runs. It does not filter rows: the views keep hidden rows hidden.
  *
- * The specification allows one SELECT over the whitelisted tables; UNION, other statements, settings, formats and table
+ * The specification allows one SELECT over the whitelisted tables. UNION, other statements, settings, formats and table
  * functions are refused.
  */
 
@@ -25,10 +25,10 @@ import { type Refusal, refuseSql, refuseTooBroad } from './refusal.ts';
 import { countTableReads, type SyntaxNode, walkTree } from './syntax-tree.ts';
 import { hasPlainZones, namesHostZone } from './time-zones.ts';
 
-/** Each reading of a table is planned anew wherever its subquery is used, and subqueries of subqueries multiply. */
+/** The engine plans each table read again wherever its subquery is used, and nested subqueries multiply. */
 const MAX_TABLE_READS = 100;
 
-/** Nodes that only join or hold others; those with rules of their own are in `assertNode`. */
+/** Nodes that only join or contain other nodes; `assertNode` has the rules for the rest. */
 const PLAIN_NODES: ReadonlySet<string> = new Set([
   'ArrayJoin',
   'Asterisk',
@@ -56,32 +56,32 @@ const PLAIN_NODES: ReadonlySet<string> = new Set([
   'WithElement',
 ]);
 
-/** What a table expression may be made of; the list is that of the column names of `FROM t AS x (a, b)`. */
+/** Allowed parts of a table expression; `ExpressionList` holds the column names of `FROM t AS x (a, b)`. */
 const TABLE_PARTS: ReadonlySet<string> = new Set(['ExpressionList', 'Subquery', 'TableIdentifier']);
-/** Functions that name the server and that the engine calls without parentheses. */
+/** Functions that reveal server details and that the engine calls without parentheses. */
 const CALLED_BARE =
   /^(current_?(user|database|schemas?|roles?|catalog)|session_user|system_user|database|schema|user)$/i;
-/** Functions whose second argument may be a table's name. */
+/** Functions whose second argument may be a table name. */
 const TABLE_OPERANDS = /^(global)?(not)?(null)?in(ignoreset)?$/i;
-/** Functions whose second argument is a type's name; a computed one would get past the check of literals. */
+/** Functions whose second argument is a type name; a computed name would escape the check of literals. */
 const TYPE_OPERANDS = /^(_?cast|accuratecast\w*|reinterpret)$/i;
-/** Types hold states by name, and names in quotes can be spelled in many ways. */
+/** Types of aggregate states, and types with quoted names, which can be spelled in many ways. */
 const TYPE_REFUSED = /aggregatefunction|["`\\]/i;
-/** Columns that every table has, and that name the database behind the views. */
+/** Columns of every table that reveal the database behind the views. */
 const SERVICE_COLUMN = /^_(database|table)$/i;
 export interface Guard {
   /**
-   * The canonical text of a statement that may run.
-   * @param asker in whose name the engine is asked
+   * Returns the canonical text of a statement that may run.
+   * @param asker the caller on whose behalf the engine is used
    * @throws Refusal
    */
   admit(sql: string, asker: PoolRequest): Promise<string>;
 }
 
 /**
- * @param parser may be another engine than runs what is admitted
- * @param databases names of databases that no identifier may begin with
- * @param functionNames names of functions that another engine has as well, where that one runs what is admitted
+ * @param parser may belong to another engine than the one that runs the admitted text
+ * @param databases names of databases with which no identifier may begin
+ * @param functionNames functions of that other engine, if it runs the admitted text
  */
 export async function openGuard(
   parser: Parser,
@@ -100,7 +100,7 @@ interface Rules {
   readonly databases: ReadonlySet<string>;
 }
 
-/** What the names of one statement mean, lower case. */
+/** Meanings of the names in one statement, lower case. */
 interface Names {
   readonly tables: ReadonlySet<string>;
   /** Columns, and names that the statement gives to expressions. */
@@ -116,7 +116,7 @@ async function admitStatement(engine: ParserRows, rules: Rules, sql: string): Pr
   const values = new Set([...TRADE_COLUMNS.map((column) => column.name), ...listAliases(tokens)]);
   const names: Names = { tables, values, texts: listTextAliases(tokens) };
   for (const node of walkTree(tree)) assertNode(node, rules, names);
-  // The tree's description leaves some expressions out.
+  // `EXPLAIN AST` omits some expressions, so check the tokens too.
   for (const name of listCalledNames(tokens)) assertCall(name, rules);
   if (Array.from(walkTree(tree)).some(({ kind }) => kind === 'ColumnsApplyTransformer')) {
     for (const name of listAppliedFunctions(tokens)) assertApplied(name, rules);
@@ -154,7 +154,7 @@ function assertNode(node: SyntaxNode, rules: Rules, names: Names): void {
   }
 }
 
-/** Further children are FORMAT and INTO OUTFILE; a second query is a UNION. */
+/** Extra children are FORMAT and INTO OUTFILE; a second query is a UNION. */
 function assertOneSelect(node: SyntaxNode): void {
   const [queries, ...others] = node.children;
   if (others.length > 0) throw refuseSql('FORMAT and INTO OUTFILE are not allowed.');
@@ -176,7 +176,8 @@ function assertIdentifier(name: string, rules: Rules, names: Names): void {
   if (parts.length > 1 && rules.databases.has(first)) throw unknownTable(name);
   if (parts.some((part) => SERVICE_COLUMN.test(part))) throw refuseSql(`Column ${name} is not available.`);
   if (parts.length > 1) return;
-  // An alias means itself only in its own scope.
+  // An alias holds only in its own scope: elsewhere the engine would call the function, so these are refused as aliases
+  // too.
   const isFunction = CALLED_BARE.test(first) || (rules.functions.isRefused(first) && !names.values.has(first));
   if (isFunction) throw refuseSql(`Function ${name} is not available.`);
 }
@@ -184,7 +185,7 @@ function assertIdentifier(name: string, rules: Rules, names: Names): void {
 function assertFunction(node: SyntaxNode, rules: Rules, names: Names): void {
   assertCall(node.value, rules);
   const [, second] = node.children[0]?.children ?? [];
-  // The right side of IN may be a table's name.
+  // The right side of IN may be a table name.
   if (TABLE_OPERANDS.test(node.value) && second?.kind === 'Identifier') {
     const name = second.value.toLowerCase();
     if (!names.tables.has(name) && !names.values.has(name)) throw unknownTable(second.value);
@@ -212,7 +213,7 @@ function assertLiteral(value: string): void {
   if (namesHostZone(text)) throw refuseSql('That time zone is not available.');
 }
 
-/** A literal as the syntax tree shows it, without its backslash escapes. */
+/** A literal of the syntax tree without its backslash escapes. */
 function readLiteral(value: string): string {
   return value.replace(/\\(.)/gs, '$1');
 }

@@ -1,7 +1,7 @@
 /**
- * A caller's text as the engine's own parser understands it: the canonical one-line text, without comments, and the
- * syntax tree of exactly that. Invariant: what comes out is one SELECT statement without FORMAT and INTO OUTFILE; what it
- * may read and call is not this module's matter. The parser's cost is bounded.
+ * Parses a caller's text with the engine's own parser: the canonical one-line text, without comments, and the syntax
+ * tree of exactly that text. Invariant: the result is one SELECT statement without FORMAT and INTO OUTFILE. This module
+ * does not check what the statement may read and call. The cost of parsing is bounded.
  */
 import { EngineFault } from '../engine/engine-fault.ts';
 import { quoteString } from '../engine/literal.ts';
@@ -10,22 +10,24 @@ import type { ParserRows } from './parser.ts';
 import { refuseSql, toRefusal } from './refusal.ts';
 import { parseSyntaxTree, type SyntaxNode } from './syntax-tree.ts';
 
-/** Longer statements cost the parser more than they can be worth. */
+/** Longer statements cost too much to parse. */
 const MAX_SQL_BYTES = 64 * 1024;
 /**
- * The engine's own default lets a hostile text of 300 bytes hold the parser for two seconds. The most terms that fit into
- * a statement need half of this.
+ * With the engine's default, a hostile text of 300 bytes can keep the parser busy for two seconds. A statement with the
+ * maximum number of terms needs half of this.
  */
 const MAX_PARSER_BACKTRACKS = 50_000;
-/** The engine's own default, which a server may have raised. */
+/** The engine's own default; set here because a server may have raised it. */
 const MAX_PARSER_DEPTH = 1_000;
-/** First words of statements that are not queries, for texts that the engine cannot parse either. */
+/** First words of statements that are not queries, to recognize texts that the engine cannot parse. */
 const OTHER_STATEMENT =
   /^(alter|attach|backup|begin|call|check|commit|create|delete|describe|desc|detach|drop|exchange|exec|execute|exists|explain|grant|insert|kill|merge|move|optimize|parallel|prepare|rename|replace|restore|revoke|rollback|set|show|system|truncate|undrop|update|use|watch)\b/i;
 /** White space, comments and opening parentheses before the first word of the caller's text. */
 const BEFORE_FIRST_WORD = /^(?:\s|\(|--[^\n]*(?:\n|$)|#[^\n]*(?:\n|$)|\/\*.*?\*\/)+/s;
 
-/** ClickHouse's error numbers: what stands in the parentheses cannot stand there, and a UNION without ALL or DISTINCT. */
+/**
+ * ClickHouse's error codes for text that is not allowed inside parentheses, and for a UNION without ALL or DISTINCT.
+ */
 const NOT_PLAIN: readonly number[] = [62, 557, 558];
 
 const ONLY_SELECT = 'Only SELECT queries are allowed.';
@@ -34,7 +36,7 @@ const ONLY_PLAIN_SELECT = 'Only one SELECT query is allowed, without UNION, FORM
 export interface SelectStatement {
   /** The canonical text. */
   readonly text: string;
-  /** Of the canonical text, every character in one of them. */
+  /** Tokens of the canonical text; every character is in one of them. */
   readonly tokens: readonly SqlToken[];
   readonly tree: SyntaxNode;
 }
@@ -45,17 +47,18 @@ export async function parseSelect(engine: ParserRows, sql: string): Promise<Sele
   if (Buffer.byteLength(sql) > MAX_SQL_BYTES) throw refuseSql(`The SQL is longer than ${MAX_SQL_BYTES} bytes.`);
   const firstWord = sql.replace(BEFORE_FIRST_WORD, '');
   const canonical = await formatStatement(engine, sql, firstWord);
-  // The word is optional to the engine; the specification's rule is about the word.
+  // The engine accepts queries that do not begin with SELECT or WITH, but the specification's rule is about the first
+  // word.
   if (!/^(select|with)\b/i.test(firstWord) || !/^(SELECT|WITH)\b/.test(canonical)) throw refuseSql(ONLY_SELECT);
   const tokens = listTokens(canonical);
-  // Such a name could pass for several lines of the tree's description.
+  // Such a name could pass for several lines of the EXPLAIN output.
   if (tokens.some((token) => token.kind === 'name' && /[\\\p{Cc}]/u.test(token.value))) {
     throw refuseSql('A quoted name contains a control character or a backslash.');
   }
   return { text: canonical, tokens, tree: parseSyntaxTree(await explainStatement(engine, canonical)) };
 }
 
-/** The engine's one-line formatting: no comments, one statement. */
+/** The engine's one-line formatting: one statement without comments. */
 async function formatStatement(engine: ParserRows, sql: string, firstWord: string): Promise<string> {
   try {
     const [formatted] = await engine.rows<{ text: string }>(
@@ -72,15 +75,15 @@ async function formatStatement(engine: ParserRows, sql: string, firstWord: strin
 }
 
 /**
- * The statement stands in parentheses, so that it is described and nothing else: its SETTINGS would hold for the
- * description as well, and where FORMAT and INTO OUTFILE can stand, they would be the description's.
+ * Puts the statement in parentheses, so that EXPLAIN describes all of it and nothing else. Otherwise its SETTINGS would
+ * also apply to the EXPLAIN, and its FORMAT and INTO OUTFILE would belong to the EXPLAIN.
  */
 async function explainStatement(engine: ParserRows, canonical: string): Promise<readonly string[]> {
   try {
     const lines = await engine.rows<{ explain: string }>(`EXPLAIN AST SELECT * FROM (${canonical})`);
     return lines.map((line) => line.explain);
   } catch (error) {
-    // It has been parsed before, and not in parentheses.
+    // It was parsed before, but not in parentheses.
     if (error instanceof EngineFault && NOT_PLAIN.includes(error.clickhouseCode)) throw refuseSql(ONLY_PLAIN_SELECT);
     throw toRefusal(error, canonical);
   }

@@ -1,6 +1,6 @@
 /**
- * The lines of an EXPLAIN as a tree. Invariant: depth comes from the indentation and nothing is guessed; what a line means
- * is its reader's matter. Pure.
+ * Parses the lines of an EXPLAIN into a tree. Invariant: depth comes only from the indentation; nothing is guessed. Its
+ * callers interpret the lines. Pure.
  */
 
 export interface OutlineNode {
@@ -13,7 +13,7 @@ interface OpenNode extends OutlineNode {
   readonly children: OpenNode[];
 }
 
-/** @param indent spaces for each level @returns `undefined` when the lines are not one tree */
+/** @param indent spaces per level @returns `undefined` when the lines do not form one tree */
 export function parseOutline(lines: readonly string[], indent: number): OutlineNode | undefined {
   const path: OpenNode[] = [];
   let root: OutlineNode | undefined;

@@ -1,19 +1,19 @@
 /**
- * The engine as a parser of callers' SQL: never runs it. Invariant: a text that takes too long to parse is given up, and
- * its process with it.
+ * Uses the engine to parse callers' SQL; it never runs it. Invariant: a text that takes too long to parse is given up,
+ * together with its process.
  */
 import { systemClock } from '../core/clock.ts';
 import { CLICKHOUSE_CODES, EngineFault } from '../engine/engine-fault.ts';
 import type { EnginePool, PooledEngine, PoolRequest } from '../engine/pool.ts';
 
-/** Texts are short; one that takes longer than this to parse was made for it. */
+/** Texts are short; one that takes longer than this to parse was built to be slow. */
 const PARSE_TIMEOUT_MS = 5_000;
 const TOO_SLOW = 'the statement takes too long to parse';
 
 export type ParserRows = Pick<PooledEngine, 'rows'>;
 
 export interface Parser {
-  /** The parser in one caller's name: the callers share it fairly. */
+  /** The parser on behalf of one caller; callers share it fairly. */
   for(request: PoolRequest): ParserRows;
 }
 
@@ -26,9 +26,9 @@ export function openParser(pool: EnginePool): Parser {
         const over = new AbortController();
         try {
           return await pool.use({ owner, signal: AbortSignal.any([signal, late.signal]) }, async (engine) => {
-            // Counted from when it is this text's turn.
+            // The time limit starts when the parser is free for this text.
             const giveUp = () => late.abort(new EngineFault(CLICKHOUSE_CODES.TIMEOUT_EXCEEDED, TOO_SLOW));
-            systemClock.sleep(PARSE_TIMEOUT_MS, over.signal).then(giveUp, () => {}); // It was parsed in time.
+            systemClock.sleep(PARSE_TIMEOUT_MS, over.signal).then(giveUp, () => {}); // Parsed in time.
             return await engine.rows<Row>(sql);
           });
         } finally {

@@ -1,14 +1,14 @@
 /**
- * A statement as the engine's planner takes it in, before names are resolved: every clause by its name, operators and CASE
- * as functions, intervals and aliases spelled out (`EXPLAIN QUERY TREE run_passes = 0`). No table need exist, and nothing
- * is computed. Invariant: a line that is not understood is an error.
+ * A statement as the engine's planner receives it, before names are resolved (`EXPLAIN QUERY TREE run_passes = 0`):
+ * every clause by name, operators and CASE as functions, intervals and aliases spelled out. Tables need not exist, and
+ * nothing is computed. Invariant: an unknown line format is an error.
  */
 import { Fault } from '../core/errors.ts';
 import { type OutlineNode, parseOutline } from './outline.ts';
 import type { ParserRows } from './parser.ts';
 
 export interface QueryNode {
-  /** `QUERY`, `IDENTIFIER`, `FUNCTION`, `CONSTANT`, ..., or the heading of a clause: `WHERE`. */
+  /** `QUERY`, `IDENTIFIER`, `FUNCTION`, `CONSTANT`, ..., or a clause heading such as `WHERE`. */
   readonly kind: string;
   readonly attributes: ReadonlyMap<string, string>;
   readonly children: readonly QueryNode[];
@@ -17,15 +17,17 @@ export interface QueryNode {
 const INDENT = 2;
 /** Headings have no id. */
 const NODE = /^([A-Z_ ]+) id: \d+(?:, (.*))?$/s;
-/** The value is the only attribute that can have a comma in it. */
+/** Only the value can contain a comma. */
 const CONSTANT = /^(?:alias: ([^,]+), )?constant_value: (.*), constant_value_type: (.*?)$/s;
 
 /**
- * @param select canonical text without FORMAT and INTO OUTFILE, whose quoted names have no comma: they stand bare in the tree
- * @returns the node of `select` itself: `UNION` where it is several @throws EngineFault, Fault `SYNTAX_TREE_UNKNOWN`
+ * @param select canonical text without FORMAT and INTO OUTFILE. Its quoted names contain no comma, because the tree
+ *   prints names without quotes
+ * @returns the node of `select` itself; `UNION` if it has several SELECTs
+ * @throws EngineFault, Fault `SYNTAX_TREE_UNKNOWN`
  */
 export async function readQueryTree(engine: ParserRows, select: string): Promise<QueryNode> {
-  // In a subquery its SETTINGS do not hold for the description.
+  // Inside a subquery, the statement's SETTINGS do not apply to the EXPLAIN.
   const lines = await engine.rows<{ explain: string }>(`EXPLAIN QUERY TREE run_passes = 0 SELECT * FROM (${select})`);
   const outline = parseOutline(
     lines.map(({ explain }) => explain).filter((line) => line.trim() !== ''),
@@ -36,13 +38,13 @@ export async function readQueryTree(engine: ParserRows, select: string): Promise
   return query;
 }
 
-/** What stands below a heading; in a list the items. */
+/** The nodes below a heading; for a list, its items. */
 export function childrenUnder(node: QueryNode, heading: string): readonly QueryNode[] {
   const found = node.children.filter(({ kind }) => kind === heading).flatMap(({ children }) => children);
   return found.flatMap((child) => (child.kind === 'LIST' ? child.children : [child]));
 }
 
-/** The node and everything under it; for `expressions` subqueries, but nothing in them. */
+/** The node and all its descendants. With `expressions`, subqueries are included but not their contents. */
 export function* walkQuery(node: QueryNode, into: 'subqueries' | 'expressions'): Generator<QueryNode> {
   yield node;
   for (const child of node.children) {
@@ -56,7 +58,7 @@ export function aliasOf({ attributes }: QueryNode): string | undefined {
   return attributes.get('alias');
 }
 
-/** The name of a called function; `undefined` for everything else. */
+/** The name of a called function; `undefined` for other nodes. */
 export function functionOf({ attributes }: QueryNode): string | undefined {
   return attributes.get('function_name');
 }
@@ -65,18 +67,18 @@ export function argumentsOf(node: QueryNode): readonly QueryNode[] {
   return childrenUnder(node, 'ARGUMENTS');
 }
 
-/** A column as it is written, with its table perhaps; `undefined` for everything else. */
+/** A column as written, with or without its table; `undefined` for other nodes. */
 export function identifierOf({ kind, attributes }: QueryNode): string | undefined {
   return kind === 'IDENTIFIER' ? attributes.get('identifier') : undefined;
 }
 
-/** A text literal's value. */
+/** The value of a text literal. */
 export function textOf({ attributes }: QueryNode): string | undefined {
   const quoted = /^'(.*)'$/s.exec(attributes.get('constant_value') ?? '')?.[1];
   return quoted?.replace(/\\(.)/gs, '$1');
 }
 
-/** A literal that is a whole number from 0 on. */
+/** The value of a literal that is a whole number, 0 or more. */
 export function numberOf({ attributes }: QueryNode): number | undefined {
   const digits = /^UInt64_(\d+)$/.exec(attributes.get('constant_value') ?? '')?.[1];
   return digits === undefined ? undefined : Number(digits);

@@ -1,6 +1,6 @@
 /**
- * A caller's SQL that is refused, in the API's terms. Invariant: the text of a refusal is written here or built from the
- * caller's own words: the engine's messages can hold rows and paths, and are never passed on.
+ * A refusal of a caller's SQL, in the API's terms. Invariant: the text of a refusal is written here or built from the
+ * caller's own input. Engine messages may contain rows and paths, and are never passed on.
  */
 
 import type { Reason } from '../api-contract/historical.ts';
@@ -44,11 +44,11 @@ const MESSAGES: Readonly<Record<AnalysisReason, string>> = {
   INVALID_EXPRESSION: 'An expression is not valid here',
 };
 
-const ANALYSIS_REASONS = Object.keys(REASON_CODES) as AnalysisReason[]; // The type of `Object.keys` forgets them.
+const ANALYSIS_REASONS = Object.keys(REASON_CODES) as AnalysisReason[]; // `Object.keys` loses the key type.
 
 /**
- * The refusal that a failure of the engine stands for, when the statement is at fault; everything else as it came.
- * @param sql the caller's statement; a name from the engine's message is repeated only when it is in there
+ * Maps an engine failure to a refusal if the statement is at fault; returns any other error unchanged.
+ * @param sql the caller's statement; a name from the engine's message is repeated only if the statement contains it
  */
 export function toRefusal(error: unknown, sql: string): unknown {
   if (!(error instanceof EngineFault)) return error;

@@ -1,6 +1,6 @@
 /**
- * Functions and clauses that look at several rows, or make several of one: windows tear their rows apart. Tables of data
- * and two questions. Pure.
+ * Functions and clauses that look at several rows, or turn one row into several: windows split those rows. Tables of
+ * data and two checks. Pure.
  */
 import { childrenUnder, functionOf, type QueryNode, walkQuery } from './query-tree.ts';
 import { refuseSql } from './refusal.ts';
@@ -10,11 +10,11 @@ const COMPUTE_LATER = 'compute it in what reads the drop';
 const NEIGHBOUR_FUNCTIONS =
   /^(NEIGHBOR|RUNNING(DIFFERENCE\w*|ACCUMULATE|CONCURRENCY)|ROWNUMBERIN(ALL)?BLOCKS?|BLOCK(NUMBER|SIZE|SERIALIZEDSIZE)|(LAG|LEAD)(INFRAME)?|ROW_NUMBER|(DENSE_|PERCENT_)?RANK|DENSERANK|PERCENTRANK|NTILE|CUME_DIST|NTH_VALUE|NOWINBLOCK|GENERATESERIALID)$/;
 const MULTIPLYING_FUNCTIONS = /^(ARRAYJOIN|UNNEST|EXPLODE)$/;
-/** Functions that make one value of many rows, in capitals, with their endings. */
+/** Aggregate functions with their suffixes, in capitals. */
 const AGGREGATES =
   /^(COUNT|SUM|AVG|MIN|MAX|ANY(_VALUE|HEAVY|LAST)?|FIRST_VALUE|LAST_VALUE|ARG(MIN|MAX)|UNIQ\w*|QUANTILE\w*|MEDIAN\w*|GROUP(UNIQ)?ARRAY\w*|STDDEV\w*|VAR(POP|SAMP)\w*|COVAR\w*|CORR|TOPK\w*|SUMWITHOVERFLOW|SUMKAHAN|AVGWEIGHTED|SUMMAP\w*)(IF|DISTINCT|ORNULL|ORDEFAULT|STATE)*$/;
 
-/** Functions that look at other rows, or make several of one, at any depth. */
+/** Refuses functions that look at other rows, or turn one row into several, at any depth. */
 export function assertRowByRow(query: QueryNode): void {
   for (const node of walkQuery(query, 'subqueries')) {
     const name = functionOf(node);
@@ -37,7 +37,9 @@ export function assertRowByRow(query: QueryNode): void {
   }
 }
 
-/** Single trades are asked for in windows cut between any two rows. */
+/**
+ * Refuses groups, aggregates and sorting: single trades are queried in windows, which may be cut between any two rows.
+ */
 export function assertSingleRows(query: QueryNode, table: string): void {
   for (const clause of ['GROUP BY', 'HAVING', 'ORDER BY']) {
     if (childrenUnder(query, clause).length === 0) continue;

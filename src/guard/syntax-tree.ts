@@ -1,6 +1,6 @@
 /**
- * The engine's syntax tree of a statement, from the lines of `EXPLAIN AST`. Invariant: depth comes from the indentation
- * and nothing is guessed; a line that is not understood is an error. Pure.
+ * The engine's syntax tree of a statement, from the lines of `EXPLAIN AST`. Invariant: depth comes only from the
+ * indentation; nothing is guessed, and an unknown line format is an error. Pure.
  */
 import { Fault } from '../core/errors.ts';
 import { type OutlineNode, parseOutline } from './outline.ts';
@@ -8,7 +8,7 @@ import { type OutlineNode, parseOutline } from './outline.ts';
 export interface SyntaxNode {
   /** `SelectQuery`, `Function`, `TableIdentifier`, ... */
   readonly kind: string;
-  /** What stands behind the kind, without the alias: a name, a literal. */
+  /** The text after the kind, without the alias: a name or a literal. */
   readonly value: string;
   readonly children: readonly SyntaxNode[];
 }
@@ -30,18 +30,19 @@ function readNode({ text, children }: OutlineNode): SyntaxNode {
   return { kind, value: value.replace(/^ /, ''), children: children.map(readNode) };
 }
 
-/** The node and everything under it, in the order of the text. */
+/** The node and all its descendants, in text order. */
 export function* walkTree(node: SyntaxNode): Generator<SyntaxNode> {
   yield node;
   for (const child of node.children) yield* walkTree(child);
 }
 
-/** Tables, and the right sides of IN, which may be tables. */
+/** Tables, and right sides of IN, which may be tables. */
 const TABLE_NODES: ReadonlySet<string> = new Set(['Identifier', 'TableIdentifier']);
 
 /**
- * How many times tables are read once named subqueries stand wherever they are used. Never too small; linear in the tree.
- * @param subqueries names of the common table expressions, lower case, in the order of the text
+ * Counts the table reads after named subqueries are expanded wherever they are used. The count is never too small; the
+ * cost is linear in the tree.
+ * @param subqueries names of the common table expressions, lower case, in text order
  */
 export function countTableReads(tree: SyntaxNode, subqueries: readonly string[]): number {
   const reads = new Map<string, number>();
@@ -53,7 +54,7 @@ export function countTableReads(tree: SyntaxNode, subqueries: readonly string[])
       const name = subqueries[next] ?? '';
       next += 1;
       const inside = sum(node.children);
-      // A name may be given twice in nested scopes: the costlier one counts.
+      // Nested scopes may define the same name twice: count the more expensive one.
       reads.set(name, Math.max(inside, reads.get(name) ?? 0));
       return 0;
     }

@@ -1,13 +1,13 @@
 /**
- * Where functions take the name of a time zone. To the engine such a name can be a file of its host, so it must be
- * readable in the statement: a literal, or an alias of one. A table of data and one question. Pure.
+ * Checks the time zone arguments of functions. The engine may read such a name as a file of its host, so it must be
+ * visible in the statement: a literal, or an alias of one. Tables of data and two checks. Pure.
  */
 import type { SyntaxNode } from './syntax-tree.ts';
 
-/** Names of time zones that stand for files and settings of the host. */
+/** Time zone names that refer to files and settings of the host. */
 const HOST_ZONE = /'(file:|libc:|localtime')/i;
 
-/** From which argument on, counted from 0, a function takes nothing but a time zone. Lower case. */
+/** Index of the first argument, from 0, from which a function takes only a time zone. Lower case. */
 const ZONE_PLACES: readonly (readonly [RegExp, number])[] = [
   [/^(now|nowinblock|current_timestamp|localtimestamp)$/, 0],
   [/^(to_?timezone|(from|to)_?utc_?timestamp|now(inblock)?64|tostring|tounixtimestamp|to_unixtime)$/, 1],
@@ -24,20 +24,20 @@ const ZONE_PLACES: readonly (readonly [RegExp, number])[] = [
   [/^makedatetime64$/, 8],
 ];
 
-/** Functions whose results are numbers, times or intervals. Lower case. */
+/** Functions that return numbers, times or intervals. Lower case. */
 const NO_TEXT =
   /^(tointerval\w+|to(u?int|float|decimal)\d+|todate(32|time|time32|time64)?|plus|minus|multiply|divide|intdiv|modulo|negate|now|today|yesterday)$/;
 
-/** Whether a literal, without its escapes, names a zone of the host. */
+/** Whether a literal, without its escapes, names a time zone of the host. */
 export function namesHostZone(literal: string): boolean {
   return HOST_ZONE.test(literal);
 }
 
 /**
- * Whether every time zone that a call names can be read in the statement.
+ * Whether every time zone in a call is visible in the statement.
  * @param textAliases names that the statement gives to text literals, lower case
- * @param mayTakeZone whether the called function may take a zone; where, is known of some only: the others take, from the
- *   second argument on, nothing that can be a text that was put together
+ * @param mayTakeZone whether the function may take a time zone. The argument's position is known only for some
+ *   functions; for the others, no argument from the second on may be a computed text
  */
 export function hasPlainZones(call: SyntaxNode, textAliases: ReadonlySet<string>, mayTakeZone: boolean): boolean {
   const place = ZONE_PLACES.find(([pattern]) => pattern.test(call.value.toLowerCase()))?.[1];

@@ -1,5 +1,5 @@
 /**
- * Whether the groups of a SELECT lie whole in one window: which keys its GROUP BY has, and how long its groups are. Pure.
+ * Checks that each group of a SELECT lies in one window: the keys of its GROUP BY, and the length of its groups. Pure.
  */
 import { GRAIN_SECONDS, type Grain } from '../calendar/window.ts';
 import { findGroupSeconds, hasTimeZone, nameOfItem } from './group-length.ts';
@@ -9,13 +9,13 @@ import { refuseSql } from './refusal.ts';
 export interface GroupKeys {
   readonly grainSeconds: number;
   readonly timeColumn: string;
-  /** The time column and all others that GROUP BY must have. */
+  /** The time column and all other columns that GROUP BY must contain. */
   readonly groupKeys: readonly string[];
 }
 
 /**
- * Whole groups lie in one window when the time that windows are cut by, and the columns that a grain may be split by, are
- * keys of the GROUP BY.
+ * Requires as GROUP BY keys the time by which windows are cut, and the columns by which a grain may be split; then each
+ * group lies in one window.
  */
 export function assertGroups(query: QueryNode, groups: GroupKeys): void {
   const grouped = childrenUnder(query, 'GROUP BY');
@@ -31,7 +31,7 @@ export function assertGroups(query: QueryNode, groups: GroupKeys): void {
   assertGrain(query, items, groups);
 }
 
-/** The column's name, its place in the SELECT, or the same expression as there. */
+/** Whether `key` is the column's name, its position in the SELECT, or the same expression. */
 function isKeyOf(key: QueryNode, name: string, item: QueryNode | undefined, items: readonly QueryNode[]): boolean {
   if (aliasOf(key) !== undefined) return false;
   if (identifierOf(key) === name) return true;
@@ -54,7 +54,7 @@ function isSame(some: QueryNode, other: QueryNode, except: readonly string[] = [
   );
 }
 
-/** Windows of groups end between grains: a longer group would lie in two of them. */
+/** Group windows end between grains: a longer group would lie in two of them. */
 function assertGrain(query: QueryNode, items: readonly QueryNode[], { grainSeconds, timeColumn }: GroupKeys): void {
   const item = items.find((found) => nameOfItem(found) === timeColumn);
   const seconds = item && findGroupSeconds(item, items);
@@ -65,7 +65,7 @@ function assertGrain(query: QueryNode, items: readonly QueryNode[], { grainSecon
     );
   }
   if (seconds === undefined || grainSeconds % seconds === 0) return;
-  const grains = Object.keys(GRAIN_SECONDS) as Grain[]; // The type of `Object.keys` forgets them.
+  const grains = Object.keys(GRAIN_SECONDS) as Grain[]; // `Object.keys` loses the key type.
   const grain = grains.find((name) => GRAIN_SECONDS[name] === grainSeconds) ?? '';
   const right = grains.find((name) => GRAIN_SECONDS[name] % seconds === 0);
   const advice = right

@@ -1,8 +1,8 @@
 /**
- * SQL of a job, with one `{window}`: may its rows be asked for in windows, so that all windows together give the rows of
- * the whole date? Invariants: the engine's own parser decides what the text means, and exactly its formatting is what is
- * asked. What passes reads one table, `{window}` restricts its rows and nothing else, and no row of the answer depends on
- * rows of another window: single trades are looked at one by one (`row-by-row.ts`), groups lie whole in one window
+ * Checks a job's SQL with one `{window}`: may it be queried in windows, so that all windows together return the rows of
+ * the whole date? Invariants: the engine's own parser decides what the text means, and exactly its formatting is
+ * queried. Accepted SQL reads one table, and `{window}` only restricts its rows. No row of the answer depends on rows
+ * of another window: single trades are computed one by one (`row-by-row.ts`), and each group lies in one window
  * (`whole-groups.ts`). Clauses are an allow-list.
  */
 import { EngineFault } from '../engine/engine-fault.ts';
@@ -23,22 +23,25 @@ import { assertRowByRow, assertSingleRows } from './row-by-row.ts';
 import { walkTree } from './syntax-tree.ts';
 import { assertGroups, type GroupKeys } from './whole-groups.ts';
 
-/** Where the condition of a window goes. */
+/** Placeholder for the condition of a window. */
 const WINDOW_MARK = '{window}';
 
 export interface WindowedSql {
-  /** With one `{window}`. */
+  /** Contains one `{window}`. */
   readonly sql: string;
   readonly table: string;
-  /** Of SQL that groups; `undefined`: single trades. */
+  /** For SQL with groups; `undefined`: single trades. */
   readonly groups: GroupKeys | undefined;
 }
 
-/** Stands in for the mark, as long as that, so that places in the text stay where they are. */
+/**
+ * Replaces the mark while parsing. With its parentheses it is as long as the mark, so positions in the text do not
+ * change.
+ */
 const STAND_IN_NAME = '__mark';
 const STAND_IN = `(${STAND_IN_NAME})`;
 const MAX_SHOWN = 48;
-/** Columns that the condition of a window names. */
+/** Columns that a window's condition uses. */
 const WINDOW_COLUMNS: readonly string[] = ['id', 'symbol', 'date', 'time'];
 
 const SHAPE = `one SELECT ... FROM table WHERE ${WINDOW_MARK} ...`;
@@ -55,13 +58,13 @@ const OF_THE_SERVER = 'it is not for a job: flowdrop chooses how answers come; l
 const CLAUSES: ReadonlySet<string> = new Set([
   ...['WITH', 'PROJECTION', 'JOIN TREE', 'WHERE', 'GROUP BY', 'HAVING', 'ORDER BY'],
 ]);
-/** What is said of clauses that look at more than one row; others are just not allowed. */
+/** Advice for refused clauses; any other refused clause gets a general one. */
 const REFUSED_CLAUSES: ReadonlyMap<string, string> = new Map([
   ...['LIMIT', 'OFFSET', 'LIMIT BY', 'QUALIFY', 'WINDOW', 'INTERPOLATE'].map((name) => [name, WHOLE_ANSWER] as const),
   ['PREWHERE', ROWS_READ],
   ['SETTINGS', OF_THE_SERVER],
 ]);
-/** What the tree says of a query beside its clauses: which of it is allowed, and what is said of the rest. */
+/** Flags of a query in the tree, besides its clauses: the allowed ones, and names and advice for refused ones. */
 const QUERY_FLAGS: ReadonlySet<string> = new Set(['is_subquery', 'is_recursive_with', 'is_order_by_all']);
 const REFUSED_FLAGS: ReadonlyMap<string, readonly [string, string]> = new Map([
   ['is_distinct', ['DISTINCT', WHOLE_ANSWER]],
@@ -71,7 +74,10 @@ const REFUSED_FLAGS: ReadonlyMap<string, readonly [string, string]> = new Map([
 ]);
 const TABLE_FLAGS: ReadonlySet<string> = new Set(['identifier', 'alias', 'final']);
 
-/** @returns the SQL as the engine formats it, with its one `{window}` @throws Refusal with the clause and what to do */
+/**
+ * @returns the SQL in the engine's formatting, with its `{window}`
+ * @throws Refusal that names the clause and a remedy
+ */
 export async function readWindowedSql(engine: ParserRows, { sql, table, groups }: WindowedSql): Promise<string> {
   assertOneMark(sql);
   const { text, query } = await readStatement(engine, SHAPE, sql.replace(WINDOW_MARK, STAND_IN));
@@ -86,18 +92,19 @@ export async function readWindowedSql(engine: ParserRows, { sql, table, groups }
 }
 
 /**
- * A condition of a job, that stands beside the one of a window: one expression that looks at one row at a time.
- * @returns it as the engine formats it @throws Refusal
+ * Checks a condition of a job, to be added to the window's condition: one expression that looks at one row at a time.
+ * @returns the condition in the engine's formatting
+ * @throws Refusal
  */
 export async function readCondition(engine: ParserRows, where: string): Promise<string> {
   if (where.includes(WINDOW_MARK)) throw refuseSql(`${WINDOW_MARK} is added to the condition; leave it out`);
-  // The line break ends a comment.
+  // The line break after `where` ends a comment in it.
   const before = `SELECT 1 FROM t WHERE ${STAND_IN} AND `;
   const { text, query } = await readStatement(engine, ONE_EXPRESSION, `${before}(${where}\n)`);
   const [condition] = childrenUnder(query, 'WHERE');
   const parts = condition && isPlainAnd(condition) ? argumentsOf(condition) : [];
   const clauses = query.children.map(({ kind }) => kind).join();
-  // Nothing at all, or several expressions, are a tuple in brackets.
+  // The engine parses empty parentheses, or several expressions in parentheses, as a tuple.
   const isOne = parts.length === 2 && parts.every((part) => functionOf(part) !== 'tuple');
   if (!isOne || clauses !== 'PROJECTION,JOIN TREE,WHERE' || !text.startsWith(before)) {
     throw refuseSql(`must be ${ONE_EXPRESSION}, which closes the brackets that it opens and no others`);
@@ -120,7 +127,10 @@ async function readStatement(engine: ParserRows, shape: string, sql: string): Pr
   return { text: select.text, query: await readQueryTree(engine, select.text) };
 }
 
-/** The tree writes names and patterns without quotes, and leaves the columns of `FROM t AS x (a, b)` out. */
+/**
+ * Refuses what the tree misrepresents: it prints names and patterns without quotes, and omits the columns of
+ * `FROM t AS x (a, b)`.
+ */
 function assertReadable({ tokens, tree }: SelectStatement): void {
   if (tokens.some(({ kind, value }) => kind === 'name' && value.includes(','))) {
     throw refuseSql('a quoted name has a comma; give it another name with AS');
@@ -139,12 +149,12 @@ function isTextOfLines({ kind, text }: SelectStatement['tokens'][number]): boole
   return kind === 'string' && /\\[nrbfv0]|\n/.test(text);
 }
 
-/** The engine says at which character the text cannot be read. */
+/** Adds the place where parsing failed, from the byte position in the engine's message. */
 function addPlace(refusal: Refusal, shape: string, sql: string): Refusal {
   const { cause } = refusal;
   const position = cause instanceof EngineFault ? /failed at position (\d+)/.exec(cause.message)?.[1] : undefined;
   if (position === undefined) return refuseSql(`must be ${shape}: ${refusal.message}`);
-  // Counted from 1, in bytes.
+  // The position counts bytes, from 1.
   const rest = Buffer.from(sql)
     .subarray(Number(position) - 1)
     .toString()
@@ -185,7 +195,7 @@ function assertClauses(query: QueryNode): void {
   }
 }
 
-/** FROM has the job's table, a name for it perhaps, and FINAL perhaps. */
+/** FROM must be the job's table, optionally with an alias and FINAL. */
 function assertTable(query: QueryNode, table: string): void {
   const [source] = childrenUnder(query, 'JOIN TREE');
   const allowed = `allowed is FROM ${table} [AS name] [FINAL]`;
@@ -204,7 +214,10 @@ function assertTable(query: QueryNode, table: string): void {
   if (odd !== undefined) throw refuseSql(`in FROM: ${odd} is not allowed; ${allowed}`);
 }
 
-/** Names inside of expressions, unlike those of the columns of the answer, must not stand for the table, or for a column that windows are cut by. */
+/**
+ * Refuses names inside expressions that would replace the table, or a column by which windows are cut. Names of the
+ * answer's columns are not affected.
+ */
 function assertNames(query: QueryNode, table: string): void {
   const named = new Set([...childrenUnder(query, 'PROJECTION'), ...childrenUnder(query, 'JOIN TREE')]);
   for (const node of walkQuery(query, 'expressions')) {
@@ -219,7 +232,7 @@ function assertNames(query: QueryNode, table: string): void {
   }
 }
 
-/** `{window}` is one of the conditions that WHERE joins by AND. */
+/** Requires `{window}` to be one of the conditions that WHERE joins by AND. */
 function assertWindow(query: QueryNode): void {
   const [where] = childrenUnder(query, 'WHERE');
   const conditions = where ? listConditions(where) : [];
@@ -246,7 +259,7 @@ function isMark(node: QueryNode): boolean {
   return identifierOf(node) === STAND_IN_NAME;
 }
 
-/** An AND with a name could be used elsewhere, with the window in it. */
+/** A named AND could be used elsewhere, including its window. */
 function isPlainAnd(node: QueryNode): boolean {
   return functionOf(node) === 'and' && aliasOf(node) === undefined;
 }

@@ -1,4 +1,4 @@
-/** Job files on disk: which there are, and reading them. A job is asked for by its name or by the path of its file. */
+/** Lists and reads the job files on disk. A job is referenced by its file's name or path. */
 import { readdir, readFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { hasErrorCode } from '../core/atomic-file.ts';
@@ -8,7 +8,7 @@ import type { Job } from './job.ts';
 
 const EXTENSIONS = ['.yaml', '.yml'];
 
-/** Paths of all job files of a folder, in name order. @throws Fault `JOBS_MISSING` when there is no such folder */
+/** Paths of all job files in a folder, in name order. @throws Fault `JOBS_MISSING` if the folder does not exist */
 export async function listJobFiles(folder: string): Promise<readonly string[]> {
   try {
     const names = await readdir(folder);
@@ -26,12 +26,12 @@ export async function listJobFiles(folder: string): Promise<readonly string[]> {
   }
 }
 
-/** How a job file is asked for when it lies in the jobs folder. */
+/** The reference of a job file in the jobs folder: its file name without extension. */
 export function formatJobReference(file: string): string {
   return basename(file).replace(/\.ya?ml$/, '');
 }
 
-/** Two jobs that write one dataset, or have one name, would take each other's dates and state for their own. @throws Fault `JOB_INVALID` */
+/** Two jobs with the same dataset or name would mix up their dates and state. @throws Fault `JOB_INVALID` */
 export function assertDistinct(jobs: readonly Job[]): void {
   for (const [index, job] of jobs.entries()) {
     for (const other of jobs.slice(0, index)) {
@@ -47,15 +47,15 @@ export function assertDistinct(jobs: readonly Job[]): void {
   }
 }
 
-/** @param reference path of a job file, or the name of one in `folder` @throws Fault `JOB_UNKNOWN`, `JOB_INVALID` */
+/** @param reference path of a job file, or its name in `folder` @throws Fault `JOB_UNKNOWN`, `JOB_INVALID` */
 export async function readJob(reference: string, folder: string): Promise<Job> {
   const { file, text } = await readJobText(reference, folder);
-  // Loaded here, so that a list of the files, as for completion, is to be had at once.
+  // Imported lazily, so that listing the files, as for completion, is fast.
   return (await import('./parse.ts')).parseJob(file, text);
 }
 
 /**
- * Whom to alert about an invalid job file, as `parseAddressee` reads it.
+ * Reads who gets the alert about an invalid job file; see `parseAddressee`.
  * @throws Fault `JOB_UNKNOWN`
  */
 export async function readJobAddressee(reference: string, folder: string): Promise<Job | undefined> {

@@ -1,11 +1,11 @@
-/** Reports of a job file: defaults filled in, and rules that one report alone cannot break. Pure. */
+/** Resolves the reports of a job file: fills in defaults and checks rules across reports. Pure. */
 import type { JobReport, ReportRecipient } from './job.ts';
 import { parseDurationSeconds, parseSizeBytes } from './plain-shape.ts';
 import { REPORT_DEFAULTS, type ReportFile } from './report-shape.ts';
 import { ResolveFault } from './resolve-fault.ts';
 import { assertOnce } from './trade-columns.ts';
 
-/** @throws ResolveFault when two reports, or two recipients of one, could not be told apart */
+/** @throws ResolveFault if two reports, or two recipients of one report, cannot be distinguished */
 export function resolveReports(written: readonly ReportFile[]): readonly JobReport[] {
   const reports = written.map(resolveReport);
   const identities = reports.map(formatReportIdentity);
@@ -21,9 +21,8 @@ export function resolveReports(written: readonly ReportFile[]): readonly JobRepo
 }
 
 /**
- * What tells a report from others of its job in the store, whatever its place in the file. A change of it is another
- * report, which nobody has got yet: so what may be edited without mailing again (recipients, attachments, conditions) is
- * no part of it.
+ * Identifies a report within its job in the store, whatever its place in the file. If it changes, the report counts as
+ * new and unsent. So it excludes what may be edited without mailing again: recipients, attachments, conditions.
  */
 export function formatReportIdentity({ template, name, symbols, datasets }: JobReport): string {
   if (name !== null) return JSON.stringify([template, { name }]);

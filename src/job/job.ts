@@ -1,6 +1,6 @@
 /**
- * The resolved job: what the code uses, after `parse.ts` has checked what the user wrote (`shape.ts`) and filled the
- * defaults in. Every field is final; nothing here is optional because a default was forgotten.
+ * The resolved job: what the code uses, after `parse.ts` has checked the job file against `shape.ts` and filled in the
+ * defaults. Every field is final; no field is optional because a default was forgotten.
  */
 
 import type { DropType } from '../api-contract/trade.ts';
@@ -21,35 +21,37 @@ export interface Job<Source extends JobSource = JobSource> {
   readonly alerts: JobAlerts;
 }
 
-/** A job whose rows are asked for with SQL. */
+/** A job that fetches its rows with SQL. */
 export type SqlJob = Job<SqlSource>;
 
-/** Entry points of historical SQL. */
+/** APIs that take historical SQL. */
 export type SqlApi = 'historical' | 'portal';
 export type SnapshotApi = 'chain' | 'market-structure';
 
 export type SqlSource = RowSource | AggregateSource;
 export type JobSource = SqlSource | SnapshotSource | ServerSource;
 
-/** Individual trades: every row has an `id`, so windows may be cut inside a second. */
+/** Single trades: every row has an `id`, so windows may be cut inside a second. */
 interface RowSource {
   readonly kind: 'rows';
   readonly api: SqlApi;
   readonly table: string;
   readonly columns: readonly JobColumn[];
-  /** Extra condition, SQL as the user writes it, until `run/job-sql.ts` has read it; empty for none. */
+  /** Extra SQL condition, as the user wrote it until `run/job-sql.ts` replaces it; empty: none. */
   readonly where: string;
-  /** The user's own SELECT of single trades with one `{window}`, likewise; empty for the columns of the table. */
+  /**
+   * The user's SELECT of single trades with one `{window}`, replaced likewise; empty: select `columns` of the table.
+   */
   readonly sql: string;
 }
 
-/** Rows aggregated by the API: windows are cut only between groups, so that no group is ever split. */
+/** Rows aggregated by the API: windows are cut only between groups, so no group is ever split. */
 export interface AggregateSource {
   readonly kind: 'aggregate';
   readonly api: SqlApi;
   readonly table: string;
   readonly columns: readonly JobColumn[];
-  /** The user's SQL with one `{window}`, as the user writes it, until `run/job-sql.ts` has read it. */
+  /** The user's SQL with one `{window}`, as the user wrote it until `run/job-sql.ts` replaces it. */
   readonly sql: string;
   /** Length of the grain, seconds. */
   readonly grainSeconds: number;
@@ -57,11 +59,11 @@ export interface AggregateSource {
   readonly timeColumn: string;
   /** Output columns that the GROUP BY must name: the time column and `split`. */
   readonly groupKeys: readonly string[];
-  /** Other keys of the GROUP BY that are columns of the table: a grain that is too much may be split by the first. */
+  /** Other GROUP BY keys that are columns of the table: a grain too large for a page may be split by the first. */
   readonly splitColumns: readonly string[];
 }
 
-/** One snapshot per symbol and date, asked for by name: option chains and market structure. */
+/** One snapshot per symbol and date, requested by symbol: option chains and market structure. */
 export interface SnapshotSource {
   readonly kind: 'snapshots';
   readonly api: SnapshotApi;
@@ -69,14 +71,14 @@ export interface SnapshotSource {
   readonly columns: readonly JobColumn[];
 }
 
-/** A table of a ClickHouse server, streamed as it is. */
+/** A table of a ClickHouse server, streamed unchanged. */
 export interface ServerSource {
   readonly kind: 'table';
   readonly api: 'clickhouse';
   /** `database.table`. */
   readonly table: string;
   readonly columns: readonly JobColumn[];
-  /** Extra condition, SQL; empty for none. */
+  /** Extra SQL condition; empty: none. */
   readonly where: string;
 }
 
@@ -84,33 +86,33 @@ export interface JobColumn {
   readonly name: string;
   readonly type: DropType;
   readonly nullable: boolean;
-  /** Nulls are nothing odd in it: the contract has them, for texts as an empty one. */
+  /** Nulls are normal here: the contract has them; a text column has an empty text instead. */
   readonly oftenNull: boolean;
   readonly lowCardinality: boolean;
-  /** The values that it has by the contract, in capitals; in another case they are taken as these. */
+  /** The values that the contract allows, in capitals; other cases are converted to these. */
   readonly words?: readonly string[] | undefined;
   readonly description: string;
 }
 
 interface JobDrop {
-  /** `s3://bucket/prefix` or a directory, as written. */
+  /** `s3://bucket/prefix` or a directory, as written in the job file. */
   readonly to: string;
   readonly dataset: string;
   /** Columns of the drop's sort order, ascending. */
   readonly sort: readonly string[];
-  /** How objects are written where the store is S3. */
+  /** How objects are written if the store is S3. */
   readonly s3: ObjectOptions;
 }
 
-/** What becomes of rows that can be taken neither exactly nor with a null. */
+/** How rows are handled that fit the columns neither exactly nor with a null. */
 export interface JobRows {
-  /** `quarantine`: they go into a file beside the drop. `fail`: the first one fails the date. */
+  /** `quarantine`: they go to a file beside the drop. `fail`: the first one fails the date. */
   readonly onBad: 'quarantine' | 'fail';
-  /** Largest share of a date's rows that may be in quarantine; one row always may where it is above 0. */
+  /** Largest share of a date's rows that may be in quarantine; if above 0, one row is always allowed. */
   readonly maxBad: number;
 }
 
-/** What must hold of a date before it is sealed; a check that only warns is recorded in the manifest. */
+/** A check that a date must pass before it is sealed; one that only warns is recorded in the manifest. */
 export type JobCheck = { readonly onFailure: 'warn' | 'fail' } & (
   | { readonly check: 'min-rows'; readonly rows: number }
   | { readonly check: 'max-nulls'; readonly column: string; readonly share: number }
@@ -123,15 +125,15 @@ export type JobCheck = { readonly onFailure: 'warn' | 'fail' } & (
 export interface JobSchedule {
   readonly cron: string;
   readonly timezone: string;
-  /** After a failed run, until the next tick; null: not tried again. */
+  /** Wait before a failed run is retried; there is no retry at or after the next tick. Null: no retry. */
   readonly retrySeconds: number | null;
-  /** After which a run is stopped by the daemon that started it; null: it may take as long as it wants. */
+  /** Time after which the daemon stops a run that it started; null: no limit. */
   readonly timeoutSeconds: number | null;
-  /** Whether daemons on several machines share it: each tick runs on one of them. */
+  /** Whether daemons on several machines share the schedule: each tick runs on one of them. */
   readonly distributed: boolean;
 }
 
-/** Holds when the number is known, above `above` and below `below`; null is no bound. */
+/** Holds if the number is known, above `above` and below `below`; null: no bound. */
 export interface ReportCondition {
   readonly number: ReportNumber;
   readonly above: number | null;
@@ -140,31 +142,31 @@ export interface ReportCondition {
 
 export interface ReportRecipient {
   readonly address: string;
-  /** Watchlist of this recipient; null: the report's own. */
+  /** Watchlist of this recipient; null: that of the report. */
   readonly symbols: readonly string[] | null;
-  /** IANA zone in which this recipient reads instants; trade times stay the exchange's wall clock. */
+  /** IANA zone for the instants shown to this recipient; trade times stay in the exchange's wall clock. */
   readonly timezone: string;
 }
 
 export interface JobReport {
   readonly template: 'flow' | 'digest';
-  /** Tells the report from another of the job with the same template and symbols; null: by those. */
+  /** Distinguishes the report from others of the job; null: its template, symbols and datasets do. */
   readonly name: string | null;
   readonly to: readonly ReportRecipient[];
-  /** Focus list; empty means all symbols. */
+  /** Watchlist; empty: none. */
   readonly symbols: readonly string[];
-  /** Of a digest: datasets in the same store, in the order shown; empty for `flow`. */
+  /** For a digest: datasets in the same store, in the order shown; empty for `flow`. */
   readonly datasets: readonly string[];
   /** Dataset of market-structure drops in the same store, for comparison. */
   readonly marketStructure: string | null;
   readonly attach: readonly AttachmentKind[];
-  /** Of all attachments of a mail together; what does not fit is left out and named in the log. */
+  /** Size limit of all attachments of a mail together; what does not fit is left out and logged. */
   readonly attachLimitBytes: number;
-  /** How long a link to the drop holds; null: no link. */
+  /** Lifetime of a link to the drop, seconds; null: no link. */
   readonly linkSeconds: number | null;
-  /** All must hold for a mail; empty: always. */
+  /** The report is mailed only if all of these hold; empty: always. */
   readonly onlyWhen: readonly ReportCondition[];
-  /** What becomes of a day without a trade. */
+  /** Whether a day without trades is mailed. */
   readonly onEmpty: 'send' | 'skip';
   /** Relative change of a number above which a restated day is mailed again, as a correction. */
   readonly correctionThreshold: number;
@@ -172,9 +174,9 @@ export interface JobReport {
   readonly unsubscribe: string | null;
 }
 
-/** Operators who are told when something is wrong with the job. */
+/** Where operator alerts about the job go. */
 interface JobAlerts {
   readonly to: readonly string[];
-  /** Whether they are posted to the webhook too, where there is one. */
+  /** Whether alerts also go to the webhook, if one is set. */
   readonly webhook: boolean;
 }

@@ -1,6 +1,7 @@
 /**
- * Job files: YAML text to a resolved job. Invariant: a file is accepted whole or refused with every fault it has, each
- * with file, line, key path, what came and what is allowed.
+ * Parses a job file's YAML text to a resolved job. Invariant: a file is either accepted whole or refused. All faults of
+ * its syntax, or else of its shape, are listed together; a rule that `resolve-job.ts` finds broken is reported alone.
+ * Each fault has file, line, key path (if it has one), the value found and what is allowed.
  */
 import { isMap, isScalar, type Node, parseDocument, stringify } from 'yaml';
 import type { z } from 'zod';
@@ -14,7 +15,7 @@ import { jobSchema } from './shape.ts';
 
 type KeyPath = readonly (string | number)[];
 
-/** @throws Fault `JOB_INVALID` (kind `usage`) whose message lists every fault, one a line */
+/** @throws Fault `JOB_INVALID` (kind `usage`) whose message lists the faults, one per line */
 export function parseJob(file: string, text: string): Job {
   const document = parseDocument(text, { prettyErrors: false, uniqueKeys: true });
   if (document.errors.length > 0) {
@@ -29,7 +30,7 @@ export function parseJob(file: string, text: string): Job {
   const value: unknown = document.toJS();
   const checked = jobSchema.safeParse(value);
   if (!checked.success) {
-    // One path for each fault, in the order in which they are told.
+    // One path per fault, in the order of the faults.
     const paths: KeyPath[] = [];
     const noteAt = (path: KeyPath) => {
       paths.push(path);
@@ -52,7 +53,7 @@ export function parseJob(file: string, text: string): Job {
   }
 }
 
-/** The fault with its file, line and key path. @param text of the file */
+/** Adds file, line and key path to the fault. @param text of the file */
 export function locateFault(file: string, text: string, { path, message }: ResolveFault): Fault {
   const { contents } = parseDocument(text, { prettyErrors: false });
   const place = findPlace(file, text, ...findKey(contents, path));
@@ -90,7 +91,7 @@ function describeIssue(issue: z.core.$ZodIssue, value: unknown, at: (path: KeyPa
   return [`${at(path)}: got ${JSON.stringify(came)}; ${describeExpected(issue)}${suggestValue(issue, came)}`];
 }
 
-/** What is wrong with a value that may be of several kinds: the faults of the kind it is of; all kinds, when it is of none. */
+/** Issues of a value with several allowed kinds: those of the kind that it has, or one that lists all kinds. */
 function chooseIssues(issue: z.core.$ZodIssueInvalidUnion, value: unknown): readonly z.core.$ZodIssue[] | undefined {
   if (issue.errors.length === 0) return undefined;
   const isOfKind = (issues: readonly z.core.$ZodIssue[]) =>
@@ -102,7 +103,7 @@ function chooseIssues(issue: z.core.$ZodIssueInvalidUnion, value: unknown): read
   return [{ code: 'custom', path: [], message, input: value, params: {} }];
 }
 
-/** Of a value that is none of those allowed. */
+/** Suggests the nearest allowed value. */
 function suggestValue(issue: z.core.$ZodIssue, came: unknown): string {
   const allowed = issue.code === 'invalid_value' ? issue.values.map(String) : [];
   const near = typeof came === 'string' ? findNearest(came, allowed) : undefined;
@@ -138,7 +139,7 @@ function isNumeric(origin: string): boolean {
   return origin === 'number' || origin === 'int';
 }
 
-/** What the schema says a key is for. */
+/** The schema's description of a key. */
 function describeKey(path: KeyPath, value: unknown): string | undefined {
   const schema = schemaAt(path, value);
   return (schema as { description?: string } | undefined)?.description;
@@ -157,7 +158,9 @@ function schemaAt(path: KeyPath, value: unknown): unknown {
   );
 }
 
-/** The schema behind its wrappers; of several shapes the one that the value names by a key, or is of at all. */
+/**
+ * The schema without wrappers. Of several shapes, the one that the discriminator names; without one, the object shape.
+ */
 function chooseShape(schema: unknown, value: unknown): unknown {
   const node = unwrap(schema) as {
     def?: { discriminator?: string; options?: readonly { shape: Record<string, { values?: Set<unknown> }> }[] };
@@ -183,7 +186,7 @@ function readPath(value: unknown, path: KeyPath): unknown {
   return path.reduce<unknown>((node, key) => (node as Record<string | number, unknown> | undefined)?.[key], value);
 }
 
-/** Offsets of the key that is the deepest part of `path` that the file has; the beginning of an empty file. */
+/** Offsets of the deepest key of `path` that the file has; for an empty file, its beginning. */
 function findKey(contents: unknown, path: KeyPath): readonly [number, number] {
   let node = contents as Node | null;
   const rangeOf = (found: Node | null | undefined) => found?.range && ([found.range[0], found.range[1]] as const);
@@ -202,13 +205,13 @@ function findKey(contents: unknown, path: KeyPath): readonly [number, number] {
 const NO_SOURCE = { api: 'clickhouse', table: 'unknown' } as const;
 
 /**
- * Whom to alert about an invalid job file: its name, drop and alerts, where these are valid; `undefined` where they are not.
- * Never used to export. An invalid source counts as one whose dates do not expire, so that no alert names a gap that may
- * not exist.
+ * Reads who gets the alert about an invalid job file: its name, drop and alerts if these are valid, else `undefined`.
+ * Never used to export. An invalid source is replaced by one whose dates do not expire, so that no alert names a gap
+ * that may not exist.
  */
 export function parseAddressee(file: string, text: string): Job | undefined {
   const document = parseDocument(text, { prettyErrors: false });
-  // Behind an error of the syntax anything may be something else than was meant.
+  // After a syntax error, no value can be trusted.
   const value: unknown = document.errors.length > 0 ? undefined : document.toJS();
   if (typeof value !== 'object' || value === null) return undefined;
   const { name, source, drop, alerts }: Readonly<Record<string, unknown>> = { ...value };

@@ -1,4 +1,4 @@
-/** Shapes of single values that several sections of a job file have: names, mail addresses, time zones, amounts with units. */
+/** Shapes of single values shared by sections of a job file: names, mail addresses, time zones, amounts with units. */
 import { z } from 'zod';
 
 /** Names become folders, keys and file names, so they are plain. */
@@ -13,10 +13,10 @@ export const timezoneSchema = z.string().refine(isTimeZone, 'a time zone of the 
 const SIZE = /^(\d+(?:\.\d+)?) ?(B|kB|KB|MB|GB)$/;
 const SIZE_UNITS: Readonly<Record<string, number>> = { B: 1, kB: 1000, KB: 1000, MB: 1_000_000, GB: 1_000_000_000 };
 
-/** `5MB`, in powers of 1,000 as all sizes are shown. */
+/** `5MB`: units are powers of 1,000, as in all output. */
 export const sizeSchema = z.string().regex(SIZE, 'a size with its unit: B, kB, MB or GB, e.g. 5MB');
 
-/** Bytes of a text that `sizeSchema` takes. */
+/** Bytes of a text that `sizeSchema` accepts. */
 export function parseSizeBytes(text: string): number {
   const [, amount = '0', unit = 'B'] = SIZE.exec(text) ?? [];
   return Math.floor(Number(amount) * (SIZE_UNITS[unit] ?? 1));
@@ -27,7 +27,7 @@ const DURATION_UNITS: Readonly<Record<string, number>> = { m: 60, h: 3600, d: 86
 
 export const durationSchema = z.string().regex(DURATION, 'a duration in minutes, hours or days: 90m, 12h or 7d');
 
-/** Seconds of a text that `durationSchema` takes. */
+/** Seconds of a text that `durationSchema` accepts. */
 export function parseDurationSeconds(text: string): number {
   const [, amount = '0', unit = 'm'] = DURATION.exec(text) ?? [];
   return Number(amount) * (DURATION_UNITS[unit] ?? 1);

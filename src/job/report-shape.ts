@@ -1,4 +1,4 @@
-/** The section `reports` of a job file, as the user writes it; `report.ts` resolves it. A part of `shape.ts`. */
+/** The section `reports` of a job file, as the user writes it; `job-report.ts` resolves it. A part of `shape.ts`. */
 import { z } from 'zod';
 import { EXCHANGE_TIME_ZONE } from '../api-contract/published-limits.ts';
 import { REPORT_NUMBERS } from '../report/numbers.ts';
@@ -14,19 +14,19 @@ import {
 
 export const REPORT_DEFAULTS = {
   timezone: EXCHANGE_TIME_ZONE,
-  /** Many mail servers take 10 MB a message, in which base64 makes four bytes of three. */
+  /** Many mail servers accept 10 MB per message, and base64 turns three bytes into four. */
   attachLimit: '5MB',
   onEmpty: 'note',
-  /** One per cent: less is seldom worth a second mail. */
+  /** 1%: a smaller change is rarely worth a second mail. */
   correctAbove: 0.01,
 } as const;
 
-/** A link is signed with SigV4, which holds for no longer. */
+/** The longest that a SigV4 signed link can be valid. */
 const MAX_LINK_SECONDS = 7 * 86_400;
-/** Above it hardly a mail server takes the message. */
+/** Hardly any mail server accepts a larger message. */
 const MAX_ATTACH_BYTES = 20_000_000;
 
-/** A symbol is found as it is written, so `spy` would be told as a symbol without trades. */
+/** Symbols are matched exactly, so `spy` would be reported as a symbol without trades. */
 const watchlistSchema = z.array(
   z
     .string()

@@ -1,7 +1,7 @@
-/** A rule that the job file's shape alone cannot hold, told with the key path that breaks it. */
+/** The fault for rules that the job file's shape cannot express, with the key path that breaks the rule. */
 import { Fault } from '../core/errors.ts';
 
-/** A rule that the shape alone cannot hold, at a key path of the file. */
+/** A broken rule at a key path of the file. */
 export class ResolveFault extends Fault {
   override readonly name = 'ResolveFault';
   readonly path: readonly (string | number)[];

@@ -1,4 +1,4 @@
-/** From the job file's shape to the resolved job: defaults filled in, columns looked up in the contract. Pure. */
+/** Resolves the parsed job file to the job: fills in defaults and looks up columns in the contract. Pure. */
 
 import { TRADE_COLUMNS } from '../api-contract/trade.ts';
 import { GRAIN_SECONDS } from '../calendar/window.ts';
@@ -24,10 +24,10 @@ import { JOB_DEFAULTS, type JobFile } from './shape.ts';
 import { SNAPSHOT_COLUMNS, SNAPSHOT_SORT } from './snapshot-columns.ts';
 import { allowNulls, assertOnce, customColumn, findTradeColumn, toJobColumn } from './trade-columns.ts';
 
-/** Columns that the ledger itself needs in a job of single trades: identity and place in time. */
+/** Columns that the ledger itself needs in a job of single trades: identity and time. */
 const REQUIRED_COLUMNS = ['id', 'date', 'time'] as const;
 
-/** @throws ResolveFault naming the key path that cannot be resolved */
+/** @throws ResolveFault with the key path that cannot be resolved */
 export function resolveJob(file: string, written: JobFile): Job {
   const asked = resolveSource(written.source);
   const sort = written.drop.sort ?? defaultSort(asked);
@@ -66,7 +66,7 @@ export function resolveJob(file: string, written: JobFile): Job {
   };
 }
 
-/** Columns of snapshots say themselves which may be null. */
+/** Allows nulls in most columns; snapshot columns already declare which may be null. */
 function withNulls(source: JobSource, sort: readonly string[]): JobSource {
   if (source.kind === 'snapshots') return source;
   const keys = source.kind === 'aggregate' ? [source.timeColumn, ...source.splitColumns] : [];
@@ -85,7 +85,7 @@ function resolveSchedule(written: NonNullable<JobFile['schedule']>): JobSchedule
   };
 }
 
-/** The flow report is made from single trades; of snapshots there are none. */
+/** Reports are built from single trades, and snapshots have none. */
 function assertReportable(source: JobSource, reports: JobFile['reports']): void {
   if (source.kind !== 'snapshots' || reports === undefined || reports.length === 0) return;
   throw new ResolveFault(['reports'], `a job of \`api: ${source.api}\` has no trades, which the report is made from`);
@@ -142,7 +142,7 @@ function resolveSqlSource(written: JobFile['source'], api: SqlApi): SqlSource {
   };
 }
 
-/** The columns that `types` names: those of the trade record by their own type unless it says another. */
+/** The required columns and those in `types`. A type in `types` overrides the trade record's type. */
 function resolveRowSqlColumns(written: JobFile['source']): readonly JobColumn[] {
   const typed = Object.entries(written.types ?? {});
   const names = typed.map(([name]) => name);
@@ -156,7 +156,7 @@ function resolveRowSqlColumns(written: JobFile['source']): readonly JobColumn[] 
 function resolveRowColumns(names: readonly string[] | undefined): readonly JobColumn[] {
   if (names === undefined) return TRADE_COLUMNS.map(toJobColumn);
   assertOnce(names, ['source', 'columns']);
-  // A misspelt one is told first: it may be the very one that is missing.
+  // Misspelt names are reported first: one may be the required column that is missing.
   const columns = names.map((name, index) => {
     const column = findTradeColumn(name);
     if (column) return column;
@@ -182,7 +182,7 @@ function suggestName(name: string, allowed: readonly string[]): string {
   return near === undefined ? '' : ` (did you mean "${near}"?)`;
 }
 
-/** Columns of aggregating SQL: those the file types, the time column, and the split keys; others come as text. */
+/** Columns of aggregating SQL: the time column, the split keys and those in `types`. Without a known type: text. */
 function resolveAggregateColumns(written: JobFile['source'], timeColumn: string): readonly JobColumn[] {
   const typed = Object.entries(written.types ?? {});
   const names = [...new Set([timeColumn, ...(written.split ?? []), ...typed.map(([name]) => name)])];
@@ -198,13 +198,13 @@ function defaultSort(source: JobSource): readonly string[] {
   if (source.kind === 'snapshots') return SNAPSHOT_SORT[source.api];
   const names = source.columns.map((column) => column.name);
   const usual = JOB_DEFAULTS.sort.filter((name) => names.includes(name));
-  // A server's own table may have none of them; `date` it must have.
+  // A server's table may have none of them, but it must have `date`.
   if (source.kind === 'table' && usual.length === 0) return ['date'];
   if (source.kind !== 'aggregate') return usual;
   return [...usual.filter((name) => name !== source.timeColumn), source.timeColumn];
 }
 
-/** Columns that a check needs beside those it names. */
+/** Columns that a check needs, besides those it names. */
 const NEEDED: Readonly<Record<JobCheck['check'], readonly string[]>> = {
   'min-rows': [],
   'max-nulls': [],
@@ -213,7 +213,7 @@ const NEEDED: Readonly<Record<JobCheck['check'], readonly string[]>> = {
   dates: ['date'],
 };
 
-/** @param columns of the drop @throws ResolveFault when the check is of a column that the job has not */
+/** @param columns of the drop @throws ResolveFault if the check needs a column that the job does not export */
 function resolveCheck(
   written: NonNullable<JobFile['checks']>[number],
   index: number,

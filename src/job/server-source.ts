@@ -1,16 +1,16 @@
-/** The source of a job that reads a table of a ClickHouse server: which columns, of which types. Pure. */
+/** Resolves the source of a job that reads a ClickHouse server's table: its columns and their types. Pure. */
 import { TRADE_COLUMNS } from '../api-contract/trade.ts';
 import type { JobColumn, ServerSource } from './job.ts';
 import { ResolveFault } from './resolve-fault.ts';
 import { JOB_DEFAULTS, type JobFile } from './shape.ts';
 import { assertOnce, customColumn, findTradeColumn } from './trade-columns.ts';
 
-/** The column that a table's rows are told apart by date with. */
+/** Column that holds the date. */
 const DATE_COLUMN = 'date';
 const TABLE_NAME = /^[A-Za-z_]\w*(\.[A-Za-z_]\w*)?$/;
 
 /**
- * Columns are those that `columns` names; without it those that `types` names; without either the trade record's.
+ * The columns are those in `columns`; if absent, those in `types`; if both are absent, the trade record's.
  * @throws ResolveFault
  */
 export function resolveServerSource(written: JobFile['source']): ServerSource {
@@ -38,7 +38,7 @@ export function resolveServerSource(written: JobFile['source']): ServerSource {
   };
 }
 
-/** What the contract does not know of may be null: the table's own columns may. */
+/** A column that the contract does not define with this type may be null, unless it is the date. */
 function resolveColumn(name: string, types: NonNullable<JobFile['source']['types']>): JobColumn {
   const known = findTradeColumn(name);
   const type = types[name] ?? known?.type;

@@ -1,6 +1,6 @@
 /**
- * The shape of a job file as the user writes it, in zod: the one source of the checks in `parse.ts` and of the JSON
- * Schema that `flowdrop schema` prints. Unknown keys are errors: a misspelt key must not be a silent default.
+ * The shape of a job file as the user writes it, in zod: the only source of the checks in `parse.ts` and of the JSON
+ * Schema that `flowdrop schema` prints. Unknown keys are errors: a misspelt key must not silently become a default.
  */
 import { validate as isCron } from 'node-cron';
 import { z } from 'zod';
@@ -8,22 +8,22 @@ import { EXCHANGE_TIME_ZONE, TABLES } from '../api-contract/published-limits.ts'
 import { addressSchema, nameSchema, timezoneSchema } from './plain-shape.ts';
 import { REPORT_DEFAULTS, reportSchema } from './report-shape.ts';
 
-/** Defaults of a job file; CLI flags have none of their own. */
+/** Defaults of a job file; CLI flags have no defaults of their own. */
 export const JOB_DEFAULTS = {
   table: 'RawOptionTrades',
   where: '',
   timeColumn: 'time',
   sort: ['symbol', 'time', 'id'],
   timezone: EXCHANGE_TIME_ZONE,
-  /** After a failed run: long enough for most faults of a network to pass, short enough for many tries in a night. */
+  /** Wait after a failed run: long enough for most network faults to pass, short enough for many retries in a night. */
   retry: '15m',
-  /** Twice what the longest lookback takes at one request a second; it leaves the morning for other tries. */
+  /** Twice what the longest lookback takes at one request per second; leaves the morning for more retries. */
   timeout: '8h',
   onFailure: 'fail',
   onBad: 'quarantine',
-  /** One in a thousand: more is no oddity of a few rows, and would be missed in the numbers. */
+  /** One in a thousand: a larger share is not just a few odd rows, and would distort the numbers. */
   maxBad: 0.001,
-  /** Prices come with four decimals, premium as a float. */
+  /** Prices have four decimals; premium is a float. */
   premiumTolerance: 0.0001,
   report: REPORT_DEFAULTS,
 } as const;

@@ -1,7 +1,7 @@
 /**
- * Columns of the drops of snapshots: option chains and market structure. The specification shows no field of a chain row
- * and no member of `symbol_meta`, `flow` and `structure`, so all that is known of them may be null, and what is not known
- * is kept beside them. A table of data; no logic.
+ * Columns of snapshot drops: option chains and market structure. The specification shows no field of a chain row and no
+ * member of `symbol_meta`, `flow` and `structure`. So all known fields of these may be null, and unknown fields are
+ * kept in extra columns. A table of data; no logic.
  */
 import type { JobColumn, SnapshotApi } from './job.ts';
 
@@ -17,7 +17,9 @@ const number = (name: string, description: string) => column(name, 'double', des
 const whole = (name: string, description: string) => column(name, 'int64', description);
 const text = (name: string, description: string) => column(name, 'string', description);
 
-/** Counts of a chain are numbers with fractions: an API that keeps them so would send `120.0`, which no integer takes. */
+/**
+ * Counts of a chain are doubles: an API that stores them as floats would send `120.0`, which is not a valid integer.
+ */
 const CHAIN_COLUMNS: readonly JobColumn[] = [
   column('symbol', 'string', 'Underlying symbol, as asked for unless the row has one of its own.', false),
   column('date', 'date', 'Date of the session.', false),

@@ -1,4 +1,4 @@
-/** Columns of jobs by name: those of the trade record as the contract describes them, and those that a job file types. Pure. */
+/** Columns of jobs by name: the trade record's, as the contract describes them, and those typed in a job file. Pure. */
 import { TRADE_COLUMNS, type TradeColumn } from '../api-contract/trade.ts';
 import type { JobColumn } from './job.ts';
 import { ResolveFault } from './resolve-fault.ts';
@@ -16,12 +16,12 @@ export function customColumn(name: string, type: JobColumn['type']): JobColumn {
   return { name, type, nullable: false, oftenNull: false, lowCardinality: false, description: '' };
 }
 
-/** Without these a row is nobody's, or of no place in time. */
+/** Without these, a row has no identity or no time. */
 const IDENTITY: readonly string[] = ['id', 'symbol', 'date', 'time'];
 
 /**
- * The columns with their nulls allowed: all may be null but those that say which row it is, where it is sorted, and in
- * which partition it is. What the contract lets be null may be null anywhere.
+ * Marks which columns may be null: all except those that identify, sort and partition rows. A column that may be null
+ * by the contract stays nullable even then.
  * @param keys sort columns and keys of groups
  */
 export function allowNulls(columns: readonly JobColumn[], keys: readonly string[]): readonly JobColumn[] {

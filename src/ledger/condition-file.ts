@@ -1,7 +1,7 @@
 /**
- * `condition.json` of a dataset: one line per known session date, in the manner of Databento's `condition.json` (`date`,
- * `condition`, `last_modified_date`), with the sealed revision and its rows. Text and objects only; who knows which date
- * is in which condition is `ledger/update-conditions.ts`.
+ * `condition.json` of a dataset: one line per known session date, modelled on Databento's `condition.json` (`date`,
+ * `condition`, `last_modified_date`), plus the sealed revision and its rows. This module handles text and objects only;
+ * `ledger/update-conditions.ts` decides the condition of each date.
  */
 import { z } from 'zod';
 import { tryParseJson } from '../core/json-file.ts';
@@ -13,28 +13,30 @@ import type { Manifest } from './manifest.ts';
 const entrySchema = z.looseObject({
   date: z.string(),
   condition: z.enum(CONDITIONS),
-  /** UTC date on which the sealed revision was written; null for a date that is not sealed. */
+  /** UTC date on which the sealed revision was written; null for an unsealed date. */
   last_modified_date: z.string().nullable(),
   revision: z.number().int().nullable(),
   rows: z.number().int().nullable(),
-  /** Bytes of the drop's object, as its manifest says; documents of earlier versions do not have it. */
+  /** Size of the drop in bytes, according to its manifest; absent in documents of earlier versions. */
   size: z.number().int().nullable().optional(),
-  /** Bytes of each file beside the object, by name; absent for a date that is not sealed, and in earlier versions. */
+  /** Size in bytes of each file beside the drop, by name; absent for an unsealed date, and in earlier versions. */
   beside: z.record(z.string(), z.number().int()).optional(),
-  /** What is wrong with the date's files in the store, in words; only where something is. The date is `degraded` then. */
+  /**
+   * What is wrong with the date's files in the store, in words; only for damaged dates. Their condition is `degraded`.
+   */
   damage: z.string().optional(),
-  /** Why a sealed date is degraded; absent for others. */
+  /** Why a sealed date is degraded; absent otherwise. */
   degraded_reason: z.string().optional(),
 });
 
 export type ConditionEntry = z.infer<typeof entrySchema>;
 
 export interface ConditionDocument {
-  /** By date, ascending. Empty when there is no document, or one that is not in shape. */
+  /** By date, ascending. Empty when the document is absent or invalid. */
   readonly entries: ReadonlyMap<string, ConditionEntry>;
-  /** The text as it is in the store; empty when there is none. */
+  /** The text in the store; empty when there is none. */
   readonly text: string;
-  /** What is wrong with the document, in words. */
+  /** Why the document is invalid, in words. */
   readonly fault: string | undefined;
 }
 
@@ -49,7 +51,7 @@ export async function readConditionDocument(store: Store, dataset: string): Prom
   return { entries: new Map(parsed.data.map((entry) => [entry.date, entry])), text, fault: undefined };
 }
 
-/** Writes the document when it says something else than the one that was read. @returns whether it was written */
+/** Writes the document if it differs from the one that was read. @returns whether it was written */
 export async function writeConditionDocument(
   store: Store,
   dataset: string,
@@ -62,7 +64,7 @@ export async function writeConditionDocument(
   return true;
 }
 
-/** How large the files of a date are, as far as it is known. */
+/** Known sizes of a date's files. */
 export type KnownSizes = Pick<ConditionEntry, 'size' | 'beside'>;
 
 export function sizesOf({ files: [drop, ...others] }: Manifest): Required<KnownSizes> {
@@ -87,7 +89,7 @@ export function describeUnsealed(date: string, condition: ConditionEntry['condit
   return { date, condition, last_modified_date: null, revision: null, rows: null, size: null };
 }
 
-/** One entry a line, so that a change of one date is a change of one line. */
+/** One entry a line, so that a change to one date changes one line. */
 function formatEntries(entries: readonly ConditionEntry[]): string {
   const lines = [...entries].sort((a, b) => (a.date < b.date ? -1 : 1)).map((entry) => `  ${JSON.stringify(entry)}`);
   return lines.length === 0 ? '[]\n' : `[\n${lines.join(',\n')}\n]\n`;

@@ -1,8 +1,8 @@
 /**
- * Whether the files of a sealed date are there, as far as a listing shows it: a bucket's lifecycle rule, a person, or a
- * store that acknowledged what it did not keep may have taken one. Invariant: costs no request unless the listing says
- * otherwise than expected, and never takes a date for damaged that another worker is just replacing. Hashes are compared by
- * `audit.ts`, not here.
+ * Finds missing or resized files of a sealed date, using a listing. A bucket's lifecycle rule, a person, or a store
+ * that acknowledged a write it did not keep may have caused the loss. Invariant: it costs no request unless the listing
+ * differs from the expected sizes, and it never reports a date that another worker is just replacing. `audit.ts`
+ * compares hashes, not this module.
  */
 import { isFault } from '../core/errors.ts';
 import type { Store } from '../store/store.ts';
@@ -15,13 +15,13 @@ import { readManifest, type SealedDate } from './sealed-dates.ts';
 export interface Damage {
   /** What is wrong, in words. */
   readonly reason: string;
-  /** Names of the files that are gone, or have another size than their manifest says. */
+  /** Names of the files that are missing, or whose size differs from the manifest. */
   readonly filenames: readonly string[];
 }
 
 /**
- * What is wrong with a date's files; `undefined` when nothing is, or when the manifest itself is damaged.
- * @param expected as the last reader of the manifest knew them; what nobody knew is not looked at
+ * What is wrong with a date's files; `undefined` when nothing is, or when there is no valid manifest.
+ * @param expected sizes from the last reading of the manifest; unknown sizes are not checked
  * @throws StoreFault
  */
 export async function findDamage(
@@ -31,7 +31,7 @@ export async function findDamage(
   expected: KnownSizes | undefined,
 ): Promise<Damage | undefined> {
   if (isAsExpected(found, expected)) return undefined;
-  // What was listed may be old by now, and what was expected too: so all is asked again.
+  // Both the listing and the expected sizes may be outdated by now, so ask for everything again.
   const manifest = await readValid(store, dataset, found.date);
   if (manifest === undefined) return undefined;
   const wrong = await findWrong(store, manifest);
@@ -47,7 +47,7 @@ export async function findDamage(
   return { reason: reasons.join('; '), filenames: wrong.map(({ file }) => file.filename) };
 }
 
-/** Whether what is listed of a date is what is known of it. */
+/** Whether the listing of a date matches the known sizes. */
 export function isAsExpected({ sizeBytes, beside }: SealedDate, expected: KnownSizes | undefined): boolean {
   if (sizeBytes === undefined || sizeBytes !== (expected?.size ?? sizeBytes)) return false;
   return Object.entries(expected?.beside ?? {}).every(([name, size]) => beside.get(name) === size);
@@ -56,11 +56,11 @@ export function isAsExpected({ sizeBytes, beside }: SealedDate, expected: KnownS
 interface WrongFile {
   readonly key: string;
   readonly file: ManifestFile;
-  /** What lies there; `undefined` when nothing does. */
+  /** Actual size; `undefined` when the file is missing. */
   readonly sizeBytes: number | undefined;
 }
 
-/** Files of a manifest that are gone or have another size. Costs a request each. */
+/** Files of a manifest that are missing or have another size. Costs one request a file. */
 export async function findWrong(
   store: Store,
   { dataset, date, files }: Pick<Manifest, 'dataset' | 'date' | 'files'>,
@@ -74,12 +74,12 @@ export async function findWrong(
   return wrong;
 }
 
-/** Overwritten by the next revision's file, or removed because that one has none of the name. */
+/** The next revision's file replaced it, or it was removed because the next revision has no file of that name. */
 function isBeingReplaced({ file: { filename }, sizeBytes }: WrongFile, next: Manifest): boolean {
   return next.files.find((one) => one.filename === filename)?.size === sizeBytes;
 }
 
-/** A damaged manifest is told by those who read it for what it says. */
+/** Ignores an invalid manifest: callers that need its content report it. */
 async function readValid(store: Store, dataset: string, date: string): Promise<Manifest | undefined> {
   try {
     return await readManifest(store, dataset, date);

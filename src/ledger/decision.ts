@@ -1,7 +1,7 @@
 /**
- * The decision of a revision: the whole manifest that is to be published next, written once (see `publish.ts`). Invariant:
- * a decision is carried out only when it is unaltered, is that of its place, and every file that it names is there with
- * the bytes that it names. Reading only.
+ * The decision of a revision: the complete manifest to be published next, written once (see `publish.ts`). Invariant: a
+ * decision is carried out only when it is unaltered, belongs to its place, and every file that it names exists with the
+ * named bytes. Read-only.
  */
 import { createHash } from 'node:crypto';
 import { rm } from 'node:fs/promises';
@@ -13,10 +13,10 @@ import { type Manifest, type ManifestFile, readSigned } from './manifest.ts';
 type FoundDecision =
   | { readonly kind: 'none' }
   | { readonly kind: 'whole'; readonly decided: Manifest; readonly bytes: Uint8Array }
-  /** Damaged, edited, or not that of its place; `reason` in words. */
+  /** Damaged, edited, or belonging to another place; `reason` in words. */
   | { readonly kind: 'broken'; readonly reason: string; readonly bytes: Uint8Array };
 
-/** Costs a request. A decision of a later version that this one can read is whole: what it names is checked all the same. */
+/** Costs a request. A readable decision of a later version counts as whole, because its files are checked anyway. */
 export async function readDecision(
   store: Store,
   dataset: string,
@@ -37,12 +37,12 @@ export async function readDecision(
 }
 
 type LocatedFiles =
-  /** Files that are still to be copied to the partition; the others are there already. */
+  /** Files that must still be copied to the partition; the others are already there. */
   | { readonly kind: 'whole'; readonly toCopy: readonly ManifestFile[] }
   | { readonly kind: 'lost'; readonly reason: string };
 
 /**
- * Looks for the decided files and compares size and hash of each. Whoever died in the middle may have copied some.
+ * Finds the decided files and compares the size and hash of each. A worker that died halfway may have copied some.
  * @param scratch local path, removed afterwards
  */
 export async function locateFiles(store: Store, decided: Manifest, scratch: string): Promise<LocatedFiles> {
@@ -81,7 +81,7 @@ export function digestOf(file: ManifestFile): string {
   return file.hash.replace('sha256:', '');
 }
 
-/** Tells a decision from others that were made for the same revision. */
+/** Distinguishes a decision from others for the same revision. */
 export function digestDecision(bytes: Uint8Array): string {
   return createHash('sha256').update(bytes).digest('hex').slice(0, 16);
 }

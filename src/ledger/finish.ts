@@ -1,9 +1,9 @@
 /**
- * What earlier workers left under `_sealing/`, tidied at the start of a run. Decisions are carried out, or set aside when
- * they cannot be: damaged, of another place, or of files that are gone. Files that belong to no decision are removed a
- * day after they were written. Invariant: a date that cannot be finished does not keep the others from it, and no
- * decision is thrown away: one that is set aside stays readable, with what lay beside it. Not fenced off: a worker that
- * sleeps between looking at a decision once more and removing it, for as long as another takes to seal the date.
+ * Cleans up what earlier workers left under `_sealing/`, at the start of a run. Decisions are carried out, or set aside
+ * when they cannot be: damaged, of another place, or with missing files. Files that belong to no decision are removed
+ * when they are a day old. Invariant: a date that cannot be finished does not block the others, and no decision is
+ * deleted: one that is set aside stays readable, with the files beside it. Not prevented: a worker pauses between its
+ * last check of a decision and the removal, and another worker seals the date meanwhile.
  */
 import { type Fault, isFault } from '../core/errors.ts';
 import type { ListedObject, Store } from '../store/store.ts';
@@ -14,11 +14,11 @@ import type { Manifest } from './manifest.ts';
 import { carryOut, cleanUp } from './publish.ts';
 import { readManifest } from './sealed-dates.ts';
 
-/** No seal takes a day; and a clock that is wrong by hours, here or there, does no harm. */
+/** No seal takes a day, and a clock that is off by hours, here or in the store, does no harm. */
 const STALE_AFTER_MS = 24 * 3_600_000;
 
 interface FinishOptions {
-  /** Local path for files on their way. */
+  /** Local path for files in transit. */
   readonly scratch: string;
   readonly nowMs: number;
 }
@@ -31,15 +31,15 @@ interface RevisionPlace {
 /** A decision that cannot be carried out. */
 interface SetAside extends RevisionPlace {
   readonly reason: string;
-  /** What its objects lie below now. */
+  /** The key prefix of its objects now. */
   readonly prefix: string;
 }
 
 export interface Finished {
-  /** What was published here. */
+  /** Revisions that this call published. */
   readonly published: readonly Manifest[];
   readonly setAside: readonly SetAside[];
-  /** What the store, or a damaged manifest, kept from being finished; the next run tries again. */
+  /** Revisions that a store error or a damaged manifest kept from being finished; the next run tries again. */
   readonly failed: readonly (RevisionPlace & { readonly error: Fault })[];
   /** Keys of files that were removed because no decision names them. */
   readonly removed: readonly string[];
@@ -47,7 +47,7 @@ export interface Finished {
 
 type Group = RevisionPlace & { readonly objects: ListedObject[] };
 
-/** Costs one listing when there is nothing. @throws StoreFault when nothing can be listed */
+/** Costs one listing when there is nothing to do. @throws StoreFault when the listing fails */
 export async function finishSealing(store: Store, dataset: string, options: FinishOptions): Promise<Finished> {
   const groups = new Map<string, Group>();
   for await (const object of store.list(sealingPrefix(dataset))) {
@@ -70,7 +70,7 @@ export async function finishSealing(store: Store, dataset: string, options: Fini
   return finished;
 }
 
-/** `Finished` while it is being made. */
+/** `Finished` under construction. */
 interface Notes {
   readonly published: Manifest[];
   readonly setAside: SetAside[];
@@ -78,7 +78,9 @@ interface Notes {
   readonly removed: string[];
 }
 
-/** @throws StoreFault; Fault `MANIFEST_INVALID` when the sealed manifest is damaged, so that it does not tell what is done */
+/**
+ * @throws StoreFault; Fault `MANIFEST_INVALID` when the sealed manifest is damaged, because it cannot show what is done
+ */
 async function finishRevision(
   store: Store,
   dataset: string,
@@ -87,12 +89,12 @@ async function finishRevision(
   notes: Notes,
 ): Promise<void> {
   const { date, revision, objects } = group;
-  // Before the ledger is read: see `decide` in publish.ts.
+  // Read the decision before the ledger: see `decide` in publish.ts.
   const found = await readDecision(store, dataset, date, revision);
   const current = await readManifest(store, dataset, date);
   if (current && current.revision >= revision) return await cleanUp(store, dataset, date, revision);
   if (found.kind === 'none') {
-    // A worker may be about to decide: its files are left alone while they are young.
+    // Another worker may be about to decide, so keep files that are younger than a day.
     const stale = objects.filter(({ modifiedAtMs }) => nowMs - modifiedAtMs > STALE_AFTER_MS);
     for (const { key } of stale) await store.remove(key);
     notes.removed.push(...stale.map(({ key }) => key));
@@ -117,8 +119,8 @@ async function finishRevision(
 }
 
 /**
- * Copies the decision and what lies beside it, and then removes the decision. The other files stay where they are: they
- * may be of a worker that is about to decide; the next one to seal the date removes them, or they are swept.
+ * Copies the decision and the files beside it, then removes the decision. The other files stay, because they may belong
+ * to a worker that is about to decide. The next worker to seal the date removes them, or a later run does.
  * @returns the prefix of the copies
  */
 async function moveAside(
@@ -136,7 +138,7 @@ async function moveAside(
   }
   await store.put(`${prefix}reason.txt`, { bytes: Buffer.from(`${reason}\n`) }, { contentType: 'text/plain' });
   await store.put(`${prefix}decision.json`, { bytes: decision }, { contentType: 'application/json' });
-  // Another worker may have set it aside as well, and decided anew since.
+  // Another worker may also have set it aside, and made a new decision since.
   const now = await store.get(decisionKey);
   if (now !== undefined && Buffer.compare(now, decision) === 0) await store.remove(decisionKey);
   return prefix;

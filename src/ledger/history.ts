@@ -1,8 +1,8 @@
 /**
- * The history of a date: the files of a replaced revision, moved there before its object is overwritten. Invariant: a
- * file in the history is the one that its manifest describes, and the manifest there comes last. The bytes are downloaded
- * and checked on their way, because another worker may overwrite the object at any moment: a copy inside the store could
- * keep the new revision under the old one's name.
+ * The history of a date: the files of a replaced revision, saved before its object is overwritten. Invariant: a file in
+ * the history matches its manifest, and the manifest is written last. The bytes are downloaded and checked on the way,
+ * because another worker may overwrite the object at any moment: a copy inside the store could save the new revision
+ * under the old one's name.
  */
 import { rm } from 'node:fs/promises';
 import { hashFile } from '../core/file-hash.ts';
@@ -10,17 +10,17 @@ import type { Store } from '../store/store.ts';
 import { historyKey, historyPrefix, MANIFEST_FILENAME, parseDatasetKey, partitionPrefix } from './layout.ts';
 import { formatManifest, type Manifest, type ManifestFile, readSigned } from './manifest.ts';
 
-/** Idempotent, and safe beside other workers that do the same. @param scratch local path, removed afterwards */
+/** Idempotent, and safe while other workers do the same. @param scratch local path, removed afterwards */
 export async function keepHistory(store: Store, manifest: Manifest, scratch: string): Promise<void> {
   const { dataset, date, revision } = manifest;
   const manifestAt = historyKey(dataset, date, revision, MANIFEST_FILENAME);
-  // One that is damaged tells of nothing: it is written again.
+  // A damaged manifest proves nothing, so the history is written again.
   const kept = await store.get(manifestAt);
   if (kept !== undefined && readSigned(kept, manifestAt).findings.length === 0) return;
   try {
     for (const file of manifest.files) {
-      // A file that is not the manifest's is either damaged, and false as history, or the new revision's: then another
-      // worker has kept the old one before it overwrote it.
+      // If a file does not match the manifest, it is either damaged, and wrong as history, or the new revision's. In
+      // the second case another worker saved the old file before it overwrote it.
       if (!(await fetchFile(store, manifest, file, scratch))) continue;
       await store.put(historyKey(dataset, date, revision, file.filename), { path: scratch });
     }
@@ -30,7 +30,7 @@ export async function keepHistory(store: Store, manifest: Manifest, scratch: str
   await store.put(manifestAt, { bytes: formatManifest(manifest) }, { contentType: 'application/json' });
 }
 
-/** The newest revision of a date that was replaced; 0 when there is none. */
+/** The newest revision in the history of a date; 0 when there is none. */
 export async function findNewestKept(store: Store, dataset: string, date: string): Promise<number> {
   let newest = 0;
   for await (const { key } of store.list(historyPrefix(dataset, date))) {
@@ -41,9 +41,9 @@ export async function findNewestKept(store: Store, dataset: string, date: string
 }
 
 /**
- * Undoes `keepHistory` for the sealed revision, when the one that was to replace it will not come. A file that was
- * overwritten already is put back; where that cannot be, the history stays, for it may be all there is. Costs a listing
- * when nothing was kept. @param scratch local path, removed afterwards
+ * Undoes `keepHistory` for the sealed revision, when the revision that was to replace it will not come. Restores files
+ * that were already overwritten. If that is impossible, the history stays, because it may be the only copy. Costs a
+ * listing when there is no history. @param scratch local path, removed afterwards
  */
 export async function takeBack(store: Store, manifest: Manifest, scratch: string): Promise<void> {
   const { dataset, date, revision } = manifest;
@@ -61,12 +61,12 @@ export async function takeBack(store: Store, manifest: Manifest, scratch: string
   } finally {
     await rm(scratch, { force: true });
   }
-  // The manifest first: without it nothing counts as kept.
+  // Remove the manifest first: without it, the revision does not count as saved.
   const manifestAt = folder + MANIFEST_FILENAME;
   for (const key of [manifestAt, ...keys.filter((one) => one !== manifestAt)]) await store.remove(key);
 }
 
-/** Downloads a file of a sealed date; `false` when there is none, or other bytes than the manifest says. */
+/** Downloads a file of a sealed date; `false` when it is missing or differs from its manifest. */
 export async function fetchFile(
   store: Store,
   manifest: Pick<Manifest, 'dataset' | 'date'>,

@@ -1,27 +1,27 @@
 /**
- * The names of objects in the store: the one place that builds and parses them (layout version 1).
+ * The names of objects in the store: only this module builds and parses them (layout version 1).
  *
  *     <dataset>/date=2026-11-19/<dataset>.parquet
  *     <dataset>/date=2026-11-19/manifest.json
  *     <dataset>/date=2026-11-19/summary.parquet         for datasets of single trades
- *     <dataset>/date=2026-11-19/quarantine.ndjson       where rows could not be taken as they are
+ *     <dataset>/date=2026-11-19/quarantine.ndjson       when rows were invalid
  *     <dataset>/condition.json
  *     <dataset>/_history/date=2026-11-19/rev=1/...      the files of a replaced revision, under their names
  *     _sealing/<dataset>/date=2026-11-19/rev=1/...     only while a date is being sealed
- *     _sealing/<dataset>/set-aside/date=2026-11-19/rev=1/<hash>/...   a decision that cannot be carried out, for the operator
- *     _flowdrop/store.json                             which store it is; written with its first object
- *     _doctor/...                                       only while `flowdrop doctor` tries its rights
- *     _alerts/<job>.json                               what operators were told, and what is still open
+ *     _sealing/<dataset>/set-aside/date=2026-11-19/rev=1/<hash>/...   a failed decision, for the operator
+ *     _flowdrop/store.json                             the identity of the store; written with its first object
+ *     _doctor/...                                       only while `flowdrop doctor` tests its rights
+ *     _alerts/<job>.json                               alerts that were sent, and what is still open
  *     _reports/<job>/date=2026-11-19/<report>/receipt.json
- *     _reports/<job>/date=2026-11-19/<report>/claim=1.json    the receipt as the first process that mailed wrote it, and so on
- *     _reports/<job>/date=2026-11-19/<report>/rev=1/report.html, report.eml, report.json    what was mailed of a revision
+ *     _reports/<job>/date=2026-11-19/<report>/claim=1.json    the receipt of the first process that mailed
+ *     _reports/<job>/date=2026-11-19/<report>/rev=1/report.html, report.eml, report.json    the mailed report
  */
 
 import { SEALING_PREFIX } from '../store/key-kind.ts';
 
-/** Where `flowdrop doctor` tries its rights. The underscore keeps Hive-style readers out. */
+/** Where `flowdrop doctor` tests its rights. The underscore makes Hive-style readers skip it. */
 export const DOCTOR_PREFIX = '_doctor/';
-/** Restating a date every minute for two years comes to fewer: a document that says more is damaged. */
+/** A restatement every minute reaches it after 694 days: a document with a higher revision is damaged. */
 export const MAX_REVISION = 1_000_000;
 
 export const MANIFEST_FILENAME = 'manifest.json';
@@ -29,15 +29,15 @@ export const SUMMARY_FILENAME = 'summary.parquet';
 export const QUARANTINE_FILENAME = 'quarantine.ndjson';
 
 const MANIFEST_KEY = /^(?<dataset>[^/]+)\/date=(?<date>\d{4}-\d{2}-\d{2})\/manifest\.json$/;
-/** Below the dataset's folder. */
+/** Relative to the dataset's folder. */
 const PARTITION_KEY = /^(?<history>_history\/)?date=(?<date>\d{4}-\d{2}-\d{2})\/(?:rev=(?<revision>[1-9]\d*)\/)?[^/]+$/;
 
-/** No date, so that nobody takes what is there for a date that is being sealed. */
+/** It contains no date, so it cannot be confused with a date that is being sealed. */
 const SET_ASIDE = 'set-aside/';
-/** Below the folder of what is being sealed of a dataset. */
+/** Relative to the dataset's folder under `_sealing/`. */
 const SEALING_KEY = /^(?<aside>set-aside\/)?date=(?<date>\d{4}-\d{2}-\d{2})\/rev=(?<revision>[1-9]\d*)\//;
 
-/** Below the folder of a job's reports. */
+/** Relative to the folder of a job's reports. */
 const REPORT_COPY_KEY =
   /^date=(?<date>\d{4}-\d{2}-\d{2})\/(?<report>[\w.-]+)\/rev=(?<revision>[1-9]\d*)\/(?<filename>[^/]+)$/;
 
@@ -62,7 +62,7 @@ export function conditionKey(dataset: string): string {
   return `${dataset}/condition.json`;
 }
 
-/** Everything of a dataset: partitions, conditions, history. */
+/** All objects of a dataset: partitions, conditions, history. */
 export function datasetPrefix(dataset: string): string {
   return `${dataset}/`;
 }
@@ -72,17 +72,19 @@ export function partitionsPrefix(dataset: string): string {
   return `${dataset}/date=`;
 }
 
-/** Replaced revisions of a date. The underscore keeps Hive-style readers (Spark, Trino, Athena) out. */
+/** Replaced revisions of a date. The underscore makes Hive-style readers (Spark, Trino, Athena) skip them. */
 export function historyPrefix(dataset: string, date: string): string {
   return `${dataset}/_history/date=${date}/`;
 }
 
-/** A file of a replaced revision; its manifest is written last, so the revision is kept exactly when it has one. */
+/**
+ * A file of a replaced revision. Its manifest is written last, so a revision is in the history exactly when it has one.
+ */
 export function historyKey(dataset: string, date: string, revision: number, filename: string): string {
   return `${historyPrefix(dataset, date)}rev=${revision}/${filename}`;
 }
 
-/** What a key below a dataset is a part of; `undefined` for what the layout does not know. */
+/** Classifies a key of a dataset; `undefined` for keys that are not part of the layout. */
 export function parseDatasetKey(
   dataset: string,
   key: string,
@@ -98,28 +100,31 @@ export function parseDatasetKey(
   return { kind: revision === 0 ? 'partition' : 'history', date: groups['date'] ?? '', revision };
 }
 
-/** A file on its way to become a drop, named by its content. */
+/** A file that may become a drop, named by its content. */
 export function sealingFileKey(dataset: string, date: string, revision: number, sha256: string): string {
   return `${sealingPrefix(dataset, date, revision)}${sha256}.parquet`;
 }
 
-/** Which of the files is to become the drop: a whole manifest, written once. */
+/** The decision which files become the drop: a complete manifest, written once. */
 export function sealingDecisionKey(dataset: string, date: string, revision: number): string {
   return `${sealingPrefix(dataset, date, revision)}decision.json`;
 }
 
-/** What is being sealed: of a dataset, or of one revision of a date. */
+/** Files being sealed: of a dataset, or of one revision of a date. */
 export function sealingPrefix(dataset: string, date?: string, revision?: number): string {
   const root = `${SEALING_PREFIX}${dataset}/`;
   return date === undefined || revision === undefined ? root : `${root}date=${date}/rev=${revision}/`;
 }
 
-/** Where a decision goes that cannot be carried out, with what lies beside it. @param digest tells it from others of the revision */
+/**
+ * Folder for a decision that cannot be carried out, with the files beside it.
+ * @param digest distinguishes it from other decisions of the revision
+ */
 export function setAsidePrefix(dataset: string, date: string, revision: number, digest: string): string {
   return `${sealingPrefix(dataset)}${SET_ASIDE}date=${date}/rev=${revision}/${digest}/`;
 }
 
-/** What an object below `sealingPrefix` is of; `undefined` for what the layout does not know. */
+/** Parses a key below `sealingPrefix`; `undefined` for keys that are not part of the layout. */
 export function parseSealingKey(
   dataset: string,
   key: string,
@@ -138,19 +143,19 @@ export function parseManifestDate(dataset: string, key: string): string | undefi
 }
 
 /**
- * Who has got the report of a date.
- * @param report what tells the report from others of the job, whatever their order in the job file
+ * The recipients who have received the report of a date.
+ * @param report identifies the report within the job, independent of the order in the job file
  */
 export function receiptKey(job: string, date: string, report: string): string {
   return `${reportsPrefix(job)}date=${date}/${report}/receipt.json`;
 }
 
-/** The receipt as the n-th process that mailed wrote it: made once, and changed by nobody else. */
+/** The receipt as written by the n-th process that mailed: created once, and changed only by that process. */
 export function claimKey(job: string, date: string, report: string, turn: number): string {
   return `${claimsPrefix(job, date, report)}${turn}.json`;
 }
 
-/** All claims of a report of a date. */
+/** All claims for a report of a date. */
 export function claimsPrefix(job: string, date: string, report: string): string {
   return `${reportsPrefix(job)}date=${date}/${report}/claim=`;
 }
@@ -173,12 +178,12 @@ export function reportsPrefix(job: string): string {
   return `_reports/${job}/`;
 }
 
-/** Copies of what was mailed of a revision: `report.html`, `report.eml`, `report.json`. */
+/** Copies of the report that was mailed for a revision: `report.html`, `report.eml`, `report.json`. */
 export function reportCopyPrefix(job: string, date: string, report: string, revision: number): string {
   return `${reportsPrefix(job)}date=${date}/${report}/rev=${revision}/`;
 }
 
-/** What a copy of a mailed report is a copy of, and its name; `undefined` for any other object. */
+/** Parses the key of a mailed report's copy; `undefined` for any other object. */
 export function parseReportCopyKey(
   job: string,
   key: string,
@@ -192,7 +197,7 @@ export function parseReportCopyKey(
   return { date, report, revision: Number(revision), filename };
 }
 
-/** What the operators of a job were told. */
+/** The operator alerts of a job that were sent. */
 export function alertsKey(job: string): string {
   return `_alerts/${job}.json`;
 }

@@ -1,7 +1,7 @@
 /**
- * The manifest of a drop: written last, so that a date is sealed exactly when it has one. Field names follow Databento's
- * `manifest.json` where it has them (`job_id`, `files[].filename, size, hash`). Members that this version does not know
- * are kept, and manifests of version 1, which lack the optional ones, are still read.
+ * The manifest of a drop. It is written last, so a date is sealed exactly when it has one. Field names follow
+ * Databento's `manifest.json` where it has them (`job_id`, `files[].filename, size, hash`). Unknown members are kept.
+ * Manifests of version 1, which lack the optional members, can still be read.
  */
 import { createHash } from 'node:crypto';
 import { z } from 'zod';
@@ -10,15 +10,15 @@ import { SEALED_CONDITIONS } from '../plan/conditions.ts';
 import { changesSchema } from '../state/row-changes.ts';
 import { MAX_REVISION } from './layout.ts';
 
-/** 2 added `manifest_hash`, without which an edit cannot be found, and what a restatement says of itself. */
+/** Version 2 added `manifest_hash`, which reveals edits, and the facts about a restatement. */
 export const MANIFEST_VERSION = 2;
-/** Since this version a manifest carries its own hash. */
+/** From this version on, a manifest contains its own hash. */
 const SIGNED_SINCE_VERSION = 2;
 
 const revisionSchema = z.int().positive().max(MAX_REVISION);
 
 const fileSchema = z.looseObject({
-  /** A name in the partition's folder. */
+  /** File name in the partition's folder. */
   filename: z.string().regex(/^(?!\.{1,2}$)[^/]+$/),
   size: z.int().nonnegative(),
   hash: z.string().startsWith('sha256:'),
@@ -28,7 +28,7 @@ const checkResultSchema = z.looseObject({
   check: z.string(),
   on_failure: z.enum(['warn', 'fail']),
   passed: z.boolean(),
-  /** What was measured, and its bound; in the unit of the check. */
+  /** Measured value and its bound, in the unit of the check. */
   found: z.number(),
   allowed: z.number(),
   column: z.string().optional(),
@@ -36,25 +36,25 @@ const checkResultSchema = z.looseObject({
 });
 
 const recountSchema = z.looseObject({
-  /** `ids and values`, `ids`, or `counts`: what was the same at the source and in what was fetched. */
+  /** `ids and values`, `ids`, or `counts`: what the source and the fetched rows have in common. */
   proved: z.string(),
   /** Columns whose values were compared. */
   columns: z.array(z.string()),
-  /** Sums of 64-bit hashes over the source's rows, as it computed them: the same rows have the same sums. */
+  /** Sums of 64-bit hashes over the source's rows, computed by the source: equal rows have equal sums. */
   id_hash: z.string().optional(),
   value_hash: z.string().optional(),
 });
 
-/** Values of a column that were taken in another form without loss, such as 12.0 for a whole number. */
+/** Values of a column that were converted without loss, such as 12.0 to a whole number. */
 const rewrittenSchema = z.looseObject({ column: z.string(), form: z.string(), rows: z.int().nonnegative() });
 
 const quarantineSchema = z.looseObject({
-  /** Name of the file with the rows, one of `files`. */
+  /** Name of the file with the quarantined rows, one of `files`. */
   filename: z.string(),
   rows: z.int().nonnegative(),
-  /** Distinct ids of theirs that no row of the drop has. */
+  /** Distinct ids of these rows that no row of the drop has. */
   ids: z.int().nonnegative(),
-  /** Rows by what is wrong with them; `column` is empty when the row as a whole is bad. */
+  /** Rows by fault; `column` is empty when the whole row is bad. */
   reasons: z.array(z.looseObject({ column: z.string(), reason: z.string(), rows: z.int().nonnegative() })),
 });
 
@@ -65,62 +65,64 @@ export const manifestSchema = z.looseObject({
   date: z.string(),
   revision: revisionSchema,
   condition: z.enum(SEALED_CONDITIONS),
-  /** Why the drop is known not to be complete; absent for an available one. */
+  /** Why the drop is incomplete; absent for an available one. */
   degraded_reason: z.string().optional(),
-  /** The drop's file first; a tuple, so that it is always there. Then the summary and the quarantine, where there are such. */
+  /**
+   * The drop's file first, then the summary and the quarantine if they exist. A tuple, so that the first always exists.
+   */
   files: z.tuple([fileSchema], fileSchema),
   /** Rows in the file. */
   rows: z.int().nonnegative(),
-  /** Rows that the source counted when the date was sealed; null when it could not be asked any more. */
+  /** Row count of the source when the date was sealed; null when the source could no longer be asked. */
   source_rows: z.int().nonnegative().nullable(),
-  /** What the last count at the source proved of the rows; absent where there was none, and in older manifests. */
+  /** What the last count at the source proved about the rows; absent without a count, and in older manifests. */
   recount: recountSchema.optional(),
-  /** Rows left out because another row is of the same trade: the one with the newest `updated_timestamp` stands. */
+  /** Rows left out because another row has the same trade: the row with the newest `updated_timestamp` stays. */
   duplicates: z.int().nonnegative(),
-  /** Distinct ids of the rows, only where some share one, or have none. */
+  /** Distinct ids of the rows; present only if rows share an id or have none. */
   ids: z.int().nonnegative().optional(),
-  /** First and last `time` of the rows, exchange's wall clock; null for a drop without rows or without time. */
+  /** First and last `time` of the rows, in the exchange's wall clock; null for a drop without rows or without time. */
   min_time: z.string().nullable(),
   max_time: z.string().nullable(),
   schema: z.array(z.looseObject({ name: z.string(), type: z.string(), nullable: z.boolean() })),
   schema_hash: z.string(),
-  /** Columns beyond the contract, kept as they came. */
+  /** Columns that are not in the contract, kept unchanged. */
   extra_columns: z.array(z.string()),
   sort: z.array(z.string()),
   compression: z.string(),
   row_groups: z.int().nonnegative(),
-  /** Rows that could not be taken as they are, and lie beside the drop; absent when there are none. */
+  /** Invalid rows, stored beside the drop; absent when there are none. */
   quarantine: quarantineSchema.optional(),
-  /** Values that came in another form; absent when there are none. */
+  /** Values that were converted; absent when there are none. */
   rewritten: z.array(rewrittenSchema).optional(),
-  /** Nulls of columns that the contract has none of; absent when there are none. */
+  /** Nulls in columns that have none by contract; absent when there are none. */
   nulls: z.array(z.looseObject({ column: z.string(), rows: z.int().nonnegative() })).optional(),
   /** Results of the job's checks on these rows. */
   checks: z.array(checkResultSchema).optional(),
-  /** Name of the file with the daily aggregates; null when the rows are no single trades. */
+  /** Name of the file with the daily aggregates; null when the rows are not single trades. */
   summary: z.string().nullable().optional(),
-  /** SQL of a page with its window left open, and the entry point that answered it. */
+  /** SQL of a page for the whole date instead of a window, and the entry point that answered it. */
   query: z.looseObject({ sql: z.string(), entry_point: z.string(), url: z.string() }),
   windows: z.array(z.looseObject({ window: z.string(), rows: z.int().nonnegative() })),
-  /** Windows that the source has nothing of, and why: symbols of snapshot jobs. */
+  /** Windows without data at the source, and why: symbols of snapshot jobs. */
   missing: z.array(z.object({ window: z.string(), reason: z.string() })).optional(),
-  /** Requests that the date took, counts and recounts included. */
+  /** Requests used for the date, counts and recounts included. */
   requests: z.int().nonnegative(),
   started_at: z.string(),
   sealed_at: z.string(),
-  /** Oldest visible instant on the exchange's clock when the date was recounted. */
+  /** Oldest visible instant when the date was recounted, in the exchange's wall clock. */
   lookback_edge: z.string(),
   row_limit: z.int().nonnegative(),
   flowdrop_version: z.string(),
-  /** Revision that this one replaces. */
+  /** The revision that this one replaces. */
   supersedes: revisionSchema.nullable(),
-  /** What the replaced revision did not have, had, or had otherwise; null when its object could not be read. */
+  /** Differences from the replaced revision; null when its object could not be read. */
   changes: changesSchema.nullable().optional(),
-  /** SHA-256 over the canonical JSON of all other members: an edit of any of them is found. */
+  /** SHA-256 over the canonical JSON of all other members, so that every edit is found. */
   manifest_hash: z.string().optional(),
 });
 
-/** The members that this version knows; others are kept, but nothing may depend on them. */
+/** The members that this version knows. Unknown members are kept, but no code may depend on them. */
 type Known<T> = { [Name in keyof T as string extends Name ? never : Name]: T[Name] };
 
 export type Manifest = Known<z.infer<typeof manifestSchema>>;
@@ -128,10 +130,10 @@ export type ManifestFile = Manifest['files'][number];
 export type CheckResult = z.infer<typeof checkResultSchema>;
 
 type PublishedKey = 'files' | 'revision' | 'supersedes';
-/** What is known of a drop before it is published: publishing adds the files, and the place among the revisions. */
+/** What is known of a drop before it is published: publishing adds the files, and the revision. */
 export type ManifestDraft = Omit<Manifest, PublishedKey | 'manifest_hash'>;
 
-/** @param where the store's URL and key, for the error @throws Fault `MANIFEST_INVALID` */
+/** @param where URL of the store and key, for the error @throws Fault `MANIFEST_INVALID` */
 export function parseManifest(bytes: Uint8Array, where: string): Manifest {
   try {
     return manifestSchema.parse(JSON.parse(Buffer.from(bytes).toString('utf8')));
@@ -148,7 +150,7 @@ export function invalidManifest(message: string, cause: unknown): Fault {
   });
 }
 
-/** A manifest and what its own hash says of it. */
+/** Reads a manifest and checks its own hash. */
 export function readSigned(
   bytes: Uint8Array,
   where: string,
@@ -172,25 +174,25 @@ export function formatManifest(manifest: Manifest): Uint8Array {
   return Buffer.from(`${JSON.stringify(manifest, undefined, 2)}\n`);
 }
 
-/** The manifest with the hash of its content in it. */
+/** Returns the manifest with its hash. */
 export function signManifest(manifest: ManifestDraft & Pick<Manifest, PublishedKey>): Manifest {
-  // A copy as JSON has it: what is undefined is not written, and must not be hashed.
-  const plain = JSON.parse(JSON.stringify(manifest)) as Manifest; // The same members.
+  // A copy through JSON: members that are `undefined` are not written, so they must not be hashed.
+  const plain = JSON.parse(JSON.stringify(manifest)) as Manifest; // It has the same members.
   return { ...plain, manifest_hash: hashManifest(plain) };
 }
 
-/** `sha256:` of all members but `manifest_hash`, in canonical JSON. */
+/** `sha256:` hash of all members except `manifest_hash`, in canonical JSON. */
 export function hashManifest(manifest: object): string {
   const { manifest_hash: _, ...rest } = manifest as { manifest_hash?: unknown };
   return `sha256:${createHash('sha256').update(formatCanonical(rest)).digest('hex')}`;
 }
 
-/** `sha256:` of a file's columns, as a manifest has them. */
+/** `sha256:` hash of a file's columns in the form of the manifest. */
 export function hashSchema(schema: Manifest['schema']): string {
   return `sha256:${createHash('sha256').update(JSON.stringify(schema)).digest('hex')}`;
 }
 
-/** JSON without blanks, members sorted by name: the same text for the same content, whatever the order of writing. */
+/** JSON without whitespace, members sorted by name: equal content gives equal text, in any order of writing. */
 function formatCanonical(value: unknown): string {
   if (Array.isArray(value)) return `[${value.map(formatCanonical).join(',')}]`;
   if (typeof value !== 'object' || value === null) return JSON.stringify(value);

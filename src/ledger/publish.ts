@@ -1,19 +1,19 @@
 /**
- * Publishing verified files so that two workers cannot both seal a revision of a date. Invariant: which bytes are the
- * revision is decided once, by a conditional write; whoever then publishes, publishes those, so the object under the
- * drop's key and the manifest beside it belong together, and the manifest comes last. The steps:
+ * Publishes verified files so that two workers cannot both seal a revision of a date. Invariant: a conditional write
+ * decides once which bytes are the revision. Every worker that publishes then publishes those bytes, so the drop and
+ * the manifest beside it belong together. The manifest comes last. The steps:
  *
- *     1. put the files under names that are their contents' hashes    (nobody can overwrite them with other bytes)
- *     2. write the decision, a whole manifest, if there is none       (this decides)
- *     3. keep the replaced revision under `_history/`                 (from bytes that were checked, see history.ts)
+ *     1. put the files under the hashes of their contents             (so they cannot be overwritten with other bytes)
+ *     2. write the decision, a complete manifest, if there is none    (this decides)
+ *     3. keep the replaced revision under `_history/`                 (from checked bytes, see history.ts)
  *     4. copy the decided files to the drop's keys, then put the decided manifest   (both idempotent)
- *     5. remove what lies under `_sealing/` of this revision
+ *     5. remove the objects of this revision under `_sealing/`
  *
- * The store confirms each write before the next step, so that nothing is removed before what was made of it is there. A
- * worker that dies in between leaves a decision that the next run finishes (`finish.ts`), or the next one to seal the date.
- * Whoever carries out a decision of another worker proves first that every byte it names is there. Between the two writes
- * of step 4 a reader sees the new object beside the old manifest; two keys cannot be replaced at once. Not fenced off: a
- * worker that sleeps in step 4 for as long as others take to seal a further revision.
+ * The store confirms each write before the next step, so a source is removed only after its copy exists. If a worker
+ * dies halfway, its decision stays; the next run finishes it (`finish.ts`), or the next worker that seals the date
+ * does. Before a worker carries out another worker's decision, it proves that every named byte exists. Between the two
+ * writes of step 4 readers see the new object beside the old manifest, because two keys cannot be replaced at once. Not
+ * prevented: a worker pauses in step 4, and others seal a further revision meanwhile.
  */
 import { stat } from 'node:fs/promises';
 import { Fault } from '../core/errors.ts';
@@ -47,18 +47,23 @@ interface DropFiles {
 }
 
 interface PublishOptions {
-  /** The sealed revision that this one replaces; without it the date must not be sealed yet. */
+  /** The sealed revision to replace; if absent, the date must not be sealed yet. */
   readonly supersedes?: Manifest | undefined;
   readonly signal?: AbortSignal | undefined;
 }
 
 export interface PublishResult {
   readonly manifest: Manifest;
-  /** Whether the drop's bytes are those of this file; else another worker sealed other bytes, and `manifest` is theirs. */
+  /**
+   * Whether the drop has the bytes of our file; otherwise another worker sealed other bytes, and `manifest` is theirs.
+   */
   readonly won: boolean;
 }
 
-/** @param draft everything that the files and the store do not tell @throws StoreFault, Fault `MANIFEST_INVALID`, `SEALING_BROKEN` */
+/**
+ * @param draft all facts except those from the files and the store
+ * @throws StoreFault, Fault `MANIFEST_INVALID`, `SEALING_BROKEN`
+ */
 export async function publishDrop(
   store: Store,
   files: DropFiles,
@@ -67,8 +72,8 @@ export async function publishDrop(
 ): Promise<PublishResult> {
   const { dataset, date } = draft;
   const { supersedes, signal } = options;
-  // A manifest that was lost had a revision, too: those that it replaced are still in the history. Listed before the
-  // manifest is read: what another worker keeps while it restates has a manifest beside it.
+  // A lost manifest had a revision too: the revisions that it replaced are still in the history. List the history
+  // before reading the manifest: if another worker adds to it during a restatement, the manifest exists.
   const replaced = supersedes?.revision ?? (await findNewestKept(store, dataset, date));
   const sealed = await readManifest(store, dataset, date);
   if (sealed && !isSame(sealed, supersedes)) return { manifest: assertOwn(store, draft, sealed), won: false };
@@ -90,7 +95,9 @@ export async function publishDrop(
   return { manifest, won: manifest.files[0].hash === ours.files[0].hash };
 }
 
-/** Two jobs that seal one dataset would each take the other's dates for its own. @throws Fault `DATASET_TAKEN` (usage) */
+/**
+ * If two jobs sealed one dataset, each would take the other's dates for its own. @throws Fault `DATASET_TAKEN` (usage)
+ */
 function assertOwn(store: Store, { job_id: job, dataset, date }: ManifestDraft, found: Manifest): Manifest {
   if (found.job_id === job) return found;
   throw new Fault(
@@ -100,14 +107,14 @@ function assertOwn(store: Store, { job_id: job, dataset, date }: ManifestDraft, 
   );
 }
 
-/** Steps 2 to 4. Returns the manifest of the revision, whoever's it is. */
+/** Steps 2 to 4. Returns the manifest of the revision, ours or another worker's. */
 async function decide(store: Store, ours: Manifest, scratch: string): Promise<Manifest> {
   const { dataset, date, revision } = ours;
   const won = await store.putIfAbsent(sealingDecisionKey(dataset, date, revision), formatManifest(ours), JSON_CONTENT);
   const found = won ? undefined : await readDecision(store, dataset, date, revision);
-  // Decisions are removed only once there is a manifest of their revision, or when they cannot be carried out. So a
-  // decision that was read before the ledger was found without it is the one that counts, and one that was made after
-  // that is void.
+  // A decision is removed only after the manifest of its revision is published, or when it cannot be carried out. So if
+  // the decision is read before the ledger, and the ledger has no manifest of the revision, that decision counts. A
+  // decision that was made after the manifest was published is void.
   const current = await readManifest(store, dataset, date);
   if (current && current.revision >= revision) return current;
   if (found === undefined) return await publishDecided(store, ours, ours.files, current, scratch);
@@ -125,8 +132,8 @@ type CarriedOut =
   | { readonly kind: 'lost'; readonly reason: string };
 
 /**
- * Steps 3 and 4 for what another worker decided, when all of it is there with the right bytes. Idempotent, also beside
- * that worker.
+ * Steps 3 and 4 for another worker's decision, if all its files exist with the right bytes. Idempotent, also while that
+ * worker does the same.
  * @param current the sealed manifest, read after the decision
  */
 export async function carryOut(
@@ -140,12 +147,12 @@ export async function carryOut(
     const manifest = await publishDecided(store, decided, located.toCopy, current, scratch);
     return { kind: 'published', manifest };
   }
-  // Files are removed once the manifest is there: then nothing is lost.
+  // Files are also removed once the manifest is published: then nothing is lost.
   const manifest = await readPublished(store, decided);
   return manifest === undefined ? located : { kind: 'published', manifest };
 }
 
-/** Steps 3 and 4 for the decided files; any worker may do them, and several at once. */
+/** Steps 3 and 4 for the decided files; several workers may do this at once. */
 async function publishDecided(
   store: Store,
   decided: Manifest,
@@ -160,13 +167,14 @@ async function publishDecided(
     for (const file of toCopy) {
       const from = sealingFileKey(dataset, date, revision, digestOf(file));
       const { sizeBytes } = await store.copy(from, folder + file.filename);
-      // The copy is what lies there, which the store confirms; that it is what was decided shows by its size.
+      // The store confirms that the target is a copy of the source; the size check shows that the source was the
+      // decided file.
       if (sizeBytes !== file.size) {
         throw broken(store, decided, `${from} has ${sizeBytes} bytes, the decision says ${file.size}`);
       }
     }
   } catch (error) {
-    // Another worker has finished and cleaned up: then the manifest is there.
+    // If another worker has finished and cleaned up, the manifest exists.
     const published = await readPublished(store, decided);
     if (published) return published;
     throw error;
@@ -179,7 +187,7 @@ async function publishDecided(
   return decided;
 }
 
-/** The manifest of the decided revision, or of a later one, once it is published. */
+/** The published manifest, if it is of the decided revision or a later one. */
 async function readPublished(store: Store, { dataset, date, revision }: Manifest): Promise<Manifest | undefined> {
   const published = await readManifest(store, dataset, date);
   return published && published.revision >= revision ? published : undefined;
@@ -189,7 +197,7 @@ function isSame(sealed: Manifest, expected: Manifest | undefined): boolean {
   return sealed.revision === expected?.revision && sealed.files[0].hash === expected.files[0].hash;
 }
 
-/** Once the manifest of the revision is published, nothing of this is needed by anybody. */
+/** After the manifest of the revision is published, no worker needs these objects. */
 export async function cleanUp(store: Store, dataset: string, date: string, revision: number): Promise<void> {
   const keys: string[] = [];
   for await (const { key } of store.list(sealingPrefix(dataset, date, revision))) keys.push(key);

@@ -1,26 +1,26 @@
 /**
- * A restatement in the moment between its two last writes, when the new object lies beside the old manifest (see
- * `publish.ts`): how a reader tells it from damage. Invariant: an object counts as whole only when it is what a manifest
- * describes, the published one or the one that was decided to follow it. Reading only.
+ * Distinguishes a restatement in progress from damage: between its last two writes, the new object lies beside the old
+ * manifest (see `publish.ts`). Invariant: an object counts as whole only when it matches a manifest, either the
+ * published one or the one decided to follow it. Read-only.
  */
 import type { Store } from '../store/store.ts';
 import { readDecision } from './decision.ts';
 import type { Manifest } from './manifest.ts';
 import { readManifest } from './sealed-dates.ts';
 
-/** The manifest that was decided to replace this one and is not published yet; `undefined` without one. Costs a request. */
+/** The manifest that is decided to replace this one but not published yet; else `undefined`. Costs a request. */
 export async function readSuccessor(
   store: Store,
   { dataset, date, revision }: Manifest,
 ): Promise<Manifest | undefined> {
   const found = await readDecision(store, dataset, date, revision + 1);
-  // Nobody will publish one that is broken.
+  // A broken decision is never published.
   return found.kind === 'whole' ? found.decided : undefined;
 }
 
 /**
- * The manifest of a date whose object has so many bytes: the published one, or, when it describes another object, the
- * one that is about to be. Where neither does, the published one: then the object is damaged.
+ * The manifest of a date whose object has `sizeBytes` bytes: the published one, or the next one if that matches
+ * instead. If neither matches, the published one: then the object is damaged.
  * @throws Fault `MANIFEST_INVALID`
  */
 export async function readManifestOf(

@@ -1,19 +1,19 @@
-/** The ledger of a dataset: the manifests in the store are the record of what is sealed. Reading only. */
+/** The ledger of a dataset: the manifests in the store are the record of what is sealed. Read-only. */
 import { isFault } from '../core/errors.ts';
 import type { Store } from '../store/store.ts';
 import { dropFilename, manifestKey, parseManifestDate, partitionPrefix, partitionsPrefix } from './layout.ts';
 import { invalidManifest, type Manifest, parseManifest } from './manifest.ts';
 
-/** A date that has a manifest, as a listing shows it. */
+/** A date with a manifest, as found in a listing. */
 export interface SealedDate {
   readonly date: string;
-  /** Bytes of the drop's object; `undefined` where the listing has none. */
+  /** Size of the drop in bytes; `undefined` when the listing does not have it. */
   readonly sizeBytes: number | undefined;
-  /** Bytes of the files beside it, by name: the summary, the quarantine. */
+  /** Sizes in bytes of the files beside it, by name: the summary, the quarantine. */
   readonly beside: ReadonlyMap<string, number>;
 }
 
-/** Sealed dates of a dataset, ascending. Costs a listing, no object is read. */
+/** Sealed dates of a dataset, ascending. Costs a listing; reads no object. */
 export async function listSealed(store: Store, dataset: string): Promise<readonly SealedDate[]> {
   const dates: string[] = [];
   const sizes = new Map<string, Map<string, number>>();
@@ -31,7 +31,7 @@ export async function listSealed(store: Store, dataset: string): Promise<readonl
   });
 }
 
-/** The dates alone. */
+/** Like `listSealed`, without the sizes. */
 export async function listSealedDates(store: Store, dataset: string): Promise<readonly string[]> {
   return (await listSealed(store, dataset)).map(({ date }) => date);
 }

@@ -1,7 +1,8 @@
 /**
- * Rows, revision and condition of each sealed date, in few requests: one listing says what is sealed and how often it
- * was replaced, `condition.json` the numbers. Invariant: a number comes from the document only while no newer revision is
- * seen in the store; else from the date's manifest. A date whose object is gone is never told as available.
+ * Rows, revision and condition of each sealed date, in few requests: one listing shows the sealed dates and their
+ * replaced revisions, and `condition.json` has the numbers. Invariant: a number comes from the document only if the
+ * store shows no newer revision; otherwise from the date's manifest. A date whose object is missing is never reported
+ * as available.
  */
 import { isFault } from '../core/errors.ts';
 import { isSealed, type SealedCondition } from '../plan/conditions.ts';
@@ -14,12 +15,12 @@ export interface SealedFacts {
   readonly condition: SealedCondition;
   readonly rows: number | null;
   readonly revision: number | null;
-  /** What is wrong with the object in the store, in words; absent where nothing is known to be. */
+  /** What is wrong with the object in the store, in words; absent when no damage is known. */
   readonly damage?: string | undefined;
   readonly degraded_reason?: string | undefined;
 }
 
-/** Manifests that are read at once: a store that was filled without its document should not take minutes. */
+/** Manifests read in parallel, so that a store without `condition.json` does not take minutes. */
 const READ_AT_ONCE = 8;
 
 /** By date, ascending. @param entries of `condition.json` @throws StoreFault */
@@ -52,7 +53,7 @@ export async function readSealedFacts(
   return new Map([...facts].sort(([a], [b]) => (a < b ? -1 : 1)));
 }
 
-/** Dates that have a manifest, of each the newest revision that was replaced, and the keys of all other files of theirs. */
+/** Dates with a manifest, the newest replaced revision of each, and the keys of all their other files. */
 async function listRevisions(store: Store, dataset: string) {
   const sealed: string[] = [];
   const replaced = new Map<string, number>();
@@ -68,14 +69,14 @@ async function listRevisions(store: Store, dataset: string) {
   return { sealed, replaced, objects };
 }
 
-/** `undefined` where the document knows the date as unsealed, or a revision that was replaced since. */
+/** `undefined` when the document has the date as unsealed, or has a revision that was replaced since. */
 function factsOf(entry: ConditionEntry | undefined, replaced: number): SealedFacts | undefined {
   if (entry === undefined || !isSealed(entry.condition)) return undefined;
   const { condition, rows, revision, damage, degraded_reason } = entry;
   return revision !== null && revision > replaced ? { condition, rows, revision, damage, degraded_reason } : undefined;
 }
 
-/** A damaged manifest makes its date degraded: `verify` says what is wrong with it. */
+/** A damaged manifest makes its date degraded; `verify` reports the damage. */
 async function readManifestFacts(store: Store, dataset: string, date: string): Promise<SealedFacts> {
   const damaged: SealedFacts = { condition: 'degraded', rows: null, revision: null };
   try {

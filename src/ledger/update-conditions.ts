@@ -1,7 +1,7 @@
 /**
- * Conditions of a dataset's dates: from the manifests in the store, this run's plan, and what earlier runs knew. The
- * memory is `condition.json` in the store: with it a loss stays known to a worker with an empty disk. The document is
- * derived anew by every run, so an update that another worker overwrote is made again by the next.
+ * Derives the conditions of a dataset's dates from the manifests in the store, this run's plan, and the knowledge of
+ * earlier runs. `condition.json` in the store is the memory: with it, a worker with an empty disk still knows of a
+ * loss. Every run derives the document again, so the next run repeats an update that another worker overwrote.
  */
 
 import { LOOKBACK_DAYS } from '../api-contract/published-limits.ts';
@@ -33,9 +33,9 @@ import { listSealed, readManifest, type SealedDate } from './sealed-dates.ts';
 
 export interface Conditions {
   readonly conditions: ReadonlyMap<string, Condition>;
-  /** Dates whose loss is no news: an earlier run knew of it. */
+  /** Dates whose loss an earlier run already knew. */
   readonly lostBefore: ReadonlySet<string>;
-  /** Sealed dates whose files are not what was sealed, with what is wrong, in words. */
+  /** Sealed dates whose files differ from what was sealed, with the reason in words. */
   readonly damaged: ReadonlyMap<string, string>;
 }
 
@@ -44,29 +44,29 @@ interface ConditionDeps {
   readonly log: Log;
 }
 
-/** What the source showed of dates, as far as it was asked. */
+/** What the source showed about dates, as far as the run asked. */
 interface SeenDates {
   readonly lookback: LookbackRange;
-  /** Dates with rows; `counts` of those that were counted. */
+  /** Dates with rows; `counts` only for dates that were counted. */
   readonly dates: readonly { readonly date: string; readonly counts: DayCounts | undefined }[];
   /** Session dates that are over and have no rows. */
   readonly empty: ReadonlySet<string>;
 }
 
-/** What is known of dates beside the plan and the store. */
+/** Facts about dates from outside the plan and the store. */
 export interface KnownDates {
-  /** The job's last run: a date that it knew is a loss when it expires, even if nothing was ever sealed. */
+  /** The job's last run: a date in it is a loss when it expires, even if nothing was ever sealed. */
   readonly before?: RunResult | undefined;
-  /** Dates with rows on this disk. */
+  /** Dates with staged rows on this disk. */
   readonly staged: readonly string[];
-  /** Dates that the plan was restricted to; of others the source was not asked. */
+  /** Range that the plan was restricted to; the source was not asked about other dates. */
   readonly range?: DateRange | undefined;
 }
 
 /**
- * Writes dates whose rows were seen into `condition.json` as `pending`, before the first of them is fetched: when the run
- * is stopped, and no other comes before they expire, they are known to be lost, to a worker with an empty disk too. What
- * cannot be written now is written by the end of the run.
+ * Writes dates with rows into `condition.json` as `pending` before the first is fetched. If the run is stopped and no
+ * other runs before they expire, even a worker with an empty disk knows that they are lost. If this write fails, the
+ * end of the run writes them.
  */
 export async function noteRows(deps: ConditionDeps, job: Job, { dates, lookback }: SeenDates): Promise<void> {
   const { dataset } = job.drop;
@@ -74,7 +74,7 @@ export async function noteRows(deps: ConditionDeps, job: Job, { dates, lookback 
   try {
     const document = await readConditionDocument(deps.store, dataset);
     const news = dates
-      // What was not counted may have no rows, and what is no session has no condition.
+      // An uncounted date may have no rows, and a date that is not a session has no condition.
       .filter(({ date, counts = [] }) => counts.length > 0 && isSession(date, lookback.calendar))
       .filter(({ date }) => !document.entries.has(date))
       .map(({ date }) => describeUnsealed(date, 'pending'));
@@ -89,7 +89,7 @@ export async function noteRows(deps: ConditionDeps, job: Job, { dates, lookback 
   }
 }
 
-/** Computes the conditions and writes them to `condition.json` when they are others than those there. */
+/** Computes the conditions and writes them to `condition.json` if they changed. */
 export async function updateConditions(
   deps: ConditionDeps,
   job: Job,
@@ -132,8 +132,8 @@ export async function updateConditions(
 }
 
 /**
- * Entries of the sealed dates. A manifest costs a request, so those of old dates are read only when they are not known, or
- * when the listing shows another object than is known.
+ * Entries of the sealed dates. Reading a manifest costs a request, so those of old dates are read only if the entry is
+ * unknown or the listing shows a different object.
  */
 async function readSealed(
   deps: ConditionDeps,
@@ -141,8 +141,8 @@ async function readSealed(
   plan: SeenDates,
   document: ConditionDocument,
 ): Promise<ReadonlyMap<string, ConditionEntry>> {
-  // Restatements happen inside the lookback. Twice its length, so that one whose update of the document was lost in a
-  // race is still seen by the runs that follow.
+  // Restatements happen inside the lookback. The range is twice as long, so that the next runs still find a restatement
+  // whose update of the document was lost in a race.
   const changeable = addDays(plan.lookback.clipped, -LOOKBACK_DAYS);
   const sealed = new Map<string, ConditionEntry>();
   const { dataset } = job.drop;
@@ -159,18 +159,20 @@ async function readSealed(
   return sealed;
 }
 
-/** Whether what is known of a sealed date may be believed: all is known, and its files are as they were. */
+/**
+ * Whether the entry of a sealed date can be trusted: it is complete, without damage, and its files have the same sizes.
+ */
 function isCurrent(entry: ConditionEntry, found: SealedDate): boolean {
   const { revision, beside, damage } = entry;
   return revision !== null && beside !== undefined && damage === undefined && isAsExpected(found, entry);
 }
 
-/** Whether the job has a condition of its own: then a session without rows may be none of its dates. */
+/** Whether the job has its own `where`: then a session without rows may not be one of its dates. */
 export function isFiltered({ source }: Pick<Job, 'source'>): boolean {
   return 'where' in source && source.where !== '';
 }
 
-/** A damaged manifest makes its date degraded, not the whole run fail: `verify` says what is wrong with it. */
+/** A damaged manifest makes its date degraded instead of failing the run; `verify` reports the damage. */
 export async function readManifestIfValid(deps: ConditionDeps, job: Job, date: string): Promise<Manifest | undefined> {
   try {
     return await readManifest(deps.store, job.drop.dataset, date);
@@ -188,7 +190,7 @@ interface Shortfall {
   readonly gaps: readonly string[];
 }
 
-/** What is not as it should be; for a run of chosen dates, among those only. */
+/** Lost dates and gaps; for a run with a date selection, only among the selected dates. */
 export function findShortfall(
   conditions: ReadonlyMap<string, Condition>,
   clipped: string,

@@ -1,6 +1,6 @@
 /**
- * The allow-list of recipients' domains. Invariant: with a list nobody outside it is mailed, whatever a job file says, and
- * a list of recipients is refused before the first of them is mailed.
+ * The allow-list of recipient domains. Invariant: if it is set, no address outside it is mailed, whatever a job file
+ * says. If any recipient is outside it, the whole list is refused before the first mail.
  */
 import { Fault } from '../core/errors.ts';
 import type { Mailer } from './mailer.ts';
@@ -8,7 +8,7 @@ import { parseAddress } from './message.ts';
 
 const DOMAIN = /^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$/;
 
-/** `example.com, desk.example.org`: exactly these, not what lies below them. @throws Fault `SETTING_INVALID` (usage) */
+/** `example.com, desk.example.org`: exactly these, without their subdomains. @throws Fault `SETTING_INVALID` (usage) */
 export function parseMailDomains(text: string): readonly string[] {
   const domains = text
     .split(',')
@@ -23,7 +23,7 @@ export function parseMailDomains(text: string): readonly string[] {
   );
 }
 
-/** The mailer, kept to these domains. */
+/** Restricts the mailer to these domains. */
 export function restrictMailer(mailer: Mailer, domains: readonly string[]): Mailer {
   return {
     ...mailer,
@@ -35,7 +35,7 @@ export function restrictMailer(mailer: Mailer, domains: readonly string[]): Mail
   };
 }
 
-/** @throws Fault `MAIL_DOMAIN_REFUSED` (usage) naming every address that may not be mailed */
+/** @throws Fault `MAIL_DOMAIN_REFUSED` (usage) that names every refused address */
 export function assertAllowedRecipients(mailer: Pick<Mailer, 'allowedDomains'>, addresses: readonly string[]): void {
   const allowed = mailer.allowedDomains;
   if (allowed === undefined) return;
@@ -48,7 +48,7 @@ export function assertAllowedRecipients(mailer: Pick<Mailer, 'allowedDomains'>, 
   );
 }
 
-/** Of an address, with a name before it or not; lower case. @throws Fault `MAIL_ADDRESS_INVALID` (usage) */
+/** The domain of an address with or without a name, in lower case. @throws Fault `MAIL_ADDRESS_INVALID` (usage) */
 export function domainOf(address: string): string {
   const { address: bare } = parseAddress('to', address);
   return bare.slice(bare.lastIndexOf('@') + 1).toLowerCase();

@@ -1,4 +1,4 @@
-/** A message as the bytes of an `.eml` file: the same that a server gets. Pure but for the library's streams. */
+/** Builds the bytes of an `.eml` file, the same that a server gets. Pure except for the library's streams. */
 import { createTransport } from 'nodemailer';
 import type { MailMessage } from './mailer.ts';
 import { buildMailOptions } from './message.ts';

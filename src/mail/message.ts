@@ -1,5 +1,5 @@
 /**
- * The one place that turns a message of ours into a MIME message. Invariant: both mailers send the same bytes for the
+ * The only place that turns our message into a MIME message. Invariant: both mailers produce the same bytes for the
  * same message, and no value can add a header or a recipient. Pure; it delivers nothing.
  */
 import { createHash } from 'node:crypto';
@@ -10,8 +10,8 @@ import type { MailMessage } from './mailer.ts';
 const LOCAL_AND_DOMAIN = String.raw`[^\s<>()[\]\\,;:"@\p{Cc}]+@[^\s<>()[\]\\,;:"@\p{Cc}]+`;
 const NAME = String.raw`"(?:[^"\\\p{Cc}]|\\[^\p{Cc}])*"|[^"<>@,;:\\\p{Cc}]*`;
 /**
- * `local@domain`, or a name before it in angle brackets. Stricter than RFC 5322, and than the tolerant parsers of mail
- * libraries, which make a guess of `de sk@example.com` and would mail somebody else.
+ * `local@domain`, or `Name <local@domain>`. Stricter than RFC 5322 and than the tolerant parsers of mail libraries,
+ * which guess at `de sk@example.com` and would mail someone else.
  */
 const ADDRESS = new RegExp(`^(?:(?<bare>${LOCAL_AND_DOMAIN})|(?<name>${NAME}) *<(?<inner>${LOCAL_AND_DOMAIN})>)$`, 'u');
 const CONTROL_CHARACTERS = /\p{Cc}+/gu;
@@ -21,7 +21,7 @@ interface MailAddress {
   readonly address: string;
 }
 
-/** @throws Fault `MAIL_ADDRESS_INVALID` (usage) when an address is not exactly one plain address */
+/** @throws Fault `MAIL_ADDRESS_INVALID` (usage) if `from` or `to` is not exactly one plain address */
 export function buildMailOptions(message: MailMessage): SendMailOptions {
   return {
     from: parseAddress('from', message.from),
@@ -53,24 +53,24 @@ export function buildMailOptions(message: MailMessage): SendMailOptions {
       // Exchange does not read RFC 3834.
       'X-Auto-Response-Suppress': 'All',
     },
-    // A random boundary would make every repetition of the same mail another file.
+    // With a random boundary, each repetition of the same mail would have different bytes.
     baseBoundary: createHash('sha256').update(message.messageId).digest('hex').slice(0, 16),
-    // Content comes from memory only: a body must never be able to name a file or an address to fetch.
+    // Content comes from memory only: a body must never make us read a file or fetch a URL.
     disableFileAccess: true,
     disableUrlAccess: true,
   };
 }
 
-/** RFC 2369, and RFC 8058 where a mail program may unsubscribe with one POST, which goes over https only. */
+/** RFC 2369; for https also RFC 8058, which lets a mail program unsubscribe with one POST. */
 function buildUnsubscribe(address: string | null): Record<string, { prepared: true; value: string } | string> {
   if (address === null) return {};
-  // Prepared: folding or encoding would put blanks into the address.
+  // Prepared: folding or encoding would insert blanks into the address.
   const list = { prepared: true as const, value: `<${address.replace(/[<>\s\p{Cc}]/gu, '')}>` };
   if (!address.startsWith('https:')) return { 'List-Unsubscribe': list };
   return { 'List-Unsubscribe': list, 'List-Unsubscribe-Post': 'List-Unsubscribe=One-Click' };
 }
 
-/** Reads `Name <local@domain>` or `local@domain`. @throws Fault `MAIL_ADDRESS_INVALID` (usage) */
+/** Parses `Name <local@domain>` or `local@domain`. @throws Fault `MAIL_ADDRESS_INVALID` (usage) */
 export function parseAddress(field: 'from' | 'to', value: string): MailAddress {
   const groups = ADDRESS.exec(value.trim())?.groups;
   const address = groups?.['bare'] ?? groups?.['inner'];

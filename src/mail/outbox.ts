@@ -1,7 +1,7 @@
 /**
- * Mail into a directory: each message as an `.eml` file, and beside it as an `.html` page that opens in a browser with
- * its pictures. Invariants: the same Message-ID is the same pair of files, so that sending again is idempotent; all
- * messages go into the one directory that was there first, so none is lost below a disk that was unmounted meanwhile.
+ * Writes mail to a directory: each message as an `.eml` file, and beside it as an `.html` page that opens in a browser
+ * with its images. Invariants: the same Message-ID gives the same pair of files, so sending again is idempotent. All
+ * messages go to the directory that existed first, so none is lost in the mount point of a disk unmounted meanwhile.
  */
 import { createHash } from 'node:crypto';
 import { constants } from 'node:fs';
@@ -14,11 +14,11 @@ import { embedImages } from './mail-page.ts';
 import { type Mailer, MailFault, type MailMessage, type MailOutcome, type SendOptions } from './mailer.ts';
 
 interface OutboxOptions {
-  /** Where the files go; created with the first message. */
+  /** Where the files go; the first message creates it. */
   readonly directory: string;
 }
 
-/** Leaves room for the extension and a temporary suffix in the 255 bytes of a file name. */
+/** Leaves room for the hash, the extension and a temporary suffix in the 255 bytes of a file name. */
 const MAX_NAME_CHARACTERS = 180;
 const OUTBOX_HINT =
   'The outbox must be a directory in which this user may write, on a disk with room that stays mounted.';
@@ -27,7 +27,7 @@ export function openOutboxMailer(options: OutboxOptions): Mailer {
   const directory = resolve(options.directory);
   const first = readFolderId(directory);
   let seen: string | undefined;
-  /** @throws TypeError when another directory has taken its place */
+  /** @throws TypeError if another directory has taken its place */
   const assertSame = async () => {
     seen ??= await first;
     const now = await readFolderId(directory);
@@ -72,13 +72,13 @@ export function openOutboxMailer(options: OutboxOptions): Mailer {
   };
 }
 
-/** Tells a directory from another one of its name; `undefined` when there is none. */
+/** Identifies a directory, even if another one has the same path; `undefined` if it does not exist. */
 async function readFolderId(path: string): Promise<string | undefined> {
   const found = await stat(path).catch(() => undefined);
   return found && `${found.dev}:${found.ino}`;
 }
 
-/** File name without extension for a Message-ID: its local part, with a hash where that part is not safe as it is. */
+/** File name without extension for a Message-ID: its local part, or a safe form of it with a hash. */
 export function formatOutboxName(messageId: string): string {
   const local = messageId.split('@')[0] ?? '';
   const safe = local

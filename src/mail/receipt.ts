@@ -1,7 +1,7 @@
 /**
- * The receipt: who was mailed which revision of a report, and who is mailing. Invariant: a recipient is written as
- * `sending` before the message leaves and as `sent` or `refused` after, so that a killed process repeats at most the one
- * message whose fate is unknown, under the same Message-ID. Pure: `run/` stores it.
+ * The receipt: who was mailed which revision of a report, and which process is mailing. Invariant: a recipient is
+ * recorded as `sending` before the message leaves and as `sent` or `refused` after. So a killed process repeats at most
+ * the one message whose fate is unknown, under the same Message-ID. Pure: `deliver/` stores it.
  */
 import { createHash } from 'node:crypto';
 import { z } from 'zod';
@@ -9,27 +9,27 @@ import { describeError, Fault } from '../core/errors.ts';
 
 const recipientSchema = z.object({
   /**
-   * - `waiting`: to be mailed, not begun
-   * - `sending`: begun, and its end is not known
+   * - `waiting`: to be mailed, not started
+   * - `sending`: started, with an unknown result
    * - `failed`: certainly not delivered yet
    * - `skipped`: not to be mailed, for the reason in `detail`
    */
   status: z.enum(['waiting', 'sending', 'sent', 'refused', 'failed', 'skipped']),
-  /** When the status was taken, ISO 8601 in UTC. */
+  /** When the status was set, ISO 8601 in UTC. */
   at: z.iso.datetime(),
-  /** Empty for a recipient who was never to be mailed. */
+  /** Empty while no message has been started for this recipient. */
   message_id: z.string(),
-  /** What the mail server said, or why nothing is mailed; empty while it is not known. */
+  /** The mail server's answer, or the reason why nothing is mailed; empty while unknown. */
   detail: z.string(),
 });
 
-/** Revisions, and how often a receipt was taken over: more of either than there are minutes in two years is a damaged file. */
+/** Revisions and claims of a receipt. More than a million, about the minutes in two years, means a damaged file. */
 const countSchema = z.int().positive().max(1_000_000);
 
 const heldSchema = z.object({
-  /** The process: another one of the same worker is somebody else. */
+  /** The mailing process; two processes of one worker differ. */
   by: z.string(),
-  /** When it last said that it is at work, by its own clock; it does so again and again. */
+  /** When the process last renewed its lease, by its own clock. */
   at: z.iso.datetime(),
 });
 
@@ -40,17 +40,17 @@ const receiptSchema = z.object({
   job: z.string().min(1),
   date: z.iso.date(),
   revision: countSchema,
-  /** Who wrote it. */
+  /** The worker that wrote it. */
   worker: z.string(),
-  /** Present while a process mails: the others leave the rest to it, as long as it goes on saying so. */
+  /** Present while a process mails: others leave the rest to it as long as it renews its lease. */
   held: heldSchema.optional(),
-  /** By address, as `formatRecipientKey` writes it. */
+  /** By address, as returned by `formatRecipientKey`. */
   recipients: z.record(z.string(), recipientSchema),
-  /** By address: the latest earlier revision that this person was mailed. */
+  /** By address: the latest earlier revision that this recipient was mailed. */
   mailed_before: z.record(z.string(), countSchema).optional(),
-  /** The date was chosen by an operator: it is not the first of the reports that runs send. */
+  /** An operator chose the date: it does not count as the first date that runs reported on. */
   by_hand: z.boolean().optional(),
-  /** Number of the claim under which it was written: each process that mails takes the next one. */
+  /** Number of the claim under which it was written; each mailing process takes the next number. */
   turn: countSchema.optional(),
 });
 
@@ -62,7 +62,7 @@ export type Receipt = Readonly<Omit<z.infer<typeof receiptSchema>, 'recipients' 
 };
 
 interface MailIdentity {
-  /** Template of the report: one job may send several reports to one person. */
+  /** Identifies the report: one job may send several reports to one recipient. */
   readonly report: string;
   readonly job: string;
   /** Trading date, `YYYY-MM-DD`. */
@@ -73,20 +73,20 @@ interface MailIdentity {
   readonly domain: string;
 }
 
-/** Hexadecimal digits of the hash in a Message-ID: 128 bits, beyond any chance of a collision. */
+/** Hexadecimal digits of the hash in a Message-ID: 128 bits, so collisions are practically impossible. */
 const MESSAGE_ID_HASH_DIGITS = 32;
-/** Keeps the Message-ID far below the 998 characters of a header line. */
+/** Keeps the Message-ID far below the limit of 998 characters per header line. */
 const MESSAGE_ID_JOB_CHARACTERS = 40;
 
 type ReceiptIdentity = Pick<Receipt, 'report' | 'job' | 'date' | 'revision' | 'worker'>;
 
 /**
- * The receipt of a revision: the one there is, taken over by this worker, or one in which nobody has been mailed yet.
- * @param before the date's receipt, of whatever revision
+ * The receipt of a revision: the existing one, taken over by this worker, or a new one without mailed recipients.
+ * @param before the date's receipt, of any revision
  */
 export function openReceipt(identity: ReceiptIdentity, before: Receipt | undefined, isByHand: boolean): Receipt {
   const { report, job, date, revision, worker } = identity;
-  // A date that a run has reported on stays one.
+  // A date that a run has reported on keeps counting as such.
   const byHand = isByHand && (before === undefined || before.by_hand === true) ? { by_hand: true } : {};
   if (before?.revision === revision) {
     const { by_hand: _, ...kept } = before;
@@ -100,7 +100,7 @@ export function openReceipt(identity: ReceiptIdentity, before: Receipt | undefin
   };
 }
 
-/** Latest revision that each person was mailed, by address. */
+/** Latest revision that each recipient was mailed, by address. */
 function listMailed(receipt: Receipt | undefined): Readonly<Record<string, number>> {
   if (receipt === undefined) return {};
   const sent = Object.entries(receipt.recipients).filter(([, { status }]) => status === 'sent');
@@ -108,8 +108,8 @@ function listMailed(receipt: Receipt | undefined): Readonly<Record<string, numbe
 }
 
 /**
- * Those of an earlier revision who have not got it, as owed this one: a test send of the new revision must not make a run
- * forget them.
+ * Recipients without a `sent` entry in the earlier revision, as `failed` in this one: a test send of the new revision
+ * must not make a run forget them.
  */
 function listOwed(receipt: Receipt | undefined): Receipt['recipients'] {
   const owed = Object.entries(receipt?.recipients ?? {}).filter(([, { status }]) => status !== 'sent');
@@ -117,29 +117,29 @@ function listOwed(receipt: Receipt | undefined): Receipt['recipients'] {
   return Object.fromEntries(owed.map(([key, { at }]) => [key, { status: 'failed', at, message_id: '', detail }]));
 }
 
-/** The earlier revision that this person was mailed; `undefined` when there is none. */
+/** The earlier revision that this recipient was mailed; `undefined` if none. */
 export function findMailedBefore(receipt: Receipt, address: string): number | undefined {
   const key = formatRecipientKey(address);
   const mailed = receipt.mailed_before ?? {};
   return Object.hasOwn(mailed, key) ? mailed[key] : undefined;
 }
 
-/** Whether the receipt has ever had to do with this person: somebody who came to the list later is no debt of the past. */
+/** Whether the receipt has ever named this recipient: a recipient added to the list later is owed no past date. */
 export function isKnownRecipient(receipt: Receipt, address: string): boolean {
   return (
     Object.hasOwn(receipt.recipients, formatRecipientKey(address)) || findMailedBefore(receipt, address) !== undefined
   );
 }
 
-/** The receipt with this recipient's entry added or replaced. */
+/** Adds or replaces this recipient's entry. */
 export function recordRecipient(receipt: Receipt, address: string, entry: RecipientReceipt): Receipt {
   return { ...receipt, recipients: { ...receipt.recipients, [formatRecipientKey(address)]: entry } };
 }
 
 /**
- * Who has still to be mailed this revision, each once, in the order given. `sending` counts as pending: the process
- * ended between the message and the receipt, or no answer came, and a repetition that can be recognised is better than
- * a lost report.
+ * Recipients still to be mailed this revision, each once, in the given order. `sending` counts as pending: the process
+ * ended between the message and the receipt, or no answer came. A repetition that can be recognised is better than a
+ * lost report.
  */
 export function pendingRecipients(
   receipt: Receipt | undefined,
@@ -159,8 +159,8 @@ export function pendingRecipients(
 const PENDING: readonly RecipientReceipt['status'][] = ['waiting', 'sending', 'failed'];
 
 /**
- * The receipt in which this worker says that it is about to mail these people, before anything is computed for them.
- * A message whose end is not known stays one.
+ * Marks these recipients as `waiting`, before anything is computed for them. A message with an unknown result stays
+ * `sending`.
  */
 export function claimRecipients(receipt: Receipt, addresses: readonly string[], at: string): Receipt {
   return addresses.reduce((claimed, address) => {
@@ -171,7 +171,7 @@ export function claimRecipients(receipt: Receipt, addresses: readonly string[], 
   }, receipt);
 }
 
-/** Recipients of a revision with a status. */
+/** Number of recipients of a revision with this status. */
 export function countRecipients(
   receipt: Receipt | undefined,
   revision: number,
@@ -181,18 +181,18 @@ export function countRecipients(
   return Object.values(receipt.recipients).filter((entry) => entry.status === status).length;
 }
 
-/** `Desk@Example.com` and `desk@example.com` are one person, who must not get a report twice. */
+/** `Desk@Example.com` and `desk@example.com` are one recipient, who must not get a report twice. */
 export function formatRecipientKey(address: string): string {
   return address.trim().toLowerCase();
 }
 
 /**
- * The same for the same mail, whoever sends it and however often: mail systems drop the second by it. It tells job, date
- * and revision, and hides the recipient in a hash.
+ * The same id for the same mail, whichever worker sends it and however often: mail systems use it to drop repetitions.
+ * It shows job, date and revision, and hides the recipient in a hash.
  */
 export function buildMessageId(identity: MailIdentity): string {
   const { report, job, date, revision, recipient, domain } = identity;
-  // JSON keeps the parts apart: no two identities can be written as the same text.
+  // JSON separates the parts: no two identities give the same text.
   const identityText = JSON.stringify([report, job, date, revision, formatRecipientKey(recipient)]);
   const hash = createHash('sha256').update(identityText).digest('hex').slice(0, MESSAGE_ID_HASH_DIGITS);
   const readable = job.replace(/[^A-Za-z0-9-]+/g, '-').slice(0, MESSAGE_ID_JOB_CHARACTERS);
@@ -203,7 +203,9 @@ export function encodeReceipt(receipt: Receipt): Uint8Array {
   return Buffer.from(`${JSON.stringify(receipt, null, 2)}\n`);
 }
 
-/** @throws Fault `RECEIPT_INVALID`: without a readable receipt nobody is mailed, as everybody might be mailed twice */
+/**
+ * @throws Fault `RECEIPT_INVALID`: without a readable receipt nothing is sent, because everyone might be mailed twice
+ */
 export function parseReceipt(bytes: Uint8Array): Receipt {
   try {
     return receiptSchema.parse(JSON.parse(Buffer.from(bytes).toString('utf8')));

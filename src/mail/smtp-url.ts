@@ -1,14 +1,14 @@
 /**
- * What `FLOWDROP_SMTP_URL` means. Invariant: a password never crosses a network in clear unless the URL says so, and
- * no error shows the URL itself. Pure.
+ * Parses `FLOWDROP_SMTP_URL`. Invariant: a password never crosses a network in plain text unless the URL asks for it,
+ * and no error shows the URL itself. Pure.
  *
  * | URL | encryption |
  * |---|---|
  * | `smtps://user:password@host` (port 465) | TLS from the first byte, certificate verified |
  * | `smtp://user:password@host` (port 587) | STARTTLS required, certificate verified |
- * | `smtp://127.0.0.1:1025`, `localhost`, `[::1]` | STARTTLS when offered, certificate not verified: nothing leaves the machine |
+ * | `smtp://127.0.0.1:1025`, `localhost`, `[::1]` | STARTTLS if offered, certificate not verified: it stays local |
  * | any `smtp://...?tls=required` | as for other hosts, on loopback too |
- * | any `smtp://...?tls=none` | plaintext, also the password: for a relay inside a trusted network |
+ * | any `smtp://...?tls=none` | plain text, also the password: for a relay inside a trusted network |
  */
 import { Fault } from '../core/errors.ts';
 

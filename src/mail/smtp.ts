@@ -1,9 +1,9 @@
 /**
- * Mail through an SMTP server. Invariant: a message counts as sent only after the server's answer to the end of DATA; a
- * refusal of the recipient or the message is an outcome, anything else a `MailFault` without secrets in it, which says
- * whether the message may have been delivered all the same. One connection serves many messages. It does not send
- * anything twice by itself: `run/` does, with the receipt in hand. The end of a message leaves only when the sender has
- * confirmed that it is still to be sent: a server takes nothing without its end.
+ * Sends mail through an SMTP server. Invariant: a message counts as sent only after the server's answer to the end of
+ * DATA. A refusal of the recipient or the message is an outcome; any other failure is a `MailFault` without secrets,
+ * which says whether the message may have been delivered anyway. One connection serves many messages. This module does
+ * not resend a message: `deliver/` does, guided by the receipt. The end of a message is sent only after the sender has
+ * confirmed it: without it, a server accepts nothing.
  */
 import { pipeline, Transform } from 'node:stream';
 import { createTransport } from 'nodemailer';
@@ -21,31 +21,31 @@ import { buildMailOptions } from './message.ts';
 import { parseSmtpUrl, type SmtpAddress } from './smtp-url.ts';
 
 interface SmtpOptions {
-  /** `smtp://` or `smtps://` address with user and password; `smtp-url.ts` has the rules of encryption. */
+  /** `smtp://` or `smtps://` address with user and password; `smtp-url.ts` has the rules for encryption. */
   readonly url: string;
   /**
-   * Longest silence of the server, in ms; default 600,000, as RFC 5321 allows after DATA. A shorter one finds a dead
-   * server sooner, and mails twice when a slow one had accepted after all.
+   * Longest silence of the server, in ms; default 600,000, as RFC 5321 allows after DATA. A shorter timeout detects a
+   * dead server sooner, but sends a mail twice if a slow server had accepted it after all.
    */
   readonly timeoutMs?: number;
-  /** How long a run may wait to try again what the server put off; default: that of delivery. */
+  /** Total time that a run may wait between retries of deferred mail; absent: the default in `deliver/`. */
   readonly patienceMs?: number | undefined;
 }
 
 const DEFAULT_TIMEOUT_MS = 600_000;
-/** Connecting and greeting repeat nothing, so that they need no patience. */
+/** A failed connection or greeting cannot cause a second mail, so this timeout can be short. */
 const CONNECT_TIMEOUT_MS = 30_000;
-/** Time the server has to close its side after QUIT. */
+/** How long the server may take to close its side after QUIT. */
 const CLOSE_TIMEOUT_MS = 1_000;
-/** Of the pool: one connection, so that a server sees one calm client; and as many messages over it as it likes. */
+/** Pool settings: one connection, to keep the load on the server low, with no limit on its messages. */
 const MAX_CONNECTIONS = 1;
 const MAX_MESSAGES = Number.POSITIVE_INFINITY;
-/** Once more over a new connection when the server had closed the idle one and not a byte of the message was read. */
+/** One retry over a new connection if the server closed the idle one before a byte of the message was read. */
 const MAX_REQUEUES = 1;
 /** 5xx answers about the session, not the recipient: bad sequence, authentication or encryption needed. */
 const SESSION_REPLIES = [503, 530, 534, 535, 538] as const;
 
-/** Failures without an answer that no repetition mends: certificate or no STARTTLS; login; an impossible envelope. */
+/** Failures without an answer that no retry fixes: certificate or missing STARTTLS; login; invalid envelope. */
 const LASTING_CODES = ['ETLS', 'EAUTH', 'ENOAUTH', 'EENVELOPE'] as const;
 
 const HINTS: Readonly<Record<string, string>> = {
@@ -62,11 +62,11 @@ const UNKNOWN_HINT =
   'Nobody knows whether it was delivered: the next run sends it again under the same Message-ID, by which a repetition is recognised.';
 const LATER_HINT = 'The server may accept it later: send the report again.';
 
-/** What nodemailer adds to its errors, as far as it is used here. */
+/** The fields of nodemailer's errors that we use. */
 interface SmtpFailure {
   readonly code: string;
   readonly command: string;
-  /** 0 when the failure is not an answer of the server. */
+  /** The server's reply code; 0 if the failure is not a server's answer. */
   readonly reply: number;
   readonly text: string;
 }
@@ -75,11 +75,11 @@ interface UnderWay {
   readonly confirm: SendOptions['confirm'];
   /** The last stream before the socket. */
   gate?: Transform | undefined;
-  /** Why the sender does not want it sent any more. */
+  /** Why the sender withdrew the message. */
   denial?: { readonly reason: unknown } | undefined;
 }
 
-/** Lets the message through, and its end only when the sender confirms it: until then the server has taken nothing. */
+/** Passes the message on, but its end only after the sender confirms it: until then the server has accepted nothing. */
 function createGate(message: UnderWay | undefined): Transform {
   return new Transform({
     transform: (chunk, _encoding, done) => done(null, chunk),
@@ -102,14 +102,14 @@ export function openSmtpMailer(options: SmtpOptions): Mailer {
   const url = formatUrl(address);
   const redact = createRedactor(listSecrets(address));
   const transport = createTransport(buildTransportOptions(address, options.timeoutMs ?? DEFAULT_TIMEOUT_MS));
-  /** Messages under way, by Message-ID. */
+  /** Messages being sent, by Message-ID. */
   const underWay = new Map<string, UnderWay>();
   transport.use('stream', (mail, done) => {
     mail.message.processFunc((input) => {
       const message = underWay.get(mail.message.messageId());
       const gate = createGate(message);
       if (message) message.gate = gate;
-      // What is wrong with the input is told by the stream that the transport reads.
+      // The transport gets errors of the input from the stream that it reads.
       return pipeline(input, gate, () => undefined);
     });
     done();
@@ -130,7 +130,7 @@ export function openSmtpMailer(options: SmtpOptions): Mailer {
         const failure = readFailure(error, redact);
         if (isRefusal(failure)) return { status: 'refused', detail: failure.text };
         const fate = judgeFate(failure, state.gate?.readableEnded === true);
-        // The cause is left out: it holds the conversation, and with it what was said to log in.
+        // The cause is left out: it holds the SMTP conversation, including the login.
         throw new MailFault(fate, `mail: ${url} did not take the message: ${failure.text}`, {
           hint: fate === 'unknown' ? UNKNOWN_HINT : hintFor(failure),
         });
@@ -139,7 +139,7 @@ export function openSmtpMailer(options: SmtpOptions): Mailer {
       }
     },
     async verify(): Promise<string> {
-      // A server that is silent for minutes may take a mail all the same; whoever waits for this is a person.
+      // A delivery may wait for a server that is silent for minutes, but here a person waits.
       const timeoutMs = Math.min(options.timeoutMs ?? DEFAULT_TIMEOUT_MS, CONNECT_TIMEOUT_MS);
       const trial = createTransport(buildTransportOptions(address, timeoutMs));
       try {
@@ -159,7 +159,8 @@ export function openSmtpMailer(options: SmtpOptions): Mailer {
 }
 
 /**
- * @param wasHandedOver all bytes of the message were given to the socket: whoever does not answer then may have taken it
+ * @param wasHandedOver all bytes of the message were given to the socket: a server that then stays silent may have
+ *   accepted it
  */
 function judgeFate(failure: SmtpFailure, wasHandedOver: boolean): MailFate {
   if (failure.reply === 0) {
@@ -192,13 +193,13 @@ function buildTransportOptions(address: SmtpAddress, timeoutMs: number) {
   };
 }
 
-/** 5xx to the recipient or to the message itself: the same mail would be refused again. */
+/** 5xx for the recipient or the message itself: the same mail would be refused again. */
 function isRefusal({ code, command, reply }: SmtpFailure): boolean {
   if (reply < 500 || SESSION_REPLIES.some((session) => session === reply)) return false;
   return command === 'RCPT TO' || (command === 'DATA' && code === 'EMESSAGE');
 }
 
-/** The code is that of any broken connection; only the words tell. */
+/** A certificate failure has the code of any broken connection; only its text identifies it. */
 function isCertificate({ text }: Pick<SmtpFailure, 'text'>): boolean {
   return /certificate/i.test(text);
 }
@@ -220,7 +221,7 @@ function readFailure(error: unknown, redact: (text: string) => string): SmtpFail
   };
 }
 
-/** The password as itself and as AUTH PLAIN and AUTH LOGIN carry it, should a server repeat what it was sent. */
+/** The password in plain text and as AUTH PLAIN and AUTH LOGIN encode it, in case a server echoes it. */
 function listSecrets({ auth }: SmtpAddress): readonly string[] {
   if (auth === undefined) return [];
   const encode = (text: string) => Buffer.from(text).toString('base64');

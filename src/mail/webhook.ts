@@ -1,9 +1,9 @@
 /**
- * Alerts to a chat tool or a program: one JSON document by POST, signed where there is a secret. Invariant: an address
- * that answers 2xx has it; a redirect is not followed, because it could carry the document anywhere; tries are bounded.
- * The address is a secret itself (whoever knows it may post), so it is never shown.
+ * Posts alerts to a chat tool or a program: one JSON document per POST, signed if a secret is set. Invariant: a 2xx
+ * answer means that it was accepted; redirects are not followed, because they could send the document anywhere;
+ * attempts are bounded. The address itself is a secret (anyone who knows it can post), so it is never shown.
  *
- * Whoever receives it computes HMAC-SHA256 of `<X-Flowdrop-Timestamp>.<body>` with the secret, in hexadecimal, compares it
+ * The receiver computes the HMAC-SHA256 of `<X-Flowdrop-Timestamp>.<body>` with the secret, in hexadecimal, compares it
  * with `X-Flowdrop-Signature: sha256=...` in constant time, and refuses timestamps that are minutes old.
  */
 import { createHmac } from 'node:crypto';
@@ -17,9 +17,11 @@ import { createRedactor } from '../core/redact.ts';
 interface WebhookOptions {
   /** `http://` or `https://` address. */
   readonly url: string;
-  /** Signs each document; without it there is no signature header. */
+  /** Signs each document; absent: no signature header. */
   readonly secret?: string;
-  /** Longest time of one try, in ms; default 10,000. A chat tool that takes longer holds up the end of every run. */
+  /**
+   * Timeout of one attempt, in ms; default 10,000. A longer one would let a slow chat tool delay the end of every run.
+   */
   readonly timeoutMs?: number;
 }
 
@@ -27,19 +29,19 @@ export interface Webhook {
   /** Scheme, host and port, for people. */
   readonly url: string;
   /**
-   * Not idempotent; the document's `id` goes along as `Idempotency-Key`, by which a receiver drops a repetition.
-   * @throws Fault `WEBHOOK_FAILED` when it was not taken
+   * Not idempotent; the `Idempotency-Key` header has the document's `id`, so that a receiver can drop a repetition.
+   * @throws Fault `WEBHOOK_FAILED` if it was not accepted
    */
   post(document: { readonly id: string }, signal?: AbortSignal): Promise<void>;
 }
 
 const DEFAULT_TIMEOUT_MS = 10_000;
-/** Tries in all, the first included: an outage that outlasts them is left to the next run. */
+/** Attempts in total, including the first; after a longer outage, the next run sends the alert. */
 const MAX_TRIES = 4;
-/** First back-off; doubles with each try, jittered downwards so that it never exceeds the cap. */
+/** First back-off; doubles with each attempt, jittered downwards so that it never exceeds the cap. */
 const BACKOFF_MS = 1000;
 const MAX_WAIT_MS = 30_000;
-/** How much of an answer goes into an error. */
+/** Bytes of an answer that an error shows. */
 const BODY_HEAD_BYTES = 200;
 
 const RETRIED_STATUSES: ReadonlySet<number> = new Set([408, 425, 429]);
@@ -48,11 +50,11 @@ interface Refusal {
   readonly text: string;
   readonly hint: string;
   readonly isWorthRetry: boolean;
-  /** Of a `Retry-After` header. */
+  /** From a `Retry-After` header. */
   readonly waitMs?: number;
 }
 
-/** Opens nothing until the first post. */
+/** Opens no connection before the first post. */
 export function createWebhook(options: WebhookOptions, clock: Clock): Webhook {
   const { origin, pathname, search } = new URL(options.url);
   const redact = createRedactor([options.url, `${pathname}${search}`, options.secret ?? '']);
@@ -86,7 +88,7 @@ interface Outgoing {
   readonly body: string;
 }
 
-/** @returns `undefined` when it was taken */
+/** @returns `undefined` if it was accepted */
 async function attemptPost(
   options: WebhookOptions,
   outgoing: Outgoing,
@@ -109,7 +111,7 @@ async function attemptPost(
   }
 }
 
-/** Not `fetch`, for the reason in decision 44: a damaged compressed answer would never end there. */
+/** Does not use `fetch`, for the reason in decision 44: there, a damaged compressed answer would never end. */
 async function send(
   { url, secret }: WebhookOptions,
   { id, body }: Outgoing,
@@ -130,7 +132,7 @@ async function send(
     },
     signal,
   });
-  // `once` throws it as long as there is no answer; what comes after an answer was judged does not matter.
+  // Before the answer, `once` throws the error; after the answer it does not matter.
   outgoing.on('error', () => {});
   outgoing.end(body);
   const [answer] = (await once(outgoing, 'response')) as [IncomingMessage];
@@ -138,7 +140,7 @@ async function send(
   return answer;
 }
 
-/** Hexadecimal HMAC-SHA256 of timestamp and body. */
+/** Hexadecimal HMAC-SHA256 of `<timestamp>.<body>`. */
 export function signWebhook(secret: string, timestamp: string, body: string): string {
   return createHmac('sha256', secret).update(`${timestamp}.${body}`).digest('hex');
 }
@@ -157,7 +159,7 @@ function judge(status: number, retryAfter: string | undefined, head: string): Re
   return { text, hint, isWorthRetry: false };
 }
 
-/** The beginning of what was answered, quoted; an answer that breaks off or never ends gives what came. */
+/** The beginning of the answer's body, quoted; of a broken or endless answer, what arrived. */
 async function readHead(answer: IncomingMessage): Promise<string> {
   const chunks: Buffer[] = [];
   let sizeBytes = 0;
@@ -168,7 +170,7 @@ async function readHead(answer: IncomingMessage): Promise<string> {
       if (sizeBytes >= BODY_HEAD_BYTES) break;
     }
   } catch {
-    // The status is what counts; the body only helps a person.
+    // The status decides; the body only helps a person.
   }
   answer.destroy();
   const head = Buffer.concat(chunks).subarray(0, BODY_HEAD_BYTES).toString('utf8').trim();

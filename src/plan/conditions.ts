@@ -1,15 +1,15 @@
 /**
- * The condition of a date of a dataset: its five names, and the one rule that says which date has which. Pure: what the
- * store, the source and earlier runs say comes in as arguments.
+ * The condition of a date of a dataset: the five conditions, and the one rule that assigns them. Pure: facts from the
+ * store, the source and earlier runs come in as arguments.
  */
 import { type DateRange, isInRange } from '../calendar/date-range.ts';
 import { listSessions } from '../calendar/session.ts';
 import type { LookbackRange } from './dates.ts';
 
 /**
- * - `available`: sealed, complete; `degraded`: sealed, known not to be complete
- * - `pending`: not sealed, and it can still be had, now or after the session has settled
- * - `missing`: a session that the source has no rows of, although it has rows of earlier dates
+ * - `available`: sealed, complete; `degraded`: sealed, known to be incomplete
+ * - `pending`: not sealed, but can still be fetched, now or after the session has settled
+ * - `missing`: a session without rows at the source, although earlier dates have rows
  * - `expired`: left the lookback before it was sealed
  */
 export const CONDITIONS = ['available', 'degraded', 'pending', 'missing', 'expired'] as const;
@@ -22,30 +22,30 @@ export function isSealed(condition: Condition): condition is SealedCondition {
   return condition === 'available' || condition === 'degraded';
 }
 
-/** Whether a date can still be had, or could have been: neither sealed nor lost. */
+/** Whether a date is neither sealed nor lost: it can still be fetched, or could have been. */
 export function isOpen(condition: Condition): condition is 'pending' | 'missing' {
   return condition === 'pending' || condition === 'missing';
 }
 
 export interface ConditionFacts {
-  /** What the manifests in the store say. */
+  /** Conditions in the manifests of the store. */
   readonly sealed: ReadonlyMap<string, SealedCondition>;
-  /** What earlier runs recorded: in `condition.json`, else on this machine. */
+  /** Conditions that earlier runs recorded: from `condition.json`, otherwise from this machine. */
   readonly recorded: ReadonlyMap<string, Condition>;
   readonly lookback: LookbackRange;
   /**
-   * Whether the job has a condition of its own (`where`): then a session without rows may be none of its dates, so that
-   * one counts only when rows of it were ever seen.
+   * Whether the job has its own filter (`where`): then a session without rows may not be a date of the job, so it
+   * counts only if the date ever had rows.
    */
   readonly isFiltered: boolean;
-  /** What the source showed just now; `undefined` when it was not asked. */
+  /** The source's current answer; `undefined` if it was not queried. */
   readonly shown?:
     | {
         /** Dates with rows. */
         readonly dates: readonly string[];
-        /** Session dates that were asked for and have no rows. */
+        /** Queried session dates without rows. */
         readonly empty: ReadonlySet<string>;
-        /** Dates that were asked for; `undefined`: all of the lookback. */
+        /** Queried dates; `undefined`: the whole lookback. */
         readonly range: DateRange | undefined;
       }
     | undefined;
@@ -53,7 +53,7 @@ export interface ConditionFacts {
 
 /**
  * Conditions of all session dates from the first known one (sealed, recorded, or with rows) to the last settled one.
- * Dates before it are no gap: the job, or the source, did not exist. By date, ascending.
+ * Earlier dates are not gaps: the job or the source did not exist yet. Ascending by date.
  */
 export function deriveConditions(facts: ConditionFacts): ReadonlyMap<string, Condition> {
   const { sealed, recorded, lookback, shown } = facts;
@@ -68,14 +68,14 @@ export function deriveConditions(facts: ConditionFacts): ReadonlyMap<string, Con
     }
   }
   if (!shown) {
-    // A date that this machine's clock or calendar does not know is told all the same.
+    // Report recorded dates even if this machine's clock or calendar does not know them.
     for (const [date, condition] of recorded)
       if (!isSealed(condition) && !conditions.has(date)) conditions.set(date, condition);
   }
   return new Map([...conditions].sort(([a], [b]) => (a < b ? -1 : 1)));
 }
 
-/** A session that was without rows while it could be asked for is missing for good; it did not expire. */
+/** A session that had no rows while it was inside the lookback stays missing; it did not expire. */
 function judgeAsked(
   date: string,
   { recorded, lookback, isFiltered }: ConditionFacts,
@@ -91,7 +91,7 @@ function judgeAsked(
   return before === 'missing' && !isInRange(date, range) ? before : 'pending';
 }
 
-/** Without the source: what was lost or empty stays so, and the calendar says the rest. */
+/** Without the source: lost or empty dates stay so, and the calendar decides the rest. */
 function judgeUnasked(
   date: string,
   { recorded, lookback, isFiltered }: ConditionFacts,
@@ -99,7 +99,7 @@ function judgeUnasked(
 ): Condition | undefined {
   const before = recorded.get(date);
   if (before === 'missing' || before === 'expired') return before;
-  // What the last run left out had no rows; of later dates it could not know.
+  // Dates that the last run skipped had no rows; it could not know later dates.
   if (isFiltered && before === undefined && date <= newest) return undefined;
   return date < lookback.firstWhole ? 'expired' : 'pending';
 }

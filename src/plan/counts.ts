@@ -1,6 +1,6 @@
 /**
- * Counts of a date by cell, as a probe brings them home. Pure. A cell is what rows are counted by: a second on the time
- * axis (a grain, for aggregating jobs), a symbol, or a part of its day, on the symbol axis.
+ * Row counts of a date by cell, as probes return them. Pure. Rows are counted by cell: a second on the time axis (a
+ * grain, for aggregating jobs), a symbol, or a part of its day, on the symbol axis.
  */
 
 import { z } from 'zod';
@@ -18,23 +18,23 @@ export interface CellCount {
   readonly rows: number;
   /** Distinct ids among them. For aggregating jobs, equal to `rows`. */
   readonly ids: number;
-  /** When they were made, in short: a corrected row shows here. Empty when not asked. See `engine/update-mark.ts`. */
+  /** Update mark, which shows corrected rows. Empty if not requested. See `engine/update-mark.ts`. */
   readonly mark: string;
-  /** Sums of hashes of the ids, and of the values; `undefined` when not asked. See `engine/row-hash.ts`. */
+  /** Sums of hashes of the ids, and of the values; `undefined` if not requested. See `engine/row-hash.ts`. */
   readonly idHash?: string | undefined;
   readonly valueHash?: string | undefined;
 }
 
 /**
- * Most rows that a date may have: the whole U.S. options market makes some ten million trades a day. Below it sums of a
- * lookback are exact, and whatever is planned row by row ends.
+ * Maximum rows of a date: the whole U.S. options market makes some ten million trades a day. Below this limit, sums
+ * over a lookback are exact, and row-by-row planning terminates.
  */
 export const MAX_DATE_ROWS = 1_000_000_000;
 
-/** No two digits of a time's hour, minute and second make more; what such a time is worth is judged elsewhere. */
+/** Bound on the seconds of a time with two-digit hours and minutes; the time itself is validated elsewhere. */
 export const MAX_CELL_SECOND = 100 * 3600;
 
-/** Counts of a date as they are kept on disk. */
+/** Counts of a date as stored on disk. */
 export const dayCountsSchema = z.array(
   z.object({
     symbol: z.string().exactOptional(),
@@ -50,7 +50,7 @@ export const dayCountsSchema = z.array(
 /** Counts of one date, ascending on one axis, only of cells that have rows. */
 export type DayCounts = readonly CellCount[];
 
-/** A count as a server may send it, 64-bit ones as text; `undefined` for what counts no rows of a date. */
+/** Parses a server's count, a 64-bit one as text; `undefined` if it cannot be a number of rows of a date. */
 export function readCount(value: unknown): number | undefined {
   const count = typeof value === 'string' && /^\d{1,16}$/.test(value) ? Number(value) : value;
   if (typeof count !== 'number' || !Number.isInteger(count)) return undefined;
@@ -62,7 +62,7 @@ export interface CountTotals {
   readonly ids: number;
 }
 
-/** What a date's rows are told by: the same rows have the same sums. */
+/** Hashes that identify a date's rows: the same rows have the same sums. */
 export type HashTotals = Pick<CellCount, 'idHash' | 'valueHash'>;
 
 export function sumCounts(counts: DayCounts): CountTotals {
@@ -75,34 +75,34 @@ export function sumCounts(counts: DayCounts): CountTotals {
   return { rows, ids };
 }
 
-/** Each `undefined` where a cell was not asked for it. */
+/** Each sum is `undefined` if any cell has no such hash. */
 export function sumHashes(counts: DayCounts): HashTotals {
   const sum = (hashOf: (cell: CellCount) => string | undefined) =>
     counts.reduce<string | undefined>((total, cell) => addHashes(total, hashOf(cell)), '0');
   return { idHash: sum(({ idHash }) => idHash), valueHash: sum(({ valueHash }) => valueHash) };
 }
 
-/** Where a cell begins. */
+/** The bound at the start of a cell. */
 export function startOf({ symbol, second }: Pick<CellCount, 'symbol' | 'second'>): Bound {
   return symbol === undefined ? { second } : { symbol, second };
 }
 
-/** The stretch of a cell. On the symbol axis to the end of the symbol: cells that begin later in it overlap. */
+/** The stretch of a cell. On the symbol axis it extends to the symbol's end and overlaps the symbol's later cells. */
 export function stretchOf(cell: CellCount): Stretch {
   const { symbol, second } = cell;
   const to: Bound = symbol === undefined ? { second: second + 1 } : { symbol, second: SECONDS_PER_DAY };
   return { from: startOf(cell), to };
 }
 
-/** Cells in the order of their axis. */
+/** Orders cells along their axis. */
 export function compareCells(a: CellCount, b: CellCount): number {
   return compareBounds(startOf(a), startOf(b));
 }
 
 /**
- * Cells in which what is staged is not what the source has now: rows came late or were corrected, or pages did not
- * bring them.
- * @param staged what is staged @param source counts of the recount, by the same cells
+ * Cells whose staged rows differ from the current rows of the source: rows came late or were corrected, or pages did
+ * not contain them.
+ * @param staged counts of staged rows @param source counts of the recount, by the same cells
  */
 export function findDifferences(staged: DayCounts, source: DayCounts): DayCounts {
   const have = new Map(staged.map((cell) => [keyOf(cell), cell]));
@@ -111,7 +111,7 @@ export function findDifferences(staged: DayCounts, source: DayCounts): DayCounts
   return [...differing, ...staged.filter((cell) => !known.has(keyOf(cell)))].sort(compareCells);
 }
 
-/** One cell a symbol, whatever parts its day was counted in. */
+/** Merges the parts of each symbol's day into one cell per symbol. */
 export function mergeBySymbol(counts: DayCounts): DayCounts {
   const merged = new Map<string, CellCount>();
   for (const cell of counts) {
@@ -133,7 +133,7 @@ function mergeCells(a: CellCount, b: CellCount): CellCount {
   };
 }
 
-/** Text that tells a cell from the others of its date. */
+/** A key that is unique among the cells of a date. */
 export function keyOf({ symbol, second }: CellCount): string {
   return `${symbol ?? ''}@${second}`;
 }
@@ -143,12 +143,12 @@ function isSame(staged: CellCount | undefined, source: CellCount): boolean {
   return isSameHash(staged.idHash, source.idHash) && isSameHash(staged.valueHash, source.valueHash);
 }
 
-/** Whether two counts of a cell tell the same, whatever their hashes do. */
+/** Whether a cell's distinct ids and update marks agree; hashes are not compared. */
 export function isSameCount(staged: CellCount, source: CellCount): boolean {
   return staged.ids === source.ids && isSameUpdateMark(staged.mark, source.mark);
 }
 
-/** Whether two sums of hashes are the same, as far as both are known. */
+/** Whether two sums of hashes agree; an unknown sum agrees with any. */
 export function isSameHash(a: string | undefined, b: string | undefined): boolean {
   return a === undefined || b === undefined || a === b;
 }

@@ -1,20 +1,20 @@
 /**
- * Which cuts of a date one request may ask for: as few requests as can be of which none reads more than is allowed, and all
- * of them about equally much, so that none fails for what was estimated wrongly. Pure.
+ * Groups the cuts of a date into requests: as few as possible, none reading more than is allowed, and all of about
+ * equal size, so that none fails because of a wrong estimate. Pure.
  */
 import { compareCells, type DayCounts, keyOf } from './counts.ts';
 import type { CutRequest } from './pack.ts';
 
-/** Ranks asked in one cut request, so that its text stays far below the server's limit for a query. */
+/** Ranks in one cut request; keeps its text far below the server's limit for a query. */
 const MAX_RANKS = 1000;
-/** Rows of a block that a server reads whole, at both ends of what is asked for: the default of ClickHouse's index. */
+/** Rows of a block that a server reads whole, at both ends of a request: the default of ClickHouse's index. */
 const GRANULE_ROWS = 8_192;
-/** Where little is allowed blocks must be small too, or nothing could be asked. */
+/** Under a low limit, blocks are assumed to be smaller, or no request would fit. */
 const GRANULES_ALLOWED = 64;
-/** How finely an even size is sought. */
+/** Number of sizes to try when balancing the groups. */
 const STEPS = 32;
 
-/** A cut with the places of its cell among the date's rows, in the order of the axis. */
+/** A cut with its cell's range of row numbers within the date, in axis order. */
 interface PlacedCut {
   readonly cut: CutRequest;
   readonly from: number;
@@ -22,12 +22,12 @@ interface PlacedCut {
 }
 
 /**
- * Along the time axis a request reads the whole stretch from its first cell to its last. Symbols are read one by one, each
- * with the blocks that it begins and ends in. A part of a symbol's day comes alone: the condition on its time would not hold
- * for others.
+ * On the time axis a request reads the whole stretch from its first cell to its last. Symbols are read one by one, each
+ * with the blocks at both of its ends. Parts of a symbol's day share a request only if they have the same start and end
+ * time, because the request has one condition on time.
  * @param counts of the date, all of its cells
  * @param most rows that a request may read
- * @returns every cut once, in the order of the axis; a cell that alone is more than `most` is asked for by itself
+ * @returns every cut once, in axis order; a cell that alone has more than `most` rows gets its own request
  */
 export function groupCuts(
   cuts: readonly CutRequest[],
@@ -62,7 +62,7 @@ function placeCuts(cuts: readonly CutRequest[], counts: DayCounts): readonly Pla
     });
 }
 
-/** Greedy, in the order of the axis. @param margin rows beside a stretch that is read, at both of its ends together */
+/** Greedy, in axis order. @param margin extra rows that are read around a stretch, both ends together */
 function fill(placed: readonly PlacedCut[], most: number, margin: number): readonly (readonly CutRequest[])[] {
   const groups: CutRequest[][] = [];
   let open: { group: CutRequest[]; first: CutRequest; read: number; to: number; ranks: number } | undefined;
@@ -85,7 +85,7 @@ function fill(placed: readonly PlacedCut[], most: number, margin: number): reado
   return groups;
 }
 
-/** Whether two cells are of the same stretch of the day. */
+/** Whether two cells cover the same part of the day. */
 function isSameStretch(a: CutRequest, b: CutRequest | undefined): boolean {
   return b !== undefined && a.cell.second === b.cell.second && a.until === b.until;
 }

@@ -1,4 +1,4 @@
-/** Which dates a job can have: the API forgets, a server of one's own does not, and neither has those to come. Pure. */
+/** The dates that a job can fetch: the API deletes old dates, the user's own server keeps them. Pure. */
 
 import type { DateRange } from '../calendar/date-range.ts';
 import type { CalendarOverride } from '../calendar/session.ts';
@@ -7,7 +7,7 @@ import { Fault } from '../core/errors.ts';
 import type { JobSource } from '../job/job.ts';
 import { computeLookback, type LookbackRange } from './dates.ts';
 
-/** Before any date that there is. */
+/** Before any possible date. */
 const FIRST_DATE = '0000-01-01';
 
 /** @param serverNowMs the source's clock */
@@ -18,16 +18,17 @@ export function lookbackOf(source: JobSource, serverNowMs: number, calendar?: Ca
 }
 
 /**
- * Whether dates are lost that are not fetched in time. How long the API keeps snapshots is not specified: they count as
- * its trades do.
+ * Whether dates are lost if they are not fetched in time. The specification does not say how long the API keeps
+ * snapshots: they are assumed to expire like its trades.
  */
 export function expires(source: JobSource): boolean {
   return source.kind !== 'table';
 }
 
 /**
- * What has not begun cannot be had from anybody: it is refused by name rather than left out.
- * @param nowMs the latest that a witness of the time says it is @throws Fault `DATE_FUTURE` (usage)
+ * Rejects a range that reaches into the future; a future date is an error, not silently skipped.
+ * @param nowMs the latest time that any witness shows
+ * @throws Fault `DATE_FUTURE` (usage)
  */
 export function assertNotFuture(range: DateRange | undefined, { lastSettled }: LookbackRange, nowMs: number): void {
   const today = formatWallDate(nowMs);

@@ -1,7 +1,7 @@
 /**
- * Packing: counts of a date -> windows that each fill a page and together tile what is not staged yet. Pure. Two ways:
- * between cells (no further request), or to the row, for which the places at the cuts must be asked first; the second
- * way uses the fewest pages possible, `ceil(rows / limit)`.
+ * Packs the counts of a date into windows that each fill a page and together tile the part that is not staged yet.
+ * Pure. Two ways: cut between cells, without further requests; or cut to the row, after requests for the places of the
+ * cuts. The second way uses the fewest pages possible, `ceil(rows / limit)`.
  */
 import { SECONDS_PER_DAY } from '../calendar/wall-clock.ts';
 import {
@@ -15,41 +15,41 @@ import {
 } from '../calendar/window.ts';
 import { type CellCount, type DayCounts, keyOf, startOf, stretchOf } from './counts.ts';
 
-/** A day of requests at the API's pace, and a little more: a date of more pages is never brought home. */
+/** A little more than a day of requests at the API's pace: a date with more pages can never be fetched. */
 export const MAX_DATE_PAGES = 100_000;
 
 export interface PackedWindow extends Window {
-  /** Rows that the counts promise. */
+  /** Rows expected from the counts. */
   readonly rows: number;
-  /** Whether `rows` is exact as of the counts; an upper bound where a window begins or ends inside a cell already staged in part. */
+  /** Whether `rows` is exact as of the counts. Otherwise an upper bound: an end is inside a partly staged cell. */
   readonly exact: boolean;
 }
 
-/** Ranks (1-based, in the order of the axis, of the whole cell) at which windows begin inside a cell. */
+/** Ranks within a cell at which windows begin (1-based, in axis order, counted over the whole cell). */
 export interface CutRequest {
   readonly cell: CellCount;
   readonly ranks: readonly number[];
-  /** Where the cell is a part of a symbol's day and is not its last: the second that it ends before. */
+  /** If the cell is a part of a symbol's day, but not the last: the second before which it ends. */
   readonly until?: number;
 }
 
-/** Places found for a `CutRequest`, in the order of its ranks, by `keyOf` its cell. */
+/** The places found for each `CutRequest`, in the order of its ranks; the map's key is `keyOf` the cell. */
 export type CutPlaces = ReadonlyMap<string, readonly Bound[]>;
 
-/** What can be packed without further questions, and which cuts would be needed to pack to the row. */
+/** The windows that need no further requests, and the cuts needed to pack to the row. */
 export interface Packing {
   readonly windows: readonly PackedWindow[];
-  /** Cells that alone exceed the limit: these cuts must be asked, or their windows split themselves. */
+  /** Number of cells that alone exceed the limit: request their cuts, or their windows must be split later. */
   readonly overfull: number;
-  /** Pages when packed to the row. */
+  /** Number of pages if packed to the row. */
   readonly fewest: number;
   readonly cuts: readonly CutRequest[];
 }
 
 /**
  * Plans the windows of a date.
- * @param covered windows already staged, in any order, of the counts' axis; what they cover is left out
- * @param limit most rows of a page
+ * @param covered windows already staged, in any order, on the axis of the counts; they are left out
+ * @param limit maximum rows of a page
  */
 export function planPacking(date: string, counts: DayCounts, covered: readonly Window[], limit: number): Packing {
   const windows: PackedWindow[] = [];
@@ -70,7 +70,7 @@ export function planPacking(date: string, counts: DayCounts, covered: readonly W
   };
 }
 
-/** Windows packed to the row, once the places of the cuts are known. Gaps and counts as in `planPacking`. */
+/** Packs windows to the row, once the places of the cuts are known. Gaps and counts as in `planPacking`. */
 export function packToTheRow(
   date: string,
   counts: DayCounts,
@@ -90,11 +90,11 @@ export function packToTheRow(
     let from = gap.from;
     for (const to of [...bounds, gap.to]) {
       const rows = Math.min(limit, left);
-      // Two cuts are a page apart, whatever the gap has of the cells at its ends.
+      // Two cuts are exactly a page apart, even if the gap has only parts of the cells at its ends.
       const isBetweenCuts = from !== gap.from && to !== gap.to;
       const exact = isBetweenCuts || !(beginsInside || (to === gap.to && endsInside));
       if (!isEmptyWindow({ from, to })) windows.push({ date, from, to, rows, exact });
-      // Of a cell that the gap has only the end of, nobody knows how many rows are gone.
+      // If the gap begins inside a cell, the number of rows before the gap is unknown.
       if (!beginsInside) left -= rows;
       from = to;
     }
@@ -116,8 +116,8 @@ export function listGaps(covered: readonly Window[]): readonly Stretch[] {
 }
 
 /**
- * Counts of a stretch. A cell that it has only a part of counts in full: how many of its rows lie in the part is not
- * known here, and too small a window costs less than a truncated one.
+ * Counts of the cells in a stretch. A cell that is only partly inside counts in full: its share is unknown here, and a
+ * window that is too small costs less than a truncated one.
  */
 export function countsInGap(counts: DayCounts, gap: Stretch): DayCounts {
   return counts.filter((cell, index) => {
@@ -127,7 +127,7 @@ export function countsInGap(counts: DayCounts, gap: Stretch): DayCounts {
   });
 }
 
-/** Rows of the cells that lie in a window whole: so many it must bring at least. */
+/** Rows of the cells that are entirely in a window: the minimum that it must return. */
 export function countWhole(counts: DayCounts, window: Stretch): number {
   const inside = countsInGap(counts, window);
   return inside.reduce((sum, cell, index) => {
@@ -138,14 +138,14 @@ export function countWhole(counts: DayCounts, window: Stretch): number {
   }, 0);
 }
 
-/** Whether a bound lies behind rows that the cell may have, and before the next cell. */
+/** Whether a bound lies after the start of the cell's rows and before the next cell. */
 function isInside(cell: CellCount, next: CellCount | undefined, bound: Bound): boolean {
   if (next !== undefined && compareBounds(startOf(next), bound) <= 0) return false;
   if (compareBounds(startOf(cell), bound) >= 0 || cell.symbol !== bound.symbol) return false;
   return cell.symbol === undefined ? cell.second === bound.second : bound.second < SECONDS_PER_DAY;
 }
 
-/** Which ends of a gap have only a part of a cell. @param cells of the gap, of all */
+/** Whether each end of a gap lies inside a cell. @param cells those of the gap @param all those of the date */
 function describeEnds(
   cells: DayCounts,
   gap: Stretch,
@@ -157,7 +157,7 @@ function describeEnds(
   return { beginsInside: isInsideAny(gap.from), endsInside: isInsideAny(gap.to) };
 }
 
-/** Greedy from the left: a window ends where the next cell would not fit. Empty stretches belong to a neighbour. */
+/** Greedy from the left: a window ends where the next cell would not fit. Empty stretches join a neighbour. */
 function packBetweenCells(
   date: string,
   gap: Stretch,
@@ -185,16 +185,17 @@ function packBetweenCells(
 
 type Cuts = Map<string, { readonly cell: CellCount; readonly ranks: Set<number> }>;
 
-/** Adds the cuts of every `limit` rows to `cuts` and returns the number of pages they make. */
+/** Adds a cut at every `limit` rows to `cuts` and returns the number of pages. */
 function planCuts(counts: DayCounts, limit: number, cuts: Cuts): number {
   let before = 0;
-  // A cell that the gap before ends in is cut already: its cuts go on, so that its ranks stay `limit` apart.
+  // If the gap before ended inside this cell, the cell has cuts: continue them, so that its ranks stay `limit` apart.
   const [shared] = (counts[0] && cuts.get(keyOf(counts[0]))?.ranks) ?? [];
   let next = shared === undefined ? limit : shared - 1;
   for (const cell of counts) {
     while (next < before + cell.rows) {
       const cut = cuts.get(keyOf(cell)) ?? { cell, ranks: new Set() };
-      // The next window begins with the row after the last that fits; rank 1 is the cell itself, cut like any other.
+      // The next window begins with the row after the last that fits. Rank 1 is the cell's start, cut like any other
+      // row.
       cut.ranks.add(next - before + 1);
       cuts.set(keyOf(cell), cut);
       next += limit;

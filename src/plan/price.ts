@@ -1,14 +1,14 @@
 /**
- * What an export costs before it is begun: requests, seconds, bytes, and which dates would leave the lookback before their
- * turn is over. Pure: pace and clock come in as arguments.
+ * Estimates an export before it starts: requests, seconds, bytes, and the dates that would leave the lookback before
+ * they are done. Pure: pace and clock come in as arguments.
  */
 
 interface DateWork {
   readonly date: string;
-  /** `undefined` where nobody can tell. */
+  /** `undefined` if unknown. */
   readonly rows: number | undefined;
   readonly pages: number;
-  /** `undefined` where the rows were not counted: then they are those of another date. */
+  /** `undefined` if the rows were not counted: then `rows` comes from another date. */
   readonly counts: unknown;
   readonly expiresAtMs: number;
 }
@@ -17,9 +17,9 @@ interface PriceTerms {
   readonly nowMs: number;
   /** Milliseconds between two request starts. */
   readonly intervalMs: number;
-  /** Requests that counting a date takes, once. */
+  /** Requests for counting a date once. */
   readonly countRequests: number;
-  /** Bytes of a row as it is transferred, before compression. */
+  /** Bytes of a row in transfer, before compression. */
   readonly rowBytes: number;
 }
 
@@ -31,13 +31,13 @@ export interface DatePrice {
   readonly seconds: number;
   readonly bytes: number;
   readonly expiresAtMs: number;
-  /** When it would be done, one date after the other. */
+  /** When the date would be done, if dates run one after the other. */
   readonly doneAtMs: number;
-  /** Whether it begins to expire before that: it could not be proved complete any more. */
+  /** Whether it begins to expire before it is done: then it could no longer be proved complete. */
   readonly isLost: boolean;
 }
 
-/** Counted, cut to the row, and counted again. */
+/** Count, cut to the row, recount. */
 const COUNTS_OF_A_DATE = 3;
 
 /** @param work in the order of the run */
@@ -45,7 +45,7 @@ export function priceDates(work: readonly DateWork[], terms: PriceTerms): readon
   let doneAtMs = terms.nowMs;
   return work.map(({ date, rows, pages, counts, expiresAtMs }) => {
     const isCounted = counts !== undefined;
-    // What is counted already was paid for.
+    // An existing count costs nothing more.
     const requests = pages + (isCounted ? COUNTS_OF_A_DATE - 1 : COUNTS_OF_A_DATE) * terms.countRequests;
     const tookMs = requests * terms.intervalMs;
     doneAtMs += tookMs;

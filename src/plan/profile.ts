@@ -1,7 +1,7 @@
 /**
  * Profiles: how the rows of a date are spread over its axis, so that a date can be cut into stretches of about equal
- * rows before anything of it was counted. Pure. Made from the last date that was counted; before there is one, from what
- * is known of the market: most trades come after the opening and before the close, and a handful of symbols carry half.
+ * rows before it is counted. Pure. A profile comes from the last counted date. Without one it comes from the usual
+ * market: most trades follow the opening and precede the close, and a handful of symbols make up half.
  */
 import { SECONDS_PER_DAY } from '../calendar/wall-clock.ts';
 import {
@@ -15,24 +15,24 @@ import {
 } from '../calendar/window.ts';
 import { type DayCounts, startOf } from './counts.ts';
 
-/** A stretch of the axis from its bound to the next entry's, with its share of the date's rows. */
+/** A stretch of the axis from this bound to the next entry's, with its share of the date's rows. */
 interface ProfileEntry extends Bound {
   readonly share: number;
 }
 
-/** Ascending; the shares add up to 1. The first entry also stands for what lies before it. */
+/** Ascending; the shares add up to 1. The first entry also covers everything before it. */
 export type Profile = readonly ProfileEntry[];
 
-/** Entries that a profile is made of at most, beside cells that are larger than their share of it. */
+/** Maximum entries of a profile, not counting cells that alone exceed one share of it. */
 const MAX_ENTRIES = 256;
 
-/** Parts that a stretch is cut into at most: finer than this a date is counted by the second anyway. */
+/** Maximum parts of a stretch: for finer ones the date is counted by the second anyway. */
 const MAX_PARTS = 16_384;
 
 /**
- * Seconds of the day and relative rates of trading from then on, noon's being 1: the regular session, and the indices'
- * quarter after it. Between those of a real session of index options and a steeper opening, so that a quarter of the day
- * by this is at most 28 % of it by either.
+ * Seconds of the day and the relative rates of trading from then on (noon is 1): the regular session, and the quarter
+ * of an hour after it for indices. The rates lie between a real session of index options and a steeper opening, so that
+ * a quarter of the day by this profile is at most 28% of the day by either.
  */
 const USUAL_DAY: readonly (readonly [second: number, rate: number])[] = [
   [0, 0],
@@ -66,7 +66,7 @@ const USUAL_SYMBOLS: Readonly<Record<string, number>> = {
   VIX: 0.017,
 };
 const LETTERS = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ';
-/** What symbols are made of, in the order of bytes. */
+/** Characters of symbols, in byte order. */
 const CHARACTERS = `-./0123456789${LETTERS}^_${LETTERS.toLowerCase()}`;
 
 export function usualProfile(axis: Axis): Profile {
@@ -90,7 +90,7 @@ function usualSymbols(): Profile {
   );
 }
 
-/** The profile of a date that was counted; `undefined` when it has no rows. */
+/** Builds the profile of a counted date; `undefined` if it has no rows. */
 export function buildProfile(counts: DayCounts): Profile | undefined {
   const total = counts.reduce((sum, { rows }) => sum + rows, 0);
   if (total === 0) return undefined;
@@ -120,9 +120,9 @@ export function shareOf(profile: Profile, stretch: Stretch): number {
 }
 
 /**
- * Cuts a stretch into `count` of about equal shares, at places that are whole cells.
- * @param stepSeconds what a cut's second must be a multiple of, on the time axis
- * @returns fewer when the stretch cannot be cut so often; itself when it cannot be cut at all
+ * Cuts a stretch into `count` parts of about equal shares, between whole cells.
+ * @param stepSeconds on the time axis, the second of a cut must be a multiple of this
+ * @returns fewer parts if the stretch cannot be cut that often; the stretch itself if it cannot be cut at all
  */
 export function cutStretch(profile: Profile, stretch: Stretch, count: number, stepSeconds: number): readonly Stretch[] {
   if (count <= 1) return [stretch];
@@ -170,13 +170,13 @@ function pieces(profile: Profile, { from, to }: Stretch): readonly Piece[] {
   });
 }
 
-/** What part of an entry a stretch is, by time; of symbols nobody knows, so half. */
+/** The fraction of an entry that a stretch covers, by time; for symbols it is unknown, so half. */
 function partOf({ from, to }: Stretch, start: Bound, end: Bound): number {
   if (start.symbol !== undefined || end.symbol !== undefined) return 0.5;
   return (to.second - from.second) / (end.second - start.second);
 }
 
-/** Where to cut in a piece so that `wanted` of its share lie before: to the second by time, before or after it by symbol. */
+/** Where to cut a piece so that `wanted` of its share lies before: by time to a second, by symbol at either end. */
 function placeIn(piece: Piece, end: Bound, wanted: number, stepSeconds: number): Bound {
   if (piece.from.symbol !== undefined || end.symbol !== undefined)
     return wanted > piece.share / 2 ? strip(end) : piece.from;
@@ -184,7 +184,7 @@ function placeIn(piece: Piece, end: Bound, wanted: number, stepSeconds: number):
   return { second: Math.round(exact / stepSeconds) * stepSeconds };
 }
 
-/** The symbol that the profile begins an entry with, and what comes after it: the symbol is what makes that entry large. */
+/** Separates the first symbol of the stretch, if it begins an entry, from the rest: it makes that entry large. */
 function isolate(profile: Profile, { from, to }: Stretch): readonly Stretch[] | undefined {
   const { symbol } = from;
   if (symbol === undefined || symbol === to.symbol || from.second >= SECONDS_PER_DAY) return undefined;
@@ -193,7 +193,7 @@ function isolate(profile: Profile, { from, to }: Stretch): readonly Stretch[] | 
   return isKnown ? halvesAt({ from, to }, end) : undefined;
 }
 
-/** Halves by the clock, or by the alphabet, where the profile knows nothing; of one symbol, by what is usual in a day. */
+/** Halves a stretch without a profile: by the clock, by the alphabet, or, within one symbol, by the usual day. */
 function bisect({ from, to }: Stretch, stepSeconds: number): readonly Stretch[] | undefined {
   if (from.symbol === undefined && to.symbol === undefined) {
     const second = Math.floor((from.second + to.second) / 2 / stepSeconds) * stepSeconds;
@@ -204,7 +204,7 @@ function bisect({ from, to }: Stretch, stepSeconds: number): readonly Stretch[] 
     const second = half?.to.second ?? to.second;
     return second < to.second ? halvesAt({ from, to }, { symbol: from.symbol ?? '', second }) : undefined;
   }
-  // The lowest symbol alone first: where one symbol is too much, this finds it in the end.
+  // Isolate the lowest symbol first: repeated splits then find a single symbol that is too large.
   const middle = middleText(from.symbol ?? '', to.symbol);
   if (middle !== undefined) return halvesAt({ from, to }, { symbol: middle, second: 0 });
   if (from.symbol === undefined) return undefined;
@@ -219,10 +219,10 @@ function halvesAt({ from, to }: Stretch, at: Bound): readonly Stretch[] {
   ];
 }
 
-/** Longest symbol that a middle is sought for; no root is longer. */
+/** Longest symbol to search for a middle; no root is longer. */
 const MAX_SYMBOL_LENGTH = 8;
 
-/** A text between two texts, as short as can be; `undefined` when there is none. @param high `undefined`: no end */
+/** Finds the shortest text between two texts; `undefined` if there is none. @param high `undefined`: unbounded */
 function middleText(low: string, high: string | undefined): string | undefined {
   let prefix = '';
   for (let at = 0; at < MAX_SYMBOL_LENGTH; at += 1) {
@@ -236,7 +236,7 @@ function middleText(low: string, high: string | undefined): string | undefined {
   return undefined;
 }
 
-/** Place of a character in the order, -1 before it: where the text has ended. */
+/** Position in the character order; -1 if the text has ended, which sorts before any character. */
 function placeOf(text: string, at: number): number {
   const character = text.charAt(at);
   return character === '' ? -1 : CHARACTERS.indexOf(character);

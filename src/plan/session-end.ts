@@ -1,6 +1,6 @@
 /**
- * Whether a source shows that a session is over, as against clocks that say so. Pure. A source that lags, and clocks that
- * are fast together, show the same: rows that stop in the middle of a session, with nothing of a later one.
+ * Whether a source's rows show that a session is over, independent of any clock. Pure. A lagging source and clocks that
+ * are all fast look the same: rows stop in the middle of a session, and no later session has any.
  */
 
 import { MINIMUM_DATA_DELAY_MINUTES } from '../api-contract/published-limits.ts';
@@ -9,9 +9,9 @@ import { parseWallClock } from '../calendar/wall-clock.ts';
 import type { SqlJob } from '../job/job.ts';
 import type { DayCounts } from './counts.ts';
 
-/** The last rows of a date, as far as they tell that it is over. */
+/** The last rows of a date, for deciding whether its session is over. */
 export interface LastRows {
-  /** Second of the day of the newest row that can be a trade; `undefined` without one. */
+  /** Second of the day of the newest row that can be a trade; `undefined` if there is none. */
   readonly newest: number | undefined;
   /** Rows since `tailSecond`. */
   readonly tail: number;
@@ -19,35 +19,35 @@ export interface LastRows {
   readonly late: number;
 }
 
-/** A market trades in every second until its close; a minute is room for a table with a few thousand rows a day. */
+/** The market trades in every second until its close; a minute is enough for a table with a few thousand rows a day. */
 const END_SECONDS = 60;
-/** Index options go on for a quarter of an hour: whoever shows many of their trades must show the last minutes of them. */
+/** Index options trade for another quarter of an hour: a source with many of these must show their last minutes. */
 const LATE_END_SECONDS = 5 * 60;
-/** Late reports of trades before the close are fewer; index options have thousands a minute. */
+/** Fewer rows are late reports of trades before the close; index options have thousands a minute. */
 const MANY_LATE_ROWS = 500;
-/** How much of the session's end is looked at. */
+/** Length of the session's end that is examined. */
 const TAIL_SECONDS = 15 * 60;
-/** In a table with fewer rows than this in the tail, a minute without a trade is nothing unusual. */
+/** In a table with fewer rows in the tail, a minute without a trade is normal. */
 const MANY_TAIL_ROWS = 1_000;
-/** Seconds after the close until which anything was ever seen to trade: the indices' curb session. */
+/** Latest trade ever seen, in seconds after the close: the curb session of indices. */
 const CURB_SECONDS = 45 * 60;
 
-/** Where the part of a session begins that shows its end. */
+/** Second at which the examined end of a session begins. */
 export function tailSecond(date: string, calendar: CalendarOverride = NO_OVERRIDE): number {
   return closeSecond(date, 'equity', calendar) - TAIL_SECONDS;
 }
 
-/** After which second of the day no row can be a trade: its time is wrong, and tells nothing. */
+/** Second of the day after which no row can be a trade: such a time is wrong and is ignored. */
 export function lastTradeSecond(date: string, calendar: CalendarOverride = NO_OVERRIDE): number {
   return sessionCloseSecond(date, calendar) + CURB_SECONDS;
 }
 
-/** From which second of the day on trades are those of index options. */
+/** Second of the day from which on trades are those of index options. */
 export function lateSecond(date: string, calendar: CalendarOverride = NO_OVERRIDE): number {
   return closeSecond(date, 'equity', calendar) + END_SECONDS;
 }
 
-/** The last rows of counted cells. @returns `undefined` where cells have no time: counted by symbol, or by the day */
+/** Reads the last rows from counted cells. @returns `undefined` if cells have no time: counted by symbol or day */
 export function readLastRows(
   { source }: SqlJob,
   date: string,
@@ -55,7 +55,7 @@ export function readLastRows(
   calendar?: CalendarOverride,
 ): LastRows | undefined {
   if (counts[0]?.symbol !== undefined) return undefined;
-  // Of a grain only its beginning is sure.
+  // Only the start of a grain is certain.
   if (source.kind === 'aggregate' && source.grainSeconds > TAIL_SECONDS) return undefined;
   const trades = counts.filter(({ second }) => second <= lastTradeSecond(date, calendar));
   const since = (from: number) => trades.reduce((sum, { second, rows }) => sum + (second >= from ? rows : 0), 0);
@@ -66,7 +66,7 @@ export function readLastRows(
   };
 }
 
-/** Whether so late rows of a date show that its session is over. @param isWholeTable whether no condition leaves rows out */
+/** Whether the last rows of a date show that its session is over. @param isWholeTable whether the job has no filter */
 export function showsEnd(
   date: string,
   { newest, tail, late }: LastRows,
@@ -80,7 +80,7 @@ export function showsEnd(
   return isWholeTable && tail > 0 && tail < MANY_TAIL_ROWS;
 }
 
-/** When a row of that second became visible at the earliest, milliseconds since the epoch. */
+/** Earliest instant at which a row of that second was visible, milliseconds since the epoch. */
 export function visibleSince(date: string, second: number): number {
   return parseWallClock(date, second) + MINIMUM_DATA_DELAY_MINUTES * 60_000;
 }

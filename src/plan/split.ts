@@ -1,17 +1,17 @@
-/** Splitting a window that was too much for one answer. Pure: where the rows must be asked first, it says so. */
+/** Splits a window that was too much for one answer. Pure: if the place of a row is needed first, the plan says so. */
 import { SECONDS_PER_DAY } from '../calendar/wall-clock.ts';
 import { type Bound, compareBounds } from '../calendar/window.ts';
 import { type CellCount, type DayCounts, startOf } from './counts.ts';
 import { countsInGap, type PackedWindow } from './pack.ts';
 
-/** Cut at a bound, or ask for the row in the middle of the one cell that is left, or there is nothing to cut. */
+/** Cut at a bound, or ask for the middle row of the only cell, or the window cannot be cut. */
 type SplitPlan =
   | { readonly kind: 'cut'; readonly at: Bound }
   | { readonly kind: 'ask-middle' }
   | { readonly kind: 'impossible' };
 
 /**
- * Where to cut a window in two, by the counts so that both halves have about the same number of rows.
+ * Where to cut a window in two; the counts give both halves about the same number of rows.
  * @param grainSeconds length of a cell on the time axis, 1 for single trades
  * @param hasKey whether windows may be cut inside a cell: by id, or by a split key
  */
@@ -31,8 +31,8 @@ export function planSplit(window: PackedWindow, counts: DayCounts, grainSeconds:
 }
 
 /**
- * A window has at most one second with rows, but may reach beyond it: an id cuts only inside its own second, so the
- * stretches around it are cut off first. Without a counted second the rows came late: then by time.
+ * The window has at most one second with rows, but may extend beyond it. An id cuts only inside its own second, so cut
+ * off the surrounding stretches first. Without a counted second the rows came late: then cut by time.
  */
 function narrowToSecond({ from, to }: PackedWindow, counted: number | undefined, grainSeconds: number): SplitPlan {
   if (from.symbol !== undefined || to.symbol !== undefined) return { kind: 'ask-middle' };
@@ -43,7 +43,7 @@ function narrowToSecond({ from, to }: PackedWindow, counted: number | undefined,
   return { kind: 'cut', at: { second: second > from.second ? second : second + grainSeconds } };
 }
 
-/** The same for a window with rows of one symbol: what other symbols might have is cut off first. */
+/** The same for a window with rows of one symbol: cut off the range of other symbols first. */
 function narrowToSymbol({ from, to }: PackedWindow, { symbol = '', second }: CellCount): SplitPlan {
   const start: Bound = { symbol, second };
   const end: Bound = { symbol, second: SECONDS_PER_DAY };
@@ -52,7 +52,7 @@ function narrowToSymbol({ from, to }: PackedWindow, { symbol = '', second }: Cel
   return { kind: 'ask-middle' };
 }
 
-/** The two halves of a window. Row counts of the halves come from the counts where the cut is between cells. */
+/** The two halves of a window. If the cut is between cells, their row counts come from the counts. */
 export function splitWindow(window: PackedWindow, at: Bound, counts: DayCounts): readonly [PackedWindow, PackedWindow] {
   const isCellStart = counts.some((cell) => compareBounds(startOf(cell), at) === 0);
   const isBetween = isCellStart || (at.id === undefined && (at.symbol === undefined || at.second === SECONDS_PER_DAY));

@@ -1,7 +1,6 @@
 /**
- * The SQL that a job sends: probes, cuts and pages. Pure text. It uses only what holds whether the server keeps `date`
- * and `time` as strings or as dates, and asks for aggregates in arrays, so that one answer row carries a whole day
- * whatever the row limit is.
+ * The SQL that a job sends: probes, cuts and pages. Pure text. It works whether the server stores `date` and `time` as
+ * strings or as dates. Aggregates are requested as arrays, so that one answer row holds a whole day at any row limit.
  */
 import type { CalendarOverride } from '../calendar/session.ts';
 import { SECONDS_PER_DAY } from '../calendar/wall-clock.ts';
@@ -24,18 +23,18 @@ import type { CutRequest } from './pack.ts';
 import { lastTradeSecond, lateSecond, tailSecond } from './session-end.ts';
 import { type DayEdges, datesCondition, formatTime, keyColumn, windowCondition } from './window-condition.ts';
 
-/** Dates `[from, to]`, both included, and the stretch of each that is counted. Stretches of several dates are whole days. */
+/** Dates `[from, to]`, both included, and the stretch of each to count: with several dates the whole day. */
 export interface ProbeSpan extends Stretch {
   readonly fromDate: string;
   readonly toDate: string;
-  /** What rows are counted by. */
+  /** The cells by which rows are counted. */
   readonly axis: 'time' | 'symbol';
-  /** Columns whose values are hashed, beside the ids; without it nothing is hashed. */
+  /** Columns whose values are hashed, beside the ids; if absent, nothing is hashed. */
   readonly hashed?: readonly HashedColumn[] | undefined;
   readonly edges: DayEdges;
 }
 
-/** A server may keep `time` as text or as a date with time, and `date` as text or as a date. */
+/** A server may store `time` as text or as a date with time, and `date` as text or as a date. */
 const TIME_TEXT = 'toString(time)';
 const DAY_TEXT = 'toString(date)';
 /** Whether the text of a time has no second where the contract has one. */
@@ -50,12 +49,12 @@ function placeSql(date: string): string {
 }
 
 /**
- * Counts by cell of the dates of a span. Answer: one row in all, so that no row limit can cut it short unseen:
- * `{dates: string[], cells: (int | string)[][], counts: int[][], ids: int[][], marks: string[][]}`, one inner array a
- * date, ascending: seconds of the day on the time axis, symbols on the other. And `unreadable: string`: of a date where
- * half of the rows or more have a `time` without a second, one such text in quotes; else empty, because a few such rows
- * are quarantined when their page comes. Where hashes are asked for also `id_hashes: string[][]` and, with columns,
- * `value_hashes: string[][]`.
+ * Counts by cell of the dates of a span. The answer is a single row, so that no row limit can truncate it unnoticed:
+ * `{dates: string[], cells: (int | string)[][], counts: int[][], ids: int[][], marks: string[][]}`, one inner array per
+ * date, ascending. Cells are seconds of the day on the time axis, symbols on the other. Also `unreadable: string`: if
+ * at least half the rows of a date have a `time` without a second, one such text in quotes; otherwise empty, because a
+ * few such rows are quarantined when their page arrives. If hashes are requested, also `id_hashes: string[][]` and,
+ * with columns, `value_hashes: string[][]`.
  */
 export function buildProbe(job: SqlJob, span: ProbeSpan): string {
   const cell = span.axis === 'symbol' ? "ifNull(toString(symbol), '')" : secondOfDateSql(TIME_TEXT, DAY_TEXT);
@@ -69,7 +68,7 @@ export function buildProbe(job: SqlJob, span: ProbeSpan): string {
   );
 }
 
-/** How many times of a cell are unreadable, and one of them in quotes. What a part of a date has tells nothing of the date. */
+/** Number of unreadable times in a cell, and one of them in quotes. A part of a date proves nothing about the date. */
 function unreadableSql({ from, to }: ProbeSpan): string {
   if (from.second > 0 || from.symbol !== undefined || to.symbol !== undefined || to.second < SECONDS_PER_DAY)
     return "'' AS q_odd, 0 AS q_odds";
@@ -83,7 +82,7 @@ export function buildTotals(job: SqlJob, date: string, edges: DayEdges, hashed?:
   return `SELECT count() AS rows, uniqExact(id) AS ids${hashes.join('')} FROM ${readRows(job.source, condition)}`;
 }
 
-/** Aggregates over the rows of a cell, by the name that their lists have without the plural. */
+/** Aggregates over the rows of a cell, by the singular name of their list in the answer. */
 function hashSql(
   hashed: readonly HashedColumn[] | undefined,
 ): readonly { readonly name: string; readonly sql: string }[] {
@@ -93,8 +92,8 @@ function hashSql(
 }
 
 /**
- * Rows of a stretch with the source's own hashes of each beside its values. Answer: a row for each, with `id`, the hashed
- * columns, and texts `flowdrop_id_hash` and `flowdrop_value_hash`.
+ * Rows of a stretch with the source's own hashes. Answer: one row per trade with `id`, the hashed columns, and the
+ * texts `flowdrop_id_hash` and `flowdrop_value_hash`.
  */
 export function buildHashedRows(job: SqlJob, window: Window, hashed: readonly HashedColumn[], edges: DayEdges): string {
   const names = ['id', ...hashed.map(({ name }) => name)].map((name) => quoteIdentifier(name));
@@ -107,9 +106,9 @@ export function buildHashedRows(job: SqlJob, window: Window, hashed: readonly Ha
 }
 
 /**
- * The end of a session in the job's table, whatever the job picks of it: the newest time, and how many rows there are, in
- * all and after the close of stock options. Answer: one row `{rows, late, newest}`. Both ends are said, so that little is
- * read.
+ * The end of a session in the job's table, ignoring the job's filter: the newest time, and the number of rows, in total
+ * and after the close of stock options. Answer: one row `{rows, late, newest}`. Both ends of the time range are
+ * bounded, so that the server reads little.
  */
 export function buildTail(job: SqlJob, date: string, calendar?: CalendarOverride): string {
   const from = quoteString(formatTime(date, tailSecond(date, calendar)));
@@ -118,13 +117,13 @@ export function buildTail(job: SqlJob, date: string, calendar?: CalendarOverride
   return `SELECT count() AS rows, ${late} AS late, max(${TIME_TEXT}) AS newest FROM ${job.source.table} WHERE date = ${quoteString(date)} AND time >= ${from} AND time < ${to}`;
 }
 
-/** The newest time in the job's table since the end of a session began. Answer: one row `{newest}`; empty without rows. */
+/** The newest time in the job's table from a session's end on. Answer: one row `{newest}`; empty without rows. */
 export function buildNewest(job: SqlJob, date: string, calendar?: CalendarOverride): string {
   const from = quoteString(formatTime(date, tailSecond(date, calendar)));
   return `SELECT max(${TIME_TEXT}) AS newest FROM ${job.source.table} WHERE date >= ${quoteString(date)} AND time >= ${from}`;
 }
 
-/** Groups by cell that an aggregating job's own SQL gives. Answer as of `buildProbe`, for one date: that of the span. */
+/** Groups per cell that an aggregating job's own SQL returns. Answer as in `buildProbe`, for the span's first date. */
 export function buildGroupProbe(job: SqlJob, span: ProbeSpan): string {
   const { source } = job;
   if (source.kind !== 'aggregate') throw new TypeError('only aggregating jobs have groups');
@@ -139,8 +138,8 @@ export function buildGroupProbe(job: SqlJob, span: ProbeSpan): string {
 }
 
 /**
- * Rows `(q_day, q_cell, q_rows, q_ids, q_mark, q_odd, q_odds)` in order -> one row of arrays. Their names are such that no column
- * of SQL of one's own has them, because an alias would hide it.
+ * Gathers rows `(q_day, q_cell, q_rows, q_ids, q_mark, q_odd, q_odds)`, in order, into one row of arrays. The prefix
+ * avoids the column names of user SQL, because an alias would hide such a column.
  * @param hashes names of further columns of the rows
  */
 function gatherDays(ordered: string, hashes: readonly string[] = []): string {
@@ -151,10 +150,10 @@ function gatherDays(ordered: string, hashes: readonly string[] = []): string {
 }
 
 /**
- * The places at the given ranks of each cell, in the order of the axis. Answer: one row
- * `{cells: (int | string)[], places: string[][]}`; `parsePlace` reads a place.
- * @param cuts of cells of one axis; parts of a symbol's day come alone. Ranks of one cell are `limit` apart, as the
- *   packing makes them
+ * The places at the given ranks of each cell, in axis order. Answer: one row `{cells: (int | string)[], places:
+ * string[][]}`; `parsePlace` reads a place.
+ * @param cuts of cells of one axis. Parts of a symbol's day must all have the same start and end time. Ranks of one
+ * cell are `limit` apart, as `pack.ts` makes them.
  */
 export function buildCut(
   job: SqlJob,
@@ -168,7 +167,7 @@ export function buildCut(
   const ranks = cuts.map((cut) => cut.ranks[0]).join(', ');
   const second = secondOfDateSql(TIME_TEXT, quoteString(date));
   const stretch = bySymbol ? symbolStretch(cuts) : secondStretch(cuts);
-  // By the second, not by the text: a time may have a fraction of one.
+  // Compare the second, not the text: a time may have fractions of a second.
   const chosen = bySymbol ? `symbol IN (${keys})` : `${second} IN (${keys})`;
   const condition = `${windowCondition(job.source, { date, ...stretch }, edges)} AND ${chosen}`;
   const cell = bySymbol ? 'toString(symbol)' : second;
@@ -184,12 +183,12 @@ function secondStretch(cuts: readonly CutRequest[]): Stretch {
   return { from: { second: Math.min(...seconds) }, to: { second: Math.max(...seconds) + 1 } };
 }
 
-/** The stretch of the day that all of the cuts' cells are of. */
+/** The part of the day that all cells of the cuts share. */
 function symbolStretch([first]: readonly CutRequest[]): Stretch {
   return { from: { second: first?.cell.second ?? 0 }, to: { second: first?.until ?? SECONDS_PER_DAY } };
 }
 
-/** A place that `buildCut` found in a cell. */
+/** Parses a place that `buildCut` found in a cell. */
 export function parsePlace(cell: Pick<CellCount, 'symbol' | 'second'>, place: string): Bound {
   if (cell.symbol === undefined) return { second: cell.second, id: place };
   const [hours, minutes, seconds] = place.slice(0, TIME_LENGTH).split(':').map(Number);
@@ -210,10 +209,10 @@ export function buildMiddle(job: SqlJob, window: Window, edges: DayEdges): strin
   return `SELECT count() AS rows, arraySort(groupArray(${place}))[intDiv(count(), 2) + 1] AS middle FROM ${readRows(job.source, condition)}`;
 }
 
-/** @param middle as `buildMiddle` finds it: an id or split key inside the window's one second, or symbol, time and id */
+/** @param middle from `buildMiddle`: an id or split key inside the window's only second, or symbol, time and id */
 export function parseMiddle(window: Window, middle: string): Bound {
   if (axisOf(window) !== 'symbol') return { second: window.from.second, id: middle };
-  // Of one symbol its length is known, whatever is in it.
+  // If the window has a single symbol, its length is known, even if the symbol contains an `@`.
   const at =
     window.from.symbol !== undefined && window.from.symbol === window.to.symbol
       ? window.from.symbol.length
@@ -229,7 +228,7 @@ export function buildPage(job: SqlJob, window: Window, edges: DayEdges): string 
   return `SELECT ${columns} FROM ${readRows(job.source, condition)}`;
 }
 
-/** Rows that the page of a window has. Answer: one row `{rows}`. */
+/** Number of rows in the page of a window. Answer: one row `{rows}`. */
 export function buildWindowCount(job: SqlJob, window: Window, edges: DayEdges): string {
   const condition = windowCondition(job.source, window, edges);
   const from =
@@ -248,14 +247,14 @@ function spanCondition(source: SqlSource, { fromDate, toDate, from, to, edges }:
   return datesCondition(fromDate, toDate, edges);
 }
 
-/** What follows FROM: the table, or the user's own SELECT, restricted by a condition. */
+/** The FROM clause: the table, or the user's own SELECT, with a condition. */
 function readRows(source: SqlSource, condition: string): string {
   if (source.kind === 'rows' && source.sql !== '') return `(${fillWindow(source.sql, condition)})`;
   const extra = source.kind === 'rows' && source.where !== '' ? [`(${source.where})`] : [];
   return `${source.table} WHERE ${[condition, ...extra].join(' AND ')}`;
 }
 
-/** The rows of an aggregating job are read from the table itself; SQL of single trades may leave the column out. */
+/** Aggregating jobs read the table's own rows; SQL of single trades may omit the column. */
 function hasUpdates(source: SqlSource): boolean {
   return source.kind === 'aggregate' || source.columns.some(({ name }) => name === 'updated_timestamp');
 }

@@ -1,8 +1,8 @@
 /**
  * The conditions of windows: which rows of a date lie between two bounds. Pure text. Invariant: the conditions of
- * windows that tile a date take every row of the date once, whatever its `time` says: a row whose time is of an earlier
- * date counts with the first second, one of a later date with the last. So the first window of a date has no lower end
- * of time and the last no upper one, unless the server refuses that (see `DayEdges`).
+ * windows that tile a date select every row of the date exactly once, for any `time`. A row whose time is of an
+ * earlier date counts in the first second, one of a later date in the last. So the first window of a date has no lower
+ * time bound and the last no upper one, unless the server refuses that (see `DayEdges`).
  */
 import { addDays, formatSecond, SECONDS_PER_DAY } from '../calendar/wall-clock.ts';
 import type { Bound, Stretch, Window } from '../calendar/window.ts';
@@ -10,12 +10,12 @@ import { quoteString } from '../engine/literal.ts';
 import type { SqlSource } from '../job/job.ts';
 
 /**
- * `open`: a date is all rows of it. `closed`: only those whose time lies in it, too; what a server needs that finds rows
- * by nothing but their time, because a window without an end would read its whole table.
+ * `open`: all rows of a date. `closed`: only rows whose time also lies on the date. A server that finds rows only by
+ * their time needs `closed`, because a window without a time bound would read its whole table.
  */
 export type DayEdges = 'open' | 'closed';
 
-/** The condition of a window on `date`, `symbol`, `time` and, where it is cut inside a second or a grain, its key. */
+/** The condition of a window on `date`, `symbol`, `time` and, if it is cut inside a second or a grain, its key. */
 export function windowCondition(source: SqlSource, { date, from, to }: Window, edges: DayEdges): string {
   const place: Place = {
     date,
@@ -32,12 +32,12 @@ export function datesCondition(fromDate: string, toDate: string, edges: DayEdges
   return [...dates, ...closeDates(fromDate, toDate, edges)].join(' AND ');
 }
 
-/** What tells rows of one cell apart in a window's bounds: the id, or the key by which groups may be split. */
+/** The column that separates rows of one cell in a window's bounds: the id, or the split key of groups. */
 export function keyColumn(source: SqlSource): string | undefined {
   return source.kind === 'rows' ? 'id' : source.splitColumns[0];
 }
 
-/** Where bounds are: in which date, in cells of how many seconds, told apart by which column. */
+/** The context of a window's bounds: the date, the seconds per cell, and the key column. */
 interface Place {
   readonly date: string;
   readonly grain: number;
@@ -72,12 +72,12 @@ function upperTime(place: Place, { second, id }: Bound): readonly string[] {
   return [...beforeSecond(place, second + place.grain), joinAny(before)];
 }
 
-/** Nothing lies before the first second. @param never from which second on there is nothing after */
+/** No condition at the first second: nothing lies before. @param never from this second on, no rows follow */
 function sinceSecond({ date }: Place, second: number, never = Number.POSITIVE_INFINITY): readonly string[] {
   return second <= 0 || second >= never ? [] : [`time >= ${quoteString(formatTime(date, second))}`];
 }
 
-/** Nothing lies after the last second. @param never up to which second there is nothing before */
+/** No condition at the last second: nothing lies after. @param never up to this second, no rows precede */
 function beforeSecond({ date }: Place, second: number, never = Number.NEGATIVE_INFINITY): readonly string[] {
   return second >= SECONDS_PER_DAY || second <= never ? [] : [`time < ${quoteString(formatTime(date, second))}`];
 }

@@ -1,32 +1,32 @@
 /**
- * What time it is, by witnesses that may be wrong: the server's clock, this machine's clock, and the newest row that the
- * source has shown. Pure. Invariant: a date is agreed on only when each of them calls it over and whole; what only some of
- * them call so is contested and named, so that it is held back rather than passed over.
+ * The current time, according to witnesses that may be wrong: the server's clock, this machine's clock, and the newest
+ * row that the source has returned. Pure. Invariant: a date is agreed on only if every witness says that it is over and
+ * still whole. If only some say so, the date is contested and reported: it is held back, not skipped.
  */
 import { type CalendarOverride, NO_OVERRIDE } from '../calendar/session.ts';
 import { formatWallClock } from '../calendar/wall-clock.ts';
 import { computeLookback, expiresAt, type LookbackRange, listSettled, settledAt } from './dates.ts';
 
 /**
- * Two clocks that NTP keeps differ by less than a second; one that nobody sets drifts by a few seconds a day. Below two
- * minutes no session is sealed early: the delay and its margin are fifteen times as long.
+ * Two clocks synchronised by NTP differ by less than a second; a clock without NTP drifts by a few seconds a day. A
+ * skew below two minutes cannot cause an early seal: delay plus margin are fifteen times as long.
  */
 export const MAX_CLOCK_SKEW_MS = 2 * 60_000;
 
 export interface Witnesses {
   /** This machine's clock. */
   readonly ownMs: number;
-  /** The server's clock; `undefined` when no answer has told it. */
+  /** The server's clock; `undefined` if no answer has contained its time. */
   readonly serverMs: number | undefined;
-  /** When the newest row that was seen became visible at the earliest: no clock can be before that. */
+  /** Earliest instant at which the newest returned row was visible: the real time cannot be earlier. */
   readonly rowMs: number | undefined;
 }
 
-/** What the witnesses leave possible. */
+/** The range of times that the witnesses allow. */
 interface TimeSpan {
   readonly earliestMs: number;
   readonly latestMs: number;
-  /** In words, how far they are apart; `undefined` while they agree. */
+  /** Describes how far apart they are; `undefined` if they agree. */
   readonly conflict: string | undefined;
 }
 
@@ -54,7 +54,7 @@ function describeSlow(rowMs: number, serverMs: number, ownMs: number): string {
   return `a row was seen that cannot be visible before ${formatInstant(rowMs)}, so a clock is slow: ${slow.join(', ')}`;
 }
 
-/** `40 s`, `5 h 3 min`, `400 d 2 h`: two units are enough, and of hours the seconds are noise. */
+/** `40 s`, `5 h 3 min`, `400 d 2 h`: two units are enough, and beside hours the seconds are noise. */
 export function formatApart(ms: number): string {
   const exact = Math.round(Math.abs(ms) / 1000);
   const seconds = exact < 3_600 ? exact : Math.round(exact / 60) * 60;
@@ -73,22 +73,22 @@ function formatInstant(ms: number): string {
   return `${new Date(ms).toISOString().slice(0, 19)}Z`;
 }
 
-/** A date that is not exported now, although it may be due. */
+/** A date that may be due but is not exported now. */
 export interface HeldDate {
   readonly date: string;
   readonly reason: string;
 }
 
 export interface AgreedDates {
-  /** Sessions that each witness calls over and whole, soonest expiry first. */
+  /** Sessions that every witness calls over and whole, soonest expiry first. */
   readonly dates: readonly string[];
-  /** Those that only one of two clocks that differ calls so. */
+  /** Sessions that only some of the witnesses call over and whole. */
   readonly contested: readonly HeldDate[];
-  /** For conditions: nothing has expired in it while a witness sees it whole. */
+  /** For conditions: no date expires in it while any witness still sees it whole. */
   readonly lookback: LookbackRange;
 }
 
-/** @param isForgetting whether the source forgets dates */
+/** @param isForgetting whether the source deletes old dates */
 export function agreeOnDates(
   witnesses: Witnesses,
   calendar: CalendarOverride = NO_OVERRIDE,
@@ -108,7 +108,7 @@ export function agreeOnDates(
   return { dates, contested, lookback: earliest };
 }
 
-/** Why a date is not over or not whole by one of the witnesses; `undefined` when it is by all. */
+/** Why one of the witnesses calls a date not over or not whole; `undefined` if none does. */
 export function explainContest(
   date: string,
   witnesses: Witnesses,

@@ -1,46 +1,46 @@
 /**
- * The mail that tells operators what is wrong with a job, and what is right again: subject, HTML and text. Invariant: it
- * decides nothing; which causes are told, and to whom, comes in with the notice. Times are UTC, as in logs.
+ * The mail for operator alerts: subject, HTML and text about a job's new and recovered problems. Invariant: it decides
+ * nothing; the notice says which alerts to send. Times are UTC, as in logs.
  */
 import { renderHtmlTemplate, renderTextTemplate } from './template.ts';
 import { formatInstant } from './text/label.ts';
 
 /**
- * - `critical`: rows are lost, or will be unless somebody acts
- * - `error`: something failed, and nothing is lost yet
+ * - `critical`: rows are lost, or will be unless someone acts
+ * - `error`: something failed, but nothing is lost yet
  * - `warning`: worth a look
  */
 export type AlertSeverity = 'critical' | 'error' | 'warning';
 
 export interface Alert {
-  /** Stable for its cause: the same for as long as it lasts, and when it comes back. */
+  /** Stable for its cause: the same while it lasts and if it returns. */
   readonly id: string;
   readonly kind: string;
   readonly severity: AlertSeverity;
-  /** Trading date that it is about. */
+  /** Trading date concerned. */
   readonly date: string | null;
-  /** Error code that it is about. */
+  /** Error code concerned. */
   readonly code: string | null;
   readonly title: string;
   readonly what: string;
-  /** What to do now; commands stand between backticks. */
+  /** What to do now; commands are between backticks. */
   readonly next: string;
-  /** When it was seen first, ISO 8601 in UTC. */
+  /** When it was first seen, ISO 8601 in UTC. */
   readonly since: string;
 }
 
-/** All that is told at once. */
+/** All alerts of one mail. */
 export interface AlertNotice {
   readonly job: string;
   readonly dataset: string;
-  /** Where the job's drops are: address of the store with the dataset. */
+  /** Address of the job's drops: the store's with the dataset. */
   readonly place: string;
-  /** Id of the run that tells it, as in the log. */
+  /** Id of the run that sends it, as in the log. */
   readonly run?: string | undefined;
   /** ISO 8601 in UTC. */
   readonly at: string;
   readonly alerts: readonly Alert[];
-  /** Told earlier, and over now. */
+  /** Sent earlier, and over now. */
   readonly recovered: readonly Alert[];
 }
 
@@ -52,12 +52,12 @@ interface RenderedAlert {
 
 /** The template's file name without extension: `alert.mjml` and `alert.txt`. */
 const TEMPLATE = 'alert';
-/** A job that fails for many dates at once would make a mail that nobody reads to its end. */
+/** If a job fails for many dates at once, a mail that lists them all would be too long to read. */
 const MAX_SHOWN = 20;
 
 const SEVERITIES: readonly AlertSeverity[] = ['critical', 'error', 'warning'];
 
-/** @throws Fault `TEMPLATE_INVALID` (kind `usage`) when a template is missing or wrong */
+/** @throws Fault `TEMPLATE_INVALID` (kind `usage`) if a template is missing or invalid */
 export async function renderAlertMail(notice: AlertNotice, templatesDir: string): Promise<RenderedAlert> {
   const view = buildAlertView(notice);
   return {
@@ -67,12 +67,12 @@ export async function renderAlertMail(notice: AlertNotice, templatesDir: string)
   };
 }
 
-/** Worst first, then in the order in which they came. */
+/** Most severe first; otherwise keeps the order. */
 export function sortAlerts(alerts: readonly Alert[]): readonly Alert[] {
   return [...alerts].sort((a, b) => SEVERITIES.indexOf(a.severity) - SEVERITIES.indexOf(b.severity));
 }
 
-/** One line that says it all: `[critical] nightly-trades: 2026-11-03 expired before it was sealed (and 2 more)`. */
+/** One line: `[critical] nightly-trades: 2026-11-03 expired before it was sealed (and 2 more)`. */
 export function formatAlertSubject({ job, alerts, recovered }: AlertNotice): string {
   const [first] = sortAlerts(alerts);
   const more = (count: number) => (count > 1 ? ` (and ${count - 1} more)` : '');
@@ -80,7 +80,7 @@ export function formatAlertSubject({ job, alerts, recovered }: AlertNotice): str
   return toAscii(`[recovered] ${job}: ${recovered[0]?.title ?? ''}${more(recovered.length)}`);
 }
 
-/** What the templates print: finished texts only. */
+/** The finished texts that the templates print. */
 function buildAlertView(notice: AlertNotice) {
   const alerts = sortAlerts(notice.alerts);
   const subject = formatAlertSubject(notice);
@@ -106,7 +106,7 @@ function buildEntry(alert: Alert) {
     label: alert.severity.toUpperCase(),
     title: alert.title,
     what: alert.what,
-    /** Pieces of the next step, so that a template can set commands apart. */
+    /** Pieces of the next step, so that a template can highlight commands. */
     steps: splitCommands(alert.next),
     next: alert.next.replaceAll('`', ''),
     since: formatInstant(alert.since, 'UTC'),
@@ -129,7 +129,7 @@ function formatHeading(alerts: number, recovered: number): string {
   return parts.filter(Boolean).join(', ');
 }
 
-/** A subject of printable ASCII looks the same everywhere, and can hide nothing. */
+/** A printable ASCII subject looks the same everywhere and cannot hide anything. */
 function toAscii(text: string): string {
   return text
     .replace(/[^\x20-\x7e]+/g, ' ')

@@ -1,6 +1,6 @@
 /**
- * The digest: several datasets' reports in one mail, each in short. Pure. A dataset whose date is not sealed is named as
- * pending and shows no number: nothing is computed from half a day.
+ * The digest: short reports of several datasets in one mail. Pure. A dataset whose date is not sealed is listed as
+ * pending, without numbers: nothing is computed from half a day.
  */
 import type { FlowReport } from './model.ts';
 import { cleanLabel, formatDay } from './text/label.ts';
@@ -25,7 +25,7 @@ interface DigestPartView {
   readonly title: string;
   /** The day that is not sealed yet; empty for a part with numbers. */
   readonly pending: string;
-  /** Null exactly when it is pending. */
+  /** Null if and only if the part is pending. */
   readonly flow: FlowView | null;
 }
 

@@ -1,6 +1,6 @@
 /**
- * The sealed Parquet file as a table of the engine. Invariant: a file that lacks a column of the report is refused with
- * the column's name before any number is computed, because half a report looks like a whole one.
+ * The sealed Parquet file as a table of the engine. Invariant: a file that lacks a column of the report is refused,
+ * with the column's name, before any number is computed, because half a report looks like a whole one.
  */
 
 import { TRADE_COLUMNS } from '../api-contract/trade.ts';
@@ -19,15 +19,18 @@ const REQUIRED: readonly string[] = [
   ]),
 ];
 
-/** What a family of numbers is computed from: a table of the drop's records, and the engine that reads it. */
+/** The input of all queries: a table of the drop's records, and the engine that reads it. */
 export interface DropSource {
-  /** For the FROM clause: the whole file, or the records of it that count. */
+  /** For the FROM clause: the whole file, or its counted records. */
   readonly table: string;
-  /** Runs one query with a small result, in which NaN and infinities are texts: as null they would look like no value. @throws EngineFault */
+  /**
+   * Runs one query with a small result. NaN and infinities are texts: null would look like no value.
+   * @throws EngineFault
+   */
   rows<Row extends object>(sql: string, params?: SqlParams): Promise<readonly Row[]>;
 }
 
-/** The whole file, what does not count included. @param signal ends the running query */
+/** The whole file, including records that do not count. @param signal ends the running query */
 export function openDropFile(engine: Engine, drop: SealedDrop, signal: AbortSignal | undefined): DropSource {
   return {
     table: `file(${quoteString(drop.path)}, Parquet)`,
@@ -40,8 +43,8 @@ export function openDropFile(engine: Engine, drop: SealedDrop, signal: AbortSign
 }
 
 /**
- * The records of a file that a condition keeps; the file itself where all count.
- * @param hasGaps whether premiums that are no numbers are to be null
+ * The records of a file that satisfy the condition; the file itself if all records count.
+ * @param hasGaps whether to replace premiums that are not finite with null
  */
 export function keepRecords(file: DropSource, condition: string | null, hasGaps: boolean): DropSource {
   if (condition === null && !hasGaps) return file;
@@ -51,12 +54,12 @@ export function keepRecords(file: DropSource, condition: string | null, hasGaps:
 }
 
 /**
- * Orders the trades of a day: later is greater, and of one millisecond the greater id. A text of fixed width before the
- * id, because the engine compares one text several times faster than a pair (2 s against 7 s for `argMax` over 7 M rows).
+ * Orders the trades of a day by time, then by id. One text, a time of fixed width before the id, because the engine
+ * compares one text several times faster than a pair (2 s instead of 7 s for `argMax` over 7 M rows).
  */
 export const RECORD_ORDER = 'concat(toString(toUnixTimestamp64Milli(time)), id)';
 
-/** @throws Fault `REPORT_COLUMNS_MISSING` (kind `usage`): the job's column list leaves out what the report needs */
+/** @throws Fault `REPORT_COLUMNS_MISSING` (kind `usage`): the job's column list lacks columns that the report needs */
 export async function assertColumns(source: DropSource, drop: SealedDrop): Promise<void> {
   const described = await source.rows<{ readonly name: string }>(`DESCRIBE TABLE ${source.table}`);
   const present = new Set(described.map((column) => column.name));

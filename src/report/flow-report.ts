@@ -1,7 +1,7 @@
 /**
- * The flow report as data: every number of the mail, computed by the engine from one sealed file and the summaries of
- * the sessions before it. Invariants: the model is plain JSON; rows never come to JavaScript, only bounded results do; a
- * file whose row count is not the sealed one makes no report. How it looks is `text/`, `draw/` and the templates' affair.
+ * The flow report as data: the engine computes every number of the mail from one sealed file and the summaries of the
+ * sessions before it. Invariants: the model is plain JSON; rows never reach JavaScript, only bounded results do; a file
+ * whose row count differs from the sealed one gives no report. `text/`, `draw/` and the templates define how it looks.
  */
 import { Fault } from '../core/errors.ts';
 import type { Engine } from '../engine/engine.ts';
@@ -16,25 +16,25 @@ import { buildRebuildQueries } from './query/rebuild.ts';
 import { querySums, type Sums } from './query/sums.ts';
 import { SERIES_HASH } from './records.ts';
 
-/** More would push the mail over the size at which Gmail clips it; the rest is counted in the mail. */
+/** More symbols would push the mail over the size at which Gmail clips it; the mail says how many are left out. */
 const MAX_WATCHLIST = 25;
 
 export interface FlowOptions {
-  /** Symbols of the watchlist table, in the order to show; empty for none. The totals are always the whole market's. */
+  /** Symbols of the watchlist table, in the order shown; empty: none. The totals always cover the whole market. */
   readonly symbols: readonly string[];
   readonly now: Date;
   /** Name of the job, for the reader. */
   readonly job: string;
   readonly signal?: AbortSignal | undefined;
-  /** Local files of the summaries of sealed sessions before this date, newest first; more than five are not looked at. */
+  /** Local files of the summaries of sealed sessions before this date, newest first; only the first five are used. */
   readonly before: readonly PastSession[];
-  /** Local file of the market-structure drop of this date; null when none is sealed. */
+  /** Local file of the market-structure drop of this date; null if none is sealed. */
   readonly marketStructure: string | null;
 }
 
 /**
  * Computes the report of one sealed drop.
- * @throws Fault `REPORT_COLUMNS_MISSING`, `REPORT_DROP_DIFFERS` (the file is not the one that was sealed); EngineFault
+ * @throws Fault `REPORT_COLUMNS_MISSING`, `REPORT_DROP_DIFFERS` (the file is not the sealed one); EngineFault
  */
 export async function buildFlowReport(engine: Engine, drop: SealedDrop, options: FlowOptions): Promise<FlowReport> {
   const wanted = [...new Set(options.symbols)];
@@ -86,11 +86,10 @@ function watch(symbol: string, symbols: Sums['symbols'], exposure: Exposure): Wa
 }
 
 /**
- * Volume above open interest: option series of which more contracts traded this day than were open before it, so that
- * at least a part of the day's volume opened positions. Volume is the sum of `size` over the counted records; open
- * interest is the record's `oi`, which the clearing house (OCC) publishes once before the opening; of different values
- * the largest counts. One pass; a group for each series that traded, by a hash of its key, which takes half the time of the
- * key itself.
+ * Volume above open interest: option series in which more contracts traded this day than were open before it, so that
+ * at least part of the day's volume opened positions. Volume is the sum of `size` over the counted records. Open
+ * interest is the record's `oi`, which the clearing house (OCC) publishes once before the opening; if values differ,
+ * the largest counts. One pass, grouped by a hash of the series key, which takes half the time of the key itself.
  */
 async function queryVolumeAboveOpenInterest(source: DropSource): Promise<VolumeAboveOpenInterest> {
   const [row] = await source.rows<SeriesRow>(
@@ -122,7 +121,7 @@ function assertSealedRows(drop: SealedDrop, rows: number): void {
   );
 }
 
-/** A caller may hand over its whole manifest: only what the report knows of goes on. */
+/** Copies only the fields that the report uses: a caller may pass its whole manifest. */
 function pickShown(drop: ShownDrop): ShownDrop {
   const { dataset, date, revision, condition, rows, min_time, max_time, sealed_at, sha256, location } = drop;
   const why = drop.degraded_reason === undefined ? {} : { degraded_reason: drop.degraded_reason };

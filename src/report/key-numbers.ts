@@ -1,8 +1,8 @@
 /**
- * The key numbers: each of the date beside the session before and the mean of the last sessions, as the mail's texts and as
- * the table that files have. Pure. A change is said in
- * the unit in which the number is read: dollars as a share of what they were, net dollars as dollars (a share of a
- * number that crosses zero says nothing), shares in points, ratios as they are.
+ * The key numbers: each number of the date beside the session before and the mean of the last sessions, as texts of the
+ * mail and as the table in attachments. Pure. The unit decides how a change is shown: dollars and counts as a
+ * percentage, net dollars in dollars (a percentage of a number that crosses zero says nothing), shares in percentage
+ * points, ratios as a difference.
  */
 import { formatCount, formatDecimal, formatDollars, formatPercent, formatSignedDollars } from '../core/units.ts';
 import type { Amount } from './amount.ts';
@@ -11,7 +11,7 @@ import { KEY_NUMBERS, type Unit } from './numbers.ts';
 import { type AttachedTable, buildTable, type ColumnKind, KIND_OF, kept, shown } from './report-table.ts';
 import { formatPastDay, formatShortCount, formatSignedPercent, joinWords, NONE } from './text/label.ts';
 
-/** Decimals of what would read the same with fewer. */
+/** Decimals for values that would look the same with fewer. */
 const FINE_DIGITS = 4;
 const MILLION = 1e6;
 
@@ -20,7 +20,7 @@ export interface ChangeRow {
   readonly latest: string;
   readonly previous: string;
   readonly mean: string;
-  /** Latest against each; empty when there is nothing to compare with. */
+  /** Change of the latest against each; empty if there is nothing to compare with. */
   readonly onPrevious: string;
   readonly onMean: string;
 }
@@ -30,7 +30,7 @@ export function buildChangeRows(comparison: Comparison): readonly ChangeRow[] {
     const { latest, previous, mean } = comparison.changes[key];
     return {
       name,
-      // A sum always is; a share or ratio may have nothing to be of.
+      // A sum always exists, so null means unknown; a share or ratio may not exist.
       latest: latest === null && !['share', 'ratio'].includes(unit) ? formatDollars(null) : formatReading(latest, unit),
       previous: formatReading(previous, unit),
       mean: formatReading(mean, unit),
@@ -41,7 +41,7 @@ export function buildChangeRows(comparison: Comparison): readonly ChangeRow[] {
 }
 
 /**
- * Names of the two columns of the past: `18 Nov`, `5-session mean`.
+ * Headings of the two columns of past sessions: `18 Nov`, `5-session mean`.
  * @param date of the report
  */
 export function nameSessions(
@@ -58,7 +58,7 @@ export function nameSessions(
   };
 }
 
-/** The total's change, for the first screen: `+12 % vs 18 Nov`, `+6.4 % vs 5-session mean`. */
+/** The change of total premium, for the first screen: `+12 % vs 18 Nov`, `+6.4 % vs 5-session mean`. */
 export function describeTotalChange(comparison: Comparison, date: string): readonly string[] {
   const { latest, previous, mean }: Change = comparison.changes.total;
   const names = nameSessions(comparison, date);
@@ -68,12 +68,12 @@ export function describeTotalChange(comparison: Comparison, date: string): reado
   const onMean = formatChange(latest, mean, 'dollars');
   return [
     ...(onPrevious === '' ? [] : [`${onPrevious} vs ${names.previous}${mark}`]),
-    // The mean of one session is that session.
+    // The mean of one session is that session's value.
     ...(onMean === '' || comparison.meanDates.length < 2 ? [] : [`${onMean} vs ${names.mean}`]),
   ];
 }
 
-/** What is known against the past numbers; empty when nothing is. */
+/** Warns if past sessions are degraded; empty if none is. */
 export function describePast({ degradedDates }: Comparison, date: string): string {
   if (degradedDates.length === 0) return '';
   return `Degraded, so perhaps without some of its trades: ${joinWords(degradedDates.map((past) => formatPastDay(past, date)))}.`;
@@ -83,7 +83,7 @@ function formatReading(value: Amount, unit: Unit): string {
   return value === null ? NONE : formatNumber(value, unit);
 }
 
-/** A number in its unit, as the mail has it. */
+/** Formats a number in its unit, as in the mail. */
 export function formatNumber(value: Amount, unit: Unit): string {
   if (value === null) return 'unknown';
   switch (unit) {
@@ -102,7 +102,7 @@ export function formatNumber(value: Amount, unit: Unit): string {
   }
 }
 
-/** With more digits, for two values that read the same without: `$1,243.0000M`, short enough for its column. */
+/** More digits for two values that would look the same: `$1,243.0000M`, short enough for its column. */
 export function formatFinely(value: number, unit: Unit): string {
   if (unit === 'share') return formatPercent(value, FINE_DIGITS);
   if (unit === 'ratio') return formatDecimal(value, FINE_DIGITS);
@@ -143,8 +143,8 @@ interface NumberRow extends Change {
 }
 
 /**
- * The day's key numbers as one table: each beside the session before and the mean of the sessions before, with its unit
- * in its own column, because a number without one means nothing to a program.
+ * The day's key numbers as one table: each beside the session before and the mean of the sessions before. The unit has
+ * its own column, because a program cannot use a number without one.
  */
 export function buildKeyNumberTable(report: FlowReport): AttachedTable {
   const { comparison, drop } = report;
@@ -173,7 +173,7 @@ function describeMean(sessions: number): string {
   return sessions === 0 ? 'Mean' : `Mean of ${sessions} session${sessions === 1 ? '' : 's'}`;
 }
 
-/** Numbers that no earlier day's summary has. */
+/** Numbers of this date that summaries of earlier days do not contain. */
 function listOwnNumbers({ headline, exposure, exclusions, volumeAboveOpenInterest }: FlowReport): readonly NumberRow[] {
   const { cancelMessages, cancelledPrints, lateReports, recorded, unmatchedCancels } = exclusions;
   return [

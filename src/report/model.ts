@@ -1,15 +1,15 @@
 /**
- * The flow report as data: the shapes that `query/` fills and `text/`, `draw/` and the templates show. Invariants: plain
- * JSON; dollars and contracts unless said otherwise; shares and ratios are fractions (0.62, not 62); a number that is
- * not known is null, never 0. "Counted" records are those that are neither a cancel message, nor a print that was
- * cancelled later, nor a late report: the rest is in `Exclusions`, so that nothing disappears.
+ * The flow report as data: the types that `query/` fills and `text/`, `draw/` and the templates show. Invariants: plain
+ * JSON; dollars and contracts unless noted otherwise; shares and ratios are fractions (0.62, not 62); an unknown number
+ * is null, never 0. "Counted" records exclude cancel messages, prints that were cancelled later, and late reports:
+ * these are in `Exclusions`, so that nothing disappears.
  */
 import type { Amount } from './amount.ts';
 import type { Compared, Direction, Premium, PremiumPart } from './numbers.ts';
 
 /**
- * What the report needs to know of a sealed drop. Structural, so that the seal's manifest satisfies it and this stage
- * imports no other. The report reads only what was sealed: never a stage, never the API.
+ * The facts about a sealed drop that the report needs. Structural, so that the seal's manifest satisfies it without an
+ * import. The report reads only sealed data: never a stage, never the API.
  */
 export interface SealedDrop {
   readonly dataset: string;
@@ -18,20 +18,20 @@ export interface SealedDrop {
   /** 1 for the first seal of the date; each restatement adds one. */
   readonly revision: number;
   readonly condition: 'available' | 'degraded';
-  /** Why it is degraded, in the manifest's words. */
+  /** Why it is degraded, as in the manifest. */
   readonly degraded_reason?: string | undefined;
   /** Rows in the Parquet file. */
   readonly rows: number;
-  /** Earliest and latest trade, wall clock of the exchange; null or empty when there are no rows. */
+  /** Earliest and latest trade, wall clock of the exchange; null or empty if there are no rows. */
   readonly min_time: string | null;
   readonly max_time: string | null;
   /** UTC, ISO 8601. */
   readonly sealed_at: string;
-  /** Of the Parquet file, hexadecimal. */
+  /** SHA-256 of the Parquet file, hexadecimal. */
   readonly sha256: string;
   /** Store URL of the object, for people. */
   readonly location: string;
-  /** Local Parquet file that the numbers are computed from. Never shown: it means nothing to a reader. */
+  /** Local Parquet file that the numbers are computed from. Never shown, because it means nothing to a reader. */
   readonly path: string;
 }
 
@@ -44,44 +44,44 @@ export interface Tally {
   readonly premium: Amount;
 }
 
-/** Counted records whose value of a column the API's contract does not have: they are in no part that the column decides. */
+/** Counted records with a value that the API's contract lacks: they are in no part that the column decides. */
 export interface UnknownCodes extends Tally {
   readonly column: 'put_call' | 'sentiment' | 'side' | 'option_activity_type';
-  /** The most frequent (at most 5); null: the record has none. */
+  /** The most frequent values (at most 5); null: the record has no value. */
   readonly values: readonly { readonly value: string | null; readonly trades: number }[];
 }
 
-/** What the sums leave out, and what the file holds in all. */
+/** The records that the sums leave out, and the total of the file. */
 export interface Exclusions {
   readonly cancelMessages: Tally;
-  /** Prints that a cancel message took back. */
+  /** Prints that a cancel message cancelled. */
   readonly cancelledPrints: Tally;
-  /** Cancel messages for which the file has no print. */
+  /** Cancel messages without a print in the file. */
   readonly unmatchedCancels: number;
   readonly lateReports: Tally;
-  /** Every record of the file, those left out included. */
+  /** Every record of the file, including those left out. */
   readonly recorded: Tally;
-  /** Counted, and of no known code; empty when there are none. */
+  /** Counted records with an unknown code; empty if there are none. */
   readonly unknownCodes: readonly UnknownCodes[];
 }
 
-/** Series whose volume of the day is above their open interest: positions that must be new, at least in part. */
+/** Series whose volume of the day exceeds their open interest: at least part of the positions must be new. */
 export interface VolumeAboveOpenInterest {
   readonly series: number;
   /** Series that traded. */
   readonly ofSeries: number;
-  /** Of those, series of which volume or open interest is not known. */
+  /** Series that traded but whose volume or open interest is unknown. */
   readonly unknownSeries: number;
   /** Premium of the day in those series. */
   readonly premium: Amount;
 }
 
-/** Days to expiration: 0; 1 to 7; 8 to 31; more; records without one. Always the five, in this order. */
+/** Days to expiration: 0; 1 to 7; 8 to 31; more; unknown. Always these five, in this order. */
 export interface ExpiryBucket extends PremiumPart {
   readonly bucket: '0DTE' | 'week' | 'month' | 'later' | 'unknown';
 }
 
-/** Always these four, in this order; `unknown` is what the records do not say. */
+/** Always these four, in this order; `unknown`: records without a known moneyness. */
 export interface MoneynessBucket extends PremiumPart {
   readonly bucket: 'ITM' | 'ATM' | 'OTM' | 'unknown';
 }
@@ -97,28 +97,28 @@ export interface SymbolFlow extends Premium {
   readonly place: number;
 }
 
-/** A number of this date beside the same number of the sessions before. */
+/** A number of this date beside the same number of earlier sessions. */
 export interface Change {
   readonly latest: number | null;
-  /** Of the sealed session before; null when there is none. */
+  /** The number of the sealed session before; null if there is none. */
   readonly previous: number | null;
-  /** Mean over the sessions of `Comparison.meanDates`; null when there are none. */
+  /** Mean over the sessions of `Comparison.meanDates`; null if there are none. */
   readonly mean: number | null;
 }
 
 export interface Comparison {
-  /** The sealed session before this date; null when there is none. */
+  /** The sealed session before this date; null if there is none. */
   readonly previousDate: string | null;
   /** Up to five sealed sessions before this date, newest first. */
   readonly meanDates: readonly string[];
-  /** Those of them whose drop is degraded: their numbers may lack trades. */
+  /** The subset of `meanDates` whose drop is degraded: their numbers may lack trades. */
   readonly degradedDates: readonly string[];
-  /** Calls' and puts' share of premium in each session of `meanDates`; null where it has none. */
+  /** Calls' and puts' share of premium in each session of `meanDates`; null if a session has none. */
   readonly pastShares: readonly { readonly calls: number | null; readonly puts: number | null }[];
   readonly changes: Readonly<Record<Compared, Change>>;
 }
 
-/** A symbol whose premium stands out against its own last sessions. */
+/** A symbol whose premium is unusual compared with its own last sessions. */
 export interface UnusualSymbol extends Direction {
   readonly symbol: string;
   readonly premium: number;
@@ -141,12 +141,12 @@ export interface BigTrade {
   /** Dollars per share. */
   readonly price: Amount;
   readonly premium: number;
-  /** Empty where the record has none, as all texts here. */
+  /** Empty if the record has none, as for all texts here. */
   readonly side: string;
   readonly sentiment: string;
   readonly spot: number | null;
   readonly openInterest: Amount;
-  /** Annualised, 1 = 100 %. */
+  /** Annualized, 1 = 100%. */
   readonly impliedVolatility: number | null;
   /** Calendar days to expiration. */
   readonly days: Amount;
@@ -157,17 +157,17 @@ export interface BigTrade {
 
 /** Gamma and delta exposure. Calls positive, puts negative (see docs/formulas.md); `net` is their sum. */
 export interface ExposureSums {
-  /** Dollars per 1 % move of the underlying. */
+  /** Dollars per 1% move of the underlying. */
   readonly callGex: Amount;
   readonly putGex: Amount;
   readonly netGex: Amount;
-  /** Dollars of the underlying: `delta x OI x 100 x S`, a put's delta being negative. */
+  /** Dollars of the underlying: `delta x OI x 100 x S`; a put's delta is negative. */
   readonly callDex: Amount;
   readonly putDex: Amount;
   readonly netDex: Amount;
   /** Series that traded this date. */
   readonly contracts: number;
-  /** Of those, series without a gamma or an open interest: they count as 0. */
+  /** Series among `contracts` without a gamma or an open interest: they count as 0. */
   readonly unknownContracts: number;
 }
 
@@ -188,47 +188,49 @@ export interface ExpirationGex {
 /** A symbol of the ranking. */
 export interface RankedExposure extends ExposureSums {
   readonly symbol: string;
-  /** Last positive underlying price of the date; null when no record had one: the sums are 0 and mean nothing. */
+  /** Last positive underlying price of the date; null if no record had one: then the sums are 0 and mean nothing. */
   readonly spot: number | null;
 }
 
-/** A symbol in full. */
+/** A symbol with all details. */
 export interface SymbolExposure extends RankedExposure {
   readonly zeroGamma: number | null;
-  /** Strike with the largest call GEX; with the most negative put GEX; with the largest sum of both sizes. */
+  /** Strike with the largest call GEX, the most negative put GEX, and the largest sum of both absolute values. */
   readonly callWall: number | null;
   readonly putWall: number | null;
   readonly absoluteGammaStrike: number | null;
-  /** Ascending, those near the spot (at most 60). */
+  /** Strikes near the spot (at most 60), ascending. */
   readonly strikes: readonly StrikeGex[];
-  /** Ascending, at most 12; the rest is in `laterExpirations`. */
+  /** Ascending, at most 12; `laterExpirations` sums the rest. */
   readonly expirations: readonly ExpirationGex[];
   readonly laterExpirations: { readonly count: number; readonly netGex: Amount };
-  /** What the market-structure endpoint said of it on this date; null when no such drop is sealed. */
+  /** The market-structure endpoint's figures for this date; null if no sealed drop has them. */
   readonly marketStructure: MarketStructureGex | null;
 }
 
 export interface MarketStructureGex {
   readonly intradayGex: number;
-  /** Ours less theirs, as a fraction of the larger size of the two. */
+  /** Ours minus theirs, as a fraction of the larger absolute value. */
   readonly difference: Amount;
-  /** A sentence, when the difference is large; else empty. */
+  /** A sentence if the difference is large; else empty. */
   readonly explanation: string;
 }
 
 export interface Exposure {
   readonly total: ExposureSums;
-  /** Symbols left out, because no record had a price of the underlying. */
+  /** Symbols left out because no record had a price of the underlying. */
   readonly unpricedSymbols: number;
-  /** Largest net exposure first, whatever its sign (at most 10). */
+  /** Largest absolute net exposure first (at most 10). */
   readonly top: readonly RankedExposure[];
-  /** The symbols in full: the watchlist's, or without one the first of `top`. */
+  /** The detailed symbols: the watchlist's, or without a watchlist the first of `top`. */
   readonly focus: readonly SymbolExposure[];
-  /** The symbol of the first screen and of the chart: the first of the watchlist with exposure, else the first of `top`. */
+  /**
+   * The symbol of the first screen and the chart: the first of the watchlist with exposure, else the first of `top`.
+   */
   readonly lead: SymbolExposure | null;
 }
 
-/** One symbol of the watchlist; null where it did not trade. */
+/** One symbol of the watchlist; `flow` and `exposure` are null if it did not trade, `unusual` also if it is usual. */
 export interface WatchedSymbol {
   readonly symbol: string;
   readonly flow: SymbolFlow | null;
@@ -238,7 +240,7 @@ export interface WatchedSymbol {
 
 /** SQL that rebuilds a table of the report from the sealed object, in DuckDB and ClickHouse. */
 export interface RebuildQuery {
-  /** `Headline`, `Symbols`, `Half hours`, `Expirations`, `Moneyness`, `Biggest trades`, `GEX by symbol`. */
+  /** Title of the table, such as `Headline`, `Symbols` or `GEX by symbol`; see `query/rebuild.ts`. */
   readonly table: string;
   readonly sql: string;
 }
@@ -259,7 +261,7 @@ export interface FlowReport {
   /** Symbols that traded. */
   readonly symbolCount: number;
   readonly topSymbols: readonly SymbolFlow[];
-  /** By bullish less bearish premium: the largest, and the most negative (at most 5 each, none of the other sign). */
+  /** By bullish minus bearish premium: the largest and the most negative (at most 5 each, none of the other sign). */
   readonly mostBullish: readonly SymbolFlow[];
   readonly mostBearish: readonly SymbolFlow[];
   /** Largest ratio first (at most 10). */
@@ -267,7 +269,7 @@ export interface FlowReport {
   readonly biggestTrades: readonly BigTrade[];
   readonly exposure: Exposure;
   readonly watchlist: readonly WatchedSymbol[];
-  /** Symbols of the watchlist beyond its limit, not shown. */
+  /** Number of watchlist symbols beyond the limit, which are not shown. */
   readonly watchlistLeftOut: number;
   readonly rebuildQueries: readonly RebuildQuery[];
 }

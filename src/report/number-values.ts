@@ -1,7 +1,7 @@
 /**
- * The numbers of the table (`numbers.ts`) as SQL, and as values: read from the engine's rows, from a summary, from a
- * report. One list of SQL serves the whole day, a symbol, a half hour and the summary beside a drop, so that the parts are
- * computed as the total is; ClickHouse and DuckDB read it alike. Pure.
+ * The numbers of `numbers.ts` as SQL and as values, which are read from the engine's rows, a summary or a report. One
+ * list of SQL serves the whole day, a symbol, a half hour and the summary beside a drop, so that parts are computed
+ * like the total. The SQL runs in ClickHouse and DuckDB. Pure.
  */
 import { type Amount, divide, type EngineNumber, readAmount, readNumber } from './amount.ts';
 import {
@@ -17,10 +17,10 @@ import {
   type ReportNumber,
 } from './numbers.ts';
 
-/** Column and its SQL, an aggregate. */
+/** A column and its SQL aggregate. */
 type ColumnSql = readonly [column: string, sql: string];
 
-/** A row of `buildPremiumList`, whatever else is in it; what the list does not have is missing. */
+/** A row with the columns of `buildPremiumList`, and perhaps others; columns that the list lacks are missing. */
 export type PremiumRow = Readonly<Record<string, unknown>>;
 
 const ALL = NUMBERS.flatMap((number) => (number.sum ? [{ ...number, sum: number.sum }] : []));
@@ -32,20 +32,20 @@ const COUNT_GAPS: readonly ColumnSql[] = COUNTS.flatMap(({ name, where }) =>
   where ? [[name, sumWhere(where, '1')]] : [],
 );
 
-/** Sums where every record has its numbers. */
+/** Sums for files whose records all have their numbers. */
 const PLAIN: readonly ColumnSql[] = [...COUNT_ALL, ...listSums(sumWhere)];
 
-/** Sums where some have none: parts without a number are null, and what the sums leave out is counted. */
+/** Sums for files whose records may lack numbers: parts without a number are null, and records left out are counted. */
 export const SUMS_WITH_GAPS: readonly ColumnSql[] = [...COUNT_ALL, ...listSums(sumKnown), ...COUNT_GAPS];
 
-/** Records that a sum is without: what tells a part whose numbers nobody knows from one that has no records. */
+/** Records missing from each sum: distinguishes a part with unknown numbers from a part without records. */
 const LACKS: readonly ColumnSql[] = SUMS.map((number) => {
   const isLacking = `${number.sum === 'size' ? 'size' : 'premium'} IS NULL`;
   const condition = number.where === undefined ? isLacking : `${number.where} AND ${isLacking}`;
   return [`${columnOf(number)}_lacks`, sumWhere(condition, '1')];
 });
 
-/** What a summary beside a drop has of the numbers. */
+/** The numbers that a summary beside a drop contains. */
 const IN_SUMMARY = NUMBERS.filter(
   ({ sum, where, key }) =>
     (sum === 'records' ? where === undefined : sum !== undefined) || key === 'volumeAboveOpenInterest',
@@ -67,12 +67,12 @@ export function sumWhere(condition: string, value: string): string {
   return `sum(CASE WHEN ${condition} THEN ${value} ELSE 0 END)`;
 }
 
-/** Null where no record of the condition has a number. */
+/** Null if no record that satisfies the condition has a number. */
 export function sumKnown(condition: string, value: string): string {
   return `sum(CASE WHEN ${condition} THEN ${value} END)`;
 }
 
-/** @param hasGaps whether records lack numbers that the others have */
+/** @param hasGaps whether some records lack numbers */
 export function listPremiumColumns(hasGaps: boolean): readonly ColumnSql[] {
   return hasGaps ? [...SUMS_WITH_GAPS, ...LACKS] : PLAIN;
 }
@@ -82,7 +82,7 @@ export function buildPremiumList(hasGaps: boolean): string {
   return listPremiumColumns(hasGaps).map(writeColumn).join(',\n  ');
 }
 
-/** Those of a part of the day, by expiration or moneyness. */
+/** The columns for a part of the day, by expiration or moneyness. */
 export function buildPartList(hasGaps: boolean): string {
   const parts = NUMBERS.filter(({ key }) => PART_KEYS.some((part) => part === key)).map(columnOf);
   return listPremiumColumns(hasGaps)
@@ -95,9 +95,9 @@ function writeColumn([column, sql]: ColumnSql): string {
   return `${sql} AS ${column}`;
 }
 
-/** The engine's row as numbers. A sum over no records is 0, one over records without a number is not known. */
+/** Reads the engine's row. A sum over no records is 0; a sum over records without a number is unknown. */
 export function readPremium(row: PremiumRow | undefined): Premium {
-  const read = (column: string) => row?.[column] as EngineNumber | undefined; // The engine's own, by `buildPremiumList`.
+  const read = (column: string) => row?.[column] as EngineNumber | undefined; // A column of `buildPremiumList`.
   const counts = COUNTS.map(({ key, name }) => [key, Number(read(name) ?? 0)]);
   const sums: Readonly<Record<string, Amount>> = Object.fromEntries(
     SUMS.map((number) => {
@@ -120,7 +120,7 @@ export function pickNumbers<Key extends keyof Premium>(premium: Premium, keys: r
   return Object.fromEntries(keys.map((key) => [key, premium[key]])) as Pick<Premium, Key>; // One entry for each key.
 }
 
-/** The key numbers of a session, from its row of a summary. */
+/** The key numbers of a session, from the row of its summary. */
 export function readSummary(row: Readonly<Record<string, EngineNumber>>): Readonly<Record<Compared, Amount>> {
   return listCompared(
     Object.fromEntries(IN_SUMMARY.map((number) => [number.key, readNumber(row[columnOf(number)] ?? null)])),
@@ -143,7 +143,7 @@ function readValue({ key, quotient }: ReportedNumber, values: Readonly<Record<st
   return divide(values[part] ?? null, values[whole] ?? null);
 }
 
-/** A number of a report by its name; null when it is not known, which is never 0. */
+/** A number of a report by its name; null if it is unknown, never 0. */
 export function readReportNumber(report: NumberSource, name: ReportNumber): Amount {
   const number = findNumber(name);
   if (number.read !== undefined) return number.read(report);
@@ -152,8 +152,8 @@ export function readReportNumber(report: NumberSource, name: ReportNumber): Amou
 }
 
 /**
- * Whether the records of the day do not give the number, although it would be one: they lack values, or a sum overflows.
- * Otherwise a null says that there is none.
+ * Whether the number exists but the day's records do not give it: they lack values, or a sum overflows. If false, a
+ * null means that the number does not exist.
  */
 export function isUncomputable(report: NumberSource, name: ReportNumber): boolean {
   const { key, quotient, parts } = findNumber(name);
@@ -161,7 +161,7 @@ export function isUncomputable(report: NumberSource, name: ReportNumber): boolea
   return (parts?.(report) ?? (quotient ?? [key]).map((part) => headline[part])).includes(null);
 }
 
-/** By its name in job files. */
+/** Finds a number by its name in job files. */
 export function findNumber(name: ReportNumber): ReportedNumber {
   const number = NUMBERS.find((candidate) => candidate.name === name);
   if (number === undefined) throw new RangeError(`no number is named ${name}`);

@@ -1,50 +1,55 @@
 /**
- * The numbers of the report: one table, one row a number. SQL, the sums of a drop's summary, the model, the mail, the
- * attachments, the comparison, `only_when` and corrections are drawn from it, so a new number is a new row. What each
- * means, in full: `docs/formulas.md`. Pure.
+ * The numbers of the report: one table, one row per number. SQL, the sums of a drop's summary, the model, the mail, the
+ * attachments, the comparison, `only_when` and corrections are derived from it, so a new number is a new row.
+ * `docs/formulas.md` explains each number in full. Pure.
  *
- * Dollars, contracts; `premium` is price x size x 100 as the record carries it. A premium that is null, NaN or infinite is
- * no number, and a sum leaves it out. A sum over no number at all is null: it is 0 only where no record lacks a number. A
- * record of another sentiment, side or right than the API has is in the total and in none of those parts (`CODES`).
+ * Units are dollars and contracts; `premium` is price x size x 100, as in the record. A premium that is null, NaN or
+ * infinite is not a number, and sums leave it out. A sum over no numbers is null; it is 0 only if no record lacks a
+ * number. A record with a sentiment, side or right unknown to the API is in the total, but in none of these parts
+ * (`CODES`).
  */
 import { type Amount, divide } from './amount.ts';
 import { AT_ASK, AT_BID, IS_CALL, IS_MULTI_LEG, IS_PUT, IS_SWEEP, IS_ZERO_DTE } from './records.ts';
 
-/** `net` is dollars with a sign, a difference of large sums; `share` a fraction of the premium; `ratio` of two sums. */
+/** `net`: signed dollars, a difference of large sums; `share`: a fraction of the premium; `ratio`: of two sums. */
 export type Unit = 'dollars' | 'net' | 'count' | 'share' | 'ratio';
 
 /** A row of the table. */
 interface NumberRow {
-  /** Name in the model. Archived reports have it, so it never changes. */
+  /** Name in the model. It never changes, because archived reports contain it. */
   readonly key: string;
   /** Name in SQL, CSV, Parquet and job files. */
   readonly name: string;
-  /** Column of the sum, where it is not the name. */
+  /** Column of the sum, if it differs from the name. */
   readonly column?: string;
-  /** For readers of key numbers and corrections. */
+  /** Name shown in key numbers and corrections. */
   readonly label: string;
-  /** Over a column of a wide table; without it, the number is only in files for programs. */
+  /** Column heading in a wide table; absent: there the number is only in files for programs. */
   readonly heading?: string;
   readonly unit: Unit;
 
-  /** A sum of SQL over the counted records of a condition, or how many these are; without a condition over all. */
+  /** SQL expression summed over counted records, or `records` to count them; `where` limits the records. */
   readonly sum?: string;
   readonly where?: string;
-  /** One sum over another, by key. */
+  /** One sum divided by another, by key. */
   readonly quotient?: readonly [part: string, whole: string];
-  /** What no sum gives is read from the report; `parts` is what it cannot be computed without. */
+  /** Reads a number that is not a sum from the report; `parts` are the amounts that it needs. */
   readonly read?: (report: NumberSource) => Amount;
   readonly parts?: (report: NumberSource) => readonly Amount[];
 
-  /** It is a key number, compared with earlier sessions: where it stands in the mail, and its name there. */
+  /** Present for key numbers, which are compared with earlier sessions: the place in the mail, and the name there. */
   readonly mail?: readonly [place: number, label: string];
-  /** It may be asked for by `only_when`, and a change of it is a correction. */
+  /** `only_when` may use the number, and a change of it causes a correction. */
   readonly isCondition?: true;
-  /** What a change of it is judged by, where the unit does not say; null: it is about other days, so no correction. */
+  /**
+   * The scale for judging a change, if the unit does not give one; null: depends on other days, so never a correction.
+   */
   readonly scale?: ((report: NumberSource) => Amount) | null;
 }
 
-/** Premium at or above the ask counts up, at or below the bid down; at the midpoint not at all. No trade is capped. */
+/**
+ * Premium at or above the ask adds, at or below the bid subtracts; at the midpoint it is left out. No cap per trade.
+ */
 const SIGNED = `CASE WHEN ${AT_ASK} THEN premium ELSE -premium END`;
 const IS_AGGRESSIVE = `(${AT_ASK} OR ${AT_BID})`;
 
@@ -285,7 +290,7 @@ const ROWS = [
     name: 'net_gex',
     label: 'Net GEX',
     unit: 'net',
-    // Sums over no contract are 0 and mean nothing.
+    // Sums over no contracts are 0 and mean nothing.
     read: ({ exposure }) => (exposure.total.contracts === 0 ? null : exposure.total.netGex),
     parts: ({ exposure }) => [exposure.total.netGex],
     isCondition: true,
@@ -297,7 +302,7 @@ const ROWS = [
     label: 'Unusual symbols',
     unit: 'count',
     read: ({ unusual }) => unusual.length,
-    // A symbol whose premium is not known may be one.
+    // A symbol with unknown premium may be unusual.
     parts: ({ headline }) => [headline.total],
     isCondition: true,
     scale: null,
@@ -321,25 +326,25 @@ type Row = (typeof ROWS)[number];
 type CountRow = Extract<Row, { readonly sum: 'records' }>;
 type SumRow = Exclude<Extract<Row, { readonly sum: unknown }>, CountRow>;
 
-/** Sums over a set of counted records. A record without a number is left out of the sums of that number, and counted. */
+/** Sums over a set of counted records. Sums leave out a record without the number, and such records are counted. */
 export type Premium = Readonly<Record<CountRow['key'], number>> &
   Readonly<Record<SumRow['key'] | Extract<Row, { readonly unit: 'ratio' }>['key'], Amount>>;
 
-/** What is summed by expiration and by moneyness. */
+/** Numbers that are summed by expiration and by moneyness. */
 export const PART_KEYS = ['trades', 'contracts', 'total', 'calls', 'puts'] as const;
 export type PremiumPart = Pick<Premium, (typeof PART_KEYS)[number]>;
 
-/** Which way a symbol's premium points. */
+/** Numbers that show the direction of a symbol's premium. */
 export const DIRECTION_KEYS = ['netCalls', 'netPuts', 'bullish', 'bearish'] as const;
 export type Direction = Pick<Premium, (typeof DIRECTION_KEYS)[number]>;
 
-/** A key number: it is compared with the sessions before. */
+/** Key of a number that is compared with earlier sessions. */
 export type Compared = Extract<Row, { readonly mail: unknown }>['key'];
 
-/** A number that a condition may ask about. */
+/** A number that a condition may use. */
 export type ReportNumber = Extract<Row, { readonly isCondition: true }>['name'];
 
-/** The part of a report that its numbers are read from. */
+/** The part of a report from which its numbers are read. */
 export interface NumberSource {
   readonly headline: Readonly<Record<string, Amount>> & { readonly total: Amount };
   readonly volumeAboveOpenInterest: { readonly premium: Amount };
@@ -352,7 +357,7 @@ export interface NumberSource {
   readonly unusual: readonly unknown[];
 }
 
-/** A number, whatever it is made of. */
+/** A number of any kind. */
 export interface ReportedNumber extends NumberRow {
   readonly key: Row['key'];
   readonly name: Row['name'];
@@ -369,13 +374,13 @@ export const PREMIUM_NUMBERS = NUMBERS.filter(
   (number): number is PremiumNumber => number.sum !== undefined || number.unit === 'ratio',
 );
 
-/** A number that is compared with the sessions before. */
+/** A number that is compared with earlier sessions. */
 interface KeyNumber extends ReportedNumber {
   readonly key: Compared;
   readonly mail: NonNullable<NumberRow['mail']>;
 }
 
-/** Sums of dollars, of counts, and what is made of sums; the mail has an order of its own. */
+/** Dollar sums, then counts, then numbers derived from sums; the mail has its own order. */
 export const KEY_NUMBERS = NUMBERS.filter((number): number is KeyNumber => number.mail !== undefined).toSorted(
   (a, b) => orderOf(a) - orderOf(b),
 );
@@ -387,7 +392,7 @@ function orderOf({ sum, unit }: NumberRow): number {
   return unit === 'count' ? 1 : 0;
 }
 
-/** Numbers of a report that a condition may ask about, and that a correction compares. */
+/** Numbers of a report that conditions may use and corrections compare. */
 export const REPORT_NUMBERS = NUMBERS.filter(({ isCondition }) => isCondition).map(
   ({ name }) => name as ReportNumber, // Exactly those rows are conditions.
 );

@@ -1,12 +1,12 @@
 /**
- * The records of a day as SQL that ClickHouse and DuckDB read alike: which of them count, and of what kind each is. Written
- * once, for the summary beside a drop, the report, and the queries that readers run themselves. Pure.
+ * SQL for the records of a day: which of them count, and the kind of each. It runs in ClickHouse and DuckDB, and serves
+ * the summary beside a drop, the report, and the queries that readers run themselves. Pure.
  *
- * All records count but cancel messages, the prints that they take back, and late reports. A cancel message names no id. It
- * takes back the latest earlier print (or one of the same millisecond) of the same contract, size and price that no other
- * cancel has taken; among prints of one time the one with the greatest id. So prints and cancels of one key match like
- * brackets: with prints as +1 and cancels as -1 in the order of time, a print is taken back if and only if the running sum
- * later falls below what it was at the print.
+ * All records count except cancel messages, the prints that they cancel, and late reports. A cancel message names no
+ * id. It cancels the latest earlier print (or one of the same millisecond) of the same contract, size and price that no
+ * other cancel message has taken; among prints of one time, the one with the greatest id. So prints and cancels of one
+ * key match like brackets: with prints as +1 and cancels as -1 in time order, a print is cancelled if and only if the
+ * running sum later falls below its value at the print.
  */
 import {
   CANCEL_TYPES,
@@ -19,18 +19,18 @@ import {
 
 export const IS_CALL = "put_call = 'CALL'";
 export const IS_PUT = "put_call = 'PUT'";
-/** Where the trade executed: above the ask or at it, below the bid or at it. */
+/** Where the trade executed: at or above the ask, at or below the bid. */
 export const AT_ASK = "side IN ('AASK', 'ASK')";
 export const AT_BID = "side IN ('BBID', 'BID')";
 export const IS_MULTI_LEG = `(option_activity_type LIKE '${MULTI_LEG_PREFIX}%' OR option_activity_type IN (${quoteList(MULTI_LEG_TYPES)}))`;
 export const IS_SWEEP = `option_activity_type IN (${quoteList(SWEEP_TYPES)})`;
-/** A contract does not trade after its expiration: a record that says so counts as one of the last day. */
+/** A contract does not trade after its expiration, so a record dated after it counts as one of the last day. */
 export const IS_ZERO_DTE = 'expiration_date <= date';
 
-/** A premium that can be summed, as an expression over a record; null where there is none. */
+/** A premium that can be summed, as an expression over a record; null if there is none. */
 export const KNOWN_PREMIUM = 'CASE WHEN isFinite(premium) THEN premium END';
 
-/** Columns that decide which sums a record belongs to, and the condition under which the API knows the value. */
+/** Columns that decide which sums a record belongs to, each with the condition for values in the API's contract. */
 export const CODES = [
   ['put_call', "put_call IN ('CALL', 'PUT')"],
   ['sentiment', "sentiment IN ('BULLISH', 'BEARISH', 'NEUTRAL')"],
@@ -53,19 +53,19 @@ export const PREMIUM_COLUMNS: readonly string[] = [
   'side',
 ];
 
-/** A contract in full: `option_symbol` may be empty, and strike with expiration alone does not tell SPX from SPXW. */
+/** The full key: `option_symbol` may be empty, and strike with expiration does not distinguish SPX from SPXW. */
 export const SERIES_KEY = 'symbol, option_symbol, put_call, strike, expiration_date';
 
 /**
- * The key as a number (ClickHouse). The engine's hash of a null is null, whatever stands beside it: without the fillings,
+ * The key as a number (ClickHouse). The engine's hash is null if any argument is null: without the replacements,
  * records of all symbols that lack a part of the key would be one series.
  */
 export const SERIES_HASH =
   "cityHash64(symbol, ifNull(option_symbol, '\\0'), ifNull(put_call, '\\0'), ifNull(strike, nan), ifNull(expiration_date, toDate32('1900-01-01')))";
 
-/** What a cancel message has in common with the print that it takes back. */
+/** The key that a cancel message shares with the print that it cancels. */
 const KEY = `${SERIES_KEY}, size, price`;
-/** Numbers of it that tell most keys apart at the least cost: the rest is compared where these are equal. */
+/** Numbers of the key that separate most keys cheaply: the rest is compared only if these are equal. */
 const FEW = 'strike, size, price';
 
 export const IS_CANCEL = isOneOf(CANCEL_TYPES);
@@ -75,13 +75,13 @@ export const IS_LATE = isOneOf(LATE_TYPES);
 export const COUNTED_COLUMNS: readonly string[] = ['id', 'time', 'option_activity_type', ...KEY.split(', ')];
 
 /**
- * A query for the prints that were taken back.
+ * A query for the cancelled prints.
  * @param table the day's records, for the FROM clause
- * @param columns what to give of each print
+ * @param columns columns to return for each print
  */
 export function buildCancelledQuery(table: string, columns: readonly string[]): string {
-  // Both windows begin at their first row and only grow, so that a row is added once: a contract of size 1 may well have
-  // some ten thousand prints of one price.
+  // Both windows start at their first row and only grow, so each row is added once: with size 1, a contract may have
+  // some ten thousand prints at one price.
   const frame = 'ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW';
   const forward = `PARTITION BY ${KEY} ORDER BY time, step DESC, id ${frame}`;
   const backward = `PARTITION BY ${KEY} ORDER BY time DESC, step, id DESC ${frame}`;
@@ -98,26 +98,26 @@ export function buildCancelledQuery(table: string, columns: readonly string[]): 
 }
 
 /**
- * The condition that keeps the records that count.
- * @param cancelled what names a record in the condition, and the prints that were taken back under that name: a list of
- *   literals or a query; null where there are none
+ * The condition for the records that count.
+ * @param cancelled the expression that identifies a record, and the identifiers of the cancelled prints: a list of
+ *   literals or a query; null if there are none
  */
 export function buildCountedCondition(cancelled: { readonly name: string; readonly list: string } | null): string {
   const taken = cancelled === null ? '' : ` AND ${cancelled.name} NOT IN (${cancelled.list})`;
   const types = isOneOf([...CANCEL_TYPES, ...LATE_TYPES]);
-  // A record without a type is neither: `NOT` of a null would drop it.
+  // A record without a type counts, but `NOT` of a null would drop it.
   return `(NOT (${types}) OR option_activity_type IS NULL)${taken}`;
 }
 
-/** The records that count, by the rule itself, as a table for the FROM clause. */
+/** The records that count, as a table for the FROM clause that contains the full rule. */
 export function buildCountedTable(table: string): string {
   const list = `SELECT id FROM (${buildCancelledQuery(table, ['id'])}) AS cancelled`;
   return `(SELECT * FROM ${table} WHERE ${buildCountedCondition({ name: 'id', list })})`;
 }
 
 /**
- * What became of each record: `counted`, or why it does not count. An expression over a record of the table.
- * @param name what names a record: `id`, or the engine's own number of the row, which need not be read
+ * The fate of each record: `counted`, or why it does not count. An expression over a record of the table.
+ * @param name identifies a record: `id`, or the engine's row number, which it need not read from the file
  */
 export function buildFate(table: string, name: string): string {
   const cancelled = `SELECT ${name} FROM (${buildCancelledQuery(table, [name])}) AS cancelled`;
@@ -125,7 +125,7 @@ export function buildFate(table: string, name: string): string {
 }
 
 function isOneOf(types: readonly string[]): string {
-  // A record without a type is of none of them; compared as it is, it would be neither in the list nor outside of it.
+  // A record without a type is none of them; without `coalesce`, the null would be neither in the list nor outside it.
   return `coalesce(option_activity_type, '') IN (${quoteList(types)})`;
 }
 

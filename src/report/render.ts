@@ -1,6 +1,6 @@
 /**
- * The report as a mail: subject, HTML, text and the pictures that the HTML shows. Invariant: rendering computes no
- * number; the same model, templates and options give the same mail. It sends nothing: that is `mail/`.
+ * Renders the report as a mail: subject, HTML, text and the images that the HTML shows. Invariant: rendering computes
+ * no number; the same model, templates and options give the same mail. It sends nothing; `mail/` does.
  */
 import type { InlineImage } from '../mail/mailer.ts';
 import { buildDigestView, type DigestPart } from './digest.ts';
@@ -20,13 +20,13 @@ export interface RenderedReport {
   readonly subject: string;
   readonly html: string;
   readonly text: string;
-  /** Those that the HTML refers to by `cid:`; none on an empty day. */
+  /** Images that the HTML references by `cid:`; none on an empty day. */
   readonly images: readonly InlineImage[];
 }
 
 /**
  * Renders the report with `flow.mjml` and `flow.txt` of a folder.
- * @throws Fault `TEMPLATE_INVALID` (kind `usage`) when a template is missing or wrong
+ * @throws Fault `TEMPLATE_INVALID` (kind `usage`) if a template is missing or invalid
  */
 export async function renderFlowReport(report: FlowReport, options: RenderOptions): Promise<RenderedReport> {
   const view = buildFlowView(report, options);
@@ -35,8 +35,8 @@ export async function renderFlowReport(report: FlowReport, options: RenderOption
 }
 
 /**
- * Renders several datasets' reports as one mail, with `digest.mjml` and `digest.txt`. It has no pictures.
- * @throws Fault `TEMPLATE_INVALID` (kind `usage`) when a template is missing or wrong
+ * Renders several datasets' reports as one mail, with `digest.mjml` and `digest.txt`. It has no images.
+ * @throws Fault `TEMPLATE_INVALID` (kind `usage`) if a template is missing or invalid
  */
 export async function renderDigest(reports: readonly DigestPart[], options: RenderOptions): Promise<RenderedReport> {
   const view = buildDigestView(reports, options);
@@ -52,7 +52,7 @@ async function fillTemplates(name: string, view: object, { templatesDir }: Rende
   };
 }
 
-/** Draws what the HTML refers to: a picture that nothing shows would come as an attachment. */
+/** Draws only the images that the HTML references: others would appear as attachments. */
 async function drawCharts(report: FlowReport, html: string): Promise<readonly InlineImage[]> {
   const { lead } = report.exposure;
   const charts = [

@@ -1,7 +1,7 @@
 /**
- * What a table of the report is: columns that are defined once, for the files that leave with the mail, the pages of the
- * PDF, and the mail's HTML and text. Invariant: a cell of a file is what the model has, unrounded, and null is "not known";
- * what people read is printed of the same value.
+ * Tables of the report: columns that are defined once for the attached files, the pages of the PDF, and the mail's HTML
+ * and text. Invariant: a cell of a file is the model's value, unrounded, and null means unknown; the text for people is
+ * formatted from the same value.
  */
 import { formatDecimal, formatDollars } from '../core/units.ts';
 import type { Unit } from './numbers.ts';
@@ -10,12 +10,12 @@ import { cleanLabel, formatShortCount, NONE } from './text/label.ts';
 export type Cell = string | number | boolean | null;
 
 /**
- * What a column holds. `date` is `YYYY-MM-DD`; `count` a whole number; `price` dollars per share, also of a strike;
- * `fraction` a part of one; `measure` a number whose unit is in the row's cell `unit`.
+ * The kind of a column's values. `date`: `YYYY-MM-DD`; `count`: a whole number; `price`: dollars per share, also for a
+ * strike; `fraction`: a part of one; `measure`: a number whose unit is in the row's cell `unit`.
  */
 export type ColumnKind = 'text' | 'date' | 'count' | 'dollars' | 'price' | 'fraction' | 'ratio' | 'flag' | 'measure';
 
-/** Of the numbers. */
+/** The column kind of each unit. */
 export const KIND_OF = {
   dollars: 'dollars',
   net: 'dollars',
@@ -28,32 +28,32 @@ export interface Column {
   /** `snake_case`, as in a drop. */
   readonly name: string;
   readonly kind: ColumnKind;
-  /** Over the column where people read it; null: the column is only in the files for programs. */
+  /** Heading for people; null: the column is only in the files for programs. */
   readonly heading: string | null;
 }
 
 export interface AttachedTable {
-  /** Part of a file's name: `biggest-trades`. */
+  /** Part of the file's name: `biggest-trades`. */
   readonly name: string;
   readonly title: string;
   readonly columns: readonly Column[];
   readonly rows: readonly (readonly Cell[])[];
 }
 
-/** How the mail shows a column, where that is not its heading, nor what its kind says. */
+/** Overrides for the mail, where a column's heading or its kind's format does not fit. */
 export interface InMail<Row> {
   readonly mailHeading?: string;
-  /** In plain text. */
+  /** Heading in plain text. */
   readonly textHeading?: string;
   readonly print?: (row: Row) => string;
 }
 
-/** A column and how its value is read from a row of the model. */
+/** A column with the function that reads its value from a row of the model. */
 export interface ColumnReader<Row> extends Column, InMail<Row> {
   readonly read: (row: Row) => Cell;
 }
 
-/** A column that both people and programs read. */
+/** A column for people and programs. */
 export function shown<Row>(
   heading: string,
   name: string,
@@ -64,24 +64,24 @@ export function shown<Row>(
   return { name, kind, heading, read, ...inMail };
 }
 
-/** A column for programs, which would crowd a page. */
+/** A column for programs only, because it would crowd a page. */
 export function kept<Row>(name: string, kind: ColumnKind, read: (row: Row) => Cell): ColumnReader<Row> {
   return { name, kind, heading: null, read };
 }
 
-/** A column of the mail alone. */
+/** A column that only the mail has. */
 export interface MailColumn<Row> extends InMail<Row> {
   readonly name: string;
   readonly heading: string;
   readonly print: (row: Row) => string;
 }
 
-/** A table as the mail shows it: which columns, in which order. */
+/** A table in the mail: its columns and their order. */
 export interface MailTable<Row> {
   readonly columns: readonly (ColumnReader<Row> | MailColumn<Row>)[];
-  /** Styles: `wide` (not on a phone), `bold`, in the colour of a side, or in that of the row's `tone`. */
+  /** Styles: `wide` (hidden on a phone), `bold`, the colour of a side, or `tone` for the colour of the row's tone. */
   readonly html: Readonly<Record<string, string>>;
-  /** Widths in letters. */
+  /** Widths in characters. */
   readonly text: Readonly<Record<string, number>>;
 }
 
@@ -102,7 +102,7 @@ function printCell<Row>(column: ColumnReader<Row> | MailColumn<Row>, row: Row): 
   return cell === null ? NONE : formatDecimal(cell);
 }
 
-/** Which columns `table.mjml` and `table.txt` draw, with their heads. */
+/** The columns that `table.mjml` and `table.txt` draw, with their headings. */
 export function layOut<Row>({ columns, html, text }: MailTable<Row>) {
   const columnOf = (name: string) => columns.find((column) => column.name === name);
   const headOf = (name: string) => columnOf(name)?.mailHeading ?? columnOf(name)?.heading ?? '';
@@ -116,7 +116,7 @@ export function layOut<Row>({ columns, html, text }: MailTable<Row>) {
   };
 }
 
-/** Every table begins with the trading date, so that the files of several days can be put together. */
+/** Every table starts with the trading date, so that files of several days can be concatenated. */
 export function buildTable<Row>(
   of: { readonly name: string; readonly title: string; readonly date: string },
   rows: readonly Row[],

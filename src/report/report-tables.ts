@@ -1,8 +1,7 @@
 /**
- * The tables of the report: which there are, and their columns, for the files that leave with the mail, the PDF, and the
- * mail's HTML and text. In files, a table without rows is left out: an empty file says less than none. Symbols and exposures
- * that the mail shows in several places are one table there, each symbol once. The columns of numbers are those of
- * `numbers.ts`.
+ * The tables of the report and their columns, for the attached files, the PDF, and the mail's HTML and text. Files and
+ * the PDF leave out a table without rows, because an empty file says less than none. Symbols and exposures that the
+ * mail shows in several places are one table there, each symbol once. Columns of numbers come from `numbers.ts`.
  */
 import { formatCount, formatDollars, formatSignedDollars } from '../core/units.ts';
 import { type Amount, leanOf } from './amount.ts';
@@ -74,7 +73,7 @@ export function listTables(report: FlowReport, focus = report.exposure.focus): r
   ].filter(({ rows }) => rows.length > 0);
 }
 
-/** Those of the ranking, of both lists of sentiment and of the watchlist, by their place of the day. */
+/** Symbols of the ranking, of both sentiment lists and of the watchlist, by their place of the day. */
 function listSymbols(report: FlowReport): readonly ListedSymbol[] {
   const watched = new Set(report.watchlist.map(({ symbol }) => symbol));
   const flows = [
@@ -88,7 +87,7 @@ function listSymbols(report: FlowReport): readonly ListedSymbol[] {
     .map((flow) => ({ ...flow, watched: watched.has(flow.symbol) }));
 }
 
-/** The symbols in full first, then the rest of the ranking. */
+/** The detailed symbols first, then the rest of the ranking. */
 function listExposures({ focus, top }: Exposure): readonly (RankedExposure & Partial<SymbolExposure>)[] {
   const known = new Set(focus.map(({ symbol }) => symbol));
   return [...focus, ...top.filter(({ symbol }) => !known.has(symbol))];
@@ -104,7 +103,7 @@ const PREMIUM_COLUMNS: readonly ColumnReader<Premium>[] = PREMIUM_NUMBERS.map((n
   heading: number.heading ?? null,
 }));
 
-/** Numbers as columns that people read too. */
+/** Numbers as columns that people also see. */
 function listColumns<Key extends keyof Premium>(keys: readonly Key[]): readonly ColumnReader<Pick<Premium, Key>>[] {
   return keys.flatMap((key) =>
     PREMIUM_NUMBERS.filter((number) => number.key === key).map((number) => readColumn({ ...number, key })),
@@ -121,7 +120,7 @@ function readColumn<Key extends keyof Premium>({
   return { name, kind: KIND_OF[unit], heading, read: (row) => row[key] };
 }
 
-/** Bullish less bearish premium, and which of the two it is. */
+/** Bullish minus bearish premium, and which of the two is larger. */
 const LEAN: readonly MailColumn<Pick<Premium, 'bullish' | 'bearish'>>[] = [
   { name: 'lean', heading: 'Net bullish', textHeading: 'Bull-bear', print: (row) => formatSignedDollars(leanOf(row)) },
   { name: 'tone', heading: '', print: (row) => toneOf(leanOf(row)) },
@@ -171,7 +170,7 @@ export const LEANING: MailTable<SymbolFlow> = {
   text: { symbol: 14, lean: 11, premium: 10, put_call_by_premium: 10 },
 };
 
-/** The largest of a dataset, in a digest. */
+/** The largest symbols of a dataset, in a digest. */
 const DIGEST_SYMBOLS: MailTable<SymbolFlow> = {
   columns: LEANING.columns,
   html: { symbol: '', premium: '', lean: 'tone', put_call_by_premium: 'wide' },
@@ -294,14 +293,14 @@ const EXPIRATION_COLUMNS: readonly ColumnReader<ExpirationGex & { readonly symbo
   ...GEX_COLUMNS,
 ];
 
-/** Of the lead symbol; its later expirations together are a row without parts. */
+/** Expirations of the lead symbol; the last row sums the later ones, without calls and puts. */
 export const EXPIRATIONS: MailTable<GexSums & { readonly title: string }> = {
   columns: [{ name: 'title', heading: 'Expiration', print: ({ title }) => title }, ...GEX_COLUMNS],
   html: { title: '', call_gex: '', put_gex: '', net_gex: 'bold' },
   text: { title: 24, call_gex: 9, put_gex: 9, net_gex: 9 },
 };
 
-/** For the templates. */
+/** Layouts for the templates. */
 export const MAIL_TABLES = {
   symbols: layOut(SYMBOLS),
   leaning: layOut(LEANING),

@@ -1,13 +1,13 @@
 /**
- * Templates to mail bodies: Eta fills in, MJML turns the result into HTML that mail programs understand. Invariant:
- * in `.mjml` templates every value is escaped before MJML reads it, so that data is never markup; text templates are
- * filled in as they are. Both libraries load on first use.
+ * Renders templates to mail bodies: Eta fills in values, and MJML turns the result into HTML that mail programs
+ * understand. Invariant: in `.mjml` templates every value is escaped before MJML reads it, so data is never markup;
+ * text templates are filled in without escaping. Both libraries load on first use.
  */
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describeError, Fault } from '../core/errors.ts';
 
-/** Fills in `<name>.mjml` and compiles it. @throws Fault `TEMPLATE_INVALID` (kind `usage`) naming the file */
+/** Fills in `<name>.mjml` and compiles it. @throws Fault `TEMPLATE_INVALID` (kind `usage`) with the file's name */
 export async function renderHtmlTemplate(folder: string, name: string, view: object): Promise<string> {
   const file = `${name}.mjml`;
   return await guard(join(folder, file), async () => {
@@ -16,16 +16,16 @@ export async function renderHtmlTemplate(folder: string, name: string, view: obj
     const { html } = await mjml2html(markup, {
       validationLevel: 'strict',
       keepComments: false,
-      // None of a web server: opening a mail tells nobody, and the programs' own fonts do.
+      // No web fonts: opening a mail must not contact a server, and the mail programs' own fonts suffice.
       fonts: {},
-      // Half of the size: the styles that say the same are inlined already.
+      // Halves the size: the inlined styles already say the same.
       juiceOptions: { applyAttributesTableElements: false, applyWidthAttributes: false },
     });
     return squeeze(html);
   });
 }
 
-/** Fills in `<name>.txt`. @throws Fault `TEMPLATE_INVALID` (kind `usage`) naming the file */
+/** Fills in `<name>.txt`. @throws Fault `TEMPLATE_INVALID` (kind `usage`) with the file's name */
 export async function renderTextTemplate(folder: string, name: string, view: object): Promise<string> {
   const file = `${name}.txt`;
   return await guard(join(folder, file), async () => {
@@ -34,14 +34,14 @@ export async function renderTextTemplate(folder: string, name: string, view: obj
   });
 }
 
-/** A template may include another of its folder: `<%~ include('./style.mjml', it) %>`. */
+/** A template may include another one from its folder: `<%~ include('./style.mjml', it) %>`. */
 async function fillIn(folder: string, file: string, view: object, autoEscape: boolean): Promise<string> {
   const { Eta } = await import('eta');
   const eta = new Eta({ autoEscape, autoTrim: false, views: folder, defaultExtension: '' });
   return await eta.renderStringAsync(await readFile(join(folder, file), 'utf8'), view);
 }
 
-/** Mail programs clip long HTML: indentation of the markup is worth nothing to a reader, except in preformatted text. */
+/** Removes indentation, except in preformatted text, because mail programs clip long HTML. */
 function squeeze(html: string): string {
   const parts = html.split(/(<pre[\s>][\s\S]*?<\/pre>)/);
   return parts
@@ -61,12 +61,12 @@ async function guard(file: string, action: () => Promise<string>): Promise<strin
   }
 }
 
-/** For text templates: cut or padded to `width`, text at the left. */
+/** For text templates: cuts or pads to `width`, aligned left, for text. */
 export function alignLeft(value: string, width: number): string {
   return cutTo(value, width).padEnd(width);
 }
 
-/** For text templates: cut or padded to `width`, numbers at the right. */
+/** For text templates: cuts or pads to `width`, aligned right, for numbers. */
 export function alignRight(value: string, width: number): string {
   return cutTo(value, width).padStart(width);
 }

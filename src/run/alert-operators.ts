@@ -1,7 +1,6 @@
 /**
- * The last step of a run, whatever it came to: the operators of its job are told what they must know. It opens a store and
- * a mailer of its own, because what failed may have been the opening of the run's. Invariant: it never throws, so a run
- * ends as it would without it.
+ * The last step of a run, however it ended: sends the alerts to the job's operators. It opens its own store and mailer,
+ * because opening the run's may be what failed. Invariant: it never throws, so it does not change how the run ends.
  */
 import { type AlertSummary, listTargets, sendAlerts } from '../alert/alerts.ts';
 import type { RunOutcome } from '../alert/run-facts.ts';
@@ -30,7 +29,7 @@ const NOBODY: AlertSummary = { told: [], untold: [], unread: null, isWhole: true
 /** Never throws: see `sendAlerts`. */
 export async function alertOperators(deps: AlertDeps, job: Job, outcome: RunOutcome): Promise<AlertSummary> {
   const { signal } = deps;
-  // Whoever stopped it knows, and what it had not come to yet is no news.
+  // The person who stopped the run knows, and unfinished work is no news.
   if (signal.aborted) return NOBODY;
   const log = (await deps.openLog()).child({ job: job.name });
   let isHindered = false;

@@ -1,25 +1,28 @@
-/** What a run is asked for, and what it came to: types only. */
+/** What a run is asked to do, and its outcome: types only. */
 import type { Delivery } from '../deliver/delivery.ts';
 import type { RunOptions } from '../export/export.ts';
 import type { RunResult } from '../state/run-result.ts';
 
 export interface RunRequest {
-  /** `run`: a tick of the schedule, everything unsealed; `backfill`: dates that somebody chose. */
+  /** `run`: a tick of the schedule, everything unsealed; `backfill`: a date selection. */
   readonly command: 'run' | 'backfill';
-  /** Which dates; default: everything unsealed inside the lookback. `staged`: seal, as degraded, what is staged of expired ones. */
+  /**
+   * Which dates; default: everything unsealed inside the lookback. `staged`: seal, as degraded, the staged data of
+   * expired dates.
+   */
   readonly dates?: RunOptions | { readonly mode: 'staged'; readonly range: RunOptions['range'] };
   readonly withReports: boolean;
-  /** Take whatever is at `drop.to` now for the job's store from now on. Default: false. */
+  /** Accept the store that is now at `drop.to` as the job's store from now on. Default: false. */
   readonly isNewStore?: boolean | undefined;
 }
 
-/** What a run came to. Without an `error` it has a `result`. */
+/** Outcome of a run. Without an `error` it has a `result`. */
 export interface FinishedRun {
-  /** What was exported; `undefined` when the export could not come to its end. */
+  /** Result of the export; `undefined` if the export did not finish. */
   readonly result: RunResult | undefined;
   readonly deliveries: readonly Delivery[];
-  /** What ended the run before its end. */
+  /** The error that ended the run early. */
   readonly error: unknown;
-  /** What a run that came to its end lacks; `undefined` when all is well. */
+  /** What is wrong with a run that finished; `undefined` if nothing is. */
   readonly shortfall: 'failed' | 'incomplete' | undefined;
 }

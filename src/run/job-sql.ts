@@ -1,6 +1,6 @@
 /**
- * The SQL that a job file has of its own (`sql`, `where`), read by the engine before anything is asked with it: refused, or
- * as the engine formats it. Invariant: a job without such SQL opens no engine.
+ * Checks a job file's own SQL (`sql`, `where`) before any request uses it: the engine parses it, and it is refused or
+ * returned as the engine formats it. Invariant: a job without such SQL opens no engine.
  */
 import { readFile } from 'node:fs/promises';
 import type { Engine } from '../engine/engine.ts';
@@ -11,8 +11,8 @@ import { ResolveFault } from '../job/resolve-fault.ts';
 import type { SourceOpeners } from './openers.ts';
 
 /**
- * @param engine where one is open in this process: there cannot be two
- * @returns the source with its SQL as it may be asked @throws Fault `JOB_INVALID` with file, line and key
+ * @param engine the one that is open in this process, if any: there cannot be two
+ * @returns the source with its SQL ready for requests @throws Fault `JOB_INVALID` with file, line and key
  */
 export async function readSourceSql(
   openers: Pick<SourceOpeners, 'openEngine'>,
@@ -34,14 +34,14 @@ export async function readSourceSql(
   }
 }
 
-/** The key of the job file that holds the SQL; `undefined` for none. */
+/** The key of the job file that holds the SQL; `undefined` if there is none. */
 export function findCustomSql(source: JobSource): 'where' | 'sql' | undefined {
   if ('where' in source && source.where !== '') return 'where';
   return 'sql' in source && source.sql !== '' ? 'sql' : undefined;
 }
 
 async function readSql(engine: Engine, source: JobSource): Promise<JobSource> {
-  // Loaded here: most jobs have no SQL of their own.
+  // Loaded on demand: most jobs have no SQL of their own.
   const { readCondition, readWindowedSql } = await import('../guard/windowed-sql.ts');
   switch (source.kind) {
     case 'table':
@@ -59,7 +59,7 @@ async function readSql(engine: Engine, source: JobSource): Promise<JobSource> {
   }
 }
 
-/** What the guard must know of a job. */
+/** What the guard needs to know about a job. */
 function describeSql(source: Extract<JobSource, { sql: string }>): WindowedSql {
   return { sql: source.sql, table: source.table, groups: source.kind === 'aggregate' ? source : undefined };
 }

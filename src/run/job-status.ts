@@ -1,7 +1,7 @@
 /**
- * What is known of a job: conditions of its dates, the run that goes on, the last runs, the next one, and what was
- * mailed. Reading only, and of the store little: a listing tells which dates are sealed, `condition.json` the rest; a
- * manifest is read only where the two disagree. A store that cannot be read is a fact to tell, not a failure.
+ * The status of a job: conditions of its dates, the active run, the last runs, the next run, and mailed reports.
+ * Read-only, with few reads of the store: a listing shows which dates are sealed, `condition.json` has the rest; a
+ * manifest is read only where the two disagree. A store that cannot be read is reported in the status, not thrown.
  */
 import { createTask } from 'node-cron';
 import type { CalendarOverride } from '../calendar/session.ts';
@@ -23,7 +23,7 @@ import type { RunProgress } from '../state/run-progress.ts';
 import type { RunResult } from '../state/run-result.ts';
 import type { Openers } from './openers.ts';
 
-/** A quarter of sessions; older copies are in the store under their dates. */
+/** About a quarter's sessions; older copies are in the store under their dates. */
 const MAX_REPORTS = 60;
 
 export interface DateStatus {
@@ -31,11 +31,11 @@ export interface DateStatus {
   readonly condition: Condition;
   readonly rows: number | null;
   readonly revision: number | null;
-  /** Null where it is sealed or never expires. */
+  /** Null unless the date is open and can expire. */
   readonly begins_to_expire: string | null;
-  /** What is wrong with the object in the store, in words; null where nothing is known to be. */
+  /** What is wrong with the object in the store, in words; null if no damage is known. */
   readonly damage: string | null;
-  /** Why a sealed date is degraded, where that is known. */
+  /** Why a sealed date is degraded, if known. */
   readonly degraded_reason?: string | undefined;
 }
 
@@ -45,24 +45,24 @@ interface JobStatus {
   readonly dataset: string;
   readonly store: string;
   readonly dates: readonly DateStatus[];
-  /** End of the last run that finished its export, whatever that came to. */
+  /** End of the last run that finished its export, whatever its result. */
   readonly last_run: string | null;
-  /** When a run last ended with nothing wrong, its reports included. */
+  /** When a run last ended without any problem, reports included. */
   readonly last_success: string | null;
-  /** How the last run ended, also one that was cut short; null where none is known to have ended. */
+  /** How the last run ended, even if it was cut short; null if no end is recorded. */
   readonly last_end: RunEnd | null;
-  /** Of dates chosen by hand, as `last_run` and `last_end`. */
+  /** Like `last_run` and `last_end`, for date selections. */
   readonly last_backfill: string | null;
   readonly last_backfill_end: RunEnd | null;
   readonly next_run: string | null;
   readonly running: RunProgress | null;
   /** Newest date first. */
   readonly reports: readonly ArchivedReport[];
-  /** Why the store could not be read; then `dates` is what the last run knew. */
+  /** Why the store could not be read; `dates` is then what the last run knew. */
   readonly fault: string | null;
 }
 
-/** Everything that is shown of a job: whoever shows it only draws. */
+/** Everything that is shown about a job; the caller only formats it. */
 export interface StatusReading {
   readonly document: JobStatus;
   /** The record of the last run, and how it ended. */
@@ -70,9 +70,9 @@ export interface StatusReading {
   /** Time zone of the schedule. */
   readonly timezone: string | undefined;
   readonly calendar: CalendarOverride;
-  /** When it was read. */
+  /** When the status was read. */
   readonly nowMs: number;
-  /** What is wrong with `condition.json`, which is left out then. */
+  /** What is wrong with `condition.json`; it is ignored then. */
   readonly conditionFault: string | undefined;
 }
 
@@ -118,8 +118,8 @@ export async function readStatus(deps: StatusDeps, job: Job): Promise<StatusRead
 }
 
 /**
- * The API's clock minus this machine's, as the last run saw it; 0 where none is known. Status works without the API's
- * settings, and every run asks a server for its clock.
+ * The API's clock minus this machine's, as the last run measured it; 0 if unknown. Status works without the API's
+ * settings, and every run asks a server for its time.
  */
 async function readClockOffset(deps: StatusDeps, { source }: Job, nowMs: number): Promise<number> {
   if (source.kind === 'table') return 0;
@@ -172,7 +172,7 @@ function joinConditions(
 ): ReadonlyMap<string, Condition> {
   return deriveConditions({
     sealed: new Map([...sealed].map(([date, { condition }]) => [date, condition])),
-    // Every run writes the document, also one of chosen dates, so it is the newer of the two.
+    // Every run writes the document, even for a date selection, so it is the newer of the two.
     recorded: new Map<string, Condition>([
       ...Object.entries(last?.conditions ?? {}),
       ...[...entries.values()].map(({ date, condition }) => [date, condition] as const),
@@ -182,7 +182,7 @@ function joinConditions(
   });
 }
 
-/** Without the store: what the newer of the last runs knew when it ended. */
+/** Without the store: what the newer of the two last runs knew at its end. */
 function recallRuns(job: Job, records: readonly (RunResult | undefined)[], fault: string): StoreReading {
   const runs = records
     .filter((record) => record !== undefined)

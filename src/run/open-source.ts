@@ -1,4 +1,4 @@
-/** Opens the source of a job, of whatever kind, with the limits that earlier runs met. */
+/** Opens the source of a job, of any kind, with the limits that earlier runs met. */
 import type { Log } from '../core/log.ts';
 import type { Engine } from '../engine/engine.ts';
 import type { OpenedSource } from '../export/job-source.ts';
@@ -10,13 +10,13 @@ import type { SourceOpeners } from './openers.ts';
 
 export interface OpenJobSource {
   readonly opened: OpenedSource;
-  /** Limits of its API that earlier runs met; whoever asks it adds to them. */
+  /** API limits that earlier runs met; requests add new ones. */
   readonly limits: ApiLimits;
 }
 
 /**
- * Opens the source of a job whose own SQL, where it has any, may be asked. Whoever opens it closes it, with `closeSource`.
- * @param engine where one is open in this process, to read that SQL with
+ * Opens the source of a job, after checking the job's own SQL if it has any. The caller closes it with `closeSource`.
+ * @param engine the one that is open in this process, if any, to check that SQL
  * @throws Fault `JOB_INVALID`, `SETTING_MISSING`, `SETTING_INVALID`
  */
 export async function openJobSource(

@@ -1,6 +1,6 @@
 /**
- * What opens the outside world for a run: the store, the engine, the source, the mailer, by the settings. A contract: the
- * composition root implements it, and whoever opens something closes it.
+ * Opens what a run needs from outside, by the settings: the store, the engine, the source, the mailer. A contract: the
+ * composition root implements it, and the caller closes what it opens.
  */
 import type { CalendarOverride } from '../calendar/session.ts';
 import type { Clock } from '../core/clock.ts';
@@ -18,21 +18,21 @@ import type { StoreUse } from '../store/identity.ts';
 import type { ObjectOptions, Store } from '../store/store.ts';
 
 interface OpenStoreOptions {
-  /** How objects are written to S3; default: as the bucket has it. */
+  /** How objects are written to S3; default: the bucket's own settings. */
   readonly objects?: ObjectOptions | undefined;
-  /** Default: `look`, to read what is there and write no identity. */
+  /** Default: `look`, which only reads and writes no identity. */
   readonly use?: StoreUse | undefined;
 }
 
-/** What the job's source is opened with. */
+/** What opens a job's source. */
 export interface SourceOpeners {
   readonly clock: Clock;
   readonly stateDir: string;
   /** Distinguishes API keys without containing them; empty without a key. @throws Fault `SETTING_INVALID` */
   readKeyFingerprint(): string;
-  /** Address of an entry point; the key of its limits. @throws Fault `SETTING_MISSING` */
+  /** URL of an entry point; also the key of its limits. @throws Fault `SETTING_MISSING` */
   sourceUrl(api: SqlApi | SnapshotApi): string;
-  /** Without a path the data is temporary. One at a time in a process. */
+  /** Without a path the data is temporary. Only one engine at a time in a process. */
   openEngine(options?: EmbeddedOptions): Promise<Engine>;
   openSource(api: SqlApi, log: Log, clockOffsetMs: number): Promise<Source>;
   /** @throws Fault `SETTING_MISSING`, `SETTING_INVALID` */
@@ -47,26 +47,24 @@ export interface Openers extends SourceOpeners {
   readonly version: string;
   readonly templatesDir: string;
   readonly mailFrom: string;
-  /** Id of what this process does: the one it was given, or a new one. */
+  /** Run id of this process: the one it was given, or a new one. */
   readonly runId: string;
-  /** For messages: masks every known secret, and what stands where only secrets stand. */
+  /** For messages: masks every known secret, and any text in a place that holds only secrets. */
   redact(text: string): string;
-  /**
-   * @param options `secrets`: further texts to mask; `isService`: it outlives runs, so its lines do not carry the run id
-   */
+  /** @param options `secrets`: more texts to mask; `isService`: it outlives runs, so its lines have no run id */
   openLog(options?: {
     readonly quiet?: boolean | undefined;
     readonly secrets?: readonly string[] | undefined;
     readonly isService?: boolean | undefined;
   }): Promise<Log>;
   /**
-   * Opens the store and checks its identity. Makes a directory, and an identity, only for a use that writes.
+   * Opens the store and checks its identity. Creates a directory and an identity only for a use that writes.
    * @param to `s3://...` or a directory, as in a job file
-   * @throws Fault when it is neither, `STORE_CHANGED` when another store, or none, has taken its place, StoreFault
+   * @throws Fault if it is neither, `STORE_CHANGED` if another store, or none, has taken its place, StoreFault
    */
   openStore(to: string, options?: OpenStoreOptions): Promise<Store>;
   openMailer(): Promise<Mailer>;
-  /** Where alerts are posted to; `undefined` when there is no address. @throws Fault `SETTING_INVALID` */
+  /** Where alerts are posted; `undefined` without an address. @throws Fault `SETTING_INVALID` */
   openWebhook(): Promise<Webhook | undefined>;
   /** The operator's override of the exchange's calendar. @throws Fault `SETTING_INVALID`, `CALENDAR_INVALID` */
   readCalendar(): Promise<CalendarOverride>;

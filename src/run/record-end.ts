@@ -1,6 +1,6 @@
 /**
- * Keeps how a run ended, good or not, where `status` finds it. A process that is killed keeps nothing, and a disk that
- * cannot be written costs the record, not the run.
+ * Records how a run ended, good or not, for `status`. A killed process records nothing. A disk that cannot be written
+ * costs the record, not the run.
  */
 import { isFault } from '../core/errors.ts';
 import { readFailure } from '../core/failure.ts';
@@ -21,7 +21,7 @@ export async function recordEnd(
   { command, startedAtMs }: Pick<RunRequest, 'command'> & { readonly startedAtMs: number },
   { error, shortfall }: FinishedRun,
 ): Promise<void> {
-  // The other run, which this one found going on, will have an end of its own.
+  // Another run is active and records its own end.
   if (isFault(error) && error.kind === 'active') return;
   const state = new JobState(stateDir, job.name);
   const [started_at, finished_at] = [startedAtMs, clock.now()].map((ms) => new Date(ms).toISOString()) as [
@@ -31,7 +31,7 @@ export async function recordEnd(
   const end: RunEnd = { run_id: runId, started_at, finished_at, ...describeEnd() };
   const file = command === 'run' ? state.lastEnd : state.lastBackfillEnd;
   await file.write(end).catch(() => undefined);
-  // Chosen dates are no tick of the schedule: only a whole run counts as the job's last success.
+  // A date selection is no tick of the schedule: only a full run counts as the job's last success.
   if (end.outcome === 'done' && command === 'run')
     await state.lastSuccess.write({ run_id: runId, finished_at }).catch(() => undefined);
 

@@ -1,4 +1,4 @@
-/** Opens what a command of a job needs, and closes it again in the reverse order. */
+/** Opens what a job's command needs, and closes it in reverse order. */
 import { rename, rm } from 'node:fs/promises';
 import type { Clock } from '../core/clock.ts';
 import { isFault } from '../core/errors.ts';
@@ -19,15 +19,15 @@ import { findCustomSql } from './job-sql.ts';
 import { type OpenJobSource, openJobSource } from './open-source.ts';
 import type { Openers } from './openers.ts';
 
-/** What a run needs: to export, and to deliver what it sealed. */
+/** What a run needs to export, and to deliver what it sealed. */
 export interface RunContext extends ExportContext, DeliverContext {}
 
-/** A report asks no source. */
+/** A report sends no requests to a source. */
 const NO_REQUESTS = { retries: 0, rateLimited: 0 } as const;
 
-/** Shows how far a run is; nothing depends on it. */
+/** Shows how far a run has come; nothing depends on it. */
 export interface Progress {
-  /** Shows what the totals say after the event. */
+  /** Shows the totals after the event. */
   readonly onEvent: OnRunEvent;
   stop(): void;
 }
@@ -35,26 +35,26 @@ export interface Progress {
 export interface ProgressInput {
   readonly log: Log;
   readonly clock: Clock;
-  /** Has noted each event before it is shown. */
+  /** Includes each event before it is shown. */
   readonly totals: RunTotals;
   readonly stats: Pick<SourceStats, 'retries' | 'rateLimited'>;
 }
 
-/** What a run takes from outside. */
+/** What a run needs from outside. */
 export interface RunDeps extends Openers {
-  /** Aborted when somebody stops the run. */
+  /** Aborted when the run is stopped. */
   readonly signal: AbortSignal;
   showProgress(input: ProgressInput): Progress;
 }
 
 interface ContextOptions {
-  /** Take whatever is at `drop.to` now for the job's store from now on. Default: false. */
+  /** Accept the store that is now at `drop.to` as the job's store from now on. Default: false. */
   readonly isNewStore?: boolean | undefined;
 }
 
 /**
  * For a run: with the source.
- * @throws Fault `STATE_UNUSABLE`, `STORE_CHANGED`; `ENGINE_BUSY` (kind `active`) when another run of the job is going on
+ * @throws Fault `STATE_UNUSABLE`, `STORE_CHANGED`; `ENGINE_BUSY` (kind `active`) if another run of the job is active
  */
 export async function withRunContext<T>(
   deps: RunDeps,
@@ -65,7 +65,7 @@ export async function withRunContext<T>(
   const log = (await deps.openLog()).child({ job: job.name });
   const calendar = await deps.readCalendar();
   await assertStateFolder(deps.stateDir);
-  // First, because a missing setting must not leave a store or an engine open.
+  // Opened first: a missing setting must not leave a store or an engine open.
   const { opened, ...known } = await openRunSource(deps, job, log);
   try {
     const { source } = opened;
@@ -82,7 +82,7 @@ export async function withRunContext<T>(
   }
 }
 
-/** A run writes nothing outside of the state folder and the store, so neither does the engine that reads its SQL. */
+/** A run writes only to the state folder and the store; so must the engine that reads its SQL. */
 async function openRunSource(deps: RunDeps, job: Job, log: Log): Promise<OpenJobSource> {
   if (findCustomSql(job.source) === undefined) return await openJobSource(deps, job, log);
   const path = await makeScratchFolder(deps.stateDir, deps.clock.now());
@@ -110,7 +110,7 @@ export async function withDeliverContext<T>(
     stats,
     isNewStore = false,
   }: ContextOptions & {
-    /** Requests of a run, so that its progress is written where others can see it. */
+    /** Requests of a run; if given, progress is written where others can see it. */
     readonly stats?: Readonly<SourceStats>;
   } = {},
 ): Promise<T> {
@@ -131,7 +131,7 @@ export async function withDeliverContext<T>(
     const { clock, runId } = deps;
     const totals = new RunTotals(clock);
     if (stats) {
-      // After the engine, whose lock keeps two runs of one job, and so two writers of one file, apart.
+      // After the engine: its lock keeps out a second run of the job, so the file has only one writer.
       const file = writeProgress({ path: state.progress, runId, clock, log, totals, stats });
       closers.push(() => file.stop());
     }
@@ -160,9 +160,9 @@ export async function withDeliverContext<T>(
 }
 
 /**
- * A disk that was full may have left files in the engine's folder that the engine will never open again. What is in it can
- * be had again from the API, so it is put aside and the work begins anew. When a new folder does not open either, the
- * disk is at fault, and the old one stays. @throws Fault `ENGINE_BUSY`, `ENGINE_UNAVAILABLE`
+ * A full disk may have left files in the engine's folder that the engine will never open again. Their content can be
+ * fetched again from the API, so the folder is moved aside and the work starts anew. If a new folder does not open
+ * either, the disk is at fault, and the old folder is put back. @throws Fault `ENGINE_BUSY`, `ENGINE_UNAVAILABLE`
  */
 async function openStateEngine(deps: RunDeps, path: string, log: Log): Promise<Engine> {
   try {
@@ -174,7 +174,7 @@ async function openStateEngine(deps: RunDeps, path: string, log: Log): Promise<E
       await rm(aside, { recursive: true, force: true });
       await rename(path, aside);
     } catch {
-      // A disk that cannot be written is what the engine's own fault tells of.
+      // The disk cannot be written; the engine's own fault explains that.
       throw error;
     }
     try {

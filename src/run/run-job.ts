@@ -1,6 +1,7 @@
 /**
- * One run of one job, from the source to the people: export -> deliver -> record -> alert. Invariant: whatever happens,
- * what is sealed stays sealed, how the run ended is on record, and the operators are told; the same call goes on from there.
+ * One run of one job, from the source to the recipients: export -> deliver -> record -> alert. Invariant: whatever
+ * happens, sealed dates stay sealed, the end of the run is recorded, and the operators are alerted; the same call
+ * continues from there.
  */
 import { isAlertWorthy, type RunFailure } from '../alert/run-facts.ts';
 import { Fault, isFault } from '../core/errors.ts';
@@ -17,11 +18,11 @@ import { recordEnd } from './record-end.ts';
 import type { RunContext } from './run-context.ts';
 import { type RunDeps, withRunContext } from './run-context.ts';
 
-/** Never throws: what went wrong is in the outcome. */
+/** Never throws: errors are in the outcome. */
 export async function runJob(deps: RunDeps, job: Job, request: RunRequest): Promise<FinishedRun> {
   const startedAtMs = deps.clock.now();
   const finished = await exportAndDeliver(deps, job, request);
-  // The file is wrong, and nothing was asked with it: that is no run.
+  // The job file is invalid and no request used it: this is not a run.
   if (isFault(finished.error) && finished.error.code === 'JOB_INVALID') return finished;
   await recordEnd(deps, job, { command: request.command, startedAtMs }, finished);
   await alertOfRun(deps, job, request, finished);
@@ -59,7 +60,7 @@ async function exportDates(context: RunContext, job: Job, dates: RunRequest['dat
     });
   }
   const staged = await sealStaged(context, opened.job, opened.source, dates.range);
-  // It exports no date, and writes the conditions as they are now into the store.
+  // Exports no date; writes the current conditions to the store.
   const conditions = await runExport(context, job, { mode: 'none' });
   return { ...conditions, dates: [...staged, ...conditions.dates] };
 }
@@ -75,7 +76,7 @@ async function alertOfRun(
     command,
     withReports,
     result,
-    // Of reports that never came to their end nothing is known.
+    // Nothing is known about reports that did not finish.
     deliveries: withReports && error === undefined ? deliveries : undefined,
     failure: error === undefined ? undefined : describeFailure(error),
   });

@@ -1,5 +1,5 @@
 /**
- * Audits a dataset beside its sealed dates: objects that no manifest names, replaced revisions in the history,
+ * Audits a dataset beyond its sealed dates: objects that no manifest names, replaced revisions in the history,
  * `condition.json` against the manifests, and unfinished publishing. Changes nothing.
  */
 import { rm } from 'node:fs/promises';
@@ -21,7 +21,7 @@ import { readSuccessor } from '../ledger/restating.ts';
 import type { Store } from '../store/store.ts';
 import { type AuditDeps, fetchAndHash } from './audit.ts';
 
-/** Objects of the dataset that belong to no sealed date and no kept revision, and are not its conditions. */
+/** Objects of the dataset that belong to no sealed date or kept revision, except `condition.json`. */
 export async function findForeignKeys(
   store: Store,
   dataset: string,
@@ -38,14 +38,14 @@ export async function findForeignKeys(
   return findings;
 }
 
-/** The replaced revisions of a date: complete, of this date, and each older than the sealed one. */
+/** Audits the replaced revisions of a date: each must be complete, of this date, and older than the sealed one. */
 export async function auditHistory(deps: AuditDeps, manifest: Manifest): Promise<readonly string[]> {
   const { store, folder } = deps;
   const { dataset, date } = manifest;
   const keys = new Map<number, string[]>();
   for await (const { key } of store.list(historyPrefix(dataset, date))) {
     const part = parseDatasetKey(dataset, key);
-    if (part?.kind !== 'history') continue; // `findForeignKeys` names it.
+    if (part?.kind !== 'history') continue; // `findForeignKeys` reports it.
     keys.set(part.revision, [...(keys.get(part.revision) ?? []), key]);
   }
   const findings: (readonly string[])[] = [];
@@ -57,8 +57,7 @@ export async function auditHistory(deps: AuditDeps, manifest: Manifest): Promise
     next = audited.manifest;
     keys.delete(revision);
   }
-  // The first step of a restatement, which is under way, or whose decision the store lost: then the next one goes on
-  // from there.
+  // The first step of a restatement that is in progress, or whose decision the store lost: the next one continues it.
   if (keys.has(manifest.revision) && (await isFirstStep(store, manifest))) keys.delete(manifest.revision);
   for (const found of keys.values()) {
     findings.push(
@@ -82,7 +81,7 @@ async function isFirstStep(store: Store, manifest: Manifest): Promise<boolean> {
 interface ReplacedRevision {
   readonly revision: number;
   readonly keys: readonly string[];
-  /** The manifest that replaced it; `undefined` when that one cannot be read. */
+  /** The manifest that replaced it; `undefined` if it cannot be read. */
   readonly next: Manifest | undefined;
 }
 
@@ -108,7 +107,7 @@ async function auditRevision(
   const prefix = historyKey(dataset, date, revision, '');
   const known = new Set([manifestAt, ...manifest.files.map(({ filename }) => prefix + filename)]);
   wrong.push(...keys.filter((key) => !known.has(key)).map((key) => `${key} does not belong to revision ${revision}`));
-  // The replacing manifest says that these files were lost before: nothing could be kept.
+  // The replacing manifest says that these files were already lost: nothing could be kept.
   const wasLost = next?.changes === null;
   const kept = manifest.files.filter(({ filename }) => !wasLost || keys.includes(prefix + filename));
   const path = join(folder, 'history.parquet');
@@ -121,8 +120,8 @@ async function auditRevision(
 }
 
 /**
- * The objects under `_sealing/` of the dataset, in words: decisions set aside, and the unfinished work of a worker. None of
- * it damages sealed dates.
+ * Describes the objects under `_sealing/` of the dataset: decisions set aside, and the unfinished work of a worker.
+ * None of them damages sealed dates.
  */
 export async function listLeftovers(store: Store, dataset: string): Promise<readonly string[]> {
   const found = new Map<string, { readonly keys: string[]; readonly date: string; readonly isSetAside: boolean }>();
@@ -142,7 +141,7 @@ export async function listLeftovers(store: Store, dataset: string): Promise<read
   });
 }
 
-/** `condition.json` against the manifests of all sealed dates. */
+/** Compares `condition.json` with the manifests of all sealed dates. */
 export async function auditConditions(
   store: Store,
   dataset: string,
@@ -154,7 +153,7 @@ export async function auditConditions(
   if (text === '') return manifests.size === 0 ? [] : [`${key} is missing; the next run writes it`];
   const findings: string[] = [];
   for (const [date, manifest] of manifests) {
-    if (!manifest) continue; // Its own finding says that it is damaged.
+    if (!manifest) continue; // Its damage is reported elsewhere.
     const entry = entries.get(date);
     const expected = describeSealed(manifest, entry?.damage);
     if (!entry) findings.push(`${key} has no entry of ${date}, which is sealed`);

@@ -1,7 +1,7 @@
 /**
- * Audits a sealed date: checks the manifest's hash, hashes its files, reads them with an independent reader, and compares
- * them with the manifest. Finds a flipped byte, a missing object, an edited manifest, a wrong summary, a foreign file.
- * Changes nothing. `audit-dataset.ts` audits the dataset around the dates.
+ * Audits a sealed date: checks the manifest's hash, hashes its files, reads them with an independent reader, and
+ * compares them with the manifest. Finds a flipped byte, a missing object, an edited manifest, a wrong summary, a
+ * foreign file. Changes nothing. `audit-dataset.ts` audits the rest of the dataset.
  */
 import { createReadStream } from 'node:fs';
 import { rm } from 'node:fs/promises';
@@ -31,11 +31,11 @@ export interface AuditDeps {
 interface AuditResult {
   readonly date: string;
   readonly rows: number;
-  /** What is wrong, in words; empty when nothing is. */
+  /** Descriptions of everything that is wrong; empty if nothing is. */
   readonly findings: readonly string[];
   /** The manifest, if it is readable. */
   readonly manifest: Manifest | undefined;
-  /** The revision about to replace it: its files may be there already, which is no damage. `null`: none. */
+  /** The revision about to replace it: its files may already exist, which is not damage. `null`: none. */
   readonly restating: number | null;
 }
 
@@ -63,7 +63,7 @@ function damaged(date: string, manifest: Manifest | undefined, findings: readonl
   return { date, rows: manifest?.rows ?? 0, findings, manifest, restating: null };
 }
 
-/** During a replacement: files of neither the old nor the new revision. */
+/** During a replacement: finds files that match neither the old nor the new revision. */
 async function findStrangeFiles(deps: AuditDeps, manifest: Manifest, next: Manifest): Promise<readonly string[]> {
   const { folder, store } = deps;
   const prefix = partitionPrefix(manifest.dataset, manifest.date);
@@ -75,7 +75,7 @@ async function findStrangeFiles(deps: AuditDeps, manifest: Manifest, next: Manif
       const old = manifest.files.filter(({ filename }) => filename === file.filename);
       const wrong: (readonly string[])[] = [];
       for (const each of [file, ...old]) wrong.push(await fetchAndHash(deps, prefix, each, path));
-      // A file that only the new revision has may not be there yet.
+      // A file of the new revision only may not exist yet.
       const isKnown =
         wrong.some(({ length }) => length === 0) || (old.length === 0 && !(await store.head(prefix + file.filename)));
       if (!isKnown) findings.push(...(wrong.at(-1) ?? []));
@@ -98,7 +98,7 @@ async function auditFiles(deps: AuditDeps, manifest: Manifest): Promise<readonly
   await makeFolder(folder);
   try {
     const misnamed = compareNames(manifest);
-    // The names are wrong, so nothing read by them would belong to the drop.
+    // The names are wrong, so files read by these names would not belong to the drop.
     if (misnamed.length > 0) return misnamed;
     const findings: string[] = [];
     const damage = await fetchAndHash(deps, prefix, drop, paths.drop);
@@ -139,7 +139,7 @@ async function countLines(path: string): Promise<number> {
   return lines;
 }
 
-/** Checks the names of the files, and that a declared summary is among them. */
+/** Checks the names of the files, and that a declared summary and quarantine file are among them. */
 function compareNames(manifest: Manifest): readonly string[] {
   const beside = [manifest.summary, manifest.quarantine?.filename].filter((name) => typeof name === 'string');
   const expected = [dropFilename(manifest.dataset), ...beside];
@@ -148,7 +148,7 @@ function compareNames(manifest: Manifest): readonly string[] {
   return [`the manifest lists the files ${found.join(', ')}; a drop of it has ${expected.join(', ')}`];
 }
 
-/** Copies an object to `path` and returns what is wrong with it, in words. */
+/** Copies an object to `path` and describes what is wrong with it. */
 export async function fetchAndHash(
   { store, signal }: Pick<AuditDeps, 'store' | 'signal'>,
   prefix: string,
@@ -183,7 +183,7 @@ async function auditRows(deps: AuditDeps, manifest: Manifest, key: string, path:
   return [...findings, ...(await compute('the checks', () => repeatChecks(deps.engine, manifest, path)))];
 }
 
-/** The engine's findings; an error about these files is a finding, an engine that died is not. */
+/** Runs a check in the engine; an error about these files is a finding, a dead engine is not. */
 async function compute(what: string, find: () => Promise<readonly string[]>): Promise<readonly string[]> {
   try {
     return await find();
@@ -217,7 +217,7 @@ function compareFacts(key: string, manifest: Manifest, found: ReadBack): string[
   return findings;
 }
 
-/** Checks unknown to this version are skipped. */
+/** Repeats the manifest's checks; skips those that this version does not know. */
 async function repeatChecks(engine: Engine, manifest: Manifest, path: string): Promise<readonly string[]> {
   const known = (manifest.checks ?? []).flatMap((said) => {
     const check = checkOf(said);
@@ -237,14 +237,14 @@ async function repeatChecks(engine: Engine, manifest: Manifest, path: string): P
   });
 }
 
-/** The rows left out are gone: the manifest's figures about them are accepted where they agree. */
+/** Dropped duplicates cannot be counted again: the manifest's figures for them count if they are consistent. */
 function isSameResult(said: CheckResult, again: CheckResult, { duplicates }: Manifest): boolean {
   if (said.check !== 'unique-id') return again.found === said.found && again.passed === said.passed;
   const isPossible = said.found >= again.found && said.found <= again.found + duplicates;
   return isPossible && said.passed === said.found <= said.allowed;
 }
 
-/** @param manifests whose files belong there, of one date */
+/** @param manifests of one date; their files belong there */
 async function findForeignObjects(
   store: Store,
   manifests: readonly [Manifest, ...Manifest[]],

@@ -1,12 +1,11 @@
 /**
- * Keeps the useful bloom filters. The engine writes one for every column or for none, and those of prices and ids are a
- * seventh of a drop. They lie after the last page, before the page indexes: the tail is rebuilt from the pieces that stay,
- * so that the others need not be read. Pure. Source: parquet-format, `BloomFilter.md` and
- * `PageIndex.md`.
+ * Keeps the useful bloom filters. The engine writes one for every column or for none, and those of prices and ids take
+ * a seventh of a drop. They lie after the last page, before the page indexes. The tail is rebuilt from the kept pieces,
+ * so the other filters are never read. Pure. Source: parquet-format, `BloomFilter.md` and `PageIndex.md`.
  */
 import type { ColumnChunk, FileMetaData } from 'hyparquet';
 
-/** Bytes of the file as the engine wrote it. */
+/** A byte range of the file as the engine wrote it. */
 export interface Piece {
   readonly offset: number;
   readonly length: number;
@@ -14,11 +13,11 @@ export interface Piece {
 
 interface Tail {
   readonly metadata: FileMetaData;
-  /** The pieces that follow the last page, up to the footer, in order. */
+  /** The pieces between the last page and the footer, in order. */
   readonly pieces: readonly Piece[];
 }
 
-/** End of the last page: where the tail begins. */
+/** End of the last page, where the tail begins. */
 export function findTailStart(metadata: FileMetaData): number {
   const ends = metadata.row_groups.flatMap(({ columns }) =>
     columns.map(({ meta_data: chunk }) => {
@@ -32,7 +31,7 @@ export function findTailStart(metadata: FileMetaData): number {
 /**
  * @param tail bytes between the last page (`findTailStart`) and the footer
  * @param keep columns whose filters stay
- * @returns the tail unchanged when its layout is not the engine's
+ * @returns the tail unchanged if its layout is not the engine's
  */
 export function dropBloomFilters(metadata: FileMetaData, tail: Piece, keep: readonly string[]): Tail {
   const pieces: Piece[] = [];
@@ -50,7 +49,7 @@ export function dropBloomFilters(metadata: FileMetaData, tail: Piece, keep: read
     ...group,
     columns: group.columns.map((chunk) => ({ ...chunk, ...moveFilter(chunk, keep, move) })),
   }));
-  // The chunks are copies and may be changed. All column indexes lie before all offset indexes.
+  // The chunks are copies, so changing them is safe. All column indexes lie before all offset indexes.
   const chunks = groups.flatMap(({ columns }) => columns);
   for (const index of ['column_index', 'offset_index'] as const) {
     for (const chunk of chunks) {
@@ -62,7 +61,7 @@ export function dropBloomFilters(metadata: FileMetaData, tail: Piece, keep: read
   return { metadata: { ...metadata, row_groups: groups }, pieces: joinNeighbours(pieces) };
 }
 
-/** The page indexes are adjacent: thousands of pieces become one. */
+/** Page indexes are adjacent: thousands of pieces become one. */
 function joinNeighbours(pieces: readonly Piece[]): readonly Piece[] {
   const joined: Piece[] = [];
   for (const piece of pieces) {

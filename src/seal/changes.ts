@@ -1,6 +1,6 @@
 /**
- * What a restatement changed: the engine compares the rows of two files. Rows are matched by key, and rows of one key as a
- * multiset, so the counts are exact even where a key repeats. Memory is bounded: keys are compared in shares.
+ * The changes of a restatement: the engine compares the rows of two files. Rows are matched by key, and rows with the
+ * same key as a multiset, so the counts are exact even if a key repeats. Memory is bounded: keys are split into shares.
  */
 import type { Engine } from '../engine/engine.ts';
 import { quoteIdentifier, quoteString } from '../engine/literal.ts';
@@ -13,7 +13,7 @@ interface ComparedFile {
   readonly columns: readonly string[];
 }
 
-/** Rows of both files that one pass compares: the engine takes up to 150 bytes of each. */
+/** Rows of both files per pass: the engine takes up to 150 bytes for each. */
 const MAX_ROWS_PER_PASS = 1_000_000;
 
 /** @param key columns that identify a row; if neither file has them, whole rows are compared @throws EngineFault */
@@ -51,7 +51,7 @@ export function isUnchanged(changes: DropChanges): boolean {
   return added + removed + altered + columns_added.length + columns_removed.length === 0;
 }
 
-/** A null and an empty text are two values. */
+/** Null and empty text are different values. */
 function hashColumns(names: readonly string[]): string {
   return `cityHash64(${names.map((name) => `ifNull(toString(${quoteIdentifier(name)}), '\\0')`).join(', ')})`;
 }

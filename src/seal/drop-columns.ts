@@ -1,11 +1,11 @@
-/** From the stage's values to the drop's types: one SQL expression for each column. Pure. */
+/** Converts the stage's values to the drop's types: one SQL expression per column. Pure. */
 
 import type { DropType } from '../api-contract/trade.ts';
 import { quoteIdentifier } from '../engine/literal.ts';
 import { isNullMark } from '../engine/null-mark.ts';
 import type { JobColumn } from '../job/job.ts';
 
-/** Digits of milliseconds since the epoch at most; a time in text is longer. */
+/** Maximum digits of milliseconds since the epoch; a time in text is longer. */
 const INSTANT_DIGITS = 13;
 
 /** A column of the drop. */
@@ -21,7 +21,7 @@ export interface DropColumn {
 
 /**
  * The columns of a drop: the job's, then every extra field of the answers, kept as text.
- * @param withNulls rarely null columns that have a null here
+ * @param withNulls columns that are rarely null, but have a null here
  */
 export function listDropColumns(
   columns: readonly JobColumn[],
@@ -46,7 +46,7 @@ export function typeColumn(column: DropColumn): string {
   return `${convertColumn(column)} AS ${quoteIdentifier(column.name)}`;
 }
 
-/** The typed value of a staged one (see `stage/column-rule.ts`). Column names are qualified with the alias `s`. */
+/** The typed value of a staged value (see `stage/column-rule.ts`). Column names are qualified with the alias `s`. */
 export function convertColumn(column: DropColumn): string {
   const value = `s.${quoteIdentifier(column.name)}`;
   const typed = convertValue(value, column.type);
@@ -54,7 +54,7 @@ export function convertColumn(column: DropColumn): string {
   return column.hasNulls ? `if(${isNullMark(column, value)}, NULL, ${typed})` : `toNullable(${typed})`;
 }
 
-/** The typed value of a staged one that is not the null mark. @param value SQL of it */
+/** The typed value of a staged value other than the null mark. @param value its SQL expression */
 export function convertValue(value: string, type: DropType): string {
   switch (type) {
     case 'string':

@@ -1,8 +1,8 @@
 /**
- * The footer of a drop's Parquet file, completed after the engine has written it: wall-clock columns are declared not
- * adjusted to UTC, the sort order is declared, and the job, query and column docs go into the key-value metadata. Bloom
- * filters that nobody needs are left out. Only the bytes after the last page are rewritten. Source:
- * parquet-format, `parquet.thrift` and `LogicalTypes.md`.
+ * The footer of a drop's Parquet file, completed after the engine has written it: wall-clock columns are declared as
+ * not adjusted to UTC, the sort order is declared, and the job, query and column docs go into the key-value metadata.
+ * Bloom filters without use are removed. Only the bytes after the last page are rewritten. Source: parquet-format,
+ * `parquet.thrift` and `LogicalTypes.md`.
  */
 import { type FileHandle, open } from 'node:fs/promises';
 import type { FileMetaData } from 'hyparquet';
@@ -28,7 +28,7 @@ const MAGIC = Buffer.from('PAR1');
 
 /**
  * Rewrites the footer in place. The file must not be published yet: a crash here leaves it unreadable.
- * @throws Fault `SEAL_UNVERIFIED` when the engine left an incomplete file, as on a full disk, which it may not report
+ * @throws Fault `SEAL_UNVERIFIED` if the engine left an incomplete file, as on a full disk, which it may not report
  */
 export async function writeFooter(path: string, notes: FooterNotes): Promise<void> {
   const { ByteWriter } = await import('hyparquet-writer');
@@ -54,7 +54,7 @@ export async function writeFooter(path: string, notes: FooterNotes): Promise<voi
   }
 }
 
-/** Concatenates the pieces. @throws Fault `SEAL_UNVERIFIED`: a bloom filter of zeros would hide rows from readers without any error */
+/** Joins the pieces. A bloom filter of zeros would hide rows without any error. @throws Fault `SEAL_UNVERIFIED` */
 async function readPieces(file: FileHandle, path: string, pieces: readonly Piece[]): Promise<Buffer> {
   const bytes = Buffer.alloc(pieces.reduce((sum, { length }) => sum + length, 0));
   let filled = 0;
@@ -99,7 +99,7 @@ function completeMetadata(metadata: FileMetaData, notes: FooterNotes): FileMetaD
   ];
   return {
     ...rest,
-    // The pages are of version 1, although the engine writes 2; old readers (parquetjs) refuse 2.
+    // The pages are version 1, although the engine writes 2; old readers (parquetjs) refuse 2.
     version: 1,
     schema: metadata.schema.map((element) => {
       if (!wall.has(element.name)) return element;

@@ -1,7 +1,7 @@
 /**
- * Rebuilds the missing summary of a sealed date from its drop. Invariant: a file beside a manifest is what the manifest
- * describes, byte for byte. Another engine version writes other bytes: then the same drop is sealed as the next revision
- * with the new summary. A damaged drop is not touched.
+ * Rebuilds the missing summary of a sealed date from its drop. Invariant: a file beside a manifest is byte for byte the
+ * file that the manifest describes. Another engine version writes other bytes: then the same drop is sealed as the next
+ * revision with the new summary. A damaged drop is not changed.
  */
 import { rm, stat } from 'node:fs/promises';
 import { hashFile } from '../core/file-hash.ts';
@@ -24,8 +24,8 @@ interface MendDeps {
 }
 
 /**
- * `restored`: the sealed revision has its summary again. `resealed`: the next revision has one. `not-mended`: the drop is
- * damaged, or another worker replaced it meanwhile.
+ * `restored`: the sealed revision has its summary again. `resealed`: the next revision has one. `not-mended`: the drop
+ * is damaged, or another worker replaced it meanwhile.
  */
 type Mended = 'restored' | 'resealed' | 'not-mended';
 
@@ -61,7 +61,7 @@ export async function mendSummary(deps: MendDeps, dataset: string, date: string)
   }
 }
 
-/** The next revision of the same rows. The history of the replaced one lacks the missing file. */
+/** Drafts the next revision with the same rows. The history of the replaced one lacks the missing file. */
 function draftAgain(manifest: Manifest, nowMs: number): ManifestDraft {
   const { files: _files, revision: _revision, supersedes: _supersedes, manifest_hash: _hash, ...draft } = manifest;
   return { ...draft, sealed_at: new Date(nowMs).toISOString(), changes: null };

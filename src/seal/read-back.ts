@@ -13,9 +13,9 @@ export interface ReadBack extends VerifiedFile {
   readonly maxTime: string | null;
   /** Values that are not UTF-8 or not finite, by column: some readers refuse such files, others show nonsense. */
   readonly bad: readonly { readonly column: string; readonly rows: number }[];
-  /** The first row out of order, counted from 0; `undefined` when all are in order. */
+  /** The first row out of order, counted from 0; `undefined` if all are in order. */
   readonly disorder: number | undefined;
-  /** Sort columns declared by all row groups; empty when the groups differ. */
+  /** Sort columns declared by all row groups; empty if the groups differ. */
   readonly declaredSort: readonly string[];
   /** Codecs of the column chunks, lower case, sorted. */
   readonly codecs: readonly string[];
@@ -63,7 +63,7 @@ export async function readBack(path: string, sort: readonly string[], signal?: A
   }
 }
 
-/** Checks rows against the one before, across row groups. */
+/** Compares each row with the one before, across row groups. */
 class Order {
   disorder: number | undefined;
   readonly #sort: readonly string[];
@@ -91,7 +91,7 @@ function compareRows(a: readonly unknown[], b: readonly unknown[]): number {
   return 0;
 }
 
-/** Nulls last; texts by their UTF-8 bytes, as Parquet orders them. */
+/** Nulls last; text by UTF-8 bytes, as Parquet orders it. */
 function compareValues(a: unknown, b: unknown): number {
   if (a === b) return 0;
   if (isNull(a) || isNull(b)) return Number(isNull(a)) - Number(isNull(b));

@@ -1,6 +1,7 @@
 /**
- * Runs the job's checks over the written file before it is published. `job/resolve-job.ts` says what a check may bound, and
- * its `on_failure` what a failed one does. The file cannot show how often the source repeated a row: the caller counts that.
+ * Runs the job's checks on the written file before it is published. `job/resolve-job.ts` defines the checks, and
+ * `on_failure` decides what a failed one does. The file cannot show how often the source repeated a row: the caller
+ * counts that.
  */
 import { Fault } from '../core/errors.ts';
 import type { Engine } from '../engine/engine.ts';
@@ -11,7 +12,7 @@ import type { CheckResult } from '../ledger/manifest.ts';
 
 /**
  * @param date partition date of the file
- * @param repeats rows left out of the file because the same version of their id is in it
+ * @param repeats rows that are not in the file because it has the same version of their id
  * @throws EngineFault
  */
 export async function runChecks(
@@ -33,7 +34,7 @@ export async function runChecks(
   );
 }
 
-/** Rows of the file beyond one for each id. */
+/** Rows of the file beyond one per id. */
 async function countRepeated(engine: Engine, file: string): Promise<number> {
   let repeated = 0;
   for (const pass of await listPasses(engine, file, 'id')) {
@@ -43,7 +44,7 @@ async function countRepeated(engine: Engine, file: string): Promise<number> {
   return repeated;
 }
 
-/** @throws Fault `CHECK_FAILED` when a check that must hold does not */
+/** @throws Fault `CHECK_FAILED` if a check with `on_failure: fail` fails */
 export function assertChecks(job: Pick<Job, 'file'>, date: string, results: readonly CheckResult[]): void {
   const failed = results.filter(({ passed, on_failure }) => !passed && on_failure === 'fail');
   if (failed.length === 0) return;
@@ -52,7 +53,7 @@ export function assertChecks(job: Pick<Job, 'file'>, date: string, results: read
   });
 }
 
-/** `check premium: 3 rows differ, allowed are 0`. */
+/** `check dates: 3 rows are of another date, allowed are 0`. */
 export function describeCheck({ check, column, found, allowed, tolerance }: CheckResult): string {
   switch (check) {
     case 'min-rows':
@@ -70,7 +71,7 @@ export function describeCheck({ check, column, found, allowed, tolerance }: Chec
   }
 }
 
-/** The check of a result, to run it again; `undefined` if this version does not know it. */
+/** Rebuilds the check of a result, to run it again; `undefined` if this version does not know it. */
 export function checkOf(result: CheckResult): JobCheck | undefined {
   const onFailure = result.on_failure;
   switch (result.check) {
@@ -101,7 +102,7 @@ function measure(check: JobCheck, date: string): string {
       return `countIf(ifNull(${off}, true))`;
     }
     case 'unique-id':
-      return '0'; // Apart, because it would remember every id of the day.
+      return '0'; // Counted separately, because it must remember every id of the day.
     case 'dates':
       return `countIf(ifNull(toString(date), '') != ${quoteString(date)})`;
     default:

@@ -1,7 +1,7 @@
 /**
- * The independent reader (hyparquet) on one column of one row group: every page is decompressed, every value decoded,
- * and each value must be valid for all readers: UTF-8 text, finite numbers. Values are kept only on request, because a group
- * of all columns would take a hundred megabytes.
+ * The independent reader (hyparquet) on one column of one row group: it decompresses every page and decodes every
+ * value. Each value must be valid for all readers: UTF-8 text, finite numbers. Values are kept only on request, because
+ * all columns of a group would take a hundred megabytes.
  */
 import { isUtf8 } from 'node:buffer';
 import type { AsyncBuffer, Compressors, DecodedArray, FileMetaData, ParquetParsers } from 'hyparquet';
@@ -19,13 +19,13 @@ interface RowSpan {
 }
 
 interface DecodedColumn {
-  /** In row order; empty when not kept. */
+  /** In row order; empty if not kept. */
   readonly values: readonly unknown[];
   /** Number of values that are not UTF-8 or not finite. */
   readonly bad: number;
 }
 
-/** Stands for a text that is not UTF-8. */
+/** Replaces a text that is not UTF-8. */
 const BAD_TEXT = Symbol('not UTF-8');
 
 export async function openParquet(path: string): Promise<OpenedFile> {
@@ -35,7 +35,7 @@ export async function openParquet(path: string): Promise<OpenedFile> {
   return { file, metadata: await parquetMetadataAsync(file), compressors };
 }
 
-/** @throws RangeError when the group has another number of values; any error of hyparquet */
+/** @throws RangeError if the group has another number of values; any error of hyparquet */
 export async function decodeColumn(
   opened: OpenedFile,
   name: string,
@@ -43,7 +43,7 @@ export async function decodeColumn(
   { keep }: { readonly keep: boolean },
 ): Promise<DecodedColumn> {
   const { parquetRead } = await import('hyparquet');
-  // A column chunk comes in pieces of several pages, in row order.
+  // A column chunk arrives in pieces of several pages, in row order.
   const pieces: DecodedArray[] = [];
   let hasBadText = false;
   const stringFromBytes = (bytes: Uint8Array | undefined) => {
@@ -64,7 +64,7 @@ export async function decodeColumn(
   return { values: keep ? pieces.flatMap((piece) => Array.from(piece as readonly unknown[])) : [], bad };
 }
 
-/** Numbers stay numbers: making dates of them takes longer than decoding. */
+/** Numbers stay numbers: converting them to dates takes longer than decoding. */
 const PLAIN: Partial<ParquetParsers> = {
   timestampFromMilliseconds: (value) => value,
   timestampFromMicroseconds: (value) => value,

@@ -1,6 +1,7 @@
 /**
- * The summary of a drop: one row for each symbol and one for all (symbol empty), so that comparisons over many days read
- * some kilobytes a day. The sums are the report's, over the records that count; columns beside them count the rest.
+ * The summary of a drop: one row per symbol and one for all symbols (empty symbol), so that comparisons over many days
+ * read only a few kilobytes per day. The sums are the report's, over the counted records; more columns count the other
+ * records.
  */
 import { rm } from 'node:fs/promises';
 import type { Engine } from '../engine/engine.ts';
@@ -33,7 +34,7 @@ const SUMS: Measures = [
   ['put_bid_premium', sumKnown(`${IS_PUT} AND ${AT_BID}`, 'premium')],
 ];
 
-/** Sums of `selectCells` over the records that count; the rest is counted. */
+/** Sums over the cells of `selectSummary`, for counted records; other records are tallied by fate. */
 const IS_COUNTED = "fate = 'counted'";
 const IS_ABOVE = `${IS_COUNTED} AND cells.contracts > open_interest`;
 const TALLIES: Measures = [
@@ -46,16 +47,16 @@ const TALLIES: Measures = [
   ...tally('recorded', 'true'),
 ];
 
-/** Summaries without it count unknown sentiment as neutral premium, and have NaN for sums with gaps. */
+/** Summaries without this column count unknown sentiment as neutral premium, and have NaN for sums with gaps. */
 const GAP_MARK = 'unpriced_trades';
 
-/** Summaries without it include cancel messages and late reports in every sum. */
+/** Summaries without this column include cancel messages and late reports in every sum. */
 const MARK = 'recorded_trades';
 
 /** Columns of a drop that the sums need. */
 const NEEDED: readonly string[] = [...new Set(['symbol', 'oi', ...COUNTED_COLUMNS, ...PREMIUM_COLUMNS])];
 
-/** Columns that summaries without that mark lack or define differently. */
+/** Columns that summaries without `GAP_MARK` lack or define differently. */
 const NEW_MEANING: readonly string[] = ['unpriced_trades', 'unsized_trades', 'neutral_premium'];
 
 /** Sums of the same numbers in another order differ in their last digits. */
@@ -81,8 +82,8 @@ export async function writeSummary(engine: Engine, dropPath: string, path: strin
 }
 
 /**
- * What differs between a summary and its drop, in words; empty when nothing does. Of an older version's summary only the
- * sums that today's has too are compared, over the records that it counted. @throws EngineFault
+ * Describes the differences between a summary and its drop; empty if there are none. For a summary of an older version,
+ * only the sums that still exist are compared, over the records that it counted. @throws EngineFault
  */
 export async function compareSummary(engine: Engine, dropPath: string, path: string): Promise<readonly string[]> {
   const file = `file(${quoteString(path)}, Parquet)`;
@@ -115,8 +116,8 @@ export async function compareSummary(engine: Engine, dropPath: string, path: str
 }
 
 /**
- * Reads the file once, into cells of an option series and the fate of its records, then adds them up. So a series' volume is
- * known when it is compared with its open interest.
+ * Reads the file once, into cells by option series and by fate of the records, then sums the cells. So a series' volume
+ * is known when it is compared with its open interest.
  */
 function selectSummary(dropPath: string): string {
   const file = fileOf(dropPath);
@@ -143,8 +144,8 @@ function tally(name: string, condition: string): Measures {
 }
 
 /**
- * A sum without numbers is 0 if no record lacks one, else null (unknown). Counts are signed in the file: few readers of
- * Parquet expect unsigned numbers.
+ * A sum without numbers is 0 if no record lacks one, otherwise null (unknown). Counts are signed in the file: few
+ * Parquet readers expect unsigned numbers.
  */
 function complete(name: string): string {
   const [, tallied] =

@@ -1,7 +1,7 @@
 /**
  * Reads a drop's file back before it is published, twice: the engine compares every value with the stage by checksum,
- * and an independent reader (hyparquet) must agree on rows and schema, so that a bug of the writer that its own reader
- * tolerates is still found.
+ * and an independent reader (hyparquet) must find the same rows and schema. This detects a bug of the writer that the
+ * engine's own reader tolerates.
  */
 import type { FileMetaData, SchemaElement } from 'hyparquet';
 import { Fault } from '../core/errors.ts';
@@ -16,14 +16,14 @@ export interface VerifiedFile {
   readonly schema: readonly { readonly name: string; readonly type: string; readonly nullable: boolean }[];
 }
 
-/** @throws Fault `SEAL_UNVERIFIED` when either reader disagrees; then nothing may be published */
+/** @throws Fault `SEAL_UNVERIFIED` if either reader disagrees; then nothing may be published */
 export async function verifyParquet(
   engine: Engine,
   path: string,
   columns: readonly DropColumn[],
   expected: DropChecksum,
 ): Promise<VerifiedFile> {
-  // Side by side: the engine has its own threads. Its finding is reported first.
+  // In parallel: the engine has its own threads. Its finding is reported first.
   const reading = readIndependently(path);
   reading.catch(() => undefined);
   const found = await checksumParquet(engine, path, columns);
@@ -46,14 +46,14 @@ export async function verifyParquet(
 }
 
 /**
- * Fewest columns decoded in each row group. Decoding all of them took a third of the time of everything before it;
- * `flowdrop verify` does so.
+ * Minimum number of columns decoded in each row group. Decoding all of them took a third of the time of everything
+ * before it; `flowdrop verify` decodes all.
  */
 const DECODED_COLUMNS = 2;
 
 /**
- * Reads the file by hyparquet: footer, and in each row group every value of some columns, in turn, so that each column is
- * decoded in at least one group. @throws Fault `SEAL_UNVERIFIED` when it cannot read them
+ * Reads the file with hyparquet: the footer, and in each row group every value of some columns, in turn, so that each
+ * column is decoded in at least one group. @throws Fault `SEAL_UNVERIFIED` if it cannot read them
  */
 export async function readIndependently(path: string): Promise<VerifiedFile> {
   let opened: OpenedFile;
@@ -90,7 +90,7 @@ export function describeSchema(metadata: FileMetaData): VerifiedFile['schema'] {
   }));
 }
 
-/** Parquet's own words for a column's type: `BYTE_ARRAY/STRING`, `INT64/TIMESTAMP(MILLIS,utc=false)`. */
+/** A column's type in Parquet's terms: `BYTE_ARRAY/STRING`, `INT64/TIMESTAMP(MILLIS,utc=false)`. */
 function describeType(element: SchemaElement): string {
   const logical = element.logical_type;
   if (logical?.type === 'TIMESTAMP') return `${element.type}/TIMESTAMP(${logical.unit},utc=${logical.isAdjustedToUTC})`;

@@ -1,6 +1,6 @@
 /**
- * The engine writes the stage as one sorted Parquet file, in the stage's order, so that memory stays flat. If a trade came
- * more than once, the row with the newest `updated_timestamp` wins. The file is local; `publish.ts` uploads it.
+ * The engine writes the stage as one sorted Parquet file, in the stage's order, so that memory stays flat. If a trade
+ * came more than once, the row with the newest `updated_timestamp` wins. `ledger/publish.ts` uploads the local file.
  */
 import { rm } from 'node:fs/promises';
 import type { Engine } from '../engine/engine.ts';
@@ -10,18 +10,18 @@ import type { Job } from '../job/job.ts';
 import { convertColumn, type DropColumn, typeColumn } from './drop-columns.ts';
 
 /**
- * DuckDB, hyparquet and by default ClickHouse read a whole row group for one contract in it: with 131,072 rows a point query
- * read more than 2% of a session of 7 million. Scans want large groups; DuckDB's have 122,880 rows.
+ * DuckDB, hyparquet and by default ClickHouse read a whole row group for a single contract: with 131,072 rows a point
+ * query read more than 2% of a session of 7 million. Scans want large groups; DuckDB's have 122,880 rows.
  */
 export const ROW_GROUP_ROWS = 49_152;
 export const COMPRESSION = 'zstd';
 /**
- * Above this size a column has no dictionary. Dictionaries of nearly distinct numbers make the file larger, and so does a
- * smaller or larger limit: 1% with 64 KiB, 2% with 192 KiB.
+ * Above this size a column has no dictionary. Dictionaries of nearly distinct numbers make the file larger. So does
+ * another limit: 1% with 64 KiB, 2% with 192 KiB.
  */
 const MAX_DICTIONARY_BYTES = 131_072;
 
-/** Small pages, so that readers with the page index can skip some: the engine's 1 MiB makes one page of a column chunk. */
+/** Small pages, so that readers can skip some by the page index: the engine's 1 MiB makes a column chunk one page. */
 const PAGE_BYTES = 131_072;
 
 /** Encoding of a drop, on every engine. */
@@ -32,9 +32,9 @@ export const PARQUET_SETTINGS: Readonly<Record<string, string | number>> = {
   output_format_parquet_data_page_size: PAGE_BYTES,
   output_format_parquet_write_page_index: 1,
   output_format_parquet_write_bloom_filter: 1,
-  // All filters after the last page: footer.ts leaves most of them out.
+  // All filters after the last page: footer.ts removes most of them.
   output_format_parquet_bloom_filter_flush_threshold_bytes: Number.MAX_SAFE_INTEGER,
-  // Blocks must divide a row group, so that groups get the wanted size.
+  // Blocks must divide a row group, so that groups get the intended size.
   max_block_size: ROW_GROUP_ROWS / 2,
 };
 
@@ -46,7 +46,7 @@ export function writeSettings(settings: Readonly<Record<string, string | number>
   return `SETTINGS ${each.join(', ')}`;
 }
 
-/** Rows of a block of the stage: a divisor of a row group, which is made of whole blocks. */
+/** Rows of a block of the stage: a divisor of a row group, which consists of whole blocks. */
 const STAGE_BLOCK_ROWS = ROW_GROUP_ROWS / 48;
 
 /** Settings to read a stage in its own order. */
@@ -56,24 +56,24 @@ const READ_SETTINGS: Readonly<Record<string, number>> = {
   read_in_order_use_buffering: 0,
   // Every step between a part and the file holds a block of each part.
   max_block_size: STAGE_BLOCK_ROWS,
-  // Blocks cut by bytes would make row groups, and so files, that differ between two exports of the same rows.
+  // Blocks limited by bytes would give different row groups, and so different files, for two exports of the same rows.
   preferred_block_size_bytes: 0,
 };
 
 interface StageTable {
   /** Quoted name of the stage's table. */
   readonly table: string;
-  /** Rows in it beyond one for each trade. */
+  /** Rows in it beyond one per trade. */
   readonly duplicates: number;
 }
 
 export interface DropChecksum {
   readonly rows: number;
-  /** Sum of a hash of every row, modulo 2^64, as decimal text: independent of order, not of content. */
+  /** Sum of a hash of every row, modulo 2^64, as decimal text: depends on the content, not on the order. */
   readonly hash: string;
 }
 
-/** Writes the file and returns the checksum of what it should hold. @throws EngineFault when a text is not of its column's type */
+/** Writes the file and returns its expected checksum. @throws EngineFault if a text does not fit its column's type */
 export async function writeParquet(
   engine: Engine,
   job: Job,
@@ -157,7 +157,7 @@ const EMPTY: Readonly<Record<DropColumn['type'], string>> = {
   instant: "toDateTime64(0, 3, 'UTC')",
 };
 
-/** Condition on a row of the stage `s`. @param repeated table of the ids that more than one row has */
+/** Condition for a row of the stage `s`. @param repeated table of the ids that more than one row has */
 function isNewest(job: Job, table: string, repeated: string): string {
   const newest = job.source.columns.some(({ name }) => name === 'updated_timestamp') ? 'updated_timestamp DESC, ' : '';
   const key = tradeKeySql(job.source.columns.map(({ name }) => name));
@@ -166,7 +166,7 @@ function isNewest(job: Job, table: string, repeated: string): string {
 }
 
 /**
- * The staged value where it sorts like the drop's type, so that the stage is read in order. Instants and long integers,
+ * The staged value if it sorts like the drop's type, so that the stage is read in order. Instants and long integers,
  * which are staged as text, and nulls (last, as the footer declares) are sorted by their typed value.
  */
 function sortExpression(name: string, columns: readonly DropColumn[]): string {

@@ -1,4 +1,7 @@
-/** Where the service's data is and what runs its queries: the part that differs between the embedded engine and a server. */
+/**
+ * Contract of a backend: where the service's data is and what runs its queries. This part differs between the embedded
+ * engine and a ClickHouse server.
+ */
 import type { Engine } from '../engine/engine.ts';
 import type { EnginePool } from '../engine/pool.ts';
 import type { ServerOptions } from '../engine/server.ts';
@@ -7,12 +10,15 @@ import type { WorkerPoolOptions } from '../engine/worker-pool.ts';
 import type { Parser } from '../guard/parser.ts';
 import type { Dataset } from './dataset.ts';
 
-/** Tasks that may wait for an engine, of either backend; a caller is told to come again sooner than it would be answered. */
+/**
+ * Maximum tasks that wait for an engine, in either backend. Further calls fail with a `Retry-After`, which is shorter
+ * than their wait would be.
+ */
 export const MAX_WAITING = 64;
 
-/** Opens engines; the composition knows how. */
+/** Opens engines; implemented where the program is composed. */
 export interface EngineOpeners {
-  /** Engine processes of this machine. */
+  /** Engine processes on this machine. */
   openWorkers(options: Omit<WorkerPoolOptions, 'command'>): Promise<EnginePool>;
   /** A ClickHouse server, for an administrator's statements. */
   openServer(options: ServerOptions): Promise<Engine>;
@@ -26,9 +32,9 @@ export interface Backend {
   /** Parses callers' SQL; never runs it. */
   readonly parser: Parser;
   readonly dataset: Dataset;
-  /** Settings that the engine of `pool` knows; `undefined`: all that the service uses. */
+  /** Settings that the engine of `pool` supports; `undefined`: all settings that the service uses. */
   readonly knownSettings?: ReadonlySet<string>;
-  /** Functions that the engine of `pool` has beyond those of the parser's; `undefined`: none. */
+  /** Functions that the engine of `pool` has and the parser lacks; `undefined`: none. */
   readonly knownFunctions?: readonly string[];
   close(): Promise<void>;
 }

@@ -1,22 +1,20 @@
-/**
- * The data that the service answers from, wherever it is kept: what the parts that query it need to know. Types only.
- */
+/** The data behind the service, wherever it is stored: what its readers need to know. Types only. */
 import type { PooledEngine } from '../engine/pool.ts';
 
-/** Something that runs statements and small queries. */
+/** Runs statements and small queries. */
 export type StatementRunner = Pick<PooledEngine, 'command' | 'rows'>;
 
-/** Where a loader puts rows. */
+/** Where a loader writes rows. */
 export interface LoadTarget {
   readonly engine: StatementRunner;
   /** Quoted name of a table that the loader may create and drop. */
   readonly scratch: string;
-  /** The statement that inserts what `select` gives; its columns are the table's, in their order. */
+  /** The statement that inserts the rows of `select`; its columns must be the table's, in the same order. */
   insertSql(select: string): string;
 }
 
 export interface DatasetTables {
-  /** Quoted names, which no query of a caller may spell. */
+  /** Quoted names; a caller's query may not contain them. */
   readonly trades: string;
   readonly chains: string;
   readonly dates: string;
@@ -24,14 +22,17 @@ export interface DatasetTables {
 
 export interface Dataset {
   readonly tables: DatasetTables;
-  /** Database names that no query may spell. */
+  /** Database names that a caller's query may not contain. */
   readonly databases: readonly string[];
-  /** Trades held, hidden ones included where they can be counted; `null` where they cannot. */
+  /** Number of stored trades, including hidden ones where they can be counted; `null` where they cannot. */
   readonly rows: number | null;
-  /** How old the newest trades of `tables.trades` are, milliseconds. */
+  /** Delay that `tables.trades` already applies to its trades, milliseconds; 0 for none. */
   readonly delayMs: number;
   /** First visible date, YYYY-MM-DD. */
   readonly earliest: string;
-  /** Makes an engine ready: tables, views, and the views' bounds as the service's clock has them now. @throws EngineFault */
+  /**
+   * Prepares an engine: tables, views, and the bounds of the views at the service's present time.
+   * @throws EngineFault
+   */
   prepare(engine: PooledEngine): Promise<void>;
 }

@@ -1,4 +1,4 @@
-/** What the service can be told: every option with its meaning, unit, default and allowed values. */
+/** Options of the service, each with meaning, unit, default and allowed values. */
 
 import { REQUESTS_PER_SECOND } from '../api-contract/published-limits.ts';
 import { isDate } from '../calendar/wall-clock.ts';
@@ -6,45 +6,47 @@ import { Fault } from '../core/errors.ts';
 import type { TradeOrder } from './data/stored-tables.ts';
 
 export interface ServiceOptions {
-  /** Files of trade records: `.ndjson`, `.jsonl`, `.csv` (each also gzipped) or `.parquet`. Default: none. */
+  /** Trade files: `.ndjson`, `.jsonl`, `.csv` (each may be gzipped) or `.parquet`. Default: none. */
   readonly data: readonly string[];
-  /** Files of option chains, each the snapshot of its symbol and date. Default: none. */
+  /** Option chain files, each a snapshot of one symbol and date. Default: none. */
   readonly chain: readonly string[];
-  /** Folder that keeps what was loaded; a file loaded before is not loaded again. Default: a temporary one. */
+  /** Folder for loaded data; a file that was loaded before is not loaded again. Default: a temporary folder. */
   readonly dataDir?: string;
-  /** Sessions to generate, ending with the last one closed. Default: 0. */
+  /** Number of sessions to generate, up to and including the last closed session. Default: 0. */
   readonly generateSessions: number;
-  /** Trades of each generated session: a real one has millions, and each costs about 6 µs to make. Default: 100,000. */
+  /** Trades per generated session; a real session has millions. Each costs about 6 µs to generate. Default: 100,000. */
   readonly generateRows: number;
   /** Seed of the generator: the same seed gives the same trades. Default: 1. */
   readonly seed: number;
-  /** ISO instant at which the service's clock starts, from where it runs on. Default: the present. */
+  /** ISO instant at which the service's clock starts; it runs on from there. Default: the present. */
   readonly asOf?: string;
-  /** First visible date, YYYY-MM-DD. Default: 2025-02-28, or the first date of `data` where that is older. */
+  /**
+   * First visible date, YYYY-MM-DD. Default: 2025-02-28; with the embedded engine the first loaded date, if earlier.
+   */
   readonly earliest?: string;
-  /** Most rows of one answer. Larger pages mean fewer requests and longer ones. Default: 10,000. */
+  /** Maximum rows per answer. Larger pages mean fewer requests that take longer. Default: 10,000. */
   readonly rowLimit: number;
-  /** Most rows of one answer to a trialing caller. Default: 1,000. */
+  /** Maximum rows per answer for a trial caller. Default: 1,000. */
   readonly trialRowLimit: number;
-  /** Most contracts of one option chain; more give REQUEST_TOO_BROAD. Default: 25,000. */
+  /** Maximum contracts per option chain; a larger one fails with REQUEST_TOO_BROAD. Default: 25,000. */
   readonly chainLimit: number;
-  /** Most rows that the engine may read for one answer; more gives QUERY_TOO_BROAD. Default: 10,000,000. */
+  /** Maximum rows that the engine may read for one answer; more fails with QUERY_TOO_BROAD. Default: 10,000,000. */
   readonly scanLimit: number;
-  /** Queries that run at the same time; each has an engine process of about 200 MB, or a connection. Default: 3. */
+  /** Concurrent queries; each needs an engine process of about 200 MB, or a server connection. Default: 3. */
   readonly concurrency: number;
-  /** Requests a second that one key may send to the historical entry points. Default: 1. */
+  /** Requests per second that one key may send to the historical entry points. Default: 1. */
   readonly requestsPerSecond: number;
-  /** Accepted keys, entitled to everything; they begin with cus_ or apikey_. Default: none. */
+  /** Accepted keys, entitled to every product; they begin with cus_ or apikey_. Default: none. */
   readonly keys: readonly string[];
-  /** File of hashed keys and their entitlements, read again when it changes. Default: none. */
+  /** File of hashed keys and their entitlements, reloaded when it changes. Default: none. */
   readonly keyFile?: string;
-  /** Whether the session cookie is for TLS connections only: set it behind a proxy that has TLS. Default: false. */
+  /** Whether the session cookie is sent over TLS only; set it behind a TLS proxy. Default: false. */
   readonly secureCookies: boolean;
-  /** What the trades are sorted by, and so which filters read few rows. Default: `time`. */
+  /** Sort order of the trades; it decides which filters read few rows. Default: `time`. */
   readonly order: TradeOrder;
   /** Interface to listen on. Default: 127.0.0.1. */
   readonly host: string;
-  /** Ports of the main and of the separate entry point; 0 picks a free one. Defaults: 8100 and 8101. */
+  /** Ports of the main and of the separate entry point; 0 picks a free port. Defaults: 8100 and 8101. */
   readonly port: number;
   readonly portalPort: number;
 }

@@ -1,6 +1,6 @@
 /**
- * The temporary folder of one service: its data where none is named, and its engines' own. Invariant: it is removed at the
- * end; what a killed service left behind, the next one removes.
+ * The temporary folder of one service: its data, unless a data folder is named, and its engines' files. Invariant: the
+ * service removes it at the end; the next service removes what a killed one left behind.
  */
 import { mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -24,7 +24,7 @@ async function removeLeft(): Promise<void> {
   for (const name of await readdir(tmpdir())) {
     const owner = Number(OWNED.exec(name)?.[1]);
     if (!Number.isInteger(owner) || isProcessAlive(owner)) continue;
-    // Another user's folder stays: it is not ours to remove.
+    // Another user's folder: it stays, because it is not ours to remove.
     await removeServiceFolder(join(tmpdir(), name)).catch(() => {});
   }
 }

@@ -1,7 +1,7 @@
 /**
- * The options data service: every endpoint over trades from files, from the generator, or from a ClickHouse server. This
- * module joins the parts and owns their order: data in, keys read, listeners opened, and the reverse at the end; it knows
- * no SQL and no HTTP.
+ * The options data service: every endpoint over trades from files, from the generator, or from a ClickHouse server.
+ * This module joins the parts and owns their order: read keys, load data, open listeners; closing is the reverse. It
+ * contains no SQL and no HTTP.
  */
 import type { AddressInfo } from 'node:net';
 import type { FastifyInstance } from 'fastify';
@@ -29,22 +29,22 @@ import { SnapshotReader } from './snapshot/snapshot.ts';
 import { rememberAdmitted } from './sql/admitted.ts';
 
 export interface RunningService {
-  /** Base address of the main entry point. */
+  /** Base URL of the main entry point. */
   readonly url: string;
-  /** Base address of the separate entry point. */
+  /** Base URL of the separate entry point. */
   readonly portalUrl: string;
-  /** Trades held, hidden ones included where they can be counted; `null` where they cannot. */
+  /** Number of stored trades, including hidden ones where they can be counted; `null` where they cannot. */
   readonly rows: number | null;
-  /** Stops listening, lets requests in flight finish, and ends the engines. */
+  /** Stops listening, lets requests in flight finish, then ends the engines. */
   close(): Promise<void>;
 }
 
 export interface ServiceParts extends EngineOpeners {
   readonly clock: Clock;
   readonly log: Log;
-  /** Version of the program. */
+  /** Program version. */
   readonly version: string;
-  /** A ClickHouse server: the service's own user, and an administrator. Default: the embedded engine. */
+  /** A ClickHouse server: URL of the service's own user, and of an administrator. Default: the embedded engine. */
   readonly clickhouse?: { readonly url: string; readonly adminUrl?: string | undefined } | undefined;
 }
 
@@ -57,7 +57,7 @@ export async function startService(options: ServiceOptions, parts: ServiceParts)
   assertOptions(options);
   const { log } = parts;
   const clock = options.asOf === undefined ? parts.clock : shiftClock(parts.clock, Date.parse(options.asOf));
-  // Ended in the reverse order of their beginning.
+  // Run in reverse order.
   const closers: (() => Promise<void>)[] = [];
   const close = async () => {
     for (const end of closers.splice(0).reverse()) await end();

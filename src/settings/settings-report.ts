@@ -1,6 +1,6 @@
 /**
- * What is set, for people: which settings there are, which of them are set, misspelt, or mean nothing. Invariant: no secret
- * is in it. `settings.ts` reads them; a test holds that whatever it reads is named here.
+ * The settings in use, for people: which settings exist, and which are set, misspelt or invalid. Invariant: it contains
+ * no secret. `settings.ts` reads them; a test checks that every setting read there is listed here.
  */
 import { type Fault, isFault } from '../core/errors.ts';
 import { findNearest } from '../core/nearest.ts';
@@ -18,8 +18,8 @@ import {
 import { readStatusSettings } from './status-settings.ts';
 
 /**
- * Every setting that is ours, and how much of it may be shown: nothing of a secret, which may also come from the file
- * that `<NAME>_FILE` names; of the rest everything.
+ * Every setting of flowdrop, and how much of it may be shown: nothing of a secret, which may also come from the file
+ * that `<NAME>_FILE` names; everything of the others.
  */
 const SETTINGS: Readonly<Record<string, 'plain' | 'secret'>> = {
   FLOWDROP_API_URL: 'plain',
@@ -49,7 +49,7 @@ const SETTINGS: Readonly<Record<string, 'plain' | 'secret'>> = {
   FLOWDROP_STATUS_TOKEN: 'secret',
 };
 
-/** The SDK's own, as far as people set them by hand. */
+/** The AWS SDK's own settings that people usually set by hand. */
 const AWS_SETTINGS: Readonly<Record<string, 'plain' | 'secret'>> = {
   AWS_ENDPOINT_URL_S3: 'plain',
   AWS_REGION: 'plain',
@@ -59,7 +59,7 @@ const AWS_SETTINGS: Readonly<Record<string, 'plain' | 'secret'>> = {
   AWS_SESSION_TOKEN: 'secret',
 };
 
-/** What is set, for people: no secret is in it. Faults are told, never thrown. */
+/** Reports the settings without any secret. Faults are returned, not thrown. */
 export function reportSettings(env: Environment, cwd: string) {
   const known = { ...SETTINGS, ...AWS_SETTINGS };
   const set = Object.entries(known).flatMap(([name, shown]) => {
@@ -73,7 +73,7 @@ export function reportSettings(env: Environment, cwd: string) {
   const unknown = Object.keys(env)
     .filter((name) => name.startsWith('FLOWDROP_') && !names.includes(name))
     .map((name) => ({ name, meant: findNearest(name, names) }));
-  // The token is read together with the address that it is for.
+  // The token is read together with its address.
   const secrets = names.filter((name) => SETTINGS[name] === 'secret' && name !== 'FLOWDROP_STATUS_TOKEN');
   const checks: readonly (() => unknown)[] = [
     ...secrets.map((name) => () => readSecret(env, name, cwd)),
@@ -89,7 +89,7 @@ export function reportSettings(env: Environment, cwd: string) {
   return { set, unknown, faults: checks.flatMap(catchFault) };
 }
 
-/** Where none belong: the value is refused when it is used, and is not shown before. */
+/** Finds credentials where none belong: such a value is refused when it is used, and must not be shown before. */
 function hasCredentials(value: string): boolean {
   const url = URL.canParse(value) ? new URL(value) : undefined;
   return url !== undefined && (url.username !== '' || url.password !== '' || url.search !== '');

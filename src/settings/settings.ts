@@ -1,6 +1,6 @@
 /**
- * Settings: reading the environment, with an error that names the variable, what came and what is allowed. Secrets may come
- * from files and are never repeated in a message. `compose.ts` makes concrete parts of them.
+ * Settings: reads the environment; an error names the variable, the value and the allowed values. Secrets may come from
+ * files and never appear in a message. `compose.ts` turns settings into concrete parts.
  */
 import { readFileSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
@@ -18,7 +18,7 @@ import type { SnapshotApi, SqlApi } from '../job/job.ts';
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 
-/** Settings that have a default; the rest is asked for when it is needed. */
+/** Settings that have a default; the others are required only when they are needed. */
 export const DEFAULTS = {
   FLOWDROP_STATE_DIR: '.flowdrop',
   FLOWDROP_OUTBOX_DIR: 'out/mail',
@@ -27,13 +27,13 @@ export const DEFAULTS = {
   FLOWDROP_STATUS_ADDRESS: '127.0.0.1:8686',
 } as const;
 
-/** The shortest path of a webhook that is taken for a secret: those of chat tools have 40 characters and more. */
+/** The shortest webhook path that counts as a secret: those of chat tools have 40 characters and more. */
 const MIN_SECRET_PATH_CHARACTERS = 16;
 
 const LOG_LEVELS: readonly string[] = ['debug', 'info', 'warn', 'error', 'silent'];
 const LOG_FORMATS: readonly string[] = ['json', 'pretty'];
 
-/** Entry points: the setting with their address, and their path; that of market structure goes on with a symbol. */
+/** Entry points: the setting with their address, and their path; a symbol follows the path of market structure. */
 const ENTRY_POINTS = {
   historical: ['FLOWDROP_API_URL', HISTORICAL_PATH],
   portal: ['FLOWDROP_PORTAL_URL', PORTAL_PATH],
@@ -52,7 +52,7 @@ export function sourceUrl(env: Environment, api: SqlApi | SnapshotApi): string {
   }
   const url = URL.canParse(base) ? new URL(base) : undefined;
   if (url && (url.username || url.password || url.search || url.hash)) {
-    // The value is not repeated: what does not belong there may be a secret.
+    // The message does not repeat the value: it may contain a secret.
     throw new Fault(
       'SETTING_INVALID',
       `${name} has a user, a password or a query in it; allowed is scheme, host, port and path`,
@@ -81,7 +81,7 @@ export function readApiKey(env: Environment, cwd: string): string {
   });
 }
 
-/** The variable, or the content of the file that `<NAME>_FILE` names. @throws Fault when the file cannot be read */
+/** The variable, or the content of the file that `<NAME>_FILE` names. @throws Fault if the file cannot be read */
 export function readSecret(env: Environment, name: string, cwd: string): string | undefined {
   const value = env[name];
   if (value) return value;
@@ -98,7 +98,7 @@ export function readSecret(env: Environment, name: string, cwd: string): string 
   }
 }
 
-/** Requests a second that the provider allows: of historical SQL, or of each kind of snapshot. */
+/** Requests per second that the provider allows: for historical SQL, or for each kind of snapshot. */
 export function readRate(
   env: Environment,
   name: 'FLOWDROP_REQUESTS_PER_SECOND' | 'FLOWDROP_SNAPSHOTS_PER_SECOND',
@@ -128,12 +128,12 @@ export function readClockRule(env: Environment): (typeof CLOCK_RULES)[number] {
   );
 }
 
-/** Runs at once in a daemon: they share the pace of the key, so more of them wait longer for each other. */
+/** Runs of a daemon at the same time: they share the pace of the key, so more of them wait longer for each other. */
 const MAX_RUNS_DEFAULT = 2;
-/** Each run is a process with an engine of its own; above this a machine has long run out of memory. */
+/** Each run is a process with its own engine; a machine runs out of memory long before this limit. */
 const MAX_RUNS_LIMIT = 64;
 
-/** Runs that a daemon has going on at once, at most. @throws Fault `SETTING_INVALID` */
+/** Most runs that a daemon executes at the same time. @throws Fault `SETTING_INVALID` */
 export function readMaxRuns(env: Environment): number {
   const text = env['FLOWDROP_MAX_RUNS'];
   if (!text) return MAX_RUNS_DEFAULT;
@@ -151,12 +151,15 @@ interface WebhookSettings {
   readonly secret?: string;
 }
 
-/** Where alerts are posted to; `undefined` without an address. @throws Fault `SETTING_INVALID` without the address in it */
+/**
+ * Where alerts are posted; `undefined` without an address. @throws Fault `SETTING_INVALID` that does not contain the
+ * address
+ */
 export function readAlertWebhook(env: Environment, cwd: string): WebhookSettings | undefined {
   const url = readSecret(env, 'FLOWDROP_ALERT_WEBHOOK_URL', cwd);
   if (!url) return undefined;
   if (!URL.canParse(url) || !/^https?:$/.test(new URL(url).protocol)) {
-    // The value is not repeated: whoever knows such an address may post there.
+    // The message does not repeat the value: anyone who knows the address can post there.
     throw new Fault('SETTING_INVALID', 'FLOWDROP_ALERT_WEBHOOK_URL is not an address; allowed is https:// or http://', {
       kind: 'usage',
       hint: 'Set it, or FLOWDROP_ALERT_WEBHOOK_URL_FILE, to the address that the chat tool gave you.',
@@ -166,7 +169,7 @@ export function readAlertWebhook(env: Environment, cwd: string): WebhookSettings
   return secret ? { url, secret } : { url };
 }
 
-/** How long a run may wait to mail again what was put off; `undefined` for the default. */
+/** Total time to keep retrying deferred mail; `undefined` for the default. */
 export function readMailPatienceMs(env: Environment): number | undefined {
   const text = env['FLOWDROP_MAIL_RETRY_SECONDS'];
   if (!text) return undefined;
@@ -189,7 +192,7 @@ export function readFlag(env: Environment, name: string): boolean {
   });
 }
 
-/** Values that must never be shown. A secret that cannot be read now is told when it is needed. */
+/** Values that must never be shown. A secret that cannot be read now is reported when it is needed. */
 export function listSecrets(env: Environment, cwd: string): readonly string[] {
   const read = (name: string) => {
     try {
@@ -202,7 +205,7 @@ export function listSecrets(env: Environment, cwd: string): readonly string[] {
     ...['FLOWDROP_SMTP_URL', 'FLOWDROP_CLICKHOUSE_URL', 'FLOWDROP_CLICKHOUSE_ADMIN_URL'],
     ...['FLOWDROP_REDIS_URL', 'FLOWDROP_ALERT_WEBHOOK_URL'],
   ].map(read);
-  // What is no address may be all password.
+  // A value that is no URL may be a password as a whole.
   const passwords = urls.map((url) => (URL.canParse(url) ? new URL(url).password : url));
   const aws = [env['AWS_SECRET_ACCESS_KEY'] ?? '', env['AWS_SESSION_TOKEN'] ?? ''];
   const webhook = [...listUrlSecrets(read('FLOWDROP_ALERT_WEBHOOK_URL')), read('FLOWDROP_ALERT_WEBHOOK_SECRET')];
@@ -217,7 +220,7 @@ export function listSecrets(env: Environment, cwd: string): readonly string[] {
   return all.filter((secret) => secret !== '');
 }
 
-/** The address of a webhook is what lets one post there; a short path is none of its secret, and may be any word. */
+/** A webhook's address is the permission to post there. A short path is not secret, and may be any word. */
 function listUrlSecrets(url: string): readonly string[] {
   if (!URL.canParse(url)) return [url];
   const { pathname, search } = new URL(url);
@@ -245,7 +248,7 @@ export function readLevel(level: string): string {
   );
 }
 
-/** Whether log lines are for people: as set, otherwise where a person reads them. */
+/** Whether log lines are for people: as set, otherwise only on a terminal. */
 export function readIsLogPretty(env: Environment, isTerminal: boolean): boolean {
   const format = env['FLOWDROP_LOG_FORMAT'];
   if (!format) return isTerminal;
@@ -261,7 +264,7 @@ export function readVersion(packageDir: string): string {
   return (JSON.parse(readFileSync(join(packageDir, 'package.json'), 'utf8')) as { version: string }).version;
 }
 
-/** The operator's override of the exchange's calendar; without a file the rules alone. @throws Fault */
+/** The operator's override of the exchange's calendar; without a file, only the rules apply. @throws Fault */
 export async function readCalendar(env: Environment, cwd: string): Promise<CalendarOverride> {
   const file = env['FLOWDROP_CALENDAR_FILE'];
   if (!file) return NO_OVERRIDE;

@@ -1,18 +1,18 @@
-/** Settings of the daemon's status page: where it listens, and the token. No secret is repeated in a message. */
+/** Settings of the daemon's status page: where it listens, and the token. No message repeats a secret. */
 import { Fault } from '../core/errors.ts';
 import { formatListenAddress, isLoopback, type ListenAddress, parseListenAddress } from '../core/listen-address.ts';
 import { DEFAULTS, type Environment, readSecret } from './settings.ts';
 
-/** The shortest token: one that cannot be guessed over the network, nor from a cookie that was derived from it. */
+/** The shortest token: too long to guess over the network, or from a cookie derived from it. */
 const MIN_TOKEN_CHARACTERS = 16;
 
 export interface StatusSettings {
   readonly address: ListenAddress;
-  /** What whoever looks must show; `undefined`: nothing, which only an address of this machine may ask. */
+  /** The token that a viewer must send; `undefined`: none, which only an address of this machine may allow. */
   readonly token: string | undefined;
 }
 
-/** Where the daemon shows its status; `undefined` when it is `off`. @throws Fault without the token in it */
+/** Where the daemon shows its status; `undefined` if `off`. @throws Fault that does not contain the token */
 export function readStatusSettings(env: Environment, cwd: string): StatusSettings | undefined {
   const text = env['FLOWDROP_STATUS_ADDRESS'] || DEFAULTS.FLOWDROP_STATUS_ADDRESS;
   if (text === 'off') return undefined;

@@ -1,6 +1,6 @@
 /**
- * Client of the option chain endpoint. Invariant: rows stay the bytes they came as; the key travels only in the body.
- * What a row and `meta` hold is not specified, so nothing is asked of them but not to contradict the request.
+ * Client of the option chain endpoint. Invariant: rows stay the bytes that the API sent; the key travels only in the
+ * body. Rows and `meta` have no specified members, so they only must not contradict the request.
  */
 import { readEnvelope } from './envelope.ts';
 import { createRequester, type RequesterDeps, type RequesterOptions } from './requester.ts';
@@ -18,7 +18,7 @@ export interface SnapshotOptions extends RequesterOptions {
   readonly url: string;
 }
 
-/** Below any strike, in thousandths: a request for nothing. */
+/** Below any strike, in thousandths: a request that matches no rows. */
 const NO_STRIKE = 0;
 
 export function createChainClient(options: SnapshotOptions, deps: RequesterDeps): SnapshotClient {
@@ -65,7 +65,7 @@ function readAnswer(body: Uint8Array, symbol: string, date: string | undefined):
   const { members, ...page } = readEnvelope(body);
   const { meta } = members;
   if (typeof meta !== 'object' || meta === null) throw new SyntaxError('"meta" is not an object');
-  const said = meta as Readonly<Record<string, unknown>>; // An object was just seen; of its members nothing is known.
+  const said = meta as Readonly<Record<string, unknown>>; // Checked above to be an object; its members are unknown.
   assertAbout('symbol', symbol, said['symbol']);
   if (date !== undefined) {
     assertAbout('date', date, said['date']);

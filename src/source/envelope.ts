@@ -1,7 +1,8 @@
 /**
- * The envelope of a success answer, read without touching its rows: `{"status":..., "data":[...], "meta":{...}}` in any
- * order of keys, with unknown members. Invariant: the body is walked to its last byte, so an answer that is cut short,
- * doubled or followed by anything is a fault, never data. Rows stay bytes; their insides are checked by the engine.
+ * The envelope of a success answer, read without parsing its rows: `{"status":..., "data":[...], "meta":{...}}` with
+ * keys in any order and with unknown members. Invariant: the body is walked to its last byte, so an answer that is
+ * truncated, doubled or followed by more bytes is a fault, never data. Rows stay bytes; the engine checks their
+ * contents.
  */
 
 import {
@@ -16,13 +17,13 @@ import {
 import { tryParseJson } from '../core/json-file.ts';
 
 interface Envelope {
-  /** The `data` array, brackets included, as it came. */
+  /** The `data` array, brackets included, as the server sent it. */
   readonly data: Uint8Array;
   /** Elements of `data`. */
   readonly rows: number;
-  /** What they have in common. */
+  /** What all rows have in common. */
   readonly shape: RowShape;
-  /** The first element of `data`, parsed; `undefined` also where it cannot be: a row may be odd. */
+  /** The first element of `data`, parsed; `undefined` if there is none or it is not valid JSON. */
   readonly firstRow: Readonly<Record<string, unknown>> | undefined;
   /** All other members, parsed. */
   readonly members: Readonly<Record<string, unknown>>;
@@ -33,16 +34,16 @@ const COLON = 0x3a;
 const OPEN_ARRAY = 0x5b;
 const OPEN_OBJECT = 0x7b;
 const CLOSE_OBJECT = 0x7d;
-/** Not allowed in front of JSON, and sent by some gateways all the same (RFC 8259, section 8.1). */
+/** Not allowed in front of JSON, but some gateways send it (RFC 8259, section 8.1). */
 const BOM = Buffer.from([0xef, 0xbb, 0xbf]);
 
 /**
- * Most of a body that becomes JavaScript values, which take many times as much memory: an answer to a count is one row, and
- * fifteen dates with rows in every second have a quarter of it.
+ * Largest value that is parsed into JavaScript values, which take many times as much memory. The answer to a count is
+ * one row; fifteen dates with rows in every second have a quarter of this size.
  */
 const MAX_PARSED_BYTES = 64 * 1024 ** 2;
 
-/** @throws SyntaxError when the body is not one JSON object with an array `data`; the message names the byte */
+/** @throws SyntaxError if the body is not one JSON object with an array `data`; the message names the byte */
 export function readEnvelope(body: Uint8Array): Envelope {
   const bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength);
   const members: Record<string, unknown> = {};

@@ -1,6 +1,6 @@
 /**
- * Client of the historical SQL API, both entry points. Invariant: an answer is either a whole page or leads to what
- * `failure.ts` says; pace and retries are those of `requester.ts`. The key travels only in the body.
+ * Client of the historical SQL API, both entry points. Invariant: an answer is either a whole page or a fault from
+ * `source-failure.ts`; `requester.ts` does the pacing and the retries. The key travels only in the body.
  */
 import { metaSchema } from '../api-contract/historical.ts';
 import { readEnvelope } from './envelope.ts';
@@ -8,13 +8,13 @@ import { createRequester, type RequesterDeps, type RequesterOptions } from './re
 import { type AskOptions, type Page, type Source, SourceFault } from './source.ts';
 import { judgeFailure } from './source-failure.ts';
 
-/** So many are remembered, of about a kilobyte each; a date in which more were refused cannot be had anyway. */
+/** Refusals to remember, about a kilobyte each. A date with more refusals cannot be fetched anyway. */
 const MAX_REFUSALS = 10_000;
 
 interface HistoricalOptions extends RequesterOptions {
   /** Full address of the entry point, path included. */
   readonly url: string;
-  /** The portal sends no `meta`; the main entry point must. */
+  /** The portal need not send `meta`; the main entry point must. */
   readonly expectsMeta: boolean;
 }
 
@@ -41,20 +41,20 @@ export function createHistoricalSource(options: HistoricalOptions, deps: Request
   return rememberRefusals({ url, stats, ask, lookbackDays: () => lookbackDays, serverNow, tellsTime, intervalMs });
 }
 
-/** @throws SyntaxError or ZodError when the body is not a page */
+/** @throws SyntaxError or ZodError if the body is not a page */
 function readPage(body: Uint8Array, expectsMeta: boolean): Page {
   const { members, ...page } = readEnvelope(body);
   if (members['status'] !== 'SUCCESS')
     throw new SyntaxError(`"status" is ${JSON.stringify(members['status'])}, not "SUCCESS"`);
-  // What the portal may send as `meta` is not specified: it is used when it is one, and never required.
+  // The portal's `meta` is not specified: it is used if it is valid, and never required.
   const meta = expectsMeta ? metaSchema.parse(members['meta']) : metaSchema.safeParse(members['meta']).data;
   return { ...page, meta };
 }
 
 /**
- * Queries that the API refused as too broad are not sent again unchanged, as it asks: the caller gets the same refusal at
- * once. `state/limits.ts` keeps only the sizes refused in earlier runs. A query that ran out of time may pass later, so it
- * is sent again.
+ * Queries that the API refused as too broad are not sent again unchanged, as the API asks: the caller gets the same
+ * refusal at once. `state/limits.ts` keeps only the sizes refused in earlier runs. A query that timed out may succeed
+ * later, so it is sent again.
  */
 export function rememberRefusals(source: Source): Source {
   const refusals = new Map<string, SourceFault>();

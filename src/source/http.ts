@@ -1,7 +1,7 @@
 /**
- * One request over HTTP, its answer as a stream of decoded bytes. Not `fetch`: on Node 20 the body of a compressed answer
- * that does not decompress never ends there, neither with an error nor when it is aborted, and the process then exits
- * without a word. Invariant: the stream ends whole or throws. It follows no redirect, and judges no status.
+ * One HTTP request; the answer is a stream of decoded bytes. This does not use `fetch`: on Node 20 the body of a
+ * compressed answer that does not decompress never ends there, neither with an error nor on abort, and the process then
+ * exits silently. Invariant: the stream ends complete or throws. It follows no redirects and does not judge the status.
  */
 import { once } from 'node:events';
 import { type ClientRequest, type IncomingHttpHeaders, type IncomingMessage, request as requestHttp } from 'node:http';
@@ -11,10 +11,10 @@ import { pipeline, type Readable } from 'node:stream';
 import { createGunzip } from 'node:zlib';
 import { hasErrorCode } from '../core/atomic-file.ts';
 
-/** What zlib says of bytes that are not gzip, or not all of it. */
+/** zlib's codes for data that is not gzip, or truncated. */
 const UNDECODABLE = ['Z_DATA_ERROR', 'Z_BUF_ERROR'] as const;
 
-/** A host that does not answer at all is told sooner than one that takes its time over a query. */
+/** Shorter than the request timeout: an unreachable host is reported sooner than a slow query. */
 const CONNECT_TIMEOUT_MS = 10_000;
 
 interface RequestOptions {
@@ -27,11 +27,11 @@ interface RequestOptions {
 interface HttpAnswer {
   readonly status: number;
   readonly headers: IncomingHttpHeaders;
-  /** Must be read to its end or destroyed. */
+  /** The caller must read it to its end or destroy it. */
   readonly body: Readable;
 }
 
-/** @throws Error of the system when there is no answer: connection refused or lost, aborted */
+/** @throws Error of the system if there is no answer: connection refused or lost, aborted */
 export async function sendRequest(url: string, options: RequestOptions): Promise<HttpAnswer> {
   const { method, headers, body, signal } = options;
   const request = url.startsWith('https:') ? requestHttps : requestHttp;
@@ -44,7 +44,7 @@ export async function sendRequest(url: string, options: RequestOptions): Promise
     },
     signal,
   });
-  // `once` throws it as long as there is no answer; after that the body does.
+  // Before the answer, `once` throws the error; after it, the body does.
   outgoing.on('error', () => {});
   outgoing.on('socket', (socket) => limitConnecting(outgoing, socket));
   outgoing.end(body);
@@ -52,7 +52,7 @@ export async function sendRequest(url: string, options: RequestOptions): Promise
   return { status: answer.statusCode ?? 0, headers: answer.headers, body: decode(answer) };
 }
 
-/** Whether an answer's bytes came, and do not decompress. */
+/** Whether an answer arrived but does not decompress. */
 export function isUndecodable(error: unknown): boolean {
   return hasErrorCode(error, ...UNDECODABLE);
 }
@@ -69,6 +69,6 @@ function limitConnecting(outgoing: ClientRequest, socket: Socket): void {
 
 function decode(answer: IncomingMessage): Readable {
   if (!/^(x-)?gzip$/i.test(answer.headers['content-encoding'] ?? '')) return answer;
-  // The error of either end is thrown to whoever reads.
+  // The reader gets the error of either stream.
   return pipeline(answer, createGunzip(), () => {});
 }

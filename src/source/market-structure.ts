@@ -1,8 +1,8 @@
 /**
  * Client of the market-structure endpoint. Invariant: the key travels only in the Authorization header; an answer that
- * breaks the specification's shape or constraints is a fault, never a row. One snapshot becomes one row: what is known is
- * flat, and each object is kept whole as JSON text beside it, because what `symbol_meta`, `flow` and `structure` hold is
- * not specified.
+ * breaks the specification's shape or constraints is a fault, never a row. One snapshot becomes one row: known members
+ * are flat columns, and each object is also kept whole as JSON text, because the specification does not define the
+ * members of `symbol_meta`, `flow` and `structure`.
  */
 import { z } from 'zod';
 import { isDate } from '../calendar/wall-clock.ts';
@@ -17,7 +17,7 @@ import {
   type SnapshotClient,
 } from './snapshot.ts';
 
-/** What the specification requires; members beyond it are kept. */
+/** Members that the specification requires; other members are kept. */
 const answerSchema = z.looseObject({
   data: z.looseObject({
     symbol: z.string(),
@@ -43,7 +43,7 @@ type MarketStructure = z.infer<typeof answerSchema>;
 
 const OBJECTS = ['symbol_meta', 'flow', 'structure'] as const;
 
-/** @param columns of the job: known members of the objects are those named `<object>_<member>` */
+/** @param columns of the job: a column named `<object>_<member>` holds that member of the object */
 export function createMarketStructureClient(
   options: SnapshotOptions,
   columns: readonly JobColumn[],
@@ -93,7 +93,7 @@ function readAnswer(body: Uint8Array, asked: Asked): SnapshotAnswer {
   return { kind: 'rows', data: Buffer.from(JSON.stringify([row])), rows: 1, firstRow: row };
 }
 
-/** The row of a snapshot. Members that are not of the type of their column are null in it, and whole in the JSON text. */
+/** The row of a snapshot. A member of the wrong type for its column is null there, but unchanged in the JSON text. */
 function flatten({ data, meta }: MarketStructure, columns: readonly JobColumn[]): Readonly<Record<string, unknown>> {
   const { symbol, symbol_meta, flow, intraday_gex, structure, ...otherData } = data;
   const { effective_date, structure_as_of, flow_as_of, intraday_gex_as_of, ...otherMeta } = meta;
@@ -104,7 +104,7 @@ function flatten({ data, meta }: MarketStructure, columns: readonly JobColumn[])
     return [[column.name, readMember(objects[object][column.name.slice(object.length + 1)], column)] as const];
   });
   return {
-    // First, so that no undocumented member can take the place of a documented one.
+    // First, so that no undocumented member can replace a documented one.
     ...Object.fromEntries(Object.entries(otherMeta).map(([name, value]) => [`meta_${name}`, value])),
     ...Object.fromEntries(Object.entries(otherData).map(([name, value]) => [`data_${name}`, value])),
     symbol: symbol.toUpperCase(),

@@ -1,8 +1,8 @@
 /**
- * The request budget of a key. Invariant: request starts keep to the pace of the budget, whatever the answers take, over
- * all processes that share a state folder or, through Redis, over machines. A 429 lowers the rate for a while; it
- * recovers slowly. Each process has one queue for urgent requests and one for the others, first come, first served; the
- * head of each reserves the next start in a cell that all share. Time is a `Clock`.
+ * The request budget of a key. Invariant: request starts keep the pace of the budget, however long the answers take,
+ * across all processes that share a state folder or, through Redis, across machines. A 429 lowers the rate for a while;
+ * it recovers slowly. Each process has one FIFO queue for urgent requests and one for the others; the head of each
+ * queue reserves the next start in a shared cell. Time comes from a `Clock`.
  */
 import { createHash, randomBytes } from 'node:crypto';
 import { join } from 'node:path';
@@ -11,29 +11,29 @@ import { BUDGETS, type BudgetName, type Pace, paceOf } from './pace/budget.ts';
 import type { PaceCell } from './pace/cell.ts';
 import { cancel, type PaceState, reserve, settle, slowDown } from './pace/reservations.ts';
 
-/** A server that asks for more patience than this is down: the caller's retries end sooner that way. */
+/** A server that asks for a longer wait is down: with this cap, the caller's retries end sooner. */
 export const MAX_RETRY_AFTER_MS = 15 * 60_000;
 
 interface AcquireOptions {
   readonly signal?: AbortSignal | undefined;
-  /** A date is about to expire: before all that is not urgent, though never for ever. Default: false. */
+  /** A date is about to expire: goes before requests that are not urgent, but cannot starve them. Default: false. */
   readonly urgent?: boolean | undefined;
 }
 
 export interface Pacer {
   /**
-   * Resolves when the next request may start. Callers of a process are served in the order they came; processes in turn.
-   * @throws Fault when the shared budget cannot be kept: nothing is ever sent unpaced
+   * Resolves when the next request may start. Callers in one process are served in order; processes take turns.
+   * @throws Fault if the shared budget cannot be stored: no request is ever sent unpaced
    */
   acquire(options?: AcquireOptions): Promise<void>;
   /**
-   * After a 429: no start before `retryAfterMs` from now, and a lower rate.
-   * @param startedAtMs when the refused request started: several in flight that meet the same 429 then count once
+   * After a 429: no start for the next `retryAfterMs`, and a lower rate.
+   * @param startedAtMs start of the refused request; several requests in flight that get the same 429 then count once
    */
   slowDown(retryAfterMs: number, startedAtMs?: number): Promise<void>;
   /** Milliseconds between two starts at present, as far as this process knows. */
   intervalMs(): number;
-  /** When nobody waits any more. */
+  /** Call it only when no caller waits any more. */
   close(): Promise<void>;
 }
 
@@ -42,17 +42,17 @@ interface PacerOptions {
   /** Processes with the same folder share the budget. */
   readonly stateDir: string;
   readonly apiKey: string;
-  /** In place of the budget's own rate. */
+  /** Replaces the budget's own rate. */
   readonly requestsPerSecond?: number | undefined;
-  /** Machines with the same Redis share the budget; the folder is then not used. */
+  /** Machines with the same Redis share the budget; the folder is then unused. */
   readonly redisUrl?: string | undefined;
 }
 
-/** A budget of all processes or machines that use the key. Nothing is touched before the first request. @throws Fault */
+/** Opens a budget that all users of the key share. Touches no file or server before the first request. @throws Fault */
 export async function openPacer(name: BudgetName, options: PacerOptions): Promise<Pacer> {
   const { clock, stateDir, apiKey, redisUrl, requestsPerSecond = BUDGETS[name].requestsPerSecond } = options;
   const pace = paceOf({ requestsPerSecond, burst: BUDGETS[name].burst }, MAX_RETRY_AFTER_MS);
-  // Never the key itself: the folder and Redis are not made to keep secrets.
+  // Never the key itself: the folder and Redis are not a place for secrets.
   const key = `${name}-${createHash('sha256').update(apiKey).digest('hex').slice(0, 16)}`;
   const cell = redisUrl
     ? (await import('./pace/redis-cell.ts')).createRedisCell(redisUrl, key)
@@ -61,10 +61,10 @@ export async function openPacer(name: BudgetName, options: PacerOptions): Promis
 }
 
 interface Queue {
-  /** Of its reservation. */
+  /** Identifies the queue's reservation. */
   readonly id: string;
   readonly urgent: boolean;
-  /** Ends when the last caller has started, or left. */
+  /** Resolves when the last caller has started or left. */
   tail: Promise<void>;
 }
 
@@ -93,7 +93,7 @@ export function createCellPacer(clock: Clock, pace: Pace, cell: PaceCell): Pacer
         await clock.sleep(waitMs, signal);
       }
     } catch (error) {
-      // What made the caller leave says more; a reservation that stays costs the others one slot.
+      // The original error matters more than a failed cancel; a reservation that stays costs others one slot.
       await update((state) => ({ state: cancel(state, queue.id), result: undefined })).catch(() => undefined);
       throw error;
     }
@@ -119,7 +119,7 @@ export function createCellPacer(clock: Clock, pace: Pace, cell: PaceCell): Pacer
   };
 }
 
-/** Lets a caller go at once, also from behind others: its turn, when it comes, spends nothing. */
+/** Releases an aborted caller at once, even if others are ahead; its turn then uses no budget. */
 async function untilAborted(turn: Promise<void>, signal: AbortSignal | undefined): Promise<void> {
   if (!signal) return await turn;
   let stop: (() => void) | undefined;

@@ -1,6 +1,6 @@
 /**
- * Sending requests to the options data API, whatever the endpoint. Invariant: every request passes the pacer; an answer is
- * either read whole or judged, with bounded, jittered retries; the API's clock is taken from answers that were read.
+ * Sends requests to the options data API, for all endpoints. Invariant: every request passes the pacer. An answer is
+ * either read whole or judged as a failure, with bounded, jittered retries. Only read answers set the server clock.
  */
 import type { Readable } from 'node:stream';
 import type { Clock } from '../core/clock.ts';
@@ -15,32 +15,35 @@ import { createServerClock, readTime, type TimeOffer } from './server-clock.ts';
 import type { SourceStats } from './source.ts';
 import { type AnswerVerdict, judgeMalformed, judgeNetwork, parseRetryAfter } from './source-failure.ts';
 
-/** Tries of one request in all, the first included. */
+/** Maximum tries of one request, including the first. */
 const MAX_TRIES = 5;
 /** First back-off; doubles with each try, capped, and jittered downwards so that it never exceeds the cap. */
 const BACKOFF_MS = 500;
 const MAX_BACKOFF_MS = 30_000;
-/** A 10,000-row answer takes seconds; the server's own time-out is shorter than this. */
+/** A 10,000-row answer takes seconds; the server's own timeout is shorter than this. */
 const REQUEST_TIMEOUT_MS = 120_000;
 /**
- * Seven times the largest page that is asked for (`MAX_PAGE_ROWS` of the contract's rows have 36 MB), and half of what the
- * runtime can hold as one text. A longer answer is none: it would fill the memory, with several of them in flight.
+ * Seven times the largest page that is requested (`MAX_PAGE_ROWS` of the contract's rows have 36 MB), and half the
+ * longest string that the runtime can hold. Longer answers are rejected: several in flight would fill the memory.
  */
 export const MAX_ANSWER_BYTES = 256_000_000;
-/** Four answers are in flight, and while one is put together it is in memory twice. */
+/** Four answers are in flight, and each is in memory twice while its chunks are joined. */
 const MEMORY_PARTS = 8;
-/** Of an answer that is not a success, or not in shape, more is of no use: its code and its first words decide. */
+/** Bytes kept of an answer that failed or is malformed: its code and its first words are enough. */
 const MAX_FAILURE_BYTES = 64 * 1024;
 
-/** Weight of the newest answer in the mean of their times. */
+/** Weight of the newest answer in the moving average of answer times. */
 const ANSWER_WEIGHT = 0.2;
 
 export interface RequesterOptions {
   /** Masked in every message, because some servers echo the request in their errors. */
   readonly apiKey: string;
-  /** The server's clock minus ours, as of an earlier run; the first answer corrects it. */
+  /** The server's clock minus ours, from an earlier run; the first answer corrects it. */
   readonly clockOffsetMs: number;
-  /** Longest answer that is read, after decompression; a longer one is no answer. Default: `MAX_ANSWER_BYTES`, less in little memory. */
+  /**
+   * Longest answer that is read, after decompression; a longer one is a failure. Default: `MAX_ANSWER_BYTES`, less on a
+   * machine with little memory.
+   */
   readonly maxAnswerBytes?: number | undefined;
 }
 
@@ -50,18 +53,20 @@ export interface RequesterDeps {
   readonly log: Log;
 }
 
-/** One request, and what its answers mean. */
+/** One request, and how to read its answers. */
 export interface SourceCall<Answer> {
   readonly url: string;
   readonly method: 'GET' | 'POST';
   readonly headers: Readonly<Record<string, string>>;
   readonly body?: string;
   readonly signal?: AbortSignal | undefined;
-  /** Whether it goes before what can wait, where processes share the budget. */
+  /** Whether it goes before requests that can wait, in this process and in others that share the budget. */
   readonly urgent?: boolean | undefined;
-  /** What is asked for, for the log. */
+  /** Description of the request, for the log. */
   readonly about: Readonly<Record<string, string>>;
-  /** Reads an answer; `undefined` when it is a failure, which `judge` is then asked about. @throws anything when it is malformed */
+  /**
+   * Reads an answer; returns `undefined` for a failure, which then goes to `judge`. @throws anything if it is malformed
+   */
   read(status: number, body: Uint8Array): Answer | undefined;
   judge(status: number, body: Uint8Array, retryAfterMs: number | undefined): AnswerVerdict;
 }
@@ -70,9 +75,9 @@ export interface Requester {
   readonly stats: Readonly<SourceStats>;
   /** Sends at the pace, with retries. @throws SourceFault */
   send<Answer extends { readonly rows: number }>(call: SourceCall<Answer>): Promise<Answer>;
-  /** The server's clock, as `server-clock.ts` has it from the `Date` headers. */
+  /** The server's clock, derived from the `Date` headers by `server-clock.ts`. */
   serverNow(): number;
-  /** Whether an answer has told the server's time. */
+  /** Whether any answer has contained the server's time. */
   tellsTime(): boolean;
   /** Milliseconds between two request starts at present. */
   intervalMs(): number;
@@ -88,7 +93,7 @@ export function createRequester(options: RequesterOptions, deps: RequesterDeps):
   const serverClock = createServerClock(clock, options.clockOffsetMs);
   const { maxAnswerBytes = Math.min(MAX_ANSWER_BYTES, readMemoryBytes() / MEMORY_PARTS) } = options;
   const redact = createRedactor([options.apiKey]);
-  /** The head of an answer goes into messages. */
+  /** The head of an answer appears in messages. */
   const maskKey = (body: Uint8Array) =>
     Buffer.from(redact(Buffer.from(body.subarray(0, MAX_FAILURE_BYTES)).toString('utf8')));
 
@@ -102,7 +107,7 @@ export function createRequester(options: RequesterOptions, deps: RequesterDeps):
     let retryAfter: string | undefined;
     let body: Uint8Array;
     try {
-      // A redirect is not followed: it would carry the key to wherever it points.
+      // A redirect is not followed: it would send the key to another address.
       const { method, headers } = call;
       const response = await sendRequest(call.url, { method, headers: { ...headers }, body: call.body, signal });
       status = response.status;
@@ -124,7 +129,7 @@ export function createRequester(options: RequesterOptions, deps: RequesterDeps):
     try {
       const answer = call.read(status, body);
       if (answer !== undefined) {
-        // Only what was read is surely the API's: a gateway in between has a clock of its own.
+        // Only an answer that could be read surely comes from the API: a gateway has its own clock.
         serverClock.note(time);
         return { kind: 'answer', answer };
       }
@@ -190,7 +195,7 @@ function failed(verdict: AnswerVerdict): { readonly kind: 'failure'; readonly ve
   return { kind: 'failure', verdict };
 }
 
-/** An answer that is longer than any that was asked for. */
+/** An answer longer than the limit. */
 class TooLong extends RangeError {
   readonly head: Uint8Array;
 
@@ -200,7 +205,7 @@ class TooLong extends RangeError {
   }
 }
 
-/** @throws TooLong when the body is longer than allowed, anything else when the connection breaks */
+/** @throws TooLong if the body is longer than allowed, anything else if the connection breaks */
 async function readBody(body: Readable, maxBytes: number): Promise<Uint8Array> {
   const chunks: Uint8Array[] = [];
   let sizeBytes = 0;
@@ -213,7 +218,7 @@ async function readBody(body: Readable, maxBytes: number): Promise<Uint8Array> {
   return Buffer.concat(chunks, sizeBytes);
 }
 
-/** What comes after `maxBytes` is not waited for. */
+/** Reads at most `maxBytes` and does not wait for more. */
 async function readHead(body: Readable, maxBytes: number): Promise<Uint8Array> {
   const chunks: Uint8Array[] = [];
   let sizeBytes = 0;

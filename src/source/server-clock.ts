@@ -1,34 +1,34 @@
 /**
- * The server's clock as its `Date` headers show it. Invariant: one odd answer does not move it, because the middle one of
- * the last answers counts; and it does not follow this machine's clock when that is set, because between answers it runs
- * on by a clock that nobody sets. Whether the server's clock is right is not judged here: see `plan/witness.ts`.
+ * The server's clock, derived from its `Date` headers. Invariant: one odd answer does not move it, because the median
+ * of the last answers counts. It does not jump when this machine's clock is set, because between answers it advances by
+ * a monotonic clock. Whether the server's clock is right is judged in `plan/witness.ts`.
  */
 import { type Clock, elapsedMs } from '../core/clock.ts';
 
 interface ServerClock {
-  /** Takes the time from an answer that is surely the server's. */
+  /** Records the time from an answer that surely comes from the server. */
   note(offer: TimeOffer | undefined): void;
-  /** Milliseconds since the epoch. Before the first answer that tells the time: by what an earlier run knew. */
+  /** Milliseconds since the epoch. Before the first answer with a time: uses the offset of an earlier run. */
   now(): number;
-  /** Whether an answer has told the time. */
+  /** Whether any answer has contained the time. */
   isTold(): boolean;
 }
 
-/** When the head of an answer came, and what time it said. */
+/** When the head of an answer arrived, and the server time in it. */
 export interface TimeOffer {
   readonly serverMs: number;
   readonly ownMs: number;
   readonly elapsedMs: number;
 }
 
-/** So many answers vote: one odd answer in a row is outvoted, and a server that was set is followed after three answers. */
+/** Answers that vote. One odd answer is outvoted; a change of the server's clock is followed after three answers. */
 const KEPT_OFFERS = 5;
-/** This machine's clock was set, or the machine slept, when its two clocks go apart by more: NTP slews by less. */
+/** If our wall clock and monotonic clock diverge by more, the clock was set or the machine slept: NTP slews by less. */
 const STEP_MS = 2_000;
-/** The header has whole seconds: half a second is its expected error. */
+/** The header has whole seconds; its expected error is half a second. */
 const HALF_SECOND_MS = 500;
 
-/** @param age of the `Age` header: seconds since a cache had the answer from the server (RFC 9111, section 5.1) */
+/** @param age of the `Age` header: seconds since a cache got the answer from the server (RFC 9111, section 5.1) */
 export function readTime(clock: Clock, date: unknown, age: unknown): TimeOffer | undefined {
   const serverMs = typeof date === 'string' ? Date.parse(date) : Number.NaN;
   if (Number.isNaN(serverMs)) return undefined;
@@ -36,14 +36,14 @@ export function readTime(clock: Clock, date: unknown, age: unknown): TimeOffer |
   return { serverMs: serverMs + ageMs + HALF_SECOND_MS, ownMs: clock.now(), elapsedMs: elapsedMs(clock) };
 }
 
-/** @param knownOffsetMs the server's clock minus ours, as of an earlier run */
+/** @param knownOffsetMs the server's clock minus ours, from an earlier run */
 export function createServerClock(clock: Clock, knownOffsetMs: number): ServerClock {
   let offers: TimeOffer[] = [];
   return {
     note(offer) {
       if (offer === undefined) return;
       const last = offers.at(-1);
-      // After a step nobody knows how long it took: what was told before is of no use.
+      // After a step the elapsed time is unknown, so earlier offers are useless.
       const stepMs = last && offer.ownMs - last.ownMs - (offer.elapsedMs - last.elapsedMs);
       if (stepMs !== undefined && Math.abs(stepMs) > STEP_MS) offers = [];
       offers = [...offers, offer].slice(-KEPT_OFFERS);
@@ -58,8 +58,8 @@ export function createServerClock(clock: Clock, knownOffsetMs: number): ServerCl
 }
 
 /**
- * The server's clock minus the clock that nobody sets. Of two in the middle the one nearer to this machine's clock: two
- * clocks that agree are wrong together more seldom than one alone.
+ * Median offset of the server's clock from the monotonic clock. With two middle values, the one nearer to this
+ * machine's clock wins: two clocks that agree are less often wrong than one alone.
  */
 function pickMiddle(offers: readonly TimeOffer[], ownOffsetMs: number): number {
   const sorted = offers.map(({ serverMs, elapsedMs: at }) => serverMs - at).sort((a, b) => a - b);

@@ -1,7 +1,7 @@
 /**
- * A table of a ClickHouse server, as jobs read it. Invariant: rows leave the server as a finished file and go to disk as
- * they come, with backpressure; none becomes a JavaScript object. What the server and the table can do is asked of them,
- * never concluded from a version.
+ * A table of a ClickHouse server, as jobs read it. Invariant: the server encodes rows as a finished file, which streams
+ * to disk with backpressure; no row becomes a JavaScript object. The features of the server and the table are queried,
+ * never inferred from a version.
  */
 import { createWriteStream } from 'node:fs';
 import { pipeline } from 'node:stream/promises';
@@ -22,11 +22,11 @@ interface ServerTableDeps {
   readonly log: Log;
 }
 
-/** What the table and its server are like. */
+/** Features of the table and its server. */
 interface TableShape {
   /** ClickHouse type of each column of the table. */
   readonly types: ReadonlyMap<string, string>;
-  /** Those of the wanted settings that the server knows. */
+  /** Keeps only the settings that the server knows. */
   keepKnown(settings: Readonly<Record<string, string | number>>): Readonly<Record<string, string | number>>;
 }
 
@@ -34,22 +34,22 @@ export interface ServerTable {
   /** Address of the server, without user and password. */
   readonly url: string;
   readonly stats: Readonly<SourceStats>;
-  /** Asked once. @throws Fault `SERVER_TOO_OLD`, `TABLE_UNFIT` (usage) naming the columns that the table has not */
+  /** Queries the server once. @throws Fault `SERVER_TOO_OLD`, `TABLE_UNFIT` (usage) that names the missing columns */
   describe(signal?: AbortSignal): Promise<TableShape>;
-  /** Rows of a query with few of them. @throws EngineFault */
+  /** Returns the rows of a query with a small result. @throws EngineFault */
   rows<Row extends object>(sql: string, options?: StatementOptions): Promise<readonly Row[]>;
   /** Streams the result of a query, encoded by the server, into a file. @throws EngineFault, Fault `DOWNLOAD_BROKEN` */
   download(sql: string, format: string, path: string, signal?: AbortSignal): Promise<void>;
-  /** The server's clock, as it was when the table was described. */
+  /** The server's clock, measured when the table was described. */
   serverNow(): number;
-  /** Whether the server has told its time. */
+  /** Whether the server's time has been read. */
   tellsTime(): boolean;
-  /** Nothing is paced: the server is one's own. */
+  /** Always 0: requests to the user's own server are not paced. */
   intervalMs(): number;
   close(): Promise<void>;
 }
 
-/** Without these the server writes no Parquet, or not of the drop's size and compression. */
+/** Without these the server cannot write Parquet, or not with the drop's row group size and compression. */
 const NEEDED_SETTINGS = ['output_format_parquet_row_group_size', 'output_format_parquet_compression_method'] as const;
 const NEEDED_FUNCTIONS = ['toDate32', 'accurateCast', 'fromUnixTimestamp64Milli', 'parseDateTime64BestEffort'] as const;
 

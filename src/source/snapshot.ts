@@ -1,21 +1,21 @@
 /**
- * The contract of snapshots: one symbol and date in, the rows of that snapshot out. Invariant: an answer is either rows or
- * the API's own word that there is no such snapshot; everything else is a `SourceFault`. What an answer says of itself
- * (its date, its symbol) must be what was asked for. Also here: what the endpoints have in common.
+ * The contract of snapshots: one symbol and date in, the rows of that snapshot out. Invariant: an answer is either rows
+ * or the API's statement that the snapshot does not exist; everything else is a `SourceFault`. If an answer names its
+ * date or symbol, they must match the request. Also here: code that both endpoints share.
  */
 import type { RowShape } from '../core/json-bytes.ts';
 import type { Requester, SourceCall } from './requester.ts';
 import { type AskOptions, SourceFault, type SourceStats } from './source.ts';
 import { type AnswerVerdict, judgeFailure, readErrorBody } from './source-failure.ts';
 
-/** What is asked for in one request; only option chains have filters. */
+/** One request; only option chains have filters. */
 interface SnapshotQuestion {
   readonly symbol: string;
   readonly date: string;
   readonly filter?: ChainFilter;
 }
 
-/** A part of a chain. Strikes are in thousandths of a dollar, both included; `undefined` is open-ended. */
+/** A part of a chain. Strikes are in thousandths of a dollar, both bounds included; `undefined` is unbounded. */
 export interface ChainFilter {
   readonly putCall?: 'CALL' | 'PUT';
   readonly strikeMin?: number;
@@ -31,7 +31,7 @@ export type SnapshotAnswer =
       readonly shape?: RowShape | undefined;
       readonly firstRow: Readonly<Record<string, unknown>> | undefined;
     }
-  | { readonly kind: 'missing'; readonly rows: 0 /** In the API's own words. */; readonly reason: string };
+  | { readonly kind: 'missing'; readonly rows: 0 /** The API's own message or code. */; readonly reason: string };
 
 export type SnapshotAskOptions = Pick<AskOptions, 'signal' | 'urgent'>;
 
@@ -41,25 +41,25 @@ export interface SnapshotClient {
   readonly stats: Readonly<SourceStats>;
   /** Whether a request can have a filter. */
   readonly canNarrow: boolean;
-  /** Costs one request, more with retries. @throws SourceFault whose action is `split` when a narrower filter may help */
+  /** Costs one request, more with retries. @throws SourceFault whose action is `split` if a narrower filter may help */
   ask(request: SnapshotQuestion, options?: SnapshotAskOptions): Promise<SnapshotAnswer>;
-  /** The cheapest request that shows whether the endpoint answers, and what its clock says. @throws SourceFault */
+  /** The cheapest request that shows whether the endpoint answers, and its clock. @throws SourceFault */
   greet(symbol: string, signal?: AbortSignal): Promise<void>;
   /** The server's clock, from its `Date` headers. */
   serverNow(): number;
-  /** Whether an answer has told the server's time. */
+  /** Whether any answer has contained the server's time. */
   tellsTime(): boolean;
   /** Milliseconds between two request starts at present. */
   intervalMs(): number;
 }
 
-/** The specification names these codes, but not the body that they come in. */
+/** The specification names these codes, but not the body that contains them. */
 const NOT_FOUND = /(?:snapshot|symbol)[ _]not[ _]found|no (?:snapshot|chain|symbol)/i;
 
 /**
- * The reason that a 404 gives for having no snapshot; `undefined` for any other answer. A wrong address answers 404 too,
- * so one that does not speak of snapshots counts only where there have been some.
- * @param isKnown whether this address has given a snapshot before
+ * Reads why a 404 has no snapshot; `undefined` for any other answer. A wrong address also answers 404, so a 404 that
+ * does not mention snapshots counts only if this address has returned one before.
+ * @param isKnown whether this address has returned a snapshot before
  */
 function readMissing(status: number, body: Uint8Array, isKnown: boolean): string | undefined {
   if (status !== 404) return undefined;
@@ -68,7 +68,7 @@ function readMissing(status: number, body: Uint8Array, isKnown: boolean): string
   return readErrorBody(body)?.errorCode ?? /[A-Z]+_NOT_FOUND/.exec(text)?.[0] ?? 'SNAPSHOT_NOT_FOUND';
 }
 
-/** What a failure of a snapshot endpoint leads to. @param about what was asked for */
+/** Decides how to handle a failure of a snapshot endpoint. @param about the request, for messages */
 function judgeSnapshotFailure(
   status: number,
   body: Uint8Array,
@@ -89,13 +89,13 @@ function judgeSnapshotFailure(
 
 /** A request for one snapshot. */
 type SnapshotCall = Pick<SourceCall<SnapshotAnswer>, 'url' | 'method' | 'headers' | 'body' | 'signal' | 'urgent'> & {
-  /** What is asked for, for messages. */
+  /** Description of the request, for messages. */
   readonly asked: string;
-  /** Reads the body of a success. @throws anything when it is malformed */
+  /** Reads the body of a success. @throws anything if it is malformed */
   read(body: Uint8Array): SnapshotAnswer;
 };
 
-/** Asks for snapshots, and remembers whether this address has given one: from then on its 404 means that there is none. */
+/** Requests snapshots. Once this address has returned one, a 404 from it always means that there is none. */
 export function createSnapshotAsk(requester: Requester, kind: string): (call: SnapshotCall) => Promise<SnapshotAnswer> {
   let isKnown = false;
   return async ({ asked, read, ...request }) =>
@@ -114,7 +114,7 @@ export function createSnapshotAsk(requester: Requester, kind: string): (call: Sn
     });
 }
 
-/** @throws SyntaxError when an answer says that it is about something else than what was asked for */
+/** @throws SyntaxError if an answer names another symbol or date than the request */
 export function assertAbout(what: string, asked: string, said: unknown): void {
   if (typeof said !== 'string' || said.toUpperCase() === asked) return;
   throw new SyntaxError(`it is of the ${what} ${JSON.stringify(said)}, ${asked} was asked for`);

@@ -1,6 +1,6 @@
 /**
- * What an answer that is no page leads to: the table of the design, by error code and HTTP class. Pure. Retrying is the
- * client's business; here it is only decided.
+ * Decides how to handle a failed answer: the table of the design, by error code and HTTP class. Pure: the client does
+ * the retrying.
  */
 
 import { type ErrorBody, errorBodySchema } from '../api-contract/historical.ts';
@@ -8,7 +8,7 @@ import type { Place } from '../core/errors.ts';
 import { findSqlPlaces } from '../core/place.ts';
 import { SourceFault } from './source.ts';
 
-/** `retry` may succeed as it is; `once` is worth one more try and is then a split; the rest is final. */
+/** `retry` may succeed unchanged; `once` is retried once, then it is a split; `final` is not retried. */
 export type AnswerVerdict =
   | {
       readonly kind: 'retry';
@@ -19,12 +19,12 @@ export type AnswerVerdict =
   | { readonly kind: 'once'; readonly fault: SourceFault }
   | { readonly kind: 'final'; readonly fault: SourceFault };
 
-/** How much of an unexpected body goes into an error. */
+/** Bytes of an unexpected body shown in an error. */
 const BODY_HEAD_BYTES = 200;
 
 /**
- * Milliseconds of a `Retry-After` header, seconds or an HTTP date (RFC 9110, section 10.2.3); `undefined` when it says
- * nothing. @param serverNowMs the clock that the date is of
+ * Milliseconds of a `Retry-After` header, which holds seconds or an HTTP date (RFC 9110, section 10.2.3); `undefined`
+ * if it holds neither. @param serverNowMs now by the server's clock, to which a date is relative
  */
 export function parseRetryAfter(header: string | null, serverNowMs: number): number | undefined {
   const text = header?.trim() ?? '';
@@ -36,13 +36,14 @@ export function parseRetryAfter(header: string | null, serverNowMs: number): num
 interface FaultExtra {
   readonly usage?: boolean;
   readonly hint?: string;
-  /** Where in the statement. */
+  /** Position of the error in the statement. */
   readonly places?: readonly Place[];
 }
 
 /**
- * @param retryAfterMs what `parseRetryAfter` read
- * @remarks Which status RATE_LIMITED, QUERY_TIMEOUT and INTERNAL_ERROR come with is not specified, so either decides.
+ * @param retryAfterMs the result of `parseRetryAfter`
+ * @remarks The HTTP status of RATE_LIMITED, QUERY_TIMEOUT and INTERNAL_ERROR is not specified, so the code or the
+ * status decides.
  */
 export function judgeFailure(
   status: number,
@@ -85,13 +86,13 @@ export function judgeFailure(
   return { kind: 'final', fault: fault(code ?? 'REQUEST_REFUSED', 'stop', { usage: true, hint, places }) };
 }
 
-/** Where the answer says no place, the whole statement is shown: what is wrong may stand anywhere in it. */
+/** If the answer gives no position, the message shows the whole statement, since the error may be anywhere in it. */
 function describeWrongQuery(sql: string, isPlaceKnown: boolean): string {
   const what = 'Look at `source.where`, `columns` or `sql` of the job: the API refused the query that is built of them';
   return isPlaceKnown ? `${what}.` : `${what}: ${sql}`;
 }
 
-/** The answer was a 200, but not a whole, well-formed page. */
+/** The fault for an answer that was read but is not a whole, well-formed page. */
 export function judgeMalformed(body: Uint8Array, cause: unknown): AnswerVerdict {
   const why = cause instanceof Error ? cause.message : String(cause);
   return {
@@ -105,7 +106,7 @@ export function judgeMalformed(body: Uint8Array, cause: unknown): AnswerVerdict 
 }
 
 /**
- * The connection failed, or no answer came in time.
+ * The fault for a failed connection, or for an answer that did not arrive in time.
  * @param hasBegun whether an answer had begun
  */
 export function judgeNetwork(url: string, cause: unknown, hasBegun: boolean): AnswerVerdict {
@@ -115,7 +116,7 @@ export function judgeNetwork(url: string, cause: unknown, hasBegun: boolean): An
   return { kind: 'retry', fault: new SourceFault('API_UNREACHABLE', message, { action: 'fail', hint, cause }) };
 }
 
-/** What a wrong address answers with; a redirect does too, and is not followed, because the key would go along. */
+/** Statuses that suggest a wrong address. A redirect does too; it is not followed, because the key would go along. */
 const ADDRESS_STATUSES: ReadonlySet<number> = new Set([404, 405, 410]);
 
 const KEY_HINT = 'Check FLOWDROP_API_KEY (or _FILE): the key is missing, mistyped or revoked. It is not tried again.';
@@ -125,12 +126,12 @@ const RATE_HINT = 'Something else uses this key. Stop it, or lower FLOWDROP_REQU
 const NETWORK_HINT = 'Check FLOWDROP_API_URL (or FLOWDROP_PORTAL_URL) and the network.';
 const LATER_HINT = 'Run the same command again later: it goes on from what is already staged.';
 
-/** The body of an error as the API writes it. */
+/** Parses the API's own error format. */
 export function readErrorBody(body: Uint8Array): ErrorBody | undefined {
   try {
     return errorBodySchema.parse(JSON.parse(Buffer.from(body).toString('utf8')));
   } catch {
-    // Gateways answer with HTML or nothing: then the status and the body's head are all there is.
+    // Gateways answer with HTML or nothing: then only the status and the body's head are known.
     return undefined;
   }
 }
@@ -139,7 +140,7 @@ function headOf(body: Uint8Array): string {
   return JSON.stringify(Buffer.from(body.subarray(0, BODY_HEAD_BYTES)).toString('utf8'));
 }
 
-/** fetch hides what happened in the cause. */
+/** Some errors keep the original error in `cause`. */
 function describeNetwork(cause: unknown): string {
   const inner = cause instanceof Error && cause.cause instanceof Error ? cause.cause : cause;
   if (!(inner instanceof Error)) return String(inner);
@@ -147,7 +148,7 @@ function describeNetwork(cause: unknown): string {
   return inner.message || code || inner.name;
 }
 
-/** What Node and OpenSSL say, by what the operator has to look at. */
+/** Error texts of Node and OpenSSL, with what the operator should check. */
 const NETWORK_HINTS: readonly (readonly [RegExp, string])[] = [
   [/ENOTFOUND|EAI_AGAIN/, 'No such host is known: look for a slip in the address, and whether this machine has DNS.'],
   [

@@ -1,5 +1,5 @@
 /**
- * The contract of what is read: one SQL text in, one page of raw rows out. Invariant: a page is a whole, well-formed
+ * The contract of a SQL source: one SQL text in, one page of raw rows out. Invariant: a page is a whole, well-formed
  * answer; everything else is a `SourceFault` that says what to do next.
  */
 
@@ -11,18 +11,18 @@ export interface Page {
   /** The `data` array as JSON bytes. */
   readonly data: Uint8Array;
   readonly rows: number;
-  /** What the rows have in common, where whoever read them has seen it. */
+  /** What the rows have in common, if the reader collected it. */
   readonly shape?: RowShape | undefined;
   readonly firstRow: Readonly<Record<string, unknown>> | undefined;
-  /** `undefined` from the portal entry point, which sends none. */
+  /** `undefined` only from the portal entry point, if it sent no valid `meta`. */
   readonly meta: HistoricalMeta | undefined;
 }
 
 /**
- * What a failed answer leads to.
- * - `stop`: the query or the key is wrong; no other query of this job will fare better
+ * How to react to a failed answer.
+ * - `stop`: the query or the key is wrong; no other query of this job will succeed
  * - `split`: this window is too much for the server; never send it again unchanged
- * - `fail`: retries are used up; the window fails, the others go on
+ * - `fail`: retries are used up; the window fails, the others continue
  */
 type SourceAction = 'stop' | 'split' | 'fail';
 
@@ -46,15 +46,15 @@ export interface SourceStats {
   retries: number;
   rateLimited: number;
   bytes: number;
-  /** Mean time from the start of a request to the end of its answer, the last ones weighing most; 0 before the first. */
+  /** Moving average of answer times, from a request's start to the end of its answer; 0 before the first. */
   answerMs: number;
 }
 
 export interface AskOptions {
   readonly signal?: AbortSignal | undefined;
-  /** Ask for sample rows; the server does not query its database. */
+  /** Requests sample rows; the server does not query its database. */
   readonly testMode?: boolean;
-  /** A date is about to expire: before the requests that are not urgent, of this process and others. */
+  /** A date is about to expire: goes before requests that are not urgent, in this process and in others. */
   readonly urgent?: boolean;
 }
 
@@ -62,16 +62,16 @@ export interface Source {
   /** Address of the entry point, for people. */
   readonly url: string;
   readonly stats: Readonly<SourceStats>;
-  /** The shortest lookback that an answer has told, days; `undefined` where none has. */
+  /** Shortest lookback that any answer has reported, in days; `undefined` if none has. */
   lookbackDays?(): number | undefined;
   /**
-   * Asks one query at the pace, with retries. Idempotent at the server; costs one request, more with retries.
+   * Sends one query at the pace, with retries. Idempotent at the server; costs one request, more with retries.
    * @throws SourceFault
    */
   ask(sql: string, options?: AskOptions): Promise<Page>;
-  /** The server's clock, from its `Date` headers. Before the first answer, by the offset of an earlier run. */
+  /** The server's clock, from its `Date` headers. Before the first answer it uses the offset of an earlier run. */
   serverNow(): number;
-  /** Whether an answer has told the server's time. */
+  /** Whether any answer has contained the server's time. */
   tellsTime(): boolean;
   /** Milliseconds between two request starts at present. */
   intervalMs(): number;

@@ -1,8 +1,8 @@
 /**
- * The careful way of a page that the engine, or the check before it, has refused: its rows are read one by one from their
- * bytes, each is judged by the rules of its columns, and what can be taken is written anew as plain JSON. A bad row is
- * kept whole, as the bytes it came as, with the texts that a source counts it by. Invariant: every row of the page is in
- * one of the two, and none is changed in its value. Pure.
+ * The slow path for a page that the engine, or the check before it, refused: reads its rows one by one from their
+ * bytes, judges each by the rules of its columns, and rewrites acceptable rows as plain JSON. A bad row is kept whole,
+ * with its original bytes and the texts by which a source counts it. Invariant: every row of the page is either good or
+ * bad, and no value changes. Pure.
  */
 import { isUtf8 } from 'node:buffer';
 import { listMembers, type Member, type RowBytes, skipNested, walkRows } from '../core/json-bytes.ts';
@@ -10,26 +10,26 @@ import { tryParseJson } from '../core/json-file.ts';
 import { isColumnName, type RuleContext } from './column-rule.ts';
 import { type JudgeValue, judgeColumn, SAME_TEXT, type Token } from './column-value.ts';
 
-/** The bytes of the columns that rows are counted by, as the source has them; null for a null. */
+/** The bytes of the columns by which rows are counted, as in the source; null for a null. */
 export type RowKeys = ReadonlyMap<string, Buffer | null>;
 
 export interface BadRow {
-  /** Column that is at fault; empty when it is the row. */
+  /** Column with the error; empty if the whole row is bad. */
   readonly column: string;
-  /** What is said after the column's name. */
+  /** Completes the sentence that begins with the column's name. */
   readonly reason: string;
   readonly bytes: Buffer;
   readonly keys: RowKeys;
 }
 
-/** Values of a column that came in another form. */
+/** Number of values of a column that arrived in another form. */
 export interface RewrittenValues {
   readonly column: string;
   readonly form: string;
   readonly rows: number;
 }
 
-/** A value that is not the source's own, and where its row is. */
+/** A value that differs from the source's own, and the location of its row. */
 interface ChangedPlace {
   readonly column: string;
   readonly keys: RowKeys;
@@ -41,23 +41,23 @@ export interface ColumnNulls {
 }
 
 export interface JudgedPage {
-  /** The good rows, one a line. */
+  /** The good rows, one per line. */
   readonly data: Buffer;
   readonly good: number;
   readonly bad: readonly BadRow[];
   readonly rewritten: readonly RewrittenValues[];
-  /** Nulls of columns that the contract has none of. */
+  /** Nulls in columns where the contract allows none. */
   readonly nulls: readonly ColumnNulls[];
   /**
-   * Where rows are whose values are not the source's own, because they were null or written anew: the keys of one row
-   * for each column, symbol and time.
+   * Rows whose values differ from the source's own, because they were null or rewritten: the keys of one row for each
+   * column, symbol and time.
    */
   readonly changed: readonly ChangedPlace[];
-  /** Names of the fields that any row has, in the order in which they came. */
+  /** Names of all fields of the rows, in order of first appearance. */
   readonly fields: readonly string[];
 }
 
-/** @param data a JSON array of objects @param counted columns that rows are counted by @throws SyntaxError when it is no such array */
+/** @param data a JSON array of objects @param counted columns by which rows are counted @throws SyntaxError */
 export function judgePage(data: Uint8Array, context: RuleContext, counted: readonly string[]): JudgedPage {
   const page = Buffer.from(data.buffer, data.byteOffset, data.byteLength);
   const places: RowBytes[] = [];
@@ -163,8 +163,8 @@ class RowJudge {
 }
 
 /**
- * The column that a field outside the contract is kept in: its own name, where a column may have that. A row with
- * another is no plain row.
+ * The column for a field outside the contract: the field's own name, if a column may have it, otherwise a prefixed
+ * name; rows with such a name are not plain.
  */
 function fieldColumn(name: string): string {
   return isColumnName(name) ? name : `field${name}`;
@@ -181,7 +181,7 @@ function tryListMembers(bytes: Buffer): readonly Member[] | undefined {
 
 const JSON_NUMBER = /^-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?$/;
 
-/** @returns `undefined` for what is neither a value nor a word that may stand for one */
+/** @returns `undefined` if it is neither a JSON value nor a word such as NaN */
 function readToken(bytes: Buffer): Token | undefined {
   const text = bytes.toString('utf8');
   if (text.startsWith('"')) {
@@ -192,13 +192,13 @@ function readToken(bytes: Buffer): Token | undefined {
   if (text === 'true' || text === 'false') return { kind: 'boolean', text };
   if (JSON_NUMBER.test(text)) return { kind: 'number', text };
   if (!/^[{[]/.test(text)) return { kind: 'word', text };
-  // Kept as it came, so it must be whole, but it need not be read.
+  // Stored unchanged, so it must be complete, but its contents are not read.
   return skipNested(bytes, 0) === bytes.length && tryParseJson(text) !== undefined
     ? { kind: 'nested', text }
     : undefined;
 }
 
-/** A line break inside a text is no JSON, and yet can only mean itself. */
+/** A raw line break inside a string is not valid JSON, but its meaning is clear. */
 function escapeControls(text: string): string {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is looked for.
   return text.replaceAll(/[\u0000-\u001f]/g, (control) => `\\u${control.charCodeAt(0).toString(16).padStart(4, '0')}`);

@@ -1,22 +1,22 @@
 /**
- * What a column of each type takes: one table for both ways of a page into the stage. The engine's way is SQL over a
- * whole page, and asks only whether every value is in the plain form that it reads exactly; the other judges the values
- * of a refused page one by one (`column-value.ts`). Invariant: what the second gives is read as the same value; what
- * neither takes is never in the stage. Pure text.
+ * The values that each column type accepts: one set of rules for both paths of a page into the stage. The fast path is
+ * SQL over a whole page, and checks only that every value is in the plain form that the engine reads exactly. The slow
+ * path judges the values of a refused page one by one (`column-value.ts`). Invariant: values from the slow path are
+ * read back unchanged; a value that neither path accepts is never staged. Pure text.
  */
 import { quoteIdentifier, quoteString } from '../engine/literal.ts';
 import { nullMark } from '../engine/null-mark.ts';
 import type { Job, JobColumn } from '../job/job.ts';
 
 /**
- * Whether a column of the stage may have this name. Those that begin with an underscore are the engine's (`_file`, `_part`,
- * `_row_exists`) or the stage's own; one without a name cannot be made.
+ * Whether a column of the stage may have this name. Names that begin with an underscore belong to the engine (`_file`,
+ * `_part`, `_row_exists`) or to the stage; an empty name cannot be a column.
  */
 export function isColumnName(name: string): boolean {
   return name !== '' && !name.startsWith('_');
 }
 
-/** Where a column stands: its job, and the date of the rows. */
+/** The context of a column: its job, and the date of the rows. */
 export interface RuleContext {
   readonly job: Pick<Job, 'source'>;
   readonly date: string;
@@ -24,12 +24,12 @@ export interface RuleContext {
 
 export const INT32 = { least: -2_147_483_648n, most: 2_147_483_647n } as const;
 export const INT64 = { least: -9_223_372_036_854_775_808n, most: 9_223_372_036_854_775_807n } as const;
-/** Digits of milliseconds since the epoch at most: until the year 2286, well inside what the engine has instants of. */
+/** Maximum digits of milliseconds since the epoch: until the year 2286, well inside the engine's range of instants. */
 export const INSTANT_DIGITS = 13;
-/** Years of a date or time, both included: what the engine has dates of. */
+/** Years of a date or time, both included: the engine's range of dates. */
 export const YEARS = { least: 1900, most: 2299 } as const;
 
-/** The type that a column is staged with; dates, times and long integers stay text, which for times sorts in their order. */
+/** The type of a staged column. Dates, times and long integers stay text; text order is the order of times. */
 export function stageType({ type }: JobColumn): string {
   if (type === 'int32') return 'Int64';
   // Not LowCardinality: building its dictionaries took a quarter of an insert, and the drop encodes its own.
@@ -37,8 +37,8 @@ export function stageType({ type }: JobColumn): string {
 }
 
 /**
- * The declaration that a column of a plain page is read with. Integers are read as numbers with fractions: the engine
- * would take one that does not fit for another number, and an empty text for 0.
+ * The declaration for reading a column of a plain page. Integers are read as floating-point numbers: as an integer
+ * type, the engine would change a number that does not fit, and read an empty text as 0.
  */
 export function plainRead(column: JobColumn): string {
   const { name, type, oftenNull } = column;
@@ -48,26 +48,26 @@ export function plainRead(column: JobColumn): string {
   return oftenNull ? "String DEFAULT ''" : `String ${refusal}`;
 }
 
-/** What a value of a plain page is staged as. @param value expression of `plainRead` */
+/** Converts a value of a plain page for the stage. @param value expression of `plainRead` */
 export function plainValue({ type, oftenNull }: JobColumn, value: string): string {
   if (type === 'int32') return `toInt64(${value})`;
   return type === 'double' && oftenNull ? `ifNull(${value}, nan)` : value;
 }
 
-/** The declaration that a column of judged rows is read with: all that is left of them to say is what is null. */
+/** The declaration for reading a column of judged rows: only nulls are left to handle. */
 export function judgedRead({ type }: JobColumn): string {
   return type === 'int32' || type === 'double' ? 'Nullable(Float64)' : 'Nullable(String)';
 }
 
-/** What a value of a judged row is staged as. @param value expression of `judgedRead` */
+/** Converts a value of a judged row for the stage. @param value expression of `judgedRead` */
 export function judgedValue(column: JobColumn, value: string): string {
   const kept = column.type === 'int32' ? `toInt64(${value})` : value;
   return `ifNull(${kept}, ${nullMark({ type: column.type, emptyIsNull: column.oftenNull })})`;
 }
 
 /**
- * SQL that holds when all values of a row of a plain page may be in the stage as they are. Columns of one type are asked
- * together, because the engine takes as long to plan a condition of a hundred parts as to compute it.
+ * SQL that is true if all values of a row of a plain page can be staged unchanged. Columns of one type are checked
+ * together, because the engine needs as long to plan a condition of a hundred parts as to compute it.
  */
 export function isPlainRow(context: RuleContext): string {
   const { columns } = context.job.source;
@@ -79,7 +79,7 @@ export function isPlainRow(context: RuleContext): string {
   const integers = of(({ type }) => type === 'int32');
   const words = of((column) => wordsOf(column, context) !== undefined);
   return [
-    // One that is not finite makes the sum so; a sum that is not, of large numbers, only costs a second look.
+    // A non-finite value makes the sum non-finite. An overflow of large numbers does too, but only costs the slow path.
     ...(doubles.length > 0 ? [`isFinite(${doubles.join(' + ')})`] : []),
     ...(integers.length > 0
       ? [`arrayAll(x -> x BETWEEN ${INT32.least} AND ${INT32.most} AND toInt64(x) = x, [${integers.join(', ')}])`]
@@ -100,7 +100,7 @@ function plainForm(type: 'int64' | 'date' | 'wall' | 'instant', value: string): 
     case 'int64':
       return `isNotNull(toInt64OrNull(${value}))`;
     case 'date':
-      // The engine reads 30 February as 2 March, which is another text.
+      // The engine reads 30 February as 2 March, so the text differs.
       return `toString(toDate32OrZero(${value})) = ${value}`;
     case 'wall':
       return isPlainTime(value);
@@ -111,7 +111,7 @@ function plainForm(type: 'int64' | 'date' | 'wall' | 'instant', value: string): 
   }
 }
 
-/** `YYYY-MM-DD HH:MM:SS`, or without seconds, as the start of a grain may be: 25:31 is read as another time. */
+/** `YYYY-MM-DD HH:MM:SS`, or without seconds, like the start of a grain. The engine reads 25:31 as another time. */
 function isPlainTime(value: string): string {
   const whole = `substring(concat(${value}, ':00'), 1, 19)`;
   return `(length(${value}) IN (16, 19) AND toString(toDateTime64OrZero(${whole}, 0, 'UTC')) = ${whole})`;
@@ -124,19 +124,19 @@ function isPlainInstant(value: string): string {
   return `(match(${value}, '^[0-9]{1,${INSTANT_DIGITS}}$') OR (length(${value}) >= 19 AND ${isTime}))`;
 }
 
-/** The words of a column, where rows come from the provider's table: what SQL of one's own makes of them is its own matter. */
+/** The allowed words of a column of the provider's table; user SQL may produce other words. */
 export function wordsOf({ words }: JobColumn, { job }: RuleContext): readonly string[] | undefined {
   return job.source.kind === 'rows' && job.source.sql === '' ? words : undefined;
 }
 
-/** Whether the column says which date a row is of: groups may well have another date under that name. */
+/** Whether the column holds the date of the row: groups may have another date under that name. */
 export function isPartition({ name, type }: JobColumn, { job }: RuleContext): boolean {
   return name === 'date' && type === 'date' && job.source.kind !== 'aggregate';
 }
 
 /**
- * Whether windows are cut by the text of the column. A row whose text has another form lies elsewhere among the windows
- * than its value among the rows, so it is bad even where its value could be read.
+ * Whether windows are cut by the text of the column. If a row's text has another form, it sorts into another window
+ * than its value belongs to, so the row is bad even if the value is readable.
  */
 export function isWindowed({ name, type }: JobColumn, { job }: RuleContext): boolean {
   return name === 'time' && type === 'wall' && job.source.kind === 'rows';

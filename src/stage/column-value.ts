@@ -1,7 +1,6 @@
 /**
- * A single value as JSON has it, judged by its column: taken exactly, taken in another form without loss, or refused
- * with the reason. Numbers stay the text that they came as until they are known to fit. The engine's side of the same
- * rules is `column-rule.ts`. Pure.
+ * Judges a single JSON value by its column: accepted exactly, accepted in another form without loss, or refused with
+ * the reason. Numbers stay text until they are known to fit. `column-rule.ts` has the same rules for the engine. Pure.
  */
 import { isDate } from '../calendar/wall-clock.ts';
 import type { JobColumn } from '../job/job.ts';
@@ -16,32 +15,32 @@ import {
   YEARS,
 } from './column-rule.ts';
 
-/** A value of a row: `text` is what is in quotes, decoded; of all else the bytes as they came. `word`: no JSON, such as NaN. */
+/** A value of a row. `text`: decoded if it was quoted, otherwise the original bytes. `word`: not JSON, such as NaN. */
 export interface Token {
   readonly kind: 'absent' | 'null' | 'text' | 'number' | 'boolean' | 'nested' | 'word';
   readonly text: string;
 }
 
-/** `json` is what goes into the stage; `form` says in which other form it came, where it was rewritten without loss. */
+/** `json` goes into the stage; `form` names the form in which the value arrived, if it was rewritten without loss. */
 type Judgement = { readonly json: string; readonly form?: string | undefined } | { readonly reason: string };
 
 export type JudgeValue = (token: Token) => Judgement;
 
-/** Forms that a source that keeps numbers and times has no trace of. */
+/** Forms that do not change the source's hashes: it stores numbers and times by value, not as text. */
 export const SAME_TEXT: ReadonlySet<string> = new Set(['other number form', 'other time form']);
 
 const NULL: Judgement = { json: 'null' };
-/** A number as people and programs write it, which is more than JSON allows. */
+/** A number as people and programs write it; allows more than JSON. */
 const NUMBER = /^([+-]?)(?:(\d+)(?:\.(\d*))?|\.(\d+))(?:[eE]([+-]?\d{1,4}))?$/;
 const NOT_FINITE = /^[+-]?(?:nan|inf|infinity)$/i;
 const TIME = /^(\d{4}-\d{2}-\d{2})[ T](\d{2}):(\d{2})(?::(\d{2})(?:\.(\d+))?)?(Z|[+-]\d{2}:?\d{2})?$/;
-/** The form of a time that windows are cut by: with a space, and with seconds. */
+/** The form of a time by which windows are cut: with a space, and with seconds. */
 const WINDOWED_TIME = /^(\d{4}-\d{2}-\d{2}) (\d{2}):(\d{2}):(\d{2})(?:\.(\d+))?$/;
 const LONE_SURROGATE = /\p{Surrogate}/u;
-/** Zeros that an exponent may stand for: beyond it there is no integer that fits. */
+/** Maximum zeros from an exponent: with more, no integer fits. */
 const MAX_EXPONENT = 40;
 
-/** Reasons are said after the column's name: `"oi" is not a whole number`. */
+/** A reason follows the column's name in messages: `"oi" is not a whole number`. */
 export function judgeColumn(column: JobColumn, context: RuleContext): JudgeValue {
   const judge = judgeType(column, context);
   return (token) => {
@@ -55,7 +54,7 @@ export function judgeColumn(column: JobColumn, context: RuleContext): JudgeValue
   };
 }
 
-/** An empty text is a value of its own only of texts, and of snapshots not even of these. */
+/** Empty text is a value only in text columns, but not in those of snapshots. */
 function isTextKept({ type }: JobColumn, { job }: RuleContext): boolean {
   return type === 'string' && job.source.kind !== 'snapshots';
 }
@@ -81,7 +80,7 @@ function judgeType(column: JobColumn, context: RuleContext): JudgeValue {
   }
 }
 
-/** Numbers and truth values are texts as they came: JSON of some servers quotes no id. */
+/** Numbers and booleans become text unchanged: some servers do not quote ids in JSON. */
 function judgeText({ kind, text }: Token, words: readonly string[] | undefined): Judgement {
   if (kind === 'word') return { reason: 'is no JSON' };
   if (LONE_SURROGATE.test(text)) return { reason: 'has half of a character' };
@@ -98,7 +97,7 @@ function judgeWhole(token: Token, range: { least: bigint; most: bigint }, unfit:
   return json === token.text ? { json } : { json, form: 'other number form' };
 }
 
-/** `12`, `12.0` and `1.2e1` are the same whole number; 12.5 is none. */
+/** `12`, `12.0` and `1.2e1` are the same whole number; 12.5 is not one. */
 function readWhole({ kind, text }: Token): bigint | undefined {
   const match = kind === 'boolean' ? undefined : NUMBER.exec(text);
   if (!match) return undefined;
@@ -111,7 +110,7 @@ function readWhole({ kind, text }: Token): bigint | undefined {
   return scaled === undefined ? undefined : BigInt(`${sign === '-' ? '-' : ''}${scaled}`);
 }
 
-/** Digits without their last ones, when these are zeros. */
+/** Removes the last `count` digits; `undefined` if they are not all zeros. */
 function cutZeros(digits: string, count: number): string | undefined {
   const kept = digits.length - count;
   return kept > 0 && /^0*$/.test(digits.slice(kept)) ? digits.slice(0, kept) : undefined;
@@ -121,11 +120,11 @@ function judgeNumber({ kind, text }: Token): Judgement {
   if (kind === 'boolean' || !(NUMBER.test(text) || NOT_FINITE.test(text))) return { reason: 'is not a number' };
   const number = Number(text);
   if (!Number.isFinite(number)) return { reason: 'is not a finite number' };
-  // JSON's own text of -0 is 0.
+  // `JSON.stringify(-0)` gives 0.
   return { json: Object.is(number, -0) ? '-0' : JSON.stringify(number) };
 }
 
-/** @param only the date that it must be; `undefined`: any */
+/** @param only the required date; `undefined`: any */
 function judgeDate({ kind, text }: Token, only: string | undefined): Judgement {
   const day = text.slice(0, 'YYYY-MM-DD'.length);
   const rest = text.slice(day.length);
@@ -145,7 +144,7 @@ function judgeTime({ kind, text }: Token, form: RegExp): Judgement {
   return { json: JSON.stringify(time), ...(time === text ? {} : { form: 'other time form' }) };
 }
 
-/** A time whose every part exists; `ms` without its last zeros, `undefined` when it has more digits than three. */
+/** A time whose parts are all valid; `ms` has no trailing zeros, and is `undefined` for more than three digits. */
 function readTime(text: string, form = TIME) {
   const [, day = '', hours = '', minutes = '', seconds, fraction = '', zone] = form.exec(text) ?? [];
   const year = Number(day.slice(0, 4));
@@ -156,7 +155,7 @@ function readTime(text: string, form = TIME) {
   return { day, clock, ms: digits.length > 3 ? undefined : digits, zone };
 }
 
-/** Milliseconds since the epoch in digits; or a time, which is UTC when it names no offset. */
+/** Milliseconds since the epoch in digits; or a time, which is UTC if it names no offset. */
 function judgeInstant(token: Token): Judgement {
   const { kind, text } = token;
   if (kind === 'number' || (kind === 'text' && NUMBER.test(text))) {
@@ -174,6 +173,6 @@ function judgeInstant(token: Token): Judgement {
   const time = clock.length === 5 ? `${clock}:00` : clock;
   const epochMs = Date.parse(`${day}T${time}.${ms.padEnd(3, '0')}${zone.replace(/^([+-]\d{2}):?/, '$1:')}`);
   if (!(epochMs >= 0)) return { reason: 'is not an instant in milliseconds' };
-  // As it came: the source counts it by this text, and the seal reads it so.
+  // Unchanged: the source counts it by this text, and the seal can read it.
   return { json: JSON.stringify(text) };
 }

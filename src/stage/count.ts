@@ -1,7 +1,7 @@
 /**
- * Counts of what is staged: rows, distinct ids and sums of hashes by a key, which a recount of the source is held against.
- * Invariant: exact, and in bounded memory whatever the size of the day, because the ids are counted in passes over a share
- * of them each.
+ * Counts of staged rows: rows, distinct ids and sums of hashes by key, for comparison with a recount of the source.
+ * Invariant: exact, and in bounded memory however large the day is, because ids are counted in passes, each over a
+ * share of them.
  */
 import type { Engine } from '../engine/engine.ts';
 import { quoteIdentifier, quoteString } from '../engine/literal.ts';
@@ -18,14 +18,14 @@ export interface StageTotals {
 }
 
 export interface StagedCount extends StageTotals {
-  /** When they were made, in short; empty where the job does not export it. */
+  /** Update mark; empty if the job does not export `updated_timestamp`. */
   readonly mark: string;
-  /** Sums of hashes of the ids, and of the values; `undefined` when not asked. */
+  /** Sums of hashes of the ids, and of the values; `undefined` if not requested. */
   readonly idHash: string | undefined;
   readonly valueHash: string | undefined;
 }
 
-/** Names that no column of SQL of one's own has: an alias would hide it. */
+/** These names avoid the column names of user SQL: an alias would hide such a column. */
 interface StagedRow<Key> {
   readonly q_key: Key;
   readonly q_rows: number;
@@ -36,15 +36,15 @@ interface StagedRow<Key> {
 }
 
 export interface CountOptions {
-  /** Only rows of this symbol. */
+  /** Count only rows of this symbol. */
   readonly symbol?: string | undefined;
-  /** Columns whose values are hashed, beside the ids; without it nothing is hashed. */
+  /** Columns whose values are hashed, beside the ids; if absent, nothing is hashed. */
   readonly hashed?: readonly HashedColumn[] | undefined;
-  /** Ids counted at once. */
+  /** Ids counted per pass. */
   readonly passIds?: number;
 }
 
-/** The key that is the second of the day of a row, as `plan/statement.ts` counts it; for aggregating jobs that of the start of its grain. */
+/** SQL key: the second of the day of a row, as in `plan/statement.ts`; for aggregating jobs the start of its grain. */
 export function secondKey({ source }: Job, date: string): string {
   const day = quoteString(date);
   if (source.kind !== 'aggregate') return secondOfDateSql(quoteIdentifier('time'), day);
@@ -53,8 +53,8 @@ export function secondKey({ source }: Job, date: string): string {
 }
 
 /**
- * Counts by the values of `key`, an SQL expression. Rows of aggregating jobs have no ids: each counts as one, and nothing
- * is hashed.
+ * Counts by the values of `key`, an SQL expression. Rows of aggregating jobs have no ids: each counts as one id, and
+ * nothing is hashed.
  * @param table quoted name
  */
 export async function countStaged<Key extends number | string>(
@@ -68,7 +68,7 @@ export async function countStaged<Key extends number | string>(
   const hasUpdates = byId && source.columns.some(({ name }) => name === 'updated_timestamp');
   const chosen = symbol === undefined ? [] : [`symbol = ${quoteString(symbol)}`];
   const passes = byId ? await listPasses(engine, table, 'id', passIds) : ['true'];
-  // What adds up needs no passes: of many, each would read all of these columns again.
+  // Sums need no passes: with several passes, each would read all of these columns again.
   const [first = 'true'] = passes.length === 1 ? passes : ['true'];
   const distinct = byId && passes.length === 1 ? 'uniqExact(id)' : byId ? 'toUInt64(0)' : 'count()';
   const sums = [
@@ -95,8 +95,8 @@ export async function countStaged<Key extends number | string>(
 }
 
 /**
- * Rows beyond one for each version of a trade, a version being its `updated_timestamp`; where that is not exported, beyond
- * one for each trade. Rows of jobs without ids, and rows whose id is empty, repeat none.
+ * Number of rows beyond one per version of a trade, where `updated_timestamp` identifies the version; if the job does
+ * not export it, beyond one per trade. Rows without an id, or with an empty one, never count as repeats.
  * @param table quoted name
  */
 export async function countRepeats(
@@ -109,7 +109,7 @@ export async function countRepeats(
   return await sumRepeated(engine, job, table, repeatsSql(keyOfTrade(job), hasUpdates), options);
 }
 
-/** Rows that a newer version of the same trade stands for, or the same version once more: those that no drop has. */
+/** Counts rows that a newer or identical version of the same trade replaces: no drop contains them. */
 export async function countReplaced(
   engine: Engine,
   job: Job,
@@ -123,7 +123,7 @@ function keyOfTrade({ source }: Job): string {
   return tradeKeySql(source.columns.map(({ name }) => name));
 }
 
-/** The sum of a number over the rows whose id is repeated. */
+/** Sums a number over the rows whose id is repeated. */
 async function sumRepeated(
   engine: Engine,
   { source }: Job,

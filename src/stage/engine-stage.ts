@@ -1,6 +1,4 @@
-/**
- * The stage as two tables of the engine: the rows of pages, and what of them is in quarantine. The contract is `stage.ts`.
- */
+/** The stage as two tables of the engine: the rows of pages, and their quarantine. The contract is `stage.ts`. */
 import { rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -38,14 +36,14 @@ import { findSharedContract, findTornGroup, listExampleIds, listRepeatedIds } fr
 /** Folder beside the engine's data in which pages wait for their insert. */
 const SPOOL = 'pages';
 
-/** Fields outside the contract that one answer may bring before it is taken for garbage. */
+/** Maximum fields outside the contract in one answer; with more it is treated as garbage. */
 const MAX_EXTRA_FIELDS = 64;
 
 const DONE = Promise.resolve();
 
 /**
- * Opens the stage of a date, creating its table when it is the first time. What was staged of the date by another query,
- * with other columns or from another source is dropped: it cannot be part of this drop.
+ * Opens the stage of a date and creates its table if it is missing. Stages of the same date from another query, other
+ * columns or another source are dropped: they cannot be part of this drop.
  * @param origin address of the source
  */
 export async function openStage(
@@ -63,17 +61,17 @@ export async function openStage(
   await engine.command(createTableSql(name, job));
   const spool = join(await findDataFolder(engine), SPOOL, name);
   const stage = new EngineStage(engine, job, date, name, spool, rows);
-  // What a killed process was about to load: it will be asked again.
+  // Pages that a killed process was about to load: they will be requested again.
   await stage.clearTorn();
   return stage;
 }
 
-/** Removes all pages that killed processes were about to load, also those of dates that nobody opens again. */
+/** Removes all pages that killed processes were about to load, also of dates that are never opened again. */
 export async function clearSpools(engine: Engine): Promise<void> {
   await rm(join(await findDataFolder(engine), SPOOL), { recursive: true, force: true });
 }
 
-/** Folder of the engine's own data: there is room for the rows, so there is for pages on their way. */
+/** Folder of the engine's own data: its disk has room for the rows, so also for spooled pages. */
 async function findDataFolder(engine: Engine): Promise<string> {
   const [disk] = await engine.rows<{ path: string }>("SELECT path FROM system.disks WHERE name = 'default'");
   return disk?.path ?? tmpdir();
@@ -89,7 +87,7 @@ class EngineStage implements Stage {
   readonly #intake: Intake;
   readonly #quarantine: QuarantineTable;
   readonly #maxBad: number;
-  /** Windows that are in, and those on their way; `undefined` when the table has to be asked. */
+  /** Windows that are staged or being loaded; `undefined` if the table must be queried. */
   #staged: Promise<Map<string, Promise<void>>> | undefined;
   #extraFields: Promise<readonly string[]> | undefined;
 
@@ -108,7 +106,7 @@ class EngineStage implements Stage {
   async put(window: Window | string, page: StagedPage): Promise<void> {
     if (page.rows === 0) return;
     const name = typeof window === 'string' ? window : formatWindow(window);
-    // A promise, so that pages that come first at the same time share one answer.
+    // A promise, so that the first concurrent pages share one answer.
     this.#staged ??= this.#readStaged();
     const staged = await this.#staged;
     const putting = staged.get(name) ?? this.#load(name, page);
@@ -131,13 +129,13 @@ class EngineStage implements Stage {
   }
 
   async #load(name: string, page: StagedPage): Promise<void> {
-    // Of an earlier try that failed between the two tables.
+    // From an earlier try that failed between the two tables.
     await this.#quarantine.clear(name);
     const error = await this.#loadPlain(name, page);
     if (error !== undefined) await this.#loadJudged(name, page, error.cause);
   }
 
-  /** The engine's own way. @returns why the page has to go the other way; `undefined` when it is in */
+  /** The fast path. @returns the reason why the page must take the slow path; `undefined` if it is staged */
   async #loadPlain(name: string, page: StagedPage): Promise<{ readonly cause: unknown } | undefined> {
     if (!isPlainPage(this.#job, page)) return { cause: undefined };
     for (let extra = 0; ; extra += 1) {
@@ -153,7 +151,7 @@ class EngineStage implements Stage {
     }
   }
 
-  /** Row by row: the good ones go in, the bad ones into quarantine. @param cause what the engine said of the page */
+  /** The slow path: good rows are staged, bad rows go to quarantine. @param cause the engine's error for the page */
   async #loadJudged(name: string, page: StagedPage, cause: unknown): Promise<void> {
     const judged = this.#judge(name, page, cause);
     const { good, bad, fields } = judged;
@@ -184,7 +182,7 @@ class EngineStage implements Stage {
     }
   }
 
-  /** @throws Fault `PAGE_REFUSED` where the job takes no bad row, `BAD_ROWS` where these are too many */
+  /** @throws Fault `PAGE_REFUSED` if the job accepts no bad rows, `BAD_ROWS` if there are too many */
   async #assertTaken(name: string, first: BadRow, count: number): Promise<void> {
     if (this.#job.rows.onBad === 'fail') throw refuseRow(this.date, name, first, count);
     if (this.#maxBad === Number.POSITIVE_INFINITY) return;
@@ -240,7 +238,7 @@ class EngineStage implements Stage {
     return await readHashedRows(this.#engine, this.#job, this.#spool, page, hashed);
   }
 
-  /** What the source counts: the rows of the stage, and those in quarantine. */
+  /** Counts the rows that the source has: those of the stage, and those in quarantine. */
   async #count<Key extends number | string>(
     key: string,
     options: CountOptions,
@@ -248,7 +246,7 @@ class EngineStage implements Stage {
     const names = (options.hashed ?? []).map(({ name }) => name);
     const table = await this.#quarantine.countedRows(names);
     const counts = await countStaged<Key>(this.#engine, this.#job, table, key, options);
-    // The source hashes what it has, which of a row in quarantine, or of a null, is not what is here.
+    // The source hashes its own values; for quarantined rows and nulls, these differ from ours.
     const odd = options.hashed === undefined ? [] : await this.#quarantine.oddKeys<Key>(key, names);
     if (odd.length === 0) return counts;
     const isOdd = new Set(odd);
@@ -281,7 +279,7 @@ class EngineStage implements Stage {
 
   async repeatedIds() {
     const { source } = this.#job;
-    // Whole rows that come twice are harmless, unless it is SQL of one's own that multiplies them.
+    // Identical rows that repeat are harmless, unless the user's SQL multiplies them.
     return source.kind === 'rows' ? await listRepeatedIds(this.#engine, this.table, source.sql === '') : [];
   }
 
@@ -325,7 +323,7 @@ class EngineStage implements Stage {
     );
     await this.#engine.command(`EXCHANGE TABLES ${fresh} AND ${this.table}`);
     await this.#engine.command(`DROP TABLE ${fresh} SYNC`);
-    // After the rows: what is noted of a page that is not there is dropped by the next opening at the latest.
+    // After the rows: quarantine entries without a staged page are dropped at the next opening at the latest.
     await this.#quarantine.drop(windows);
     this.#staged = undefined;
   }

@@ -1,6 +1,6 @@
 /**
- * Rows that the source sent with its own hashes of them, beside what the same rows hash to here. It tells a difference of
- * form (a decimal that a source writes as text, say) from a difference of rows. Nothing of them is staged.
+ * Compares the source's hashes of rows with the hashes of the same rows computed here. This separates a difference in
+ * form (such as a decimal that a source writes as text) from a difference in rows. Nothing is staged.
  */
 import { randomUUID } from 'node:crypto';
 import { rm, writeFile } from 'node:fs/promises';
@@ -19,11 +19,11 @@ export interface HashedRows {
   readonly rows: number;
   /** As the source computed them. */
   readonly source: { readonly idHash: string; readonly valueHash: string };
-  /** As they come out of the values that arrived. */
+  /** As computed here from the received values. */
   readonly own: { readonly idHash: string; readonly valueHash: string };
 }
 
-/** @param folder where the answer may wait for the engine @throws EngineFault when its rows do not fit the columns */
+/** @param folder for a temporary file that the engine reads @throws EngineFault if the rows do not fit the columns */
 export async function readHashedRows(
   engine: Engine,
   job: Job,

@@ -1,8 +1,8 @@
 /**
- * The way of pages into the stage's table. The bytes of a page are spooled to a file, because the engine reads a file
- * twice as fast as the same bytes inside a statement, and pages that arrive while an insert is under way go in together
- * with the next one: one insert of four pages costs half of four inserts. Invariant: one insert at a time, and each
- * makes one part, so that its pages are in together or not at all; a page that does not fit is refused alone.
+ * Loads pages into the stage's table. The bytes of a page are spooled to a file, because the engine reads a file twice
+ * as fast as the same bytes inside a statement. Pages that arrive during an insert go in together with the next one:
+ * one insert of four pages costs half of four inserts. Invariant: there is one insert at a time, and each makes one
+ * part, so its pages are staged together or not at all. A page that does not fit is refused alone.
  */
 import { randomUUID } from 'node:crypto';
 import { rm, writeFile } from 'node:fs/promises';
@@ -13,31 +13,31 @@ import { EngineFault } from '../engine/engine-fault.ts';
 import { quoteIdentifier, quoteString } from '../engine/literal.ts';
 import { type PageReading, WINDOW_COLUMN } from './stage-table.ts';
 
-/** Pages of one insert at most, and their bytes: both bound the memory of its block (10,000 trades have about 7 MB). */
+/** Maximum pages and bytes of one insert: both bound the memory of its block (10,000 trades have about 7 MB). */
 const MAX_GROUP_PAGES = 8;
 const MAX_GROUP_BYTES = 64 * 1024 * 1024;
 const OPEN_BRACKET = 0x5b;
 const CLOSE_BRACKET = 0x5d;
 
-/** Not enough space, memory limit, cannot write, cannot open, read-only, time-out: and 0, which no statement raises. */
+/** Not enough space, memory limit, cannot write, cannot open, read-only, timeout; and 0, which no statement raises. */
 const ENVIRONMENT_CODES: ReadonlySet<number> = new Set([0, 243, 241, 75, 76, 164, 159]);
 
 interface SpooledPage {
-  /** Text of the window, which every row of the page gets. */
+  /** Text of the window, stored with every row of the page. */
   readonly window: string;
   /** Name of the file with its rows, within the spool's folder. */
   readonly file: string;
 }
 
-/** Which rows: a page as the source sent it, or what was made of one row by row. */
+/** The kind of rows: a page as the source sent it, or rows that were judged one by one. */
 export type PageKind = 'plain' | 'judged';
 
-/** Where pages go, and how those of a kind are read. */
+/** The table for the pages, and how to read pages of one kind. */
 export interface IntakeTarget {
   /** Quoted name. */
   readonly table: string;
   readonly columns: readonly string[];
-  /** Where a row fails its check, nothing of the insert is kept. */
+  /** If any row fails the check, nothing of the insert is kept. */
   readonly reading: PageReading;
 }
 
@@ -54,14 +54,14 @@ export class Intake {
   readonly #waiting: WaitingPage[] = [];
   #isLoading = false;
 
-  /** @param folder for the spooled pages; emptied by `clear` @param target asked before every insert */
+  /** @param folder for the spooled pages; emptied by `clear` @param target called before every insert */
   constructor(engine: Engine, folder: string, target: (kind: PageKind) => Promise<IntakeTarget>) {
     this.#engine = engine;
     this.#folder = folder;
     this.#target = target;
   }
 
-  /** Returns when the rows are in the table. @throws EngineFault when they are not, about this page only or about the machine */
+  /** Returns when the rows are staged. @throws EngineFault if they are not, because of this page or the machine */
   async put(window: string, data: Uint8Array, kind: PageKind): Promise<void> {
     const file = `${randomUUID()}.json`;
     const path = join(this.#folder, file);
@@ -77,7 +77,7 @@ export class Intake {
     }
   }
 
-  /** Removes what a killed process left behind. */
+  /** Removes files that a killed process left behind. */
   async clear(): Promise<void> {
     await rm(this.#folder, { recursive: true, force: true });
   }
@@ -89,7 +89,7 @@ export class Intake {
     this.#isLoading = false;
   }
 
-  /** Waiting pages that go into the next insert: of one kind, and one at least, however large it is. */
+  /** Number of waiting pages for the next insert: all of one kind, and at least one, however large it is. */
   #countGroup(): number {
     let bytes = 0;
     const fits = this.#waiting.findIndex((page, index) => {
@@ -100,7 +100,7 @@ export class Intake {
     return fits === -1 ? this.#waiting.length : fits;
   }
 
-  /** Never throws: every page of the group is told its own outcome. */
+  /** Never throws: each page of the group gets its own outcome. */
   async #loadGroup(group: readonly WaitingPage[]): Promise<void> {
     try {
       await this.#load(group);
@@ -130,13 +130,13 @@ export class Intake {
 
 const UNFIT = 'a row does not fit its columns';
 
-/** How the values of a page are read: as text, where the column is text. */
+/** How the values of a page are read: as text, if the column is text. */
 export const READ_SETTINGS = [
-  // The newer analyzer takes 4 ms longer to plan this statement, a twentieth of all that a page costs.
+  // The newer analyzer takes 4 ms longer to plan this statement, a twentieth of the total cost of a page.
   'enable_analyzer = 0',
-  // A field outside the contract must be seen, not skipped.
+  // A field outside the contract must be detected, not skipped.
   'input_format_skip_unknown_fields = 0',
-  // Else the last digit of a long number may be another.
+  // Otherwise the last digit of a long number may change.
   'precise_float_parsing = 1',
   'input_format_json_read_bools_as_numbers = 0',
   'input_format_json_read_numbers_as_strings = 1',
@@ -147,9 +147,9 @@ export const READ_SETTINGS = [
 
 const SETTINGS = [
   READ_SETTINGS,
-  // A single page is read by all cores as well.
+  // All cores read even a single page.
   'min_chunk_bytes_for_parallel_parsing = 1048576',
-  // All rows in one block, and so in one part, whatever the size: this is what makes an insert whole or nothing.
+  // All rows in one block, and so in one part, however large they are: this makes an insert atomic.
   'max_insert_threads = 1',
   'min_insert_block_size_rows = 1000000000',
   'min_insert_block_size_bytes = 1000000000000',

@@ -1,9 +1,9 @@
-/** Which dates have a stage in an engine, and their end. What is in a stage is `stage.ts`'s matter. */
+/** Lists the dates that have a stage in an engine, and drops stages. For the contents of a stage see `stage.ts`. */
 import type { Engine } from '../engine/engine.ts';
 import { quoteIdentifier, quoteString } from '../engine/literal.ts';
 import { parseStageDate, stageTablePrefix } from './stage-table.ts';
 
-/** Dates that have a stage, ascending: whatever is in it, or only those with rows. */
+/** Dates that have a stage, ascending: all of them, or only those with rows. */
 export async function listStages(engine: Engine, { withRows = false } = {}): Promise<readonly string[]> {
   const tables = await listStageTables(engine, stageTablePrefix(), withRows ? 1 : 0);
   return [...new Set(tables.map(parseStageDate))].sort();
@@ -16,7 +16,7 @@ export async function discardStages(engine: Engine, date: string): Promise<void>
   }
 }
 
-/** @param prefix of the tables' names */
+/** @param prefix of the table names */
 export async function listStageTables(engine: Engine, prefix: string, minRows = 0): Promise<readonly string[]> {
   const tables = await engine.rows<{ name: string }>(
     `SELECT name FROM system.tables WHERE database = currentDatabase() AND startsWith(name, ${quoteString(prefix)}) AND ifNull(total_rows, 0) >= ${minRows} ORDER BY name`,

@@ -1,8 +1,8 @@
 /**
- * The quarantine of a stage: the bad rows of its pages, whole, and what was rewritten without loss, in a table beside
- * the stage's own. A page with bad rows is noted here first, then its good rows go into the stage. Invariant: the bad
- * rows of a window count exactly when its page is staged; what a killed process noted of a page that never came is
- * dropped when the stage is opened. No row of it is ever a row of the drop.
+ * The quarantine of a stage: a table beside the stage's own, with the whole bad rows of its pages and a record of
+ * values rewritten without loss. A page with bad rows is recorded here first, then its good rows are staged. Invariant:
+ * the bad rows of a window count exactly if its page is staged; entries of a killed process whose page was never staged
+ * are dropped when the stage is opened. No quarantined row is ever a row of the drop.
  */
 import { isUtf8 } from 'node:buffer';
 import { Fault } from '../core/errors.ts';
@@ -12,23 +12,23 @@ import type { Job, JobRows } from '../job/job.ts';
 import type { BadRow, ColumnNulls, JudgedPage, RewrittenValues, RowKeys } from './bad-row.ts';
 import { WINDOW_COLUMN } from './stage-table.ts';
 
-/** Bad rows of one column and reason. */
+/** Bad rows with the same column and reason. */
 export interface BadRowCount {
-  /** Empty when the row as a whole is bad. */
+  /** Empty if the row as a whole is bad. */
   readonly column: string;
   readonly reason: string;
   readonly rows: number;
 }
 
-/** What is in quarantine of a date, and what was rewritten. */
+/** The quarantined rows of a date, and its rewritten values. */
 export interface Quarantine {
   readonly rows: number;
   /** Their distinct ids that no row of the stage has. */
   readonly ids: number;
-  /** The most frequent first. */
+  /** Most frequent first. */
   readonly reasons: readonly BadRowCount[];
   readonly rewritten: readonly RewrittenValues[];
-  /** Nulls of columns that the contract has none of. */
+  /** Nulls in columns where the contract allows none. */
   readonly nulls: readonly ColumnNulls[];
 }
 
@@ -36,9 +36,9 @@ export const NO_QUARANTINE: Quarantine = { rows: 0, ids: 0, reasons: [], rewritt
 
 const SUFFIX = '_bad';
 
-/** So many rows of a date may be bad. @param rows of the date */
+/** Number of rows of a date that may be bad. @param rows of the date */
 export function countAllowed({ maxBad }: JobRows, rows: number): number {
-  // One odd row costs no date, however small the date is.
+  // One bad row never blocks a date, however small the date is.
   return maxBad === 0 ? 0 : Math.max(1, Math.floor(rows * maxBad));
 }
 
@@ -46,14 +46,14 @@ export function isQuarantineName(name: string, stage: string): boolean {
   return name === stage + SUFFIX;
 }
 
-/** Columns by which the source counts rows, and which a recount asks for: those that the job has. */
+/** Columns by which the source and a recount count rows, if the job has them. */
 function listCountedColumns({ source }: Pick<Job, 'source'>): readonly string[] {
   const time = source.kind === 'aggregate' ? source.timeColumn : 'time';
   const wanted = new Set(['id', 'symbol', time, 'updated_timestamp']);
   return source.columns.map(({ name }) => name).filter((name) => wanted.has(name));
 }
 
-/** @param examples each a window and what is wrong there */
+/** @param examples each names a window and its error */
 export function tooManyBadRows(
   { file, rows: { maxBad } }: Pick<Job, 'file' | 'rows'>,
   date: string,
@@ -80,7 +80,7 @@ export class QuarantineTable {
   readonly #name: string;
   /** Quoted name of the stage's table. */
   readonly #stage: string;
-  /** Windows noted by this process whose page is not known to be staged. */
+  /** Windows recorded by this process whose page is not known to be staged. */
   readonly #open = new Set<string>();
 
   /** @param stage name of the stage's table, unquoted */
@@ -92,7 +92,7 @@ export class QuarantineTable {
     this.counted = listCountedColumns(job);
   }
 
-  /** Creates the table when there is none, and drops what belongs to no staged page. */
+  /** Creates the table if it is missing, and drops entries without a staged page. */
   async open(): Promise<void> {
     const hex = this.counted.map((name) => `${quoteIdentifier(`hex_${name}`)} Nullable(String)`);
     const texts = this.counted.map((name) => `${quoteIdentifier(name)} ALIAS unhex(${quoteIdentifier(`hex_${name}`)})`);
@@ -111,13 +111,13 @@ export class QuarantineTable {
     return Number(found?.n ?? 0) === 0;
   }
 
-  /** Bad rows so far. */
+  /** Number of bad rows so far. */
   async countRows(): Promise<number> {
     const [found] = await this.#engine.rows<{ n: number }>(`SELECT countIf(kind = 'bad') AS n FROM ${this.table}`);
     return Number(found?.n ?? 0);
   }
 
-  /** Notes a page before its good rows are staged; `settle` says that they are. */
+  /** Records a page before its good rows are staged; call `settle` when they are. */
   async note(window: string, { good, bad, rewritten, nulls, changed }: JudgedPage): Promise<void> {
     if (bad.length + rewritten.length + nulls.length === 0) return;
     this.#open.add(window);
@@ -147,7 +147,7 @@ export class QuarantineTable {
     this.#open.delete(window);
   }
 
-  /** Drops what was noted of a page whose rows could not be staged. Does nothing for others. */
+  /** Drops the entries of a page whose rows could not be staged. Does nothing for other pages. */
   async clear(window: string): Promise<void> {
     if (!this.#open.has(window)) return;
     await this.drop([window]);
@@ -185,12 +185,12 @@ export class QuarantineTable {
   }
 
   /**
-   * What the source counts, as a table: the rows of the stage, and those in quarantine, all values as their texts.
-   * @param hashed columns that are hashed; of rows in quarantine they are empty (see `oddKeys`)
+   * The rows that the source counts, as a table: those of the stage, and those in quarantine, all values as text.
+   * @param hashed columns that are hashed; they are empty for rows in quarantine (see `oddKeys`)
    */
   async countedRows(hashed: readonly string[]): Promise<string> {
     if (await this.isEmpty()) return this.#stage;
-    // A null has a cell as well; only distinct ids leave it out, as those of the source do.
+    // A null counts in a cell too; only distinct ids ignore nulls, as at the source.
     const textOf = (name: string) =>
       name === 'id' ? `toString(${quoteIdentifier(name)})` : `ifNull(toString(${quoteIdentifier(name)}), '')`;
     const names = [...new Set([...this.counted, ...hashed])];
@@ -201,12 +201,12 @@ export class QuarantineTable {
   }
 
   /**
-   * Cells whose values here are not those that the source hashes: of a row in quarantine, of one that has a null where
-   * the contract has none, or a word in another case. Their rows, ids and update marks are compared all the same.
-   * @param key SQL by which rows are counted @param hashed columns: what is odd in others makes no difference
+   * Cells with values that differ from those that the source hashes: from a quarantined row, a null where the contract
+   * allows none, or a word in another case. Their rows, ids and update marks are compared anyway.
+   * @param key SQL by which rows are counted @param hashed columns: oddities in other columns do not matter
    */
   async oddKeys<Key extends number | string>(key: string, hashed: readonly string[]): Promise<readonly Key[]> {
-    // Without a column: noted by an earlier version.
+    // Empty column: recorded by an earlier version.
     const columns = ['', ...hashed].map(quoteString).join(', ');
     const odd = `kind = 'bad' OR (kind = 'changed' AND column IN (${columns}))`;
     const found = await this.#engine.rows<{ k: Key }>(
@@ -215,7 +215,7 @@ export class QuarantineTable {
     return found.map(({ k }) => k);
   }
 
-  /** Writes the bad rows as JSON lines, in an order that depends on nothing but them. @throws EngineFault */
+  /** Writes the bad rows as JSON lines, in an order that depends only on the rows. @throws EngineFault */
   async write(path: string): Promise<void> {
     await this.#engine.command(
       `SELECT ${WINDOW_COLUMN} AS window, column, reason, encoding, row FROM ${this.table} WHERE kind = 'bad' ORDER BY window, row, column INTO OUTFILE ${quoteString(path)} TRUNCATE FORMAT JSONEachRow SETTINGS output_format_json_escape_forward_slashes = 0`,

@@ -1,6 +1,6 @@
 /**
- * The stage's table: its name and columns, how a page is read into them, and the check that every row of it must pass.
- * Pure text. What a single column takes is `column-rule.ts`.
+ * The stage's table: its name and columns, how a page is read into them, and the check that every row must pass. Pure
+ * text. For the rules of a single column see `column-rule.ts`.
  */
 import { createHash } from 'node:crypto';
 import { quoteIdentifier, quoteString } from '../engine/literal.ts';
@@ -15,18 +15,18 @@ import {
   stageType,
 } from './column-rule.ts';
 
-/** Column of the stage that names the window a row came with; never part of a drop. */
+/** Column of the stage that names the window of a row; never part of a drop. */
 export const WINDOW_COLUMN = '_window';
 
 const TABLE_SETTINGS = [
   'allow_nullable_key = 1',
-  // Merging two or three small parts at a time, as the engine would, writes every row more often; with 32, sealing 10
-  // million rows took 1.1 GB, because every part that is left has its buffers.
+  // The engine's default, merging two or three small parts at a time, writes every row more often. With 32, sealing 10
+  // million rows took 1.1 GB, because every remaining part has its buffers.
   'min_parts_to_merge_at_once = 8',
-  // All columns of a part in one file: making a file for every column of every part took a fifth of the time of a day.
+  // All columns of a part in one file: creating a file per column and part took a fifth of the time of a day.
   'min_bytes_for_wide_part = 1000000000000',
-  // A merge holds a granule of each of its parts and a block of what it makes: with 8,192 rows each, merging took a third
-  // more memory than all the rest of an export.
+  // A merge holds a granule of each of its parts and a block of its output. With 8,192 rows each, merging took a third
+  // more memory than the rest of an export.
   'index_granularity = 1024',
   'merge_max_block_size = 1024',
 ].join(', ');
@@ -34,8 +34,8 @@ const TABLE_SETTINGS = [
 const PREFIX = 'stage__';
 
 /**
- * Name of the table of a date: pages of another query, other columns or another source do not belong to it, so all of
- * these are part of the name.
+ * Name of the table of a date. Pages of another query, other columns or another source do not belong to it, so the name
+ * contains a hash of all of these.
  * @param origin address of the source
  */
 export function stageTableName(job: Job, date: string, origin: string): string {
@@ -44,12 +44,12 @@ export function stageTableName(job: Job, date: string, origin: string): string {
   return `${stageTablePrefix(date)}${fingerprint}`;
 }
 
-/** What the names of all tables of a date begin with; without a date, of all stages. */
+/** Prefix of the names of all tables of a date; without a date, of all stages. */
 export function stageTablePrefix(date = ''): string {
   return date === '' ? PREFIX : `${PREFIX}${date.replaceAll('-', '_')}__`;
 }
 
-/** The date of a stage's table. */
+/** Parses the date from the name of a stage's table. */
 export function parseStageDate(name: string): string {
   return name.slice(PREFIX.length, PREFIX.length + 'YYYY-MM-DD'.length).replaceAll('_', '-');
 }
@@ -61,17 +61,17 @@ export function createTableSql(name: string, job: Job): string {
   return `CREATE TABLE IF NOT EXISTS ${quoteIdentifier(name)} (${[...columns, ledger].join(', ')}) ENGINE = MergeTree ORDER BY (${sort}) SETTINGS ${TABLE_SETTINGS}`;
 }
 
-/** How the rows of a page are read and staged. */
+/** How to read and stage the rows of a page. */
 export interface PageReading {
   /** The columns as `file()` takes them. */
   readonly structure: string;
-  /** What a row is staged as. @param window expression with the text of its window */
+  /** Expressions for the staged values of a row. @param window expression with the text of its window */
   readonly values: (window: string) => readonly string[];
-  /** SQL that must hold of each row; `undefined`: nothing is asked. */
+  /** SQL that must be true for each row; `undefined`: no check. */
   readonly check: string | undefined;
 }
 
-/** A page as the source sent it. @param extraFields kept as text where a row has them */
+/** Reads a page as the source sent it. @param extraFields kept as text if a row has them */
 export function readPlain(context: RuleContext, extraFields: readonly string[]): PageReading {
   const { source } = context.job;
   const read = source.columns.map((column) => askedFor(column, context) ?? plainRead(column));
@@ -87,7 +87,7 @@ export function readPlain(context: RuleContext, extraFields: readonly string[]):
   };
 }
 
-/** Rows that were judged one by one. */
+/** Reads rows that were judged one by one. */
 export function readJudged(context: RuleContext, extraFields: readonly string[]): PageReading {
   const { source } = context.job;
   const read = source.columns.map((column) => askedFor(column, context) ?? judgedRead(column));
@@ -112,7 +112,7 @@ function buildStructure(
   return [...known, ...extraFields.map((name) => `${quoteIdentifier(name)} String`)].join(', ');
 }
 
-/** A row of a snapshot need not repeat what was asked for: the date, and the symbol, which its window begins with. */
+/** A snapshot's row may omit the requested date and symbol; the text of its window begins with the symbol. */
 function askedFor({ name }: JobColumn, { job, date }: RuleContext): string | undefined {
   if (job.source.kind !== 'snapshots') return undefined;
   if (name === 'date') return `String DEFAULT ${quoteString(date)}`;

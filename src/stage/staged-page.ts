@@ -1,4 +1,4 @@
-/** A page on its way into the stage: which way it goes, and what is said of one that does not fit. Pure. */
+/** A page before it is staged: chooses its path, and describes one that does not fit. Pure. */
 import { isUtf8 } from 'node:buffer';
 import { describeError, Fault } from '../core/errors.ts';
 import { type RowShape, walkRows } from '../core/json-bytes.ts';
@@ -10,7 +10,7 @@ export interface StagedPage {
   /** A JSON array of rows. */
   readonly data: Uint8Array;
   readonly rows: number;
-  /** What they have in common; `undefined` when nobody has looked yet. */
+  /** What the rows have in common; `undefined` if not examined yet. */
   readonly shape?: RowShape | undefined;
   readonly firstRow: Readonly<Record<string, unknown>> | undefined;
 }
@@ -18,12 +18,12 @@ export interface StagedPage {
 /** Bytes of a row in a message. */
 const SHOWN_BYTES = 200;
 const BACKSLASH = 0x5c;
-/** Escapes that the engine takes for something else than JSON does, or for half of a character. */
+/** Escapes that the engine reads differently from JSON, or as half of a character. */
 const STRANGE_ESCAPE = /\\(?:[^"\\/bfnrtu]|u(?![0-9a-fA-F]{4})|u[dD][89a-fA-F])/;
 
 /**
- * Whether the engine can be trusted with the bytes of a page: what is in them that it would read as another value, or
- * would not miss, is nowhere. Whether the values fit is asked by SQL, in the same statement that stages them.
+ * Whether the engine can safely read the bytes of a page: they contain nothing that it would read as another value, and
+ * lack no field that it would not miss. SQL checks the values, in the statement that stages them.
  */
 export function isPlainPage({ source }: Pick<Job, 'source'>, page: StagedPage): boolean {
   const { data, shape, firstRow = {} } = page;
@@ -32,22 +32,22 @@ export function isPlainPage({ source }: Pick<Job, 'source'>, page: StagedPage): 
   if (bytes.includes(BACKSLASH) && STRANGE_ESCAPE.test(withoutPairs(bytes))) return false;
   const { fractions, texts, hasNested } = shape ?? tryReadShape(bytes);
   if (hasNested) return false;
-  // Of a snapshot's fields nothing is promised: an absent one is null.
+  // A snapshot guarantees no fields: an absent one is null.
   if (source.kind === 'snapshots') return true;
   const places = new Map(Object.keys(firstRow).map((name, place) => [name, place]));
-  // The engine takes 12.0 for 12 as well, but does not count it, and rounds a number in quotes.
+  // The engine reads 12.0 as 12, but does not count such values; and it rounds a number in quotes.
   return source.columns.every(({ name, type }) => {
     const place = places.get(name);
     return place !== undefined && !(type === 'int32' && (fractions.has(place) || texts[place]));
   });
 }
 
-/** An escaped backslash begins no other escape. */
+/** Removes escaped backslashes, so that the second one does not look like the start of an escape. */
 function withoutPairs(bytes: Buffer): string {
   return bytes.toString('latin1').replaceAll('\\\\', '');
 }
 
-/** Rows that cannot be walked are not plain. */
+/** Rows that cannot be walked count as not plain. */
 function tryReadShape(bytes: Buffer): RowShape {
   try {
     return walkRows(bytes, 0).shape;
@@ -57,14 +57,14 @@ function tryReadShape(bytes: Buffer): RowShape {
   }
 }
 
-/** A column that no row has is told by name, with what there is instead. @throws Fault `PAGE_REFUSED` */
+/** Requires every column in the rows; the error lists missing and present fields. @throws Fault `PAGE_REFUSED` */
 export function assertColumns(
   { source }: Pick<Job, 'source'>,
   date: string,
   window: string,
   present: readonly string[],
 ): void {
-  // Of the fields of a snapshot nothing is promised: what is absent is null, or what was asked for.
+  // A snapshot guarantees no fields: an absent one is null, or known from the request.
   if (source.kind === 'snapshots') return;
   const missing = source.columns.filter(({ name }) => !present.includes(name));
   if (missing.length === 0) return;
@@ -87,7 +87,7 @@ export function refusePage(date: string, window: string, page: StagedPage, cause
   );
 }
 
-/** For jobs that take no bad row. */
+/** For jobs that accept no bad rows. */
 export function refuseRow(date: string, window: string, row: BadRow, count: number): Fault {
   const others = count > 1 ? `, and ${count - 1} more of its rows are bad` : '';
   return new Fault('PAGE_REFUSED', `${date} ${window}: ${describeBadRow(row)}${others}`, {
@@ -95,23 +95,23 @@ export function refuseRow(date: string, window: string, row: BadRow, count: numb
   });
 }
 
-/** `"oi" is not a whole number in {"id":...`. */
+/** `"oi" is not a whole number: {"id":...`. */
 export function describeBadRow({ column, reason, bytes }: Pick<BadRow, 'column' | 'reason' | 'bytes'>): string {
   const what = column === '' ? `a row ${reason}` : `"${column}" ${reason}`;
   return `${what}: ${bytes.subarray(0, SHOWN_BYTES).toString('utf8')}`;
 }
 
-/** What the engine says, without its stack of functions. */
+/** The engine's message without its stack of functions. */
 function firstLine(error: unknown): string {
   return describeError(error).split(/: while executing|\n/)[0] ?? '';
 }
 
-/** A name that cannot be taken for the words around it, and needs no escapes. */
+/** A name that cannot be confused with the surrounding text, and needs no escapes. */
 const PLAIN_NAME = /^[A-Za-z][\w.-]*$/;
 
 /**
- * Name of the field in ClickHouse's "Unknown field found while parsing JSONEachRow format: x"; `undefined` for any other
- * error, and for a name that is no plain word: rows with one are read one by one.
+ * The field name in ClickHouse's "Unknown field found while parsing JSONEachRow format: x"; `undefined` for any other
+ * error, and for a name that is not a plain word: rows with one are judged one by one.
  */
 export function readUnknownField(error: unknown): string | undefined {
   if (!(error instanceof EngineFault) || error.clickhouseCode !== CLICKHOUSE_CODES.INCORRECT_DATA) return undefined;

@@ -1,6 +1,7 @@
 /**
- * What staged pages show of a query that its windows do not fit: a group that came in two of them, ids that one answer
- * repeats, a contract that two parts of a chain have. It only finds; what is said of it is the run's matter. Invariant: the engine's memory is bounded.
+ * Finds staged pages that contradict the windows of a query: a group that came in two windows, ids that one answer
+ * repeats, a contract in two parts of a chain. It only finds them; the run reports them. Invariant: the engine's memory
+ * is bounded.
  */
 import { compareText } from '../calendar/window.ts';
 import type { Engine } from '../engine/engine.ts';
@@ -10,7 +11,7 @@ import type { AggregateSource, Job } from '../job/job.ts';
 import { WINDOW_COLUMN } from './stage-table.ts';
 
 export interface TornGroup {
-  /** Values of the time column and of those that a grain may be split by, by name. */
+  /** Values of the time column and the split columns, by name. */
   readonly key: Readonly<Record<string, string>>;
   /** Two of the windows that have rows of it. */
   readonly windows: readonly [string, string];
@@ -24,8 +25,8 @@ export interface RepeatedIds {
 }
 
 /**
- * A group whose rows came in more than one window. Windows of groups end between grains or at a value of a split
- * column, so that time and split columns together say in which window a group must be.
+ * Finds a group whose rows came in more than one window. Windows of groups end between grains or at a value of a split
+ * column, so time and split columns together determine the window of a group.
  * @param table quoted name
  */
 export async function findTornGroup(
@@ -55,8 +56,8 @@ export interface SharedContract {
 }
 
 /**
- * Of a snapshot a contract of one symbol that came in more than one answer: parts of a chain have none in common, so a
- * filter was not heeded, or an answer is that of another question. Rows without a contract tell nothing.
+ * Finds a contract of one symbol that came in more than one answer of a snapshot. Parts of a chain share no contracts,
+ * so the server ignored a filter, or an answer belongs to another request. Rows without a contract are ignored.
  * @param table quoted name
  */
 export async function findSharedContract(
@@ -76,9 +77,8 @@ export async function findSharedContract(
 }
 
 /**
- * The answers that repeat ids, the worst first; of a source that repeats none, nothing. An id is counted by a hash of
- * eight bytes.
- * @param table quoted name @param isDistinct whether rows that are the same in every column count as one
+ * The answers that repeat ids, worst first; empty if none does. Ids are counted by a hash of eight bytes.
+ * @param table quoted name @param isDistinct whether rows that are equal in every column count as one
  */
 export async function listRepeatedIds(
   engine: Engine,
@@ -96,19 +96,19 @@ export async function listRepeatedIds(
   return found.sort((a, b) => a.ids / a.rows - b.ids / b.rows || compareText(a.window, b.window));
 }
 
-/** An id that several rows have. */
+/** An id that several rows share. */
 export interface ExampleId {
   readonly id: string;
   readonly rows: number;
-  /** Two of them, by what they have beside the id. */
+  /** Two of its rows, described by their columns beside the id. */
   readonly trades: readonly string[];
 }
 
-/** So many ids, and rows of each, make a message that can still be read. */
+/** Limits of ids, and of rows of each, that keep a message readable. */
 const EXAMPLE_IDS = 3;
 const EXAMPLE_ROWS = 2;
 
-/** The most frequent ones of the first pass over the ids that finds any. @param table quoted name */
+/** The most frequent repeated ids of the first pass that finds any. @param table quoted name */
 export async function listExampleIds(
   engine: Engine,
   { source }: Job,

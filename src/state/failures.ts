@@ -1,4 +1,4 @@
-/** Dates at which the last run that tried them failed. */
+/** Dates whose last attempt failed. */
 import { z } from 'zod';
 import type { DateResult } from './run-result.ts';
 
@@ -7,7 +7,7 @@ export const failuresSchema = z.record(z.string(), z.object({ code: z.string(), 
 
 export type Failures = z.infer<typeof failuresSchema>;
 
-/** With the failures of a run, and without those of dates that have been exported since. @param at when the run ended */
+/** Adds the failures of a run, and removes dates that it exported. @param at when the run ended */
 export function addFailures(before: Failures, results: readonly DateResult[], at: string): Failures {
   const after = { ...before };
   for (const { date, error } of results) {

@@ -1,5 +1,5 @@
 /**
- * The local state directory: the one place that builds its paths. It holds only what can be lost without losing a
+ * The local state directory: only this module builds its paths. It holds only data that can be lost without losing a
  * sealed row: stages, files on their way to the store, limits of the API, and run records.
  */
 import { createHash } from 'node:crypto';
@@ -14,31 +14,31 @@ import { type Unavailable, unavailableSchema } from './unavailable.ts';
 
 export class JobState {
   readonly #root: string;
-  /** Data path of the embedded engine; its lock is what keeps two runs of one job apart. */
+  /** Data path of the embedded engine; its lock prevents two simultaneous runs of one job. */
   readonly engine: string;
   readonly lastRun: StateFile<RunResult>;
-  /** The last run of chosen dates. */
+  /** The last run with a date selection. */
   readonly lastBackfill: StateFile<RunResult>;
-  /** How the last run ended, whatever it came to; of chosen dates: `lastBackfillEnd`. */
+  /** How the last run ended, with any outcome; runs with a date selection: `lastBackfillEnd`. */
   readonly lastEnd: StateFile<RunEnd>;
   readonly lastBackfillEnd: StateFile<RunEnd>;
-  /** When a run last ended without anything being wrong. The next end that is not good does not hide it. */
+  /** When a run last ended without problems. A later bad end does not overwrite it. */
   readonly lastSuccess: StateFile<LastSuccess>;
-  /** Dates at which the last run that tried them failed. */
+  /** Dates whose last attempt failed. */
   readonly failures: StateFile<Failures>;
-  /** Dates that the source was asked for in vain. */
+  /** Dates for which the source had no data. */
   readonly unavailable: StateFile<Unavailable>;
-  /** Path: what the run that goes on has done so far; none while no run goes on. */
+  /** Path: progress of the current run; no file while no run is active. */
   readonly progress: string;
-  /** Path: what operators were told, while the store that keeps it could not be written. */
+  /** Path: alerts sent while the store that records them could not be written. */
   readonly alerts: string;
   /** Folder of the logs of the daemon's runs, one file each. */
   readonly logs: string;
-  /** Path: the tick of the daemon's that is not over yet. */
+  /** Path: the daemon's unfinished tick. */
   readonly unfinished: string;
-  /** Path: how a run of the daemon's ended that nobody could be told of yet. */
+  /** Path: end of a daemon run that no operator alert has reported yet. */
   readonly untold: string;
-  /** Path: who this worker is to others that share its store. */
+  /** Path: this worker's identity, for others that share its store. */
   readonly worker: string;
   /** Folder of drops. */
   readonly drops: string;
@@ -63,12 +63,12 @@ export class JobState {
     this.drops = at('drops');
   }
 
-  /** Counts of the source from before a date's first page; aggregating jobs compare them with the recount. */
+  /** Row counts of the source, taken before a date's first page; aggregating jobs compare them with the recount. */
   counts(date: string): StateFile<DayCounts> {
     return countsFile(join(this.#root, 'counts', `${date}.json`));
   }
 
-  /** A drop's file before it is published, and for the report after. */
+  /** A drop's local file: before it is published, and for the report after. */
   drop(date: string): string {
     return join(this.drops, `${date}.parquet`);
   }
@@ -79,8 +79,8 @@ export function countsFile(path: string): StateFile<DayCounts> {
 }
 
 /**
- * Where the limits of an API are kept: shared by the jobs that ask the same table under the same key for the same rows.
- * @param keyFingerprint tells one key from another without containing it
+ * Path of an API's limits. Jobs share the file when they ask the same table for the same rows under the same key.
+ * @param keyFingerprint identifies the key without containing it
  */
 export function limitsPath(stateDir: string, url: string, keyFingerprint: string, source: JobSource): string {
   const asked = 'sql' in source ? [source.table, source.kind === 'rows' ? source.where : '', source.sql] : [source.api];
@@ -88,7 +88,7 @@ export function limitsPath(stateDir: string, url: string, keyFingerprint: string
   return join(stateDir, 'limits', `${identity.digest('hex').slice(0, 16)}.json`);
 }
 
-/** Where the daemon keeps the last good text of each job file; no job has that name. */
+/** Where the daemon keeps the last valid text of each job file; no job can have the name `_daemon`. */
 export function keptJobsOf(stateDir: string): string {
   return join(stateDir, '_daemon', 'jobs');
 }

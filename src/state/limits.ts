@@ -1,9 +1,9 @@
 /**
- * The limits of a table of an API under one key, as runs met them: its row limit, how much a query may scan and along
- * which axis, how a date's rows are spread, how long answers take, and how far the API's clock is from ours. Kept in the
- * state folder for the next run of any job with the same query; without it a run costs some more requests. Limits change:
- * a refusal lowers one, an answer may tell the row limit, and once a week twice of what was refused is tried again, and so
- * are the usual row limit, windows without ends, and what a recount could not prove.
+ * The limits of an API table under one key, as runs found them: its row limit, how much a query may scan and along
+ * which axis, how a date's rows are distributed, how long answers take, and the offset of the API's clock from ours.
+ * The state folder keeps them for the next run of any job with the same query; losing them only costs requests. Limits
+ * change: a refusal lowers one, an answer may report the row limit. Once a week runs try twice the refused rows again,
+ * and also the usual row limit, windows without ends, and proofs that a recount could not give.
  */
 import { z } from 'zod';
 import { SECONDS_PER_DAY } from '../calendar/wall-clock.ts';
@@ -14,19 +14,22 @@ import { PROOFS, type Proof } from '../plan/proof.ts';
 import { StateFile } from './state-file.ts';
 
 /**
- * Rows asked for at once, whatever an API allows: pages are held in memory, several at a time, and the engine takes no
+ * Most rows of a request, even if the API allows more: several pages are in memory at once, and the engine cannot take
  * more rows a second than this at the API's pace.
  */
 export const MAX_PAGE_ROWS = 50_000;
 
-/** Row limit assumed until an answer says or shows another. */
+/** Row limit assumed until an answer reports or shows another. */
 const ASSUMED_ROW_LIMIT = 10_000;
-/** Forgetting all instead would cost a first night, 2 % more requests, every week. */
+/**
+ * Limits are relaxed once a week. Forgetting them all would cost as much as a first night, 2% more requests, every
+ * week.
+ */
 const HOPE_AFTER_MS = 7 * 86_400_000;
 
-/** Longer than any machine that began in 1970 is behind; beyond it there are no dates. */
+/** Largest plausible offset: more than for a machine whose clock restarted in 1970. */
 const MAX_OFFSET_MS = 100 * 366 * 86_400_000;
-/** A row of a page that fits into an answer, and an answer that is waited for. */
+/** Upper bounds: a row of a page has to fit into an answer, and nothing waits longer for an answer. */
 const MAX_ROW_BYTES = 1024 ** 2;
 const MAX_WAIT_MS = 3_600_000;
 
@@ -34,13 +37,13 @@ const secondSchema = z.int().min(0).max(SECONDS_PER_DAY);
 const profileSchema = z
   .array(z.object({ symbol: z.string().exactOptional(), second: secondSchema, share: z.number().min(0).max(1) }))
   .nullable();
-/** Of one count: of a date, or of all the dates of a lookback. `noteTooBroad` has no number for more than was counted. */
+/** Rows of one count: of a date, or of all dates of a lookback. `noteTooBroad` never gets a number above a count. */
 const rowsSchema = z.int().nonnegative();
 
 const limitsSchema = z.object({
   version: z.literal(3),
   url: z.string(),
-  /** When the limits began to be learnt, or more was last thought possible. */
+  /** When these limits were first recorded or last relaxed. */
   since_ms: z
     .number()
     .min(0)
@@ -48,27 +51,30 @@ const limitsSchema = z.object({
   row_limit: z.int().positive().max(MAX_PAGE_ROWS),
   /** Axis along which a narrower query scans less; `null` while no query was too broad. */
   axis: z.enum(['time', 'symbol']).nullable(),
-  /** `closed` where the server refuses windows without a first or last second; see `plan/window-condition.ts`. */
+  /** `closed` if the server refuses windows without a first or last second; see `plan/window-condition.ts`. */
   day_edges: z.enum(['open', 'closed']).default('open'),
-  /** Rows of the last date that was counted whole; `null` before. */
+  /** Rows of the last date that was fully counted; `null` before the first. */
   date_rows: rowsSchema.max(MAX_DATE_ROWS).nullable(),
-  /** Most rows of one count that passed, fewest that were refused; `null` while there was none. */
+  /** Most rows of a count that passed, and fewest of one that was refused; `null` while none was refused. */
   passed_rows: rowsSchema.max(MAX_DATE_ROWS),
   refused_rows: rowsSchema.nullable(),
-  /** How the last date's rows were spread. */
+  /** How the rows of the last date were distributed. */
   time_profile: profileSchema,
   symbol_profile: profileSchema,
-  /** What recounts can prove, by the columns that are hashed for it; without an entry the most. See `export/trades/recount-proof.ts`. */
+  /**
+   * The proof that recounts can give, by the columns hashed for it; absent: the strongest. See
+   * `export/trades/recount-proof.ts`.
+   */
   recount_proofs: z.record(z.string(), z.enum(PROOFS)).default({}),
-  /** Mean length of a row as it is transferred, before compression. */
+  /** Mean size of a row in transfer, before compression. */
   row_bytes: z.number().positive().max(MAX_ROW_BYTES),
-  /** Mean time of the last answers. */
+  /** Mean duration of the last answers. */
   answer_ms: z.number().nonnegative().max(MAX_WAIT_MS),
   /** The server's clock minus this machine's. */
   clock_offset_ms: z.number().min(-MAX_OFFSET_MS).max(MAX_OFFSET_MS),
 });
 
-/** A run adds to it what it meets, and `save` keeps it for the next one. */
+/** Collects the limits that a run finds; `save` keeps them for the next run. */
 export class ApiLimits {
   readonly #file: StateFile<z.infer<typeof limitsSchema>>;
   readonly #url: string;
@@ -76,21 +82,21 @@ export class ApiLimits {
   rowLimit = ASSUMED_ROW_LIMIT;
   /** Axis along which a narrower query scans less; `null` while no query was too broad. */
   axis: Axis | null = null;
-  /** `closed` where the server refuses windows without a first or last second. */
+  /** `closed` if the server refuses windows without a first or last second. */
   dayEdges: 'open' | 'closed' = 'open';
-  /** Rows of the last date that was counted whole; `null` before. */
+  /** Rows of the last date that was fully counted; `null` before the first. */
   dateRows: number | null = null;
-  /** Most rows of one count that passed. */
+  /** Most rows of a count that passed. */
   passedRows = 0;
   /** Fewest rows of a count that was refused; `null` while none was. */
   refusedRows: number | null = null;
   timeProfile: Profile | null = null;
   symbolProfile: Profile | null = null;
-  /** What recounts can prove, by the columns that are hashed for it. */
+  /** The proof that recounts can give, by the columns hashed for it. */
   recountProofs: Readonly<Record<string, Proof>> = {};
-  /** Mean length of a row as it is transferred, before compression; at first of the contract's own fields. */
+  /** Mean size of a row in transfer, before compression; initially that of a row with the contract's own fields. */
   rowBytes = 700;
-  /** Mean time of the last answers; 0 before the first. */
+  /** Mean duration of the last answers; 0 before the first. */
   answerMs = 0;
   /** The server's clock minus this machine's. */
   clockOffsetMs = 0;
@@ -101,7 +107,7 @@ export class ApiLimits {
     this.#sinceMs = nowMs;
   }
 
-  /** Limits that were met at another address count for nothing. */
+  /** Ignores limits of another URL. */
   async load(): Promise<this> {
     const nowMs = this.#sinceMs;
     const kept = await this.#file.read();
@@ -131,19 +137,19 @@ export class ApiLimits {
     if (this.refusedRows !== null) this.refusedRows = Math.min(2 * this.refusedRows, Number.MAX_SAFE_INTEGER);
   }
 
-  /** Whether a query that reads so many rows was refused before. */
+  /** Whether a query that reads this many rows was refused before. */
   isKnownTooBroad(rows: number): boolean {
     return this.refusedRows !== null && this.refusedRows <= rows;
   }
 
-  /** A query was refused that reads so many rows. */
+  /** Records that a query that reads this many rows was refused. */
   noteTooBroad(rows: number): void {
     this.refusedRows = Math.min(this.refusedRows ?? rows, rows);
-    // Less than what once passed: the limit was lowered, or these rows lie worse.
+    // Fewer rows than once passed: the limit was lowered, or these rows are spread less favourably.
     if (this.passedRows >= rows) this.passedRows = Math.floor(rows / 2);
   }
 
-  /** How a date's rows are spread: as the last one's were, else as they usually are. */
+  /** Distribution of a date's rows: that of the last date, else the usual one. */
   profile(axis: Axis): Profile {
     return (axis === 'time' ? this.timeProfile : this.symbolProfile) ?? usualProfile(axis);
   }

@@ -1,7 +1,7 @@
 /**
- * What a run that goes on tells other processes of itself: one small file, written while it runs and taken away at its
- * end. Invariant: it is for people only, so a run never fails, or waits, for it; and what a killed run left behind is
- * told from a run that goes on by its process and its age.
+ * Publishes the progress of a run to other processes: one small file, rewritten while the run is active and removed at
+ * its end. Invariant: it is for people only, so a run never fails or waits because of it. Readers detect the file of a
+ * killed run by its process id and its age.
  */
 import { rm } from 'node:fs/promises';
 import { pid } from 'node:process';
@@ -15,10 +15,10 @@ import type { SourceStats } from '../source/source.ts';
 import { type RunProgress, runProgressSchema } from './run-progress.ts';
 import type { RunTotals } from './totals.ts';
 
-/** Often enough for a page that is looked at, seldom enough for any disk. */
+/** Frequent enough for a live page, rare enough for any disk. */
 const WRITE_EVERY_MS = 1_000;
 
-/** A live run writes every second; a machine that was suspended, or a disk that hangs, may make it late. */
+/** A live run writes every second; a suspended machine or a hanging disk can delay it. */
 const STALE_AFTER_MS = 120_000;
 
 interface ProgressDeps {
@@ -31,11 +31,11 @@ interface ProgressDeps {
 }
 
 interface ProgressFile {
-  /** Ends the writing and takes the file away. Idempotent. */
+  /** Stops writing and removes the file. Idempotent. */
   stop(): Promise<void>;
 }
 
-/** Begins to write: at once, then every second, whether anything happened or not. */
+/** Starts writing: at once, then every second, even if nothing changed. */
 export function writeProgress(deps: ProgressDeps): ProgressFile {
   const ending = new AbortController();
   const done = keepWriting(deps, ending.signal);
@@ -43,7 +43,7 @@ export function writeProgress(deps: ProgressDeps): ProgressFile {
     async stop() {
       ending.abort();
       await done;
-      // A file that cannot be removed says by its age that the run is over.
+      // If the file cannot be removed, its age shows that the run is over.
       await rm(deps.path, { force: true }).catch(() => undefined);
     },
   };
@@ -56,11 +56,11 @@ async function keepWriting(deps: ProgressDeps, signal: AbortSignal): Promise<voi
     try {
       await replaceFile(path, `${JSON.stringify(describeProgress(deps, startedAtMs), undefined, 2)}\n`);
     } catch (error) {
-      // Whoever looks sees no run, or an older state of it: the run itself loses nothing.
+      // Readers see no run, or an older state of it; the run itself loses nothing.
       const reason = describeError(error);
       log.debug({ event: 'progress-unwritten', path, reason }, `the progress was not written: ${reason}`);
     }
-    // Rejected by the end of the run only, which the loop asks for itself.
+    // Only the end of the run rejects this, and the loop checks for that.
     await clock.sleep(WRITE_EVERY_MS, signal).catch(() => undefined);
   }
 }
@@ -90,11 +90,11 @@ function describeProgress({ runId, clock, totals, stats }: ProgressDeps, started
   };
 }
 
-/** The run that goes on; `undefined` when there is none, or what is there is not the word of a run that lives. */
+/** The active run; `undefined` when there is no valid file, or no live run wrote it. */
 export async function readProgress(path: string, nowMs: number): Promise<RunProgress | undefined> {
   const progress = await readJsonFile(path, runProgressSchema);
   if (progress === undefined) return undefined;
   const ageMs = nowMs - Date.parse(progress.updated_at);
-  // An unreadable time has an age that is no number.
+  // An invalid time gives the age NaN, which fails the comparison.
   return Math.abs(ageMs) <= STALE_AFTER_MS && isProcessAlive(progress.pid) ? progress : undefined;
 }

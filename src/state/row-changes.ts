@@ -1,4 +1,4 @@
-/** How the rows of a revision differ from those of the one that it replaces: in manifests and in records of runs. */
+/** How the rows of a revision differ from those of the revision it replaces: part of manifests and run records. */
 import { z } from 'zod';
 
 export const changesSchema = z.looseObject({

@@ -1,6 +1,6 @@
 /**
- * How the last run of a job ended, whatever it came to, and when one last ended well. Invariant: `error` is masked before
- * it gets here. What was sealed is in the run's result, which a run that fails early does not write.
+ * How the last run of a job ended, with any outcome, and when one last succeeded. Invariant: secrets in `error` are
+ * already masked. The run's result lists what was sealed; a run that fails early writes no result.
  */
 import { z } from 'zod';
 
@@ -9,7 +9,7 @@ export const runEndSchema = z.object({
   started_at: z.iso.datetime(),
   finished_at: z.iso.datetime(),
   outcome: z.enum(['done', 'failed', 'usage', 'incomplete', 'interrupted']),
-  /** What cut it short; null when it came to an end of its own, also to one that is not good. */
+  /** What stopped the run; null when it finished by itself, even with a bad outcome. */
   error: z.object({ code: z.string(), message: z.string() }).nullable(),
 });
 
@@ -17,5 +17,5 @@ export type RunEnd = z.infer<typeof runEndSchema>;
 
 export const lastSuccessSchema = z.object({ run_id: z.string(), finished_at: z.iso.datetime() });
 
-/** When a run of everything unsealed last ended without anything being wrong, its reports included. */
+/** When a run of all unsealed dates last ended without problems, its reports included. */
 export type LastSuccess = z.infer<typeof lastSuccessSchema>;

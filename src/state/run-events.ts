@@ -1,12 +1,12 @@
-/** What a run tells while it goes on: data for progress bars and logs, never for decisions. */
+/** The events of a run in progress: data for progress bars and logs, never for decisions. */
 
-/** What a run does at the moment. */
+/** What a run is doing now. */
 export type RunPhase = 'planning' | 'fetching' | 'recounting' | 'sealing' | 'mailing';
 
 export type RunEvent =
-  /** `date` is empty for a phase of the whole run. Fetching is told by `date` and `page`. */
+  /** `date` is empty for a phase of the whole run. Fetching has its own events, `date` and `page`. */
   | { readonly kind: 'phase'; readonly date: string; readonly phase: RunPhase }
-  /** `rows` is `undefined` where they cannot be counted beforehand. */
+  /** `rows` is `undefined` when they cannot be counted beforehand. */
   | {
       readonly kind: 'planned';
       readonly dates: readonly string[];
@@ -36,7 +36,7 @@ export type RunEvent =
       readonly date: string;
       readonly to: string;
       readonly outcome: string;
-      /** Where the mail was written in place of being sent. */
+      /** The file that the mail was written to instead of being sent. */
       readonly file?: string;
     };
 

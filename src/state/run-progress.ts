@@ -1,4 +1,4 @@
-/** What a run that goes on tells of itself, as its process last wrote it: to `status`, and by that to the daemon. */
+/** The state of an active run, as its process last wrote it: for `status`, and through it for the daemon. */
 import { z } from 'zod';
 
 export const runProgressSchema = z.object({
@@ -6,10 +6,10 @@ export const runProgressSchema = z.object({
   pid: z.number(),
   started_at: z.string(),
   updated_at: z.string(),
-  /** Date that is fetched, or empty while it plans; `fetching`, `sealing`, `mailing`, ... */
+  /** Date being fetched, or empty while planning. `phase` is `fetching`, `sealing`, `mailing`, ... */
   date: z.string(),
   phase: z.string(),
-  /** Window last fetched, for people. */
+  /** Last fetched window, for people. */
   window: z.string(),
   rows: z.number(),
   total_rows: z.number(),

@@ -1,4 +1,4 @@
-/** The record of a run: what `--json` prints and what the state directory keeps of the last run of a job. */
+/** The record of a run: `--json` prints it, and the state directory keeps the one of a job's last run. */
 import { z } from 'zod';
 import { CONDITIONS } from '../plan/conditions.ts';
 import { changesSchema } from './row-changes.ts';
@@ -6,31 +6,31 @@ import { changesSchema } from './row-changes.ts';
 const dateResultSchema = z.object({
   date: z.string(),
   /**
-   * `sealed-elsewhere`: another worker's manifest was first; nothing of ours was published. `unchanged`: a restatement
-   * found the rows that are sealed already. `missing`: the source has nothing of the date.
+   * `sealed-elsewhere`: another worker's manifest was first; we published nothing. `unchanged`: a restatement found the
+   * rows that are already sealed. `missing`: the source has no data of the date.
    */
   status: z.enum(['sealed', 'sealed-elsewhere', 'unchanged', 'missing', 'failed']),
   rows: z.number(),
   requests: z.number(),
   size: z.number().optional(),
   revision: z.number().optional(),
-  /** What a restatement changed; null when the replaced object could not be read. */
+  /** Row changes of a restatement; null when the replaced object could not be read. */
   changes: changesSchema.nullable().optional(),
-  /** What the source has nothing of, although the job names it. */
+  /** Windows that the job names but the source has no data for. */
   missing: z.array(z.object({ window: z.string(), reason: z.string() })).optional(),
-  /** Why it is degraded. */
+  /** Why the date is degraded. */
   degraded_reason: z.string().optional(),
   error: z.object({ code: z.string(), message: z.string(), hint: z.string().optional() }).optional(),
 });
 
-/** Dates of the range that a run was given and that it did not export, by why. */
+/** Dates of the given range that the run did not export, by reason. */
 const namedSchema = z.object({
-  /** They were sealed before. */
+  /** Already sealed before the run. */
   sealed: z.array(z.string()),
   no_session: z.array(z.string()),
-  /** Sessions that the source has no rows of. */
+  /** Sessions without rows at the source. */
   no_rows: z.array(z.string()),
-  /** Their last rows may not have come yet. */
+  /** Dates whose last rows may not have arrived yet. */
   not_over: z.array(z.string()),
 });
 
@@ -38,33 +38,36 @@ const heldSchema = z.object({ date: z.string(), reason: z.string() });
 
 export const runResultSchema = z.object({
   job: z.string(),
-  /** Empty in records of versions that had none. */
+  /** Empty in records of versions without run ids. */
   run_id: z.string().default(''),
   dataset: z.string(),
   store: z.string(),
   started_at: z.string(),
   finished_at: z.string(),
-  /** The API's clock at the end. */
+  /** The API's clock at the end of the run. */
   server_time: z.string(),
   requests: z.number(),
   retries: z.number(),
   rate_limited: z.number(),
-  /** Windows that were too much for the API and were asked for in parts; records of older versions do not say. */
+  /** Windows that were too large for the API and were fetched in parts; 0 in records of older versions. */
   splits: z.number().default(0),
   bytes: z.number(),
   row_limit: z.number(),
   dates: z.array(dateResultSchema),
-  /** Dates that may be due and were not exported, because not every witness of the time agrees; older records have none. */
+  /** Dates that may be due but were not exported because the clocks disagree; empty in older records. */
   held: z.array(heldSchema).readonly().default([]),
-  /** What the clocks showed at the end, and in words how far they are apart; records of older versions do not say. */
+  /** The clocks at the end, and their difference in words; absent in records of older versions. */
   clocks: z.object({ server: z.string().nullable(), own: z.string(), conflict: z.string().nullable() }).optional(),
-  /** Only of a run that was given dates. */
+  /** Only for a run with given dates. */
   named: namedSchema.optional(),
   /** Condition of every known session date. */
   conditions: z.record(z.string(), z.enum(CONDITIONS)),
-  /** Sealed dates whose object is not what was sealed, with what is wrong; records of older versions do not say. */
+  /** Sealed dates whose object differs from what was sealed, with the reason; empty in records of older versions. */
   damaged: z.record(z.string(), z.string()).default({}),
-  /** Dates that this run was the first to find expired; dates inside the lookback that are missing or degraded. */
+  /**
+   * `lost`: dates that this run was the first to find expired. `gaps`: dates inside the lookback that are missing or
+   * degraded.
+   */
   lost: z.array(z.string()).readonly(),
   gaps: z.array(z.string()).readonly(),
   /** When each pending date begins to leave the lookback. */
@@ -75,7 +78,7 @@ export type DateResult = z.infer<typeof dateResultSchema>;
 export type NamedDates = z.infer<typeof namedSchema>;
 export type RunResult = z.infer<typeof runResultSchema>;
 
-/** A source that has nothing of all that was asked for: a misspelt symbol or date, more likely than a gap. */
+/** Whether the source had no data of any requested date: more likely a misspelt symbol or date than a gap. */
 export function isInVain({ dates, conditions, named }: Pick<RunResult, 'dates' | 'conditions' | 'named'>): boolean {
   if (named === undefined) return dates.length > 0 && Object.keys(conditions).length === 0;
   const isFound = named.sealed.length > 0 || dates.some(({ status }) => status !== 'missing');

@@ -1,6 +1,6 @@
 /**
- * One small JSON document of the state folder. Invariant: readers see it whole or not at all; one that was cut short,
- * damaged or written by another version counts as none, because what is in it can be learnt or done again.
+ * One small JSON document of the state folder. Invariant: readers see a complete document or none. A truncated or
+ * damaged document, or one of another version, counts as absent, because its content can be rebuilt.
  */
 import { rm } from 'node:fs/promises';
 import type { z } from 'zod';
@@ -16,17 +16,17 @@ export class StateFile<T> {
     this.#schema = schema;
   }
 
-  /** `undefined` when there is none that can be used. @throws what the system says of a file that cannot be read */
+  /** `undefined` when the file is absent or invalid. @throws the system error when the file cannot be read */
   async read(): Promise<T | undefined> {
     return await readJsonFile(this.path, this.#schema);
   }
 
-  /** @throws what the system says of a disk that cannot be written */
+  /** @throws the system error when the disk cannot be written */
   async write(value: T): Promise<void> {
     await writeFileAtomic(this.path, `${JSON.stringify(value, undefined, 2)}\n`);
   }
 
-  /** Writes what `change` makes of the document, when it makes another one. @param empty where there is none */
+  /** Writes the result of `change`, if it differs. @param empty the document if the file is absent */
   async change(empty: T, change: (before: T) => T): Promise<void> {
     const before = (await this.read()) ?? empty;
     const after = change(before);

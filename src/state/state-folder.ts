@@ -1,6 +1,7 @@
 /**
- * That the state folder can be used, asked before anything is opened: otherwise the first of many files would tell it, in
- * words of its own. It does not look for room on the disk, which may end at any time and is told where it happens.
+ * Checks that the state folder is usable, before anything is opened. Otherwise the first of many files would fail with
+ * an unclear error. It does not check free disk space, which can run out at any time; that error is reported where it
+ * happens.
  */
 import { constants } from 'node:fs';
 import { access, mkdtemp, readdir, rm, stat } from 'node:fs/promises';
@@ -8,7 +9,7 @@ import { join } from 'node:path';
 import { describeError, Fault } from '../core/errors.ts';
 import { makeFolder } from '../core/folder.ts';
 
-/** Makes the folder where there is none. Idempotent. @throws Fault `STATE_UNUSABLE` */
+/** Creates the folder if it is absent. Idempotent. @throws Fault `STATE_UNUSABLE` */
 export async function assertStateFolder(path: string): Promise<void> {
   try {
     await makeFolder(path);
@@ -25,16 +26,16 @@ export async function assertStateFolder(path: string): Promise<void> {
   }
 }
 
-/** What is older was left by a command that was killed: a folder in use gets and loses files all the time. */
+/** An older folder belongs to a killed command: a folder in use gains and loses files all the time. */
 const STALE_AFTER_MS = 24 * 3_600_000;
 const SCRATCH = 'verify-';
 
-/** A folder for the files of one command; the caller removes it. Removes those that killed commands left. */
+/** A folder for the files of one command; the caller removes it. Also removes old folders of killed commands. */
 export async function makeScratchFolder(stateDir: string, nowMs: number): Promise<string> {
   for (const name of (await readdir(stateDir)).filter((one) => one.startsWith(SCRATCH))) {
     const path = join(stateDir, name);
     const found = await stat(path).catch(() => undefined);
-    // Ignorable: another command may remove it at the same moment, and else the next one does.
+    // Ignorable: another command may remove it at the same moment, or else the next command does.
     if (found && nowMs - found.mtimeMs > STALE_AFTER_MS) await rm(path, { recursive: true, force: true });
   }
   return await mkdtemp(join(stateDir, SCRATCH));

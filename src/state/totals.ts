@@ -1,23 +1,23 @@
-/** What the events of a run add up to: rows, pages, pace and the time that is left. Pure but for the clock passed in. */
+/** Sums up the events of a run: rows, pages, rate and time left. Pure except for the clock passed in. */
 import type { Clock } from '../core/clock.ts';
 import type { RunEvent, RunPhase } from './run-events.ts';
 
 export interface Totals {
-  /** The date that is worked on; empty before the first. */
+  /** The date being worked on; empty before the first. */
   readonly date: string;
   readonly phase: RunPhase;
-  /** The window last fetched, for people; empty before the first. */
+  /** The last fetched window, for people; empty before the first. */
   readonly window: string;
-  /** Rows of all dates as far as they are counted, and those of them that are staged. */
+  /** Rows of all dates, as planned or counted so far; `rows` are those already staged. */
   readonly totalRows: number;
   readonly rows: number;
-  /** Share of the run that is done, by rows, or by pages where rows are not counted: 0 to 1. */
+  /** Share of the run that is done, from 0 to 1: by rows, or by pages when rows are not counted. */
   readonly share: number;
-  /** Pages fetched by this run, and those still to be fetched as far as dates are counted. */
+  /** Pages that this run fetched, and pages left according to the counts so far. */
   readonly pages: number;
   readonly pagesLeft: number;
   readonly splits: number;
-  /** Dates that are sealed or failed, and all that were planned. */
+  /** Dates sealed or failed, and all planned dates. */
   readonly datesDone: number;
   readonly datesTotal: number;
   readonly rowsPerSecond: number;
@@ -25,20 +25,20 @@ export interface Totals {
   readonly leftMs: number | undefined;
 }
 
-/** Rows and fewest pages of a date: as planned, then as counted when its turn comes. */
+/** Rows and least number of pages of a date: first as planned, then as counted when its turn comes. */
 interface DateTally {
   rows: number;
   pages: number;
   staged: number;
   fetchedRows: number;
   fetchedPages: number;
-  /** Sealed or failed: nothing of it is left. */
+  /** Sealed or failed: no pages left. */
   isOver: boolean;
 }
 
 export class RunTotals {
   readonly #clock: Clock;
-  /** Time spent in fetching before now: recounting and sealing say nothing of the pace. */
+  /** Fetching time of past phases; recounting and sealing time does not count for the rate. */
   #fetchedMs = 0;
   #fetchingSinceMs: number | undefined;
   #date = '';

@@ -1,7 +1,7 @@
 /**
- * Dates that a source was asked for in vain, so that snapshots that are not there are not asked for every night anew.
- * Kept in the state directory: `condition.json` says that a date is missing, but neither when it was asked for nor for
- * which symbols, and dates before the first drop are not in it at all. A lost record costs one more night's requests.
+ * Dates that a source had no data for, so that runs do not ask for the same missing snapshots every night. The state
+ * directory keeps them: `condition.json` records that a date is missing, but not when it was asked for or for which
+ * symbols, and it does not list dates before the first drop. Losing this record costs one more night's requests.
  */
 import { z } from 'zod';
 import type { CalendarOverride } from '../calendar/session.ts';
@@ -11,9 +11,9 @@ import type { DateResult } from './run-result.ts';
 const askedSchema = z.object({
   /** When it was last asked for, by the API's clock. */
   asked_at: z.string(),
-  /** Which address had nothing of it. */
+  /** The URL that had no data. */
   url: z.string(),
-  /** Of which symbols it had nothing. */
+  /** The symbols that it had no data for. */
   symbols: z.array(z.string()),
 });
 
@@ -23,20 +23,24 @@ export const unavailableSchema = z.record(z.string(), askedSchema);
 export type Unavailable = Readonly<z.infer<typeof unavailableSchema>>;
 
 /**
- * How long after its session a snapshot may still come: the longest weekend of the exchange is four days, and a provider
- * mends on a working day what its own alarms told on the weekend. Asking costs one request a symbol and night.
+ * How long after its session has settled a snapshot may still arrive. The exchange's longest weekend is four days, and
+ * a provider fixes on a working day what its alarms reported on the weekend. Asking costs one request a symbol and
+ * night.
  */
 export const LATE_DAYS = 5;
 
 const DAY_MS = 86_400_000;
 
-/** What a source is asked for. */
+/** What a run asks the source for. */
 interface AskedSymbols {
   readonly url: string;
   readonly symbols: readonly string[];
 }
 
-/** Whether the same was asked of a date when nothing more was to come. A symbol that is new in the job asks anew. */
+/**
+ * Whether the last request for these symbols came too late to expect more data. A symbol new to the job is asked for
+ * again.
+ */
 export function isUnavailable(
   asked: Unavailable[string] | undefined,
   { url, symbols }: AskedSymbols,
@@ -49,7 +53,7 @@ export function isUnavailable(
 }
 
 /**
- * With the dates that a run asked for in vain, and without those that it found, and those that no run goes for any more.
+ * Adds the dates that a run found no data for. Removes those it found, and those before the lookback.
  * @param firstWhole first date of the lookback
  */
 export function addUnavailable(

@@ -1,8 +1,8 @@
 /**
- * A store in a local or mounted directory: one file per object, under the object's key. Invariant: readers, other
- * processes included, see an object whole or not at all; files still being written are never listed; what was written is
- * looked at before its writer goes on. It does not keep
- * content types, and a key cannot be both an object and the folder of others.
+ * A store in a local or mounted directory: one file per object, named by the object's key. Invariant: readers,
+ * including other processes, see an object whole or not at all; unfinished files are never listed; every write is
+ * verified by reading back. It does not store content types, and a key cannot be both an object and the folder of
+ * others.
  */
 import { createReadStream, type Dirent } from 'node:fs';
 import { open, readdir, rmdir, stat, unlink } from 'node:fs/promises';
@@ -17,22 +17,22 @@ import type { ListedObject, ObjectBody, ObjectInfo, Store } from './store.ts';
 import { assertSmall, attempt } from './store-fault.ts';
 import { makeDurableFolder, removeStaleTemporaries, writeWholeFile } from './whole-file.ts';
 
-/** What the system answers when there is no such file. `EISDIR`: the name is a folder, so no object has it. */
+/** System errors for a missing file. `EISDIR`: the name is a folder, so there is no such object. */
 const ABSENT = ['ENOENT', 'ENOTDIR', 'EISDIR'] as const;
-/** Bytes per read when a file is copied: large enough that the number of system calls does not matter. */
+/** Bytes per read when copying a file: large enough that the number of system calls does not matter. */
 const COPY_CHUNK_BYTES = 1 << 20;
 
-/** A file that is gone as soon as it has its name is written once more. */
+/** A file that disappears right after it was written is written once more. */
 const MAX_WRITES = 2;
 
-/** The file system took a file, and has none, or another one. */
+/** The file system accepted a file, but it is missing or different afterwards. */
 class UnmetWrite extends TypeError {
   override readonly name = 'UnmetWrite';
 }
 
 interface DirectoryOptions {
   /**
-   * Whether a directory that is not there is made at once. Else it is made with the first object, and until then read as an
+   * Whether to create a missing directory at once. Otherwise the first object creates it, and until then it reads as an
    * empty store. Default: true.
    */
   readonly make?: boolean | undefined;
@@ -51,9 +51,9 @@ export async function openDirectoryStore(path: string, { make = true }: Director
 
 class DirectoryStore implements Store {
   readonly url: string;
-  /** Whether it was looked for what killed processes left. */
+  /** Whether the leftovers of killed processes were searched for. */
   #isSwept = false;
-  /** Whether the directory was seen: from then on its lack is a fault. */
+  /** Whether the directory has been seen: from then on its absence is a fault. */
   #isMade: boolean;
 
   constructor(root: string, isMade: boolean) {
@@ -123,7 +123,7 @@ class DirectoryStore implements Store {
     if (key.startsWith(SEALING_PREFIX)) await removeEmptyFolders(dirname(path), this.url);
   }
 
-  /** None: a file has no address that a reader elsewhere could open. What S3 would refuse is refused here too. */
+  /** None: a file has no address that a remote reader could open. Arguments that S3 would refuse are refused too. */
   async link(key: string, seconds: number): Promise<undefined> {
     assertKey(key);
     assertLinkSeconds(seconds);
@@ -136,19 +136,19 @@ class DirectoryStore implements Store {
     return join(this.url, key);
   }
 
-  /** Whether there is a root yet: one that is not there is an empty store, one that has gone is not. */
+  /** Whether the root exists. A root that never existed is an empty store; one that has disappeared is not. */
   async #isThere(operation: string): Promise<boolean> {
     if (this.#isMade) return true;
     this.#isMade = await attemptLocal(operation, this.url, undefined, () => isPresent(this.url));
     return this.#isMade;
   }
 
-  /** A root that has gone since it was seen is a disk that was unmounted: nothing may be written in its place. */
+  /** A root that disappeared belongs to an unmounted disk: nothing may be written in its place. */
   async #assertRoot(operation: string): Promise<void> {
     await attemptLocal(operation, this.url, undefined, () => stat(this.url));
   }
 
-  /** @param write what was written: its bytes, or their number; `undefined` for nothing */
+  /** @param write returns what it wrote: the bytes, or their number; `undefined` for nothing */
   async #write<T extends Uint8Array | number | undefined>(
     operation: string,
     key: string,
@@ -162,7 +162,7 @@ class DirectoryStore implements Store {
       for (let writes = 1; ; writes += 1) {
         const made = await write(path);
         if (made === undefined || (await isKept(path, made))) return made;
-        // Another worker may have removed it, being done with it; then it is one too many, and harms nobody.
+        // The first time, another worker may have removed a file that it no longer needs; the extra copy does no harm.
         if (writes === MAX_WRITES) throw new UnmetWrite('the file is not there after it was written');
       }
     });
@@ -172,13 +172,13 @@ class DirectoryStore implements Store {
   }
 
   /**
-   * Once, in all folders: most are never written to again, and what a killed worker left there may be as large as a drop.
-   * @param folder that was written to a moment ago: its own time is the file system's clock
+   * Sweeps all folders, once: most are never written to again, and a killed worker's files may be as large as a drop.
+   * @param folder a folder written to a moment ago: its modification time is the file system's clock
    */
   async #sweep(folder: string): Promise<void> {
     if (this.#isSwept) return;
     this.#isSwept = true;
-    // What was written may have been removed since, and its folder with it: then the next process sweeps.
+    // The written file and its folder may have been removed since: then the next process sweeps.
     const found = await stat(folder).catch(() => undefined);
     if (found !== undefined) await removeStaleTemporaries(this.url, found.mtimeMs);
   }
@@ -189,7 +189,7 @@ class DirectoryStore implements Store {
       const reading = readdir(join(this.url, folder), { withFileTypes: true });
       return folder === '' ? reading : ifPresent(reading);
     });
-    // A folder is compared with the `/` that its keys have, so that walking it in this order gives keys in order.
+    // A folder is compared with the `/` that its keys have, so that walking in this order gives keys in order.
     const names = (await Promise.all((entries ?? []).map((entry) => this.#formatEntry(folder, entry))))
       .filter((name) => !isTemporaryName(name) && isUnder(folder + name, prefix))
       .sort(compareKeys);
@@ -203,7 +203,7 @@ class DirectoryStore implements Store {
     }
   }
 
-  /** The entry's name, with a `/` behind a folder. A link stands for what it leads to; a circle of them ends in ELOOP. */
+  /** The entry's name, with a `/` after a folder. A link counts as its target; a cycle of links ends in ELOOP. */
   async #formatEntry(folder: string, entry: Dirent): Promise<string> {
     if (!entry.isSymbolicLink()) return entry.isDirectory() ? `${entry.name}/` : entry.name;
     const path = join(this.url, folder, entry.name);
@@ -211,7 +211,7 @@ class DirectoryStore implements Store {
     return found?.isDirectory() ? `${entry.name}/` : entry.name;
   }
 
-  /** Of a listed file: `undefined` when it was removed meanwhile, or is no plain file. Its name was not checked by us. */
+  /** Describes a listed file; `undefined` if it was removed meanwhile or is not a file. Its name was not checked. */
   async #info(key: string): Promise<ListedObject | undefined> {
     const path = join(this.url, key);
     const found = await attemptLocal('list', path, undefined, () => ifPresent(stat(path)));
@@ -220,9 +220,9 @@ class DirectoryStore implements Store {
 }
 
 /**
- * Looks at a file that was just given its name: a network file system may take it and lose it, and another program may
- * remove or replace it.
- * @param written its bytes, or their number @returns whether it is there @throws UnmetWrite when it is another one
+ * Verifies a file that was just written: a network file system may accept and lose it, and another program may remove
+ * or replace it.
+ * @param written its bytes, or their number @returns whether it exists @throws UnmetWrite if it differs
  */
 async function isKept(path: string, written: Uint8Array | number): Promise<boolean> {
   if (typeof written === 'number') {
@@ -235,21 +235,21 @@ async function isKept(path: string, written: Uint8Array | number): Promise<boole
   throw new UnmetWrite(`other bytes are there after ${written.length} were written`);
 }
 
-/** Whether `key` begins with `prefix`, or, for a folder, whether keys below it may. */
+/** Whether `key` begins with `prefix`, or, if it is a folder, whether keys below it may. */
 function isUnder(key: string, prefix: string): boolean {
   return key.startsWith(prefix) || (key.endsWith('/') && prefix.startsWith(key));
 }
 
 /**
- * Folders that nothing is in any more, from `folder` up to, without, `root`. Only of what a seal needs for minutes: other
- * folders may have been made by the operator, with rights of their own. A folder in use stays, and one that cannot be
- * removed costs nothing.
+ * Removes empty folders from `folder` up to `root`, exclusive. Used only below the folders of files being sealed: other
+ * folders may have been made by the operator, with their own permissions. A folder in use stays, and failing to remove
+ * one costs nothing.
  */
 async function removeEmptyFolders(folder: string, root: string): Promise<void> {
   for (let path = folder; path !== root && path !== dirname(path); path = dirname(path)) {
     const isGone = await rmdir(path).then(
       () => true,
-      // Another worker was first; above it there may still be an empty one.
+      // Another worker removed it first; its parent may still be empty.
       (error: unknown) => hasErrorCode(error, 'ENOENT'),
     );
     if (!isGone) return;
@@ -270,7 +270,7 @@ function readLocal(path: string, signal?: AbortSignal): Readable {
   return createReadStream(path, { highWaterMark: COPY_CHUNK_BYTES, signal });
 }
 
-/** @throws what the system says of a path that nothing can be made at */
+/** @throws the system's error if nothing can be created at the path */
 async function isPresent(path: string): Promise<boolean> {
   return await stat(path).then(
     () => true,

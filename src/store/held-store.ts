@@ -1,19 +1,20 @@
 /**
- * A store that is held to the identity that it was opened with. Invariant: nothing is written to another store that has
- * taken its place, and its lack of an object is not believed: both end in `STORE_CHANGED`. How often it looks is a matter of
- * cost. In a directory, whose disk may be unmounted at any moment, before and after every write, which is a small local
- * read; in S3, where a bucket does not change its identity within a minute, at most once a minute.
+ * A store that must keep the identity it was opened with. Invariant: nothing is written to another store that has taken
+ * its place, and a missing object there does not count as missing: both end in `STORE_CHANGED`. The number of checks
+ * depends on their cost. In a directory, whose disk may be unmounted at any moment, it checks before and after every
+ * write, with a small local read; in S3, where a bucket does not change its identity within a minute, at most once a
+ * minute.
  */
 import type { Clock } from '../core/clock.ts';
 import { assertSameStore, identifyStore, isStoreChange, type StorePlace, type StoreUse } from './identity.ts';
 import type { ObjectLink } from './link.ts';
 import type { ListedObject, ObjectBody, ObjectInfo, PutOptions, Store } from './store.ts';
 
-/** How long what was seen counts. */
+/** How long a check remains valid. */
 const TRUST_MS: Readonly<Record<StorePlace['kind'], number>> = { directory: 0, s3: 60_000 };
 
 /**
- * Finds out which store it is, and holds it to that. One without an identity, which only `look` leaves so, is as it was.
+ * Identifies the store and wraps it with checks. If `look` leaves it without an identity, it is returned unchanged.
  * @throws Fault `STORE_CHANGED`, `STORE_NEWER`, StoreFault
  */
 export async function holdStore(store: Store, place: StorePlace, use: StoreUse, clock: Clock): Promise<Store> {
@@ -66,7 +67,7 @@ class HeldStore implements Store {
     } catch (error) {
       throw await this.#explain(error);
     }
-    // Only now: what it lacks may have gone while it was listed.
+    // Only at the end: objects may have disappeared during the listing.
     await this.#assertSame();
   }
 
@@ -100,14 +101,14 @@ class HeldStore implements Store {
     return done;
   }
 
-  /** That the disk is away says more than the file that could not be made on it. */
+  /** A missing disk explains more than the file that could not be written to it. */
   async #explain(error: unknown): Promise<unknown> {
     const change: unknown = await this.#assertSame().catch((found: unknown) => found);
     return isStoreChange(change) ? change : error;
   }
 
   async #assertSame(): Promise<void> {
-    // A clock that was set, in either direction, makes it look again.
+    // If the clock was set, in either direction, check again.
     if (Math.abs(this.#clock.now() - this.#seenMs) < TRUST_MS[this.#kind]) return;
     await assertSameStore(this.#store, this.#kind, this.#id);
     this.#seenMs = this.#clock.now();

@@ -1,8 +1,8 @@
 /**
- * Who a store is: `_flowdrop/store.json`, an id that is written once, when the store is first written to. A directory whose
- * disk is unmounted leaves its bare mount point, and a bucket can be made anew under its name: by the id they are told from
- * the store that was there. Which id belongs to a place is remembered in the state folder, so that a run that starts while
- * the store is away does not take the bare place for a new store. Invariant: reading commands write no identity.
+ * The identity of a store: `_flowdrop/store.json`, with an id that is written once, at the first write to the store. An
+ * unmounted disk leaves its empty mount point, and a bucket can be recreated under its name: the id distinguishes them
+ * from the original store. The state folder records the id of each place, so that a run that starts while the store is
+ * away does not take the empty place for a new store. Invariant: reading commands write no identity.
  */
 import { createHash, randomUUID } from 'node:crypto';
 import { join } from 'node:path';
@@ -13,36 +13,37 @@ import { readJsonFile, tryParseJson } from '../core/json-file.ts';
 import { STORE_IDENTITY_KEY } from './key-kind.ts';
 import type { Store } from './store.ts';
 
-/** Format of the file that this version writes and reads. */
+/** Format version that this flowdrop writes and reads. */
 const FORMAT = 1;
 
 const identitySchema = z.looseObject({ format: z.number().int().min(1), id: z.string().min(1) });
 const knownSchema = z.object({ store: z.string(), id: z.string().min(1) });
 
 /**
- * What a store is opened for.
- * - `look`: to read, or to try rights; it may have no identity
+ * The purpose for which a store is opened.
+ * - `look`: to read, or to test rights; the store may have no identity
  * - `run`: to seal and mail; a store without an identity gets one, unless this place is known to have had another
- * - `new`: as `run`, for an operator who has moved or emptied the store: whatever is there now is the store from now on
+ * - `new`: as `run`, for an operator who has moved or emptied the store: the store that is there now is accepted
  */
 export type StoreUse = 'look' | 'run' | 'new';
 
-/** Where a store is, and what this machine remembers of it. */
+/** The location of a store, and this machine's record of it. */
 export interface StorePlace {
-  /** Tells this place from all others; two services may have buckets of one name. Kept as a hash only. */
+  /** Identifies this place: two services may have buckets with the same name. Stored only as a hash. */
   readonly address: string;
   readonly kind: 'directory' | 's3';
   readonly stateDir: string;
 }
 
 /**
- * Finds out which store this is, and makes or remembers its identity as `use` allows.
- * @returns its id; `undefined` for one that has none, and may have none @throws Fault `STORE_CHANGED`, `STORE_NEWER`, StoreFault
+ * Reads the identity of a store, and creates or records it as `use` allows.
+ * @returns its id; `undefined` if it has none and needs none
+ * @throws Fault `STORE_CHANGED`, `STORE_NEWER`, StoreFault
  */
 export async function identifyStore(store: Store, place: StorePlace, use: StoreUse): Promise<string | undefined> {
   const path = knownPath(place);
   const known = (await readJsonFile(path, knownSchema))?.id;
-  // Nothing to compare with, and nothing to write: then it need not be read.
+  // Nothing to compare and nothing to write, so no read is needed.
   if (use === 'look' && known === undefined) return undefined;
   const found = await readStoreId(store);
   const isKept = found.id !== undefined && (known === undefined || found.id === known);
@@ -61,14 +62,14 @@ export async function assertSameStore(store: Store, kind: StorePlace['kind'], id
   if (found.id !== id) throw createStoreChange(store, kind, id, found);
 }
 
-/** Whether a failure says that the store is not the one that was opened: nothing else of the run can succeed. */
+/** Whether a failure means that the store was replaced: then nothing else in the run can succeed. */
 export function isStoreChange(error: unknown): boolean {
   return error instanceof Fault && error.code === 'STORE_CHANGED';
 }
 
 interface FoundIdentity {
   readonly id: string | undefined;
-  /** The file as it is; `undefined` when there is none. */
+  /** The file's text; `undefined` if there is no file. */
   readonly text: string | undefined;
 }
 
@@ -96,7 +97,7 @@ async function makeStoreId(store: Store, { kind }: StorePlace, found: FoundIdent
   const options = { contentType: 'application/json' };
   if (found.text !== undefined) await store.put(STORE_IDENTITY_KEY, { bytes }, options);
   else if (!(await store.putIfAbsent(STORE_IDENTITY_KEY, bytes, options))) {
-    // Another worker was first, in the same moment: its id counts.
+    // Another worker wrote its id at the same moment: that id counts.
     const theirs = await readStoreId(store);
     if (theirs.id === undefined) throw createStoreChange(store, kind, undefined, theirs);
     return theirs.id;

@@ -1,24 +1,25 @@
 /**
- * The few things about the names of objects that a store acts upon: which may be written in parts, and which are rows to
- * be kept. All other names are the ledger's (`ledger/layout.ts`). Pure.
+ * The few facts about object names that a store needs: which objects may be written in parts, and which are drop files.
+ * For all other names see `ledger/layout.ts`. Pure.
  */
 
-/** Where files lie that are to become drops. */
+/** Prefix of files that are being sealed. */
 export const SEALING_PREFIX = '_sealing/';
-/** Which store it is. */
+/** Key of the store's identity. */
 export const STORE_IDENTITY_KEY = '_flowdrop/store.json';
 
 /**
- * What may be written in parts: files that are being sealed, what `flowdrop doctor` tries, and, where they are large or to be encrypted, the copies of
- * them to a partition or its history. So only there a killed worker can leave parts of its own.
+ * Objects that may be written in parts: files that are being sealed, test objects of `flowdrop doctor`, and, if they
+ * are large or must be encrypted, their copies to a partition or its history. Only there can a killed worker leave
+ * parts.
  */
 const PARTS_KEY = /^(?:_(?:sealing|doctor)\/.+|[^/]+\/(?:_history\/)?date=\d{4}-\d{2}-\d{2}\/.+)$/;
-/** Whether the key is that of rows to be kept: Parquet, and not only while a date is being sealed. */
+/** Whether the key is that of a permanent Parquet file, not of one that is being sealed. */
 export function isDropFileKey(key: string): boolean {
   return key.endsWith('.parquet') && !key.startsWith(SEALING_PREFIX);
 }
 
-/** Whether an unfinished upload to the key can be one of ours. */
+/** Whether an unfinished upload to the key may be from flowdrop. */
 export function isWrittenInParts(key: string): boolean {
   return PARTS_KEY.test(key);
 }

@@ -1,16 +1,16 @@
 /**
- * Links to objects for people without credentials: how long one may last. A link is a secret in itself, because whoever
- * has it can read that one object until it ends; so it goes to the reader it was made for, and into no log or manifest.
+ * Links to objects for people without credentials, and how long a link may last. A link is a secret: anyone who has it
+ * can read that one object until it expires. It goes only to its intended reader, never into a log or manifest.
  */
 import { Fault } from '../core/errors.ts';
 
 export interface ObjectLink {
   readonly url: string;
-  /** When it stops working: as asked for, or when the credentials that signed it end, if that is known and sooner. */
+  /** When it expires: as requested, or when the credentials that signed it expire, if that is known and sooner. */
   readonly expiresAt: Date;
 }
 
-/** Seven days: S3 refuses a signature of version 4 that is to last longer. */
+/** Seven days: S3 refuses version 4 signatures that last longer. */
 export const MAX_LINK_SECONDS = 7 * 86_400;
 
 /** @throws Fault `LINK_INVALID` (usage) unless it is a whole number from 1 to `MAX_LINK_SECONDS` */

@@ -1,6 +1,6 @@
 /**
- * Where a job drops: the value of `drop.to`. Pure: it opens nothing, and an address that we would misread is refused
- * rather than taken for a directory of that name.
+ * The location of a job's drops: the value of `drop.to`. Pure: it opens nothing. An unsupported address is an error; it
+ * is never used as the name of a directory.
  */
 import { resolve } from 'node:path';
 import { Fault } from '../core/errors.ts';
@@ -9,20 +9,21 @@ import { assertKey } from './object-key.ts';
 export type StoreLocation =
   | {
       readonly kind: 's3';
-      readonly bucket: string /** Without slashes at its ends; may be empty. */;
+      readonly bucket: string;
+      /** Without leading and trailing slashes; may be empty. */
       readonly prefix: string;
     }
-  | { readonly kind: 'directory' /** Absolute. */; readonly path: string };
+  | { readonly kind: 'directory' /** Absolute path. */; readonly path: string };
 
 const SCHEME = /^(?<scheme>[a-z][a-z0-9+.-]*):\/\/(?<rest>.*)$/is;
-/** One letter is a Windows drive, not a scheme. */
+/** A single letter is a Windows drive, not a scheme. */
 const SCHEME_WITHOUT_SLASHES = /^(?:s3|gs|https?|file|az|abfss?):/i;
-/** Names that S3 and its relatives accept: 3 to 63 of a-z, 0-9, dot and hyphen. */
+/** Bucket names that S3 and compatible services accept: 3 to 63 characters of a-z, 0-9, dot and hyphen. */
 const BUCKET = /^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/;
 
 /**
  * @param value `s3://bucket/prefix`, or a directory
- * @param baseDirectory what a relative directory is relative to
+ * @param baseDirectory base for a relative directory
  * @throws Fault `LOCATION_INVALID` (usage)
  */
 export function parseLocation(value: string, baseDirectory: string): StoreLocation {
@@ -36,7 +37,7 @@ export function parseLocation(value: string, baseDirectory: string): StoreLocati
   return { kind: 'directory', path: resolve(baseDirectory, value) };
 }
 
-/** Whether the value is meant as a place in S3, well-formed or not. */
+/** Whether the value is meant as an S3 location, well-formed or not. */
 export function isS3Location(value: string): boolean {
   return /^s3:/i.test(value);
 }
@@ -44,7 +45,7 @@ export function isS3Location(value: string): boolean {
 function parseS3(value: string, rest: string): StoreLocation {
   const slash = rest.indexOf('/');
   const bucket = slash < 0 ? rest : rest.slice(0, slash);
-  // The part before @ could be a key: it must not be shown.
+  // The part before @ may contain a key, so do not show it.
   if (bucket.includes('@')) throw invalid('s3://...', 'has credentials in it; they belong in the environment');
   if (bucket === '') throw invalid(value, 'names no bucket');
   if (!BUCKET.test(bucket)) throw invalid(value, `names the bucket ${bucket}, and no bucket may be called that`);

@@ -1,6 +1,6 @@
 /**
- * What a key may look like. Invariant: a key that passes means the same object in a directory and in S3, stays inside
- * the store's root, and can be listed back. Pure; it knows no layout: `layout.ts` does.
+ * The rules for keys. Invariant: a valid key means the same object in a directory and in S3, stays inside the store's
+ * root, and appears in listings. Pure; for the layout of keys see `ledger/layout.ts`.
  */
 import { Fault } from '../core/errors.ts';
 
@@ -10,7 +10,7 @@ const MAX_KEY_BYTES = 1024;
 const MAX_SEGMENT_BYTES = 255;
 /** Control characters break S3's XML listings, lone surrogates have no UTF-8, a backslash is a separator elsewhere. */
 const FORBIDDEN_CHARACTERS = /[\p{Cc}\p{Cs}\\]/u;
-/** Files that are still being written. The name is ours alone, so that a listing can leave it out. */
+/** Unfinished files. Only flowdrop uses such names, so listings can skip them. */
 const TEMPORARY_NAME = /^\.flowdrop-[0-9a-f]{16}\.tmp$/;
 
 /** @throws Fault `KEY_INVALID` (usage) */

@@ -1,15 +1,15 @@
 /**
- * The address and credentials of an S3 store, as the SDK itself would use them: environment, profile or role, whichever
- * its chain finds. Asked once; temporary credentials last as long as they last.
+ * The address and credentials of an S3 store, resolved by the SDK's own chain: environment, profile or role. They are
+ * read once; temporary credentials are not renewed.
  */
 import type { S3Access } from './access.ts';
 import { createS3Client, type S3Options } from './s3-client.ts';
 import { attemptS3 } from './s3-fault.ts';
 
-/** Credentials may come from a service of the cloud's, which answers at once or not at all. */
+/** Credentials may come from a cloud service, which answers at once or not at all. */
 const REQUEST_TIMEOUT_MS = 10_000;
 
-/** @throws StoreFault when there are no credentials or no region */
+/** @throws StoreFault if there are no credentials or no region */
 export async function readS3Access(options: S3Options): Promise<S3Access> {
   const { bucket, prefix } = options;
   const client = createS3Client(options, REQUEST_TIMEOUT_MS);
@@ -37,7 +37,7 @@ async function readBucketUrl({ config }: ReturnType<typeof createS3Client>, buck
   const { url } = config.endpointProvider({
     Bucket: bucket,
     Region: await config.region(),
-    // The engine knows the bucket in a host name only where the name is Amazon's.
+    // The engine recognises a bucket in the host name only for Amazon's own hosts.
     ForcePathStyle: config.forcePathStyle === true || endpoint !== undefined,
     ...(endpoint === undefined ? {} : { Endpoint: endpoint }),
   });

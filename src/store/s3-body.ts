@@ -1,18 +1,18 @@
-/** Bodies of objects as they come from S3: bounded in time, counted, and their connection closed whatever happens. */
+/** Bodies of S3 objects: limited in time, counted, and their connection always closed. */
 import { addAbortSignal, Readable } from 'node:stream';
 import { GetObjectCommand, type S3Client } from '@aws-sdk/client-s3';
 import { isAbsent, readS3Failure } from './s3-fault.ts';
 
-/** A body slower than this has stalled. */
+/** A slower body counts as stalled. */
 const MIN_BYTES_PER_SECOND = 64 * 1024;
 const MIN_BODY_TIMEOUT_MS = 60_000;
-/** Names of a body that broke off, stalled or came short; `RangeError` is our own count of its bytes. */
+/** Error names of a body that broke off, stalled or was too short; `RangeError` comes from our own byte count. */
 const BROKEN_BODY = ['ECONNRESET', 'EPIPE', 'ETIMEDOUT', 'TimeoutError', 'ABORT_ERR', 'Error', 'RangeError'] as const;
 
-/** The SDK repeats requests, not bodies that break off. */
+/** The SDK retries requests, but not bodies that break off. */
 const MAX_READS = 3;
 
-/** Hands the body to `use` with its length, again when it breaks off; `undefined` when there is no such object. */
+/** Passes the body and its length to `use`, again if it breaks off; `undefined` if there is no such object. */
 export async function readBody<T>(
   client: S3Client,
   address: { readonly Bucket: string; readonly Key: string },
@@ -54,7 +54,7 @@ async function readOnce<T>(
   }
 }
 
-/** Whether the same request may bring the whole body: not after an answer of the service, nor a fault of the local disk. */
+/** Whether a retry may bring the whole body: not after the service answered or the local disk failed. */
 function isBrokenBody(error: unknown): boolean {
   const { name, httpStatus } = readS3Failure(error);
   return httpStatus === 0 && BROKEN_BODY.some((broken) => broken === name);

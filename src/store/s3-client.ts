@@ -1,8 +1,8 @@
 /**
- * The S3 client with everything bounded: time to connect, time without a byte, number of attempts; an answer
- * that is none counts as a failed attempt. Credentials, and
- * whatever is not given here, come from the SDK's own chain (`AWS_*` variables, profile, instance role). The CRC32 that the
- * SDK adds is not verified by every service; the SHA-256 that it signs and the Content-MD5 that we send with every body are.
+ * The S3 client with limits on everything: time to connect, time without a byte, number of attempts. An incomplete
+ * answer counts as a failed attempt. Credentials, and all settings that are not given here, come from the SDK's own
+ * chain (`AWS_*` variables, profile, instance role). Not every service verifies the CRC32 that the SDK adds, but all
+ * verify the SHA-256 that it signs and the Content-MD5 that we send with every body.
  */
 import { S3Client } from '@aws-sdk/client-s3';
 import { checkAnswers } from './s3-confirm.ts';
@@ -14,16 +14,16 @@ export interface S3Options {
   readonly prefix: string;
   /** Address of an S3-compatible service; default: `AWS_ENDPOINT_URL_S3`, then AWS itself. */
   readonly endpoint?: string | undefined;
-  /** The bucket in the path instead of the host name, as most S3-compatible services need; default false. */
+  /** Puts the bucket in the path instead of the host name, as most S3-compatible services need; default false. */
   readonly pathStyle?: boolean | undefined;
-  /** Default: `AWS_REGION`, then the profile's. */
+  /** Default: `AWS_REGION`, then the profile's region. */
   readonly region?: string | undefined;
-  /** How objects are written; default: as the bucket has it. */
+  /** How objects are written; default: the bucket's settings. */
   readonly objects?: ObjectOptions | undefined;
 }
 
 const CONNECT_TIMEOUT_MS = 5_000;
-/** The first try and three more: enough for a restart of a gateway, short enough to tell the operator within minutes. */
+/** The first try and three retries: enough for a restart of a gateway, short enough to report within minutes. */
 const MAX_ATTEMPTS = 4;
 
 export function createS3Client({ endpoint, pathStyle, region }: S3Options, requestTimeoutMs: number): S3Client {
@@ -33,7 +33,7 @@ export function createS3Client({ endpoint, pathStyle, region }: S3Options, reque
     requestHandler: {
       connectionTimeout: CONNECT_TIMEOUT_MS,
       requestTimeout: requestTimeoutMs,
-      // Without it an answer whose body stops after its head would be waited for without end.
+      // Without it, an answer whose body stops after the head would block forever.
       socketTimeout: requestTimeoutMs,
       throwOnRequestTimeout: true,
     },

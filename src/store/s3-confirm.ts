@@ -1,8 +1,8 @@
 /**
- * Whether the service did what it was asked to do. Two layers, because a status of 200 proves neither: an answer that lacks
- * what every whole answer of its kind has (an error or a page in the body, an empty body) counts as a failed request, which
- * the SDK repeats; and every object that was written is looked at before its writer goes on. A HEAD is the cheapest sure
- * way: size and tag there are those of the object that the service keeps.
+ * Checks that the service did what was requested. A status of 200 is no proof, so there are two layers. An answer
+ * without the members that every complete answer has (an error or a page in the body, an empty body) counts as a failed
+ * request, which the SDK retries. And every written object is verified before the writer continues. A HEAD is the
+ * cheapest reliable way: its size and tag are those of the stored object.
  */
 import {
   HeadObjectCommand,
@@ -19,23 +19,23 @@ export interface ObjectAddress {
   readonly Key: string;
 }
 
-/** What an object must be to be the one that was written. */
+/** Properties that identify the written object. */
 interface WrittenObject {
   readonly sizeBytes: number;
   /**
-   * Tags that an object with these bytes may have: the one of the answer, and the MD5 that we know. One must fit: an answer
-   * may have an empty tag (Ceph, multipart), and with SSE-KMS a tag is no MD5.
+   * Tags that an object with these bytes may have: the one in the answer, and the MD5 that we computed. One must match:
+   * an answer may have an empty tag (Ceph, multipart), and with SSE-KMS a tag is not an MD5.
    */
   readonly etags: readonly (string | undefined)[];
 }
 
-/** The service took the object, and has none. It can be written again: nothing of anybody is lost by that. */
+/** The service accepted the object, but has none. Writing it again is safe: it overwrites nothing. */
 export class NotKept extends UnmetRequest {}
 
-/** The service took the object, and has one of other bytes. */
+/** The service accepted the object, but stores other bytes. */
 export class OtherStored extends UnmetRequest {}
 
-/** The SDK repeats what it knows to be a broken connection, not bytes that are no HTTP. */
+/** The SDK retries broken connections, but not answers that are not HTTP. */
 const MAX_HEADS = 3;
 const NOT_KEPT_HINT =
   'Look what removes objects there (a lifecycle rule, another program), and whether the service is sound; then start the same command again.';
@@ -43,7 +43,7 @@ const OTHER_HINT =
   'Another worker may have replaced it meanwhile, or the service has damaged it: start the same command again, and look at what is between here and there.';
 const UNMET_HINT = 'The service is in trouble, or something else answers for it: start the same command again later.';
 
-/** What every whole answer to a writing request has; Ceph leaves the tag of a completed upload empty. */
+/** The members that every complete answer to a write has; Ceph leaves the tag of a completed upload empty. */
 const SIGNS: Readonly<Record<string, (answer: Readonly<Record<string, unknown>>) => unknown>> = {
   PutObjectCommand: ({ ETag }) => ETag,
   UploadPartCommand: ({ ETag }) => ETag,
@@ -53,7 +53,7 @@ const SIGNS: Readonly<Record<string, (answer: Readonly<Record<string, unknown>>)
   CompleteMultipartUploadCommand: ({ ETag, Key, Location }) => ETag || Key || Location,
 };
 
-/** An answer of 2xx that is none. The SDK repeats what carries `$retryable`. */
+/** An incomplete answer with status 2xx. The SDK retries errors with `$retryable`. */
 class EmptyAnswer extends UnmetRequest {
   readonly $retryable = { throttling: false };
   readonly $metadata: { readonly httpStatusCode: number; attempts?: number };
@@ -64,7 +64,7 @@ class EmptyAnswer extends UnmetRequest {
   }
 }
 
-/** Makes every client fail, and repeat, a writing request whose answer is not whole. */
+/** Makes the client fail, and retry, a write whose answer is incomplete. */
 export function checkAnswers(client: S3Client): void {
   client.middlewareStack.add(
     (next, { commandName = '' }) =>
@@ -73,11 +73,11 @@ export function checkAnswers(client: S3Client): void {
         if (sign === undefined) return await next(args);
         try {
           const result = await next(args);
-          // The SDK's own types know one answer for each command; here any of them may come.
+          // The SDK's own types have one answer per command; here any of them may arrive.
           if (sign(result.output as ServiceOutputTypes & Record<string, unknown>)) return result;
         } catch (error) {
           const { httpStatus } = readS3Failure(error);
-          // A body that the SDK could not read.
+          // With a status of 2xx, the SDK could not read the body.
           if (httpStatus < 200 || httpStatus > 299) throw error;
         }
         throw new EmptyAnswer(commandName, 200);
@@ -86,7 +86,7 @@ export function checkAnswers(client: S3Client): void {
   );
 }
 
-/** @throws NotKept when there is no object, OtherStored */
+/** @throws NotKept if there is no object, OtherStored */
 export async function confirmWritten(
   client: S3Client,
   { Bucket, Key }: ObjectAddress,
@@ -109,7 +109,7 @@ export function isWritten(found: HeadObjectCommandOutput, { sizeBytes, etags }: 
   return found.ContentLength === sizeBytes && !!tag && etags.some((etag) => unquote(etag) === tag);
 }
 
-/** Asked again when the answer made no sense: a failure here would disown an object that is whole. */
+/** Retried after an unreadable answer: a failure here would report a whole object as missing. */
 export async function headObject(
   client: S3Client,
   address: ObjectAddress,
@@ -125,9 +125,9 @@ export async function headObject(
 }
 
 /**
- * Writes once more what was acknowledged and is not there: another worker may have removed it, being done with it, and then
- * the object is one too many; or the service has lost it. An object that is there but other is left alone: it may be a later
- * write of somebody else's, which a repetition would take back.
+ * Retries once if an acknowledged object is missing. Either another worker removed it as no longer needed, then the
+ * second copy is superfluous; or the service lost it. A different object is left alone: it may be a later write of
+ * another worker, which a retry would overwrite.
  */
 export async function writeKept<T>(write: () => Promise<T>): Promise<T> {
   try {
@@ -139,8 +139,8 @@ export async function writeKept<T>(write: () => Promise<T>): Promise<T> {
 }
 
 /**
- * Whether a page of a listing can be one: what is not listed counts as absent, and what lies under a prefix is removed.
- * @param token that the page was asked for with @throws UnmetRequest
+ * Checks a page of a listing: objects that it omits count as absent, and objects under a prefix may be removed.
+ * @param token the continuation token that requested the page @throws UnmetRequest
  */
 export function assertListing(page: ListObjectsV2CommandOutput, prefix: string, token: string | undefined): void {
   const foreign = page.Contents?.find(({ Key = '' }) => !Key.startsWith(prefix));

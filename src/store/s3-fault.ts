@@ -1,21 +1,21 @@
 /**
- * What S3 and the network answer, as faults of ours: the one mapper of that system. Invariant: the service's own code
- * survives in the message; requests, and with them credentials, never do.
+ * Maps errors of S3 and the network to our faults; the only such mapper. Invariant: messages keep the service's own
+ * code, but never contain requests, and so never credentials.
  */
 import { describeError } from '../core/errors.ts';
 import { attempt, type Explanation } from './store-fault.ts';
 
 interface S3Failure {
-  /** The service's or the SDK's name of it, e.g. `NoSuchBucket`; a system error's code, e.g. `ECONNREFUSED`. */
+  /** The error's name at the service or the SDK, e.g. `NoSuchBucket`, or a system error's code, e.g. `ECONNREFUSED`. */
   readonly name: string;
-  /** 0 when there was no answer. */
+  /** 0 if there was no answer. */
   readonly httpStatus: number;
-  /** Requests the SDK sent before it gave up. */
+  /** Requests that the SDK sent before it gave up. */
   readonly attempts: number;
   readonly message: string;
 }
 
-/** The service answered, and has not done what it was asked to do. */
+/** The service answered, but did not do what was requested. */
 export class UnmetRequest extends TypeError {
   override readonly name = 'UnmetRequest';
   readonly hint: string;
@@ -72,7 +72,7 @@ export function readS3Failure(error: unknown): S3Failure {
   };
 }
 
-/** Whether the service says that there is no such object. A bucket that is missing is a failure, not an absence. */
+/** Whether the service says that there is no such object. A missing bucket is a failure, not an absence. */
 export function isAbsent(error: unknown): boolean {
   const { name, httpStatus } = readS3Failure(error);
   return name === 'NoSuchKey' || (name === 'NotFound' && httpStatus === 404);
@@ -87,7 +87,7 @@ export async function attemptS3<T>(
   return await attempt(operation, target, signal, explainS3, act);
 }
 
-/** A new error, because the SDK's carries the request with its session token. */
+/** Creates a new error, because the SDK's error contains the request with its session token. */
 function explainS3(error: unknown): Explanation {
   const failure = readS3Failure(error);
   const hint = error instanceof UnmetRequest ? error.hint : hintFor(failure);
@@ -95,7 +95,7 @@ function explainS3(error: unknown): Explanation {
 }
 
 function formatFailure({ name, httpStatus, message }: S3Failure): string {
-  // The answer to a HEAD has no body that could say more.
+  // The answer to a HEAD has no body with details.
   if (httpStatus === 403 && message === 'UnknownError') return 'AccessDenied (HTTP 403)';
   const named = message.startsWith(name) ? message : `${name}: ${message}`;
   return httpStatus === 0 ? named : `${named} (HTTP ${httpStatus})`;

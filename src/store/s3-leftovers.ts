@@ -1,7 +1,7 @@
 /**
- * Parts that a killed process left in the bucket, which S3 goes on charging for. Invariant: only uploads to keys that
- * the layout has, and that began long ago, are removed: others are not ours, and a younger one may be another worker's.
- * Nothing fails for it.
+ * Removes the parts that killed processes left in the bucket, for which S3 keeps charging. Invariant: it removes only
+ * old uploads to keys of the layout: others are not ours, and a younger one may be another worker's. Errors here never
+ * fail a write.
  */
 import {
   AbortMultipartUploadCommand,
@@ -13,23 +13,23 @@ import type { Clock } from '../core/clock.ts';
 import { describeError } from '../core/errors.ts';
 import { isWrittenInParts } from './key-kind.ts';
 
-/** No upload of ours takes a day; and a clock that is wrong by hours, here or there, does no harm. */
+/** None of our uploads takes a day, and a clock that is wrong by hours, here or there, does no harm. */
 const MAX_AGE_MS = 24 * 60 * 60 * 1000;
 
-/** A page is a thousand uploads: what is beyond them is for the next time. */
+/** A page has a thousand uploads; more pages wait for the next run. */
 const MAX_PAGES = 100;
 
 interface UploadsPlace {
   readonly Bucket: string;
-  /** The store's: empty, or ends with `/`. */
+  /** The store's root: empty, or ends with `/`. */
   readonly Prefix: string;
-  /** Of one page; S3's own number when left out. */
+  /** Uploads per page; default: S3's own limit. */
   readonly MaxUploads?: number;
 }
 
 /**
- * Lists all uploads of the store, page by page, and removes the old ones of ours.
- * @param note is told what was removed and what could not be, e.g. for want of `s3:ListBucketMultipartUploads`
+ * Lists all uploads of the store, page by page, and removes our old ones.
+ * @param note called for each removal and each failure, e.g. without the right `s3:ListBucketMultipartUploads`
  */
 export async function removeLeftovers(
   client: S3Client,
@@ -57,7 +57,7 @@ export async function removeLeftovers(
   }
 }
 
-/** Where the next page begins; `undefined` after the last. */
+/** Start of the next page; `undefined` after the last. */
 function readNextPage({ IsTruncated, NextKeyMarker, NextUploadIdMarker }: ListMultipartUploadsCommandOutput) {
   if (IsTruncated !== true || !NextKeyMarker) return undefined;
   return { KeyMarker: NextKeyMarker, ...(NextUploadIdMarker ? { UploadIdMarker: NextUploadIdMarker } : {}) };

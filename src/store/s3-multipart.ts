@@ -1,8 +1,8 @@
 /**
- * Large objects to S3 in parts, from a local file or from another object. Invariant: the object appears with the last
- * request only, every part's MD5 is verified by the service, and the whole is compared with what was sent. A failed or
- * stopped upload leaves no parts behind, which S3 would go on charging for; what could not be removed because the
- * network was down is removed at the next occasion. A killed process leaves its parts: see `s3-leftovers.ts`.
+ * Writes large S3 objects in parts, from a local file or from another object. Invariant: the object appears only with
+ * the last request, the service verifies every part's MD5, and the whole is compared with the sent parts. A failed or
+ * stopped upload leaves no parts behind, for which S3 would keep charging; parts that cannot be removed because the
+ * network is down are removed at the next occasion. A killed process leaves its parts: see `s3-leftovers.ts`.
  */
 import { createHash } from 'node:crypto';
 import { type FileHandle, open } from 'node:fs/promises';
@@ -21,13 +21,13 @@ import { readS3Failure, UnmetRequest } from './s3-fault.ts';
 import { countBytes, listETags, planParts, readPart, type StoredPart, sendAll, type UploadPart } from './s3-parts.ts';
 import { assertEncrypted, type WriteSettings } from './s3-write-settings.ts';
 
-/** What the object is to be, beside its bytes. */
+/** Properties of the new object other than its bytes. */
 export interface ObjectHead extends WriteSettings {
   readonly ContentType?: string;
   readonly Metadata?: Record<string, string>;
 }
 
-/** An object that is copied: its address as the header wants it, and which version of it. */
+/** The object to copy: its address in the form of the header, and its version. */
 export interface CopySource {
   readonly address: string;
   readonly etag: string | undefined;
@@ -46,7 +46,7 @@ export class MultipartUploader {
     this.#client = client;
   }
 
-  /** @param partBytes wanted size of a part. On abort, parts in flight are finished first: see `#run`. */
+  /** @param partBytes target size of a part. On abort, parts in flight are finished first: see `#run`. */
   async upload(
     target: ObjectAddress,
     head: ObjectHead,
@@ -66,7 +66,7 @@ export class MultipartUploader {
     }
   }
 
-  /** Copies inside the service, of any size, also where it cannot copy an encrypted object in one request (Ceph). */
+  /** Copies inside the service, any size, even if it cannot copy an encrypted object in one request (Ceph). */
   async copy(target: ObjectAddress, head: ObjectHead, source: CopySource, partBytes: number): Promise<void> {
     const parts = planParts(source.sizeBytes, partBytes);
     const send = async (upload: Upload, part: UploadPart) =>
@@ -74,7 +74,7 @@ export class MultipartUploader {
     await this.#run(target, head, parts, send, undefined);
   }
 
-  /** Removes the parts of uploads that failed. What still cannot be removed is kept for the next call. */
+  /** Removes the parts of failed uploads. If a removal fails, the next call retries it. */
   async removeUnfinished(): Promise<void> {
     for (const upload of [...this.#unfinished]) {
       if (await this.#isRemoved(upload)) this.#unfinished.delete(upload);
@@ -96,7 +96,7 @@ export class MultipartUploader {
       const stored = await sendAll(parts, async (part) => await send(upload, part), signal);
       await this.#complete(upload, stored, countBytes(parts));
     } catch (error) {
-      // Nothing is in flight any more: S3 may keep a part that arrives after its upload was aborted.
+      // No part is in flight any more: S3 may keep a part that arrives after its upload was aborted.
       this.#unfinished.add(upload);
       await this.removeUnfinished();
       assertNotAborted(signal);
@@ -133,7 +133,7 @@ export class MultipartUploader {
     return { completed: { PartNumber: part.number, ETag: CopyPartResult?.ETag }, md5: undefined };
   }
 
-  /** @throws NotKept when the service has no such object */
+  /** @throws NotKept if the service has no such object */
   async #complete(upload: Upload, stored: readonly StoredPart[], sizeBytes: number): Promise<void> {
     const { Bucket, Key, UploadId } = upload;
     const MultipartUpload = { Parts: stored.map(({ completed }) => completed) };
@@ -144,7 +144,7 @@ export class MultipartUploader {
       );
       answered = answer.ETag;
     } catch (error) {
-      // The answer may have been lost, not the request: then the object is there, and shows by its tag that it is ours.
+      // Perhaps only the answer was lost: then the object exists, and its tag shows that it is ours.
       const found = await headObject(this.#client, { Bucket, Key });
       if (found && isWritten(found, { sizeBytes, etags: listETags(stored, undefined) })) return;
       throw error;
@@ -152,7 +152,7 @@ export class MultipartUploader {
     await confirmWritten(this.#client, { Bucket, Key }, { sizeBytes, etags: listETags(stored, answered) });
   }
 
-  /** What was stored in place of a file is of no use to anybody. Not of a copy: that object may be another worker's. */
+  /** Removes a damaged object that an upload stored. Not for copies: that object may be another worker's. */
   async #removeDamaged({ Bucket, Key }: ObjectAddress, error: unknown): Promise<unknown> {
     if (!(error instanceof OtherStored)) return error;
     await this.#client.send(new DeleteObjectCommand({ Bucket, Key }));
@@ -164,7 +164,7 @@ export class MultipartUploader {
       await this.#client.send(new AbortMultipartUploadCommand({ Bucket, Key, UploadId }));
       return true;
     } catch (error) {
-      // The upload's own failure is what the caller must see; this one only postpones the cleaning.
+      // The caller must see the upload's own failure; this one only postpones the cleanup.
       return readS3Failure(error).name === 'NoSuchUpload';
     }
   }

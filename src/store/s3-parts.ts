@@ -1,6 +1,6 @@
 /**
- * The parts of a multipart upload: how an object is cut, how its parts are sent, and by which tag the whole is known.
- * It sends nothing itself: `s3-multipart.ts` does.
+ * The parts of a multipart upload: how an object is cut, how its parts are sent, and which tag the whole object has.
+ * `s3-multipart.ts` does the actual sending.
  */
 import { createHash } from 'node:crypto';
 import type { FileHandle } from 'node:fs/promises';
@@ -8,13 +8,13 @@ import type { CompletedPart } from '@aws-sdk/client-s3';
 import { assertNotAborted } from '../core/errors.ts';
 
 export interface UploadPart {
-  /** From 1. */
+  /** Starts at 1. */
   readonly number: number;
   readonly start: number;
   readonly sizeBytes: number;
 }
 
-/** A part that is in the service: its tag there, and the MD5 of its bytes where they went through our hands. */
+/** A part stored in the service: its tag there, and the MD5 of its bytes if they came from this machine. */
 export interface StoredPart {
   readonly completed: CompletedPart;
   readonly md5: Buffer | undefined;
@@ -23,7 +23,7 @@ export interface StoredPart {
 /** S3's limit: larger objects get larger parts. */
 const MAX_PARTS = 10_000;
 const MD5_TAG = /^[0-9a-f]{32}$/;
-/** Parts in flight, so 32 MiB of memory for a file; more does not fill a line better. */
+/** Parts in flight, so 32 MiB of memory for a file; more parts do not use a line better. */
 const IN_FLIGHT = 4;
 
 /** At least one part: an upload without parts cannot be completed. */
@@ -35,7 +35,7 @@ export function planParts(sizeBytes: number, wantedBytes: number): readonly Uplo
   });
 }
 
-/** Sends the parts, a few at a time. After a failure or an abort no other is begun, and those in flight are finished. */
+/** Sends the parts, a few at a time. After a failure or an abort no new part starts, and those in flight finish. */
 export async function sendAll(
   parts: readonly UploadPart[],
   send: (part: UploadPart) => Promise<StoredPart>,
@@ -71,9 +71,9 @@ export async function readPart(file: FileHandle, { start, sizeBytes }: UploadPar
 }
 
 /**
- * The tags that the whole object may have. Where the service makes tags of MD5s, as S3 without KMS and Ceph do, it is the
- * MD5 of the parts' MD5s, and no other: the bytes went through our hands. Else the same of the parts' tags, or whatever
- * the service answered.
+ * The tags that the whole object may have. If the service uses MD5s as tags, like Ceph and S3 without KMS, only the MD5
+ * of the parts' MD5s is valid, since we sent the bytes. Otherwise the same computed from the parts' tags, or the tag in
+ * the answer.
  */
 export function listETags(
   stored: readonly StoredPart[],
@@ -90,7 +90,7 @@ function composeETag(tags: readonly string[]): string {
   return `${createHash('md5').update(digests).digest('hex')}-${tags.length}`;
 }
 
-/** Without quotes, and without the mark that a proxy puts before a tag when it packs the body. */
+/** Without quotes, and without the mark that a proxy puts before a tag when it compresses the body. */
 export function unquote(etag: string | undefined): string | undefined {
   return etag?.replace(/^W\//, '').replaceAll('"', '');
 }

@@ -1,6 +1,6 @@
 /**
- * A trial of uploads in parts, as `flowdrop doctor` needs it: one upload is given up, one is completed, both of a few
- * bytes. The store itself sends small objects whole, so that the rights for parts would show only with the first large one.
+ * Tests uploads in parts, for `flowdrop doctor`: one upload is aborted, one is completed, both of a few bytes. The
+ * store itself sends small objects whole, so missing rights for parts would only show with the first large one.
  */
 import {
   AbortMultipartUploadCommand,
@@ -13,7 +13,7 @@ import { attemptS3 } from './s3-fault.ts';
 import { S3_LIMITS } from './s3-limits.ts';
 import { assertEncrypted, buildWriteSettings } from './s3-write-settings.ts';
 
-/** Leaves an object at `key`; a failure leaves none, and no parts where it may remove them. @throws StoreFault */
+/** Leaves an object at `key`; a failure leaves none, and no parts if it may remove them. @throws StoreFault */
 export async function tryS3Upload(options: S3Options, key: string, signal?: AbortSignal): Promise<void> {
   const { bucket, prefix, objects = {} } = options;
   const client = createS3Client(options, S3_LIMITS.requestTimeoutMs);
@@ -23,7 +23,7 @@ export async function tryS3Upload(options: S3Options, key: string, signal?: Abor
   const act = async <T>(operation: string, request: () => Promise<T>) =>
     await attemptS3(operation, `s3://${bucket}/${address.Key}`, signal, request);
 
-  /** One part of an upload that has begun; the last part of an upload may be of any size. */
+  /** Begins an upload. One small part will do: the last part of an upload may be of any size. */
   const begin = async () => {
     const created = await act('begin upload of', () =>
       client.send(new CreateMultipartUploadCommand({ ...address, ...settings }), sending),
@@ -31,7 +31,7 @@ export async function tryS3Upload(options: S3Options, key: string, signal?: Abor
     return { created, upload: { ...address, UploadId: created.UploadId ?? '' } };
   };
   const abort = async (upload: Awaited<ReturnType<typeof begin>>['upload']) =>
-    // Without the signal: what was begun is removed also when the operator has stopped it.
+    // Without the signal: the upload is removed even if the operator has stopped the command.
     await attemptS3('abort upload of', `s3://${bucket}/${address.Key}`, undefined, () =>
       client.send(new AbortMultipartUploadCommand(upload)),
     );
@@ -51,7 +51,7 @@ export async function tryS3Upload(options: S3Options, key: string, signal?: Abor
         client.send(new CompleteMultipartUploadCommand({ ...upload, MultipartUpload }), sending),
       );
     } catch (error) {
-      // The failure itself is what the caller must see; that the right to abort is there was shown above.
+      // The caller must see the original failure; the abort above has already tested the right to abort.
       await abort(upload).catch(() => undefined);
       throw error;
     }

@@ -1,8 +1,8 @@
 /**
- * How a job wants its objects written (`drop.s3`), as the parameters of S3's writing requests. Invariant: every request
- * that makes an object carries them, copies too, because S3 inherits neither encryption nor ACL from the source.
- * Encryption, tags and ACL are for every object. The storage class is for drops only: cheaper classes bill small objects
- * as 128 KiB, and objects that are removed soon, like those being sealed, for a month.
+ * A job's settings for its objects (`drop.s3`), as parameters of S3's write requests. Invariant: every request that
+ * creates an object carries them, copies too, because S3 inherits neither encryption nor ACL from the source.
+ * Encryption, tags and ACL apply to every object. The storage class applies only to drops: cheaper classes bill small
+ * objects as 128 KiB, and short-lived objects, like those being sealed, for a month.
  */
 import type { CopyObjectCommandInput, CreateMultipartUploadCommandInput } from '@aws-sdk/client-s3';
 import { isDropFileKey } from './key-kind.ts';
@@ -23,7 +23,7 @@ export function buildWriteSettings(options: ObjectOptions, key: string): WriteSe
   return {
     ServerSideEncryption: encryption && ALGORITHMS[encryption],
     SSEKMSKeyId: kmsKey,
-    // The SDK's types list the classes and ACLs of today; the job file's shape says what may come here.
+    // The SDK's types list today's classes and ACLs; the schema of the job file decides which values are allowed.
     StorageClass: isDropFileKey(key) ? (storageClass as WriteSettings['StorageClass']) : undefined,
     Tagging: tags && formatTags(tags),
     ACL: acl as WriteSettings['ACL'],
@@ -31,8 +31,8 @@ export function buildWriteSettings(options: ObjectOptions, key: string): WriteSe
 }
 
 /**
- * Some services take the header and write the object in the clear. S3 names the encryption in its answer.
- * @throws UnmetRequest when the answer does not name the encryption that was asked for
+ * Some services accept the header but write the object unencrypted. S3 names the encryption in its answer.
+ * @throws UnmetRequest if the answer does not name the requested encryption
  */
 export function assertEncrypted(
   asked: WriteSettings,
@@ -46,7 +46,7 @@ export function assertEncrypted(
   );
 }
 
-/** As the header wants it: like the query of an address, with blanks as %20. */
+/** In the header's format: like the query of a URL, with spaces as %20. */
 function formatTags(tags: Readonly<Record<string, string>>): string {
   return Object.entries(tags)
     .map((tag) => tag.map(encodeURIComponent).join('='))

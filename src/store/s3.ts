@@ -1,8 +1,8 @@
 /**
- * A store in an S3 bucket, or in any service that speaks S3 and knows `If-None-Match` on PutObject (AWS, Ceph, MinIO,
- * R2). Invariant: an object is written by one request that decides, so readers see it whole or not at all; and every
- * body carries an MD5 that the service verifies, so what was damaged on the way never becomes an object. Only when every
- * answer to that one request is lost may a failed write have left the new object, whole.
+ * A store in an S3 bucket, or in any service that supports S3 and `If-None-Match` on PutObject (AWS, Ceph, MinIO, R2).
+ * Invariant: one request makes an object visible, so readers see it whole or not at all. Every body carries an MD5 that
+ * the service verifies, so data damaged in transit never becomes an object. A failed write leaves the new object,
+ * whole, only if every answer to that one request was lost.
  */
 import { createHash } from 'node:crypto';
 import { readFile, stat } from 'node:fs/promises';
@@ -32,16 +32,16 @@ import { writeWholeFile } from './whole-file.ts';
 
 export interface S3Surroundings {
   readonly clock?: Clock;
-  /** Told what nobody needs to act on. */
+  /** Receives notes that need no action. */
   readonly note?: (text: string) => void;
   readonly limits?: Partial<S3Limits>;
 }
 
-/** Rivals of a conditional PUT may get a 409 while one of them is being decided: ask again until it is. */
+/** Competing conditional PUTs may get a 409 while one of them is being decided: retry until it is. */
 const MAX_CONFLICTS = 8;
 const CONFLICT_WAIT_MS = 50;
 
-/** Opens the store; the first request happens with the first call. */
+/** Opens the store; the first call sends the first request. */
 export async function openS3Store(options: S3Options, surroundings: S3Surroundings = {}): Promise<Store> {
   const limits = { ...S3_LIMITS, ...surroundings.limits };
   return new S3Store(createS3Client(options, limits.requestTimeoutMs), options, limits, surroundings);
@@ -123,7 +123,7 @@ class S3Store implements Store {
         } catch (error) {
           const { httpStatus, attempts } = readS3Failure(error);
           const isExisting = httpStatus === 412;
-          // An attempt whose answer was lost, or was the service's own trouble, may have won: then the object is ours.
+          // An attempt whose answer was lost, or that failed in the service, may have won: then the object is ours.
           mayHaveWon ||= attempts > 1 || httpStatus === 0 || httpStatus >= 500;
           if (mayHaveWon && httpStatus !== 409 && !signal?.aborted && (await this.#holds(key, bytes))) return true;
           if (isExisting) return false;
@@ -159,9 +159,9 @@ class S3Store implements Store {
       if (page.done) return;
       token = page.value.NextContinuationToken;
       for (const { Key = '', Size = 0, LastModified } of page.value.Contents ?? []) {
-        // Consoles mark "folders" by empty objects whose key ends with a slash: they are none of ours.
+        // Consoles create empty objects with a trailing slash as "folders": skip them.
         if (Key.endsWith('/')) continue;
-        // A service that leaves the time out has objects that never count as old.
+        // If a service omits the time, its objects never count as old.
         const modifiedAtMs = LastModified?.getTime() ?? Number.POSITIVE_INFINITY;
         yield { key: Key.slice(this.#root.length), sizeBytes: Size, modifiedAtMs };
       }
@@ -246,8 +246,9 @@ class S3Store implements Store {
   }
 
   /**
-   * `false` where only a copy in parts will do: when the copy must be encrypted, because a multipart upload tells before
-   * the first byte whether it will be, and when the service has no other copy of encrypted objects (Ceph answers 501).
+   * Copies in one request. `false` if only a multipart copy will do: if the copy must be encrypted, because a multipart
+   * upload reports its encryption before the first byte; or if the service cannot copy encrypted objects in one request
+   * (Ceph answers 501).
    */
   async #copyAtOnce(input: ObjectAddress, to: string, source: CopySource): Promise<boolean> {
     const settings = buildWriteSettings(this.#objects, to);
@@ -264,7 +265,7 @@ class S3Store implements Store {
     return true;
   }
 
-  /** Once, after the first write: by then it is known that the network works and that this store is written to. */
+  /** Once, after the first write: by then the network works, and this store is known to be written to. */
   async #removeLeftovers(): Promise<void> {
     if (this.#hasLookedForLeftovers) return;
     this.#hasLookedForLeftovers = true;
@@ -277,11 +278,14 @@ class S3Store implements Store {
   }
 }
 
-/** Signing asks nothing of the service: neither the object nor the right to read it is checked. @param seconds checked by `assertLinkSeconds` */
+/**
+ * Signing sends no request: neither the object nor the right to read it is checked.
+ * @param seconds checked by `assertLinkSeconds`
+ */
 async function signLink(client: S3Client, object: ObjectAddress, seconds: number, clock: Clock): Promise<ObjectLink> {
-  // Few runs make links; the others need not load it.
+  // Few runs create links; the others need not load it.
   const { getSignedUrl } = await import('@aws-sdk/s3-request-presigner');
-  // The signature knows whole seconds only.
+  // A signature has whole seconds only.
   const signedAtMs = Math.floor(clock.now() / 1000) * 1000;
   const { expiration } = await client.config.credentials();
   const url = await getSignedUrl(client, new GetObjectCommand(object), {

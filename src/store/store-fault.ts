@@ -6,7 +6,7 @@ import { MAX_GET_BYTES } from './store.ts';
 export class StoreFault extends Fault {
   override readonly name = 'StoreFault';
 
-  /** @param operation verb of the contract, e.g. `put`; @param target the store's URL and the key */
+  /** @param operation verb of the contract, e.g. `put` @param target the store's URL and the key */
   constructor(operation: string, target: string, cause: unknown, hint?: string) {
     super('STORE_FAILED', `store: ${operation} ${target} failed: ${describeError(cause)}`, {
       cause,
@@ -15,7 +15,7 @@ export class StoreFault extends Fault {
   }
 }
 
-/** @throws Fault `OBJECT_TOO_LARGE` for an object that is not of the kind that is read into memory */
+/** @throws Fault `OBJECT_TOO_LARGE` for an object that is too large to read into memory */
 export function assertSmall(target: string, sizeBytes: number): void {
   if (sizeBytes <= MAX_GET_BYTES) return;
   const came = `${target} has ${formatBytes(sizeBytes)}, ${formatBytes(MAX_GET_BYTES)} at most are read into memory`;
@@ -24,13 +24,13 @@ export function assertSmall(target: string, sizeBytes: number): void {
   });
 }
 
-/** What a foreign error means: its cause without anything secret, and what the operator can do. */
+/** Explains a foreign error: its cause without secrets, and what the operator can do. */
 export interface Explanation {
   readonly cause: unknown;
   readonly hint: string | undefined;
 }
 
-/** Runs one operation; every failure leaves as a `Fault`. @throws StoreFault, or the interruption when aborted */
+/** Runs one operation; every failure leaves as a `Fault`. @throws StoreFault, or the interruption if aborted */
 export async function attempt<T>(
   operation: string,
   target: string,

@@ -1,10 +1,10 @@
 /**
  * The contract of the object store that holds the drops. Keys are relative, `/`-separated, without `.` or `..`
- * segments. Invariants: an object appears whole or not at all, and replacing one is atomic for readers; a write that
- * succeeded is confirmed: the store was asked afterwards, and has an object of that size and content. So whoever wrote may
- * remove what it was made from. A store that takes a write and does not keep it fails the write.
- * Implementations: `directory.ts` and `s3.ts`; both run the one suite in `test/contract/store.external.test.ts`. `held-store.ts`
- * adds to either that it is still the same store.
+ * segments. Invariants: an object appears whole or not at all, and replacing one is atomic for readers. A successful
+ * write is confirmed: the store was queried afterwards, and has an object of that size and content. So the writer may
+ * then remove the original. If a store accepts a write but loses it, the write fails.
+ * Implementations: `directory.ts` and `s3.ts`; both pass the suite in `test/contract/store.external.test.ts`.
+ * `held-store.ts` adds identity checks to either.
  */
 import type { ObjectLink } from './link.ts';
 
@@ -13,7 +13,7 @@ export interface ObjectInfo {
   readonly sizeBytes: number;
 }
 
-/** As a listing shows an object. */
+/** An object as a listing shows it. */
 export interface ListedObject extends ObjectInfo {
   /** When it was written, by the store's own clock. */
   readonly modifiedAtMs: number;
@@ -22,7 +22,7 @@ export interface ListedObject extends ObjectInfo {
 /** A small object in memory, or a local file that is streamed. */
 export type ObjectBody = { readonly bytes: Uint8Array } | { readonly path: string };
 
-/** How objects are written to S3; what is left out is as the bucket has it. */
+/** Settings for S3 objects; absent ones default to the bucket's. */
 export interface ObjectOptions {
   readonly encryption?: 'sse-s3' | 'sse-kms' | undefined;
   /** Key of `sse-kms`. */
@@ -39,49 +39,50 @@ export interface PutOptions {
 }
 
 /**
- * Most that `get` reads into memory. The largest of such objects are manifests of days with many thousands of windows, and
- * archived pages with charts: a few megabytes.
+ * Maximum size that `get` reads into memory. The largest such objects are manifests of days with many thousands of
+ * windows, and archived pages with charts: a few megabytes.
  */
 export const MAX_GET_BYTES = 64_000_000;
 
 export interface Store {
-  /** Where the store is, for people: `s3://bucket/prefix` or an absolute path. Never has credentials in it. */
+  /** Location of the store, for people: `s3://bucket/prefix` or an absolute path. Never contains credentials. */
   readonly url: string;
   /**
-   * The object's bytes, or `undefined` when there is none. For small objects (manifests, receipts).
-   * @throws StoreFault; Fault `OBJECT_TOO_LARGE` above `MAX_GET_BYTES`, of which nothing is read
+   * The object's bytes, or `undefined` if there is no object. For small objects (manifests, receipts).
+   * @throws StoreFault; Fault `OBJECT_TOO_LARGE` above `MAX_GET_BYTES`, without reading anything
    */
   get(key: string): Promise<Uint8Array | undefined>;
-  /** Size of the object, or `undefined` when there is none. */
+  /** Size of the object, or `undefined` if there is no object. */
   head(key: string): Promise<ObjectInfo | undefined>;
   /**
-   * Writes or replaces the object, and confirms it. Idempotent. A failure leaves the previous object, or none. One that is
-   * not there afterwards is written once more; one of other bytes is a fault, and may be a later write of another worker.
+   * Writes or replaces the object, and confirms it. Idempotent. A failure leaves the previous object, or none. An
+   * object that is missing afterwards is written once more; one with other bytes is a fault, and may be a later write
+   * of another worker.
    * @throws StoreFault
    */
   put(key: string, body: ObjectBody, options?: PutOptions): Promise<void>;
   /**
-   * Writes the object only if there is none, and confirms it; `false` when there was one already (and it is left as it is).
+   * Writes the object only if there is none, and confirms it; `false` if one exists already (it is left unchanged).
    * @throws StoreFault
    */
   putIfAbsent(key: string, bytes: Uint8Array, options?: PutOptions): Promise<boolean>;
-  /** Copies the object into a local file, whole or not at all; `false` when there is no such object. */
+  /** Copies the object into a local file, whole or not at all; `false` if there is no such object. */
   download(key: string, path: string, signal?: AbortSignal): Promise<boolean>;
   /** Every object whose key begins with `prefix`, in key order. Pages are fetched as needed. */
   list(prefix: string): AsyncIterable<ListedObject>;
   /**
-   * Copies an object inside the store, replacing `to`, and confirms that `to` is what `from` was.
-   * @returns `to` as it is in the store now @throws StoreFault also when `from` is missing
+   * Copies an object inside the store, replacing `to`, and confirms that `to` equals `from`.
+   * @returns `to` as it is in the store now @throws StoreFault, also if `from` is missing
    */
   copy(from: string, to: string): Promise<ObjectInfo>;
   /**
-   * Removes the object. Idempotent: a missing object is no error. Not confirmed: nothing is made from an absence, and what
-   * is left over by a store that does not remove is removed again by the next run.
+   * Removes the object. Idempotent: a missing object is not an error. Not confirmed: nothing is derived from an
+   * absence, and the next run removes leftovers of a failed removal.
    */
   remove(key: string): Promise<void>;
   /**
-   * An address that lets anybody who has it read the object for `seconds`, or `undefined` where a store has none (a
-   * directory). Sends no request: the object is not looked for. @throws Fault `LINK_INVALID` when it is to last too long
+   * A URL with which anyone can read the object for `seconds`, or `undefined` if a store has none (a directory). Sends
+   * no request: the object need not exist. @throws Fault `LINK_INVALID` if it is to last too long
    */
   link(key: string, seconds: number): Promise<ObjectLink | undefined>;
   close(): Promise<void>;

@@ -1,6 +1,6 @@
 /**
  * Large local files that appear whole or not at all. Invariant: bytes go to a temporary file in the same folder, are
- * made durable, counted, and only then given their name. Small files of other stages use `core/atomic-file.ts`.
+ * counted and synced, and only then renamed. Small files of other stages use `core/atomic-file.ts`.
  */
 import { randomBytes } from 'node:crypto';
 import { type FileHandle, link, open, readdir, rename, rm, stat } from 'node:fs/promises';
@@ -11,15 +11,15 @@ import { makeFolder } from '../core/folder.ts';
 import { buildTemporaryName, isTemporaryName } from './object-key.ts';
 
 interface WholeFileOptions {
-  /** Leave a file that is already there as it is. */
+  /** Keep an existing file unchanged. */
   readonly exclusive?: boolean;
-  /** A body of another length is an error, and nothing appears. */
+  /** If the body has another length, it is an error, and no file appears. */
   readonly expectedBytes?: number;
 }
 
 /**
- * Writes `body` to `path`, creating its folders. Resolves to `false` when `exclusive` and the file exists.
- * To abort, destroy the stream: the temporary file is removed and the stream's error is thrown.
+ * Writes `body` to `path`, creating its folders. Resolves to `false` if `exclusive` is set and the file exists. To
+ * abort, destroy the stream: the temporary file is removed and the stream's error is thrown.
  */
 export async function writeWholeFile(
   path: string,
@@ -42,12 +42,12 @@ export async function writeWholeFile(
   }
 }
 
-/** A write takes minutes at most: what is older was left by a process that was killed. */
+/** A write takes minutes at most: older files were left by a killed process. */
 const STALE_AFTER_MS = 24 * 3_600_000;
 
 /**
- * Removes temporary files that killed processes left in a folder and those below it. What cannot be read or removed is
- * left to the next time: it costs space, not correctness, because it is hidden. No links are followed.
+ * Removes temporary files that killed processes left in a folder and its subfolders. Files that cannot be read or
+ * removed wait for the next time: they cost space, not correctness, because they are hidden. Links are not followed.
  * @param nowMs by the file system's clock
  */
 export async function removeStaleTemporaries(folder: string, nowMs: number): Promise<void> {
@@ -57,7 +57,7 @@ export async function removeStaleTemporaries(folder: string, nowMs: number): Pro
     else if (isTemporaryName(entry.name)) {
       const age = await stat(path).then(
         ({ mtimeMs }) => nowMs - mtimeMs,
-        // Its writer has just given it its name.
+        // Its writer has just renamed it.
         () => 0,
       );
       if (age > STALE_AFTER_MS) await rm(path, { force: true }).catch(() => undefined);
@@ -65,23 +65,23 @@ export async function removeStaleTemporaries(folder: string, nowMs: number): Pro
   }
 }
 
-/** Each is lost to a worker that removed the folder while it was empty, which it does once a date. */
+/** A try fails if a worker removed the folder while it was empty; each worker does so once a date. */
 const MAX_OPEN_TRIES = 10;
 
-/** Makes the folder where there is none. From here on it is not empty, so nobody removes it. */
+/** Creates the folder if it is missing. From here on it is not empty, so no worker removes it. */
 async function openTemporary(folder: string, temporary: string): Promise<FileHandle> {
   for (let attempt = 1; ; attempt += 1) {
     try {
       await makeDurableFolder(folder);
       return await open(temporary, 'wx');
     } catch (error) {
-      // `EEXIST`: it was there when it was to be made, and gone when it was looked at.
+      // `EEXIST`: the folder existed when it was to be created, and was gone at the next look.
       if (!hasErrorCode(error, 'ENOENT', 'EEXIST') || attempt === MAX_OPEN_TRIES) throw error;
     }
   }
 }
 
-/** What was published may have been removed by another worker, and its folder with it: then nothing is to be made durable. */
+/** Another worker may have removed the published file and its folder: then there is nothing to sync. */
 async function syncIfPresent(folder: string): Promise<void> {
   await syncFolder(folder).catch((error: unknown) => {
     if (!hasErrorCode(error, 'ENOENT')) throw error;
@@ -131,14 +131,14 @@ async function hasTwoNames(path: string): Promise<boolean> {
   }
 }
 
-/** A folder that could not be made has no temporary file in it either: that failure is thrown already, not this one. */
+/** If the folder could not be made, it has no temporary file, and that failure has already been thrown. */
 async function removeIfPresent(path: string): Promise<void> {
   await rm(path, { force: true }).catch((error: unknown) => {
     if (!hasErrorCode(error, 'ENOTDIR')) throw error;
   });
 }
 
-/** Creates missing folders, each durable in its parent: otherwise a power cut could lose a file that was synced. */
+/** Creates missing folders and syncs each in its parent: otherwise a power cut could lose a file that was synced. */
 export async function makeDurableFolder(folder: string): Promise<void> {
   const outermost = await makeFolder(folder);
   if (outermost === undefined) return;

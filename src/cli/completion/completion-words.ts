@@ -1,7 +1,6 @@
 /**
- * `flowdrop complete`: what may come next on a command line, for the scripts of `completion`: commands, flags, and the
- * names of jobs. Invariant: it reads only the table of commands and the names of files, so that a key press waits for
- * nothing.
+ * `flowdrop complete`: what may come next on a command line, for the scripts of `completion`: commands, flags, and job
+ * names. Invariant: it reads only the command table and file names, so that a key press does not wait.
  */
 import { formatJobReference, listJobFiles } from '../../job/job-folder.ts';
 import { type ActionResult, type CommandCall, type CommandSpec, formatFlag, type OptionSpec } from '../command.ts';
@@ -23,7 +22,7 @@ const HELP_FLAG = { word: '--help', description: 'display help for command' } as
 const VERSION_FLAG = { word: '--version', description: 'output the version number' } as const;
 const HELP_COMMAND = { word: 'help', description: 'what a command does, with examples' } as const;
 
-/** Arguments and values of this name are names of jobs; any other is left to the shell, which knows files. */
+/** Arguments and values with this name are job names; the shell completes all others, because it knows files. */
 const JOB_VALUE = 'job';
 
 export async function complete(
@@ -35,14 +34,14 @@ export async function complete(
     const files = await listJobFiles(folder).catch(() => []);
     return files.map(formatJobReference);
   });
-  // One line each, whatever a description holds.
+  // One line per candidate, even if a description has line breaks.
   for (const { word, description } of found) terminal.out(`${word}\t${description.replace(/\s+/g, ' ')}\n`);
   return undefined;
 }
 
 /**
- * @param words what is typed after `flowdrop`; the last one is incomplete, or empty
- * @param listJobs names of the jobs in a folder, by its path; none when there is no such folder
+ * @param words the words after `flowdrop`; the last one is incomplete, or empty
+ * @param listJobs returns the job names in a folder, by its path; none if the folder does not exist
  */
 async function listCandidates(
   table: CompletionTable,
@@ -71,11 +70,11 @@ async function listCandidates(
 
 interface TypedWords {
   readonly command: CommandSpec | undefined;
-  /** Words of the command that are no flags. */
+  /** Number of the command's words that are not flags. */
   readonly positionals: number;
   /** The option whose value comes next. */
   readonly awaited: OptionSpec | undefined;
-  /** Flags that need not be offered again. */
+  /** Flags that are not offered again. */
   readonly used: ReadonlySet<string>;
   /** Folder of the job files. */
   readonly jobs: string;

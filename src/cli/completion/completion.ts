@@ -1,12 +1,12 @@
 /**
- * `flowdrop completion SHELL`: the script by which a shell completes commands, flags and jobs. Each asks `flowdrop
- * complete` for what may come next, one candidate a line with its description after a tab, and completes file names where
- * there is no candidate.
+ * `flowdrop completion SHELL`: the script with which a shell completes commands, flags and jobs. Each script calls
+ * `flowdrop complete` for the candidates, one per line with its description after a tab, and completes file names if
+ * there is none.
  */
 import type { ActionResult, CommandCall } from '../command.ts';
 import type { CliContext } from '../context.ts';
 
-/** Works in bash 3.2 too, which macOS has: no `mapfile`, no `compopt`. */
+/** Also works in bash 3.2, the version on macOS: no `mapfile`, no `compopt`. */
 const BASH = `# bash completion of flowdrop. In ~/.bashrc: source <(flowdrop completion bash)
 _flowdrop() {
   local word
@@ -54,7 +54,7 @@ export async function completion(
   { terminal }: Pick<CliContext, 'terminal'>,
   { argument: shell }: CommandCall<string>,
 ): ActionResult {
-  // The parser lets only these pass.
+  // The parser allows only these shells.
   terminal.out(SCRIPTS[shell] ?? '');
   return undefined;
 }

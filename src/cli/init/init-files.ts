@@ -1,10 +1,10 @@
 /**
- * The texts that `flowdrop init` writes: a job file and a settings file, commented, with what is not chosen left in as
- * comments. Pure. Invariant: whatever the values hold, they are read back as they were given.
+ * The texts that `flowdrop init` writes: a job file and a settings file with comments; what was not chosen stays in as
+ * comments. Pure. Invariant: every value is read back exactly as it was given.
  */
 import { Fault } from '../../core/errors.ts';
 
-/** What was chosen, by flags or answers. Empty texts and lists are left out. */
+/** Choices from flags or answers. Empty texts and lists are left out. */
 export interface InitChoice {
   readonly name: string;
   readonly to: string;
@@ -24,7 +24,7 @@ export const INIT_DEFAULTS = {
   symbols: ['SPY', 'QQQ', 'NVDA'],
 } as const;
 
-/** Words that YAML takes for something else than text. */
+/** Words that YAML does not read as text. */
 const YAML_WORDS: readonly string[] = ['true', 'false', 'null'];
 
 export function buildJobText({ name, to, recipients, symbols }: InitChoice): string {
@@ -107,12 +107,15 @@ function formatSetting(name: string, value: string, example: string): string {
   return value === '' ? `# ${name}=${example}` : `${name}=${quoteSetting(value)}`;
 }
 
-/** As Node reads settings files: what is in quotes is taken as it is, but for \`\\n\` in double ones. @throws Fault `SETTING_INVALID` */
+/**
+ * Quotes a value for Node's reader of settings files: text in quotes is literal, except `\n` in double quotes.
+ * @throws Fault `SETTING_INVALID`
+ */
 export function quoteSetting(value: string): string {
   if (/^[\w./:@%+,=?&~-]+$/.test(value)) return value;
   const quote = ["'", '`', '"'].find((mark) => !value.includes(mark) && !(mark === '"' && value.includes('\\n')));
   if (quote !== undefined && !/[\r\n]/.test(value)) return quote + value + quote;
-  // Not repeated: it may be a secret.
+  // The message does not repeat the value: it may be a secret.
   throw new Fault('SETTING_INVALID', 'a settings file cannot hold this value: no quotes are left that it has not', {
     kind: 'usage',
     hint: 'Put it into a file, and name that: FLOWDROP_API_KEY_FILE, FLOWDROP_SMTP_URL_FILE.',
@@ -123,7 +126,7 @@ function formatList(values: readonly string[]): string {
   return `[${values.map(formatText).join(', ')}]`;
 }
 
-/** A text in YAML, also inside a list; JSON's quotes are YAML's. */
+/** A text in YAML, also inside a list; JSON's quotes are valid in YAML. */
 function formatText(value: string): string {
   const isPlain = /^[A-Za-z][\w./@+-]*(?::\/\/[\w./@+-]+)?$/.test(value) && !YAML_WORDS.includes(value.toLowerCase());
   return isPlain ? value : JSON.stringify(value);

@@ -1,7 +1,7 @@
 /**
- * `flowdrop init [DIR]`: writes a commented job file and a settings file, and tries the connection. Invariant: nothing is
- * overwritten without --force, and what that replaces is kept beside it; secrets come from answers or files, never from
- * arguments, which other users and the shell's history can see.
+ * `flowdrop init [DIR]`: writes a commented job file and a settings file, and tries the connection. Invariant: nothing
+ * is overwritten without --force, and replaced files are kept beside the new ones; secrets come from answers or files,
+ * never from arguments, which other users and the shell's history can see.
  */
 import { join, relative, resolve } from 'node:path';
 import { EXIT_CODES, Fault } from '../../core/errors.ts';
@@ -43,7 +43,7 @@ export async function init(
     job: join(folder, globals.jobs, `${flags.name ?? INIT_DEFAULTS.name}.yaml`),
     settings: join(folder, '.env'),
   };
-  // Before the questions: nobody should type a key for nothing.
+  // Before the questions, so that no one types a key in vain.
   if (!flags.force) await assertAbsent(Object.values(paths));
   const choice = await choose(cli, flags);
   const job = { path: paths.job, text: buildJobText(choice) };
@@ -146,19 +146,21 @@ async function choose(cli: InitCli, flags: InitFlags): Promise<InitChoice> {
   }
 }
 
-/** Before anything is written: the job would be accepted, and is in nobody's way. @throws Fault `JOB_INVALID` */
+/**
+ * Checks, before anything is written, that the job is valid and does not clash with others. @throws Fault `JOB_INVALID`
+ */
 async function assertUsable(path: string, text: string, jobsFolder: string): Promise<void> {
   const job = parseJob(path, text);
   const others = [];
   for (const file of await listJobFiles(jobsFolder).catch(() => [])) {
-    // A broken file is none of this command's business.
+    // Other invalid files do not matter here.
     const other = file === path ? undefined : await readJob(file, jobsFolder).catch(() => undefined);
     if (other) others.push(other);
   }
   assertDistinct([...others, job]);
 }
 
-/** As the next command would do it: a process of its own, in that directory. @returns its exit code */
+/** Runs the check as the next command would: in its own process, in that directory. @returns its exit code */
 async function tryConnection(
   { self }: InitCli,
   globals: GlobalOptions,
@@ -167,7 +169,7 @@ async function tryConnection(
   print: (text: string) => void,
 ): Promise<number> {
   const { apiUrl, apiKey, apiKeyFile } = choice;
-  // The settings of this process may come from an older file: the new one goes first.
+  // This process may have settings from an older file: the new ones win.
   const fresh: Record<string, string | undefined> = {};
   if (apiUrl) fresh['FLOWDROP_API_URL'] = apiUrl;
   if (apiKey) fresh['FLOWDROP_API_KEY'] = apiKey;
@@ -184,7 +186,7 @@ async function tryConnection(
   return exitCode === EXIT_CODES.usage ? EXIT_CODES.usage : exitCode === 0 ? 0 : EXIT_CODES.failed;
 }
 
-/** Settings without which nobody can be asked. */
+/** Settings that are missing for a connection. */
 function listMissing({ self: { env } }: InitCli, { apiUrl, apiKey, apiKeyFile }: InitChoice): readonly string[] {
   const hasKey = apiKey || apiKeyFile || env['FLOWDROP_API_KEY'] || env['FLOWDROP_API_KEY_FILE'];
   const missing = [...(apiUrl || env['FLOWDROP_API_URL'] ? [] : ['FLOWDROP_API_URL'])];
@@ -198,7 +200,7 @@ function splitList(text: string): readonly string[] {
 function assertApiUrl(text: string): void {
   const url = URL.canParse(text) ? new URL(text) : undefined;
   if (url && /^https?:$/.test(url.protocol) && !url.username && !url.password && !url.search && !url.hash) return;
-  // Not repeated: what does not belong there may be a secret.
+  // The message does not repeat the value: it may contain a secret.
   throw new Fault(
     'SETTING_INVALID',
     'that is no address of an API; allowed is scheme (http, https), host, port and path',

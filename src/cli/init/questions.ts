@@ -1,6 +1,6 @@
 /**
- * Questions and answers, line by line: on a terminal with editing, and without showing secrets; from a pipe in order.
- * Invariant: every question gets a valid answer, or nothing is written.
+ * Questions and answers, line by line: on a terminal with editing and hidden secrets, from a pipe in order. Invariant:
+ * every question gets a valid answer, or nothing is written.
  */
 import { createInterface } from 'node:readline';
 import { Writable } from 'node:stream';
@@ -9,11 +9,11 @@ import type { Terminal } from '../context.ts';
 
 export interface Question {
   readonly text: string;
-  /** Taken for an empty line. */
+  /** The answer if the line is empty. */
   readonly fallback: string;
-  /** Not shown while it is typed. */
+  /** Hidden while it is typed. */
   readonly isSecret?: boolean;
-  /** @throws Fault when the answer is not allowed */
+  /** @throws Fault if the answer is not allowed */
   check?(answer: string): void;
 }
 
@@ -38,7 +38,7 @@ export function openAsker(terminal: Terminal, signal: AbortSignal): Asker {
     output: inIsTerminal ? output : undefined,
     signal,
   });
-  // From now on lines are kept until they are asked for: a pipe may bring all at once.
+  // Lines are buffered from here on: a pipe may deliver all at once.
   const iterator = lines[Symbol.asyncIterator]();
 
   const read = async ({ text, fallback, isSecret = false }: Question): Promise<string> => {
@@ -49,7 +49,7 @@ export function openAsker(terminal: Terminal, signal: AbortSignal): Asker {
     isMuted = isSecret;
     const next = await iterator.next();
     isMuted = false;
-    // Enter was not shown either; from a pipe nothing is.
+    // The Enter key was hidden too; input from a pipe is never shown.
     if (isSecret || !inIsTerminal) terminal.err('\n');
     assertNotAborted(signal);
     if (!next.done) return next.value.trim() || fallback;

@@ -1,4 +1,4 @@
-/** Writing files that are not there yet. Invariant: all of them or, where one is there already, none; no file is lost. */
+/** Writes files that do not exist yet. Invariant: all of them or, if one exists, none; no file is lost. */
 import { open, rename, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { hasErrorCode, syncFolder } from '../../core/atomic-file.ts';
@@ -8,11 +8,11 @@ import { makeFolder } from '../../core/folder.ts';
 interface NewFile {
   readonly path: string;
   readonly text: string;
-  /** Default: as the system has it. */
+  /** Default: the system's. */
   readonly mode?: number;
 }
 
-/** @returns where the replaced files are kept @throws Fault `FILE_EXISTS` (usage), which names them */
+/** @returns where the replaced files are kept @throws Fault `FILE_EXISTS` (usage), which names the existing files */
 export async function writeNew(files: readonly NewFile[], replace: boolean): Promise<readonly string[]> {
   const present = await listPresent(files.map(({ path }) => path));
   if (present.length > 0 && !replace) throw existing(present);
@@ -23,7 +23,7 @@ export async function writeNew(files: readonly NewFile[], replace: boolean): Pro
       await rename(path, `${path}.old`);
       kept.push(`${path}.old`);
     }
-    // Exclusive, also against whoever came between; the mode is there before the first byte.
+    // Exclusive, in case another process just created it; the mode is set before the first byte.
     const file = await open(path, 'wx', mode).catch((error: unknown) => {
       throw hasErrorCode(error, 'EEXIST') ? existing([path]) : error;
     });
@@ -38,7 +38,10 @@ export async function writeNew(files: readonly NewFile[], replace: boolean): Pro
   return kept;
 }
 
-/** For who is about to ask questions whose answers would be lost. @throws Fault `FILE_EXISTS` (usage), which names them */
+/**
+ * Call it before asking questions whose answers would be lost. @throws Fault `FILE_EXISTS` (usage), which names the
+ * files
+ */
 export async function assertAbsent(paths: readonly string[]): Promise<void> {
   const present = await listPresent(paths);
   if (present.length > 0) throw existing(present);

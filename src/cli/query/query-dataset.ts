@@ -1,4 +1,4 @@
-/** Which dataset `flowdrop query` asks: the one that is named, or the only one of single trades that the jobs have. */
+/** Which dataset `flowdrop query` reads: the named one, or the only dataset of single trades among the jobs. */
 import { Fault } from '../../core/errors.ts';
 import type { Job } from '../../job/job.ts';
 import { listJobFiles, readJob } from '../../job/job-folder.ts';
@@ -16,7 +16,7 @@ export interface DatasetPlace {
   readonly dataset: string;
 }
 
-/** As names in a job file are: no part of it can be a folder or a pattern. */
+/** Same rule as for names in a job file: a name cannot contain a folder or a pattern. */
 const DATASET = /^[A-Za-z0-9][A-Za-z0-9._-]*$/;
 
 const STORE_HINT = 'Run the job first, or name the store with --from-store LOCATION --dataset NAME.';

@@ -1,6 +1,6 @@
 /**
- * Where the answer of `flowdrop query` goes, and as what. Invariant: a file named by --out is complete or absent, and an
- * existing one is replaced only with --force; bytes that are no text never reach a terminal.
+ * Where the answer of `flowdrop query` goes, and in which format. Invariant: a file named by --out is complete or
+ * absent, and an existing one is replaced only with --force; binary data never reaches a terminal.
  */
 import { randomBytes } from 'node:crypto';
 import { createReadStream } from 'node:fs';
@@ -22,9 +22,9 @@ export interface OutputFlags {
 
 export interface Output {
   readonly format: OutputFormat;
-  /** Where the answer must be written so that it can be delivered; `undefined`: anywhere. */
+  /** Where the answer must be written before delivery; `undefined`: anywhere. */
   readonly temporary: string | undefined;
-  /** @param path of the written answer @param describe its document, for `--json` */
+  /** @param path of the written answer @param describe returns its document, for `--json` */
   deliver(path: string, describe: () => object): Promise<void>;
 }
 
@@ -79,7 +79,7 @@ async function deliverStdout(cli: OutputCli, format: OutputFormat, path: string)
   try {
     await pipeline(createReadStream(path), cli.terminal.stdout, { end: false, signal: cli.signal });
   } catch (error) {
-    // A reader that has enough (`| head`) closes the pipe: no failure, here as in every other command.
+    // A reader that has enough (`| head`) closes the pipe: not a failure, as in every other command.
     if (hasErrorCode(error, 'EPIPE')) return;
     if (!cli.signal.aborted) throw error;
     throw new Fault('INTERRUPTED', 'stopped before the answer was read to its end', {
@@ -115,7 +115,7 @@ async function deliverFile(
   return size;
 }
 
-/** A link is refused where a file is, which a rename would replace. */
+/** A link fails if the file exists; a rename would replace it. */
 async function linkNew(written: string, path: string): Promise<void> {
   try {
     await link(written, path);
@@ -131,7 +131,7 @@ interface JsonCompact {
 }
 
 async function readTableText(cli: OutputCli, path: string): Promise<string> {
-  const { meta, data } = JSON.parse(await readFile(path, 'utf8')) as JsonCompact; // The shape of the format.
+  const { meta, data } = JSON.parse(await readFile(path, 'utf8')) as JsonCompact; // The shape of this format.
   const columns = meta.map(({ name, type }) => ({
     title: formatCell(name),
     align: /^(Nullable\(|LowCardinality\()*(U?Int|Float|Decimal)/.test(type) ? ('right' as const) : ('left' as const),
@@ -163,7 +163,7 @@ async function assertFree(path: string, out: string, force: boolean): Promise<vo
   if (found && !force) throw exists(path);
 }
 
-/** Tried now, rather than after the query. */
+/** Tested now rather than after the query. */
 async function assertWritable(temporary: string, out: string): Promise<void> {
   try {
     await (await open(temporary, 'wx')).close();

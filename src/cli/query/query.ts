@@ -15,7 +15,7 @@ import { workerCommand } from '../engine-worker.ts';
 import { type DatasetFlags, type DatasetPlace, findDataset } from './query-dataset.ts';
 import { chooseOutput, type OutputFlags } from './query-output.ts';
 
-/** At most so many dates are named; of more only the number. */
+/** Most dates that are listed by name; the rest is counted. */
 const MAX_NAMED = 20;
 
 interface QueryFlags extends DatasetFlags, OutputFlags {}
@@ -83,7 +83,7 @@ async function withArchive(
   }
 }
 
-/** The document that `--json` prints of an answer that went into a file. */
+/** The document that `--json` prints if the answer was written to a file. */
 function describeAnswer({ coverage, cost }: ArchiveAnswer): object {
   return {
     dates: coverage.dates,
@@ -95,7 +95,9 @@ function describeAnswer({ coverage, cost }: ArchiveAnswer): object {
   };
 }
 
-/** What the answer rests on, and what it does not. @param sealed all sealed dates of the dataset @param ms how long it took */
+/**
+ * What the answer is based on, and what it lacks. @param sealed all sealed dates of the dataset @param ms time it took
+ */
 function describeNotes({ coverage, cost }: ArchiveAnswer, sealed: readonly string[], ms: number): string {
   const { dates, missing, degraded, lacking } = coverage;
   const read = [

@@ -1,6 +1,6 @@
 /**
- * Conditions of a dataset's dates as a calendar: a week a row, or, where there are many, months as blocks. Pure. Each
- * condition has a sign of its own, so that it can be read without colours.
+ * Conditions of a dataset's dates as a calendar: one week per row, or, for many weeks, months as blocks. Pure. Each
+ * condition has its own sign, so that it can be read without colors.
  */
 import { type CalendarOverride, isSession } from '../../calendar/session.ts';
 import { addDays, weekday } from '../../calendar/wall-clock.ts';
@@ -20,7 +20,7 @@ const CLOSED = '·';
 const DAYS = ['Mon', 'Tue', 'Wed', 'Thu', 'Fri'];
 const MONTHS = ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sep', 'Oct', 'Nov', 'Dec'];
 
-/** More rows than a screen has: then months stand side by side. */
+/** Most rows that fit a screen; above that, months are shown side by side. */
 const MAX_WEEK_ROWS = 26;
 
 /** `Mo Tu We Th Fr`, two characters a day. */
@@ -32,7 +32,7 @@ interface HeatMapInput {
   readonly dates: readonly DateStatus[];
   readonly calendar: CalendarOverride;
   readonly style: Style;
-  /** Characters that months may stand beside each other in. */
+  /** Width in characters for months side by side. */
   readonly columns: number;
 }
 
@@ -44,7 +44,7 @@ export function formatHeatMap(input: HeatMapInput): readonly string[] {
   return [...map, '', formatLegend(input)];
 }
 
-/** Weekdays between the first and the last date that have no session, and none of the conditions. */
+/** Weekdays between the first and the last date that have no session and no condition. */
 export function listClosedDays({ dates, calendar }: Pick<HeatMapInput, 'dates' | 'calendar'>): readonly string[] {
   const known = new Set(dates.map(({ date }) => date));
   const [first, last] = [dates[0]?.date, dates.at(-1)?.date];
@@ -65,7 +65,7 @@ function listWeeks(dates: readonly DateStatus[]): readonly string[] {
   return weeks;
 }
 
-/** The Monday of the date's week, which a weekend ends. */
+/** The Monday of the date's week; a week ends with the weekend. */
 export function mondayOf(date: string): string {
   return addDays(date, -((weekday(date) + 6) % 7));
 }
@@ -87,7 +87,7 @@ function formatWeeks(input: HeatMapInput, weeks: readonly string[]): readonly st
   return [style.dim(head), ...rows];
 }
 
-/** As many months beside each other as there is room for. */
+/** As many months side by side as fit. */
 function formatMonths(input: HeatMapInput): readonly string[] {
   const { dates, columns } = input;
   const months = [...new Set(dates.map(({ date }) => date.slice(0, 'YYYY-MM'.length)))];
@@ -105,7 +105,7 @@ function formatMonths(input: HeatMapInput): readonly string[] {
   return lines;
 }
 
-/** Each line as wide as the block, colours not counted. */
+/** Each line is as wide as the block, not counting colors. */
 function formatMonth(input: HeatMapInput, month: string): readonly string[] {
   const cell = createCells(input);
   const title = `${MONTHS[Number(month.slice(5)) - 1]} ${month.slice(0, 4)}`;
@@ -118,7 +118,7 @@ function formatMonth(input: HeatMapInput, month: string): readonly string[] {
   return lines;
 }
 
-/** What stands for a date: one character, with its tone. */
+/** The sign of a date: one character, with its color. */
 function createCells(input: HeatMapInput): (date: string) => string {
   const conditions = new Map(input.dates.map(({ date, condition }) => [date, condition]));
   const closed = new Set(listClosedDays(input));

@@ -1,6 +1,6 @@
 /**
- * `flowdrop status [JOB]`: conditions of the dates as a calendar, gaps and when they expire, the run that goes on, last
- * and next runs. Asks the store only, never the API. Of all jobs it shows what can be shown, and then what is broken.
+ * `flowdrop status [JOB]`: conditions of the dates as a calendar, gaps and when they expire, the active run, last and
+ * next runs. Reads the store, never the API. For all jobs it first shows the valid ones, then what is broken.
  */
 import { EXIT_CODES } from '../../core/errors.ts';
 import type { Job } from '../../job/job.ts';
@@ -17,7 +17,7 @@ interface StatusFlags {
   readonly list?: boolean | undefined;
 }
 
-/** Of a stdout that is no terminal, or whose width is unknown. */
+/** For a stdout that is no terminal, or whose width is unknown. */
 const USUAL_COLUMNS = 80;
 
 type StatusCli = Pick<CliContext, 'openers' | 'terminal'>;
@@ -51,7 +51,7 @@ export async function status(
   const documents = readings.map(({ document }) => document);
   const brokenCode = judgeBroken(broken);
   if (globals.json) {
-    // Each document has its own fault.
+    // Each document contains its own fault.
     const all = [...documents, ...broken.map(({ file, failure }) => ({ file, ...failure.json }))];
     terminal.out(`${JSON.stringify(all, undefined, 2)}\n`);
     return brokenCode;
@@ -70,13 +70,13 @@ interface BrokenJob {
   readonly failure: FailureReport;
 }
 
-/** What a person must mend counts more than what may pass. */
+/** An error that a person must fix outranks one that may pass. */
 function judgeBroken(broken: readonly BrokenJob[]): number | undefined {
   const codes = broken.map(({ failure }) => failure.exitCode);
   return codes.includes(EXIT_CODES.usage) ? EXIT_CODES.usage : codes[0];
 }
 
-/** All job files of a folder: one that is broken does not hide the others. */
+/** Reads all job files of a folder: a broken one does not hide the others. */
 async function readJobs(
   { openers, terminal }: StatusCli,
   globals: GlobalOptions,

@@ -1,6 +1,6 @@
 /**
- * What `flowdrop status` prints of a job for people: last, present and next run, the calendar of its dates, and what is
- * to be fetched before it is lost. Pure: the time is passed in.
+ * What `flowdrop status` prints about a job for people: last, current and next run, the calendar of its dates, and what
+ * must be fetched before it expires. Pure: the time is passed in.
  */
 
 import { isHoliday, nameHoliday } from '../../calendar/holidays.ts';
@@ -18,17 +18,17 @@ import { formatHeatMap, listClosedDays, mondayOf } from './heat-map.ts';
 /** Older dates are summed up in one line: they rarely change, and a screen is small. */
 const SHOWN_WEEKS = 8;
 
-/** Of lost dates and of closed days so many are named. */
+/** Most dates that are listed by name, each for lost, closed, degraded and damaged ones. */
 const NAMED_DATES = 10;
 
 export interface StatusView extends Omit<StatusReading, 'conditionFault'> {
   readonly style: Style;
   readonly columns: number;
-  /** Cells of a line of the terminal; without one failures are printed in full, so that they can be searched. */
+  /** Cells per terminal line; without it failures are printed in full, so that they can be searched. */
   readonly width?: number | undefined;
   /** All dates, not only those of the last weeks. */
   readonly all: boolean;
-  /** A table of dates in place of the calendar. */
+  /** A table of dates instead of the calendar. */
   readonly list: boolean;
 }
 
@@ -39,7 +39,7 @@ export function describeStatus(view: StatusView): string {
     ...describeRunning(document.running, view),
     ...describeLast(view),
     `next run ${describeNext(view)}`,
-    // A backfill asks for its own dates only.
+    // A backfill covers its own dates only.
     ...(document.last_run === null && document.last_backfill !== null
       ? [`Dates before the first one here were not asked for yet: see \`flowdrop plan ${document.job}\`.`]
       : []),
@@ -71,7 +71,7 @@ function describeDates(view: StatusView): readonly string[] {
   ];
 }
 
-/** The table of earlier versions, for those who search it. */
+/** The table of earlier versions, for users who search it. */
 function formatList(dates: readonly DateStatus[]): string {
   return formatTable(
     [{ title: 'date' }, { title: 'condition' }, { title: 'rows', align: 'right' }, { title: 'begins to expire (UTC)' }],
@@ -101,14 +101,14 @@ function describeClosed(date: string): string {
   return `${date} ${name ?? ''}`.trimEnd();
 }
 
-/** The source decides what a session is: rows of a Saturday have no column in the calendar. */
+/** The source decides which dates have a session: rows on a Saturday have no column in the calendar. */
 function describeWeekends(dates: readonly DateStatus[]): readonly string[] {
   const weekend = dates.filter(({ date }) => weekday(date) === 0 || weekday(date) === 6);
   if (weekend.length === 0) return [];
   return [`on weekends: ${weekend.map(({ date, condition }) => `${date} ${condition}`).join(', ')}`];
 }
 
-/** The newest first: a new export may still complete these. */
+/** Newest first: a new export may still complete these. */
 function describeDegraded(dates: readonly DateStatus[]): readonly string[] {
   const known = dates.flatMap(({ date, degraded_reason: reason }) =>
     reason === undefined ? [] : [`${date} degraded: ${escapeText(reason)}`],
@@ -169,13 +169,13 @@ const OUTCOMES: Readonly<Record<FailureKind, string>> = {
   interrupted: 'stopped',
 };
 
-/** The last run, when one was last good where that one was not, and the last backfill. */
+/** The last run, the last success if that run was none, and the last backfill. */
 function describeLast(view: StatusView): readonly string[] {
   const { document, last } = view;
   const { last_end: end, last_run: ranAt, last_success: successAt } = document;
   const { last_backfill_end: backfillEnd, last_backfill: backfillAt } = document;
   const isCut = wasCut(end, ranAt);
-  // The record was written before its reports were made, and they may have failed.
+  // The record was written before the reports, which may have failed.
   const outcome = end?.run_id === last?.result.run_id ? end?.outcome : undefined;
   const isGood = !isCut && (!last || (outcome ?? last.outcome ?? 'done') === 'done');
   const backfill = wasCut(backfillEnd, backfillAt)
@@ -183,12 +183,12 @@ function describeLast(view: StatusView): readonly string[] {
     : backfillAt !== null && `last backfill ${describeAgo(backfillAt, view)}`;
   const run = isCut ? describeCut('last run', end, view) : `last run ${describeRecord(view, outcome)}`;
   const success = !isGood && `last success ${successAt === null ? 'none on record' : describeAgo(successAt, view)}`;
-  // What was cut short has a line of its own, because its message may fill it.
+  // A run that was cut short has its own line, because its message may fill it.
   if (backfill && isGood && !wasCut(backfillEnd, backfillAt)) return [`${run}; ${backfill}`];
   return [run, success, backfill].filter((line) => line !== false);
 }
 
-/** Whether it was cut short, and no later one finished. */
+/** Whether it was cut short and no later one finished. */
 function wasCut(end: RunEnd | null, recordedAt: string | null): end is RunEnd {
   return end !== null && end.error !== null && (recordedAt === null || end.finished_at >= recordedAt);
 }
@@ -197,7 +197,7 @@ function wasCut(end: RunEnd | null, recordedAt: string | null): end is RunEnd {
 function describeCut(what: string, { finished_at, outcome, error }: RunEnd, view: StatusView): string {
   const head = `${what} ${formatSpan(view.nowMs - Date.parse(finished_at))} ago: `;
   const word = describeOutcome(outcome);
-  // Whoever stopped it knows why.
+  // The person who stopped it knows why.
   const why = error === null || outcome === 'interrupted' ? '' : escapeText(`: ${error.code}: ${error.message}`);
   const room = (view.width ?? Number.POSITIVE_INFINITY) - head.length - word.length;
   return `${head}${view.style.red(word)}${cutText(why, Math.max(1, room))}`;
@@ -248,7 +248,7 @@ const MINUTE_MS = 60_000;
 const HOUR_MS = 60 * MINUTE_MS;
 const DAY_MS = 24 * HOUR_MS;
 
-/** How long something is away, in the one unit that people plan in: `45 s`, `12 min`, `31 h`, `9 days`. Rounded down. */
+/** A time span in the one unit that people plan in: `45 s`, `12 min`, `31 h`, `9 days`. Rounded down. */
 export function formatSpan(ms: number): string {
   const span = Math.max(0, ms);
   if (span < 2 * MINUTE_MS) return `${Math.floor(span / 1000)} s`;

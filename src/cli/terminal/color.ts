@@ -1,4 +1,4 @@
-/** Colours of a terminal. Pure: whether there are any is decided by the entry file, and never by what is printed. */
+/** Terminal colors. Pure: the entry file decides whether there are any; the printed text never does. */
 
 export type Paint = (text: string) => string;
 
@@ -12,7 +12,7 @@ export interface Style {
   readonly magenta: Paint;
 }
 
-/** Select Graphic Rendition of ECMA-48, section 8.3.117: what switches each on, and off again. */
+/** Select Graphic Rendition of ECMA-48, section 8.3.117: the codes that switch each style on and off. */
 const CODES = {
   bold: [1, 22],
   dim: [2, 22],
@@ -23,7 +23,7 @@ const CODES = {
   magenta: [35, 39],
 } as const;
 
-/** @param enabled without it every function gives back its text as it is */
+/** @param enabled if false, every function returns its text unchanged */
 export function createStyle(enabled: boolean): Style {
   const paint =
     ([on, off]: readonly [number, number]): Paint =>
@@ -45,8 +45,8 @@ export const PLAIN_STYLE: Style = createStyle(false);
 type ColorEnvironment = Readonly<Partial<Record<'NO_COLOR' | 'FORCE_COLOR' | 'TERM', string | undefined>>>;
 
 /**
- * Whether a stream gets colours: a terminal that knows them, unless NO_COLOR (no-color.org) is set to anything. FORCE_COLOR
- * wins over both, as in Node itself; `0` and `false` force them off.
+ * Whether a stream gets colors: a terminal that supports them, unless NO_COLOR (no-color.org) has any value.
+ * FORCE_COLOR wins over both, as in Node itself; `0` and `false` force colors off.
  */
 export function hasColors(isTerminal: boolean, env: ColorEnvironment): boolean {
   const forced = env.FORCE_COLOR;

@@ -1,26 +1,29 @@
 /**
- * What is written to a terminal while a line there is redrawn in place: results, messages and log lines alike. Invariant:
- * each text begins on a cleared line, and the drawn line comes back below it. It draws nothing itself.
+ * Writes results, messages and log lines to a terminal while one line is redrawn in place. Invariant: each text starts
+ * on a cleared line, and the drawn line comes back below it. It draws nothing itself.
  */
 
 /** A line that stays the last of the terminal, such as a progress bar. */
 export interface DrawnLine {
-  /** Whether it is there now: one that was stopped is neither cleared nor drawn again. */
+  /** Whether it is visible now: a stopped line is neither cleared nor drawn again. */
   isShown(): boolean;
   draw(): void;
 }
 
 interface LineKeeper {
-  /** @param write to the terminal, by whichever stream */
+  /** @param write writes to the terminal, on either stream */
   above(write: (text: string) => void): (text: string) => void;
-  /** @returns what releases the line; there is one at a time */
+  /** @returns the function that releases the line; there is one line at a time */
   keepLine(line: DrawnLine): () => void;
 }
 
-/** To the first column, and clears the line. */
+/** Moves to the first column and clears the line. */
 const CLEAR = '\r\u001b[K';
 
-/** A bar returns the cursor to the place saved at its start when it ends: by then that is a line of text further up. */
+/**
+ * A bar that ends returns the cursor to the place saved at its start. By then that is a line of text further up, so the
+ * place is saved again.
+ */
 const SAVE_CURSOR = '\u001b7';
 
 export function createLineKeeper(): LineKeeper {

@@ -1,13 +1,13 @@
 /**
- * A failure as a person or a program reads it: one block on stderr (what, where, why, what next), or one JSON document on
- * stdout. Invariant: a stack is shown only when asked for.
+ * A failure for a person or a program: one block on stderr (what, where, why, what next), or one JSON document on
+ * stdout. Invariant: a stack is shown only on request.
  */
 import { EXIT_CODES, type Place } from '../../core/errors.ts';
 import { readFailure } from '../../core/failure.ts';
 import { PLAIN_STYLE, type Style } from './color.ts';
 import { escapeText, wrapText } from './text-width.ts';
 
-/** A line of a job file may be long: so many units of it are shown around what is wrong. */
+/** A line of a job file may be long: this many UTF-16 units around the error are shown. */
 const MAX_EXCERPT = 100;
 
 export interface FailureReport {
@@ -18,7 +18,7 @@ export interface FailureReport {
       readonly code: string;
       readonly message: string;
       readonly hint?: string | undefined;
-      /** What the message does not say itself. */
+      /** Causes that the message does not contain. */
       readonly cause?: string | undefined;
       readonly where?: readonly Place[] | undefined;
     };
@@ -28,14 +28,14 @@ export interface FailureReport {
 interface FailureLayout {
   /** Adds the stack. */
   readonly debug?: boolean;
-  /** Cells of a line; without one nothing is wrapped, so that a log can be searched. */
+  /** Cells per line; without it nothing is wrapped, so that a log can be searched. */
   readonly width?: number | undefined;
   readonly style?: Style;
   /** Masks secrets. */
   readonly redact?: (text: string) => string;
 }
 
-/** The failure of anything thrown. */
+/** Describes anything thrown as a failure. */
 export function describeFailure(error: unknown, layout: FailureLayout = {}): FailureReport {
   const { redact = (text: string) => text } = layout;
   const { code, message, hint, kind, causes, places } = readFailure(error, redact);
@@ -87,13 +87,13 @@ function layOut(
   return `${lines.join('\n')}\n`;
 }
 
-/** The line of a file with its number, and a mark below what is wrong. */
+/** The line of a file with its number, and a mark below the error. */
 function drawPlace({ line, column, length, text }: Place, style: Style): readonly string[] {
   const skipped = Math.max(0, column - 1 - MAX_EXCERPT / 2);
   const shown = text.slice(skipped, skipped + MAX_EXCERPT);
   if (shown.trim() === '') return [];
   const gutter = `    ${line} | `;
-  // Tabs stay below tabs, so that the mark is below its word whatever a tab's width is.
+  // Tabs stay tabs, so that the mark is below its word at any tab width.
   const before = shown.slice(0, column - 1 - skipped).replace(/[^\t]/g, ' ');
   const marks = '^'.repeat(Math.max(1, Math.min(length, shown.length - before.length)));
   return [

@@ -1,15 +1,15 @@
 /**
- * One line on how far a run is. Invariant: never wider than its room, and no part is ever cut: what does not fit is left
- * out whole, what matters least first. Pure.
+ * One line that shows how far a run is. Invariant: it is never wider than its room, and no part is cut: parts that do
+ * not fit are left out whole, the least important first. Pure.
  */
 import { formatCount, formatDuration, formatShortCount } from '../../core/units.ts';
 import type { SourceStats } from '../../source/source.ts';
 import type { Totals } from '../../state/totals.ts';
 
-/** What the line shows of the requests beside the totals. */
+/** Request figures that the line shows beside the totals. */
 type LineStats = Pick<SourceStats, 'retries' | 'rateLimited'>;
 
-/** The bar of a line that has room for every part in full. */
+/** Bar width if every part fits in full. */
 const FULL_BAR = 20;
 
 /** A shorter bar shows less than the percentage beside it. */
@@ -21,7 +21,7 @@ const SEPARATOR = '  ';
 type PartName = 'rows' | 'pace' | 'requests' | 'left' | 'activity' | 'splits' | 'retries' | 'rateLimited';
 type Parts = Readonly<Partial<Record<PartName, string | undefined>>>;
 
-/** As they stand in the line, after the date, the percentage and the bar. */
+/** Order in the line, after the date, the percentage and the bar. */
 const PLACES: readonly PartName[] = [
   'rows',
   'pace',
@@ -33,7 +33,7 @@ const PLACES: readonly PartName[] = [
   'rateLimited',
 ];
 
-/** From the most worth to the least: each is taken when it fits into the room that those before it leave. */
+/** From the most to the least important: each part is taken if it fits into the room that is left. */
 const WORTH: readonly (PartName | 'turn' | 'bar')[] = [
   'left',
   'pace',
@@ -47,7 +47,7 @@ const WORTH: readonly (PartName | 'turn' | 'bar')[] = [
   'rows',
 ];
 
-/** @param columns characters there is room for; empty when not even the date fits */
+/** @param columns room in characters @returns an empty text if not even the date fits */
 export function formatProgressLine(totals: Totals, stats: LineStats, columns: number): string {
   const full = formatFullLine(totals, stats);
   return full.length <= columns ? full : formatShortLine(totals, stats, columns);
@@ -95,14 +95,14 @@ function listParts(parts: Parts): readonly string[] {
 
 function describeParts(totals: Totals, stats: LineStats): Parts {
   const { phase, window, totalRows, rows, pagesLeft, rowsPerSecond, leftMs } = totals;
-  // Where rows are not counted beforehand there is no total.
+  // Without a count beforehand there is no total.
   const counted = totalRows > 0 ? `${formatCount(rows)} of ${formatCount(totalRows)}` : formatCount(rows);
   return {
     ...describeTrouble(totals, stats),
     rows: `${counted} rows`,
     pace: `${formatCount(rowsPerSecond)} rows/s`,
     requests: `${formatCount(pagesLeft)} requests left`,
-    // Rows that are all there say nothing of how long sealing takes.
+    // Once all rows are fetched, they do not show how long sealing takes.
     left: leftMs ? `${formatDuration(leftMs)} left` : undefined,
     ...describeActivity(phase, window),
   };
@@ -117,12 +117,12 @@ function shortenParts(totals: Totals, stats: LineStats): Parts {
     pace: `${formatShortCount(rowsPerSecond)}/s`,
     requests: `${formatShortCount(pagesLeft)} req`,
     left: leftMs ? `${formatDuration(leftMs).replaceAll(' ', '').replace('min', 'm')} left` : undefined,
-    // Ids of bounds inside a second are long, and of no use to people.
+    // Ids in window bounds are long, and useless to people.
     ...describeActivity(phase, window.replace(/\+[^.]*/g, '')),
   };
 }
 
-/** What it does matters more than where it was. */
+/** The current phase matters more than the last window. */
 function describeActivity(phase: Totals['phase'], window: string): Parts {
   if (phase !== 'fetching') return { activity: phase };
   return window === '' ? {} : { activity: printable(window) };
@@ -136,7 +136,7 @@ function describeTrouble({ splits }: Totals, { retries, rateLimited }: LineStats
   };
 }
 
-/** Symbols come from the API: what is not one plain character would move the cursor, or be wider than it counts. */
+/** Symbols come from the API: a character outside plain ASCII could move the cursor, or be wider than counted. */
 function printable(window: string): string {
   return window.replace(/[^ -~]/g, '?');
 }
@@ -145,7 +145,7 @@ function formatShare(share: number): string {
   return `${String(Math.floor(share * 100)).padStart(3)} %`;
 }
 
-/** In characters that every terminal has, and draws one column wide. */
+/** Uses characters that every terminal has and draws one cell wide. */
 function drawBar(share: number, width: number): string {
   const full = Math.floor(share * width);
   return `[${'='.repeat(full)}${'-'.repeat(width - full)}]`;

@@ -13,19 +13,19 @@ interface ProgressView extends ProgressInput {
   readonly terminal: Terminal;
 }
 
-/** Without a terminal a line is logged so often. */
+/** Interval of progress log lines when there is no terminal. */
 const LOG_EVERY_MS = 30_000;
 
-/** Of a terminal whose width is unknown, or 0. */
+/** For a terminal whose width is unknown, or 0. */
 const USUAL_COLUMNS = 80;
 
 export function createProgress(input: ProgressView): Progress {
   if (!input.terminal.interactive) return createLines(input);
   const { totals, stats, terminal } = input;
-  // Asked each time it is drawn: a window is made smaller while a run goes on. A line that fills the last column wraps.
+  // Read at each draw: the terminal may be resized during a run. One column less, because a full line wraps.
   const format = () => formatProgressLine(totals.read(), stats, (terminal.columns.err || USUAL_COLUMNS) - 1);
   const look = { hideCursor: true, clearOnComplete: true, fps: 5 } as const;
-  // By itself it draws only a line that has changed, and so would be away after a text was written above it.
+  // By default the bar draws only a changed line, so it would vanish after text is written above it.
   const bar = new SingleBar({ ...look, format, stream: terminal.stderr, forceRedraw: true });
   return createBar(bar, input);
 }
@@ -55,7 +55,7 @@ function createLines({ log, clock, totals, stats }: ProgressView): Progress {
   return {
     onEvent(event) {
       const { kind, ...rest } = event;
-      // The run itself logs a date that failed, with its code.
+      // The run itself logs a failed date, with its code.
       if (kind === 'failed') return;
       if (kind !== 'page' && kind !== 'phase' && kind !== 'split') {
         log.info({ event: kind, ...rest }, describeEvent(event));

@@ -1,6 +1,6 @@
 /**
- * Plain text tables for a terminal. Invariant: every column is as wide as it is drawn, whatever alphabet its cells are in,
- * and no line ends in spaces. Pure.
+ * Plain text tables for a terminal. Invariant: every column has the width that is drawn, in any alphabet, and no line
+ * ends in spaces. Pure.
  */
 import { type Paint, PLAIN_STYLE } from './color.ts';
 import { cutText, measureWidth } from './text-width.ts';
@@ -12,18 +12,18 @@ export interface TableColumn {
 }
 
 export interface TableOptions {
-  /** Cells that a line may have: the longest texts are cut for it, numbers never. Without one no cell is cut. */
+  /** Cells per line: the longest texts are cut to fit, numbers never. Without it no cell is cut. */
   readonly width?: number | undefined;
-  /** Draws the titles. */
+  /** Styles the titles. */
   readonly paintTitles?: Paint;
 }
 
 const GAP = '  ';
 
-/** A text that is cut keeps this much, so that it still differs from its neighbours. */
+/** A cut text keeps this many cells, so that it still differs from its neighbors. */
 const MIN_TEXT_WIDTH = 8;
 
-/** Columns as wide as their widest cell, two spaces apart, a rule below the titles. Cells may have colours. */
+/** Columns as wide as their widest cell, two spaces apart, a rule below the titles. Cells may have colors. */
 export function formatTable(
   columns: readonly TableColumn[],
   rows: readonly (readonly string[])[],
@@ -50,7 +50,7 @@ export function formatTable(
   ].join('\n');
 }
 
-/** Takes from the widest text until the line fits, or no text can be cut any further. */
+/** Shortens the widest text until the line fits, or no text can be cut further. */
 function shrink(columns: readonly TableColumn[], natural: readonly number[], width: number): readonly number[] {
   const widths = [...natural];
   let excess = widths.reduce((sum, cells) => sum + cells, GAP.length * (columns.length - 1)) - width;
@@ -59,7 +59,7 @@ function shrink(columns: readonly TableColumn[], natural: readonly number[], wid
     const widest = Math.max(...texts);
     if (widest <= MIN_TEXT_WIDTH) break;
     const index = texts.indexOf(widest);
-    // Down to the next widest at once: one cell a round would take long with a cell of a megabyte.
+    // Down to the next widest at once: one cell per round would be slow for a cell of a megabyte.
     const next = Math.max(MIN_TEXT_WIDTH, ...texts.filter((cells) => cells < widest));
     const taken = Math.min(excess, Math.max(1, widest - next));
     widths[index] = widest - taken;

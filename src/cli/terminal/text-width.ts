@@ -1,16 +1,16 @@
 /**
- * Text on a terminal: how many cells it takes, cut and wrapped to a width. Invariant: no character of a text moves the
- * cursor or changes colours (`escapeText`), so that what comes from outside cannot draw over what is ours. Pure.
+ * Text on a terminal: its width in cells, cut and wrapped to a width. Invariant: no character of a text moves the
+ * cursor or changes colors (`escapeText`), so that outside text cannot draw over ours. Pure.
  */
 
-/** What is drawn over two cells: East Asian Wide and Fullwidth (Unicode Annex 11), and pictures. */
+/** Characters that take two cells: East Asian Wide and Fullwidth (Unicode Annex 11), and emoji. */
 const WIDE =
   /[\u1100-\u115F\u2E80-\u303E\u3041-\u33FF\u3400-\u4DBF\u4E00-\u9FFF\uA000-\uA4CF\uA960-\uA97F\uAC00-\uD7A3\uF900-\uFAFF\uFE30-\uFE6F\uFF00-\uFF60\uFFE0-\uFFE6\u{20000}-\u{3FFFD}]|\p{Emoji_Presentation}/u;
 
-/** Marks over the character before them, joiners, and what only chooses a form: no cell of their own. */
+/** Combining marks, joiners and variation selectors: they have no cell of their own. */
 const NO_WIDTH = /^[\p{Mn}\p{Me}\p{Cf}]+$/u;
 
-/** Characters that move a cursor, ring, or turn the direction of writing. */
+/** Characters that move the cursor, ring the bell, or change the text direction. */
 const UNSAFE = /[\p{Cc}\u2028\u2029\u202A-\u202E\u2066-\u2069]/gu;
 
 // biome-ignore lint/suspicious/noControlCharactersInRegex: the escape character is what begins a colour.
@@ -18,15 +18,15 @@ const COLOR = /\u001b\[[0-9;]*m/g;
 
 const ELLIPSIS = '…';
 
-/** What a reader takes for one character. */
+/** What a reader sees as one character. */
 function listGraphemes(text: string): Intl.Segments {
   return new Intl.Segmenter('en', { granularity: 'grapheme' }).segment(text);
 }
 
-/** Cells that a text without line breaks takes; colours take none. */
+/** Cells that a text without line breaks takes; colors take none. */
 export function measureWidth(text: string): number {
   const plain = text.replace(COLOR, '');
-  // Nearly all of what is printed.
+  // Nearly all output is plain ASCII.
   if (/^[\x20-\x7e]*$/.test(plain)) return plain.length;
   let width = 0;
   for (const { segment } of listGraphemes(plain)) width += widthOf(segment);
@@ -38,7 +38,7 @@ function widthOf(grapheme: string): number {
   return WIDE.test(grapheme) || grapheme.includes('\uFE0F') ? 2 : 1;
 }
 
-/** A text of at most so many cells; what was cut off is told by an ellipsis. */
+/** Cuts a text to at most `width` cells; an ellipsis marks the cut. */
 export function cutText(text: string, width: number): string {
   if (measureWidth(text) <= width) return text;
   let cut = '';
@@ -52,8 +52,8 @@ export function cutText(text: string, width: number): string {
 }
 
 /**
- * Lines of at most so many cells, broken at spaces; a word that is longer stays whole, so that it can be copied. What the
- * text begins with is kept.
+ * Lines of at most `width` cells, broken at spaces; a longer word stays whole, so that it can be copied. Leading spaces
+ * are kept.
  */
 export function wrapText(text: string, width: number): readonly string[] {
   const lines: string[] = [];
@@ -68,7 +68,7 @@ export function wrapText(text: string, width: number): readonly string[] {
   return [...lines, line];
 }
 
-/** The text with every character visible that would act on a terminal instead. @param keep characters that may stay */
+/** Makes every character visible that would act on a terminal. @param keep characters that may stay */
 export function escapeText(text: string, keep = ''): string {
   return text.replace(UNSAFE, (character) => {
     if (keep.includes(character)) return character;

@@ -1,7 +1,7 @@
 /**
- * What is answered, and the headers that every answer has. Invariant: nothing of an answer is kept by a cache, framed by
- * another site's page or named to another server, and only what stands in the page by its hash may style or run. Only
- * what stands at the address of a report may be framed at all: by the status page, as a preview.
+ * Builds answers and the headers that all of them have. Invariant: no answer is cached, framed by another site, or sent
+ * as a referrer to another server. Only the style sheet and the script with known hashes apply; a report also has its
+ * own styles. Only answers at the address of a report may be framed, by the status page as a preview.
  */
 import { createHash } from 'node:crypto';
 import { LIVE_SCRIPT } from './live-script.ts';
@@ -16,7 +16,7 @@ export interface PageAnswer {
 
 const HTML = 'text/html; charset=utf-8';
 
-/** The status page and the notices. The script reads the page again, the form asks for the token. */
+/** The status page and notices. The script fetches the page again, the form asks for the token. */
 const PAGE_POLICY = [
   "default-src 'none'",
   `style-src '${hash(STYLE)}'`,
@@ -29,7 +29,7 @@ const PAGE_POLICY = [
   "frame-ancestors 'none'",
 ].join('; ');
 
-/** What the status page may frame: it may neither run nor send anything, nor frame something itself. */
+/** Content that the status page may frame: it must not run scripts, send anything, or frame other content. */
 const framedPolicy = (style: string) =>
   [
     'sandbox',
@@ -41,9 +41,9 @@ const framedPolicy = (style: string) =>
     "frame-ancestors 'self'",
   ].join('; ');
 
-/** An archived report: a mail with styles of its own, which may do nothing here. */
+/** An archived report: a mail with its own styles and no other rights. */
 const REPORT_POLICY = framedPolicy('unsafe-inline');
-/** What stands in its place when it cannot be shown. */
+/** The notice shown instead of a report. */
 const REPORT_NOTICE_POLICY = framedPolicy(hash(STYLE));
 
 const SECURITY_HEADERS: Readonly<Record<string, string>> = {
@@ -65,7 +65,7 @@ export function answerReport(body: string): PageAnswer {
   return { status: 200, type: HTML, body, headers: frame(REPORT_POLICY) };
 }
 
-/** Says in the place of a report why it is not shown; a preview shows it too. */
+/** A notice at the address of a report; a preview shows it too. */
 export function answerReportNotice(
   status: number,
   body: string,
@@ -78,12 +78,12 @@ export function answerText(status: number, type: string, body: string): PageAnsw
   return { status, type, body };
 }
 
-/** All headers of an answer, its length among them. */
+/** All headers of an answer, including its length. */
 export function headersOf({ type, body, headers }: PageAnswer): Readonly<Record<string, string | number>> {
   return { ...SECURITY_HEADERS, ...headers, 'content-type': type, 'content-length': Buffer.byteLength(body) };
 }
 
-/** The older header says the same as `frame-ancestors` to older browsers. */
+/** For older browsers, `x-frame-options` repeats `frame-ancestors`. */
 function frame(policy: string): Readonly<Record<string, string>> {
   return { 'content-security-policy': policy, 'x-frame-options': 'SAMEORIGIN' };
 }

@@ -1,6 +1,6 @@
 /**
- * The calendar of conditions: a table with weeks as rows. Every condition has a shape of its own besides its colour, and
- * every day its whole sentence, which screen readers read and which is shown on hover, focus and tap.
+ * The calendar of conditions: a table with one row per week. Every condition has its own shape as well as a colour.
+ * Every day has a full sentence, read by screen readers and shown on hover, focus and tap.
  */
 
 import { nameHoliday } from '../../calendar/holidays.ts';
@@ -14,13 +14,13 @@ import { formatBothClocks, formatDay } from './time-text.ts';
 
 type DateStatus = StatusDocument['dates'][number];
 
-/** Weeks shown at once; the lookback is 15 days. */
+/** Weeks always shown; the lookback is 15 days. */
 const RECENT_WEEKS = 6;
-/** Weeks that can be folded out; what is older is in the store. */
+/** Older weeks, shown when unfolded; even older dates are in the store. */
 const EARLIER_WEEKS = 47;
 const DAYS = ['Mon', 'Tue', 'Wed', 'Thu', 'Fri', 'Sat', 'Sun'] as const;
 
-/** In the order of the legend, with their meaning in a few words. */
+/** In the order of the legend, with a short meaning. */
 const CONDITION_WORDS: Readonly<Record<Condition, string>> = {
   available: 'sealed and complete',
   degraded: 'sealed, not known to be complete',
@@ -29,7 +29,7 @@ const CONDITION_WORDS: Readonly<Record<Condition, string>> = {
   expired: 'lost before being sealed',
 };
 
-/** Shapes drawn on a ground of 16 units; the page has each once. */
+/** Shapes on a 16-unit grid; the page contains each once. */
 export const SHAPES: Markup = html`<svg width="0" height="0" aria-hidden="true" focusable="false"><defs>
 <symbol id="shape-available" viewBox="0 0 16 16"><path d="M3.2 8.6l3.2 3.2 6.4-7" fill="none" stroke="currentColor" stroke-width="2.2" stroke-linecap="round" stroke-linejoin="round"/></symbol>
 <symbol id="shape-degraded" viewBox="0 0 16 16"><path d="M8 2.2L14.4 13.4H1.6z" fill="none" stroke="currentColor" stroke-width="1.8" stroke-linejoin="round"/><path d="M8 6.2v3.4M8 11.3v.3" stroke="currentColor" stroke-width="1.7" stroke-linecap="round"/></symbol>
@@ -42,7 +42,7 @@ export function renderShape(condition: Condition): Markup {
   return html`<svg class="shape" aria-hidden="true" focusable="false"><use href="#shape-${condition}"/></svg>`;
 }
 
-/** The calendar of a job up to this week. @param key tells its parts from those of other jobs */
+/** The calendar of a job up to this week. @param key distinguishes its elements from those of other jobs */
 export function renderCalendar(
   document: StatusDocument,
   nowMs: number,
@@ -72,7 +72,7 @@ interface Shape {
   readonly dates: ReadonlyMap<string, DateStatus>;
   readonly calendar: CalendarOverride;
   readonly days: number;
-  /** Before it the job, or the source, did not exist. */
+  /** First known date; before it the job or the source did not exist. */
   readonly first: string;
 }
 
@@ -114,19 +114,19 @@ function describeDate({ date, condition, rows, revision, damage, begins_to_expir
   return parts.join(', ');
 }
 
-/** Long words may break in the narrow cells of a phone: browsers have no dictionary of their own everywhere. */
+/** Lets long words break in narrow cells on a phone: not all browsers have a hyphenation dictionary. */
 function hyphenate(name: string): string {
   return name.replace(/^(Thanks|Inde|Washing|June|Christ|Memo|Unsche)(?=[a-z])/, '$1\u00ad');
 }
 
-/** Why there is no session on a weekday; `undefined` where there is one, and at weekends. */
+/** Why a weekday has no session; `undefined` for session days and normal weekends. */
 function nameClosure(date: string, calendar: CalendarOverride): string | undefined {
   if (isSession(date, calendar)) return undefined;
   if (calendar.closed.has(date)) return nameHoliday(date) ?? 'Closed by the calendar file';
   return nameHoliday(date);
 }
 
-/** Mondays from the week of the first date to the later of this week and the last date's, bounded. */
+/** Mondays from the first date's week to this week or the last date's, whichever is later; bounded. */
 function listWeeks(first: string, last: string, today: string): readonly string[] {
   const end = mondayOf(last > today ? last : today);
   const oldest = addDays(end, -7 * (RECENT_WEEKS + EARLIER_WEEKS - 1));
@@ -150,7 +150,7 @@ function mondayOf(date: string): string {
   return addDays(date, -((weekday(date) + 6) % 7));
 }
 
-/** `2 Nov`; with the year in its first week. */
+/** `2 Nov`; with the year if the day is in the first week of January. */
 function formatMonday(date: string): string {
   const [, day = '', month = '', year = ''] = formatDay(date).split(' ');
   return month === 'Jan' && Number(day) <= 7 ? `${day} ${month} ${year}` : `${day} ${month}`;

@@ -1,7 +1,7 @@
 /**
- * What the daemon counts, for Prometheus. Invariants: labels are names of jobs and words of small fixed sets, so that
- * nothing from outside becomes a series; a run is counted once, when it has ended. Counters begin at 0 for every job, so
- * that their first increase is seen, and end when the job is gone. What the moment of reading says is `gauges.ts`'s.
+ * The daemon's counters for Prometheus. Invariants: labels are job names and words of small fixed sets, so no external
+ * text becomes a series; a run is counted once, when it has ended. Counters start at 0 for every job, so that their
+ * first increase is visible, and are removed with the job. `gauges.ts` has the current values.
  */
 import { Counter, collectDefaultMetrics, Histogram, Registry } from 'prom-client';
 import type { CalendarOverride } from '../../calendar/session.ts';
@@ -11,10 +11,10 @@ import { createGauges } from './gauges.ts';
 import { OUTCOME_WORDS } from './health-text.ts';
 import { findLastSuccess } from './last-success.ts';
 
-/** From a run that finds nothing to do, by a night's export at one request a second, to a backfill of hours. */
+/** From a run with nothing to do, through a nightly export at one request a second, to a backfill of hours. */
 const RUN_SECONDS_BUCKETS = [5, 15, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14_400, 28_800];
 
-/** An editor replaces a file in seconds; whoever takes a job away looks at its last numbers within this time, if at all. */
+/** An editor replaces a file within seconds. After this time nobody needs the last numbers of a removed job. */
 const GONE_GRACE_MS = 600_000;
 
 type JobCounter = Counter<'job'>;
@@ -30,10 +30,10 @@ export class DaemonMetrics {
   readonly #retries: JobCounter;
   readonly #runs: Counter<'job' | 'outcome'>;
   readonly #seconds: Histogram<'job'>;
-  /** Runs counted already, per job: no more than the view still shows, because what has left it never comes back. */
+  /** Counted runs per job. Only runs that the view still shows are kept: one that left the view never returns. */
   #counted = new Map<string, ReadonlySet<string>>();
   readonly #lastSuccessMs = new Map<string, number>();
-  /** Jobs that have left the view a moment ago, by the loop's own time. */
+  /** Jobs that recently left the view, with the loop's time. */
   readonly #goneSinceMs = new Map<string, number>();
   readonly #setGauges: (view: DaemonView, nowMs: number, lastSuccessMs: ReadonlyMap<string, number>) => void;
 
@@ -66,7 +66,7 @@ export class DaemonMetrics {
     collectDefaultMetrics({ register: this.#registry });
   }
 
-  /** Counts the runs that have ended since it was last called. To be called before they leave the view. */
+  /** Counts the runs that ended since the last call. Call it before they leave the view. */
   observe(view: DaemonView): void {
     const counted = new Map<string, ReadonlySet<string>>();
     for (const job of view.jobs) {
@@ -74,7 +74,7 @@ export class DaemonMetrics {
       if (!known) this.#begin(job.name);
       for (const run of job.finished) {
         if (known?.has(run.runId)) continue;
-        // A run of before the start was counted by that daemon: once more would look like an increase after a restart.
+        // An earlier daemon counted the runs before this start: counting them again would look like an increase.
         if (run.finishedAtMs >= view.startedAtMs) this.#count(job.name, run);
       }
       this.#noteSuccess(job);
@@ -84,7 +84,7 @@ export class DaemonMetrics {
       if (counted.has(name)) continue;
       const goneSinceMs = this.#goneSinceMs.get(name) ?? view.beatAtMs;
       this.#goneSinceMs.set(name, goneSinceMs);
-      // A job that is gone for a moment, while its file is replaced, is not counted anew.
+      // A job whose file is being replaced disappears for a moment; it must not be counted again.
       if (Math.abs(view.beatAtMs - goneSinceMs) < GONE_GRACE_MS) counted.set(name, runs);
       else this.#forget(name);
     }
@@ -92,7 +92,7 @@ export class DaemonMetrics {
     this.#counted = counted;
   }
 
-  /** The text exposition format, to be sent with `contentType`. */
+  /** The text exposition format; send it with `contentType`. */
   async text(view: DaemonView, nowMs: number): Promise<string> {
     this.observe(view);
     this.#setGauges(view, nowMs, this.#lastSuccessMs);
@@ -109,7 +109,7 @@ export class DaemonMetrics {
     this.#seconds.zero({ job });
   }
 
-  /** Its series end: what is shown for good would say of a job that there is none of. */
+  /** Removes the series of a job: otherwise they would describe a job that no longer exists. */
   #forget(job: string): void {
     for (const counter of this.#jobCounters()) counter.remove({ job });
     for (const outcome of Object.keys(OUTCOME_WORDS)) this.#runs.remove({ job, outcome });
@@ -118,7 +118,7 @@ export class DaemonMetrics {
     this.#goneSinceMs.delete(job);
   }
 
-  /** What the view still shows may be older than what it has shown. */
+  /** The last success in the view may be older than one that was already seen. */
   #noteSuccess(job: JobView): void {
     const atMs = findLastSuccess(job);
     if (atMs !== undefined) this.#lastSuccessMs.set(job.name, Math.max(atMs, this.#lastSuccessMs.get(job.name) ?? 0));

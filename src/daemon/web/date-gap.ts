@@ -1,6 +1,6 @@
 /**
- * Gaps: dates that are not sealed and will expire. Pure. The newest session is no gap before a run that could have sealed
- * it has ended, because every date is pending between its close and the evening's run.
+ * Gaps: dates that are not sealed and will expire. Pure. The newest session is not a gap until a run that could seal it
+ * has ended, because every date is pending between its close and the evening's run.
  */
 
 import { MINIMUM_DATA_DELAY_MINUTES } from '../../api-contract/published-limits.ts';
@@ -9,18 +9,18 @@ import { sessionCloseSecond } from '../../calendar/session.ts';
 import { parseWallClock } from '../../calendar/wall-clock.ts';
 import type { JobView, RunRecord } from '../job-view.ts';
 
-/** A date that no run has gone for within this time of its close is a gap, whatever the schedule says. */
+/** A date without a run this long after its close is a gap, whatever the schedule. */
 const PATIENCE_MS = 24 * 3_600_000;
 
 export interface Gap {
   readonly job: string;
   readonly date: string;
   readonly condition: 'pending' | 'missing';
-  /** When it begins to leave the lookback; not in the future where the status was read before. `undefined`: never. */
+  /** When it begins to leave the lookback; may be in the past, because the status can be old. `undefined`: never. */
   readonly expiresAtMs: number | undefined;
 }
 
-/** Gaps of a job, soonest expiry first; empty while its status is not known. */
+/** Gaps of a job, soonest expiry first; empty while its status is unknown. */
 export function listGaps(job: JobView, nowMs: number, calendar: CalendarOverride): readonly Gap[] {
   const dates = job.status?.document.dates ?? [];
   const newest = dates.at(-1)?.date;
@@ -32,7 +32,7 @@ export function listGaps(job: JobView, nowMs: number, calendar: CalendarOverride
   return gaps.sort((a, b) => order(a) - order(b));
 }
 
-/** Whether no run has ended yet that began when the date could be had, and it is not long since. */
+/** Whether the close is recent, and no run that could have sealed the date has ended. */
 function isAwaited({ finished, status }: JobView, date: string, nowMs: number, calendar: CalendarOverride): boolean {
   const closeMs = parseWallClock(date, sessionCloseSecond(date, calendar));
   if (nowMs - closeMs > PATIENCE_MS) return false;
@@ -41,12 +41,12 @@ function isAwaited({ finished, status }: JobView, date: string, nowMs: number, c
   return lastRunMs === undefined || lastRunMs < readyMs;
 }
 
-/** Whether a process ran: a tick on a day without a session is told among the runs too. */
+/** Whether a process ran: a tick on a day without a session is also listed as a run. */
 export function isRun({ outcome }: RunRecord): boolean {
   return outcome !== 'no-session';
 }
 
-/** Milliseconds since the epoch; `undefined` where there is no instant, or it is none. */
+/** Milliseconds since the epoch; `undefined` for `null` and invalid instants. */
 export function parseInstant(text: string | null): number | undefined {
   const atMs = text === null ? Number.NaN : Date.parse(text);
   return Number.isNaN(atMs) ? undefined : atMs;

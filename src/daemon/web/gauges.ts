@@ -1,4 +1,4 @@
-/** The metrics that say how it is now: each is set anew from the view, and a job that is gone leaves none behind. */
+/** Metrics of the current state: each is set again from the view, and a removed job leaves no series. */
 import { Gauge, type Registry } from 'prom-client';
 import type { CalendarOverride } from '../../calendar/session.ts';
 import { CONDITIONS } from '../../plan/conditions.ts';
@@ -14,7 +14,7 @@ interface Moment {
   readonly calendar: CalendarOverride;
 }
 
-/** Gauges of one number a job; `undefined`: the job has no such number now. */
+/** Gauges with one number per job; `undefined`: the job has no such number now. */
 const JOB_GAUGES: Readonly<
   Record<string, { readonly help: string; readonly read: (job: JobView, moment: Moment) => number | undefined }>
 > = {
@@ -40,7 +40,7 @@ const JOB_GAUGES: Readonly<
   },
   flowdrop_last_run_timestamp_seconds: {
     help: 'End of the last run, whatever its outcome. Absent while none is known.',
-    // Of a run by an older version there is a record only.
+    // A run by an older version left only a record, without an end.
     read: (job) => toSeconds(findLastEnd(job)?.finishedAtMs ?? parseInstant(job.status?.document.last_run ?? null)),
   },
   flowdrop_next_run_timestamp_seconds: {
@@ -93,7 +93,7 @@ const JOB_GAUGES: Readonly<
   },
 };
 
-/** Makes the gauges; what it returns sets them from a view. */
+/** Creates the gauges; the returned function sets them from a view. */
 export function createGauges(registry: Registry, calendar: CalendarOverride) {
   const registers = [registry];
   const perJob = Object.entries(JOB_GAUGES).map(([name, { help, read }]) => ({

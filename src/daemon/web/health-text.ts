@@ -1,6 +1,6 @@
 /**
- * Whether something is wrong: the sentences that are read first, the worst of them at the top. Pure. What is told here
- * is what a person can act on; that a date was lost is told for a while and then left to the calendar.
+ * Describes what is wrong, in the sentences at the top of the page, the worst first. Pure. It includes only problems
+ * that a person can act on. A lost date is mentioned for a while, then only shown in the calendar.
  */
 import type { CalendarOverride } from '../../calendar/session.ts';
 import { addDays, formatWallDate } from '../../calendar/wall-clock.ts';
@@ -9,9 +9,9 @@ import { type Gap, listGaps } from './date-gap.ts';
 import { findLastEnd } from './last-end.ts';
 import { formatRelative, formatSpan } from './time-text.ts';
 
-/** Losses are told this long: as long as the run's alerts tell them. */
+/** How long losses are mentioned: as long as in the alerts of runs. */
 const TELL_LOSSES_DAYS = 30;
-/** Gaps that expire within this time are urgent; as the alert `gap-expires-soon`. */
+/** Gaps that expire within this time are urgent, as in the alert `gap-expires-soon`. */
 const URGENT_MS = 48 * 3_600_000;
 
 type HealthLevel = 'well' | 'note' | 'wrong';
@@ -19,11 +19,11 @@ type HealthLevel = 'well' | 'note' | 'wrong';
 export interface HealthFinding {
   readonly level: HealthLevel;
   readonly text: string;
-  /** The job that it is about, where it is about one. */
+  /** The affected job, if it is one job. */
   readonly job: string | undefined;
 }
 
-/** Never empty; the first is the worst. */
+/** Never empty; the worst finding comes first. */
 export function judge(view: DaemonView, nowMs: number, calendar: CalendarOverride): readonly HealthFinding[] {
   const { jobs } = view;
   const gaps = jobs.flatMap((job) => listGaps(job, nowMs, calendar)).sort(bySoonestExpiry);

@@ -1,20 +1,20 @@
 /**
- * Whether the daemon lives and is ready, for orchestrators: it is asked without a token, so it tells counts and reasons
- * and no names. Live: the process answers and its schedules go on. Ready: it starts runs, and has one it can start.
+ * Liveness and readiness for orchestrators. Needs no token, so it shows counts and reasons, but no names. Live: the
+ * process answers and its schedules advance. Ready: it starts runs, and has at least one job to run.
  */
 import type { DaemonView } from '../job-view.ts';
 
-/** The loop looks at the clock every few seconds; when it did not for this long, it stands still. */
+/** The loop beats every 15 seconds; without a beat for this long it is stuck. */
 const STALL_MS = 5 * 60_000;
 
 export interface Health {
   readonly ok: boolean;
-  /** Empty when it is well. */
+  /** Empty when healthy. */
   readonly reasons: readonly string[];
 }
 
 export function checkLive(view: DaemonView, nowMs: number): Health {
-  // A clock that was set looks the same until the loop has come round: no longer than orchestrators are patient.
+  // A changed clock looks the same until the next beat, which comes before orchestrators lose patience.
   const isStalled = !view.isStopping && nowMs - view.beatAtMs > STALL_MS;
   return toHealth(isStalled ? [`the schedule was not looked at for ${STALL_MS / 60_000} minutes`] : []);
 }
@@ -22,7 +22,7 @@ export function checkLive(view: DaemonView, nowMs: number): Health {
 export function checkReady(view: DaemonView): Health {
   return toHealth([
     ...(view.isStopping ? ['the daemon is stopping'] : []),
-    // A job whose file broke goes on as it was before; one that never was right has no schedule.
+    // A job with a broken file continues unchanged; one that was never valid has no schedule.
     ...(view.jobs.some(({ schedule }) => schedule !== undefined) ? [] : ['no job can be run']),
   ]);
 }

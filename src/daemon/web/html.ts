@@ -1,9 +1,9 @@
 /**
- * Markup from template literals. Invariant: whatever is filled in is escaped, unless it is markup that this module made;
- * there is no way to pass a text off as markup. A list is filled in piece by piece; `undefined` and `false` as nothing.
+ * Markup from template literals. Invariant: every value is escaped, unless it is markup that this module made; a plain
+ * text can never pass as markup. A list is filled in item by item; `undefined` and `false` become nothing.
  */
 
-/** Markup that is safe to send. Only `html` makes it. */
+/** Markup that is safe to send; only `html` creates it. */
 export class Markup {
   readonly #text: string;
 
@@ -11,7 +11,7 @@ export class Markup {
     this.#text = text;
   }
 
-  /** Fills in a template. Values stand in text, or in attributes with double quotes. */
+  /** Fills in a template. Values may be in text, or in attributes with double quotes. */
   static fill(strings: TemplateStringsArray, values: readonly Filling[]): Markup {
     let text = strings[0] ?? '';
     for (const [index, value] of values.entries()) text += toText(value) + (strings[index + 1] ?? '');
@@ -45,7 +45,7 @@ function toText(value: Filling): string {
   return escapeText(String(value));
 }
 
-/** Also masks what would turn the direction of the text around it, and control characters that HTML does not allow. */
+/** Also replaces characters that change the text direction, and control characters that HTML does not allow. */
 function escapeText(text: string): string {
   return text
     .replace(/[&<>"'`]/g, (char) => ESCAPES[char] ?? '')

@@ -1,4 +1,4 @@
-/** What the page shows of one job: what it does now and next, its calendar, gaps, runs and archived reports. */
+/** The section of one job: what it does now and next, its calendar, gaps, runs and archived reports. */
 import type { CalendarOverride } from '../../calendar/session.ts';
 import type { JobView } from '../job-view.ts';
 import { renderCalendar, renderShape } from './condition-calendar.ts';
@@ -9,10 +9,10 @@ import { renderReports } from './report-list.ts';
 import { renderFinished, renderRunning } from './run-list.ts';
 import { formatBothClocks, formatInstant, formatRelative, formatSpan, renderTime } from './time-text.ts';
 
-/** Gaps listed; the rest is counted. */
+/** Gaps listed; the others are only counted. */
 const SHOWN_GAPS = 20;
 
-/** @param key tells this job from the others of the page; a word of letters, digits and hyphens */
+/** @param key identifies the job within the page; letters, digits and hyphens only */
 export function renderJob(job: JobView, nowMs: number, calendar: CalendarOverride, key: string): Markup {
   const document = job.status?.document;
   return html`<section class="job" id="${key}" aria-labelledby="${key}-name">
@@ -55,7 +55,7 @@ ${successMs !== undefined && html`<div><dt>last success</dt><dd>${tell(successMs
 
 function renderGaps(job: JobView, nowMs: number, calendar: CalendarOverride): Markup {
   if (!job.status) return html`<p class="quiet">Not known until the status has been read.</p>`;
-  // Without a date there is nothing that could be a gap, or is none.
+  // Without dates it is unknown whether there are gaps.
   if (job.status.document.dates.length === 0) {
     return html`<p class="quiet">Not known before a run has found the first date.</p>`;
   }

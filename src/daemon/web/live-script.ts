@@ -1,19 +1,18 @@
 /**
- * The one script of the page, allowed by its hash: it reads the page again while somebody looks, and replaces the parts
- * that say something else. Invariant: what the reader has scrolled to, unfolded or focused stays, and an unfolded
- * preview is not read a second time. Without scripts the page is complete but for the previews, and the browser reloads
- * it by itself.
+ * The only script of the page, allowed by its hash. While the page is visible, it fetches the page again and replaces
+ * the parts that changed. Invariant: scroll position, unfolded elements and focus stay, and an unfolded preview is not
+ * fetched again. Without scripts the page lacks only the previews, and the browser reloads it.
  */
 
-/** Between two readings: while a run goes on, and otherwise. */
+/** Time between two fetches: `LIVE_MS` during a run, otherwise `CALM_MS`. */
 export const LIVE_MS = 2_000;
 export const CALM_MS = 10_000;
-/** Where no script runs. */
+/** For browsers without scripts. */
 export const RELOAD_SECONDS = 30;
 
 /**
- * `data-live` names a part, `data-key` what may be focused or unfolded in it, `data-stays` what is not replaced while it
- * is unfolded, `data-every` the time to the next reading.
+ * `data-live` names a part, `data-key` an element in it that can be focused or unfolded. An element with `data-stays`
+ * is not replaced while it is unfolded. `data-every` is the time to the next fetch.
  */
 export const LIVE_SCRIPT = `
 'use strict';

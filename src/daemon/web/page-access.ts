@@ -1,27 +1,27 @@
 /**
- * Who may look. With a token: whoever shows it, as a bearer or by the cookie of a login. Without one only programs of
- * this machine can connect, and a web page that they have open must not read the status through them: its requests carry
- * the name of its own server, also when that name was made to mean this machine (DNS rebinding), so only names of this
- * machine are answered. Comparisons take the same time whatever is shown. The cookie is derived from the token: it does
- * not tell it, lives through a restart, and is worth nothing once the token is another.
+ * Access control. With a token: requests need it as a bearer token, or the cookie of a login. Without a token only
+ * programs on this machine can connect. A web page open in a local browser must not read the status: its requests carry
+ * the name of its own server, even if that name was made to resolve to this machine (DNS rebinding). So only host names
+ * of this machine are answered. Comparisons take constant time. The cookie is derived from the token: it does not
+ * reveal the token, survives a restart, and becomes invalid when the token changes.
  */
 import { createHash, createHmac, timingSafeEqual } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
 
 const COOKIE = 'flowdrop_status';
-/** A month: after it the token is asked for again. */
+/** A month; then the token is needed again. */
 const LOGIN_SECONDS = 30 * 86_400;
 
 export interface Access {
-  /** Whether the `Host` of a request may be answered; always with a token, which no other site's page can show. */
+  /** Whether the `Host` of a request is allowed; always true with a token, which no other site's page can send. */
   isKnownHost(headers: IncomingHttpHeaders): boolean;
-  /** Whether the request shows the token, or none is needed. */
+  /** Whether the request has the token, or none is needed. */
   isAllowed(headers: IncomingHttpHeaders, nowMs: number): boolean;
-  /** Value of the `Set-Cookie` header for a right token; `undefined` for a wrong one. */
+  /** Value of the `Set-Cookie` header for the right token; `undefined` for a wrong one. */
   login(token: string, headers: IncomingHttpHeaders, nowMs: number): string | undefined;
 }
 
-/** @param hosts names by which programs of this machine reach it, without ports */
+/** @param hosts host names that local programs use to reach this server, without ports */
 export function createAccess(token: string | undefined, hosts: readonly string[]): Access {
   if (token === undefined) {
     const known = new Set(hosts.map((host) => host.toLowerCase()));
@@ -46,7 +46,7 @@ export function createAccess(token: string | undefined, hosts: readonly string[]
     login(shown, headers, nowMs) {
       if (!isSame(shown, token)) return undefined;
       const expires = String(Math.floor(nowMs / 1000) + LOGIN_SECONDS);
-      // Behind a proxy with TLS the cookie stays on it.
+      // Behind a TLS proxy, browsers must send the cookie over TLS only.
       const secure = headers['x-forwarded-proto'] === 'https' ? '; Secure' : '';
       return `${COOKIE}=${expires}.${sign(expires)}; Path=/; Max-Age=${LOGIN_SECONDS}; HttpOnly; SameSite=Strict${secure}`;
     },
@@ -64,7 +64,7 @@ function readCookie(header: string): string {
   return pair?.trim().slice(prefix.length) ?? '';
 }
 
-/** Of digests, which have one length. */
+/** Compares digests, because `timingSafeEqual` needs equal lengths. */
 function isSame(a: string, b: string): boolean {
   const digest = (text: string) => createHash('sha256').update(text).digest();
   return timingSafeEqual(digest(a), digest(b));

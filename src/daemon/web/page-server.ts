@@ -1,6 +1,6 @@
 /**
- * The daemon's HTTP server: a listener with bounds on everything that a caller could make it hold. Node's own server,
- * because a framework would cost an idle daemon 18 MB for five addresses. It knows no page: `site.ts` does.
+ * The daemon's HTTP server: a listener with limits on all resources that a caller could hold. It uses Node's own
+ * server, because a framework would cost an idle daemon 18 MB for five addresses. `site.ts` has the pages.
  */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
@@ -15,45 +15,45 @@ import { headersOf } from './answer.ts';
 import { createAccess } from './page-access.ts';
 import { Site } from './site.ts';
 
-/** A page and its cookie need a fraction of it. */
+/** A page request with its cookie needs a fraction of it. */
 const MAX_HEADER_BYTES = 8 * 1024;
-/** A few people, their browsers' spare connections, and Prometheus. Beyond it idle connections make room. */
+/** A few people, their browsers' spare connections, and Prometheus. Beyond it idle connections are closed. */
 const MAX_CONNECTIONS = 64;
-/** A head that comes byte by byte is given up, and a connection that says nothing is closed. */
+/** Limits for request headers that arrive slowly, and for idle connections. */
 const HEADERS_TIMEOUT_MS = 5_000;
 const REQUEST_TIMEOUT_MS = 10_000;
 const KEEP_ALIVE_MS = 15_000;
-/** Longer than a report takes to be read from the store by a process of its own. */
+/** Longer than a process needs to read a report from the store. */
 const SILENCE_TIMEOUT_MS = 60_000;
-/** How often Node looks for requests that are late. */
+/** How often Node checks for late requests. */
 const CHECK_INTERVAL_MS = 1_000;
-/** Answers in flight get this long when the server is closed. */
+/** Time for answers in flight when the server closes. */
 const CLOSE_GRACE_MS = 1_000;
 
 export interface WebOptions {
   readonly address: ListenAddress;
-  /** What whoever looks must show. Needed unless the address is a loopback one. */
+  /** Token that viewers need. Required unless the address is a loopback one. */
   readonly token: string | undefined;
-  /** What is shown; called at most once a second for pages. */
+  /** The data to show; pages call it at most once a second. */
   readonly view: () => DaemonView;
-  /** Somebody looks at the page; at most once a second. */
+  /** Called when someone views the page, at most once a second. */
   readonly onLook?: () => void;
-  /** HTML of an archived report that the view lists; `undefined` when it is there no more. */
+  /** HTML of an archived report in the view; `undefined` when it no longer exists. */
   readonly readReport: (job: string, date: string, report: string, revision: number) => Promise<string | undefined>;
-  /** What is otherwise than the rules of the exchange say. Default: nothing. */
+  /** Calendar overrides; absent: none. */
   readonly calendar?: CalendarOverride;
   readonly log: Log;
   readonly clock: Clock;
 }
 
 export interface RunningWeb {
-  /** Base address, without a slash at its end. */
+  /** Base address, without a trailing slash. */
   readonly url: string;
-  /** Stops listening, and lets answers in flight go out for a second. Idempotent. */
+  /** Stops listening, and gives answers in flight one second. Idempotent. */
   close(): Promise<void>;
 }
 
-/** @throws Fault `SETTING_MISSING` (kind `usage`) without the token that the address needs; `LISTEN_FAILED` */
+/** @throws Fault `SETTING_MISSING` (kind `usage`) if the address needs a token and there is none; `LISTEN_FAILED` */
 export async function startWeb(options: WebOptions): Promise<RunningWeb> {
   const { address, token, clock, log } = options;
   if (token === undefined && !isLoopback(address.host)) {
@@ -79,7 +79,7 @@ export async function startWeb(options: WebOptions): Promise<RunningWeb> {
   });
   server.on('clientError', refuseBroken);
   await listen(server, address);
-  const bound = server.address() as AddressInfo; // A TCP server that listens has neither a path nor null.
+  const bound = server.address() as AddressInfo; // A listening TCP server has neither a path nor null.
   const url = `http://${formatListenAddress({ host: bound.address, port: bound.port })}`;
   log.info({ event: 'status-page', url }, `status page on ${url}`);
   let closing: Promise<void> | undefined;
@@ -96,7 +96,7 @@ async function listen(server: Server, { host, port }: ListenAddress): Promise<vo
   try {
     await new Promise<void>((resolve, reject) => {
       server.once('error', reject);
-      // Without a host Node takes every address, of IPv4 too where the machine has no IPv6.
+      // Without a host Node listens on all addresses, also on IPv4 if the machine has no IPv6.
       server.listen(host === '' ? { port } : { host, port }, resolve);
     });
   } catch (cause) {
@@ -108,7 +108,7 @@ async function listen(server: Server, { host, port }: ListenAddress): Promise<vo
   }
 }
 
-/** Bytes that are no request, or a head that is too long or too late. */
+/** Handles bytes that are not a request, and headers that are too long or too late. */
 function refuseBroken(error: NodeJS.ErrnoException, socket: Socket): void {
   if (error.code === 'ECONNRESET' || !socket.writable) return void socket.destroy();
   const status = {
@@ -124,7 +124,7 @@ async function close(server: Server, clock: Clock): Promise<void> {
   const grace = new AbortController();
   const patience = clock.sleep(CLOSE_GRACE_MS, grace.signal).then(
     () => server.closeAllConnections(),
-    // All was answered before the patience ended.
+    // All answers were sent within the grace time.
     () => undefined,
   );
   await closed;

@@ -1,23 +1,23 @@
 /**
- * The archived reports of a job: the newest with a preview each, older ones as links. Invariant: a report is read when
- * somebody unfolds it, never before, because each reading is a process. `loading="lazy"` alone does not keep that: where
- * no script runs, or when the page is printed, a browser reads every frame. So the frame lies in a `template`, which
- * `live-script.ts` takes out; without scripts there is the link. It knows no more of a report than its name.
+ * The archived reports of a job: previews of the newest, links to older ones. Invariant: a report is read only when
+ * someone unfolds it, because each reading starts a process. `loading="lazy"` does not guarantee that: without scripts,
+ * or for printing, a browser loads every frame. So the frame is in a `template`, which `live-script.ts` takes out;
+ * without scripts there is the link. This module knows only the name of a report.
  */
 import type { StatusDocument } from '../documents.ts';
 import { html, type Markup } from './html.ts';
 import { reportPath } from './report-path.ts';
 
-/** A week of one report; each can hold a whole mail with its pictures. */
+/** A week of one report; each preview can contain a whole mail with images. */
 const PREVIEWS = 5;
-/** Links listed below them; the rest is folded. */
+/** Links listed below the previews; the others are folded. */
 const SHOWN_LINKS = 12;
 
 type ArchivedReport = StatusDocument['reports'][number];
 
 /**
  * @param reports newest first
- * @param key tells this job from the others of the page; a word of letters, digits and hyphens
+ * @param key identifies the job within the page; letters, digits and hyphens only
  */
 export function renderReports(job: string, reports: readonly ArchivedReport[], key: string): Markup {
   const links = reports.slice(PREVIEWS, PREVIEWS + SHOWN_LINKS);
@@ -28,7 +28,7 @@ export function renderReports(job: string, reports: readonly ArchivedReport[], k
 <div data-live="${key}-reports">${links.length > 0 && list(links)}${older.length > 0 && html`<details data-key="${key}-older"><summary>${older.length} older</summary>${list(older)}</details>`}</div>`;
 }
 
-/** `data-stays`: while it is unfolded the script leaves it where it is, as a frame that is moved reads its page again. */
+/** `data-stays`: the script does not move it while it is unfolded, because a moved frame loads its page again. */
 function renderPreview(job: string, report: ArchivedReport): Markup {
   const path = reportPath(job, report);
   const { date, report: id, revision } = report;
@@ -42,7 +42,7 @@ function renderLink(job: string, report: ArchivedReport): Markup {
   return html`<li><a href="${reportPath(job, report)}">${report.date} <span>${report.report}</span></a>${report.revision > 0 && html` <span class="quiet small">revision ${report.revision}</span>`}</li>`;
 }
 
-/** A report's id is the name of its template and a short hash, which tells a job's reports from each other. */
+/** A report's id is its template's name and a short hash that makes it unique within the job. */
 function nameKind(id: string): string {
   return `${id.replace(/-[0-9a-f]{8}$/, '')} report`;
 }

@@ -1,4 +1,7 @@
-/** Addresses of archived reports: made and read here only. What an address names counts only if the archive lists it. */
+/**
+ * URL paths of archived reports: only this module builds and parses them. A path is valid only if the archive lists its
+ * report.
+ */
 import type { DaemonView } from '../job-view.ts';
 
 export interface ReportName {
@@ -19,8 +22,8 @@ export function isReportPath(path: string): boolean {
 }
 
 /**
- * The report of an address. It is compared with the addresses of those that the archive lists, so that no other text,
- * however it is encoded, reaches whoever reads the archive.
+ * The report at a path. The path is compared with those of all listed reports, so that no other text, in any encoding,
+ * reaches the archive.
  */
 export function findReport(view: DaemonView, path: string): (ReportName & { readonly job: string }) | undefined {
   for (const { name: job, status } of view.jobs) {

@@ -1,4 +1,4 @@
-/** The run that goes on, with its progress, and the runs that have ended, newest first, with what they said. */
+/** The active run with its progress, and the ended runs, newest first, with their results. */
 import { basename } from 'node:path';
 import { explainAbort } from '../../core/process-end.ts';
 import { formatCount, formatDuration } from '../../core/units.ts';
@@ -9,9 +9,9 @@ import { html, type Markup } from './html.ts';
 import { findOtherEnd } from './last-end.ts';
 import { formatInstant, formatRelative, formatSpan, renderTime } from './time-text.ts';
 
-/** More are in the logs. */
+/** Older runs are in the logs. */
 const SHOWN_RUNS = 8;
-/** Longer messages are cut: the log has all of them. */
+/** Longer messages are cut; the log has the full text. */
 const MAX_MESSAGE_CHARACTERS = 600;
 
 const REASON_WORDS: Readonly<Record<RunReason, string>> = {
@@ -22,7 +22,7 @@ const REASON_WORDS: Readonly<Record<RunReason, string>> = {
   gap: 'for a gap',
 };
 
-/** How an outcome looks. */
+/** Visual style of each outcome. */
 const TONES: Readonly<Record<RunRecord['outcome'], 'good' | 'fair' | 'bad' | 'calm'>> = {
   done: 'good',
   incomplete: 'fair',
@@ -72,11 +72,11 @@ export function renderFinished(job: JobView, nowMs: number): Markup {
   return html`${runs}${renderScope(job, nowMs, timeZone)}`;
 }
 
-/** Which runs are listed, and when the newest of the others ended, as far as the job's record on this machine tells. */
+/** States which runs are listed, and when the newest other run ended according to the job's record on this machine. */
 function renderScope(job: JobView, nowMs: number, timeZone: string): Markup {
   const { finished, status } = job;
   const end = findOtherEnd(job);
-  // The record of a run is written before its process ends, and is all that there is of one of an older version.
+  // A run writes its record before its process ends; a run by an older version left only the record.
   const lastMs = end?.finishedAtMs ?? parseInstant(status?.document.last_run ?? null);
   const ownMs = finished.find(isRun)?.finishedAtMs ?? Number.NEGATIVE_INFINITY;
   const isOther = lastMs !== undefined && lastMs > ownMs;

@@ -1,13 +1,13 @@
-/** Time that counts only on days with a session. Pure. */
+/** Measures time on session days only. Pure. */
 import { type CalendarOverride, isSession } from '../../calendar/session.ts';
 import { addDays, formatWallDate, parseWallClock } from '../../calendar/wall-clock.ts';
 
-/** What is longer ago is as good as for ever: the loop is bounded by it. */
+/** Bounds the loop: no caller needs to distinguish longer times. */
 const MAX_DAYS = 60;
 
 /**
- * How much of the time between two instants lay on dates with a session, midnight to midnight on the exchange's clock:
- * from Friday evening to Monday evening it is a day, as on any other evening.
+ * The part of the time between two instants that is on session dates, from midnight to midnight in the exchange's time
+ * zone. From Friday evening to Monday evening it is a day, as on any other evening.
  */
 export function measureSessionTimeMs(fromMs: number, toMs: number, calendar: CalendarOverride): number {
   const startMs = Math.max(fromMs, toMs - MAX_DAYS * 86_400_000);

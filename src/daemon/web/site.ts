@@ -1,6 +1,6 @@
 /**
- * What each address answers. Invariant: nothing but health is told to a request that may not look, and work is bounded:
- * the page is rendered once a second at most, and few reports are read at the same time, each once for all who ask.
+ * Routes requests to answers. Invariant: a request without access gets no data except health, and work is bounded: the
+ * page is rendered at most once a second, and only a few reports are read in parallel, each once for all requests.
  */
 import type { IncomingHttpHeaders } from 'node:http';
 import type { CalendarOverride } from '../../calendar/session.ts';
@@ -15,9 +15,9 @@ import type { Access } from './page-access.ts';
 import { findReport, isReportPath } from './report-path.ts';
 import { renderNotice, renderPage, renderPassage, TOKEN_FORM } from './status-page.ts';
 
-/** A page as old as this is shown again. */
+/** A page younger than this is sent again. */
 const PAGE_LIFETIME_MS = 1_000;
-/** Reports read at the same time: each is a process. */
+/** Reports read in parallel; each reading is a process. */
 const MAX_READING = 2;
 
 const NOTHING_HERE = renderNotice('Nothing here', ['The status page is at /, beside /healthz and /metrics.']);
@@ -25,7 +25,7 @@ const NOTHING_HERE = renderNotice('Nothing here', ['The status page is at /, bes
 interface SiteOptions {
   readonly access: Access;
   readonly view: () => DaemonView;
-  /** Somebody looks at the page: what it shows should be young. Not called for probes and metrics. */
+  /** Someone views the page, so its data should be refreshed. Not called for probes and metrics. */
   readonly onLook?: () => void;
   readonly readReport: (job: string, date: string, report: string, revision: number) => Promise<string | undefined>;
   readonly calendar: CalendarOverride;
@@ -105,7 +105,8 @@ export class Site {
     if (cookie === undefined) return refuseStranger('That is not the token');
     const login = { 'set-cookie': cookie };
     const site = headers['sec-fetch-site'];
-    // A browser that comes from another site does not show a strict cookie on a redirect, but does on a page's own step.
+    // A browser coming from another site does not send a strict cookie on a redirect, but does when our own page
+    // navigates.
     if (site === 'cross-site' || site === 'same-site') return answerPage(200, renderPassage(), login);
     return answerPage(303, renderPassage(), { ...login, location: '/' });
   }

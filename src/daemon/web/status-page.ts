@@ -1,4 +1,6 @@
-/** The status page, whole: what a manager reads first, then each job. A pure function of the view and the time. */
+/**
+ * The complete status page: first the summary for a manager, then each job. A pure function of the view and the time.
+ */
 import type { CalendarOverride } from '../../calendar/session.ts';
 import type { DaemonView } from '../job-view.ts';
 import { SHAPES } from './condition-calendar.ts';
@@ -9,10 +11,10 @@ import { CALM_MS, LIVE_MS, LIVE_SCRIPT, RELOAD_SECONDS } from './live-script.ts'
 import { STYLE } from './style.ts';
 import { formatBothClocks, formatSpan, renderTime } from './time-text.ts';
 
-/** Jobs shown in full; a daemon with more is looked at by its metrics. */
+/** Jobs shown in full; use the metrics for a daemon with more. */
 const SHOWN_JOBS = 50;
 
-/** Trusted texts of this program, which must not be escaped, as a style sheet and a script are read as they stand. */
+/** Slots for trusted texts that must not be escaped: HTML does not decode entities in style sheets and scripts. */
 const STYLE_SLOT = '/*style*/';
 const SCRIPT_SLOT = '/*script*/';
 
@@ -37,7 +39,7 @@ ${jobs.length > SHOWN_JOBS && html`<p class="quiet">and ${jobs.length - SHOWN_JO
   return frame(title, body, { everyMs: running > 0 ? LIVE_MS : CALM_MS, reload });
 }
 
-/** A page with a few sentences: a refusal, or something that is not there. @param form asks for the token */
+/** A page with a few sentences, such as a refusal or a missing page. @param form asks for the token */
 export function renderNotice(title: string, sentences: readonly string[], form?: Markup): string {
   const body = html`<div class="page alone"><main><div class="job"><h1>${title}</h1>${sentences.map((sentence) => html`<p>${sentence}</p>`)}${form}</div></main></div>`;
   return frame(`flowdrop: ${title}`, body, {});
@@ -46,7 +48,7 @@ export function renderNotice(title: string, sentences: readonly string[], form?:
 /** Asks for the token once. */
 export const TOKEN_FORM: Markup = html`<form method="get" action="/"><label for="token">Token</label><input id="token" name="token" type="password" autocomplete="current-password" required><button>Look</button></form>`;
 
-/** Sends the browser to the page from here, as a step of its own. */
+/** A page that sends the browser on to the status page, as a navigation of its own. */
 export function renderPassage(): string {
   return frame('flowdrop', html`<p><a href="/">To the status page</a></p>`, {
     reload: html`<meta http-equiv="refresh" content="0; url=/">`,
@@ -62,7 +64,7 @@ function frame(title: string, body: Markup, options: { readonly everyMs?: number
 <style>${STYLE_SLOT}</style></head>
 <body${everyMs !== undefined && html` data-every="${everyMs}"`}>${body}</body></html>
 `;
-  // By functions, so that nothing in the texts is taken for a pattern of the replacement; the slots come first in the page.
+  // Replaces with functions, so that `$` in the texts has no special meaning. The slots come before any other match.
   const text = page.toString();
   return text
     .replace(`<style>${STYLE_SLOT}</style>`, () => `<style>${STYLE}</style>`)

@@ -1,6 +1,6 @@
 /**
- * Instants and spans as an operator reads them: how long from now, and when, in UTC and on the exchange's or the job's
- * clock. Pure; the locale of the machine is not used. Spans are coarse, so that a page that is read again seldom differs.
+ * Formats instants and spans for operators: how long from now, and when, in UTC and in the exchange's or the job's time
+ * zone. Pure; it ignores the machine's locale. Spans are coarse, so that a refreshed page seldom changes.
  */
 import { EXCHANGE_TIME_ZONE } from '../../api-contract/published-limits.ts';
 import { html, type Markup } from './html.ts';
@@ -9,10 +9,10 @@ const SECOND_MS = 1000;
 const MINUTE_MS = 60 * SECOND_MS;
 const HOUR_MS = 60 * MINUTE_MS;
 const DAY_MS = 24 * HOUR_MS;
-/** Up to two days hours are counted, because that is how urgency is spoken of. */
+/** Up to two days, spans are in hours, because people express urgency in hours. */
 const HOURS_UNTIL_MS = 48 * HOUR_MS;
 
-/** One clock for each zone: making one takes longer than a whole page. */
+/** One formatter per time zone: creating one takes longer than rendering a page. */
 const clocks = new Map<string, Intl.DateTimeFormat>();
 
 /** A span in one unit, rounded down: `45 s`, `12 min`, `31 h`, `3 days`. */
@@ -23,14 +23,14 @@ export function formatSpan(ms: number): string {
   return `${Math.floor(ms / DAY_MS)} days`;
 }
 
-/** `in 3 h`, `12 min ago`, `now`. */
+/** `in 3 h`, `12 min ago`; within a minute `in less than a minute` or `just now`. */
 export function formatRelative(atMs: number, nowMs: number): string {
   const ms = atMs - nowMs;
   if (Math.abs(ms) < MINUTE_MS) return ms > 0 ? 'in less than a minute' : 'just now';
   return ms > 0 ? `in ${formatSpan(ms)}` : `${formatSpan(-ms)} ago`;
 }
 
-/** `Mon 2026-11-23 18:00` on the clock of a zone; on UTC's where there is no such zone. */
+/** `Mon 2026-11-23 18:00` in a time zone; in UTC if the zone is unknown. */
 export function formatInstant(atMs: number, timeZone: string): string {
   const field: Record<string, string> = {};
   for (const { type, value } of clockOf(timeZone).formatToParts(atMs)) field[type] = value;
@@ -38,7 +38,7 @@ export function formatInstant(atMs: number, timeZone: string): string {
   return `${field['weekday']} ${date} ${field['hour']}:${field['minute']}`;
 }
 
-/** In UTC and on the exchange's clock: `Sat 2026-11-21 05:00 UTC, 00:00 New York`, the date twice where it differs. */
+/** In UTC and in New York: `Sat 2026-11-21 05:00 UTC, 00:00 New York`; the date appears twice if it differs. */
 export function formatBothClocks(atMs: number): string {
   const utc = formatInstant(atMs, 'UTC');
   const exchange = formatInstant(atMs, EXCHANGE_TIME_ZONE);
@@ -46,12 +46,12 @@ export function formatBothClocks(atMs: number): string {
   return `${utc} UTC, ${sameDate ? exchange.slice(-5) : exchange} New York`;
 }
 
-/** For people, and for programs that read the page. */
+/** Readable by people, and by programs that read the page. */
 export function renderTime(atMs: number, text: string): Markup {
   return html`<time datetime="${new Date(atMs).toISOString()}">${text}</time>`;
 }
 
-/** `Fri 20 Nov 2026` of a date. */
+/** Formats a date as `Fri 20 Nov 2026`. */
 export function formatDay(date: string): string {
   const [weekday = '', day, month, year] = new Date(`${date}T00:00:00Z`).toUTCString().split(' ');
   return `${weekday.slice(0, 3)} ${Number(day)} ${month} ${year}`;

@@ -1,7 +1,7 @@
 /**
- * What leaves with the mail beside the mail: the report's tables as CSV or Parquet, one file a table, and the report as
- * PDF. Invariant: the files together never exceed the limit, and what is left out is named, so that a reader who misses
- * a file knows that it was not forgotten.
+ * The mail's attachments: the report's tables as CSV or Parquet, one file per table, and the report as PDF. Invariant:
+ * the files together never exceed the limit, and those left out are named, so that a reader knows that a missing file
+ * was not forgotten.
  */
 import type { FlowReport } from '../model.ts';
 import { listTables } from '../report-tables.ts';
@@ -18,7 +18,7 @@ interface ReportAttachment {
 }
 
 interface AttachOptions {
-  /** Of the files together, before the mail encodes them, which adds 37 %. */
+  /** Limit for all files together, before the mail's encoding, which adds 37%. */
   readonly limitBytes: number;
   /** IANA zone of the reader, for the instants of the PDF. */
   readonly timezone: string;
@@ -30,7 +30,7 @@ interface Attachments {
   readonly leftOut: readonly string[];
 }
 
-/** In the order asked for; a file that does not fit makes way for smaller ones behind it. */
+/** Builds the files in the requested order; after a file that does not fit, smaller ones may still be added. */
 export async function buildAttachments(
   report: FlowReport,
   kinds: readonly AttachmentKind[],
@@ -84,7 +84,7 @@ async function buildFiles(
   }
 }
 
-/** `trades-2026-11-19-symbols.csv`: files of several days and datasets lie side by side in one folder. */
+/** `trades-2026-11-19-symbols.csv`: unique across dates and datasets, so one folder can hold many. */
 function nameFile({ drop }: FlowReport, name: string, extension: string): string {
   return `${drop.dataset}-${drop.date}-${name}.${extension}`.replace(/[^\w.-]/g, '_');
 }

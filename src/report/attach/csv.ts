@@ -1,27 +1,27 @@
 /**
  * A table as CSV (RFC 4180: CRLF, quotes doubled, one header line) for people who open it in Excel and for programs.
- * Invariants: a number is written in the shortest digits that read back as the same number; a text that came with the
- * data is never a formula to a spreadsheet. Not known is an empty field.
+ * Invariants: a number has the fewest digits that read back as the same number; a spreadsheet never reads a text of the
+ * data as a formula. An unknown value is an empty field.
  */
 import type { AttachedTable, Cell } from '../report-table.ts';
 
 /**
- * Where a spreadsheet would see the beginning of a formula: a sign of one, plain or full width, at the beginning of a
- * field (OWASP, "CSV Injection"). Behind a separator too, because Excel splits at the separator of its own locale,
- * whatever the quotes say.
+ * Where a spreadsheet would see the start of a formula: a formula character, plain or full width, at the start of a
+ * field (OWASP, "CSV Injection"). Also after a separator, because Excel splits at its own locale's separator, even
+ * inside quotes.
  */
 const FORMULA = /(?<=^|[;,\t\r\n"'|]) *(?=[=+\-@\t\r＝＋－＠])/gu;
 
-/** Quotes are needed where RFC 4180 says so, and where another locale's separator stands. */
+/** Quotes are needed where RFC 4180 says so, and for other locales' separators. */
 const NEEDS_QUOTES = /[",;\t\r\n|]|^\s|\s$/;
 
-/** Invisible in a spreadsheet, and the end of the text to some readers. */
+/** Invisible in a spreadsheet; some readers end the text there. */
 const NUL = /\0/g;
 
-/** Excel reads UTF-8 only behind this mark; other readers skip it, or show it in the first column's name. */
+/** Excel reads UTF-8 only after this mark; other readers skip it, or show it in the first column's name. */
 const BYTE_ORDER_MARK = '\ufeff';
 
-/** The mark is put only where a character needs it, so that plain tables have nothing in front of their header. */
+/** Writes the mark only if a character is not ASCII, so that plain tables have nothing before their header. */
 export function formatCsv({ columns, rows }: Pick<AttachedTable, 'columns' | 'rows'>): Uint8Array {
   const lines = [columns.map(({ name }) => name), ...rows.map((row) => row.map(formatField))];
   const text = lines.map((fields) => `${fields.join(',')}\r\n`).join('');
@@ -36,7 +36,7 @@ function formatField(cell: Cell): string {
   return NEEDS_QUOTES.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }
 
-/** An apostrophe makes a spreadsheet take what follows for text; programs see it, which is the lesser harm. */
+/** After an apostrophe, a spreadsheet reads the rest as text; programs see it too, which is the lesser harm. */
 function disarm(text: string): string {
   return text.replace(FORMULA, (blanks) => `'${blanks}`);
 }

@@ -1,6 +1,6 @@
 /**
- * A table as Parquet, for programs: types that do not depend on the rows, and in the footer which drop the numbers were
- * computed from. Texts are as they came: a column of text is no formula to a reader of Parquet.
+ * A table as Parquet, for programs: its types do not depend on the rows, and its footer names the drop that the numbers
+ * were computed from. Texts are unchanged, because a Parquet reader does not read text as a formula.
  */
 import type { SchemaElement } from 'hyparquet';
 import type { ShownDrop } from '../model.ts';
@@ -45,7 +45,7 @@ export async function formatParquet(table: AttachedTable, drop: ShownDrop): Prom
   return new Uint8Array(bytes);
 }
 
-/** A value of another type than its column's, or one that its column cannot hold, is not known. */
+/** An invalid date or a number that is not finite becomes null; a count is rounded. */
 function encode(cell: Cell, { kind }: Column): Cell | bigint | Date {
   if (kind === 'date') return typeof cell === 'string' && isDate(cell) ? new Date(`${cell}T00:00:00Z`) : null;
   if (typeof cell !== 'number') return cell;

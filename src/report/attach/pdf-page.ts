@@ -1,10 +1,10 @@
 /**
- * The look of the PDF: paper, fonts, colours, and the pieces that a page is put together from. Invariant: everything that
- * is drawn is either part of the document's structure, for those who have it read aloud, or marked as decoration.
+ * The look of the PDF: paper, fonts, colours, and the building blocks of a page. Invariant: everything drawn is either
+ * part of the document's structure, for screen readers, or marked as decoration.
  */
 import { createRequire } from 'node:module';
 
-/** Of the U.S. desks that read it; other printers scale it by 3 %. */
+/** The paper of the U.S. desks that read it; other printers scale it by 3%. */
 const PAPER = 'LETTER';
 const MARGINS = { top: 40, right: 40, bottom: 52, left: 40 } as const;
 
@@ -16,7 +16,7 @@ const FONTS = {
 
 type FontName = keyof typeof FONTS;
 
-/** Dark enough on white for small print: 7:1 and more. */
+/** Text colours are dark enough on white for small print: a contrast of 7:1 or more. */
 export const COLOURS = {
   ink: '#1d2630',
   faint: '#4a5663',
@@ -28,7 +28,7 @@ export const COLOURS = {
 
 export interface PdfPage {
   readonly doc: PDFKit.PDFDocument;
-  /** The structure that everything on the pages belongs to. */
+  /** Root of the document's structure. */
   readonly body: PDFKit.PDFStructureElement;
 }
 
@@ -38,7 +38,7 @@ interface PageOptions {
   readonly createdAt: Date;
 }
 
-/** Everything that pdfkit would take from the clock is given, so that the same report gives the same bytes. */
+/** Sets all dates that pdfkit would take from the clock, so that the same report gives the same bytes. */
 export async function openPage({ title, subject, createdAt }: PageOptions): Promise<PdfPage> {
   const { default: PDFDocument } = await import('pdfkit');
   const { resolve } = createRequire(import.meta.url);
@@ -84,7 +84,7 @@ export function writeText({ doc, body }: PdfPage, text: string, style: TextStyle
   doc.y += after;
 }
 
-/** A heading that is also a bookmark, on a page that has room for what must follow it. */
+/** Writes a heading that is also a bookmark, on a page with room for what must follow it. */
 export function writeHeading(page: PdfPage, text: string, followingHeight: number): void {
   const { doc } = page;
   doc.y += 14;
@@ -94,7 +94,7 @@ export function writeHeading(page: PdfPage, text: string, followingHeight: numbe
 }
 
 export function makeRoom({ doc }: PdfPage, height: number): void {
-  // On a fresh page there is no more room to be had.
+  // A new page would not have more room than an empty one.
   if (doc.y > doc.page.margins.top && doc.y + height > doc.page.maxY()) doc.addPage();
 }
 
@@ -102,27 +102,27 @@ export function contentWidth({ doc }: PdfPage): number {
   return doc.page.width - doc.page.margins.left - doc.page.margins.right;
 }
 
-/** @param alt what is read aloud instead of the picture */
+/** @param alt text that a screen reader reads instead of the image */
 export function placePicture({ doc, body }: PdfPage, png: Uint8Array, alt: string, width: number): void {
   const place = () => void doc.image(Buffer.from(png), MARGINS.left, doc.y, { width });
   body.add(doc.struct('Figure', { alt }, place));
   doc.y += scaledHeight(png, width);
 }
 
-/** The height of a PNG that is shown in a width. */
+/** The height of a PNG scaled to a width. */
 export function scaledHeight(png: Uint8Array, width: number): number {
   // PNG, 11.2.2: width and height are the first fields of the first chunk.
   const view = new DataView(png.buffer, png.byteOffset);
   return (view.getUint32(20) / view.getUint32(16)) * width;
 }
 
-/** Writes the foot of every page, which needs their number, and returns the file. */
+/** Writes the footer of every page, which needs the page count, and returns the file. */
 export async function closePage({ doc, body }: PdfPage, foot: string): Promise<Uint8Array> {
   body.end();
   const { start, count } = doc.bufferedPageRange();
   for (let index = start; index < start + count; index += 1) {
     doc.switchToPage(index);
-    // Below the margin pdfkit would begin another page.
+    // pdfkit would start a new page for text below the margin.
     doc.page.margins.bottom = 0;
     doc.markContent('Artifact', { type: 'Pagination' });
     doc.font('plain').fontSize(7.5).fillColor(COLOURS.faint);

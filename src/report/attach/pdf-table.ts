@@ -1,6 +1,6 @@
 /**
- * A table on the pages of the PDF: one line a row, columns as wide as what is in them, the header again on every page.
- * Numbers are shortened for reading, as in the mail; the files for programs have them in full.
+ * A table on the pages of the PDF: one line per row, columns as wide as their content, the header repeated on every
+ * page. Numbers are shortened for people, as in the mail; the files for programs have them in full.
  */
 import { formatCount, formatDecimal, formatDollars, formatPercent } from '../../core/units.ts';
 import type { AttachedTable, Cell, Column, ColumnKind } from '../report-table.ts';
@@ -10,11 +10,11 @@ import { COLOURS, contentWidth, type PdfPage } from './pdf-page.ts';
 const FONT_SIZE = 7.5;
 const ROW_HEIGHT = 13;
 const PADDING = { top: 2.2, right: 4, bottom: 2.2, left: 4 } as const;
-/** Points that a column may be wider than what is in it: wider, and the eye loses the line. */
+/** Points that a column may be wider than its content; with more, the eye loses the line. */
 const MAX_SLACK = 36;
 const TEXTS: readonly ColumnKind[] = ['text', 'date', 'flag'];
 
-/** Of a table with its header, or of so many rows of it as stay together on a page. */
+/** Height of the table with its header, or of its first `maxRows` rows, which stay together on a page. */
 export function measureTable(table: AttachedTable, maxRows = 10): number {
   return (Math.min(table.rows.length, maxRows) + 1) * ROW_HEIGHT;
 }
@@ -29,7 +29,7 @@ export function drawTable(page: PdfPage, table: AttachedTable): void {
   );
   const widths = fitWidths(page, columns, head, rows);
   doc.font('plain').fontSize(FONT_SIZE).fillColor(COLOURS.ink);
-  // Rows as the drawing counts them, repeated headers included: those have no stripe.
+  // Row numbers of headers, counting repeated headers; they have no stripe.
   const heads = new Set([0]);
   const drawn = doc.table({
     structParent: body,
@@ -79,7 +79,7 @@ function fitWidths(
     const slack = Math.min(MAX_SLACK, (room - sum) / needed.length);
     return needed.map((width) => width + slack);
   }
-  // A number that is cut is another number: what is too wide is taken from the texts.
+  // A cut number would be a different number, so only text columns are narrowed.
   const texts = needed.map((width, index) => (isText(columns[index]) ? width : 0));
   const left = Math.max(0, room - (sum - total(texts)));
   return needed.map((width, index) => (isText(columns[index]) ? (width / total(texts)) * left : width));
@@ -93,7 +93,7 @@ function isText(column: Column | undefined): boolean {
   return column !== undefined && TEXTS.includes(column.kind);
 }
 
-/** @param unit of a `measure`: the kind that its number is shown as */
+/** @param unit for a `measure`: the kind used to format its number */
 function formatCell(cell: Cell, kind: ColumnKind, unit: Cell): string {
   if (cell === null) return NONE;
   if (typeof cell === 'string') return cleanLabel(cell);

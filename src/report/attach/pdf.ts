@@ -1,6 +1,6 @@
 /**
- * The report on paper: stamp, key numbers, charts, tables, and where the numbers come from. Invariant: it computes no
- * number, and the same model gives the same bytes (the document's date is the report's).
+ * The report as PDF: completeness stamp, key numbers, charts, tables, and the origin of the numbers. Invariant: it
+ * computes no number, and the same model gives the same bytes (the document's date is the report's).
  */
 import { buildSessionChart, buildSymbolChart, CHART_WIDTH } from '../draw/chart.ts';
 import { renderPicture } from '../draw/picture.ts';
@@ -30,10 +30,10 @@ import { drawTable, measureTable } from './pdf-table.ts';
 
 const SMALL = 8;
 
-/** @param timezone IANA zone of the reader, for instants; trade times stay the exchange's wall clock */
+/** @param timezone IANA zone of the reader, for instants; trade times stay in the exchange's wall clock */
 export async function formatPdf(report: FlowReport, timezone: string): Promise<Uint8Array> {
   const { drop, exposure } = report;
-  // Strikes of every symbol of a watchlist would be a page each: those files are for programs.
+  // Only the lead symbol's strikes: those of a whole watchlist would take a page per symbol.
   const tables = listTables(report, exposure.lead === null ? [] : [exposure.lead]);
   const figures = await drawFigures(report);
   const page = await openPage({
@@ -111,7 +111,7 @@ function origin(after = 0) {
   return { type: 'P', size: SMALL, after } as const;
 }
 
-/** Line ends stay; other control characters and marks of reading direction would draw what is not said. */
+/** Keeps line ends; other control characters and direction marks could change what the text appears to say. */
 function cleanCode(sql: string): string {
   return sql
     .split(/\r?\n/)
@@ -121,12 +121,12 @@ function cleanCode(sql: string): string {
 
 interface Figure {
   readonly title: string;
-  /** The finding in words: the caption, and what is read aloud instead of the picture. */
+  /** The finding in words: the caption, and the text for screen readers. */
   readonly finding: string;
   readonly png: Uint8Array;
 }
 
-/** The mail's own pictures, each with the sentence that it shows. None on a day without trades. */
+/** The mail's own charts, each with its finding. None on a day without trades. */
 async function drawFigures(report: FlowReport): Promise<readonly Figure[]> {
   const { headline, halfHours, topSymbols, symbolCount, exposure } = report;
   const { lead } = exposure;

@@ -1,14 +1,14 @@
 /**
- * The report's charts of premium as Vega-Lite specifications (GEX by strike: `strikes.ts`). Pure: data in, specification out; `picture.ts` draws them. Colours
- * are told apart by colour-blind readers (blue and orange, with grey between) and lie on white, whatever the mail
- * program's theme.
+ * The report's premium charts as Vega-Lite specifications (GEX by strike: `strikes.ts`). Pure: data in, specification
+ * out; `picture.ts` draws them. Colour-blind readers can distinguish the colours (blue and orange, with grey between).
+ * The background is white in every mail program's theme.
  */
 import type { TopLevelSpec } from 'vega-lite';
 import type { HalfHour, SymbolFlow } from '../model.ts';
 import type { Premium } from '../numbers.ts';
 import { nameSymbol } from '../text/label.ts';
 
-/** Width at which a chart is shown, CSS pixels. Drawn at twice that. */
+/** Width at which a chart is shown, CSS pixels; the image has twice as many. */
 export const CHART_WIDTH = 600;
 
 export const CHART_FONT = 'DejaVu Sans';
@@ -20,7 +20,7 @@ export const FAINT = '#e4e8ed';
 export const FONT_SIZE = 19;
 const BAR_HEIGHT = 36;
 
-/** Dollars on an axis as in the tables: `$1.5B`, where d3 says `1.5G`. */
+/** Dollars on an axis as in the tables: `$1.5B`, where d3 writes `1.5G`. */
 export const DOLLAR_LABEL = "'$' + replace(replace(format(datum.value, '~s'), 'G', 'B'), 'k', 'K')";
 
 /** Stacked columns of premium per half hour. */

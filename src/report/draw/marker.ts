@@ -1,7 +1,8 @@
 /**
- * Where the labels of marked levels go, so that no label covers another and no line crosses one, unless labels are
- * longer than half of the plot. Pure arithmetic in pixels. A label stands beside its line, to the left or to the right, in a row above the plot; its line reaches up to
- * that row. Levels of the same value share a label; one outside of the axis is named at its edge and has no line.
+ * Places the labels of marked levels so that no label covers another and no line crosses a label, unless labels are
+ * longer than half of the plot. Pure arithmetic in pixels. A label is left or right of its line, in a row above the
+ * plot; the line reaches up to that row. Levels with the same value share a label. A level outside the axis has its
+ * label at the edge and no line.
  */
 
 export interface MarkerLevel {
@@ -15,18 +16,18 @@ export interface MarkerLevel {
 export interface PlacedMarker {
   /** `Spot 601.50`, or several names of one level. */
   readonly text: string;
-  /** Of the first level of this label. */
+  /** Name of the label's first level. */
   readonly name: string;
-  /** Of the line, pixels from the left of the plot. */
+  /** Position of the line, pixels from the left of the plot. */
   readonly x: number;
-  /** Of the label's left end, and an upper bound of its width. */
+  /** Left end of the label, and an upper bound of its width, pixels. */
   readonly labelX: number;
   readonly labelWidth: number;
-  /** Which end of the label is at the line. */
+  /** The end of the label that is at the line. */
   readonly align: 'left' | 'right';
   /** 0 is the lowest row of labels, next to the plot. */
   readonly row: number;
-  /** Whether the level lies on the axis: only then has it a line. */
+  /** Whether the level is within the axis: only then it has a line. */
   readonly inside: boolean;
 }
 
@@ -39,13 +40,13 @@ interface ChartAxis {
   readonly charWidth: number;
 }
 
-/** Between a line and its label, and between a label and the next line. */
+/** Gap between a line and its label, and between a label and the next line, pixels. */
 const GAP = 6;
 
-/** So many are searched through exhaustively: 4,096 layouts. */
+/** With four levels, the exhaustive search covers 4,096 layouts. */
 const MAX_LEVELS = 4;
 
-/** From left to right. @param levels at most four; more are not shown */
+/** Markers from left to right. @param levels at most four; more are not shown */
 export function placeMarkers(levels: readonly MarkerLevel[], axis: ChartAxis): readonly PlacedMarker[] {
   const marks = mergeLevels(levels.slice(0, MAX_LEVELS), axis);
   let best: readonly PlacedMarker[] = [];
@@ -74,7 +75,7 @@ function listChoices<Option>(count: number, options: readonly Option[]): readonl
   return listChoices(count - 1, options).flatMap((chosen) => options.map((option) => [...chosen, option]));
 }
 
-/** A label that would leave the plot is moved back into it, over its own line. */
+/** Moves a label that would leave the plot back into it, over its own line. */
 function place(mark: Mark, align: 'left' | 'right', row: number, plotWidth: number): PlacedMarker {
   const { text, name, x, inside, width } = mark;
   const wanted = wantedX(x, width, align);
@@ -86,7 +87,10 @@ function wantedX(x: number, width: number, align: 'left' | 'right'): number {
   return align === 'left' ? x + GAP : x - GAP - width;
 }
 
-/** Labels over labels weigh most, lines through labels next, then pixels that labels were moved, then the height of the whole, then of each. */
+/**
+ * Overlapping labels cost most, then lines through labels, then the pixels that labels were moved, then the highest
+ * row, then the row of each label.
+ */
 function costOf(layout: readonly PlacedMarker[]): number {
   let cost = 0;
   let highest = 0;
@@ -104,7 +108,7 @@ function costOfPair(a: PlacedMarker, b: PlacedMarker): number {
   return (covers ? 1e12 : 0) + (isCrossed(a, b) ? 1e9 : 0) + (isCrossed(b, a) ? 1e9 : 0);
 }
 
-/** A line reaches from the plot up to the row of its own label. */
+/** Whether the line crosses the label. A line reaches from the plot up to the row of its own label. */
 function isCrossed(label: PlacedMarker, line: PlacedMarker): boolean {
   const within = line.x > label.labelX - GAP / 2 && line.x < label.labelX + label.labelWidth + GAP / 2;
   return line.inside && line.row >= label.row && within;
@@ -129,7 +133,7 @@ function mergeLevels(levels: readonly MarkerLevel[], axis: ChartAxis): readonly 
   });
 }
 
-/** `Call, put wall`: what the names end with in common is said once. */
+/** `Call, put wall`: writes a shared ending once. */
 function joinNames(names: readonly string[]): string {
   const words = names.map((name, index) => (index === 0 ? name : name.toLowerCase()));
   const short = words.map((word, index) => (words[index + 1]?.endsWith(' wall') ? word.replace(/ wall$/, '') : word));

@@ -1,12 +1,12 @@
 /**
- * A chart specification to a PNG, without a browser: Vega draws SVG, resvg turns it into pixels with a font of our own
- * package, so that the same report looks the same on every machine. The libraries load on first use.
+ * Renders a chart specification to a PNG without a browser: Vega draws SVG, and resvg turns it into pixels. The font is
+ * in an npm package, so the same report looks the same on every machine. The libraries load on first use.
  */
 import { createRequire } from 'node:module';
 import type { TopLevelSpec } from 'vega-lite';
 import { CHART_FONT } from './chart.ts';
 
-/** Pixels of the picture per CSS pixel shown: sharp on a phone's screen. */
+/** Image pixels per CSS pixel: sharp on a phone's screen. */
 const PIXEL_RATIO = 2;
 
 const FONT_FILES = ['dejavu-fonts-ttf/ttf/DejaVuSans.ttf', 'dejavu-fonts-ttf/ttf/DejaVuSans-Bold.ttf'] as const;

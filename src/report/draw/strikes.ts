@@ -1,6 +1,6 @@
 /**
- * GEX by strike as a Vega-Lite specification: calls up, puts down, and the levels that matter as labelled lines. Pure.
- * The size of the plot is fixed, not fitted, because the labels above it are placed by our own arithmetic.
+ * GEX by strike as a Vega-Lite specification: calls up, puts down, and the important levels as labelled lines. Pure.
+ * The plot has a fixed size, because our own arithmetic places the labels above it.
  */
 import type { TopLevelSpec } from 'vega-lite';
 import { formatDecimal } from '../../core/units.ts';
@@ -11,21 +11,21 @@ import { type MarkerLevel, type PlacedMarker, placeMarkers } from './marker.ts';
 
 type Layer = Extract<TopLevelSpec, { layer: unknown }>['layer'][number];
 
-/** To the right half of the longest strike fits, of five digits, which may stand at the very end of the axis. */
+/** The right padding fits half of a five-digit strike, the longest, at the very end of the axis. */
 const PADDING = { left: 92, right: 34, top: 40, bottom: 40 } as const;
 const PLOT_WIDTH = CHART_WIDTH - PADDING.left - PADDING.right;
 const PLOT_HEIGHT = 240;
-/** Height of a row of labels. */
+/** Height of a row of labels, pixels. */
 const ROW = 26;
-/** DejaVu Sans Bold is at most this wide per letter on the average of our labels, as a part of its size. */
+/** Upper bound of the average letter width of our labels in DejaVu Sans Bold, as a fraction of the font size. */
 const LETTER = 0.7;
 const LABEL_SIZE = 17;
-/** Of the distance between strikes. */
+/** Bar width as a fraction of the distance between strikes. */
 const BAR_PART = 0.78;
-/** Of the largest strike: smaller ones at either end are not drawn. */
+/** Fraction of the largest strike's exposure; strikes below it at either end are not drawn. */
 const TRIM_PART = 0.01;
 
-/** Black for the price; the walls in their bars' colours; zero gamma in a third, with a pattern of its own. */
+/** Black for the spot, the bars' colours for the walls, and a separate colour and dash pattern for zero gamma. */
 const STYLES: Readonly<Record<string, { readonly colour: string; readonly dash: readonly number[] }>> = {
   Spot: { colour: '#17212d', dash: [] },
   'Zero gamma': { colour: '#6b3fa0', dash: [6, 4] },
@@ -71,7 +71,7 @@ export function buildStrikeChart(lead: SymbolExposure): TopLevelSpec {
               format: '~f',
               tickCount: 6,
               labelOverlap: 'parity',
-              // Every label around its own place: moved inwards, it would name another strike.
+              // Every label stays centered on its strike: moved inwards, it would name another strike.
               labelFlush: false,
             },
           },
@@ -98,7 +98,7 @@ export function buildStrikeChart(lead: SymbolExposure): TopLevelSpec {
   };
 }
 
-/** d3 writes a minus sign before the dollar's; `-$1.5B` as in the tables. */
+/** Writes `-$1.5B`, as in the tables; d3 would put the minus sign after the dollar sign. */
 const SIGNED_DOLLAR_LABEL = `(datum.value < 0 ? '-' : '') + ${DOLLAR_LABEL.replace('datum.value', 'abs(datum.value)')}`;
 
 function listLevels(lead: SymbolExposure): readonly MarkerLevel[] {
@@ -112,7 +112,7 @@ function listLevels(lead: SymbolExposure): readonly MarkerLevel[] {
   ];
 }
 
-/** Strikes far from the spot with next to no exposure would only make the others narrow. */
+/** Drops strikes with almost no exposure at both ends: they would only make the others narrower. */
 function trimStrikes(strikes: readonly StrikeGex[]): readonly StrikeGex[] {
   const sizes = strikes.map(({ callGex, putGex }) => Math.abs(callGex ?? 0) + Math.abs(putGex ?? 0));
   const least = Math.max(...sizes) * TRIM_PART;
@@ -126,19 +126,19 @@ interface Bar extends StrikeGex {
   readonly to: number;
 }
 
-/** As wide as the nearer neighbour allows, for strikes are closer together near the spot; no wider than most are. */
+/** Bars are as wide as the nearer neighbour allows, because strikes are denser near the spot, up to the median gap. */
 function widenStrikes(strikes: readonly StrikeGex[]): readonly Bar[] {
   const gaps = strikes.slice(1).map(({ strike }, index) => strike - (strikes[index]?.strike ?? strike));
   const usual = [...gaps].sort((a, b) => a - b)[Math.floor(gaps.length / 2)];
   return strikes.map((row, index) => {
-    // A single strike has no neighbour: then its own size gives the scale.
+    // A single strike has no neighbour, so its own value gives the scale.
     const most = usual ?? Math.max(1, Math.abs(row.strike) * 0.004);
     const half = (Math.min(most, gaps[index - 1] ?? most, gaps[index] ?? most) * BAR_PART) / 2;
     return { ...row, from: row.strike - half, to: row.strike + half };
   });
 }
 
-/** From the first bar to the last, and a margin for the levels beside them. */
+/** The span from the first bar to the last, with a margin for levels outside. */
 function spanOf(bars: readonly Bar[]): { readonly min: number; readonly max: number } {
   const min = bars[0]?.from ?? 0;
   const max = bars.at(-1)?.to ?? 1;
@@ -157,7 +157,7 @@ function labelTop(row: number): number {
 function drawLine(marker: PlacedMarker): Layer[] {
   if (!marker.inside) return [];
   const { colour, dash } = styleOf(marker);
-  // A label too long for either side lies over its own line, which then ends below it.
+  // A label too long for either side covers its own line, which then ends below the label.
   const covered = marker.x > marker.labelX && marker.x < marker.labelX + marker.labelWidth;
   const top = labelTop(marker.row) + (covered ? ROW - 3 : 3);
   return [
@@ -184,7 +184,7 @@ function drawLabel(marker: PlacedMarker): Layer {
   };
 }
 
-/** By hand, because a legend of the library's would move the plot. */
+/** Drawn by hand, because the library's legend would move the plot. */
 function drawLegend(rows: number): Layer[] {
   const y = -rows * ROW - 22;
   const entry = (text: string, x: number, colour: string): Layer[] => [

@@ -1,6 +1,6 @@
 /**
- * The biggest single trades of the day by premium, each with what is needed to judge it. A price of the underlying or an
- * implied volatility of 0 is none: the first records of a session have no quotes yet.
+ * The biggest single trades of the day by premium, each with the data to judge it. An underlying price or implied
+ * volatility of 0 counts as missing: the first records of a session have no quotes yet.
  */
 import { isMultiLegType, isSweepType } from '../../api-contract/record-type.ts';
 import { type EngineNumber, readNumber } from '../amount.ts';
@@ -29,8 +29,8 @@ interface TradeRow {
 }
 
 /**
- * The threshold is found on one column first, so that the wide rows are read only from the row groups that hold the
- * largest (0.25 s against 0.7 s over 7 M rows). Equal premiums are ordered by time and id.
+ * Finds the threshold on one column first, so that wide rows are read only from the row groups with the largest
+ * premiums (0.25 s instead of 0.7 s over 7 M rows). Equal premiums are ordered by time and id.
  */
 export async function queryBiggestTrades(source: DropSource): Promise<readonly BigTrade[]> {
   const rows = await source.rows<TradeRow>(
@@ -66,7 +66,7 @@ function readTrade(row: TradeRow): BigTrade {
   };
 }
 
-/** `SPY 2026-11-20 600 C`: symbol, expiration, strike without trailing zeros, C or P; `?` for what the record does not say. */
+/** `SPY 2026-11-20 600 C`: symbol, expiration, strike without trailing zeros, C or P; `?` for a missing part. */
 function formatContract(
   symbol: string,
   expiration: string | null,

@@ -1,17 +1,17 @@
 /**
- * What the sums leave out: cancel messages, the prints that they take back, late reports. Each record is in one of them
- * or counts; a late report that was taken back is a cancelled print. Also whether records lack numbers that the sums are
- * made of, or have codes that the API's contract does not have. The rule is `records.ts`, its source OPRA's specification
- * (`api-contract/record-type.ts`).
+ * The records that the sums leave out: cancel messages, the prints that they cancel, and late reports. Each record is
+ * in one of these or counts; a cancelled late report is a cancelled print. Also checks whether records lack numbers
+ * that the sums need, or have codes that the API's contract lacks. The rule is in `records.ts`; its source is OPRA's
+ * specification (`api-contract/record-type.ts`).
  */
 import { type EngineNumber, readAmount } from '../amount.ts';
 import type { DropSource } from '../drop-source.ts';
 import type { Exclusions, Tally, UnknownCodes } from '../model.ts';
 import { buildCancelledQuery, buildCountedCondition, CODES, IS_CANCEL, IS_LATE, KNOWN_PREMIUM } from '../records.ts';
 
-/** Row numbers that are listed in a query's text; of more the rule itself is asked each time. A session has some hundreds. */
+/** Limit of row numbers listed in a query's text; above it, queries contain the rule. A session has some hundreds. */
 const MAX_LISTED = 20_000;
-/** The place of a row in its file: a number that the engine need not read. */
+/** The row's number in its file, which the engine need not read from the file. */
 const PLACE = '_row_number';
 
 interface RecordedRow {
@@ -36,15 +36,15 @@ interface CancelledRow {
 
 interface CountedRecords {
   readonly exclusions: Omit<Exclusions, 'unknownCodes'>;
-  /** The condition that keeps the counted records of the file; null when all of them count. */
+  /** The condition for the file's counted records; null if all records count. */
   readonly condition: string | null;
-  /** Whether records lack a premium or a size, or have a premium that is no number. */
+  /** Whether records lack a premium or a size, or have a premium that is not finite. */
   readonly hasGaps: boolean;
-  /** Whether records have codes that the API's contract does not know. */
+  /** Whether records have codes that the API's contract lacks. */
   readonly hasUnknownCodes: boolean;
 }
 
-/** One pass over a few columns; where there are cancel messages, one over those of the contract as well. */
+/** One pass over a few columns; if there are cancel messages, another one over the key's columns. */
 export async function queryExclusions(file: DropSource): Promise<CountedRecords> {
   const isCoded = CODES.map(([, condition]) => condition).join(' AND ');
   const [recorded] = await file.rows<RecordedRow>(
@@ -74,7 +74,7 @@ export async function queryExclusions(file: DropSource): Promise<CountedRecords>
   };
 }
 
-/** Records of a condition and the sum of the premiums that they have: null where none has one. */
+/** Counts the records that satisfy a condition and sums their premiums; the sum is null if none has a premium. */
 function tally(condition: string, trades: string, premium: string): string {
   return `countIf(${condition}) AS ${trades}, sumOrNullIf(${KNOWN_PREMIUM}, ${condition}) AS ${premium}`;
 }
@@ -107,7 +107,7 @@ function buildCondition(table: string, cancelled: CancelledRow | undefined): str
   return buildCountedCondition({ name: PLACE, list });
 }
 
-/** Values of a column that are named: what a reader takes in, and what an unbounded column cannot exceed. */
+/** Limit of listed values per column: readable, and a bound for a column with any number of values. */
 const MAX_VALUES = 5;
 
 interface CodeRow {
@@ -118,9 +118,9 @@ interface CodeRow {
 }
 
 /**
- * Records of a code that the contract does not have: a right that is neither call nor put, a sentiment, a side, a type of
- * trade. Such a record is in the total, and in no part that the code decides. One pass for each of the four columns; asked
- * only where the file has such records.
+ * Finds records with a code that the contract lacks: an unknown right (neither call nor put), sentiment, side or trade
+ * type. Such a record is in the total, but in no part that the code decides. One pass for each of the four columns;
+ * called only if the file has such records.
  * @param source the counted records
  */
 export async function queryUnknownCodes(source: DropSource): Promise<readonly UnknownCodes[]> {
@@ -139,7 +139,7 @@ export async function queryUnknownCodes(source: DropSource): Promise<readonly Un
   return found;
 }
 
-/** The records that a condition on a code does not hold for, those without the code included. */
+/** The condition for records that do not satisfy a condition on a code, including records without the code. */
 export function buildUnknown(condition: string): string {
   return `CASE WHEN ${condition} THEN 0 ELSE 1 END = 1`;
 }

@@ -1,9 +1,10 @@
 /**
- * The SQL of gamma and delta exposure: one pass over the counted records, from which the engine makes the latest state of
- * every series, the sums of every symbol, and the details of a few. Invariants: the result is bounded (`TOP_EXPOSURES` and
- * the wanted symbols, each with at most `NEAR_STRIKES` strikes and `FIRST_EXPIRATIONS` expirations); a value that no bought
- * option can have (a gamma below 0, a call's delta outside 0..1, a put's outside -1..0, a negative open interest, infinity
- * or NaN) counts as 0 in its own series and touches nothing else. What the numbers mean is `exposure.ts`' affair.
+ * The SQL of gamma and delta exposure: in one pass over the counted records, the engine computes the latest state of
+ * every series, the sums of every symbol, and the details of a few symbols. Invariants: the result is bounded
+ * (`TOP_EXPOSURES` and the `focus` symbols, each with at most `NEAR_STRIKES` strikes and `FIRST_EXPIRATIONS`
+ * expirations). A value that is impossible for a long option (a gamma below 0, a call's delta outside 0..1, a put's
+ * outside -1..0, a negative open interest, infinity or NaN) counts as 0 in its own series and affects nothing else.
+ * `exposure.ts` defines the numbers.
  */
 import {
   BUSINESS_DAYS_PER_YEAR,
@@ -18,20 +19,22 @@ import type { EngineNumber } from '../amount.ts';
 import { RECORD_ORDER } from '../drop-source.ts';
 import { SERIES_HASH } from '../records.ts';
 
-/** Symbols of the ranking: what a reader takes in at a glance. */
+/** Symbols of the ranking: few enough to read at a glance. */
 export const TOP_EXPOSURES = 10;
-/** Strikes that a chart of a mail can show apart from each other. */
+/** The number of strikes that a chart in a mail can show as separate bars. */
 const NEAR_STRIKES = 60;
-/** Expirations of a table on a phone; the rest is one line. */
+/** Rows of the expiration table, for a phone's screen; later expirations are one row. */
 const FIRST_EXPIRATIONS = 12;
 
-/** Below it (0.0001 %) there is no volatility to speak of: all gamma sits between two prices of the profile, and d1 overflows. */
+/**
+ * Below this (0.0001%), volatility is practically 0: all gamma is between two prices of the profile, and d1 overflows.
+ */
 const LEAST_VOLATILITY = 1e-6;
 
-/** One symbol; the arrays are empty unless its details were wanted. */
+/** One symbol; the arrays are empty unless its details were requested. */
 export interface ExposureRow {
   readonly symbol: string;
-  /** 0 when no record had a price. */
+  /** 0 if no record had a price. */
   readonly spot: number;
   readonly series: number;
   /** Series without a gamma or an open interest. */
@@ -40,7 +43,7 @@ export interface ExposureRow {
   readonly put_gex: EngineNumber;
   readonly call_dex: EngineNumber;
   readonly put_dex: EngineNumber;
-  /** 1 = the largest net GEX, whatever its sign; symbols without a price come last. */
+  /** 1 = the largest absolute net GEX; symbols without a price come last. */
   readonly place: number;
   readonly all_series: number;
   readonly all_unknown: number;
@@ -49,24 +52,24 @@ export interface ExposureRow {
   readonly all_call_dex: EngineNumber;
   readonly all_put_dex: EngineNumber;
   readonly unpriced: number;
-  /** By distance from the spot: strike, call GEX, put GEX. */
+  /** Strike, call GEX, put GEX; nearest to the spot first. */
   readonly near_strikes: readonly (readonly [number, EngineNumber, EngineNumber])[];
-  /** Ascending: date, call GEX, put GEX. */
+  /** Date, call GEX, put GEX; ascending. */
   readonly first_expirations: readonly (readonly [string, EngineNumber, EngineNumber])[];
   readonly later_count: number;
   readonly later_net: EngineNumber;
-  /** Strikes; null where no series has such exposure. */
+  /** Strikes; null if no series has such exposure. */
   readonly call_wall: number | null;
   readonly put_wall: number | null;
   readonly absolute_gamma: number | null;
-  /** What `scaleGammaProfile` takes. */
+  /** The sums for `scaleGammaProfile`. */
   readonly profile: readonly EngineNumber[];
 }
 
 /**
- * Rows are ordered by place: those up to `TOP_EXPOSURES`, and the symbols of the parameter `focus` (Array(String)).
- * Detailed are the symbols of `focus` and the first of the ranking.
- * @param table what to read, as the FROM clause takes it
+ * Rows are ordered by place: those up to `TOP_EXPOSURES`, and the symbols of the parameter `focus` (Array(String)). The
+ * symbols of `focus` and the first of the ranking have details.
+ * @param table the counted records, for the FROM clause
  * @param date trading date, YYYY-MM-DD
  */
 export function buildExposureQuery(table: string, date: string): string {
@@ -89,16 +92,16 @@ export function buildExposureQuery(table: string, date: string): string {
     FROM details ORDER BY place`;
 }
 
-/** The numbers that a record says of its series, in the order in which they are packed, eight bytes each. */
+/** A record's numbers about its series, in packing order, eight bytes each. */
 const STATE = ['gamma', 'delta', 'iv', 'toFloat64(oi)'] as const;
 const BYTES = 8;
 
 /**
- * One row a series, by its latest record whose gamma is known: a model that failed for one print (null) does not take back
- * what the print before said. The four numbers are packed into one text of bytes, because the engine keeps a copy of the
- * order beside every `argMax` (a third less time and memory), and a tuple takes twice as long. The contract is hashed
- * in full, because option_symbol alone may be empty, and strike with expiration alone does not tell SPX from SPXW; grouped by
- * the five columns themselves it takes twice as long. `sign` is 0 for what is neither a call nor a put.
+ * One row per series, from its latest record with a known gamma: if the model failed for one print (null), the numbers
+ * of the print before stay valid. The four numbers are packed into one byte string, because the engine keeps a copy of
+ * the order for every `argMax` (a third less time and memory); a tuple takes twice as long. The group key is a hash of
+ * the full contract, because option_symbol may be empty, and strike with expiration does not distinguish SPX from SPXW;
+ * grouping by the five columns themselves takes twice as long. `sign` is 0 if a record is neither a call nor a put.
  */
 function selectSeries(table: string): string {
   const pack = STATE.map((column) => `reinterpretAsFixedString(ifNull(${column}, nan))`).join(', ');
@@ -121,7 +124,7 @@ function selectSeries(table: string): string {
     FROM ${table} GROUP BY ${SERIES_HASH}`;
 }
 
-/** One row a symbol, its series packed into an array: 40 bytes a series, so that the file is read once. */
+/** One row per symbol, with its series packed into an array (40 bytes per series), so that the file is read once. */
 function selectSymbols(): string {
   const sumSide = (column: string, sign: number) => `sumIf(${column}, sign = ${sign}) * ${SHARES_PER_CONTRACT} * spot`;
   return `SELECT root AS symbol, argMax(latest_price, priced_at) AS spot, toUInt32(count()) AS series, toUInt32(countIf(is_unknown)) AS unknown,
@@ -132,8 +135,8 @@ function selectSymbols(): string {
 }
 
 /**
- * Sums of the wanted symbols by strike, by expiration, and at each price of the gamma profile. A symbol that is only
- * ranked keeps one row of zeros (LEFT ARRAY JOIN). `sumMap` sorts by key, and drops keys whose sums are all 0.
+ * Sums of the detailed symbols by strike, by expiration, and at each price of the gamma profile. A symbol that is only
+ * ranked keeps one row of zeros (LEFT ARRAY JOIN). `sumMap` sorts by key and drops keys whose sums are all 0.
  */
 function selectDetails(date: string): string {
   const kept = ['spot', 'series', 'unknown', 'call_gex', 'put_gex', 'call_dex', 'put_dex', 'place', 'unpriced'];
@@ -163,7 +166,7 @@ function yearsTo(column: string, date: string): string {
   return `greatest(1, ${weekdays} - ${countWeekdays(date)}) / ${BUSINESS_DAYS_PER_YEAR}`;
 }
 
-/** The strike at which `size` is largest, the lowest of equals; null unless it is above 0. */
+/** The strike with the largest `size`, the lowest of equals; null if no `size` is above 0. */
 function selectStrike(size: string): string {
   const largest = `arraySort(s -> (-(${size}), s.1), arrayFilter(s -> ${size} > 0, strikes))[1]`;
   return `if(arrayExists(s -> ${size} > 0, strikes), ${largest}.1, NULL)`;

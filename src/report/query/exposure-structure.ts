@@ -1,7 +1,7 @@
 /**
- * The market-structure endpoint's own gamma exposure beside ours. It is of the full chain and intraday, ours of the series
- * that traded and of the end of the session: so the two differ, and when they differ by much the reader is told what the
- * two say of themselves that could explain it. Nothing is guessed: an explanation names only numbers of the two drops.
+ * Compares the market-structure endpoint's gamma exposure with ours. Theirs covers the full chain and is intraday; ours
+ * covers the series that traded, at the end of the session. So the two differ. If they differ by much, an explanation
+ * names possible reasons. It does not guess: it uses only numbers of the two drops.
  */
 import { Fault } from '../../core/errors.ts';
 import { formatCount, formatDecimal } from '../../core/units.ts';
@@ -11,20 +11,20 @@ import type { Amount } from '../amount.ts';
 import type { DropSource } from '../drop-source.ts';
 import type { MarketStructureGex, RankedExposure } from '../model.ts';
 
-/** A difference above this, as a fraction of the larger size, is explained. */
+/** A difference above this, as a fraction of the larger absolute value, is explained. */
 const LARGE_DIFFERENCE = 0.25;
-/** Prices of the underlying that differ by more than this are mentioned: exposure goes with the price's square. */
+/** Prices of the underlying that differ by more than this are mentioned: exposure grows with the price squared. */
 const OTHER_SPOT = 0.01;
-/** Two ratios within this of a unit's factor look like that unit. */
+/** If the ratios of calls and puts are both within this of a unit's factor, theirs may be in that unit. */
 const UNIT_TOLERANCE = 0.25;
 
-/** What the drop says of one symbol; see `SNAPSHOT_COLUMNS` of the job. */
+/** The drop's numbers of one symbol; see `SNAPSHOT_COLUMNS` of the job. */
 export interface StructureNumbers {
-  /** Price that their exposure is of; null when they do not say. */
+  /** Price of the underlying for their exposure; null if missing. */
   readonly spot: number | null;
   readonly callGex: number;
   readonly putGex: number;
-  /** UTC, `HH:MM`; null when they do not say. */
+  /** UTC, `HH:MM`; null if missing. */
   readonly asOf: string | null;
 }
 
@@ -82,7 +82,7 @@ export function compareStructure(ours: RankedExposure, theirs: StructureNumbers)
   return { intradayGex, difference, explanation };
 }
 
-/** From what differs in kind (a sign, a unit, a price) to what always differs (the series, the time). */
+/** Reasons from specific ones (sign, unit, price) to those that always apply (series, time). */
 function explainDifference(ours: RankedExposure, theirs: StructureNumbers): string {
   const spot = ours.spot ?? 0;
   const reasons = [
@@ -103,7 +103,7 @@ function describeSign({ netGex }: RankedExposure, theirs: StructureNumbers): str
   return '';
 }
 
-/** Calls and puts that both differ by a unit's factor; one of them alone could be anything. */
+/** Describes a unit if calls and puts both differ by its factor; one of them alone could have any reason. */
 function describeUnit(ours: RankedExposure, theirs: StructureNumbers, spot: number): string {
   const units = [
     ['100 %', 1 / MOVE],
@@ -112,7 +112,7 @@ function describeUnit(ours: RankedExposure, theirs: StructureNumbers, spot: numb
   const looksLike = (factor: number, our: Amount, their: number) =>
     our !== null && Math.abs(their / our / factor - 1) < UNIT_TOLERANCE;
   for (const [unit, factor] of units) {
-    // A dollar that is near 1 % of the price cannot be told from it.
+    // If one dollar is near 1% of the price, the two units cannot be distinguished.
     if (Math.abs(factor - 1) < 2 * UNIT_TOLERANCE) continue;
     if (looksLike(factor, ours.callGex, theirs.callGex) && looksLike(factor, ours.putGex, theirs.putGex)) {
       return `their calls and puts are both about ${formatFactor(factor)} ours, as if per move of ${unit} rather than 1 %`;

@@ -2,14 +2,16 @@
  * Gamma exposure (GEX) and delta exposure (DEX) in dollars, from the series that traded this date.
  *
  * GEX of a series is `gamma x OI x 100 x S^2 x 0.01`, calls positive, puts negative: the dollars of the underlying that
- * dealers must trade per 1 % move to stay hedged, under the naive assumption that dealers are long the calls and short the
- * puts. The signs are those of SqueezeMetrics' white paper "Gamma Exposure"; others flip them, or leave out 0.01 (per 100 %
- * move). DEX is `delta x OI x 100 x S`: the dollars of the underlying that the open interest moves like (Hull, Options,
- * Futures, and Other Derivatives, ch. "The Greek Letters": delta). Its sign is delta's own, which is negative for a put,
- * whoever holds it: no assumption about dealers is in it.
- * Gamma, delta, volatility and open interest are those of the series' latest record whose gamma is known; S is the symbol's
- * last positive price of the date. Zero gamma is by the method of `exposure/zero-gamma.ts`. Left out: series that did not trade,
- * and symbols without a price. Invariant: rows never come here, only what `exposure-query.ts` bounds.
+ * dealers must trade per 1% move to stay hedged, under the naive assumption that dealers are long calls and short puts.
+ * The signs follow SqueezeMetrics' white paper "Gamma Exposure"; others flip them, or omit 0.01 (per 100% move). DEX is
+ * `delta x OI x 100 x S`: the position in the underlying, in dollars, that moves like the open interest (Hull, Options,
+ * Futures, and Other Derivatives, ch. "The Greek Letters": delta). Its sign is delta's own, negative for a put
+ * regardless of the holder: it makes no assumption about dealers.
+ *
+ * Gamma, delta, volatility and open interest come from the series' latest record with a known gamma; S is the symbol's
+ * last positive price of the date. `exposure/zero-gamma.ts` has the method for zero gamma. Left out: series that did
+ * not trade, and symbols without a price. Invariant: rows never reach this module, only the bounded result of
+ * `exposure-query.ts`.
  */
 import { findSignChange, scaleGammaProfile } from '../../exposure/zero-gamma.ts';
 import { type Amount, type EngineNumber, readNumber } from '../amount.ts';
@@ -21,15 +23,18 @@ import { compareStructure, queryStructures, type StructureNumbers } from './expo
 export interface ExposureOptions {
   /** Trading date, YYYY-MM-DD, from which time to expiration is counted. */
   readonly date: string;
-  /** Symbols to show in full, in this order; those that did not trade are left out. Empty: the first of the ranking. */
+  /**
+   * Symbols to show with details, in this order; those that did not trade are left out. Empty: the first of the
+   * ranking.
+   */
   readonly focus: readonly string[];
-  /** Local Parquet file of the market-structure drop of this date, when one is sealed. */
+  /** Local Parquet file of the market-structure drop of this date; null if none is sealed. */
   readonly marketStructure: string | null;
 }
 
 /**
  * One pass over the counted records, and one over the market-structure drop.
- * @throws Fault `REPORT_COLUMNS_MISSING` of the market-structure drop; EngineFault
+ * @throws Fault `REPORT_COLUMNS_MISSING` for the market-structure drop; EngineFault
  */
 export async function queryExposure(source: DropSource, options: ExposureOptions): Promise<Exposure> {
   const { date, marketStructure } = options;
@@ -78,7 +83,7 @@ function rankSymbol(row: ExposureRow): RankedExposure {
   };
 }
 
-/** No rows at all: nothing traded. */
+/** Without any row, nothing traded. */
 function readTotal(row: ExposureRow | undefined): ExposureSums {
   return {
     ...sumGex(row?.all_call_gex ?? 0, row?.all_put_gex ?? 0),
@@ -88,7 +93,7 @@ function readTotal(row: ExposureRow | undefined): ExposureSums {
   };
 }
 
-/** Null where a sum of the profile is no number: then no price can be said at which it changes its sign. */
+/** Null if a sum of the profile is not finite: then the price of the sign change is unknown. */
 function findZeroGamma(spot: number, profile: readonly EngineNumber[]): number | null {
   const sums = profile.map(readNumber).filter((sum) => sum !== null);
   return sums.length < profile.length ? null : findSignChange(scaleGammaProfile(spot, sums));
@@ -102,7 +107,7 @@ function sumDex(call: EngineNumber, put: EngineNumber): Pick<ExposureSums, 'call
   return { callDex: add(call, 0), putDex: add(put, 0), netDex: add(call, put) };
 }
 
-/** Not known where one of them is not. Adding 0 makes a negative zero, which the engine's sums may be, a plain one. */
+/** Null if either is unknown. Adding 0 turns a negative zero, which the engine's sums may be, into 0. */
 function add(a: EngineNumber, b: EngineNumber): Amount {
   const [left, right] = [readNumber(a), readNumber(b)];
   return left === null || right === null ? null : readNumber(left + right + 0);

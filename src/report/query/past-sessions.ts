@@ -1,11 +1,11 @@
 /**
- * A day beside the sessions before it: each key number, the same number of the session before, and its mean over up to five
- * sessions. The sessions are read from the summaries beside their drops: some kilobytes a session, never the sessions
- * themselves. Invariant: columns are read by name, and a summary of an older definition, whose sums have cancel messages
- * and late reports in them, is not compared with a day that leaves them out.
+ * Compares a day with the sessions before it: each key number, the same number of the session before, and its mean over
+ * up to five sessions. It reads the summaries beside the sessions' drops, some kilobytes per session, never the drops
+ * themselves. Invariant: columns are read by name; a summary of an older definition, whose sums include cancel messages
+ * and late reports, is not compared with a day that leaves them out.
  *
- * The mean of a ratio or share is the mean of the sessions' own, not the ratio of their sums; a session that has no such
- * number (no calls, no premium) is left out of its mean.
+ * The mean of a ratio or share is the mean of the sessions' values, not the ratio of their sums; a session without the
+ * number (no calls, no premium) is left out of the mean.
  */
 import { quoteString } from '../../engine/literal.ts';
 import type { Amount, EngineNumber } from '../amount.ts';
@@ -17,24 +17,24 @@ import { COMPARED, type Compared, type Premium } from '../numbers.ts';
 /** Sessions in the mean. */
 export const MEAN_SESSIONS = 5;
 
-/** The row of all symbols in a summary. */
+/** Symbol of the summary row for all symbols. */
 const ALL = '';
 
-/** Only summaries of counted records have it. */
+/** Column that only summaries of counted records have. */
 const MARK = 'recorded_trades';
 
-/** What is read of a summary; a column that the file does not have is null. */
+/** Columns read from a summary; one that the file lacks is null. */
 const COLUMNS: readonly string[] = [...SUMMARY_COLUMNS, MARK];
 
 export interface PastSession {
   readonly date: string;
   /** Local file of its summary. */
   readonly path: string;
-  /** Its drop is degraded: the sums may lack trades. */
+  /** Whether its drop is degraded: then the sums may lack trades. */
   readonly isDegraded?: boolean;
 }
 
-/** A session that can be compared with, and its key numbers. */
+/** A session that is fit for comparison, with its key numbers. */
 interface ComparableSession extends PastSession {
   readonly numbers: Readonly<Record<Compared, Amount>>;
 }
@@ -42,11 +42,11 @@ interface ComparableSession extends PastSession {
 export interface History {
   /** Newest first. */
   readonly sessions: readonly ComparableSession[];
-  /** The session before the date; null when there is none, or none that can be compared with. */
+  /** The session before the date; null if there is none, or it is not fit for comparison. */
   readonly previous: ComparableSession | null;
 }
 
-/** @param before newest first; more than `MEAN_SESSIONS` are not looked at */
+/** @param before newest first; only the first `MEAN_SESSIONS` are used */
 export async function queryHistory(source: DropSource, before: readonly PastSession[]): Promise<History> {
   const past = before.slice(0, MEAN_SESSIONS);
   if (past.length === 0) return { sessions: [], previous: null };
@@ -66,8 +66,8 @@ export async function queryHistory(source: DropSource, before: readonly PastSess
 }
 
 /**
- * A query for the symbols of the sessions: `symbol`, `mean` premium (a session without the symbol counts as 0), `previous`
- * premium (of the session before), and in how many `sessions` it traded.
+ * A query for the symbols of the sessions: `symbol`, `mean` premium (a session without the symbol counts as 0),
+ * `previous` premium (of the session before), and the number of `sessions` in which it traded.
  */
 export function buildSymbolHistory({ sessions, previous }: History): string {
   if (sessions.length === 0) return "SELECT '' AS symbol, 0. AS mean, 0. AS previous, 0 AS sessions WHERE 0";
@@ -75,7 +75,7 @@ export function buildSymbolHistory({ sessions, previous }: History): string {
     (session) =>
       `SELECT symbol, if(isFinite(total_premium), total_premium, NULL) AS premium, trades, ${session === previous ? 1 : 0} AS is_previous FROM ${summaryOf(session)} WHERE symbol != ${quoteString(ALL)}`,
   );
-  // A session in which the symbol did not trade counts as 0, one in which nobody knows its premium not at all.
+  // A session in which the symbol did not trade counts as 0; one with unknown premium is left out of the mean.
   return `SELECT symbol, sum(premium) / nullIf(${sessions.length} - countIf(isNull(premium)), 0) AS mean,
       if(countIf(is_previous AND isNull(premium)) > 0, NULL, ifNull(sumIf(premium, is_previous), 0)) AS previous, countIf(trades > 0) AS sessions
     FROM (${parts.join(' UNION ALL ')}) GROUP BY symbol`;

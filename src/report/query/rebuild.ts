@@ -1,7 +1,7 @@
 /**
- * The queries with which a reader rebuilds the report's tables from the object, saved under its own name. Plain SQL that
- * ClickHouse and DuckDB read alike: a double-quoted file name is a table in `duckdb` and in `clickhouse local`. They
- * count the records that the report counts, by the same rule, written out. Pure.
+ * Builds the queries that let a reader rebuild the report's tables from the object, saved under its own name. Plain SQL
+ * for ClickHouse and DuckDB: a double-quoted file name is a table in `duckdb` and in `clickhouse local`. They count the
+ * same records as the report, with the rule written out. Pure.
  */
 
 import type { Exclusions, RebuildQuery } from '../model.ts';
@@ -16,8 +16,8 @@ const TRADE_LIST =
   'time, symbol, put_call, strike, expiration_date, size, price, premium, side, sentiment, underlying_price, oi, iv, option_activity_type, id';
 
 /**
- * @param location URL of the object; the reader has it under its last name
- * @param exclusions where a file has nothing to leave out, the queries do not either
+ * @param location URL of the object; the reader's file has its last path segment as name
+ * @param exclusions if the file has nothing to leave out, the queries omit the rule
  * @param hasGaps whether records lack a premium or a size
  */
 export function buildRebuildQueries(
@@ -71,7 +71,7 @@ function conditionOf(column: string): string {
   return CODES.find(([name]) => name === column)?.[1] ?? 'true';
 }
 
-/** The records that count, with premiums that can be summed; null where that is the whole file as it is. */
+/** The records that count, with premiums that can be summed; null if this is the unchanged file. */
 function buildSource(file: string, leavesOut: boolean, hasGaps: boolean): string | null {
   const counted = leavesOut ? buildCountedTable(file) : file;
   if (hasGaps)
@@ -80,8 +80,8 @@ function buildSource(file: string, leavesOut: boolean, hasGaps: boolean): string
 }
 
 /**
- * Of each series its latest record that has a gamma; of each symbol the last price of the underlying. Formula and
- * conventions are those of `exposure.ts`.
+ * Uses each series' latest record with a gamma, and each symbol's last price of the underlying. Formula and conventions
+ * are those of `exposure.ts`.
  */
 function buildExposureQuery(counted: string): string {
   const weigh = (right: string, sign: string) => `${sign}100 * 0.01 * spot * spot * ${sumWhere(right, 'gamma_lots')}`;

@@ -1,7 +1,7 @@
 /**
- * The one pass over the counted records that most tables come from: cells of symbol, half hour, expiry and moneyness are
- * summed once and then added up along each of the four, and in all. A pass for each table would read the file five times.
- * Invariant: the result is bounded, however many symbols trade: of symbols only those come that a table shows.
+ * The single pass over the counted records that most tables come from: sums cells of symbol, half hour, expiry and
+ * moneyness once, then adds them up along each of the four and in total. One pass per table would read the file five
+ * times. Invariant: the result is bounded, however many symbols trade: it has only the symbols that a table shows.
  */
 import { divide, type EngineNumber, leanOf, readNumber } from '../amount.ts';
 import type { DropSource } from '../drop-source.ts';
@@ -18,37 +18,37 @@ import { DIRECTION_KEYS, type Premium, type PremiumPart } from '../numbers.ts';
 import { IS_ZERO_DTE } from '../records.ts';
 import { buildSymbolHistory, type History } from './past-sessions.ts';
 
-/** Symbols in the table of the largest: what a reader takes in at a glance, and what fits a chart on a phone. */
+/** Symbols in the table of the largest: few enough to read at a glance, and to fit a chart on a phone. */
 export const TOP_SYMBOLS = 10;
-/** The most bullish and most bearish symbols, of each. */
+/** Number of most bullish and of most bearish symbols. */
 const LEANING_SYMBOLS = 5;
 /** Rows of the table of unusual activity. */
 const UNUSUAL_SYMBOLS = 10;
 
-// What stands out is a rule of thumb, so its limits are here by name.
-/** Of the last sessions, those in which the symbol must have traded: a mean over fewer is one trade's size. */
+// The rule for unusual symbols is a rule of thumb, so its limits have names here.
+/** Past sessions in which the symbol must have traded: a mean over fewer only reflects single trades. */
 const MIN_SESSIONS = 3;
-/** Dollars of the day: below it one order makes any ratio, and nobody acts on it. */
+/** Least premium of the day, dollars: below it, one order can cause any ratio, and no one acts on it. */
 const MIN_PREMIUM = 1_000_000;
-/** A symbol's premium halves or doubles from one day to the next without anything having happened. */
+/** A symbol's premium may halve or double from one day to the next without any news. */
 const MIN_RATIO = 2;
-/** Those that stand out first, the largest ratio in front, as the ORDER BY of the engine. */
+/** ORDER BY expression: unusual symbols first, by descending ratio. */
 const UNUSUAL_ORDER = `if(sessions >= ${MIN_SESSIONS} AND mean > 0 AND total_premium >= ${MIN_PREMIUM} AND total_premium >= ${MIN_RATIO} * mean, total_premium / mean, 0) DESC`;
 
 const EXPIRIES = ['0DTE', 'week', 'month', 'later', 'unknown'] as const;
 const MONEYNESS = ['ITM', 'ATM', 'OTM', 'unknown'] as const;
-/** Last day of the buckets, calendar days from the trading date: a month's contracts expire within its longest. */
+/** Last day of the buckets, calendar days from the trading date; a month counts as 31 days, the longest. */
 const WEEK_DAYS = 7;
 const MONTH_DAYS = 31;
-/** Name of the bucket, as SQL that ClickHouse and DuckDB read alike; moneyness is the record's own. */
+/** Name of the bucket, as SQL for ClickHouse and DuckDB; moneyness is the record's own. */
 export const EXPIRY_BUCKET = `CASE WHEN ${IS_ZERO_DTE} THEN '0DTE' WHEN expiration_date <= date + ${WEEK_DAYS} THEN 'week' WHEN expiration_date <= date + ${MONTH_DAYS} THEN 'month' WHEN expiration_date IS NULL THEN 'unknown' ELSE 'later' END`;
 export const MONEYNESS_BUCKET = "CASE WHEN moneyness IN ('ITM', 'ATM', 'OTM') THEN moneyness ELSE 'unknown' END";
 
 const SLOT_MINUTES = 30;
-/** Number of the half hour since midnight. */
+/** Index of the half hour since midnight. */
 const HALF_HOUR = '2 * EXTRACT(HOUR FROM time) + CASE WHEN EXTRACT(MINUTE FROM time) < 30 THEN 0 ELSE 1 END';
 
-/** Which of the four a row is a sum along: `grouping` sets a bit for each that it is not. */
+/** The dimension that a row is summed along: `grouping` sets a bit for each dimension that it is not. */
 const ALONG = { all: 15, symbol: 7, slot: 11, expiry: 13, moneyness: 14 } as const;
 
 type SumRow = PremiumRow & {
@@ -57,14 +57,14 @@ type SumRow = PremiumRow & {
   readonly slot: number;
   readonly expiry: string;
   readonly money: string;
-  /** Rows along the same. */
+  /** Number of rows along the same dimension. */
   readonly members: number;
-  /** Of the day: by premium, by net sentiment, by net sentiment the other way round, by how unusual it is. */
+  /** Ranks of the day: by premium, by net bullish premium, by net bearish premium, by how unusual the symbol is. */
   readonly place: number;
   readonly bullish_place: number;
   readonly bearish_place: number;
   readonly unusual_place: number;
-  /** Premium of the sessions before: a session without the symbol counts as 0. */
+  /** Mean premium of the sessions before: a session without the symbol counts as 0. */
   readonly mean: EngineNumber;
   readonly previous: EngineNumber;
   readonly sessions: number;
@@ -73,11 +73,11 @@ type SumRow = PremiumRow & {
 interface SymbolSums {
   readonly row: SumRow;
   readonly flow: SymbolFlow;
-  /** Against its own past, whether it stands out or not; null when its past is too short. */
+  /** Comparison with its own past, even if it is not unusual; null if its past is too short or unknown. */
   readonly unusual: UnusualSymbol | null;
 }
 
-/** The tables that come from the pass, as in `FlowReport`. */
+/** The tables from this pass, as in `FlowReport`. */
 export interface Sums {
   readonly headline: Premium;
   readonly expiries: readonly ExpiryBucket[];
@@ -88,13 +88,13 @@ export interface Sums {
   readonly mostBullish: readonly SymbolFlow[];
   readonly mostBearish: readonly SymbolFlow[];
   readonly unusual: readonly UnusualSymbol[];
-  /** Those of the tables and of the watchlist, where they traded. */
+  /** Symbols of the tables and of the watchlist, if they traded. */
   readonly symbols: readonly SymbolSums[];
 }
 
 /**
- * @param focus symbols that come whatever their place
- * @param hasGaps whether records lack numbers that the others have
+ * @param focus symbols to include whatever their place
+ * @param hasGaps whether some records lack numbers
  */
 export async function querySums(
   source: DropSource,
@@ -163,7 +163,7 @@ WHERE along != ${ALONG.symbol} OR place <= ${TOP_SYMBOLS} OR least(bullish_place
 ORDER BY along, place`;
 }
 
-/** Always every bucket, in the order of the model: together they are the day. */
+/** Returns every bucket, in the model's order: together they are the whole day. */
 function readBuckets<Bucket extends string>(
   buckets: readonly Bucket[],
   rows: readonly SumRow[],
@@ -173,8 +173,8 @@ function readBuckets<Bucket extends string>(
 }
 
 /**
- * Half hours of the exchange's wall clock. They follow each other without a hole from the first counted trade to the last,
- * so that a quiet half hour is seen as one.
+ * Half hours of the exchange's wall clock, without gaps from the first counted trade to the last, so that a quiet half
+ * hour is visible.
  */
 function readHalfHours(rows: readonly SumRow[]): readonly HalfHour[] {
   const bySlot = new Map(rows.map((row) => [row.slot, row]));
@@ -191,7 +191,7 @@ function formatSlot(slot: number): string {
   return `${String(Math.floor(minutes / 60)).padStart(2, '0')}:${String(minutes % 60).padStart(2, '0')}`;
 }
 
-/** @param hasPrevious whether the session before is one of those compared with */
+/** @param hasPrevious whether the history includes the session before */
 function compareWithPast(row: SumRow, flow: SymbolFlow, hasPrevious: boolean): UnusualSymbol | null {
   const mean = readNumber(row.mean);
   const ratio = divide(flow.total, mean);

@@ -1,4 +1,4 @@
-/** The sentiment split as the segments of a bar: widths in whole per cent that add up to 100. Pure. */
+/** The sentiment split as segments of a bar, with widths in whole percent, at most 100 in total. Pure. */
 
 import { formatDollars } from '../../core/units.ts';
 import { type Amount, shareOf } from '../amount.ts';
@@ -10,18 +10,18 @@ type Tone = 'bullish' | 'neutral' | 'bearish';
 interface BarSegment {
   readonly tone: Tone;
   readonly name: string;
-  /** Width, whole per cent; 0 for a segment to leave out. */
+  /** Width, whole percent; 0: leave the segment out. */
   readonly width: number;
   readonly dollars: string;
   readonly share: string;
 }
 
-/** Bullish, neutral, bearish, in this order; all widths are 0 when there is no premium, or nobody knows it. */
+/** Bullish, neutral, bearish, in this order; all widths are 0 if the premium is 0 or unknown. */
 export function buildBar(premium: Premium): readonly BarSegment[] {
   const bullish = toWidth(premium.bullish, premium.total);
   const bearish = Math.min(toWidth(premium.bearish, premium.total), 100 - bullish);
   const { total } = premium;
-  // What is of no known sentiment is no part of the bar.
+  // Premium with an unknown sentiment is not part of the bar.
   const coded = [premium.bullish, premium.neutral, premium.bearish].reduce<Amount>(
     (sum, part) => (sum === null || part === null ? null : sum + part),
     0,
@@ -44,7 +44,7 @@ function toWidth(part: Amount, whole: Amount): number {
   return Math.min(100, Math.max(0, Math.round((shareOf(part, whole) ?? 0) * 100)));
 }
 
-/** Of bullish less bearish premium. Not for GEX: its sign is no direction. */
+/** The tone of bullish minus bearish premium. Not for GEX: its sign is not a direction. */
 export function toneOf(value: Amount): Tone {
   if (value === null || isSameDollars(value, 0)) return 'neutral';
   return value > 0 ? 'bullish' : 'bearish';

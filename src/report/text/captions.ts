@@ -1,4 +1,4 @@
-/** What a chart or a table shows, said in a sentence: its caption, and the text for those who do not see it. Pure. */
+/** The finding of a chart or table in a sentence: its caption, and the text for readers who cannot see it. Pure. */
 
 import { formatCount, formatDollars } from '../../core/units.ts';
 import { type Amount, leanOf, shareOf } from '../amount.ts';
@@ -7,7 +7,7 @@ import { cleanLabel, formatPart, nameSymbol } from './label.ts';
 
 const UNKNOWN = 'The premium cannot be computed.';
 
-/** The busiest half hour, and how often bullish premium outweighed bearish. */
+/** Describes the busiest half hour, and how often bullish premium outweighed bearish. */
 export function describeSession(halfHours: readonly HalfHour[], total: Amount): string {
   const busiest = pickLargest(halfHours);
   if (busiest === undefined) return halfHours.length === 0 ? 'No trades.' : UNKNOWN;
@@ -19,7 +19,7 @@ export function describeSession(halfHours: readonly HalfHour[], total: Amount): 
     : `${lead} Bullish premium outweighed bearish in ${bullish} of ${halfHours.length} half hours.`;
 }
 
-/** The leading symbol and the share of those shown in all premium. */
+/** Describes the leading symbol and the share of the shown symbols in total premium. */
 export function describeSymbols(top: readonly SymbolFlow[], symbolCount: number, total: Amount): string {
   const [first] = top;
   if (first === undefined) return 'No trades.';
@@ -32,7 +32,7 @@ export function describeSymbols(top: readonly SymbolFlow[], symbolCount: number,
   return `${name} leads with ${formatDollars(first.total)}, ${formatPart(first.total / total)} of all premium.${rest}`;
 }
 
-/** The largest of the parts of a day: `0DTE took the largest part, 38 %.` */
+/** Describes the largest part of a day: `0DTE took the largest part, 38 % of premium.` */
 export function describeParts(
   parts: readonly { readonly title: string; readonly total: Amount }[],
   total: Amount,
@@ -43,7 +43,7 @@ export function describeParts(
   return `${largest.title} took the largest part, ${formatPart(shareOf(largest.total, total))} of premium.`;
 }
 
-/** Series that traded more than their open interest. */
+/** Describes the series that traded more than their open interest. */
 export function describeVolumeAboveOpenInterest(above: VolumeAboveOpenInterest, total: Amount): string {
   const { series, ofSeries, unknownSeries, premium } = above;
   const unknown =
@@ -53,7 +53,7 @@ export function describeVolumeAboveOpenInterest(above: VolumeAboveOpenInterest, 
   return `${formatCount(series)} of ${formatCount(ofSeries)} series traded more than their open interest: ${formatDollars(premium)}${share}.${unknown}`;
 }
 
-/** Undefined where no part is known. */
+/** `undefined` if no part is known. */
 function pickLargest<Part extends { readonly total: Amount }>(parts: readonly Part[]): Part | undefined {
   return parts.reduce<Part | undefined>(
     (best, part) => (part.total !== null && (best === undefined || part.total > (best.total ?? 0)) ? part : best),

@@ -1,4 +1,4 @@
-/** The formulas and conventions as printed in every report, so that each number can be recomputed and disputed. */
+/** The formulas and conventions printed in every report, so that readers can recompute and dispute each number. */
 import type { FlowReport } from '../model.ts';
 import { countOf } from './label.ts';
 
@@ -7,7 +7,7 @@ interface Convention {
   readonly text: string;
 }
 
-/** In short: `docs/formulas.md` has each in full, with its source. */
+/** Short forms: `docs/formulas.md` has each in full, with its source. */
 export function listConventions(report: FlowReport): readonly Convention[] {
   return [
     {

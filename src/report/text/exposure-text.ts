@@ -1,4 +1,4 @@
-/** Gamma and delta exposure as texts: the lead symbol, the table of symbols, expirations, and the endpoint's own. Pure. */
+/** Texts for gamma and delta exposure: lead symbol, table of symbols, expirations, and the endpoint's figures. Pure. */
 import { formatDecimal, formatSignedDollars } from '../../core/units.ts';
 import type { Exposure, ExposureSums, RankedExposure, SymbolExposure } from '../model.ts';
 import { type MailRow, printRows } from '../report-table.ts';
@@ -15,7 +15,7 @@ import {
 } from './label.ts';
 import { describeDistance, describeSpot } from './sentences.ts';
 
-/** More rows would push the mail over the size at which Gmail clips it; the watchlist's own are always shown. */
+/** More rows would push the mail over the size at which Gmail clips it; watchlist symbols are always shown. */
 const MAX_ROWS = 30;
 
 /** The symbol of the first screen. */
@@ -27,7 +27,7 @@ export function buildLead({ lead }: Exposure) {
     netGex: spot === null ? NONE : formatSignedDollars(lead.netGex),
     spot: formatLevel(spot),
     zeroGamma: formatLevel(zeroGamma),
-    // `0.9 % above`; empty when spot or zero gamma is not known.
+    // `0.9 % above`; empty if spot or zero gamma is unknown.
     distance: spot === null || zeroGamma === null ? '' : describeDistance(spot, zeroGamma),
   };
 }
@@ -35,7 +35,7 @@ export function buildLead({ lead }: Exposure) {
 export function buildExposureView(exposure: Exposure) {
   const { focus, top, lead, total } = exposure;
   const full = new Map([...focus, ...(lead === null ? [] : [lead])].map((row) => [row.symbol, row]));
-  // The watchlist's symbols first, then what is large besides them.
+  // The watchlist's symbols first, then other large ones.
   const others = top.filter((row) => !full.has(row.symbol)).slice(0, Math.max(0, MAX_ROWS - full.size));
   return {
     rows: [...full.values()].map(buildFullRow).concat(others.map((row) => ({ ...NO_LEVELS, ...buildRanked(row) }))),
@@ -46,7 +46,7 @@ export function buildExposureView(exposure: Exposure) {
   };
 }
 
-/** What the chart by strike shows, in one sentence or two. */
+/** Describes the chart by strike. */
 export function describeStrikes(lead: SymbolExposure): string {
   const { callWall, putWall } = lead;
   const walls = [
@@ -78,7 +78,7 @@ function buildFullRow(row: SymbolExposure) {
   };
 }
 
-/** Put and call are marked as on a contract: the put wall can lie above the call wall. */
+/** Marks put and call as on a contract, because the put wall can be above the call wall. */
 function listWalls({ putWall, callWall }: SymbolExposure): string {
   const put = putWall === null ? [] : [`${formatStrike(putWall)} P`];
   const call = callWall === null ? [] : [`${formatStrike(callWall)} C`];
@@ -122,7 +122,7 @@ function buildStructureRow({ symbol, netGex, marketStructure }: SymbolExposure) 
   ];
 }
 
-/** Why ours and the endpoint's differ, for the symbols for which it is the same. */
+/** Explains why ours and the endpoint's figures differ; symbols with the same explanation share a note. */
 function buildStructureNotes(rows: readonly SymbolExposure[]) {
   const symbols = new Map<string, string[]>();
   for (const { symbol, marketStructure } of rows) {

@@ -1,30 +1,31 @@
 /**
- * Words and dates as the report shows them. Invariant: a text that came with the data leaves here without control
- * characters and of bounded length, so that it can forge no line of the text part, no header, and no wide table.
+ * Formats labels, dates and numbers for the report. Invariant: `cleanLabel` and `cleanCode` return a text of the data
+ * without control characters and with bounded length, so that it cannot forge a line of the text part or a header, or
+ * widen a table.
  */
 import { formatCount, formatDecimal, formatDollars, formatPercent } from '../../core/units.ts';
 import type { Amount } from '../amount.ts';
 
-/** Shown where there is no number. */
+/** Shown if there is no number. */
 export const NONE = '–';
 
-/** Longer than any symbol or contract; what is cut is marked. */
+/** Longer than any symbol or contract; a cut text ends with an ellipsis. */
 const MAX_LABEL_LENGTH = 40;
 
 /** Longer than any side, sentiment or activity type. */
 const MAX_CODE_LENGTH = 12;
 
-/** Sums of the same numbers in another order differ by less. */
+/** Sums of the same numbers in a different order differ by less than this. */
 const ROUNDING = 1e-9;
 const HALF_CENT = 0.005;
-/** 10,000 per cent. */
+/** 10,000%. */
 const MANY_TIMES = 100;
 
 const DAY_MS = 86_400_000;
-/** Half a year: a day and month without a year are read as the nearest. */
+/** Half a year: readers take a day and month without a year for the nearest one. */
 const FAR_DAYS = 180;
 
-/** Control characters, line separators, and marks that reverse the reading direction. */
+/** Control characters, line separators, and direction marks. */
 const UNPRINTABLE = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/gu;
 
 const WEEKDAYS = ['Sunday', 'Monday', 'Tuesday', 'Wednesday', 'Thursday', 'Friday', 'Saturday'] as const;
@@ -43,17 +44,17 @@ const MONTHS = [
   'December',
 ] as const;
 
-/** A text of the data on one line. */
+/** A text of the data, on one line of bounded length. */
 export function cleanLabel(value: string): string {
   return shorten(value, MAX_LABEL_LENGTH);
 }
 
-/** A symbol of the data on one line; records may have none. */
+/** A symbol of the data, on one line; records may have none. */
 export function nameSymbol(symbol: string): string {
   return cleanLabel(symbol) || '(no symbol)';
 }
 
-/** A code of the data, such as a side or an activity type, on one line. */
+/** A code of the data, such as a side or an activity type, on one line of bounded length. */
 export function cleanCode(value: string): string {
   return shorten(value, MAX_CODE_LENGTH);
 }
@@ -68,12 +69,12 @@ export function cleanLine(value: string): string {
   return value.replace(UNPRINTABLE, ' ').trim();
 }
 
-/** `1 trade`, `2,295 trades`; `n/a trades` where nobody knows how many. */
+/** `1 trade`, `2,295 trades`; `n/a trades` if the count is unknown. */
 export function countOf(count: Amount, noun: string): string {
   return `${formatCount(count)} ${noun}${count === 1 ? '' : 's'}`;
 }
 
-/** `Thursday, 19 November 2026` for `2026-11-19`; the text itself when it is no date. */
+/** `Thursday, 19 November 2026` for `2026-11-19`; the text itself if it is not a date. */
 export function formatDay(date: string): string {
   const day = new Date(`${date}T00:00:00Z`);
   if (Number.isNaN(day.getTime())) return cleanLabel(date);
@@ -81,8 +82,8 @@ export function formatDay(date: string): string {
 }
 
 /**
- * `09:30:02` of a wall-clock time such as `2026-11-19 09:30:02.000`, with its day where that is another than the date's
- * (sessions that begin the evening before); empty when there is none.
+ * `09:30:02` from a wall-clock time such as `2026-11-19 09:30:02.000`, with its day if that differs from `date`
+ * (sessions that begin the evening before); empty if there is no time.
  */
 export function formatWallClock(time: string, date: string): string {
   const [clock] = /\d{2}:\d{2}(:\d{2})?/.exec(time) ?? [];
@@ -91,22 +92,22 @@ export function formatWallClock(time: string, date: string): string {
   return /^\d{4}-\d{2}-\d{2}$/.test(day) && day !== date ? `${formatShortDay(day)} ${clock}` : clock;
 }
 
-/** `18 Nov` for `2026-11-18`; the text itself when it is no date. */
+/** `18 Nov` for `2026-11-18`; the text itself if it is not a date. */
 export function formatShortDay(date: string): string {
   const day = new Date(`${date}T00:00:00Z`);
   if (Number.isNaN(day.getTime())) return cleanLabel(date);
   return `${day.getUTCDate()} ${MONTHS[day.getUTCMonth()]?.slice(0, 3)}`;
 }
 
-/** `18 Nov` of a day before another; `18 Nov 2025` where that lies so far back that one would take it for this year's. */
+/** `18 Nov` for an earlier day; `18 Nov 2025` if it is so far back that readers would assume this year. */
 export function formatPastDay(past: string, date: string): string {
   const days = (Date.parse(date) - Date.parse(past)) / DAY_MS;
   return days > FAR_DAYS ? `${formatShortDay(past)} ${past.slice(0, 4)}` : formatShortDay(past);
 }
 
 /**
- * `2026-11-19 17:31 EST` of an ISO instant, for a reader in a time zone.
- * @param timezone IANA name; the job file is where it is checked
+ * `2026-11-19 17:31 EST` for an ISO instant, in the reader's time zone.
+ * @param timezone IANA name; `job/` validates it
  */
 export function formatInstant(instant: string, timezone: string): string {
   const time = new Date(instant);
@@ -120,15 +121,15 @@ export function formatInstant(instant: string, timezone: string): string {
   return `${of('year')}-${of('month')}-${of('day')} ${of('hour')}:${of('minute')} ${of('timeZoneName')}`;
 }
 
-/** A count in a narrow column: whole below ten thousand, then `61.2K`, `6.53M`. */
+/** A count for a narrow column: whole below ten thousand, then `61.2K`, `6.53M`. */
 export function formatShortCount(count: Amount): string {
   if (count === null) return formatCount(null);
   return Math.abs(count) < 10_000 ? formatCount(count) : formatDollars(count).replace('$', '');
 }
 
 /**
- * A part of a whole in whole per cent: `62 %`. What is not all is not printed as all, nor what is not nothing as nothing:
- * `>99 %`, `<1 %`. `n/a` where the part or the whole is not known.
+ * A share in whole percent: `62 %`. Shares just below 100% show as `>99 %`, just above 0 as `<1 %`; `n/a` if the share
+ * is unknown.
  */
 export function formatPart(share: Amount): string {
   if (share === null) return formatPercent(null);
@@ -137,14 +138,14 @@ export function formatPart(share: Amount): string {
   return formatPercent(share, 0);
 }
 
-/** Whether two amounts of dollars are the same for a reader: sums of the same cents differ in their last digits. */
+/** Whether two dollar amounts are the same for a reader: sums of the same cents can differ in their last digits. */
 export function isSameDollars(a: number, b: number): boolean {
   return Math.abs(a - b) < HALF_CENT;
 }
 
 /**
- * `+12 %`, `-3.4 %`, `0 %`: whole from ten per cent on, one decimal below; `n/a` for a share of nothing. A growth of more
- * digits than a reader counts is said as a multiple: `992 ×`.
+ * `+12 %`, `-3.4 %`, `0 %`: whole percent from 10% on, one decimal below; `n/a` if the share does not exist. Growth of
+ * 10,000% or more shows as a multiple: `992 ×`.
  */
 export function formatSignedPercent(share: Amount): string {
   if (share === null || !Number.isFinite(share)) return formatPercent(null);
@@ -160,7 +161,7 @@ export function joinWords(words: readonly string[]): string {
   return words.length < 2 ? words.join('') : `${words.slice(0, -1).join(', ')} and ${words.at(-1)}`;
 }
 
-/** A ratio as printed: `0.70`, or the dash. */
+/** A ratio as printed: `0.70`, or a dash. */
 export function formatRatio(ratio: number | null): string {
   return ratio === null ? NONE : formatDecimal(ratio);
 }

@@ -1,16 +1,16 @@
 /**
- * What the numbers lack, in words: trades without a premium or a size, sums beyond what a number can hold, codes that nobody
- * knows. Invariant: it is said wherever a number is printed without them, and no such number is printed as 0. Pure.
+ * Describes what the numbers lack: trades without a premium or a size, sums that overflow, unknown codes. Invariant:
+ * wherever a number is printed without them, the report says so, and it never prints such a number as 0. Pure.
  */
 import { formatCount } from '../../core/units.ts';
 import type { FlowReport, UnknownCodes } from '../model.ts';
 import type { Premium } from '../numbers.ts';
 import { cleanCode, countOf, joinWords, nameSymbol } from './label.ts';
 
-/** Symbols that are named. */
+/** Limit of named symbols. */
 const MAX_SYMBOLS = 5;
 
-/** What a column decides, for readers. */
+/** How an unknown code in the column affects the trade, for readers. */
 const DECIDES: Readonly<Record<UnknownCodes['column'], string>> = {
   put_call: 'neither calls nor puts',
   sentiment: 'neither bullish, bearish nor neutral',
@@ -18,13 +18,13 @@ const DECIDES: Readonly<Record<UnknownCodes['column'], string>> = {
   option_activity_type: 'taken for trades of a single option',
 };
 
-/** Why the premium is not that of all trades; empty when it is: `3 of 2,295 trades have no premium`. */
+/** Why the premium does not cover all trades: `3 of 2,295 trades have no premium`; empty if it does. */
 export function describeGap({ trades, total, unpriced }: Premium): string {
   if (unpriced > 0) return `${formatCount(unpriced)} of ${countOf(trades, 'trade')} ${haveOf(unpriced)} no premium`;
   return total === null ? 'the sum is too large' : '';
 }
 
-/** Sentences on what the numbers of the day are without; none when they are without nothing. */
+/** Sentences about what the day's numbers lack; none if they are complete. */
 export function describeGaps({ headline, exclusions, topSymbols }: FlowReport): readonly string[] {
   const { trades, unpriced, unsized, total, contracts } = headline;
   const lacking = topSymbols.filter((flow) => flow.unpriced > 0);

@@ -1,6 +1,6 @@
 /**
- * The report as the templates print it: every number already a text, every text of the data already clean. Pure. A
- * designer changes the templates; a change of what is printed at all begins here. Escaping is the template engine's.
+ * The report as the templates print it: every number is already a text, every text of the data already clean. Pure.
+ * Designers change the templates; a change of what is printed starts here. The template engine does the escaping.
  */
 
 import { formatCount, formatDollars } from '../../core/units.ts';
@@ -21,34 +21,34 @@ import { buildSentences } from './sentences.ts';
 import { buildPreview, buildSubject, describeLean } from './subject.ts';
 
 export interface CorrectionView {
-  /** Nothing can be compared with what was mailed, so that the report is shown whole. */
+  /** The mailed report cannot be compared, so the whole report is shown. */
   readonly isWhole: boolean;
   readonly fromRevision: string;
   readonly changes: readonly { readonly name: string; readonly before: string; readonly after: string }[];
 }
 
-/** What a recipient's mail depends on, beside the report itself. */
+/** What a recipient's mail depends on, besides the report itself. */
 export interface ViewOptions {
-  /** IANA zone of the reader, for instants (sealed at, created at); trade times stay the exchange's wall clock. */
+  /** IANA zone of the reader, for instants (sealed at, created at); trade times stay in the exchange's wall clock. */
   readonly timezone: string;
   /** Presigned download, or null. */
   readonly link: { readonly url: string; readonly expiresAt: string } | null;
   readonly late: boolean;
-  /** Files that were to be attached and are too large. */
+  /** Files that were too large to attach. */
   readonly leftOut?: readonly string[];
-  /** Present in a correction: what changed against the revision that was mailed. */
+  /** In a correction: what changed since the mailed revision; else null. */
   readonly correction: {
     readonly fromRevision: number;
     readonly changes: readonly { readonly name: string; readonly before: string; readonly after: string }[];
   } | null;
 }
 
-/** Every text of the mail; `flow.mjml` lists them for those who change the templates. */
+/** Every text of the mail; `flow.mjml` lists them for template authors. */
 export type FlowView = ReturnType<typeof buildFlowView>;
 
 const UNKNOWN = 'cannot be computed';
 
-/** Names of the buckets, as a reader says them. */
+/** Bucket names for readers. */
 const EXPIRY_NAMES: Readonly<Record<ExpiryBucket['bucket'], string>> = {
   '0DTE': '0DTE',
   week: '1 to 7 days',
@@ -81,7 +81,7 @@ export function buildFlowView(report: FlowReport, options: ViewOptions) {
     correction: buildCorrection(options),
     empty,
     premium: headline.total === null ? UNKNOWN : formatDollars(headline.total),
-    // Against the session before and the mean; empty without history.
+    // Compared with the session before and the mean; empty without history.
     premiumChanges: describeTotalChange(comparison, drop.date),
     trades: countOf(headline.trades, 'trade'),
     contracts: countOf(headline.contracts, 'contract'),
@@ -95,7 +95,7 @@ export function buildFlowView(report: FlowReport, options: ViewOptions) {
     keyNumbers: buildChangeRows(comparison),
     sessions: nameSessions(comparison, drop.date),
     hasHistory: comparison.previousDate !== null || comparison.meanDates.length > 0,
-    // Empty when nothing is to be said of the past.
+    // Empty if no past session is degraded.
     pastNote: describePast(comparison, drop.date),
     watchlist: report.watchlist.map(buildWatchRow),
     watchlistLeftOut: report.watchlistLeftOut === 0 ? '' : formatCount(report.watchlistLeftOut),
@@ -115,7 +115,7 @@ export function buildFlowView(report: FlowReport, options: ViewOptions) {
     moneynessFinding: describeParts(moneyness, headline.total),
     biggest: report.biggestTrades.map(buildTradeRow),
     exposure: buildExposureView(exposure),
-    // Empty when there is no chart by strike.
+    // Empty if there is no chart by strike.
     strikesFinding: exposure.lead === null || exposure.lead.strikes.length === 0 ? '' : describeStrikes(exposure.lead),
     exclusions: buildExclusionRows(headline, report.exclusions),
     unmatchedCancels:
@@ -125,7 +125,7 @@ export function buildFlowView(report: FlowReport, options: ViewOptions) {
     location: cleanLine(drop.location),
     sha256: cleanLine(drop.sha256),
     link: buildLink(options),
-    // Files that are too large to be attached; empty when none is.
+    // Files that were too large to attach; empty if none.
     leftOut: (options.leftOut ?? []).map(cleanLine).join(', '),
     headlineQuery: report.rebuildQueries.find(isHeadline)?.sql ?? '',
     otherQueries: report.rebuildQueries.filter((query) => !isHeadline(query)),
@@ -141,7 +141,7 @@ function printParts(parts: readonly (PremiumPart & { readonly title: string })[]
   );
 }
 
-/** What is always empty but on odd days is shown on those only. */
+/** Shows the bucket `unknown` only if it has trades. */
 function isShown({ bucket, trades }: ExpiryBucket | MoneynessBucket): boolean {
   return bucket !== 'unknown' || trades > 0;
 }
@@ -150,7 +150,7 @@ function isHeadline({ table }: RebuildQuery): boolean {
   return table === 'Headline';
 }
 
-/** What is known of the data, in short: the completeness stamp. */
+/** The completeness stamp: the state of the data in short. */
 function buildStamp({ drop }: FlowReport, timezone: string) {
   const complete = drop.condition === 'available';
   return {
@@ -160,14 +160,14 @@ function buildStamp({ drop }: FlowReport, timezone: string) {
     reason: cleanLine(drop.degraded_reason ?? ''),
     revision: String(drop.revision),
     rows: countOf(drop.rows, 'row'),
-    // First and last trade, wall clock of the exchange; empty on an empty day.
+    // First and last trade, exchange wall clock; empty on an empty day.
     from: formatWallClock(drop.min_time ?? '', drop.date),
     until: formatWallClock(drop.max_time ?? '', drop.date),
     sealedAt: formatInstant(drop.sealed_at, timezone),
   };
 }
 
-/** Of a flow report, or of a digest. */
+/** The correction of a flow report or a digest. */
 export function buildCorrection({ correction }: Pick<ViewOptions, 'correction'>): CorrectionView | null {
   if (correction === null) return null;
   const changes = correction.changes.map(({ name, before, after }) => ({
@@ -176,7 +176,7 @@ export function buildCorrection({ correction }: Pick<ViewOptions, 'correction'>)
   return { isWhole: changes.length === 0, fromRevision: String(correction.fromRevision), changes };
 }
 
-/** A link of another scheme than HTTP is not printed: what it would do when opened is not ours to promise. */
+/** Prints only HTTP and HTTPS links: we cannot know what a link with another scheme would do. */
 function buildLink({ link, timezone }: ViewOptions): ViewOptions['link'] {
   if (link === null || !/^https?:\/\//.test(link.url)) return null;
   return { url: cleanLine(link.url), expiresAt: formatInstant(link.expiresAt, timezone) };

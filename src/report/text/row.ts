@@ -1,4 +1,4 @@
-/** Rows of tables that the mail shows in a form of their own: watchlist, biggest trades, what is left out. Pure. */
+/** Rows of tables with their own layout in the mail: watchlist, biggest trades, records left out. Pure. */
 
 import { formatCount, formatDecimal, formatDollars, formatPercent, formatSignedDollars } from '../../core/units.ts';
 import { leanOf } from '../amount.ts';
@@ -16,12 +16,12 @@ export function buildWatchRow({ symbol, flow, exposure, unusual }: WatchedSymbol
     place: flow === null ? NONE : `#${formatCount(flow.place)}`,
     premium: flow === null ? NONE : formatDollars(flow.total),
     putCall: formatRatio(flow?.putCallByPremium ?? null),
-    // Bullish less bearish, with its sign, and which of the two it is.
+    // Bullish minus bearish premium with its sign; `tone` says which is larger.
     lean: flow === null ? NONE : formatSignedDollars(lean),
     tone: toneOf(lean),
     gex: priced ? formatSignedDollars(exposure.netGex) : NONE,
     zeroGamma: priced && exposure.zeroGamma !== null ? formatDecimal(exposure.zeroGamma) : NONE,
-    // `4.3 ×` its mean when it stands out.
+    // `4.3 ×` its mean if it is unusual.
     unusual: unusual === null ? '' : formatTimes(unusual.ratio),
   };
 }
@@ -47,7 +47,7 @@ export function buildTradeRow(trade: BigTrade) {
   };
 }
 
-/** What the sums leave out, line by line, between what they count and what the file holds. */
+/** One row per kind of records left out, between the counted records and the total of the file. */
 export function buildExclusionRows(counted: Premium, left: Exclusions) {
   const row = (name: string, { trades, premium }: Tally) => ({
     name,

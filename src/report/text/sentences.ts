@@ -1,7 +1,7 @@
 /**
- * The three sentences of the first screen. Pure. Invariant: a sentence is printed only when the numbers say so; each
- * rule returns nothing when it does not apply, and the first three that apply are printed. A record ("the most since") is
- * claimed among the sealed sessions that were looked at, and of those that are not degraded.
+ * The three sentences of the first screen. Pure. Invariant: a sentence is printed only if the numbers support it. A
+ * rule returns null if it does not apply, and the first three sentences are printed. A record ("the most since") refers
+ * only to the sealed sessions that were read and are not degraded.
  */
 
 import { formatCount, formatDecimal, formatDollars, formatSignedDollars } from '../../core/units.ts';
@@ -13,31 +13,31 @@ import { describeGap } from './lacking.ts';
 
 const SENTENCES = 3;
 
-/** A symbol that traded this many times its mean is worth one of three sentences. */
+/** A symbol that traded this many times its mean deserves a sentence. */
 const UNUSUAL_RATIO = 2;
-/** To be above one session is said of that session; a record is above two at least. */
+/** A record beats at least two sessions; with one, the sentence compares with that session. */
 const FEWEST_BEATEN = 2;
-/** Half of everything in one place is what a reader must know first. */
+/** A reader must know first if half of everything is in one place. */
 const MAJORITY = 0.5;
 
 type Rule = (report: FlowReport) => string | null;
 
-/** Up to three sentences; one on a day without trades. */
+/** Up to three sentences, preceded by one about gaps if there are any; a single one on a day without trades. */
 export function buildSentences(report: FlowReport): readonly string[] {
   if (report.headline.trades === 0) return [sayNothingCounts(report)];
   const said = RULES.map((rule) => rule(report)).filter((sentence) => sentence !== null);
-  // What the numbers lack is said before them, and takes the place of none.
+  // The sentence about gaps does not replace one of the three.
   return [...sayGap(report), ...said.slice(0, SENTENCES)];
 }
 
-/** Why the premium of the headline is not that of all trades. */
+/** Why the headline premium does not cover all trades. */
 function sayGap({ headline }: FlowReport): readonly string[] {
   const gap = describeGap(headline);
   if (headline.total === null) return [`The premium of this date cannot be computed: ${gap}.`];
   return gap === '' ? [] : [`All sums of premium are without some trades: ${gap}.`];
 }
 
-/** Whether nothing traded, or nothing of what the file has counts. */
+/** Says whether nothing traded, or no record of the file counts. */
 function sayNothingCounts({ exclusions }: FlowReport): string {
   const { trades, premium } = exclusions.recorded;
   if (trades === 0) return 'No option traded in the sealed drop of this date.';
@@ -49,8 +49,8 @@ function sayNothingCounts({ exclusions }: FlowReport): string {
 }
 
 /**
- * Calls' or puts' share, against the session before and the mean where both are known. That session is said by its date,
- * because it is the newest in the store, which need not be the one before on the calendar.
+ * Calls' or puts' share, compared with the session before and the mean if these are known. The session before is named
+ * by its date, because it is the newest one in the store, which need not be the one before on the calendar.
  */
 export function sayCallShare(report: FlowReport): string | null {
   const { headline, comparison, drop } = report;
@@ -74,8 +74,8 @@ export function sayCallShare(report: FlowReport): string | null {
 }
 
 /**
- * `the most since 12 Nov (64 %)`, or `the most of the last 6 sealed sessions`, with what is usual. Nothing where fewer than
- * two sessions were passed, or one of them has no share or is degraded: what is not known is no record.
+ * `the most since 12 Nov (64 %)` or `the most of the last 6 sealed sessions`, with the mean. Null if it beats fewer
+ * than two sessions, or one of the sessions needed has no share or is degraded: an unknown share proves no record.
  */
 function sayRecord({ comparison, drop }: FlowReport, name: 'calls' | 'puts', share: number): string | null {
   const { pastShares, meanDates, degradedDates, changes } = comparison;
@@ -109,7 +109,7 @@ export function sayConcentration({ headline, topSymbols, symbolCount }: FlowRepo
   return `${nameSymbol(first.symbol)} alone carried ${formatPart(share)} of premium, of ${countOf(symbolCount, 'symbol')} that traded.`;
 }
 
-/** Where the lead symbol's spot lies against zero gamma, and the sign of its net exposure. */
+/** The lead symbol's net exposure, and its spot relative to zero gamma. */
 export function sayGamma({ exposure }: FlowReport): string | null {
   const { lead, top } = exposure;
   if (lead === null || lead.spot === null || lead.netGex === null) return null;
@@ -123,14 +123,14 @@ export function sayGamma({ exposure }: FlowReport): string | null {
   return `${net}${everywhere}; ${describeSpot(lead)}.`;
 }
 
-/** The symbol that stands out most against its own last sessions. */
+/** The symbol with the most unusual premium compared with its own last sessions. */
 export function sayUnusual({ unusual, comparison }: FlowReport): string | null {
   const [first] = unusual;
   if (first === undefined || first.ratio < UNUSUAL_RATIO) return null;
   return `${nameSymbol(first.symbol)} traded ${formatDollars(first.premium)}, ${formatDecimal(first.ratio, 1)} times its mean of ${countOf(comparison.meanDates.length, 'session')}.`;
 }
 
-/** Bullish against bearish premium. The neutral share belongs to it: a small lean of a small part says little. */
+/** Bullish compared with bearish premium, with the neutral share: a small lean of a small part says little. */
 export function sayLean({ headline }: FlowReport): string | null {
   const { bullish, bearish, neutral, total } = headline;
   if (bullish === null || bearish === null || total === null || total <= 0) return null;
@@ -140,14 +140,14 @@ export function sayLean({ headline }: FlowReport): string | null {
   return `${more} premium was ${formatDollars(Math.abs(bullish - bearish))} above ${less}; ${rest}.`;
 }
 
-/** Contracts that expire the same day, when they are half of premium or more. */
+/** Contracts that expire the same day, if they are half of premium or more. */
 export function sayZeroDte({ headline }: FlowReport): string | null {
   const share = shareOf(headline.zeroDte, headline.total);
   if (share === null || share < MAJORITY) return null;
   return `Contracts that expired this day took ${formatPart(share)} of premium.`;
 }
 
-/** For a day of which little else can be said: that it has nothing before it. */
+/** Says that there are no earlier sessions; for a day with little else to say. */
 export function sayNoHistory({ comparison }: FlowReport): string | null {
   return comparison.previousDate === null && comparison.meanDates.length === 0
     ? 'No sealed session lies before this one to compare with.'
@@ -169,7 +169,7 @@ export function describeDistance(spot: number, level: number): string {
   return `${text} ${distance > 0 ? 'above' : 'below'}`;
 }
 
-/** What stands out goes first: what is always so comes last. */
+/** Rules for unusual facts come first; those that always apply come last. */
 const RULES: readonly Rule[] = [
   sayCallShare,
   sayConcentration,
@@ -180,7 +180,7 @@ const RULES: readonly Rule[] = [
   sayNoHistory,
 ];
 
-/** Shares are printed as whole per cent: what rounds to the same is "as much". */
+/** Shares are printed in whole percent: those that print the same are "as much". */
 function compareShares(share: number, before: number): string {
   if (formatPart(share) === formatPart(before)) return 'as much as';
   return share > before ? 'more than' : 'less than';

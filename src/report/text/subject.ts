@@ -1,6 +1,6 @@
 /**
- * Subject and preview line: what a reader sees before opening. Invariant: ASCII on one line, and only what the data
- * says; no text of a trade record gets here.
+ * Subject and preview line, which a reader sees before opening the mail. Invariant: the subject is one line of ASCII,
+ * and no text of a trade record gets here.
  */
 
 import { formatCount, formatDollars } from '../../core/units.ts';
@@ -10,13 +10,15 @@ import type { Premium } from '../numbers.ts';
 import { countOf, formatPart, isSameDollars } from './label.ts';
 import { describeGap } from './lacking.ts';
 
-/** What the delivery makes of a report: shown in the subject, because it changes how the numbers are read. */
+/** Facts about the delivery, shown in the subject because they change how to read the numbers. */
 interface Occasion {
   readonly late: boolean;
   readonly corrected: boolean;
 }
 
-/** `Options flow 2026-11-19: $1.24B premium, 62 % calls, bullish by $120M`; before it what makes it another mail. */
+/**
+ * `Options flow 2026-11-19: $1.24B premium, 62 % calls, bullish by $120M`, with marks such as `[late]` if they apply.
+ */
 export function buildSubject(report: FlowReport, occasion: Occasion): string {
   const { headline, drop, exclusions } = report;
   const marks = [...(drop.condition === 'degraded' ? ['[degraded]'] : []), ...(occasion.late ? ['[late]'] : [])];
@@ -51,7 +53,7 @@ export function buildDigestSubject(
   return toAscii(`${lead} ${date}${degraded}${late ? ' [late]' : ''}: ${says.join(', ')}`);
 }
 
-/** The line that mail programs show behind the subject. */
+/** The line that mail programs show after the subject. */
 export function buildPreview(report: FlowReport): string {
   const { headline, exclusions } = report;
   const { trades } = exclusions.recorded;
@@ -70,7 +72,7 @@ export function buildPreview(report: FlowReport): string {
   ].join(', ');
 }
 
-/** `$1.24B premium, 62 % calls, bullish by $120M`; what cannot be computed is said to be so, with the reason. */
+/** `$1.24B premium, 62 % calls, bullish by $120M`; if a number cannot be computed, says so with the reason. */
 function describeHeadline(headline: Premium): string {
   const gap = describeGap(headline);
   if (headline.total === null) return `premium cannot be computed (${gap})`;
@@ -86,7 +88,7 @@ export function describeLean(premium: Premium): string {
   return lean > 0 ? `bullish by ${formatDollars(lean)}` : `bearish by ${formatDollars(-lean)}`;
 }
 
-/** Trades can be of no premium at all: then no share of it is said. */
+/** The calls' share; empty if there is no premium. */
 function sharePhrase({ calls, total }: Premium): string {
   return total !== null && total > 0 ? `${formatPart(shareOf(calls, total))} calls, ` : '';
 }

@@ -1,4 +1,6 @@
-/** What `doctor` looks at on this machine: the state directory and its disk, the engine, the drawing, and the mail. */
+/**
+ * Doctor's checks of this machine: the state directory and its disk, memory, open files, the engine, drawing and mail.
+ */
 import { randomUUID } from 'node:crypto';
 import { rm, rmdir, statfs } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
@@ -12,14 +14,16 @@ import type { Mailer } from '../../mail/mailer.ts';
 import { renderPicture } from '../../report/draw/picture.ts';
 import { type Finding, ok, tryCheck } from './finding.ts';
 
-/** A large session is staged, merged and sealed in a few gigabytes; below the second a run of one can hardly end well. */
+/**
+ * Staging, merging and sealing a large session takes a few gigabytes; below the second value its run will likely fail.
+ */
 const LITTLE_ROOM_BYTES = 5 * 1024 ** 3;
 const NO_ROOM_BYTES = 512 * 1024 ** 2;
 
-/** Twice what a million rows were exported and reported in; measured, see docs/operations.md. */
+/** Twice the memory in which a million rows were exported and reported; measured, see docs/operations.md. */
 const LITTLE_MEMORY_BYTES = 1_000_000_000;
 
-/** Writes a file as runs do and removes it; what was made of the folder's path is removed too. */
+/** Writes and removes a file as runs do; also removes the folders that it had to create for it. */
 export async function checkStateDirectory(path: string): Promise<readonly Finding[]> {
   const written = await tryCheck('state directory', async () => {
     const made = await makeFolder(path);
@@ -40,13 +44,13 @@ export async function checkStateDirectory(path: string): Promise<readonly Findin
   );
 }
 
-/** Removes `path` and its parents up to, without, `end`, as long as they are empty. */
+/** Removes `path` and its parents up to, but not including, `end`, as long as they are empty. */
 export async function removeEmptyFolders(path: string, end: string): Promise<void> {
   for (let folder = path; folder !== end && folder !== dirname(folder); folder = dirname(folder)) {
     try {
       await rmdir(folder);
     } catch (error) {
-      // A folder that somebody has written into meanwhile is theirs.
+      // Another process has written into the folder in the meantime: keep it.
       if (!hasErrorCode(error, 'ENOENT')) return;
     }
   }
@@ -59,7 +63,7 @@ function describeRoom(freeBytes: number): Finding {
   return { check: 'disk', status: freeBytes < NO_ROOM_BYTES ? 'fail' : 'warn', seen, next };
 }
 
-/** What the system lets this process have. */
+/** Memory and open files that the system allows this process. */
 export function checkLimits(memoryBytes: number, fileLimit: number | undefined): readonly Finding[] {
   const files = fileLimit === undefined ? 'no limit of open files is told' : `${fileLimit} files may be open at once`;
   const isFew = fileLimit !== undefined && fileLimit < NEEDED_FILES;
@@ -101,7 +105,7 @@ export async function checkEngine(open: () => Promise<Engine>): Promise<readonly
   });
 }
 
-/** Draws a chart with a word and one without: where no font is found, they are the same picture. */
+/** Draws a chart with text and one without: if no font is found, both pictures are equal. */
 export async function checkDrawing(): Promise<readonly Finding[]> {
   return await tryCheck('drawing', async () => {
     const draw = (text: string) =>
@@ -114,7 +118,7 @@ export async function checkDrawing(): Promise<readonly Finding[]> {
   });
 }
 
-/** Connects, encrypts and logs in as a delivery would, and sends nothing. */
+/** Connects, encrypts and logs in as a delivery would, but sends nothing. */
 export async function checkMail(open: () => Promise<Mailer>): Promise<readonly Finding[]> {
   return await tryCheck('mail', async () => {
     const mailer = await open();

@@ -1,14 +1,14 @@
-/** What `doctor` says of the settings: which are set, which are misspelt, which mean nothing, who else may read them. */
+/** Doctor's checks of the settings: which are set, misspelt or invalid, and whether others can read the file. */
 import { describeError, type Fault } from '../../core/errors.ts';
 import { type Finding, ok } from './finding.ts';
 
-/** What is set; no secret is in it. */
+/** The settings in use, without secrets. */
 export interface SettingReport {
-  /** `NAME=value`; `NAME` alone of a secret, `NAME (from a file)` of one that a file holds. */
+  /** `NAME=value`; only `NAME` for a secret, `NAME (from a file)` for one that is read from a file. */
   readonly set: readonly string[];
-  /** Names that begin as ours do and are none, with the one that was most likely meant. */
+  /** Names with our prefix that are no settings, each with the most likely intended name. */
   readonly unknown: readonly { readonly name: string; readonly meant: string | undefined }[];
-  /** What cannot be read, or does not mean anything. */
+  /** Settings that cannot be read or are invalid. */
   readonly faults: readonly Fault[];
 }
 
@@ -36,7 +36,7 @@ export function checkSettings({ set, unknown, faults }: SettingReport): readonly
   ];
 }
 
-/** @param mode of the settings file; `undefined` when there is none */
+/** @param mode of the settings file; `undefined` if there is none */
 export function checkSecrecy(path: string, mode: number | undefined): readonly Finding[] {
   if (mode === undefined) return [];
   const shown = (mode & 0o777).toString(8);

@@ -1,6 +1,6 @@
 /**
- * What `doctor` asks a source: one request of the cheapest kind, which shows whether the key is accepted, how far the
- * clocks are apart, and what limits the API tells of itself; and one for the newest row, which no clock can be before.
+ * Doctor's checks of a source. One request of the cheapest kind shows whether the key is accepted, how far the clocks
+ * differ, and which limits the API reports. Another asks for the newest row: no clock can be earlier than it.
  */
 
 import type { HistoricalMeta } from '../../api-contract/historical.ts';
@@ -20,17 +20,17 @@ import { compareWitnesses, MAX_CLOCK_SKEW_MS } from '../../plan/witness.ts';
 import { type Page, SourceFault } from '../../source/source.ts';
 import { type Finding, type FindingStatus, ok, tryCheck } from './finding.ts';
 
-/** The `Date` header has whole seconds, and an answer takes its time: what is within this may be no difference at all. */
+/** The `Date` header has whole seconds, and an answer takes time: a smaller difference may be none. */
 const NOTABLE_SKEW_MS = 2_000;
 /**
- * A run goes by the server's clock, but S3 refuses requests signed 15 minutes off, certificates and schedules go by this
- * machine's, and a clock that is a minute off is not being set by anybody.
+ * A run uses the server's clock. But S3 refuses requests signed 15 minutes off, certificates and schedules use this
+ * machine's clock, and a clock that is a minute off is not being synchronized.
  */
 const BROKEN_SKEW_MS = 60_000;
 
-/** Of a lookback: far more than any plan has. */
+/** Longest plausible lookback; far more than any plan has. */
 const MAX_DAYS = 10_000;
-/** Rows that come a week late are no longer the recent ones that the API sells. */
+/** Longest plausible delay; rows that are a week late are not the recent ones that the API sells. */
 const MAX_DELAY_MINUTES = 7 * 24 * 60;
 
 interface SourceDeps {
@@ -40,7 +40,7 @@ interface SourceDeps {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** @param name of the source, for the table */
+/** @param name source name in the table of findings */
 export async function checkSource(name: string, opened: OpenedSource, deps: SourceDeps): Promise<readonly Finding[]> {
   const { source } = opened;
   return await tryCheck(name, async () => {
@@ -58,7 +58,7 @@ export async function checkSource(name: string, opened: OpenedSource, deps: Sour
   });
 }
 
-/** @returns what the API says of its limits, where it does @throws SourceFault */
+/** @returns the limits that the API reports, if it does @throws SourceFault */
 async function ask(opened: OpenedSource, { clock, signal }: SourceDeps): Promise<HistoricalMeta | undefined> {
   switch (opened.kind) {
     case 'sql': {
@@ -66,7 +66,7 @@ async function ask(opened: OpenedSource, { clock, signal }: SourceDeps): Promise
       return (await opened.source.ask(statement, { testMode: true, signal })).meta;
     }
     case 'snapshots':
-      // One is enough to be let in.
+      // One symbol is enough to check access.
       for (const symbol of opened.job.source.symbols.slice(0, 1)) await opened.source.greet(symbol, signal);
       return undefined;
     case 'table':
@@ -106,7 +106,7 @@ function describeSkew(check: string, { source }: OpenedSource, { clock, clockRul
   };
 }
 
-/** The third witness: what the source shows must be as old as the clocks say, and not older. */
+/** The third witness: the newest row must be as old as the clocks expect, neither older nor newer. */
 async function checkNewest(check: string, opened: OpenedSource, deps: SourceDeps): Promise<readonly Finding[]> {
   const { calendar, signal, clockRule } = deps;
   const date = computeLookback(earliestNow({ ...deps, source: opened.source }), calendar).lastSettled;

@@ -1,6 +1,6 @@
 /**
- * What `doctor` tries in a store: every right that a run needs, on objects of its own below `_doctor/`. Invariant:
- * whatever was written is removed again, or named as left behind.
+ * Doctor's checks of a store: every permission that a run needs, on objects of its own below `_doctor/`. Invariant:
+ * every object written is removed again, or listed as left behind.
  */
 import { randomUUID } from 'node:crypto';
 import { Fault } from '../../core/errors.ts';
@@ -9,17 +9,20 @@ import type { Store } from '../../store/store.ts';
 import { type Finding, ok, tryCheck } from './finding.ts';
 
 interface StoreTrial {
-  /** For the table. */
+  /** Name in the table of results. */
   readonly name: string;
   readonly store: Store;
-  /** Begins an upload in parts and gives it up, then uploads the object so; `false` where a store knows no parts. */
+  /**
+   * Starts and aborts a multipart upload, then uploads the object in parts; `false` if the store has no multipart
+   * uploads.
+   */
   tryUpload(key: string): Promise<boolean>;
 }
 
 /** Costs about fifteen small requests. */
 export async function checkStore({ name, store, tryUpload }: StoreTrial): Promise<readonly Finding[]> {
   const root = `${DOCTOR_PREFIX}${randomUUID()}`;
-  // Named as drops are, because the storage class is for them only.
+  // Named like drops, because only drops get the storage class.
   const keys = { plain: `${root}-plain.parquet`, once: `${root}-once.json`, parts: `${root}-parts.parquet` };
   const bytes = Buffer.from(`flowdrop doctor ${root}`);
   const right = (verb: string, act: () => Promise<string>) =>
@@ -33,7 +36,7 @@ export async function checkStore({ name, store, tryUpload }: StoreTrial): Promis
     await store.put(keys.plain, { bytes });
     return 'an object was written';
   });
-  // Where neither answers, nothing will: the rest would only repeat it, after as many time-outs.
+  // If both fail, the other checks would only repeat the failure, each after a timeout.
   if ([...listed, ...put].every(({ status }) => status === 'fail')) return [...listed, ...put];
   const rest = [
     await right('get', async () => {
@@ -66,7 +69,7 @@ async function removeAll(name: string, store: Store, keys: readonly string[]): P
   ).flat();
   const left: string[] = [];
   for (const key of keys) {
-    // Without the right to look, the failure above already says what is wrong.
+    // Without permission to look, the failure above already explains the problem.
     const found = await store.head(key).catch(() => undefined);
     if (found) left.push(key);
   }

@@ -1,16 +1,16 @@
-/** What `doctor` finds: one line of its table. A check never throws but when the operator stops it. */
+/** A finding of `doctor`: one line of its table. A check throws only if the operator stops it. */
 import { describeError, isFault } from '../../core/errors.ts';
 
-/** `warn`: it works, and somebody should look; `fail`: a run would fail. */
+/** `warn`: it works, but needs attention; `fail`: a run would fail. */
 export type FindingStatus = 'ok' | 'warn' | 'fail';
 
 export interface Finding {
-  /** What was looked at. */
+  /** What was checked. */
   readonly check: string;
   readonly status: FindingStatus;
   /** What was seen, without secrets. */
   readonly seen: string;
-  /** What to do; only where it is not ok. */
+  /** What to do; only if the status is not `ok`. */
   readonly next?: string | undefined;
 }
 
@@ -18,7 +18,7 @@ export function ok(check: string, seen: string): Finding {
   return { check, status: 'ok', seen };
 }
 
-/** Whatever the act throws is a finding. @throws Fault of kind `interrupted` */
+/** Turns any error of `act` into a finding. @throws Fault of kind `interrupted` */
 export async function tryCheck(check: string, act: () => Promise<readonly Finding[]>): Promise<readonly Finding[]> {
   try {
     return await act();

@@ -1,11 +1,11 @@
-/** What a subscription to historical SQL means for an answer: its row limit, and what `meta` says of it. Pure. */
+/** Effects of a historical SQL subscription on an answer: its row limit and the entitlement members of `meta`. Pure. */
 import { LOOKBACK_DAYS } from '../../api-contract/published-limits.ts';
 import type { Caller } from './keys.ts';
 
 export interface RowLimits {
-  /** Most rows of one answer. */
+  /** Maximum rows per answer. */
   readonly rowLimit: number;
-  /** Most rows of one answer to a trialing caller; one above `rowLimit` means `rowLimit`. */
+  /** Maximum rows per answer for a trial caller; capped at `rowLimit`. */
   readonly trialRowLimit: number;
 }
 
@@ -13,11 +13,11 @@ interface CallerLimits {
   readonly entitlement: 'active' | 'trialing';
   readonly rowLimit: number;
   readonly capped: boolean;
-  /** Active subscriptions only. */
+  /** For active subscriptions only. */
   readonly lookbackDays?: number;
 }
 
-/** A caller without the subscription never comes here; if one did, it would get the least. */
+/** The gate rejects callers without the subscription; if one came here, it would get the smallest limits. */
 export function describeLimits(caller: Caller, { rowLimit, trialRowLimit }: RowLimits): CallerLimits {
   if (caller.historical === 'active') {
     return { entitlement: 'active', rowLimit, capped: false, lookbackDays: LOOKBACK_DAYS };

@@ -1,7 +1,7 @@
 /**
- * Who may ask for what, and how often: authentication (401), then entitlement (403), then the pace of that caller and
- * product (429). Invariant: a refused call costs nothing of any budget. One gate serves all addresses, so that both
- * entry points of historical SQL share one budget.
+ * Decides who may ask for what, and how often: authentication (401), then entitlement (403), then the pace of that
+ * caller and product (429). Invariant: a refused call costs nothing of any budget. One gate serves all addresses, so
+ * both entry points of historical SQL share one budget.
  */
 import type { Clock } from '../../core/clock.ts';
 import { ApiFailure } from '../http/api-failure.ts';
@@ -11,20 +11,22 @@ import { KeyPace } from './pace.ts';
 export type Product = 'historical' | 'chain' | 'market-structure';
 
 export interface Credentials {
-  /** From the body or the Authorization header; an empty one counts as none. */
+  /** From the body or the Authorization header; empty counts as missing. */
   readonly apiKey?: string | undefined;
   /** Caller id of a verified session. */
   readonly session?: string | undefined;
 }
 
 interface GateOptions {
-  /** Historical SQL, per key. */
+  /** For historical SQL, per key. */
   readonly requestsPerSecond: number;
 }
 
-/** The specification's limit of the option chain. That of market structure is not shown: the same, counted apart. */
+/**
+ * The specification's limit for the option chain. It gives none for market structure: use the same, counted separately.
+ */
 const SNAPSHOT_PACE = { requestsPerSecond: 1, burst: 10 } as const;
-/** A person or a script logs in a few times a day; ten at once are a team behind one key. */
+/** A person or a script logs in a few times a day; ten logins at once are a team that shares one key. */
 const LOGIN_PACE = { requestsPerSecond: 1, burst: 10 } as const;
 
 export class Gate {
@@ -42,7 +44,7 @@ export class Gate {
   }
 
   /**
-   * Lets one call in. A key that is given counts, even beside a valid session.
+   * Admits one call. If a key is given, it is used, even beside a valid session.
    * @throws ApiFailure 401 UNAUTHORIZED, 403 SUBSCRIPTION_REQUIRED, 429 RATE_LIMITED with `retryAfterSeconds`
    */
   enter(credentials: Credentials, product: Product): Caller {
@@ -53,8 +55,8 @@ export class Gate {
   }
 
   /**
-   * Whose key it is, for a new session; any valid key has one. Wrong keys are not counted: they are compared in constant
-   * time and cannot be guessed, and a limit for all would let one stranger lock everybody out.
+   * Identifies the key's caller for a new session; any valid key may open one. Wrong keys are not counted: keys are
+   * compared in constant time and cannot be guessed, and a shared limit would let one stranger lock everybody out.
    * @throws ApiFailure 401 UNAUTHORIZED, 429 RATE_LIMITED with `retryAfterSeconds`
    */
   enterLogin(apiKey: string | undefined): Caller {

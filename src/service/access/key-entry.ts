@@ -1,13 +1,13 @@
 /**
- * New entries of a key file, as text. Invariant: what the file said before, comments included, is still there after. It
- * does not touch the disk, and never sees a key: only its hash.
+ * Renders new entries of a key file as text. Invariant: the present content of the file is preserved, comments
+ * included. It does not touch the disk and sees only a key's hash, never the key.
  */
 import { isSeq, parseDocument, stringify } from 'yaml';
 import { Fault } from '../../core/errors.ts';
 import { parseKeyFile } from './key-file.ts';
 import type { KeyEntry } from './keys.ts';
 
-/** An entry as the key file has it. */
+/** An entry in the shape of the key file. */
 interface WrittenEntry {
   readonly name: string;
   readonly hash: string;
@@ -22,14 +22,14 @@ export function describeEntry({ hash, caller }: KeyEntry): WrittenEntry {
   return { name, hash: `sha256:${hash.toString('hex')}`, entitlement: historical, realtime };
 }
 
-/** A whole key file with this one entry. */
+/** A complete key file with this one entry. */
 export function renderEntry(entry: KeyEntry): string {
   return stringify({ keys: [describeEntry(entry)] }, { lineWidth: 0 });
 }
 
 /**
- * The text of the key file with one entry more; JSON stays JSON.
- * @param text the file's present text, `undefined` when there is none yet
+ * The text of the key file with one more entry; JSON stays JSON.
+ * @param text the file's present text, `undefined` if the file does not exist
  * @throws Fault `KEY_FILE_INVALID`, `KEY_NAME_TAKEN` (kind `usage`)
  */
 export function appendEntry(file: string, text: string | undefined, entry: KeyEntry): string {
@@ -51,7 +51,7 @@ export function appendEntry(file: string, text: string | undefined, entry: KeyEn
   return checked(file, document.toString({ lineWidth: 0 }));
 }
 
-/** What is written must be readable. */
+/** Checks that the text to write can be read back. */
 function checked(file: string, text: string): string {
   parseKeyFile(file, text);
   return text;
@@ -59,7 +59,7 @@ function checked(file: string, text: string): string {
 
 function readJson(text: string): { readonly keys: readonly unknown[] } | undefined {
   try {
-    return JSON.parse(text) as { keys: unknown[] }; // The file has been checked: it has a list of keys.
+    return JSON.parse(text) as { keys: unknown[] }; // The file has been validated: it has a list of keys.
   } catch {
     return undefined; // YAML that is not JSON.
   }

@@ -1,25 +1,25 @@
 /**
- * The key file: YAML (so JSON too) to key entries. Invariant: a file is accepted whole or refused with every fault it has,
- * each with file, line, key path, what came and what is allowed; and no message repeats anything that could be a key. It
- * does not touch the disk.
+ * Parses the key file, YAML (and so also JSON), into key entries. Invariant: a file is either accepted as a whole, or
+ * refused with all its faults, each with file, line, key path, the value found and the values allowed. No message
+ * repeats anything that could be a key. It does not touch the disk.
  */
 import { type Document, isNode, LineCounter, parseDocument } from 'yaml';
 import { z } from 'zod';
 import { describeError, Fault } from '../../core/errors.ts';
 import { buildEntry, ENTITLEMENTS, type KeyEntry } from './keys.ts';
 
-/** Every request is compared with every key: so many take about a millisecond. */
+/** Every request is compared with every key; this many take about a millisecond. */
 const MAX_KEYS = 10_000;
 
-/** The letter or digit in front keeps a name apart from the names of the command line's keys. */
+/** The leading letter or digit separates these names from those of `--key` keys, such as `--key 1`. */
 const NAME = /^(?!.*(?:cus|apikey)_)[A-Za-z0-9][\w .@-]{0,63}$/;
 export const NAME_RULE =
   'allowed: up to 64 letters, digits, spaces and . _ @ -, a letter or digit first, neither cus_ nor apikey_ in it';
 const HASH = /^sha256:[0-9a-f]{64}$/i;
 const LIKE_KEY = /\b(cus|apikey)_[^\s"',}\]]+/g;
-/** Members under which people put the key itself. */
+/** Members in which people put the key itself by mistake. */
 const KEY_MEMBERS = ['key', 'api_key', 'apikey', 'apiKey', 'token', 'secret'];
-/** Values that a message may show. Whatever stands elsewhere may be a key. */
+/** Members whose values a message may show. Any other value may be a key. */
 const SHOWN_MEMBERS = ['name', 'entitlement', 'realtime'];
 const MAX_SHOWN_LENGTH = 80;
 
@@ -48,7 +48,7 @@ export function isKeyName(name: string): boolean {
   return NAME.test(name);
 }
 
-/** @throws Fault `KEY_FILE_INVALID` (kind `usage`) whose message lists every fault, one a line */
+/** @throws Fault `KEY_FILE_INVALID` (kind `usage`) whose message lists every fault, one per line */
 export function parseKeyFile(file: string, text: string): readonly KeyEntry[] {
   const lines = new LineCounter();
   const document = parseDocument(text, { lineCounter: lines, prettyErrors: false, uniqueKeys: true });
@@ -74,7 +74,7 @@ export function parseKeyFile(file: string, text: string): readonly KeyEntry[] {
   );
 }
 
-/** @param faults each from the line number on, or with a space in front when there is none */
+/** @param faults each starts with its line number, or with a space if it has none */
 export function invalidFile(file: string, faults: readonly string[]): Fault {
   const shown = faults.map((fault) => `${file}:${fault.replaceAll(LIKE_KEY, '$1_(not shown)')}`);
   return new Fault('KEY_FILE_INVALID', shown.join('\n'), {
@@ -83,7 +83,7 @@ export function invalidFile(file: string, faults: readonly string[]): Fault {
   });
 }
 
-/** Aliases are refused: an entry is written out, and a few of them could blow up to gigabytes. */
+/** Aliases are refused: entries need none, and a few nested aliases could expand to gigabytes. */
 function readValue(file: string, document: Document): unknown {
   try {
     return document.toJS({ maxAliasCount: 0 });
@@ -138,7 +138,7 @@ function show(came: unknown, path: KeyPath): string {
   return text.length > MAX_SHOWN_LENGTH ? `${text.slice(0, MAX_SHOWN_LENGTH)}...` : text;
 }
 
-/** A name tells one caller from another in the log, a hash is the caller. */
+/** Names identify callers in the log, and hashes identify the callers themselves: both must be unique. */
 function findDoubles(keys: Entries, member: 'name' | 'hash', at: Where): readonly string[] {
   const first = new Map<string, number>();
   return keys.flatMap((entry, index) => {
@@ -154,7 +154,7 @@ function readPath(value: unknown, path: KeyPath): unknown {
   return path.reduce<unknown>((node, key) => (node as Record<string | number, unknown> | undefined)?.[key], value);
 }
 
-/** Line of the deepest part of `path` that the file has, 1 for an empty file. */
+/** Line of the deepest part of `path` that exists in the file; 1 for an empty file. */
 function findLine(document: Document, path: KeyPath, lines: LineCounter): number {
   for (let depth = path.length; depth >= 0; depth -= 1) {
     const node = document.getIn(path.slice(0, depth), true);

@@ -1,8 +1,8 @@
 /**
- * Where the service's keys come from: the command line and the key file, which is read again when it changes. Invariant:
- * the ring always holds one whole, valid state of the file; a new one that cannot be read or is wrong changes nothing but
- * the log. The file is looked at by its path once a second rather than watched by the kernel, which loses files that are
- * replaced by a rename, mounted over a network, or reached through a link that moves.
+ * Source of the service's keys: the command line and the key file, which is read again when it changes. Invariant: the
+ * ring always holds one complete, valid state of the file; an unreadable or invalid new version is only logged. The
+ * file is polled by path once a second. Kernel watches would lose files that are replaced by a rename, mounted over a
+ * network, or reached through a link that moves.
  */
 import { readFile, stat } from 'node:fs/promises';
 import type { Clock } from '../../core/clock.ts';
@@ -11,13 +11,13 @@ import type { Log } from '../../core/log.ts';
 import { invalidFile, parseKeyFile } from './key-file.ts';
 import { type Caller, type KeyEntry, KeyRing, parsePlainKeys } from './keys.ts';
 
-/** How long a removed key may go on working. */
+/** Poll interval; also the longest time that a removed key keeps working. */
 const POLL_MS = 1_000;
-/** Above what the most keys need with their comments; anything longer is not a key file. */
+/** More than the maximum number of keys needs with comments; anything larger is not a key file. */
 const MAX_FILE_BYTES = 4 * 1024 * 1024;
 
 interface KeySourceOptions {
-  /** Keys in plain text, entitled to everything. */
+  /** Keys in plain text, entitled to every product. */
   readonly keys: readonly string[];
   /** Path of the key file. */
   readonly keyFile?: string | undefined;
@@ -25,15 +25,15 @@ interface KeySourceOptions {
 
 export interface KeySource {
   readonly ring: KeyRing;
-  /** Looks at the file now. Never rejects. */
+  /** Checks the file now. Never rejects. */
   refresh(): Promise<void>;
-  /** Stops looking; the keys stay as they are. Idempotent. */
+  /** Stops polling; the keys stay as they are. Idempotent. */
   close(): Promise<void>;
 }
 
 /**
- * Reads the keys, and goes on looking at the file until `close()`.
- * @param clock its `sleep` times the looks
+ * Reads the keys, then polls the file until `close()`.
+ * @param clock its `sleep` sets the polling times
  * @throws Fault `KEY_INVALID`, `KEY_FILE_INVALID`, `KEY_FILE_UNREADABLE` (kind `usage`)
  */
 export async function openKeys(options: KeySourceOptions, clock: Clock, log: Log): Promise<KeySource> {
@@ -48,7 +48,7 @@ export async function openKeys(options: KeySourceOptions, clock: Clock, log: Log
   logKeys(ring.list());
 
   const refresh = async () => {
-    // Taken before the file is read: what changes meanwhile differs from it at the next look.
+    // Read the fingerprint before the file: a change in between makes the next fingerprint differ.
     const seen = await readFingerprint(file);
     if (seen === known) return;
     known = seen;
@@ -86,13 +86,13 @@ async function watch(clock: Clock, refresh: () => Promise<void>, signal: AbortSi
     try {
       await clock.sleep(POLL_MS, signal);
     } catch {
-      return; // A sleep ends early only by the signal.
+      return; // Only the signal ends a sleep early.
     }
     await refresh();
   }
 }
 
-/** Names by what happened to their keys. A key that was exchanged under one name is both added and removed. */
+/** Caller names by type of change. A key replaced under the same name counts as both added and removed. */
 function compareCallers(
   before: readonly Caller[],
   now: readonly Caller[],
@@ -108,7 +108,7 @@ function compareCallers(
   };
 }
 
-/** What differs whenever the file was written, replaced, removed or made readable. Links are followed. */
+/** Changes whenever the file is written, replaced, removed or made readable. Follows links. */
 async function readFingerprint(file: string): Promise<string> {
   try {
     const { dev, ino, size, mtimeNs, ctimeNs } = await stat(file, { bigint: true });

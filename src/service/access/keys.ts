@@ -1,9 +1,8 @@
 /**
- * The keys that callers may use, and what each is entitled to. Only hashes are held, and every one is compared in
- * constant time, so that neither a dump of the memory nor an answer's delay says anything about a key. The hash is a
- * plain SHA-256, without salt or stretching: keys are random tokens of 128 bits and more, which no dictionary holds, and a
- * salt would make each request hash once per key. Where keys come from is not known here: `key-source.ts` and
- * `key-file.ts` do.
+ * The keys that callers may use, and the entitlements of each. Only hashes are held, and all of them are compared in
+ * constant time, so neither a memory dump nor response timing reveals a key. The hash is a plain SHA-256 without salt
+ * or stretching: keys are random tokens of at least 128 bits, so no dictionary contains them, and with a salt each
+ * request would need one hash per key. Reading keys is the task of `key-source.ts` and `key-file.ts`.
  */
 import { createHash, randomInt, timingSafeEqual } from 'node:crypto';
 import { Fault } from '../../core/errors.ts';
@@ -16,11 +15,11 @@ const KEY_PREFIXES = ['cus', 'apikey'] as const;
 export type KeyPrefix = (typeof KEY_PREFIXES)[number];
 
 export interface Caller {
-  /** First 12 hex digits of the key's SHA-256: says nothing about the key, so it may be logged. */
+  /** First 12 hex digits of the key's SHA-256. They reveal nothing about the key, so they may be logged. */
   readonly id: string;
   readonly name: string;
   readonly historical: Entitlement;
-  /** Option chain and market structure. The API makes no difference between a trialing and an active one. */
+  /** Option chain and market structure. The API treats trial and active subscriptions alike here. */
   readonly realtime: boolean;
 }
 
@@ -33,7 +32,7 @@ export interface KeyEntry {
 const KEY = /^(cus|apikey)_\S+$/;
 const ID_DIGITS = 12;
 const BASE62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
-/** 62^32 is more than 2^190: nobody guesses one, however fast the service answers. */
+/** 62^32 is more than 2^190, so a key cannot be guessed, however fast the service answers. */
 const RANDOM_CHARACTERS = 32;
 
 export class KeyRing {
@@ -44,13 +43,13 @@ export class KeyRing {
     this.replace(entries);
   }
 
-  /** From now on exactly these keys are valid; a caller whose entry changed has the new rights at once. */
+  /** Replaces all keys; a caller whose entry changed has the new rights at once. */
   replace(entries: readonly KeyEntry[]): void {
     this.#entries = entries;
     this.#callers = new Map(entries.map(({ caller }) => [caller.id, caller]));
   }
 
-  /** Whose key it is, or `undefined` when it is not one of ours. Every key is compared, whichever matches. */
+  /** The caller of a key, or `undefined` for an unknown key. Compares every key, even after a match. */
   identify(key: string): Caller | undefined {
     const given = hashKey(key);
     let found: Caller | undefined;
@@ -58,7 +57,7 @@ export class KeyRing {
     return found;
   }
 
-  /** The caller of a session, as long as the key is valid. */
+  /** The caller of a session, while its key is valid. */
   find(id: string): Caller | undefined {
     return this.#callers.get(id);
   }
@@ -83,8 +82,8 @@ export function createKey(prefix: KeyPrefix): string {
 }
 
 /**
- * Keys in plain text, as the command line gives them: entitled to everything. One that is given twice counts once.
- * @throws Fault `KEY_INVALID` (kind `usage`), which does not repeat the keys
+ * Parses keys given in plain text on the command line. They are entitled to every product; a duplicate counts once.
+ * @throws Fault `KEY_INVALID` (kind `usage`); its message does not contain the keys
  */
 export function parsePlainKeys(keys: readonly string[]): readonly KeyEntry[] {
   if (!keys.every((key) => KEY.test(key))) {

@@ -1,8 +1,8 @@
 /**
- * Sessions: a signed cookie that stands for a key, so that a browser or a script need not keep the key. The cookie holds
- * the caller's id and when it ends, signed with HMAC-SHA-256; the service keeps nothing. Invariant: a session is worth
- * what its key is worth now, and nothing once the key is gone, its time is up, or the service was started anew (the
- * secret is random per start). Logging out clears the cookie; a copy of it lives until its time is up.
+ * Sessions: a signed cookie replaces the key, so that a browser or a script need not store the key. The cookie holds
+ * the caller's id and its expiry, signed with HMAC-SHA-256; the service stores nothing. Invariant: a session has the
+ * present rights of its key. It is invalid once the key is removed, it expires, or the service restarts (the secret is
+ * random per start). Logging out clears the cookie; a copy of it stays valid until it expires.
  */
 import { randomBytes } from 'node:crypto';
 import { fastifyCookie, Signer } from '@fastify/cookie';
@@ -15,16 +15,16 @@ import type { Gate } from './gate.ts';
 import type { Caller, KeyRing } from './keys.ts';
 
 export const SESSION_COOKIE = 'flowdrop_session';
-/** A working day. */
+/** One working day. */
 export const SESSION_SECONDS = 8 * 60 * 60;
 
 const SECRET_BYTES = 32;
 
 interface SessionOptions {
-  /** Signs the cookies: 32 random bytes. Default: new ones, so that a restart ends every session. */
+  /** Secret that signs the cookies, 32 random bytes. Default: a new one, so that a restart ends every session. */
   readonly secret?: Buffer;
   readonly lifetimeSeconds: number;
-  /** Whether callers reach the service over TLS only: browsers then never send the cookie without it. */
+  /** Whether callers use TLS only: browsers then never send the cookie over an unencrypted connection. */
   readonly secure: boolean;
 }
 
@@ -43,23 +43,23 @@ export class Sessions {
     this.#attributes = { httpOnly: true, sameSite: 'strict', path: '/', secure: options.secure };
   }
 
-  /** Value of the Set-Cookie header that opens a session. */
+  /** The Set-Cookie header value that opens a session. */
   create(caller: Caller): string {
     const value = this.#signer.sign(`${caller.id}.${this.expiresAtMs()}`);
     return fastifyCookie.serialize(SESSION_COOKIE, value, { ...this.#attributes, maxAge: this.#lifetimeSeconds });
   }
 
-  /** Value of the Set-Cookie header that takes the cookie away. */
+  /** The Set-Cookie header value that removes the cookie. */
   clear(): string {
     return fastifyCookie.serialize(SESSION_COOKIE, '', { ...this.#attributes, maxAge: 0 });
   }
 
-  /** When a session that is opened now ends, in milliseconds since the Unix epoch. */
+  /** Expiry of a session opened now, milliseconds since the Unix epoch. */
   expiresAtMs(): number {
     return this.#clock.now() + this.#lifetimeSeconds * 1000;
   }
 
-  /** The caller's id from a Cookie header; `undefined` when it is not ours, its time is up, or its key is gone. */
+  /** The caller id of a Cookie header; `undefined` if the cookie is not ours or expired, or its key was removed. */
   read(cookieHeader: string | undefined): string | undefined {
     const cookie = cookieHeader === undefined ? undefined : fastifyCookie.parse(cookieHeader)[SESSION_COOKIE];
     if (cookie === undefined) return undefined;
@@ -73,11 +73,11 @@ export class Sessions {
 interface LoginDependencies {
   readonly gate: Gate;
   readonly sessions: Sessions;
-  /** The error bodies of the address that the endpoints are on. */
+  /** Error format of the address that serves the endpoints. */
   readonly fail: (failure: ApiFailure) => EndpointAnswer;
 }
 
-/** A missing key is no wrong shape but a missing key: 401. */
+/** All members are optional, so that a missing key is answered with 401 and not with 400. */
 const loginSchema = loginRequestSchema.partial();
 
 /** POST opens a session with a key, DELETE ends it. */

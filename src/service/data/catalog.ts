@@ -1,6 +1,6 @@
 /**
- * What a data folder holds: which sources were loaded to their end, and how its tables are made. Invariant: a source that
- * is not in the catalog is not in the data; what an interrupted load left behind is removed before the next one.
+ * The catalog of a data folder: which sources were loaded completely, and how the tables are built. Invariant: the data
+ * contains only sources of the catalog; the rest of an interrupted load is removed before the next load.
  */
 import { join } from 'node:path';
 import { z } from 'zod';
@@ -8,13 +8,13 @@ import { readFileIfExists, writeFileAtomic } from '../../core/atomic-file.ts';
 import { describeError, Fault } from '../../core/errors.ts';
 
 const sourceSchema = z.object({
-  /** What was loaded, e.g. `sha256:...` of a file: the partition of its rows. */
+  /** Id of the source, e.g. `sha256:...` of a file; also the partition of its rows. */
   id: z.string(),
-  /** For people: the file's name, or the generated date. */
+  /** For people: the file's name or the generated date. */
   name: z.string(),
   table: z.enum(['trades', 'chains']),
   rows: z.number().int(),
-  /** Its dates, each with the time of the first trade. */
+  /** Dates of the source, each with the time of its first trade. */
   dates: z.array(z.object({ date: z.string(), first_time: z.string() })),
 });
 export type LoadedSource = z.infer<typeof sourceSchema>;
@@ -22,7 +22,7 @@ export type LoadedSource = z.infer<typeof sourceSchema>;
 const catalogSchema = z.object({
   version: z.literal(1),
   order: z.enum(['time', 'symbol']),
-  /** Rows of one granule of the index. */
+  /** Rows per granule of the index. */
   granularity: z.number().int().positive(),
   sources: z.array(sourceSchema),
 });
@@ -30,7 +30,7 @@ export type Catalog = z.infer<typeof catalogSchema>;
 
 const CATALOG_FILE = 'catalog.json';
 
-/** @throws Fault `DATA_DIR_INVALID` (kind `usage`) when there is one that cannot be read */
+/** @throws Fault `DATA_DIR_INVALID` (kind `usage`) when there is a catalog that is invalid */
 export async function readCatalog(folder: string): Promise<Catalog | undefined> {
   const path = join(folder, CATALOG_FILE);
   const text = await readFileIfExists(path);

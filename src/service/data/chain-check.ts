@@ -1,6 +1,6 @@
 /**
- * Checks of the rows of a chain file, run by the engine: the first row that fails one is told with its line, the cell
- * that came, and what is allowed.
+ * Checks the rows of a chain file in the engine. The error names the first row that fails: its line, the cell's value,
+ * and the allowed values.
  */
 import { Fault } from '../../core/errors.ts';
 import type { StatementRunner } from '../dataset.ts';
@@ -8,27 +8,27 @@ import type { StatementRunner } from '../dataset.ts';
 export interface CellCheck {
   /** The cell's name in the file. */
   readonly cell: string;
-  /** SQL of the cell's text. */
+  /** SQL expression for the cell's text. */
   readonly text: string;
-  /** SQL condition that a right cell fulfils. */
+  /** SQL condition that a valid cell meets. */
   readonly condition: string;
   readonly allowed: string;
 }
 
 interface CheckedLines {
-  /** As the user named it. */
+  /** File name as the user gave it. */
   readonly file: string;
-  /** SQL of a table of the file's rows, in order. */
+  /** SQL table expression of the file's rows, in order. */
   readonly rows: string;
-  /** SQL of a row's line in the file. */
+  /** SQL expression for a row's line number in the file. */
   readonly line: string;
   readonly checks: readonly CellCheck[];
 }
 
-/** Rows are numbered in the order of the file only when one thread reads it. */
+/** Rows are numbered in file order only if a single thread reads the file. */
 export const READ_IN_ORDER = 'SETTINGS max_threads = 1, input_format_parallel_parsing = 0';
 
-/** @throws Fault `DATA_INVALID` for the first row with a cell that is not allowed */
+/** @throws Fault `DATA_INVALID` for the first row with an invalid cell */
 export async function assertCells(engine: StatementRunner, { file, rows, line, checks }: CheckedLines): Promise<void> {
   const branches = checks.map(({ condition }, index) => `NOT ifNull(${condition}, false), ${index + 1}`);
   const texts = checks.map(({ text }) => `ifNull(toString(${text}), 'null')`);

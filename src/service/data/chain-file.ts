@@ -1,7 +1,7 @@
 /**
- * Option chains from files: the exchange's delayed-quote page (`.csv`), or one contract a row in the columns of the
- * table of chains (`.csv`, `.ndjson`, `.jsonl`); each also gzipped. Invariant: the engine reads the file; nothing of a
- * file that is refused is in the table.
+ * Loads option chains from files: the exchange's delayed-quote page (`.csv`), or one contract per row in the columns of
+ * the chain table (`.csv`, `.ndjson`, `.jsonl`); each may be gzipped. Invariant: the engine reads the file; if a file
+ * is refused, none of its rows are in the table.
  */
 import { describeError, Fault } from '../../core/errors.ts';
 import { quoteIdentifier, quoteString } from '../../engine/literal.ts';
@@ -11,14 +11,14 @@ import { isPage, readPage } from './chain-page.ts';
 import { CHAIN_COLUMNS } from './chain-table.ts';
 import { findFile, readFormat, TEXT_FILES } from './data-file.ts';
 
-/** A chain that was loaded. */
+/** A loaded chain. */
 export interface LoadedChainFile {
   readonly symbol: string;
   /** Trading date, YYYY-MM-DD. */
   readonly date: string;
   /** Instant of the chain, UTC, ISO 8601. */
   readonly as_of: string;
-  /** Price of the underlying, dollars; 0 when not known. */
+  /** Price of the underlying, dollars; 0 if unknown. */
   readonly spot: number;
   readonly contracts: number;
 }
@@ -28,7 +28,7 @@ interface ChainCounts extends LoadedChainFile {
   readonly names: number;
 }
 
-/** The page's heading has four lines; more are read in case of empty ones. */
+/** The page's heading has four lines; read more in case some are empty. */
 const HEAD_LINES = 12;
 
 const HINT =
@@ -39,7 +39,7 @@ const HINT =
 
 /**
  * Inserts the contracts of `file`; the target's columns are `CHAIN_COLUMNS`.
- * @returns the chains that were in the file; a page has one
+ * @returns the chains in the file; a page has one
  * @throws Fault `DATA_UNREADABLE` or `DATA_INVALID` (kind `usage`)
  */
 export async function loadChainFile(file: string, target: LoadTarget): Promise<readonly LoadedChainFile[]> {
@@ -60,7 +60,7 @@ export async function loadChainFile(file: string, target: LoadTarget): Promise<r
   }
 }
 
-/** @throws Fault as `loadChainFile` does, for what can be told without reading the file */
+/** Checks a file without reading it. @throws Fault as `loadChainFile`, for the faults that this can find */
 export async function assertChainLoadable(file: string): Promise<void> {
   readFormat(file, TEXT_FILES);
   await findFile(file);
@@ -73,7 +73,7 @@ async function readHead(engine: StatementRunner, path: string): Promise<readonly
   return rows.map(({ line }) => line);
 }
 
-/** Checks a file of one contract a row. @returns SQL of its contracts in the columns of the table of chains */
+/** Checks a file with one contract per row. @returns SQL of its contracts in the columns of the chain table */
 async function readContracts(engine: StatementRunner, file: string, path: string, format: string): Promise<string> {
   const source = `file(${quoteString(path)}, ${format}`;
   const described = await engine.rows<{ name: string }>(`DESCRIBE TABLE ${source})`);
@@ -85,7 +85,7 @@ async function readContracts(engine: StatementRunner, file: string, path: string
   }
   const structure = CHAIN_COLUMNS.map(({ name, type }) => `${quoteIdentifier(name)} ${type}`).join(', ');
   const typed = `${source}, ${quoteString(structure)})`;
-  // The first line of a CSV file has the names.
+  // The first line of a CSV file contains the column names.
   const line = `rowNumberInAllBlocks() + ${format === 'CSVWithNames' ? 2 : 1}`;
   const rows = `(SELECT *, ${line} AS file_line FROM ${typed})`;
   await assertCells(engine, { file, rows, line: 'file_line', checks: ROW_CHECKS });
@@ -102,7 +102,7 @@ const atLeastZero = (cell: string): CellCheck => ({
   allowed: 'a number, 0 or more',
 });
 
-/** The engine takes 30 February for 2 March: only what comes back the same was a date. */
+/** The engine parses 30 February as 2 March: only text that survives the round trip is a date. */
 const isDateSql = (cell: string) => `toString(toDate32OrNull(${cell})) = ${cell}`;
 
 const ROW_CHECKS: readonly CellCheck[] = [
@@ -125,9 +125,9 @@ const ROW_CHECKS: readonly CellCheck[] = [
 ];
 
 /**
- * The chains that `select` gives.
- * @param select its columns are those of the table, each with `page_` before its name
- * @throws Fault `DATA_INVALID` when there is none, or one that contradicts itself
+ * Lists the chains in the result of `select`.
+ * @param select its columns are those of the table, prefixed with `page_`
+ * @throws Fault `DATA_INVALID` when there is no chain, or one contradicts itself
  */
 async function listChains(engine: StatementRunner, file: string, select: string): Promise<readonly LoadedChainFile[]> {
   const chains = await engine.rows<ChainCounts>(

@@ -1,7 +1,7 @@
 /**
- * The exchange's delayed-quote page of one underlying, as its web site gives it for download (Cboe, "Delayed Quotes",
- * quote table): three lines of heading, then a line a strike and expiration, calls to the left and puts to the right.
- * Invariant: the engine reads the lines; here only the heading is understood.
+ * Reads the exchange's delayed-quote page of one underlying, in its download format (Cboe, "Delayed Quotes", quote
+ * table): three lines of heading, then one line per strike and expiration, with calls on the left and puts on the
+ * right. Invariant: the engine reads the lines; this module parses only the heading.
  */
 
 import { sessionCloseSecond } from '../../calendar/session.ts';
@@ -13,10 +13,10 @@ import { CHAIN_COLUMNS } from './chain-table.ts';
 
 const SIDE = ['Last Sale', 'Net', 'Bid', 'Ask', 'Volume', 'IV', 'Delta', 'Gamma', 'Open Interest'];
 const COLUMNS = ['Expiration Date', 'Calls', ...SIDE, 'Strike', 'Puts', ...SIDE];
-/** Cells from a column of the calls to the same of the puts. */
+/** Distance in cells from a call column to the same put column. */
 const PUT_SHIFT = SIDE.length + 2;
 const STRIKE_CELL = COLUMNS.indexOf('Strike') + 1;
-/** Characters of a contract's symbol after its root: date, P or C, strike. */
+/** Length of a contract symbol after its root: date, P or C, strike. */
 const SYMBOL_TAIL = 15;
 
 const MONTHS = ['jan', 'feb', 'mar', 'apr', 'may', 'jun', 'jul', 'aug', 'sep', 'oct', 'nov', 'dec'];
@@ -24,11 +24,11 @@ const MONTHS = ['jan', 'feb', 'mar', 'apr', 'may', 'jun', 'jul', 'aug', 'sep', '
 interface Heading {
   readonly spot: number;
   readonly asOfMs: number;
-  /** Lines up to the names of the columns, these included. */
+  /** Number of lines up to and including the column names. */
   readonly lines: number;
 }
 
-/** Whether the file's first lines are those of such a page. */
+/** Whether these first lines belong to a delayed-quote page. */
 export function isPage(head: readonly string[]): boolean {
   return head.some((line) => line.startsWith('Expiration Date,Calls,'));
 }
@@ -36,7 +36,7 @@ export function isPage(head: readonly string[]): boolean {
 /**
  * Checks the page.
  * @param head the file's first lines
- * @returns SQL of its contracts in the columns of the table of chains
+ * @returns SQL of its contracts in the columns of the chain table
  * @throws Fault `DATA_INVALID`, EngineFault
  */
 export async function readPage(
@@ -72,7 +72,7 @@ export async function readPage(
     strike: `toFloat64(cells[${STRIKE_CELL}])`,
     bid: number('Bid'),
     ask: number('Ask'),
-    // The page writes 0 for a contract that has never traded.
+    // The page shows 0 for a contract that has never traded.
     last: `nullIf(${number('Last Sale')}, 0)`,
     volume: `toInt32(${cell('Volume')})`,
     open_interest: `toInt32(${cell('Open Interest')})`,
@@ -81,7 +81,8 @@ export async function readPage(
     gamma: number('Gamma'),
   };
   const columns = CHAIN_COLUMNS.map(({ name }) => `${values[name] ?? 'NULL'} AS ${quoteIdentifier(`page_${name}`)}`);
-  // Every line below the heading has been checked to name a contract; told by that, the lines may come in any order.
+  // Every line below the heading was checked to contain a contract symbol. Filtering by that symbol drops the heading,
+  // even if the engine returns the lines in another order.
   return `SELECT ${columns.join(', ')} FROM ${lines} ARRAY JOIN [0, ${PUT_SHIFT}] AS shift WHERE ${isContract('cells[2]', 'C')}`;
 }
 
@@ -108,7 +109,7 @@ function parseHeading(file: string, head: readonly string[]): Heading {
   return { spot, asOfMs, lines: index + 1 };
 }
 
-/** The instant of `January 7, 2024 at 10:52 AM EST`; without a time, of that session's close. The exchange's clock. */
+/** The instant of `January 7, 2024 at 10:52 AM EST`, in exchange time; without a time, that session's close. */
 function parsePageDate(text: string): number | undefined {
   const match = /^([A-Z][a-z]{2})[a-z]* (\d{1,2}),? (\d{4})(?: at (\d{1,2}):(\d{2}) ([AP])M(?: E[SD]?T)?)?\s*$/.exec(
     text,
@@ -123,7 +124,7 @@ function parsePageDate(text: string): number | undefined {
   return parseWallClock(date, hours * 3600 + Number(minute) * 60);
 }
 
-/** @param shift cells from the calls' columns to those of this side */
+/** @param shift distance in cells from the call columns to the columns of this side */
 function listChecks(letter: 'C' | 'P', shift: number): readonly CellCheck[] {
   const side = letter === 'C' ? 'of the calls' : 'of the puts';
   const text = (name: string) => `cells[${COLUMNS.indexOf(name) + 1 + shift}]`;
@@ -169,12 +170,15 @@ function listChecks(letter: 'C' | 'P', shift: number): readonly CellCheck[] {
   ];
 }
 
-/** Condition that a text is a contract's symbol, a call's or a put's. */
+/** SQL condition: the text is the contract symbol of a call or of a put. */
 function isContract(text: string, letter: 'C' | 'P'): string {
   return `match(${text}, '^[A-Z0-9.]{1,6}[0-9]{6}${letter}[0-9]{8}$')`;
 }
 
-/** The page names the underlying for people only. Its symbol is the root that all roots of its contracts begin with. */
+/**
+ * Finds the underlying's symbol, which the page shows only as a name. It is the root with which all contract roots
+ * begin.
+ */
 async function readSymbol(engine: StatementRunner, file: string, rows: string): Promise<string> {
   const [found] = await engine.rows<{ roots: readonly string[] }>(
     `SELECT arraySort(groupUniqArray(substring(cells[2], 1, length(cells[2]) - ${SYMBOL_TAIL}))) AS roots

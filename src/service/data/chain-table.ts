@@ -1,13 +1,13 @@
 /**
- * The columns of the table of loaded chains: one row a contract of one symbol's chain at one instant. A table of data.
- * The contract's columns have the names that the option chain endpoint answers.
+ * Columns of the table of loaded chains: one row per contract of one symbol's chain at one instant. A table of data.
+ * The contract columns have the same names as in the answer of the option chain endpoint.
  */
 
 interface ChainColumn {
   readonly name: string;
   /** ClickHouse type. */
   readonly type: string;
-  /** A file may lack the column: it is then null. */
+  /** A file may omit the column; its values are then null. */
   readonly optional: boolean;
 }
 
@@ -20,9 +20,9 @@ const known = (name: string, type = 'Float64'): ChainColumn => ({ name, type: `N
 export const CHAIN_COLUMNS: readonly ChainColumn[] = [
   category('symbol'),
   category('date'),
-  // UTC, ISO 8601 with milliseconds and Z: the instant of the chain.
+  // Instant of the chain: UTC, ISO 8601 with milliseconds and Z.
   category('as_of'),
-  // Price of the underlying, dollars; 0 when not known.
+  // Price of the underlying, dollars; 0 if unknown.
   number('spot'),
   text('option_symbol'),
   category('expiration_date'),
@@ -44,10 +44,10 @@ export const CHAIN_COLUMNS: readonly ChainColumn[] = [
   known('rho'),
 ];
 
-/** What the table is best sorted by. */
+/** Sort key of the table. */
 export const CHAIN_SORT: readonly string[] = ['symbol', 'date', 'as_of', 'expiration_date', 'strike', 'put_call'];
 
-/** The members of an answered row, in its order; the rest of the columns say which chain it is of. */
+/** Members of an answered row, in order; the other columns identify the chain. */
 export const CONTRACT_COLUMNS: readonly string[] = CHAIN_COLUMNS.map(({ name }) => name).filter(
   (name) => !['symbol', 'date', 'as_of', 'spot'].includes(name),
 );

@@ -1,12 +1,12 @@
 /**
- * A file that the service is told to load: its format from its name, and that it is one readable file. Invariant: nothing
- * of its content is looked at; the engine does that.
+ * Checks a file to load: its format, taken from the name, and that the path is one existing file. Invariant: the
+ * content is not read here; the engine reads it.
  */
 import { access } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { describeError, Fault } from '../../core/errors.ts';
 
-/** How a file's format is told from its name; ClickHouse's names of the formats. */
+/** File name patterns and the ClickHouse format for each. */
 const LINES = [/\.(ndjson|jsonl)(\.gz)?$/i, 'JSONEachRow'] as const;
 const CSV = [/\.csv(\.gz)?$/i, 'CSVWithNames'] as const;
 const PARQUET = [/\.parquet$/i, 'Parquet'] as const;
@@ -17,7 +17,7 @@ export const DATA_FILES = {
   names: '.ndjson, .jsonl, .csv (each also with .gz) or .parquet',
 } as const;
 
-/** @throws Fault `DATA_INVALID` (kind `usage`) when the name tells no format that is allowed */
+/** @throws Fault `DATA_INVALID` (kind `usage`) when the name does not end in an allowed format */
 export function readFormat<Format extends string>(
   file: string,
   allowed: { readonly formats: readonly (readonly [RegExp, Format])[]; readonly names: string },
@@ -30,12 +30,12 @@ export function readFormat<Format extends string>(
 }
 
 /**
- * The absolute path, as the engine may read it.
+ * The absolute path for the engine.
  * @throws Fault `DATA_INVALID` or `DATA_UNREADABLE` (kind `usage`)
  */
 export async function findFile(file: string): Promise<string> {
   const path = resolve(file);
-  // The engine would expand these to several files.
+  // The engine would expand these characters to match several files.
   if (/[*?{}]/.test(path)) {
     throw new Fault('DATA_INVALID', `${path}: the path contains one of * ? { }, which are not allowed`, {
       kind: 'usage',

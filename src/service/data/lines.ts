@@ -1,15 +1,15 @@
 /**
- * A stream of bytes in batches of whole lines. Invariant: the batches joined are the stream, with a line end at its end;
- * no batch is cut inside a line, or inside a quoted CSV value that has line ends in it. Memory holds one batch and one
- * piece of the stream.
+ * Splits a byte stream into batches of whole lines. Invariant: the joined batches equal the stream, plus a final line
+ * end if it lacks one. No batch ends inside a line, or inside a quoted CSV value that contains line ends. Memory holds
+ * one batch and one piece of the stream.
  */
 import { Fault } from '../../core/errors.ts';
 
 interface LineLimits {
-  /** A batch is given out once it has so many bytes; it ends with the last whole line. */
+  /** A batch is returned once its whole lines reach this size; it ends with its last whole line. */
   readonly batchBytes: number;
   readonly maxLineBytes: number;
-  /** Whether a line end between double quotes belongs to the value (CSV). */
+  /** Whether line ends between double quotes belong to the value (CSV). */
   readonly hasQuotes: boolean;
 }
 
@@ -20,7 +20,7 @@ const QUOTE = 0x22;
 export async function* splitLines(pieces: AsyncIterable<Uint8Array>, limits: LineLimits): AsyncGenerator<Uint8Array> {
   let held: Uint8Array[] = [];
   let heldBytes = 0;
-  /** Bytes of `held` up to the last line's end. */
+  /** Bytes of `held` up to the end of the last whole line. */
   let wholeBytes = 0;
   let isQuoted = false;
   for await (const piece of pieces) {
@@ -43,7 +43,7 @@ export async function* splitLines(pieces: AsyncIterable<Uint8Array>, limits: Lin
   const rest = Buffer.concat(held);
   if (rest.length > 0) yield rest.at(-1) === NEWLINE ? rest : Buffer.concat([rest, Buffer.from('\n')]);
 
-  /** How many bytes of `piece` belong to whole lines, if a line ends in it. */
+  /** How many bytes of `piece` belong to whole lines; undefined if no line ends in it. */
   function findLastLineEnd(piece: Uint8Array): number | undefined {
     if (!limits.hasQuotes) {
       const at = piece.lastIndexOf(NEWLINE);
@@ -51,7 +51,7 @@ export async function* splitLines(pieces: AsyncIterable<Uint8Array>, limits: Lin
     }
     let end: number | undefined;
     let from = 0;
-    // A doubled quote inside a value opens and closes: parity is enough.
+    // A doubled quote inside a value closes and reopens it, so parity is enough.
     for (let quote = piece.indexOf(QUOTE); ; quote = piece.indexOf(QUOTE, from)) {
       const until = quote === -1 ? piece.length : quote;
       if (!isQuoted) {

@@ -1,7 +1,7 @@
 /**
- * Trades from files: NDJSON, CSV (both also gzipped) and Parquet, in the shape of the trade record. Invariant: the engine
- * reads the file; a file whose rows lack a column of the record is refused by name before any row is taken. Further
- * columns are ignored.
+ * Loads trades from files: NDJSON, CSV (both may be gzipped) and Parquet, in the format of the trade record. Invariant:
+ * the engine reads the file; a file without all columns of the record is refused, with the missing names, before any
+ * row is inserted. Extra columns are ignored.
  */
 
 import { TRADE_COLUMNS, type TradeColumn } from '../../api-contract/trade.ts';
@@ -26,7 +26,7 @@ export async function loadFile(file: string, target: LoadTarget): Promise<void> 
   try {
     const columns = await target.engine.rows<FileColumn>(`DESCRIBE TABLE ${source})`);
     assertColumns(file, columns);
-    // Text formats are read with the record's own types: guessed ones would turn a wall clock into an instant.
+    // Read text formats with the types of the record: guessed types would turn a wall clock time into an instant.
     const typed = format === 'Parquet' ? `${source})` : `${source}, ${quoteString(readStructure())})`;
     const values = TRADE_COLUMNS.map((column) => valueSql(column, format === 'Parquet' ? columns : []));
     await target.engine.command(target.insertSql(`SELECT ${values.join(', ')} FROM ${typed}`));
@@ -40,7 +40,7 @@ export async function loadFile(file: string, target: LoadTarget): Promise<void> 
   }
 }
 
-/** @throws Fault as `loadFile` does, for what can be told without reading the rows */
+/** Checks a file without reading its rows. @throws Fault as `loadFile`, for the faults that this can find */
 export async function assertLoadable(file: string): Promise<void> {
   readFormat(file, DATA_FILES);
   await findFile(file);
@@ -64,7 +64,7 @@ function readStructure(): string {
   ).join(', ');
 }
 
-/** A column's value in the record's type, from whatever type it has in a typed file. */
+/** SQL that converts a column to the record's type, from the type that it has in a typed file. */
 function valueSql({ name, wire, drop }: TradeColumn, columns: readonly FileColumn[]): string {
   const column = quoteIdentifier(name);
   const type = columns.find((candidate) => candidate.name === name)?.type;

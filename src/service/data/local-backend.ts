@@ -1,6 +1,6 @@
 /**
- * The embedded backend: data in a folder, one engine process that loads it and afterwards parses, and several that mount
- * it and answer. Owns the folder unless it was named.
+ * The embedded backend: data in a folder, one engine process that loads it and later parses queries, and several
+ * processes that mount it and answer. It owns the folder, unless the user named one.
  */
 import { join } from 'node:path';
 import { EARLIEST_DATE } from '../../api-contract/published-limits.ts';
@@ -59,7 +59,7 @@ export async function openLocalBackend(options: ServiceOptions, parts: LocalBack
     const size = options.concurrency;
     const pool = await parts.openWorkers({ ...limits, ...onRestart, folder: join(temporary, 'workers'), size });
     opened.push(pool);
-    // Each process mounts the data now rather than in the first caller's time.
+    // Mount the data in each process now, so that the first caller does not wait for it.
     const signal = new AbortController().signal;
     await Promise.all(
       Array.from({ length: size }, (_, number) =>
@@ -91,7 +91,7 @@ async function fill(data: LocalData, options: ServiceOptions, { clock, log }: Lo
   for (const date of listClosedSessions(clock.now(), options.generateSessions)) {
     const place = `generated:${date}:`;
     const source = { id: `${place}${rows}:${seed}`, name: date, table: 'trades' } as const;
-    // Another generation of the same date would be a second market beside the first.
+    // Replace another generation of the same date: two markets on one date would mix.
     const isNew = await data.load(
       source,
       (target) => generateSession({ date, rows, seed }, target),
@@ -101,7 +101,10 @@ async function fill(data: LocalData, options: ServiceOptions, { clock, log }: Lo
   }
 }
 
-/** Trades and chains from before the provider's first date would otherwise be invisible. */
+/**
+ * The first visible date: EARLIEST_DATE, or the first loaded date if earlier, so that older trades and chains are
+ * visible.
+ */
 function firstVisible(firstDate: string | undefined): string {
   return firstDate !== undefined && firstDate < EARLIEST_DATE ? firstDate : EARLIEST_DATE;
 }

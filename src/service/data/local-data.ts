@@ -1,8 +1,8 @@
 /**
- * Trades and chains in a folder of this machine. One engine process writes them, into tables whose data lies in folders
- * of their own; then it lets go of the tables, and any number of other processes mount those folders read-only and
- * answer queries side by side. Invariant: nothing writes to the folders while they are mounted (a merge would remove
- * files that others read), and a query can spell neither the database of the tables nor their path.
+ * Trades and chains in a folder of this machine. One engine process writes them into tables, each with its data in its
+ * own folder. It then detaches the tables, and any number of other processes mount those folders read-only and answer
+ * queries in parallel. Invariant: nothing writes to the folders while they are mounted (a merge would remove files that
+ * other processes read), and a query can name neither the tables' database nor their path.
  */
 import { readdir } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
@@ -22,24 +22,24 @@ import {
 } from './stored-tables.ts';
 
 interface LocalDataOptions {
-  /** Folder of the data; created when missing. */
+  /** Data folder; created if missing. */
   readonly folder: string;
   readonly order: TradeOrder;
-  /** Most rows read for one answer; the index is made fine enough for it. */
+  /** Maximum rows read for one answer; it sets how fine the index is. */
   readonly scanLimit: number;
 }
 
-/** The database of the process that writes. */
+/** Database of the writing process. */
 const WRITER_DATABASE = 'flowdrop';
 
 export class LocalData {
   readonly #writer: StatementRunner;
   readonly #folder: string;
   #catalog: Catalog;
-  /** Loaded now, and not yet seen by another process. */
+  /** Loaded in this run, but not yet confirmed by another process. */
   #pending: readonly LoadedSource[] = [];
 
-  /** @throws Fault `DATA_DIR_INVALID` (kind `usage`) when the folder holds data of another shape */
+  /** @throws Fault `DATA_DIR_INVALID` (kind `usage`) when the folder holds data with another layout */
   static async open(writer: StatementRunner, options: LocalDataOptions): Promise<LocalData> {
     const folder = resolve(options.folder);
     const kept = await readCatalog(folder);
@@ -61,7 +61,8 @@ export class LocalData {
     };
     if (!kept) {
       await assertEmpty(folder);
-      // Before the tables: data without a catalog is somebody's loss, not the beginning of a load.
+      // Written before the tables exist. Data without a catalog is then always a damaged folder, never an unfinished
+      // load.
       await writeCatalog(folder, catalog);
     }
     const data = new LocalData(writer, folder, catalog);
@@ -75,7 +76,7 @@ export class LocalData {
     this.#catalog = catalog;
   }
 
-  /** Rows of a granule of the index. */
+  /** Rows per granule of the index. */
   get granularity(): number {
     return this.#catalog.granularity;
   }
@@ -84,17 +85,17 @@ export class LocalData {
     return this.#sources.reduce((sum, source) => sum + (source.table === 'trades' ? source.rows : 0), 0);
   }
 
-  /** The first date that has trades or a chain. */
+  /** The first date with trades or a chain. */
   get firstDate(): string | undefined {
     const dates = this.#sources.flatMap((source) => source.dates.map(({ date }) => date));
     return dates.sort()[0];
   }
 
   /**
-   * Loads one source, unless it is there. What an interrupted load left was removed when the folder was opened.
-   * @param source `replaces`: sources that this one stands for are removed first
+   * Loads one source, unless it is already loaded. Opening the folder has removed the rest of any interrupted load.
    * @param fill inserts the rows
-   * @returns whether it was loaded now
+   * @param replaces selects the sources that this one replaces; they are removed first
+   * @returns whether the source was loaded now
    */
   async load(
     source: { readonly id: string; readonly name: string; readonly table: LoadedSource['table'] },
@@ -125,7 +126,7 @@ export class LocalData {
     return true;
   }
 
-  /** Lets the writing process go, once all is loaded. @param earliest first visible date */
+  /** Detaches the tables from the writing process when everything is loaded. @param earliest first visible date */
   async publish(earliest: string, clock: Clock): Promise<Dataset> {
     for (const { name } of STORED_TABLES) {
       await this.#writer.command(`DETACH TABLE ${WRITER_DATABASE}.${name} PERMANENTLY SYNC`);
@@ -142,8 +143,8 @@ export class LocalData {
   }
 
   /**
-   * Looks at the data as another process sees it, and writes into the catalog what is really there: a disk that is full
-   * has been seen to take a load without a word and to keep nothing of it.
+   * Reads the data from another process and then adds the new sources to the catalog. Without this check, a full disk
+   * can lose a load silently; this has happened.
    * @param reader an engine that has mounted the data
    * @throws Fault `DATA_DIR_INVALID` when rows are missing
    */
@@ -187,7 +188,7 @@ export class LocalData {
     await this.#removeUnknown();
   }
 
-  /** Removes what an interrupted load or replacement left behind: rows whose source is not in the catalog. */
+  /** Removes rows whose source is not in the catalog, left by an interrupted load or replacement. */
   async #removeUnknown(): Promise<void> {
     const known = new Set(this.#catalog.sources.map(({ id }) => id));
     for (const { name } of STORED_TABLES) {
@@ -237,7 +238,7 @@ function incomplete(folder: string, source: LoadedSource, found: string): Fault 
   });
 }
 
-/** @throws Fault when there is data of which no catalog tells */
+/** @throws Fault when the folder has data without a catalog */
 async function assertEmpty(folder: string): Promise<void> {
   for (const { name } of STORED_TABLES) {
     const found = await readdir(join(folder, name)).catch(() => []);

@@ -1,7 +1,7 @@
 /**
- * The data of a folder as a process sees it that mounts it read-only: tables in a database whose random name no query can
- * spell, and the views in another one, which is the current. Invariant: an engine is made ready once, and its views follow
- * the service's clock.
+ * The data of a folder in a process that mounts it read-only: tables in a database with a random name that no query may
+ * contain, and the views in another one, the current database. Invariant: each engine mounts the data once, and its
+ * views follow the service's clock.
  */
 import { randomBytes } from 'node:crypto';
 import { type Clock, systemClock } from '../../core/clock.ts';
@@ -11,7 +11,7 @@ import type { Dataset } from '../dataset.ts';
 import type { LoadedSource } from './catalog.ts';
 import { listViewStatements } from './views.ts';
 
-/** The views follow the service's clock when it has moved against the engine's by more than this. */
+/** Recreate the views when the offset between service clock and engine clock has changed by more than this. */
 const CLOCK_TOLERANCE_MS = 500;
 
 export class LocalDataset implements Dataset {
@@ -23,7 +23,7 @@ export class LocalDataset implements Dataset {
   readonly #clock: Clock;
   readonly #dates: readonly LoadedSource['dates'][number][];
   readonly #mountStatements: (hidden: string) => readonly string[];
-  /** Of each process that is ready: the clock's offset that its views have. */
+  /** For each prepared process, the clock offset in its views. */
   readonly #offsets = new WeakMap<object, number>();
 
   constructor(

@@ -1,7 +1,8 @@
 /**
- * The backend over a ClickHouse server or cluster: callers' queries run there, as a user that may only read the views;
- * an engine process of this machine parses them first, so that the guard is the same everywhere. With an administrator's
- * address it also makes the databases and views and loads files; without one it takes what it finds, after checking it.
+ * The backend over a ClickHouse server or cluster. Callers' queries run there as a user that may only read the views; a
+ * local engine process parses them first, so the guard is the same everywhere. With an administrator URL, the service
+ * also creates the databases and views and loads files; without one it uses the existing ones. It checks the server in
+ * both cases.
  */
 import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
@@ -26,15 +27,15 @@ import { loadServerFile } from './server-load.ts';
 import { SERVER_TABLES, type ServerPlan, setUpServer } from './server-setup.ts';
 import { granularityFor, listSortColumns, STORED_TABLES } from './stored-tables.ts';
 
-/** The views follow the server's clock; one that is further off is worth a warning, seconds. */
+/** Warn when the server's clock, which the views follow, is off by more than this, seconds. */
 const CLOCK_WARNING_SECONDS = 5;
 
 interface ServerBackendParts extends EngineOpeners {
   readonly clock: Clock;
   readonly log: Log;
-  /** Address of the service's own user. */
+  /** URL of the service's own user. */
   readonly url: string;
-  /** Address of an administrator. */
+  /** URL of an administrator. */
   readonly adminUrl?: string | undefined;
 }
 
@@ -96,7 +97,7 @@ function refuse(name: string, value: unknown, allowed: string): Fault {
   return new Fault('SERVICE_OPTION_INVALID', `${name} is ${String(value)}; allowed is ${allowed}`, { kind: 'usage' });
 }
 
-/** Databases, tables, views and rows. The administrator's connection is closed again. */
+/** Creates databases, tables and views, and loads the rows. It closes the administrator's connection. */
 async function makeReady(
   admin: Engine,
   local: EnginePool,
@@ -126,12 +127,12 @@ async function makeReady(
   }
 }
 
-/** The file is on this machine: the engine here reads it, and its rows are sent. Chains are small. */
+/** The file is on this machine: the local engine reads it and its rows are sent. Chains are small. */
 function readHere(local: EnginePool, admin: Engine, table: string): LoadTarget {
   const request = { owner: 'loader', signal: new AbortController().signal };
   return {
     scratch: '',
-    // The columns are the table's by their order; rows as objects need its names.
+    // The target's columns are given by position, but rows as objects need its column names.
     insertSql: (select) => `SELECT * FROM (${select}) AS chain (${CHAIN_COLUMNS.map(({ name }) => name).join(', ')})`,
     engine: {
       rows: (sql) => local.use(request, (engine) => engine.rows(sql)),
@@ -172,14 +173,14 @@ async function openDataset(pool: ServerPool, options: ServiceOptions, parts: Ser
     databases: [...new Set([...report.databases, ...SERVER_TABLES.databases])],
     rows: await countRows(pool),
     earliest: options.earliest ?? EARLIEST_DATE,
-    // The service's user sees the views only.
+    // The service's user sees only the views, which already apply the delay.
     delayMs: MINIMUM_DATA_DELAY_MINUTES * 60_000,
-    // The views are the server's, and move with its clock.
+    // The views are on the server and follow its clock.
     prepare: async () => {},
   };
 }
 
-/** Visible trades; `null` when there are more than the user may read at once. */
+/** Counts the visible trades; `null` when that fails, e.g. because there are more than the user may read at once. */
 async function countRows(pool: EnginePool): Promise<number | null> {
   const request = { owner: 'start', signal: new AbortController().signal };
   const sql = `SELECT count() AS rows FROM ${SERVER_TABLES.read.trades}`;

@@ -1,7 +1,7 @@
 /**
- * Whether a ClickHouse server is ready for the service, asked as the service's own user, without an administrator's
- * rights. Invariant: it changes nothing, and a service whose user could write, or could not be limited, does not start.
- * A fault names what is missing and the SQL that makes it; `docs/service.md` has the whole set.
+ * Checks that a ClickHouse server is ready, as the service's own user and without administrator rights. Invariant: it
+ * changes nothing; the service does not start if its user could write, or could not be limited. A fault names what is
+ * missing and the SQL that creates it; `docs/service.md` has the complete SQL.
  */
 
 import { TABLES } from '../../api-contract/published-limits.ts';
@@ -16,27 +16,30 @@ import { DEFINER_VERSION } from './server-setup.ts';
 type Asker = Pick<PooledEngine, 'command' | 'rows'>;
 
 interface ServerReport {
-  /** The database of the views. */
+  /** The database that contains the views. */
   readonly database: string;
-  /** Databases that the user can see; no query may spell them. */
+  /** Databases that the user can see; no query may name them. */
   readonly databases: readonly string[];
-  /** The server's clock when it was asked, ms since the epoch, in whole seconds: the views follow it, not ours. */
+  /**
+   * The server's clock at the time of the check, ms since the epoch, whole seconds. The views follow this clock, not
+   * ours.
+   */
   readonly presentMs: number;
-  /** What is not as safe as it could be, for the log. */
+  /** Reduced safety, for the log. */
   readonly warnings: readonly string[];
 }
 
-/** What a statement that would write is refused with, by servers of different age: READONLY, QUERY_IS_PROHIBITED, ACCESS_DENIED. */
+/** Error codes of refused writes; they vary with the server's version: READONLY, QUERY_IS_PROHIBITED, ACCESS_DENIED. */
 const REFUSED_CODES: readonly number[] = [164, 392, 497];
 /** SETTING_CONSTRAINT_VIOLATION. */
 const CONSTRAINT_CODE = 452;
-/** Databases of every server that hold no data. */
+/** Databases that every server has and that hold no data. */
 const SYSTEM_DATABASES = /^(system|information_schema)$/i;
 
 const SEE = 'See "Over a ClickHouse server" in docs/service.md.';
 
 /**
- * @param capabilities the server's, as the service's user
+ * @param capabilities those of the server, for the service's user
  * @throws Fault `SERVER_NOT_READY` (kind `usage`)
  */
 export async function checkServer(engine: Asker, capabilities: Capabilities): Promise<ServerReport> {
@@ -90,11 +93,11 @@ async function assertColumns(engine: Asker, database: string, table: string): Pr
 function isType(type: string | undefined, { wire }: TradeColumn): boolean {
   const plain = type?.replace(/^(LowCardinality|Nullable)\((.*)\)$/, '$2').replace(/^Nullable\((.*)\)$/, '$1') ?? '';
   if (wire === 'string') return plain === 'String' || plain.startsWith('FixedString');
-  // A 64-bit integer would be JSON that a caller may not be able to hold.
+  // A 64-bit integer would appear in JSON as a number that many callers cannot represent exactly.
   return wire === 'integer' ? /^U?Int(8|16|32)$/.test(plain) : /^Float(32|64)$/.test(plain);
 }
 
-/** Tries what changes nothing even where it is allowed, as a view takes no rows. */
+/** Tries an INSERT that changes nothing even if it is allowed: it selects no rows, and views store none. */
 async function assertRefused(engine: Asker, database: string): Promise<void> {
   const view = `${quoteIdentifier(database)}.${TABLES[0]}`;
   const refused = await engine.command(`INSERT INTO ${view} (id) SELECT '' FROM system.one WHERE 0`).then(

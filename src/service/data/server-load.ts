@@ -1,8 +1,8 @@
 /**
- * Trades from files into a ClickHouse server: NDJSON and CSV (both also gzipped), in the shape of the trade record. The
- * file is on this machine and not on the server's, so its bytes are sent, in batches of whole lines. Invariant: of a file
- * that cannot be read to its end nothing is taken, and loading again completes what an interruption left; memory here
- * holds one batch; a line is never a JavaScript object (the first is looked at for the names of its columns).
+ * Loads trades from files into a ClickHouse server: NDJSON and CSV (both may be gzipped), in the format of the trade
+ * record. The file is on this machine and not on the server, so its bytes are sent in batches of whole lines.
+ * Invariant: a file that cannot be read to its end adds no rows; loading again completes an interrupted load. Memory
+ * holds one batch, and lines never become JavaScript objects, except the first, which is parsed for its column names.
  */
 import { createReadStream } from 'node:fs';
 import { pipeline } from 'node:stream';
@@ -17,23 +17,27 @@ import { splitLines } from './lines.ts';
 interface LoadPlaces {
   /** Table that receives the rows. */
   readonly trades: string;
-  /** Table that is created, filled and dropped on the way. */
+  /** Temporary table that is created, filled and dropped. */
   readonly incoming: string;
 }
 
-/** Bytes of one INSERT: about 13,000 records. Larger ones make fewer parts to merge and hold more memory at both ends. */
+/**
+ * Bytes per INSERT, about 13,000 records. Larger batches create fewer parts to merge, but need more memory on both
+ * sides.
+ */
 const BATCH_BYTES = 16_000_000;
 /**
- * Columns that the record has not are ignored. A price of 7.94 is 7.94: without the second one, servers read numbers fast
- * and to within a last digit, as those that do not know it always do.
+ * Ignore columns that the record does not have. Parse numbers exactly, so that 7.94 stays 7.94: without
+ * `precise_float_parsing` servers use a fast parser whose last digit may be wrong; servers that do not know the setting
+ * always do.
  */
 const INSERT_SETTINGS = { input_format_skip_unknown_fields: 1, precise_float_parsing: 1 };
-/** A line that is longer than this is no trade record. */
+/** A longer line cannot be a trade record. */
 const MAX_LINE_BYTES = 1_000_000;
 
 /**
- * Inserts the rows of `file` whose ids are not there on their dates: a file that is loaded again changes nothing.
- * @param engine an administrator's
+ * Inserts the rows of `file` whose ids do not exist on their dates, so loading a file again changes nothing.
+ * @param engine connection of an administrator
  * @throws Fault `DATA_UNREADABLE` or `DATA_INVALID` (kind `usage`)
  */
 export async function loadServerFile(engine: Engine, file: string, places: LoadPlaces): Promise<void> {
@@ -43,7 +47,7 @@ export async function loadServerFile(engine: Engine, file: string, places: LoadP
   await engine.command(`CREATE TABLE ${incoming} AS ${trades} ENGINE = MergeTree ORDER BY (date, time, id)`);
   try {
     const server = await readCapabilities(engine);
-    // Old servers take the columns of a CSV file in the table's order and skip its header.
+    // Old servers read CSV columns in the table's order and skip the header.
     const isOrdered = format === 'CSVWithNames' && !server.settings.has('input_format_with_names_use_header');
     const settings = keepKnown(INSERT_SETTINGS, server);
     await insertBatches(engine, file, { format, table: incoming, isOrdered, settings });
@@ -66,7 +70,7 @@ export async function loadServerFile(engine: Engine, file: string, places: LoadP
 interface BatchTarget extends Pick<InsertRequest, 'settings'> {
   readonly format: InsertRequest['format'];
   readonly table: string;
-  /** Whether the file's columns must be the record's, in its order. */
+  /** Whether the file must have exactly the record's columns, in the same order. */
   readonly isOrdered: boolean;
 }
 
@@ -91,7 +95,7 @@ async function insertBatches(engine: Engine, file: string, target: BatchTarget):
 function readBytes(file: string): AsyncIterable<Uint8Array> {
   const source = createReadStream(file);
   if (!/\.gz$/i.test(file)) return source;
-  // The error of either stream is thrown by whoever reads the last one.
+  // The reader of the last stream gets the errors of both.
   return pipeline(source, createGunzip(), () => {});
 }
 
@@ -113,13 +117,13 @@ function parseJsonNames(file: string, line: Uint8Array): readonly string[] {
     const row: unknown = JSON.parse(Buffer.from(line).toString('utf8'));
     if (typeof row === 'object' && row !== null) return Object.keys(row);
   } catch {
-    // Said below, with what came.
+    // The error below shows the line.
   }
   const head = Buffer.from(line).toString('utf8').slice(0, 80).trim();
   throw invalid(`${file}, line 1: ${head} is not a JSON object; allowed is one a line`);
 }
 
-/** Names have neither commas nor quotes in them. */
+/** Column names contain neither commas nor quotes. */
 function parseCsvNames(line: Uint8Array): readonly string[] {
   const text = Buffer.from(line).toString('utf8').trim();
   return text.split(',').map((name) => name.replace(/^"(.*)"$/, '$1'));

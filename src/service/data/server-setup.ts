@@ -1,8 +1,9 @@
 /**
- * What a ClickHouse server needs for the service: a database of data that the service's user never names, and a database
- * of views, which is all that it sees. Invariant: the bounds of the views (delay, lookback, earliest date) move with the
- * SERVER's clock, so a row is hidden whoever asks and whatever the query says. The statements are a plan, for servers of
- * any age from 18.16 on; doing it twice is doing it once. It creates no users: `docs/service.md` has their SQL.
+ * Sets up a ClickHouse server for the service: a data database that the service's user never names, and a database of
+ * views, the only one that this user sees. Invariant: the bounds of the views (delay, lookback, earliest date) follow
+ * the SERVER's clock, so hidden rows stay hidden for every caller and every query. The statements are a plan for all
+ * servers since version 18.16; running them twice has the same effect as once. It creates no users: `docs/service.md`
+ * has the SQL for them.
  */
 
 import { answerType } from '../../api-contract/engine-type.ts';
@@ -21,14 +22,14 @@ import { listSortColumns, type TradeOrder } from './stored-tables.ts';
 const SERVER_DATABASES = {
   /** The trades themselves. */
   data: 'flowdrop_data',
-  /** The views, and the tables that may be read whole. The address of the service's user names this one. */
+  /** The views, and the tables that may be read completely. The URL of the service's user names this database. */
   visible: 'flowdrop',
 } as const;
 
-/** A further table, which the service's user may read whole. */
+/** An additional table that the service's user may read completely. */
 interface VisibleTable {
   readonly name: string;
-  /** ClickHouse types; dictionary encoding is left out on servers that do not know it. */
+  /** ClickHouse types; dictionary encoding is left out on servers without it. */
   readonly columns: readonly { readonly name: string; readonly type: string }[];
   /** Columns of the sort key. */
   readonly order: readonly string[];
@@ -39,23 +40,23 @@ export interface ServerPlan {
   readonly earliest: string;
   /** The service's clock minus the server's, seconds; 0 unless the service's clock is set. */
   readonly offsetSeconds: number;
-  /** What the trades are sorted by, and so which filters read few rows. */
+  /** Sort order of the trades; it decides which filters read few rows. */
   readonly order: TradeOrder;
-  /** Rows of a granule: ClickHouse's own 8192, fewer where a scan limit is small. */
+  /** Rows per granule: ClickHouse's default of 8192, or fewer for a small scan limit. */
   readonly granularity: number;
   readonly tables: readonly VisibleTable[];
 }
 
 interface ServerTables {
-  /** For an administrator: quoted names of the table that rows are inserted into, and of one to create and drop. */
+  /** For an administrator: quoted names of the table to insert into, and of a temporary table. */
   readonly load: { readonly trades: string; readonly incoming: string };
-  /** For the service's user: what it may read, already without the rows that nobody may see. */
+  /** For the service's user: tables and views that it may read; hidden rows are already excluded. */
   readonly read: { readonly trades: string; readonly chains: string; readonly dates: string };
-  /** Names that no query may spell. */
+  /** Names that no query may contain. */
   readonly databases: readonly string[];
 }
 
-/** Where everything is, whether or not it has been made. */
+/** Names of all tables, whether or not they exist yet. */
 export const SERVER_TABLES: ServerTables = {
   load: { trades: 'flowdrop_data.trades', incoming: 'flowdrop_data.incoming' },
   read: { trades: `flowdrop.${TABLES[0]}`, chains: 'flowdrop.chains', dates: 'flowdrop.dates' },
@@ -64,15 +65,15 @@ export const SERVER_TABLES: ServerTables = {
 
 const [ALL_TRADES, LATEST_TRADES] = TABLES;
 
-/** Servers from this version on keep few distinct texts as a dictionary. */
+/** From this version servers store texts with few distinct values as a dictionary. */
 const DICTIONARY_VERSION = [20, 1] as const;
-/** Servers from this version on replace a view in one step. */
+/** From this version servers replace a view in one step. */
 const REPLACE_VERSION = [20, 1] as const;
-/** Servers from this version on run a view with its creator's rights, so that its reader needs none on the data. */
+/** From this version servers run a view with its creator's rights, so that its reader needs none on the data. */
 export const DEFINER_VERSION = [24, 2] as const;
 
 /**
- * Creates what is missing, and the views anew; `SERVER_TABLES` says where everything is then.
+ * Creates missing databases and tables, and recreates the views; `SERVER_TABLES` has their names.
  * @param admin an engine whose user may create databases, tables and views
  * @throws EngineFault
  */
@@ -83,7 +84,7 @@ export async function setUpServer(admin: Engine, plan: ServerPlan): Promise<void
   for (const statement of planViews(plan, version)) await admin.command(statement);
 }
 
-/** The feed sees only rows that come after it: those of a table that was there before are counted once. */
+/** The materialized view sees only rows inserted after its creation; this adds the rows of an older table once. */
 async function fillFirstTimes(admin: Engine): Promise<void> {
   const { data } = SERVER_DATABASES;
   const [known] = await admin.rows<{ dates: number }>(`SELECT count() AS dates FROM ${data}.first_times`);
@@ -93,7 +94,7 @@ async function fillFirstTimes(admin: Engine): Promise<void> {
   );
 }
 
-/** Statements that create databases and tables where they are missing. */
+/** Statements that create missing databases and tables. */
 export function planTables(plan: ServerPlan, version: string): readonly string[] {
   const { data, visible } = SERVER_DATABASES;
   const type = (name: string) =>
@@ -105,7 +106,7 @@ export function planTables(plan: ServerPlan, version: string): readonly string[]
     `CREATE DATABASE IF NOT EXISTS ${visible}`,
     `CREATE TABLE IF NOT EXISTS ${data}.trades (${columns.join(', ')}) ENGINE = MergeTree
      PARTITION BY substring(date, 1, 7) ORDER BY (${sortKey}) SETTINGS index_granularity = ${plan.granularity}`,
-    // The latest date is asked for with every query of its view: this finds it without reading trades.
+    // Each query of the latest view needs the latest date: this table finds it without reading trades.
     `CREATE TABLE IF NOT EXISTS ${data}.first_times (date String, first_time AggregateFunction(min, String))
      ENGINE = AggregatingMergeTree ORDER BY date`,
     `CREATE MATERIALIZED VIEW IF NOT EXISTS ${data}.first_times_feed TO ${data}.first_times AS
@@ -118,11 +119,11 @@ export function planTables(plan: ServerPlan, version: string): readonly string[]
   ];
 }
 
-/** Statements that create the views or replace them. */
+/** Statements that create or replace the views. */
 export function planViews(plan: ServerPlan, version: string): readonly string[] {
   const { data, visible } = SERVER_DATABASES;
   const columns = TRADE_COLUMNS.map((column) => quoteIdentifier(column.name)).join(', ');
-  // A part of a second is rounded to the careful side at both ends.
+  // Fractions of a second are rounded so that both bounds hide more rows, never fewer.
   const newest = boundSql(Math.floor(plan.offsetSeconds) - MINIMUM_DATA_DELAY_MINUTES * 60);
   const oldest = boundSql(Math.ceil(plan.offsetSeconds) - LOOKBACK_DAYS * 86_400);
   const bodies = [
@@ -132,7 +133,7 @@ export function planViews(plan: ServerPlan, version: string): readonly string[] 
      WHERE time <= ${newest} AND time >= ${oldest} AND date >= ${quoteString(plan.earliest)}`,
     ],
     [
-      // Columns `date` and `first_time`, one row for each date with visible trades.
+      // Columns `date` and `first_time`: one row for each date with visible trades.
       'dates',
       `SELECT date, first AS first_time FROM (
        SELECT date, minMerge(first_time) AS first FROM ${data}.first_times GROUP BY date)
@@ -153,8 +154,8 @@ export function planViews(plan: ServerPlan, version: string): readonly string[] 
 }
 
 /**
- * The exchange's wall clock, `seconds` from the server's present. Whole seconds and `toString` of a zoned time, because
- * old servers have no `now64` and their `formatDateTime` does not look at the value's zone.
+ * SQL of the exchange's wall clock, `seconds` from the server's present. It uses whole seconds and `toString` of a
+ * zoned time: old servers have no `now64`, and their `formatDateTime` ignores the value's time zone.
  */
 function boundSql(seconds: number): string {
   return `toString(toTimeZone(now() + toInt32(${seconds}), ${quoteString(EXCHANGE_TIME_ZONE)}))`;

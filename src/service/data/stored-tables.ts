@@ -1,4 +1,4 @@
-/** How trades and chains are stored: columns with their types, and what they are sorted by. A table of data. */
+/** How trades and chains are stored: columns with their types, and sort keys. A table of data. */
 import { answerType } from '../../api-contract/engine-type.ts';
 import { TRADE_COLUMNS } from '../../api-contract/trade.ts';
 import { CHAIN_COLUMNS, CHAIN_SORT } from './chain-table.ts';
@@ -14,10 +14,10 @@ export interface StoredTable {
 const MAX_GRANULARITY = 8192;
 /** Below this the index costs more than it saves. */
 const MIN_GRANULARITY = 16;
-/** A range of rows touches up to two granules more than it holds: they must be small beside the scan limit. */
+/** A range scan reads up to two granules more than the range: granules must be small compared with the scan limit. */
 const GRANULES_PER_SCAN_LIMIT = 64;
 
-/** Names the load that a row came with; a partition of its own, so that an interrupted load can be taken back. */
+/** Id of the load that a row belongs to; each load is its own partition, so an interrupted load can be removed. */
 export const SOURCE_COLUMN = 'source_of_load';
 
 export const STORED_TABLES: readonly StoredTable[] = [
@@ -25,13 +25,13 @@ export const STORED_TABLES: readonly StoredTable[] = [
   { name: 'chains', columns: CHAIN_COLUMNS.map(({ name, type }) => ({ name, type })) },
 ];
 
-/** The date is the first part of the time, so it does not change the order; it lets a filter on the date prune as well. */
+/** The date is a prefix of the time, so it does not change the order; it lets filters on the date use the index too. */
 export function listSortColumns(table: StoredTable['name'], order: TradeOrder): readonly string[] {
   if (table === 'chains') return CHAIN_SORT;
   return order === 'time' ? ['date', 'time', 'id'] : ['symbol', 'date', 'time', 'id'];
 }
 
-/** Rows of a granule of the index that go with a scan limit. */
+/** Rows per index granule for a scan limit. */
 export function granularityFor(scanLimit: number): number {
   return Math.min(MAX_GRANULARITY, Math.max(MIN_GRANULARITY, Math.floor(scanLimit / GRANULES_PER_SCAN_LIMIT)));
 }

@@ -1,7 +1,7 @@
 /**
- * The two views that a query may name, as SQL. Invariant: nothing outside the lookback, younger than the delay, or before
- * the earliest date leaves them, whatever the query says. The views compute their bounds from the engine's clock plus a
- * constant, so that the bounds move by themselves and fold to constants that prune on the primary key. Pure.
+ * SQL of the two views that a query may name. Invariant: for every query, they return no rows outside the lookback,
+ * younger than the delay, or before the earliest date. The views compute their bounds from the engine's clock plus a
+ * constant. So the bounds move by themselves, and they fold to constants that prune on the primary key. Pure.
  */
 
 import {
@@ -16,7 +16,7 @@ import { quoteIdentifier, quoteString } from '../../engine/literal.ts';
 interface ViewSource {
   /** Quoted name of the table of all trades. */
   readonly trades: string;
-  /** Quoted name of a table of `date` and `first_time`, one row for each date that has trades. */
+  /** Quoted name of a table of `date` and `first_time`, one row for each date with trades. */
   readonly dates: string;
   /** First visible date, YYYY-MM-DD. */
   readonly earliest: string;
@@ -26,7 +26,7 @@ interface ViewSource {
 
 const [ALL_TRADES, LATEST_TRADES] = TABLES;
 
-/** Statements that make the views in the current database, or make them anew. */
+/** Statements that create or replace the views in the current database. */
 export function listViewStatements({ trades, dates, earliest, offsetMs }: ViewSource): readonly string[] {
   const columns = TRADE_COLUMNS.map((column) => quoteIdentifier(column.name)).join(', ');
   const newest = boundSql(offsetMs, `toIntervalMinute(${MINIMUM_DATA_DELAY_MINUTES})`);
@@ -35,13 +35,13 @@ export function listViewStatements({ trades, dates, earliest, offsetMs }: ViewSo
   return [
     `CREATE OR REPLACE VIEW ${ALL_TRADES} AS SELECT ${columns} FROM ${trades}
      WHERE time <= ${newest} AND time >= ${oldest} AND date >= ${quoteString(earliest)}`,
-    // The date decides; the time only lets the primary key skip the other dates.
+    // The date filter decides; the time filter only lets the primary key skip other dates.
     `CREATE OR REPLACE VIEW ${LATEST_TRADES} AS SELECT ${columns} FROM ${ALL_TRADES}
      WHERE date = ${latest('date')} AND time >= ${latest('first_time')}`,
   ];
 }
 
-/** The exchange's wall clock `ago` before the service's present, as SQL. */
+/** SQL of the exchange's wall clock, `ago` before the service's present. */
 function boundSql(offsetMs: number, ago: string): string {
   const present = `now64(3) + toIntervalMillisecond(${offsetMs})`;
   return `formatDateTime(toTimeZone(${present} - ${ago}, ${quoteString(EXCHANGE_TIME_ZONE)}), '%F %T')`;

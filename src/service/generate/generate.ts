@@ -1,7 +1,7 @@
 /**
- * Generated trading sessions: option trades that look like a night of the real feed, for whoever has no data yet.
- * Invariant: the same seed, date and number of rows give the same trades, whatever other dates are generated; all rows
- * are made by the engine's SQL. It is a shape to test and demonstrate with, not a model of a market.
+ * Generated trading sessions: option trades that resemble one night of the real feed, for users without data.
+ * Invariant: the same seed, date and number of rows give the same trades, regardless of other generated dates; the
+ * engine's SQL makes all rows. The data is for tests and demonstrations, not a market model.
  */
 import { isSession, OPEN_SECOND, previousSessions, sessionCloseSecond } from '../../calendar/session.ts';
 import { addDays, formatWallDate, parseWallClock, weekday } from '../../calendar/wall-clock.ts';
@@ -16,7 +16,7 @@ interface GenerateOptions {
   readonly seed: number;
 }
 
-/** Rows made by one statement: its window function sorts them in memory, about 1 kB each. */
+/** Rows per statement: its window function sorts them in memory, about 1 kB each. */
 const ROWS_PER_STATEMENT = 500_000;
 
 const FRIDAY = 5;
@@ -24,17 +24,17 @@ const DAILY_EXPIRATIONS = 10;
 const WEEKLY_EXPIRATIONS = 8;
 const MONTHLY_EXPIRATIONS = 12;
 
-/** Rows are visible a quarter of an hour late, and whoever exports them waits as long again for stragglers. */
+/** Rows become visible 15 minutes late, and an export waits another 15 minutes for late trades. */
 const OVER_AFTER_MS = 30 * 60_000;
 
-/** The last `count` sessions that were over at `nowMs`, and whose last rows could be exported, ascending. */
+/** The last `count` sessions that had closed at `nowMs` and whose last rows could be exported, ascending. */
 export function listClosedSessions(nowMs: number, count: number): readonly string[] {
   const today = formatWallDate(nowMs);
   const closed = isSession(today) && parseWallClock(today, sessionCloseSecond(today)) + OVER_AFTER_MS <= nowMs;
   return previousSessions(closed ? today : addDays(today, -1), count);
 }
 
-/** Makes the trades of one session and inserts them. @throws EngineFault */
+/** Generates the trades of one session and inserts them. @throws EngineFault */
 export async function generateSession(
   options: GenerateOptions,
   { engine, scratch, insertSql }: LoadTarget,
@@ -68,7 +68,7 @@ function listDailies(date: string): readonly string[] {
   return dates;
 }
 
-/** Weekly expirations of more than a year: Fridays, or the Thursday before a Friday without a session. */
+/** Weekly expirations for more than a year: Fridays, or the Thursday before if Friday has no session. */
 function listFridays(date: string): readonly string[] {
   const first = addDays(date, (FRIDAY - weekday(date) + 7) % 7);
   return Array.from({ length: 56 }, (_, week) => addDays(first, week * 7))
@@ -76,7 +76,7 @@ function listFridays(date: string): readonly string[] {
     .filter((expiration) => expiration >= date);
 }
 
-/** Whether a Friday (or the Thursday in its place) is in the week of the month's third Friday. */
+/** Whether a Friday (or the Thursday that replaces it) is in the week of the month's third Friday. */
 function isThirdWeek(date: string): boolean {
   const friday = addDays(date, FRIDAY - weekday(date));
   const day = Number(friday.slice(8));

@@ -1,6 +1,6 @@
 /**
- * The generated market: which underlyings trade, how much, at what price and volatility. Data and pure functions; the
- * figures are plausible, not anybody's quotes. `generate.ts` turns it into trades.
+ * The generated market: which underlyings trade, how much, and at what price and volatility. Data and pure functions;
+ * the figures are plausible, but not real quotes. `generate.ts` turns it into trades.
  */
 
 export interface Underlying {
@@ -8,7 +8,7 @@ export interface Underlying {
   readonly type: 'STOCK' | 'ETF' | 'INDEX';
   /** Relative share of the trades. */
   readonly weight: number;
-  /** Price around which the walk reverts, dollars. */
+  /** Price to which the random walk reverts, dollars. */
   readonly price: number;
   /** Standard deviation of one session's log return. */
   readonly dailyMove: number;
@@ -16,13 +16,13 @@ export interface Underlying {
   readonly beta: number;
   /** At-the-money implied volatility, 1 = 100 %. */
   readonly iv: number;
-  /** Shares outstanding in millions; 0 where market capitalisation means nothing. */
+  /** Shares outstanding in millions; 0 where market capitalization has no meaning. */
   readonly sharesMillions: number;
-  /** `daily`: an expiration each session; `weekly`: Fridays and third Fridays. */
+  /** `daily`: an expiration every session; `weekly`: Fridays and third Fridays. */
   readonly cycle: 'daily' | 'weekly';
-  /** Name of the random walk: underlyings with the same name move together. */
+  /** Name of the random walk; underlyings with the same name move together. */
   readonly walk: string;
-  /** OCC root of expirations other than the third Friday, where it differs from the symbol. */
+  /** OCC root of expirations other than the third Friday; usually the symbol itself. */
   readonly weeklyRoot: string;
 }
 
@@ -53,9 +53,12 @@ const stock = (symbol: string, weight: number, price: number, iv: number, shares
   sharesMillions,
 });
 
-/** Underlyings of the largest names, SPY, SPX, QQQ, NVDA and TSLA: half of the weight, as in the market itself. */
+/**
+ * Number of underlyings with the largest weights (SPY, SPX, QQQ, NVDA, TSLA): half of the weight, as in the real
+ * market.
+ */
 const LARGEST = 5;
-/** Those that trade in every session. */
+/** Underlyings that trade in every session. */
 const NAMED: readonly Underlying[] = [
   { ...fund('SPY', 160, 668, 0.008, 0.98, 0.14), cycle: 'daily', walk: 'SPX' },
   { ...fund('SPX', 115, 6_700, 0.008, 0.98, 0.14), type: 'INDEX', cycle: 'daily', weeklyRoot: 'SPXW' },
@@ -109,25 +112,30 @@ export function strikeStep(price: number): number {
 
 export interface Market {
   readonly underlyings: readonly Underlying[];
-  /** Indexes of underlyings, each as often as its weight says; `underlyings.length - further` stands for all further ones. */
+  /** Indexes of underlyings, repeated by weight; `underlyings.length - further` stands for all further ones. */
   readonly slots: readonly number[];
-  /** How many of the last underlyings are further ones, which share what is drawn for them, the first with most. */
+  /** How many underlyings at the end are further ones. They share the rows drawn for them; the first gets the most. */
   readonly further: number;
 }
 
-/** Slots of the table from which a row's underlying is drawn. */
+/** Size of the table from which a row's underlying is drawn. */
 const SLOTS = 1_000;
-/** A session of so many trades has the named underlyings alone; one more comes with each further so many trades. */
+/**
+ * Up to this many trades a session has only the named underlyings; then each `ROWS_PER_FURTHER` trades add one more.
+ */
 const NAMED_ALONE_ROWS = 200_000;
 const ROWS_PER_FURTHER = 2_500;
 const MOST_FURTHER = 3_000;
-/** Share of the trades that further underlyings would have if there were no end of them; with `HALF_OF_THEM`, half of it. */
+/**
+ * Limit of the further underlyings' share of the trades as their number grows; `HALF_OF_THEM` of them have half of it.
+ */
 const FURTHER_SHARE = 0.25;
 const HALF_OF_THEM = 300;
 
 /**
- * The underlyings of a session of so many trades. A night of millions is spread over thousands of names, most of which
- * trade some hundred times; a few thousand trades would leave such names one trade each. The largest keep their half.
+ * The underlyings of a session with `rows` trades. A night of millions of trades covers thousands of symbols, most of
+ * which trade a few hundred times; with a few thousand trades, such symbols would get one trade each. The largest
+ * symbols keep half of the weight.
  */
 export function listMarket(rows: number): Market {
   const further = Math.min(MOST_FURTHER, Math.floor(Math.max(0, rows - NAMED_ALONE_ROWS) / ROWS_PER_FURTHER));
@@ -149,12 +157,15 @@ export function listMarket(rows: number): Market {
 const sum = (underlyings: readonly Underlying[]): number =>
   underlyings.reduce((total, { weight }) => total + weight, 0);
 
-/** Letters of which no word can be made. */
+/** No vowels, so that names never form words. */
 const LETTERS = 'BCDFGHJKLMNPQRSTVWXZ';
 const LETTERS_PER_NAME = 4;
-/** Has no factor with the number of all names in common, so that no name comes twice. */
+/** Coprime to the number of all possible names, so that no name repeats. */
 const NAME_STEP = 98_893;
-/** Additive recurrences of irrational numbers fill an interval evenly: one each for price, volatility and capitalisation. */
+/**
+ * Additive recurrences of irrational numbers fill an interval evenly; one each for price, volatility and
+ * capitalization.
+ */
 const STEPS = { price: 0.618_033_988_7, iv: 0.754_877_666_2, shares: 0.569_840_291 } as const;
 
 function listFurther(count: number): readonly Underlying[] {

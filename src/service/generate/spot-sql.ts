@@ -1,8 +1,8 @@
 /**
- * SQL for the generated price of every underlying in every minute of one session. Invariant: a session opens where the
- * one before closed, and every figure is a function of seed, symbol and date alone. The walk of the closes is a
- * first-order autoregression (so that prices stay near their level for years), and the minutes between two closes are a
- * Brownian bridge. Pure.
+ * SQL for the generated price of every underlying in every minute of one session. Invariant: a session opens at the
+ * close of the session before, and every figure depends only on seed, symbol and date. The closes follow a first-order
+ * autoregression, so that prices stay near their level for years; the minutes between two closes are a Brownian bridge.
+ * Pure.
  */
 import { OPEN_SECOND } from '../../calendar/session.ts';
 import { quoteString } from '../../engine/literal.ts';
@@ -12,39 +12,39 @@ export interface SessionPlan {
   readonly date: string;
   readonly seed: number;
   readonly market: Market;
-  /** Instant of the opening, milliseconds since the epoch. */
+  /** Instant of the open, milliseconds since the epoch. */
   readonly openMs: number;
-  /** Second of the day after which nothing trades. */
+  /** Second of the day at which trading ends. */
   readonly closeSecond: number;
-  /** Expirations at or after the date, ascending. */
+  /** Expirations on or after the date, ascending. */
   readonly dailies: readonly string[];
   readonly weeklies: readonly string[];
   readonly monthlies: readonly string[];
 }
 
-/** Pull of the closes back to their level, per session. */
+/** Persistence of the closes' distance from their level, per session. */
 const PERSISTENCE = 0.985;
-/** Sessions that a close remembers. Both closes of a session use the same number, so its length is not seen. */
+/** Past moves that a close sums up. A session's open and close use the same number, so the cut-off does not show. */
 const MEMORY_SESSIONS = 240;
 /** Monday from which sessions are counted. */
 const EPOCH_MONDAY = Date.UTC(2000, 0, 3);
 const DAY_MS = 86_400_000;
 const EARNINGS_CYCLE_DAYS = 91;
 
-/** A uniform number in (0, 1) from the hash of `keys`, SQL expressions. */
+/** A uniform number in (0, 1) from the hash of `keys`, which are SQL expressions. */
 export function uniformSql(...keys: readonly string[]): string {
-  // 53 bits fill a double; the half keeps 0 out, whose logarithm is infinite.
+  // 53 bits fill a double. The added 0.5 excludes 0, whose logarithm is infinite.
   return `((bitShiftRight(cityHash64(${keys.join(', ')}), 11) + 0.5) / 9007199254740992)`;
 }
 
-/** A standard normal number from the hash of `keys` (Box and Muller). */
+/** A standard normal number from the hash of `keys` (Box-Muller). */
 export function normalSql(...keys: readonly string[]): string {
   return `(sqrt(-2 * log(${uniformSql(...keys, "'r'")})) * cos(2 * pi() * ${uniformSql(...keys, "'a'")}))`;
 }
 
 /**
- * A query with one row per underlying and minute: `underlying` (its index in the market), `minute` since the opening,
- * `spot` at its start and `next_spot` at its end, and the attributes that a trade carries.
+ * A query with one row per underlying and minute: `underlying` (its index in the market), `minute` since the open,
+ * `spot` at the start of the minute, `next_spot` at its end, and the attributes that a trade carries.
  */
 export function spotSql(plan: SessionPlan): string {
   const minutes = (plan.closeSecond - OPEN_SECOND) / 60;
@@ -53,7 +53,7 @@ export function spotSql(plan: SessionPlan): string {
   const close = (at: number) =>
     `arraySum(j -> pow(${PERSISTENCE}, j) * ${moveSql(plan.seed, `toInt32(${at} - j)`)}, range(${MEMORY_SESSIONS}))`;
   const walk = `arrayConcat([0.], arrayCumSum(m -> ${moveSql(plan.seed, `${index}, toInt32(m)`)}, range(${minutes})))`;
-  // The walk is an argument, not captured: the engine copies what a lambda captures for every element.
+  // Pass the walk as an argument: the engine would copy a captured array for every element.
   const level = `m / ${minutes} * (close - open) + (w - m / ${minutes} * walk_end) / sqrt(${minutes})`;
   return `
 SELECT
@@ -77,7 +77,7 @@ FROM (
 ARRAY JOIN range(${minutes}) AS minute, arrayPopBack(path) AS spot, arrayPopFront(path) AS next_spot`;
 }
 
-/** One move of an underlying in units of a log return: the market's part and its own. */
+/** One move of an underlying as a log return: the market's part plus its own. */
 function moveSql(seed: number, at: string): string {
   const market = normalSql(String(seed), "'market'", at);
   const own = normalSql(String(seed), 'walk_name', at);
@@ -96,7 +96,10 @@ function underlyingsSql(underlyings: readonly Underlying[]): string {
   return `values(${quoteString(structure)}, ${rows.join(', ')})`;
 }
 
-/** Weekdays since the epoch: consecutive for consecutive sessions but for holidays, where the price may gap. */
+/**
+ * Weekdays since the epoch. Consecutive sessions have consecutive numbers, except across holidays, where prices may
+ * gap.
+ */
 function sessionIndex(date: string): number {
   const days = (Date.parse(`${date}T00:00:00Z`) - EPOCH_MONDAY) / DAY_MS;
   return Math.floor(days / 7) * 5 + Math.min(days % 7, 4);

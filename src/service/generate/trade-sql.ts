@@ -1,8 +1,8 @@
 /**
  * SQL for the generated trades of one session, in the column order of the trade record. Invariant: every draw is a hash
- * of seed, date, row number and the draw's name, so that a row depends on nothing else; money is whole cents until the
- * last step. Prices and greeks are Black-Scholes (Hull, Options, Futures and Other Derivatives, ch. 15 and 19) with a
- * smile. Pure.
+ * of seed, date, the draw's name and the row number (for open interest, the option symbol), so it does not depend on
+ * other rows; money is whole cents until the last step. Prices and greeks are Black-Scholes (Hull, Options, Futures and
+ * Other Derivatives, ch. 15 and 19) with a volatility smile. Pure.
  */
 import { OPEN_SECOND } from '../../calendar/session.ts';
 import { quoteString } from '../../engine/literal.ts';
@@ -11,25 +11,25 @@ import { normalSql, type SessionPlan, uniformSql } from './spot-sql.ts';
 interface TradePart {
   /** Rows of the whole session. */
   readonly rows: number;
-  /** Table made from `spotSql`. */
+  /** Table created from `spotSql`. */
   readonly spots: string;
-  /** This statement's part of the underlyings, 0-based, and how many parts there are. */
+  /** This statement's part of the underlyings, 0-based, and the number of parts. */
   readonly part: number;
   readonly parts: number;
 }
 
 /** Risk-free rate, continuously compounded. */
 const RATE = 0.04;
-/** An option that expires today is priced as if at least this were left, seconds. */
+/** Minimum time to expiration used for pricing an option that expires today, seconds. */
 const MIN_LEFT_SECONDS = 600;
 const YEAR_SECONDS = 365 * 86_400;
-/** Regular trading ends this long before index options and funds do, seconds. */
+/** Trading in index options and funds continues this long after regular trading, seconds. */
 const LATE_SECONDS = 900;
 
-/** Shares of the trades that crowd around the opening and the close, and how fast they thin out, seconds. */
+/** Shares of the trades that cluster at the open and at the close, and how fast the clusters fade, seconds. */
 const OPENING = { share: 0.24, fadeSeconds: 1_080 } as const;
 const CLOSING = { share: 0.16, fadeSeconds: 1_320 } as const;
-/** Share of the trades of funds and indices that print after regular trading. */
+/** Share of fund and index trades that print after regular trading. */
 const LATE_SHARE = 0.015;
 
 const ACTIVITY_TYPES: readonly (readonly [string, number])[] = [
@@ -69,7 +69,7 @@ const EXCHANGES = [
   'MEMX',
 ];
 
-/** The session's trades; those of one part of the underlyings. */
+/** Selects the session's trades in one part of the underlyings. */
 export function tradeSql(plan: SessionPlan, part: TradePart): string {
   const draw = (name: string) => uniformSql(String(plan.seed), quoteString(plan.date), 'i', quoteString(name));
   const normal = (name: string) => normalSql(String(plan.seed), quoteString(plan.date), 'i', quoteString(name));
@@ -78,7 +78,7 @@ export function tradeSql(plan: SessionPlan, part: TradePart): string {
 
 type Draw = (name: string) => string;
 
-/** When, on what, and which contract. */
+/** Draws the time, the underlying and the contract of each trade. */
 function contractSql(plan: SessionPlan, part: TradePart, draw: Draw, normal: Draw): string {
   const regular = plan.closeSecond - LATE_SECONDS - OPEN_SECOND;
   const fade = (seconds: number) => `log(1 - ${draw('within')} * (1 - exp(-${regular} / ${seconds}))) * ${seconds}`;
@@ -122,7 +122,7 @@ FROM (
 )`;
 }
 
-/** What the contract is worth, what is quoted for it, and where the trade was done, in cents. */
+/** Computes a contract's value, quotes and trade price, in cents. */
 function quoteSql(contract: string, draw: Draw): string {
   const cumulative = (value: string) => `(0.5 * (1 + erf((${value}) / sqrt(2))))`;
   return `
@@ -158,7 +158,7 @@ SELECT *,
 FROM (${contract})`;
 }
 
-/** The trade record. */
+/** Selects the columns of the trade record. */
 function recordSql(plan: SessionPlan, draw: Draw, quotes: string): string {
   const share = (name: string, count: number) => `toUInt32(floor(${draw(name)} * ${count}))`;
   const id = `concat('${plan.date.replaceAll('-', '')}', leftPad(toString(i), 9, '0'))`;
@@ -193,7 +193,7 @@ SELECT
 FROM (${quotes})`;
 }
 
-/** A value by its weight; the last takes what is left. */
+/** Picks a value by its weight; the last takes the rest. */
 function chooseSql(weights: readonly (readonly [string, number])[], drawn: string): string {
   let below = 0;
   const branches = weights.slice(0, -1).map(([value, weight]) => {

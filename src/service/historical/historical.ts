@@ -1,6 +1,7 @@
 /**
- * The main entry point, POST /api/historical/sql. Order of checks: method, body (400), key (401), entitlement (403), pace
- * (429), sample when `test_mode`, guardrails (400), analysis and limits (422), then rows. Bodies as in the specification.
+ * The main entry point, POST /api/historical/sql. Order of checks: method, body (400), key (401), entitlement (403),
+ * pace (429), sample when `test_mode`, guardrails (400), analysis and limits (422), then rows. Bodies follow the
+ * specification.
  */
 import {
   type ErrorBody,
@@ -23,7 +24,7 @@ export interface EntryParts {
   readonly limits: RowLimits;
 }
 
-/** Of an answer with rows: they come first, so that `meta` can say what is known only at their end. */
+/** Head of an answer with rows. The rows come first, because part of `meta` is known only at their end. */
 export const HEAD = '{"status":"SUCCESS","data":[';
 const HEADERS = { [DELAY_HEADER]: String(MINIMUM_DATA_DELAY_MINUTES) } as const;
 
@@ -57,7 +58,7 @@ export function createHistorical({ gate, runner, limits }: EntryParts): Endpoint
   };
 }
 
-/** The specification's error body, members in its order. */
+/** The specification's error body, with members in the specification's order. */
 export function errorBody(failure: ApiFailure): ErrorBody {
   const { reason, hints } = failure.details;
   return {

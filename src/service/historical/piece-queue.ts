@@ -1,13 +1,14 @@
 /**
- * Pieces of one result between the engine that gives them and the caller who takes them, each at its own speed. Invariant:
- * order is kept, a failure comes after the pieces before it, and leaving the iteration drops what is left. What all
- * queues hold together is bounded: beyond `HeldBytes`' limit a giver waits for its own caller, and so holds its engine.
+ * Pieces of one result, queued between the engine that produces them and the caller that reads them, each at its own
+ * speed. Invariant: order is kept, a failure comes after the pieces before it, and leaving the iteration drops the
+ * rest. The total size of all queues is bounded: above the limit of `HeldBytes` a producer waits for its own caller,
+ * and so keeps its engine busy.
  */
 
-/** A caller who reads is never held up by others who do not, bytes. */
+/** Bytes that each queue may always hold, so that callers who do not read never slow down one who does. */
 const ALWAYS_ALLOWED_BYTES = 4_000_000;
 
-/** Bytes that wait for callers, of all queues together. */
+/** Bytes waiting for callers, summed over all queues. */
 export class HeldBytes {
   readonly #limit: number;
   readonly #waiting = new Set<() => void>();
@@ -30,7 +31,7 @@ export class HeldBytes {
     for (const wake of this.#waiting) wake();
   }
 
-  /** Resolves when something was removed, or the signal was aborted. */
+  /** Resolves when bytes were removed or the signal was aborted. */
   async change(signal: AbortSignal): Promise<void> {
     await new Promise<void>((resolve) => {
       const wake = () => {
@@ -58,12 +59,12 @@ export class PieceQueue implements AsyncIterable<Uint8Array> {
     this.#total = total;
   }
 
-  /** Whether nobody will take any more. */
+  /** Whether the reader has left. */
   get isLeft(): boolean {
     return this.#isLeft;
   }
 
-  /** Adds a piece; resolves when there is room for another one, or the signal was aborted. */
+  /** Adds a piece; resolves when there is room for the next one, or when the signal is aborted. */
   async push(piece: Uint8Array, signal: AbortSignal): Promise<void> {
     if (this.#isLeft) return;
     this.#pieces.push(piece);
@@ -82,7 +83,7 @@ export class PieceQueue implements AsyncIterable<Uint8Array> {
     this.end();
   }
 
-  /** Drops what is left: nobody takes it. A reader who does after all is told `reason`. */
+  /** Drops the remaining pieces for a reader that is gone. If it reads after all, it gets `reason`. */
   leave(reason: unknown): void {
     this.#drop();
     this.fail(reason);

@@ -1,6 +1,6 @@
 /**
- * The separate entry point, POST /api-portal/historical-trades-by-sql, on an address of its own. It has no `meta`: rows
- * beyond the limit are dropped without a word. Order of checks: key present (400), sql present (400), key valid (401),
+ * The separate entry point, POST /api-portal/historical-trades-by-sql, on its own address. It has no `meta`: rows
+ * beyond the limit are dropped silently. Order of checks: key present (400), sql present (400), key valid (401),
  * entitlement (403), pace (429), guardrails (400), then as at the main entry point. Sessions are not accepted: the
  * specification requires the key here.
  */
@@ -12,7 +12,7 @@ import type { Endpoint } from '../http/endpoint.ts';
 import { QUERY_HISTORICAL_PORTAL } from '../openapi/openapi-historical.ts';
 import { type EntryParts, errorBody, HEAD, retryHeaders } from './historical.ts';
 
-/** Anything that is not text counts as missing: the specification knows no other failure of the body. */
+/** Any value that is not text counts as missing: the specification has no other error for the body. */
 const readingSchema = z.object({
   api_key: portalRequestSchema.shape.api_key.min(1).optional().catch(undefined),
   sql: portalRequestSchema.shape.sql.trim().min(1).optional().catch(undefined),
@@ -42,7 +42,7 @@ export function createPortal({ gate, runner, limits }: EntryParts): Endpoint {
   };
 }
 
-/** The three documented 400 bodies carry one text and nothing else; one of them under another name. */
+/** The three documented 400 bodies contain only one text; one of them uses `message` instead of `errorMsg`. */
 function portalBody(failure: ApiFailure): object {
   if (failure.status !== 400) return errorBody(failure);
   if (failure.message === SQL_MISSING) return { status: 'ERROR', message: SQL_MISSING };

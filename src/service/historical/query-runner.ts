@@ -1,7 +1,7 @@
 /**
  * Runs one caller's query: admitted by the guard, on an engine of the pool, under the service's limits. Invariant: rows
- * stay bytes; the limits stand in the outermost SETTINGS clause, which the guard has kept free of the caller's own; the
- * query has succeeded before the first byte of its rows is given.
+ * stay bytes; the limits are in the outermost SETTINGS clause, where the guard admits no settings of the caller; the
+ * query has succeeded before the first byte of its rows is returned.
  */
 import type { EnginePool } from '../../engine/pool.ts';
 import type { Guard } from '../../guard/guard.ts';
@@ -12,10 +12,10 @@ import { type RowFrame, RowStream } from './row-stream.ts';
 
 interface QueryRequest {
   readonly sql: string;
-  /** Most rows of the answer. */
+  /** Maximum rows of the answer. */
   readonly rowLimit: number;
   readonly frame: RowFrame;
-  /** Who asks: the engines are shared fairly among owners. */
+  /** Who asks: owners share the engines fairly. */
   readonly owner: string;
   readonly signal: AbortSignal;
 }
@@ -29,21 +29,21 @@ interface QueryParts {
   readonly pool: EnginePool;
   readonly guard: Guard;
   readonly dataset: Dataset;
-  /** Most rows that the engine may read for one answer. */
+  /** Maximum rows that the engine may read for one answer. */
   readonly scanLimit: number;
-  /** Settings that the engine knows; a server of another version may know fewer. Default: all. */
+  /** Settings that the engine supports; a server of another version may support fewer. Default: all. */
   readonly knownSettings?: ReadonlySet<string>;
 }
 
-/** Longest run of one query, seconds. */
+/** Maximum run time of one query, seconds. */
 const MAX_EXECUTION_SECONDS = 30;
 const MAX_MEMORY_BYTES = 2_000_000_000;
 /**
- * Bytes of an answer: ten thousand full rows are about 7 MB. The engine counts a constant column once for all rows, so
- * the embedded pool measures the answer as well.
+ * Maximum bytes of an answer; ten thousand full rows are about 7 MB. The engine counts a constant column once for all
+ * rows, so the embedded pool also measures the answer itself.
  */
 export const MAX_RESULT_BYTES = 256_000_000;
-/** Bytes of answers that wait for their callers; beyond it the engines wait with them. */
+/** Maximum bytes of answers that wait for their callers; above this the engines wait too. */
 const MAX_HELD_BYTES = 512_000_000;
 
 export function createQueryRunner({ pool, guard, dataset, scanLimit, knownSettings }: QueryParts): QueryRunner {
@@ -61,13 +61,13 @@ export function createQueryRunner({ pool, guard, dataset, scanLimit, knownSettin
   };
 
   /**
-   * The result's lines, once the query has succeeded. The engine is free again when it has given them all, however slowly
-   * the caller takes them, unless too much waits for callers already.
+   * Returns the result's lines once the query has succeeded. The engine is free as soon as it has produced them all,
+   * however slowly the caller reads, unless too many bytes already wait for callers.
    */
   async function openLines(statement: string, owner: string, signal: AbortSignal): Promise<AsyncIterable<Uint8Array>> {
     return await new Promise((resolve, reject) => {
       const lines = new PieceQueue(held);
-      // Whoever is gone before the first piece never begins to read, and so never leaves.
+      // A caller that disconnects before the first piece never starts to read, so it never leaves the iteration.
       signal.addEventListener('abort', () => lines.leave(signal.reason), { once: true });
       const task = pool.use({ owner, signal }, async (engine) => {
         await dataset.prepare(engine);
@@ -80,7 +80,7 @@ export function createQueryRunner({ pool, guard, dataset, scanLimit, knownSettin
         lines.end();
       });
       task.catch((error: unknown) => {
-        reject(error); // Says nothing once the lines are open; then they tell.
+        reject(error); // No effect once the lines are open; after that `lines` reports the error.
         lines.fail(error);
       });
     });
@@ -88,10 +88,11 @@ export function createQueryRunner({ pool, guard, dataset, scanLimit, knownSettin
 }
 
 /**
- * The SETTINGS clause. `limit` asks for one row more than may be answered, which tells truncation. The four after the
- * JSON ones keep a count or a repeated query from being answered without reading, so that the scan limit means the same
- * every time. The last four keep the views' filter in front: in a merged or reordered filter, in a join's filter or a late
- * projection the caller's expressions see hidden rows, and whether one of them failed would tell what is in those.
+ * Builds the SETTINGS clause. `limit` asks for one row more than may be answered, which reveals truncation. The
+ * settings from `optimize_trivial_count_query` to `use_query_cache` force every query to read its rows, so that the
+ * scan limit always means the same; otherwise a count or a repeated query could be answered without reading. The last
+ * four keep the views' filter first. In a merged or reordered filter, a join filter or a late projection, the caller's
+ * expressions would see hidden rows, and whether an expression failed would leak their content.
  */
 export function settingsSql(rowLimit: number, scanLimit: number, known?: ReadonlySet<string>): string {
   const settings: Readonly<Record<string, string | number>> = {
@@ -122,8 +123,8 @@ export function settingsSql(rowLimit: number, scanLimit: number, known?: Readonl
 }
 
 /**
- * Limits that old servers take from the request's address only. Those without the setting `limit` stop at about so many
- * result rows instead; what is beyond the limit is cut here.
+ * Limits that old servers accept only in the request URL. Servers without the setting `limit` stop at about this many
+ * result rows instead; `RowStream` cuts the rows beyond the limit.
  */
 export function addressSettings(
   rowLimit: number,

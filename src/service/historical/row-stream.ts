@@ -1,17 +1,18 @@
 /**
- * The body of an answer with rows, from the engine's bytes to JSON. Invariant: rows stay bytes and pass through in pieces;
- * at most `rowLimit` of them leave, and whether there were more is known at the end. The engine writes one object a line
- * (JSONEachRow) and escapes line ends inside, so a line end becomes the comma between two objects.
+ * The body of an answer with rows: turns the engine's bytes into JSON. Invariant: rows stay bytes and pass through in
+ * pieces; at most `rowLimit` of them are written, and whether there were more is known at the end. The engine writes
+ * one object per line (JSONEachRow) and escapes line ends inside it, so each line end becomes the comma between two
+ * objects.
  */
 import type { CountedBody } from '../http/endpoint.ts';
 
 const NEWLINE = 0x0a;
 const COMMA = 0x2c;
 
-/** What stands before and after the rows. */
+/** Text before and after the rows. */
 export interface RowFrame {
   readonly head: string;
-  /** Written last, so that it can say whether rows were dropped. */
+  /** Written last, so that it can report whether rows were dropped. */
   tail(truncated: boolean): string;
 }
 
@@ -30,12 +31,12 @@ export class RowStream implements CountedBody {
     this.#frame = frame;
   }
 
-  /** Rows given so far; all of them once the iteration has ended. */
+  /** Rows written so far; final when the iteration has ended. */
   get rows(): number {
     return this.#rows;
   }
 
-  /** Bytes given so far. */
+  /** Bytes written so far. */
   get bytes(): number {
     return this.#bytes;
   }
@@ -50,7 +51,7 @@ export class RowStream implements CountedBody {
         break;
       }
       if (owesComma) yield this.#count(Uint8Array.of(COMMA));
-      // Only the next piece shows whether a comma follows the last row.
+      // Only the next piece shows whether the last row needs a comma.
       owesComma = piece.at(-1) === NEWLINE;
       const end = this.#joinLines(piece);
       if (end < piece.length) this.#isTruncated = true;
@@ -65,7 +66,7 @@ export class RowStream implements CountedBody {
     return piece;
   }
 
-  /** Turns line ends into commas. @returns where the rows beyond the limit begin, or the length */
+  /** Turns line ends into commas. @returns the start of the rows beyond the limit, or the length */
   #joinLines(piece: Uint8Array): number {
     for (let at = piece.indexOf(NEWLINE); at >= 0; at = piece.indexOf(NEWLINE, at + 1)) {
       this.#rows += 1;

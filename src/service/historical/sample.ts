@@ -1,4 +1,4 @@
-/** What `test_mode` answers: two invented trades with every column, so that a client can be built before it queries. */
+/** The `test_mode` answer: two invented trades with every column, so that a client can be built before it queries. */
 import { TRADE_COLUMNS } from '../../api-contract/trade.ts';
 
 const CALL: Readonly<Record<string, string | number>> = {
@@ -65,7 +65,7 @@ const PUT: Readonly<Record<string, string | number>> = {
 
 export const SAMPLE_ROWS = 2;
 
-/** A JSON array of sample rows, columns in the record's order. */
+/** A JSON array of the sample rows, columns in the order of the trade record. */
 export function writeSample(): Uint8Array {
   const rows = [CALL, PUT].map((row) => Object.fromEntries(TRADE_COLUMNS.map(({ name }) => [name, row[name]])));
   return Buffer.from(JSON.stringify(rows));

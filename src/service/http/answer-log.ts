@@ -1,10 +1,10 @@
-/** Reports every answer once it has been sent: one line in the log, and the figures for the metrics. */
+/** Reports every answer after it was sent: one log line, and figures for the metrics. */
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Log } from '../../core/log.ts';
 import type { ApiFailure } from './api-failure.ts';
 import type { Endpoint, EndpointAnswer } from './endpoint.ts';
 
-/** What is known of a request when its answer has been sent. */
+/** Facts about a request whose answer has been sent. */
 export interface Served {
   readonly endpoint: string;
   readonly status: number;
@@ -31,12 +31,12 @@ export class AnswerLog {
     this.#onServed = onServed;
   }
 
-  /** Remembers an answer that is about to be sent. */
+  /** Remembers an answer before it is sent. */
   begin(request: FastifyRequest, endpoint: Endpoint, answer: EndpointAnswer, failure?: ApiFailure): void {
     this.#accounts.set(request, { endpoint, answer, failure });
   }
 
-  /** Logs an answer that has been sent. */
+  /** Logs an answer after it was sent. */
   end(request: FastifyRequest, reply: FastifyReply): void {
     const account = this.#accounts.get(request);
     if (!account) return;

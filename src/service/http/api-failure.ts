@@ -1,6 +1,6 @@
 /**
- * What went wrong with a request, in the API's terms. Invariant: the text of an `ApiFailure` is written here or built
- * from the caller's own words: the engine's messages can hold hidden rows and paths, and are never passed on.
+ * Failures of a request in the API's terms. Invariant: the text of an `ApiFailure` is written here or built from the
+ * caller's own input. Engine messages may contain hidden rows and paths, and are never passed on.
  */
 
 import { type Reason, TOO_BROAD_HINTS } from '../../api-contract/historical.ts';
@@ -40,8 +40,8 @@ export function queryTimeout(cause?: unknown): ApiFailure {
 }
 
 /**
- * The API's failure for a failure of the engine.
- * @param sql the caller's statement; a name from the engine's message is repeated only when it is in there
+ * Maps an engine failure to a failure of the API.
+ * @param sql the caller's statement; a name from the engine's message is repeated only if the statement contains it
  */
 export function toApiFailure(error: unknown, sql: string): ApiFailure {
   if (error instanceof ApiFailure) return error;
@@ -67,7 +67,7 @@ function refusalFailure({ errorCode, message, reason, cause }: Refusal): ApiFail
   });
 }
 
-/** When too many wait, a place may be free after this, seconds. */
+/** Suggested wait when the queue is full, seconds. */
 export const BUSY_RETRY_SECONDS = 2;
 
 function busy(cause: PoolBusyFault): ApiFailure {

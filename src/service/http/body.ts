@@ -1,6 +1,6 @@
 /**
- * Request bodies: JSON and form-encoded text to the values that endpoints check. Invariant: what a form cannot say (a
- * boolean) has the type it would have in JSON; shapes are the endpoints' matter. Pure.
+ * Parses request bodies, JSON or form-encoded, into the values that endpoints validate. Invariant: a form's boolean
+ * gets the type that it would have in JSON; the endpoints check everything else. Pure.
  */
 import { ApiFailure } from './api-failure.ts';
 
@@ -14,7 +14,7 @@ export function parseJson(text: string): unknown {
   }
 }
 
-/** The form's fields; the last of a repeated field counts. */
+/** The form's fields; of a repeated field the last value counts. */
 export function parseForm(text: string): Readonly<Record<string, string | boolean>> {
   const fields: Record<string, string | boolean> = {};
   for (const [name, value] of new URLSearchParams(text)) {

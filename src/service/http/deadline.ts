@@ -1,19 +1,20 @@
 /**
- * How long a call may take. Invariant: its answer begins within `BEGIN_MS` or it fails, whatever its endpoint still does;
- * its body has ended within `END_MS` or the connection is cut; and the call's signal is aborted in every way out.
+ * Time limits of a call. Invariant: the answer begins within `BEGIN_MS` or the call fails, even if its endpoint is
+ * still busy; the body ends within `END_MS` or the connection is cut. Both time-outs, and a caller that leaves early,
+ * abort the call's signal.
  */
 import type { ServerResponse } from 'node:http';
 import type { Clock } from '../../core/clock.ts';
 import { queryTimeout } from './api-failure.ts';
 import type { EndpointAnswer } from './endpoint.ts';
 
-/** Longer than the engine's own limit, for statements that do not look at it. */
+/** Longer than the engine's own time limit; some statements do not check that limit. */
 const BEGIN_MS = 45_000;
-/** The largest answer over a slow line; who reads slower than this holds memory that others need. */
+/** Enough for the largest answer over a slow line; a slower reader would hold memory that others need. */
 const END_MS = 600_000;
 
 /**
- * @param answer begins the call, under a signal
+ * @param answer starts the call, with a signal
  * @throws what `answer` throws, ApiFailure QUERY_TIMEOUT, or an error when the caller is gone
  */
 export async function answerInTime(
@@ -40,11 +41,11 @@ export async function answerInTime(
   }
 }
 
-/** Why a call ended of which nobody waits for the answer. */
+/** Abort reason of a call whose caller has disconnected. */
 class CallerGone extends RangeError {
   override readonly name = 'CallerGone';
 }
 
 function after(clock: Clock, ms: number, unless: AbortSignal, act: () => void): void {
-  clock.sleep(ms, unless).then(act, () => {}); // It ended before.
+  clock.sleep(ms, unless).then(act, () => {}); // The call ended first.
 }

@@ -1,26 +1,26 @@
 /**
- * An endpoint of the service: an operation, the answer to a call, and its own shape of failures. The listener knows HTTP,
- * endpoints do not.
+ * An endpoint of the service: an operation, the answer to a call, and its own error format. Only the listener knows
+ * HTTP; endpoints do not.
  */
 import type { Operation } from '../openapi/openapi-operation.ts';
 import type { ApiFailure } from './api-failure.ts';
 
 /** A request as an endpoint sees it. */
 export interface Call {
-  /** The parsed JSON or form body; `undefined` when there was none. */
+  /** The parsed JSON or form body; `undefined` when there is none. */
   readonly body: unknown;
   readonly query: Readonly<Record<string, unknown>>;
   /** Named segments of the path, decoded. */
   readonly params: Readonly<Record<string, string>>;
   /** The Authorization header. */
   readonly authorization: string | undefined;
-  /** The verified content of the session cookie, when there is a valid one. */
+  /** The verified content of the session cookie, if it is valid. */
   readonly session: string | undefined;
-  /** Aborted when the caller is gone, the call has taken too long, or the service stops. */
+  /** Aborted when the caller disconnects, the call takes too long, or the service stops. */
   readonly signal: AbortSignal;
 }
 
-/** A body in pieces; the figures are final once it has been read to its end. */
+/** A body in pieces; `rows` and `bytes` are final once it has been read to the end. */
 export interface CountedBody extends AsyncIterable<Uint8Array> {
   readonly rows: number;
   readonly bytes: number;
@@ -38,11 +38,11 @@ export interface EndpointAnswer {
 }
 
 export interface Endpoint {
-  /** In logs and metrics. */
+  /** Used in logs and metrics. */
   readonly name: string;
   /** Method, path and description. */
   readonly operation: Operation;
-  /** @throws ApiFailure, or anything else for an internal error */
+  /** @throws ApiFailure; anything else is reported as an internal error */
   answer(call: Call): Promise<EndpointAnswer>;
   fail(failure: ApiFailure): EndpointAnswer;
 }

@@ -1,6 +1,6 @@
 /**
  * The HTTP framework with the service's limits, before any route: sizes, times, compression, bodies, and stopping.
- * Invariant: no connection lives without traffic, and closing ends within `STOP_MS`.
+ * Invariant: a silent connection is cut, and closing ends within `STOP_MS`.
  */
 import { randomUUID } from 'node:crypto';
 import { constants } from 'node:zlib';
@@ -10,23 +10,26 @@ import type { Clock } from '../../core/clock.ts';
 import { keepRoom } from '../../core/connections.ts';
 import { parseForm, parseJson } from './body.ts';
 
-/** A statement may have 64 kB, and JSON or percent escapes make it longer. */
+/** A statement may have 64 kB; JSON or percent escapes make it longer. */
 const MAX_BODY_BYTES = 512 * 1024;
 const MAX_HEADER_BYTES = 16 * 1024;
-/** Time to receive the headers, and the whole request; answering may take longer. */
+/** Time to receive the headers, and the whole request. Answering may take longer. */
 const HEADERS_TIMEOUT_MS = 10_000;
 const RECEIVE_TIMEOUT_MS = 30_000;
-/** A connection on which nothing moves for so long is cut: longer than an answer may take to begin. */
+/** Cut a connection after this long without traffic; longer than an answer may take to begin. */
 const SILENCE_TIMEOUT_MS = 60_000;
-/** Beyond it idle connections make room. */
+/** Above this, idle connections are closed to make room. */
 const MAX_CONNECTIONS = 1_000;
-/** Time for answers under way when the service stops: shorter than what supervisors give. */
+/** Time for answers in flight when the service stops; shorter than the grace period of process supervisors. */
 const STOP_MS = 8_000;
-/** Bytes of an answer on their way into the network: with Node's 16 kB each piece of a page waits for the one before. */
+/**
+ * Bytes of an answer that are buffered ahead of the network. With Node's 16 kB, each piece of a page waits for the one
+ * before.
+ */
 export const WRITE_AHEAD_BYTES = 1_048_576;
 /** Smaller bodies are not worth compressing. */
 const MIN_COMPRESSED_BYTES = 1_024;
-/** The fastest levels: a page of trades shrinks to about a sixth with them, and the worker waits for it. */
+/** The fastest level. It already shrinks a page of trades to about a sixth, and a worker waits for it. */
 const COMPRESSION_LEVEL = 1;
 
 /** @param onBadAddress answers a request whose path cannot be decoded or is too long; no hook runs for it */
@@ -47,7 +50,7 @@ export async function createHttpApp(
   });
   keepRoom(app.server, MAX_CONNECTIONS);
   await app.register(fastifyCompress, {
-    // Requests are small: nothing is gained by unpacking them, and a packed bomb is kept out.
+    // Requests are small: decompression gains nothing, and refusing it keeps out decompression bombs.
     globalDecompression: false,
     threshold: MIN_COMPRESSED_BYTES,
     encodings: ['zstd', 'gzip', 'br', 'deflate'],
@@ -70,8 +73,8 @@ function addBodyParsers(app: FastifyInstance): void {
 }
 
 /**
- * A connection that was busy when closing began would otherwise stay open, idle, until its keep-alive time is up; and one
- * whose caller does not read, for as long as the caller likes.
+ * Without this, two kinds of connections would delay closing: one that was busy when closing began stays open, idle,
+ * until its keep-alive timeout; and one whose caller does not read stays open as long as the caller likes.
  */
 function endOnClose(app: FastifyInstance, clock: Clock): void {
   const closed = new AbortController();
@@ -80,7 +83,7 @@ function endOnClose(app: FastifyInstance, clock: Clock): void {
     isClosing = true;
     clock.sleep(STOP_MS, closed.signal).then(
       () => app.server.closeAllConnections(),
-      () => {}, // All had ended before.
+      () => {}, // All connections ended first.
     );
   });
   app.addHook('onClose', async () => closed.abort());

@@ -1,7 +1,7 @@
 /**
  * One HTTP listener for a set of endpoints. Invariant: every answer, failures included, carries the `Date` of the
- * service's clock and a request id, and is one line in the log. What the answers mean is the endpoints' matter; sizes,
- * times and compression are `http-app.ts`'s.
+ * service's clock and a request id, and has one line in the log. The endpoints decide what the answers contain;
+ * `http-app.ts` sets sizes, times and compression.
  */
 import { Readable } from 'node:stream';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
@@ -19,7 +19,7 @@ interface ListenerOptions {
   readonly endpoints: readonly [Endpoint, ...Endpoint[]];
   readonly clock: Clock;
   readonly log: Log;
-  /** The content of a valid session cookie. Default: no sessions. */
+  /** Returns the content of a valid session cookie. Default: no sessions. */
   readonly readSession?: (cookieHeader: string | undefined) => string | undefined;
   readonly onServed?: (served: Served) => void;
 }
@@ -39,12 +39,12 @@ export async function createListener(options: ListenerOptions): Promise<FastifyI
       method: endpoint.operation.method,
       url: endpoint.operation.path,
       handler: (request, reply) => handle(endpoint, request, reply),
-      // The framework's own refusals, before the endpoint is asked.
+      // Rejections by the framework, before the endpoint is called.
       errorHandler: async (error, request, reply) => sendFailure(request, reply, endpoint, toFailure(error)),
     });
   }
   app.setNotFoundHandler(async (request, reply) => refuse(request, reply));
-  // The body of a request that no endpoint takes may be anything: it is refused for its method or path all the same.
+  // No endpoint matches, so the body does not matter: the request is refused for its method or path.
   app.setErrorHandler(async (_error, request, reply) => refuse(request, reply));
   return app;
 
@@ -95,8 +95,8 @@ export async function createListener(options: ListenerOptions): Promise<FastifyI
 function toCall(request: FastifyRequest, signal: AbortSignal, options: ListenerOptions): Call {
   return {
     body: request.body,
-    query: request.query as Call['query'], // The framework's parser gives text, or lists of it.
-    params: request.params as Call['params'], // Named segments of the path, as the router found them.
+    query: request.query as Call['query'], // The framework's parser returns text, or lists of text.
+    params: request.params as Call['params'], // Named path segments from the router.
     authorization: request.headers.authorization,
     session: options.readSession?.(request.headers.cookie),
     signal,
@@ -106,7 +106,7 @@ function toCall(request: FastifyRequest, signal: AbortSignal, options: ListenerO
 function toFailure(error: unknown): ApiFailure {
   if (error instanceof ApiFailure) return error;
   const status = (error as { statusCode?: unknown }).statusCode;
-  // The framework's own refusals: unknown content type, too long a body.
+  // Rejections by the framework: unknown content type, body too long.
   if (typeof status === 'number' && status >= 400 && status < 500) {
     return invalidRequest('The request body must be JSON or form-encoded, and not longer than 512 kB.');
   }

@@ -1,4 +1,4 @@
-/** The endpoints for those who run the service: is it there, how does it do, what does it offer. They ask no engine. */
+/** Endpoints for operators: health, metrics, and the interface description. They use no engine. */
 import type { Clock } from '../../core/clock.ts';
 import type { EnginePool } from '../../engine/pool.ts';
 import type { Dataset } from '../dataset.ts';
@@ -11,11 +11,11 @@ interface OperationParts {
   readonly pool: EnginePool;
   readonly dataset: Dataset;
   readonly clock: Clock;
-  /** Failures in the shape of the main entry point. */
+  /** Formats failures as at the main entry point. */
   readonly fail: Endpoint['fail'];
 }
 
-/** GET /healthz: answered whatever the engines do. */
+/** GET /healthz: answers in any state of the engines. */
 export function createHealth({ pool, dataset, clock, fail }: OperationParts): Endpoint {
   return {
     name: 'healthz',
@@ -34,7 +34,7 @@ export function createHealth({ pool, dataset, clock, fail }: OperationParts): En
   };
 }
 
-/** GET /metrics: the text format of Prometheus. */
+/** GET /metrics: the Prometheus text format. */
 export function createMetrics(metrics: ServiceMetrics, fail: Endpoint['fail']): Endpoint {
   return {
     name: 'metrics',

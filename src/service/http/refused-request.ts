@@ -1,19 +1,19 @@
 /**
- * The answer to a request that no endpoint takes: its path, its method, or the text of its path is wrong. Pure. Its body
- * is not looked at: such a request is refused whatever it carries.
+ * The answer to a request that no endpoint accepts, because of its path, its method, or a path that cannot be decoded.
+ * Pure. The body is ignored: such a request is always refused.
  */
 
 import { ApiFailure, invalidRequest } from './api-failure.ts';
 import type { Endpoint } from './endpoint.ts';
 
 interface RefusedRequest {
-  /** Whose shape of failures the answer has. */
+  /** The endpoint whose error format the answer uses. */
   readonly endpoint: Endpoint;
   readonly failure: ApiFailure;
   readonly headers: Readonly<Record<string, string>>;
 }
 
-/** @param url the request's target as it came, with or without a query */
+/** @param url the request target as received, with or without a query */
 export function findRefusal(
   endpoints: readonly [Endpoint, ...Endpoint[]],
   method: string,
@@ -33,7 +33,7 @@ export function findRefusal(
   return { endpoint, failure, headers: { allow } };
 }
 
-/** Whether a path is one of the endpoint's: `:name` stands for one segment. */
+/** Whether a path matches the endpoint's pattern; `:name` stands for one segment. */
 function matchesPath(pattern: string, path: string): boolean {
   const [wanted, given] = [pattern.split('/'), path.split('/')];
   return wanted.length === given.length && wanted.every((part, at) => part.startsWith(':') || part === given[at]);

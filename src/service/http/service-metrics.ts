@@ -1,8 +1,8 @@
 /**
- * What the service counts of itself, for Prometheus. Invariant: labels come from small fixed sets (names of endpoints and
- * caches, statuses, error codes), never from what a caller sent: no key, symbol or SQL can become a series. Each service
- * has a registry of its own, and reading it leaves no timer behind, which is why prom-client's default metrics, with their
- * endless event-loop monitor, are not used.
+ * The service's own metrics, for Prometheus. Invariant: labels come from small fixed sets (names of endpoints and
+ * caches, statuses, error codes), never from caller input: no key, symbol or SQL can become a series. Each service has
+ * its own registry, and reading it leaves no timer behind. prom-client's default metrics are not used, because they
+ * start an endless event-loop monitor.
  */
 import { performance } from 'node:perf_hooks';
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
@@ -19,7 +19,7 @@ interface RequestMeasure {
   readonly status: number;
   /** The error code of a failure. */
   readonly errorCode?: string | undefined;
-  /** From the request's head to the answer's last byte. */
+  /** From the head of the request to the last byte of the answer. */
   readonly seconds: number;
   /** Rows in the body; 0 for a failure. */
   readonly rows: number;
@@ -27,7 +27,7 @@ interface RequestMeasure {
   readonly bytes: number;
 }
 
-/** Engines at the moment of reading. */
+/** The engine pool when the metrics are read. */
 interface PoolState {
   /** Engines that can work at the same time. */
   readonly size: number;
@@ -37,9 +37,9 @@ interface PoolState {
   readonly waiting: number;
 }
 
-/** From a cached answer to the time-out of a query. */
+/** From a cached answer to a query time-out. */
 const DURATION_BUCKETS_SECONDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60];
-/** Different values that one label may have; each more would be a series for ever, so it is counted as `other`. */
+/** Maximum values per label. Every further value would be a permanent series, so it is counted as `other`. */
 const MAX_LABEL_VALUES = 32;
 const OTHER = 'other';
 
@@ -126,13 +126,13 @@ export class ServiceMetrics {
     this.#restarts.inc();
   }
 
-  /** @param cache a name of the program's, e.g. `chain` */
+  /** @param cache a name fixed in the program, e.g. `snapshots` */
   countCacheLookup(cache: string, result: 'hit' | 'miss'): void {
     const counter = result === 'hit' ? this.#hits : this.#misses;
     counter.inc({ cache: this.#caches.bound(cache) });
   }
 
-  /** Shows the engine pool. To be called once; `read` is asked at each reading of the metrics. */
+  /** Adds gauges for the engine pool. Call it once; every read of the metrics calls `read`. */
   watchPool(read: () => PoolState): void {
     const gauge = (name: string, help: string, value: (state: PoolState) => number) =>
       addGauge(this.#registry, `flowdrop_service_engine_pool_${name}`, help, () => value(read()));
@@ -141,18 +141,18 @@ export class ServiceMetrics {
     gauge('waiting', 'Tasks that wait for an engine.', (state) => state.waiting);
   }
 
-  /** Shows one number more, e.g. `flowdrop_service_trades` or `flowdrop_service_data_age_seconds`. */
+  /** Adds one gauge, e.g. `flowdrop_service_trades` or `flowdrop_service_data_age_seconds`. */
   watch(name: `flowdrop_service_${string}`, help: string, read: () => number): void {
     addGauge(this.#registry, name, help, read);
   }
 
-  /** The text exposition format, to be sent with `contentType`. */
+  /** The text exposition format; send it with `contentType`. */
   async text(): Promise<string> {
     return await this.#registry.metrics();
   }
 }
 
-/** Keeps a label to a few well-formed values, whatever comes. */
+/** Limits a label to a few well-formed values; others become `other`. */
 class LabelValues {
   readonly #pattern: RegExp;
   readonly #known = new Set<string>();
@@ -180,7 +180,7 @@ function addGauge(registry: Registry, name: string, help: string, read: () => nu
   });
 }
 
-/** The names that every Prometheus client uses for its process. */
+/** Uses the standard metric names of Prometheus clients for their process. */
 function addProcessMetrics(registry: Registry): void {
   const startSeconds = performance.timeOrigin / 1000;
   let seen = performance.eventLoopUtilization();

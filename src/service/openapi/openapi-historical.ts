@@ -1,4 +1,4 @@
-/** The two historical SQL entry points, as the interface description tells them. A table of data. */
+/** Interface description of the two historical SQL entry points. A table of data. */
 import { TOO_BROAD_HINTS } from '../../api-contract/historical.ts';
 import {
   HISTORICAL_PATH,
@@ -18,7 +18,7 @@ const SQL_RULES =
 const QUERY = "SELECT * FROM RawOptionTrades WHERE date = '2025-03-03' AND symbol = 'SPY' ORDER BY time LIMIT 2";
 const KEY = 'cus_0123456789abcdef';
 
-/** The rows of `test_mode`. */
+/** The rows returned for `test_mode`. */
 const SAMPLE = JSON.parse(Buffer.from(writeSample()).toString('utf8')) as unknown;
 
 const META = {
@@ -42,7 +42,7 @@ const TOO_BROAD = failure('QUERY_TOO_BROAD', 'The query reads or holds more than
   hints: [...TOO_BROAD_HINTS],
 });
 
-/** Of both entry points. */
+/** Failures that both entry points share. */
 const FAILURES: readonly OperationResponse[] = [
   {
     status: 401,

@@ -1,14 +1,14 @@
 /**
- * An operation of the service: its route, and its part of the interface description. Each endpoint has one, so that the
- * description lists exactly what the service answers.
+ * An operation of the service: its route and its part of the interface description. Each endpoint has one, so the
+ * description lists exactly the endpoints that the service has.
  */
 import type { z } from 'zod';
 import type { SchemaName } from './openapi-schemas.ts';
 
-/** Values by name; each is valid against the schema that it stands beside. */
+/** Example values by name; each is valid against the schema next to it. */
 export type Examples = Readonly<Record<string, unknown>>;
 
-/** Headers that the description explains once. */
+/** Headers that the description defines once. */
 export type HeaderName = 'Retry-After' | 'Allow' | 'Set-Cookie' | 'X-Service-Historical-Sql-Minimum-Data-Delay-Minutes';
 
 interface OperationRequest {
@@ -20,7 +20,7 @@ interface OperationRequest {
 export interface OperationResponse {
   readonly status: number;
   readonly description: string;
-  /** More than one: any of them. */
+  /** With several schemas, the body matches any of them. */
   readonly schema: SchemaName | readonly SchemaName[];
   /** Default: application/json. */
   readonly contentType?: string;
@@ -31,14 +31,14 @@ export interface OperationResponse {
 export interface Operation {
   readonly operationId: string;
   readonly method: 'GET' | 'POST' | 'DELETE';
-  /** In the router's notation: `/api/v1/market-structure/:symbol`. */
+  /** In the router's notation, e.g. `/api/v1/market-structure/:symbol`. */
   readonly path: string;
   /** Default: the main address. */
   readonly address?: 'portal';
   readonly summary: string;
   readonly description: string;
   readonly tag: 'Historical SQL' | 'Snapshots' | 'Session' | 'Service';
-  /** Alternatives; `body` is the member `api_key`, for which OpenAPI has no scheme. */
+  /** Alternatives; `body` is the body member `api_key`, for which OpenAPI has no scheme. */
   readonly security: readonly ('bearer' | 'session' | 'body')[];
   readonly pathParameters?: z.ZodObject;
   readonly queryParameters?: z.ZodObject;

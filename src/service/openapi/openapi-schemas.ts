@@ -1,4 +1,4 @@
-/** The schemas that the interface description names, each the one that also validates. A table of data; no logic. */
+/** Schemas that the interface description refers to; the same schemas validate. A table of data; no logic. */
 import { z } from 'zod';
 import {
   chainFailureSchema,

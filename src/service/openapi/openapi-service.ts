@@ -1,4 +1,4 @@
-/** Session and operators' endpoints, as the interface description tells them. A table of data. */
+/** Interface description of the session and operator endpoints. A table of data. */
 
 import { JSON_OR_FORM, type Operation } from './openapi-operation.ts';
 

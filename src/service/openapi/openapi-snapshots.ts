@@ -1,4 +1,4 @@
-/** Option chain and market structure, as the interface description tells them. A table of data. */
+/** Interface description of option chain and market structure. A table of data. */
 
 import { marketStructureRequestSchema } from '../../api-contract/market-structure.ts';
 import { CHAIN_PATH, MARKET_STRUCTURE_PATH } from '../../api-contract/published-limits.ts';

@@ -1,6 +1,6 @@
 /**
- * The interface description, OpenAPI 3.1, made from the zod schemas that validate requests and from the operations of the
- * endpoints. Pure.
+ * Builds the interface description, OpenAPI 3.1, from the zod schemas that validate requests and from the endpoints'
+ * operations. Pure.
  */
 import { z } from 'zod';
 import { MINIMUM_DATA_DELAY_MINUTES } from '../../api-contract/published-limits.ts';
@@ -9,15 +9,15 @@ import type { Examples, HeaderName, Operation, OperationResponse } from './opena
 import { SCHEMAS, type SchemaName } from './openapi-schemas.ts';
 
 export interface OpenApiOptions {
-  /** Those of all endpoints, both addresses. */
+  /** The operations of all endpoints, at both addresses. */
   readonly operations: readonly Operation[];
-  /** Version of the program. The interface has a version of its own. */
+  /** Program version. The interface has its own version. */
   readonly version: string;
-  /** Base address of the separate entry point. Default: a variable that the reader of the document fills in. */
+  /** Base URL of the separate entry point. Default: a variable that the reader of the document fills in. */
   readonly portalUrl?: string;
 }
 
-/** The version that the specification gives the interface. */
+/** The interface version given in the specification. */
 const INTERFACE_VERSION = '1.0.0';
 const DEFAULT_PORTAL_URL = 'http://127.0.0.1:8101';
 
@@ -63,7 +63,7 @@ const INFO_TEXT = [
     'execution; data starts on 2025-02-28; one request per second and key, both entry points together.',
 ].join('\n\n');
 
-/** The whole document, ready for JSON. */
+/** The whole document, ready for `JSON.stringify`. */
 export function buildOpenApi({ operations, version, portalUrl }: OpenApiOptions): object {
   const paths: Record<string, Record<string, unknown>> = {};
   for (const operation of operations) {
@@ -110,7 +110,7 @@ function describeOperation(operation: Operation): object {
     summary,
     description,
     tags: [tag],
-    // An empty requirement is the key in the body, or no key at all.
+    // OpenAPI has no scheme for a key in the body: it becomes the empty requirement `{}`. An empty list: no key needed.
     security: security.map((scheme) => (scheme === 'body' ? {} : { [scheme]: [] })),
     ...(parameters.length > 0 ? { parameters } : {}),
     ...(request ? { requestBody: { required: true, content: describeContent(request) } } : {}),
@@ -163,13 +163,13 @@ function describeSchemas(): object {
   return Object.fromEntries(Object.entries(schemas).map(([id, schema]) => [id, dropMeta(schema)]));
 }
 
-/** What a document of its own would need, and a part of this one must not have. */
+/** Removes members that belong in a standalone schema document but not in a component. */
 function dropMeta<T extends { $schema?: unknown; $id?: unknown }>(schema: T): Omit<T, '$schema' | '$id'> {
   const { $schema, $id, ...rest } = schema;
   return rest;
 }
 
-/** A format says what its pattern says, and the bounds of exact integers are JavaScript's, not the interface's. */
+/** Removes redundant limits: a pattern that repeats the format, and JavaScript's bounds of exact integers. */
 function simplify({ jsonSchema }: { readonly jsonSchema: z.core.JSONSchema.BaseSchema }): void {
   if (jsonSchema.format !== undefined) delete jsonSchema.pattern;
   if (jsonSchema.maximum === Number.MAX_SAFE_INTEGER) delete jsonSchema.maximum;

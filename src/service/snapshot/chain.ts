@@ -1,7 +1,7 @@
 /**
  * POST /api/option-chain: the contracts of one symbol at the latest snapshot of a session. Order of checks: body (400),
- * key and pace (401, 403, 429), date and symbol (404), size (422). The filters choose among the contracts of the
- * snapshot; none matching is an empty answer, not a failure.
+ * key and pace (401, 403, 429), date and symbol (404), size (422). The filters select from the contracts of the
+ * snapshot; if none matches, the answer is empty and not an error.
  */
 
 import { setImmediate as pause } from 'node:timers/promises';
@@ -21,11 +21,11 @@ import { answerFailure, type Entrance, parseRequest, toSnapshotFailure } from '.
 interface ChainParts {
   readonly gate: Entrance;
   readonly reader: SnapshotReader;
-  /** Most contracts of one answer; more is REQUEST_TOO_BROAD. Default: 25,000. */
+  /** Maximum contracts per answer; more fails with REQUEST_TOO_BROAD. Default: 25,000. */
   readonly chainLimit?: number;
 }
 
-/** Rows encoded at once, about 5 ms: other calls get their turn in between. */
+/** Rows to encode at a time, about 5 ms; other calls run in between. */
 const ROWS_PER_PIECE = 2_000;
 
 export function createChain({ gate, reader, chainLimit = CHAIN_LIMIT }: ChainParts): Endpoint {
@@ -49,7 +49,7 @@ export function createChain({ gate, reader, chainLimit = CHAIN_LIMIT }: ChainPar
   }
 }
 
-/** Forms send a member that was left empty as empty text: it was left out. The symbol is not optional, and stays. */
+/** Forms send an empty field as empty text: treat it as absent. The symbol is required, so it stays. */
 function dropEmpty(body: unknown): unknown {
   if (typeof body !== 'object' || body === null || Array.isArray(body)) return body ?? {};
   return Object.fromEntries(Object.entries(body).filter(([name, value]) => value !== '' || name === 'symbol'));
@@ -69,7 +69,7 @@ function filterContracts(contracts: readonly ChainRow[], request: ChainRequest):
 
 function describeChain(snapshot: Snapshot, contracts: number): ChainMeta {
   const { symbol, date, chainAsOfMs, nextMs, spot, source } = snapshot;
-  // A chain from a file stands as it is, whatever the session does.
+  // A chain from a file never changes, even during the session.
   const refreshMs = source === 'file' ? undefined : nextMs;
   return {
     symbol,

@@ -1,7 +1,7 @@
-/** What traded of one symbol, and what its trades say of the underlying, as `market-structure` answers it. Pure. */
+/** A symbol's flow and the underlying's attributes, taken from its trades, in the shape of `market-structure`. Pure. */
 import type { Flow, SymbolMeta } from '../../api-contract/market-structure.ts';
 
-/** Sums of a symbol's trades as the engine gives them: 0 and empty text where there were none. */
+/** Sums over a symbol's trades as the engine returns them; 0 and empty text when there are none. */
 export interface FlowRow {
   readonly trades: number;
   readonly call_trades: number;
@@ -18,14 +18,14 @@ export interface FlowRow {
   readonly bullish_premium: number;
   readonly bearish_premium: number;
   readonly neutral_premium: number;
-  /** Latest positive price of the underlying, dollars; 0 when there was none. */
+  /** Latest positive price of the underlying, dollars; 0 if there is none. */
   readonly spot: number;
   readonly underlying_type: string;
   readonly market_cap: number;
   readonly earning_date: string;
 }
 
-/** Of a symbol that has not traded. */
+/** Flow of a symbol without trades. */
 export const NO_FLOW: FlowRow = {
   trades: 0,
   call_trades: 0,

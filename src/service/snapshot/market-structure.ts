@@ -1,7 +1,7 @@
 /**
  * GET /api/v1/market-structure/{symbol}: dealer gamma exposure and flow of one symbol at the latest snapshot of a
- * session. Order of checks: symbol and date (400), key and pace (401, 403, 429), snapshot (404, 503). The key comes in
- * the Authorization header only.
+ * session. Order of checks: symbol and date (400), key and pace (401, 403, 429), snapshot (404, 503). The key is
+ * accepted in the Authorization header only.
  */
 
 import { marketStructureRequestSchema } from '../../api-contract/market-structure.ts';
@@ -19,7 +19,7 @@ interface MarketStructureParts {
 }
 
 export function createMarketStructure({ gate, reader }: MarketStructureParts): Endpoint {
-  /** Encoded answers, for as long as their snapshots are kept. */
+  /** Encoded answers, kept as long as their snapshots. */
   const answers = new WeakMap<Snapshot, Uint8Array>();
   return { name: 'market-structure', operation: READ_MARKET_STRUCTURE, answer, fail };
 
@@ -38,22 +38,22 @@ export function createMarketStructure({ gate, reader }: MarketStructureParts): E
   }
 }
 
-/** A call that took too long is told by whoever looked at the clock, not by the snapshot's reader. */
+/** The listener reports a call that exceeds its deadline as 504; this endpoint answers 503 instead. */
 function fail(failure: ApiFailure): EndpointAnswer {
   return answerFailure(failure.status === 504 ? unavailable(failure) : failure);
 }
 
-/** The key of `Bearer KEY`; the scheme's name is case-insensitive (RFC 9110, section 11.1). */
+/** The key of `Bearer KEY`; the scheme name is case-insensitive (RFC 9110, section 11.1). */
 function readBearer(authorization: string | undefined): string | undefined {
   return /^bearer +(\S+) *$/i.exec(authorization ?? '')?.[1];
 }
 
 function toMarketFailure(error: unknown): ApiFailure {
   if (error instanceof ApiFailure && error.status === 404) {
-    // This endpoint has one code for both: no such date, and no such symbol on it.
+    // This endpoint has one code for an unknown date and for an unknown symbol.
     return new ApiFailure(404, 'SNAPSHOT_NOT_FOUND', error.message);
   }
-  // The engine's faults, and whatever a signal gave for the time being up.
+  // Engine faults, and time-outs and other aborts raised by a signal.
   if (error instanceof Fault || error instanceof DOMException) return unavailable(error);
   return internalError(error);
 }

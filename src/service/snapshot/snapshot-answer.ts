@@ -1,12 +1,12 @@
 /**
- * What the option chain and market-structure endpoints have in common: who may enter, how a request is read, and how a
- * failure is answered. The specification does not show the body of their failures: it is that of the historical ones.
+ * Shared by the option chain and market-structure endpoints: admission, request parsing, and error answers. The
+ * specification does not show the body of their errors; it is the same as for the historical endpoints.
  */
 import type { z } from 'zod';
 import { type ApiFailure, internalError, invalidRequest, queryTimeout, toApiFailure } from '../http/api-failure.ts';
 import type { EndpointAnswer } from '../http/endpoint.ts';
 
-/** Who may ask for a product, and how often; the service's gate is one. */
+/** Checks who may ask for a product, and how often; `Gate` implements it. */
 export interface Entrance {
   /** @throws ApiFailure 401, 403, 429 */
   enter(
@@ -15,7 +15,7 @@ export interface Entrance {
   ): unknown;
 }
 
-/** @throws ApiFailure INVALID_REQUEST that names the first member which does not fit */
+/** @throws ApiFailure INVALID_REQUEST that names the first invalid member */
 export function parseRequest<Schema extends z.ZodType>(schema: Schema, request: unknown): z.output<Schema> {
   const parsed = schema.safeParse(request);
   if (parsed.success) return parsed.data;
@@ -33,7 +33,7 @@ export function answerFailure({ status, errorCode, message, details }: ApiFailur
   };
 }
 
-/** The failure of a snapshot that could not be read: the SQL is the service's own, so it is never the caller's fault. */
+/** The failure for a snapshot that could not be read. The SQL is the service's own, so the caller is never at fault. */
 export function toSnapshotFailure(error: unknown): ApiFailure {
   if (error instanceof DOMException && error.name === 'TimeoutError') return queryTimeout(error);
   const failure = toApiFailure(error, '');

@@ -1,14 +1,14 @@
 /**
- * Computed values that several calls share. Invariants: a value is computed once however many wait for it; a caller who
- * leaves does not take it from the others, and when the last one leaves the computation is given up; a failure is not
- * kept. What is kept is bounded by weight, least recently used out first.
+ * Computed values that several calls share. Invariants: a value is computed once, however many calls wait for it; a
+ * caller who leaves does not cancel it for the others; when the last caller leaves, the computation is canceled; a
+ * failure is not kept. The cache is bounded by weight and evicts the least recently used values first.
  */
 
 interface CacheOptions<Value> {
-  /** Most weight of the values kept together. A heavier value is computed, answered, and not kept. */
+  /** Maximum total weight of the kept values. A heavier value is computed and returned, but not kept. */
   readonly maxWeight: number;
   readonly weigh: (value: Value) => number;
-  /** Told of every call: `hit` when nothing had to be computed for it. */
+  /** Called on every lookup: `hit` when the value was kept or already being computed. */
   readonly onLookup?: ((result: 'hit' | 'miss') => void) | undefined;
 }
 
@@ -20,7 +20,7 @@ interface Pending<Value> {
 
 export class SnapshotCache<Value extends object> {
   readonly #options: CacheOptions<Value>;
-  /** In the order of use, oldest first. */
+  /** Least recently used first. */
   readonly #kept = new Map<string, Value>();
   readonly #pending = new Map<string, Pending<Value>>();
   #weight = 0;
@@ -30,8 +30,8 @@ export class SnapshotCache<Value extends object> {
   }
 
   /**
-   * The value of `key`, computed when there is none.
-   * @param signal ends the waiting of this caller
+   * Returns the value of `key`, computing it when it is missing.
+   * @param signal stops the waiting of this caller only
    * @throws what `compute` throws, or the signal's reason
    */
   async get(key: string, signal: AbortSignal, compute: (signal: AbortSignal) => Promise<Value>): Promise<Value> {
@@ -65,7 +65,7 @@ export class SnapshotCache<Value extends object> {
       this.#pending.delete(key);
       if (value) this.#keep(key, value);
     };
-    // Whoever waits gets the failure; nobody may be waiting any more.
+    // The waiting callers get the failure; this handler covers the case that none is left.
     pending.result.then(settle, () => settle(undefined));
     return pending;
   }

@@ -1,19 +1,19 @@
 /**
- * SQL of snapshots, over the service's own tables: which dates there are, a symbol's contracts at an instant, and its
- * flow until then. Pure. A contract is named in full (root, expiration, call or put, strike), because the option symbol
- * alone may be empty; its state is that of its latest record by time, then id.
+ * SQL for snapshots over the service's own tables: the available dates, a symbol's contracts at an instant, and its
+ * flow until then. Pure. A contract is identified in full (root, expiration, call or put, strike), because the option
+ * symbol may be empty. Its state is that of its latest record by time, then id.
  */
 import { quoteIdentifier, quoteString } from '../../engine/literal.ts';
 import { CONTRACT_COLUMNS } from '../data/chain-table.ts';
 import type { DatasetTables } from '../dataset.ts';
 import type { Moment } from './snapshot-time.ts';
 
-/** Longest run of one statement, seconds, and most memory of it, bytes: a whole session has millions of trades. */
+/** Limits of one statement, seconds and bytes: a whole session has millions of trades. */
 const SETTINGS = 'SETTINGS max_execution_time = 30, max_memory_usage = 2000000000';
 
 const RECORD_ORDER = '(time, id)';
 
-/** Columns of a contract's latest record, by the names they are answered with. */
+/** Columns of a contract's latest record, keyed by their names in the answer. */
 const LATEST: readonly (readonly [name: string, column: string])[] = [
   ['bid', 'bid'],
   ['bid_size', 'bid_size'],
@@ -30,7 +30,7 @@ const LATEST: readonly (readonly [name: string, column: string])[] = [
   ['rho', 'rho'],
 ];
 
-/** `date, first`: every date that has trades, ascending, with the time of its first. */
+/** `date, first`: every date with trades, ascending, and the time of its first trade. */
 export function buildDatesQuery({ dates }: DatasetTables): string {
   return `SELECT date, min(first_time) AS first FROM ${dates} GROUP BY date ORDER BY date ${SETTINGS}`;
 }
@@ -40,12 +40,12 @@ export function buildLoadedQuery({ chains }: DatasetTables): string {
   return `SELECT DISTINCT symbol, date, as_of, spot FROM ${chains} ORDER BY symbol, date, as_of ${SETTINGS}`;
 }
 
-/** `last`: time of the last trade of a date. */
+/** `last`: time of the last trade on a date. */
 export function buildLastTimeQuery({ trades }: DatasetTables, date: string): string {
   return `SELECT max(time) AS last FROM ${trades} WHERE date = ${quoteString(date)} ${SETTINGS}`;
 }
 
-/** The contracts of a loaded chain; each once, when two files held the same chain. */
+/** The contracts of a loaded chain; each once, even when two files contain the same chain. */
 export function buildLoadedChainQuery(
   { chains }: DatasetTables,
   chain: { readonly symbol: string; readonly date: string; readonly as_of: string },
@@ -56,7 +56,7 @@ export function buildLoadedChainQuery(
     LIMIT 1 BY expiration_date, strike, put_call, option_symbol ${SETTINGS}`;
 }
 
-/** The contracts that have traded. The day's volume is the one that the exchange counted, which knows of every trade. */
+/** The contracts that have traded. Volume is the exchange's daily volume, which includes every trade. */
 export function buildTradedChainQuery({ trades }: DatasetTables, symbol: string, moment: Moment): string {
   const key = 'symbol, option_symbol, expiration_date, put_call, strike';
   const columns = LATEST.map(([, column]) => quoteIdentifier(column)).join(', ');
@@ -90,7 +90,7 @@ const FLOW: Readonly<Record<string, string>> = {
   neutral_premium: `sumIf(premium, ${NEUTRAL})`,
 };
 
-/** Attributes of the underlying: the latest that says something. */
+/** Attributes of the underlying: the latest value that is set. */
 const META: Readonly<Record<string, string>> = {
   spot: `argMaxIf(underlying_price, ${RECORD_ORDER}, underlying_price > 0)`,
   underlying_type: `argMaxIf(toString(underlying_type), ${RECORD_ORDER}, underlying_type != '')`,
@@ -98,12 +98,12 @@ const META: Readonly<Record<string, string>> = {
   earning_date: `argMaxIf(toString(earning_date), ${RECORD_ORDER}, earning_date != '')`,
 };
 
-/** One row: the flow of a symbol, and what its records say of the underlying; zeros and empty text without records. */
+/** One row: a symbol's flow and the attributes of its underlying; zeros and empty text without records. */
 export function buildFlowQuery({ trades }: DatasetTables, symbol: string, moment: Moment): string {
   const values = Object.entries({ ...FLOW, ...META }).map(
     ([name, sql]) => `${sql} AS ${quoteIdentifier(`out_${name}`)}`,
   );
-  // Renamed outside: an alias with the name of a column would be taken for it in the other expressions.
+  // Renamed in an outer SELECT: an alias equal to a column name would replace that column in the other expressions.
   const names = Object.keys({ ...FLOW, ...META }).map((name) => `out_${name} AS ${quoteIdentifier(name)}`);
   return `SELECT ${names.join(', ')} FROM (
       SELECT ${values.join(', ')} FROM ${trades} WHERE ${recordsSql(symbol, moment)}

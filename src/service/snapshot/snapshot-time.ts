@@ -1,7 +1,7 @@
 /**
- * When snapshots of a session are taken: every 90 seconds since the opening, the last one at the close, or at the
- * session's last trade where that printed later. Pure. Invariant: a snapshot's instant is never after the present, and
- * the last snapshot of a session never changes.
+ * Schedule of a session's snapshots: every 90 seconds after the open, and a last one at the close, or at the session's
+ * last trade if that printed later. Pure. Invariant: a snapshot's instant is never in the future, and the last snapshot
+ * of a session never changes.
  */
 
 import { SNAPSHOT_REFRESH_SECONDS } from '../../api-contract/snapshot.ts';
@@ -15,9 +15,9 @@ export interface Moment {
   /** Session date, YYYY-MM-DD. */
   readonly date: string;
   readonly asOfMs: number;
-  /** The same on the exchange's wall clock, `YYYY-MM-DD HH:MM:SS`; trades up to it count. */
+  /** The same instant on the exchange's wall clock, `YYYY-MM-DD HH:MM:SS`; it includes trades up to that time. */
   readonly wallTime: string;
-  /** Instant of the next snapshot; undefined when this is the session's last. */
+  /** Instant of the next snapshot; undefined for the session's last. */
   readonly nextMs: number | undefined;
 }
 
@@ -28,22 +28,22 @@ interface TradeTimes {
   readonly last?: string | undefined;
 }
 
-/** Whether regular trading has ended, so that the last trade's time tells when the session has. */
+/** Whether regular trading has ended; from then on the session's end depends on its last trade. */
 export function isClosed(date: string, nowMs: number): boolean {
   return nowMs >= parseWallClock(date, sessionCloseSecond(date));
 }
 
-/** Which refresh of all snapshots an instant belongs to. */
+/** Number of the refresh interval that an instant falls in, across all snapshots. */
 export function countRefreshes(nowMs: number): number {
   return Math.floor(nowMs / REFRESH_MS);
 }
 
-/** The latest snapshot of a session at `nowMs`; undefined before its first, or when no trade counts by then. */
+/** The latest snapshot of a session at `nowMs`; undefined before the first one, or while it would contain no trade. */
 export function findMoment(date: string, trades: TradeTimes, nowMs: number): Moment | undefined {
   const openMs = parseWallClock(date, OPEN_SECOND);
   const endMs = Math.max(parseWallClock(date, sessionCloseSecond(date)), parseTime(trades.last ?? '', date));
   const taken = Math.floor((nowMs - openMs) / REFRESH_MS);
-  // At the opening itself nothing has traded: the first snapshot is taken 90 seconds later.
+  // At the open nothing has traded: the first snapshot is 90 seconds later.
   if (taken < 1) return undefined;
   const dueMs = openMs + taken * REFRESH_MS;
   const asOfMs = nowMs >= endMs ? endMs : dueMs;
@@ -52,7 +52,7 @@ export function findMoment(date: string, trades: TradeTimes, nowMs: number): Mom
   return { date, asOfMs, wallTime, nextMs: nowMs >= endMs ? undefined : Math.min(dueMs + REFRESH_MS, endMs) };
 }
 
-/** The instant of a trade's time; 0 for the time of another date than the session's, which does not prolong it. */
+/** The instant of a trade's time; 0 for a time on another date, which does not extend the session. */
 function parseTime(time: string, date: string): number {
   const match = /^(\d{4}-\d{2}-\d{2}) (\d{2}):(\d{2}):(\d{2})/.exec(time);
   if (match?.[1] !== date) return 0;

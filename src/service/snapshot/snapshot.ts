@@ -1,7 +1,7 @@
 /**
- * Snapshots of one symbol: its chain and its flow at an instant of a session, for the option chain and the
- * market-structure endpoints alike. Invariants: nothing after the snapshot's instant is in it; a snapshot once
- * computed stays as it is while it is kept; many calls for one snapshot cost one computation.
+ * Snapshots of one symbol: its chain and its flow at an instant of a session, for the option chain and market-structure
+ * endpoints. Invariants: a snapshot contains nothing later than its instant; while it is kept, a computed snapshot does
+ * not change; concurrent calls for one snapshot cost one computation.
  */
 
 import type { ChainRow } from '../../api-contract/chain.ts';
@@ -26,7 +26,7 @@ interface SnapshotParts {
   readonly pool: EnginePool;
   readonly dataset: Pick<Dataset, 'tables' | 'earliest' | 'delayMs' | 'prepare'>;
   readonly clock: Clock;
-  /** Told of every call: `hit` when its snapshot was there, or being computed for another. */
+  /** Called on every lookup: `hit` when the snapshot was kept or already being computed. */
   readonly onLookup?: (result: 'hit' | 'miss') => void;
 }
 
@@ -41,19 +41,21 @@ export interface Snapshot {
   /** Session date, YYYY-MM-DD. */
   readonly date: string;
   readonly source: 'trades' | 'file';
-  /** Instant of the chain, and of the flow, milliseconds since the epoch. */
+  /** Instants of the chain and of the flow, milliseconds since the epoch. */
   readonly chainAsOfMs: number;
   readonly flowAsOfMs: number;
-  /** Instant of the next snapshot; undefined when this is the session's last. */
+  /** Instant of the next snapshot; undefined for the session's last. */
   readonly nextMs: number | undefined;
-  /** Latest positive price of the underlying, dollars. */
+  /**
+   * Price of the underlying, dollars: that of the chain file if positive, else the latest positive one of the trades.
+   */
   readonly spot: number | undefined;
-  /** By expiration, strike, call or put. */
+  /** Sorted by expiration, strike, call or put. */
   readonly contracts: readonly ChainRow[];
   readonly flow: FlowRow;
 }
 
-/** A chain from a file, as its rows name it. */
+/** A chain from a file, with the column names of its table. */
 interface LoadedChain {
   readonly symbol: string;
   readonly date: string;
@@ -61,7 +63,7 @@ interface LoadedChain {
   readonly spot: number;
 }
 
-/** A date that has trades, and the time of its first. */
+/** A date with trades, and the time of its first trade. */
 interface Session {
   readonly date: string;
   readonly first: string;
@@ -72,22 +74,24 @@ interface Contents {
   readonly loaded: readonly LoadedChain[];
 }
 
-/** Where a snapshot is to be read from: at least one of the two. */
+/** Source of a snapshot; at least one of `moment` and `chain` is set. */
 interface Place {
   readonly date: string;
   readonly moment: Moment | undefined;
   readonly chain: LoadedChain | undefined;
 }
 
-/** Contracts kept in memory, about 700 bytes each: a few of the largest chains, or those of every usual symbol. */
+/**
+ * Contracts kept in memory, about 700 bytes each: a few of the largest chains, or those of all commonly used symbols.
+ */
 const MAX_KEPT_CONTRACTS = 100_000;
-/** A snapshot without contracts still has a weight. */
+/** Weight of a snapshot without contracts. */
 const SNAPSHOT_WEIGHT = 10;
 
-/** Dates whose last trade is known; the exchange has about 250 sessions a year. */
+/** Dates whose last trade is kept; the exchange has about 250 sessions a year. */
 const MAX_KEPT_DATES = 1_000;
 
-/** Snapshots belong to nobody: together they leave engines to the historical queries. */
+/** All snapshots share one owner, so together they leave engines to the historical queries. */
 const OWNER = 'snapshots';
 
 export class SnapshotReader {
@@ -106,7 +110,7 @@ export class SnapshotReader {
   }
 
   /**
-   * The symbol's snapshot at the service's present.
+   * The symbol's snapshot at the service's present time.
    * @throws ApiFailure 404 `SNAPSHOT_NOT_FOUND` when the date has none, 404 `SYMBOL_NOT_FOUND` when the symbol has none
    *   on that date; EngineFault, PoolBusyFault, the signal's reason
    */
@@ -120,7 +124,7 @@ export class SnapshotReader {
     return await this.#snapshots.get(key, signal, (shared) => this.#compute(symbol, place, shared));
   }
 
-  /** What the tables hold, as far as it may be seen now. Read anew at each refresh: a server may be given more. */
+  /** Lists the visible contents of the tables. Read again at each refresh, because a server may receive new data. */
   async #open(signal: AbortSignal): Promise<{ readonly contents: Contents; readonly nowMs: number }> {
     const nowMs = this.#parts.clock.now() - this.#parts.dataset.delayMs;
     const { earliest, tables } = this.#parts.dataset;
@@ -146,11 +150,11 @@ export class SnapshotReader {
     return { date, moment, chain };
   }
 
-  /** The latest session with trades, or the symbol's own loaded chain where that is later. */
+  /** Picks the latest session with trades, or the symbol's own loaded chain if that is later. */
   async #findLatest(contents: Contents, symbol: string, nowMs: number, signal: AbortSignal): Promise<Place> {
     let moment: Moment | undefined;
     for (const session of contents.sessions.toReversed()) {
-      // Only the present date can be without one: earlier ones have ended.
+      // Only today's session can be without a moment: earlier sessions have ended.
       moment = await this.#findMoment(session, nowMs, signal);
       if (moment) break;
     }
@@ -166,7 +170,7 @@ export class SnapshotReader {
 
   async #findMoment({ date, first }: Session, nowMs: number, signal: AbortSignal): Promise<Moment | undefined> {
     if (!isClosed(date, nowMs)) return findMoment(date, { first }, nowMs);
-    // Of the present date more trades may come.
+    // Today's session may still get more trades.
     const key = date === formatWallDate(nowMs) ? `${date} ${countRefreshes(nowMs)}` : date;
     const sql = buildLastTimeQuery(this.#parts.dataset.tables, date);
     const times = await this.#lastTimes.get(key, signal, (shared) =>

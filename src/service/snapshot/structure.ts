@@ -1,4 +1,4 @@
-/** A snapshot as the market-structure endpoint answers it: the exposure of its chain, its flow, and when. Pure. */
+/** Builds the market-structure answer from a snapshot: gamma exposure, flow, and their instants. Pure. */
 
 import type { ChainRow } from '../../api-contract/chain.ts';
 import type { MarketStructureSuccess, Structure } from '../../api-contract/market-structure.ts';
@@ -8,7 +8,7 @@ import { computeZeroGamma } from '../../exposure/zero-gamma.ts';
 import { describeFlow, describeSymbol } from './flow.ts';
 import type { Snapshot } from './snapshot.ts';
 
-/** Cost: one pass over the contracts for the sums, sixty for zero gamma; about 20 ms for a whole SPX chain. */
+/** Cost: one pass over the contracts for the sums and sixty for zero gamma; about 20 ms for a whole SPX chain. */
 export function describeMarket(snapshot: Snapshot): MarketStructureSuccess {
   const { symbol, date, spot, flow } = snapshot;
   const chainAsOf = new Date(snapshot.chainAsOfMs).toISOString();

@@ -1,21 +1,21 @@
 /**
- * Remembers what the guard admitted, so that the next page of an export, the same statement with other times, need not be
- * parsed again. Invariant: a remembered statement becomes exactly what the guard would make of it. That holds because
- * only texts are remembered in which nothing can be mistaken: plain characters, no comments, no quotes but those of text
- * literals, no escapes; and because only literals made of digits and the punctuation of times may differ, about whose
- * content no rule of the guard and no parser cares. Everything else goes to the guard.
+ * Remembers statements that the guard admitted. The next page of an export is the same statement with other times, so
+ * it need not be parsed again. Invariant: the result is exactly what the guard would return for the statement. This
+ * holds for two reasons. Only unambiguous texts are remembered: plain characters, no comments, no quotes except those
+ * of text literals, no escapes. And only literals of digits and time punctuation may differ; no guard rule and no
+ * parser looks at their content. Everything else goes to the guard.
  */
 import type { Guard } from '../../guard/guard.ts';
 
-/** Characters whose meaning does not depend on their neighbours, beside `-` and `/`, which may begin comments. */
+/** Characters whose meaning does not depend on their neighbors, plus `-` and `/`, which may begin comments. */
 const PLAIN_TEXT = /^[\w\s,.()[\]<>=!+*%:'/-]*$/;
 const COMMENT_OR_DOUBLED_QUOTE = /--|\/\*|\/\/|''/;
-/** A literal that may differ: a date, a time, a number as text. */
+/** A literal that may differ: a date, a time, or a number as text. */
 const TIME_LITERAL = /' ?\d[\d :.-]{0,40}'/g;
-/** Statements that are remembered; an export uses a handful. */
+/** Statements to remember; an export uses only a few. */
 const MAX_REMEMBERED = 256;
 
-/** Literals that stand for others begin here: a number that can pass for a date. */
+/** First of the placeholder literals: a number that also parses as a date. */
 const FIRST_MARK = 20_000_101;
 
 interface Template {
@@ -23,11 +23,11 @@ interface Template {
   readonly pieces: readonly string[];
 }
 
-/** A guard that asks `guard` only about what is new. */
+/** Wraps `guard`, and calls it only for new statements. */
 export function rememberAdmitted(guard: Guard): Guard {
-  /** By the text without its time literals, in the order of use. */
+  /** By the text without its time literals, least recently used first. */
   const templates = new Map<string, Template>();
-  /** Keys that came once: only what comes again is worth a second parsing. */
+  /** Keys seen once: only a repeated statement is worth a second parse. */
   const seen = new Set<string>();
   return {
     admit: async (sql, asker) => {
@@ -61,7 +61,7 @@ function isPlain(sql: string): boolean {
   return (sql.split("'").length - 1) % 2 === 0;
 }
 
-/** Lets the guard read the statement with literals that tell their places, for two may be equal and change theirs. */
+/** Has the guard rewrite the statement with distinct literals: two equal literals could swap places unnoticed. */
 async function learnTemplate(
   admit: (sql: string) => Promise<string>,
   sql: string,

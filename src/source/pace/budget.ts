@@ -1,15 +1,15 @@
-/** The request budgets of a key, as data, and the pace that follows from one. Pure. */
+/** The request budgets of a key, as data, and the pace derived from one. Pure. */
 import { REQUESTS_PER_SECOND } from '../../api-contract/published-limits.ts';
 
 interface Budget {
   /** Sustained request starts a second. */
   readonly requestsPerSecond: number;
-  /** Starts that an idle while may save up; 1 saves none. */
+  /** Starts that can accumulate while idle; 1 accumulates none. */
   readonly burst: number;
 }
 
 /**
- * What the provider limits apart from one another, from the section "Limits" of the API's specification:
+ * Limits that the provider counts separately, from the section "Limits" of the API's specification:
  * - `historical`: "1 request per second", both entry points together; no burst is granted
  * - `chain`: "sustained traffic of 1 request per second per customer; short bursts of 10 requests or fewer"
  * - `market-structure`: "not shown", so no more than is granted elsewhere
@@ -22,14 +22,14 @@ export const BUDGETS = {
 
 export type BudgetName = keyof typeof BUDGETS;
 
-/** Requests leave this much later than the budget allows: network jitter must not make two of them arrive too close. */
+/** Intervals are longer than the budget requires, so that network jitter does not bring two requests too close. */
 const JITTER_GUARD = 1.01;
 
 export interface Pace {
-  /** Between two starts, when no 429 has lowered the rate. */
+  /** Between two starts, while no 429 has lowered the rate. */
   readonly intervalMs: number;
   readonly burst: number;
-  /** No start is held back longer than this after a 429. */
+  /** Maximum time that a 429 holds back starts. */
   readonly longestPauseMs: number;
 }
 

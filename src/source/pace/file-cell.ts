@@ -1,8 +1,8 @@
 /**
- * The state of a budget in a folder that all processes of the machine share. A state is a file named by its number; the
- * next one is made beside it and linked to the next number, which only one process can do.
- * Invariant: there is no lock, so a process may be killed anywhere; a reader sees whole states only. Nothing is synced:
- * what a power cut leaves unreadable costs one interval.
+ * The state of a budget in a folder that all processes of the machine share. Each state is a file named by its number.
+ * The next state is written to a temporary file and hard-linked to the next number, which only one process can do.
+ * Invariant: there is no lock, so a process may be killed at any point; a reader sees only whole states. Nothing is
+ * synced: a state that a power cut makes unreadable costs one interval.
  */
 import { randomBytes } from 'node:crypto';
 import { linkSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
@@ -16,18 +16,18 @@ import { type PaceState, parseState, UNUSED } from './reservations.ts';
 
 const STATE_NAME = /^(\d{1,15})\.json$/;
 /**
- * So many states are kept. A process that slept between reading and linking could otherwise link to a number that was
- * taken and removed meanwhile: it finds itself far behind, and knows that its state never counted.
+ * States to keep. A process that slept between reading and linking could otherwise link to a number that was taken and
+ * removed meanwhile. It finds its number far behind, and knows that its state never counted.
  */
 const KEEP = 16;
-/** The others would have to be this fast between two system calls for a state that counts to be taken for one that does not. */
+/** To mistake a valid state for a stale one, others would have to write this many states between two system calls. */
 const FAR_BEHIND = KEEP / 2;
-/** Each try is lost to a process that got on, so many in a row are no contention any more. */
+/** A try fails only if another process succeeded, so this many failures in a row are not normal contention. */
 const MAX_TRIES = 1_000;
-/** A temporary file this old is of a process that was killed. */
+/** A temporary file this old was left by a killed process. */
 const ABANDONED_MS = 60_000;
 
-/** Nothing is touched before the first use. `update` throws Fault `PACE_UNWRITABLE`, `PACE_CONTENDED`. */
+/** Touches no file before the first use. `update` throws Fault `PACE_UNWRITABLE`, `PACE_CONTENDED`. */
 export function createFileCell(folder: string, clock: Clock): PaceCell {
   let isPrepared = false;
   const guard = <T>(action: () => T): T => {
@@ -67,18 +67,18 @@ export function createFileCell(folder: string, clock: Clock): PaceCell {
   };
 }
 
-/** Errors of an unusable folder; anything else is a defect and keeps its own error. */
+/** Errors of an unusable folder; any other error is a defect and is rethrown unchanged. */
 const FILE_SYSTEM_CODES = [
   ...['EACCES', 'EPERM', 'EROFS', 'ENOSPC', 'EDQUOT', 'EIO', 'EMFILE', 'ENFILE', 'EISDIR'],
   ...['ENOENT', 'ENOTDIR', 'EEXIST', 'ELOOP', 'ENAMETOOLONG', 'ENOTSUP', 'EOPNOTSUPP', 'EMLINK', 'ENOSYS', 'EXDEV'],
 ];
 
-/** Most looks find nothing to change. */
+/** Most updates change nothing. */
 function isSame(a: PaceState, b: PaceState | undefined): boolean {
   return JSON.stringify(a) === JSON.stringify(b);
 }
 
-/** Number of the newest state; 0 when there is none. */
+/** Number of the newest state; 0 if there is none. */
 function findNewest(folder: string): number {
   return listNumbers(folder).reduce((newest, number) => Math.max(newest, number), 0);
 }
@@ -93,7 +93,7 @@ function listNumbers(folder: string): readonly number[] {
   }
 }
 
-/** @returns `undefined` when the file is no state, `gone` when it was removed since it was listed */
+/** @returns `undefined` if the file is not a valid state, `gone` if it was removed after it was listed */
 function readState(folder: string, number: number): PaceState | 'gone' | undefined {
   let text: string;
   try {
@@ -105,12 +105,12 @@ function readState(folder: string, number: number): PaceState | 'gone' | undefin
   try {
     return parseState(text);
   } catch {
-    // Half-written by a power cut, of another version, or edited: whoever reads it starts over, conservatively.
+    // Half-written by a power cut, from another version, or edited: the reader starts over, conservatively.
     return undefined;
   }
 }
 
-/** @returns whether it has become the state that counts */
+/** @returns whether the written state became the current one */
 function writeState(folder: string, number: number, state: PaceState): boolean {
   const temporary = join(folder, `${randomBytes(6).toString('hex')}.tmp`);
   try {

@@ -1,7 +1,7 @@
 /**
- * The state of a budget in Redis (6 or newer), for machines that use one key. Invariant: the time is the server's, and a
- * state is replaced only if nobody has replaced it since it was read, so the arithmetic is that of one machine. While the
- * server is away nothing starts; a server that comes back empty costs one interval.
+ * The state of a budget in Redis (6 or newer), for machines that share one key. Invariant: the time is the Redis
+ * server's, and a state is replaced only if it has not changed since it was read, so the logic is the same as on one
+ * machine. While Redis is down no request starts; a Redis that restarts empty costs one interval.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Redis } from 'ioredis';
@@ -11,19 +11,19 @@ import type { PaceCell } from './cell.ts';
 import { type PaceState, parseState } from './reservations.ts';
 
 const KEY_PREFIX = 'flowdrop:pace';
-/** A budget unused for this long is forgotten; the next start then waits for one interval. */
+/** A budget unused for this long is deleted; the next start then waits for one interval. */
 const FORGET_MS = 24 * 3_600_000;
-/** An address that never answered is most likely wrong: it is tried this often, with pauses between. */
+/** Connection attempts at first use. An address that never answered is most likely wrong. */
 const FIRST_TRIES = 4;
 const FIRST_PAUSE_MS = 250;
 const CONNECT_TIMEOUT_MS = 3_000;
-/** A connection that says nothing for this long is replaced, and the command sent again. */
+/** A connection silent for this long is replaced, and the command is sent again. */
 const SILENT_MS = 5_000;
 const LONGEST_RECONNECT_PAUSE_MS = 1_000;
-/** Each try is lost to another machine that got on, so many in a row are no contention any more. */
+/** A try fails only if another machine succeeded, so this many failures in a row are not normal contention. */
 const MAX_TRIES = 100;
 
-/** Replaces the value if it is still the one that was read; an empty text stands for none. */
+/** Replaces the value if it still equals the one that was read; an empty text stands for a missing value. */
 const SWAP_SCRIPT = `
 if (redis.call('GET', KEYS[1]) or '') ~= ARGV[1] then return 0 end
 redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3])
@@ -31,11 +31,15 @@ return 1
 `;
 
 interface RedisCellOptions {
-  /** How long a command waits for a lost connection to come back: a restart or a fail-over. Default: 30 s. */
+  /** How long a command waits for a lost connection to return, after a restart or a fail-over. Default: 30 s. */
   readonly patienceMs?: number | undefined;
 }
 
-/** Connects with the first use. `update` throws Fault `PACE_REDIS_FAILED`. @param key what names the budget @throws Fault `SETTING_INVALID` */
+/**
+ * Connects on first use. `update` throws Fault `PACE_REDIS_FAILED`.
+ * @param key names the budget
+ * @throws Fault `SETTING_INVALID`
+ */
 export function createRedisCell(url: string, key: string, { patienceMs = 30_000 }: RedisCellOptions = {}): PaceCell {
   const address = readRedisAddress(url);
   const name = `${KEY_PREFIX}:${key}`;
@@ -52,7 +56,7 @@ export function createRedisCell(url: string, key: string, { patienceMs = 30_000 
       connectTimeout: CONNECT_TIMEOUT_MS,
       socketTimeout: SILENT_MS,
       commandTimeout: patienceMs,
-      // The time-out above is the one bound: a command waits for the connection to come back, however often it is tried.
+      // The command timeout above is the only bound: a command waits for the connection, however often it reconnects.
       maxRetriesPerRequest: null,
       retryStrategy: (times) => (wasReady ? Math.min(50 * 2 ** Math.min(times, 10), LONGEST_RECONNECT_PAUSE_MS) : null),
     });
@@ -78,13 +82,13 @@ export function createRedisCell(url: string, key: string, { patienceMs = 30_000 
     }
   };
 
-  /** Runs commands on a connection that is opened when there is none. @throws Fault */
+  /** Runs commands on the connection and opens it if needed. @throws Fault */
   const use = async <Result>(action: (redis: Redis) => Promise<Result>): Promise<Result> => {
     try {
       opened ??= open();
       return await action(await opened);
     } catch (cause) {
-      // Another try may find the server; a connection that was there comes back by itself.
+      // A failed first connection is opened anew next time; an established one reconnects by itself.
       if (!(await opened?.catch(() => undefined))) opened = undefined;
       throw new Fault(
         'PACE_REDIS_FAILED',
@@ -110,7 +114,7 @@ export function createRedisCell(url: string, key: string, { patienceMs = 30_000 
         throw new RangeError('too many machines change the budget at once');
       }),
     async close() {
-      // A server that says nothing must not keep the process: what is being opened is given up.
+      // A server that does not answer must not keep the process alive: abort an ongoing connection attempt.
       closing.abort();
       client?.disconnect();
       await opened?.catch(() => undefined);
@@ -119,7 +123,7 @@ export function createRedisCell(url: string, key: string, { patienceMs = 30_000 
   };
 }
 
-/** What the server has lost, or somebody edited, counts as a state that cannot be read. */
+/** A state that the server lost or someone edited counts as unreadable. */
 function readState(text: string): PaceState | undefined {
   try {
     return parseState(text);

@@ -1,13 +1,15 @@
-/** Whether the Redis of `FLOWDROP_REDIS_URL` can keep a budget: it is reached, lets us in, and runs scripts. */
+/**
+ * Checks whether the Redis of `FLOWDROP_REDIS_URL` can hold a budget: it is reachable, lets us in, and runs scripts.
+ */
 import { describeError, Fault } from '../../core/errors.ts';
 import { readRedisAddress } from '../../core/redis-address.ts';
 
 const CONNECT_TIMEOUT_MS = 3_000;
 const COMMAND_TIMEOUT_MS = 5_000;
-/** First with what the scripts of the budget use. */
+/** First version that supports the budget's scripts. */
 const OLDEST_MAJOR = 6;
 
-/** @returns what was seen, without user and password @throws Fault `SETTING_INVALID`, `PACE_REDIS_FAILED` */
+/** @returns what was found, without user and password @throws Fault `SETTING_INVALID`, `PACE_REDIS_FAILED` */
 export async function checkRedis(url: string): Promise<string> {
   const address = readRedisAddress(url);
   const { Redis } = await import('ioredis');

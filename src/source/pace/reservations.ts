@@ -1,47 +1,47 @@
 /**
- * Who starts the next request of a shared budget, and when. Pure: the time comes in. A queue reserves a place in the line,
- * sleeps until its time, looks again and starts. Invariant: starts are at least an interval apart, but for a burst that
- * the budget grants. A reservation that nobody uses costs the others one slot, because its time passes; a state that
- * cannot be true (the clock was set, the file was edited) costs one interval.
+ * Decides who starts the next request of a shared budget, and when. Pure: the caller passes the time. A queue reserves
+ * a place in the line, sleeps until its time, checks again and starts. Invariant: starts are at least an interval
+ * apart, except for a burst that the budget grants. An unused reservation costs the others one slot, because its time
+ * passes. An impossible state (the clock was set, the file was edited) costs one interval.
  */
 import { z } from 'zod';
 import type { Pace } from './budget.ts';
 
-/** A 429 halves the rate, at most this many times over: below 1/8 the provider is down rather than busy. */
+/** A 429 halves the rate, to 1/8 at the lowest: below that the provider is down rather than busy. */
 const MAX_SLOWDOWN = 8;
-/** Every this many starts without a 429, a lowered rate doubles again, up to the allowed one. */
+/** After this many starts without a 429, a lowered rate doubles, up to the allowed one. */
 const STARTS_TO_RECOVER = 20;
-/** Urgent requests go before the same other request this often: three starts in four are theirs while others wait. */
+/** How often urgent requests may overtake the same other request: three starts in four are urgent while others wait. */
 const MAX_OVERTAKEN = 3;
 /** A reservation not used this long after its time is dropped: its process may be busy, stopped or dead. */
 const LATE_MS = 100;
-/** How often those behind a late reservation look again. */
+/** How often those behind a late reservation check again. */
 const POLL_MS = 10;
-/** Longest line that is kept: of a thousand queues the last would wait for a quarter of an hour. */
+/** Maximum length of the line: with a thousand queues the last one would wait for a quarter of an hour. */
 const MAX_RESERVATIONS = 1_000;
 
 const reservationSchema = z.object({
   /** The queue that made it. */
   id: z.string(),
   urgent: z.boolean(),
-  /** When its owner looks again. */
+  /** When its owner checks again. */
   at: z.number(),
-  /** How many urgent requests have gone before it. */
+  /** How many urgent requests have overtaken it. */
   overtaken: z.int().nonnegative(),
 });
 
 const stateSchema = z.object({
   version: z.literal(2),
-  /** The time up to which the starts so far have used the budget. */
+  /** The time until which the starts so far have used up the budget. */
   paced_until: z.number(),
-  /** No start before this: a 429 asked for it. */
+  /** No start before this time, because of a 429. */
   blocked_until: z.number(),
-  /** Between starts when the last one was made. */
+  /** Interval between starts when the last one was made. */
   interval_ms: z.number().nonnegative(),
-  /** How many times longer than allowed the interval is. */
+  /** Factor by which the interval is longer than the pace allows. */
   slowdown: z.number().min(1).max(MAX_SLOWDOWN),
   starts_since_429: z.int().nonnegative(),
-  /** When the last 429 that counted came. */
+  /** Time of the last 429 that lowered the rate. */
   slowed_at: z.number(),
   /** In the order of their starts. */
   reservations: z.array(reservationSchema).max(MAX_RESERVATIONS),
@@ -52,7 +52,7 @@ export type PaceState = Readonly<Omit<z.infer<typeof stateSchema>, 'reservations
   readonly reservations: readonly Reservation[];
 };
 
-/** A budget that nobody has used yet. */
+/** The state of an unused budget. */
 export const UNUSED: PaceState = {
   version: 2,
   paced_until: 0,
@@ -64,18 +64,18 @@ export const UNUSED: PaceState = {
   reservations: [],
 };
 
-/** @throws SyntaxError or ZodError when the text is no state */
+/** @throws SyntaxError or ZodError if the text is not a valid state */
 export function parseState(text: string): PaceState {
   return stateSchema.parse(JSON.parse(text));
 }
 
 /**
- * The state as it can be true at this time.
- * @param found `undefined` when it cannot be read: then the next start is a whole interval away, and nothing is saved up
+ * Corrects a state that is impossible at this time.
+ * @param found `undefined` if it is unreadable: then the next start is a whole interval away, and no burst is saved up
  */
 export function settle(found: PaceState | undefined, pace: Pace, nowMs: number): PaceState {
   const state = found ?? UNUSED;
-  // Another process may have a slower pace, but none is so slow that one start costs more than the longest pause.
+  // Another process may have a slower pace, but no single start costs more than the longest pause.
   const intervalMs = Math.max(pace.intervalMs * state.slowdown, Math.min(state.interval_ms, pace.longestPauseMs));
   const furthest = nowMs + pace.burst * intervalMs + 1;
   const isBlockTrue = state.blocked_until <= nowMs + pace.longestPauseMs;
@@ -85,14 +85,14 @@ export function settle(found: PaceState | undefined, pace: Pace, nowMs: number):
     paced_until: isTrue ? state.paced_until : nowMs + pace.intervalMs * state.slowdown + savedMs(state, pace),
     blocked_until: isBlockTrue ? state.blocked_until : 0,
     slowed_at: Math.min(state.slowed_at, nowMs),
-    // Whoever is left out by mistake, because the clock was set, reserves again when it looks.
+    // A queue that is dropped by mistake, because the clock was set, reserves again at its next check.
     reservations: isTrue ? state.reservations : [],
   };
 }
 
 /**
- * Reserves the next start for `id`, or uses its reservation when its time has come.
- * @returns `waitMs` 0: it starts now, and is counted; else the time after which to look again
+ * Reserves the next start for `id`, or uses its reservation if its time has come.
+ * @returns `waitMs` 0: the request starts now and is counted; otherwise the time until the next check
  */
 export function reserve(
   state: PaceState,
@@ -106,21 +106,21 @@ export function reserve(
   if (place === 0 && startMs <= nowMs) {
     return { state: spend({ ...state, reservations: line.slice(1) }, pace, nowMs), waitMs: 0 };
   }
-  // Before a late reservation is dropped, those behind it look in short steps.
+  // Until a late reservation is dropped, those behind it check in short steps.
   const waitMs = Math.max(startMs - nowMs, place === 0 ? 0 : POLL_MS);
   const reservations = line.map((each) => (each.id === id ? { ...each, at: nowMs + waitMs } : each));
   return { state: { ...state, reservations }, waitMs };
 }
 
-/** Gives the place in the line back. */
+/** Gives up the place in the line. */
 export function cancel(state: PaceState, id: string): PaceState {
   return { ...state, reservations: state.reservations.filter((reservation) => reservation.id !== id) };
 }
 
 /**
- * After a 429: no start before `pauseMs` from now, and a lower rate.
- * @param startedAtMs when the refused request started. Several in flight that meet the same 429 count once: those that
- * started before the last one that counted. When it is not known, there must have been a start since.
+ * After a 429: no start for the next `pauseMs`, and a lower rate.
+ * @param startedAtMs start of the refused request. Several requests in flight that get the same 429 count once: only a
+ * request that started after the last counted 429 counts. If unknown, it counts if there was a start since.
  */
 export function slowDown(
   state: PaceState,
@@ -140,13 +140,13 @@ export function slowDown(
   };
 }
 
-/** Without reservations at the head whose time has passed; those behind them come as far as the first that is in time. */
+/** Drops overdue reservations at the head of the line, up to the first that is in time or belongs to `id`. */
 function dropLate(line: readonly Reservation[], id: string, nowMs: number): readonly Reservation[] {
   const inTime = line.findIndex((reservation) => reservation.id === id || nowMs <= reservation.at + LATE_MS);
   return inTime === -1 ? [] : line.slice(inTime);
 }
 
-/** At the end; an urgent one before the first of the others that has not been overtaken often enough. */
+/** Appends to the line; an urgent reservation goes before the first other one that can still be overtaken. */
 function putInLine(line: readonly Reservation[], mine: Reservation): readonly Reservation[] {
   if (line.some(({ id }) => id === mine.id)) return line;
   const overtaken = mine.urgent ? line.findIndex((each) => !each.urgent && each.overtaken < MAX_OVERTAKEN) : -1;
@@ -165,7 +165,7 @@ function timeOfPlace(state: PaceState, pace: Pace, nowMs: number, place: number)
   return startMs;
 }
 
-/** After a start. */
+/** The state after a start. */
 function spend(state: PaceState, pace: Pace, nowMs: number): PaceState {
   const intervalMs = pace.intervalMs * state.slowdown;
   const recovers = state.slowdown > 1 && state.starts_since_429 + 1 >= STARTS_TO_RECOVER;
