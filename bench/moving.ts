@@ -4,6 +4,7 @@
  * by time and by symbol. Beside each run stands the same without trouble. What was sealed is compared with the source as
  * it is in the end, value by value, by a reader that knows nothing of the product.
  */
+
 import { existsSync } from 'node:fs';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -11,6 +12,7 @@ import { HISTORICAL_PATH } from '../src/api-contract/published-limits.ts';
 import { TRADE_COLUMNS } from '../src/api-contract/trade.ts';
 import { formatTable } from '../src/cli/terminal/text-table.ts';
 import { formatCount } from '../src/core/units.ts';
+import { dropKey, manifestKey } from '../src/ledger/layout.ts';
 import type { Manifest } from '../src/ledger/manifest.ts';
 import { openTruth } from '../test/chaos/truth.ts';
 import { flowdrop, KEY, startService, type TestService } from '../test/support/flowdrop.ts';
@@ -157,10 +159,10 @@ async function runOnce(
       const job = await writeJob(cwd, { api, reports: '' });
       const env = { ...before.env, FLOWDROP_API_URL: source.url, FLOWDROP_PORTAL_URL: source.url };
       const { code, stderr } = await flowdrop(['backfill', job, '--from', DATE, '--to', DATE], { cwd, env });
-      const partition = join(cwd, 'drops', 'trades', `date=${DATE}`);
-      const path = join(partition, 'manifest.json');
+      const path = join(cwd, 'drops', manifestKey('trades', DATE));
       const manifest = existsSync(path) ? (JSON.parse(await readFile(path, 'utf8')) as Manifest) : undefined;
-      const differences = manifest === undefined ? [] : await compare(truth, join(partition, 'trades.parquet'));
+      const differences =
+        manifest === undefined ? [] : await compare(truth, join(cwd, 'drops', dropKey('trades', DATE)));
       const { asked, movedAt } = source;
       const reason = code === 0 ? '' : (/"reason":"([^"]*)"/.exec(stderr)?.[1] ?? stderr.slice(-200));
       return { asked, movedAt, code, manifest, differences, reason };

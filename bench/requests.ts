@@ -93,7 +93,7 @@ async function measureOrder(order: Order, rows: number, scanLimit: number): Prom
         const first = run.requests - second.requests;
         const tookMs = Date.parse(run.finished_at) - Date.parse(run.started_at);
         say(`requests: ${run.requests} for both in ${formatDuration(tookMs)}`);
-        const counts = await readCells(join(cwd, 'out/drops/trades', `date=${second.date}`, 'trades.parquet'));
+        const counts = await readCells(join(cwd, 'out/drops/trades', `session=${second.date}`, 'trades.parquet'));
         const line = (way: string, requests: number | undefined, note: string): Line => ({
           order,
           way,

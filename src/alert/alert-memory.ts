@@ -1,5 +1,6 @@
 /**
- * Remembers which alerts were sent: `_alerts/<job>.json` in the store, so that another worker does not send them again.
+ * Remembers which alerts were sent: `_flowdrop/alerts/<job>.json` in the store, so that another worker does
+ * not send them again.
  * A store has no compare-and-swap. So a write applies our changes since the last write to what the store holds by then.
  * If two workers write at the same moment, the later write wins, and an alert may be sent twice. Such a moment could
  * also lose a cause that no later run finds again; for these, the exit code of `flowdrop alert` reports that someone

@@ -7,7 +7,7 @@ import { symlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Fault } from '../core/errors.ts';
 import { quoteString } from '../engine/literal.ts';
-import { dropFilename, partitionPrefix } from '../ledger/layout.ts';
+import { dropFilename, dropKey } from '../ledger/layout.ts';
 import type { StoreAccess } from '../store/access.ts';
 
 export interface SealedFiles {
@@ -31,8 +31,9 @@ export async function openDropFiles(access: StoreAccess, dataset: string, folder
     const link = join(folder, LINK);
     await symlink(join(access.path, dataset), link);
     return {
-      tableSql: (structure) => `file(${quoteString(`${link}/date=*/${filename}`)}, Parquet, ${quoteString(structure)})`,
-      pathOf: (date) => `${link}/date=${date}/${filename}`,
+      tableSql: (structure) =>
+        `file(${quoteString(`${link}/session=*/${filename}`)}, Parquet, ${quoteString(structure)})`,
+      pathOf: (date) => `${link}/session=${date}/${filename}`,
       secrets: [folder],
     };
   }
@@ -43,10 +44,10 @@ export async function openDropFiles(access: StoreAccess, dataset: string, folder
   const credentials = [accessKeyId, secretAccessKey, ...(sessionToken === undefined ? [] : [sessionToken])];
   return {
     tableSql: (structure) => {
-      const args = [`${base}/date=*/${encodePath(filename)}`, ...credentials, 'Parquet', structure];
+      const args = [`${base}/session=*/${encodePath(filename)}`, ...credentials, 'Parquet', structure];
       return `s3(${args.map(quoteString).join(', ')})`;
     },
-    pathOf: (date) => `${access.bucket}/${root}${partitionPrefix(dataset, date)}${filename}`,
+    pathOf: (date) => `${access.bucket}/${root}${dropKey(dataset, date)}`,
     secrets: [...credentials, folder],
   };
 }

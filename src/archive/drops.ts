@@ -1,11 +1,12 @@
 /**
- * The sealed dates of a dataset: one listing, and the manifests of the dates that a statement touches. Invariant: a
+ * The sealed dates of a dataset: two listings, and the manifests of the dates that a statement touches. Invariant: a
  * date counts as sealed if it has a manifest. If its object is missing or differs in size from the manifest, the
  * statement is refused with that date before anything is computed.
  */
 import { Fault } from '../core/errors.ts';
-import { dropKey, parseManifestDate } from '../ledger/layout.ts';
+
 import type { Manifest } from '../ledger/manifest.ts';
+import { listSealed } from '../ledger/sealed-dates.ts';
 import type { Store } from '../store/store.ts';
 
 export interface DropList {
@@ -21,16 +22,10 @@ export type ReadManifest = (date: string, sizeBytes: number | undefined) => Prom
 /** Manifests read concurrently. */
 const MAX_READS = 16;
 
-/** Costs one listing, however many dates there are. @throws StoreFault */
+/** Costs two listings, however many dates there are. @throws StoreFault */
 export async function listDrops(store: Store, dataset: string): Promise<DropList> {
-  const sizes = new Map<string, number>();
-  const dates: string[] = [];
-  for await (const { key, sizeBytes } of store.list(`${dataset}/`)) {
-    sizes.set(key, sizeBytes);
-    const date = parseManifestDate(dataset, key);
-    if (date !== undefined) dates.push(date);
-  }
-  return { dates: dates.sort(), sizeOf: (date) => sizes.get(dropKey(dataset, date)) };
+  const sealed = new Map((await listSealed(store, dataset)).map((found) => [found.date, found.sizeBytes]));
+  return { dates: [...sealed.keys()], sizeOf: (date) => sealed.get(date) };
 }
 
 /** Reads the manifests of `dates`, in the same order. @throws Fault `MANIFEST_INVALID`, `DROP_DAMAGED` */

@@ -25,7 +25,7 @@ interface ArchiveColumn {
 }
 
 /** Extracts the date from the file's path. */
-const PATH_DATE = `extract(_path, '/date=([0-9-]{10})/[^/]+$')`;
+const PATH_DATE = `extract(_path, '/session=([0-9-]{10})/[^/]+$')`;
 /** The columns of the files of `manifests`: those of the contract in its order, then extra columns of the answers. */
 export function listColumns(manifests: readonly Manifest[]): readonly ArchiveColumn[] {
   const found = new Map(manifests.flatMap(({ schema }) => schema.map((column) => [column.name, column.type] as const)));

@@ -160,7 +160,7 @@ async function describeDemo(
       : '\nEverything was sealed by an earlier demo: nothing was fetched, nobody was mailed twice.\n',
     ...subjects,
     '',
-    `Drops      ${result.store}/${result.dataset}/date=*/  (Parquet and manifest.json)`,
+    `Drops      ${result.store}/${result.dataset}/session=*/  (Parquet and manifest.json)`,
     ...mails
       .slice(-1)
       .map((name) => `Mail       ${join(out, 'mail', name)}  (open it in a browser; the .eml is beside it)`),

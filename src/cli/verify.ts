@@ -34,7 +34,7 @@ interface VerifyResult {
   readonly restating: number | null;
   /** Whether the source was also checked. */
   readonly recounted: boolean;
-  /** For the dataset: objects under `_sealing/`, which are no damage. */
+  /** For the dataset: objects under `_flowdrop/sealing/`, which are no damage. */
   readonly leftovers: readonly string[];
 }
 

@@ -42,7 +42,7 @@ export async function finishLeftovers(context: ExportContext, { drop }: Job): Pr
   if (finished.removed.length > 0) {
     log.info(
       { event: 'leftovers-removed', keys: finished.removed },
-      `removed ${finished.removed.length} file(s) that killed workers left under _sealing/`,
+      `removed ${finished.removed.length} file(s) that killed workers left under _flowdrop/sealing/`,
     );
   }
   return finished;

@@ -5,6 +5,7 @@
 import { validate as isCron } from 'node-cron';
 import { z } from 'zod';
 import { EXCHANGE_TIME_ZONE, TABLES } from '../api-contract/published-limits.ts';
+import { RESERVED_DATASETS } from '../store/key-kind.ts';
 import { addressSchema, nameSchema, timezoneSchema } from './plain-shape.ts';
 import { REPORT_DEFAULTS, reportSchema } from './report-shape.ts';
 
@@ -215,7 +216,11 @@ export const jobSchema = z.strictObject({
   drop: z
     .strictObject({
       to: z.string().min(1, 's3://bucket/prefix or a directory').describe('s3://bucket/prefix or a directory.'),
-      dataset: nameSchema.describe('Name of the dataset in the store.'),
+      dataset: nameSchema
+        .refine((name) => !RESERVED_DATASETS.includes(name), {
+          error: `is the name of a folder of flowdrop's own (${RESERVED_DATASETS.join(', ')} are)`,
+        })
+        .describe('Name of the dataset in the store.'),
       sort: z.array(identifierSchema).nonempty().optional().describe('Sort order. Default: symbol, time, id.'),
       s3: s3Schema.optional().describe('How objects are written to S3.'),
     })

@@ -7,7 +7,7 @@
 import { isFault } from '../core/errors.ts';
 import type { Store } from '../store/store.ts';
 import type { KnownSizes } from './condition-file.ts';
-import { partitionPrefix } from './layout.ts';
+import { fileKey } from './layout.ts';
 import type { Manifest, ManifestFile } from './manifest.ts';
 import { readSuccessor } from './restating.ts';
 import { readManifest, type SealedDate } from './sealed-dates.ts';
@@ -67,7 +67,7 @@ export async function findWrong(
 ): Promise<readonly WrongFile[]> {
   const wrong: WrongFile[] = [];
   for (const file of files) {
-    const key = partitionPrefix(dataset, date) + file.filename;
+    const key = fileKey(dataset, date, file.filename);
     const info = await store.head(key);
     if (info?.sizeBytes !== file.size) wrong.push({ key, file, sizeBytes: info?.sizeBytes });
   }

@@ -7,7 +7,7 @@ import { createHash } from 'node:crypto';
 import { rm } from 'node:fs/promises';
 import { hashFile } from '../core/file-hash.ts';
 import type { Store } from '../store/store.ts';
-import { partitionPrefix, sealingDecisionKey, sealingFileKey } from './layout.ts';
+import { fileKey, sealingDecisionKey, sealingFileKey } from './layout.ts';
 import { type Manifest, type ManifestFile, readSigned } from './manifest.ts';
 
 type FoundDecision =
@@ -53,7 +53,7 @@ export async function locateFiles(store: Store, decided: Manifest, scratch: stri
       const key = sealingFileKey(dataset, date, revision, digestOf(file));
       const found = await holds(store, key, file, scratch);
       if (found === 'same') toCopy.push(file);
-      else if ((await holds(store, partitionPrefix(dataset, date) + file.filename, file, scratch)) !== 'same') {
+      else if ((await holds(store, fileKey(dataset, date, file.filename), file, scratch)) !== 'same') {
         const reason = `${store.url}/${key}, which is to become ${file.filename}, ${found === 'none' ? 'is missing' : 'has other bytes than were decided'}`;
         return { kind: 'lost', reason };
       }

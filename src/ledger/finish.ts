@@ -1,5 +1,5 @@
 /**
- * Cleans up what earlier workers left under `_sealing/`, at the start of a run. Decisions are carried out, or set aside
+ * Cleans up what earlier workers left under `sealing/`, at the start of a run. Decisions are carried out, or set aside
  * when they cannot be: damaged, of another place, or with missing files. Files that belong to no decision are removed
  * when they are a day old. Invariant: a date that cannot be finished does not block the others, and no decision is
  * deleted: one that is set aside stays readable, with the files beside it. Not prevented: a worker pauses between its

@@ -7,7 +7,7 @@
 import { rm } from 'node:fs/promises';
 import { hashFile } from '../core/file-hash.ts';
 import type { Store } from '../store/store.ts';
-import { historyKey, historyPrefix, MANIFEST_FILENAME, parseDatasetKey, partitionPrefix } from './layout.ts';
+import { fileKey, historyKey, historyPrefix, MANIFEST_FILENAME, parseDatasetKey } from './layout.ts';
 import { formatManifest, type Manifest, type ManifestFile, readSigned } from './manifest.ts';
 
 /** Idempotent, and safe while other workers do the same. @param scratch local path, removed afterwards */
@@ -56,7 +56,7 @@ export async function takeBack(store: Store, manifest: Manifest, scratch: string
       if (await fetchFile(store, manifest, file, scratch)) continue;
       const key = folder + file.filename;
       if (!(await store.download(key, scratch)) || file.hash !== `sha256:${await hashFile(scratch)}`) return;
-      await store.copy(key, partitionPrefix(dataset, date) + file.filename);
+      await store.copy(key, fileKey(dataset, date, file.filename));
     }
   } finally {
     await rm(scratch, { force: true });
@@ -74,7 +74,7 @@ export async function fetchFile(
   path: string,
   signal?: AbortSignal,
 ): Promise<boolean> {
-  const key = partitionPrefix(manifest.dataset, manifest.date) + file.filename;
+  const key = fileKey(manifest.dataset, manifest.date, file.filename);
   if (!(await store.download(key, path, signal))) return false;
   return file.hash === `sha256:${await hashFile(path)}`;
 }

@@ -1,26 +1,27 @@
 /**
- * The names of objects in the store: only this module builds and parses them (layout version 1).
+ * The names of objects in the store: only this module builds and parses them (layout version 2).
  *
- *     <dataset>/date=2026-11-19/<dataset>.parquet
- *     <dataset>/date=2026-11-19/manifest.json
- *     <dataset>/date=2026-11-19/summary.parquet         for datasets of single trades
- *     <dataset>/date=2026-11-19/quarantine.ndjson       when rows were invalid
- *     <dataset>/condition.json
- *     <dataset>/_history/date=2026-11-19/rev=1/...      the files of a replaced revision, under their names
- *     _sealing/<dataset>/date=2026-11-19/rev=1/...     only while a date is being sealed
- *     _sealing/<dataset>/set-aside/date=2026-11-19/rev=1/<hash>/...   a failed decision, for the operator
- *     _flowdrop/store.json                             the identity of the store; written with its first object
- *     _doctor/...                                       only while `flowdrop doctor` tests its rights
- *     _alerts/<job>.json                               alerts that were sent, and what is still open
- *     _reports/<job>/date=2026-11-19/<report>/receipt.json
- *     _reports/<job>/date=2026-11-19/<report>/claim=1.json    the receipt of the first process that mailed
- *     _reports/<job>/date=2026-11-19/<report>/rev=1/report.html, report.eml, report.json    the mailed report
+ *     <dataset>/session=2026-11-19/<dataset>.parquet                  rows and nothing else: readers take the folder
+ *     _flowdrop/store.json                                            the identity of the store; written first
+ *     _flowdrop/<dataset>/session=2026-11-19/manifest.json            written last: a date is sealed if it exists
+ *     _flowdrop/<dataset>/session=2026-11-19/summary.parquet          for datasets of single trades
+ *     _flowdrop/<dataset>/session=2026-11-19/quarantine.ndjson        when rows were invalid
+ *     _flowdrop/<dataset>/condition.json                              one entry a date
+ *     _flowdrop/<dataset>/history/session=2026-11-19/rev=1/...        the files of a replaced revision
+ *     _flowdrop/sealing/<dataset>/session=2026-11-19/rev=1/...        only while a date is being sealed
+ *     _flowdrop/sealing/<dataset>/set-aside/session=2026-11-19/rev=1/<hash>/...   a failed decision, for the operator
+ *     _flowdrop/doctor/...                                            only while `flowdrop doctor` tests its rights
+ *     _flowdrop/alerts/<job>.json                                     alerts that were sent, and what is still open
+ *     _flowdrop/reports/<job>/session=2026-11-19/<report>/receipt.json
+ *     _flowdrop/reports/<job>/session=2026-11-19/<report>/claim=1.json    the receipt of the first process that mailed
+ *     _flowdrop/reports/<job>/session=2026-11-19/<report>/rev=1/report.html, report.eml, report.json    the mailed report
+ *
+ * No dataset has a column `session`: pandas and pyarrow refuse a partition key that is also a column.
  */
 
-import { SEALING_PREFIX } from '../store/key-kind.ts';
+import { DOCTOR_PREFIX, RECORDS_PREFIX, SEALING_PREFIX } from '../store/key-kind.ts';
 
-/** Where `flowdrop doctor` tests its rights. The underscore makes Hive-style readers skip it. */
-export const DOCTOR_PREFIX = '_doctor/';
+export { DOCTOR_PREFIX };
 /** A restatement every minute reaches it after 694 days: a document with a higher revision is damaged. */
 export const MAX_REVISION = 1_000_000;
 
@@ -28,53 +29,60 @@ export const MANIFEST_FILENAME = 'manifest.json';
 export const SUMMARY_FILENAME = 'summary.parquet';
 export const QUARANTINE_FILENAME = 'quarantine.ndjson';
 
-const MANIFEST_KEY = /^(?<dataset>[^/]+)\/date=(?<date>\d{4}-\d{2}-\d{2})\/manifest\.json$/;
-/** Relative to the dataset's folder. */
-const PARTITION_KEY = /^(?<history>_history\/)?date=(?<date>\d{4}-\d{2}-\d{2})\/(?:rev=(?<revision>[1-9]\d*)\/)?[^/]+$/;
+/** Relative to the folder of a dataset's rows. */
+const DROP_KEY = /^session=(?<date>\d{4}-\d{2}-\d{2})\/[^/]+\.parquet$/;
+/** Relative to the folder of a dataset's records. */
+const RECORD_KEY = /^(?<history>history\/)?session=(?<date>\d{4}-\d{2}-\d{2})\/(?:rev=(?<revision>[1-9]\d*)\/)?[^/]+$/;
 
 /** It contains no date, so it cannot be confused with a date that is being sealed. */
 const SET_ASIDE = 'set-aside/';
-/** Relative to the dataset's folder under `_sealing/`. */
-const SEALING_KEY = /^(?<aside>set-aside\/)?date=(?<date>\d{4}-\d{2}-\d{2})\/rev=(?<revision>[1-9]\d*)\//;
+/** Relative to the dataset's folder under `sealing/`. */
+const SEALING_KEY = /^(?<aside>set-aside\/)?session=(?<date>\d{4}-\d{2}-\d{2})\/rev=(?<revision>[1-9]\d*)\//;
 
 /** Relative to the folder of a job's reports. */
 const REPORT_COPY_KEY =
-  /^date=(?<date>\d{4}-\d{2}-\d{2})\/(?<report>[\w.-]+)\/rev=(?<revision>[1-9]\d*)\/(?<filename>[^/]+)$/;
-
-export function partitionPrefix(dataset: string, date: string): string {
-  return `${dataset}/date=${date}/`;
-}
+  /^session=(?<date>\d{4}-\d{2}-\d{2})\/(?<report>[\w.-]+)\/rev=(?<revision>[1-9]\d*)\/(?<filename>[^/]+)$/;
 
 export function dropFilename(dataset: string): string {
   return `${dataset}.parquet`;
 }
 
 export function dropKey(dataset: string, date: string): string {
-  return partitionPrefix(dataset, date) + dropFilename(dataset);
+  return fileKey(dataset, date, dropFilename(dataset));
+}
+
+/** Where a file of a sealed date lies, by the name that its manifest gives it: rows in one folder, all else in another. */
+export function fileKey(dataset: string, date: string, filename: string): string {
+  return (filename === dropFilename(dataset) ? dropsPrefix(dataset, date) : recordsPrefix(dataset, date)) + filename;
+}
+
+/** The rows of a dataset, or of one date. */
+export function dropsPrefix(dataset: string, date?: string): string {
+  return `${dataset}/${date === undefined ? '' : `session=${date}/`}`;
+}
+
+/** What is on record of a dataset, or of one date: manifest and summary, conditions, history. */
+export function recordsPrefix(dataset: string, date?: string): string {
+  return `${RECORDS_PREFIX}${dataset}/${date === undefined ? '' : `session=${date}/`}`;
+}
+
+/** The records of all sealed dates, without conditions and history. */
+export function sealedPrefix(dataset: string): string {
+  return `${recordsPrefix(dataset)}session=`;
 }
 
 export function manifestKey(dataset: string, date: string): string {
-  return partitionPrefix(dataset, date) + MANIFEST_FILENAME;
+  return recordsPrefix(dataset, date) + MANIFEST_FILENAME;
 }
 
 /** The conditions of all dates of a dataset. */
 export function conditionKey(dataset: string): string {
-  return `${dataset}/condition.json`;
+  return `${recordsPrefix(dataset)}condition.json`;
 }
 
-/** All objects of a dataset: partitions, conditions, history. */
-export function datasetPrefix(dataset: string): string {
-  return `${dataset}/`;
-}
-
-/** Partitions of a dataset, without its history. */
-export function partitionsPrefix(dataset: string): string {
-  return `${dataset}/date=`;
-}
-
-/** Replaced revisions of a date. The underscore makes Hive-style readers (Spark, Trino, Athena) skip them. */
+/** Replaced revisions of a date. */
 export function historyPrefix(dataset: string, date: string): string {
-  return `${dataset}/_history/date=${date}/`;
+  return `${recordsPrefix(dataset)}history/session=${date}/`;
 }
 
 /**
@@ -84,20 +92,26 @@ export function historyKey(dataset: string, date: string, revision: number, file
   return `${historyPrefix(dataset, date)}rev=${revision}/${filename}`;
 }
 
-/** Classifies a key of a dataset; `undefined` for keys that are not part of the layout. */
+/** Classifies a key below a dataset's rows or records; `undefined` for keys that are not part of the layout. */
 export function parseDatasetKey(
   dataset: string,
   key: string,
 ):
-  | { readonly kind: 'partition' | 'history'; readonly date: string; readonly revision: number }
+  | { readonly kind: 'drop' | 'record' | 'history'; readonly date: string; readonly revision: number }
   | { readonly kind: 'condition' }
   | undefined {
   if (key === conditionKey(dataset)) return { kind: 'condition' };
-  const groups = key.startsWith(datasetPrefix(dataset)) && PARTITION_KEY.exec(key.slice(dataset.length + 1))?.groups;
-  if (!groups) return undefined;
-  const revision = Number(groups['revision'] ?? 0);
-  if ((groups['history'] === undefined) !== (revision === 0)) return undefined;
-  return { kind: revision === 0 ? 'partition' : 'history', date: groups['date'] ?? '', revision };
+  const drop = matchBelow(dropsPrefix(dataset), key, DROP_KEY);
+  if (drop) return { kind: 'drop', date: drop['date'] ?? '', revision: 0 };
+  const record = matchBelow(recordsPrefix(dataset), key, RECORD_KEY);
+  if (!record) return undefined;
+  const revision = Number(record['revision'] ?? 0);
+  if ((record['history'] === undefined) !== (revision === 0)) return undefined;
+  return { kind: revision === 0 ? 'record' : 'history', date: record['date'] ?? '', revision };
+}
+
+function matchBelow(prefix: string, key: string, pattern: RegExp): Record<string, string | undefined> | undefined {
+  return key.startsWith(prefix) ? (pattern.exec(key.slice(prefix.length))?.groups ?? undefined) : undefined;
 }
 
 /** A file that may become a drop, named by its content. */
@@ -113,7 +127,7 @@ export function sealingDecisionKey(dataset: string, date: string, revision: numb
 /** Files being sealed: of a dataset, or of one revision of a date. */
 export function sealingPrefix(dataset: string, date?: string, revision?: number): string {
   const root = `${SEALING_PREFIX}${dataset}/`;
-  return date === undefined || revision === undefined ? root : `${root}date=${date}/rev=${revision}/`;
+  return date === undefined || revision === undefined ? root : `${root}session=${date}/rev=${revision}/`;
 }
 
 /**
@@ -121,7 +135,7 @@ export function sealingPrefix(dataset: string, date?: string, revision?: number)
  * @param digest distinguishes it from other decisions of the revision
  */
 export function setAsidePrefix(dataset: string, date: string, revision: number, digest: string): string {
-  return `${sealingPrefix(dataset)}${SET_ASIDE}date=${date}/rev=${revision}/${digest}/`;
+  return `${sealingPrefix(dataset)}${SET_ASIDE}session=${date}/rev=${revision}/${digest}/`;
 }
 
 /** Parses a key below `sealingPrefix`; `undefined` for keys that are not part of the layout. */
@@ -136,18 +150,12 @@ export function parseSealingKey(
   return { date, revision: Number(revision), isSetAside: aside !== undefined };
 }
 
-/** The date of a manifest's key, or `undefined` for any other object. */
-export function parseManifestDate(dataset: string, key: string): string | undefined {
-  const groups = MANIFEST_KEY.exec(key)?.groups;
-  return groups?.['dataset'] === dataset ? groups['date'] : undefined;
-}
-
 /**
  * The recipients who have received the report of a date.
  * @param report identifies the report within the job, independent of the order in the job file
  */
 export function receiptKey(job: string, date: string, report: string): string {
-  return `${reportsPrefix(job)}date=${date}/${report}/receipt.json`;
+  return `${reportsPrefix(job)}session=${date}/${report}/receipt.json`;
 }
 
 /** The receipt as written by the n-th process that mailed: created once, and changed only by that process. */
@@ -157,7 +165,7 @@ export function claimKey(job: string, date: string, report: string, turn: number
 
 /** All claims for a report of a date. */
 export function claimsPrefix(job: string, date: string, report: string): string {
-  return `${reportsPrefix(job)}date=${date}/${report}/claim=`;
+  return `${reportsPrefix(job)}session=${date}/${report}/claim=`;
 }
 
 /** The number of a claim; 0 for any other object. */
@@ -169,18 +177,18 @@ export function parseClaimTurn(prefix: string, key: string): number {
 
 /** The date of a receipt's key, or `undefined` for any other object. */
 export function parseReceiptDate(job: string, report: string, key: string): string | undefined {
-  const date = key.slice(reportsPrefix(job).length + 'date='.length).slice(0, 10);
+  const date = key.slice(reportsPrefix(job).length + 'session='.length).slice(0, 10);
   return key === receiptKey(job, date, report) ? date : undefined;
 }
 
 /** All reports of a job. */
 export function reportsPrefix(job: string): string {
-  return `_reports/${job}/`;
+  return `${RECORDS_PREFIX}reports/${job}/`;
 }
 
 /** Copies of the report that was mailed for a revision: `report.html`, `report.eml`, `report.json`. */
 export function reportCopyPrefix(job: string, date: string, report: string, revision: number): string {
-  return `${reportsPrefix(job)}date=${date}/${report}/rev=${revision}/`;
+  return `${reportsPrefix(job)}session=${date}/${report}/rev=${revision}/`;
 }
 
 /** Parses the key of a mailed report's copy; `undefined` for any other object. */
@@ -199,5 +207,5 @@ export function parseReportCopyKey(
 
 /** The operator alerts of a job that were sent. */
 export function alertsKey(job: string): string {
-  return `_alerts/${job}.json`;
+  return `${RECORDS_PREFIX}alerts/${job}.json`;
 }

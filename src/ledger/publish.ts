@@ -5,9 +5,9 @@
  *
  *     1. put the files under the hashes of their contents             (so they cannot be overwritten with other bytes)
  *     2. write the decision, a complete manifest, if there is none    (this decides)
- *     3. keep the replaced revision under `_history/`                 (from checked bytes, see history.ts)
+ *     3. keep the replaced revision in the history                   (from checked bytes, see history.ts)
  *     4. copy the decided files to the drop's keys, then put the decided manifest   (both idempotent)
- *     5. remove the objects of this revision under `_sealing/`
+ *     5. remove the objects of this revision under `sealing/`
  *
  * The store confirms each write before the next step, so a source is removed only after its copy exists. If a worker
  * dies halfway, its decision stays; the next run finishes it (`finish.ts`), or the next worker that seals the date
@@ -23,9 +23,8 @@ import { digestOf, locateFiles, readDecision } from './decision.ts';
 import { findNewestKept, keepHistory } from './history.ts';
 import {
   dropFilename,
-  MANIFEST_FILENAME,
+  fileKey,
   manifestKey,
-  partitionPrefix,
   QUARANTINE_FILENAME,
   SUMMARY_FILENAME,
   sealingDecisionKey,
@@ -161,12 +160,11 @@ async function publishDecided(
   scratch: string,
 ): Promise<Manifest> {
   const { dataset, date, revision } = decided;
-  const folder = partitionPrefix(dataset, date);
   try {
     if (current) await keepHistory(store, current, `${scratch}.history`);
     for (const file of toCopy) {
       const from = sealingFileKey(dataset, date, revision, digestOf(file));
-      const { sizeBytes } = await store.copy(from, folder + file.filename);
+      const { sizeBytes } = await store.copy(from, fileKey(dataset, date, file.filename));
       // The store confirms that the target is a copy of the source; the size check shows that the source was the
       // decided file.
       if (sizeBytes !== file.size) {
@@ -180,7 +178,9 @@ async function publishDecided(
     throw error;
   }
   const names = new Set(decided.files.map(({ filename }) => filename));
-  for (const { filename } of current?.files ?? []) if (!names.has(filename)) await store.remove(folder + filename);
+  for (const { filename } of current?.files ?? []) {
+    if (!names.has(filename)) await store.remove(fileKey(dataset, date, filename));
+  }
   const published = await readPublished(store, decided);
   if (published) return published;
   await store.put(manifestKey(dataset, date), { bytes: formatManifest(decided) }, JSON_CONTENT);
@@ -223,7 +223,7 @@ function contentTypeOf({ filename }: ManifestFile): string {
 }
 
 function broken(store: Store, { dataset, date }: Pick<Manifest, 'dataset' | 'date'>, what: string): Fault {
-  return new Fault('SEALING_BROKEN', `${store.url}/${partitionPrefix(dataset, date)}${MANIFEST_FILENAME}: ${what}`, {
+  return new Fault('SEALING_BROKEN', `${store.url}/${manifestKey(dataset, date)}: ${what}`, {
     hint: 'Something else removes or writes objects there, a lifecycle rule perhaps. What is staged is kept: run again, and a decision that cannot be carried out is set aside.',
   });
 }

@@ -1,7 +1,7 @@
 /** The ledger of a dataset: the manifests in the store are the record of what is sealed. Read-only. */
 import { isFault } from '../core/errors.ts';
 import type { Store } from '../store/store.ts';
-import { dropFilename, manifestKey, parseManifestDate, partitionPrefix, partitionsPrefix } from './layout.ts';
+import { dropKey, dropsPrefix, manifestKey, parseDatasetKey, sealedPrefix } from './layout.ts';
 import { invalidManifest, type Manifest, parseManifest } from './manifest.ts';
 
 /** A date with a manifest, as found in a listing. */
@@ -13,21 +13,23 @@ export interface SealedDate {
   readonly beside: ReadonlyMap<string, number>;
 }
 
-/** Sealed dates of a dataset, ascending. Costs a listing; reads no object. */
+/** Sealed dates of a dataset, ascending. Costs two listings; reads no object. */
 export async function listSealed(store: Store, dataset: string): Promise<readonly SealedDate[]> {
   const dates: string[] = [];
-  const sizes = new Map<string, Map<string, number>>();
-  for await (const { key, sizeBytes } of store.list(partitionsPrefix(dataset))) {
-    const date = parseManifestDate(dataset, key);
-    const folder = key.slice(0, key.lastIndexOf('/') + 1);
-    if (date !== undefined) dates.push(date);
-    else sizes.set(folder, (sizes.get(folder) ?? new Map<string, number>()).set(key.slice(folder.length), sizeBytes));
+  const beside = new Map<string, Map<string, number>>();
+  for await (const { key, sizeBytes } of store.list(sealedPrefix(dataset))) {
+    const place = parseDatasetKey(dataset, key);
+    if (place?.kind !== 'record') continue;
+    const { date } = place;
+    if (key === manifestKey(dataset, date)) dates.push(date);
+    else beside.set(date, (beside.get(date) ?? new Map()).set(key.slice(key.lastIndexOf('/') + 1), sizeBytes));
   }
+  // Listed after the manifests: a date that is sealed in between is not listed without its object.
+  const sizes = new Map<string, number>();
+  if (dates.length > 0)
+    for await (const { key, sizeBytes } of store.list(dropsPrefix(dataset))) sizes.set(key, sizeBytes);
   return dates.sort().map((date) => {
-    const beside = sizes.get(partitionPrefix(dataset, date)) ?? new Map<string, number>();
-    const sizeBytes = beside.get(dropFilename(dataset));
-    beside.delete(dropFilename(dataset));
-    return { date, sizeBytes, beside };
+    return { date, sizeBytes: sizes.get(dropKey(dataset, date)), beside: beside.get(date) ?? new Map() };
   });
 }
 

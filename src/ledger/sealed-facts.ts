@@ -1,5 +1,5 @@
 /**
- * Rows, revision and condition of each sealed date, in few requests: one listing shows the sealed dates and their
+ * Rows, revision and condition of each sealed date, in few requests: listings show the sealed dates and their
  * replaced revisions, and `condition.json` has the numbers. Invariant: a number comes from the document only if the
  * store shows no newer revision; otherwise from the date's manifest. A date whose object is missing is never reported
  * as available.
@@ -8,7 +8,7 @@ import { isFault } from '../core/errors.ts';
 import { isSealed, type SealedCondition } from '../plan/conditions.ts';
 import type { Store } from '../store/store.ts';
 import type { ConditionEntry } from './condition-file.ts';
-import { datasetPrefix, dropKey, manifestKey, parseDatasetKey } from './layout.ts';
+import { dropKey, dropsPrefix, manifestKey, parseDatasetKey, recordsPrefix } from './layout.ts';
 import { readManifest } from './sealed-dates.ts';
 
 export interface SealedFacts {
@@ -53,19 +53,19 @@ export async function readSealedFacts(
   return new Map([...facts].sort(([a], [b]) => (a < b ? -1 : 1)));
 }
 
-/** Dates with a manifest, the newest replaced revision of each, and the keys of all their other files. */
+/** Dates with a manifest, the newest replaced revision of each, and the keys of all objects with rows. */
 async function listRevisions(store: Store, dataset: string) {
   const sealed: string[] = [];
   const replaced = new Map<string, number>();
   const objects = new Set<string>();
-  for await (const { key } of store.list(datasetPrefix(dataset))) {
+  for await (const { key } of store.list(recordsPrefix(dataset))) {
     const place = parseDatasetKey(dataset, key);
-    if (place === undefined || place.kind === 'condition') continue;
-    if (place.kind === 'history') {
+    if (place?.kind === 'history') {
       replaced.set(place.date, Math.max(place.revision, replaced.get(place.date) ?? 0));
-    } else if (key === manifestKey(dataset, place.date)) sealed.push(place.date);
-    else objects.add(key);
+    } else if (place?.kind === 'record' && key === manifestKey(dataset, place.date)) sealed.push(place.date);
   }
+  // Listed after the manifests: a date that is sealed in between is not listed without its object.
+  if (sealed.length > 0) for await (const { key } of store.list(dropsPrefix(dataset))) objects.add(key);
   return { sealed, replaced, objects };
 }
 

@@ -1,5 +1,5 @@
 /**
- * The dates that a run needs, and the dates that can still be fetched. Pure: the clock and the ledger come in as
+ * The dates that a run needs, the dates that can still be fetched, and when a session has settled. Pure: the clock and the ledger come in as
  * arguments. The clock is the server's (`Date` header), because the server measures lookback and delay by its own.
  */
 
@@ -10,7 +10,7 @@ import { addDays, formatWallClock, formatWallDate, parseWallClock } from '../cal
 const MINUTE_MS = 60_000;
 const DAY_MS = 86_400_000;
 
-/** Margin after the delay: rows of a session's last second may reach the service late. */
+/** Margin after the delay: rows of a session's last second may reach the service late. `service/generate` has its own. */
 const SETTLE_MARGIN_MINUTES = 15;
 
 export interface LookbackRange {

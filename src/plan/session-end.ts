@@ -1,5 +1,5 @@
 /**
- * Whether a source's rows show that a session is over, independent of any clock. Pure. A lagging source and clocks that
+ * Whether a source's rows show that a session is over, independent of any clock (by the clock: `dates.ts`). Pure. A lagging source and clocks that
  * are all fast look the same: rows stop in the middle of a session, and no later session has any.
  */
 

@@ -148,7 +148,7 @@ export function readReportNumber(report: NumberSource, name: ReportNumber): Amou
   const number = findNumber(name);
   if (number.read !== undefined) return number.read(report);
   const { headline } = report;
-  return number.unit === 'share' ? readValue(number, headline) : (headline[number.key] ?? null);
+  return readValue(number, headline);
 }
 
 /**

@@ -8,12 +8,13 @@ import { makeFolder } from '../core/folder.ts';
 import { describeSealed, readConditionDocument } from '../ledger/condition-file.ts';
 import {
   conditionKey,
-  datasetPrefix,
+  dropsPrefix,
   historyKey,
   historyPrefix,
   MANIFEST_FILENAME,
   parseDatasetKey,
   parseSealingKey,
+  recordsPrefix,
   sealingPrefix,
 } from '../ledger/layout.ts';
 import { type Manifest, readSigned } from '../ledger/manifest.ts';
@@ -29,11 +30,13 @@ export async function findForeignKeys(
 ): Promise<readonly string[]> {
   const dates = new Set(sealed);
   const findings: string[] = [];
-  for await (const { key } of store.list(datasetPrefix(dataset))) {
-    const part = parseDatasetKey(dataset, key);
-    if (!part) findings.push(`${key} does not belong to the dataset`);
-    else if (part.kind !== 'condition' && !dates.has(part.date))
-      findings.push(`${key} is of a date that is not sealed`);
+  for (const prefix of [recordsPrefix(dataset), dropsPrefix(dataset)]) {
+    for await (const { key } of store.list(prefix)) {
+      const part = parseDatasetKey(dataset, key);
+      if (!part) findings.push(`${key} does not belong to the dataset`);
+      else if (part.kind !== 'condition' && !dates.has(part.date))
+        findings.push(`${key} is of a date that is not sealed`);
+    }
   }
   return findings;
 }
@@ -112,7 +115,7 @@ async function auditRevision(
   const kept = manifest.files.filter(({ filename }) => !wasLost || keys.includes(prefix + filename));
   const path = join(folder, 'history.parquet');
   try {
-    for (const file of kept) wrong.push(...(await fetchAndHash(deps, prefix, file, path)));
+    for (const file of kept) wrong.push(...(await fetchAndHash(deps, prefix + file.filename, file, path)));
   } finally {
     await rm(path, { force: true });
   }
@@ -120,7 +123,7 @@ async function auditRevision(
 }
 
 /**
- * Describes the objects under `_sealing/` of the dataset: decisions set aside, and the unfinished work of a worker.
+ * Describes the objects under `sealing/` of the dataset: decisions set aside, and the unfinished work of a worker.
  * None of them damages sealed dates.
  */
 export async function listLeftovers(store: Store, dataset: string): Promise<readonly string[]> {

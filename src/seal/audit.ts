@@ -11,7 +11,7 @@ import { hashFile } from '../core/file-hash.ts';
 import { makeFolder } from '../core/folder.ts';
 import type { Engine } from '../engine/engine.ts';
 import { EngineFault } from '../engine/engine-fault.ts';
-import { dropFilename, manifestKey, partitionPrefix, SUMMARY_FILENAME } from '../ledger/layout.ts';
+import { dropFilename, dropsPrefix, fileKey, manifestKey, recordsPrefix, SUMMARY_FILENAME } from '../ledger/layout.ts';
 import { type CheckResult, hashSchema, type Manifest, type ManifestFile, readSigned } from '../ledger/manifest.ts';
 import { readSuccessor } from '../ledger/restating.ts';
 import type { Store } from '../store/store.ts';
@@ -66,7 +66,7 @@ function damaged(date: string, manifest: Manifest | undefined, findings: readonl
 /** During a replacement: finds files that match neither the old nor the new revision. */
 async function findStrangeFiles(deps: AuditDeps, manifest: Manifest, next: Manifest): Promise<readonly string[]> {
   const { folder, store } = deps;
-  const prefix = partitionPrefix(manifest.dataset, manifest.date);
+  const keyOf = ({ filename }: ManifestFile) => fileKey(manifest.dataset, manifest.date, filename);
   const path = join(folder, 'restated');
   const findings: string[] = [];
   await makeFolder(folder);
@@ -74,10 +74,10 @@ async function findStrangeFiles(deps: AuditDeps, manifest: Manifest, next: Manif
     for (const file of next.files) {
       const old = manifest.files.filter(({ filename }) => filename === file.filename);
       const wrong: (readonly string[])[] = [];
-      for (const each of [file, ...old]) wrong.push(await fetchAndHash(deps, prefix, each, path));
+      for (const each of [file, ...old]) wrong.push(await fetchAndHash(deps, keyOf(each), each, path));
       // A file of the new revision only may not exist yet.
       const isKnown =
-        wrong.some(({ length }) => length === 0) || (old.length === 0 && !(await store.head(prefix + file.filename)));
+        wrong.some(({ length }) => length === 0) || (old.length === 0 && !(await store.head(keyOf(file))));
       if (!isKnown) findings.push(...(wrong.at(-1) ?? []));
     }
   } finally {
@@ -89,7 +89,7 @@ async function findStrangeFiles(deps: AuditDeps, manifest: Manifest, next: Manif
 async function auditFiles(deps: AuditDeps, manifest: Manifest): Promise<readonly string[]> {
   const { folder, engine } = deps;
   const [drop] = manifest.files;
-  const prefix = partitionPrefix(manifest.dataset, manifest.date);
+  const keyOf = ({ filename }: ManifestFile) => fileKey(manifest.dataset, manifest.date, filename);
   const paths = {
     drop: join(folder, 'drop.parquet'),
     summary: join(folder, 'summary.parquet'),
@@ -101,27 +101,25 @@ async function auditFiles(deps: AuditDeps, manifest: Manifest): Promise<readonly
     // The names are wrong, so files read by these names would not belong to the drop.
     if (misnamed.length > 0) return misnamed;
     const findings: string[] = [];
-    const damage = await fetchAndHash(deps, prefix, drop, paths.drop);
+    const damage = await fetchAndHash(deps, keyOf(drop), drop, paths.drop);
     findings.push(...damage);
-    if (damage.length === 0) findings.push(...(await auditRows(deps, manifest, prefix + drop.filename, paths.drop)));
+    if (damage.length === 0) findings.push(...(await auditRows(deps, manifest, keyOf(drop), paths.drop)));
     const summary = manifest.files.find(({ filename }) => filename === SUMMARY_FILENAME);
     if (summary) {
-      const spoilt = await fetchAndHash(deps, prefix, summary, paths.summary);
+      const spoilt = await fetchAndHash(deps, keyOf(summary), summary, paths.summary);
       findings.push(...spoilt);
       if (spoilt.length + damage.length === 0) {
-        findings.push(
-          ...(await compute(prefix + summary.filename, () => compareSummary(engine, paths.drop, paths.summary))),
-        );
+        findings.push(...(await compute(keyOf(summary), () => compareSummary(engine, paths.drop, paths.summary))));
       }
     }
     const { quarantine } = manifest;
     const bad = manifest.files.find(({ filename }) => filename === quarantine?.filename);
     if (quarantine && bad) {
-      const spoilt = await fetchAndHash(deps, prefix, bad, paths.quarantine);
+      const spoilt = await fetchAndHash(deps, keyOf(bad), bad, paths.quarantine);
       findings.push(...spoilt);
       const rows = spoilt.length > 0 ? quarantine.rows : await countLines(paths.quarantine);
       if (rows !== quarantine.rows) {
-        findings.push(`${prefix + bad.filename} has ${rows} rows, the manifest says ${quarantine.rows}`);
+        findings.push(`${keyOf(bad)} has ${rows} rows, the manifest says ${quarantine.rows}`);
       }
     }
     return findings;
@@ -151,11 +149,10 @@ function compareNames(manifest: Manifest): readonly string[] {
 /** Copies an object to `path` and describes what is wrong with it. */
 export async function fetchAndHash(
   { store, signal }: Pick<AuditDeps, 'store' | 'signal'>,
-  prefix: string,
+  key: string,
   file: ManifestFile,
   path: string,
 ): Promise<readonly string[]> {
-  const key = prefix + file.filename;
   const info = await store.head(key);
   if (!info || !(await store.download(key, path, signal))) return [`${key} is missing`];
   const findings: string[] = [];
@@ -250,12 +247,13 @@ async function findForeignObjects(
   manifests: readonly [Manifest, ...Manifest[]],
 ): Promise<readonly string[]> {
   const [{ dataset, date }] = manifests;
-  const prefix = partitionPrefix(dataset, date);
-  const files = manifests.flatMap((manifest) => manifest.files.map(({ filename }) => prefix + filename));
+  const files = manifests.flatMap((manifest) => manifest.files.map(({ filename }) => fileKey(dataset, date, filename)));
   const known = new Set([manifestKey(dataset, date), ...files]);
   const findings: string[] = [];
-  for await (const { key } of store.list(prefix)) {
-    if (!known.has(key)) findings.push(`${key} does not belong to the drop`);
+  for (const prefix of [recordsPrefix(dataset, date), dropsPrefix(dataset, date)]) {
+    for await (const { key } of store.list(prefix)) {
+      if (!known.has(key)) findings.push(`${key} does not belong to the drop`);
+    }
   }
   return findings;
 }

@@ -5,6 +5,9 @@
  */
 import type { ColumnChunk, FileMetaData } from 'hyparquet';
 
+/** Columns in which readers look up single values: they keep their filters. */
+export const BLOOM_COLUMNS: readonly string[] = ['symbol', 'option_symbol'];
+
 /** A byte range of the file as the engine wrote it. */
 export interface Piece {
   readonly offset: number;

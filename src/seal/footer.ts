@@ -7,7 +7,7 @@
 import { type FileHandle, open } from 'node:fs/promises';
 import type { FileMetaData } from 'hyparquet';
 import { Fault } from '../core/errors.ts';
-import { dropBloomFilters, findTailStart, type Piece } from './bloom-filter.ts';
+import { BLOOM_COLUMNS, dropBloomFilters, findTailStart, type Piece } from './bloom-filter.ts';
 import type { DropColumn } from './drop-columns.ts';
 
 interface FooterNotes {
@@ -20,8 +20,6 @@ interface FooterNotes {
 
 /** Length of the footer's size field and the closing magic bytes. */
 const TAIL_BYTES = 8;
-/** Columns in which readers look up single values, and which the sort order does not cover. */
-const BLOOM_COLUMNS: readonly string[] = ['symbol', 'option_symbol'];
 /** Bounds of text columns are not truncated: option symbols differ only in their last letters. */
 const WHOLE_BOUNDS = Number.POSITIVE_INFINITY;
 const MAGIC = Buffer.from('PAR1');

@@ -7,7 +7,7 @@ import { rm, stat } from 'node:fs/promises';
 import { hashFile } from '../core/file-hash.ts';
 import type { Engine } from '../engine/engine.ts';
 import { fetchFile } from '../ledger/history.ts';
-import { partitionPrefix, SUMMARY_FILENAME } from '../ledger/layout.ts';
+import { fileKey, SUMMARY_FILENAME } from '../ledger/layout.ts';
 import type { Manifest, ManifestDraft } from '../ledger/manifest.ts';
 import { PARQUET_CONTENT_TYPE, publishDrop } from '../ledger/publish.ts';
 import { readManifest } from '../ledger/sealed-dates.ts';
@@ -53,7 +53,7 @@ export async function mendSummary(deps: MendDeps, dataset: string, date: string)
     }
     // A later revision has its own summary.
     if ((await readManifest(store, dataset, date))?.revision !== manifest.revision) return 'not-mended';
-    const key = partitionPrefix(dataset, date) + file.filename;
+    const key = fileKey(dataset, date, file.filename);
     await store.put(key, { path: paths.summary }, { contentType: PARQUET_CONTENT_TYPE, signal });
     return 'restored';
   } finally {

@@ -11,7 +11,7 @@ import { convertColumn, type DropColumn, typeColumn } from './drop-columns.ts';
 
 /**
  * DuckDB, hyparquet and by default ClickHouse read a whole row group for a single contract: with 131,072 rows a point
- * query read more than 2% of a session of 7 million. Scans want large groups; DuckDB's have 122,880 rows.
+ * query read more than 2% of a session of 7 million. Scans want large groups; DuckDB's have 122,880 rows. Must be a multiple of 48 (`STAGE_BLOCK_ROWS`).
  */
 export const ROW_GROUP_ROWS = 49_152;
 export const COMPRESSION = 'zstd';

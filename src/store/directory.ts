@@ -10,7 +10,7 @@ import { dirname, join, resolve } from 'node:path';
 import type { Readable } from 'node:stream';
 import { hasErrorCode, syncFolder } from '../core/atomic-file.ts';
 import { assertNotAborted } from '../core/errors.ts';
-import { SEALING_PREFIX } from './key-kind.ts';
+import { DOCTOR_PREFIX, SEALING_PREFIX, TEMPORARIES_PREFIX } from './key-kind.ts';
 import { assertLinkSeconds } from './link.ts';
 import { assertKey, assertPrefix, compareKeys, isTemporaryName } from './object-key.ts';
 import type { ListedObject, ObjectBody, ObjectInfo, Store } from './store.ts';
@@ -21,6 +21,9 @@ import { makeDurableFolder, removeStaleTemporaries, writeWholeFile } from './who
 const ABSENT = ['ENOENT', 'ENOTDIR', 'EISDIR'] as const;
 /** Bytes per read when copying a file: large enough that the number of system calls does not matter. */
 const COPY_CHUNK_BYTES = 1 << 20;
+
+/** Objects that exist for minutes only: their empty folders are removed. */
+const PASSING = [SEALING_PREFIX, DOCTOR_PREFIX];
 
 /** A file that disappears right after it was written is written once more. */
 const MAX_WRITES = 2;
@@ -51,6 +54,8 @@ export async function openDirectoryStore(path: string, { make = true }: Director
 
 class DirectoryStore implements Store {
   readonly url: string;
+  /** Outside the folders with rows, which readers list. */
+  readonly #temporaries: string;
   /** Whether the leftovers of killed processes were searched for. */
   #isSwept = false;
   /** Whether the directory has been seen: from then on its absence is a fault. */
@@ -58,6 +63,7 @@ class DirectoryStore implements Store {
 
   constructor(root: string, isMade: boolean) {
     this.url = root;
+    this.#temporaries = join(root, TEMPORARIES_PREFIX);
     this.#isMade = isMade;
   }
 
@@ -73,18 +79,21 @@ class DirectoryStore implements Store {
   async put(key: string, body: ObjectBody, options: { readonly signal?: AbortSignal } = {}): Promise<void> {
     await this.#write('put', key, options.signal, async (path) => {
       if ('bytes' in body) {
-        await writeWholeFile(path, body.bytes);
+        await writeWholeFile(path, body.bytes, { temporaries: this.#temporaries });
         return body.bytes;
       }
       const { size } = await stat(body.path);
-      await writeWholeFile(path, readLocal(body.path, options.signal), { expectedBytes: size });
+      await writeWholeFile(path, readLocal(body.path, options.signal), {
+        expectedBytes: size,
+        temporaries: this.#temporaries,
+      });
       return size;
     });
   }
 
   async putIfAbsent(key: string, bytes: Uint8Array, options: { readonly signal?: AbortSignal } = {}): Promise<boolean> {
     const written = await this.#write('putIfAbsent', key, options.signal, async (path) =>
-      (await writeWholeFile(path, bytes, { exclusive: true })) ? bytes : undefined,
+      (await writeWholeFile(path, bytes, { exclusive: true, temporaries: this.#temporaries })) ? bytes : undefined,
     );
     return written !== undefined;
   }
@@ -109,7 +118,7 @@ class DirectoryStore implements Store {
     const source = this.#path(from);
     const sizeBytes = await this.#write('copy', to, undefined, async (path) => {
       const { size } = await stat(source);
-      await writeWholeFile(path, readLocal(source), { expectedBytes: size });
+      await writeWholeFile(path, readLocal(source), { expectedBytes: size, temporaries: this.#temporaries });
       return size;
     });
     return { key: to, sizeBytes };
@@ -120,7 +129,9 @@ class DirectoryStore implements Store {
     await attemptLocal('remove', path, undefined, async () => {
       await ifPresent(unlink(path).then(() => syncFolder(dirname(path))));
     });
-    if (key.startsWith(SEALING_PREFIX)) await removeEmptyFolders(dirname(path), this.url);
+    if (PASSING.some((prefix) => key.startsWith(prefix))) {
+      for (const folder of [dirname(path), this.#temporaries]) await removeEmptyFolders(folder, this.url);
+    }
   }
 
   /** None: a file has no address that a remote reader could open. Arguments that S3 would refuse are refused too. */

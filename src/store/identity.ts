@@ -8,13 +8,17 @@ import { createHash, randomUUID } from 'node:crypto';
 import { join } from 'node:path';
 import { z } from 'zod';
 import { writeFileAtomic } from '../core/atomic-file.ts';
-import { Fault } from '../core/errors.ts';
+import { Fault, isFault } from '../core/errors.ts';
 import { readJsonFile, tryParseJson } from '../core/json-file.ts';
 import { STORE_IDENTITY_KEY } from './key-kind.ts';
 import type { Store } from './store.ts';
 
-/** Format version that this flowdrop writes and reads. */
-const FORMAT = 1;
+/** Format that this flowdrop writes; it stands for the layout of the whole store (`ledger/layout.ts`). */
+const FORMAT = 2;
+/** Objects of the first layout, which had no folder for records: a manifest or a receipt. */
+const FIRST_LAYOUT_KEY = /^(?:_reports\/)?[^/]+\/date=\d{4}-\d{2}-\d{2}\/(?:.+\/)?(?:manifest|receipt)\.json$/;
+/** Keys to inspect in a store that does not state its format. */
+const MAX_KEYS = 1000;
 
 const identitySchema = z.looseObject({ format: z.number().int().min(1), id: z.string().min(1) });
 const knownSchema = z.object({ store: z.string(), id: z.string().min(1) });
@@ -24,8 +28,9 @@ const knownSchema = z.object({ store: z.string(), id: z.string().min(1) });
  * - `look`: to read, or to test rights; the store may have no identity
  * - `run`: to seal and mail; a store without an identity gets one, unless this place is known to have had another
  * - `new`: as `run`, for an operator who has moved or emptied the store: the store that is there now is accepted
+ * - `upgrade`: as `look`, and accepts the layout of an earlier version
  */
-export type StoreUse = 'look' | 'run' | 'new';
+export type StoreUse = 'look' | 'run' | 'new' | 'upgrade';
 
 /** The location of a store, and this machine's record of it. */
 export interface StorePlace {
@@ -38,19 +43,18 @@ export interface StorePlace {
 /**
  * Reads the identity of a store, and creates or records it as `use` allows.
  * @returns its id; `undefined` if it has none and needs none
- * @throws Fault `STORE_CHANGED`, `STORE_NEWER`, StoreFault
+ * @throws Fault `STORE_CHANGED`, `STORE_NEWER`, `STORE_OUTDATED`, StoreFault
  */
 export async function identifyStore(store: Store, place: StorePlace, use: StoreUse): Promise<string | undefined> {
   const path = knownPath(place);
   const known = (await readJsonFile(path, knownSchema))?.id;
-  // Nothing to compare and nothing to write, so no read is needed.
-  if (use === 'look' && known === undefined) return undefined;
   const found = await readStoreId(store);
+  if (use !== 'upgrade') await assertLayout(store, found);
   const isKept = found.id !== undefined && (known === undefined || found.id === known);
   if (!isKept && use !== 'new' && (known !== undefined || found.text !== undefined)) {
     throw createStoreChange(store, place.kind, known, found);
   }
-  if (use === 'look') return found.id;
+  if (use === 'look' || use === 'upgrade') return found.id;
   const id = found.id ?? (await makeStoreId(store, place, found));
   if (id !== known) await writeFileAtomic(path, `${JSON.stringify({ store: store.url, id })}\n`);
   return id;
@@ -67,7 +71,46 @@ export function isStoreChange(error: unknown): boolean {
   return error instanceof Fault && error.code === 'STORE_CHANGED';
 }
 
+/** Whether the store is in the layout that this version reads and writes. Costs a listing in a store without an identity. */
+export async function isCurrentLayout(store: Store): Promise<boolean> {
+  return await hasCurrentLayout(store, await readStoreId(store));
+}
+
+/** Notes in the store's identity that it has the current layout now. The id stays. @throws StoreFault */
+export async function markCurrentLayout(store: Store): Promise<void> {
+  const { id = randomUUID() } = await readStoreId(store);
+  await store.put(STORE_IDENTITY_KEY, { bytes: formatIdentity(id) }, { contentType: 'application/json' });
+}
+
+/** @throws Fault `STORE_OUTDATED` (usage), StoreFault */
+async function assertLayout(store: Store, found: FoundIdentity): Promise<void> {
+  if (await hasCurrentLayout(store, found)) return;
+  throw new Fault(
+    'STORE_OUTDATED',
+    `${store.url} has the layout of an earlier flowdrop (<dataset>/date=.../manifest.json); \`flowdrop upgrade ${store.url}\` moves it`,
+    { kind: 'usage', hint: 'It copies the objects inside the store to their new names, and keeps everything.' },
+  );
+}
+
+async function hasCurrentLayout(store: Store, { format, text }: FoundIdentity): Promise<boolean> {
+  // A file that cannot be read says nothing about the layout; who the store is, is judged elsewhere.
+  if (text !== undefined) return format === undefined || format >= FORMAT;
+  let seen = 0;
+  try {
+    for await (const { key } of store.list('')) {
+      if (FIRST_LAYOUT_KEY.test(key)) return false;
+      seen += 1;
+      if (seen >= MAX_KEYS) break;
+    }
+  } catch (error) {
+    // A store that cannot be listed fails where it is used, and says for what.
+    if (!isFault(error)) throw error;
+  }
+  return true;
+}
+
 interface FoundIdentity {
+  readonly format?: number | undefined;
   readonly id: string | undefined;
   /** The file's text; `undefined` if there is no file. */
   readonly text: string | undefined;
@@ -88,12 +131,12 @@ async function readStoreId(store: Store): Promise<FoundIdentity> {
       },
     );
   }
-  return { id: data?.id, text };
+  return { format: data?.format, id: data?.id, text };
 }
 
 async function makeStoreId(store: Store, { kind }: StorePlace, found: FoundIdentity): Promise<string> {
   const id = randomUUID();
-  const bytes = Buffer.from(`${JSON.stringify({ format: FORMAT, id })}\n`);
+  const bytes = formatIdentity(id);
   const options = { contentType: 'application/json' };
   if (found.text !== undefined) await store.put(STORE_IDENTITY_KEY, { bytes }, options);
   else if (!(await store.putIfAbsent(STORE_IDENTITY_KEY, bytes, options))) {
@@ -103,6 +146,10 @@ async function makeStoreId(store: Store, { kind }: StorePlace, found: FoundIdent
     return theirs.id;
   }
   return id;
+}
+
+function formatIdentity(id: string): Buffer {
+  return Buffer.from(`${JSON.stringify({ format: FORMAT, id })}\n`);
 }
 
 function createStoreChange(

@@ -19,7 +19,7 @@ export function assertKey(key: string): void {
   for (const segment of key.split('/')) assertSegment(key, segment);
 }
 
-/** A prefix may be empty, and may end anywhere in a name: `trades/date=2026-`. @throws Fault `KEY_INVALID` (usage) */
+/** A prefix may be empty, and may end anywhere in a name: `trades/session=2026-`. @throws Fault `KEY_INVALID` (usage) */
 export function assertPrefix(prefix: string): void {
   assertCharacters(prefix);
   const complete = prefix.split('/').slice(0, -1);

@@ -1,10 +1,10 @@
 /**
- * Large local files that appear whole or not at all. Invariant: bytes go to a temporary file in the same folder, are
- * counted and synced, and only then renamed. Small files of other stages use `core/atomic-file.ts`.
+ * Large local files that appear whole or not at all. Invariant: bytes go to a temporary file, are counted and synced,
+ * and only then renamed. Small files of other stages use `core/atomic-file.ts`.
  */
 import { randomBytes } from 'node:crypto';
-import { type FileHandle, link, open, readdir, rename, rm, stat } from 'node:fs/promises';
-import { dirname, join } from 'node:path';
+import { copyFile, type FileHandle, link, open, readdir, rename, rm, stat } from 'node:fs/promises';
+import { basename, dirname, join } from 'node:path';
 import { Readable } from 'node:stream';
 import { hasErrorCode, syncFolder } from '../core/atomic-file.ts';
 import { makeFolder } from '../core/folder.ts';
@@ -15,6 +15,8 @@ interface WholeFileOptions {
   readonly exclusive?: boolean;
   /** If the body has another length, it is an error, and no file appears. */
   readonly expectedBytes?: number;
+  /** Where the temporary file is. Default: the folder of the file, where readers of the folder may come across it. */
+  readonly temporaries?: string;
 }
 
 /**
@@ -27,13 +29,15 @@ export async function writeWholeFile(
   options: WholeFileOptions = {},
 ): Promise<boolean> {
   const folder = dirname(path);
-  const temporary = join(folder, buildTemporaryName(randomBytes(8).toString('hex')));
+  const temporaries = options.temporaries ?? folder;
+  const temporary = join(temporaries, buildTemporaryName(randomBytes(8).toString('hex')));
   // A stream that fails before it is read would end the process; reading it below throws the same error.
   if (body instanceof Readable) body.on('error', () => {});
   try {
-    const file = await openTemporary(folder, temporary);
+    const file = await inFolder(temporaries, () => open(temporary, 'wx'));
     await writeDurably(file, body, options.expectedBytes);
-    const isWritten = options.exclusive ? await publishExclusively(temporary, path) : await publish(temporary, path);
+    const publish = options.exclusive ? giveFreeName : giveName;
+    const isWritten = await inFolder(folder, () => onSameDisk(temporary, folder, (ready) => publish(ready, path)));
     if (isWritten) await syncIfPresent(folder);
     return isWritten;
   } finally {
@@ -68,12 +72,12 @@ export async function removeStaleTemporaries(folder: string, nowMs: number): Pro
 /** A try fails if a worker removed the folder while it was empty; each worker does so once a date. */
 const MAX_OPEN_TRIES = 10;
 
-/** Creates the folder if it is missing. From here on it is not empty, so no worker removes it. */
-async function openTemporary(folder: string, temporary: string): Promise<FileHandle> {
+/** Makes a file in a folder, which is created if it is missing. Then it is not empty, so no worker removes it. */
+async function inFolder<T>(folder: string, make: () => Promise<T>): Promise<T> {
   for (let attempt = 1; ; attempt += 1) {
     try {
       await makeDurableFolder(folder);
-      return await open(temporary, 'wx');
+      return await make();
     } catch (error) {
       // `EEXIST`: the folder existed when it was to be created, and was gone at the next look.
       if (!hasErrorCode(error, 'ENOENT', 'EEXIST') || attempt === MAX_OPEN_TRIES) throw error;
@@ -106,12 +110,30 @@ async function writeDurably(
   }
 }
 
-async function publish(temporary: string, path: string): Promise<true> {
+/** A folder may lie on another disk, by a link of the operator's: then the file is copied there first. */
+async function onSameDisk<T>(temporary: string, folder: string, publish: (path: string) => Promise<T>): Promise<T> {
+  try {
+    return await publish(temporary);
+  } catch (error) {
+    if (!hasErrorCode(error, 'EXDEV')) throw error;
+  }
+  const copied = join(folder, basename(temporary));
+  try {
+    await copyFile(temporary, copied);
+    const file = await open(copied, 'r+');
+    await file.sync().finally(() => file.close());
+    return await publish(copied);
+  } finally {
+    await removeIfPresent(copied);
+  }
+}
+
+async function giveName(temporary: string, path: string): Promise<true> {
   await rename(temporary, path);
   return true;
 }
 
-async function publishExclusively(temporary: string, path: string): Promise<boolean> {
+async function giveFreeName(temporary: string, path: string): Promise<boolean> {
   try {
     await link(temporary, path);
     return true;

@@ -234,7 +234,7 @@ describe.each(STORES)('alerts remembered in $name', ({ isMissing, open }) => {
     it('is kept with who was told when, in the shape that the documentation gives', async () => {
       await sendAlerts(createContext(), both, missing);
       const at = new Date(clock.now()).toISOString();
-      expect(JSON.parse((await readText(store, '_alerts/nightly.json')) ?? '')).toEqual({
+      expect(JSON.parse((await readText(store, '_flowdrop/alerts/nightly.json')) ?? '')).toEqual({
         version: 1,
         job: 'nightly',
         alerts: {

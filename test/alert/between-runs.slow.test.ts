@@ -79,9 +79,9 @@ describe('flowdrop alert', () => {
     });
     // It may be a holiday: the override makes it a session.
     await writeFile(join(cwd, 'calendar.yaml'), soon ? `open: [${soon}]\n` : '{}\n');
-    await mkdir(join(cwd, 'drops', 'trades'), { recursive: true });
+    await mkdir(join(cwd, 'drops', '_flowdrop', 'trades'), { recursive: true });
     await writeFile(
-      join(cwd, 'drops', 'trades', 'condition.json'),
+      join(cwd, 'drops', '_flowdrop', 'trades', 'condition.json'),
       JSON.stringify([entry(soon ?? addDays(today, -14))]),
     );
     const env = { FLOWDROP_CALENDAR_FILE: 'calendar.yaml' };
@@ -129,7 +129,9 @@ describe('flowdrop alert', () => {
     expect((await run(['alert', 'nightly'])).code).toBe(0);
     expect(smtp.messages.length - mails).toBe(1);
     expect(posts()).toHaveLength(2);
-    const memory = JSON.parse(await readFile(join(cwd, 'drops', '_alerts', 'nightly.json'), 'utf8')) as AlertState;
+    const memory = JSON.parse(
+      await readFile(join(cwd, 'drops', '_flowdrop', 'alerts', 'nightly.json'), 'utf8'),
+    ) as AlertState;
     expect(Object.keys(memory.alerts['nightly/run-died']?.told ?? {}).sort()).toEqual(['ops@example.com', 'webhook']);
   });
 
@@ -137,12 +139,12 @@ describe('flowdrop alert', () => {
   it.each([
     // Links that lead to themselves: the store is there, its memory of alerts too, and what is to be read is not.
     ['condition.json', 'ELOOP', (path: string) => symlink(path, path)],
-    ['date=2026-11-20', 'ELOOP', (path: string) => symlink(path, path)],
+    ['session=2026-11-20', 'ELOOP', (path: string) => symlink(path, path)],
     ['condition.json', 'not in shape', (path: string) => writeFile(path, '{}')],
   ] as const)(
     'ends with 1 when the store opens and its %s cannot be read (%s), and tells what it can',
     async (name, reason, breakIt) => {
-      const dataset = join(cwd, 'drops', 'trades');
+      const dataset = join(cwd, 'drops', '_flowdrop', 'trades');
       await mkdir(dataset, { recursive: true });
       const condition = join(dataset, 'condition.json');
       // Dates since a week ago are open, so that it is asked which of them are sealed.

@@ -118,7 +118,7 @@ describe('a run', () => {
       ...receiver.posts.slice(postsBefore).map(({ body }) => body),
     ].join();
     for (const secret of [WRONG_KEY, HOOK_PATH, WEBHOOK_SECRET]) expect(all).not.toContain(secret);
-    expect(files).toContain('drops/_alerts/nightly.json');
+    expect(files).toContain('drops/_flowdrop/alerts/nightly.json');
   });
 
   it('that is killed when a post has left, before it is noted, is followed by one that repeats it under its identity', async () => {
@@ -139,14 +139,14 @@ describe('a run', () => {
     const { code } = await run(['run', 'nightly']);
     expect(code).toBe(0);
     expect(told()).toEqual([]);
-    expect((await listFiles(join(cwd, 'drops'))).filter((name) => name.startsWith('_alerts'))).toEqual([]);
+    expect((await listFiles(join(cwd, 'drops'))).filter((name) => name.startsWith('_flowdrop/alerts'))).toEqual([]);
   });
 
   it('that finds a date missing tells it, and a backfill that seals the date tells that it is over', async () => {
     expect((await run(['run', 'nightly'])).code).toBe(0);
     // The archive says that the job knew an earlier session, of which the source has no rows.
     await writeFile(
-      join(cwd, 'drops', 'trades', 'condition.json'),
+      join(cwd, 'drops', '_flowdrop', 'trades', 'condition.json'),
       JSON.stringify([
         { date: '2026-11-18', condition: 'pending', last_modified_date: null, revision: null, rows: null },
       ]),

@@ -255,7 +255,7 @@ describe.each(places)('the archive in $name', ({ open, isS3 }) => {
       const error: unknown = await archive.rows(sql).catch((cause: unknown) => cause);
       expect(error, sql).toMatchObject({ kind: 'usage' });
       const { message, hint } = error as { message: string; hint: string };
-      for (const secret of [...secrets, 'flowdrop-archive-', 'archive_', 'date=2026'])
+      for (const secret of [...secrets, 'flowdrop-archive-', 'archive_', 'session=2026'])
         expect(`${message} ${hint}`, sql).not.toContain(secret);
     }
   });

@@ -4,8 +4,10 @@
  * clipped was ever sealed; each mail went once; nothing is left that blocks; the requests are bounded. Invariant: nothing
  * is taken from the product's word alone.
  */
+
 import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
+import { dropKey, fileKey } from '../../src/ledger/layout.ts';
 import type { Manifest } from '../../src/ledger/manifest.ts';
 import { flowdrop } from '../support/flowdrop.ts';
 import { RECIPIENTS } from './mail.ts';
@@ -112,7 +114,7 @@ export async function judgeEnd(
   const verified = await flowdrop(['verify', job], { cwd, env });
   if (verified.code !== 0) problems.push(`verify ended with ${verified.code}: ${verified.stdout}${verified.stderr}`);
   const names = await place.list();
-  const expected = new Set(['trades/condition.json', ...dates.flatMap((date) => nameObjects(date).all)]);
+  const expected = new Set(['_flowdrop/trades/condition.json', ...dates.flatMap((date) => nameObjects(date).all)]);
   judgeLeftovers(
     run,
     names
@@ -132,11 +134,11 @@ export async function judgeEnd(
 }
 
 /** What is beside the drops: what the store is known by, reports, and decisions that were set aside for the operator. */
-const BESIDE = /^(_flowdrop|_reports|_alerts)\/|^_sealing\/[^/]+\/set-aside\//;
+const BESIDE = /^_flowdrop\/(store\.json$|reports\/|alerts\/|sealing\/[^/]+\/set-aside\/)/;
 /** What is left of a revision that was made again, because an object of it was lost. */
-export const HISTORY = /^trades\/_history\//;
+export const HISTORY = /^_flowdrop\/trades\/history\//;
 /** Files of a revision whose decision the store lost: a run removes them after a day. */
-const UNDECIDED = /^_sealing\/trades\/date=[\d-]+\/rev=\d+\/[0-9a-f]{64}\.parquet$/;
+const UNDECIDED = /^_flowdrop\/sealing\/trades\/session=[\d-]+\/rev=\d+\/[0-9a-f]{64}\.parquet$/;
 
 async function judgeDate(run: Run, date: string, names: readonly string[]): Promise<void> {
   const { place, problems, source, losses } = run;
@@ -206,10 +208,11 @@ function judgeMails({ mail, attempts, place, problems, losses }: Run, dates: rea
 }
 
 function nameObjects(date: string) {
-  const partition = `trades/date=${date}`;
-  const [drop, manifestName] = [`${partition}/trades.parquet`, `${partition}/manifest.json`];
-  const quarantine = `${partition}/quarantine.ndjson`;
-  return { drop, manifestName, quarantine, all: [drop, manifestName, quarantine, `${partition}/summary.parquet`] };
+  const drop = dropKey('trades', date);
+  const [manifestName, quarantine, summary] = ['manifest.json', 'quarantine.ndjson', 'summary.parquet'].map((name) =>
+    fileKey('trades', date, name),
+  ) as [string, string, string];
+  return { drop, manifestName, quarantine, all: [drop, manifestName, quarantine, summary] };
 }
 
 /**

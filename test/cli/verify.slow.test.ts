@@ -2,9 +2,11 @@
  * `flowdrop verify` as a user runs it, after real runs against the real service: what it prints, its exit codes, and what
  * it finds. Every kind of damage is done in `test/seal/audit.slow.test.ts`.
  */
+
 import { mkdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, it } from 'vitest';
+import { fileKey } from '../../src/ledger/layout.ts';
 import { writeTradeFile } from '../service/trade-file.ts';
 import { useCleanups } from '../support/cleanups.ts';
 import { flowdrop, listFiles, readJson, startService, type TestService } from '../support/flowdrop.ts';
@@ -30,6 +32,7 @@ beforeAll(async () => {
 });
 
 const at = (...path: readonly string[]) => join(cwd, 'drops', 'trades', ...path);
+const recordAt = (...path: readonly string[]) => join(cwd, 'drops', '_flowdrop', 'trades', ...path);
 const verify = async (...args: readonly string[]) =>
   await flowdrop(['verify', job, ...args], { cwd, env: service.env });
 
@@ -52,15 +55,15 @@ async function during(
 
 describe('a dataset as the runs left it', () => {
   it('has an object, a summary and a manifest a date, and its conditions', async () => {
-    const partition = (date: string) =>
-      ['manifest.json', 'summary.parquet', 'trades.parquet'].map((name) => `trades/date=${date}/${name}`);
     expect(await listFiles(join(cwd, 'drops'))).toEqual([
       '_flowdrop/store.json',
-      'trades/condition.json',
-      ...partition(DATES[0] ?? ''),
-      ...partition(DATE),
+      '_flowdrop/trades/condition.json',
+      ...DATES.flatMap((date) =>
+        ['manifest.json', 'summary.parquet'].map((name) => `_flowdrop/trades/session=${date}/${name}`),
+      ),
+      ...DATES.map((date) => `trades/session=${date}/trades.parquet`),
     ]);
-    const conditions = await readJson<readonly Record<string, unknown>[]>(at('condition.json'));
+    const conditions = await readJson<readonly Record<string, unknown>[]>(recordAt('condition.json'));
     expect(conditions).toEqual(
       DATES.map((date) =>
         expect.objectContaining({ date, condition: 'available', revision: 1, rows: expect.any(Number) }),
@@ -84,19 +87,22 @@ describe('a dataset as the runs left it', () => {
 
   it('is left alone by another run, and by verifying', async () => {
     const before = await listFiles(join(cwd, 'drops'));
-    const conditions = await readFile(at('condition.json'), 'utf8');
+    const conditions = await readFile(recordAt('condition.json'), 'utf8');
     expect((await flowdrop(['run', job], { cwd, env: service.env })).code).toBe(0);
     await verify();
     expect(await listFiles(join(cwd, 'drops'))).toEqual(before);
     expect((await listFiles(join(cwd, '.flowdrop'))).filter((name) => name.startsWith('verify-'))).toEqual([]);
-    expect(await readFile(at('condition.json'), 'utf8')).toBe(conditions);
+    expect(await readFile(recordAt('condition.json'), 'utf8')).toBe(conditions);
   });
 });
 
 describe('what lies half sealed', () => {
   it('is told of by a line of its own, and is no damage', async () => {
-    const left = join(cwd, 'drops', '_sealing', 'trades');
-    const places = [join(left, 'set-aside', `date=${DATE}`, 'rev=1', '0a'), join(left, 'date=2026-11-03', 'rev=1')];
+    const left = join(cwd, 'drops', '_flowdrop', 'sealing', 'trades');
+    const places = [
+      join(left, 'set-aside', `session=${DATE}`, 'rev=1', '0a'),
+      join(left, 'session=2026-11-03', 'rev=1'),
+    ];
     for (const place of places) {
       await mkdir(place, { recursive: true });
       await writeFile(join(place, '0a.parquet'), 'x');
@@ -105,10 +111,10 @@ describe('what lies half sealed', () => {
     expect([code, stdout]).toEqual([
       0,
       expect.stringMatching(
-        /\nnote {2}trades {2}_sealing\/trades\/date=2026-11-03\/rev=1\/ has 1 file.*\nnote {2}trades {2}_sealing\/trades\/set-aside\/.* was set aside.*\n2 dates, .*nothing is wrong\n$/,
+        /\nnote {2}trades {2}_flowdrop\/sealing\/trades\/session=2026-11-03\/rev=1\/ has 1 file.*\nnote {2}trades {2}_flowdrop\/sealing\/trades\/set-aside\/.* was set aside.*\n2 dates, .*nothing is wrong\n$/,
       ),
     ]);
-    await rm(join(cwd, 'drops', '_sealing'), { recursive: true });
+    await rm(join(cwd, 'drops', '_flowdrop', 'sealing'), { recursive: true });
   });
 });
 
@@ -135,7 +141,7 @@ describe('a restatement that was interrupted between its last two writes', () =>
     for (const file of files) cleanups.push(file.remove);
     const own = await writeJob(path, { reports: 'reports: [{template: flow, to: [desk@example.com]}]' });
     const at20 = (...names: readonly string[]) => join(path, 'drops', ...names);
-    const manifest = at20('trades', 'date=2026-11-20', 'manifest.json');
+    const manifest = at20('_flowdrop', 'trades', 'session=2026-11-20', 'manifest.json');
     const old: Buffer[] = [];
     for (const [index, file] of files.entries()) {
       const source = await startService(['--data', file.path, '--as-of', '2026-11-20T23:00:00Z']);
@@ -149,14 +155,14 @@ describe('a restatement that was interrupted between its last two writes', () =>
       old.push(await readFile(manifest));
     }
     const [first, second] = old;
-    const decision = at20('_sealing', 'trades', 'date=2026-11-20', 'rev=2');
+    const decision = at20('_flowdrop', 'sealing', 'trades', 'session=2026-11-20', 'rev=2');
     await mkdir(decision, { recursive: true });
     await writeFile(join(decision, 'decision.json'), second ?? '');
     for (const { filename, hash } of (JSON.parse(String(second)) as { files: { filename: string; hash: string }[] })
       .files) {
       await writeFile(
         join(decision, `${hash.slice(7)}.parquet`),
-        await readFile(at20('trades', 'date=2026-11-20', filename)),
+        await readFile(at20(fileKey('trades', '2026-11-20', filename))),
       );
     }
     await writeFile(manifest, first ?? '');
@@ -192,7 +198,7 @@ describe('damage', () => {
       bytes[place] = (bytes[place] ?? 0) ^ 1;
       return bytes;
     };
-    await during(at(`date=${DATE}`, 'trades.parquet'), flip, async () => {
+    await during(at(`session=${DATE}`, 'trades.parquet'), flip, async () => {
       const { code, stdout } = await verify();
       expect(code).toBe(1);
       expect(stdout).toMatch(
@@ -212,7 +218,7 @@ describe('damage', () => {
       expect(text).toContain(from);
       return Buffer.from(text.replace(from, to));
     };
-    await during(at(`date=${DATE}`, 'manifest.json'), change, async () => {
+    await during(recordAt(`session=${DATE}`, 'manifest.json'), change, async () => {
       expect(await verify('--date', DATE)).toMatchObject({
         code: 1,
         stdout: expect.stringMatching(/FAIL .* was edited/),
@@ -222,23 +228,23 @@ describe('damage', () => {
 
   it('by a missing object, a foreign file, and other conditions is found', async () => {
     await during(
-      at(`date=${DATE}`, 'summary.parquet'),
+      recordAt(`session=${DATE}`, 'summary.parquet'),
       () => undefined,
       async () => {
         expect((await verify()).stdout).toMatch(/FAIL {2}2026-11-20 .*summary.parquet is missing/);
       },
     );
-    await mkdir(at('date=2026-11-01'), { recursive: true });
-    await writeFile(at('date=2026-11-01', 'left.parquet'), 'x');
+    await mkdir(at('session=2026-11-01'), { recursive: true });
+    await writeFile(at('session=2026-11-01', 'left.parquet'), 'x');
     expect(await verify()).toMatchObject({
       code: 1,
       stdout: expect.stringMatching(
-        /FAIL {2}trades {2}trades\/date=2026-11-01\/left.parquet is of a date that is not sealed/,
+        /FAIL {2}trades {2}trades\/session=2026-11-01\/left.parquet is of a date that is not sealed/,
       ),
     });
-    await rm(at('date=2026-11-01'), { recursive: true });
+    await rm(at('session=2026-11-01'), { recursive: true });
     const change = (bytes: Buffer) => Buffer.from(bytes.toString('utf8').replace('available', 'degraded'));
-    await during(at('condition.json'), change, async () => {
+    await during(recordAt('condition.json'), change, async () => {
       expect((await verify()).stdout).toMatch(/condition.json says of 2026-11-19 condition degraded/);
       // The next run puts it right.
       await flowdrop(['run', job], { cwd, env: service.env });

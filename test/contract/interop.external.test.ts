@@ -1,6 +1,6 @@
 /**
  * One drop of each kind of dataset, and a summary, read by six readers that are not ours: each must find the same names,
- * types, nullability and values, also over folders `date=.../`. How a drop is made is tested in `test/seal`.
+ * types, nullability and values, also over folders `session=.../`. How a drop is made is tested in `test/seal`.
  */
 import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -418,7 +418,7 @@ describe.each(DROPS)('a drop of %s is read alike by', (_title, drop) => {
 
 /** Rows of every date, by the column `date` of the folders: the drop of trades has one of the same name in its files. */
 describe.each(DROPS)('the folders of %s are one table with a column `date` for', (_title, drop) => {
-  const glob = () => drop().path.replace(/date=[^/]+/, 'date=*');
+  const glob = () => drop().path.replace(/session=[^/]+/, 'session=*');
   const last = () => drop().dates.at(-1) ?? ['', 0];
 
   test('DuckDB, which reads only the folders asked for', async () => {

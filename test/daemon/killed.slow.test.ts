@@ -55,7 +55,7 @@ it('a daemon that is killed leaves its run alone, and the next one finds it goin
   expect(await listMails(cwd, /^To: desk@example\.com/m)).toHaveLength(1);
   await second.until('finished', { job: 'nightly', outcome: 'done' }, 1);
   expect(await listManifests()).toHaveLength(1);
-  expect((await listFiles(cwd)).filter((name) => name.includes('_history'))).toEqual([]);
+  expect((await listFiles(cwd)).filter((name) => name.includes('/history/'))).toEqual([]);
   expect(await listMails(cwd, /^To: desk@example\.com/m)).toHaveLength(1);
 }, 150_000);
 

@@ -34,21 +34,21 @@ export async function countSharedTicks(lived: SharedTicks, redis: RedisServer): 
   const cutShort = runs.flatMap(({ seen }) => seen).filter(({ outcome }) => outcome !== 'done');
 
   const files = await listFiles(store);
-  const manifests = files.filter((file) => /^trades\/date=[\d-]+\/manifest\.json$/.test(file));
-  const sealed = manifests.map((file) => file.split('/')[1]?.slice('date='.length) ?? '');
+  const manifests = files.filter((file) => /^_flowdrop\/trades\/session=[\d-]+\/manifest\.json$/.test(file));
+  const sealed = manifests.map((file) => file.split('/')[2]?.slice('session='.length) ?? '');
   const unlike: string[] = [];
   for (const file of manifests) {
     const { rows, revision } = await readJson<{ rows: number; revision: number }>(store, file);
     if (rows !== ROWS_A_SESSION || revision !== 1) unlike.push(`${file}: ${rows} rows, revision ${revision}`);
   }
-  const history = files.filter((file) => file.includes('_history'));
-  const parquet = join(store, 'trades', 'date=*', 'trades.parquet');
+  const history = files.filter((file) => file.includes('/history/'));
+  const parquet = join(store, 'trades', 'session=*', 'trades.parquet');
   const [rows] = await queryDuckDb(
     `SELECT count(*)::INT AS n, count(DISTINCT id)::INT AS ids FROM read_parquet('${parquet}')`,
   );
   const expectedRows = dates.length * ROWS_A_SESSION;
-  const archived = files.filter((file) => /^_reports\/.*\/rev=\d+\/report\.html$/.test(file));
-  const receipts = files.filter((file) => /^_reports\/.*\/receipt\.json$/.test(file));
+  const archived = files.filter((file) => /^_flowdrop\/reports\/.*\/rev=\d+\/report\.html$/.test(file));
+  const receipts = files.filter((file) => /^_flowdrop\/reports\/.*\/receipt\.json$/.test(file));
   const mails = await Promise.all(mail.messages.map(({ source }) => PostalMime.parse(source)));
   const mailed = mails.map(({ subject }) => /\d{4}-\d\d-\d\d/.exec(subject ?? '')?.[0] ?? '').toSorted();
   const memory = await readRedis(redis);

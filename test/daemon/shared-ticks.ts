@@ -149,7 +149,7 @@ export async function liveThroughTicks(options: SharedTicksOptions): Promise<Sha
   /** @returns who was hit */
   const hitInRun = async (hit: Hit, dueAtMs: number, answered: number): Promise<Start | undefined> => {
     const date = formatTick(dueAtMs).slice(0, 10);
-    const manifest = join(store, 'trades', `date=${date}`, 'manifest.json');
+    const manifest = join(store, '_flowdrop', 'trades', `session=${date}`, 'manifest.json');
     const mails = mail.messages.length;
     const isThere = () => (hit === 'killed-sealed' ? existsSync(manifest) : service.requests.length > answered);
     await until(isThere, `the moment for ${hit}`, dueAtMs);

@@ -13,7 +13,7 @@ import { discardContent, fetchParts } from '../../src/deliver/content.ts';
 import type { DeliverContext } from '../../src/deliver/delivery.ts';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
-import { dropKey, partitionPrefix } from '../../src/ledger/layout.ts';
+import { dropKey, recordsPrefix } from '../../src/ledger/layout.ts';
 import type { Manifest } from '../../src/ledger/manifest.ts';
 import { JobState } from '../../src/state/job-state.ts';
 import type { Store } from '../../src/store/store.ts';
@@ -123,7 +123,7 @@ describe.each(STORES)('from $name', ({ isMissing, open }) => {
     });
 
     it('goes without a session whose summary is damaged, and says so', async () => {
-      await store.put(`${partitionPrefix('trades', '2026-11-17')}summary.parquet`, {
+      await store.put(`${recordsPrefix('trades', '2026-11-17')}summary.parquet`, {
         bytes: Buffer.from('no parquet'),
       });
       const [part] = await fetch();

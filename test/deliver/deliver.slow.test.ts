@@ -42,7 +42,7 @@ const arrivedDates = async () =>
       .join(' '),
   );
 const readReceipts = async () => {
-  const keys = (await listKeys(bench.store, '_reports/')).filter((key) => key.endsWith('receipt.json'));
+  const keys = (await listKeys(bench.store, '_flowdrop/reports/')).filter((key) => key.endsWith('receipt.json'));
   return await Promise.all(
     keys.map(async (key) => parseReceipt(Buffer.from((await readText(bench.store, key)) ?? ''))),
   );
@@ -239,7 +239,7 @@ describe('a restated day', () => {
   it('is mailed whole when no copy of the earlier mail can be read', async () => {
     const first = await seal(MONDAY);
     await run();
-    for (const key of await listKeys(bench.store, '_reports/'))
+    for (const key of await listKeys(bench.store, '_flowdrop/reports/'))
       if (key.endsWith('.json') && !key.endsWith('receipt.json')) await bench.store.remove(key);
     await seal(MONDAY, { supersedes: first });
     expect(await run()).toMatchObject([{ revision: 2, recipients: [{ outcome: 'sent' }] }]);
@@ -334,7 +334,7 @@ describe('readers', () => {
     expect(texts['a@example.com']).toBe(texts['b@example.com']);
     expect(texts['c@example.com']).not.toBe(texts['a@example.com']);
     expect(texts['d@example.com']).toMatch(/Asia\/Tokyo|GMT\+9/);
-    expect((await listKeys(bench.store, '_reports/')).filter((key) => key.endsWith('.html'))).toHaveLength(3);
+    expect((await listKeys(bench.store, '_flowdrop/reports/')).filter((key) => key.endsWith('.html'))).toHaveLength(3);
   });
 
   it('outside the allowed domains are refused by name before anybody is mailed', async () => {
@@ -348,7 +348,7 @@ describe('readers', () => {
       message: expect.stringContaining('spy@elsewhere.example'),
     });
     expect(await bench.arrived()).toEqual([]);
-    expect(await listKeys(bench.store, '_reports/')).toEqual([]);
+    expect(await listKeys(bench.store, '_flowdrop/reports/')).toEqual([]);
   });
 
   it('of a test send need not be recipients, and count for nobody else', async () => {
@@ -380,7 +380,7 @@ describe('readers', () => {
       const sending = deliverReports({ ...bench.context(), mailFrom }, createReportJob(), { only });
       await expect(sending).rejects.toMatchObject({ code: 'MAIL_ADDRESS_INVALID', kind: 'usage' });
     }
-    expect(await listKeys(bench.store, '_reports/')).toEqual([]);
+    expect(await listKeys(bench.store, '_flowdrop/reports/')).toEqual([]);
     await deliverReports(bench.context(), createReportJob(), { only: 'The Desk <DESK@example.com>' });
     expect(await statuses(MONDAY)).toEqual({ 'desk@example.com': 'sent' });
   });
@@ -423,7 +423,8 @@ describe('readers', () => {
       sending = deliverReports({ ...working, mailer: { ...working.mailer, send: slow } }, job);
     });
     const readClaim = async () => await readText(bench.store, await findClaim());
-    const findClaim = async () => (await listKeys(bench.store, '_reports/')).find((key) => /claim=/.test(key)) ?? '';
+    const findClaim = async () =>
+      (await listKeys(bench.store, '_flowdrop/reports/')).find((key) => /claim=/.test(key)) ?? '';
     const before = await readClaim();
     const clock = {
       now: () => bench.clock.now() + hours * 3_600_000,
@@ -507,7 +508,7 @@ describe('the store', () => {
     await run();
     await seal(MONDAY, { supersedes: first, trades: OTHER_DAY });
     await run();
-    const keys = await listKeys(bench.store, '_reports/');
+    const keys = await listKeys(bench.store, '_flowdrop/reports/');
     const names = (revision: number) =>
       keys.filter((key) => key.includes(`/rev=${revision}/`)).map((key) => key.slice(key.lastIndexOf('.')));
     expect(names(1)).toEqual(['.eml', '.html', '.json']);
@@ -554,7 +555,7 @@ describe.skipIf(STORES[1]?.isMissing)('a link to the drop, on a real S3 server',
       const hash = createHash('sha256').update(Buffer.from(await answer.arrayBuffer()));
       expect(mail?.text).toMatch(new RegExp(`^SHA-256: +${hash.digest('hex')}$`, 'm'));
       const told = [JSON.stringify([deliveries, events]), ...lines];
-      const keys = await listKeys(store, '_reports/');
+      const keys = await listKeys(store, '_flowdrop/reports/');
       for (const key of keys.filter((one) => one.endsWith('.json'))) told.push((await readText(store, key)) ?? '');
       expect(told.length).toBeGreaterThan(2);
       for (const text of told) expect(text).not.toContain('X-Amz-');
@@ -628,7 +629,7 @@ describe('a preview', () => {
     expect(eml.to).toMatchObject([{ address: 'desk@example.com' }]);
     expect(eml.attachments.map(({ mimeType }) => mimeType)).toContain('text/csv');
     expect(await bench.arrived()).toEqual([]);
-    expect(await listKeys(bench.store, '_reports/')).toEqual([]);
+    expect(await listKeys(bench.store, '_flowdrop/reports/')).toEqual([]);
   });
 
   it('of a chosen address is what that person would get', async () => {

@@ -33,7 +33,7 @@ async function run(): Promise<Record<string, string>> {
 
 const received = () => bench.receiver.messages.map(({ to }) => to);
 const receipt = async () => {
-  const key = (await listKeys(bench.store, '_reports/')).find((name) => name.endsWith('receipt.json')) ?? '';
+  const key = (await listKeys(bench.store, '_flowdrop/reports/')).find((name) => name.endsWith('receipt.json')) ?? '';
   const { recipients } = parseReceipt(Buffer.from((await readText(bench.store, key)) ?? ''));
   return Object.fromEntries(Object.entries(recipients).map(([to, { status }]) => [to, status]));
 };

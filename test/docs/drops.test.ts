@@ -34,8 +34,8 @@ describe('the page of drops', () => {
   it('shows a condition.json that the code reads, and describes its members', async () => {
     const { path, remove } = await makeFolder();
     try {
-      await mkdir(join(path, 'trades'));
-      await writeFile(join(path, 'trades', 'condition.json'), findBlock('json condition check'));
+      await mkdir(join(path, '_flowdrop', 'trades'), { recursive: true });
+      await writeFile(join(path, '_flowdrop', 'trades', 'condition.json'), findBlock('json condition check'));
       const { entries, fault } = await readConditionDocument(await openDirectoryStore(path), 'trades');
       expect(fault).toBeUndefined();
       expect(entries.size).toBe(3);

@@ -68,7 +68,7 @@ describe('the page of security', () => {
   it('has a policy for tags, ACLs and KMS with exactly the actions that the settings of a job need', () => {
     const settings = buildWriteSettings(
       { encryption: 'sse-kms', kmsKey: 'k', storageClass: 'STANDARD_IA', tags: { a: 'b' }, acl: 'private' },
-      'trades/date=2026-11-19/trades.parquet',
+      'trades/session=2026-11-19/trades.parquet',
     );
     expect(Object.keys(settings).filter((name) => ACTIONS_WITH[name] === undefined)).toEqual([]);
     expect(actionsOf(policies[1])).toEqual(unique(Object.keys(settings).flatMap((name) => ACTIONS_WITH[name] ?? [])));

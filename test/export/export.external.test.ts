@@ -94,8 +94,8 @@ describe.each(STORES)('in $name', ({ isMissing, open }) => {
       expect(await readManifest(store, 'trades', DATE)).toBeUndefined();
       const result = await runExport(await createContext(), job);
       expect(result.dates).toEqual([]);
-      expect(await readText(store, `trades/date=${DATE}/trades.parquet`)).toBe('their bytes');
-      expect(await listKeys(store, '_sealing/')).toEqual([]);
+      expect(await readText(store, `trades/session=${DATE}/trades.parquet`)).toBe('their bytes');
+      expect(await listKeys(store, '_flowdrop/sealing/')).toEqual([]);
       expect(source.pages()).toEqual([]);
     });
 

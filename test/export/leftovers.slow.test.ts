@@ -17,10 +17,12 @@ import type { SqlJob } from '../../src/job/job.ts';
 import {
   conditionKey,
   dropKey,
+  dropsPrefix,
+  fileKey,
   historyKey,
   manifestKey,
-  partitionPrefix,
   QUARANTINE_FILENAME,
+  recordsPrefix,
   SUMMARY_FILENAME,
   sealingDecisionKey,
   sealingPrefix,
@@ -180,15 +182,15 @@ describe('a decision that cannot be carried out', () => {
     ]);
     expect(judgeRun(result)).toBeUndefined();
     expect(await verify(DATE)).toEqual([]);
-    const left = await listKeys(store, '_sealing/');
-    expect(left.every((key) => key.startsWith(`_sealing/trades/set-aside/date=${DATE}/rev=1/`))).toBe(true);
+    const left = await listKeys(store, '_flowdrop/sealing/');
+    expect(left.every((key) => key.startsWith(`_flowdrop/sealing/trades/set-aside/session=${DATE}/rev=1/`))).toBe(true);
     const decision = left.find((key) => key.endsWith('/decision.json')) ?? '';
     expect(await readText(store, decision)).toBe(broken);
     expect(logged('decision-set-aside')).toEqual([expect.objectContaining({ level: 40, date: DATE, revision: 1 })]);
     expect(await listLeftovers(store, 'trades')).toEqual([expect.stringContaining('was set aside')]);
     // The next run has nothing more to do with it.
     expect(statuses(await run())).toEqual([]);
-    expect(await listKeys(store, '_sealing/')).toEqual(left);
+    expect(await listKeys(store, '_flowdrop/sealing/')).toEqual(left);
   });
 
   it('of another date does not stop a backfill', async () => {
@@ -204,7 +206,7 @@ describe('a decision that cannot be carried out', () => {
     await writeFile(join(root, sealingDecisionKey('trades', EXPIRED, 1)), 'damaged');
     const result = await run();
     expect(statuses(result)).toHaveLength(2);
-    const left = await listKeys(store, '_sealing/trades/set-aside/');
+    const left = await listKeys(store, '_flowdrop/sealing/trades/set-aside/');
     const file = left.find((key) => key.endsWith('.parquet')) ?? '';
     expect(await readText(store, file)).toBe('their bytes');
   });
@@ -255,7 +257,7 @@ describe('a decision that cannot be carried out', () => {
     await leaveDecision(DATE, 'their bytes');
     // A file where the date's folder is to be.
     await mkdir(join(root, 'trades'), { recursive: true });
-    await writeFile(join(root, partitionPrefix('trades', DATE).slice(0, -1)), '');
+    await writeFile(join(root, dropsPrefix('trades', DATE).slice(0, -1)), '');
     const result = await run({ range: { from: OTHER, to: OTHER } });
     expect(statuses(result)).toEqual([
       [DATE, 'failed', undefined],
@@ -369,12 +371,18 @@ describe('a sealed date whose object', () => {
     await run({}, counting);
     const manifests = [OTHER, DATE].map((date) => `get ${manifestKey('trades', date)}`);
     expect(calls).toEqual([
-      'list _sealing/trades/',
-      ...['get trades/condition.json', 'list trades/date='],
+      'list _flowdrop/sealing/trades/',
+      ...['get _flowdrop/trades/condition.json', 'list _flowdrop/trades/session=', 'list trades/'],
       // Whose dataset it is.
       `get ${manifestKey('trades', DATE)}`,
       // Rows that were counted are noted, and at the end the conditions.
-      ...['get trades/condition.json', 'get trades/condition.json', 'list trades/date=', ...manifests],
+      ...[
+        'get _flowdrop/trades/condition.json',
+        'get _flowdrop/trades/condition.json',
+        'list _flowdrop/trades/session=',
+        'list trades/',
+        ...manifests,
+      ],
     ]);
   });
 
@@ -391,7 +399,7 @@ describe('a sealed date whose object', () => {
 });
 
 describe('a sealed date whose summary', () => {
-  const summaryPath = (date: string) => join(root, partitionPrefix('trades', date), SUMMARY_FILENAME);
+  const summaryPath = (date: string) => join(root, recordsPrefix('trades', date), SUMMARY_FILENAME);
 
   const damages: readonly (readonly [string, (path: string) => Promise<void>])[] = [
     ['is gone', async (path) => await rm(path)],
@@ -423,7 +431,7 @@ describe('a sealed date whose summary', () => {
   async function sealExpired(): Promise<void> {
     const { manifest_hash: _, ...draft } = (await readManifest(store, 'trades', DATE)) as Manifest; // It was sealed.
     for (const { filename } of draft.files)
-      await store.copy(partitionPrefix('trades', DATE) + filename, partitionPrefix('trades', EXPIRED) + filename);
+      await store.copy(fileKey('trades', DATE, filename), fileKey('trades', EXPIRED, filename));
     await store.put(manifestKey('trades', EXPIRED), {
       bytes: formatManifest(signManifest({ ...draft, date: EXPIRED })),
     });
@@ -501,7 +509,7 @@ it('a quarantine that is gone has its date exported again, and comes back with t
   await insertTrades(engine, [odd]);
   try {
     await run({}, store, tolerant);
-    const path = join(root, partitionPrefix('trades', DATE), QUARANTINE_FILENAME);
+    const path = join(root, recordsPrefix('trades', DATE), QUARANTINE_FILENAME);
     const before = await readFile(path, 'utf8');
     await rm(path);
     const result = await run({}, store, tolerant);
@@ -517,7 +525,7 @@ it('a quarantine that is gone has its date exported again, and comes back with t
 /** A minute more than a day ago, in seconds. */
 const OLD = NOW / 1000 - 86_400 - 60;
 
-describe('files under _sealing/ that no decision names', () => {
+describe('files under _flowdrop/sealing/ that no decision names', () => {
   it('are removed a day after they were written, and not before', async () => {
     const place = join(root, sealingPrefix('trades', EXPIRED, 1));
     await mkdir(place, { recursive: true });

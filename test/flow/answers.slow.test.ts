@@ -2,10 +2,12 @@
  * What an answer leads to, seen from the outside: whole runs through the fault proxy, one for each action of the design's
  * table that concerns more than one request. Which verdict an answer gets is tested in `test/source`.
  */
+
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { stringify } from 'yaml';
+import { fileKey } from '../../src/ledger/layout.ts';
 import type { Manifest } from '../../src/ledger/manifest.ts';
 import { describeEntry } from '../../src/service/access/key-entry.ts';
 import { buildEntry, hashKey } from '../../src/service/access/keys.ts';
@@ -56,7 +58,7 @@ async function run(env: Readonly<Record<string, string>> = {}, api: 'historical'
 const runThroughProxy = async () => await run({ FLOWDROP_API_URL: proxy.url });
 
 function dropPath(name = 'trades.parquet'): string {
-  return join(cwd, 'drops', 'trades', `date=${DATE}`, name);
+  return join(cwd, 'drops', fileKey('trades', DATE, name));
 }
 
 /** The drop is whole: row for row what a run without faults sealed, and proved by the recount. */
@@ -151,7 +153,7 @@ describe('a query that is wrong', () => {
       for (const part of [String(status), code, reason ?? '', 'SELECT id, symbol']) expect(done.stderr).toContain(part);
       // Those in flight at that moment, and no more.
       expect(proxy.injected.length).toBeLessThanOrEqual(4);
-      expect(await listFiles(join(cwd, 'drops'))).not.toContain(`trades/date=${DATE}/manifest.json`);
+      expect(await listFiles(join(cwd, 'drops'))).not.toContain(`_flowdrop/trades/session=${DATE}/manifest.json`);
     },
   );
 });
@@ -216,7 +218,7 @@ it('a window that fails for good fails alone: the others are staged, and the nex
   const failed = await runThroughProxy();
   expect(failed.code).toBe(1);
   expect(proxy.injected).toHaveLength(5);
-  expect(await listFiles(join(cwd, 'drops'))).not.toContain(`trades/date=${DATE}/manifest.json`);
+  expect(await listFiles(join(cwd, 'drops'))).not.toContain(`_flowdrop/trades/session=${DATE}/manifest.json`);
   await proxy.heal();
   const before = service.requests.length;
   await expectWhole(await runThroughProxy());

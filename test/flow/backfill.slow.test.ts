@@ -78,7 +78,7 @@ describe('a backfill', () => {
   it('of all dates finds sealed ones unchanged, and leaves them as they are', async () => {
     const worker = await createWorker(await start(SERVE));
     await worker.json(['run']);
-    const manifest = join(worker.cwd, 'drops/trades/date=2026-11-19/manifest.json');
+    const manifest = join(worker.cwd, 'drops/_flowdrop/trades/session=2026-11-19/manifest.json');
     const before = await readFile(manifest, 'utf8');
     const again = await worker.json(['backfill', '--all']);
     expect(again.dates.map(({ date, status, revision }) => [date, status, revision])).toEqual(
@@ -209,7 +209,7 @@ describe('a date that left the lookback while it was staged', () => {
       }, 5);
     });
     expect(stopped.code, stopped.stderr).toBe(130);
-    const document = join(worker.cwd, 'drops/trades/condition.json');
+    const document = join(worker.cwd, 'drops/_flowdrop/trades/condition.json');
     expect(JSON.parse(await readFile(document, 'utf8'))).toMatchObject([{ date: '2026-11-05', condition: 'pending' }]);
     const late = await start(['--generate', '1', '--as-of', '2026-11-26T02:00:00Z', ...day]);
     const expired = expect.objectContaining({ date: '2026-11-05', condition: 'expired' });
@@ -271,12 +271,12 @@ describe('a date that left the lookback while it was staged', () => {
     expect(dates, sealed.stderr).toMatchObject([{ date: '2026-11-05', status: 'sealed', revision: 1 }]);
     expect(dates[0]?.rows).toBeGreaterThan(0);
     expect(dates[0]?.rows).toBeLessThanOrEqual(staged * 50);
-    const text = await readFile(join(worker.cwd, 'drops/trades/date=2026-11-05/manifest.json'), 'utf8');
+    const text = await readFile(join(worker.cwd, 'drops/_flowdrop/trades/session=2026-11-05/manifest.json'), 'utf8');
     expect(JSON.parse(text)).toMatchObject({
       condition: 'degraded',
       degraded_reason: expect.stringContaining('staged'),
     });
-    const conditions = await readFile(join(worker.cwd, 'drops/trades/condition.json'), 'utf8');
+    const conditions = await readFile(join(worker.cwd, 'drops/_flowdrop/trades/condition.json'), 'utf8');
     expect(JSON.parse(conditions)).toContainEqual(
       expect.objectContaining({ date: '2026-11-05', condition: 'degraded' }),
     );

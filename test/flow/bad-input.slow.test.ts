@@ -231,7 +231,7 @@ describe('a report', () => {
     const cwd = await folder();
     const job = await writeJob(cwd);
     expect((await flowdrop(['run', job, '--no-report'], { cwd, env: service.env })).code).toBe(0);
-    const file = join(cwd, 'drops', 'trades', 'date=2026-11-20', 'trades.parquet');
+    const file = join(cwd, 'drops', 'trades', 'session=2026-11-20', 'trades.parquet');
     const bytes = await readFile(file);
     bytes[bytes.length >> 1] = (bytes[bytes.length >> 1] ?? 0) ^ 0xff;
     await writeFile(file, bytes);

@@ -3,6 +3,7 @@
  * sends its bytes, by both entry points, read back by DuckDB and Polars. What a page does by itself is in
  * `test/stage/stage.test.ts`.
  */
+
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import pl from 'nodejs-polars';
@@ -10,6 +11,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { TRADE_COLUMNS } from '../../src/api-contract/trade.ts';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
+import { dropKey } from '../../src/ledger/layout.ts';
 import type { Manifest } from '../../src/ledger/manifest.ts';
 import { useCleanups } from '../support/cleanups.ts';
 import { queryDuckDb } from '../support/drop.ts';
@@ -225,13 +227,13 @@ describe.each(['historical', 'portal'])(
       });
       // Degraded dates inside the lookback make a run incomplete.
       expect(run.code, run.stderr).toBe(3);
-      place = join(cwd, 'drops', 'trades', `date=${DATE}`);
+      place = join(cwd, 'drops', '_flowdrop', 'trades', `session=${DATE}`);
       manifest = await readJson<Manifest>(place, 'manifest.json');
     });
 
     it('seals every good row, and each value exactly or as null', async () => {
       const sealed = await queryDuckDb(
-        `SELECT * REPLACE (time::VARCHAR AS time, (updated_timestamp AT TIME ZONE 'UTC')::VARCHAR AS updated_timestamp, date::VARCHAR AS date, expiration_date::VARCHAR AS expiration_date, earning_date::VARCHAR AS earning_date, market_cap::VARCHAR AS market_cap) FROM read_parquet('${place}/trades.parquet')`,
+        `SELECT * REPLACE (time::VARCHAR AS time, (updated_timestamp AT TIME ZONE 'UTC')::VARCHAR AS updated_timestamp, date::VARCHAR AS date, expiration_date::VARCHAR AS expiration_date, earning_date::VARCHAR AS earning_date, market_cap::VARCHAR AS market_cap) FROM read_parquet('${join(cwd, 'drops', dropKey('trades', DATE))}', hive_partitioning = false)`,
       );
       const byId = new Map(sealed.map((row) => [String(row['id']), row]));
       expect(sealed).toHaveLength(GOOD_ROWS + odd.filter((each) => !isBad(each)).length);
@@ -288,7 +290,7 @@ describe.each(['historical', 'portal'])(
     });
 
     it('is read by Polars, and verified with its quarantine', async () => {
-      const frame = pl.readParquet(join(place, 'trades.parquet'));
+      const frame = pl.readParquet(join(cwd, 'drops', dropKey('trades', DATE)));
       expect(frame.height).toBe(manifest.rows);
       const job = join(cwd, 'nightly.yaml');
       const verify = await flowdrop(['verify', job], { cwd, env: source.env });
@@ -316,7 +318,7 @@ describe('too many bad rows', () => {
     const cwd = await folder();
     const run = await flowdrop(['--json', 'run', await writeBadRowsJob(cwd, extra)], { cwd, env: source.env });
     expect(run.code, run.stderr).toBe(1);
-    expect((await listFiles(join(cwd, 'drops'))).filter((name) => name.startsWith('trades/date='))).toEqual([]);
+    expect((await listFiles(join(cwd, 'drops'))).filter((name) => name.startsWith('trades/session='))).toEqual([]);
     const { dates } = JSON.parse(run.stdout) as { dates: { error: { code: string; message: string; hint: string } }[] };
     return dates[0]?.error;
   };
@@ -349,7 +351,7 @@ describe('too many bad rows', () => {
     for (const [k, { row }] of rows.entries()) Object.assign(rows[k] ?? {}, { bytes: writeRow(row) });
     const run = await flowdrop(['run', job], { cwd, env: source.env });
     expect(run.code, run.stderr).toBe(0);
-    const manifest = await readJson<Manifest>(cwd, 'drops', 'trades', `date=${DATE}`, 'manifest.json');
+    const manifest = await readJson<Manifest>(cwd, 'drops', '_flowdrop', 'trades', `session=${DATE}`, 'manifest.json');
     expect(manifest).toMatchObject({ condition: 'available', rows: GOOD_ROWS });
     expect(manifest.quarantine).toBeUndefined();
   });

@@ -128,7 +128,7 @@ it('limits are forgotten where they cannot be true', async () => {
 
 it('a manifest of a gigabyte is none: it is told, and the run goes on', async () => {
   await run();
-  await truncate(join(cwd, 'drops', 'trades', `date=${SECOND}`, 'manifest.json'), 1024 ** 3);
+  await truncate(join(cwd, 'drops', '_flowdrop', 'trades', `session=${SECOND}`, 'manifest.json'), 1024 ** 3);
   const { code, stderr } = await run();
   expect(code, stderr).not.toBeNull();
   expect(stderr).toContain('manifest-invalid');

@@ -74,9 +74,9 @@ async function writeTableJob(source: string, name = 'own-trades', checks = ''): 
 const run = (args: readonly string[], url = front.url) =>
   flowdrop(args, { cwd: folder.path, env: { FLOWDROP_CLICKHOUSE_URL: url } });
 const backfill = (job: string, url?: string) => run(['backfill', job, '--from', OLD_DAY, '--to', OLD_DAY], url);
-const dropOf = (name: string, date = OLD_DAY) => join(folder.path, 'drops', name, `date=${date}`, `${name}.parquet`);
+const dropOf = (name: string, date = OLD_DAY) => join(folder.path, 'drops', name, `session=${date}`, `${name}.parquet`);
 const manifestOf = (name: string, date = OLD_DAY) =>
-  readJson<Manifest>(folder.path, 'drops', name, `date=${date}`, 'manifest.json');
+  readJson<Manifest>(folder.path, 'drops', '_flowdrop', name, `session=${date}`, 'manifest.json');
 
 describe('a job that reads a table of a ClickHouse server', () => {
   it.each(['RawOptionTrades', 'typed'])(
@@ -256,8 +256,8 @@ describe('a job that reads a table of a ClickHouse server', () => {
       expect(proxy.injected).toHaveLength(1);
       // What is known of the date may be told; of the date itself there is nothing.
       expect(await listFiles(join(folder.path, 'drops'))).toEqual([
+        '_flowdrop/own-trades/condition.json',
         '_flowdrop/store.json',
-        'own-trades/condition.json',
       ]);
       const again = await backfill(job, url);
       expect(again.code, again.stderr).toBe(0);

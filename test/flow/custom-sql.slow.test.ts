@@ -32,7 +32,7 @@ async function run(name: string, text: string): Promise<void> {
   expect(done.code, done.stderr).toBe(0);
 }
 
-const fileOf = (dataset: string) => join(folder.path, 'out', dataset, `date=${DATE}`, `${dataset}.parquet`);
+const fileOf = (dataset: string) => join(folder.path, 'out', dataset, `session=${DATE}`, `${dataset}.parquet`);
 
 it('single trades of a SELECT with a condition and a computed column come home whole', async () => {
   await run(

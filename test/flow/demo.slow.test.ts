@@ -27,8 +27,9 @@ describe('the demo', () => {
   });
 
   it('seals three sessions, each with its Parquet, summary and manifest, and tells their conditions', async () => {
-    const files = await listFiles(join(cwd, 'out', 'drops', 'trades'));
-    expect(files).toHaveLength(10);
+    const files = await listFiles(join(cwd, 'out', 'drops'));
+    expect(files.filter((name) => name.startsWith('trades/'))).toHaveLength(3);
+    expect(files.filter((name) => name.startsWith('_flowdrop/trades/'))).toHaveLength(7);
     expect(files.filter((name) => name.endsWith('summary.parquet'))).toHaveLength(3);
     expect(files.filter((name) => name.endsWith('condition.json'))).toHaveLength(1);
     expect(files.filter((name) => name.endsWith('manifest.json'))).toHaveLength(3);
@@ -43,7 +44,7 @@ describe('the demo', () => {
     const [sums] = await queryDuckDb(`
       SELECT count(*)::DOUBLE AS trades, sum(premium) AS total, sum(premium) FILTER (put_call = 'CALL') AS calls, sum(premium) FILTER (put_call = 'PUT') AS puts,
         sum(premium) FILTER (sentiment = 'BULLISH') AS bullish, sum(premium) FILTER (sentiment = 'BEARISH') AS bearish
-      FROM '${join(cwd, 'out', 'drops', 'trades', `date=${date}`, 'trades.parquet')}'`);
+      FROM '${join(cwd, 'out', 'drops', 'trades', `session=${date}`, 'trades.parquet')}'`);
     const figures = ['total', 'calls', 'puts', 'bullish', 'bearish'].map((name) => formatDollars(Number(sums?.[name])));
     for (const figure of [...figures, formatCount(Number(sums?.['trades']))]) {
       expect(mail.html).toContain(figure);

@@ -3,12 +3,14 @@
  * computes, says how to go on, and the next one seals what is staged. Stops between pages are in `backfill.slow.test.ts`,
  * SIGKILL is in `kill.slow.test.ts`.
  */
+
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { afterEach, expect, it } from 'vitest';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import { quoteString } from '../../src/engine/literal.ts';
+import { manifestKey } from '../../src/ledger/layout.ts';
 import { useCleanups } from '../support/cleanups.ts';
 import { type Finished, flowdrop, listFiles, readJson, startService, type TestService } from '../support/flowdrop.ts';
 import { writeJob } from '../support/jobs.ts';
@@ -77,7 +79,7 @@ it(`a run that is stopped while it seals leaves at once, and the next one seals 
   const service = await startService([...served, '--as-of', '2026-11-06T02:00:00Z']);
   cleanups.push(() => service.stop());
   const cwd = await folder();
-  const drop = (to: string) => join(cwd, to, 'trades', `date=${DATE}`);
+  const drop = (to: string) => join(cwd, to, 'trades', `session=${DATE}`);
   const control = await run(cwd, await writeJob(cwd, { name: 'control', to: 'control', reports: '' }), service);
   expect(control.code, control.stderr).toBe(0);
   const sealingMs = control.endedAtMs - control.recountedAtMs;
@@ -85,7 +87,7 @@ it(`a run that is stopped while it seals leaves at once, and the next one seals 
   const job = await writeJob(cwd, { name: 'stopped', to: 'stopped', reports: '' });
   const leavingMs: number[] = [];
   let pages: number | undefined;
-  for (let stops = 0; stops < STOPS && !existsSync(join(drop('stopped'), 'manifest.json')); stops += 1) {
+  for (let stops = 0; stops < STOPS && !existsSync(join(cwd, 'stopped', manifestKey('trades', DATE))); stops += 1) {
     const signal = stops % 2 === 0 ? 'SIGINT' : 'SIGTERM';
     const afterMs = ((stops + random()) / STOPS) * LAST_MOMENT * sealingMs;
     const stopped = await run(cwd, job, service, { signal, afterMs });
@@ -106,8 +108,11 @@ it(`a run that is stopped while it seals leaves at once, and the next one seals 
   const last = await run(cwd, job, service);
   expect(last.code, last.stderr).toBe(0);
   expect(pagesOf(service)).toBe(pages);
-  expect(await readJson(drop('stopped'), 'manifest.json')).toMatchObject({ rows: ROWS, condition: 'available' });
-  expect(await listFiles(drop('stopped'))).toEqual(['manifest.json', 'summary.parquet', 'trades.parquet']);
+  expect(await readJson(cwd, 'stopped', manifestKey('trades', DATE))).toMatchObject({
+    rows: ROWS,
+    condition: 'available',
+  });
+  expect(await listFiles(drop('stopped'))).toEqual(['trades.parquet']);
   expect(await checksum(join(drop('stopped'), 'trades.parquet'))).toEqual(
     await checksum(join(drop('control'), 'trades.parquet')),
   );

@@ -57,7 +57,14 @@ describe.skipIf(!hasRealDay)('a run that is killed', () => {
       const before = service.requests.length;
       const killed = await runUntilSealed({ cwd, env, job, random, killsLeft: KILLS - kills });
       await expectWhole(join(cwd, `drops-${runs}`));
-      const manifest = await readJson<Manifest>(cwd, `drops-${runs}`, 'trades', `date=${REAL_DAY}`, 'manifest.json');
+      const manifest = await readJson<Manifest>(
+        cwd,
+        `drops-${runs}`,
+        '_flowdrop',
+        'trades',
+        `session=${REAL_DAY}`,
+        'manifest.json',
+      );
       expectNoStagedWindowAskedAgain(service, before, manifest, { kills: killed, isLearning: runs === 0 });
       kills += killed;
       runs += 1;
@@ -96,10 +103,13 @@ async function runUntilSealed(plan: KillPlan): Promise<number> {
 
 async function expectWhole(store: string): Promise<void> {
   const input = await readInput(REAL_DAY_FILE);
-  const partition = join(store, 'trades', `date=${REAL_DAY}`);
+  const partition = join(store, 'trades', `session=${REAL_DAY}`);
   // What a killed write leaves is hidden from readers and goes with a later write, when nobody can be writing it.
   const files = (await listFiles(partition)).filter((name) => !isTemporaryName(name));
-  expect(files).toEqual(['manifest.json', 'summary.parquet', 'trades.parquet']);
+  expect(files).toEqual(['trades.parquet']);
+  expect(await listFiles(join(store, '_flowdrop', 'trades', `session=${REAL_DAY}`))).toEqual(
+    expect.arrayContaining(['manifest.json', 'summary.parquet']),
+  );
   const rows = await readWithDuckDb(join(partition, 'trades.parquet'));
   expect(rows.length).toBe(input.size);
   for (const row of rows) expect(row).toEqual(input.get(String(row['id'])));

@@ -2,11 +2,13 @@
  * One real session from the API to the drop and the mail: every field of every row, the totals, both entry points, both
  * stores, low limits, and a second run. Kills are in `kill.slow.test.ts`, bad input in `bad-input.slow.test.ts`.
  */
+
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import PostalMime from 'postal-mime';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { formatDollars } from '../../src/core/units.ts';
+import { manifestKey } from '../../src/ledger/layout.ts';
 import type { Manifest } from '../../src/ledger/manifest.ts';
 import type { FlowReport } from '../../src/report/model.ts';
 import { useCleanups } from '../support/cleanups.ts';
@@ -32,7 +34,7 @@ import { writeJob } from '../support/jobs.ts';
 import { startS3 } from '../support/s3-server.ts';
 
 const SERVE = ['--data', REAL_DAY_FILE, '--as-of', '2016-06-01T21:00:00Z'];
-const PARTITION = join('drops', 'trades', `date=${REAL_DAY}`);
+const PARTITION = join('drops', 'trades', `session=${REAL_DAY}`);
 /** From the data's own description. */
 const TOTALS = {
   total: 22_724_231,
@@ -122,7 +124,7 @@ describe.skipIf(!hasRealDay)('the real day', () => {
     });
 
     it('has a manifest that describes the object', async () => {
-      const manifest = await readJson<Manifest>(cwd, PARTITION, 'manifest.json');
+      const manifest = await readJson<Manifest>(cwd, 'drops', manifestKey('trades', REAL_DAY));
       expect(manifest).toMatchObject({
         job_id: 'nightly',
         dataset: 'trades',
@@ -234,7 +236,7 @@ describe.skipIf(!hasRealDay)('the real day', () => {
     const shipped = join(import.meta.dirname, '..', '..', 'jobs', 'symbol-minute-flow.yaml');
     const run = await flowdrop(['run', shipped], { cwd, env: service.env });
     expect(run.code, run.stderr).toBe(0);
-    const file = join(cwd, 'out', 'drops', 'symbol-minute-flow', `date=${REAL_DAY}`, 'symbol-minute-flow.parquet');
+    const file = join(cwd, 'out', 'drops', 'symbol-minute-flow', `session=${REAL_DAY}`, 'symbol-minute-flow.parquet');
     const [sums] = await queryDuckDb(
       `SELECT sum(total_premium) AS total, sum(bullish_premium) AS bullish, CAST(sum(trades) AS DOUBLE) AS trades, CAST(sum(contracts) AS DOUBLE) AS contracts FROM '${file}'`,
     );

@@ -121,6 +121,6 @@ describe('report --preview', () => {
     const eml = await PostalMime.parse(await readFile(join(cwd, 'shown', 'flow-1.eml')));
     expect(eml.to).toMatchObject([{ address: 'desk@example.com' }]);
     expect(await listFiles(join(cwd, 'out', 'mail'))).toEqual([]);
-    expect(await listFiles(join(cwd, 'preview-drops', '_reports'))).toEqual([]);
+    expect(await listFiles(join(cwd, 'preview-drops', '_flowdrop', 'reports'))).toEqual([]);
   });
 });

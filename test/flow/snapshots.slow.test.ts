@@ -2,9 +2,11 @@
  * The shipped snapshot jobs, run as a user runs them against the real service, through faults and kills: each drop is what
  * the service answers, row for row. What the clients make of single answers is tested in test/source.
  */
+
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { manifestKey } from '../../src/ledger/layout.ts';
 import type { Manifest } from '../../src/ledger/manifest.ts';
 import type { RunResult } from '../../src/state/run-result.ts';
 import { queryDuckDb } from '../support/drop.ts';
@@ -75,8 +77,8 @@ async function backfill(job: string, url: string, { args = [], env = {}, onStart
   });
 }
 
-const partition = (dataset: string) => join('out', 'drops', dataset, `date=${DAY}`);
-const manifestOf = (dataset: string) => readJson<Manifest>(folder.path, partition(dataset), 'manifest.json');
+const partition = (dataset: string) => join('out', 'drops', dataset, `session=${DAY}`);
+const manifestOf = (dataset: string) => readJson<Manifest>(folder.path, 'out', 'drops', manifestKey(dataset, DAY));
 const readDrop = (dataset: string, columns = '*') =>
   queryDuckDb(`SELECT ${columns} FROM '${join(folder.path, partition(dataset), `${dataset}.parquet`)}'`);
 

@@ -89,9 +89,10 @@ it('a run shows in status while it goes on, not after it was killed, and leaves 
   const copy = join(
     cwd,
     'drops',
-    '_reports',
+    '_flowdrop',
+    'reports',
     'nightly',
-    'date=2026-11-20',
+    'session=2026-11-20',
     report?.report ?? '',
     'rev=1',
     'report.html',

@@ -45,7 +45,8 @@ async function openPlace(reports?: string) {
       await rename(join(cwd, 'disk'), mount);
     },
     listMails: async () => (await listFiles(join(cwd, 'out', 'mail'))).filter((name) => name.endsWith('.eml')),
-    listSealed: async () => (await listFiles(mount)).filter((name) => /^trades\/date=.*manifest\.json$/.test(name)),
+    listSealed: async () =>
+      (await listFiles(mount)).filter((name) => /^_flowdrop\/trades\/session=.*manifest\.json$/.test(name)),
   };
 }
 

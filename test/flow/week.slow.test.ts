@@ -86,10 +86,10 @@ describe('three weeks of a daemon', () => {
     // The ledger is complete.
     expect(await listSealed(cwd)).toEqual(SESSIONS);
     for (const date of SESSIONS) {
-      const manifest = await readJson(cwd, 'drops', 'trades', `date=${date}`, 'manifest.json');
+      const manifest = await readJson(cwd, 'drops', '_flowdrop', 'trades', `session=${date}`, 'manifest.json');
       expect(manifest, date).toMatchObject({ date, rows: ROWS, revision: 1 });
     }
-    const drops = join(cwd, 'drops', 'trades', 'date=*', 'trades.parquet');
+    const drops = join(cwd, 'drops', 'trades', 'session=*', 'trades.parquet');
     const [counted] = await queryDuckDb(
       `SELECT count(*) AS n, count(DISTINCT id) AS ids FROM read_parquet('${drops}')`,
     );
@@ -145,8 +145,8 @@ function listExpected(): readonly string[] {
 }
 
 async function listSealed(cwd: string): Promise<readonly string[]> {
-  const names = await readdir(join(cwd, 'drops', 'trades'), { recursive: true });
-  return names.flatMap((name) => /^date=([\d-]+)\/manifest\.json$/.exec(name)?.[1] ?? []).sort();
+  const names = await readdir(join(cwd, 'drops', '_flowdrop', 'trades'), { recursive: true });
+  return names.flatMap((name) => /^session=([\d-]+)\/manifest\.json$/.exec(name)?.[1] ?? []).sort();
 }
 
 async function listSubjects(mail: SmtpReceiver, address: string): Promise<readonly string[]> {

@@ -8,7 +8,15 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { finishSealing } from '../../src/ledger/finish.ts';
-import { dropKey, historyKey, manifestKey, partitionPrefix, sealingDecisionKey } from '../../src/ledger/layout.ts';
+import {
+  dropKey,
+  dropsPrefix,
+  fileKey,
+  historyKey,
+  manifestKey,
+  recordsPrefix,
+  sealingDecisionKey,
+} from '../../src/ledger/layout.ts';
 import { hashManifest, type Manifest, parseManifest } from '../../src/ledger/manifest.ts';
 import { type PublishResult, publishDrop } from '../../src/ledger/publish.ts';
 import { listSealedDates, readManifest } from '../../src/ledger/sealed-dates.ts';
@@ -102,11 +110,15 @@ const sha256 = (text: string | undefined) =>
     .digest('hex')}`;
 
 /** Every file that a manifest names is there with the bytes that it names. */
-async function expectWhole(store: Store, manifest: Manifest | undefined, prefix: string): Promise<void> {
+async function expectWhole(
+  store: Store,
+  manifest: Manifest | undefined,
+  keyOf = (filename: string) => fileKey('trades', DATE, filename),
+): Promise<void> {
   expect(manifest).toBeDefined();
   expect(manifest?.manifest_hash).toBe(hashManifest(manifest ?? {}));
   for (const { filename, hash } of manifest?.files ?? []) {
-    expect([filename, sha256(await readText(store, prefix + filename))]).toEqual([filename, hash]);
+    expect([filename, sha256(await readText(store, keyOf(filename)))]).toEqual([filename, hash]);
   }
 }
 
@@ -116,7 +128,7 @@ async function expectHistory(store: Store, revision: number, content: string): P
     '',
   );
   expect(kept.revision).toBe(revision);
-  await expectWhole(store, kept, historyKey('trades', DATE, revision, ''));
+  await expectWhole(store, kept, (filename) => historyKey('trades', DATE, revision, filename));
   expect(await readText(store, historyKey('trades', DATE, revision, 'trades.parquet'))).toBe(content);
 }
 
@@ -139,9 +151,8 @@ describe.each(STORES)('in $name', ({ name, isMissing, open }) => {
         { filename: 'trades.parquet', size: 3, hash: sha256('one') },
         { filename: 'summary.parquet', size: 3, hash: sha256('sum') },
       ]);
-      const prefix = partitionPrefix('trades', DATE);
       expect(await listKeys(store)).toEqual(
-        ['manifest.json', 'summary.parquet', 'trades.parquet'].map((name) => prefix + name),
+        ['manifest.json', 'summary.parquet', 'trades.parquet'].map((name) => fileKey('trades', DATE, name)),
       );
       expect(await readManifest(store, 'trades', DATE)).toEqual(manifest);
     });
@@ -157,22 +168,20 @@ describe.each(STORES)('in $name', ({ name, isMissing, open }) => {
       const second = await publish(store, 'two', first.manifest, 'sum two');
       expect(second.manifest).toMatchObject({ revision: 2, supersedes: 1 });
       const third = await publish(store, 'three', second.manifest, 'sum three');
-      await expectWhole(store, await readManifest(store, 'trades', DATE), partitionPrefix('trades', DATE));
+      await expectWhole(store, await readManifest(store, 'trades', DATE));
       expect((await readManifest(store, 'trades', DATE))?.revision).toBe(3);
       await expectHistory(store, 1, 'one');
       await expectHistory(store, 2, 'two');
       expect(third.won).toBe(true);
       expect(await listSealedDates(store, 'trades')).toEqual([DATE]);
-      expect(await listKeys(store, '_sealing/')).toEqual([]);
+      expect(await listKeys(store, '_flowdrop/sealing/')).toEqual([]);
     });
 
     it('without a summary takes away the summary of the one before it', async () => {
       const first = await publish(store, 'one', undefined, 'sum');
       await publish(store, 'two', first.manifest);
-      expect(await listKeys(store, partitionPrefix('trades', DATE))).toEqual([
-        manifestKey('trades', DATE),
-        dropKey('trades', DATE),
-      ]);
+      expect(await listKeys(store, recordsPrefix('trades', DATE))).toEqual([manifestKey('trades', DATE)]);
+      expect(await listKeys(store, dropsPrefix('trades'))).toEqual([dropKey('trades', DATE)]);
       expect(await readText(store, historyKey('trades', DATE, 1, 'summary.parquet'))).toBe('sum');
     });
 
@@ -205,17 +214,19 @@ describe.each(STORES)('in $name', ({ name, isMissing, open }) => {
       const first = await publish(store, 'one');
       await store.put(dropKey('trades', DATE), { bytes: Buffer.from('damaged') });
       await publish(store, 'two', first.manifest);
-      expect(await listKeys(store, 'trades/_history/')).toEqual([historyKey('trades', DATE, 1, 'manifest.json')]);
-      await expectWhole(store, await readManifest(store, 'trades', DATE), partitionPrefix('trades', DATE));
+      expect(await listKeys(store, '_flowdrop/trades/history/')).toEqual([
+        historyKey('trades', DATE, 1, 'manifest.json'),
+      ]);
+      await expectWhole(store, await readManifest(store, 'trades', DATE));
     });
 
     it('is never that of another worker whose decision names bytes that are not there', async () => {
       const decided = await publish(dyingStore(store, 4), 'theirs').catch((error: unknown) => error);
       expect(decided).toBeInstanceOf(Died);
-      for (const key of await listKeys(store, '_sealing/')) {
+      for (const key of await listKeys(store, '_flowdrop/sealing/')) {
         if (key.endsWith('.parquet')) await store.put(key, { bytes: Buffer.from('THEIRS') });
       }
-      expect(await listKeys(store, '_sealing/')).toContain(sealingDecisionKey('trades', DATE, 1));
+      expect(await listKeys(store, '_flowdrop/sealing/')).toContain(sealingDecisionKey('trades', DATE, 1));
       await expect(publish(store, 'ours')).rejects.toMatchObject({ code: 'SEALING_BROKEN' });
       expect(await readManifest(store, 'trades', DATE)).toBeUndefined();
     });
@@ -232,16 +243,16 @@ describe.each(STORES)('in $name', ({ name, isMissing, open }) => {
         );
         await finishSealing(store, 'trades', { scratch: join(folder, 'scratch'), nowMs: Date.now() });
         const manifest = await readManifest(store, 'trades', DATE);
-        await expectWhole(store, manifest, partitionPrefix('trades', DATE));
+        await expectWhole(store, manifest);
         if (manifest?.revision === 2) await expectHistory(store, 1, 'one');
         outcomes.add(`${died ? 'died' : 'lived'} ${manifest?.revision}`);
         // Whatever was left over, the next one to restate the date gets through.
         await publish(store, 'three', manifest, 'sum three');
         const after = await readManifest(store, 'trades', DATE);
         expect(after?.revision).toBe((manifest?.revision ?? 0) + 1);
-        await expectWhole(store, after, partitionPrefix('trades', DATE));
+        await expectWhole(store, after);
         await finishSealing(store, 'trades', { scratch: join(folder, 'scratch'), nowMs: Date.now() });
-        expect(await listKeys(store, `${'_sealing/trades/'}`)).toEqual([]);
+        expect(await listKeys(store, `${'_flowdrop/sealing/trades/'}`)).toEqual([]);
       }
       expect([...outcomes].sort()).toEqual(['died 1', 'died 2', 'lived 2']);
     });
@@ -277,14 +288,14 @@ describe.each(['the first revision', 'a restatement'])('two workers at once, %s'
       );
       for (const result of results) if (result.status === 'rejected') expect(result.reason).toBeInstanceOf(Died);
       const manifest = await readManifest(store, 'trades', DATE);
-      await expectWhole(store, manifest, partitionPrefix('trades', DATE));
+      await expectWhole(store, manifest);
       expect(manifest?.revision).toBe(restates ? 2 : 1);
       expect(new Set([...seen, manifest?.files[0].hash]).size).toBe(1);
       if (restates) await expectHistory(store, 1, 'old');
       // Nothing is left over, unless a worker died with it; the next run takes that away.
-      if (dieAt === Number.POSITIVE_INFINITY) expect(await listKeys(store, '_sealing/')).toEqual([]);
+      if (dieAt === Number.POSITIVE_INFINITY) expect(await listKeys(store, '_flowdrop/sealing/')).toEqual([]);
       await finishSealing(store, 'trades', { scratch: join(folder, 'scratch'), nowMs: Date.now() });
-      const left = await listKeys(store, '_sealing/');
+      const left = await listKeys(store, '_flowdrop/sealing/');
       expect(left.filter((key) => key === sealingDecisionKey('trades', DATE, restates ? 2 : 1))).toEqual([]);
     },
   );

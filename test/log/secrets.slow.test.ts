@@ -202,7 +202,7 @@ describe('what a run leaves in the archive has no secret', () => {
       const url = { ...service.env, FLOWDROP_API_KEY: SECRETS.key };
       const left = await leave(['--debug', '--json', 'run', 'nightly'], { ...url, ...env });
       expect(left.code, left.stderr).toBe(code);
-      const archived = left.files.filter((name) => name.startsWith(join('drops', '_reports')));
+      const archived = left.files.filter((name) => name.startsWith(join('drops', '_flowdrop', 'reports')));
       const names = archived.map((name) => name.split('/').at(-1));
       expect(names).toEqual(expect.arrayContaining(['receipt.json', 'report.html', 'report.eml', 'report.json']));
       const receipt = archived.find((name) => name.endsWith('receipt.json')) ?? '';

@@ -115,9 +115,9 @@ describe.skipIf(postfix.server === undefined)('through postfix', () => {
     });
 
     test('the copy in the store is the message that arrived', async () => {
-      const files = await listFiles(join(cwd, 'drops', '_reports'));
+      const files = await listFiles(join(cwd, 'drops', '_flowdrop', 'reports'));
       const eml = files.find((name) => /rev=1\/report\.eml$/.test(name)) ?? '';
-      const copy = await readFile(join(cwd, 'drops', '_reports', eml), 'utf8');
+      const copy = await readFile(join(cwd, 'drops', '_flowdrop', 'reports', eml), 'utf8');
       const [mail] = mails.filter(({ recipient }) => recipient === 'desk@example.com');
       const id = Object.fromEntries(mail?.headers ?? [])['Message-ID'];
       expect(copy).toContain(id);

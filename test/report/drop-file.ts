@@ -145,7 +145,7 @@ export async function writeDrop(
     max_time: times.at(-1) ?? null,
     sealed_at: '2026-11-19T22:31:07.000Z',
     sha256: 'c0ffee'.padEnd(64, '0'),
-    location: `s3://quant-drops/options/trades/date=2026-11-19/${name}.parquet`,
+    location: `s3://quant-drops/options/trades/session=2026-11-19/${name}.parquet`,
     path,
   };
 }

@@ -379,7 +379,7 @@ export function createReport(changes: Partial<FlowReport> & { readonly headline?
       max_time: '2026-11-19 16:14:57.000',
       sealed_at: '2026-11-19T22:31:07.000Z',
       sha256: 'c0ffee1234567890'.repeat(4),
-      location: 's3://quant-drops/options/trades/date=2026-11-19/trades.parquet',
+      location: 's3://quant-drops/options/trades/session=2026-11-19/trades.parquet',
     },
     headline,
     exclusions: createExclusions(headline, {

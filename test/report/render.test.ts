@@ -56,7 +56,7 @@ describe('the mail of an ordinary day', () => {
         '2 cancel messages',
       ],
       ...['docs/formulas.md', 'per 1 % move', 'ontracts that traded this day only', 'sum(premium) AS total_premium'],
-      ...['c0ffee1234567890'.repeat(4), 's3://quant-drops/options/trades/date=2026-11-19/trades.parquet'],
+      ...['c0ffee1234567890'.repeat(4), 's3://quant-drops/options/trades/session=2026-11-19/trades.parquet'],
       ...['2026-11-26 17:32 EST'],
     ];
     for (const fact of facts) {

@@ -104,7 +104,7 @@ describe('the status document', () => {
       expect(statusSchema.parse(document)).toEqual(document);
       costs.push(counted.requests);
     }
-    expect(costs).toEqual([3, 3]);
+    expect(costs).toEqual([4, 4]);
   });
 
   it('reads the manifest of a date that condition.json does not know, or knows in a revision that was replaced', async () => {
@@ -131,7 +131,7 @@ describe('the status document', () => {
       ['2026-11-18', 'available', 1_001, 2],
       ['2026-11-19', 'available', 1_000, 1],
     ]);
-    expect(counted.requests).toBe(3 + 3);
+    expect(counted.requests).toBe(4 + 3);
   });
 
   it('tells what the last run knew when the store cannot be read', async () => {
@@ -201,7 +201,7 @@ describe('the page of a mailed report', () => {
     await archive(store, '2026-11-19', 'flow-1', 1, 'report.html');
     await archive(store, '2026-11-19', 'flow-1', 2, 'report-0a1b2c3d.html');
     await archive(store, '2026-11-19', 'flow-1', 2, 'report.html');
-    await store.put('_reports/nightly/date=2026-11-20/flow-1/receipt.json', { bytes: Buffer.from('{}') });
+    await store.put('_flowdrop/reports/nightly/session=2026-11-20/flow-1/receipt.json', { bytes: Buffer.from('{}') });
     const read = async (choice: Parameters<typeof readArchivedPage>[2]) =>
       (await readArchivedPage(store, 'nightly', choice)).html;
     expect(await read({})).toBe('<p>2026-11-19 flow-1 2 report.html</p>');

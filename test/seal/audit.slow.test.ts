@@ -17,7 +17,7 @@ import {
   dropKey,
   historyKey,
   manifestKey,
-  partitionPrefix,
+  recordsPrefix,
   sealingDecisionKey,
 } from '../../src/ledger/layout.ts';
 import { formatManifest, type Manifest, signManifest } from '../../src/ledger/manifest.ts';
@@ -36,7 +36,7 @@ import { createPage, createTrade, DATE, windowAt } from '../support/trades.ts';
 
 const NOW = Date.parse('2026-11-20T03:00:00Z');
 const OBJECT = dropKey('trades', DATE);
-const SUMMARY = `${partitionPrefix('trades', DATE)}summary.parquet`;
+const SUMMARY = `${recordsPrefix('trades', DATE)}summary.parquet`;
 const MANIFEST = manifestKey('trades', DATE);
 const job = parseSqlJob(
   'trades.yaml',
@@ -268,9 +268,9 @@ describe.each(STORES)('in $name', ({ name: storeName, isMissing, open }) => {
       await seal(200);
       const manifest = await seal(201);
       const foreign = [
-        `${partitionPrefix('trades', DATE)}copy.parquet`,
+        `${recordsPrefix('trades', DATE)}copy.parquet`,
         'trades/notes.txt',
-        'trades/date=2026-01-02/x',
+        'trades/session=2026-01-02/x.parquet',
       ];
       for (const key of foreign) await put(key, 'x');
       await put(historyKey('trades', DATE, 1, 'more.parquet'), 'x');
@@ -278,8 +278,8 @@ describe.each(STORES)('in $name', ({ name: storeName, isMissing, open }) => {
       expect(await audit()).toEqual([`${foreign[0]} does not belong to the drop`]);
       const around = await findForeignKeys(store, 'trades', [DATE]);
       expect(around).toEqual([
-        `${foreign[2]} is of a date that is not sealed`,
         `${foreign[1]} does not belong to the dataset`,
+        `${foreign[2]} is of a date that is not sealed`,
       ]);
       expect(await auditHistory({ store, engine, folder }, manifest)).toEqual([
         expect.stringMatching(/rev=1\/more.parquet does not belong to revision 1/),
@@ -316,7 +316,7 @@ describe.each(STORES)('in $name', ({ name: storeName, isMissing, open }) => {
       const text = (await readText(store, own)) ?? '';
       await put(own, text.replace('"rows": 200', '"rows": 210'));
       expect(await findings()).toMatch(/was edited/);
-      for (const key of await listKeys(store, 'trades/_history/')) await store.remove(key);
+      for (const key of await listKeys(store, '_flowdrop/trades/history/')) await store.remove(key);
       expect(await findings()).toMatch(/its history is gone/);
     });
 
@@ -359,10 +359,10 @@ describe.each(STORES)('in $name', ({ name: storeName, isMissing, open }) => {
       expect(await full()).toMatchObject({ findings: [], restating: 2 });
       await flip(OBJECT, 0.5);
       expect((await full()).findings.join()).toMatch(`${OBJECT} has the hash`);
-      await put(`${partitionPrefix('trades', DATE)}x.parquet`, 'x');
+      await put(`${recordsPrefix('trades', DATE)}x.parquet`, 'x');
       expect((await full()).findings.join()).toMatch('x.parquet does not belong to the drop');
       await put(OBJECT, files.get(OBJECT));
-      await store.remove(`${partitionPrefix('trades', DATE)}x.parquet`);
+      await store.remove(`${recordsPrefix('trades', DATE)}x.parquet`);
       expect(await full()).toMatchObject({ findings: [], restating: null });
       // A decision that is none is no excuse.
       await put(sealingDecisionKey('trades', DATE, 2), 'x');

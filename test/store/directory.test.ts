@@ -54,22 +54,25 @@ test.each(['a', 'b/below'])(
 );
 
 test('what is removed after a seal leaves no folder, and other folders stay', async () => {
-  const [first, second] = ['_sealing/t/date=2026-11-19/rev=1/a', '_sealing/t/date=2026-11-20/rev=1/b'];
-  for (const key of [first, second, 't/date=2026-11-19/c']) await store.put(key, { bytes: Buffer.from('x') });
+  const [first, second] = [
+    '_flowdrop/sealing/t/session=2026-11-19/rev=1/a',
+    '_flowdrop/sealing/t/session=2026-11-20/rev=1/b',
+  ];
+  for (const key of [first, second, 't/session=2026-11-19/c']) await store.put(key, { bytes: Buffer.from('x') });
   await store.remove(first);
-  expect(await readdir(join(root, '_sealing/t'))).toEqual(['date=2026-11-20']);
+  expect(await readdir(join(root, '_flowdrop/sealing/t'))).toEqual(['session=2026-11-20']);
   await store.remove(second);
   await store.remove(second);
-  await store.remove('t/date=2026-11-19/c');
+  await store.remove('t/session=2026-11-19/c');
   expect((await readdir(root)).sort()).toEqual(['t']);
-  expect(await readdir(join(root, 't'))).toEqual(['date=2026-11-19']);
+  expect(await readdir(join(root, 't'))).toEqual(['session=2026-11-19']);
 });
 
 test('two workers that seal and clean up at the same time lose nothing', async () => {
   const other = await openDirectoryStore(root);
   const seal = async (worker: Store, name: string) => {
     for (let round = 0; round < 150; round += 1) {
-      const key = `_sealing/t/date=2026-11-19/rev=${round % 3}/${name}`;
+      const key = `_flowdrop/sealing/t/session=2026-11-19/rev=${round % 3}/${name}`;
       const bytes = Buffer.from(`${name} ${round}`);
       if (round % 2 === 0) await worker.put(key, { bytes });
       else expect(await worker.putIfAbsent(key, bytes)).toBe(true);
@@ -124,11 +127,15 @@ test('a put that is aborted in the middle leaves the previous object and no othe
   const source = createWriteStream(pipe);
   source.on('error', () => {}); // EPIPE is what the abort must lead to.
   source.write(Buffer.alloc(100_000));
-  await vi.waitFor(async () => expect(await readdir(join(root, 'a'))).toHaveLength(2));
+  const temporaries = join(root, '_flowdrop', 'tmp');
+  await vi.waitFor(async () => expect(await readdir(temporaries)).toHaveLength(1));
+  // A reader that lists the folder of rows meets nothing half written.
+  expect(await readdir(join(root, 'a'))).toEqual(['b']);
   expect(await listKeys()).toEqual(['a/b']);
   abort.abort();
   source.end(); // A read of a pipe cannot be interrupted; that of a file ends by itself.
   await expect(putting).rejects.toMatchObject({ code: 'INTERRUPTED', kind: 'interrupted' });
+  expect(await readdir(temporaries)).toEqual([]);
   expect(await readdir(join(root, 'a'))).toEqual(['b']);
   expect(await readFile(join(root, 'a/b'), 'utf8')).toBe('previous');
 });
@@ -150,6 +157,7 @@ test('a limit on the size of files leaves no half-written object, and the previo
   expect(putting.status).toBe(1);
   expect(putting.stderr.toString()).toContain('STORE_FAILED');
   expect(putting.stderr.toString()).toContain('limit');
+  expect(await readdir(join(root, '_flowdrop', 'tmp'))).toEqual([]);
   expect(await readdir(join(root, 'a'))).toEqual(['b']);
   expect(await readFile(join(root, 'a/b'), 'utf8')).toBe('previous');
 });
@@ -194,7 +202,12 @@ describe.skipIf(CANNOT_MOUNT)('on a small disk', () => {
       await expect(store.putIfAbsent('new/c', Buffer.from('x'))).rejects.toMatchObject(fault);
       await expect(store.copy('a/b', 'a/d')).rejects.toMatchObject(fault);
       await expect(store.remove('a/b')).rejects.toMatchObject(fault);
-      expect(await readdir(join(disk, 'read-only'))).toEqual(['a']);
+      expect((await readdir(join(disk, 'read-only'), { recursive: true })).sort()).toEqual([
+        '_flowdrop',
+        '_flowdrop/tmp',
+        'a',
+        'a/b',
+      ]);
       expect(await readdir(join(disk, 'read-only/a'))).toEqual(['b']);
       expect(Buffer.from((await store.get('a/b')) ?? []).toString()).toBe('previous');
     } finally {

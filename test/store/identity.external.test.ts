@@ -136,7 +136,7 @@ test('an identity that cannot be read stops a run, also the first one, until --n
 
 test('a store that a newer version has written to is left alone', async () => {
   await open('run');
-  await writeFile(join(root, IDENTITY), '{"format":2,"id":"x"}');
+  await writeFile(join(root, IDENTITY), '{"format":3,"id":"x"}');
   const fault = { code: 'STORE_NEWER', hint: expect.stringContaining('install') };
   await expect(open('run')).rejects.toMatchObject(fault);
   await expect(open('new')).rejects.toMatchObject(fault);

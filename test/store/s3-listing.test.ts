@@ -46,8 +46,8 @@ const entry = (key: string) => `<Contents><Key>${key}</Key><Size>1</Size></Conte
 const END = '<IsTruncated>false</IsTruncated>';
 
 it('of what was asked for is a listing', async () => {
-  answer = entry('root/a/date=2026-11-19') + END;
-  expect(await list()).toEqual(['a/date=2026-11-19']);
+  answer = entry('root/a/session=2026-11-19') + END;
+  expect(await list()).toEqual(['a/session=2026-11-19']);
 });
 
 it.each([

@@ -201,7 +201,7 @@ describe.skipIf(server === undefined)('s3 objects in parts', () => {
   }
 
   test('the parts of a worker that was killed are removed by a writer a day later, and not before', async () => {
-    await leaveParts('_sealing/trades/date=2026-11-19/rev=1/0a.parquet');
+    await leaveParts('_flowdrop/sealing/trades/session=2026-11-19/rev=1/0a.parquet');
     await leaveParts('elsewhere/not-ours.parquet');
     const notes: string[] = [];
     const later = (hours: number): S3Surroundings => ({
@@ -216,16 +216,16 @@ describe.skipIf(server === undefined)('s3 objects in parts', () => {
     expect(await listUploads()).toHaveLength(2);
     await nextDay.put('a', { bytes: Buffer.from('y') });
     expect(await listUploads()).toEqual([`${prefix}/elsewhere/not-ours.parquet`]);
-    expect(notes).toEqual([expect.stringContaining('_sealing/trades/date=2026-11-19/rev=1/0a.parquet')]);
+    expect(notes).toEqual([expect.stringContaining('_flowdrop/sealing/trades/session=2026-11-19/rev=1/0a.parquet')]);
   }, 60_000);
 
   test('leftovers of files, copies and history are removed, page by page, and uploads of others are not', async () => {
     const ours = [
-      '_sealing/trades/date=2026-11-19/rev=1/0a.parquet',
-      'trades/_history/date=2026-11-19/rev=1/trades.parquet',
-      'trades/date=2026-11-19/trades.parquet',
+      '_flowdrop/sealing/trades/session=2026-11-19/rev=1/0a.parquet',
+      '_flowdrop/trades/history/session=2026-11-19/rev=1/trades.parquet',
+      'trades/session=2026-11-19/trades.parquet',
     ];
-    const others = ['a/trades/date=2026-11-19/x.parquet', 'notes/x', 'trades/date=today/x.parquet', 'x.parquet'];
+    const others = ['a/trades/session=2026-11-19/x.parquet', 'notes/x', 'trades/date=today/x.parquet', 'x.parquet'];
     const Bucket = server?.bucket ?? '';
     for (const key of [...ours, ...others])
       await client.send(new CreateMultipartUploadCommand({ Bucket, Key: `${prefix}/${key}` }));

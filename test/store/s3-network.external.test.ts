@@ -19,7 +19,7 @@ import { type ProxyFault, startTcpProxy, type TcpProxy } from '../support/tcp-pr
 const { server } = await startS3();
 const MIB = 1024 * 1024;
 const LARGE_BYTES = 16 * MIB;
-const KEY = '_sealing/trades/date=2026-11-19/rev=1/0a.parquet';
+const KEY = '_flowdrop/sealing/trades/session=2026-11-19/rev=1/0a.parquet';
 const UPLOAD_SEEDS = 35;
 const RIVAL_ROUNDS = 50;
 const RIVALS = 8;

@@ -17,9 +17,9 @@ import { S3_KMS_KEY, S3_STORAGE_CLASS, startS3, useS3Credentials } from '../supp
 
 const { server } = await startS3();
 const MIB = 1024 * 1024;
-const DROP = 'trades/date=2026-11-19/trades.parquet';
-const SEALING = '_sealing/trades/date=2026-11-19/rev=1/0a.parquet';
-const MANIFEST = 'trades/date=2026-11-19/manifest.json';
+const DROP = 'trades/session=2026-11-19/trades.parquet';
+const SEALING = '_flowdrop/sealing/trades/session=2026-11-19/rev=1/0a.parquet';
+const MANIFEST = '_flowdrop/trades/session=2026-11-19/manifest.json';
 const KMS: ObjectOptions = { encryption: 'sse-kms', kmsKey: S3_KMS_KEY };
 const LABELS: ObjectOptions = {
   storageClass: S3_STORAGE_CLASS,
@@ -39,10 +39,10 @@ describe('the parameters of a writing request', () => {
   test('have the storage class for Parquet objects that stay, and for no other', () => {
     const classes = [
       DROP,
-      'trades/_history/date=2026-11-19/rev=1/trades.parquet',
+      '_flowdrop/trades/history/session=2026-11-19/rev=1/trades.parquet',
       SEALING,
       MANIFEST,
-      '_reports/x/report.html',
+      '_flowdrop/reports/x/report.html',
     ];
     expect(classes.map((key) => buildWriteSettings({ storageClass: 'STANDARD_IA' }, key).StorageClass)).toEqual([
       'STANDARD_IA',

@@ -25,7 +25,7 @@ export async function readInput(path: string): Promise<ReadonlyMap<string, ApiRo
 /** Every row of a drop as the API would send it, read by DuckDB, in file order. */
 export async function readWithDuckDb(path: string): Promise<readonly ApiRow[]> {
   const rows = await queryDuckDb(
-    `SELECT * FROM read_parquet('${path}', file_row_number = true) ORDER BY file_row_number`,
+    `SELECT * FROM read_parquet('${path}', file_row_number = true, hive_partitioning = false) ORDER BY file_row_number`,
   );
   return rows.map(({ file_row_number: _, ...row }) =>
     normalise(row, {

@@ -45,7 +45,7 @@ source:
   table: RawOptionTrades
   # where: symbol IN ('SPY', 'QQQ') # fewer rows, by a condition in SQL
 
-# One Parquet object a trading day: trades/date=2026-11-19/trades.parquet
+# One Parquet object a trading day: trades/session=2026-11-19/trades.parquet
 drop:
   to: ${formatText(to)} # a directory, or s3://bucket/prefix
   dataset: trades
@@ -98,7 +98,7 @@ ${formatSetting('FLOWDROP_MAIL_FROM', mailFrom, 'flow@example.com')}
 # FLOWDROP_STATUS_ADDRESS=127.0.0.1:8686
 # FLOWDROP_STATUS_TOKEN=...
 
-# Where stages and limits limits are kept; can be lost without losing a sealed row.
+# Where stages and the API's limits are kept; it can be lost without losing a sealed row.
 # FLOWDROP_STATE_DIR=.flowdrop
 `;
 }

@@ -1,4 +1,4 @@
-/** Writes files that do not exist yet. Invariant: all of them or, if one exists, none; no file is lost. */
+/** Writes files that do not exist yet: all of them or, if one exists at the start, none. No file is lost. */
 import { open, rename, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { hasErrorCode, syncFolder } from '../../core/atomic-file.ts';

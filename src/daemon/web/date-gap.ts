@@ -3,10 +3,10 @@
  * has ended, because every date is pending between its close and the evening's run.
  */
 
-import { MINIMUM_DATA_DELAY_MINUTES } from '../../api-contract/published-limits.ts';
 import type { CalendarOverride } from '../../calendar/session.ts';
 import { sessionCloseSecond } from '../../calendar/session.ts';
 import { parseWallClock } from '../../calendar/wall-clock.ts';
+import { settledAt } from '../../plan/dates.ts';
 import type { JobView, RunRecord } from '../job-view.ts';
 
 /** A date without a run this long after its close is a gap, whatever the schedule. */
@@ -36,9 +36,8 @@ export function listGaps(job: JobView, nowMs: number, calendar: CalendarOverride
 function isAwaited({ finished, status }: JobView, date: string, nowMs: number, calendar: CalendarOverride): boolean {
   const closeMs = parseWallClock(date, sessionCloseSecond(date, calendar));
   if (nowMs - closeMs > PATIENCE_MS) return false;
-  const readyMs = closeMs + MINIMUM_DATA_DELAY_MINUTES * 60_000;
   const lastRunMs = finished.find(isRun)?.startedAtMs ?? parseInstant(status?.document.last_run ?? null);
-  return lastRunMs === undefined || lastRunMs < readyMs;
+  return lastRunMs === undefined || lastRunMs < settledAt(date, 0, calendar);
 }
 
 /** Whether a process ran: a tick on a day without a session is also listed as a run. */

@@ -58,10 +58,7 @@ export class Site {
     } catch (error) {
       const reason = describeError(error);
       this.#options.log.error({ event: 'page-failed', reason }, `a page failed: ${reason}`);
-      return answerPage(
-        500,
-        renderNotice('Something went wrong', ['The log of the daemon says what (status-failed).']),
-      );
+      return answerPage(500, renderNotice('Something went wrong', ['The log of the daemon says what (page-failed).']));
     }
   }
 

@@ -1,6 +1,6 @@
 /**
- * Doctor's checks of a store: every permission that a run needs, on objects of its own below `_doctor/`. Invariant:
- * every object written is removed again, or listed as left behind.
+ * Doctor's checks of a store: every permission that a run needs, on objects of its own below `_flowdrop/doctor/`.
+ * Invariant: every object written is removed again, or listed as left behind.
  */
 import { randomUUID } from 'node:crypto';
 import { Fault } from '../../core/errors.ts';

@@ -7,9 +7,11 @@
 import { z } from 'zod';
 import type { Pace } from './budget.ts';
 
-/** A 429 halves the rate, to 1/8 at the lowest: below that the provider is down rather than busy. */
+/** A 429 divides the rate by this; the recovery multiplies it by the same. */
+const SLOWDOWN_STEP = 2;
+/** 1/8 of the rate at the lowest: below that the provider is down rather than busy. */
 const MAX_SLOWDOWN = 8;
-/** After this many starts without a 429, a lowered rate doubles, up to the allowed one. */
+/** After this many starts without a 429, a lowered rate recovers by a step, up to the allowed one. */
 const STARTS_TO_RECOVER = 20;
 /** How often urgent requests may overtake the same other request: three starts in four are urgent while others wait. */
 const MAX_OVERTAKEN = 3;
@@ -134,7 +136,7 @@ export function slowDown(
   return {
     ...state,
     blocked_until: Math.max(state.blocked_until, nowMs + Math.min(pauseMs, pace.longestPauseMs)),
-    slowdown: counts ? Math.min(MAX_SLOWDOWN, state.slowdown * 2) : state.slowdown,
+    slowdown: counts ? Math.min(MAX_SLOWDOWN, state.slowdown * SLOWDOWN_STEP) : state.slowdown,
     slowed_at: counts ? nowMs : state.slowed_at,
     starts_since_429: 0,
   };
@@ -173,7 +175,7 @@ function spend(state: PaceState, pace: Pace, nowMs: number): PaceState {
     ...state,
     paced_until: Math.max(nowMs, state.paced_until) + intervalMs,
     interval_ms: intervalMs,
-    slowdown: recovers ? Math.max(1, state.slowdown / 2) : state.slowdown,
+    slowdown: recovers ? Math.max(1, state.slowdown / SLOWDOWN_STEP) : state.slowdown,
     starts_since_429: recovers ? 0 : state.starts_since_429 + 1,
   };
 }

@@ -72,7 +72,7 @@ describe('an archived report', () => {
   });
 
   it('that is there no more is not found, and the command calls it wrong usage', async () => {
-    await rm(join(cwd, 'drops', '_reports'), { recursive: true });
+    await rm(join(cwd, 'drops', '_flowdrop', 'reports'), { recursive: true });
     expect(await ask()).toMatchObject({ status: 404, code: 2 });
   });
 

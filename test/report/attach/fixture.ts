@@ -155,7 +155,7 @@ export function createReport(symbols: readonly string[] = ['SPY', 'QQQ', 'NVDA']
       max_time: '2026-11-19 16:14:59',
       sealed_at: '2026-11-19T22:31:07.000Z',
       sha256: 'ab'.repeat(32),
-      location: 's3://quant-drops/options/trades/date=2026-11-19/trades.parquet',
+      location: 's3://quant-drops/options/trades/session=2026-11-19/trades.parquet',
     },
     headline: createPremium(1_240_000_000.25),
     exclusions: {

@@ -56,7 +56,7 @@ describe.skipIf(!HAS_POPPLER)('a PDF of the report', () => {
       'Busiest half hour: 09:30',
       'Call wall at 610, put wall at 590',
       'gamma x open interest x 100 x spot² x 0.01',
-      's3://quant-drops/options/trades/date=2026-11-19/trades.parquet',
+      's3://quant-drops/options/trades/session=2026-11-19/trades.parquet',
       'ab'.repeat(32),
       "FROM 'trades.parquet' GROUP BY symbol ORDER BY 2 DESC",
     ])
