@@ -107,11 +107,11 @@ function readContractColumn(column: TradeColumn): ArchiveColumn {
     case 'int64':
       return { name, ...readText('Int64', category) };
     case 'wall':
-      return { name, readAs: "DateTime64(3, 'UTC')", value: `substring(toString(${quoted}), 1, 19)` };
+      return { name, readAs: "DateTime64(6, 'UTC')", value: `substring(toString(${quoted}), 1, 19)` };
     case 'instant':
       return {
         name,
-        readAs: "DateTime64(3, 'UTC')",
+        readAs: "DateTime64(6, 'UTC')",
         value: `toString(toUnixTimestamp64Milli(${quoted}))`,
       };
     default:

@@ -40,9 +40,9 @@ export function describeBounds({ from, to }: TimeBounds): readonly string[] {
   const first = from === undefined ? undefined : completeTime(from);
   const last = to === undefined ? undefined : completeTime(to);
   return [
-    ...(first === undefined ? [] : [`time >= toDateTime64(${quoteString(first)}, 3, 'UTC')`]),
+    ...(first === undefined ? [] : [`time >= toDateTime64(${quoteString(first)}, 6, 'UTC')`]),
     // The text has whole seconds; the file may have fractions.
-    ...(last === undefined ? [] : [`time < toDateTime64(${quoteString(last)}, 3, 'UTC') + toIntervalSecond(1)`]),
+    ...(last === undefined ? [] : [`time < toDateTime64(${quoteString(last)}, 6, 'UTC') + toIntervalSecond(1)`]),
   ];
 }
 

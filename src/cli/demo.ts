@@ -160,12 +160,14 @@ async function describeDemo(
       : '\nEverything was sealed by an earlier demo: nothing was fetched, nobody was mailed twice.\n',
     ...subjects,
     '',
-    `Drops      ${result.store}/${result.dataset}/session=*/  (Parquet and manifest.json)`,
+    `Drops      ${result.store}/${result.dataset}  (Parquet, one file a session; any reader takes the folder)`,
     ...mails
       .slice(-1)
       .map((name) => `Mail       ${join(out, 'mail', name)}  (open it in a browser; the .eml is beside it)`),
     '',
     'Next:',
+    `  python3 -c "import pandas as pd; print(pd.read_parquet('out/drops/${result.dataset}').groupby('symbol')['premium'].sum().nlargest(10))"`,
+    `  duckdb -c "SELECT symbol, sum(premium) AS premium FROM 'out/drops/${result.dataset}/**/*.parquet' GROUP BY symbol ORDER BY premium DESC LIMIT 10"`,
     `  ${program} query "SELECT symbol, sum(premium) AS premium FROM RawOptionTrades GROUP BY symbol ORDER BY premium DESC LIMIT 10" --from-store out/drops --dataset trades`,
     `  ${program} verify nightly-trades   re-reads what was sealed, where the jobs/ folder is`,
     `  ${program} init desk               sets up a folder \`desk\` with your own key`,

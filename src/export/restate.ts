@@ -37,8 +37,8 @@ export async function compareWithSealed(
     }
     const changes = await compareFiles(
       deps.engine,
-      { path: sealedPath, rows: sealed.rows, columns: namesOf(sealed.schema) },
-      { path, rows: draft.rows, columns: namesOf(draft.schema) },
+      { path: sealedPath, rows: sealed.rows, columns: namesOf(sealed.schema), times: timesOf(sealed.schema) },
+      { path, rows: draft.rows, columns: namesOf(draft.schema), times: timesOf(draft.schema) },
       namesOf(draft.schema).includes('id') ? ['id'] : job.drop.sort,
     );
     // The same rows with other types, in another order, or now complete, make a new revision.
@@ -62,6 +62,10 @@ function describeLack(manifest: ManifestDraft): string {
   // In the order of the answers.
   const windows = missing.map(({ window, reason }) => `${window} ${reason}`).sort();
   return JSON.stringify([condition, bad ?? null, windows]);
+}
+
+function timesOf(schema: Manifest['schema']): readonly string[] {
+  return namesOf(schema.filter(({ type }) => type.includes('TIMESTAMP')));
 }
 
 function namesOf(schema: Manifest['schema']): readonly string[] {

@@ -7,6 +7,7 @@ import type { Log } from '../core/log.ts';
 import type { Engine } from '../engine/engine.ts';
 import { quoteIdentifier, quoteString } from '../engine/literal.ts';
 import type { Job } from '../job/job.ts';
+import { assignFieldIds } from '../ledger/field-ids.ts';
 import { SUMMARY_FILENAME } from '../ledger/layout.ts';
 import type { CheckResult, Manifest, ManifestDraft } from '../ledger/manifest.ts';
 import { publishDrop } from '../ledger/publish.ts';
@@ -160,7 +161,9 @@ async function writeDrop(
     'flowdrop.date': stage.date,
     'flowdrop.query': input.query,
   };
-  await writeFooter(path, { columns, sort: job.drop.sort, keyValues });
+  const names = columns.map(({ name }) => name);
+  const fieldIds = await assignFieldIds(deps.store, job.drop.dataset, names);
+  await writeFooter(path, { columns, fieldIds, sort: job.drop.sort, keyValues });
   const asksRepeats = duplicates > 0 && job.checks.some(({ check }) => check === 'unique-id');
   const repeats = asksRepeats ? await stage.countRepeats() : 0;
   const withSummary = hasSummary(job, columns);

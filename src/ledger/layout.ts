@@ -7,6 +7,7 @@
  *     _flowdrop/<dataset>/session=2026-11-19/summary.parquet          for datasets of single trades
  *     _flowdrop/<dataset>/session=2026-11-19/quarantine.ndjson        when rows were invalid
  *     _flowdrop/<dataset>/condition.json                              one entry a date
+ *     _flowdrop/<dataset>/fields/v1.json                              field ids of the columns; v2 with the next column
  *     _flowdrop/<dataset>/history/session=2026-11-19/rev=1/...        the files of a replaced revision
  *     _flowdrop/sealing/<dataset>/session=2026-11-19/rev=1/...        only while a date is being sealed
  *     _flowdrop/sealing/<dataset>/set-aside/session=2026-11-19/rev=1/<hash>/...   a failed decision, for the operator
@@ -80,6 +81,20 @@ export function conditionKey(dataset: string): string {
   return `${recordsPrefix(dataset)}condition.json`;
 }
 
+/** The field ids of a dataset's columns: each version adds columns to the one before. */
+export function fieldsKey(dataset: string, version: number): string {
+  return `${fieldsPrefix(dataset)}${version}.json`;
+}
+
+export function fieldsPrefix(dataset: string): string {
+  return `${recordsPrefix(dataset)}fields/v`;
+}
+
+export function parseFieldsVersion(dataset: string, key: string): number | undefined {
+  const version = matchBelow(fieldsPrefix(dataset), key, /^(?<version>[1-9]\d{0,5})\.json$/)?.['version'];
+  return version === undefined ? undefined : Number(version);
+}
+
 /** Replaced revisions of a date. */
 export function historyPrefix(dataset: string, date: string): string {
   return `${recordsPrefix(dataset)}history/session=${date}/`;
@@ -98,9 +113,10 @@ export function parseDatasetKey(
   key: string,
 ):
   | { readonly kind: 'drop' | 'record' | 'history'; readonly date: string; readonly revision: number }
-  | { readonly kind: 'condition' }
+  | { readonly kind: 'condition' | 'fields' }
   | undefined {
   if (key === conditionKey(dataset)) return { kind: 'condition' };
+  if (parseFieldsVersion(dataset, key) !== undefined) return { kind: 'fields' };
   const drop = matchBelow(dropsPrefix(dataset), key, DROP_KEY);
   if (drop) return { kind: 'drop', date: drop['date'] ?? '', revision: 0 };
   const record = matchBelow(recordsPrefix(dataset), key, RECORD_KEY);

@@ -11,7 +11,7 @@ import { changesSchema } from '../state/row-changes.ts';
 import { MAX_REVISION } from './layout.ts';
 
 /** Version 2 added `manifest_hash`, which reveals edits, and the facts about a restatement. */
-export const MANIFEST_VERSION = 2;
+export const MANIFEST_VERSION = 3;
 /** From this version on, a manifest contains its own hash. */
 const SIGNED_SINCE_VERSION = 2;
 
@@ -84,7 +84,15 @@ export const manifestSchema = z.looseObject({
   /** First and last `time` of the rows, in the exchange's wall clock; null for a drop without rows or without time. */
   min_time: z.string().nullable(),
   max_time: z.string().nullable(),
-  schema: z.array(z.looseObject({ name: z.string(), type: z.string(), nullable: z.boolean() })),
+  schema: z.array(
+    z.looseObject({
+      name: z.string(),
+      type: z.string(),
+      nullable: z.boolean(),
+      /** Stable in all drops of the dataset; absent in drops of version 2. */
+      field_id: z.int().positive().optional(),
+    }),
+  ),
   schema_hash: z.string(),
   /** Columns that are not in the contract, kept unchanged. */
   extra_columns: z.array(z.string()),

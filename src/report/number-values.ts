@@ -148,7 +148,8 @@ export function readReportNumber(report: NumberSource, name: ReportNumber): Amou
   const number = findNumber(name);
   if (number.read !== undefined) return number.read(report);
   const { headline } = report;
-  return readValue(number, headline);
+  // A quotient may be in the headline, null where it cannot be computed.
+  return Object.hasOwn(headline, number.key) ? (headline[number.key] ?? null) : readValue(number, headline);
 }
 
 /**

@@ -5,12 +5,15 @@
 import type { Engine } from '../engine/engine.ts';
 import { quoteIdentifier, quoteString } from '../engine/literal.ts';
 import type { DropChanges } from '../state/row-changes.ts';
+import { TIME_DIGITS } from './drop-columns.ts';
 
 interface ComparedFile {
   readonly path: string;
   /** 0: the file is not read, because the engine finds no columns in a file without rows. */
   readonly rows: number;
   readonly columns: readonly string[];
+  /** Columns with timestamps, which another version may have written with other digits. */
+  readonly times?: readonly string[] | undefined;
 }
 
 /** Rows of both files per pass: the engine takes up to 150 bytes for each. */
@@ -29,7 +32,7 @@ export async function compareFiles(
   const sums = { added: 0, removed: 0, altered: 0 };
   for (let pass = 0; pass < passes; pass += 1) {
     const side = (file: ComparedFile, sign: number) =>
-      `SELECT ${hashColumns(keys.length === 0 ? shared : keys)} AS k, ${hashColumns(shared)} AS h, toInt64(${sign}) AS sign FROM file(${quoteString(file.path)}, Parquet) WHERE k % ${passes} = ${pass}`;
+      `SELECT ${hashColumns(keys.length === 0 ? shared : keys, file)} AS k, ${hashColumns(shared, file)} AS h, toInt64(${sign}) AS sign FROM file(${quoteString(file.path)}, Parquet) WHERE k % ${passes} = ${pass}`;
     const sides = [...(before.rows > 0 ? [side(before, -1)] : []), ...(after.rows > 0 ? [side(after, 1)] : [])];
     if (sides.length === 0) break;
     const rows = `SELECT k, h, sum(sign) AS n FROM (${sides.join(' UNION ALL ')}) GROUP BY k, h HAVING n != 0`;
@@ -52,6 +55,8 @@ export function isUnchanged(changes: DropChanges): boolean {
 }
 
 /** Null and empty text are different values. */
-function hashColumns(names: readonly string[]): string {
-  return `cityHash64(${names.map((name) => `ifNull(toString(${quoteIdentifier(name)}), '\\0')`).join(', ')})`;
+function hashColumns(names: readonly string[], { times = [] }: ComparedFile): string {
+  const expressionOf = (name: string) =>
+    times.includes(name) ? `toDateTime64(${quoteIdentifier(name)}, ${TIME_DIGITS}, 'UTC')` : quoteIdentifier(name);
+  return `cityHash64(${names.map((name) => `ifNull(toString(${expressionOf(name)}), '\\0')`).join(', ')})`;
 }

@@ -7,6 +7,11 @@ import type { JobColumn } from '../job/job.ts';
 
 /** Maximum digits of milliseconds since the epoch; a time in text is longer. */
 const INSTANT_DIGITS = 13;
+/**
+ * Times are of milliseconds, and stored as microseconds: Iceberg knows no others, and its readers refuse or lose
+ * milliseconds (apache/iceberg#18173).
+ */
+export const TIME_DIGITS = 6;
 
 /** A column of the drop. */
 export interface DropColumn {
@@ -68,9 +73,9 @@ export function convertValue(value: string, type: DropType): string {
       return `toDate32(${value})`;
     case 'wall':
       // UTC only inside the engine: the file declares it as not adjusted (see footer.ts).
-      return `toDateTime64(if(length(${value}) = 16, concat(${value}, ':00'), ${value}), 3, 'UTC')`;
+      return `toDateTime64(if(length(${value}) = 16, concat(${value}, ':00'), ${value}), ${TIME_DIGITS}, 'UTC')`;
     case 'instant':
-      return `if(length(${value}) <= ${INSTANT_DIGITS}, fromUnixTimestamp64Milli(toInt64OrZero(${value}), 'UTC'), parseDateTime64BestEffort(${value}, 3, 'UTC'))`;
+      return `toDateTime64(if(length(${value}) <= ${INSTANT_DIGITS}, fromUnixTimestamp64Milli(toInt64OrZero(${value}), 'UTC'), parseDateTime64BestEffort(${value}, 3, 'UTC')), ${TIME_DIGITS}, 'UTC')`;
     default:
       return type satisfies never;
   }

@@ -12,6 +12,8 @@ import type { DropColumn } from './drop-columns.ts';
 
 interface FooterNotes {
   readonly columns: readonly DropColumn[];
+  /** By column name; columns without one get none. */
+  readonly fieldIds?: ReadonlyMap<string, number> | undefined;
   /** Names of the sort columns, ascending. */
   readonly sort: readonly string[];
   /** Key-value metadata of the file, e.g. `flowdrop.job`. */
@@ -100,10 +102,12 @@ function completeMetadata(metadata: FileMetaData, notes: FooterNotes): FileMetaD
     // The pages are version 1, although the engine writes 2; old readers (parquetjs) refuse 2.
     version: 1,
     schema: metadata.schema.map((element) => {
-      if (!wall.has(element.name)) return element;
-      // TIMESTAMP_MILLIS would mean UTC to readers that know only converted types.
-      const { converted_type: _, ...kept } = element;
-      return { ...kept, logical_type: { type: 'TIMESTAMP', isAdjustedToUTC: false, unit: 'MILLIS' } };
+      const field_id = notes.fieldIds?.get(element.name);
+      const named = field_id === undefined ? element : { ...element, field_id };
+      if (!wall.has(element.name)) return named;
+      // TIMESTAMP_MICROS would mean UTC to readers that know only converted types.
+      const { converted_type: _, ...kept } = named;
+      return { ...kept, logical_type: { type: 'TIMESTAMP', isAdjustedToUTC: false, unit: 'MICROS' } };
     }),
     row_groups: metadata.row_groups.map((group) => ({ ...group, sorting_columns })),
     // An empty list has no element type, and parquet-rs refuses it.

@@ -87,6 +87,7 @@ export function describeSchema(metadata: FileMetaData): VerifiedFile['schema'] {
     name: element.name,
     type: describeType(element),
     nullable: element.repetition_type === 'OPTIONAL',
+    field_id: element.field_id,
   }));
 }
 

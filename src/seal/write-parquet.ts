@@ -7,7 +7,7 @@ import type { Engine } from '../engine/engine.ts';
 import { quoteIdentifier, quoteString } from '../engine/literal.ts';
 import { HAS_ID, tradeKeySql, withRepeatedIds } from '../engine/repeated-ids.ts';
 import type { Job } from '../job/job.ts';
-import { convertColumn, type DropColumn, typeColumn } from './drop-columns.ts';
+import { convertColumn, type DropColumn, TIME_DIGITS, typeColumn } from './drop-columns.ts';
 
 /**
  * DuckDB, hyparquet and by default ClickHouse read a whole row group for a single contract: with 131,072 rows a point
@@ -153,8 +153,8 @@ const EMPTY: Readonly<Record<DropColumn['type'], string>> = {
   int64: '0',
   double: '0',
   date: 'toDate32(0)',
-  wall: "toDateTime64(0, 3, 'UTC')",
-  instant: "toDateTime64(0, 3, 'UTC')",
+  wall: `toDateTime64(0, ${TIME_DIGITS}, 'UTC')`,
+  instant: `toDateTime64(0, ${TIME_DIGITS}, 'UTC')`,
 };
 
 /** Condition for a row of the stage `s`. @param repeated table of the ids that more than one row has */

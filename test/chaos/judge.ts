@@ -114,7 +114,11 @@ export async function judgeEnd(
   const verified = await flowdrop(['verify', job], { cwd, env });
   if (verified.code !== 0) problems.push(`verify ended with ${verified.code}: ${verified.stdout}${verified.stderr}`);
   const names = await place.list();
-  const expected = new Set(['_flowdrop/trades/condition.json', ...dates.flatMap((date) => nameObjects(date).all)]);
+  const expected = new Set([
+    '_flowdrop/trades/condition.json',
+    '_flowdrop/trades/fields/v1.json',
+    ...dates.flatMap((date) => nameObjects(date).all),
+  ]);
   judgeLeftovers(
     run,
     names

@@ -58,6 +58,7 @@ describe('a dataset as the runs left it', () => {
     expect(await listFiles(join(cwd, 'drops'))).toEqual([
       '_flowdrop/store.json',
       '_flowdrop/trades/condition.json',
+      '_flowdrop/trades/fields/v1.json',
       ...DATES.flatMap((date) =>
         ['manifest.json', 'summary.parquet'].map((name) => `_flowdrop/trades/session=${date}/${name}`),
       ),

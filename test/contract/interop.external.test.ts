@@ -19,7 +19,7 @@ import type { Engine } from '../../src/engine/engine.ts';
 import { readJob } from '../../src/job/job-folder.ts';
 import { SNAPSHOT_COLUMNS } from '../../src/job/snapshot-columns.ts';
 import { allowNulls, toJobColumn } from '../../src/job/trade-columns.ts';
-import { dropKey, SUMMARY_FILENAME } from '../../src/ledger/layout.ts';
+import { dropKey, fileKey, SUMMARY_FILENAME } from '../../src/ledger/layout.ts';
 import { type DropColumn, listDropColumns } from '../../src/seal/drop-columns.ts';
 import { writeFooter } from '../../src/seal/footer.ts';
 import { verifyParquet } from '../../src/seal/verify-file.ts';
@@ -62,16 +62,16 @@ const NAMES: Readonly<Record<DropType, TypeNames>> = {
   date: { duckdb: 'DATE', arrow: 'Date32<DAY>', clickhouse: 'Date32', polars: 'Date' },
   wall: {
     duckdb: 'TIMESTAMP',
-    arrow: 'Timestamp<MILLISECOND>',
+    arrow: 'Timestamp<MICROSECOND>',
     // Its name for a wall clock: it reads one as if it were UTC, and shows it as such.
-    clickhouse: "DateTime64(3, 'UTC')",
-    polars: 'Datetime(ms,)',
+    clickhouse: "DateTime64(6, 'UTC')",
+    polars: 'Datetime(us,)',
   },
   instant: {
     duckdb: 'TIMESTAMP WITH TIME ZONE',
-    arrow: 'Timestamp<MILLISECOND, UTC>',
-    clickhouse: "DateTime64(3, 'UTC')",
-    polars: 'Datetime(ms,UTC)',
+    arrow: 'Timestamp<MICROSECOND, UTC>',
+    clickhouse: "DateTime64(6, 'UTC')",
+    polars: 'Datetime(us,UTC)',
   },
 };
 
@@ -226,7 +226,7 @@ async function makeServerDrop(): Promise<void> {
   const columns = listDropColumns(allowNulls(TRADE_COLUMNS.map(toJobColumn), sort), []);
   const path = join(folder, 'store', dropKey('server', date));
   server = { dates, columns, path, rows: expectRows(create(date, count), columns, sort) };
-  await readSummary(join(dirname(path), SUMMARY_FILENAME), create(date, count), dates);
+  await readSummary(join(folder, 'store', fileKey('server', date, SUMMARY_FILENAME)), create(date, count), dates);
 }
 
 /** Its sums are tested where it is made: here hyparquet says what is in it, and the other readers must agree. */
@@ -357,7 +357,7 @@ describe.each(DROPS)('a drop of %s is read alike by', (_title, drop) => {
     for (const [index, { type }] of drop().columns.entries()) {
       const logical = schema[index + 1]?.logical_type;
       if (type === 'wall' || type === 'instant')
-        expect(logical).toMatchObject({ isAdjustedToUTC: type === 'instant', unit: 'MILLIS' });
+        expect(logical).toMatchObject({ isAdjustedToUTC: type === 'instant', unit: 'MICROS' });
     }
     expect(plainRows(drop(), await parquetReadObjects({ file, compressors }))).toEqual(drop().rows);
   });
@@ -416,44 +416,46 @@ describe.each(DROPS)('a drop of %s is read alike by', (_title, drop) => {
   });
 });
 
-/** Rows of every date, by the column `date` of the folders: the drop of trades has one of the same name in its files. */
-describe.each(DROPS)('the folders of %s are one table with a column `date` for', (_title, drop) => {
+/** Rows of every date, by the partition key: no file has a column of that name. */
+describe.each(DROPS)('the folders of %s are one table with a column `session` for', (_title, drop) => {
   const glob = () => drop().path.replace(/session=[^/]+/, 'session=*');
   const last = () => drop().dates.at(-1) ?? ['', 0];
 
   test('DuckDB, which reads only the folders asked for', async () => {
     const table = `read_parquet('${glob()}', hive_partitioning = true)`;
     const rows = await queryDuckDb(
-      `SELECT date::DATE::VARCHAR AS d, count(*)::INTEGER AS n FROM ${table} GROUP BY d ORDER BY d`,
+      `SELECT session::DATE::VARCHAR AS d, count(*)::INTEGER AS n FROM ${table} GROUP BY d ORDER BY d`,
     );
     expect(rows.map(({ d, n }) => [d, n])).toEqual(drop().dates);
-    const described = await queryDuckDb(`DESCRIBE SELECT date FROM ${table}`);
+    const described = await queryDuckDb(`DESCRIBE SELECT session FROM ${table}`);
     expect(described.map((row) => row['column_type'])).toEqual(['DATE']);
     const files = await queryDuckDb(
-      `SELECT DISTINCT parse_dirpath(filename) AS folder FROM read_parquet('${glob()}', hive_partitioning = true, filename = true) WHERE date = '${last()[0]}'`,
+      `SELECT DISTINCT parse_dirpath(filename) AS folder FROM read_parquet('${glob()}', hive_partitioning = true, filename = true) WHERE session = '${last()[0]}'`,
     );
     expect(files.map((row) => row['folder'])).toEqual([dirname(drop().path)]);
-    const plan = await queryDuckDb(`EXPLAIN SELECT symbol FROM ${table} WHERE date = '${last()[0]}'`);
+    const plan = await queryDuckDb(`EXPLAIN SELECT symbol FROM ${table} WHERE session = '${last()[0]}'`);
     expect(JSON.stringify(plan)).toContain('Scanning Files: 1/2');
   });
 
   test('ClickHouse', async () => {
     const rows = await engine.rows<{ d: string; n: number }>(
-      `SELECT toString(date) AS d, count() AS n FROM file('${glob()}', Parquet) GROUP BY d ORDER BY d SETTINGS use_hive_partitioning = 1`,
+      `SELECT toString(session) AS d, count() AS n FROM file('${glob()}', Parquet) GROUP BY d ORDER BY d SETTINGS use_hive_partitioning = 1`,
     );
     expect(rows.map(({ d, n }) => [d, Number(n)])).toEqual(drop().dates);
     const paths = await engine.rows<{ path: string }>(
-      `SELECT DISTINCT _path AS path FROM file('${glob()}', Parquet) WHERE date = '${last()[0]}' SETTINGS use_hive_partitioning = 1`,
+      `SELECT DISTINCT _path AS path FROM file('${glob()}', Parquet) WHERE session = '${last()[0]}' SETTINGS use_hive_partitioning = 1`,
     );
     expect(paths.map(({ path }) => path)).toEqual([drop().path]);
   });
 
   test('Polars', () => {
     const table = polars.scanParquet(glob(), { hivePartitioning: true, tryParseHiveDates: true });
-    const frame = table.groupBy('date').agg(polars.col('symbol').count().alias('n')).sort('date').collectSync();
-    expect(frame.toRecords().map(({ date, n }) => [plainFrom(date, 'date'), n])).toEqual(drop().dates);
-    expect(describePolars(frame.schema['date'])).toBe('Date');
-    const some = table.filter(polars.col('date').eq(polars.lit(new Date(last()[0])).cast(polars.Date))).collectSync();
+    const frame = table.groupBy('session').agg(polars.col('symbol').count().alias('n')).sort('session').collectSync();
+    expect(frame.toRecords().map(({ session, n }) => [plainFrom(session, 'date'), n])).toEqual(drop().dates);
+    expect(describePolars(frame.schema['session'])).toBe('Date');
+    const some = table
+      .filter(polars.col('session').eq(polars.lit(new Date(last()[0])).cast(polars.Date)))
+      .collectSync();
     expect(some.height).toBe(last()[1]);
   });
 });

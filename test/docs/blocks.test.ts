@@ -38,6 +38,7 @@ const DONE_ELSEWHERE: Readonly<Record<string, string>> = {
   'json manifest check': 'test/docs/drops.test.ts',
   'json condition check': 'test/docs/drops.test.ts',
   'json policy check': 'test/docs/security.test.ts',
+  'python run': 'test/docs/python.external.test.ts',
 };
 
 /** What a fragment of a job file is put into: the job that it overrides, section by section. */

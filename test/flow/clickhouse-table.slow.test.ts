@@ -95,7 +95,7 @@ describe('a job that reads a table of a ClickHouse server', () => {
       expect(manifest).toMatchObject({ rows: ROWS, source_rows: ROWS, duplicates: 0, condition: 'available' });
       expect(manifest.query).toMatchObject({ entry_point: 'clickhouse', url: `${front.origin}/default` });
       expect(manifest.schema.find(({ name }) => name === 'time')).toMatchObject({
-        type: 'INT64/TIMESTAMP(MILLIS,utc=false)',
+        type: 'INT64/TIMESTAMP(MICROS,utc=false)',
       });
       const verified = await run(['verify', job, '--deep']);
       expect(verified).toMatchObject({

@@ -80,7 +80,9 @@ async function backfill(job: string, url: string, { args = [], env = {}, onStart
 const partition = (dataset: string) => join('out', 'drops', dataset, `session=${DAY}`);
 const manifestOf = (dataset: string) => readJson<Manifest>(folder.path, 'out', 'drops', manifestKey(dataset, DAY));
 const readDrop = (dataset: string, columns = '*') =>
-  queryDuckDb(`SELECT ${columns} FROM '${join(folder.path, partition(dataset), `${dataset}.parquet`)}'`);
+  queryDuckDb(
+    `SELECT ${columns} FROM read_parquet('${join(folder.path, partition(dataset), `${dataset}.parquet`)}', hive_partitioning = false)`,
+  );
 
 /** What the service answers when nobody is in between. */
 async function ask(path: string, init: RequestInit): Promise<Row> {

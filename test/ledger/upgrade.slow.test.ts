@@ -42,7 +42,8 @@ const root = () => join(cwd, 'drops');
 const hash = (bytes: Uint8Array) => createHash('sha256').update(bytes).digest('hex');
 
 async function readAll(): Promise<Readonly<Record<string, string>>> {
-  const isOther = (name: string) => name === '_flowdrop/store.json' || name.startsWith('_flowdrop/tmp/');
+  // What the first layout did not have.
+  const isOther = (name: string) => /^_flowdrop\/(store\.json|tmp\/|[^/]+\/fields\/)/.test(name);
   const names = (await listFiles(root())).filter((name) => !isOther(name));
   return Object.fromEntries(
     await Promise.all(names.map(async (name) => [name, hash(await readFile(join(root(), name)))] as const)),
@@ -103,7 +104,7 @@ describe('an archive in the first layout', () => {
       const places = [
         ...['chains', 'flow'].map((dataset) => name.replaceAll('trades', dataset)),
         ...['trades', 'chains', 'flow'].flatMap((dataset) =>
-          [1, 2, 3].map((revision) =>
+          Array.from({ length: 30 }, (_, at) => at + 1).map((revision) =>
             name
               .replace(
                 /^(_flowdrop\/)?trades\/session=([^/]+)\//,
@@ -128,8 +129,8 @@ describe('an archive in the first layout', () => {
     for (let attempt = 0; attempt < KILLS; attempt += 1) {
       const done = await flowdrop(['upgrade', 'drops'], {
         cwd,
-        // Copying takes some tens of milliseconds at the end of a start of half a second.
-        onStart: (child) => void sleep(250 + random() * 400).then(() => child.kill('SIGKILL')),
+        // It starts in half a second, and copies and removes for a second or two.
+        onStart: (child) => void sleep(350 + random() * 1500).then(() => child.kill('SIGKILL')),
       });
       if (done.code === null) kills += 1;
       // Whenever it is killed, each object is under one of its names, with its bytes.

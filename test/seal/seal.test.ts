@@ -101,7 +101,7 @@ describe('a large drop', () => {
 
   test('has the types of the design', () => {
     const types = Object.fromEntries(metadata.schema.slice(1).map((element) => [element.name, element]));
-    const wall = { type: 'TIMESTAMP', isAdjustedToUTC: false, unit: 'MILLIS' };
+    const wall = { type: 'TIMESTAMP', isAdjustedToUTC: false, unit: 'MICROS' };
     expect(types['date']).toMatchObject({ type: 'INT32', repetition_type: 'REQUIRED', logical_type: { type: 'DATE' } });
     expect(types['time']).toMatchObject({ type: 'INT64', repetition_type: 'REQUIRED', logical_type: wall });
     expect(types['time']?.converted_type).toBeUndefined();
