@@ -2,7 +2,7 @@
 import { Fault } from '../core/errors.ts';
 import { formatCount } from '../core/units.ts';
 import { readJob } from '../job/job-folder.ts';
-import { upgradeStore } from '../ledger/upgrade.ts';
+import { upgradeStore } from '../ledger/upgrade-store.ts';
 import type { ObjectOptions } from '../store/store.ts';
 import type { ActionResult, CommandCall } from './command.ts';
 import type { CliContext } from './context.ts';

@@ -8,7 +8,7 @@ import { mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { upgradeKey } from '../../src/ledger/upgrade.ts';
+import { upgradeKey } from '../../src/ledger/upgrade-store.ts';
 import { flowdrop, listFiles, makeFolder, startService, type TestService } from '../support/flowdrop.ts';
 import { writeJob } from '../support/jobs.ts';
 import { createRandom } from '../support/random.ts';
