@@ -8,6 +8,7 @@ import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
 import type { CalendarOverride } from '../calendar/session.ts';
 import { Fault } from '../core/errors.ts';
+import { quoteIdentifier } from '../engine/literal.ts';
 import type { EnginePool, PooledEngine } from '../engine/pool.ts';
 import type { WorkerPoolOptions } from '../engine/worker-pool.ts';
 import { listTokens, type SqlToken } from '../guard/canonical-text.ts';
@@ -24,7 +25,7 @@ import { describeStatement, type OutputFormat } from './output-format.ts';
 import { describeQueryFailure } from './query-failure.ts';
 import type { TableRead } from './reads.ts';
 import { readAll, resolveReads } from './resolve-reads.ts';
-import { describeEmptyTable, describeView, listColumns, TRADE_TABLES, type TradeTable } from './sealed-tables.ts';
+import { describeEmptyTable, describeView, isLatestOnly, listColumns, listTables } from './sealed-tables.ts';
 import { unite } from './time-bounds.ts';
 
 interface ArchiveOptions {
@@ -92,7 +93,7 @@ export async function openArchive(options: ArchiveOptions): Promise<Archive> {
       // In memory, because the views of an S3 store contain its credentials.
       for (const name of Object.values(names)) await engine.command(`CREATE DATABASE ${name} ENGINE = Memory`);
     });
-    const guard = await openGuard(openParser(pool), Object.values(names));
+    const guard = await openGuard(openParser(pool), Object.values(names), [], listTables(options.dataset));
     return new Archive(options, { drops, files, pool, guard, names });
   } catch (error) {
     await pool.close();
@@ -113,10 +114,12 @@ export class Archive {
   readonly #options: ArchiveOptions;
   readonly #parts: ArchiveParts;
   readonly #manifests = new Map<string, Manifest>();
+  readonly #tables: readonly string[];
 
   constructor(options: ArchiveOptions, parts: ArchiveParts) {
     this.#options = options;
     this.#parts = parts;
+    this.#tables = listTables(options.dataset);
   }
 
   /** Sealed dates of the dataset, ascending. */
@@ -166,23 +169,23 @@ export class Archive {
     const reads = await this.#resolveWith(engine, admitted, newest);
     if (reads !== undefined) return { reads, described: newest };
     const all = await this.#readManifests(this.dates);
-    return { reads: (await this.#resolveWith(engine, admitted, all)) ?? readAll(), described: all };
+    return { reads: (await this.#resolveWith(engine, admitted, all)) ?? readAll(this.#tables), described: all };
   }
 
   async #resolveWith(engine: PooledEngine, admitted: string, manifests: readonly Manifest[]) {
     await engine.command(`USE ${this.#parts.names.resolve}`);
-    for (const table of TRADE_TABLES) {
-      await engine.command(`DROP TABLE IF EXISTS ${table}`);
+    for (const table of this.#tables) {
+      await engine.command(`DROP TABLE IF EXISTS ${quoteIdentifier(table)}`);
       await engine.command(describeEmptyTable(table, manifests));
     }
-    return await resolveReads(engine, admitted);
+    return await resolveReads(engine, admitted, this.#tables);
   }
 
   /** Creates views of the tables that the statement reads, with the dates that it can touch. */
   async #show(engine: PooledEngine, admitted: string, { reads, described }: Resolved): Promise<Coverage> {
     const { files, names, drops } = this.#parts;
-    const touched = new Map<TradeTable, readonly Manifest[]>();
-    for (const table of TRADE_TABLES) {
+    const touched = new Map<string, readonly Manifest[]>();
+    for (const table of this.#tables) {
       const own = reads.filter((read) => read.table === table);
       if (own.length > 0) touched.set(table, await this.#readManifests(this.#listDates(table, own)));
     }
@@ -190,8 +193,8 @@ export class Archive {
     const manifests = [...byDate.values()].sort((a, b) => (a.date < b.date ? -1 : 1));
     const columns = listColumns([...manifests, ...described]);
     await engine.command(`USE ${names.visible}`);
-    for (const table of TRADE_TABLES) {
-      await engine.command(`DROP TABLE IF EXISTS ${table}`);
+    for (const table of this.#tables) {
+      await engine.command(`DROP TABLE IF EXISTS ${quoteIdentifier(table)}`);
       const own = touched.get(table);
       if (own === undefined) continue;
       const time = reads
@@ -214,12 +217,12 @@ export class Archive {
       lastSession: this.#options.lastSession,
       calendar: this.#options.calendar,
       columns: columns.map(({ name }) => name).filter((name) => isNamed(admitted, name)),
-      mayTouch: (date) => reads.some((read) => read.table === TRADE_TABLES[0] && mayTouch(read, date)),
+      mayTouch: (date) => reads.some((read) => !isLatestOnly(read.table) && mayTouch(read, date)),
     });
   }
 
-  #listDates(table: TradeTable, reads: readonly TableRead[]): readonly string[] {
-    const dates = table === TRADE_TABLES[0] ? this.dates : this.dates.slice(-1);
+  #listDates(table: string, reads: readonly TableRead[]): readonly string[] {
+    const dates = isLatestOnly(table) ? this.dates.slice(-1) : this.dates;
     return dates.filter((date) => reads.some((read) => read.mayTouch(date)));
   }
 

@@ -6,12 +6,11 @@
  */
 
 import { argumentsOf, childrenUnder, type TreeNode, textsOf } from './resolved-query.ts';
-import { TRADE_TABLES, type TradeTable } from './sealed-tables.ts';
 import { intersect, isBefore, type TimeBounds, UNBOUNDED, unite } from './time-bounds.ts';
 
 /** One read of a table. */
 export interface TableRead {
-  readonly table: TradeTable;
+  readonly table: string;
   /** Whether rows of the date can be in the answer. */
   mayTouch(date: string): boolean;
   /** Bounds of the text of `time` for all rows that can be in the answer, both inclusive; `undefined`: no bound. */
@@ -19,12 +18,12 @@ export interface TableRead {
 }
 
 /** A read without known limits. */
-export function wholeRead(table: TradeTable): TableRead {
+export function wholeRead(table: string): TableRead {
   return { table, mayTouch: () => true, time: UNBOUNDED };
 }
 
 /** @returns `undefined` if the tree names a table that is not ours: then nothing is known about the reads */
-export function listReads(root: TreeNode): readonly TableRead[] | undefined {
+export function listReads(root: TreeNode, tables: readonly string[]): readonly TableRead[] | undefined {
   const bound = new Map<TreeNode, readonly TreeNode[]>();
   const reads: TableRead[] = [];
   const visit = (node: TreeNode): boolean => {
@@ -34,7 +33,7 @@ export function listReads(root: TreeNode): readonly TableRead[] | undefined {
     }
     if (node.kind === 'other' && /^TABLE(_FUNCTION)? /.test(node.text)) return false;
     if (node.kind === 'table') {
-      const table = TRADE_TABLES.find((known) => known === node.name);
+      const table = tables.find((known) => known === node.name);
       if (table === undefined) return false;
       reads.push(describeRead(table, node.id, bound.get(node) ?? []));
     }
@@ -54,7 +53,7 @@ function listFilteredTables(node: TreeNode): readonly TreeNode[] {
   return sides.flatMap(listFilteredTables);
 }
 
-function describeRead(table: TradeTable, id: number, conditions: readonly TreeNode[]): TableRead {
+function describeRead(table: string, id: number, conditions: readonly TreeNode[]): TableRead {
   return {
     table,
     mayTouch: (date) => conditions.every((condition) => judge(condition, id, date) !== false),

@@ -8,7 +8,6 @@ import { parseSelect } from '../guard/guarded-statement.ts';
 import type { SyntaxNode } from '../guard/syntax-tree.ts';
 import { listReads, type TableRead, wholeRead } from './reads.ts';
 import { parseQueryTree } from './resolved-query.ts';
-import { TRADE_TABLES } from './sealed-tables.ts';
 
 /** Functions whose right side is a set, which the engine does not compute while it resolves. */
 const TAKES_SET = /^(global)?(not)?(null)?in(ignoreset)?$/i;
@@ -20,17 +19,22 @@ const MOVES =
   /^(now|today|yesterday|curdate|current|utc|local|time|rand|generate|totypename|tocolumntypename|isconstant)/i;
 
 /**
+ * @param tables names of ours that the statement may read
  * @returns `undefined` if the engine rejects the statement: it is wrong, or the empty tables lack a column
  * @throws EngineFault only if the engine is gone
  */
-export async function resolveReads(engine: PooledEngine, admitted: string): Promise<readonly TableRead[] | undefined> {
-  const whole = readAll();
+export async function resolveReads(
+  engine: PooledEngine,
+  admitted: string,
+  tables: readonly string[],
+): Promise<readonly TableRead[] | undefined> {
+  const whole = readAll(tables);
   const { tree } = await parseSelect(engine, admitted);
   if (isComputed(tree)) return whole;
   try {
     const lines = await engine.rows<{ explain: string }>(`EXPLAIN QUERY TREE ${admitted}`);
     const root = parseQueryTree(lines.map(({ explain }) => explain));
-    return (root && listReads(root)) ?? whole;
+    return (root && listReads(root, tables)) ?? whole;
   } catch (error) {
     if (error instanceof EngineFault && error.clickhouseCode !== 0) return undefined;
     throw error;
@@ -38,8 +42,8 @@ export async function resolveReads(engine: PooledEngine, admitted: string): Prom
 }
 
 /** Reads of everything, for a statement about which nothing is known. */
-export function readAll(): readonly TableRead[] {
-  return TRADE_TABLES.map(wholeRead);
+export function readAll(tables: readonly string[]): readonly TableRead[] {
+  return tables.map(wholeRead);
 }
 
 /**

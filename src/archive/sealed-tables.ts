@@ -12,8 +12,15 @@ import type { Manifest } from '../ledger/manifest.ts';
 import type { SealedFiles } from './drop-files.ts';
 import { describeBounds, type TimeBounds } from './time-bounds.ts';
 
-export type TradeTable = (typeof TABLES)[number];
-export const TRADE_TABLES: readonly TradeTable[] = TABLES;
+/** The API's tables, and the dataset under its own name, as users of the archive expect. */
+export function listTables(dataset: string): readonly string[] {
+  return [...new Set([...TABLES, dataset])];
+}
+
+/** Whether a table has the newest sealed date only. */
+export function isLatestOnly(table: string): boolean {
+  return table === TABLES[1];
+}
 
 /** A column: how it is read from the files, and how it is answered. */
 interface ArchiveColumn {
@@ -54,7 +61,7 @@ export function describeEmptyTable(name: string, manifests: readonly Manifest[])
   const names = new Set([...contract, ...listColumns(manifests).map((column) => column.name)]);
   // Plain String even if the answer has LowCardinality, so that conditions are not wrapped in conversions.
   const typed = [...names].map((column) => `${quoteIdentifier(column)} ${resolvedType(column)}`);
-  return `CREATE TABLE ${name} (${typed.join(', ')}) ENGINE = Null`;
+  return `CREATE TABLE ${quoteIdentifier(name)} (${typed.join(', ')}) ENGINE = Null`;
 }
 
 /**
@@ -81,7 +88,7 @@ export function describeView(
   // Not IN: its set is not built yet when the engine chooses files.
   const chosen = `has([${dates.map((date) => quoteString(files.pathOf(date))).join(', ')}], _path)`;
   const conditions = dates.length > 0 ? [chosen, ...(hasTime ? describeBounds(time) : [])] : ['1'];
-  return `CREATE VIEW ${name} AS SELECT ${values.join(', ')} FROM (
+  return `CREATE VIEW ${quoteIdentifier(name)} AS SELECT ${values.join(', ')} FROM (
     SELECT *, ${path} AS path_date_of_drop FROM ${source}
     WHERE ${conditions.join(' AND ')})`;
 }

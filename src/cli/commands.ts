@@ -258,7 +258,7 @@ Exit code 0: a run can work; 1: one of the checks failed, and a run would fail t
     summary: "the API's SQL over all sealed drops of a dataset, without its lookback and limits",
     argument: {
       syntax: '<sql>',
-      text: 'one SELECT over RawOptionTrades or RawOptionTradesMaxDateOnlyMV; - reads it from stdin',
+      text: 'one SELECT over RawOptionTrades, RawOptionTradesMaxDateOnlyMV or the dataset by its name; - reads it from stdin',
     },
     options: {
       job: text('job', 'job whose drops are asked; default: the only job of single trades in the jobs folder'),
@@ -271,6 +271,7 @@ Exit code 0: a run can work; 1: one of the checks failed, and a run would fail t
       ),
       out: text('file', 'write the answer there, completely or not at all; never over an existing file'),
       force: flag('let --out replace an existing file'),
+      vertical: flag('one line a column instead of a table: for wide rows'),
     },
     examples: [
       [
@@ -278,6 +279,7 @@ Exit code 0: a run can work; 1: one of the checks failed, and a run would fail t
         '',
       ],
       ['flowdrop query --job nightly-trades --out day.parquet "SELECT * FROM RawOptionTrades"', ''],
+      ['flowdrop query --vertical "SELECT * FROM trades WHERE symbol = \'SPX\' LIMIT 2"', 'by the name of the dataset'],
       ['flowdrop query - --format csv < report.sql > report.csv', ''],
       ['flowdrop query --from-store s3://bucket/drops --dataset trades "SELECT count() FROM RawOptionTrades"', ''],
     ],

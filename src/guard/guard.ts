@@ -82,22 +82,25 @@ export interface Guard {
  * @param parser may belong to another engine than the one that runs the admitted text
  * @param databases names of databases with which no identifier may begin
  * @param functionNames functions of that other engine, if it runs the admitted text
+ * @param tables the only ones that a statement may read
  */
 export async function openGuard(
   parser: Parser,
   databases: readonly string[],
   functionNames: readonly string[] = [],
+  tables: readonly string[] = TABLES,
 ): Promise<Guard> {
   const engine = parser.for({ owner: 'start', signal: new AbortController().signal });
   const functions = await readFunctionList(engine, functionNames);
   const known = await engine.rows<{ name: string }>('SELECT name FROM system.databases');
   const closed = new Set([...databases, ...known.map(({ name }) => name)].map((name) => name.toLowerCase()));
-  return { admit: (sql, asker) => admitStatement(parser.for(asker), { functions, databases: closed }, sql) };
+  return { admit: (sql, asker) => admitStatement(parser.for(asker), { functions, databases: closed, tables }, sql) };
 }
 
 interface Rules {
   readonly functions: FunctionList;
   readonly databases: ReadonlySet<string>;
+  readonly tables: readonly string[];
 }
 
 /** Meanings of the names in one statement, lower case. */
@@ -112,7 +115,7 @@ interface Names {
 async function admitStatement(engine: ParserRows, rules: Rules, sql: string): Promise<string> {
   const { tokens, tree } = await parseSelect(engine, sql);
   const subqueries = listSubqueryNames(tokens);
-  const tables = new Set([...TABLES.map((table) => table.toLowerCase()), ...subqueries]);
+  const tables = new Set([...rules.tables.map((table) => table.toLowerCase()), ...subqueries]);
   const values = new Set([...TRADE_COLUMNS.map((column) => column.name), ...listAliases(tokens)]);
   const names: Names = { tables, values, texts: listTextAliases(tokens) };
   for (const node of walkTree(tree)) assertNode(node, rules, names);
@@ -138,7 +141,7 @@ function assertNode(node: SyntaxNode, rules: Rules, names: Names): void {
       assertTableExpression(node);
       return;
     case 'TableIdentifier':
-      if (!names.tables.has(node.value.toLowerCase())) throw unknownTable(node.value);
+      if (!names.tables.has(node.value.toLowerCase())) throw unknownTable(node.value, rules);
       return;
     case 'Identifier':
       assertIdentifier(node.value, rules, names);
@@ -173,7 +176,7 @@ function assertTableExpression(node: SyntaxNode): void {
 function assertIdentifier(name: string, rules: Rules, names: Names): void {
   const parts = name.toLowerCase().split('.');
   const first = parts[0] ?? '';
-  if (parts.length > 1 && rules.databases.has(first)) throw unknownTable(name);
+  if (parts.length > 1 && rules.databases.has(first)) throw unknownTable(name, rules);
   if (parts.some((part) => SERVICE_COLUMN.test(part))) throw refuseSql(`Column ${name} is not available.`);
   if (parts.length > 1) return;
   // An alias holds only in its own scope: elsewhere the engine would call the function, so these are refused as aliases
@@ -188,7 +191,7 @@ function assertFunction(node: SyntaxNode, rules: Rules, names: Names): void {
   // The right side of IN may be a table name.
   if (TABLE_OPERANDS.test(node.value) && second?.kind === 'Identifier') {
     const name = second.value.toLowerCase();
-    if (!names.tables.has(name) && !names.values.has(name)) throw unknownTable(second.value);
+    if (!names.tables.has(name) && !names.values.has(name)) throw unknownTable(second.value, rules);
   }
   const mayTakeZone = rules.functions.mayTakeZone(node.value);
   if (!hasPlainZones(node, names.texts, mayTakeZone))
@@ -218,6 +221,7 @@ function readLiteral(value: string): string {
   return value.replace(/\\(.)/gs, '$1');
 }
 
-function unknownTable(name: string): Refusal {
-  return refuseSql(`Table ${name} is not available; allowed are ${TABLES.join(' and ')}.`);
+function unknownTable(name: string, { tables }: Rules): Refusal {
+  const allowed = `${tables.slice(0, -1).join(', ')} and ${tables.at(-1)}`;
+  return refuseSql(`Table ${name} is not available; allowed are ${allowed}.`);
 }

@@ -124,6 +124,13 @@ describe.each(places)('the archive in $name', ({ open, isS3 }) => {
     expect(cost.files).toBe(1);
   });
 
+  test('has the dataset under its own name, and chooses its files as well', async () => {
+    const both = 'SELECT count() AS n, sum(size) AS s FROM';
+    const where = "WHERE date = '2026-11-16'";
+    const { rows, cost } = await archive.rows(`${both} trades ${where}`);
+    expect([rows, cost.files]).toEqual([(await archive.rows(`${both} RawOptionTrades ${where}`)).rows, 1]);
+  });
+
   test.each([
     ["date = '2026-11-16'", 1],
     ["date >= '2026-11-11' AND date < '2026-11-16'", 2],

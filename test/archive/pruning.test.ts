@@ -129,7 +129,7 @@ describe('what the archive leaves out', () => {
 /** What the archive would keep, as the view `pruned` shows it. */
 async function keep(sql: string): Promise<{ readonly dates: readonly string[]; readonly bounds: readonly string[] }> {
   await engine.command('USE empty');
-  const reads = ((await resolveReads(pooled, sql)) ?? readAll()).filter(({ table }) => table === TABLE);
+  const reads = ((await resolveReads(pooled, sql, [TABLE])) ?? readAll([TABLE])).filter(({ table }) => table === TABLE);
   const dates = DATES.filter((date) => reads.some((read) => read.mayTouch(date)));
   const bounds = reads.length > 0 ? describeBounds(reads.map(({ time }) => time).reduce(unite)) : [];
   const list = dates.map((date) => `'${date}'`).join(', ');

@@ -172,7 +172,7 @@ describe('an SMTP server', () => {
     expect(run.code).toBe(1);
     expect(run.stderr).toContain('MAIL_FAILED');
     expect(
-      (await listFiles(join(cwd, 'drops', 'trades'))).filter((name) => name.endsWith('manifest.json')),
+      (await listFiles(join(cwd, 'drops', '_flowdrop', 'trades'))).filter((name) => name.endsWith('manifest.json')),
     ).toHaveLength(2);
     const before = service.requests.length;
     const received: string[] = [];

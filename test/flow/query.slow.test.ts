@@ -71,6 +71,14 @@ describe('flowdrop query', () => {
     );
   });
 
+  it('takes the dataset by its name, and shows wide rows one line a column', async () => {
+    const run = await query('SELECT id, symbol, size FROM trades ORDER BY id LIMIT 2', '--vertical');
+    expect(run.code, run.stderr).toBe(0);
+    expect(run.stdout).toMatch(/^Row 1\n {2}id {6}\S+\n {2}symbol {2}\S+\n {2}size {4}\d+\nRow 2\n {2}id /);
+    const refused = await query('SELECT 1', '--vertical', '--format', 'csv');
+    expect([refused.code, refused.stderr]).toEqual([2, expect.stringContaining('contradict each other')]);
+  });
+
   it('writes a file whole, by its extension, and replaces none without --force', async () => {
     const all = 'SELECT * FROM RawOptionTrades';
     const run = await flowdrop(['--json', 'query', all, '--out', 'all.parquet'], { cwd });

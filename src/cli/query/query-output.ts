@@ -18,6 +18,7 @@ export interface OutputFlags {
   readonly format?: OutputFormat | undefined;
   readonly out?: string | undefined;
   readonly force?: boolean | undefined;
+  readonly vertical?: boolean | undefined;
 }
 
 export interface Output {
@@ -42,9 +43,14 @@ const BY_EXTENSION: Readonly<Record<string, OutputFormat>> = {
 /** @throws Fault `USAGE`, `OUT_EXISTS`, `OUT_FOLDER_MISSING`, `OUT_FAILED` (all usage) */
 export async function chooseOutput(
   cli: OutputCli,
-  { format, out, force = false }: OutputFlags,
+  { format: asked, out, force = false, vertical = false }: OutputFlags,
   json: boolean,
 ): Promise<Output> {
+  if (vertical && asked !== undefined && asked !== 'table')
+    throw usage(`--vertical and --format ${asked} contradict each other`, 'Leave one of them out.');
+  const format = vertical ? 'table' : asked;
+  if (vertical && json) throw usage('--vertical and --json contradict each other', 'Leave one of them out.');
+  const layOut = vertical ? formatVertical : formatTable;
   if (out !== undefined) {
     const path = resolve(cli.cwd, out);
     const chosen = format ?? BY_EXTENSION[extname(path).toLowerCase()];
@@ -57,7 +63,7 @@ export async function chooseOutput(
       format: chosen,
       temporary,
       deliver: async (written, describe) => {
-        const bytes = await deliverFile(cli, chosen, written, path, force);
+        const bytes = await deliverFile(cli, chosen, written, path, force, layOut);
         if (json)
           cli.terminal.out(`${JSON.stringify({ out: path, format: chosen, bytes, ...describe() }, undefined, 2)}\n`);
       },
@@ -68,12 +74,14 @@ export async function chooseOutput(
   const chosen = json ? 'json' : (format ?? (cli.terminal.outIsTerminal ? 'table' : 'json'));
   if (cli.terminal.outIsTerminal && (chosen === 'arrow' || chosen === 'parquet'))
     throw usage(`--format ${chosen} is no text for a terminal`, 'Give --out FILE, or lead stdout into a file.');
-  return { format: chosen, temporary: undefined, deliver: (written) => deliverStdout(cli, chosen, written) };
+  return { format: chosen, temporary: undefined, deliver: (written) => deliverStdout(cli, chosen, written, layOut) };
 }
 
-async function deliverStdout(cli: OutputCli, format: OutputFormat, path: string): Promise<void> {
+type LayOut = typeof formatTable;
+
+async function deliverStdout(cli: OutputCli, format: OutputFormat, path: string, layOut: LayOut): Promise<void> {
   if (format === 'table') {
-    cli.terminal.out(await readTableText(cli, path));
+    cli.terminal.out(await readTableText(cli, path, layOut));
     return;
   }
   try {
@@ -96,11 +104,12 @@ async function deliverFile(
   written: string,
   path: string,
   force: boolean,
+  layOut: LayOut,
 ): Promise<number> {
   const file = await open(written, 'r+');
   try {
     if (format === 'table') {
-      const text = await readTableText(cli, written);
+      const text = await readTableText(cli, written, layOut);
       await file.truncate();
       await file.write(text, 0);
     }
@@ -130,7 +139,7 @@ interface JsonCompact {
   readonly data: readonly (readonly unknown[])[];
 }
 
-async function readTableText(cli: OutputCli, path: string): Promise<string> {
+async function readTableText(cli: OutputCli, path: string, layOut: LayOut): Promise<string> {
   const { meta, data } = JSON.parse(await readFile(path, 'utf8')) as JsonCompact; // The shape of this format.
   const columns = meta.map(({ name, type }) => ({
     title: formatCell(name),
@@ -142,8 +151,20 @@ async function readTableText(cli: OutputCli, path: string): Promise<string> {
       `Only the first ${formatCount(MAX_TABLE_ROWS)} rows are shown; --format json, csv, arrow or parquet gives all.\n`,
     );
   }
-  return `${formatTable(columns, rows, { width: cli.terminal.columns.out })}\n`;
+  return `${layOut(columns, rows, { width: cli.terminal.columns.out })}\n`;
 }
+
+/** A block a row, a line a column: for rows that are wider than the terminal. */
+const formatVertical: LayOut = (columns, rows) => {
+  const width = Math.max(0, ...columns.map(({ title }) => title.length));
+  return rows
+    .map((row, index) =>
+      [`Row ${index + 1}`, ...row.map((cell, at) => `  ${(columns[at]?.title ?? '').padEnd(width)}  ${cell}`)].join(
+        '\n',
+      ),
+    )
+    .join('\n');
+};
 
 /** One line, without characters that move a terminal's cursor. */
 function formatCell(value: unknown): string {

@@ -158,7 +158,11 @@ it('the date of a failed first backfill is pending and says when it begins to ex
   const backfill = await flowdrop(['backfill', job], { cwd, env: service.env });
   expect(backfill.code, backfill.stderr).toBe(1);
   expect(backfill.stdout).toContain('\n2026-11-19: check min-rows: 300 rows');
-  expect(await listFiles(join(cwd, 'drops'))).toEqual(['_flowdrop/store.json', '_flowdrop/trades/condition.json']);
+  expect(await listFiles(join(cwd, 'drops'))).toEqual([
+    '_flowdrop/store.json',
+    '_flowdrop/trades/condition.json',
+    '_flowdrop/trades/fields/v1.json',
+  ]);
   const { stdout } = await flowdrop(['status', job], { cwd, env: service.env });
   expect(stdout).toMatch(/2026-11-19 +pending +in \d+ (days|h) +2026-12-04T05:00:00\.000Z/);
   const list = await flowdrop(['status', job, '--list'], { cwd, env: service.env });
@@ -196,7 +200,7 @@ it('losses and gaps of condition.json are told by a worker with an empty disk', 
     revision: null,
     rows: null,
   });
-  await mkdir(join(cwd, 'drops', 'trades'), { recursive: true });
+  await mkdir(join(cwd, 'drops', '_flowdrop', 'trades'), { recursive: true });
   await writeFile(
     join(cwd, 'drops', '_flowdrop', 'trades', 'condition.json'),
     JSON.stringify([lost('2026-01-05', 'expired'), lost('2026-01-06', 'missing')]),
