@@ -142,7 +142,7 @@ function readEnvFile(): void {
     throw new Fault('SETTING_INVALID', `${ENV_FILE} in this folder cannot be read: ${describeError(cause)}`, {
       kind: 'usage',
       cause,
-      hint: `Mend it or its rights; without a file ${ENV_FILE} the settings are those of the environment.`,
+      hint: `Correct it or its permissions. Without a file ${ENV_FILE}, settings come from the environment only.`,
     });
   }
 }

@@ -39,7 +39,7 @@ export async function openAlertMemory(deps: AlertMemoryDeps, job: string): Promi
   let isStoreDown = store === undefined;
   const stored = await readStored(store, job, log).catch((error: unknown) => {
     const reason = describeError(error);
-    log.warn({ event: 'alerts-unread', reason }, `what was told is not known from the store: ${reason}`);
+    log.warn({ event: 'alerts-unread', reason }, `the store cannot say which alerts were sent: ${reason}`);
     isStoreDown = true;
     return undefined;
   });
@@ -82,14 +82,20 @@ export async function openAlertMemory(deps: AlertMemoryDeps, job: string): Promi
         }
       } catch (error) {
         const reason = describeError(error);
-        log.warn({ event: 'alerts-unwritten', reason }, `what was told is kept here, not in the store: ${reason}`);
+        log.warn(
+          { event: 'alerts-unwritten', reason },
+          `sent alerts are recorded on this machine, not in the store: ${reason}`,
+        );
       }
       try {
         await writeFileAtomic(path, text);
       } catch (error) {
         // Neither store nor disk can be written: sending twice is better than silence.
         const reason = describeError(error);
-        log.error({ event: 'alerts-forgotten', reason }, `what was told will be told again: ${reason}`);
+        log.error(
+          { event: 'alerts-forgotten', reason },
+          `sent alerts could not be recorded and will be sent again: ${reason}`,
+        );
       }
     },
   };
@@ -107,7 +113,10 @@ function parseState(text: string | undefined, job: string, log: Log): AlertState
     return alertStateSchema.parse(JSON.parse(text));
   } catch (error) {
     const reason = describeError(error).replaceAll('\n', ' ');
-    log.warn({ event: 'alerts-invalid', job, reason }, `${job}: what was told begins anew: ${reason}`);
+    log.warn(
+      { event: 'alerts-invalid', job, reason },
+      `${job}: the record of sent alerts is invalid; open alerts are sent again: ${reason}`,
+    );
     return undefined;
   }
 }

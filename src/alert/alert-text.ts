@@ -58,44 +58,44 @@ export function describeCause(cause: Cause, subject: AlertSubject): AlertWords {
     case 'run-died':
       return {
         title: 'A run ended without a result',
-        what: `${said || 'Nothing is known of how it ended.'} What it had fetched is staged, what it had sealed is sealed.`,
-        next: `Look at its log, and at the memory and the disk of its machine. To go on from there: \`flowdrop run ${job}\``,
+        what: `${said || 'How it ended is unknown.'} Fetched rows are staged, and sealed dates stay sealed.`,
+        next: `Check its log, and the memory and the disk of its machine. To continue: \`flowdrop run ${job}\``,
       };
     case 'job-invalid':
       return {
         title: 'The job file is invalid, and the last valid one is used',
         what: said || 'No reason was given.',
-        next: `Correct it, then: \`flowdrop check ${job}\`. A daemon that is started anew does not run the job before that.`,
+        next: `Correct it, then: \`flowdrop check ${job}\`. A restarted daemon does not run the job until then.`,
       };
     case 'key-refused':
       return {
         title: `The API refuses the key: ${cause.code}`,
-        what: `${said} Nothing is exported until it is accepted; dates go on expiring.`,
+        what: `${said} Nothing is exported until it is accepted; dates keep expiring.`,
         next: after(`\`flowdrop check ${job} --live\`, then \`flowdrop run ${job}\``),
       };
     case 'date-failed':
       return {
         title: `${date} could not be sealed: ${cause.code}`,
-        what: `${said} What was fetched of it stays staged${describeExpiry(cause, subject, '; it expires ')}.`,
+        what: `${said} Its fetched rows stay staged${describeExpiry(cause, subject, '; it expires ')}.`,
         next: after(`\`flowdrop backfill ${job} --failed ${range}\``),
       };
     case 'clocks-differ':
       return {
         title: 'The clocks differ',
-        what: `${said} What a clock calls unfinished or expired is not sealed while they differ.`,
+        what: `${said} Dates that either clock calls unfinished or expired are not sealed until the clocks agree.`,
         next: `Set the clock of this machine by NTP (timedatectl, chrony), then: \`flowdrop doctor ${job}\` and \`flowdrop run ${job}\`. If this clock is right, tell the provider.`,
       };
     case 'date-held':
       return {
         title: `${date} is held back`,
-        what: `The clocks say that the session is over, but ${said} So it may not be complete, and nothing of it is sealed${describeExpiry(cause, subject, '; it expires ')}.`,
-        next: `Nothing, if the source only lags: the next run looks again. To look now: \`flowdrop run ${job}\``,
+        what: `By the clocks the session is over, but ${said} The date may be incomplete, so it is not sealed${describeExpiry(cause, subject, '; it expires ')}.`,
+        next: `Nothing, if the source only lags: the next run checks again. To check now: \`flowdrop run ${job}\``,
       };
     case 'date-degraded':
       if (cause.code === DROP_DAMAGED) {
         return {
           title: `${date} is damaged in the store`,
-          what: `${said} Readers of ${dataset} do not get what was sealed of ${date}.`,
+          what: `${said} Readers of ${dataset} do not get the sealed rows of ${date}.`,
           next: `Restore the object from a backup or an older version of it, then: \`flowdrop verify ${job} --date ${date}\`. Without one, while the source has the whole date: \`flowdrop backfill ${job} ${range}\``,
         };
       }
@@ -108,36 +108,36 @@ export function describeCause(cause: Cause, subject: AlertSubject): AlertWords {
       return {
         title: `${date} is missing at the source`,
         what: `${date} was a trading session, and the source has no rows of it although it has rows of earlier dates.`,
-        next: `Ask the provider; runs look again${describeExpiry(cause, subject, ', until ')}. To look now: \`flowdrop backfill ${job} ${range}\``,
+        next: `Ask the provider; runs check again${describeExpiry(cause, subject, ', until ')}. To check now: \`flowdrop backfill ${job} ${range}\``,
       };
     case 'date-expired':
       return {
         title: `${date} expired before it was sealed`,
-        what: `${date} left the lookback of the API: ${dataset} has no complete drop of it, and cannot get one any more.`,
-        next: `To keep what is staged of it, if anything is: \`flowdrop backfill ${job} --seal-degraded ${range}\``,
+        what: `${date} left the lookback of the API: ${dataset} has no complete drop of it and can no longer get one.`,
+        next: `To keep its staged rows, if there are any: \`flowdrop backfill ${job} --seal-degraded ${range}\``,
       };
     case 'gap-expires-soon':
       return {
         title: `${date} is not sealed and expires soon`,
-        what: `${date} is not sealed${describeExpiry(cause, subject, ', and begins to expire ')}: what is not fetched by then is lost.`,
+        what: `${date} is not sealed${describeExpiry(cause, subject, ', and begins to expire ')}: rows that are not fetched by then are lost.`,
         next: `Fetch it now: \`flowdrop backfill ${job} ${range}\`. To see what is in the way: \`flowdrop plan ${job}\``,
       };
     case 'report-failed':
       return {
         title: cause.report ? `The report did not reach ${recipient}` : `${reports} could not be made: ${cause.code}`,
         what: said || 'No reason was given.',
-        next: after(`\`flowdrop report ${job}${date && ` --date ${date}`}\`; the next run tries again too.`),
+        next: after(`\`flowdrop report ${job}${date && ` --date ${date}`}\`; the next run retries too.`),
       };
     case 'report-refused':
       return {
         title: `${recipient} refuses the report`,
-        what: `The mail server answered: ${said} This report is not sent there again.`,
+        what: `The mail server answered: ${said} This report is not sent to this address again.`,
         next: `Correct the address in the job file, then: \`flowdrop report ${job} --date ${date} --only ADDRESS\``,
       };
     case 'report-pending':
       return {
         title: `The report of ${date} is pending`,
-        what: `${date} is not sealed yet, and no report is made of a date that is not.`,
+        what: `${date} is not sealed yet, and reports are made of sealed dates only.`,
         next: `It is mailed by the run that seals the date: \`flowdrop run ${job}\``,
       };
     default:

@@ -20,7 +20,7 @@ import { openAlertMemory } from './alert-memory.ts';
 import { describeCause, SEVERITY_OF } from './alert-text.ts';
 import { listCauses } from './causes.ts';
 import { readKnownConditions } from './known-conditions.ts';
-import { type AlertState, closeDone, type DueAlerts, listDue, noteCauses, noteTold } from './open-causes.ts';
+import { type AlertState, closeDone, type DueAlerts, listDue, noteCauses, noteSent } from './open-causes.ts';
 import type { RunFacts, RunOutcome } from './run-facts.ts';
 import { buildAlertPayload } from './webhook-payload.ts';
 
@@ -56,8 +56,8 @@ export function listTargets(job: Job, hasWebhook: boolean): readonly string[] {
 
 /** Targets that were notified now, and those that could not be. */
 export interface AlertSummary {
-  readonly told: readonly (DueAlerts & { readonly target: string })[];
-  readonly untold: readonly { readonly target: string; readonly reason: string }[];
+  readonly sent: readonly (DueAlerts & { readonly target: string })[];
+  readonly unsent: readonly { readonly target: string; readonly reason: string }[];
   /** Why the conditions of the dates could not be read from an opened store; else null. If set, gaps are unknown. */
   readonly unread: string | null;
   /** Whether everything about the job could be read and every target was notified. */
@@ -67,20 +67,20 @@ export interface AlertSummary {
 /** Sends the operators of a job the alerts for this outcome. Never throws. */
 export async function sendAlerts(context: AlertContext, job: Job, outcome: RunOutcome): Promise<AlertSummary> {
   const { log } = context;
-  const told: AlertSummary['told'][number][] = [];
-  const untold: AlertSummary['untold'][number][] = [];
+  const sent: AlertSummary['sent'][number][] = [];
+  const unsent: AlertSummary['unsent'][number][] = [];
   let unread: string | null = null;
   let isWhole = false;
   try {
     const targets = listTargets(job, context.webhook !== undefined);
-    if (targets.length > 0) unread = await tellAll(context, job, outcome, targets, { told, untold });
-    isWhole = untold.length === 0 && unread === null;
+    if (targets.length > 0) unread = await tellAll(context, job, outcome, targets, { sent, unsent });
+    isWhole = unsent.length === 0 && unread === null;
   } catch (error) {
     // The caller must get the run's own result; the next run finds the same causes and sends them.
     const reason = context.redact(describeError(error));
     log.error({ event: 'alerts-failed', reason }, `the alerts failed: ${reason}`);
   }
-  return { told, untold, unread, isWhole };
+  return { sent, unsent, unread, isWhole };
 }
 
 /** @returns why the conditions of the dates are unknown, else null */
@@ -89,7 +89,7 @@ async function tellAll(
   job: Job,
   outcome: RunOutcome,
   targets: readonly string[],
-  summary: { readonly told: AlertSummary['told'][number][]; readonly untold: AlertSummary['untold'][number][] },
+  summary: { readonly sent: AlertSummary['sent'][number][]; readonly unsent: AlertSummary['unsent'][number][] },
 ): Promise<string | null> {
   const { log, clock } = context;
   const memory = await openAlertMemory({ store: context.store, path: context.statePath, log }, job.name);
@@ -111,13 +111,16 @@ async function tellAll(
         await channel.tell(target, buildNotice(context, job, state, due), identify(job, target, state, due));
       } catch (error) {
         const reason = redact(describeError(error));
-        log.error({ event: 'alert-untold', target, reason }, `${target} could not be told: ${reason}`);
-        summary.untold.push({ target, reason });
+        log.error({ event: 'alert-unsent', target, reason }, `alert not sent to ${target}: ${reason}`);
+        summary.unsent.push({ target, reason });
         continue;
       }
-      log.info({ event: 'alert-told', target, alerts: due.alerts, recovered: due.recovered }, `${target} was told`);
-      summary.told.push({ target, ...due });
-      state = noteTold(state, target, due, clock.now());
+      log.info(
+        { event: 'alert-sent', target, alerts: due.alerts, recovered: due.recovered },
+        `alert sent to ${target}`,
+      );
+      summary.sent.push({ target, ...due });
+      state = noteSent(state, target, due, clock.now());
       await memory.write(state);
     }
   } finally {
@@ -150,7 +153,7 @@ function openChannel(context: AlertContext, job: Job) {
       });
       if (outcome.status === 'sent') return;
       throw new Fault('ALERT_REFUSED', `mail: ${target} was refused: ${outcome.detail}`, {
-        hint: `Correct \`alerts.to\` in ${job.file}; the next run tells it again.`,
+        hint: `Correct \`alerts.to\` in ${job.file}; the next run sends the alert again.`,
       });
     },
     async close(): Promise<void> {

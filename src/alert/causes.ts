@@ -54,8 +54,8 @@ const KEY_REFUSED_CODES: ReadonlySet<string> = new Set(['UNAUTHORIZED', 'SUBSCRI
 const NOTHING_FOUND = 'NOTHING_FOUND';
 const NOTHING = {
   code: NOTHING_FOUND,
-  said: 'The source has nothing of what the job names, on no date.',
-  hint: 'Look at the symbols, the table and the condition in the job file.',
+  said: 'The source has no rows for this job on any date.',
+  hint: 'Check the symbols, the table and the condition in the job file.',
 };
 
 /** For a date that was complete when sealed: its object is now missing or different. */

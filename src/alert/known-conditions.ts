@@ -35,7 +35,7 @@ export async function readKnownConditions(deps: DerivedDeps, job: Job, nowMs: nu
     return { conditions: await deriveFromStore({ ...deps, store }, job, nowMs), unread: undefined };
   } catch (error) {
     const reason = describeError(error);
-    log.error({ event: 'conditions-unread', reason }, `the conditions of the dates are not known: ${reason}`);
+    log.error({ event: 'conditions-unread', reason }, `cannot read the conditions of the dates: ${reason}`);
     return { conditions: new Map(), unread: reason };
   }
 }
@@ -48,7 +48,7 @@ async function deriveFromStore(
 ): Promise<ReadonlyMap<string, Condition>> {
   const document = await readConditionDocument(store, job.drop.dataset);
   if (document.fault !== undefined) {
-    throw new Fault('CONDITION_INVALID', `condition.json is not in shape: ${document.fault}`);
+    throw new Fault('CONDITION_INVALID', `condition.json is invalid: ${document.fault}`);
   }
   const derive = (sealed: ReadonlyMap<string, SealedCondition>) =>
     deriveConditions({

@@ -20,9 +20,9 @@ const entrySchema = z.object({
   /** `closed`: sent, and nothing more will follow; kept so that it is not sent again. */
   status: z.enum(['open', 'recovered', 'closed']),
   /** When each target was notified, by target. */
-  told: z.record(z.string(), z.iso.datetime()),
+  sent: z.record(z.string(), z.iso.datetime()),
   /** When each target was notified of the recovery. */
-  recovery_told: z.record(z.string(), z.iso.datetime()),
+  recovery_sent: z.record(z.string(), z.iso.datetime()),
 });
 
 export const alertStateSchema = z.object({
@@ -67,7 +67,7 @@ export function noteCauses(
     const known = alerts[cause.id];
     if (known?.status === 'closed') continue;
     const { kind, date, code, report } = cause;
-    const fresh = { first_seen: at, status: 'open' as const, told: {}, recovery_told: {} };
+    const fresh = { first_seen: at, status: 'open' as const, sent: {}, recovery_sent: {} };
     alerts[cause.id] = { ...fresh, ...known, kind, date, code, report, ...describe(cause), last_seen: at };
   }
   return { ...state, alerts };
@@ -76,8 +76,8 @@ export function noteCauses(
 /** A cause that returned before every target knew of its recovery. Only targets that knew are notified again. */
 function reopen(entry: AlertEntry): AlertEntry {
   if (entry.status !== 'recovered') return entry;
-  const told = Object.entries(entry.told).filter(([target]) => !(target in entry.recovery_told));
-  return { ...entry, status: 'open', told: Object.fromEntries(told), recovery_told: {} };
+  const sent = Object.entries(entry.sent).filter(([target]) => !(target in entry.recovery_sent));
+  return { ...entry, status: 'open', sent: Object.fromEntries(sent), recovery_sent: {} };
 }
 
 /** @returns `undefined` to forget the entry */
@@ -112,8 +112,8 @@ function mergeEntry(
 ): AlertEntry | undefined {
   if (!ours) return isSame(theirs, base) ? undefined : theirs;
   if (theirs?.first_seen !== ours.first_seen) return ours;
-  const told = ours.status === 'open' && theirs.status === 'recovered' ? ours.told : { ...theirs.told, ...ours.told };
-  return { ...ours, told, recovery_told: { ...theirs.recovery_told, ...ours.recovery_told } };
+  const sent = ours.status === 'open' && theirs.status === 'recovered' ? ours.sent : { ...theirs.sent, ...ours.sent };
+  return { ...ours, sent, recovery_sent: { ...theirs.recovery_sent, ...ours.recovery_sent } };
 }
 
 function isSame(a: AlertEntry | undefined, b: AlertEntry | undefined): boolean {
@@ -128,23 +128,23 @@ export interface DueAlerts {
 /** What the target must still be notified of, by cause id. */
 export function listDue(state: AlertState, target: string): DueAlerts {
   const entries = Object.entries(state.alerts);
-  const isTold = ({ told }: AlertEntry) => target in told;
+  const isSent = ({ sent }: AlertEntry) => target in sent;
   return {
-    alerts: entries.filter(([, entry]) => entry.status === 'open' && !isTold(entry)).map(([id]) => id),
+    alerts: entries.filter(([, entry]) => entry.status === 'open' && !isSent(entry)).map(([id]) => id),
     recovered: entries
-      .filter(([, entry]) => entry.status === 'recovered' && isTold(entry) && !(target in entry.recovery_told))
+      .filter(([, entry]) => entry.status === 'recovered' && isSent(entry) && !(target in entry.recovery_sent))
       .map(([id]) => id),
   };
 }
 
 /** Records that the target was notified of these. */
-export function noteTold(state: AlertState, target: string, due: DueAlerts, nowMs: number): AlertState {
+export function noteSent(state: AlertState, target: string, due: DueAlerts, nowMs: number): AlertState {
   const at = new Date(nowMs).toISOString();
   const alerts: Record<string, AlertEntry> = {};
   for (const [id, entry] of Object.entries(state.alerts)) {
-    const told = due.alerts.includes(id) ? { ...entry.told, [target]: at } : entry.told;
-    const overTold = due.recovered.includes(id) ? { ...entry.recovery_told, [target]: at } : entry.recovery_told;
-    alerts[id] = { ...entry, told, recovery_told: overTold };
+    const sent = due.alerts.includes(id) ? { ...entry.sent, [target]: at } : entry.sent;
+    const recoverySent = due.recovered.includes(id) ? { ...entry.recovery_sent, [target]: at } : entry.recovery_sent;
+    alerts[id] = { ...entry, sent, recovery_sent: recoverySent };
   }
   return { ...state, alerts };
 }
@@ -153,8 +153,8 @@ export function noteTold(state: AlertState, target: string, due: DueAlerts, nowM
 export function closeDone(state: AlertState, targets: readonly string[]): AlertState {
   const alerts: Record<string, AlertEntry> = {};
   for (const [id, entry] of Object.entries(state.alerts)) {
-    const isTold = targets.every((target) => target in entry.told);
-    if (entry.kind === 'date-expired' && entry.status === 'open' && isTold) alerts[id] = { ...entry, status: 'closed' };
+    const isSent = targets.every((target) => target in entry.sent);
+    if (entry.kind === 'date-expired' && entry.status === 'open' && isSent) alerts[id] = { ...entry, status: 'closed' };
     else if (entry.status !== 'recovered' || targets.some((target) => listDue(state, target).recovered.includes(id))) {
       alerts[id] = entry;
     }

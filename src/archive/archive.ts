@@ -74,7 +74,7 @@ export async function openArchive(options: ArchiveOptions): Promise<Archive> {
   const drops = await listDrops(store, dataset);
   if (drops.dates.length === 0) {
     throw new Fault('ARCHIVE_EMPTY', `nothing is sealed in ${store.url}/${dataset}`, {
-      hint: 'Run the job first, or look whether store and dataset are named right; `flowdrop status` shows what is sealed.',
+      hint: 'Run the job first, or check the names of store and dataset; `flowdrop status` shows what is sealed.',
     });
   }
   const files = await openDropFiles(options.access, dataset, options.folder);
@@ -242,7 +242,7 @@ function assertTrades(manifests: readonly Manifest[]): void {
     if (lacking.length === 0) continue;
     throw new Fault(
       'NO_TRADES',
-      `the drops of ${dataset} are no single trades: they have no ${lacking.join(' and no ')}`,
+      `the drops of ${dataset} are not single trades: they have no ${lacking.join(' and no ')}`,
       {
         kind: 'usage',
         hint: 'Name a dataset of single trades; these drops are Parquet files that any reader opens.',

@@ -45,7 +45,7 @@ export async function readManifests(
 async function readWhole(date: string, list: DropList, read: ReadManifest): Promise<Manifest> {
   const size = list.sizeOf(date);
   const manifest = await read(date, size);
-  if (manifest === undefined) throw damaged(date, 'its manifest has gone since it was listed');
+  if (manifest === undefined) throw damaged(date, 'its manifest was removed after it was listed');
   const [file] = manifest.files;
   if (size === undefined) throw damaged(date, `${file.filename} is missing`);
   if (size !== file.size)
@@ -55,6 +55,6 @@ async function readWhole(date: string, list: DropList, read: ReadManifest): Prom
 
 function damaged(date: string, what: string): Fault {
   return new Fault('DROP_DAMAGED', `${date}: ${what}`, {
-    hint: `Ask again, if a run has just replaced it; else run \`flowdrop verify JOB --date ${date}\`, or leave the date out of the query.`,
+    hint: `If a run has just replaced it, query again; otherwise run \`flowdrop verify JOB --date ${date}\`, or leave the date out of the query.`,
   });
 }

@@ -48,7 +48,7 @@ export function describeQueryFailure(error: unknown, { sql, secrets }: FailureCo
   const has = (codes: Readonly<Record<string, number>>) => Object.values(codes).includes(cause.clickhouseCode);
   if (has(READ_CODES)) {
     return new Fault('ARCHIVE_UNREADABLE', `the drops cannot be read: ${words}`, {
-      hint: 'Run `flowdrop verify JOB`; look whether the store is reachable.',
+      hint: 'Run `flowdrop verify JOB`; check whether the store is reachable.',
     });
   }
   if (has(WRITE_CODES)) {

@@ -65,7 +65,7 @@ export function parseCalendarOverride(file: string, text: string): CalendarOverr
   if (faults.length === 0) return seen.size === 0 ? NO_OVERRIDE : dates;
   throw new Fault('CALENDAR_INVALID', faults.join('\n'), {
     kind: 'usage',
-    hint: 'Mend the file that FLOWDROP_CALENDAR_FILE names, or unset it: then the rules of the exchange hold.',
+    hint: 'Correct the file that FLOWDROP_CALENDAR_FILE names, or unset it to use the rules of the exchange.',
   });
 }
 

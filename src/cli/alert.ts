@@ -30,17 +30,17 @@ export async function alert(
     isJobFileRead: died === undefined && broken === undefined,
   });
   assertNotAborted(cli.signal);
-  const { told, untold, unread, isWhole } = summary;
+  const { sent, unsent, unread, isWhole } = summary;
   if (globals.json) {
-    const document = { job: job.name, run_id: cli.openers.runId, told, untold, unread };
+    const document = { job: job.name, run_id: cli.openers.runId, sent, unsent, unread };
     cli.terminal.out(`${JSON.stringify(document, undefined, 2)}\n`);
   } else {
     const lines = [
-      ...told.map(({ target, alerts, recovered }) => `Alerted ${target}: ${[...alerts, ...recovered].join(', ')}`),
-      ...untold.map(({ target, reason }) => `Not alerted ${target}: ${reason}`),
+      ...sent.map(({ target, alerts, recovered }) => `Alerted ${target}: ${[...alerts, ...recovered].join(', ')}`),
+      ...unsent.map(({ target, reason }) => `Not alerted ${target}: ${reason}`),
       ...(unread === null ? [] : [`Gaps are unknown: ${unread}`]),
     ];
-    const silence = isWhole ? 'Nothing to report.' : 'Nobody was alerted; the log has the reason.';
+    const silence = isWhole ? 'Nothing to report.' : 'No alert was sent; the log has the reason.';
     cli.terminal.out(`${lines.length === 0 ? silence : lines.join('\n')}\n`);
   }
   return isWhole ? undefined : EXIT_CODES.failed;

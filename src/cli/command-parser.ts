@@ -23,7 +23,7 @@ Exit codes:
     4    another run of the same job is active
     130  stopped by a signal; the same command goes on from there
 
-New here? \`flowdrop demo\` needs no key. \`flowdrop init\` sets up a folder of your own, \`flowdrop doctor\` tries it.
+New here? \`flowdrop demo\` needs no key. \`flowdrop init\` sets up a folder of your own, \`flowdrop doctor\` checks it.
 \`flowdrop help COMMAND\` has examples.
 `;
 
@@ -39,7 +39,7 @@ interface ParserOptions {
 export function buildParser({ version, terminal }: ParserOptions, call: CallCommand): Command {
   const parser = new Command('flowdrop')
     .description(
-      'Scheduled exports and reports of U.S. option trades: paged within the limits of the API, sealed per day, mailed.',
+      'Saves every U.S. option trade before the 15-day window of your API closes: one verified Parquet file a day, and a flow report by mail.',
     )
     .usage('[options] <command>')
     .version(version)

@@ -12,7 +12,7 @@ import { LOCAL_KEY } from './local-key.ts';
 export const GLOBAL_OPTIONS: OptionTable<GlobalOptions> = {
   json: flag('print one JSON document on stdout'),
   jobs: text('dir', 'folder of the job files', { default: 'jobs' }),
-  debug: flag('more log lines, and stacks of errors'),
+  debug: flag('log more, and print error stacks'),
 };
 
 const JOB = { syntax: '<job>', text: 'job file, or its name in the jobs folder' } as const;
@@ -29,37 +29,37 @@ export const COMMANDS: readonly CommandSpec[] = [
     },
     examples: [
       ['flowdrop demo', 'three sessions, drops, a report: about two minutes'],
-      ['flowdrop demo --rows 5000 --sessions 1', 'the same in some seconds'],
+      ['flowdrop demo --rows 5000 --sessions 1', 'the same in a few seconds'],
     ],
     load: async () => (await import('./demo.ts')).demo,
   }),
   command({
     name: 'init',
     group: 'setUp',
-    summary: 'write a commented job file and a settings file, and try the connection',
-    argument: { syntax: '[dir]', text: 'where to (default: ".")' },
+    summary: 'write a commented job file and a settings file, and test the connection',
+    argument: { syntax: '[dir]', text: 'folder to write to (default: ".")' },
     options: {
       name: text('name', 'name of the job (default: nightly-trades)'),
       apiUrl: text('url', 'address of the options data API'),
-      apiKeyFile: text('file', 'file that holds the key; it stays where it is'),
+      apiKeyFile: text('file', 'file with the API key; it is read there, not copied'),
       to: text('place', 'where the drops go: a directory or s3://bucket/prefix (default: out/drops)'),
       reportTo: list('address', 'who gets the flow report'),
       symbols: list('symbol', 'watchlist of the report'),
       smtpUrlFile: text('file', 'file that holds the address of the mail server'),
       mailFrom: text('address', 'sender of the reports'),
-      ask: flag('ask for what no flag gives, also where stdin is no terminal: one line an answer'),
+      ask: flag('ask for missing values even if stdin is not a terminal; one answer per line'),
       yes: flag('ask nothing'),
-      force: flag('replace existing files; they are kept as FILE.old'),
-      offline: flag('do not try the connection'),
+      force: flag('replace existing files; the old ones are kept as FILE.old'),
+      offline: flag('do not test the connection'),
     },
     notes:
-      'On a terminal it asks for what no flag gives. The key is asked for, or stays in its file: never an argument.',
+      'On a terminal it asks for missing values. It asks for the key or reads it from a file: the key is never an argument.',
     examples: [
       ['flowdrop init', 'asks, and writes into this folder'],
       ['flowdrop init --yes', 'asks nothing'],
       [
         'flowdrop init worker --api-url https://api.example.com --api-key-file ~/.flow-key --to s3://bucket/drops --yes',
-        'a folder of its own, drops to S3',
+        'in its own folder, drops to S3',
       ],
       ['flowdrop init --report-to desk@example.com --symbols SPY QQQ', 'with a report'],
     ],
@@ -68,8 +68,8 @@ export const COMMANDS: readonly CommandSpec[] = [
   command({
     name: 'doctor',
     group: 'setUp',
-    summary: 'try everything that runs need: settings, key, clock, store rights, mail, drawing, disk, memory, engine',
-    argument: { syntax: '[job]', text: 'a job file, or its name in the jobs folder; without it all of the folder' },
+    summary: 'test everything a run needs: settings, key, clock, store rights, mail, drawing, disk, memory, engine',
+    argument: { syntax: '[job]', text: 'job file, or its name in the jobs folder; default: all' },
     notes: `It sends one request to each API in test mode, logs in to the mail server without sending, and removes what it writes.
 Exit code 0: a run can work; 1: one of the checks failed, and a run would fail too.`,
     examples: [
@@ -82,7 +82,7 @@ Exit code 0: a run can work; 1: one of the checks failed, and a run would fail t
   command({
     name: 'check',
     group: 'setUp',
-    summary: 'validate job files (all of the jobs folder when none is named)',
+    summary: 'validate job files (default: all in the jobs folder)',
     argument: { syntax: '[job...]', text: 'job files, or their names in the jobs folder' },
     options: { live: flag("also send each job's query to the API in test mode") },
     examples: [
@@ -118,7 +118,7 @@ Exit code 0: a run can work; 1: one of the checks failed, and a run would fail t
     name: 'plan',
     group: 'daily',
     summary: 'print what a run would fetch, what it costs and what expires when; changes nothing',
-    argument: { syntax: '[job]', text: 'job file, or its name in the jobs folder; without it all of the folder' },
+    argument: { syntax: '[job]', text: 'job file, or its name in the jobs folder; default: all' },
     examples: [
       ['flowdrop plan', 'all jobs of the folder, and their total'],
       ['flowdrop plan nightly-trades', 'one job, date by date'],
@@ -133,7 +133,7 @@ Exit code 0: a run can work; 1: one of the checks failed, and a run would fail t
     argument: JOB,
     options: {
       report: flag('export only', { isNegated: true }),
-      newStore: flag('the store was moved, emptied or replaced on purpose: go on with what is at `drop.to` now'),
+      newStore: flag('use the store at `drop.to` as it is now, after it was moved, emptied or replaced on purpose'),
     },
     examples: [
       ['flowdrop run nightly-trades', 'export what is not sealed, mail the reports'],
@@ -146,24 +146,27 @@ Exit code 0: a run can work; 1: one of the checks failed, and a run would fail t
   command({
     name: 'backfill',
     group: 'daily',
-    summary: 'export chosen dates, the unsealed ones by default; sealed ones are left as they are',
+    summary: 'export chosen dates; by default only unsealed ones',
     argument: JOB,
     options: {
       from: text('date', 'first date, YYYY-MM-DD; without dates the whole lookback'),
       to: text('date', 'last date, YYYY-MM-DD'),
-      missing: flag('only dates that no run has tried and failed', { conflicts: ['failed', 'all'] }),
+      missing: flag('only dates that have not failed in an earlier run', { conflicts: ['failed', 'all'] }),
       failed: flag('only dates whose last try failed, and degraded drops', { conflicts: ['all'] }),
-      all: flag('every date; a sealed one is exported again, and restated where it differs'),
-      sealDegraded: flag('seal what is staged of dates that have expired, as degraded', {
+      all: flag('every date; sealed ones are exported again, and restated if they differ'),
+      sealDegraded: flag('seal the staged rows of expired dates, as degraded', {
         conflicts: ['missing', 'failed', 'all', 'dryRun'],
       }),
-      dryRun: flag('print what it would take and what would expire before its turn; change nothing'),
+      dryRun: flag('print the cost, and dates that would expire before their turn; change nothing'),
     },
     examples: [
-      ['flowdrop backfill nightly-trades --dry-run', 'what it would take, and what would be too late'],
-      ['flowdrop backfill nightly-trades --from 2026-11-16 --to 2026-11-20', 'these dates, where not sealed'],
-      ['flowdrop backfill nightly-trades --failed', 'what failed or is degraded'],
-      ['flowdrop backfill nightly-trades --all --from 2026-11-20 --to 2026-11-20', 'again, restated where it differs'],
+      ['flowdrop backfill nightly-trades --dry-run', 'the cost, and dates that would be too late'],
+      ['flowdrop backfill nightly-trades --from 2026-11-16 --to 2026-11-20', 'these dates, if not sealed'],
+      ['flowdrop backfill nightly-trades --failed', 'failed and degraded dates'],
+      [
+        'flowdrop backfill nightly-trades --all --from 2026-11-20 --to 2026-11-20',
+        'one date again, restated if it differs',
+      ],
     ],
     hasLog: true,
     load: async () => (await import('./backfill.ts')).backfill,
@@ -175,21 +178,21 @@ Exit code 0: a run can work; 1: one of the checks failed, and a run would fail t
       'mail the reports of a sealed date to recipients who have not received them, preview them, or print what was mailed',
     argument: JOB,
     options: {
-      date: text('date', 'trading date; default: the newest sealed one, and late ones of the lookback'),
-      preview: text('dir', 'write HTML, text, .eml and attachments there; mail nobody'),
+      date: text('date', 'trading date; default: the newest sealed one, and late ones inside the lookback'),
+      preview: text('dir', 'write HTML, text, .eml and attachments to this folder; send nothing'),
       only: text(
         'address',
-        'mail, or preview for, only this address, even if it has received the report or is no recipient',
+        'mail or preview for this address only, even if it has received the report or is not a recipient',
       ),
-      show: flag('print the page that was mailed, as it is in the archive; mail nobody', {
+      show: flag('print the mailed page from the archive; send nothing', {
         conflicts: ['preview', 'only'],
       }),
-      report: text('id', 'with --show: which of the date, as the archive names it'),
-      revision: text('number', 'with --show: of which revision; default: the newest'),
+      report: text('id', 'with --show: id of the report in the archive'),
+      revision: text('number', 'with --show: revision to print; default: the newest'),
     },
     examples: [
       ['flowdrop report nightly-trades', 'to recipients who have not received it'],
-      ['flowdrop report nightly-trades --preview preview', 'as files, to nobody'],
+      ['flowdrop report nightly-trades --preview preview', 'as files; nothing is sent'],
       ['flowdrop report nightly-trades --date 2026-11-20 --only me@example.com', 'one date again, to one address'],
     ],
     hasLog: true,
@@ -201,8 +204,8 @@ Exit code 0: a run can work; 1: one of the checks failed, and a run would fail t
     summary: 'show what is sealed, what is missing and when it expires, running, last and next runs',
     argument: { syntax: '[job]', text: 'job file, or its name in the jobs folder; default: all' },
     options: {
-      all: flag('every date; without it those of the last eight weeks, the others in one line'),
-      list: flag('a table of all dates in place of the calendar'),
+      all: flag('every date; default: the last eight weeks, older dates in one line'),
+      list: flag('a table of all dates instead of the calendar'),
     },
     examples: [
       ['flowdrop status', 'all jobs of the folder'],
@@ -214,10 +217,10 @@ Exit code 0: a run can work; 1: one of the checks failed, and a run would fail t
   command({
     name: 'start',
     group: 'daily',
-    summary: 'run every scheduled job when it is due, each in a process of its own, until SIGTERM',
+    summary: 'run every scheduled job when it is due, each in its own process, until SIGTERM',
     examples: [
       ['flowdrop start', 'the jobs of ./jobs, until SIGTERM'],
-      ['flowdrop --jobs /etc/flowdrop/jobs start', 'those of another folder'],
+      ['flowdrop --jobs /etc/flowdrop/jobs start', 'the jobs of another folder'],
     ],
     load: async () => (await import('./start.ts')).start,
   }),
@@ -227,13 +230,13 @@ Exit code 0: a run can work; 1: one of the checks failed, and a run would fail t
     summary: 're-hash and re-read sealed drops and compare them with their manifests',
     argument: JOB,
     options: {
-      date: text('date', 'only this trading date; default: every sealed one, and the dataset around them'),
+      date: text('date', 'only this trading date; default: every sealed one, and the dataset as a whole'),
       deep: flag('also compare with the source, for dates still inside the lookback'),
     },
     examples: [
       ['flowdrop verify nightly-trades', 'every sealed date'],
       ['flowdrop verify nightly-trades --date 2026-11-20', 'one date'],
-      ['flowdrop verify nightly-trades --deep', 'and recounts at the source'],
+      ['flowdrop verify nightly-trades --deep', 'also compares with the source'],
     ],
     hasLog: true,
     load: async () => (await import('./verify.ts')).verify,
@@ -241,11 +244,11 @@ Exit code 0: a run can work; 1: one of the checks failed, and a run would fail t
   command({
     name: 'upgrade',
     group: 'data',
-    summary: 'move a store of an earlier version to the present layout',
+    summary: 'move a store of an earlier version to the current layout',
     argument: { syntax: '[store]', text: 'directory or s3://bucket/prefix' },
     options: { job: text('job', 'the store of this job, with its S3 settings (encryption, storage class)') },
     notes:
-      'Objects are copied inside the store, then the old names are removed. Stop the workers first. When it is killed, run it again.',
+      'Objects are copied inside the store, then the old names are removed. Stop the workers first. If it is killed, run it again.',
     examples: [
       ['flowdrop upgrade out/drops', ''],
       ['flowdrop upgrade --job nightly-trades', ''],
@@ -261,7 +264,7 @@ Exit code 0: a run can work; 1: one of the checks failed, and a run would fail t
       text: 'one SELECT over RawOptionTrades, RawOptionTradesMaxDateOnlyMV or the dataset by its name; - reads it from stdin',
     },
     options: {
-      job: text('job', 'job whose drops are asked; default: the only job of single trades in the jobs folder'),
+      job: text('job', 'job whose drops to query; default: the only job of single trades in the jobs folder'),
       fromStore: text('location', 'directory or s3://bucket/prefix instead of a job; needs --dataset'),
       dataset: text('name', 'dataset in that store'),
       format: choice(
@@ -269,7 +272,7 @@ Exit code 0: a run can work; 1: one of the checks failed, and a run would fail t
         ['table', 'json', 'csv', 'arrow', 'parquet'],
         'default: by the name of --out; table on a terminal, else json',
       ),
-      out: text('file', 'write the answer there, completely or not at all; never over an existing file'),
+      out: text('file', 'write the answer to this file, completely or not at all; never overwrites'),
       force: flag('let --out replace an existing file'),
       vertical: flag('one line a column instead of a table: for wide rows'),
     },
@@ -292,48 +295,48 @@ Exit code 0: a run can work; 1: one of the checks failed, and a run would fail t
       'serve the options data API over files, generated sessions or a ClickHouse server; prints its addresses as one JSON line',
     options: {
       data: each('file', 'trades: .ndjson, .csv (also .gz) or .parquet; repeatable'),
-      chain: each('file', 'an option chain: .csv (also .gz) of the exchange, or of our columns; repeatable'),
-      dataDir: text('dir', 'folder that keeps what was loaded; default: a temporary one'),
+      chain: each('file', 'option chain: .csv (also .gz) with the columns of the exchange or ours; repeatable'),
+      dataDir: text('dir', 'folder that keeps the loaded data; default: a temporary one'),
       generate: number('sessions', 'generate this many trading sessions'),
       generateRows: number('rows', 'trades of each generated session'),
       seed: number('number', 'seed of the generator'),
-      asOf: text('instant', 'ISO instant at which the clock of the service starts'),
+      asOf: text('instant', 'start time of the service clock, ISO 8601'),
       earliest: text('date', 'first visible date'),
-      rowLimit: number('rows', 'most rows of one answer'),
-      trialRowLimit: number('rows', 'most rows of one answer to a trialing key'),
-      chainLimit: number('contracts', 'most contracts of one option chain'),
-      scanLimit: number('rows', 'most rows read for one answer'),
+      rowLimit: number('rows', 'maximum rows per answer'),
+      trialRowLimit: number('rows', 'maximum rows per answer to a trialing key'),
+      chainLimit: number('contracts', 'maximum contracts per option chain'),
+      scanLimit: number('rows', 'maximum rows read for one answer'),
       concurrency: number('queries', 'queries that run at the same time'),
-      requestsPerSecond: number('rate', 'requests a second of one key'),
+      requestsPerSecond: number('rate', 'requests per second for each key'),
       key: each('key', `accepted key, beginning with cus_ or apikey_; repeatable (default: ${LOCAL_KEY})`),
-      keyFile: text('file', 'hashed keys with entitlements, as `flowdrop key` writes them; read again when it changes'),
-      secureCookies: flag('session cookies over TLS only, for a service behind a proxy that has it'),
+      keyFile: text('file', 'hashed keys with entitlements, as `flowdrop key` writes them; reloaded when it changes'),
+      secureCookies: flag('send session cookies over TLS only, for a service behind a TLS proxy'),
       clickhouseUrl: text(
         'url',
-        'a ClickHouse server instead of the embedded engine; FLOWDROP_CLICKHOUSE_URL keeps the password out of sight',
+        'a ClickHouse server instead of the embedded engine; set FLOWDROP_CLICKHOUSE_URL instead to hide the password',
       ),
-      order: choice('column', ['time', 'symbol'], 'what the table is sorted by'),
+      order: choice('column', ['time', 'symbol'], 'sort column of the table'),
       host: text('address', 'interface to listen on'),
       port: number('port', 'port of the main entry point; 0 picks one'),
       portalPort: number('port', 'port of the separate entry point; 0 picks one'),
     },
     examples: [
       ['flowdrop serve --generate 3', `three generated sessions, key ${LOCAL_KEY}`],
-      ['flowdrop serve --data trades.parquet --port 8080', 'trades of a file'],
-      ['flowdrop serve --data-dir data --key-file keys.yaml', 'kept data, keys of your own'],
+      ['flowdrop serve --data trades.parquet --port 8080', 'trades from a file'],
+      ['flowdrop serve --data-dir data --key-file keys.yaml', 'data that is kept, your own keys'],
     ],
     load: async () => (await import('./serve.ts')).serve,
   }),
   command({
     name: 'key',
     group: 'service',
-    summary: 'make a key for serve; it is shown once, its entry for the key file holds only a hash',
+    summary: 'create a key for serve; it is shown once, the key file stores only its hash',
     options: {
       name: text('name', 'whose key it is, for the log', { isRequired: true }),
       entitlement: choice('subscription', ['active', 'trialing', 'none'], 'historical SQL (default: active)'),
-      realtime: flag('entitled to the option chain and to market structure'),
+      realtime: flag('allow the option chain and market structure'),
       prefix: choice('prefix', ['cus', 'apikey'], 'what the key begins with (default: cus)'),
-      file: text('file', 'key file to add the entry to; made when there is none'),
+      file: text('file', 'key file to add the entry to; created if missing'),
     },
     examples: [
       ['flowdrop key --name desk --file keys.yaml', 'a key for historical SQL'],
@@ -364,7 +367,7 @@ Exit code 0: a run can work; 1: one of the checks failed, and a run would fail t
     argument: JOB,
     options: {
       died: text('text', 'how a run ended without a result'),
-      broken: text('message', 'why the job file as it is now is invalid'),
+      broken: text('message', 'why the job file is invalid'),
     },
     examples: [
       ['flowdrop alert nightly-trades', 'gaps that are about to expire, expired dates'],

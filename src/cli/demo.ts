@@ -157,7 +157,7 @@ async function describeDemo(
   return `${[
     rows.length > 0
       ? `\n${table}\n`
-      : '\nEverything was sealed by an earlier demo: nothing was fetched, nobody was mailed twice.\n',
+      : '\nEverything was sealed by an earlier demo: nothing was fetched or mailed again.\n',
     ...subjects,
     '',
     `Drops      ${result.store}/${result.dataset}  (Parquet, one file a session; any reader takes the folder)`,

@@ -57,7 +57,7 @@ async function* examineAll(
   yield await tryCheck('calendar', async () => {
     const { closed, earlyClose, open } = await openers.readCalendar();
     const dates = closed.size + earlyClose.size + open.size;
-    return dates === 0 ? [] : [ok('calendar', `${dates} dates of FLOWDROP_CALENDAR_FILE go before the rules`)];
+    return dates === 0 ? [] : [ok('calendar', `${dates} calendar exceptions from FLOWDROP_CALENDAR_FILE`)];
   });
   const { jobs, found } = await readJobs(cli, globals, reference);
   yield found;
@@ -105,7 +105,7 @@ async function readJobs(cli: DoctorCli, globals: GlobalOptions, reference: strin
   ];
   if (jobs.length > 0 || found.length > 0) return { jobs, found };
   const next = '`flowdrop init` writes one.';
-  return { jobs, found: [{ check: 'jobs', status: 'warn', seen: `no job file is in ${globals.jobs}`, next } as const] };
+  return { jobs, found: [{ check: 'jobs', status: 'warn', seen: `no job file in ${globals.jobs}`, next } as const] };
 }
 
 /** One job per API or table: jobs of the same one share key, clock and limits. */

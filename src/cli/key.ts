@@ -34,9 +34,8 @@ export async function key(
     return undefined;
   }
   terminal.out(`${made}\n`);
-  if (file === undefined)
-    terminal.err(`The key is not kept anywhere. Its entry for a key file:\n\n${renderEntry(entry)}`);
-  else terminal.err(`The key is not kept anywhere; its entry "${name}" is in ${file}.\n`);
+  if (file === undefined) terminal.err(`The key is not stored. Its entry for a key file:\n\n${renderEntry(entry)}`);
+  else terminal.err(`The key is not stored; its entry "${name}" is in ${file}.\n`);
   return undefined;
 }
 
@@ -53,7 +52,7 @@ async function rewriteFile(path: string, edit: (text: string | undefined) => str
     throw new Fault('KEY_FILE_UNWRITABLE', `cannot write the key file ${path}: ${(cause as Error).message}`, {
       kind: 'usage',
       cause,
-      hint: 'No key was made. Choose another file, or mend its permissions.',
+      hint: 'No key was made. Choose another file, or correct its permissions.',
     });
   }
 }

@@ -38,7 +38,7 @@ export async function report(
   const job = await readJob(argument, globals.jobs);
   if (options.show) return await showReport(cli, globals, job, options);
   if (options.report !== undefined || options.revision !== undefined) {
-    throw new Fault('USAGE', '--report and --revision choose what --show prints, which was not asked for', {
+    throw new Fault('USAGE', '--report and --revision work only with --show', {
       kind: 'usage',
       hint: 'Add --show, or leave them out.',
     });
@@ -72,7 +72,7 @@ async function preview(
   const models: unknown[] = [];
   for (const [index, report] of job.reports.entries()) {
     const edition = await previewReport(context, job, report, chosen);
-    if (!edition) throw new Fault('REPORT_PENDING', `nothing of ${job.drop.dataset} is sealed yet`);
+    if (!edition) throw new Fault('REPORT_PENDING', `no date of ${job.drop.dataset} is sealed yet`);
     const files = await writePreview(cli.cwd, folder, `${report.template}-${index + 1}`, edition);
     models.push(...edition.parts.flatMap((part) => ('report' in part ? [part.report] : [])));
     if (!globals.json) cli.terminal.out(`${files.join('\n')}\n`);

@@ -139,13 +139,13 @@ function withoutPrefix(text: string, prefix: string): string {
 export function describeDelivery(delivery: Delivery): readonly string[] {
   const { report, date, recipients, skipped, error } = delivery;
   const what = `${report === 'digest' ? 'Digest' : 'Report'} of ${date}`;
-  if (delivery.pending) return [`${what}: pending, because not all it needs is sealed; nobody was mailed.`];
+  if (delivery.pending) return [`${what}: pending, because not all the data it needs is sealed; nothing was mailed.`];
   if (delivery.leftToOther) return [`${what}: another worker is mailing it at the moment.`];
   if (error) return [`${what}: ${error.message}${error.hint ? `\n  -> ${error.hint}` : ''}`];
   const notMailed = skipped === null ? [] : [`${what}: not mailed to everybody: ${skipped}`];
   if (recipients.length === 0) {
-    if (skipped !== null) return [`${what}: nobody was mailed: ${skipped}`];
-    return [`${what}: nobody left to mail (${delivery.alreadySent} had it already).`];
+    if (skipped !== null) return [`${what}: not mailed: ${skipped}`];
+    return [`${what}: nothing left to mail (${delivery.alreadySent} already received it).`];
   }
   return [
     ...notMailed,

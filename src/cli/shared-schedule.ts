@@ -5,12 +5,8 @@ import type { Job } from '../job/job.ts';
 /** @throws Fault `SETTING_MISSING` */
 export function assertShareable({ name, schedule }: Job, hasRedis: boolean): void {
   if (!schedule?.distributed || hasRedis) return;
-  throw new Fault(
-    'SETTING_MISSING',
-    `the job ${name} has \`distributed: true\`, which needs FLOWDROP_REDIS_URL, and that is not set`,
-    {
-      kind: 'usage',
-      hint: 'Set it, or FLOWDROP_REDIS_URL_FILE, to the Redis that the daemons share, or take `schedule.distributed` out.',
-    },
-  );
+  throw new Fault('SETTING_MISSING', `the job ${name} has \`distributed: true\`, but FLOWDROP_REDIS_URL is not set`, {
+    kind: 'usage',
+    hint: 'Set it, or FLOWDROP_REDIS_URL_FILE, to the Redis that the daemons share, or remove `schedule.distributed`.',
+  });
 }

@@ -12,7 +12,7 @@ import { createDaemon, type Daemon } from '../daemon/daemon.ts';
 import { watchFolder } from '../daemon/folder-watch.ts';
 import { createJobFiles } from '../daemon/job-files.ts';
 import { startRunProcess } from '../daemon/run-process.ts';
-import { createUnfinished, createUntold } from '../daemon/unfinished.ts';
+import { createUnfinished, createUnsent } from '../daemon/unfinished.ts';
 import { startWeb } from '../daemon/web/page-server.ts';
 import type { Job } from '../job/job.ts';
 import { findCustomSql } from '../run/job-sql.ts';
@@ -84,7 +84,7 @@ async function openDaemon(cli: StartCli, globals: GlobalOptions, opened: Opened)
     if (findCustomSql(source)) await commands.checkJob(path);
   };
   const unfinished = createUnfinished((job) => new JobState(stateDir, job).unfinished, log);
-  const untold = createUntold((job) => new JobState(stateDir, job).untold, log);
+  const unsent = createUnsent((job) => new JobState(stateDir, job).unsent, log);
   const daemon: Daemon = createDaemon({
     ...{
       clock,
@@ -94,7 +94,7 @@ async function openDaemon(cli: StartCli, globals: GlobalOptions, opened: Opened)
       maxRuns: daemonOpeners.readMaxRuns(),
       commands,
       unfinished,
-      untold,
+      unsent,
       coordinator,
     },
     files: createJobFiles({ folder: globals.jobs, keptDir: keptJobsOf(stateDir), assertUsable, checkSql, log }),

@@ -20,7 +20,7 @@ export async function upgrade(
   { globals, argument, options }: CommandCall<string | undefined, UpgradeFlags>,
 ): ActionResult {
   const { to, objects } = await findStore(argument, options.job, globals.jobs);
-  await assertDirectory(cli.cwd, to, 'Look whether the path is right.');
+  await assertDirectory(cli.cwd, to, 'Check the path.');
   const { terminal, openers } = cli;
   const store = await openers.openStore(to, { objects, use: 'upgrade' });
   try {
@@ -31,14 +31,14 @@ export async function upgrade(
         );
     });
     if (globals.json) terminal.out(`${JSON.stringify({ store: store.url, ...result })}\n`);
-    else if (result.removed === 0) terminal.out(`${store.url} has the present layout; nothing to do.\n`);
+    else if (result.removed === 0) terminal.out(`${store.url} already has the current layout; nothing to do.\n`);
     else {
       terminal.out(
         `Upgraded ${store.url}: ${formatCount(result.dates)} sealed dates of ${result.datasets.join(', ') || 'no dataset'}, ${formatCount(result.removed)} objects moved.\nCheck it: flowdrop verify JOB\n`,
       );
     }
     if (result.foreign > 0 && !globals.json)
-      terminal.err(`${formatCount(result.foreign)} objects are not of flowdrop and stay where they are.\n`);
+      terminal.err(`${formatCount(result.foreign)} objects do not belong to flowdrop and were left in place.\n`);
     return undefined;
   } finally {
     await store.close();

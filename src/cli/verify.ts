@@ -49,7 +49,7 @@ export async function verify(
 ): ActionResult {
   if (options.date !== undefined) assertDate('--date', options.date);
   const job = await readJob(argument, globals.jobs);
-  await assertDirectory(cli.cwd, job.drop.to, 'Run the job first, or look whether `drop.to` of the job is right.');
+  await assertDirectory(cli.cwd, job.drop.to, 'Run the job first, or check `drop.to` in the job file.');
   const { openers, signal } = cli;
   await assertStateFolder(openers.stateDir);
   const store = await openers.openStore(job.drop.to, { objects: job.drop.s3 });
@@ -106,7 +106,7 @@ async function recount(
 ): Promise<readonly VerifyResult[]> {
   if (job.source.kind === 'snapshots') {
     const { api } = job.source;
-    cli.terminal.err(`--deep recounts at the source; of \`api: ${api}\` there is no recount, so it adds nothing.\n`);
+    cli.terminal.err(`--deep has no effect: \`api: ${api}\` cannot be recounted at the source.\n`);
     return results;
   }
   const { openers, signal } = cli;
@@ -152,7 +152,7 @@ function describeResult({ date, rows, findings, degraded, restating, recounted }
   if (restating !== null) {
     return `busy  ${what}  being replaced by revision ${restating}; if no run is active, \`flowdrop run ${job.name}\` finishes it`;
   }
-  const counted = recounted ? ', as many at the source now' : '';
+  const counted = recounted ? ', same count at the source' : '';
   return `ok    ${what}  ${formatCount(rows)} rows${counted}${degraded === null ? '' : `; degraded: ${degraded}`}`;
 }
 

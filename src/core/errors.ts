@@ -82,7 +82,7 @@ export function createInterruption(cause?: unknown): Fault {
   return new Fault('INTERRUPTED', 'stopped before it was finished', {
     kind: 'interrupted',
     cause,
-    hint: 'Start the same command again: it goes on from what is already staged.',
+    hint: 'Start the same command again: it continues from what is already staged.',
   });
 }
 

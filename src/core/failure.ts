@@ -12,9 +12,9 @@ import { NEEDED_FILES, RAISE_FILES_HINT, readFileLimit } from './machine.ts';
 const FULL_HINT =
   'The disk of FLOWDROP_STATE_DIR or of the output is full: make room, then start the same command again.';
 const RIGHTS_HINT =
-  'Check FLOWDROP_STATE_DIR and FLOWDROP_OUTBOX_DIR: this user needs the right to write there and to the output, on a disk that is writable.';
+  'Check FLOWDROP_STATE_DIR and FLOWDROP_OUTBOX_DIR: this user needs write permission there and for the output, on a writable disk.';
 const PATH_HINT =
-  'Check FLOWDROP_STATE_DIR and FLOWDROP_OUTBOX_DIR: each must be a folder, or a name at which one can be made.';
+  'Check FLOWDROP_STATE_DIR and FLOWDROP_OUTBOX_DIR: each must be a folder, or a path where one can be created.';
 const DISK_HINTS: Readonly<Record<string, string>> = {
   ENOSPC: FULL_HINT,
   EDQUOT: FULL_HINT,
@@ -32,11 +32,11 @@ const DISK_HINTS: Readonly<Record<string, string>> = {
 
 /** For Node's errors when files of the program are missing. */
 const INSTALL_HINT =
-  'The installation is not whole: run `npm ci` and `npm run build` where flowdrop is, or install it again.';
+  'The installation is incomplete: run `npm ci` and `npm run build` where flowdrop is, or install it again.';
 
-const CWD_HINT = 'The folder that this shell is in was removed: change to one that is there.';
+const CWD_HINT = 'The current folder was removed: change to another one.';
 
-const UNEXPECTED_HINT = 'This is a fault of flowdrop itself; run again with --debug and report it.';
+const UNEXPECTED_HINT = 'This is a bug in flowdrop; run again with --debug and report it.';
 
 /** Causes shown, outermost first; deeper ones appear only with --debug. */
 const MAX_CAUSES = 4;

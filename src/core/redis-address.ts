@@ -10,7 +10,7 @@ export function readRedisAddress(url: string): string {
   if (!parsed || !/^rediss?:$/.test(parsed.protocol) || parsed.hostname === '') {
     throw new Fault(
       'SETTING_INVALID',
-      'FLOWDROP_REDIS_URL is no address of Redis; allowed is redis://user:password@host:6379/0, or rediss:// for TLS',
+      'FLOWDROP_REDIS_URL is not a Redis address; allowed is redis://user:password@host:6379/0, or rediss:// for TLS',
       { kind: 'usage' },
     );
   }

@@ -20,7 +20,7 @@ const BROKEN_GRACE_MS = 10_000;
 export function oweAlert(turn: NextState, name: string, cause: OwedCause, text: string): void {
   const job = turn.job(name);
   if (!job || turn.isStopping || !turn.rules.hasAlerts(job.filed.job)) return;
-  if (cause === 'died') turn.do({ kind: 'note-untold', job: name, text });
+  if (cause === 'died') turn.do({ kind: 'note-unsent', job: name, text });
   const known = job.alerts[cause];
   setAlert(turn, name, cause, known ? { ...known, text } : createAlert(turn, text));
   if (!known) sendOwed(turn, name, cause);
@@ -30,7 +30,7 @@ export function oweAlert(turn: NextState, name: string, cause: OwedCause, text: 
 export function dropAlert(turn: NextState, name: string, cause: OwedCause): void {
   if (!turn.job(name)?.alerts[cause]) return;
   setAlert(turn, name, cause, undefined);
-  if (cause === 'died') turn.do({ kind: 'forget-untold', job: name });
+  if (cause === 'died') turn.do({ kind: 'forget-unsent', job: name });
 }
 
 /** Queues the crash alert of a run under an earlier daemon, if that daemon could not send it. */

@@ -21,7 +21,7 @@ import { createState, type DaemonState, isBusy, isShared, viewJob } from './stat
 import { BEAT_MS, step } from './step.ts';
 import { stopAll, untilAborted } from './stop.ts';
 import { createTimetable } from './timetable.ts';
-import type { Unfinished, Untold } from './unfinished.ts';
+import type { Unfinished, Unsent } from './unfinished.ts';
 
 interface DaemonDeps {
   readonly clock: Clock;
@@ -33,7 +33,7 @@ interface DaemonDeps {
   readonly commands: ChildCommands;
   readonly unfinished: Unfinished;
   /** Ends of runs that no operator alert has reported yet. */
-  readonly untold: Untold;
+  readonly unsent: Unsent;
   /** For shared schedules; always set if a job has one. */
   readonly coordinator?: Coordinator | undefined;
   /** Start of the job's last run on this machine, in milliseconds; `undefined` when it never ran here. */
@@ -65,7 +65,7 @@ const RELOAD_MS = 60_000;
 const PROGRESS_MS = 2_000;
 
 export function createDaemon(deps: DaemonDeps): Daemon {
-  const { clock, log, coordinator, commands, unfinished, untold } = deps;
+  const { clock, log, coordinator, commands, unfinished, unsent } = deps;
   const startedAtMs = clock.now();
   const stopping = new AbortController();
   // Each timer adds a listener.
@@ -88,13 +88,13 @@ export function createDaemon(deps: DaemonDeps): Daemon {
     nextTick: timetable.next,
   };
   const effects = createEffects({
-    ...{ clock, log, timetable, coordinator, commands, unfinished, untold, signal: stopping.signal },
+    ...{ clock, log, timetable, coordinator, commands, unfinished, unsent, signal: stopping.signal },
     pathOf: (job) => state.jobs.get(job)?.filed.path ?? job,
     async startRun(job, runId) {
       // The file may have become broken since the last read.
       await reload();
       const filed = state.jobs.get(job)?.filed;
-      if (!filed) throw new RangeError(`${job} is no job any more`);
+      if (!filed) throw new RangeError(`${job} is no longer a job`);
       return await deps.startRun(filed, runId);
     },
     dispatch: (event) => void dispatch(event),
@@ -125,7 +125,10 @@ export function createDaemon(deps: DaemonDeps): Daemon {
     try {
       await load();
     } catch (error) {
-      log.error({ event: 'reload-failed', reason: describeError(error) }, 'the job files stay as they were');
+      log.error(
+        { event: 'reload-failed', reason: describeError(error) },
+        'reload failed; the loaded job files stay in use',
+      );
     }
   }
   /** A job that only gains a schedule is not new: it is due from then on. */
@@ -180,9 +183,9 @@ export function createDaemon(deps: DaemonDeps): Daemon {
       });
     }
   }
-  async function recallUntold(job: string): Promise<void> {
-    const text = await untold.read(job);
-    if (text !== undefined) await dispatch({ kind: 'untold-found', job, text });
+  async function recallUnsent(job: string): Promise<void> {
+    const text = await unsent.read(job);
+    if (text !== undefined) await dispatch({ kind: 'unsent-found', job, text });
   }
 
   return {
@@ -210,7 +213,7 @@ export function createDaemon(deps: DaemonDeps): Daemon {
         void repeat(RENEW_MS, renewClaims);
         void repeat(LEASE_MS / 2, takeOver);
       }
-      for (const job of state.jobs.keys()) void recallUntold(job);
+      for (const job of state.jobs.keys()) void recallUnsent(job);
       await untilAborted(signal);
       timetable.stop();
       const running = [...state.jobs].filter(([, { run }]) => run?.phase === 'running').map(([name]) => name);

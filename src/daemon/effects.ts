@@ -12,7 +12,7 @@ import type { RunProcess, RunProcessEnd } from './run-process.ts';
 import type { MissedTick } from './state.ts';
 import { killLate, type Stoppable } from './stop.ts';
 import type { Timetable } from './timetable.ts';
-import type { Unfinished, Untold } from './unfinished.ts';
+import type { Unfinished, Unsent } from './unfinished.ts';
 
 interface EffectDeps {
   readonly clock: Clock;
@@ -21,7 +21,7 @@ interface EffectDeps {
   readonly coordinator: Coordinator | undefined;
   readonly commands: ChildCommands;
   readonly unfinished: Unfinished;
-  readonly untold: Untold;
+  readonly unsent: Unsent;
   /** Starts the process of a run, from the job's current file. */
   readonly startRun: (job: string, runId: string) => Promise<RunProcess>;
   /** Path of the job file for child processes. */
@@ -46,7 +46,7 @@ const NO_END: RunProcessEnd = {
 };
 
 export function createEffects(deps: EffectDeps): Effects {
-  const { clock, log, timetable, coordinator, commands, unfinished, untold, dispatch } = deps;
+  const { clock, log, timetable, coordinator, commands, unfinished, unsent, dispatch } = deps;
   const processes = new Map<string, { readonly process: RunProcess; readonly ended: AbortSignal }>();
   const running = new Set<Promise<void>>();
   /** Missed ticks of new jobs, until all jobs of a step are scheduled. */
@@ -145,8 +145,8 @@ export function createEffects(deps: EffectDeps): Effects {
     'read-status': ({ job }) => void readStatus(job),
     'send-alert': (effect) => void sendAlert(effect),
     'forget-unfinished': ({ job }) => note(() => unfinished.forget(job)),
-    'note-untold': ({ job, text }) => note(() => untold.note(job, text)),
-    'forget-untold': ({ job }) => note(() => untold.forget(job)),
+    'note-unsent': ({ job, text }) => note(() => unsent.note(job, text)),
+    'forget-unsent': ({ job }) => note(() => unsent.forget(job)),
     later: ({ afterMs, event }) =>
       void clock.sleep(afterMs, deps.signal).then(
         () => dispatch(event),

@@ -11,16 +11,16 @@ export function describeTimeout(timeoutMs: number): NonNullable<RunRecord['error
   return {
     code: 'RUN_TIMED_OUT',
     message: `The run took longer than ${formatDuration(timeoutMs)}, its schedule.timeout, and was stopped.`,
-    hint: 'See in its log what it waited for. A run that only has much to do needs a longer `schedule.timeout`.',
+    hint: 'Its log shows what it waited for. If it only has much to do, raise `schedule.timeout`.',
   };
 }
 
 /** For operators: the end of a run that could not report it itself. */
 export function describeEnd({ outcome, error, code, signal, logFile }: RunRecord): string {
-  const how = signal === undefined ? `ended with exit code ${code} and without a word` : `was ended by ${signal}`;
+  const how = signal === undefined ? `ended with exit code ${code} without a message` : `was ended by ${signal}`;
   const what = outcome === 'timed-out' && error ? error.message : `The run ${how}.`;
   const hint = explainAbort({ code, signal });
-  return `${what} ${hint === '' ? '' : `${hint} `}It is tried again as its schedule has it.${logFile ? ` Its log: ${logFile}` : ''}`;
+  return `${what} ${hint === '' ? '' : `${hint} `}It is retried by its schedule.${logFile ? ` Its log: ${logFile}` : ''}`;
 }
 
 /** Failed and incomplete runs get a higher log level, so that they stand out from successful ones. */

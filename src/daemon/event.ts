@@ -45,7 +45,7 @@ export type DaemonEvent =
       readonly hasGotThrough: boolean;
     }
   /** An earlier daemon could not report how a run ended. */
-  | { readonly kind: 'untold-found'; readonly job: string; readonly text: string }
+  | { readonly kind: 'unsent-found'; readonly job: string; readonly text: string }
   /** Every `BEAT_MS`. @property missed ticks that were not fired since the last beat */
   | { readonly kind: 'beat'; readonly missed: readonly MissedTick[] }
   | { readonly kind: 'beat-over' }
@@ -82,8 +82,8 @@ export type Effect =
   /** The job's tick is finished: a restart need not catch it up. */
   | { readonly kind: 'forget-unfinished'; readonly job: string }
   /** Keeps the end of a run for the next start, until an alert has reported it. */
-  | { readonly kind: 'note-untold'; readonly job: string; readonly text: string }
-  | { readonly kind: 'forget-untold'; readonly job: string }
+  | { readonly kind: 'note-unsent'; readonly job: string; readonly text: string }
+  | { readonly kind: 'forget-unsent'; readonly job: string }
   | { readonly kind: 'later'; readonly afterMs: number; readonly event: DaemonEvent }
   | {
       readonly kind: 'log';

@@ -48,18 +48,18 @@ function noteFault(turn: NextState, name: string, message: string | undefined): 
   if (!job) return;
   const { file } = job.filed.job;
   if (message === undefined) {
-    if (job.fault) turn.log.info({ event: 'job-mended', job: name }, `${file} is good again`);
+    if (job.fault) turn.log.info({ event: 'job-mended', job: name }, `${file} is valid again`);
     turn.change(name, { fault: undefined });
     return;
   }
-  if (job.fault?.message !== message) logBroken(turn, file, message, 'the job goes on as it was');
+  if (job.fault?.message !== message) logBroken(turn, file, message, 'the last valid version stays in use');
   turn.change(name, { fault: { message, sinceMs: job.fault?.sinceMs ?? turn.nowMs } });
 }
 
 function remove(turn: NextState, name: string): void {
   turn.do({ kind: 'unschedule', job: name });
   turn.change(name, { isRemoved: true });
-  turn.log.info({ event: 'unscheduled', job: name }, `${name}: its file is gone`);
+  turn.log.info({ event: 'unscheduled', job: name }, `${name}: its file was removed`);
   const { run } = turn.job(name) ?? {};
   if (run && run.phase !== 'running') {
     turn.change(name, { run: undefined });

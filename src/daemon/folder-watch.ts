@@ -27,7 +27,7 @@ export function watchFolder(
   const onFault = (error: unknown) =>
     log.warn(
       { event: 'watch-failed', folder, reason: describeError(error) },
-      `${folder} is looked at every minute only`,
+      `changes in ${folder} are found once a minute only`,
     );
   try {
     const watcher = watch(folder, { signal, persistent: false }, note);

@@ -31,7 +31,10 @@ interface JobNoteOptions<T> {
 export function createJobNote<T>({ pathOf, encode, schema, log }: JobNoteOptions<T>): JobNote<T> {
   const warn = (job: string, error: unknown) => {
     const [reason, file] = [describeError(error), basename(pathOf(job))];
-    log.warn({ event: 'note-unwritten', job, file, reason }, `${job}: a restart may not know ${file}: ${reason}`);
+    log.warn(
+      { event: 'note-unwritten', job, file, reason },
+      `${job}: ${file} was not written, and a restart may not know it: ${reason}`,
+    );
   };
   return {
     async note(job, fact) {

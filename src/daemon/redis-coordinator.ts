@@ -94,7 +94,7 @@ export function openRedisCoordinator(options: RedisCoordinatorOptions): Coordina
         const reason = describeError(lastError ?? cause);
         throw new Fault(
           'COORDINATOR_REDIS_FAILED',
-          `Redis at ${address}, which shares the schedule between daemons, does not serve: ${reason}`,
+          `Redis at ${address}, which shares the schedule between daemons, is unavailable: ${reason}`,
           {
             cause,
             hint: 'Check FLOWDROP_REDIS_URL and the server. Until it is back, jobs with schedule.distributed are not started.',

@@ -77,7 +77,7 @@ export function noteWork(turn: NextState, { job, runId, ms }: Extract<DaemonEven
     countWork(turn, job, worked);
     return;
   }
-  turn.log.warn({ event: 'run-timeout', job, run: runId, timeoutMs }, `${job}: takes too long, is stopped`);
+  turn.log.warn({ event: 'run-timeout', job, run: runId, timeoutMs }, `${job}: stopped, because it took too long`);
   stopRun(turn, job, 'timeout');
 }
 

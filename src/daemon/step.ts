@@ -85,7 +85,7 @@ function take(turn: NextState, event: DaemonEvent): void {
     case 'alert-ended':
       endAlert(turn, event);
       break;
-    case 'untold-found':
+    case 'unsent-found':
       recallDeath(turn, event.job, event.text);
       break;
     case 'beat':
@@ -133,7 +133,7 @@ function noteClaimLost(
   // Ignore a tick that was settled while its renewal was in progress.
   if (!state?.heldTicks.includes(dueAtMs)) return;
   turn.change(job, { heldTicks: state.heldTicks.filter((held) => held !== dueAtMs) });
-  turn.log.warn({ event: 'claim-lost', job }, `${job}: another daemon has taken its run over`);
+  turn.log.warn({ event: 'claim-lost', job }, `${job}: another daemon has taken over its run`);
   if (state.retry?.due.tickMs === dueAtMs) turn.change(job, { retry: undefined });
   else if (state.next?.tickMs === dueAtMs) turn.change(job, { next: undefined });
   else if (state.run?.due.tickMs === dueAtMs) stopRun(turn, job, 'asked');
@@ -142,7 +142,7 @@ function noteClaimLost(
 function beat(turn: NextState, { missed }: Extract<DaemonEvent, { kind: 'beat' }>): void {
   const jumpMs = turn.nowMs - turn.beatAtMs - BEAT_MS;
   if (Math.abs(jumpMs) > JUMP_MS) {
-    turn.log.warn({ event: 'clock-jump', jumpMs }, 'the clock has jumped; looking for what was missed');
+    turn.log.warn({ event: 'clock-jump', jumpMs }, 'the clock jumped; checking for missed runs');
     turn.do({ kind: 'rearm' });
   }
   const owed = [...turn.jobs].flatMap(([job, { owedTickMs: tickMs }]) =>

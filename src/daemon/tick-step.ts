@@ -133,9 +133,9 @@ export function decide(turn: NextState, name: string): void {
 
 /**
  * Handles the end of a run.
- * @param isUntold it died without a stop by the daemon, or timed out, so it could not report its end
+ * @param isUnsent it died without a stop by the daemon, or timed out, so it could not report its end
  */
-export function endRun(turn: NextState, due: DueRun, run: RunRecord, isUntold: boolean): void {
+export function endRun(turn: NextState, due: DueRun, run: RunRecord, isUnsent: boolean): void {
   const { job: name } = due;
   addFinished(turn, name, run);
   turn.change(name, { run: undefined });
@@ -158,10 +158,10 @@ export function endRun(turn: NextState, due: DueRun, run: RunRecord, isUntold: b
   else {
     const at = new Date(atMs).toISOString();
     turn.change(name, { retry: { atMs, due: { ...due, reason: 'retry' } } });
-    turn.log.info({ event: 'retry-planned', job: name, at }, `${name}: next try at ${at}`);
+    turn.log.info({ event: 'retry-planned', job: name, at }, `${name}: next retry at ${at}`);
   }
   refreshStatus(turn, name);
-  if (isUntold) oweAlert(turn, name, 'died', describeEnd(run));
+  if (isUnsent) oweAlert(turn, name, 'died', describeEnd(run));
   // The run ended by itself, so an earlier crash is over.
   else if (run.outcome === 'done' || run.result) dropAlert(turn, name, 'died');
   if (next) admit(turn, next);

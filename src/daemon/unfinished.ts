@@ -11,7 +11,7 @@ import { createJobNote, type JobNote } from './job-note.ts';
 export type Unfinished = JobNote<number>;
 
 /** The end of a run that could not report it itself, in words for operators. */
-export type Untold = JobNote<string>;
+export type Unsent = JobNote<string>;
 
 /** @param pathOf path of a job's file */
 export function createUnfinished(pathOf: (job: string) => string, log: Log): Unfinished {
@@ -23,7 +23,7 @@ export function createUnfinished(pathOf: (job: string) => string, log: Log): Unf
 }
 
 /** @param pathOf path of a job's file */
-export function createUntold(pathOf: (job: string) => string, log: Log): Untold {
+export function createUnsent(pathOf: (job: string) => string, log: Log): Unsent {
   return createJobNote({
     ...{ pathOf, log },
     encode: (died) => ({ died }),

@@ -173,7 +173,7 @@ async function fetchSummary(
     if (manifest === undefined || file === undefined) return undefined;
     await makeFolder(dirname(path));
     const isWhole = await fetchFile(context.store, manifest, file, path, context.signal);
-    return isWhole ? manifest.condition : leaveOut('the summary is not the file that its manifest describes');
+    return isWhole ? manifest.condition : leaveOut('the summary does not match its manifest');
   } catch (error) {
     if (!isFault(error) || error.code !== 'MANIFEST_INVALID') throw error;
     return leaveOut(error.message);

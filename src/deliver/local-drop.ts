@@ -51,12 +51,12 @@ export async function fetchDrop(
   const next = await readSuccessor(context.store, manifest);
   if (next) {
     throw new Fault('DROP_RESTATING', `${manifest.date} is being replaced by revision ${next.revision}`, {
-      hint: `Try again in a minute; if it stays so, the run that began it has died: \`flowdrop run ${manifest.job_id}\` finishes it.`,
+      hint: `Try again in a minute. If nothing changes, the run that began it has died: \`flowdrop run ${manifest.job_id}\` finishes it.`,
     });
   }
   throw new Fault(
     'DROP_DAMAGED',
-    `${context.store.url}/${dropKey(manifest.dataset, manifest.date)} is not the file that its manifest describes`,
+    `${context.store.url}/${dropKey(manifest.dataset, manifest.date)} does not match its manifest`,
     {
       hint: `Run \`flowdrop verify ${manifest.job_id} --date ${manifest.date}\`. No report is made from it.`,
     },

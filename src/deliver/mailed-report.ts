@@ -80,7 +80,10 @@ export async function buildEdition(
   const isAttaching = report.attach.length > 0 && model !== undefined;
   const { attachments, leftOut } = isAttaching ? await attachReport(model, report, timezone) : NO_ATTACHMENTS;
   if (leftOut.length > 0)
-    context.log.warn({ event: 'attachment-left-out', leftOut }, 'the mail goes without what would make it too large');
+    context.log.warn(
+      { event: 'attachment-left-out', leftOut },
+      'attachments were left out: the mail would be too large',
+    );
   const rendered = await renderReport(report.template, parts, {
     // Every correction is late, so it is not marked as late.
     ...{ templatesDir: context.templatesDir, timezone, correction, late: late && correction === null, leftOut },

@@ -221,7 +221,10 @@ async function isAtWork(context: TurnContext, place: ReceiptPlace, last: Newest,
   // Two clocks may differ by more than this; then only waiting shows it.
   if (Math.abs(clock.now() - Date.parse(heldAt)) < LEASE_MS) return true;
   const { date } = place;
-  log.info({ event: 'mail-watched', date, since: heldAt }, `${date}: looking whether another worker still mails it`);
+  log.info(
+    { event: 'mail-watched', date, since: heldAt },
+    `${date}: checking whether another worker is still mailing it`,
+  );
   await clock.sleep(LEASE_MS, signal).catch((cause: unknown) => {
     assertNotAborted(signal);
     throw cause;

@@ -160,7 +160,10 @@ async function sendOne(
     const isPutOff = error.fate === 'later' || error.fate === 'unreachable';
     const entry = { code: error.code, fate: error.fate, to, reason: error.message };
     if (isPutOff)
-      context.log.warn({ event: 'mail-put-off', ...entry }, `mail to ${to} is tried again later: ${error.message}`);
+      context.log.warn(
+        { event: 'mail-put-off', ...entry },
+        `mail to ${to} was deferred and will be retried: ${error.message}`,
+      );
     else context.log.error({ event: 'mail-failed', ...entry }, `mail to ${to} failed: ${error.message}`);
     context.onEvent({ kind: 'mailed', date, to, outcome: 'failed' });
     const result = { to, outcome: 'failed' as const, detail: [error.message, error.hint].filter(Boolean).join(' ') };

@@ -30,7 +30,7 @@ export async function renderReport(
   if (template === 'digest') return await renderDigest(parts, options);
   const [part] = parts;
   if (part !== undefined && 'report' in part) return await renderFlowReport(part.report, options);
-  throw new Fault('REPORT_PENDING', 'nothing of the date is sealed, so there is no report of it');
+  throw new Fault('REPORT_PENDING', 'the date is not sealed, so it has no report');
 }
 
 export async function attachReport(

@@ -27,7 +27,7 @@ export async function readCapabilities(engine: RowReader): Promise<Capabilities>
   const functions = await engine.rows<{ name: string }>('SELECT name FROM system.functions');
   const level = Number(settings.find(({ name }) => name === 'readonly')?.value);
   if (server === undefined || (level !== 0 && level !== 1 && level !== 2))
-    throw new EngineFault(0, 'the server does not tell its version or its setting `readonly`: is it a ClickHouse?');
+    throw new EngineFault(0, 'the server does not report its version or its setting `readonly`: is it ClickHouse?');
   return {
     version: server.version,
     settings: new Set(settings.map(({ name }) => name)),

@@ -15,7 +15,7 @@ export const CLICKHOUSE_CODES = {
 } as const;
 
 const MEMORY_HINT =
-  'The memory of this machine or container does not suffice: give it more, then start the same command again. What is staged stays.';
+  'This machine or container has too little memory: give it more, then start the same command again. Staged pages are kept.';
 
 export class EngineFault extends Fault {
   override readonly name = 'EngineFault';
@@ -36,7 +36,7 @@ export class PoolBusyFault extends Fault {
   override readonly name = 'PoolBusyFault';
 
   constructor(waiting: number) {
-    super('POOL_BUSY', `${waiting} queries wait for an engine already`, {
+    super('POOL_BUSY', `${waiting} queries are already waiting for an engine`, {
       hint: 'Try again in a moment; more engines, or a server with more of them, shorten the queue.',
     });
   }

@@ -52,7 +52,7 @@ class ServerEngine implements StreamingEngine {
       const bytes = await buffer(result.stream);
       const rows = result.summary?.result_rows;
       if (rows === undefined)
-        throw new EngineFault(0, 'the ClickHouse server is too old: it does not tell how many rows it sent');
+        throw new EngineFault(0, 'the ClickHouse server is too old: it does not report how many rows it sent');
       return { bytes, rows: Number(rows) };
     }, options.signal);
   }

@@ -112,7 +112,7 @@ export class WorkerProcess {
     const head = await this.#socket.readMessage<WorkerResult | WorkerFailure>();
     if (!head) {
       await this.ended;
-      throw new EngineFault(0, `the engine process ended: ${this.#lastWords.trim() || 'without a word'}`);
+      throw new EngineFault(0, `the engine process ended: ${this.#lastWords.trim() || 'without output'}`);
     }
     if ('error' in head) throw toFault(head);
     return head;

@@ -33,9 +33,9 @@ export async function sealStaged(
     (date) => date < firstWhole && !sealed.has(date) && isInRange(date, range),
   );
   if (dates.length === 0) {
-    throw new Fault('NOTHING_STAGED', `nothing is staged of a date that has left the lookback (now from ${edge})`, {
+    throw new Fault('NOTHING_STAGED', `no pages of expired dates are staged (the lookback begins at ${edge})`, {
       kind: 'usage',
-      hint: '`flowdrop status` shows which dates expired; of one that no run has begun there is nothing to seal.',
+      hint: '`flowdrop status` shows which dates expired. A date that no run has begun has nothing to seal.',
     });
   }
   const results: DateResult[] = [];

@@ -31,14 +31,18 @@ export async function sealDegraded(context: DegradedContext, job: SqlJob, date: 
   const { engine, source, state } = context;
   const { firstWhole, edge } = computeLookback(earliestNow(context));
   if (date >= firstWhole) {
-    throw refusal('DATE_WHOLE', `${date} can still be exported whole: the lookback begins at ${edge} (exchange time)`, {
-      hint: `Run \`flowdrop run ${job.name}\`: it goes on from what is staged.`,
-    });
+    throw refusal(
+      'DATE_WHOLE',
+      `${date} can still be exported completely: the lookback begins at ${edge} (exchange time)`,
+      {
+        hint: `Run \`flowdrop run ${job.name}\`: it continues from what is staged.`,
+      },
+    );
   }
   const sealed = await readManifest(context.store, job.drop.dataset, date);
   if (sealed) {
     throw refusal('DATE_SEALED', `${date} is sealed already, revision ${sealed.revision}, ${sealed.condition}`, {
-      hint: 'What is sealed is replaced only by a complete export.',
+      hint: 'Only a complete export replaces a sealed date.',
     });
   }
   await assertStaged(context, job, date);
@@ -71,8 +75,8 @@ async function assertStaged({ engine, source }: DegradedContext, job: SqlJob, da
 }
 
 function nothingStaged(job: SqlJob, date: string): Fault {
-  return refusal('NOTHING_STAGED', `nothing is staged of ${date} by this query of the job "${job.name}"`, {
-    hint: 'What another query, other columns or another source staged is kept; put the job file back as it was to seal it.',
+  return refusal('NOTHING_STAGED', `this query of the job "${job.name}" has staged nothing of ${date}`, {
+    hint: 'Pages that another query, other columns or another source staged are kept; restore the old job file to seal them.',
   });
 }
 

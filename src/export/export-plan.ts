@@ -114,7 +114,7 @@ function assertInsideLookback(range: DateRange, { firstWhole, edge }: LookbackRa
     `${range.from} is outside the API's lookback, which begins at ${edge} (exchange time)`,
     {
       kind: 'usage',
-      hint: `The earliest date that can still be exported whole is ${firstWhole}.`,
+      hint: `The earliest date that can still be exported completely is ${firstWhole}.`,
     },
   );
 }

@@ -301,7 +301,7 @@ async function assertOwnDataset(context: ExportContext, job: Job, sealed: Readon
     `${context.store.url}/${job.drop.dataset} belongs to the job "${owner}", not to "${job.name}"`,
     {
       kind: 'usage',
-      hint: 'Give this job a dataset of its own (drop.dataset), or its old name back.',
+      hint: 'Give this job its own dataset (drop.dataset), or its old name back.',
     },
   );
 }

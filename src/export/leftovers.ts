@@ -30,13 +30,13 @@ export async function finishLeftovers(context: ExportContext, { drop }: Job): Pr
   for (const { date, revision, reason, prefix } of finished.setAside) {
     log.warn(
       { event: 'decision-set-aside', date, revision, reason, prefix },
-      `${date}: revision ${revision} cannot be finished: ${reason}. What there is of it was moved to ${prefix}. If the source still has the whole date, a run exports it again; else \`flowdrop status\` shows it as expired`,
+      `${date}: revision ${revision} cannot be finished: ${reason}. Its files were moved to ${prefix}. If the source still has the whole date, a run exports it again; otherwise \`flowdrop status\` shows it as expired`,
     );
   }
   for (const { date, revision, error } of finished.failed) {
     log.error(
       { event: 'decision-unfinished', date, revision, code: error.code, reason: error.message },
-      `${date}: revision ${revision} could not be finished, the next run tries again: ${error.message}`,
+      `${date}: revision ${revision} could not be finished, the next run retries: ${error.message}`,
     );
   }
   if (finished.removed.length > 0) {
@@ -92,7 +92,7 @@ export async function mendSummaries(
       const as = how === 'restored' ? 'as it was' : 'with the next revision, because this version writes another file';
       log.warn(
         { event: 'summary-rebuilt', date, how },
-        `${date}: ${SUMMARY_FILENAME} was gone from the store; it was rebuilt from the drop, ${as}`,
+        `${date}: ${SUMMARY_FILENAME} was missing in the store; it was rebuilt from the drop, ${as}`,
       );
     } catch (error) {
       if (!isFault(error) || error.kind === 'interrupted' || isStoreChange(error)) throw error;
@@ -114,7 +114,7 @@ export function reportDamage({ log }: Pick<ExportContext, 'log'>, damaged: Reado
   for (const [date, { reason }] of damaged) {
     log.error(
       { event: 'drop-damaged', date, reason },
-      `${date} is damaged in the store: ${reason}. If the source still has the whole date, this run exports it again; else restore the file from a backup`,
+      `${date} is damaged in the store: ${reason}. If the source still has the whole date, this run exports it again; otherwise restore the file from a backup`,
     );
   }
 }

@@ -58,7 +58,9 @@ export async function compareWithSource(
 function compareHashes({ recount, source_rows: had }: SealedCounts, now: Recount): readonly string[] | undefined {
   if (recount?.id_hash === undefined || now.idHash === undefined || had !== now.rows) return undefined;
   if (recount.id_hash !== now.idHash) {
-    return [`the source has ${now.rows} rows as when the date was sealed, but with other ids: rows were replaced`];
+    return [
+      `the source still has ${now.rows} rows, but with other ids than when the date was sealed: rows were replaced`,
+    ];
   }
   const isComparable = recount.columns.join() === now.columns.join() && now.valueHash !== undefined;
   if (!isComparable || recount.value_hash === undefined || recount.value_hash === now.valueHash) return [];

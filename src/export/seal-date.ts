@@ -243,9 +243,7 @@ function assertCounted(
 ): void {
   const isWithin = counted && (job.source.kind !== 'rows' || (counted.ids <= rows + leftOut && rows <= counted.rows));
   if (isWithin && rows > 0) return;
-  const found = counted
-    ? `the source counted ${counted.rows} with ${counted.ids} ids`
-    : 'nobody has counted the source';
+  const found = counted ? `the source counted ${counted.rows} with ${counted.ids} ids` : 'the source was not counted';
   throw new Fault('SEAL_INCOMPLETE', `${date}: the file has ${rows} rows, ${found}`, {
     hint: 'Nothing was published; the staged rows are kept. Run again.',
   });

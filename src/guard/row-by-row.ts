@@ -5,7 +5,7 @@
 import { childrenUnder, functionOf, type QueryNode, walkQuery } from './query-tree.ts';
 import { refuseSql } from './refusal.ts';
 
-const COMPUTE_LATER = 'compute it in what reads the drop';
+const COMPUTE_LATER = 'compute it when you read the drop';
 /** Functions whose value depends on other rows of the answer or on its blocks, in capitals. */
 const NEIGHBOUR_FUNCTIONS =
   /^(NEIGHBOR|RUNNING(DIFFERENCE\w*|ACCUMULATE|CONCURRENCY)|ROWNUMBERIN(ALL)?BLOCKS?|BLOCK(NUMBER|SIZE|SERIALIZEDSIZE)|(LAG|LEAD)(INFRAME)?|ROW_NUMBER|(DENSE_|PERCENT_)?RANK|DENSERANK|PERCENTRANK|NTILE|CUME_DIST|NTH_VALUE|NOWINBLOCK|GENERATESERIALID)$/;
@@ -21,17 +21,17 @@ export function assertRowByRow(query: QueryNode): void {
     if (name === undefined) continue;
     if (node.attributes.get('function_type') === 'window') {
       throw refuseSql(
-        `OVER is not allowed, at ${name}: a window function looks at other rows, and those of other windows are not there; ${COMPUTE_LATER}`,
+        `OVER is not allowed, at ${name}: a window function uses other rows, and rows of other windows are missing; ${COMPUTE_LATER}`,
       );
     }
     if (NEIGHBOUR_FUNCTIONS.test(name.toUpperCase())) {
       throw refuseSql(
-        `${name} is not allowed: it looks at other rows of the answer, and each window is one of its own; ${COMPUTE_LATER}`,
+        `${name} is not allowed: it uses other rows of the answer, and each window is a separate answer; ${COMPUTE_LATER}`,
       );
     }
     if (MULTIPLYING_FUNCTIONS.test(name.toUpperCase())) {
       throw refuseSql(
-        `${name} is not allowed: it makes several rows of one, which have the same id or are counted twice; export the array, or use a function of arrays such as arraySum`,
+        `${name} is not allowed: it makes several rows from one, which have the same id or are counted twice; export the array, or use an array function such as arraySum`,
       );
     }
   }
@@ -44,7 +44,7 @@ export function assertSingleRows(query: QueryNode, table: string): void {
   for (const clause of ['GROUP BY', 'HAVING', 'ORDER BY']) {
     if (childrenUnder(query, clause).length === 0) continue;
     throw refuseSql(
-      `has ${clause}: SQL without \`grain\` is asked in windows cut between any two rows, so it must be a plain SELECT ... FROM ${table} WHERE {window} ...; ${
+      `has ${clause}: SQL without \`grain\` is queried in windows that may end between any two rows, so it must be a plain SELECT ... FROM ${table} WHERE {window} ...; ${
         clause === 'ORDER BY' ? 'order the drop with `drop.sort`' : 'for groups give a `grain`'
       }`,
     );
@@ -53,7 +53,7 @@ export function assertSingleRows(query: QueryNode, table: string): void {
     const name = functionOf(node);
     if (name === undefined || !AGGREGATES.test(name.toUpperCase())) continue;
     throw refuseSql(
-      `${name} makes one value of many rows, and windows are cut between any two; for groups give a \`grain\` and a GROUP BY`,
+      `${name} makes one value of many rows, but windows may end between any two rows; for groups give a \`grain\` and a GROUP BY`,
     );
   }
 }

@@ -25,7 +25,7 @@ export function assertGroups(query: QueryNode, groups: GroupKeys): void {
     const item = items.find((found) => nameOfItem(found) === name);
     if (grouped.some((key) => isKeyOf(key, name, item, items))) continue;
     throw refuseSql(
-      `does not group by "${name}", so a group could be torn apart between two windows; name "${name}" in GROUP BY as a key of its own`,
+      `does not group by "${name}", so a group could be split between two windows; name "${name}" in GROUP BY as a separate key`,
     );
   }
   assertGrain(query, items, groups);
@@ -61,7 +61,7 @@ function assertGrain(query: QueryNode, items: readonly QueryNode[], { grainSecon
   const hasHaving = childrenUnder(query, 'HAVING').length > 0;
   if (hasHaving && (item === undefined || seconds === undefined || hasTimeZone(item))) {
     throw refuseSql(
-      `HAVING hides parts of a group, so it needs a "${timeColumn}" that is seen to be of the column time, such as toStartOfHour(toDateTime(time)), without a time zone; leave HAVING out, or write that`,
+      `HAVING hides parts of a group, so "${timeColumn}" must be computed from the column time in a usual way, such as toStartOfHour(toDateTime(time)), without a time zone; leave HAVING out, or write that`,
     );
   }
   if (seconds === undefined || grainSeconds % seconds === 0) return;
@@ -70,8 +70,8 @@ function assertGrain(query: QueryNode, items: readonly QueryNode[], { grainSecon
   const right = grains.find((name) => GRAIN_SECONDS[name] % seconds === 0);
   const advice = right
     ? `write \`grain: ${right}\`, or group by the ${grain} or a part of it`
-    : 'no grain is cut so; group by the minute, the hour or the day, or by a part that divides it';
+    : 'no grain has this length; group by the minute, the hour or the day, or by a part that divides it';
   throw refuseSql(
-    `${timeColumn}: groups of ${seconds} seconds do not divide \`grain: ${grain}\`, ${grainSeconds} seconds, by which windows are cut; ${advice}`,
+    `${timeColumn}: groups of ${seconds} seconds do not divide \`grain: ${grain}\`, ${grainSeconds} seconds, where windows end; ${advice}`,
   );
 }

@@ -46,14 +46,15 @@ const WINDOW_COLUMNS: readonly string[] = ['id', 'symbol', 'date', 'time'];
 
 const SHAPE = `one SELECT ... FROM table WHERE ${WINDOW_MARK} ...`;
 const ONE_EXPRESSION = 'one expression';
-const PLACE_OF_WINDOW = `write it as a condition of its own: WHERE ${WINDOW_MARK} AND (...)`;
-const WHOLE_ANSWER = 'it looks at the whole answer, and each window is an answer of its own; leave it out';
+const PLACE_OF_WINDOW = `write it as a separate condition: WHERE ${WINDOW_MARK} AND (...)`;
+const WHOLE_ANSWER = 'it uses the whole answer, but each window is a separate answer; leave it out';
 const ONE_TABLE =
-  'only one table may be read, for windows cut its rows; write what the other table says as a condition: WHERE {window} AND symbol IN (SELECT ...)';
-const ONE_SELECT = 'only one SELECT is allowed, for {window} restricts only the one that it stands in; make two jobs';
-const SUMS = 'it adds sums over several groups, which windows tear apart; sum them up in what reads the drop';
+  'only one table may be read, because windows split its rows; write the other table as a condition: WHERE {window} AND symbol IN (SELECT ...)';
+const ONE_SELECT =
+  'only one SELECT is allowed, because {window} restricts only the SELECT that contains it; make two jobs';
+const SUMS = 'it adds totals over several groups, which windows split; compute totals when you read the drop';
 const ROWS_READ = 'it changes which rows are read; put the condition into WHERE, beside {window}';
-const OF_THE_SERVER = 'it is not for a job: flowdrop chooses how answers come; leave it out';
+const OF_THE_SERVER = 'flowdrop sets how the query is answered; leave it out';
 
 const CLAUSES: ReadonlySet<string> = new Set([
   ...['WITH', 'PROJECTION', 'JOIN TREE', 'WHERE', 'GROUP BY', 'HAVING', 'ORDER BY'],
@@ -107,7 +108,7 @@ export async function readCondition(engine: ParserRows, where: string): Promise<
   // The engine parses empty parentheses, or several expressions in parentheses, as a tuple.
   const isOne = parts.length === 2 && parts.every((part) => functionOf(part) !== 'tuple');
   if (!isOne || clauses !== 'PROJECTION,JOIN TREE,WHERE' || !text.startsWith(before)) {
-    throw refuseSql(`must be ${ONE_EXPRESSION}, which closes the brackets that it opens and no others`);
+    throw refuseSql(`must be ${ONE_EXPRESSION} with balanced brackets`);
   }
   assertNames(query, 't');
   assertRowByRow(query);
@@ -170,14 +171,14 @@ function assertOneMark(sql: string): void {
   if (marks === 0) throw refuseSql(`must contain ${WINDOW_MARK}: ${PLACE_OF_WINDOW}`);
   if (marks === 1) return;
   throw refuseSql(
-    `${WINDOW_MARK} stands in the SQL a second time: what a subquery makes of a part of the date is another value in every window; leave it out there`,
+    `${WINDOW_MARK} appears twice in the SQL: a subquery with it has a different value in every window; leave it out there`,
   );
 }
 
 function assertClauses(query: QueryNode): void {
   if (query.kind !== 'QUERY') throw refuseSql(ONE_SELECT);
   for (const [flag] of query.attributes) {
-    if (flag === 'is_group_by_all') throw refuseSql('GROUP BY ALL does not say what the keys are; write them');
+    if (flag === 'is_group_by_all') throw refuseSql('GROUP BY ALL does not name the keys; write them');
     const [name, advice] = REFUSED_FLAGS.get(flag) ?? [flag, 'leave it out'];
     if (!QUERY_FLAGS.has(flag)) throw refuseSql(`${name} is not allowed: ${advice}`);
   }
@@ -188,7 +189,7 @@ function assertClauses(query: QueryNode): void {
     throw refuseSql(`${name} is not allowed: ${advice}`);
   }
   if (childrenUnder(query, 'ORDER BY').some(({ attributes }) => attributes.get('with_fill') !== '0')) {
-    throw refuseSql('WITH FILL is not allowed: it makes rows of other rows, which windows tear apart; leave it out');
+    throw refuseSql('WITH FILL is not allowed: it makes rows from other rows, which windows split; leave it out');
   }
   if (childrenUnder(query, 'WHERE').length === 0) {
     throw refuseSql(`has no WHERE: must be ${SHAPE}`);
@@ -206,7 +207,7 @@ function assertTable(query: QueryNode, table: string): void {
   }
   if (name !== table) {
     throw refuseSql(
-      `in FROM: ${name} is not the table; the job counts the rows of \`source.table\`, ${table}: name that table, without its database, or give the other as \`source.table\``,
+      `in FROM: ${name} is not the table; the job counts the rows of \`source.table\`, ${table}: name that table, without its database, or set \`source.table\` to the other`,
     );
   }
   if (source.attributes.has('sample_size')) throw refuseSql(`SAMPLE is not allowed: ${ROWS_READ}`);
@@ -225,7 +226,7 @@ function assertNames(query: QueryNode, table: string): void {
     const isColumn = alias !== undefined && WINDOW_COLUMNS.includes(alias);
     const isTable = alias === table || node.attributes.get('cte_name') === table;
     if (named.has(node) || (!isColumn && !isTable)) continue;
-    const instead = isColumn ? 'column, by which windows are cut' : 'table';
+    const instead = isColumn ? 'column that windows are split by' : 'table';
     throw refuseSql(
       `"${isTable ? table : alias}" would be another expression instead of the ${instead}; give it another name`,
     );
@@ -238,13 +239,13 @@ function assertWindow(query: QueryNode): void {
   const conditions = where ? listConditions(where) : [];
   if (conditions.some((node) => isMark(node) && aliasOf(node) === undefined)) return;
   const part = conditions.find((node) => [...walkQuery(node, 'expressions')].some(isMark));
-  if (part && isMark(part)) throw refuseSql(`${WINDOW_MARK} must stand in WHERE without a name; ${PLACE_OF_WINDOW}`);
+  if (part && isMark(part)) throw refuseSql(`${WINDOW_MARK} must be in WHERE without a name; ${PLACE_OF_WINDOW}`);
   if (part === undefined)
-    throw refuseSql(`${WINDOW_MARK} must stand in WHERE of the outermost SELECT; ${PLACE_OF_WINDOW}`);
+    throw refuseSql(`${WINDOW_MARK} must be in WHERE of the outermost SELECT; ${PLACE_OF_WINDOW}`);
   const name = functionOf(part);
   if (name === 'or') {
     throw refuseSql(
-      `in WHERE: OR beside ${WINDOW_MARK} lets rows of every window into each; put it into parentheses: WHERE ${WINDOW_MARK} AND (... OR ...)`,
+      `in WHERE: OR beside ${WINDOW_MARK} lets the rows of every window into each window; put it into parentheses: WHERE ${WINDOW_MARK} AND (... OR ...)`,
     );
   }
   if (name === 'not') {

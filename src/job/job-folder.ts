@@ -41,7 +41,7 @@ export function assertDistinct(jobs: readonly Job[]): void {
         other.name === job.name ? `are both named "${job.name}"` : `both write ${job.drop.to}/${job.drop.dataset}`;
       throw new Fault('JOB_INVALID', `${other.file} and ${job.file} ${what}`, {
         kind: 'usage',
-        hint: 'Give each job a name and a dataset of its own.',
+        hint: 'Give each job its own name and dataset.',
       });
     }
   }
@@ -84,6 +84,6 @@ async function readJobText(
     hint:
       names.length > 0
         ? `${near ? `Did you mean "${near}"? ` : ''}Known jobs: ${names.join(', ')}.`
-        : `${known ? `There are no job files in ${folder}` : `There is no folder ${folder} here`}: run flowdrop where the jobs are, give the path of a job file, or --jobs DIR; \`flowdrop init\` writes a first one.`,
+        : `${known ? `There are no job files in ${folder}` : `There is no folder ${folder} here`}: run flowdrop where the jobs are, give the path of a job file, or set --jobs DIR; \`flowdrop init\` writes a first job file.`,
   });
 }

@@ -14,7 +14,7 @@ export function resolveReports(written: readonly ReportFile[]): readonly JobRepo
     if (first === index) return;
     throw new ResolveFault(
       ['reports', index],
-      `has the template and symbols of reports.${first}, so who got which could not be told; give one of them a \`name\`, or put all recipients into one`,
+      `has the same template and symbols as reports.${first}, so the two cannot be distinguished; give one of them a \`name\`, or put all recipients into one`,
     );
   });
   return reports;

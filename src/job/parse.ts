@@ -68,7 +68,7 @@ function invalidJob(faults: readonly string[], places: readonly Place[]): Fault 
   return new Fault('JOB_INVALID', faults.join('\n'), {
     kind: 'usage',
     places,
-    hint: 'Mend the job file; `flowdrop schema` prints every key, `flowdrop check` tries it again.',
+    hint: 'Correct the job file; `flowdrop schema` prints every key, `flowdrop check` checks it again.',
   });
 }
 

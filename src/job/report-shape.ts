@@ -40,21 +40,21 @@ const recipientSchema = z
     symbols: watchlistSchema.optional().describe("Watchlist of this recipient. Default: the report's."),
     timezone: timezoneSchema
       .optional()
-      .describe(`Time zone in which this recipient reads instants. Default: ${REPORT_DEFAULTS.timezone}.`),
+      .describe(`Time zone of instants for this recipient. Default: ${REPORT_DEFAULTS.timezone}.`),
   })
-  .describe('A recipient with a watchlist or a time zone of their own.');
+  .describe('A recipient with a separate watchlist or time zone.');
 
 const conditionSchema = z
   .strictObject({
-    number: z.enum(REPORT_NUMBERS).describe('Number of the report; shares and changes are fractions, 0.25 = 25 %.'),
+    number: z.enum(REPORT_NUMBERS).describe('Number of the report; shares and changes are fractions: 0.25 is 25%.'),
     above: z.number().optional().describe('The number must be more than this.'),
     below: z.number().optional().describe('The number must be less than this.'),
   })
   .superRefine(({ above, below }, context) => {
     const fail = (message: string) => context.addIssue({ code: 'custom', path: ['number'], message });
-    if (above === undefined && below === undefined) fail('needs a bound beside it: `above`, `below` or both');
+    if (above === undefined && below === undefined) fail('needs `above`, `below` or both');
     if (above !== undefined && below !== undefined && above >= below)
-      fail(`nothing is above ${above} and below ${below}`);
+      fail(`no number is above ${above} and below ${below}`);
   });
 
 export const reportSchema = z
@@ -63,16 +63,16 @@ export const reportSchema = z
     to: z
       .array(z.union([addressSchema, recipientSchema]))
       .nonempty()
-      .describe('Recipients; each gets a mail of their own.'),
-    symbols: watchlistSchema.optional().describe('Watchlist shown in a table of its own.'),
+      .describe('Recipients; each gets a separate mail.'),
+    symbols: watchlistSchema.optional().describe('Watchlist, shown in a separate table.'),
     name: nameSchema
       .optional()
-      .describe('Tells the report from another of this job with the same template and symbols; needed only then.'),
+      .describe('Distinguishes two reports of this job with the same template and watchlist; needed only then.'),
     datasets: z
       .array(nameSchema)
       .nonempty()
       .optional()
-      .describe('Of a digest: datasets in the same store, in the order shown.'),
+      .describe('For a digest: datasets of the same store, in display order.'),
     market_structure: nameSchema
       .optional()
       .describe('Dataset of market-structure drops in the same store; its exposure is shown beside ours.'),
@@ -81,22 +81,25 @@ export const reportSchema = z
       .optional()
       .describe('Attached files: the tables as CSV or Parquet, the report as PDF.'),
     attach_limit: sizeSchema
-      .refine((text) => parseSizeBytes(text) <= MAX_ATTACH_BYTES, 'at most 20MB: mail servers take no more')
+      .refine((text) => parseSizeBytes(text) <= MAX_ATTACH_BYTES, 'at most 20MB: mail servers accept no more')
       .optional()
-      .describe(`Largest size of all attachments of a mail. Default: ${REPORT_DEFAULTS.attachLimit}.`),
+      .describe(`Maximum total size of the attachments of a mail. Default: ${REPORT_DEFAULTS.attachLimit}.`),
     link: z
       .strictObject({
         expires: durationSchema
-          .refine((text) => parseDurationSeconds(text) <= MAX_LINK_SECONDS, 'at most 7d, which is as long as S3 allows')
-          .describe('How long the link holds: 90m, 12h, at most 7d.'),
+          .refine((text) => parseDurationSeconds(text) <= MAX_LINK_SECONDS, 'at most 7d, the longest that S3 allows')
+          .describe('How long the link is valid: 90m, 12h, at most 7d.'),
       })
       .optional()
-      .describe('A signed link to the drop in the mail; in S3 only.'),
-    only_when: z.array(conditionSchema).optional().describe('Mail only when all of these hold. Default: always.'),
+      .describe('A signed link to the drop, in the mail; only for drops in S3.'),
+    only_when: z
+      .array(conditionSchema)
+      .optional()
+      .describe('Mail only if all of these conditions are met. Default: always.'),
     on_empty: z
       .enum(['note', 'skip'])
       .optional()
-      .describe(`A day without trades: mail a note, or nothing. Default: ${REPORT_DEFAULTS.onEmpty}.`),
+      .describe(`What to mail for a day without trades: a note, or nothing. Default: ${REPORT_DEFAULTS.onEmpty}.`),
     correct_above: z
       .number()
       .min(0)
@@ -114,12 +117,12 @@ export const reportSchema = z
   .superRefine((report, context) => {
     const fail = (key: string, message: string) => context.addIssue({ code: 'custom', path: [key], message });
     if (report.template === 'flow') {
-      if (report.datasets !== undefined) fail('datasets', 'goes only with `template: digest`');
+      if (report.datasets !== undefined) fail('datasets', 'is only allowed with `template: digest`');
       return;
     }
     if (report.datasets === undefined) fail('datasets', 'which datasets to show');
     for (const key of ['attach', 'attach_limit', 'link'] as const)
-      if (report[key] !== undefined) fail(key, 'goes only with `template: flow`');
+      if (report[key] !== undefined) fail(key, 'is only allowed with `template: flow`');
   });
 
 /** What the user writes. */

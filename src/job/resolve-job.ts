@@ -43,11 +43,14 @@ export function resolveJob(file: string, written: JobFile): Job {
     }
   });
   if (written.drop.s3 !== undefined && !isS3Location(written.drop.to)) {
-    throw new ResolveFault(['drop', 's3'], 'goes only with `to: s3://...`; a directory has none of these settings');
+    throw new ResolveFault(
+      ['drop', 's3'],
+      'is only allowed with `to: s3://...`; a directory has none of these settings',
+    );
   }
   (written.reports ?? []).forEach((report, index) => {
     if (report.link === undefined || isS3Location(written.drop.to)) return;
-    throw new ResolveFault(['reports', index, 'link'], 'goes only with `to: s3://...`; a directory has no links');
+    throw new ResolveFault(['reports', index, 'link'], 'is only allowed with `to: s3://...`; a directory has no links');
   });
   assertReportable(source, written.reports);
   return {
@@ -88,7 +91,7 @@ function resolveSchedule(written: NonNullable<JobFile['schedule']>): JobSchedule
 /** Reports are built from single trades, and snapshots have none. */
 function assertReportable(source: JobSource, reports: JobFile['reports']): void {
   if (source.kind !== 'snapshots' || reports === undefined || reports.length === 0) return;
-  throw new ResolveFault(['reports'], `a job of \`api: ${source.api}\` has no trades, which the report is made from`);
+  throw new ResolveFault(['reports'], `a job with \`api: ${source.api}\` has no trades, so it has no report`);
 }
 
 function resolveObjectOptions(written: JobFile['drop']['s3']): ObjectOptions {

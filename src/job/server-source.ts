@@ -27,7 +27,7 @@ export function resolveServerSource(written: JobFile['source']): ServerSource {
   }
   const stray = typed.find((name) => !names.includes(name));
   if (stray !== undefined) {
-    throw new ResolveFault(['source', 'types', stray], 'is typed here, but is not among `columns`');
+    throw new ResolveFault(['source', 'types', stray], 'has a type here, but is not in `columns`');
   }
   return {
     kind: 'table',
@@ -47,7 +47,7 @@ function resolveColumn(name: string, types: NonNullable<JobFile['source']['types
     throw new ResolveFault(at, `"${name}" is not a column of the trade record: give its type under \`types\``);
   }
   if (name === DATE_COLUMN && type !== 'date') {
-    throw new ResolveFault(['source', 'types', name], `is ${type}; it must be date, for it names the drop`);
+    throw new ResolveFault(['source', 'types', name], `is ${type}; it must be date, because it names the drop`);
   }
   return known && known.type === type
     ? known

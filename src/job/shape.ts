@@ -52,17 +52,17 @@ const sourceSchema = z
   .strictObject({
     api: z
       .enum(['historical', 'portal', 'chain', 'market-structure', 'clickhouse'])
-      .describe('What is read: an endpoint of the options data API, or a ClickHouse server.'),
+      .describe('Source to read: an endpoint of the options data API, or a ClickHouse server.'),
     table: z
       .string()
       .min(1)
       .optional()
-      .describe(`Table to read: ${TABLES.join(' or ')} (default: the first); of a ClickHouse server, database.table.`),
+      .describe(`Table to read: ${TABLES.join(' or ')} (default: the first). For a ClickHouse server: database.table.`),
     columns: z
       .array(identifierSchema)
       .nonempty()
       .optional()
-      .describe('Columns to export. Default: all of the contract.'),
+      .describe('Columns to export. Default: all columns of the contract.'),
     where: z
       .string()
       .regex(/\S/, 'a condition such as premium > 1000')
@@ -72,11 +72,8 @@ const sourceSchema = z
       .string()
       .refine((sql) => sql.includes('{window}'), 'must contain {window}, where the condition on date and time goes')
       .optional()
-      .describe('SELECT of your own with a {window} placeholder: single trades, or groups with `grain`.'),
-    grain: z
-      .enum(['minute', 'hour', 'day'])
-      .optional()
-      .describe('Length of the groups in time; windows end between grains.'),
+      .describe('Your own SELECT with a {window} placeholder. It returns single trades, or groups with `grain`.'),
+    grain: z.enum(['minute', 'hour', 'day']).optional().describe('Time span of a group; windows end between grains.'),
     time: identifierSchema
       .optional()
       .describe('Output column with the start of the grain, `YYYY-MM-DD HH:MM[:SS]`. Default: time.'),
@@ -84,19 +81,19 @@ const sourceSchema = z
       .array(identifierSchema)
       .nonempty()
       .optional()
-      .describe('Other keys of the GROUP BY; a grain that is too much for a page is split by the first.'),
+      .describe('Other keys of the GROUP BY. A grain too large for one page is split by the first.'),
     types: z
       .record(identifierSchema, columnTypeSchema)
       .optional()
-      .describe('Types of output columns that are not columns of the trade record.'),
-    symbols: z.array(symbolSchema).nonempty().optional().describe('Symbols whose snapshots are exported.'),
+      .describe('Types of output columns that are not in the trade record.'),
+    symbols: z.array(symbolSchema).nonempty().optional().describe('Symbols whose end-of-day snapshots are exported.'),
   })
   .superRefine((source, context) => {
     const fail = (key: string, message: string) => context.addIssue({ code: 'custom', path: [key], message });
     const allowed: readonly string[] = SOURCE_KEYS[source.api];
     for (const key of Object.keys(source)) {
       if (key === 'api' || allowed.includes(key)) continue;
-      fail(key, `does not go with \`api: ${source.api}\`; allowed there: ${allowed.join(', ')}`);
+      fail(key, `is not allowed with \`api: ${source.api}\`; allowed there: ${allowed.join(', ')}`);
     }
     if (allowed.includes('symbols') && source.symbols === undefined) fail('symbols', 'which symbols to export');
     if (source.api === 'clickhouse' && source.table === undefined) fail('table', 'which table to read: database.table');
@@ -104,16 +101,16 @@ const sourceSchema = z
       fail('table', `allowed: ${TABLES.join(', ')}`);
     if (source.sql === undefined) {
       for (const key of ['grain', 'time', 'split'] as const) {
-        if (source[key] !== undefined && allowed.includes(key)) fail(key, 'goes only with `sql`');
+        if (source[key] !== undefined && allowed.includes(key)) fail(key, 'is only allowed with `sql`');
       }
-      if (source.types !== undefined && source.api !== 'clickhouse') fail('types', 'goes only with `sql`');
+      if (source.types !== undefined && source.api !== 'clickhouse') fail('types', 'is only allowed with `sql`');
     } else {
       if (source.grain === undefined) {
         for (const key of ['time', 'split'] as const)
-          if (source[key] !== undefined) fail(key, 'goes only with `grain`');
+          if (source[key] !== undefined) fail(key, 'is only allowed with `grain`');
       }
       for (const key of ['columns', 'where'] as const) {
-        if (source[key] !== undefined) fail(key, 'does not go with `sql`: write it in the SQL');
+        if (source[key] !== undefined) fail(key, 'is not allowed with `sql`: write it in the SQL');
       }
     }
   });
@@ -121,24 +118,24 @@ const sourceSchema = z
 const onFailureSchema = z
   .enum(['warn', 'fail'])
   .optional()
-  .describe('`fail` keeps the date from being sealed, `warn` is only told. Default: fail.');
+  .describe('`fail`: the date is not sealed. `warn`: the date is sealed and the result is reported. Default: fail.');
 
 const checkSchema = z
   .discriminatedUnion('check', [
     z.strictObject({
-      check: z.literal('min-rows').describe('The date has at least so many rows.'),
-      rows: z.int().positive().describe('Fewest rows.'),
+      check: z.literal('min-rows').describe('The date has at least this many rows.'),
+      rows: z.int().positive().describe('Minimum rows.'),
       on_failure: onFailureSchema,
     }),
     z.strictObject({
       check: z.literal('max-nulls').describe('At most this share of a column is null or empty.'),
       column: identifierSchema.describe('Column of the drop.'),
-      share: z.number().min(0).max(1).describe('Largest share, 0 to 1.'),
+      share: z.number().min(0).max(1).describe('Maximum share, 0 to 1.'),
       on_failure: onFailureSchema,
     }),
     z.strictObject({
       check: z.literal('premium').describe('premium = price x size x 100 in every row.'),
-      tolerance: z.number().min(0).optional().describe('Largest relative difference. Default: 0.0001.'),
+      tolerance: z.number().min(0).optional().describe('Maximum relative difference. Default: 0.0001.'),
       on_failure: onFailureSchema,
     }),
     z.strictObject({
@@ -146,11 +143,11 @@ const checkSchema = z
       on_failure: onFailureSchema,
     }),
     z.strictObject({
-      check: z.literal('dates').describe('Every row is of the date it is dropped under.'),
+      check: z.literal('dates').describe('Every row has the date of its drop.'),
       on_failure: onFailureSchema,
     }),
   ])
-  .describe('What must hold of a date before it is sealed.');
+  .describe('Checks that a date must pass before it is sealed.');
 
 const rowsSchema = z
   .strictObject({
@@ -158,7 +155,7 @@ const rowsSchema = z
       .enum(['quarantine', 'fail'])
       .optional()
       .describe(
-        'Rows with a value that can be taken neither exactly nor as null: `quarantine` keeps them in a file beside the drop, which is then degraded; `fail` fails the date at the first. Default: quarantine.',
+        'What to do with bad rows. A row is bad if a value can be stored neither exactly nor as null. `quarantine` keeps bad rows in a file beside the drop, which is then degraded; `fail` fails the date at the first one. Default: quarantine.',
       ),
     max: z
       .number()
@@ -166,12 +163,12 @@ const rowsSchema = z
       .max(1)
       .optional()
       .describe(
-        'Largest share of the rows of a date that may be in quarantine, 0 to 1; beyond it the date fails. Above 0, one row always may. Default: 0.001.',
+        'Maximum share of the rows of a date in quarantine, 0 to 1; above it the date fails. Unless it is 0, one row is always allowed. Default: 0.001.',
       ),
   })
   .superRefine((rows, context) => {
     if (rows.on_bad !== 'fail' || rows.max === undefined) return;
-    context.addIssue({ code: 'custom', path: ['max'], message: 'goes only with `on_bad: quarantine`' });
+    context.addIssue({ code: 'custom', path: ['max'], message: 'is only allowed with `on_bad: quarantine`' });
   });
 
 const s3Schema = z
@@ -179,13 +176,17 @@ const s3Schema = z
     encryption: z
       .enum(['sse-s3', 'sse-kms'])
       .optional()
-      .describe('Server-side encryption. Default: that of the bucket.'),
-    kms_key: z.string().min(1).optional().describe('Key of `sse-kms`: id, ARN or alias. Default: that of the bucket.'),
+      .describe('Server-side encryption. Default: as set for the bucket.'),
+    kms_key: z
+      .string()
+      .min(1)
+      .optional()
+      .describe('Key of `sse-kms`: id, ARN or alias. Default: as set for the bucket.'),
     storage_class: z
       .string()
       .regex(/^[A-Z][A-Z0-9_]*$/, 'a storage class like STANDARD_IA')
       .optional()
-      .describe('Storage class of the drops. Default: that of the bucket.'),
+      .describe('Storage class of the drops. Default: as set for the bucket.'),
     tags: z
       .record(z.string().min(1).max(128), z.string().max(256))
       .optional()
@@ -193,12 +194,12 @@ const s3Schema = z
     acl: z
       .enum(['private', 'bucket-owner-read', 'bucket-owner-full-control', 'authenticated-read', 'public-read'])
       .optional()
-      .describe('Canned ACL. Default: none is sent.'),
+      .describe('Canned ACL. Default: none.'),
   })
   .superRefine((s3, context) => {
     const fail = (key: string, message: string) => context.addIssue({ code: 'custom', path: [key], message });
     if (s3.kms_key !== undefined && s3.encryption !== 'sse-kms')
-      fail('kms_key', 'goes only with `encryption: sse-kms`');
+      fail('kms_key', 'is only allowed with `encryption: sse-kms`');
     if (Object.keys(s3.tags ?? {}).length > 10) fail('tags', 'S3 allows at most 10 tags');
   });
 
@@ -210,7 +211,7 @@ const cronSchema = z
   );
 
 export const jobSchema = z.strictObject({
-  name: nameSchema.describe('Name of the job; also names its state and its reports.'),
+  name: nameSchema.describe('Name of the job, its state, its reports and its alerts.'),
   source: sourceSchema.describe('What to read.'),
   partition: z.literal('date').optional().describe('Unit that is sealed. Always one trading date.'),
   drop: z
@@ -218,40 +219,40 @@ export const jobSchema = z.strictObject({
       to: z.string().min(1, 's3://bucket/prefix or a directory').describe('s3://bucket/prefix or a directory.'),
       dataset: nameSchema
         .refine((name) => !RESERVED_DATASETS.includes(name), {
-          error: `is the name of a folder of flowdrop's own (${RESERVED_DATASETS.join(', ')} are)`,
+          error: `is reserved for flowdrop's own folders (reserved: ${RESERVED_DATASETS.join(', ')})`,
         })
         .describe('Name of the dataset in the store.'),
       sort: z.array(identifierSchema).nonempty().optional().describe('Sort order. Default: symbol, time, id.'),
       s3: s3Schema.optional().describe('How objects are written to S3.'),
     })
-    .describe('Where and how to drop it.'),
-  rows: rowsSchema.optional().describe('What becomes of rows that cannot be taken as they are.'),
-  checks: z.array(checkSchema).optional().describe('What must hold of a date before it is sealed.'),
+    .describe('Where and how drops are written.'),
+  rows: rowsSchema.optional().describe('What to do with bad rows.'),
+  checks: z.array(checkSchema).optional().describe('Checks that a date must pass before it is sealed.'),
   schedule: z
     .strictObject({
-      cron: cronSchema.describe('When to run, five-field cron.'),
+      cron: cronSchema.describe('When to run: a cron line of five fields.'),
       timezone: timezoneSchema.optional().describe(`Time zone of the cron. Default: ${JOB_DEFAULTS.timezone}.`),
       retry: z
         .string()
         .regex(/^(?:off|[1-9]\d* ?[mhd])$/, 'a duration in minutes, hours or days (15m, 2h, 1d), or off')
         .optional()
         .describe(
-          `How long after a failed run it is tried again, until the next scheduled one: 15m, 2h, or off. Default: ${JOB_DEFAULTS.retry}.`,
+          `Wait before a failed run is retried, until the next scheduled run: 15m, 2h, or off. Default: ${JOB_DEFAULTS.retry}.`,
         ),
       timeout: z
         .string()
         .regex(/^(?:off|[1-9]\d* ?[mhd])$/, 'a duration in minutes, hours or days (90m, 8h, 1d), or off')
         .optional()
         .describe(
-          `How long a run may take before the daemon stops it; it counts as failed, and the next one goes on from what is staged: 90m, 8h, or off. Default: ${JOB_DEFAULTS.timeout}.`,
+          `Maximum duration of a run: 90m, 8h, or off. Then the daemon stops it and it counts as failed; the next run continues from what is staged. Default: ${JOB_DEFAULTS.timeout}.`,
         ),
       distributed: z
         .boolean()
         .optional()
-        .describe('Whether daemons on several machines share the schedule, over FLOWDROP_REDIS_URL. Default: false.'),
+        .describe('Whether daemons on several machines share the schedule through FLOWDROP_REDIS_URL. Default: false.'),
     })
     .optional()
-    .describe('When `flowdrop start` runs it; without it only by hand.'),
+    .describe('When `flowdrop start` runs the job. Without a schedule, it runs only by hand.'),
   reports: z.array(reportSchema).optional().describe('Reports mailed for the newest sealed date.'),
   alerts: z
     .strictObject({
@@ -259,10 +260,10 @@ export const jobSchema = z.strictObject({
       webhook: z
         .boolean()
         .optional()
-        .describe('Whether alerts are posted to FLOWDROP_ALERT_WEBHOOK_URL too, where that is set. Default: true.'),
+        .describe('Whether alerts are also posted to FLOWDROP_ALERT_WEBHOOK_URL, if it is set. Default: true.'),
     })
     .optional()
-    .describe('Operators who are told of failures, once per cause, and when it is over.'),
+    .describe('Operators who get alerts about failures, once per cause, and again when it is over.'),
 });
 
 /** What the user writes. */

@@ -21,7 +21,7 @@ const text = (name: string, description: string) => column(name, 'string', descr
  * Counts of a chain are doubles: an API that stores them as floats would send `120.0`, which is not a valid integer.
  */
 const CHAIN_COLUMNS: readonly JobColumn[] = [
-  column('symbol', 'string', 'Underlying symbol, as asked for unless the row has one of its own.', false),
+  column('symbol', 'string', 'Underlying symbol: as in the row, else the requested one.', false),
   column('date', 'date', 'Date of the session.', false),
   text('option_symbol', 'Contract: root, yymmdd, P or C, strike in thousandths (8 digits).'),
   column('expiration_date', 'date', 'Expiration date of the contract.'),
@@ -32,7 +32,7 @@ const CHAIN_COLUMNS: readonly JobColumn[] = [
   number('ask', 'Best ask, dollars.'),
   number('ask_size', 'Size at the best ask, contracts.'),
   number('last', 'Price of the latest trade, dollars.'),
-  text('last_time', 'Time of the latest trade, as it came.'),
+  text('last_time', 'Time of the latest trade, as received.'),
   number('volume', 'Contracts traded in the session.'),
   number('open_interest', 'Open interest, contracts.'),
   number('iv', 'Implied volatility, annualised, 1 = 100 %.'),
@@ -46,7 +46,7 @@ const CHAIN_COLUMNS: readonly JobColumn[] = [
 const MARKET_STRUCTURE_COLUMNS: readonly JobColumn[] = [
   column('symbol', 'string', 'Underlying option root.', false),
   column('date', 'date', 'Date of the session.', false),
-  column('effective_date', 'date', 'Date that the snapshot is effective for, as the API says.', false),
+  column('effective_date', 'date', 'Effective date of the snapshot, from the API.', false),
   column('structure_as_of', 'instant', 'Instant of the chain, UTC.', false),
   column('flow_as_of', 'instant', 'Instant up to which trades count, UTC.', false),
   column('intraday_gex_as_of', 'instant', 'Instant of the intraday summary, UTC; null without one.'),

@@ -19,7 +19,7 @@ const MAX_TRIES = 20;
 
 /**
  * Reads the ids, and assigns new ones to names that have none, in the order of `names`. Costs a listing and a read.
- * @throws StoreFault; Fault `FIELDS_BUSY` if other workers add columns all the time
+ * @throws StoreFault; Fault `FIELDS_BUSY` if other workers keep adding columns
  */
 export async function assignFieldIds(store: Store, dataset: string, names: readonly string[]): Promise<FieldIds> {
   for (let tries = 0; tries < MAX_TRIES; tries += 1) {
@@ -32,8 +32,8 @@ export async function assignFieldIds(store: Store, dataset: string, names: reado
     const key = fieldsKey(dataset, version + 1);
     if (await store.putIfAbsent(key, bytes, { contentType: 'application/json' })) return all;
   }
-  throw new Fault('FIELDS_BUSY', `${store.url}/${fieldsPrefix(dataset)}*: other workers add columns all the time`, {
-    hint: 'What is staged is kept: run again.',
+  throw new Fault('FIELDS_BUSY', `${store.url}/${fieldsPrefix(dataset)}*: other workers keep adding columns`, {
+    hint: 'Staged pages are kept: run again.',
   });
 }
 

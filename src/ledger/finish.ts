@@ -109,7 +109,7 @@ async function finishRevision(
   const { decided } = found;
   if (decided.supersedes !== (current?.revision ?? null)) {
     return await setAside(
-      `it is to replace revision ${decided.supersedes ?? 0}, and ${current ? `revision ${current.revision}` : 'none'} is sealed`,
+      `it must replace revision ${decided.supersedes ?? 0}, but ${current ? `revision ${current.revision}` : 'none'} is sealed`,
     );
   }
   const outcome = await carryOut(store, decided, current, scratch);

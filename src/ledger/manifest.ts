@@ -154,7 +154,7 @@ export function parseManifest(bytes: Uint8Array, where: string): Manifest {
 export function invalidManifest(message: string, cause: unknown): Fault {
   return new Fault('MANIFEST_INVALID', message, {
     cause,
-    hint: 'It was edited or written by something else. Move it away to have the date exported again.',
+    hint: 'Another program edited or wrote it. Move it away, and a run exports the date again.',
   });
 }
 

@@ -102,7 +102,7 @@ function assertOwn(store: Store, { job_id: job, dataset, date }: ManifestDraft, 
   throw new Fault(
     'DATASET_TAKEN',
     `${date} of ${store.url}/${dataset} was sealed by the job "${found.job_id}", not by "${job}"`,
-    { kind: 'usage', hint: 'Give one of the two jobs a dataset of its own (drop.dataset).' },
+    { kind: 'usage', hint: 'Give one of the two jobs its own dataset (drop.dataset).' },
   );
 }
 
@@ -224,6 +224,6 @@ function contentTypeOf({ filename }: ManifestFile): string {
 
 function broken(store: Store, { dataset, date }: Pick<Manifest, 'dataset' | 'date'>, what: string): Fault {
   return new Fault('SEALING_BROKEN', `${store.url}/${manifestKey(dataset, date)}: ${what}`, {
-    hint: 'Something else removes or writes objects there, a lifecycle rule perhaps. What is staged is kept: run again, and a decision that cannot be carried out is set aside.',
+    hint: 'Another program removes or writes objects there, perhaps a lifecycle rule. Staged pages are kept: run again, and a decision that cannot be carried out is set aside.',
   });
 }

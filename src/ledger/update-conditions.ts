@@ -100,7 +100,10 @@ export async function updateConditions(
   const document = await readConditionDocument(deps.store, dataset);
   const reason = document.fault;
   if (reason !== undefined)
-    deps.log.warn({ event: 'conditions-invalid', dataset, reason }, `${dataset}: its conditions begin anew: ${reason}`);
+    deps.log.warn(
+      { event: 'conditions-invalid', dataset, reason },
+      `${dataset}: its conditions are rebuilt: ${reason}`,
+    );
   const sealed = await readSealed(deps, job, plan, document);
   const recorded = new Map<string, Condition>(staged.map((date) => [date, 'pending']));
   for (const [date, condition] of Object.entries(before?.conditions ?? {})) recorded.set(date, condition);

@@ -18,8 +18,8 @@ export function parseMailDomains(text: string): readonly string[] {
   if (wrong === undefined && domains.length > 0) return domains;
   throw new Fault(
     'SETTING_INVALID',
-    `FLOWDROP_MAIL_DOMAINS is ${JSON.stringify(text)}${wrong === undefined ? '' : `, of which "${wrong}" is no domain`}`,
-    { kind: 'usage', hint: 'Write domains with commas between them: example.com,desk.example.org.' },
+    `FLOWDROP_MAIL_DOMAINS is ${JSON.stringify(text)}${wrong === undefined ? '' : `, and "${wrong}" is not a domain`}`,
+    { kind: 'usage', hint: 'Separate domains with commas: example.com,desk.example.org.' },
   );
 }
 
@@ -43,7 +43,7 @@ export function assertAllowedRecipients(mailer: Pick<Mailer, 'allowedDomains'>, 
   if (refused.length === 0) return;
   throw new Fault(
     'MAIL_DOMAIN_REFUSED',
-    `nobody was mailed, because of ${refused.join(', ')}: FLOWDROP_MAIL_DOMAINS allows ${allowed.join(', ')}`,
+    `no mail was sent: FLOWDROP_MAIL_DOMAINS does not allow ${refused.join(', ')}; allowed: ${allowed.join(', ')}`,
     { kind: 'usage', hint: 'Take the address out of the job file, or add its domain to FLOWDROP_MAIL_DOMAINS.' },
   );
 }

@@ -20,8 +20,7 @@ interface OutboxOptions {
 
 /** Leaves room for the hash, the extension and a temporary suffix in the 255 bytes of a file name. */
 const MAX_NAME_CHARACTERS = 180;
-const OUTBOX_HINT =
-  'The outbox must be a directory in which this user may write, on a disk with room that stays mounted.';
+const OUTBOX_HINT = 'The outbox must be a directory that this user can write, on a mounted disk with free space.';
 
 export function openOutboxMailer(options: OutboxOptions): Mailer {
   const directory = resolve(options.directory);
@@ -31,7 +30,7 @@ export function openOutboxMailer(options: OutboxOptions): Mailer {
   const assertSame = async () => {
     seen ??= await first;
     const now = await readFolderId(directory);
-    if (seen !== undefined && now !== seen) throw new TypeError(`${directory} is not the directory it was`);
+    if (seen !== undefined && now !== seen) throw new TypeError(`${directory} is no longer the same directory`);
     return now;
   };
   return {
@@ -56,13 +55,13 @@ export function openOutboxMailer(options: OutboxOptions): Mailer {
     async verify(): Promise<string> {
       try {
         const found = await stat(directory);
-        if (!found.isDirectory()) throw new TypeError('it is no directory');
+        if (!found.isDirectory()) throw new TypeError('it is not a directory');
         await access(directory, constants.W_OK);
         return `no SMTP server is set: mail is written to ${directory}`;
       } catch (cause) {
         if (hasErrorCode(cause, 'ENOENT'))
-          return `no SMTP server is set: mail is written to ${directory}, which the first one makes`;
-        throw new MailFault('settings', `mail: nothing can be written to ${directory}: ${describeError(cause)}`, {
+          return `no SMTP server is set: mail is written to ${directory}, which the first mail creates`;
+        throw new MailFault('settings', `mail: cannot write to ${directory}: ${describeError(cause)}`, {
           cause,
           hint: OUTBOX_HINT,
         });

@@ -212,7 +212,7 @@ export function parseReceipt(bytes: Uint8Array): Receipt {
   } catch (error) {
     const cause = error instanceof z.ZodError ? z.prettifyError(error) : describeError(error);
     throw new Fault('RECEIPT_INVALID', `the receipt cannot be read: ${cause}`, {
-      hint: 'Restore or correct it in the store; removing the folder it lies in mails everybody again.',
+      hint: 'Restore or correct it in the store. If you delete its folder, everyone is mailed again.',
       cause: error,
     });
   }

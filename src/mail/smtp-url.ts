@@ -33,7 +33,7 @@ export function parseSmtpUrl(text: string): SmtpAddress {
   }
   const host = url.hostname.replace(/^\[(.*)\]$/, '$1');
   if (host === '') throw invalid('has no host');
-  if (url.pathname !== '' && url.pathname !== '/') throw invalid('has a path; / in a password is written %2F');
+  if (url.pathname !== '' && url.pathname !== '/') throw invalid('has a path; write / in a password as %2F');
   return {
     host,
     port: url.port === '' ? DEFAULT_PORTS[url.protocol] : Number(url.port),
@@ -47,9 +47,9 @@ function parseEncryption(url: URL, host: string): SmtpEncryption {
   if (unknown !== undefined) throw invalid(`has the unknown parameter ${unknown}; tls is the only one`);
   const tls = url.searchParams.get('tls');
   if (tls !== null && tls !== 'required' && tls !== 'none')
-    throw invalid('has a tls that is neither required nor none');
+    throw invalid('has an invalid tls; allowed are required and none');
   if (url.protocol === 'smtps:') {
-    if (tls === 'none') throw invalid('says smtps:// and tls=none at once');
+    if (tls === 'none') throw invalid('has both smtps:// and tls=none');
     return 'implicit';
   }
   return tls ?? (LOOPBACK.test(host) ? 'opportunistic' : 'required');
@@ -59,7 +59,7 @@ function decode(text: string): string {
   try {
     return decodeURIComponent(text);
   } catch {
-    throw invalid('has a user or password with a % that is not an escape; a literal % is written %25');
+    throw invalid('has a user or password with a % that is not an escape; write a literal % as %25');
   }
 }
 

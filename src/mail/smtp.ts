@@ -50,16 +50,16 @@ const LASTING_CODES = ['ETLS', 'EAUTH', 'ENOAUTH', 'EENVELOPE'] as const;
 
 const HINTS: Readonly<Record<string, string>> = {
   EAUTH: 'The server does not accept the user and password in FLOWDROP_SMTP_URL: correct them.',
-  EDNS: 'The host name in FLOWDROP_SMTP_URL is not known: correct it, or look at the DNS of this machine.',
-  ECONNECTION: 'Look whether the host and port in FLOWDROP_SMTP_URL are right and reachable from here.',
-  ESOCKET: 'Look whether the host and port in FLOWDROP_SMTP_URL are right and reachable from here.',
-  ETIMEDOUT: 'The server was silent for too long: look whether host and port are right and not behind a firewall.',
-  ETLS: 'Give the private CA in NODE_EXTRA_CA_CERTS, smtps:// for port 465, or ?tls=none in a trusted network.',
+  EDNS: 'The host name in FLOWDROP_SMTP_URL cannot be resolved: correct it, or check the DNS of this machine.',
+  ECONNECTION: 'Check that the host and port in FLOWDROP_SMTP_URL are right and reachable from here.',
+  ESOCKET: 'Check that the host and port in FLOWDROP_SMTP_URL are right and reachable from here.',
+  ETIMEDOUT: 'The server did not answer in time: check the host, the port and the firewall.',
+  ETLS: 'Set NODE_EXTRA_CA_CERTS to the private CA, use smtps:// for port 465, or ?tls=none in a trusted network.',
 };
-const CERTIFICATE_HINT = "The server's certificate is not trusted: give its CA in NODE_EXTRA_CA_CERTS.";
-const SENDER_HINT = 'The server does not take mail from this sender: look at FLOWDROP_MAIL_FROM and the account.';
+const CERTIFICATE_HINT = "The server's certificate is not trusted: set NODE_EXTRA_CA_CERTS to its CA.";
+const SENDER_HINT = 'The server does not accept mail from this sender: check FLOWDROP_MAIL_FROM and the account.';
 const UNKNOWN_HINT =
-  'Nobody knows whether it was delivered: the next run sends it again under the same Message-ID, by which a repetition is recognised.';
+  'It may have been delivered. The next run sends it again with the same Message-ID, so that a duplicate can be recognized.';
 const LATER_HINT = 'The server may accept it later: send the report again.';
 
 /** The fields of nodemailer's errors that we use. */
@@ -131,7 +131,7 @@ export function openSmtpMailer(options: SmtpOptions): Mailer {
         if (isRefusal(failure)) return { status: 'refused', detail: failure.text };
         const fate = judgeFate(failure, state.gate?.readableEnded === true);
         // The cause is left out: it holds the SMTP conversation, including the login.
-        throw new MailFault(fate, `mail: ${url} did not take the message: ${failure.text}`, {
+        throw new MailFault(fate, `mail: ${url} did not accept the message: ${failure.text}`, {
           hint: fate === 'unknown' ? UNKNOWN_HINT : hintFor(failure),
         });
       } finally {
@@ -147,7 +147,7 @@ export function openSmtpMailer(options: SmtpOptions): Mailer {
         return `${url} answers${address.auth ? ' and accepts the login' : '; no login is set'} (TLS: ${address.encryption})`;
       } catch (error) {
         const failure = readFailure(error, redact);
-        throw new MailFault('settings', `mail: ${url} does not let us in: ${failure.text}`, { hint: hintFor(failure) });
+        throw new MailFault('settings', `mail: ${url} cannot be used: ${failure.text}`, { hint: hintFor(failure) });
       } finally {
         trial.close();
       }
@@ -208,7 +208,7 @@ function hintFor({ code, command, reply, text }: SmtpFailure): string {
   if (isCertificate({ text })) return CERTIFICATE_HINT;
   if (reply >= 500 && command === 'MAIL FROM') return SENDER_HINT;
   if (reply >= 400 && reply < 500 && code !== 'EAUTH') return LATER_HINT;
-  return HINTS[code] ?? 'Look at the answer of the server, and at FLOWDROP_SMTP_URL.';
+  return HINTS[code] ?? 'Check the answer of the server and FLOWDROP_SMTP_URL.';
 }
 
 function readFailure(error: unknown, redact: (text: string) => string): SmtpFailure {

@@ -70,7 +70,7 @@ export function createWebhook(options: WebhookOptions, clock: Clock): Webhook {
           const tries = attempt === 1 ? '' : ` (${attempt} tries)`;
           throw new Fault(
             'WEBHOOK_FAILED',
-            redact(`webhook: ${origin} did not take the alert${tries}: ${refusal.text}`),
+            redact(`webhook: ${origin} did not accept the alert${tries}: ${refusal.text}`),
             {
               hint: refusal.hint,
             },
@@ -107,7 +107,7 @@ async function attemptPost(
   } catch (error) {
     assertNotAborted(signal);
     const text = timeout.aborted ? 'no answer in time' : describeError(error);
-    return { text, hint: 'Look whether FLOWDROP_ALERT_WEBHOOK_URL is reachable from here.', isWorthRetry: true };
+    return { text, hint: 'Check that FLOWDROP_ALERT_WEBHOOK_URL is reachable from here.', isWorthRetry: true };
   }
 }
 
@@ -150,12 +150,12 @@ function judge(status: number, retryAfter: string | undefined, head: string): Re
   if (status >= 500 || RETRIED_STATUSES.has(status)) {
     const seconds = /^\d+$/.test(retryAfter ?? '') ? Number(retryAfter) : undefined;
     const wait = seconds === undefined ? {} : { waitMs: seconds * 1000 };
-    return { text, hint: 'It may take it later: the next run tells it again.', isWorthRetry: true, ...wait };
+    return { text, hint: 'It may accept the alert later: the next run sends it again.', isWorthRetry: true, ...wait };
   }
   const hint =
     status >= 300 && status < 400
-      ? 'Redirects are not followed: set FLOWDROP_ALERT_WEBHOOK_URL to where it leads.'
-      : 'Check FLOWDROP_ALERT_WEBHOOK_URL and FLOWDROP_ALERT_WEBHOOK_SECRET; the next run tells it again.';
+      ? 'Redirects are not followed: set FLOWDROP_ALERT_WEBHOOK_URL to the final address.'
+      : 'Check FLOWDROP_ALERT_WEBHOOK_URL and FLOWDROP_ALERT_WEBHOOK_SECRET; the next run sends the alert again.';
   return { text, hint, isWorthRetry: false };
 }
 

@@ -117,10 +117,10 @@ export function explainContest(
 ): string | undefined {
   const { earliestMs, latestMs } = compareWitnesses(witnesses);
   if (earliestMs < settledAt(date, 0, calendar)) {
-    return `it is not over by ${nameOf(earliestMs, witnesses)}, which shows ${formatWallClock(earliestMs)} (exchange time)`;
+    return `it is not over according to ${nameOf(earliestMs, witnesses)}, which shows ${formatWallClock(earliestMs)} (exchange time)`;
   }
   if (isForgetting && latestMs > expiresAt(date)) {
-    return `it has begun to leave the lookback by ${nameOf(latestMs, witnesses)}, which shows ${formatWallClock(latestMs)} (exchange time)`;
+    return `it has begun to expire according to ${nameOf(latestMs, witnesses)}, which shows ${formatWallClock(latestMs)} (exchange time)`;
   }
   return undefined;
 }

@@ -70,7 +70,7 @@ export async function assertColumns(source: DropSource, drop: SealedDrop): Promi
     `${drop.dataset} ${drop.date} has no column ${missing.join(', ')}, which the flow report needs`,
     {
       kind: 'usage',
-      hint: `Leave out \`columns\` in the job, or add these to it. All columns: ${TRADE_COLUMNS.map((column) => column.name).join(', ')}.`,
+      hint: `Remove \`columns\` from the job, or add these to it. All columns: ${TRADE_COLUMNS.map((column) => column.name).join(', ')}.`,
     },
   );
 }

@@ -56,7 +56,7 @@ async function guard(file: string, action: () => Promise<string>): Promise<strin
     throw new Fault('TEMPLATE_INVALID', `template ${file}: ${describeError(cause)}`, {
       kind: 'usage',
       cause,
-      hint: 'Templates are MJML with Eta tags; the comment at the top of the shipped template lists what can be printed.',
+      hint: 'Templates are MJML with Eta tags; the comment at the top of the shipped template lists the fields that can be printed.',
     });
   }
 }

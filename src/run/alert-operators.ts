@@ -24,7 +24,7 @@ type AlertDeps = Pick<
   | 'readCalendar'
 > & { readonly signal: AbortSignal };
 
-const NOBODY: AlertSummary = { told: [], untold: [], unread: null, isWhole: true };
+const NOBODY: AlertSummary = { sent: [], unsent: [], unread: null, isWhole: true };
 
 /** Never throws: see `sendAlerts`. */
 export async function alertOperators(deps: AlertDeps, job: Job, outcome: RunOutcome): Promise<AlertSummary> {
@@ -43,7 +43,7 @@ export async function alertOperators(deps: AlertDeps, job: Job, outcome: RunOutc
     } catch (error) {
       isHindered = true;
       const reason = formatFailure(error);
-      log.error({ event: 'alerts-hindered', what, reason }, `the alerts go on without the ${what}: ${reason}`);
+      log.error({ event: 'alerts-hindered', what, reason }, `alerts continue without the ${what}: ${reason}`);
       return undefined;
     }
   };

@@ -181,7 +181,7 @@ async function openStateEngine(deps: RunDeps, path: string, log: Log): Promise<E
       const engine = await deps.openEngine({ path, signal: deps.signal });
       log.error(
         { event: 'stage-lost', reason: error.message, aside },
-        `what was staged is fetched again: ${error.message}`,
+        `staged rows are fetched again: ${error.message}`,
       );
       return engine;
     } catch {

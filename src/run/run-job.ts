@@ -55,7 +55,7 @@ async function exportDates(context: RunContext, job: Job, dates: RunRequest['dat
   if (dates.mode !== 'staged') return await runExport(context, job, dates);
   const { opened } = context;
   if (opened.kind !== 'sql') {
-    throw new Fault('NOTHING_STAGED', `${job.file}: only rows asked for with SQL are staged in parts`, {
+    throw new Fault('NOTHING_STAGED', `${job.file}: only SQL exports are staged in parts`, {
       kind: 'usage',
     });
   }

@@ -34,7 +34,7 @@ export async function findForeignKeys(
     for await (const { key } of store.list(prefix)) {
       const part = parseDatasetKey(dataset, key);
       if (!part) findings.push(`${key} does not belong to the dataset`);
-      else if ('date' in part && !dates.has(part.date)) findings.push(`${key} is of a date that is not sealed`);
+      else if ('date' in part && !dates.has(part.date)) findings.push(`${key} belongs to a date that is not sealed`);
     }
   }
   return findings;
@@ -62,9 +62,7 @@ export async function auditHistory(deps: AuditDeps, manifest: Manifest): Promise
   // The first step of a restatement that is in progress, or whose decision the store lost: the next one continues it.
   if (keys.has(manifest.revision) && (await isFirstStep(store, manifest))) keys.delete(manifest.revision);
   for (const found of keys.values()) {
-    findings.push(
-      found.map((key) => `${key} is of no revision that was replaced: the sealed one is ${manifest.revision}`),
-    );
+    findings.push(found.map((key) => `${key} belongs to no replaced revision; the sealed one is ${manifest.revision}`));
   }
   return findings.flat();
 }
@@ -135,11 +133,11 @@ export async function listLeftovers(store: Store, dataset: string): Promise<read
     group.keys.push(key);
   }
   return [...found].map(([folder, { keys, date, isSetAside }]) => {
-    if (isSetAside) return `${folder} was set aside: reason.txt says why; remove it when nothing of it is needed`;
-    if (date === '') return `${folder} is not of flowdrop`;
+    if (isSetAside) return `${folder} was set aside: reason.txt says why; remove it when it is no longer needed`;
+    if (date === '') return `${folder} does not belong to flowdrop`;
     const isDecided = keys.some((key) => key.endsWith('/decision.json'));
-    if (isDecided) return `${folder} is a seal that goes on, or that the next run finishes`;
-    return `${folder} has ${keys.length} file(s) of a seal that goes on, or that was killed: a run removes them after a day`;
+    if (isDecided) return `${folder} is a seal in progress, or one that the next run finishes`;
+    return `${folder} has ${keys.length} file(s) of a seal in progress, or one that was killed: a run removes them after a day`;
   });
 }
 
@@ -151,23 +149,25 @@ export async function auditConditions(
 ): Promise<readonly string[]> {
   const key = conditionKey(dataset);
   const { entries, text, fault } = await readConditionDocument(store, dataset);
-  if (fault !== undefined) return [`${key} is not in shape: ${fault}`];
+  if (fault !== undefined) return [`${key} is invalid: ${fault}`];
   if (text === '') return manifests.size === 0 ? [] : [`${key} is missing; the next run writes it`];
   const findings: string[] = [];
   for (const [date, manifest] of manifests) {
     if (!manifest) continue; // Its damage is reported elsewhere.
     const entry = entries.get(date);
     const expected = describeSealed(manifest, entry?.damage);
-    if (!entry) findings.push(`${key} has no entry of ${date}, which is sealed`);
+    if (!entry) findings.push(`${key} has no entry for ${date}, which is sealed`);
     for (const name of ['condition', 'last_modified_date', 'revision', 'rows', 'degraded_reason'] as const) {
       if (entry && entry[name] !== expected[name]) {
-        findings.push(`${key} says of ${date} ${name} ${String(entry[name])}, its manifest ${String(expected[name])}`);
+        findings.push(
+          `${key} gives ${name} ${String(entry[name])} for ${date}, its manifest ${String(expected[name])}`,
+        );
       }
     }
   }
   for (const { date, condition, revision } of entries.values()) {
     if (revision !== null && !manifests.has(date))
-      findings.push(`${key} says ${condition} of ${date}, which is not sealed`);
+      findings.push(`${key} lists ${date} as ${condition}, but it is not sealed`);
   }
   return findings;
 }

@@ -172,7 +172,7 @@ async function auditRows(deps: AuditDeps, manifest: Manifest, key: string, path:
   }
   const findings = compareFacts(key, manifest, found);
   for (const { column, rows } of found.bad) {
-    findings.push(`${key}: "${column}" has ${rows} values that are no UTF-8 or not finite`);
+    findings.push(`${key}: "${column}" has ${rows} values that are not UTF-8 or not finite`);
   }
   if (found.disorder !== undefined) {
     findings.push(`${key} is not in the order of ${manifest.sort.join(', ')}: row ${found.disorder} is out of place`);

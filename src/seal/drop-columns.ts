@@ -41,7 +41,7 @@ export function listDropColumns(
     })),
     ...extraFields.map((name) => ({
       ...{ name, type: 'string' as const, nullable: false, hasNulls: false, emptyIsNull: false },
-      description: 'Not in the contract; kept as it came.',
+      description: 'Not in the contract; kept as received.',
     })),
   ];
 }

@@ -76,9 +76,9 @@ async function readMetadata(path: string): Promise<FileMetaData> {
 }
 
 function notWhole(path: string, reason: string, cause?: unknown): Fault {
-  return new Fault('SEAL_UNVERIFIED', `${path} was not written whole: ${reason}`, {
+  return new Fault('SEAL_UNVERIFIED', `${path} was not written completely: ${reason}`, {
     cause,
-    hint: 'Nothing was published; the staged rows are kept. Look whether the disk is full, then run again.',
+    hint: 'Nothing was published; the staged rows are kept. Check whether the disk is full, then run again.',
   });
 }
 

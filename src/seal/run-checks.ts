@@ -49,11 +49,11 @@ export function assertChecks(job: Pick<Job, 'file'>, date: string, results: read
   const failed = results.filter(({ passed, on_failure }) => !passed && on_failure === 'fail');
   if (failed.length === 0) return;
   throw new Fault('CHECK_FAILED', `${date}: ${failed.map(describeCheck).join('; ')}`, {
-    hint: `Nothing was published, what was staged is kept. If the data is right, change \`checks\` in ${job.file} (\`on_failure: warn\` seals and tells) and run again.`,
+    hint: `Nothing was published; staged pages are kept. If the data is right, change \`checks\` in ${job.file} (\`on_failure: warn\` seals the date and reports the result) and run again.`,
   });
 }
 
-/** `check dates: 3 rows are of another date, allowed are 0`. */
+/** `check dates: 3 rows have another date, allowed are 0`. */
 export function describeCheck({ check, column, found, allowed, tolerance }: CheckResult): string {
   switch (check) {
     case 'min-rows':
@@ -65,7 +65,7 @@ export function describeCheck({ check, column, found, allowed, tolerance }: Chec
     case 'unique-id':
       return `check unique-id: ${found} rows repeat an id in the same version, allowed are ${allowed}`;
     case 'dates':
-      return `check dates: ${found} rows are of another date, allowed are ${allowed}`;
+      return `check dates: ${found} rows have another date, allowed are ${allowed}`;
     default:
       return `check ${check}: found ${found}, allowed ${allowed}`;
   }

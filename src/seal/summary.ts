@@ -111,7 +111,7 @@ export async function compareSummary(engine: Engine, dropPath: string, path: str
   );
   return found.map(
     ({ symbol, names: wrong }) =>
-      `the summary of ${symbol === '' ? 'all symbols' : symbol} has another ${wrong.join(', ')} than the drop's rows give`,
+      `the summary of ${symbol === '' ? 'all symbols' : symbol} differs from the drop's rows in ${wrong.join(', ')}`,
   );
 }
 

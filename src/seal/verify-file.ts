@@ -34,7 +34,7 @@ export async function verifyParquet(
     );
   }
   if (found.bad > 0) {
-    throw unverified(path, `${found.bad} of its rows have a text that is no UTF-8, or a number that is not finite`);
+    throw unverified(path, `${found.bad} of its rows have a text that is not UTF-8, or a number that is not finite`);
   }
   const file = await reading;
   if (file.rows !== expected.rows)
@@ -74,7 +74,7 @@ export async function readIndependently(path: string): Promise<VerifiedFile> {
       const { bad } = await decodeColumn(opened, name, { from, to }, { keep: false }).catch((cause: unknown) => {
         throw unverified(path, 'the independent reader cannot read it', cause);
       });
-      if (bad > 0) throw unverified(path, `"${name}" has ${bad} values that are no UTF-8 or not finite`);
+      if (bad > 0) throw unverified(path, `"${name}" has ${bad} values that are not UTF-8 or not finite`);
     }
     from = to;
   }
@@ -99,8 +99,8 @@ function describeType(element: SchemaElement): string {
 }
 
 function unverified(path: string, reason: string, cause?: unknown): Fault {
-  return new Fault('SEAL_UNVERIFIED', `the Parquet file ${path} does not verify: ${reason}`, {
+  return new Fault('SEAL_UNVERIFIED', `the Parquet file ${path} failed verification: ${reason}`, {
     cause,
-    hint: 'Nothing was published; the staged rows are kept. Run again, and report it if it comes back.',
+    hint: 'Nothing was published; the staged rows are kept. Run again, and report it if it happens again.',
   });
 }

@@ -58,7 +58,7 @@ export function sourceUrl(env: Environment, api: SqlApi | SnapshotApi): string {
       `${name} has a user, a password or a query in it; allowed is scheme, host, port and path`,
       {
         kind: 'usage',
-        hint: 'The key goes into FLOWDROP_API_KEY.',
+        hint: 'Put the key into FLOWDROP_API_KEY.',
       },
     );
   }

@@ -30,7 +30,7 @@ export function readStatusSettings(env: Environment, cwd: string): StatusSetting
   const token = readSecret(env, 'FLOWDROP_STATUS_TOKEN', cwd);
   if (token !== undefined && !(token.length >= MIN_TOKEN_CHARACTERS && /^[!-~]+$/.test(token))) {
     const allowed = `${MIN_TOKEN_CHARACTERS} or more visible ASCII characters without spaces`;
-    throw new Fault('SETTING_INVALID', `FLOWDROP_STATUS_TOKEN is no token; allowed are ${allowed}`, {
+    throw new Fault('SETTING_INVALID', `FLOWDROP_STATUS_TOKEN is not a valid token; allowed are ${allowed}`, {
       kind: 'usage',
       hint: 'Make one with `openssl rand -hex 24`.',
     });
@@ -39,7 +39,7 @@ export function readStatusSettings(env: Environment, cwd: string): StatusSetting
     const shown = formatListenAddress(address);
     throw new Fault('SETTING_MISSING', `FLOWDROP_STATUS_ADDRESS is ${shown}, and FLOWDROP_STATUS_TOKEN is not set`, {
       kind: 'usage',
-      hint: 'Other machines may only look with a token: set FLOWDROP_STATUS_TOKEN or FLOWDROP_STATUS_TOKEN_FILE.',
+      hint: 'Other machines need a token: set FLOWDROP_STATUS_TOKEN or FLOWDROP_STATUS_TOKEN_FILE.',
     });
   }
   return { address, token };

@@ -162,7 +162,7 @@ export function createRequester(options: RequesterOptions, deps: RequesterDeps):
       stats.retries += 1;
       log.warn(
         { event: 'retry', attempt, code: verdict.fault.code, reason: verdict.fault.message },
-        `tried again after try ${attempt} of ${MAX_TRIES}: ${verdict.fault.message}`,
+        `retry after try ${attempt} of ${MAX_TRIES}: ${verdict.fault.message}`,
       );
       await waitBeforeRetry(verdict, attempt, started, call.signal);
     }

@@ -102,9 +102,9 @@ export function openServerTable(address: string, source: ServerSource, deps: Ser
       } catch (cause) {
         assertNotAborted(signal);
         if (isFault(cause)) throw cause;
-        throw new Fault('DOWNLOAD_BROKEN', `the rows of ${source.table} broke off on their way to ${path}`, {
+        throw new Fault('DOWNLOAD_BROKEN', `the transfer of the rows of ${source.table} to ${path} broke off`, {
           cause,
-          hint: 'Check the network, the server, and the space on this disk. Run again: nothing of it was published.',
+          hint: 'Check the network, the server, and the space on this disk. Run again: nothing was published.',
         });
       }
     },
@@ -131,7 +131,7 @@ function assertModern(version: string, settings: ReadonlySet<string>, functions:
     `the ClickHouse server ${version} cannot write a drop: it has no ${lacking.join(', ')}`,
     {
       kind: 'usage',
-      hint: 'Give the address of a newer server (23.3 or later) in FLOWDROP_CLICKHOUSE_URL.',
+      hint: 'Set FLOWDROP_CLICKHOUSE_URL to a newer server (23.3 or later).',
     },
   );
 }

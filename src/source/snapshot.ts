@@ -117,9 +117,9 @@ export function createSnapshotAsk(requester: Requester, kind: string): (call: Sn
 /** @throws SyntaxError if an answer names another symbol or date than the request */
 export function assertAbout(what: string, asked: string, said: unknown): void {
   if (typeof said !== 'string' || said.toUpperCase() === asked) return;
-  throw new SyntaxError(`it is of the ${what} ${JSON.stringify(said)}, ${asked} was asked for`);
+  throw new SyntaxError(`it has the ${what} ${JSON.stringify(said)}, ${asked} was requested`);
 }
 
-const BROAD_HINT = 'The chain was narrowed as far as it can be.';
-const RIGHTS_HINT = 'The key is not entitled to this endpoint; ask the provider. It is not tried again.';
-const REQUEST_HINT = 'Check `source.symbols` of the job: the API does not take this symbol or date.';
+const BROAD_HINT = 'The chain cannot be narrowed any further.';
+const RIGHTS_HINT = 'The key is not entitled to this endpoint; ask the provider. It is not retried.';
+const REQUEST_HINT = 'Check `source.symbols` of the job: the API does not accept this symbol or date.';

@@ -88,7 +88,7 @@ export function judgeFailure(
 
 /** If the answer gives no position, the message shows the whole statement, since the error may be anywhere in it. */
 function describeWrongQuery(sql: string, isPlaceKnown: boolean): string {
-  const what = 'Look at `source.where`, `columns` or `sql` of the job: the API refused the query that is built of them';
+  const what = 'Check `source.where`, `columns` or `sql` of the job: the API refused the query built from them';
   return isPlaceKnown ? `${what}.` : `${what}: ${sql}`;
 }
 
@@ -111,7 +111,7 @@ export function judgeMalformed(body: Uint8Array, cause: unknown): AnswerVerdict 
  */
 export function judgeNetwork(url: string, cause: unknown, hasBegun: boolean): AnswerVerdict {
   const what = hasBegun ? `the answer of the API at ${url} broke off` : `the API at ${url} cannot be reached`;
-  const hint = hasBegun ? 'Check the network, and what stands between here and the API.' : hintNetwork(cause);
+  const hint = hasBegun ? 'Check the network, and any proxy or firewall on the way to the API.' : hintNetwork(cause);
   const message = `${what}: ${describeNetwork(cause)}`;
   return { kind: 'retry', fault: new SourceFault('API_UNREACHABLE', message, { action: 'fail', hint, cause }) };
 }
@@ -119,12 +119,12 @@ export function judgeNetwork(url: string, cause: unknown, hasBegun: boolean): An
 /** Statuses that suggest a wrong address. A redirect does too; it is not followed, because the key would go along. */
 const ADDRESS_STATUSES: ReadonlySet<number> = new Set([404, 405, 410]);
 
-const KEY_HINT = 'Check FLOWDROP_API_KEY (or _FILE): the key is missing, mistyped or revoked. It is not tried again.';
-const SUBSCRIPTION_HINT = 'The key has no subscription for historical SQL; ask the provider. It is not tried again.';
+const KEY_HINT = 'Check FLOWDROP_API_KEY (or _FILE): the key is missing, mistyped or revoked. It is not retried.';
+const SUBSCRIPTION_HINT = 'The key has no subscription for historical SQL; ask the provider. It is not retried.';
 const ADDRESS_HINT = 'Check FLOWDROP_API_URL (or FLOWDROP_PORTAL_URL): this is not the entry point of the API.';
 const RATE_HINT = 'Something else uses this key. Stop it, or lower FLOWDROP_REQUESTS_PER_SECOND.';
 const NETWORK_HINT = 'Check FLOWDROP_API_URL (or FLOWDROP_PORTAL_URL) and the network.';
-const LATER_HINT = 'Run the same command again later: it goes on from what is already staged.';
+const LATER_HINT = 'Run the same command again later: it continues from what is already staged.';
 
 /** Parses the API's own error format. */
 export function readErrorBody(body: Uint8Array): ErrorBody | undefined {
@@ -150,19 +150,19 @@ function describeNetwork(cause: unknown): string {
 
 /** Error texts of Node and OpenSSL, with what the operator should check. */
 const NETWORK_HINTS: readonly (readonly [RegExp, string])[] = [
-  [/ENOTFOUND|EAI_AGAIN/, 'No such host is known: look for a slip in the address, and whether this machine has DNS.'],
+  [/ENOTFOUND|EAI_AGAIN/, 'Unknown host: check the address for a typo, and the DNS of this machine.'],
   [
     /EPROTO|wrong version number|ERR_SSL_/,
-    'What answers there speaks no TLS, or none that is known here: is the address rightly https, and the port right?',
+    'The server speaks no TLS, or no version that this machine supports: check whether the address should be https, and the port.',
   ],
   [
     /CERT|SELF_SIGNED|UNABLE_TO_VERIFY|ERR_TLS_/,
-    "Its certificate is not trusted here, or is another host's. For a CA of your own, set NODE_EXTRA_CA_CERTS to its file.",
+    'Its certificate is not trusted on this machine, or belongs to another host. For your own CA, set NODE_EXTRA_CA_CERTS to its file.',
   ],
-  [/ECONNREFUSED/, 'Nothing listens there: is host and port right, and does the service run?'],
+  [/ECONNREFUSED/, 'Connection refused: check host and port, and whether the service is running.'],
   [
     /ETIMEDOUT|TimeoutError|no connection within|EHOSTUNREACH|ENETUNREACH/,
-    'Nothing answers there: a firewall may drop it. Proxies of the environment are not used.',
+    'No answer: a firewall may block the connection. Proxy settings of the environment are not used.',
   ],
 ];
 

@@ -90,12 +90,12 @@ class RowJudge {
   take(bytes: Buffer): string | undefined {
     const members = tryListMembers(bytes);
     if (!isUtf8(bytes)) return this.#refuse(bytes, members, '', 'is not UTF-8');
-    if (members === undefined) return this.#refuse(bytes, members, '', 'is no JSON');
+    if (members === undefined) return this.#refuse(bytes, members, '', 'is not JSON');
     const values = new Map<string, Token>();
     for (const { name, start, end } of members) {
       if (values.has(name)) return this.#refuse(bytes, members, name, 'comes twice');
       const token = readToken(bytes.subarray(start, end));
-      if (token === undefined) return this.#refuse(bytes, members, name, 'is no JSON');
+      if (token === undefined) return this.#refuse(bytes, members, name, 'is not JSON');
       values.set(name, token);
     }
     for (const name of values.keys()) this.#fields.add(fieldColumn(name));

@@ -82,8 +82,8 @@ function judgeType(column: JobColumn, context: RuleContext): JudgeValue {
 
 /** Numbers and booleans become text unchanged: some servers do not quote ids in JSON. */
 function judgeText({ kind, text }: Token, words: readonly string[] | undefined): Judgement {
-  if (kind === 'word') return { reason: 'is no JSON' };
-  if (LONE_SURROGATE.test(text)) return { reason: 'has half of a character' };
+  if (kind === 'word') return { reason: 'is not JSON' };
+  if (LONE_SURROGATE.test(text)) return { reason: 'has an incomplete character' };
   const word = text.toUpperCase();
   if (word === text || !words?.includes(word)) return { json: JSON.stringify(text) };
   return { json: JSON.stringify(word), form: 'other case' };
@@ -131,7 +131,7 @@ function judgeDate({ kind, text }: Token, only: string | undefined): Judgement {
   const year = Number(day.slice(0, 4));
   const isKnown = kind === 'text' && isDate(day) && year >= YEARS.least && year <= YEARS.most;
   if (!isKnown || !/^(?:[ T]00:00(?::00(?:\.0+)?)?Z?)?$/.test(rest)) return { reason: 'is not a date YYYY-MM-DD' };
-  if (only !== undefined && day !== only) return { reason: 'is another date than was asked for' };
+  if (only !== undefined && day !== only) return { reason: 'is not the requested date' };
   return { json: JSON.stringify(day), ...(rest === '' ? {} : { form: 'date with a time of zero' }) };
 }
 

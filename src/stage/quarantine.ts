@@ -67,7 +67,7 @@ export function tooManyBadRows(
     'BAD_ROWS',
     `${date}: ${found} rows are bad, allowed are ${allowed} (rows.max: ${maxBad}); for example ${examples.join('; ')}`,
     {
-      hint: `Nothing was sealed; the pages with bad rows are asked for again by the next run. If the provider sends such rows on purpose, raise \`rows.max\` in ${file}.`,
+      hint: `Nothing was sealed; the next run requests the pages with bad rows again. If the provider sends such rows on purpose, raise \`rows.max\` in ${file}.`,
     },
   );
 }

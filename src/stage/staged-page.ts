@@ -71,7 +71,7 @@ export function assertColumns(
   throw new Fault(
     'PAGE_REFUSED',
     `${date} ${window}: the answer has no field ${missing.map((column) => `"${column.name}"`).join(', ')}; it has ${present.join(', ')}`,
-    { hint: 'For SQL of your own, list what it returns under `types`, `time` and `split`.' },
+    { hint: 'For your own SQL, list its output columns under `types`, `time` and `split`.' },
   );
 }
 
@@ -82,7 +82,7 @@ export function refusePage(date: string, window: string, page: StagedPage, cause
     `${date} ${window}: the answer's rows do not fit the columns: ${firstLine(cause)}; it begins ${head}`,
     {
       cause,
-      hint: 'Nothing of this page was kept. If the API has changed a type, tell us; else run again.',
+      hint: 'This page was not kept. If the API has changed a type, report it; otherwise run again.',
     },
   );
 }
@@ -91,7 +91,7 @@ export function refusePage(date: string, window: string, page: StagedPage, cause
 export function refuseRow(date: string, window: string, row: BadRow, count: number): Fault {
   const others = count > 1 ? `, and ${count - 1} more of its rows are bad` : '';
   return new Fault('PAGE_REFUSED', `${date} ${window}: ${describeBadRow(row)}${others}`, {
-    hint: 'Nothing of this page was kept, because the job says `rows.on_bad: fail`. With `quarantine` the other rows are sealed.',
+    hint: 'This page was not kept, because the job has `rows.on_bad: fail`. With `quarantine` the other rows are sealed.',
   });
 }
 

@@ -37,7 +37,7 @@ export class JobState {
   /** Path: the daemon's unfinished tick. */
   readonly unfinished: string;
   /** Path: end of a daemon run that no operator alert has reported yet. */
-  readonly untold: string;
+  readonly unsent: string;
   /** Path: this worker's identity, for others that share its store. */
   readonly worker: string;
   /** Folder of drops. */
@@ -58,7 +58,7 @@ export class JobState {
     this.alerts = at('alerts.json');
     this.logs = at('logs');
     this.unfinished = at('unfinished.json');
-    this.untold = at('untold.json');
+    this.unsent = at('unsent.json');
     this.worker = at('worker');
     this.drops = at('drops');
   }

@@ -15,14 +15,10 @@ export async function assertStateFolder(path: string): Promise<void> {
     await makeFolder(path);
     await access(path, constants.R_OK | constants.W_OK | constants.X_OK);
   } catch (cause) {
-    throw new Fault(
-      'STATE_UNUSABLE',
-      `the state folder ${path} cannot be made, or not be written: ${describeError(cause)}`,
-      {
-        cause,
-        hint: 'Let FLOWDROP_STATE_DIR be a folder on a local disk in which this user may write, or a name at which one can be made; no file and no broken link may have the name.',
-      },
-    );
+    throw new Fault('STATE_UNUSABLE', `cannot create or write the state folder ${path}: ${describeError(cause)}`, {
+      cause,
+      hint: 'Set FLOWDROP_STATE_DIR to a folder on a local disk that this user can write or create. A file or a broken link must not have that name.',
+    });
   }
 }
 

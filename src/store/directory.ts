@@ -239,7 +239,7 @@ async function isKept(path: string, written: Uint8Array | number): Promise<boole
   if (typeof written === 'number') {
     const found = await ifPresent(stat(path));
     if (found === undefined || found.size === written) return found !== undefined;
-    throw new UnmetWrite(`${found.size} bytes are there after ${written} were written`);
+    throw new UnmetWrite(`the file has ${found.size} bytes after ${written} were written`);
   }
   const found = await ifPresent(readSmall(path));
   if (found === undefined || Buffer.compare(found, written) === 0) return found !== undefined;
@@ -312,15 +312,14 @@ async function attemptLocal<T>(
 
 function hintFor(error: unknown): string | undefined {
   if (error instanceof UnmetWrite) {
-    return 'Another program may remove or replace files there, or the disk loses them: look at both, then start the same command again.';
+    return 'Another program may remove or replace files there, or the disk loses them: check both, then start the same command again.';
   }
   if (hasErrorCode(error, 'EACCES', 'EPERM', 'EROFS')) {
-    return 'Give this user the right to write there; the file system must also allow hard links.';
+    return 'Give this user write permission there; the file system must also allow hard links.';
   }
   if (hasErrorCode(error, 'ENOSPC', 'EDQUOT')) return 'The disk is full: make room, then start the same command again.';
-  if (hasErrorCode(error, 'EFBIG'))
-    return 'The file is above the limit of this user or file system: look at ulimit -f.';
-  if (hasErrorCode(error, 'ENOENT')) return 'Look whether the path exists, and whether its disk is mounted.';
+  if (hasErrorCode(error, 'EFBIG')) return 'The file exceeds the limit of this user or file system: check ulimit -f.';
+  if (hasErrorCode(error, 'ENOENT')) return 'Check whether the path exists, and whether its disk is mounted.';
   if (hasErrorCode(error, 'ENOTDIR', 'EEXIST', 'EISDIR')) {
     return 'A file stands where a folder is needed, or a folder where a file is: move it, or choose another place.';
   }

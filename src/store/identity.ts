@@ -162,11 +162,11 @@ function createStoreChange(
   const wanted = expected === undefined ? 'the id of a store' : `the id ${expected}`;
   const where =
     kind === 'directory'
-      ? `Look whether its disk is mounted there (\`findmnt --target ${store.url}\`)`
-      : 'Look whether bucket, prefix and AWS_ENDPOINT_URL_S3 are those of the store';
+      ? `Check whether its disk is mounted there (\`findmnt --target ${store.url}\`)`
+      : 'Check whether bucket, prefix and AWS_ENDPOINT_URL_S3 are those of the store';
   return new Fault(
     'STORE_CHANGED',
-    `${store.url} is not the store it was: ${STORE_IDENTITY_KEY} should have ${wanted}, and ${seen}; nothing was written there`,
+    `${store.url} is not the same store as before: ${STORE_IDENTITY_KEY} should have ${wanted}, but ${seen}; nothing was written there`,
     {
       hint: `${where}, then start the same command again. If the store was moved, emptied or replaced on purpose: \`flowdrop run JOB --new-store\`.`,
     },

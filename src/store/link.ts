@@ -19,6 +19,6 @@ export function assertLinkSeconds(seconds: number): void {
   throw new Fault(
     'LINK_INVALID',
     `a link to an object must last a whole number of seconds from 1 to ${MAX_LINK_SECONDS} (7 days), not ${seconds}`,
-    { kind: 'usage', hint: 'Let the link expire after 7 days or less: S3 signs none that lasts longer.' },
+    { kind: 'usage', hint: 'Let the link expire after 7 days or less: S3 signs no longer links.' },
   );
 }

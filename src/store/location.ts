@@ -48,7 +48,7 @@ function parseS3(value: string, rest: string): StoreLocation {
   // The part before @ may contain a key, so do not show it.
   if (bucket.includes('@')) throw invalid('s3://...', 'has credentials in it; they belong in the environment');
   if (bucket === '') throw invalid(value, 'names no bucket');
-  if (!BUCKET.test(bucket)) throw invalid(value, `names the bucket ${bucket}, and no bucket may be called that`);
+  if (!BUCKET.test(bucket)) throw invalid(value, `names the bucket ${bucket}, which is not a valid bucket name`);
   const prefix = slash < 0 ? '' : rest.slice(slash + 1).replace(/\/+$/, '');
   if (/[?#]/.test(prefix)) throw invalid(value, 'has ? or # in it; settings of S3 belong in the environment');
   if (prefix !== '') assertPrefixIsKey(value, prefix);

@@ -41,7 +41,8 @@ export function compareKeys(a: string, b: string): number {
 }
 
 function assertCharacters(key: string): void {
-  if (FORBIDDEN_CHARACTERS.test(key)) throw invalid(key, 'has a control character, a backslash or half a character');
+  if (FORBIDDEN_CHARACTERS.test(key))
+    throw invalid(key, 'has a control character, a backslash or an incomplete character');
   if (Buffer.byteLength(key) > MAX_KEY_BYTES) throw invalid(key, `is longer than ${MAX_KEY_BYTES} bytes`);
 }
 
@@ -57,6 +58,6 @@ function assertSegment(key: string, segment: string): void {
 function invalid(key: string, what: string): Fault {
   return new Fault('KEY_INVALID', `store: the key ${JSON.stringify(key)} ${what}`, {
     kind: 'usage',
-    hint: 'Keys are relative names joined by /, without . or .. segments. Look at the dataset and job names.',
+    hint: 'Keys are relative names joined by /, without . or .. segments. Check the dataset and job names.',
   });
 }

@@ -38,10 +38,10 @@ export class OtherStored extends UnmetRequest {}
 /** The SDK retries broken connections, but not answers that are not HTTP. */
 const MAX_HEADS = 3;
 const NOT_KEPT_HINT =
-  'Look what removes objects there (a lifecycle rule, another program), and whether the service is sound; then start the same command again.';
+  'Check what removes objects there (a lifecycle rule, another program), and whether the service works; then start the same command again.';
 const OTHER_HINT =
-  'Another worker may have replaced it meanwhile, or the service has damaged it: start the same command again, and look at what is between here and there.';
-const UNMET_HINT = 'The service is in trouble, or something else answers for it: start the same command again later.';
+  'Another worker may have replaced it meanwhile, or the service has damaged it: start the same command again, and check any proxy on the way.';
+const UNMET_HINT = 'The service has a problem, or something else answers for it: start the same command again later.';
 
 /** The members that every complete answer to a write has; Ceph leaves the tag of a completed upload empty. */
 const SIGNS: Readonly<Record<string, (answer: Readonly<Record<string, unknown>>) => unknown>> = {
@@ -59,7 +59,7 @@ class EmptyAnswer extends UnmetRequest {
   readonly $metadata: { readonly httpStatusCode: number; attempts?: number };
 
   constructor(command: string, httpStatusCode: number) {
-    super(`the answer to ${command.replace(/Command$/, '')} does not say that it was done`, UNMET_HINT);
+    super(`the answer to ${command.replace(/Command$/, '')} does not confirm it`, UNMET_HINT);
     this.$metadata = { httpStatusCode };
   }
 }
@@ -94,12 +94,12 @@ export async function confirmWritten(
 ): Promise<void> {
   const found = await headObject(client, { Bucket, Key });
   if (found === undefined) {
-    throw new NotKept('the service said that it was written, and there is no object', NOT_KEPT_HINT);
+    throw new NotKept('the service confirmed the write, but there is no object', NOT_KEPT_HINT);
   }
   if (isWritten(found, { sizeBytes, etags })) return;
   const sent = [...new Set(etags.map(unquote).filter(Boolean))].join(' or ') || '(unknown)';
   throw new OtherStored(
-    `sent were ${sizeBytes} bytes with the tag ${sent}, stored are ${found.ContentLength ?? 0} with ${unquote(found.ETag) ?? 'none'}`,
+    `flowdrop sent ${sizeBytes} bytes with the tag ${sent}, stored are ${found.ContentLength ?? 0} with ${unquote(found.ETag) ?? 'none'}`,
     OTHER_HINT,
   );
 }

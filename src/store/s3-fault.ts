@@ -27,38 +27,38 @@ export class UnmetRequest extends TypeError {
 }
 
 const DAMAGED_HINT =
-  'The bytes were damaged on the way: start the same command again, and look at what is between here and the endpoint.';
+  'The bytes were damaged in transit: start the same command again, and check any proxy on the way to the endpoint.';
 /** By name, then by HTTP status. */
 const HINTS: Readonly<Record<string, string>> = {
   NoSuchBucket: 'Create the bucket, or correct drop.to.',
-  InvalidAccessKeyId: 'The access key is not known there: look at the AWS credentials and at AWS_ENDPOINT_URL_S3.',
-  SignatureDoesNotMatch: 'The secret key is wrong: look at AWS_SECRET_ACCESS_KEY, or at the profile.',
+  InvalidAccessKeyId: 'Unknown access key: check the AWS credentials and AWS_ENDPOINT_URL_S3.',
+  SignatureDoesNotMatch: 'The secret key is wrong: check AWS_SECRET_ACCESS_KEY, or the profile.',
   ExpiredToken: 'The session has expired: log in again, or use credentials that renew themselves.',
   RequestTimeTooSkewed: 'The clock of this machine is wrong: set it by NTP.',
   PermanentRedirect: 'The bucket is in another region: set AWS_REGION.',
   AuthorizationHeaderMalformed: 'The bucket is in another region: set AWS_REGION.',
   CredentialsProviderError: 'Give AWS credentials: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a profile or a role.',
-  ECONNREFUSED: 'Nothing listens at the endpoint: look at AWS_ENDPOINT_URL_S3, and whether the service runs.',
-  ENOTFOUND: 'The endpoint has no address: look at AWS_ENDPOINT_URL_S3; FLOWDROP_S3_PATH_STYLE=true may be needed.',
-  EAI_AGAIN: 'The name of the endpoint cannot be looked up now: look at the DNS of this machine.',
+  ECONNREFUSED: 'The endpoint refused the connection: check AWS_ENDPOINT_URL_S3, and whether the service is running.',
+  ENOTFOUND: 'The endpoint name has no address: check AWS_ENDPOINT_URL_S3; FLOWDROP_S3_PATH_STYLE=true may be needed.',
+  EAI_AGAIN: 'The name of the endpoint cannot be resolved now: check the DNS of this machine.',
   BadDigest: DAMAGED_HINT,
   XAmzContentSHA256Mismatch: DAMAGED_HINT,
-  InvalidArgument: 'The service refuses a setting: look at drop.s3.storage_class, encryption, kms_key, tags and acl.',
+  InvalidArgument: 'The service refuses a setting: check drop.s3.storage_class, encryption, kms_key, tags and acl.',
   InvalidStorageClass: 'The service has no such storage class: correct drop.s3.storage_class.',
   InvalidObjectState:
     'The object is in an archive class and cannot be read at once: choose another drop.s3.storage_class.',
   NotImplemented: 'This S3 service lacks a function that is needed, e.g. If-None-Match: use one that has it.',
-  '400': 'The service did not understand: look at AWS_REGION and FLOWDROP_S3_PATH_STYLE.',
+  '400': 'The service did not understand the request: check AWS_REGION and FLOWDROP_S3_PATH_STYLE.',
   '403':
-    'The credentials lack a right: s3:GetObject, s3:PutObject, s3:DeleteObject, s3:AbortMultipartUpload on the ' +
+    'The credentials lack a permission: s3:GetObject, s3:PutObject, s3:DeleteObject, s3:AbortMultipartUpload on the ' +
     'prefix, and s3:ListBucket on the bucket, without which a missing object looks forbidden; with drop.s3 also ' +
     's3:PutObjectTagging, s3:PutObjectAcl, kms:GenerateDataKey and kms:Decrypt.',
 };
 const REGION_HINT = 'Set AWS_REGION; S3-compatible services mostly take us-east-1.';
-const NETWORK_HINT = 'Look whether the endpoint is reachable from here, then start the same command again.';
-const LATER_HINT = 'The service is in trouble or asks for less: start the same command again later.';
+const NETWORK_HINT = 'Check whether the endpoint is reachable from here, then start the same command again.';
+const LATER_HINT = 'The service has a problem or limits the request rate: start the same command again later.';
 const LOCAL_CODES = ['ENOSPC', 'EDQUOT', 'EACCES', 'EPERM', 'EROFS', 'ENOENT', 'ENOTDIR', 'EISDIR', 'EEXIST'] as const;
-const LOCAL_HINT = 'The local file is the trouble: look at the path, its rights and the room on its disk.';
+const LOCAL_HINT = 'The problem is the local file: check the path, its permissions and the free space on its disk.';
 
 export function readS3Failure(error: unknown): S3Failure {
   const metadata = readField(error, '$metadata');

@@ -53,7 +53,7 @@ export async function removeLeftovers(
     }
   } catch (error) {
     // Ignorable: the object is written, and the next run, or a lifecycle rule of the bucket, removes the parts.
-    note(`store: parts of unfinished uploads below ${place.Prefix} were not looked for: ${describeError(error)}`);
+    note(`store: parts of unfinished uploads below ${place.Prefix} could not be listed: ${describeError(error)}`);
   }
 }
 

@@ -83,7 +83,7 @@ class S3Store implements Store {
         assertSmall(`${this.url}/${key}`, sizeBytes);
         const bytes = Buffer.concat(await body.toArray());
         if (bytes.length !== sizeBytes)
-          throw new RangeError(`${bytes.length} bytes came where ${sizeBytes} were announced`);
+          throw new RangeError(`${bytes.length} bytes arrived, ${sizeBytes} were announced`);
         return new Uint8Array(bytes);
       }),
     );

@@ -18,9 +18,9 @@ export class StoreFault extends Fault {
 /** @throws Fault `OBJECT_TOO_LARGE` for an object that is too large to read into memory */
 export function assertSmall(target: string, sizeBytes: number): void {
   if (sizeBytes <= MAX_GET_BYTES) return;
-  const came = `${target} has ${formatBytes(sizeBytes)}, ${formatBytes(MAX_GET_BYTES)} at most are read into memory`;
+  const came = `${target} has ${formatBytes(sizeBytes)}; at most ${formatBytes(MAX_GET_BYTES)} are read into memory`;
   throw new Fault('OBJECT_TOO_LARGE', `store: ${came}`, {
-    hint: 'Nothing of flowdrop is so large under this name: something else wrote it. Move it away.',
+    hint: 'flowdrop writes no file this large under this name: another program wrote it. Move it away.',
   });
 }
 

@@ -102,7 +102,7 @@ async function writeDurably(
     else await file.writeFile(body);
     const { size } = await file.stat();
     if (expectedBytes !== undefined && size !== expectedBytes) {
-      throw new RangeError(`${size} bytes came where ${expectedBytes} were announced`);
+      throw new RangeError(`${size} bytes arrived, ${expectedBytes} were announced`);
     }
     await file.sync();
   } finally {

@@ -116,7 +116,7 @@ describe.each(STORES)('alerts remembered in $name', ({ isMissing, open }) => {
       store = await open(folder);
     });
 
-    it('is told once to everybody, and once more when it is over', async () => {
+    it('is sent once to everybody, and once more when it is over', async () => {
       await sendAlerts(createContext(), both, missing);
       clock.advance(86_400_000);
       await sendAlerts(createContext(), both, missing);
@@ -137,7 +137,7 @@ describe.each(STORES)('alerts remembered in $name', ({ isMissing, open }) => {
       expect(JSON.parse((await readText(store, alertsKey('nightly'))) ?? '')).toMatchObject({ alerts: {} });
     });
 
-    it('that comes back is told again', async () => {
+    it('that comes back is sent again', async () => {
       for (const outcome of [missing, sealed, missing]) await sendAlerts(createContext(), both, outcome);
       expect(documents().map(({ alerts, recovered }) => [alerts.length, recovered.length])).toEqual([
         [1, 0],
@@ -187,7 +187,7 @@ describe.each(STORES)('alerts remembered in $name', ({ isMissing, open }) => {
       expect(all[2]?.messageId).not.toBe(all[0]?.messageId);
     });
 
-    it('that another worker has told in the meantime is told to nobody again', async () => {
+    it('that another worker has sent in the meantime is not sent again', async () => {
       // While this worker waits for the first answer, the other one goes through its run.
       let other: Promise<unknown> | undefined;
       const slow = createContext({
@@ -202,15 +202,15 @@ describe.each(STORES)('alerts remembered in $name', ({ isMissing, open }) => {
         },
       });
       await sendAlerts(slow, both, missing);
-      const told = (await mails()).map(({ to, messageId }) => `${to} ${messageId}`);
-      // The one that was under way is told by both, under one identity.
-      expect(told.filter((line) => line.startsWith(OPS))).toHaveLength(2);
-      expect(new Set(told).size).toBe(2);
-      expect(told).toHaveLength(3);
+      const sent = (await mails()).map(({ to, messageId }) => `${to} ${messageId}`);
+      // The one that was under way is sent by both, under one identity.
+      expect(sent.filter((line) => line.startsWith(OPS))).toHaveLength(2);
+      expect(new Set(sent).size).toBe(2);
+      expect(sent).toHaveLength(3);
       expect(posts()).toHaveLength(1);
     });
 
-    it('that could not be told to one is told by the next run to that one only', async () => {
+    it('that could not be sent to one is sent by the next run to that one only', async () => {
       refused.add(OPS);
       receiver.answers.push(answerWith(404));
       await sendAlerts(createContext(), both, missing);
@@ -224,14 +224,14 @@ describe.each(STORES)('alerts remembered in $name', ({ isMissing, open }) => {
       expect(posts()).toHaveLength(2);
     });
 
-    it('is told although its memory is damaged', async () => {
+    it('is sent although its memory is damaged', async () => {
       await store.put(alertsKey('nightly'), { bytes: Buffer.from('{"version": 9') });
       await sendAlerts(createContext(), both, missing);
       await sendAlerts(createContext(), both, missing);
       expect(await mails()).toHaveLength(2);
     });
 
-    it('is kept with who was told when, in the shape that the documentation gives', async () => {
+    it('is kept with who was sent it when, in the shape that the documentation gives', async () => {
       await sendAlerts(createContext(), both, missing);
       const at = new Date(clock.now()).toISOString();
       expect(JSON.parse((await readText(store, '_flowdrop/alerts/nightly.json')) ?? '')).toEqual({
@@ -244,8 +244,8 @@ describe.each(STORES)('alerts remembered in $name', ({ isMissing, open }) => {
             what: expect.stringContaining('no rows of it'),
             next: expect.stringContaining('flowdrop backfill nightly --from 2026-11-18 --to 2026-11-18'),
             ...{ first_seen: '2026-11-20T23:00:00.000Z', last_seen: '2026-11-20T23:00:00.000Z', status: 'open' },
-            told: { [OPS]: at, [SECOND.toLowerCase()]: at, webhook: at },
-            recovery_told: {},
+            sent: { [OPS]: at, [SECOND.toLowerCase()]: at, webhook: at },
+            recovery_sent: {},
           },
         },
       });
@@ -289,7 +289,7 @@ describe('an alert', () => {
     store = (await STORES[0]?.open(folder)) as Store; // The directory is always there.
   });
 
-  it('of a store that is down is remembered on this machine, and told as recovered when the store is back', async () => {
+  it('of a store that is down is remembered on this machine, and sent as recovered when the store is back', async () => {
     const down = new Proxy(store, {
       get(target, name, _receiver) {
         const fails = () => Promise.reject(new Fault('S3_UNREACHABLE', 'no route'));
@@ -452,11 +452,11 @@ describe('an alert', () => {
       { result: sealed, deliveries: [made] },
     ])
       await sendAlerts(createContext(), both, createOutcome(outcome));
-    const told = documents().map(({ alerts, recovered }) =>
+    const sent = documents().map(({ alerts, recovered }) =>
       [alerts, recovered].map((list) => list.map(({ id }) => id)),
     );
     const ids = ['nightly/report-failed/flow/DROP_DAMAGED', 'nightly/report-pending/2026-11-19'];
-    expect(told.map((lists) => lists.map((list) => list.toSorted()))).toEqual([
+    expect(sent.map((lists) => lists.map((list) => list.toSorted()))).toEqual([
       [ids, []],
       [[], ids],
     ]);
@@ -464,7 +464,7 @@ describe('an alert', () => {
     expect(alert).toMatchObject({
       title: 'The report of 2026-11-18 could not be made: DROP_DAMAGED',
       ...{ date: '2026-11-18', code: 'DROP_DAMAGED', what: 'drops/trades is another file.' },
-      next: 'Run `flowdrop verify nightly`. Then: `flowdrop report nightly --date 2026-11-18`; the next run tries again too.',
+      next: 'Run `flowdrop verify nightly`. Then: `flowdrop report nightly --date 2026-11-18`; the next run retries too.',
     });
   });
 });

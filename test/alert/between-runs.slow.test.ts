@@ -1,4 +1,4 @@
-/** `flowdrop alert JOB`: operators are told without a run, by the real command, mail server and receiver. */
+/** `flowdrop alert JOB`: operators are alerted without a run, by the real command, mail server and receiver. */
 import { mkdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
@@ -53,12 +53,12 @@ const run = async (args: readonly string[], env: Readonly<Record<string, string>
     },
   });
 const posts = () => receiver.posts.slice(before).map(({ body }) => JSON.parse(body) as AlertPayload);
-const told = () => posts().map(({ alerts, recovered }) => [alerts.map(({ id }) => id), recovered.map(({ id }) => id)]);
+const sent = () => posts().map(({ alerts, recovered }) => [alerts.map(({ id }) => id), recovered.map(({ id }) => id)]);
 
 describe('flowdrop alert', () => {
   it('tells nothing of a job that never ran', async () => {
     expect(await run(['alert', 'nightly'])).toMatchObject({ code: 0, stdout: 'Nothing to report.\n' });
-    expect(told()).toEqual([]);
+    expect(sent()).toEqual([]);
   });
 
   it('tells once of a gap that expires within two days', async () => {
@@ -88,22 +88,22 @@ describe('flowdrop alert', () => {
     for (const _ of [1, 2]) expect((await run(['alert', 'nightly'], env)).code).toBe(0);
     // On a Saturday only a weekend may be about to expire.
     expect(posts()).toHaveLength(soon ? 1 : 0);
-    if (soon) expect(told()[0]?.[0]).toContain(`nightly/gap-expires-soon/${soon}`);
+    if (soon) expect(sent()[0]?.[0]).toContain(`nightly/gap-expires-soon/${soon}`);
   });
 
   it('tells that a run died, with its id, once, and the next run that ends tells that it is over', async () => {
     const { code, stdout } = await run(['--json', 'alert', 'nightly', '--died', 'killed by SIGKILL']);
     expect(code).toBe(0);
-    expect(JSON.parse(stdout)).toMatchObject({ job: 'nightly', run_id: 'tick-1', untold: [] });
+    expect(JSON.parse(stdout)).toMatchObject({ job: 'nightly', run_id: 'tick-1', unsent: [] });
     await run(['alert', 'nightly', '--died', 'killed by SIGSEGV']);
     await run(['alert', 'nightly']);
-    expect(told()).toEqual([[['nightly/run-died'], []]]);
+    expect(sent()).toEqual([[['nightly/run-died'], []]]);
     expect(posts()[0]).toMatchObject({
       run: 'tick-1',
       alerts: [{ what: expect.stringContaining('killed by SIGKILL.') }],
     });
     expect((await run(['run', 'nightly'])).code).toBe(0);
-    expect(told().slice(1)).toEqual([[[], ['nightly/run-died']]]);
+    expect(sent().slice(1)).toEqual([[[], ['nightly/run-died']]]);
   });
 
   it('tells that a job file is broken, of that very file, and when it is valid again', async () => {
@@ -114,14 +114,14 @@ describe('flowdrop alert', () => {
     // A run may have been started with the last valid file.
     await run(['alert', 'nightly', '--died', 'killed']);
     await run(['alert', 'nightly']);
-    expect(told()).toEqual([
+    expect(sent()).toEqual([
       [['nightly/job-invalid'], []],
       [['nightly/run-died'], []],
       [[], ['nightly/job-invalid']],
     ]);
   });
 
-  it('ends with 1 when somebody could not be told, and the next one tells only them', async () => {
+  it('ends with 1 when an alert is unsent, and the next one sends only that', async () => {
     const mails = smtp.messages.length;
     receiver.answers.push(answerWith(403));
     const first = await run(['alert', 'nightly', '--died', 'killed']);
@@ -132,7 +132,7 @@ describe('flowdrop alert', () => {
     const memory = JSON.parse(
       await readFile(join(cwd, 'drops', '_flowdrop', 'alerts', 'nightly.json'), 'utf8'),
     ) as AlertState;
-    expect(Object.keys(memory.alerts['nightly/run-died']?.told ?? {}).sort()).toEqual(['ops@example.com', 'webhook']);
+    expect(Object.keys(memory.alerts['nightly/run-died']?.sent ?? {}).sort()).toEqual(['ops@example.com', 'webhook']);
   });
 
   const pending = { condition: 'pending', last_modified_date: null, revision: null, rows: null };
@@ -140,7 +140,7 @@ describe('flowdrop alert', () => {
     // Links that lead to themselves: the store is there, its memory of alerts too, and what is to be read is not.
     ['condition.json', 'ELOOP', (path: string) => symlink(path, path)],
     ['session=2026-11-20', 'ELOOP', (path: string) => symlink(path, path)],
-    ['condition.json', 'not in shape', (path: string) => writeFile(path, '{}')],
+    ['condition.json', 'is invalid', (path: string) => writeFile(path, '{}')],
   ] as const)(
     'ends with 1 when the store opens and its %s cannot be read (%s), and tells what it can',
     async (name, reason, breakIt) => {
@@ -154,15 +154,15 @@ describe('flowdrop alert', () => {
       await breakIt(join(dataset, name));
       const first = await run(['--json', 'alert', 'nightly', '--died', 'killed']);
       expect(JSON.parse(first.stdout)).toMatchObject({
-        told: [{ target: 'ops@example.com' }, { target: 'webhook' }],
-        untold: [],
+        sent: [{ target: 'ops@example.com' }, { target: 'webhook' }],
+        unsent: [],
         unread: expect.stringContaining(reason),
       });
       expect(first.code).toBe(1);
       expect(first.stderr).toContain('"event":"conditions-unread"');
       const second = await run(['alert', 'nightly']);
       expect(second).toMatchObject({ code: 1, stdout: expect.stringMatching(/^Gaps are unknown: /) });
-      expect(told()).toEqual([[['nightly/run-died'], []]]);
+      expect(sent()).toEqual([[['nightly/run-died'], []]]);
       await rm(join(dataset, name));
       expect((await run(['alert', 'nightly'])).code).toBe(0);
     },
@@ -173,7 +173,7 @@ describe('two that write the memory', () => {
   const at = '2026-11-20T23:00:00.000Z';
   const entry = (changes: Partial<AlertEntry> = {}): AlertEntry => ({
     ...{ kind: 'run-died', date: null, code: null, report: null, title: 't', what: 'w', next: 'n' },
-    ...{ first_seen: at, last_seen: at, status: 'open', told: {}, recovery_told: {} },
+    ...{ first_seen: at, last_seen: at, status: 'open', sent: {}, recovery_sent: {} },
     ...changes,
   });
   const state = (alerts: Readonly<Record<string, AlertEntry>>): AlertState => ({
@@ -186,14 +186,14 @@ describe('two that write the memory', () => {
     expect(Object.keys(merged.alerts).sort()).toEqual(['a', 'b']);
   });
 
-  it('keep whom the other has told', () => {
+  it('keep to whom the other has sent it', () => {
     const base = state({ a: entry() });
     const merged = applyChanges(
-      state({ a: entry({ told: { x: at } }) }),
+      state({ a: entry({ sent: { x: at } }) }),
       base,
-      state({ a: entry({ told: { y: at } }) }),
+      state({ a: entry({ sent: { y: at } }) }),
     );
-    expect(merged.alerts['a']?.told).toEqual({ x: at, y: at });
+    expect(merged.alerts['a']?.sent).toEqual({ x: at, y: at });
   });
 
   it('forget what one has forgotten, unless the other has news of it', () => {
@@ -203,10 +203,10 @@ describe('two that write the memory', () => {
     expect(Object.keys(applyChanges(state({ b: entry() }), base, base).alerts)).toEqual(['b']);
   });
 
-  it('tell again what came back while the other told that it was over', () => {
-    const open = entry({ first_seen: at, told: { x: at } });
-    const theirs = state({ a: entry({ status: 'recovered', told: { x: at, z: at } }) });
+  it('send again what came back while the other sent its recovery', () => {
+    const open = entry({ first_seen: at, sent: { x: at } });
+    const theirs = state({ a: entry({ status: 'recovered', sent: { x: at, z: at } }) });
     const merged = applyChanges(theirs, state({ a: entry() }), state({ a: open }));
-    expect(merged.alerts['a']).toMatchObject({ status: 'open', told: { x: at } });
+    expect(merged.alerts['a']).toMatchObject({ status: 'open', sent: { x: at } });
   });
 });

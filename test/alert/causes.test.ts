@@ -129,7 +129,7 @@ describe('the causes of a run', () => {
     expect(ids(facts)).toEqual(gives);
   });
 
-  it('a person who types a wrong date for a backfill is told by the terminal alone', () => {
+  it('a person who types a wrong date for a backfill hears it from the terminal alone', () => {
     const failure = createFailure('DATE_INVALID', { isUsage: true });
     const { result: _, ...facts } = createRunFacts({ command: 'backfill', failure });
     expect(listCauses(facts)).toEqual([]);
@@ -179,7 +179,7 @@ describe('a gap that expires', () => {
   const at = (nowMs: number, changes: Changes<RunFacts> = {}) =>
     ids({ nowMs, result: withDates({ '2026-11-06': 'pending', '2026-11-20': 'available' }), ...changes });
 
-  it('is told within 48 hours of it, and not a millisecond before', () => {
+  it('is alerted within 48 hours of it, and not a millisecond before', () => {
     expect(at(expiryMs - 48 * 3_600_000)).toEqual([]);
     expect(at(expiryMs - 48 * 3_600_000 + 1)).toEqual(['nightly/gap-expires-soon/2026-11-06']);
     expect(at(expiryMs - 1)).toEqual(['nightly/gap-expires-soon/2026-11-06']);
@@ -327,7 +327,7 @@ describe('a cause that is not found again', () => {
     expect(judgeCause(cause, createRunFacts(facts), [])).toBe(verdict);
   });
 
-  it('a date that fails otherwise now is told under the new code only', () => {
+  it('a date that fails otherwise now is alerted under the new code only', () => {
     const facts = createRunFacts({ conditions: { [date]: 'pending' } });
     const found = [`nightly/date-failed/${date}/OTHER`];
     expect(judgeCause({ kind: 'date-failed', date, report: null }, facts, found)).toBe('over');

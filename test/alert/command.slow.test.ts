@@ -66,7 +66,7 @@ async function run(
       FLOWDROP_SMTP_URL: `smtp://127.0.0.1:${smtp.port}?tls=none`,
       FLOWDROP_ALERT_WEBHOOK_URL: `${receiver.url}${HOOK_PATH}`,
       FLOWDROP_ALERT_WEBHOOK_SECRET: WEBHOOK_SECRET,
-      // What cannot be mailed now is told now.
+      // What cannot be mailed now is alerted now.
       FLOWDROP_MAIL_RETRY_SECONDS: '0',
       ...env,
     },
@@ -74,7 +74,7 @@ async function run(
 }
 
 const documents = () => receiver.posts.slice(postsBefore).map(({ body }) => JSON.parse(body) as AlertPayload);
-const told = () =>
+const sent = () =>
   documents().map(({ alerts, recovered }) => [alerts.map(({ id }) => id), recovered.map(({ id }) => id)]);
 /** Mails to operators. */
 const mails = async () =>
@@ -92,13 +92,13 @@ describe('a run', () => {
       expect(code).toBe(2);
       expect(stderr).toContain('UNAUTHORIZED');
     }
-    expect(told()).toEqual([[['nightly/key-refused/UNAUTHORIZED'], []]]);
+    expect(sent()).toEqual([[['nightly/key-refused/UNAUTHORIZED'], []]]);
     expect((await mails()).map(({ subject }) => subject)).toEqual([
       '[critical] nightly: The API refuses the key: UNAUTHORIZED',
     ]);
     const { code } = await run(['run', 'nightly']);
     expect(code).toBe(0);
-    expect(told().slice(1)).toEqual([[[], ['nightly/key-refused/UNAUTHORIZED']]]);
+    expect(sent().slice(1)).toEqual([[[], ['nightly/key-refused/UNAUTHORIZED']]]);
     expect(receiver.posts.slice(postsBefore).every(({ isSigned }) => isSigned)).toBe(true);
     expect(await mails()).toHaveLength(2);
   });
@@ -106,7 +106,7 @@ describe('a run', () => {
   it('shows the key, the address and the secret of the webhook nowhere', async () => {
     receiver.answers.push(answerWith(403, {}, `${HOOK_PATH} ${WEBHOOK_SECRET}`));
     const { stdout, stderr } = await run(['--debug', 'run', 'nightly'], { FLOWDROP_API_KEY: WRONG_KEY });
-    expect(stderr).toContain('alert-untold');
+    expect(stderr).toContain('alert-unsent');
     const files = (await listFiles(cwd)).filter((name) => !name.includes('engine'));
     const texts = await Promise.all(files.map((name) => readFile(join(cwd, name), 'utf8')));
     const mailed = smtp.messages.slice(mailsBefore).map(({ source }) => source.toString());
@@ -138,7 +138,7 @@ describe('a run', () => {
   it('in which all is well tells nothing and writes nothing of it', async () => {
     const { code } = await run(['run', 'nightly']);
     expect(code).toBe(0);
-    expect(told()).toEqual([]);
+    expect(sent()).toEqual([]);
     expect((await listFiles(join(cwd, 'drops'))).filter((name) => name.startsWith('_flowdrop/alerts'))).toEqual([]);
   });
 
@@ -153,7 +153,7 @@ describe('a run', () => {
     );
     expect((await run(['run', 'nightly'])).code).toBe(3);
     expect((await run(['run', 'nightly'])).code).toBe(3);
-    expect(told()).toEqual([[['nightly/date-missing/2026-11-18'], []]]);
+    expect(sent()).toEqual([[['nightly/date-missing/2026-11-18'], []]]);
     // The provider has put the rows there since.
     const repaired = await startService(['--generate', '3', '--generate-rows', '300', '--as-of', AS_OF]);
     try {
@@ -162,7 +162,7 @@ describe('a run', () => {
     } finally {
       await repaired.stop();
     }
-    expect(told().slice(1)).toEqual([[[], ['nightly/date-missing/2026-11-18']]]);
+    expect(sent().slice(1)).toEqual([[[], ['nightly/date-missing/2026-11-18']]]);
   });
 
   it('whose report does not reach somebody tells it, and ends as it would without alerts', async () => {
@@ -170,25 +170,25 @@ describe('a run', () => {
     refuseDesk = true;
     expect((await run(['run', 'nightly'])).code).toBe(1);
     expect((await run(['run', 'nightly'])).code).toBe(1);
-    expect(told()).toEqual([[['nightly/report-failed/flow/desk@example.com'], []]]);
+    expect(sent()).toEqual([[['nightly/report-failed/flow/desk@example.com'], []]]);
     refuseDesk = false;
     expect((await run(['run', 'nightly'])).code).toBe(0);
-    expect(told().slice(1)).toEqual([[[], ['nightly/report-failed/flow/desk@example.com']]]);
+    expect(sent().slice(1)).toEqual([[[], ['nightly/report-failed/flow/desk@example.com']]]);
   });
 
-  it('that cannot even be opened is told too: a setting is missing', async () => {
+  it('that cannot even be opened is alerted too: a setting is missing', async () => {
     const { code } = await run(['run', 'nightly'], { FLOWDROP_API_KEY: '' });
     expect(code).toBe(2);
-    expect(told()).toEqual([[['nightly/run-failed/SETTING_MISSING'], []]]);
+    expect(sent()).toEqual([[['nightly/run-failed/SETTING_MISSING'], []]]);
   });
 
-  it('whose store cannot be opened is told once, remembered on this machine', async () => {
+  it('whose store cannot be opened is alerted once, remembered on this machine', async () => {
     await writeFile(join(cwd, 'drops'), 'a file where the store should be');
     for (const _ of [1, 2]) expect((await run(['run', 'nightly'])).code).toBe(1);
-    expect(told()).toMatchObject([[[expect.stringContaining('nightly/run-failed/')], []]]);
+    expect(sent()).toMatchObject([[[expect.stringContaining('nightly/run-failed/')], []]]);
     await rm(join(cwd, 'drops'));
     expect((await run(['run', 'nightly'])).code).toBe(0);
-    expect(told().slice(1)).toMatchObject([[[], [expect.stringContaining('nightly/run-failed/')]]]);
+    expect(sent().slice(1)).toMatchObject([[[], [expect.stringContaining('nightly/run-failed/')]]]);
   });
 
   it('that is stopped tells nothing', async () => {
@@ -211,7 +211,7 @@ describe('a run', () => {
         },
       });
       expect(done.code).toBe(130);
-      expect(told()).toEqual([]);
+      expect(sent()).toEqual([]);
     } finally {
       await slow.stop();
     }
@@ -220,7 +220,7 @@ describe('a run', () => {
   it('of a job that does not want the webhook posts nothing', async () => {
     await writeJob('alerts: {to: [ops@example.com], webhook: false}');
     await run(['run', 'nightly'], { FLOWDROP_API_KEY: WRONG_KEY });
-    expect(told()).toEqual([]);
+    expect(sent()).toEqual([]);
     expect(await mails()).toHaveLength(1);
   });
 
@@ -248,11 +248,11 @@ describe('a run', () => {
 describe('a backfill', () => {
   it('of dates that were typed wrongly tells the terminal alone', async () => {
     expect((await run(['backfill', 'nightly', '--from', '2026-01-05', '--to', '2026-01-06'])).code).toBe(2);
-    expect(told()).toEqual([]);
+    expect(sent()).toEqual([]);
   });
 
   it('whose key is refused tells it', async () => {
     expect((await run(['backfill', 'nightly'], { FLOWDROP_API_KEY: WRONG_KEY })).code).toBe(2);
-    expect(told()).toEqual([[['nightly/key-refused/UNAUTHORIZED'], []]]);
+    expect(sent()).toEqual([[['nightly/key-refused/UNAUTHORIZED'], []]]);
   });
 });

@@ -1,5 +1,5 @@
 /**
- * The memory of what operators were told: the pure part, step by step and against a plain model over random histories. Where
+ * The memory of what operators were sent: the pure part, step by step and against a plain model over random histories. Where
  * it is kept, and the ways out: `alerts.slow.test.ts`.
  */
 import { describe, expect, it } from 'vitest';
@@ -11,7 +11,7 @@ import {
   createAlertState,
   listDue,
   noteCauses,
-  noteTold,
+  noteSent,
 } from '../../src/alert/open-causes.ts';
 import type { RunFacts } from '../../src/alert/run-facts.ts';
 import { ALERT_NOW, createFailure, createResult, createRunFacts } from '../support/alerts.ts';
@@ -34,7 +34,7 @@ describe('the state of alerts', () => {
     ]);
   });
 
-  it('tells nobody that a cause is over who was never told of it', () => {
+  it('sends no recovery to a target that was never sent the alert', () => {
     const open = note(createAlertState('nightly'), evening(0, { '2026-11-19': 'degraded' }));
     const over = note(open, evening(1, { '2026-11-19': 'available' }));
     expect(listDue(over, 'a')).toEqual({ alerts: [], recovered: [] });
@@ -44,15 +44,15 @@ describe('the state of alerts', () => {
   it('tells a target that is new what is open', () => {
     const facts = evening(0, { '2026-11-19': 'degraded' });
     const open = note(createAlertState('nightly'), facts);
-    const told = noteTold(open, 'a', listDue(open, 'a'), facts.nowMs);
-    expect(listDue(told, 'a').alerts).toEqual([]);
-    expect(listDue(told, 'new').alerts).toEqual(['nightly/date-degraded/2026-11-19']);
+    const sent = noteSent(open, 'a', listDue(open, 'a'), facts.nowMs);
+    expect(listDue(sent, 'a').alerts).toEqual([]);
+    expect(listDue(sent, 'new').alerts).toEqual(['nightly/date-degraded/2026-11-19']);
   });
 
-  it('closes a loss that all were told of, tells it never again, and forgets it when no run looks back so far', () => {
+  it('closes a loss that was sent to all, never sends it again, and forgets it when no run looks back so far', () => {
     const lost = (n: number) => evening(n, { '2026-11-03': 'expired' });
     let state = note(createAlertState('nightly'), lost(0));
-    state = closeDone(noteTold(state, 'a', listDue(state, 'a'), ALERT_NOW), ['a']);
+    state = closeDone(noteSent(state, 'a', listDue(state, 'a'), ALERT_NOW), ['a']);
     expect(Object.values(state.alerts)[0]?.status).toBe('closed');
     for (let n = 1; n < 80; n += 1) {
       state = note(state, lost(n));
@@ -63,7 +63,7 @@ describe('the state of alerts', () => {
 
   it('is unchanged by a run that finds nothing, apart from what is open', () => {
     const lost = note(createAlertState('nightly'), evening(0, { '2026-11-03': 'expired' }));
-    const closed = closeDone(noteTold(lost, 'a', listDue(lost, 'a'), ALERT_NOW), ['a']);
+    const closed = closeDone(noteSent(lost, 'a', listDue(lost, 'a'), ALERT_NOW), ['a']);
     expect(note(closed, evening(1, { '2026-11-03': 'expired' }))).toEqual(closed);
   });
 
@@ -75,7 +75,7 @@ describe('the state of alerts', () => {
         'nightly/report-failed/flow/gone@example.com': {
           ...{ kind: 'report-failed', date: '2026-11-20', code: null, report: delivery, ...words() },
           ...{ first_seen: '2026-11-20T23:00:00.000Z', last_seen: '2026-11-20T23:00:00.000Z', status: 'open' },
-          ...{ told: { a: '2026-11-20T23:00:00.000Z' }, recovery_told: {} },
+          ...{ sent: { a: '2026-11-20T23:00:00.000Z' }, recovery_sent: {} },
         },
       },
     };
@@ -86,8 +86,8 @@ describe('the state of alerts', () => {
   it('has the same meaning after it was written and read', () => {
     const facts = evening(0, { '2026-11-18': 'missing', '2026-11-19': 'degraded' });
     const state = note(createAlertState('nightly'), facts);
-    const told = noteTold(state, 'mail@example.com', listDue(state, 'mail@example.com'), facts.nowMs);
-    expect(alertStateSchema.parse(JSON.parse(JSON.stringify(told)))).toEqual(told);
+    const sent = noteSent(state, 'mail@example.com', listDue(state, 'mail@example.com'), facts.nowMs);
+    expect(alertStateSchema.parse(JSON.parse(JSON.stringify(sent)))).toEqual(sent);
   });
 
   it('tells every target of each cause once, and once that it is over, over random histories with failing ways out', () => {
@@ -116,12 +116,12 @@ describe('the state of alerts', () => {
           // A way out that fails, as often as not; at the end all work.
           if (!isLast && random() < 0.5) continue;
           const belief = beliefs.get(target) as Set<string>; // Each target has one.
-          for (const id of due.alerts) expect(belief.has(id), `${target} is told ${id} again`).toBe(false);
+          for (const id of due.alerts) expect(belief.has(id), `${target} is sent ${id} again`).toBe(false);
           for (const id of due.recovered) expect(belief.has(id), `${target} never knew ${id}`).toBe(true);
           for (const id of due.alerts) belief.add(id);
           for (const id of due.recovered) belief.delete(id);
           heard += due.alerts.length + due.recovered.length;
-          state = noteTold(state, target, due, nowMs);
+          state = noteSent(state, target, due, nowMs);
         }
         state = closeDone(state, targets);
         last = listCauses(facts).map(({ id }) => id);

@@ -356,7 +356,7 @@ describe('what is wrong with the drops', () => {
       await expect(own.rows('SELECT count() FROM RawOptionTrades')).rejects.toMatchObject({
         code: 'NO_TRADES',
         kind: 'usage',
-        message: 'the drops of trades are no single trades: they have no id',
+        message: 'the drops of trades are not single trades: they have no id',
       });
     } finally {
       await own.stop();

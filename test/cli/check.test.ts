@@ -28,7 +28,7 @@ describe('job files of one name or dataset', () => {
     const { code, stdout, stderr } = await flowdrop(['check', ...files], { cwd: folder.path });
     expect(code).toBe(2);
     expect(stdout).toMatch(
-      /first[^\n]*\n[\s\S]*second[\s\S]*both write one\/[\s\S]*Give each job a name and a dataset of its own/,
+      /first[^\n]*\n[\s\S]*second[\s\S]*both write one\/[\s\S]*Give each job its own name and dataset/,
     );
     expect(stderr).toBe('');
   });

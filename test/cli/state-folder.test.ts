@@ -57,9 +57,9 @@ it.runIf(process.platform === 'linux')(
     for (const args of COMMANDS) {
       const { code, stderr } = await use('/proc/flowdrop/state', args);
       expect(stderr, args.join(' ')).toContain(
-        'STATE_UNUSABLE: the state folder /proc/flowdrop/state cannot be made, or not be written: ENOENT: ',
+        'STATE_UNUSABLE: cannot create or write the state folder /proc/flowdrop/state: ENOENT: ',
       );
-      expect(stderr).toContain('-> Let FLOWDROP_STATE_DIR be a folder on a local disk');
+      expect(stderr).toContain('-> Set FLOWDROP_STATE_DIR to a folder on a local disk');
       expect(code).toBe(1);
     }
   },

@@ -75,7 +75,7 @@ describe('a dataset as the runs left it', () => {
   it('is found right, also by a recount at the source', async () => {
     const verified = await verify('--deep');
     expect(verified.stdout).toMatch(
-      /^ok {4}2026-11-19 {2}\d+ rows, as many at the source now\nok {4}2026-11-20 {2}\d+ rows, as many at the source now\n2 dates, \d+ rows: nothing is wrong, 2 recounted at the source\n$/,
+      /^ok {4}2026-11-19 {2}\d+ rows, same count at the source\nok {4}2026-11-20 {2}\d+ rows, same count at the source\n2 dates, \d+ rows: nothing is wrong, 2 recounted at the source\n$/,
     );
     expect(verified.code).toBe(0);
     const json = JSON.parse((await verify('--json')).stdout) as readonly Record<string, unknown>[];
@@ -240,7 +240,7 @@ describe('damage', () => {
     expect(await verify()).toMatchObject({
       code: 1,
       stdout: expect.stringMatching(
-        /FAIL {2}trades {2}trades\/session=2026-11-01\/left.parquet is of a date that is not sealed/,
+        /FAIL {2}trades {2}trades\/session=2026-11-01\/left.parquet belongs to a date that is not sealed/,
       ),
     });
     await rm(at('session=2026-11-01'), { recursive: true });
@@ -255,7 +255,7 @@ describe('damage', () => {
 });
 
 const RECOUNTED =
-  'ok    2026-11-20  300 rows, as many at the source now\n1 date, 300 rows: nothing is wrong, 1 recounted at the source\n';
+  'ok    2026-11-20  300 rows, same count at the source\n1 date, 300 rows: nothing is wrong, 1 recounted at the source\n';
 
 describe('a recount', () => {
   it('of groups finds groups that came late, and trades that came late into groups that there were', async () => {
@@ -283,7 +283,7 @@ describe('a recount', () => {
     const run = await verifyAt(rows, 'run');
     expect(run.code, run.stderr).toBe(0);
     const right = await verifyAt(rows, 'verify', '--deep');
-    expect(right).toMatchObject({ code: 0, stdout: expect.stringMatching(/rows, as many at the source now/) });
+    expect(right).toMatchObject({ code: 0, stdout: expect.stringMatching(/rows, same count at the source/) });
     const late = await verifyAt(inGroup, 'verify', '--deep');
     expect(late).toMatchObject({
       code: 1,
@@ -301,7 +301,7 @@ describe('a recount', () => {
     await mkdir(join(own, 'drops'));
     expect(await flowdrop(['verify', '--deep', path], { cwd: own, env: service.env })).toMatchObject({
       code: 0,
-      stderr: expect.stringContaining('of `api: chain` there is no recount'),
+      stderr: expect.stringContaining('`api: chain` cannot be recounted'),
     });
   });
 
@@ -321,7 +321,7 @@ describe('a recount', () => {
     const replaced = rows.map((row, k) => (k < 50 ? { ...row, id: `again-${k}` } : row));
     expect(await runOver(replaced, 'verify', '--deep')).toMatchObject({
       code: 1,
-      stdout: expect.stringContaining('60 rows as when the date was sealed, but with other ids: rows were replaced'),
+      stdout: expect.stringContaining('60 rows, but with other ids than when the date was sealed: rows were replaced'),
     });
   });
 

@@ -29,11 +29,11 @@ function create(scripts: Readonly<Record<string, string>>, clock = systemClock):
 describe('a mail server that hangs', () => {
   it('holds up no status', async () => {
     const { sendAlert, readStatus } = create({ hangs: HANGS, nightly: SAYS_STATUS });
-    const told = [1, 2, 3].map(() => sendAlert('hangs', []).catch(() => undefined));
+    const alerts = [1, 2, 3].map(() => sendAlert('hangs', []).catch(() => undefined));
     expect(await readStatus('nightly')).toMatchObject({ job: 'nightly' });
     commands?.stop();
     commands?.kill();
-    await Promise.all(told);
+    await Promise.all(alerts);
   });
 });
 
@@ -62,12 +62,12 @@ describe('a command that hangs', () => {
 
   it('does not outlive the daemon, and nothing that waits behind it is started', async () => {
     const { sendAlert, stop, kill, untilIdle } = create({ hangs: HANGS });
-    const told = [sendAlert('hangs', []), sendAlert('hangs', [])].map((sent) => sent.catch(String));
+    const alerts = [sendAlert('hangs', []), sendAlert('hangs', [])].map((sent) => sent.catch(String));
     stop();
     kill();
     await untilIdle();
-    expect((await Promise.all(told)).join()).toMatch(/SIGKILL|stopping/);
-    expect((await Promise.all(told))[1]).toContain('the daemon is stopping');
+    expect((await Promise.all(alerts)).join()).toMatch(/SIGKILL|stopping/);
+    expect((await Promise.all(alerts))[1]).toContain('the daemon is stopping');
   });
 });
 

@@ -31,7 +31,7 @@ const noNote = { note: async () => undefined, forget: async () => undefined, rea
 async function start(lastRunAt: () => Promise<number> = async () => systemClock.now()) {
   let reload: () => void = () => undefined;
   const daemon = createDaemon({
-    ...{ clock: systemClock, log, version: '1', id: 'test', maxRuns: 1, unfinished: noNote, untold: noNote },
+    ...{ clock: systemClock, log, version: '1', id: 'test', maxRuns: 1, unfinished: noNote, unsent: noNote },
     files: createJobFiles({
       folder,
       keptDir: join(folder, 'kept'),

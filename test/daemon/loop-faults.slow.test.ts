@@ -165,7 +165,7 @@ describe('what is shared', () => {
 });
 
 describe('a run that takes too long', () => {
-  it('is stopped, told once, and tried again, and the job behind it gets its place', async () => {
+  it('is stopped, alerted once, and tried again, and the job behind it gets its place', async () => {
     const unfinished = new Map<string, number>();
     const jobs = { a: `${DAILY}, timeout: 2h`, b: 'cron: "45 17 * * *", timeout: off' };
     const { started, alerts, lines, pass, times } = await start({
@@ -180,8 +180,8 @@ describe('a run that takes too long', () => {
     expect(runsOf('a')).toEqual(['timed-out scheduled']);
     expect(unfinished.has('a')).toBe(true);
     expect(lines.filter(({ event }) => event === 'run-timeout')).toMatchObject([{ job: 'a', timeoutMs: 2 * HOUR }]);
-    const told = () => alerts.filter(({ args }) => args[0] === '--died').map(({ args }) => args[1]);
-    expect(told()).toEqual([expect.stringMatching(/^The run took longer than 2 h 0 min, its schedule.timeout,/)]);
+    const sent = () => alerts.filter(({ args }) => args[0] === '--died').map(({ args }) => args[1]);
+    expect(sent()).toEqual([expect.stringMatching(/^The run took longer than 2 h 0 min, its schedule.timeout,/)]);
     // The other takes as long as it wants.
     await pass(8 * HOUR);
     expect(times().map((time) => time.slice(6))).toEqual(['a', 'b']);
@@ -192,7 +192,7 @@ describe('a run that takes too long', () => {
     started[2]?.end(0);
     await pass(MINUTE);
     expect(runsOf('a')).toEqual(['done retry', 'timed-out scheduled']);
-    expect(told()).toHaveLength(1);
+    expect(sent()).toHaveLength(1);
     expect(unfinished.has('a')).toBe(false);
   });
 
@@ -206,46 +206,46 @@ describe('a run that takes too long', () => {
   });
 });
 
-describe('operators who cannot be told', () => {
+describe('operators who cannot be alerted', () => {
   let isAlertDown = false;
   const down = { now: NOW, jobs: { a: DAILY }, isAlertDown: () => isAlertDown };
-  const told = (what: string) => test?.alerts.filter(({ args }) => args[0] === what).length;
+  const sent = (what: string) => test?.alerts.filter(({ args }) => args[0] === what).length;
 
   it('of a run that died hear of it as soon as they can, unless a later run was done', async () => {
     isAlertDown = true;
-    const untold = new Map<string, string>();
+    const unsent = new Map<string, string>();
     const { pass, lines } = await start({
-      ...{ ...down, untold, lastRuns: { a: TODAY }, code: (_job, count) => (count === 1 ? 'SIGKILL' : 1) },
+      ...{ ...down, unsent, lastRuns: { a: TODAY }, code: (_job, count) => (count === 1 ? 'SIGKILL' : 1) },
     });
     await pass(6 * HOUR);
     expect(lines.filter(({ event, what }) => event === 'alert-failed' && what === 'died').length).toBeGreaterThan(3);
-    expect(untold.get('a')).toContain('was ended by SIGKILL');
+    expect(unsent.get('a')).toContain('was ended by SIGKILL');
     isAlertDown = false;
     await pass(HOUR);
-    expect(told('--died')).toBe(1);
-    expect(untold.size).toBe(0);
+    expect(sent('--died')).toBe(1);
+    expect(unsent.size).toBe(0);
   });
 
   it('of a run that died hear nothing when the next one was done before', async () => {
     isAlertDown = true;
-    const untold = new Map<string, string>();
+    const unsent = new Map<string, string>();
     const { pass } = await start({
-      ...{ ...down, untold, lastRuns: { a: TODAY }, code: (_job, count) => (count === 1 ? 'SIGKILL' : 0) },
+      ...{ ...down, unsent, lastRuns: { a: TODAY }, code: (_job, count) => (count === 1 ? 'SIGKILL' : 0) },
     });
     await pass(5.5 * HOUR);
     isAlertDown = false;
     await pass(3 * HOUR);
     expect(runsOf('a')).toEqual(['done retry', 'died scheduled']);
-    expect(told('--died')).toBe(0);
-    expect(untold.size).toBe(0);
+    expect(sent('--died')).toBe(0);
+    expect(unsent.size).toBe(0);
   });
 
   it('of a run that died under a daemon before this one hear of it now', async () => {
     isAlertDown = false;
-    const untold = new Map([['a', 'The run was ended by SIGKILL.']]);
-    await start({ ...down, untold, lastRuns: { a: TODAY } });
+    const unsent = new Map([['a', 'The run was ended by SIGKILL.']]);
+    await start({ ...down, unsent, lastRuns: { a: TODAY } });
     expect(test?.alerts.map(({ args }) => args)).toContainEqual(['--died', 'The run was ended by SIGKILL.']);
-    expect(untold.size).toBe(0);
+    expect(unsent.size).toBe(0);
   });
 
   it('of a broken file hear of it as soon as they can, once, and not when it is mended', async () => {
@@ -261,12 +261,12 @@ describe('operators who cannot be told', () => {
     await breakIt(text);
     isAlertDown = false;
     await pass(90 * MINUTE);
-    expect(told('--broken')).toBe(0);
+    expect(sent('--broken')).toBe(0);
     isAlertDown = true;
     await breakIt('broken');
     isAlertDown = false;
     await pass(90 * MINUTE);
-    expect(told('--broken')).toBe(1);
+    expect(sent('--broken')).toBe(1);
   });
 });
 

@@ -228,7 +228,7 @@ describe('a clock', () => {
 
 describe('the job files', () => {
   const base = { now: NOW, jobs: { a: DAILY, b: DAILY }, lastRuns: { a: TODAY, b: TODAY }, code: () => 0 };
-  it('that are broken leave the job as it was, and the operators are told once', async () => {
+  it('that are broken leave the job as it was, and the operators are alerted once', async () => {
     const { daemon, files, change, pass, alerts, started } = await start(base);
     files.set('a', 'broken');
     change();

@@ -55,8 +55,8 @@ export interface TestOptions {
   readonly coordinator?: Coordinator;
   /** Ticks that are not over yet, as the disk has them. */
   readonly unfinished?: Map<string, number>;
-  /** Deaths that nobody was told of, as the disk has them. */
-  readonly untold?: Map<string, string>;
+  /** Unsent crash alerts, as the disk has them. */
+  readonly unsent?: Map<string, string>;
   /** Whether an alert cannot be sent now. */
   readonly isAlertDown?: () => boolean;
   /** How a run ends that is asked to stop. Default: 130. */
@@ -94,7 +94,7 @@ export async function startDaemon(options: TestOptions): Promise<TestDaemon> {
   const files = new Map(Object.entries(options.jobs).map(([name, schedule]) => [name, jobText(name, schedule)]));
   const good = new Map<string, string>();
   const unfinished = options.unfinished ?? new Map<string, number>();
-  const untold = options.untold ?? new Map<string, string>();
+  const unsent = options.unsent ?? new Map<string, string>();
   const readFiles = (): readonly FiledJob[] =>
     [...files].map(([name, text]) => {
       const file = `jobs/${name}.yaml`;
@@ -166,14 +166,14 @@ export async function startDaemon(options: TestOptions): Promise<TestDaemon> {
       },
       read: async (job) => unfinished.get(job),
     },
-    untold: {
+    unsent: {
       async note(job, text) {
-        untold.set(job, text);
+        unsent.set(job, text);
       },
       async forget(job) {
-        untold.delete(job);
+        unsent.delete(job);
       },
-      read: async (job) => untold.get(job),
+      read: async (job) => unsent.get(job),
     },
     readProgress: async () => null,
     watchFiles: (onChange) => {

@@ -68,7 +68,7 @@ async function startDaemon(scripts: Readonly<Record<string, string>>, isLost = (
   const alerts: string[] = [];
   const noNote = { note: async () => undefined, forget: async () => undefined, read: async () => undefined };
   const daemon: Daemon = createDaemon({
-    ...{ clock, log, version: '1', id: 'test', maxRuns: 2, unfinished: noNote, untold: noNote },
+    ...{ clock, log, version: '1', id: 'test', maxRuns: 2, unfinished: noNote, unsent: noNote },
     files: {
       async read() {
         const jobs = Object.keys(scripts).map((name) => {

@@ -74,7 +74,7 @@ it('SIGTERM ends a daemon with a run in flight below ten seconds, and the next s
   expect(await listManifests()).toHaveLength(1);
 });
 
-it('a run that is killed has died, is told, and is tried again', async () => {
+it('a run that is killed has died, is alerted, and is tried again', async () => {
   await writeJob(cwd, {
     name: 'second',
     reports: 'alerts:\n  to: [ops@example.com]',

@@ -79,7 +79,7 @@ describe('the status of a job', () => {
 });
 
 describe('an alert that does not get through', () => {
-  const died: DaemonEvent = { kind: 'untold-found', job: 'a', text: 'was ended by SIGKILL' };
+  const died: DaemonEvent = { kind: 'unsent-found', job: 'a', text: 'was ended by SIGKILL' };
   const fail = ({ take, job }: ReturnType<typeof createSteps>, cause: 'died' | 'broken', hasGotThrough = false) =>
     take({
       ...{ kind: 'alert-ended', job: 'a', cause, hasGotThrough },
@@ -103,7 +103,7 @@ describe('an alert that does not get through', () => {
     fail(steps, 'died');
     // A clock that was set back does not put it off.
     expect(beat(steps, -365 * 24 * HOUR)).toBe(1);
-    expect(count(fail(steps, 'died', true), 'forget-untold')).toBe(1);
+    expect(count(fail(steps, 'died', true), 'forget-unsent')).toBe(1);
     expect(beat(steps, 24 * HOUR)).toBe(0);
   });
 
@@ -137,7 +137,7 @@ describe('an alert that does not get through', () => {
     steps.take({ kind: 'fill-places' });
     const end = { code: 0, signal: undefined, result: undefined, error: undefined, hasSpoken: true } as const;
     const ended = steps.take({ kind: 'run-ended', job: 'a', runId: 'run', end: { ...end, outcome: 'done' } });
-    expect(count(ended, 'forget-untold')).toBe(1);
+    expect(count(ended, 'forget-unsent')).toBe(1);
     steps.pass(MINUTE);
     steps.take(died);
     steps.take({ kind: 'alert-ended', job: 'a', cause: 'died', owedAtMs, hasGotThrough: true });

@@ -86,7 +86,7 @@ describe('a day whose rows', () => {
         error: {
           code: 'IDS_REPEATED',
           message: expect.stringMatching(
-            /^2026-11-19: \d+ of 600 rows have (an id that their own answer has already; window .*|the id of another trade, or none)\. For example: id ".*" has \d+ rows \(SYM\d+ 2026-11-19 09:30:\d\d SYM\d+261218C00100000 .*\)/,
+            /^2026-11-19: \d+ of 600 rows (repeat an id of the same answer; window .*|have the id of another trade, or none)\. For example: id ".*" has \d+ rows \(SYM\d+ 2026-11-19 09:30:\d\d SYM\d+261218C00100000 .*\)/,
           ),
           hint: expect.stringContaining('Ask the provider'),
         },

@@ -153,7 +153,7 @@ describe('an SMTP server', () => {
       { to: 'second@example.com', outcome: 'sent' },
     ]);
     const again = await flowdrop(['run', job], { cwd, env });
-    expect(again.stdout).toContain('nobody left to mail');
+    expect(again.stdout).toContain('nothing left to mail');
     expect(received).toEqual(['second@example.com']);
     await close();
   });

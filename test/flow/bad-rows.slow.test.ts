@@ -69,7 +69,7 @@ const cases: readonly OddCase[] = TRADE_COLUMNS.flatMap(({ name: column, drop })
         ...nothing,
         object,
         bad(BAD_UTF8, 'is not UTF-8'),
-        bad('"\\ud83d"', 'has half of a character'),
+        bad('"\\ud83d"', 'has an incomplete character'),
         ...(column === 'id' || column === 'symbol' ? [] : [taken('""', ''), taken('12.50', '12.50')]),
         taken(
           '"\\u00fc\\u0000\\ud83d\\ude00"',
@@ -119,7 +119,7 @@ const cases: readonly OddCase[] = TRADE_COLUMNS.flatMap(({ name: column, drop })
       if (column === 'date') {
         return [
           ...nothing,
-          bad('"2026-11-18"', 'is another date than was asked for'),
+          bad('"2026-11-18"', 'is not the requested date'),
           bad('"20261119"', 'is not a date YYYY-MM-DD'),
         ];
       }
@@ -326,9 +326,7 @@ describe('too many bad rows', () => {
   it('such as those of another date fail the date, with an example and what is allowed', async () => {
     expect(await fail(wrongDates(500), '')).toMatchObject({
       code: 'BAD_ROWS',
-      message: expect.stringMatching(
-        /allowed are 2 \(rows\.max: 0\.001\).*"date" is another date than was asked for: \{"id"/,
-      ),
+      message: expect.stringMatching(/allowed are 2 \(rows\.max: 0\.001\).*"date" is not the requested date: \{"id"/),
       hint: expect.stringContaining('raise `rows.max` in '),
     });
   });
@@ -336,7 +334,7 @@ describe('too many bad rows', () => {
   it('or a single one fail the date where the job takes none', async () => {
     expect(await fail(wrongDates(1), 'rows: {on_bad: fail}\n')).toMatchObject({
       code: 'PAGE_REFUSED',
-      message: expect.stringContaining('"date" is another date than was asked for: {"id"'),
+      message: expect.stringContaining('"date" is not the requested date: {"id"'),
       hint: expect.stringContaining('rows.on_bad: fail'),
     });
   });

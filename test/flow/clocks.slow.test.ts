@@ -27,7 +27,7 @@ it('an own clock that jumped back 400 days ends a run with 3, and everybody is t
   const conflict =
     /the source's clock is (400 d|399 d 23 h) ahead of this machine's \(2026-11-20T23:\d\d:\d\dZ, here 2025-10-16T/;
   expect(run.stdout).toMatch(
-    /^2026-11-20: held back, it is not over by this machine's clock, which shows 2025-10-16 /m,
+    /^2026-11-20: held back, it is not over according to this machine's clock, which shows 2025-10-16 /m,
   );
   expect(run.stdout).toMatch(new RegExp(`^The clocks differ: ${conflict.source}`, 'm'));
   expect(run.stdout).toContain('NTP');
@@ -41,7 +41,9 @@ it('an own clock that jumped back 400 days ends a run with 3, and everybody is t
   expect(mail).toContain('The clocks differ');
 
   const plan = await flowdrop(['plan', job], { cwd, env });
-  expect(plan.stdout, plan.stderr).toMatch(/^ {2}2026-11-20 held back: it is not over by this machine's clock/m);
+  expect(plan.stdout, plan.stderr).toMatch(
+    /^ {2}2026-11-20 held back: it is not over according to this machine's clock/m,
+  );
 
   // A rehearsal that goes by the service's clock alone.
   const trusting = await flowdrop(['run', job], { cwd, env: { ...env, FLOWDROP_CLOCK: 'source' } });

@@ -123,7 +123,7 @@ describe('flowdrop query', () => {
     ['a dataset without drops', ['SELECT 1', '--from-store', 'drops', '--dataset', 'x'], 1, /ARCHIVE_EMPTY/],
     ['a store that is not there', ['SELECT 1', '--from-store', 'nowhere', '--dataset', 'x'], 1, /STORE_MISSING/],
     ['an unknown format', ['SELECT 1', '--format', 'xml'], 2, /Allowed choices are table, json/],
-    ['a file without a format', ['SELECT 1', '--out', 'answer'], 2, /does not say its format/],
+    ['a file without a format', ['SELECT 1', '--out', 'answer'], 2, /the format of --out answer is unknown/],
     [
       'a place where nothing can be written',
       ['SELECT 1', '--out', '/proc/answer.csv'],
@@ -145,7 +145,7 @@ describe('flowdrop query', () => {
   ])('refuses the job %s, which exports %s', async (name, what) => {
     const run = await flowdrop(['--jobs', join(REPO, 'jobs'), 'query', 'SELECT 1', '--job', name], { cwd });
     expect([run.code, run.stdout]).toEqual([2, '']);
-    expect(run.stderr).toMatch(`NO_TRADES: job ${name} exports ${what}, query answers from single trades`);
+    expect(run.stderr).toMatch(`NO_TRADES: job ${name} exports ${what}, query needs single trades`);
   });
 
   it('ends well when its reader has enough', async () => {

@@ -155,7 +155,7 @@ describe.skipIf(!hasRealDay)('the real day', () => {
       const files = await listFiles(cwd);
       const again = await flowdrop(['run', join(cwd, 'nightly.yaml')], { cwd, env: service.env });
       expect(again.code).toBe(0);
-      expect(again.stdout).toContain('nobody left to mail (2 had it already)');
+      expect(again.stdout).toContain('nothing left to mail (2 already received it)');
       expect(service.requests.slice(before).filter(({ rows }) => rows > 1)).toEqual([]);
       expect(service.requests.length - before).toBe(1);
       expect((await listFiles(join(cwd, 'out'))).length).toBe(files.filter((name) => name.startsWith('out')).length);
@@ -193,7 +193,7 @@ describe.skipIf(!hasRealDay)('the real day', () => {
     expect(verified).toMatchObject({ code: 0, stdout: expect.stringContaining(`ok    ${REAL_DAY}  2,295 rows`) });
     expectSameRows(await readWithDuckDb(join(cwd, '.flowdrop', 'nightly', 'drops', `${REAL_DAY}.parquet`)));
     const again = await flowdrop(['run', job], { cwd, env });
-    expect(again.stdout).toContain('nobody left to mail');
+    expect(again.stdout).toContain('nothing left to mail');
   });
 
   const variants = [

@@ -28,5 +28,5 @@ it('a date outside the lookback that answers tell fails and is named, the others
     ...['2026-11-11', '2026-11-12', '2026-11-13'].map((date) => [date, 'DATE_CLIPPED']),
     ...['2026-11-16', '2026-11-17', '2026-11-18', '2026-11-19', '2026-11-20'].map((date) => [date, 'sealed']),
   ]);
-  expect(dates[0]?.error?.message).toContain('it shows 7 days, not 15');
+  expect(dates[0]?.error?.message).toContain('the API shows 7 days, not 15');
 });

@@ -117,7 +117,7 @@ it('a store that cannot be read is told, and the other jobs are too', async () =
   const { code, stdout, stderr } = await flowdrop(['status'], { cwd, env: service.env });
   expect(code).toBe(1);
   expect(stderr).toMatch(/^lost: the store could not be read: .*drops-a/m);
-  expect(stdout).toContain('what the last run knew');
+  expect(stdout).toContain('what the last run recorded');
   expect(stdout).toMatch(/■ available 1/);
   expect(stdout).toMatch(/^whole: /m);
   expect(await readStatus(cwd, 'lost')).toMatchObject({ dates: [{ condition: 'available', rows: 1200 }], reports: [] });

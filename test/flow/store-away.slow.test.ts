@@ -14,7 +14,7 @@ import { writeJob } from '../support/jobs.ts';
 const DATES = ['2026-11-19', '2026-11-20'] as const;
 /** Slow enough that a run is not over when its first request has been seen. */
 const SLOWLY = { FLOWDROP_REQUESTS_PER_SECOND: '4' };
-const CHANGED = /STORE_CHANGED[\s\S]*is not the store it was[\s\S]*findmnt[\s\S]*flowdrop run JOB --new-store/;
+const CHANGED = /STORE_CHANGED[\s\S]*is not the same store as before[\s\S]*findmnt[\s\S]*flowdrop run JOB --new-store/;
 
 const { cleanups, folder } = useCleanups(afterEach);
 
@@ -105,10 +105,10 @@ it('a bare mount point is no new store: every command says so, asks the API for 
   }
   const status = await flowdrop(['status', job], { cwd, env: service.env });
   expect(status.code).toBe(1);
-  expect(status.stderr).toContain('is not the store it was');
+  expect(status.stderr).toContain('is not the same store as before');
   expect(service.requests.length).toBe(asked);
   const doctor = await flowdrop(['doctor', job], { cwd, env: service.env });
-  expect(doctor.stdout).toMatch(/^FAIL {2}store .*is not the store it was/m);
+  expect(doctor.stdout).toMatch(/^FAIL {2}store .*is not the same store as before/m);
   expect(await readdir(mount)).toEqual([]);
   // The operator says that it was emptied on purpose.
   const again = await flowdrop(['--json', 'run', job, '--new-store'], { cwd, env: service.env });

@@ -44,7 +44,7 @@ it.skipIf(!hasScript)(
       const warned = screen.filter((line) => line.includes('WARN'));
       expect(warned.length).toBeGreaterThan(0);
       expect(warned.length).toBe(text.split('WARN').length - 1);
-      for (const line of warned) expect(line).toMatch(/^\[\d\d:\d\d:\d\d\] WARN: tried again after try \d of 5: /);
+      for (const line of warned) expect(line).toMatch(/^\[\d\d:\d\d:\d\d\] WARN: retry after try \d of 5: /);
       // Nothing else is left: no line of the bar, no field on a line of its own.
       expect(screen.filter((line) => / \d+ % | req\b|^ +\w+: /.test(line))).toEqual([]);
       expect(screen.filter((line) => line.startsWith('2026-11-20: sealed, 1,200 rows'))).toHaveLength(1);

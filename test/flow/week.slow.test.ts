@@ -37,7 +37,7 @@ const PEOPLE = 'reports:\n  - template: flow\n    to: [desk@example.com]\nalerts
 const { cleanups, folder } = useCleanups();
 
 describe('three weeks of a daemon', () => {
-  it('leave every session sealed and mailed once, and each alert told and taken back once', async () => {
+  it('leave every session sealed and mailed once, and each alert sent and taken back once', async () => {
     const begun = performance.now();
     const [cwd, dataDir] = [await folder(), await folder()];
     const port = await findFreePort();
@@ -113,15 +113,15 @@ describe('three weeks of a daemon', () => {
     // The desk has each report once, the operators each alert, and its end.
     const reports = await listSubjects(mail, 'desk@example.com');
     expect(reports.map((subject) => /\d{4}-\d\d-\d\d/.exec(subject)?.[0]).toSorted()).toEqual(SESSIONS);
-    const told = await listTold(cwd);
+    const sent = await listSent(cwd);
     const pending = PLAN.outage.map((date) => `nightly/report-pending/${date}`);
-    expect(told.flatMap(({ alerts }) => alerts).toSorted()).toEqual([...pending, 'nightly/run-failed/API_UNREACHABLE']);
-    expect(told.flatMap(({ recovered }) => recovered).toSorted()).toEqual([
+    expect(sent.flatMap(({ alerts }) => alerts).toSorted()).toEqual([...pending, 'nightly/run-failed/API_UNREACHABLE']);
+    expect(sent.flatMap(({ recovered }) => recovered).toSorted()).toEqual([
       ...pending,
       'nightly/run-failed/API_UNREACHABLE',
     ]);
     const alerts = await listSubjects(mail, 'ops@example.com');
-    expect(alerts).toHaveLength(told.length);
+    expect(alerts).toHaveLength(sent.length);
     console.log(describeTotals(week.visits.length, lines, reports.length, alerts.length, performance.now() - begun));
   }, 600_000);
 });
@@ -154,22 +154,22 @@ async function listSubjects(mail: SmtpReceiver, address: string): Promise<readon
   return await Promise.all(own.map(async ({ source }) => (await PostalMime.parse(source)).subject ?? ''));
 }
 
-interface Told {
+interface SentAlerts {
   readonly alerts: readonly string[];
   readonly recovered: readonly string[];
 }
 
-/** What the runs say that they told, from their own logs. */
-async function listTold(cwd: string): Promise<readonly Told[]> {
+/** What the runs say that they sent, from their own logs. */
+async function listSent(cwd: string): Promise<readonly SentAlerts[]> {
   const folder = join(cwd, '.flowdrop', 'nightly', 'logs');
-  const told: Told[] = [];
+  const sent: SentAlerts[] = [];
   for (const name of (await readdir(folder)).sort()) {
     for (const text of (await readFile(join(folder, name), 'utf8')).split('\n')) {
-      const line = text.startsWith('{') ? (JSON.parse(text) as LogLine & Told) : undefined;
-      if (line?.['event'] === 'alert-told') told.push(line);
+      const line = text.startsWith('{') ? (JSON.parse(text) as LogLine & SentAlerts) : undefined;
+      if (line?.['event'] === 'alert-sent') sent.push(line);
     }
   }
-  return told;
+  return sent;
 }
 
 function describeTotals(

@@ -104,17 +104,20 @@ describe('SQL of single trades is refused', () => {
     [
       'with the window twice (r1)',
       rows('WHERE {window}', `price / (SELECT max(price) FROM ${TABLE} WHERE {window}) AS price`),
-      ['a second time', 'leave it out'],
+      ['appears twice', 'leave it out'],
     ],
     [
       'with OR beside the window (r2)',
       rows("WHERE symbol = 'SPY' OR {window}"),
-      ['in WHERE: OR beside {window} lets rows of every window into each', 'WHERE {window} AND (... OR ...)'],
+      [
+        'in WHERE: OR beside {window} lets the rows of every window into each window',
+        'WHERE {window} AND (... OR ...)',
+      ],
     ],
     [
       'with OR in a BETWEEN',
       rows('WHERE {window} AND size BETWEEN 1 AND 2 OR price > 1'),
-      ['in WHERE: OR beside {window} lets rows of every window into each'],
+      ['in WHERE: OR beside {window} lets the rows of every window into each window'],
     ],
     [
       'with ARRAY JOIN (r3)',
@@ -125,7 +128,7 @@ describe('SQL of single trades is refused', () => {
     [
       'with arrayJoin',
       rows('WHERE {window}', 'arrayJoin([price, bid]) AS price'),
-      ['arrayJoin is not allowed', 'several rows of one', 'arraySum'],
+      ['arrayJoin is not allowed', 'several rows from one', 'arraySum'],
     ],
     ['with arrayJoin in back quotes', rows('WHERE {window}', '`arrayJoin`([price, bid]) AS price'), ['several rows']],
     [
@@ -141,7 +144,7 @@ describe('SQL of single trades is refused', () => {
     [
       'with runningDifference (r4)',
       rows('WHERE {window}', 'runningDifference(price) AS price'),
-      ['runningDifference is not allowed', 'looks at other rows', 'in what reads the drop'],
+      ['runningDifference is not allowed', 'uses other rows', 'when you read the drop'],
     ],
     [
       'with rowNumberInAllBlocks',
@@ -172,11 +175,11 @@ describe('SQL of single trades is refused', () => {
       ['a part of another condition (if)'],
     ],
     ['with XOR beside the window', rows('WHERE 1 XOR size AND {window}'), ['at "XOR size']],
-    ['with the window in the SELECT', rows('WHERE price > 1', '{window} AS price'), ['must stand in WHERE']],
+    ['with the window in the SELECT', rows('WHERE price > 1', '{window} AS price'), ['must be in WHERE']],
     [
       'with the window in a common table expression',
       `WITH x AS (SELECT id FROM ${TABLE} WHERE {window}) ${rows('WHERE id IN x')}`,
-      ['must stand in WHERE'],
+      ['must be in WHERE'],
     ],
     [
       'with the window in a subquery of FROM',
@@ -191,7 +194,7 @@ describe('SQL of single trades is refused', () => {
     [
       'with the window in a comment',
       rows('WHERE 1 -- {window}'),
-      ['{window} must stand in WHERE of the outermost SELECT'],
+      ['{window} must be in WHERE of the outermost SELECT'],
     ],
     [
       'with the window in another spelling',
@@ -232,7 +235,7 @@ describe('SQL of single trades is refused', () => {
     [
       'with the time under the name of something else',
       `WITH expiration_date AS time SELECT id FROM ${TABLE} WHERE {window}`,
-      ['by which windows are cut', 'another name'],
+      ['that windows are split by', 'another name'],
     ],
     [
       'of a common table expression of the same name',
@@ -262,11 +265,7 @@ describe('SQL of single trades is refused', () => {
       `SELECT a FROM ${TABLE} AS t (a, b) WHERE {window}`,
       ['names for its columns'],
     ],
-    [
-      'with a name for the window',
-      rows('WHERE (({window}) AS w) AND price > w'),
-      ['must stand in WHERE without a name'],
-    ],
+    ['with a name for the window', rows('WHERE (({window}) AS w) AND price > w'), ['must be in WHERE without a name']],
     [
       'with a name for the window and more',
       rows('WHERE 1 AND (({window} AND size > 5) AS w) AND price > w'),
@@ -290,7 +289,7 @@ describe('SQL of single trades is refused', () => {
     [
       'with INTERSECT',
       rows('WHERE {window} INTERSECT SELECT 1'),
-      ['only one SELECT is allowed, for {window} restricts only the one that it stands in'],
+      ['only one SELECT is allowed, because {window} restricts only the SELECT that contains it'],
     ],
     [
       'with EXCEPT',
@@ -357,12 +356,12 @@ describe('SQL of groups is refused', () => {
     [
       'with a window function over groups (w)',
       groups('sum(sum(premium)) OVER (PARTITION BY symbol ORDER BY time) AS p'),
-      ['OVER is not allowed, at sum', 'a window function', 'in what reads the drop'],
+      ['OVER is not allowed, at sum', 'a window function', 'when you read the drop'],
     ],
     [
       'with the window twice (x)',
       groups(`sum(premium) / (SELECT sum(premium) FROM ${TABLE} WHERE {window}) AS p`),
-      ['a second time'],
+      ['appears twice'],
     ],
     [
       'with WITH ROLLUP (b)',
@@ -377,7 +376,7 @@ describe('SQL of groups is refused', () => {
     [
       'with CUBE',
       groups('count() AS n', 'WHERE {window} GROUP BY CUBE(time, symbol)'),
-      ['ROLLUP, CUBE or GROUPING SETS is not allowed', 'sums over several groups'],
+      ['ROLLUP, CUBE or GROUPING SETS is not allowed', 'totals over several groups'],
     ],
     [
       'with GROUPING SETS',
@@ -397,23 +396,23 @@ describe('SQL of groups is refused', () => {
     [
       'with OR beside the window (e)',
       groups('count() AS n', "WHERE symbol = 'SPY' OR {window} GROUP BY time, symbol"),
-      ['in WHERE: OR beside {window} lets rows of every window into each'],
+      ['in WHERE: OR beside {window} lets the rows of every window into each window'],
     ],
     ['without GROUP BY', groups('1 AS n', 'WHERE {window}'), ['has no GROUP BY']],
     [
       'with GROUP BY ALL',
       groups('count() AS n', 'WHERE {window} GROUP BY ALL'),
-      ['GROUP BY ALL does not say what the keys are'],
+      ['GROUP BY ALL does not name the keys'],
     ],
     [
       'with its keys in one',
       groups('count() AS n', 'WHERE {window} GROUP BY (time, symbol)'),
-      ['does not group by "time"', 'a key of its own'],
+      ['does not group by "time"', 'as a separate key'],
     ],
     [
       'with a key inside a function',
       groups('count() AS n', 'WHERE {window} GROUP BY time, lower(symbol)'),
-      ['does not group by "symbol"', 'torn apart'],
+      ['does not group by "symbol"', 'split between two windows'],
     ],
     [
       'with the place of another column',
@@ -486,7 +485,7 @@ describe('the time of a group', () => {
   test.each(['toMonday(time)', "date_trunc('month', time)", 'toStartOfInterval(time, INTERVAL 7 MINUTE)'])(
     '%s fits no grain',
     async (expression) => {
-      expect(await groupFault(timed(expression), keys('day'))).toContain('no grain is cut so');
+      expect(await groupFault(timed(expression), keys('day'))).toContain('no grain has this length');
     },
   );
 
@@ -538,8 +537,8 @@ describe('a condition', () => {
     ["symbol = 'SPY", 'cannot be read'],
     ['premium > 1; SELECT 1', 'cannot be read at "; SELECT 1'],
     ['{window} AND premium > 1', 'is added to the condition; leave it out'],
-    ['arrayJoin([1, 2]) > 1', 'it makes several rows of one'],
-    ['rowNumberInAllBlocks() = 0', 'it looks at other rows'],
+    ['arrayJoin([1, 2]) > 1', 'it makes several rows from one'],
+    ['rowNumberInAllBlocks() = 0', 'it uses other rows'],
     ['premium > /* 1', 'cannot be read'],
     ['-- nothing', 'must be one expression'],
     ['premium > 1, size > 2', 'must be one expression'],

@@ -254,7 +254,7 @@ const CASES: readonly Case[] = [
     title: 'a check without one of its keys',
     text: `${GOOD}checks:\n  - check: max-nulls\n    column: price\n`,
     line: 8,
-    says: ['checks.0.share', 'is missing; it must be a number: Largest share, 0 to 1.'],
+    says: ['checks.0.share', 'is missing; it must be a number: Maximum share, 0 to 1.'],
   },
   {
     title: 'a number that is too large',
@@ -289,19 +289,19 @@ const CASES: readonly Case[] = [
     title: 'a split without a grain',
     text: AGGREGATE.replace('  grain: minute\n', ''),
     line: 8,
-    says: ['source.split', 'goes only with `grain`'],
+    says: ['source.split', 'is only allowed with `grain`'],
   },
   {
     title: 'a grain without sql',
     text: GOOD.replace('historical', 'historical\n  grain: hour'),
     line: 4,
-    says: ['source.grain', 'only with `sql`'],
+    says: ['source.grain', 'only allowed with `sql`'],
   },
   {
     title: 'columns beside sql',
     text: AGGREGATE.replace('  grain:', '  columns: [id]\n  grain:'),
     line: 7,
-    says: ['source.columns', 'does not go with `sql`'],
+    says: ['source.columns', 'is not allowed with `sql`'],
   },
   {
     title: 'a type that there is not',

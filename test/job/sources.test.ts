@@ -59,8 +59,13 @@ describe('a snapshot job', () => {
     ['an empty list of symbols', '  api: chain\n  symbols: []\n', 4, ['source.symbols', 'must not be empty']],
     ['a symbol in small letters', '  api: chain\n  symbols: [spx]\n', 4, ['source.symbols.0', '"spx"', 'in capitals']],
     ['a symbol twice', '  api: chain\n  symbols: [SPX, SPY, SPX]\n', 4, ['source.symbols.2', '"SPX"', 'twice']],
-    ['a table', `${CHAIN}  table: RawOptionTrades\n`, 5, ['source.table', 'does not go with `api: chain`', 'symbols']],
-    ['a condition', `${CHAIN}  where: strike > 1\n`, 5, ['source.where', 'does not go with `api: chain`']],
+    [
+      'a table',
+      `${CHAIN}  table: RawOptionTrades\n`,
+      5,
+      ['source.table', 'is not allowed with `api: chain`', 'symbols'],
+    ],
+    ['a condition', `${CHAIN}  where: strike > 1\n`, 5, ['source.where', 'is not allowed with `api: chain`']],
   ] as const)('is refused with %s', (_title, source, line, says) => {
     const message = faultsOf(jobOf(source));
     expect(message).toContain(`jobs/x.yaml:${line}: `);
@@ -70,13 +75,13 @@ describe('a snapshot job', () => {
   test('is refused with a report, which is made from trades', () => {
     const reports = 'reports:\n  - template: flow\n    to: [a@example.com]\n';
     expect(faultsOf(jobOf(CHAIN, '', reports))).toContain(
-      'jobs/x.yaml:8: reports: a job of `api: chain` has no trades',
+      'jobs/x.yaml:8: reports: a job with `api: chain` has no trades',
     );
   });
 
   test('symbols do not go with trades', () => {
     expect(faultsOf(jobOf('  api: historical\n  symbols: [SPX]\n'))).toContain(
-      'jobs/x.yaml:4: source.symbols: got ["SPX"]; does not go with `api: historical`',
+      'jobs/x.yaml:4: source.symbols: got ["SPX"]; is not allowed with `api: historical`',
     );
   });
 });
@@ -108,9 +113,9 @@ describe("a server's table", () => {
       'a type without a column',
       `${TABLE}  columns: [date, id]\n  types: { k: int64 }\n`,
       6,
-      ['source.types.k', 'not among `columns`'],
+      ['source.types.k', 'not in `columns`'],
     ],
-    ['SQL', `${TABLE}  sql: SELECT 1 WHERE {window}\n`, 5, ['source.sql', 'does not go with `api: clickhouse`']],
+    ['SQL', `${TABLE}  sql: SELECT 1 WHERE {window}\n`, 5, ['source.sql', 'is not allowed with `api: clickhouse`']],
   ] as const)('is refused with %s', (_title, source, line, says) => {
     const message = faultsOf(jobOf(source));
     expect(message).toContain(`jobs/x.yaml:${line}: `);

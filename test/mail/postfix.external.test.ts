@@ -127,7 +127,7 @@ describe.skipIf(postfix.server === undefined)('through postfix', () => {
       const restricted = { ...env, NODE_EXTRA_CA_CERTS: server.caFile, FLOWDROP_MAIL_DOMAINS: 'example.org' };
       const refused = await flowdrop(['report', job, '--only', 'boss@example.com'], { cwd, env: restricted });
       expect(refused.code, refused.stdout).toBe(2);
-      expect(refused.stderr).toMatch(/boss@example\.com.*FLOWDROP_MAIL_DOMAINS allows example\.org/s);
+      expect(refused.stderr).toMatch(/FLOWDROP_MAIL_DOMAINS does not allow boss@example\.com.*allowed: example\.org/s);
       expect(await server.mails(0)).toHaveLength(2);
     });
   });

@@ -95,7 +95,7 @@ describe('a trial of the outbox', () => {
 
   test('makes nothing', async () => {
     const directory = join(folder, 'not', 'yet');
-    expect(await openOutboxMailer({ directory }).verify()).toContain(`${directory}, which the first one makes`);
+    expect(await openOutboxMailer({ directory }).verify()).toContain(`${directory}, which the first mail creates`);
     expect(await openOutboxMailer({ directory: folder }).verify()).toMatch(/is written to \S+$/);
     expect(await readdir(folder)).toEqual([]);
   });

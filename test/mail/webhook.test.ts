@@ -142,7 +142,7 @@ describe('a post to the webhook', () => {
     closed.close();
     await once(closed, 'close');
     const { message } = await fails(open({ url: `http://127.0.0.1:${port}${PATH}` }).post(DOCUMENT));
-    expect(message).toContain(`http://127.0.0.1:${port} did not take the alert`);
+    expect(message).toContain(`http://127.0.0.1:${port} did not accept the alert`);
     expect(message).not.toContain('secret-token');
     expect(clock.slept).toHaveLength(TRIES - 1);
   });

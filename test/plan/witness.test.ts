@@ -38,13 +38,13 @@ describe('witnesses of the time', () => {
     // By the clocks the lookback begins on the 2nd, by the row on the 5th.
     expect(dates[0]).toBe('2026-11-06');
     expect(contested.map(({ date }) => date)).toEqual(['2026-11-03', '2026-11-04', '2026-11-05', ...OPEN]);
-    expect(contested[0]?.reason).toMatch(/^it has begun to leave the lookback by the newest row/);
+    expect(contested[0]?.reason).toMatch(/^it has begun to expire according to the newest row/);
   });
 
   it('contested dates are those of either clock, each with who contests it', () => {
     const { dates, contested, lookback } = agreeOnDates(at(-DAY, 0));
     expect([dates[0], dates.at(-1)]).toEqual(['2026-11-06', '2026-11-19']);
-    expect(contested.map(({ date, reason }) => `${date} ${/by (.*?), which/.exec(reason)?.[1]}`)).toEqual([
+    expect(contested.map(({ date, reason }) => `${date} ${/according to (.*?), which/.exec(reason)?.[1]}`)).toEqual([
       "2026-11-05 the source's clock",
       "2026-11-20 this machine's clock",
     ]);

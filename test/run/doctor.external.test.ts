@@ -120,7 +120,7 @@ describe.skipIf(server === undefined)('an S3 store', () => {
     expect(failed(findings)).toEqual(fails);
     expect(find(findings, fails[0] ?? '')).toMatchObject({
       seen: expect.stringContaining('AccessDenied'),
-      next: expect.stringContaining('The credentials lack a right'),
+      next: expect.stringContaining('The credentials lack a permission'),
     });
     await client.send(new DeleteBucketPolicyCommand({ Bucket: bucket }));
     expect(await listKeys()).toEqual([]);

@@ -222,7 +222,7 @@ describe.each(STORES)('in $name', ({ name: storeName, isMissing, open }) => {
       if (!file) throw new Error('there is no summary');
       await forge({ files: [now.files[0], file] });
       expect((await audit()).join('\n')).toMatch(
-        /summary of all symbols has another trades, contracts.* than the drop/,
+        /summary of all symbols differs from the drop's rows in trades, contracts/,
       );
     });
 
@@ -279,11 +279,11 @@ describe.each(STORES)('in $name', ({ name: storeName, isMissing, open }) => {
       const around = await findForeignKeys(store, 'trades', [DATE]);
       expect(around).toEqual([
         `${foreign[1]} does not belong to the dataset`,
-        `${foreign[2]} is of a date that is not sealed`,
+        `${foreign[2]} belongs to a date that is not sealed`,
       ]);
       expect(await auditHistory({ store, engine, folder }, manifest)).toEqual([
         expect.stringMatching(/rev=1\/more.parquet does not belong to revision 1/),
-        expect.stringMatching(/rev=5\/trades.parquet is of no revision that was replaced/),
+        expect.stringMatching(/rev=5\/trades.parquet belongs to no replaced revision/),
       ]);
     });
 
@@ -297,7 +297,7 @@ describe.each(STORES)('in $name', ({ name: storeName, isMissing, open }) => {
       await put(record ?? '', await store.get(MANIFEST));
       expect(await findings()).toBe('');
       await put(record ?? '', formatManifest({ ...manifest, rows: 1 }));
-      expect(await findings()).toMatch(/is of no revision that was replaced/);
+      expect(await findings()).toMatch(/belongs to no replaced revision/);
     });
 
     it('finds what is wrong in the history: a flipped byte, an edit, a missing object, no history at all', async () => {
@@ -337,12 +337,12 @@ describe.each(STORES)('in $name', ({ name: storeName, isMissing, open }) => {
         ['last_modified_date', '2020-01-01'],
       ] as const) {
         await write({ ...right, [name]: value });
-        expect(await findings()).toMatch(`says of ${DATE} ${name} ${value}, its manifest`);
+        expect(await findings()).toMatch(`gives ${name} ${value} for ${DATE}, its manifest`);
       }
       await write({ ...right, date: '2026-11-17' });
-      expect(await findings()).toMatch(/no entry of 2026-11-19.*available of 2026-11-17, which is not sealed/);
+      expect(await findings()).toMatch(/no entry for 2026-11-19.*lists 2026-11-17 as available, but it is not sealed/);
       await put(conditionKey('trades'), '[{}]');
-      expect(await findings()).toMatch(/not in shape/);
+      expect(await findings()).toMatch(/condition\.json is invalid/);
     });
 
     it('does not take a revision that is half published for damage, and finds what is damaged beside it', async () => {

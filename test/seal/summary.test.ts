@@ -182,7 +182,7 @@ describe('the summary', () => {
     };
     const file = `file('${path}', Parquet)`;
     expect(await change(`SELECT * REPLACE (sweep_premium + (symbol = 'QQQ') AS sweep_premium) FROM ${file}`)).toEqual([
-      "the summary of QQQ has another sweep_premium than the drop's rows give",
+      "the summary of QQQ differs from the drop's rows in sweep_premium",
     ]);
     expect(await change(`SELECT * FROM ${file} WHERE symbol != 'SPY'`)).toHaveLength(1);
     expect(await change(`SELECT * REPLACE (if(symbol = 'A', 'B', symbol) AS symbol) FROM ${file}`)).toHaveLength(2);

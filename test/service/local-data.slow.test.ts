@@ -137,7 +137,7 @@ describe('a folder that is refused', () => {
     const run = await refuse([...ARGS, '--order', 'symbol', '--data', file]);
     expect([run.code, run.stdout]).toEqual([2, '']);
     expect(run.stderr).toContain('DATA_DIR_INVALID');
-    expect(run.stderr).toMatch(/sorted by time, and symbol is asked/);
+    expect(run.stderr).toMatch(/sorted by time, not by symbol/);
     expect(run.stderr).toMatch(/--order time\b.*another --data-dir/);
     expect(await readFile(join(dataDir, 'catalog.json'), 'utf8')).toBe(before);
     await serve({}, async (ask) => expect(await ask(COUNT)).toEqual(loaded(TRADES)));

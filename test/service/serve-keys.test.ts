@@ -91,7 +91,7 @@ test('a key file that becomes wrong changes nothing, and its repair counts', asy
   await vi.waitFor(
     () => {
       service.advance(1_000);
-      expect(service.lines.map(({ msg }) => msg)).toContain('the key file was not taken; the keys stay as before');
+      expect(service.lines.map(({ msg }) => msg)).toContain('the key file was rejected; the keys stay as before');
     },
     { timeout: 10_000, interval: 10 },
   );

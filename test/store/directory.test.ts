@@ -197,7 +197,7 @@ describe.skipIf(CANNOT_MOUNT)('on a small disk', () => {
     await store.put('a/b', { bytes: Buffer.from('previous') });
     execFileSync('mount', ['-o', 'remount,ro', disk]);
     try {
-      const fault = { ...FAULT, hint: expect.stringContaining('right to write') };
+      const fault = { ...FAULT, hint: expect.stringContaining('write permission') };
       await expect(store.put('a/b', { bytes: Buffer.from('next') })).rejects.toMatchObject(fault);
       await expect(store.putIfAbsent('new/c', Buffer.from('x'))).rejects.toMatchObject(fault);
       await expect(store.copy('a/b', 'a/d')).rejects.toMatchObject(fault);

@@ -87,7 +87,7 @@ test.each(['run', 'look'] as const)('a place that had a store is not opened to %
   await open('run');
   const id = await readId();
   await unmount();
-  const fault = { ...CHANGED, message: expect.stringMatching(new RegExp(`${root} .*${id}, and there is none`)) };
+  const fault = { ...CHANGED, message: expect.stringMatching(new RegExp(`${root} .*${id}, but there is none`)) };
   await expect(open(use)).rejects.toMatchObject(fault);
   expect(await readdir(root)).toEqual([]);
   await rm(root, { recursive: true });

@@ -175,7 +175,7 @@ describe.skipIf(server === undefined)('s3 store', () => {
     const wrong = await open();
     const fault: unknown = await wrong.put('x', { bytes: Buffer.from('x') }).catch((error: unknown) => error);
     await wrong.close();
-    expect(fault).toMatchObject({ code: 'STORE_FAILED', hint: expect.stringMatching(/secret key|rights?/) });
+    expect(fault).toMatchObject({ code: 'STORE_FAILED', hint: expect.stringMatching(/secret key|permission/) });
     expect(JSON.stringify(fault, Object.getOwnPropertyNames(fault))).not.toMatch(/wrong-secret-value|Signature=/);
   });
 

@@ -36,7 +36,7 @@ export function buildJobText({ name, to, recipients, symbols }: InitChoice): str
     `    symbols: ${formatList(watchlist)} # the watchlist`,
   ];
   return `# A job of flowdrop: what is exported, where to, when, and who gets the report.
-# \`flowdrop schema\` prints every key, \`flowdrop check ${formatText(name)}\` tries this file.
+# \`flowdrop schema\` prints every key, \`flowdrop check ${formatText(name)}\` validates this file.
 name: ${formatText(name)}
 
 # What is read: every trade of every session.
@@ -51,7 +51,7 @@ drop:
   dataset: trades
   sort: [symbol, time, id]
 
-# What must hold of a day before it is sealed.
+# Checks that a day must pass before it is sealed.
 checks:
   - check: unique-id
   - check: dates
@@ -60,8 +60,8 @@ checks:
 schedule:
   cron: "30 17 * * 1-5"
   timezone: America/New_York
-  # retry: 15m # how long after a failed run it is tried again, or off
-  # timeout: 8h # how long a run may take before it is stopped, or off
+  # retry: 15m # wait before a failed run is retried, or off
+  # timeout: 8h # time after which a run is stopped, or off
 
 # The flow report of the newest day, by mail.
 ${report.map((line) => (recipients.length > 0 ? line : `# ${line}`)).join('\n')}
@@ -74,8 +74,8 @@ ${report.map((line) => (recipients.length > 0 ? line : `# ${line}`)).join('\n')}
 
 export function buildSettingsText(choice: InitChoice): string {
   const { apiUrl, apiKey, apiKeyFile, smtpUrl, smtpUrlFile, mailFrom } = choice;
-  return `# Settings of flowdrop, read when it is started in this directory; the environment goes before them.
-# Secrets are in here: for its owner only (mode 600), and not for version control.
+  return `# Settings of flowdrop, read when it starts in this directory; environment variables override them.
+# It holds secrets: readable by its owner only (mode 600); do not commit it.
 
 # Address and key of the options data API. A key may be in a file of its own.
 ${formatSetting('FLOWDROP_API_URL', apiUrl, 'https://api.example.com')}
@@ -116,9 +116,9 @@ export function quoteSetting(value: string): string {
   const quote = ["'", '`', '"'].find((mark) => !value.includes(mark) && !(mark === '"' && value.includes('\\n')));
   if (quote !== undefined && !/[\r\n]/.test(value)) return quote + value + quote;
   // The message does not repeat the value: it may be a secret.
-  throw new Fault('SETTING_INVALID', 'a settings file cannot hold this value: no quotes are left that it has not', {
+  throw new Fault('SETTING_INVALID', 'a settings file cannot hold this value: it contains every kind of quote', {
     kind: 'usage',
-    hint: 'Put it into a file, and name that: FLOWDROP_API_KEY_FILE, FLOWDROP_SMTP_URL_FILE.',
+    hint: 'Put it into a file, and set the file name: FLOWDROP_API_KEY_FILE, FLOWDROP_SMTP_URL_FILE.',
   });
 }
 

@@ -59,7 +59,7 @@ export async function init(
   const exitCode =
     flags.offline || missing.length > 0 ? undefined : await tryConnection(cli, globals, folder, choice, print);
   if (missing.length > 0)
-    print(`The connection was not tried; first put ${missing.join(' and ')} into ${show(settings.path)}.\n`);
+    print(`The connection was not tested; first put ${missing.join(' and ')} into ${show(settings.path)}.\n`);
   const place = relative(cli.cwd, folder);
   const program = nameProgram(cli.self.env);
   const next = [
@@ -182,7 +182,7 @@ async function tryConnection(
   );
   const exitCode = await child.done;
   if (exitCode !== 0)
-    print(`Both files are written. Mend them, then: ${nameProgram(self.env)} check --live ${choice.name}\n`);
+    print(`Both files are written. Correct them, then: ${nameProgram(self.env)} check --live ${choice.name}\n`);
   return exitCode === EXIT_CODES.usage ? EXIT_CODES.usage : exitCode === 0 ? 0 : EXIT_CODES.failed;
 }
 
@@ -201,11 +201,7 @@ function assertApiUrl(text: string): void {
   const url = URL.canParse(text) ? new URL(text) : undefined;
   if (url && /^https?:$/.test(url.protocol) && !url.username && !url.password && !url.search && !url.hash) return;
   // The message does not repeat the value: it may contain a secret.
-  throw new Fault(
-    'SETTING_INVALID',
-    'that is no address of an API; allowed is scheme (http, https), host, port and path',
-    {
-      kind: 'usage',
-    },
-  );
+  throw new Fault('SETTING_INVALID', 'not an API address; allowed is scheme (http, https), host, port and path', {
+    kind: 'usage',
+  });
 }

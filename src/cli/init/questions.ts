@@ -54,9 +54,9 @@ export function openAsker(terminal: Terminal, signal: AbortSignal): Asker {
     assertNotAborted(signal);
     if (!next.done) return next.value.trim() || fallback;
     if (inIsTerminal) throw new Fault('INTERRUPTED', 'stopped; nothing was written', { kind: 'interrupted' });
-    throw new Fault('INPUT_ENDED', `the answers ended before "${text}"; nothing was written`, {
+    throw new Fault('INPUT_ENDED', `stdin ended before the question "${text}"; nothing was written`, {
       kind: 'usage',
-      hint: 'Give a line for each question (an empty one takes what is in brackets), or flags and --yes.',
+      hint: 'Give one line per question (empty: the value in brackets), or use flags and --yes.',
     });
   };
 

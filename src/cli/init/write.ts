@@ -54,8 +54,8 @@ async function listPresent(paths: readonly string[]): Promise<readonly string[]>
 }
 
 function existing(paths: readonly string[]): Fault {
-  return new Fault('FILE_EXISTS', `${paths.join(' and ')} ${paths.length > 1 ? 'are' : 'is'} there already`, {
+  return new Fault('FILE_EXISTS', `${paths.join(' and ')} already ${paths.length > 1 ? 'exist' : 'exists'}`, {
     kind: 'usage',
-    hint: 'Choose another directory (`flowdrop init DIR`), or replace with --force: what was there is kept as FILE.old.',
+    hint: 'Choose another directory (`flowdrop init DIR`), or replace with --force: existing files are kept as FILE.old.',
   });
 }

@@ -42,9 +42,9 @@ async function readPlace(reference: string | undefined, folder: string): Promise
   if (reference !== undefined) {
     const { name, drop, source } = await readJob(reference, folder);
     if (!hasTrades({ source })) {
-      throw new Fault('NO_TRADES', `job ${name} exports ${describeKind(source)}, query answers from single trades`, {
+      throw new Fault('NO_TRADES', `job ${name} exports ${describeKind(source)}, query needs single trades`, {
         kind: 'usage',
-        hint: 'Name a job of single trades with --job; the drops of others are Parquet files, which any reader of those opens.',
+        hint: 'Name a job of single trades with --job. Other drops are Parquet files that any Parquet reader opens.',
       });
     }
     return { to: drop.to, dataset: drop.dataset };

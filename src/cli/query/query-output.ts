@@ -55,7 +55,7 @@ export async function chooseOutput(
     const path = resolve(cli.cwd, out);
     const chosen = format ?? BY_EXTENSION[extname(path).toLowerCase()];
     if (chosen === undefined)
-      throw usage(`--out ${out} does not say its format`, 'Give --format json, csv, arrow or parquet.');
+      throw usage(`the format of --out ${out} is unknown`, 'Give --format json, csv, arrow or parquet.');
     await assertFree(path, out, force);
     const temporary = join(dirname(path), `.${basename(path)}.${randomBytes(6).toString('hex')}.tmp`);
     await assertWritable(temporary, out);
@@ -73,7 +73,7 @@ export async function chooseOutput(
     throw usage(`--json and --format ${format} contradict each other`, 'Leave one of them out, or add --out.');
   const chosen = json ? 'json' : (format ?? (cli.terminal.outIsTerminal ? 'table' : 'json'));
   if (cli.terminal.outIsTerminal && (chosen === 'arrow' || chosen === 'parquet'))
-    throw usage(`--format ${chosen} is no text for a terminal`, 'Give --out FILE, or lead stdout into a file.');
+    throw usage(`--format ${chosen} cannot be shown on a terminal`, 'Give --out FILE, or redirect stdout to a file.');
   return { format: chosen, temporary: undefined, deliver: (written) => deliverStdout(cli, chosen, written, layOut) };
 }
 
@@ -90,9 +90,9 @@ async function deliverStdout(cli: OutputCli, format: OutputFormat, path: string,
     // A reader that has enough (`| head`) closes the pipe: not a failure, as in every other command.
     if (hasErrorCode(error, 'EPIPE')) return;
     if (!cli.signal.aborted) throw error;
-    throw new Fault('INTERRUPTED', 'stopped before the answer was read to its end', {
+    throw new Fault('INTERRUPTED', 'stopped before the whole answer was read', {
       kind: 'interrupted',
-      hint: 'What was written to stdout is not the whole answer; start the same command again.',
+      hint: 'The answer on stdout is incomplete; start the same command again.',
     });
   }
 }
@@ -177,7 +177,7 @@ async function assertFree(path: string, out: string, force: boolean): Promise<vo
   if (!folder?.isDirectory())
     throw new Fault('OUT_FOLDER_MISSING', `there is no folder ${dirname(path)} for --out ${out}`, {
       kind: 'usage',
-      hint: 'Make it, or name another file.',
+      hint: 'Create it, or name another file.',
     });
   const found = await stat(path).catch(() => undefined);
   if (found?.isDirectory()) throw usage(`--out ${out} is a folder`, 'Name a file.');
@@ -193,13 +193,13 @@ async function assertWritable(temporary: string, out: string): Promise<void> {
     throw new Fault('OUT_FAILED', `--out ${out} cannot be written: ${describeError(cause)}`, {
       kind: 'usage',
       cause,
-      hint: 'Name a place where this user may write.',
+      hint: 'Choose a path that this user can write.',
     });
   }
 }
 
 function exists(path: string): Fault {
-  return new Fault('OUT_EXISTS', `${path} is there already`, {
+  return new Fault('OUT_EXISTS', `${path} already exists`, {
     kind: 'usage',
     hint: 'Name another file, or add --force to replace it.',
   });

@@ -44,7 +44,7 @@ export async function status(
     const reading = await readStatus(openers, job);
     readings.push(reading);
     if (reading.conditionFault !== undefined) {
-      terminal.err(`${job.name}: condition.json is not in shape, so it is left out: ${reading.conditionFault}\n`);
+      terminal.err(`${job.name}: condition.json is invalid and was ignored: ${reading.conditionFault}\n`);
     }
     if (!globals.json) texts.push(describeStatus({ ...reading, ...layout }));
   }

@@ -41,7 +41,7 @@ export function describeStatus(view: StatusView): string {
     `next run ${describeNext(view)}`,
     // A backfill covers its own dates only.
     ...(document.last_run === null && document.last_backfill !== null
-      ? [`Dates before the first one here were not asked for yet: see \`flowdrop plan ${document.job}\`.`]
+      ? [`Earlier dates were not requested yet: see \`flowdrop plan ${document.job}\`.`]
       : []),
     '',
     ...describeDates(view),
@@ -53,7 +53,7 @@ function describeDates(view: StatusView): readonly string[] {
   const { document, style } = view;
   const { dates, fault } = document;
   const fallback =
-    fault === null ? [] : [style.red('The store could not be read: what follows is what the last run knew.')];
+    fault === null ? [] : [style.red('The store could not be read; this is what the last run recorded.')];
   if (dates.length === 0) {
     return [...fallback, `No date is known yet: run the job, or see \`flowdrop plan ${document.job}\`.`];
   }
@@ -213,7 +213,7 @@ function describeRecord({ document, last, nowMs, style }: StatusView, ended: Run
   const end = outcome === 'done' ? style.green(outcome) : style.red(describeOutcome(outcome));
   const what =
     result.dates.length === 0
-      ? 'nothing was to be sealed'
+      ? 'nothing to seal'
       : `sealed ${sealed} of ${result.dates.length} date(s), ${formatCount(rows)} rows`;
   const ago = describeAgo(document.last_run, { nowMs });
   return `${ago}: ${end}, ${what}, ${formatCount(result.requests)} requests in ${took}`;

@@ -23,7 +23,7 @@ const DAYS = ['Mon', 'Tue', 'Wed', 'Thu', 'Fri', 'Sat', 'Sun'] as const;
 /** In the order of the legend, with a short meaning. */
 const CONDITION_WORDS: Readonly<Record<Condition, string>> = {
   available: 'sealed and complete',
-  degraded: 'sealed, not known to be complete',
+  degraded: 'sealed, may be incomplete',
   pending: 'not sealed yet',
   missing: 'the source has no rows',
   expired: 'lost before being sealed',
@@ -99,7 +99,7 @@ function renderDay(date: string, shape: Shape): Markup {
   if (closed !== undefined) {
     return html`<td class="day closed" tabindex="0" data-key="${date}">${day}<span class="holiday" aria-hidden="true">${hyphenate(closed)}</span><span class="tip">${formatDay(date)}: closed, ${closed}</span></td>`;
   }
-  const why = date > shape.today ? 'to come' : date < shape.first ? 'before the first known date' : 'not due yet';
+  const why = date > shape.today ? 'in the future' : date < shape.first ? 'before the first known date' : 'not due yet';
   return html`<td class="day none">${day}<span class="unseen">${formatDay(date)}: ${isSession(date, shape.calendar) ? why : 'weekend'}</span></td>`;
 }
 

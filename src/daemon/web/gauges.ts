@@ -19,27 +19,27 @@ const JOB_GAUGES: Readonly<
   Record<string, { readonly help: string; readonly read: (job: JobView, moment: Moment) => number | undefined }>
 > = {
   flowdrop_gaps: {
-    help: 'Dates that are not sealed, without the session that the next run is due for. Absent until the status is read.',
+    help: 'Unsealed dates, not counting the session that the next run is due for. Absent until the status is read.',
     read: (job, { nowMs, calendar }) => (job.status ? listGaps(job, nowMs, calendar).length : undefined),
   },
   flowdrop_next_expiry_seconds: {
-    help: 'Time until the first gap begins to expire, not negative. Absent without a gap.',
+    help: 'Time until the first gap begins to expire, at least 0. Absent without a gap.',
     read: (job, { nowMs, calendar }) => {
       const atMs = listGaps(job, nowMs, calendar)[0]?.expiresAtMs;
       return atMs === undefined ? undefined : Math.max(0, atMs - nowMs) / 1000;
     },
   },
   flowdrop_last_success_timestamp_seconds: {
-    help: 'End of the last run that was done. Absent while none is known.',
+    help: 'End time of the last successful run. Absent if unknown.',
     read: ({ name }, { lastSuccessMs }) => toSeconds(lastSuccessMs.get(name)),
   },
   flowdrop_since_success_session_seconds: {
-    help: 'Time since the last success, or since the daemon was started, counting days with a session only. Absent without a schedule.',
+    help: 'Time since the last success, or since the daemon was started, counting session days only. Absent without a schedule.',
     read: ({ name, schedule }, { nowMs, startedAtMs, lastSuccessMs, calendar }) =>
       schedule && measureSessionTimeMs(lastSuccessMs.get(name) ?? startedAtMs, nowMs, calendar) / 1000,
   },
   flowdrop_last_run_timestamp_seconds: {
-    help: 'End of the last run, whatever its outcome. Absent while none is known.',
+    help: 'End time of the last run with any outcome. Absent if unknown.',
     // A run by an older version left only a record, without an end.
     read: (job) => toSeconds(findLastEnd(job)?.finishedAtMs ?? parseInstant(job.status?.document.last_run ?? null)),
   },
@@ -50,13 +50,13 @@ const JOB_GAUGES: Readonly<
       return Number.isFinite(atMs) ? atMs / 1000 : undefined;
     },
   },
-  flowdrop_run_active: { help: '1 while a run goes on.', read: ({ running }) => (running ? 1 : 0) },
+  flowdrop_run_active: { help: '1 while a run is active.', read: ({ running }) => (running ? 1 : 0) },
   flowdrop_run_waiting: {
     help: '1 while a run waits for its turn.',
     read: ({ waitingSinceMs }) => (waitingSinceMs === undefined ? 0 : 1),
   },
   flowdrop_run_pace_requests_per_second: {
-    help: 'Requests a second of the run that goes on, on the average since it was started. Absent without a run.',
+    help: 'Average requests per second of the active run since it started. Absent without a run.',
     read: ({ running }) => {
       const progress = running?.progress;
       if (!progress) return undefined;
@@ -72,15 +72,15 @@ const JOB_GAUGES: Readonly<
     },
   },
   flowdrop_run_requests: {
-    help: 'Requests of the run that goes on. Absent without a run.',
+    help: 'Requests of the active run. Absent without a run.',
     read: ({ running }) => running?.progress?.requests,
   },
   flowdrop_run_rate_limited: {
-    help: 'Requests of the run that goes on that were answered with 429. Absent without a run.',
+    help: 'Requests of the active run that were answered with 429. Absent without a run.',
     read: ({ running }) => running?.progress?.rate_limited,
   },
   flowdrop_job_file_fault: {
-    help: '1 while the job file is not in use as it is now.',
+    help: '1 while the current job file is not in use.',
     read: ({ fault }) => (fault ? 1 : 0),
   },
   flowdrop_status_fault: {

@@ -32,9 +32,7 @@ export function judge(view: DaemonView, nowMs: number, calendar: CalendarOverrid
     ...tellLosses(jobs, nowMs),
     ...jobs.flatMap((job) => tellLastRun(job, nowMs)),
     ...jobs.flatMap(({ name, fault }) =>
-      fault
-        ? [found('wrong', `The job file of ${name} is not in use as it is now: ${firstLine(fault.message)}`, name)]
-        : [],
+      fault ? [found('wrong', `The current job file of ${name} is not in use: ${firstLine(fault.message)}`, name)] : [],
     ),
     ...jobs.flatMap(({ name, statusFault, status }) => {
       const reason = statusFault ?? status?.document.fault ?? undefined;
@@ -52,7 +50,7 @@ function tellGaps(gaps: readonly Gap[], nowMs: number): HealthFinding {
   const count = `${gaps.length} gap${gaps.length === 1 ? '' : 's'}`;
   const jobs = new Set(gaps.map(({ job }) => job));
   const job = jobs.size === 1 ? first?.job : undefined;
-  if (first?.expiresAtMs === undefined) return found('note', `${count}; nothing of it expires`, job);
+  if (first?.expiresAtMs === undefined) return found('note', `${count}; none expires`, job);
   const leftMs = first.expiresAtMs - nowMs;
   const which = gaps.length === 1 ? `; ${first.date}` : `; the first, ${first.date},`;
   const when = leftMs > 0 ? `begins to expire in ${formatSpan(leftMs)}` : `has begun to expire`;
@@ -97,9 +95,9 @@ export const OUTCOME_WORDS: Readonly<Record<RunRecord['outcome'], string>> = {
 
 function tellWell(jobs: readonly JobView[], nowMs: number): string {
   const read = jobs.filter(({ status }) => status !== undefined).length;
-  if (read < jobs.length) return 'Nothing wrong is known; not every status has been read yet';
+  if (read < jobs.length) return 'No problem is known; not every status is read yet';
   const running = jobs.filter((job) => job.running !== undefined).length;
-  if (running > 0) return `All is well; ${running === 1 ? 'a run is' : `${running} runs are`} going on`;
+  if (running > 0) return `All is well; ${running === 1 ? 'a run is' : `${running} runs are`} active`;
   const next = Math.min(...jobs.map(({ nextRunAtMs }) => nextRunAtMs ?? Number.POSITIVE_INFINITY));
   return `All is well${Number.isFinite(next) ? `; the next run is due ${formatRelative(next, nowMs)}` : ''}`;
 }

@@ -16,7 +16,7 @@ export interface Health {
 export function checkLive(view: DaemonView, nowMs: number): Health {
   // A changed clock looks the same until the next beat, which comes before orchestrators lose patience.
   const isStalled = !view.isStopping && nowMs - view.beatAtMs > STALL_MS;
-  return toHealth(isStalled ? [`the schedule was not looked at for ${STALL_MS / 60_000} minutes`] : []);
+  return toHealth(isStalled ? [`the schedule was not checked for ${STALL_MS / 60_000} minutes`] : []);
 }
 
 export function checkReady(view: DaemonView): Health {

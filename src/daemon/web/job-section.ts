@@ -45,7 +45,7 @@ function renderNext(job: JobView, nowMs: number): Markup {
     html`<b>${formatRelative(atMs, nowMs)}</b> <span class="quiet">${renderTime(atMs, formatInstant(atMs, timeZone))} ${timeZone}</span>`;
   const successMs = findLastSuccess(job);
   return html`<dl class="plan">
-${waitingSinceMs !== undefined && html`<div><dt>waiting</dt><dd>for a place among the running, for ${formatSpan(nowMs - waitingSinceMs)}</dd></div>`}
+${waitingSinceMs !== undefined && html`<div><dt>waiting</dt><dd>for a free slot, for ${formatSpan(nowMs - waitingSinceMs)}</dd></div>`}
 ${retryAtMs !== undefined && html`<div><dt>retry</dt><dd>${tell(retryAtMs)}</dd></div>`}
 <div><dt>next run</dt><dd>${nextRunAtMs === undefined ? 'by hand' : tell(nextRunAtMs)}</dd></div>
 ${schedule && html`<div><dt>schedule</dt><dd><code>${schedule.cron}</code>${schedule.distributed && ', shared with other daemons'}</dd></div>`}
@@ -54,10 +54,10 @@ ${successMs !== undefined && html`<div><dt>last success</dt><dd>${tell(successMs
 }
 
 function renderGaps(job: JobView, nowMs: number, calendar: CalendarOverride): Markup {
-  if (!job.status) return html`<p class="quiet">Not known until the status has been read.</p>`;
+  if (!job.status) return html`<p class="quiet">Unknown until the status is read.</p>`;
   // Without dates it is unknown whether there are gaps.
   if (job.status.document.dates.length === 0) {
-    return html`<p class="quiet">Not known before a run has found the first date.</p>`;
+    return html`<p class="quiet">Unknown until a run finds the first date.</p>`;
   }
   const gaps = listGaps(job, nowMs, calendar);
   if (gaps.length === 0) return html`<p class="quiet">None.</p>`;

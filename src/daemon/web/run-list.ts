@@ -38,7 +38,7 @@ const TONES: Readonly<Record<RunRecord['outcome'], 'good' | 'fair' | 'bad' | 'ca
 export function renderRunning(run: RunView, nowMs: number): Markup {
   const { progress } = run;
   const head = html`<p class="line"><b>Running</b> ${REASON_WORDS[run.reason]}, for ${formatSpan(nowMs - run.startedAtMs)}</p>`;
-  if (!progress) return html`<div class="running">${head}<p class="quiet">No progress has been read yet.</p></div>`;
+  if (!progress) return html`<div class="running">${head}<p class="quiet">No progress yet.</p></div>`;
   const { date, phase, rows, total_rows: total, dates_done: done, dates_total: dates } = progress;
   const share = total > 0 ? Math.min(1, rows / total) : 0;
   const facts: readonly (readonly [string, string])[] = [
@@ -53,9 +53,7 @@ export function renderRunning(run: RunView, nowMs: number): Markup {
     ['429s', formatCount(progress.rate_limited)],
   ];
   const left =
-    progress.seconds_left === null
-      ? 'time left not known yet'
-      : `about ${formatSpan(progress.seconds_left * 1000)} left`;
+    progress.seconds_left === null ? 'time left unknown' : `about ${formatSpan(progress.seconds_left * 1000)} left`;
   return html`<div class="running">${head}
 <p class="line stage">${phase}${date && ` ${date}`}<span class="eta">${left}</span></p>
 <progress aria-label="Rows fetched" max="1" value="${share.toFixed(3)}">${Math.round(share * 100)} %</progress>
@@ -67,7 +65,7 @@ export function renderFinished(job: JobView, nowMs: number): Markup {
   const timeZone = schedule?.timezone ?? 'UTC';
   const runs =
     finished.length === 0
-      ? html`<p class="quiet">This daemon has ended no run of it since it was started.</p>`
+      ? html`<p class="quiet">No runs since the daemon started.</p>`
       : html`<ol class="runs">${finished.slice(0, SHOWN_RUNS).map((run) => renderRun(run, nowMs, timeZone))}</ol>`;
   return html`${runs}${renderScope(job, nowMs, timeZone)}`;
 }
@@ -80,7 +78,7 @@ function renderScope(job: JobView, nowMs: number, timeZone: string): Markup {
   const lastMs = end?.finishedAtMs ?? parseInstant(status?.document.last_run ?? null);
   const ownMs = finished.find(isRun)?.finishedAtMs ?? Number.NEGATIVE_INFINITY;
   const isOther = lastMs !== undefined && lastMs > ownMs;
-  return html`<p class="quiet small">Listed are runs of this daemon since it was started, not those by hand or by others.${
+  return html`<p class="quiet small">This list has the runs of this daemon since it started, not manual runs or those of other daemons.${
     isOther &&
     html` The last run on record here ended ${formatRelative(lastMs, nowMs)}, ${renderTime(lastMs, formatInstant(lastMs, timeZone))}${end && `: ${OUTCOME_WORDS[end.outcome]}`}.`
   }</p>${end?.error && html`<div class="error"><p><code>${end.error.code}</code> ${cut(end.error.message)}</p></div>`}`;

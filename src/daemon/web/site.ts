@@ -58,28 +58,27 @@ export class Site {
     } catch (error) {
       const reason = describeError(error);
       this.#options.log.error({ event: 'page-failed', reason }, `a page failed: ${reason}`);
-      return answerPage(500, renderNotice('Something went wrong', ['The log of the daemon says what (page-failed).']));
+      return answerPage(500, renderNotice('Something went wrong', ['See page-failed in the log of the daemon.']));
     }
   }
 
   async #route({ method, target, headers }: SiteRequest): Promise<PageAnswer> {
     const { access, clock, view } = this.#options;
     if (method !== 'GET' && method !== 'HEAD') {
-      const text = renderNotice('Only to be read', ['GET and HEAD are answered.']);
+      const text = renderNotice('Read-only', ['Only GET and HEAD are allowed.']);
       return answerPage(405, text, { allow: 'GET, HEAD', connection: 'close' });
     }
     const [path = '/', query = ''] = splitOnce(target, '?');
     const health = this.#answerHealth(path);
     if (health) return health;
     if (!access.isKnownHost(headers)) {
-      const ways =
-        'Open it as http://localhost or by the address that it listens on; for other names set FLOWDROP_STATUS_TOKEN.';
-      return answerPage(421, renderNotice('Not by this name', [ways]));
+      const ways = 'Open it as http://localhost or by its listen address; for other names set FLOWDROP_STATUS_TOKEN.';
+      return answerPage(421, renderNotice('Host name not allowed', [ways]));
     }
     const nowMs = clock.now();
     const shown = path === '/' ? new URLSearchParams(query).get('token') : null;
     if (shown !== null && !access.isAllowed({}, nowMs)) return this.#login(shown, headers, nowMs);
-    if (!access.isAllowed(headers, nowMs)) return refuseStranger('Show the token');
+    if (!access.isAllowed(headers, nowMs)) return refuseStranger('Token required');
     if (path === '/') return answerPage(200, this.#renderPage(view, nowMs));
     if (path === '/metrics') return answerText(200, this.#metrics.contentType, await this.#metrics.text(view(), nowMs));
     if (isReportPath(path)) return await this.#answerReport(path);
@@ -99,7 +98,7 @@ export class Site {
 
   #login(shown: string, headers: IncomingHttpHeaders, nowMs: number): PageAnswer {
     const cookie = this.#options.access.login(shown, headers, nowMs);
-    if (cookie === undefined) return refuseStranger('That is not the token');
+    if (cookie === undefined) return refuseStranger('Wrong token');
     const login = { 'set-cookie': cookie };
     const site = headers['sec-fetch-site'];
     // A browser coming from another site does not send a strict cookie on a redirect, but does when our own page
@@ -141,7 +140,7 @@ export class Site {
       const { job, date } = named;
       const reason = describeError(error);
       log.warn({ event: 'report-unread', job, date, reason }, `${job} ${date}: the report cannot be read: ${reason}`);
-      const text = renderNotice('The report cannot be read', ['The log of the daemon says why (report-unread).']);
+      const text = renderNotice('The report cannot be read', ['See report-unread in the log of the daemon.']);
       return answerReportNotice(502, text);
     }
   }
@@ -149,7 +148,7 @@ export class Site {
 
 function refuseStranger(title: string): PageAnswer {
   const ways = [
-    'The status is shown to those who have the token of FLOWDROP_STATUS_TOKEN. A browser shows it once, here or by /?token=...; a program with every request, as "Authorization: Bearer ...".',
+    'This page needs the token in FLOWDROP_STATUS_TOKEN. In a browser, enter it once here or open /?token=...; a program sends it with every request as "Authorization: Bearer ...".',
   ];
   return answerPage(401, renderNotice(title, ways, TOKEN_FORM), { 'www-authenticate': 'Bearer realm="flowdrop"' });
 }

@@ -46,7 +46,7 @@ export function renderNotice(title: string, sentences: readonly string[], form?:
 }
 
 /** Asks for the token once. */
-export const TOKEN_FORM: Markup = html`<form method="get" action="/"><label for="token">Token</label><input id="token" name="token" type="password" autocomplete="current-password" required><button>Look</button></form>`;
+export const TOKEN_FORM: Markup = html`<form method="get" action="/"><label for="token">Token</label><input id="token" name="token" type="password" autocomplete="current-password" required><button>Open</button></form>`;
 
 /** A page that sends the browser on to the status page, as a navigation of its own. */
 export function renderPassage(): string {

@@ -53,7 +53,7 @@ export async function exportTable(
     throw repeatedFault(date, {
       what: `${counts.trades - counts.ids} of ${counts.rows} rows have the id of another trade, or none`,
       examples: await source.rows<ExampleId>(buildTableExamples(job.source, shape.types, date), ask),
-      hint: 'Nothing was published. Give each trade of the table an id of its own, or let `source.table` name a view that does.',
+      hint: 'Nothing was published. Give each trade of the table a unique id, or set `source.table` to a view that does.',
     });
   }
   const query = buildTableQuery(job.source, shape.types, job.drop.sort, date, counts.trades < counts.rows);

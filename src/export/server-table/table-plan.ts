@@ -90,6 +90,7 @@ async function explainEnd(
   const [hours = 0, minutes = 0, seconds = 0] = (tail?.newest ?? '').split(':').map(Number);
   const newest = rows === 0 ? undefined : hours * 3600 + minutes * 60 + seconds;
   if (showsEnd(date, { newest, tail: rows, late: Number(tail?.late ?? 0) }, true, calendar)) return undefined;
-  const seen = newest === undefined ? 'no row of its end' : `rows until ${formatSecond(newest)} (exchange time)`;
-  return `the table shows ${seen}, and none of a later date: it may not be loaded whole`;
+  const seen =
+    newest === undefined ? 'no rows from its last minutes' : `rows until ${formatSecond(newest)} (exchange time)`;
+  return `the table shows ${seen}, and no rows of a later date: it may not be completely loaded`;
 }

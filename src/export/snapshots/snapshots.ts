@@ -45,10 +45,10 @@ async function assertApart(stage: Stage): Promise<void> {
   await stage.discard();
   throw new SourceFault(
     'SNAPSHOT_MIXED',
-    `${stage.date}: ${contract} of ${symbol} came in two answers, that for ${windows[0]} and that for ${windows[1]}`,
+    `${stage.date}: ${contract} of ${symbol} arrived in two answers, for ${windows[0]} and for ${windows[1]}`,
     {
       action: 'fail',
-      hint: 'A filter was not heeded, or an answer is that of another question. Nothing was kept: run again later; if it stays so, tell the provider, or take one of the symbols out of the job.',
+      hint: 'The API ignored a filter, or answered another request. Nothing was kept: run again later; if the problem persists, tell the provider, or remove one of the symbols from the job.',
     },
   );
 }
@@ -107,10 +107,10 @@ class PartFetch {
       if (window !== part.symbol) {
         throw new SourceFault(
           'SNAPSHOT_TORN',
-          `${date} ${window}: the API says ${answer.reason} of a part of a chain that was too large as a whole`,
+          `${date} ${window}: the API answered ${answer.reason} for a part of a chain that was too large for one answer`,
           {
             action: 'fail',
-            hint: 'The parts that came are staged. Run again later; if it stays so, tell the provider.',
+            hint: 'The parts that arrived are staged. Run again later; if the problem persists, tell the provider.',
           },
         );
       }
@@ -130,9 +130,9 @@ class PartFetch {
   #split(part: ChainPart, cause: SourceFault | undefined, queue: WorkQueue<ChainPart>): void {
     const halves = this.#deps.source.canNarrow ? splitPart(part) : undefined;
     if (halves === undefined) {
-      throw new Fault('SNAPSHOT_TOO_BROAD', `${this.#stage.date} ${formatPart(part)} is too much for the API`, {
+      throw new Fault('SNAPSHOT_TOO_BROAD', `${this.#stage.date} ${formatPart(part)} is too large for the API`, {
         cause,
-        hint: 'It cannot be narrowed any further. Run again later; if it stays so, take the symbol out of the job.',
+        hint: 'It cannot be narrowed any further. Run again later; if the problem persists, remove the symbol from the job.',
       });
     }
     const { date } = this.#stage;

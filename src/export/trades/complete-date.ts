@@ -97,7 +97,7 @@ export async function completeDate(
     'DATE_UNSETTLED',
     `the source's counts of ${stage.date} still differ from what it sends after ${MAX_ROUNDS} rounds`,
     {
-      hint: 'Rows may still be arriving. Run again later: what agrees stays staged.',
+      hint: 'Rows may still be arriving. Run again later: matching windows stay staged.',
     },
   );
 }
@@ -136,7 +136,7 @@ async function recount(
   const { had, has, lost, places } = lossNow;
   deps.log.warn(
     { event: 'rows-withdrawn', date, had, has, lost, places: places.length },
-    `${date}: ${describeLoss(lossNow)}, two counts say; the date is sealed without them`,
+    `${date}: ${describeLoss(lossNow)}, confirmed by two counts; the date is sealed without them`,
   );
   return { after, isSettled: true };
 }

@@ -24,7 +24,7 @@ export const MAX_ODD_ANSWERS = 3;
 export function readCounts(page: Page, span: ProbeSpan): ReadonlyMap<string, CellCount[]> {
   const row = page.firstRow;
   const [dates, cells, counts, ids, marks] = ['dates', 'cells', 'counts', 'ids', 'marks'].map((name) => row?.[name]);
-  const shapeless = () => malformed(span, `not in shape: ${String(JSON.stringify(row)).slice(0, 200)}`);
+  const shapeless = () => malformed(span, `unexpected form: ${String(JSON.stringify(row)).slice(0, 200)}`);
   const days = readTexts(dates);
   if (!days || ![cells, counts, ids, marks].every(Array.isArray)) throw shapeless();
   assertReadable(row?.['unreadable'], span);
@@ -57,18 +57,18 @@ export function readCounts(page: Page, span: ProbeSpan): ReadonlyMap<string, Cel
 /** Each cell comes once, and the rows are no more than a date can have. */
 function assertPlausible(date: string, day: DayCounts, span: ProbeSpan): void {
   const odd = day.find(({ second }) => !Number.isInteger(second) || Math.abs(second) > MAX_CELL_SECOND);
-  if (odd) throw malformed(span, `the cell ${odd.second} of ${date} is no second of a day`);
+  if (odd) throw malformed(span, `the cell ${odd.second} of ${date} is not a second of a day`);
   const { rows } = sumCounts(day);
   if (rows > MAX_DATE_ROWS)
     throw malformed(span, `${formatCount(rows)} rows on ${date}; ${formatCount(MAX_DATE_ROWS)} at most`);
   const cells = new Set(day.map((cell) => (span.axis === 'symbol' ? cell.symbol : cell.second)));
-  if (cells.size < day.length) throw malformed(span, `a cell of ${date} came twice`);
+  if (cells.size < day.length) throw malformed(span, `a cell of ${date} was sent twice`);
 }
 
 function malformed({ fromDate, toDate }: ProbeSpan, what: string): Fault {
   const when = fromDate === toDate ? fromDate : `${fromDate} to ${toDate}`;
-  return new Fault('ANSWER_MALFORMED', `the API's answer to a count of ${when} is none: ${what}`, {
-    hint: `It was asked ${MAX_ODD_ANSWERS} times. Run again later; if it stays so, tell the provider.`,
+  return new Fault('ANSWER_MALFORMED', `the API sent no valid count of ${when}: ${what}`, {
+    hint: `flowdrop asked ${MAX_ODD_ANSWERS} times. Run again later; if the problem persists, tell the provider.`,
   });
 }
 
@@ -80,7 +80,7 @@ function assertReadable(time: unknown, { fromDate, toDate }: ProbeSpan): void {
     'TIME_UNREADABLE',
     `at least half of the rows of ${when} have a time like ${time}, which is not YYYY-MM-DD HH:MM:SS`,
     {
-      hint: 'Without the second nothing can be cut into windows, so nothing was fetched. In SQL of your own return `time` as the table has it; else tell the provider, whose contract promises that form.',
+      hint: 'Windows need the second, so nothing was fetched. In your own SQL, return `time` unchanged; otherwise tell the provider, whose contract promises that form.',
     },
   );
 }

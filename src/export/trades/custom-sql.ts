@@ -15,7 +15,7 @@ import { mostRepeated, repeatedFault } from '../bound-repeats.ts';
 import type { WindowDeps } from './windows.ts';
 
 const HINT_TORN =
-  'Nothing was sealed. Mend `source.sql`: its GROUP BY must have the start of the grain, made from the column time alone, and each `split` column as the table has it; or choose a longer `grain`.';
+  'Nothing was sealed. Correct `source.sql`: its GROUP BY must have the start of the grain, computed from the column time alone, and each `split` column unchanged; or choose a longer `grain`.';
 
 /**
  * Checks that no group came in two windows, and that no group lies where nothing is staged. The second check is needed only
@@ -35,8 +35,8 @@ export async function assertWholeGroups(
   if (source.kind !== 'aggregate') return;
   const torn = await stage.tornGroup();
   if (torn) {
-    const where = `came in two windows, ${torn.windows.join(' and ')}`;
-    throw tornFault(stage.date, `the group with ${describeKey(torn.key)} ${where}, so its numbers are parts`);
+    const where = `arrived in two windows, ${torn.windows.join(' and ')}`;
+    throw tornFault(stage.date, `the group with ${describeKey(torn.key)} ${where}, so its numbers are incomplete`);
   }
   const windows = (await stage.windows()).map(({ window }) => window);
   if (windows.length === 0) return;
@@ -54,7 +54,7 @@ export async function assertWholeGroups(
       const names = [source.timeColumn, ...source.splitColumns];
       const key = Object.fromEntries(names.map((name) => [name, String(page.firstRow?.[name])]));
       const where = `has rows in ${formatWindow(window)}, where no group was counted`;
-      throw tornFault(stage.date, `the group with ${describeKey(key)} ${where}, so its numbers would be parts`);
+      throw tornFault(stage.date, `the group with ${describeKey(key)} ${where}, so its numbers would be incomplete`);
     } catch (error) {
       if (!(error instanceof SourceFault) || error.action !== 'split') throw error;
       const profile = deps.limits.profile(axisOf(window) ?? 'time');
@@ -82,7 +82,7 @@ export function assertCountedOnce({ source }: SqlJob, date: string, groups: DayC
   const place = twice.symbol === undefined ? `second ${twice.second} of the day` : `symbol ${twice.symbol}`;
   throw tornFault(
     date,
-    `groups whose "${time}" is of ${place} come in two parts of the date, though these end between grains`,
+    `groups whose "${time}" is in ${place} arrive in two parts of the date, although these end between grains`,
   );
 }
 
@@ -103,8 +103,8 @@ export async function assertOwnIds({ source }: SqlJob, stage: Stage): Promise<vo
       examples: await stage.exampleIds(),
       hint:
         source.sql === ''
-          ? 'Nothing was sealed, what is staged is kept. Ask the provider why its trades share ids, then run again.'
-          : 'Nothing was sealed. Mend `source.sql`: it must give one row for each row of the table, with `id` as the table has it.',
+          ? 'Nothing was sealed; staged pages are kept. Ask the provider why its trades share ids, then run again.'
+          : 'Nothing was sealed. Correct `source.sql`: it must return one row for each row of the table, with `id` unchanged.',
     });
   const answers = await stage.repeatedIds();
   const [worst] = answers;
@@ -112,7 +112,7 @@ export async function assertOwnIds({ source }: SqlJob, stage: Stage): Promise<vo
   // The same row in two answers is harmless: it moved while it was read.
   if (worst !== undefined && repeated > most) {
     const where = `window ${worst.window} has ${worst.rows} rows with ${worst.ids} ids`;
-    throw await fail(`${repeated} of ${rows} rows have an id that their own answer has already; ${where}`);
+    throw await fail(`${repeated} of ${rows} rows repeat an id of the same answer; ${where}`);
   }
   const shared = rows - ids - (await stage.countReplaced());
   if (shared > most) throw await fail(`${shared} of ${rows} rows have the id of another trade, or none`);

@@ -184,7 +184,7 @@ class WindowFetch {
     }
     throw new Fault(
       'WINDOW_TOO_BROAD',
-      `${window.date} ${formatWindow(window)} cannot be made smaller, and it is still too much for the API`,
+      `${window.date} ${formatWindow(window)} cannot be split further, and it is still too large for the API`,
       {
         cause,
         hint:

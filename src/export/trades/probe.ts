@@ -203,7 +203,7 @@ function refuse(date: string, { from, to }: Stretch): never {
   throw new Fault(
     'SCAN_TOO_BROAD',
     `the API refuses even to count seconds ${from.second} to ${to.second}${where} on ${date}`,
-    { hint: "Narrow the job, for instance with `where: symbol = 'SPY'`, and make several of it." },
+    { hint: "Split the job into several, each with a condition such as `where: symbol = 'SPY'`." },
   );
 }
 

@@ -51,7 +51,7 @@ function readTotals(date: string, { firstRow: row }: Page, hashed: readonly Hash
   const [rows, ids] = [readCount(row?.['rows']), readCount(row?.['ids'])];
   if (rows === undefined || ids === undefined) {
     const came = String(JSON.stringify(row)).slice(0, 200);
-    throw new Fault('ANSWER_MALFORMED', `the API's answer to a count of ${date} has no rows and ids: ${came}`);
+    throw new Fault('ANSWER_MALFORMED', `the API's count of ${date} has no rows and ids: ${came}`);
   }
   const hash = (value: unknown) => (typeof value === 'string' ? value : undefined);
   return {

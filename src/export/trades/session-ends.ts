@@ -54,8 +54,8 @@ export function createSessionEnds(
   const describe = (date: string) => {
     const newest = row?.date === date ? row.second : last.get(date)?.newest;
     // Counts by symbol or day have no times, except at the end of the session.
-    const seen = !newest ? 'no row of its end' : `rows until ${formatSecond(newest)} (exchange time)`;
-    return `the source shows ${seen}, and none of a later session`;
+    const seen = !newest ? 'no rows from its last minutes' : `rows until ${formatSecond(newest)} (exchange time)`;
+    return `the source shows ${seen}, and no rows of a later session`;
   };
   return {
     note(date, counts) {

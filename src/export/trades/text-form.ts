@@ -60,7 +60,7 @@ export class TextForms {
     if (suspects.length <= cells * WIDESPREAD) return pairs;
     const proof = await this.#findForm(suspects);
     if (proof === undefined) return pairs;
-    const reason = 'it sends values in another form than it hashes';
+    const reason = 'it sends values in a different form than it hashes';
     noteProof(this.#deps, this.#job, proof, reason);
     return pairs.filter((pair) => !isSuspect(pair) || !isExplained(pair, proof));
   }

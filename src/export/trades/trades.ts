@@ -48,8 +48,7 @@ export async function exportTrades(
   const unseen = await explainEnd(deps, ends, date, dates.at(-1)?.date ?? date);
   if (unseen !== undefined) return { held: unseen };
   if (limits.dayEdges === 'closed') {
-    const reason =
-      'the API refuses windows that are not bounded by time, so rows whose time is of another date are left out';
+    const reason = 'the API refuses windows without a time bound, so rows whose time has another date are left out';
     context.log.warn({ event: 'edges-closed', date, reason }, `${date}: ${reason}`);
   }
   const { rows } = sumCounts(counts);
@@ -103,16 +102,16 @@ function assertStillWhole(date: string, nowMs: number, toldDays: number | undefi
   if (toldDays !== undefined && toldDays < LOOKBACK_DAYS && expiresAt(date, toldDays) < nowMs) {
     throw new Fault(
       'DATE_CLIPPED',
-      `${date} is not whole in the lookback: the API says that it shows ${toldDays} days, not ${LOOKBACK_DAYS}`,
-      { hint: 'What was staged is kept. Ask the provider why the lookback is shorter than its contract says.' },
+      `${date} is not completely inside the lookback: the API shows ${toldDays} days, not ${LOOKBACK_DAYS}`,
+      { hint: 'Staged pages are kept. Ask the provider why the lookback is shorter than its contract says.' },
     );
   }
   if (date >= firstWhole) return;
   throw new Fault(
     'DATE_CLIPPED',
-    `${date} began to leave the lookback (now from ${edge}) while it was fetched, so it cannot be proved complete`,
+    `${date} began to expire while it was fetched (the lookback now begins at ${edge}), so it cannot be proved complete`,
     {
-      hint: 'What was staged is kept. Run earlier next time: `flowdrop status` shows what expires when.',
+      hint: 'Staged pages are kept. Run earlier next time: `flowdrop status` shows when each date expires.',
     },
   );
 }

@@ -61,9 +61,9 @@ export async function planWindows(
 function assertFew(date: string, counts: DayCounts, limit: number): void {
   const { rows } = sumCounts(counts);
   if (rows / limit <= MAX_DATE_PAGES) return;
-  const pages = `${formatCount(rows)} rows of ${date} at ${formatCount(limit)} a page are ${formatCount(Math.ceil(rows / limit))} requests`;
+  const pages = `${formatCount(rows)} rows of ${date} at ${formatCount(limit)} per page need ${formatCount(Math.ceil(rows / limit))} requests`;
   throw new Fault('DATE_TOO_LARGE', `${pages}; ${formatCount(MAX_DATE_PAGES)} at most`, {
-    hint: 'Look at the row limit in `flowdrop doctor`. If both numbers are right, narrow the job with `where`.',
+    hint: 'Check the row limit with `flowdrop doctor`. If both numbers are right, narrow the job with `where`.',
   });
 }
 
@@ -83,7 +83,7 @@ async function askCuts(
       });
       const found = readPlaces(page, next);
       if (found === undefined)
-        throw new SourceFault('INVALID_ANSWER', `the API's answer to a question for cuts is none: ${headOf(page)}`, {
+        throw new SourceFault('INVALID_ANSWER', `the API sent no valid window boundaries: ${headOf(page)}`, {
           action: 'fail',
         });
       for (const [key, bounds] of found) places.set(key, bounds);
@@ -99,7 +99,7 @@ async function askCuts(
       if (!isOptional) throw error;
       deps.log.warn(
         { event: 'cuts-refused', reason: error.message },
-        `the day is fetched without cuts: ${error.message}`,
+        `the day is fetched without exact window boundaries: ${error.message}`,
       );
       return undefined;
     }
@@ -158,7 +158,7 @@ export async function countWindow(deps: WindowDeps, job: SqlJob, window: PackedW
     const page = await source.ask(buildWindowCount(job, window, limits.dayEdges), { signal });
     const rows = readCount(page.firstRow?.['rows']);
     if (rows !== undefined) return rows;
-    throw new SourceFault('INVALID_ANSWER', `the API's answer to a count of a window is none: ${headOf(page)}`, {
+    throw new SourceFault('INVALID_ANSWER', `the API sent no valid count of a window: ${headOf(page)}`, {
       action: 'fail',
     });
   } catch (error) {

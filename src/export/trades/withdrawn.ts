@@ -84,6 +84,6 @@ export function describeLoss({ had, has, lost, places }: Loss): string {
 export function assertSmallLoss(date: string, loss: Loss): void {
   if (loss.tooMuch === undefined) return;
   throw new Fault('SOURCE_SHRANK', `${date}: ${describeLoss(loss)}; ${loss.tooMuch}`, {
-    hint: 'Nothing was sealed, what is staged is kept. Run again later; if it stays so, ask the provider.',
+    hint: 'Nothing was sealed; staged pages are kept. Run again later; if the problem persists, ask the provider.',
   });
 }

@@ -59,13 +59,14 @@ export async function removeEmptyFolders(path: string, end: string): Promise<voi
 function describeRoom(freeBytes: number): Finding {
   const seen = `${formatBytes(freeBytes)} free for stages`;
   if (freeBytes >= LITTLE_ROOM_BYTES) return ok('disk', seen);
-  const next = `Make room, or move FLOWDROP_STATE_DIR: a large session is staged in up to ${formatBytes(LITTLE_ROOM_BYTES)}.`;
+  const next = `Free disk space, or move FLOWDROP_STATE_DIR: a large session is staged in up to ${formatBytes(LITTLE_ROOM_BYTES)}.`;
   return { check: 'disk', status: freeBytes < NO_ROOM_BYTES ? 'fail' : 'warn', seen, next };
 }
 
 /** Memory and open files that the system allows this process. */
 export function checkLimits(memoryBytes: number, fileLimit: number | undefined): readonly Finding[] {
-  const files = fileLimit === undefined ? 'no limit of open files is told' : `${fileLimit} files may be open at once`;
+  const files =
+    fileLimit === undefined ? 'the limit of open files is unknown' : `${fileLimit} files may be open at once`;
   const isFew = fileLimit !== undefined && fileLimit < NEEDED_FILES;
   return [
     describeMemory(memoryBytes),

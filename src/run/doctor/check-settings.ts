@@ -19,15 +19,15 @@ export function checkSettings({ set, unknown, faults }: SettingReport): readonly
       : {
           check: 'settings',
           status: 'warn',
-          seen: 'none is set, neither in the environment nor in .env of this directory',
-          next: '`flowdrop init` writes a settings file; run flowdrop where it is.',
+          seen: 'none is set in the environment or in .env of this directory',
+          next: '`flowdrop init` writes a settings file; run flowdrop in its folder.',
         },
     ...unknown.map(
       ({ name, meant }): Finding => ({
         check: 'settings',
         status: 'warn',
-        seen: `${name} is set, and is no setting`,
-        next: meant ? `Did you mean ${meant}?` : 'Unset it, or look its name up in the README.',
+        seen: `${name} is set, but is not a setting`,
+        next: meant ? `Did you mean ${meant}?` : 'Unset it, or look up its name in the README.',
       }),
     ),
     ...faults.map(
@@ -40,7 +40,7 @@ export function checkSettings({ set, unknown, faults }: SettingReport): readonly
 export function checkSecrecy(path: string, mode: number | undefined): readonly Finding[] {
   if (mode === undefined) return [];
   const shown = (mode & 0o777).toString(8);
-  if ((mode & 0o077) === 0) return [ok('settings file', `${path} is for its owner only (mode ${shown})`)];
+  if ((mode & 0o077) === 0) return [ok('settings file', `${path} is readable by its owner only (mode ${shown})`)];
   return [
     {
       check: 'settings file',

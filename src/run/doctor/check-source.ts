@@ -90,8 +90,8 @@ function describeSkew(check: string, { source }: OpenedSource, { clock, clockRul
     return {
       check,
       status: 'warn',
-      seen: 'the source tells no time (its answers have no valid Date header)',
-      next: 'Runs go by this clock and by the rows of the source. Look at what stands between here and the API.',
+      seen: 'the source sends no time (its answers have no valid Date header)',
+      next: 'Runs use this clock and the rows of the source. Check the proxies between here and the API.',
     };
   }
   const skewMs = source.serverNow() - clock.now();
@@ -102,7 +102,7 @@ function describeSkew(check: string, { source }: OpenedSource, { clock, clockRul
     check,
     status: away > BROKEN_SKEW_MS ? 'fail' : 'warn',
     seen: `this clock is ${seconds} s ${skewMs > 0 ? 'behind' : 'ahead of'} that of the source`,
-    next: 'Have this machine set its clock by NTP (timedatectl, chrony): when the clocks are 2 minutes apart, runs hold back what they disagree on, and S3 refuses requests that are 15 minutes off.',
+    next: 'Set the clock of this machine by NTP (timedatectl, chrony). If the clocks are 2 minutes apart, runs hold back the dates they disagree on. S3 refuses requests that are 15 minutes off.',
   };
 }
 
@@ -117,19 +117,19 @@ async function checkNewest(check: string, opened: OpenedSource, deps: SourceDeps
     page = await opened.source.ask(sql, { signal });
   } catch (error) {
     if (!(error instanceof SourceFault) || !isRefusal(error)) throw error;
-    return [ok(check, 'the API refuses to show it; runs go by the clocks and by their own rows')];
+    return [ok(check, 'the API refuses to show it; runs use the clocks and their own rows')];
   }
   const newest = String(page.firstRow?.['newest'] ?? '');
   const [, day = '', hours, minutes, seconds] = /^(\S+) (\d\d):(\d\d):(\d\d)/.exec(newest) ?? [];
   if (day < date) {
-    const seen = `none of the end of ${date}, a session that is over by the clocks`;
+    const seen = `no rows of the end of ${date}, but by the clocks the session is over`;
     const next = 'The source lags, or both clocks are fast. Runs hold the date back until they see its end.';
     return [{ check, status: 'warn', seen, next }];
   }
   const rowMs = visibleSince(day, Number(hours) * 3600 + Number(minutes) * 60 + Number(seconds));
   const conflict = compareWitnesses({ ...readWitnesses({ ...deps, source: opened.source }), rowMs }).conflict;
   if (conflict === undefined || rowMs <= deps.clock.now() + MAX_CLOCK_SKEW_MS) {
-    return [ok(check, `it is of ${newest} (exchange time), as the clocks have it`)];
+    return [ok(check, `it is of ${newest} (exchange time), which agrees with the clocks`)];
   }
   return [
     { check, status: 'fail', seen: conflict, next: 'Set the clock that is slow; until then runs hold dates back.' },
@@ -139,24 +139,26 @@ async function checkNewest(check: string, opened: OpenedSource, deps: SourceDeps
 function describeLimits(check: string, meta: HistoricalMeta): Finding {
   const { lookback_days: days, minimum_data_delay_minutes: delay, row_limit: rows, entitlement, capped } = meta;
   const seen = [
-    days === undefined ? 'no lookback told' : `${days} days of lookback`,
+    days === undefined ? 'lookback unknown' : `${days} days of lookback`,
     `rows at least ${delay} minutes old`,
-    `${formatCount(rows)} rows an answer`,
+    `${formatCount(rows)} rows per answer`,
     `entitlement ${entitlement}${capped ? ', rows capped' : ''}`,
   ].join(', ');
   const isLikely = (days === undefined || (days >= 1 && days <= MAX_DAYS)) && delay >= 0 && delay <= MAX_DELAY_MINUTES;
   if (!isLikely) {
-    const next = `That cannot be true. Runs go by the contract: ${LOOKBACK_DAYS} days and ${MINIMUM_DATA_DELAY_MINUTES} minutes. Tell the provider.`;
+    const next = `This cannot be right. Runs use the contract: ${LOOKBACK_DAYS} days and ${MINIMUM_DATA_DELAY_MINUTES} minutes. Tell the provider.`;
     return { check, status: 'warn', seen, next };
   }
   const notes = [
     ...(days !== undefined && days < LOOKBACK_DAYS
-      ? [`Dates expire after ${days} days, not ${LOOKBACK_DAYS}: let no run fail for longer.`]
+      ? [`Dates expire after ${days} days, not ${LOOKBACK_DAYS}: repair failed runs before that.`]
       : []),
     ...(delay > MINIMUM_DATA_DELAY_MINUTES
       ? [`Rows come ${delay} minutes late, not ${MINIMUM_DATA_DELAY_MINUTES}: schedule the job later.`]
       : []),
-    ...(capped ? [`The trial caps an answer at ${formatCount(rows)} rows: dates come whole, in more requests.`] : []),
+    ...(capped
+      ? [`The trial caps an answer at ${formatCount(rows)} rows: dates are complete, with more requests.`]
+      : []),
   ];
   const status: FindingStatus = notes.length === 0 ? 'ok' : 'warn';
   return { check, status, seen, ...(notes.length === 0 ? {} : { next: notes.join(' ') }) };

@@ -42,25 +42,28 @@ export async function checkStore({ name, store, tryUpload }: StoreTrial): Promis
     await right('get', async () => {
       const read = await store.get(keys.plain);
       if (read !== undefined && Buffer.compare(read, bytes) === 0) return 'it was read back, byte for byte';
-      if (put.some(({ status }) => status === 'fail')) return 'a missing object is told from a forbidden one';
-      throw unfit('what was written is not what is read', 'Something between here and the store alters objects.');
+      if (put.some(({ status }) => status === 'fail')) return 'missing and forbidden objects are distinguished';
+      throw unfit(
+        'the object that was read differs from the one written',
+        'Something between here and the store alters objects.',
+      );
     }),
     await right('conditional put', async () => {
       if (!(await store.putIfAbsent(keys.once, bytes)))
-        throw unfit('a new object was refused as if it were there', UNCONDITIONAL_HINT);
+        throw unfit('a new object was refused as if it existed', UNCONDITIONAL_HINT);
       if (await store.putIfAbsent(keys.once, Buffer.from('second')))
-        throw unfit('an object was overwritten that was to be written once only', UNCONDITIONAL_HINT);
+        throw unfit('a write-once object was overwritten', UNCONDITIONAL_HINT);
       return 'the second write of one object was refused';
     }),
     await right('multipart', async () =>
-      (await tryUpload(keys.parts)) ? 'one upload was given up, one completed' : 'not needed: objects are files',
+      (await tryUpload(keys.parts)) ? 'one upload was aborted, one completed' : 'not needed: objects are files',
     ),
   ];
   return [...listed, ...put, ...rest.flat(), ...(await removeAll(name, store, Object.values(keys)))];
 }
 
 const UNCONDITIONAL_HINT =
-  'This store does not heed If-None-Match: two workers could seal one date. Use one that does.';
+  'This store ignores If-None-Match: two workers could seal one date. Use one that supports it.';
 
 async function removeAll(name: string, store: Store, keys: readonly string[]): Promise<readonly Finding[]> {
   const check = `${name}: delete`;
@@ -74,14 +77,14 @@ async function removeAll(name: string, store: Store, keys: readonly string[]): P
     if (found) left.push(key);
   }
   const [first] = failures;
-  if (first === undefined && left.length === 0) return [ok(check, 'everything that was written is removed')];
-  const remains = left.length === 0 ? '' : ` Then remove what was left: ${left.join(', ')}.`;
+  if (first === undefined && left.length === 0) return [ok(check, 'all test objects are removed')];
+  const remains = left.length === 0 ? '' : ` Then remove the leftovers: ${left.join(', ')}.`;
   return [
     {
       check,
       status: 'fail',
-      seen: first?.seen ?? `still there after their removal: ${left.join(', ')}`,
-      next: `${first?.next ?? 'Look whether the store keeps what is deleted.'}${remains}`,
+      seen: first?.seen ?? `still there after deletion: ${left.join(', ')}`,
+      next: `${first?.next ?? 'Check whether the store keeps deleted objects.'}${remains}`,
     },
   ];
 }

@@ -79,7 +79,7 @@ export function invalidFile(file: string, faults: readonly string[]): Fault {
   const shown = faults.map((fault) => `${file}:${fault.replaceAll(LIKE_KEY, '$1_(not shown)')}`);
   return new Fault('KEY_FILE_INVALID', shown.join('\n'), {
     kind: 'usage',
-    hint: '`flowdrop key --name NAME --file FILE` makes a key and adds its entry; replace a key that stood in a file.',
+    hint: '`flowdrop key --name NAME --file FILE` makes a key and adds its entry; replace a key that was in a file.',
   });
 }
 
@@ -146,7 +146,7 @@ function findDoubles(keys: Entries, member: 'name' | 'hash', at: Where): readonl
     const before = first.get(value);
     if (before === undefined) first.set(value, index);
     if (before === undefined) return [];
-    return [`${at(['keys', index, member])}: got the ${member} of keys.${before} again; allowed: one of its own`];
+    return [`${at(['keys', index, member])}: got the ${member} of keys.${before} again; allowed: a unique one`];
   });
 }
 

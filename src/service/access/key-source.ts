@@ -60,7 +60,7 @@ export async function openKeys(options: KeySourceOptions, clock: Clock, log: Log
     } catch (error) {
       log.error(
         { event: 'keys-refused', file, reason: describeError(error) },
-        'the key file was not taken; the keys stay as before',
+        'the key file was rejected; the keys stay as before',
       );
     }
   };

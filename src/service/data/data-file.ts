@@ -24,7 +24,7 @@ export function readFormat<Format extends string>(
 ): Format {
   const format = allowed.formats.find(([pattern]) => pattern.test(file))?.[1];
   if (format !== undefined) return format;
-  throw new Fault('DATA_INVALID', `${file}: the format is told from the name, which must end in ${allowed.names}`, {
+  throw new Fault('DATA_INVALID', `${file}: the format comes from the file name, which must end in ${allowed.names}`, {
     kind: 'usage',
   });
 }

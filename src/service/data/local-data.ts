@@ -44,14 +44,10 @@ export class LocalData {
     const folder = resolve(options.folder);
     const kept = await readCatalog(folder);
     if (kept && kept.order !== options.order) {
-      throw new Fault(
-        'DATA_DIR_INVALID',
-        `the data in ${folder} is sorted by ${kept.order}, and ${options.order} is asked`,
-        {
-          kind: 'usage',
-          hint: `Start with --order ${kept.order}, or choose another --data-dir.`,
-        },
-      );
+      throw new Fault('DATA_DIR_INVALID', `the data in ${folder} is sorted by ${kept.order}, not by ${options.order}`, {
+        kind: 'usage',
+        hint: `Start with --order ${kept.order}, or choose another --data-dir.`,
+      });
     }
     const catalog = kept ?? {
       version: 1,

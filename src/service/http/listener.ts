@@ -60,7 +60,10 @@ export async function createListener(options: ListenerOptions): Promise<FastifyI
     } catch (error) {
       if (!reply.raw.destroyed) return sendFailure(request, reply, endpoint, toFailure(error));
       const durationMs = Math.round(reply.elapsedTime);
-      log.info({ event: 'caller-gone', requestId: request.id, endpoint: endpoint.name, durationMs }, 'the caller left');
+      log.info(
+        { event: 'caller-gone', requestId: request.id, endpoint: endpoint.name, durationMs },
+        'the caller disconnected',
+      );
       return reply.hijack();
     }
   }

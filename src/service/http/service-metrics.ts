@@ -187,7 +187,7 @@ function addProcessMetrics(registry: Registry): void {
   let countedSeconds = 0;
   new Counter({
     name: 'process_cpu_seconds_total',
-    help: 'User and system CPU time of the process; engines in processes of their own are not in it.',
+    help: 'User and system CPU time of the process; engines in separate processes are not included.',
     registers: [registry],
     collect() {
       const { user, system } = process.cpuUsage();

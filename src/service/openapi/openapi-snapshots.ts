@@ -200,7 +200,7 @@ export const READ_MARKET_STRUCTURE: Operation = {
     { status: 500, description: 'The service failed: INTERNAL_ERROR.', schema: 'MarketStructureFailure' },
     {
       status: 503,
-      description: 'The snapshot cannot be had now, or not in time: SNAPSHOT_UNAVAILABLE.',
+      description: 'The snapshot is not available now, or not in time: SNAPSHOT_UNAVAILABLE.',
       schema: 'MarketStructureFailure',
       headers: ['Retry-After'],
     },

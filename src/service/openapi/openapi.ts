@@ -57,7 +57,7 @@ const HEADERS = {
 
 const INFO_TEXT = [
   'Historical option trades over SQL, option chain snapshots and market structure (dealer gamma exposure).',
-  'Three ways to show who asks: an API key as the member `api_key` of the body (the POST endpoints), an API key in the ' +
+  'Three ways to authenticate: an API key as the member `api_key` of the body (the POST endpoints), an API key in the ' +
     'Authorization header (market structure), or the cookie of a session (the POST endpoints).',
   'Limits of historical SQL: trades are at least 15 minutes old; active subscriptions see the last 15 days, measured at ' +
     'execution; data starts on 2025-02-28; one request per second and key, both entry points together.',

@@ -59,7 +59,7 @@ function toMarketFailure(error: unknown): ApiFailure {
 }
 
 function unavailable(cause: unknown): ApiFailure {
-  return new ApiFailure(503, 'SNAPSHOT_UNAVAILABLE', 'The snapshot cannot be had now; try again in a moment.', {
+  return new ApiFailure(503, 'SNAPSHOT_UNAVAILABLE', 'The snapshot is not available now; try again in a moment.', {
     retryAfterSeconds: BUSY_RETRY_SECONDS,
     cause,
   });

@@ -37,7 +37,7 @@ export function createFileCell(folder: string, clock: Clock): PaceCell {
       if (!hasErrorCode(cause, ...FILE_SYSTEM_CODES)) throw cause;
       throw new Fault('PACE_UNWRITABLE', `the request budget cannot be kept in ${folder}`, {
         cause,
-        hint: 'Let FLOWDROP_STATE_DIR be a folder on a local disk that can be written: processes that use one key share it.',
+        hint: 'Set FLOWDROP_STATE_DIR to a writable folder on a local disk; processes with the same key share it.',
       });
     }
   };
@@ -58,7 +58,7 @@ export function createFileCell(folder: string, clock: Clock): PaceCell {
           const { state, result } = change(current, clock.now());
           if (isSame(state, current) || writeState(folder, number + 1, state)) return result;
         }
-        throw new Fault('PACE_CONTENDED', `the request budget in ${folder} is written by too many processes at once`, {
+        throw new Fault('PACE_CONTENDED', `too many processes write the request budget in ${folder} at once`, {
           hint: 'Start fewer processes that use this key.',
         });
       });

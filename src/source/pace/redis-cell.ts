@@ -92,10 +92,10 @@ export function createRedisCell(url: string, key: string, { patienceMs = 30_000 
       if (!(await opened?.catch(() => undefined))) opened = undefined;
       throw new Fault(
         'PACE_REDIS_FAILED',
-        `Redis at ${address}, which shares the request budget between machines, does not serve: ${describeError(lastError ?? cause)}`,
+        `Redis at ${address}, which shares the request budget between machines, cannot be used: ${describeError(lastError ?? cause)}`,
         {
           cause,
-          hint: 'Check FLOWDROP_REDIS_URL and the server. Without the setting the budget is of this machine alone.',
+          hint: 'Check FLOWDROP_REDIS_URL and the server. Without this setting, each machine has its own budget.',
         },
       );
     }

@@ -28,13 +28,13 @@ export async function checkRedis(url: string): Promise<string> {
     await redis.connect();
     const version = /redis_version:(\S+)/.exec(await redis.info('server'))?.[1] ?? '(unknown)';
     if (Number.parseInt(version, 10) < OLDEST_MAJOR)
-      throw new RangeError(`it is of version ${version}; needed is ${OLDEST_MAJOR} or newer`);
+      throw new RangeError(`it has version ${version}; flowdrop needs ${OLDEST_MAJOR} or newer`);
     await redis.eval("return redis.call('TIME')[1]", 0);
-    return `Redis ${version} at ${address} lets us in and runs scripts`;
+    return `Redis ${version} at ${address} accepts the login and runs scripts`;
   } catch (cause) {
-    throw new Fault('PACE_REDIS_FAILED', `Redis at ${address} does not serve: ${describeError(lastError ?? cause)}`, {
+    throw new Fault('PACE_REDIS_FAILED', `Redis at ${address} cannot be used: ${describeError(lastError ?? cause)}`, {
       cause,
-      hint: 'Check FLOWDROP_REDIS_URL and the server. Without the setting the budget is of this machine alone.',
+      hint: 'Check FLOWDROP_REDIS_URL and the server. Without this setting, each machine has its own budget.',
     });
   } finally {
     redis.disconnect();

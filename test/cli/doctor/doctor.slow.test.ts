@@ -82,7 +82,7 @@ describe.skipIf(s3 === undefined || redis === undefined)('doctor where all is we
     );
     const seen = (check: string) => report.checks.find((found) => found.check === check)?.seen;
     expect(seen('historical: limits')).toBe(
-      '15 days of lookback, rows at least 15 minutes old, 10,000 rows an answer, entitlement active',
+      '15 days of lookback, rows at least 15 minutes old, 10,000 rows per answer, entitlement active',
     );
     expect(seen('engine')).toMatch(/ClickHouse \d+\.\d+/);
     expect(seen('redis')).toMatch(/Redis [6-9]\.\d+\.\d+ at 127\.0\.0\.1:\d+/);

@@ -115,7 +115,7 @@ describe('init', () => {
     expect(run.code).toBe(0);
     expect(run.stderr).toBe('');
     expect(run.stdout).toContain(
-      'The connection was not tried; first put FLOWDROP_API_URL and FLOWDROP_API_KEY into .env',
+      'The connection was not tested; first put FLOWDROP_API_URL and FLOWDROP_API_KEY into .env',
     );
     expect(await listFiles(cwd)).toEqual(['.env', 'jobs/nightly-trades.yaml']);
   });
@@ -134,7 +134,7 @@ describe('init', () => {
     await chmod(join(cwd, '.env'), 0o600);
     const refused = await flowdrop(['init', '--offline'], { cwd });
     expect(refused.code).toBe(2);
-    expect(refused.stderr).toMatch(/FILE_EXISTS: \S+\.env is there already/);
+    expect(refused.stderr).toMatch(/FILE_EXISTS: \S+\.env already exists/);
     expect(await listFiles(cwd)).toEqual(['.env']);
     const forced = await flowdrop(['--json', 'init', '--offline', '--force'], { cwd });
     expect(forced.code, forced.stderr).toBe(0);
@@ -149,11 +149,11 @@ describe('init', () => {
     expect((await stat(join(cwd, '.env.old'))).mode & 0o777).toBe(0o600);
   });
 
-  it('asks nothing where a file is there already, because the answers would be for nothing', async () => {
+  it('asks nothing where a file already exists, because the answers would be for nothing', async () => {
     await writeFile(join(cwd, '.env'), 'FLOWDROP_API_KEY=precious\n');
     const { code, stderr } = await answer(['init', '--ask'], [service.url, KEY, '', '', '']);
     expect(code).toBe(2);
-    expect(stderr).toMatch(/FILE_EXISTS: \S+\.env is there already/);
+    expect(stderr).toMatch(/FILE_EXISTS: \S+\.env already exists/);
     expect(stderr).not.toContain('Address of the options data API');
   });
 

@@ -103,7 +103,7 @@ describe('the end of the last run', () => {
     for (const command of ['run', 'backfill'])
       expect((await flowdrop([command, job], { cwd, env: service.env })).code).toBe(0);
     expect(await status(cwd, job)).toMatch(
-      /last run \d+ s ago \(\S+\): done, nothing was to be sealed, .*; last backfill \d+ s ago \(\S+\)\nnext run by hand\n/,
+      /last run \d+ s ago \(\S+\): done, nothing to seal, .*; last backfill \d+ s ago \(\S+\)\nnext run by hand\n/,
     );
   });
 
@@ -180,7 +180,7 @@ it('a backfill is told beside the last run, and that earlier dates were not aske
   expect(backfill.code, backfill.stderr).toBe(0);
   const after = await status();
   expect(after).toMatch(
-    /last run never; last backfill \d+ s ago \(\d{4}-\S+Z\)\nnext run by hand\n.*not asked for yet.*`flowdrop plan nightly`/,
+    /last run never; last backfill \d+ s ago \(\d{4}-\S+Z\)\nnext run by hand\n.*not requested yet.*`flowdrop plan nightly`/,
   );
   expect(after).not.toContain('2026-11-19');
   expect((await flowdrop(['run', job], { cwd, env: service.env })).code).toBe(0);

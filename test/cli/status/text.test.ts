@@ -105,7 +105,7 @@ describe('the status of a job', () => {
     expect(text).toContain(
       'running for 10 min: fetching 2026-11-25, 0 of 2 dates done, 48 %, 600,000 of 1,250,000 rows, 9,900 rows/s, 65 requests left, 1 min 6 s left (run run-7)\n',
     );
-    expect(text).toContain('last run 10 days ago (2026-11-20T22:59:00.000Z): incomplete, nothing was to be sealed');
+    expect(text).toContain('last run 10 days ago (2026-11-20T22:59:00.000Z): incomplete, nothing to seal');
     expect(text).toContain('next run in 30 min (Mon 2026-11-30 18:30 America/New_York)');
   });
 
@@ -134,7 +134,7 @@ describe('the status of a job', () => {
     const at = { started_at: '2026-11-20T22:30:00.000Z', finished_at: '2026-11-20T22:59:01.000Z' };
     const end = { run_id: createResult().run_id, ...at, outcome: 'failed' as const, error: null };
     expect(describeStatus(createView({ document: { ...document, last_end: end, last_success: null } }))).toContain(
-      '): failed, nothing was to be sealed, 10 requests in 29 min 0 s\nlast success none on record\n',
+      '): failed, nothing to seal, 10 requests in 29 min 0 s\nlast success none on record\n',
     );
   });
 
@@ -148,7 +148,7 @@ describe('the status of a job', () => {
     const text = describeStatus(createView({ document: { ...document, dates, fault: 'gone' }, calendar }));
     expect(text).toContain('closed: 2026-11-18 by the override of the calendar\n');
     expect(text).toContain('on weekends: 2026-11-21 available\n');
-    expect(text).toContain('The store could not be read: what follows is what the last run knew.');
+    expect(text).toContain('The store could not be read; this is what the last run recorded.');
   });
 });
 

@@ -19,7 +19,7 @@ describe('a failure', () => {
     const readOnly = Object.assign(new Error('ENOENT: mkdir'), { code: 'ENOENT', syscall: 'mkdir' });
     expect(describeFailure(readOnly).json.error).toMatchObject({
       code: 'DISK_FAILED',
-      hint: expect.stringContaining('right to write'),
+      hint: expect.stringContaining('write permission'),
     });
   });
 
@@ -57,7 +57,7 @@ describe('the block of a failure', () => {
   const place = { file: 'a.yaml', line: 6, column: 3, length: 3, text: '  too: out' };
   const fault = new Fault('JOB_INVALID', 'a.yaml:6: drop.too: unknown key', {
     kind: 'usage',
-    hint: 'Mend the job file; `flowdrop check` tries it again.',
+    hint: 'Correct the job file; `flowdrop check` checks it again.',
     places: [place],
   });
 
@@ -69,7 +69,7 @@ describe('the block of a failure', () => {
         'flowdrop: JOB_INVALID: a.yaml:6: drop.too: unknown key',
         '    6 |   too: out',
         '      |   ^^^',
-        '  -> Mend the job file; `flowdrop check` tries it again.',
+        '  -> Correct the job file; `flowdrop check` checks it again.',
         '',
       ].join('\n'),
     );
@@ -79,7 +79,7 @@ describe('the block of a failure', () => {
   it('is wrapped at the width of a terminal, indented, and the same words', () => {
     const { text } = describeFailure(fault, { width: 40 });
     for (const line of text.split('\n')) expect(line.length).toBeLessThanOrEqual(40);
-    expect(text.replace(/\n {4}(?=\S)/g, ' ')).toContain('-> Mend the job file; `flowdrop check` tries it again.');
+    expect(text.replace(/\n {4}(?=\S)/g, ' ')).toContain('-> Correct the job file; `flowdrop check` checks it again.');
   });
 
   it('tells causes that add something, once', () => {

@@ -62,8 +62,8 @@ const bearer = (token: string) => ({ authorization: `Bearer ${token}` });
 describe('the server of the daemon', () => {
   it.each([
     ['the next run is due in ', 0],
-    ['a run is going on', 1],
-    ['2 runs are going on', 2],
+    ['a run is active', 1],
+    ['2 runs are active', 2],
   ])('says when all is well that %s', async (says, count) => {
     const running = { runId: 'run-now', reason: 'catch-up', startedAtMs: NOW - 60_000, progress: null } as const;
     const jobs = makeGoodDay().jobs.map((job, index) => (index < count ? { ...job, running } : job));
@@ -243,8 +243,8 @@ describe('the server of the daemon', () => {
     const document = makeStatus('nightly', { dates: [], last_run: null, reports: [] });
     await start(() => makeView([makeJob('nightly', { finished: [], status: { document, readAtMs: NOW } })]));
     const { body } = await get('/');
-    expect(body).toContain('<h3>Gaps</h3><p class="quiet">Not known before a run has found the first date.</p>');
-    expect(body).toContain('This daemon has ended no run of it since it was started.');
+    expect(body).toContain('<h3>Gaps</h3><p class="quiet">Unknown until a run finds the first date.</p>');
+    expect(body).toContain('No runs since the daemon started.');
     expect(body).not.toContain('The last run on record here');
     await web?.close();
     await start(() => makeView([makeJob('nightly')]));
@@ -281,7 +281,7 @@ describe('the server of the daemon', () => {
   });
 
   it('says which runs it lists, and when a later one ended that it does not', async () => {
-    const scope = 'Listed are runs of this daemon since it was started, not those by hand or by others.';
+    const scope = 'This list has the runs of this daemon since it started, not manual runs or those of other daemons.';
     const shown = async (lastRun: string) => {
       const status = { document: makeStatus('nightly', { last_run: lastRun }), readAtMs: NOW };
       await start(() => makeView([makeJob('nightly', { status })]));
@@ -293,7 +293,9 @@ describe('the server of the daemon', () => {
     const own = await shown('2026-11-20T23:42:09.000Z');
     expect(own).toContain(`${scope}</p>`);
     const other = await shown('2026-11-23T16:30:00.000Z');
-    expect(other).toMatch(/not those by hand or by others\. The last run on record here ended 2 h ago, <time/);
+    expect(other).toMatch(
+      /not manual runs or those of other daemons\. The last run on record here ended 2 h ago, <time/,
+    );
   });
 
   it('tells a run that failed before this daemon was started, or since by hand, and that a later one went well', async () => {

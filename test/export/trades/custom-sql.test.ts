@@ -53,7 +53,7 @@ describe('groups that are longer than the grain', () => {
     await expect(complete(flowJob('minute'), 350)).rejects.toMatchObject({
       code: 'GROUP_TORN',
       message: expect.stringMatching(
-        /^2026-11-19: the group with start "2026-11-19 09:30:00", symbol "SYM\d+" has rows in 09:31:00\.\.\S+, where no group was counted, so its numbers would be parts$/,
+        /^2026-11-19: the group with start "2026-11-19 09:30:00", symbol "SYM\d+" has rows in 09:31:00\.\.\S+, where no group was counted, so its numbers would be incomplete$/,
       ),
       hint: expect.stringContaining('choose a longer `grain`'),
     });
@@ -64,7 +64,7 @@ describe('groups that are longer than the grain', () => {
     Object.assign(limits, { axis: 'time', dateRows: ROWS, passedRows: 1600, refusedRows: 2000, timeProfile });
     await expect(probeGroups({ source: sourceOf(10_000), limits }, flowJob('minute'), DATE)).rejects.toMatchObject({
       code: 'GROUP_TORN',
-      message: expect.stringContaining('groups whose "start" is of second 34200 of the day come in two parts'),
+      message: expect.stringContaining('groups whose "start" is in second 34200 of the day arrive in two parts'),
     });
   });
 
@@ -102,9 +102,9 @@ describe('rows by SQL of ones own', () => {
     await expect(complete(job, 1_000)).rejects.toMatchObject({
       code: 'IDS_REPEATED',
       message: expect.stringMatching(
-        /^2026-11-19: \d+ of 3000 rows have an id that their own answer has already; window \S.* has \d+ rows with \d+ ids\. For example: id "SYM\d+" has \d+ rows \(SYM.*\)$/,
+        /^2026-11-19: \d+ of 3000 rows repeat an id of the same answer; window \S.* has \d+ rows with \d+ ids\. For example: id "SYM\d+" has \d+ rows \(SYM.*\)$/,
       ),
-      hint: expect.stringContaining('`id` as the table has it'),
+      hint: expect.stringContaining('with `id` unchanged'),
     });
   });
 

@@ -356,7 +356,9 @@ describe('a sealed date held against its source again', () => {
       expect.stringContaining('with other values: rows were corrected'),
     ]);
     await replaceIds();
-    expect(await compare(manifest, options)).toEqual([expect.stringContaining('with other ids: rows were replaced')]);
+    expect(await compare(manifest, options)).toEqual([
+      expect.stringContaining('when the date was sealed: rows were replaced'),
+    ]);
     await insertTrades(engine, [createRow(5, { id: 'late' })]);
     expect(await compare(manifest, options)).toHaveLength(1);
   });

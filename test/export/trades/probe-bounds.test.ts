@@ -73,12 +73,12 @@ describe('an answer to a count', () => {
     [{ ids: '-1' }, '-1 ids'],
     [{ cells: '1e300' }, '1e+300'],
     [{ cells: '34200.5' }, '34200.5'],
-    [{ cells: '"noon"' }, 'no second'],
-    [{ cells: '34200,34200', counts: '7,7', ids: '7,7', marks: '"",""' }, 'came twice'],
+    [{ cells: '"noon"' }, 'not a second'],
+    [{ cells: '34200,34200', counts: '7,7', ids: '7,7', marks: '"",""' }, 'was sent twice'],
     [{ cells: '1,2', counts: '9e8,9e8', ids: '1,1', marks: '"",""' }, '1,800,000,000 rows'],
-    [{ counts: '7,7' }, 'not in shape'],
-    [{ marks: '"sum x"' }, 'not in shape'],
-    [{ dates: '"../../etc"' }, 'not in shape'],
+    [{ counts: '7,7' }, 'unexpected form'],
+    [{ marks: '"sum x"' }, 'unexpected form'],
+    [{ dates: '"../../etc"' }, 'unexpected form'],
   ])('of %o is refused, for good after three tries', async (lists, says) => {
     const source = sourceOf(answer(lists));
     await expect(probeRows({ source, limits }, job, DATE)).rejects.toMatchObject({
