@@ -246,7 +246,7 @@ describe('damage', () => {
     await rm(at('session=2026-11-01'), { recursive: true });
     const change = (bytes: Buffer) => Buffer.from(bytes.toString('utf8').replace('available', 'degraded'));
     await during(recordAt('condition.json'), change, async () => {
-      expect((await verify()).stdout).toMatch(/condition.json says of 2026-11-19 condition degraded/);
+      expect((await verify()).stdout).toMatch(/condition.json gives condition degraded for 2026-11-19/);
       // The next run puts it right.
       await flowdrop(['run', job], { cwd, env: service.env });
       expect((await verify()).code).toBe(0);
