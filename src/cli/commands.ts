@@ -284,7 +284,6 @@ Exit code 0: a run can work; 1: one of the checks failed, and a run would fail t
       ['flowdrop query --job nightly-trades --out day.parquet "SELECT * FROM RawOptionTrades"', ''],
       ['flowdrop query --vertical "SELECT * FROM trades WHERE symbol = \'SPX\' LIMIT 2"', 'by the name of the dataset'],
       ['flowdrop query - --format csv < report.sql > report.csv', ''],
-      ['flowdrop query --from-store s3://bucket/drops --dataset trades "SELECT count() FROM RawOptionTrades"', ''],
     ],
     load: async () => (await import('./query/query.ts')).query,
   }),
