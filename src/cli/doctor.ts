@@ -7,7 +7,6 @@ import { readFileLimit, readMemoryBytes } from '../core/machine.ts';
 import { closeSource } from '../export/job-source.ts';
 import type { Job } from '../job/job.ts';
 import { assertDistinct, listJobFiles, readJob } from '../job/job-folder.ts';
-import { DOCTOR_PREFIX } from '../ledger/layout.ts';
 import {
   checkDrawing,
   checkEngine,
@@ -22,6 +21,7 @@ import { checkStore } from '../run/doctor/check-store.ts';
 import { type Finding, ok, tryCheck } from '../run/doctor/finding.ts';
 import { readSourceSql } from '../run/job-sql.ts';
 import { openJobSource } from '../run/open-source.ts';
+import { DOCTOR_PREFIX } from '../store/key-kind.ts';
 import { parseLocation } from '../store/location.ts';
 import type { ActionResult, CommandCall } from './command.ts';
 import type { CliContext, GlobalOptions } from './context.ts';

@@ -65,8 +65,8 @@ function isChanged(name: ReportNumber, before: FlowReport, after: FlowReport, th
 }
 
 /**
- * Scale against which a change is judged. A net of large sums, or a share, may change by a multiple of itself and mean
- * nothing. Null: the number compares with other days, so its change is no correction of this one.
+ * Scale against which a change is judged. A net of large sums, or a share, can change several times over without
+ * meaning anything. Null: the number compares with other days, so its change is no correction of this one.
  */
 function findScale(name: ReportNumber, before: FlowReport, after: FlowReport): number | null {
   const { scale, unit } = findNumber(name);

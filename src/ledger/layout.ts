@@ -20,9 +20,8 @@
  * No dataset has a column `session`: pandas and pyarrow refuse a partition key that is also a column.
  */
 
-import { DOCTOR_PREFIX, RECORDS_PREFIX, SEALING_PREFIX } from '../store/key-kind.ts';
+import { RECORDS_PREFIX, SEALING_PREFIX } from '../store/key-kind.ts';
 
-export { DOCTOR_PREFIX };
 /** A restatement every minute reaches it after 694 days: a document with a higher revision is damaged. */
 export const MAX_REVISION = 1_000_000;
 

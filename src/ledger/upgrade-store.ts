@@ -2,13 +2,14 @@
  * Moves a store from the first layout (`<dataset>/date=.../`, `_history`, `_sealing`, `_reports`, `_alerts`) to that of
  * `layout.ts`. Invariant: an object is removed only when its copy is in the store with its size, and nothing is removed
  * before everything is copied; so an upgrade that was killed is finished by the next one, whenever that is. Contents do
- * not change: manifests name their files without a folder. Objects that are not of flowdrop stay where they are.
+ * not change: manifests name their files without a folder. Objects that are not of flowdrop stay where they are, also
+ * folders `date=...` of other people: a dataset of ours has a manifest or `condition.json`, under its old or new name.
  */
 
 import { isCurrentLayout, markCurrentLayout } from '../store/identity.ts';
 import { RECORDS_PREFIX } from '../store/key-kind.ts';
 import type { ListedObject, Store } from '../store/store.ts';
-import { dropFilename, dropsPrefix, MANIFEST_FILENAME, recordsPrefix } from './layout.ts';
+import { conditionKey, fileKey, historyPrefix, MANIFEST_FILENAME } from './layout.ts';
 
 export interface UpgradeProgress {
   readonly step: 'copy' | 'remove';
@@ -40,13 +41,12 @@ const DATASET = '(?<dataset>[^/_][^/]*)';
 const OLD_KEYS: readonly (readonly [RegExp, (groups: Readonly<Record<string, string>>) => string])[] = [
   [
     new RegExp(`^${DATASET}/date=${DATE}/(?<filename>[^/]+)$`),
-    ({ dataset = '', date = '', filename = '' }) =>
-      (filename === dropFilename(dataset) ? dropsPrefix(dataset, date) : recordsPrefix(dataset, date)) + filename,
+    ({ dataset = '', date = '', filename = '' }) => fileKey(dataset, date, filename),
   ],
-  [new RegExp(`^${DATASET}/condition\\.json$`), ({ dataset = '' }) => `${recordsPrefix(dataset)}condition.json`],
+  [new RegExp(`^${DATASET}/condition\\.json$`), ({ dataset = '' }) => conditionKey(dataset)],
   [
     new RegExp(`^${DATASET}/_history/date=${DATE}/(?<rest>rev=[1-9]\\d*/[^/]+)$`),
-    ({ dataset = '', date = '', rest = '' }) => `${recordsPrefix(dataset)}history/session=${date}/${rest}`,
+    ({ dataset = '', date = '', rest = '' }) => `${historyPrefix(dataset, date)}${rest}`,
   ],
   [
     new RegExp(`^_(?<room>sealing|reports)/(?<path>(?:.+/)?)date=${DATE}/(?<rest>.+)$`),
@@ -54,6 +54,10 @@ const OLD_KEYS: readonly (readonly [RegExp, (groups: Readonly<Record<string, str
   ],
   [/^_alerts\/(?<rest>.+)$/, ({ rest = '' }) => `${RECORDS_PREFIX}alerts/${rest}`],
 ];
+
+/** What only a dataset of ours has, in the names of the present layout. */
+const OWNING_KEY =
+  /^_flowdrop\/(?<dataset>[^/]+)\/(?:condition\.json|(?:history\/)?session=[^/]+\/(?:rev=\d+\/)?manifest\.json)$/;
 
 /** The name that an object of the first layout has now; `undefined` for any other object. Pure. */
 export function upgradeKey(key: string): string | undefined {
@@ -75,14 +79,20 @@ export async function upgradeStore(
 ): Promise<UpgradeResult> {
   const isCurrent = await isCurrentLayout(store);
   const present = new Map<string, ListedObject>();
-  const moves: Move[] = [];
+  const candidates: Move[] = [];
+  const ours = new Set<string>();
   let foreign = 0;
   for await (const object of store.list('')) {
     const to = upgradeKey(object.key);
-    if (to !== undefined) moves.push({ from: object, to });
+    const owner = OWNING_KEY.exec(to ?? object.key)?.groups?.['dataset'];
+    if (owner !== undefined) ours.add(owner);
+    if (to !== undefined) candidates.push({ from: object, to });
     else if (object.key.startsWith(RECORDS_PREFIX) || /\/session=/.test(object.key)) present.set(object.key, object);
     else foreign += 1;
   }
+  const isOurs = ({ from: { key } }: Move) => key.startsWith('_') || ours.has(key.slice(0, key.indexOf('/')));
+  const moves = candidates.filter(isOurs);
+  foreign += candidates.length - moves.length;
   // Manifests last: a date is sealed when it has one.
   const isManifest = ({ to }: Move) => to.endsWith(`/${MANIFEST_FILENAME}`);
   const toCopy = moves.filter(({ from, to }) => !isCopied(from, present.get(to), isCurrent));

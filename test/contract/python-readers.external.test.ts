@@ -20,6 +20,7 @@ import { createDraft } from '../support/manifest.ts';
 import { findPython } from '../support/python.ts';
 
 const SCRIPT = new URL('read_folder.py', import.meta.url).pathname;
+/** Skipped where Python or its packages cannot be had, which `support/python.ts` says aloud; CI never skips it. */
 const python = findPython();
 
 type Answer = Readonly<Record<string, readonly [rows: number, premium: number]>>;

@@ -6,6 +6,7 @@ import { flowdrop, makeFolder, REPO, startService, type TestService } from '../s
 import { listBlocks, PAGES } from '../support/pages.ts';
 import { findPython } from '../support/python.ts';
 
+/** Skipped where Python or its packages cannot be had, which `support/python.ts` says aloud; CI never skips it. */
 const python = findPython();
 const snippets = PAGES.flatMap(listBlocks).filter(({ info }) => info === 'python run');
 

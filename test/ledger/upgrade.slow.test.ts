@@ -123,6 +123,9 @@ describe('an archive in the first layout', () => {
     const expected = await readAll();
     await makeOld();
     await writeFile(join(root(), 'notes.txt'), 'of somebody');
+    // Another tool's table lies beside ours, in folders of the same form.
+    await mkdir(join(root(), 'other', 'date=2026-11-19'), { recursive: true });
+    await writeFile(join(root(), 'other', 'date=2026-11-19', 'part-0.parquet'), 'of somebody');
     expect(Object.keys(await readAll()).length).toBeGreaterThan(60);
     const random = createRandom(16);
     let kills = 0;
@@ -141,10 +144,10 @@ describe('an archive in the first layout', () => {
     expect(kills).toBeGreaterThan(0);
     const last = await flowdrop(['--json', 'upgrade', 'drops'], { cwd });
     expect(last.code, last.stderr).toBe(0);
-    expect(JSON.parse(last.stdout)).toMatchObject({ datasets: ['chains', 'flow', 'trades'], dates: 9, foreign: 1 });
-    const { 'notes.txt': notes, ...after } = await readAll();
+    expect(JSON.parse(last.stdout)).toMatchObject({ datasets: ['chains', 'flow', 'trades'], dates: 9, foreign: 2 });
+    const { 'notes.txt': notes, 'other/date=2026-11-19/part-0.parquet': other, ...after } = await readAll();
     expect(after).toEqual(expected);
-    expect(notes).toBe(hash(Buffer.from('of somebody')));
+    expect([notes, other]).toEqual([hash(Buffer.from('of somebody')), hash(Buffer.from('of somebody'))]);
     await rm(join(root(), '_flowdrop', 'trades', 'history'), { recursive: true });
     const verified = await flowdrop(['verify', job], { cwd, env: service.env });
     expect(verified.code, verified.stdout + verified.stderr).toBe(0);

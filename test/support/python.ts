@@ -7,7 +7,7 @@ import { createHash } from 'node:crypto';
 import { existsSync, readFileSync, renameSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { isMissing } from './external.ts';
+import { HAS_EXTERNAL, isMissing } from './external.ts';
 
 const REQUIREMENTS = new URL('../contract/requirements.txt', import.meta.url).pathname;
 
@@ -25,7 +25,7 @@ export function findPython(): Python {
   if (existsSync(path)) return { path, isMissing: isMissing('Python readers', undefined) };
   return {
     path,
-    isMissing: isMissing('Python readers', process.env['FLOWDROP_TEST_EXTERNAL'] === '0' ? '' : make(place)),
+    isMissing: isMissing('Python readers', HAS_EXTERNAL ? make(place) : undefined),
   };
 }
 

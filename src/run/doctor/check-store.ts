@@ -4,7 +4,7 @@
  */
 import { randomUUID } from 'node:crypto';
 import { Fault } from '../../core/errors.ts';
-import { DOCTOR_PREFIX } from '../../ledger/layout.ts';
+import { DOCTOR_PREFIX } from '../../store/key-kind.ts';
 import type { Store } from '../../store/store.ts';
 import { type Finding, ok, tryCheck } from './finding.ts';
 
