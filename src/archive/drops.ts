@@ -12,20 +12,20 @@ import type { Store } from '../store/store.ts';
 export interface DropList {
   /** Sealed dates, ascending. */
   readonly dates: readonly string[];
-  /** Bytes of a date's object; `undefined` if it is missing. */
-  sizeOf(date: string): number | undefined;
+  /** Sizes in bytes of a date's files with rows, by name. */
+  filesOf(date: string): ReadonlyMap<string, number>;
 }
 
-/** Reads the manifest of a sealed date, given the size of its object; see `seal/`. @throws Fault `MANIFEST_INVALID` */
-export type ReadManifest = (date: string, sizeBytes: number | undefined) => Promise<Manifest | undefined>;
+/** Reads the manifest of a sealed date, given the sizes of its files with rows; see `seal/`. @throws Fault `MANIFEST_INVALID` */
+export type ReadManifest = (date: string, drops: ReadonlyMap<string, number>) => Promise<Manifest | undefined>;
 
 /** Manifests read concurrently. */
 const MAX_READS = 16;
 
 /** Costs two listings, however many dates there are. @throws StoreFault */
 export async function listDrops(store: Store, dataset: string): Promise<DropList> {
-  const sealed = new Map((await listSealed(store, dataset)).map((found) => [found.date, found.sizeBytes]));
-  return { dates: [...sealed.keys()], sizeOf: (date) => sealed.get(date) };
+  const sealed = new Map((await listSealed(store, dataset)).map((found) => [found.date, found.drops]));
+  return { dates: [...sealed.keys()], filesOf: (date) => sealed.get(date) ?? new Map() };
 }
 
 /** Reads the manifests of `dates`, in the same order. @throws Fault `MANIFEST_INVALID`, `DROP_DAMAGED` */
@@ -43,10 +43,11 @@ export async function readManifests(
 }
 
 async function readWhole(date: string, list: DropList, read: ReadManifest): Promise<Manifest> {
-  const size = list.sizeOf(date);
-  const manifest = await read(date, size);
+  const drops = list.filesOf(date);
+  const manifest = await read(date, drops);
   if (manifest === undefined) throw damaged(date, 'its manifest was removed after it was listed');
   const [file] = manifest.files;
+  const size = drops.get(file.filename);
   if (size === undefined) throw damaged(date, `${file.filename} is missing`);
   if (size !== file.size)
     throw damaged(date, `${file.filename} has ${size} bytes where the manifest says ${file.size}`);

@@ -7,10 +7,9 @@ import { hashFile } from '../core/file-hash.ts';
 import { makeFolder } from '../core/folder.ts';
 import type { Job } from '../job/job.ts';
 import { fetchFile } from '../ledger/history.ts';
-import { dropKey } from '../ledger/layout.ts';
 import type { Manifest } from '../ledger/manifest.ts';
 import { readSuccessor } from '../ledger/restating.ts';
-import { listSealedDates, readManifest } from '../ledger/sealed-dates.ts';
+import { dropKeyOf, listSealedDates, readManifest } from '../ledger/sealed-dates.ts';
 import type { SealedDrop } from '../report/model.ts';
 import type { DeliverContext } from './delivery.ts';
 
@@ -54,13 +53,9 @@ export async function fetchDrop(
       hint: `Try again in a minute. If nothing changes, the run that began it has died: \`flowdrop run ${manifest.job_id}\` finishes it.`,
     });
   }
-  throw new Fault(
-    'DROP_DAMAGED',
-    `${context.store.url}/${dropKey(manifest.dataset, manifest.date)} does not match its manifest`,
-    {
-      hint: `Run \`flowdrop verify ${manifest.job_id} --date ${manifest.date}\`. No report is made from it.`,
-    },
-  );
+  throw new Fault('DROP_DAMAGED', `${context.store.url}/${dropKeyOf(manifest)} does not match its manifest`, {
+    hint: `Run \`flowdrop verify ${manifest.job_id} --date ${manifest.date}\`. No report is made from it.`,
+  });
 }
 
 export function describeDrop(storeUrl: string, manifest: Manifest, path: string): SealedDrop {
@@ -75,7 +70,7 @@ export function describeDrop(storeUrl: string, manifest: Manifest, path: string)
     max_time: manifest.max_time,
     sealed_at: manifest.sealed_at,
     sha256: manifest.files[0].hash.replace('sha256:', ''),
-    location: `${storeUrl}/${dropKey(manifest.dataset, manifest.date)}`,
+    location: `${storeUrl}/${dropKeyOf(manifest)}`,
     path,
   };
 }

@@ -3,7 +3,7 @@
  * attachments and one copy in the store. The copy is stored before the first of them is mailed.
  */
 import type { Job, JobReport, ReportRecipient } from '../job/job.ts';
-import { dropKey } from '../ledger/layout.ts';
+import { dropKeyOf } from '../ledger/sealed-dates.ts';
 import { domainOf } from '../mail/domains.ts';
 import { buildEml } from '../mail/eml.ts';
 import type { MailAttachment, MailMessage } from '../mail/mailer.ts';
@@ -87,7 +87,7 @@ export async function buildEdition(
   const rendered = await renderReport(report.template, parts, {
     // Every correction is late, so it is not marked as late.
     ...{ templatesDir: context.templatesDir, timezone, correction, late: late && correction === null, leftOut },
-    link: await linkDrop(context, report, dropKey(manifest.dataset, manifest.date)),
+    link: await linkDrop(context, report, dropKeyOf(manifest)),
   });
   return { parts, rendered, attachments };
 }

@@ -44,6 +44,7 @@ export function draftManifest(job: Job, facts: DraftFacts): ManifestDraft {
     job_id: job.name,
     dataset: job.drop.dataset,
     date: facts.date,
+    table: job.drop.table ?? undefined,
     condition: facts.degradedReason === undefined ? 'available' : 'degraded',
     degraded_reason: facts.degradedReason,
     rows: facts.file.rows,

@@ -98,6 +98,8 @@ interface JobDrop {
   /** `s3://bucket/prefix` or a directory, as written in the job file. */
   readonly to: string;
   readonly dataset: string;
+  /** What the dataset is kept as, beside its files; null: the files are all. */
+  readonly table: 'iceberg' | null;
   /** Columns of the drop's sort order, ascending. */
   readonly sort: readonly string[];
   /** How objects are written if the store is S3. */

@@ -57,7 +57,13 @@ export function resolveJob(file: string, written: JobFile): Job {
     name: written.name,
     file,
     source,
-    drop: { to: written.drop.to, dataset: written.drop.dataset, sort, s3: resolveObjectOptions(written.drop.s3) },
+    drop: {
+      to: written.drop.to,
+      dataset: written.drop.dataset,
+      table: written.drop.table ?? null,
+      sort,
+      s3: resolveObjectOptions(written.drop.s3),
+    },
     rows: {
       onBad: written.rows?.on_bad ?? JOB_DEFAULTS.onBad,
       maxBad: written.rows?.max ?? JOB_DEFAULTS.maxBad,

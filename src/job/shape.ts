@@ -222,6 +222,12 @@ export const jobSchema = z.strictObject({
           error: `is reserved for flowdrop's own folders (reserved: ${RESERVED_DATASETS.join(', ')})`,
         })
         .describe('Name of the dataset in the store.'),
+      table: z
+        .enum(['iceberg'])
+        .optional()
+        .describe(
+          '`iceberg`: the dataset is also an Iceberg table, and a restated date gets a new file instead of replacing the old one. Default: files only.',
+        ),
       sort: z.array(identifierSchema).nonempty().optional().describe('Sort order. Default: symbol, time, id.'),
       s3: s3Schema.optional().describe('How objects are written to S3.'),
     })

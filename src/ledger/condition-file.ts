@@ -7,7 +7,7 @@ import { z } from 'zod';
 import { tryParseJson } from '../core/json-file.ts';
 import { CONDITIONS } from '../plan/conditions.ts';
 import type { Store } from '../store/store.ts';
-import { conditionKey } from './layout.ts';
+import { conditionKey, dropFilename } from './layout.ts';
 import type { Manifest } from './manifest.ts';
 
 const entrySchema = z.looseObject({
@@ -19,6 +19,8 @@ const entrySchema = z.looseObject({
   rows: z.number().int().nullable(),
   /** Size of the drop in bytes, according to its manifest; absent in documents of earlier versions. */
   size: z.number().int().nullable().optional(),
+  /** Name of the drop's file; absent for `<dataset>.parquet`. */
+  filename: z.string().optional(),
   /** Size in bytes of each file beside the drop, by name; absent for an unsealed date, and in earlier versions. */
   beside: z.record(z.string(), z.number().int()).optional(),
   /**
@@ -65,10 +67,14 @@ export async function writeConditionDocument(
 }
 
 /** Known sizes of a date's files. */
-export type KnownSizes = Pick<ConditionEntry, 'size' | 'beside'>;
+export type KnownSizes = Pick<ConditionEntry, 'size' | 'filename' | 'beside'>;
 
-export function sizesOf({ files: [drop, ...others] }: Manifest): Required<KnownSizes> {
-  return { size: drop.size, beside: Object.fromEntries(others.map(({ filename, size }) => [filename, size])) };
+export function sizesOf({ dataset, files: [drop, ...others] }: Manifest): KnownSizes {
+  return {
+    filename: drop.filename === dropFilename(dataset) ? undefined : drop.filename,
+    size: drop.size,
+    beside: Object.fromEntries(others.map(({ filename, size }) => [filename, size])),
+  };
 }
 
 /** The entry of a sealed date. @param damage what is wrong with its files, in words */

@@ -7,7 +7,7 @@
 import { isFault } from '../core/errors.ts';
 import type { Store } from '../store/store.ts';
 import type { KnownSizes } from './condition-file.ts';
-import { fileKey } from './layout.ts';
+import { dropFilename, fileKey } from './layout.ts';
 import type { Manifest, ManifestFile } from './manifest.ts';
 import { readSuccessor } from './restating.ts';
 import { readManifest, type SealedDate } from './sealed-dates.ts';
@@ -30,7 +30,7 @@ export async function findDamage(
   found: SealedDate,
   expected: KnownSizes | undefined,
 ): Promise<Damage | undefined> {
-  if (isAsExpected(found, expected)) return undefined;
+  if (isAsExpected(dataset, found, expected)) return undefined;
   // Both the listing and the expected sizes may be outdated by now, so ask for everything again.
   const manifest = await readValid(store, dataset, found.date);
   if (manifest === undefined) return undefined;
@@ -48,7 +48,12 @@ export async function findDamage(
 }
 
 /** Whether the listing of a date matches the known sizes. */
-export function isAsExpected({ sizeBytes, beside }: SealedDate, expected: KnownSizes | undefined): boolean {
+export function isAsExpected(
+  dataset: string,
+  { drops, beside }: SealedDate,
+  expected: KnownSizes | undefined,
+): boolean {
+  const sizeBytes = drops.get(expected?.filename ?? dropFilename(dataset));
   if (sizeBytes === undefined || sizeBytes !== (expected?.size ?? sizeBytes)) return false;
   return Object.entries(expected?.beside ?? {}).every(([name, size]) => beside.get(name) === size);
 }

@@ -2,12 +2,16 @@
  * The names of objects in the store: only this module builds and parses them (layout version 2).
  *
  *     <dataset>/session=2026-11-19/<dataset>.parquet                  rows and nothing else: readers take the folder
+ *     <dataset>/session=2026-11-19/<dataset>.r2.parquet               revision 2 of a table: nothing is overwritten
  *     _flowdrop/store.json                                            the identity of the store; written first
  *     _flowdrop/<dataset>/session=2026-11-19/manifest.json            written last: a date is sealed if it exists
  *     _flowdrop/<dataset>/session=2026-11-19/summary.parquet          for datasets of single trades
  *     _flowdrop/<dataset>/session=2026-11-19/quarantine.ndjson        when rows were invalid
  *     _flowdrop/<dataset>/condition.json                              one entry a date
  *     _flowdrop/<dataset>/fields/v1.json                              field ids of the columns; v2 with the next column
+ *     _flowdrop/<dataset>/iceberg/metadata/v1.metadata.json           the Iceberg table; v2 with the next commit
+ *     _flowdrop/<dataset>/iceberg/metadata/version-hint.text          the newest version, for readers without a catalog
+ *     _flowdrop/<dataset>/iceberg/metadata/<name>.avro                manifests of the table, named by their content
  *     _flowdrop/<dataset>/history/session=2026-11-19/rev=1/...        the files of a replaced revision
  *     _flowdrop/sealing/<dataset>/session=2026-11-19/rev=1/...        only while a date is being sealed
  *     _flowdrop/sealing/<dataset>/set-aside/session=2026-11-19/rev=1/<hash>/...   a failed decision, for the operator
@@ -47,13 +51,24 @@ export function dropFilename(dataset: string): string {
   return `${dataset}.parquet`;
 }
 
-export function dropKey(dataset: string, date: string): string {
-  return fileKey(dataset, date, dropFilename(dataset));
+/** @param filename as its manifest gives it; default: the name without a table */
+export function dropKey(dataset: string, date: string, filename: string = dropFilename(dataset)): string {
+  return fileKey(dataset, date, filename);
+}
+
+/** The file of a revision in a table, which readers of older snapshots still read when the next one is sealed. */
+export function tableDropFilename(dataset: string, revision: number): string {
+  return revision === 1 ? dropFilename(dataset) : `${dataset}.r${revision}.parquet`;
 }
 
 /** Where a file of a sealed date lies, by the name that its manifest gives it: rows in one folder, all else in another. */
 export function fileKey(dataset: string, date: string, filename: string): string {
-  return (filename === dropFilename(dataset) ? dropsPrefix(dataset, date) : recordsPrefix(dataset, date)) + filename;
+  return (isDropFilename(dataset, filename) ? dropsPrefix(dataset, date) : recordsPrefix(dataset, date)) + filename;
+}
+
+/** Whether a file of a sealed date has its rows. */
+export function isDropFilename(dataset: string, filename: string): boolean {
+  return filename === dropFilename(dataset) || matchBelow(dataset, filename, /^\.r[1-9]\d*\.parquet$/) !== undefined;
 }
 
 /** The rows of a dataset, or of one date. */
@@ -94,6 +109,34 @@ export function parseFieldsVersion(dataset: string, key: string): number | undef
   return version === undefined ? undefined : Number(version);
 }
 
+/** The folder of a dataset's Iceberg table: its metadata, no rows. */
+export function tablePrefix(dataset: string): string {
+  return `${recordsPrefix(dataset)}iceberg/`;
+}
+
+/** The metadata of a table: versions, manifests and manifest lists. */
+export function tableMetadataPrefix(dataset: string): string {
+  return `${tablePrefix(dataset)}metadata/`;
+}
+
+export function tableVersionKey(dataset: string, version: number): string {
+  return `${tableMetadataPrefix(dataset)}v${version}.metadata.json`;
+}
+
+/** All versions; beside them the prefix has only the version hint. */
+export function tableVersionsPrefix(dataset: string): string {
+  return `${tableMetadataPrefix(dataset)}v`;
+}
+
+export function parseTableVersion(dataset: string, key: string): number | undefined {
+  const groups = matchBelow(tableVersionsPrefix(dataset), key, /^(?<version>[1-9]\d{0,8})\.metadata\.json$/);
+  return groups === undefined ? undefined : Number(groups['version']);
+}
+
+export function tableHintKey(dataset: string): string {
+  return `${tableMetadataPrefix(dataset)}version-hint.text`;
+}
+
 /** Replaced revisions of a date. */
 export function historyPrefix(dataset: string, date: string): string {
   return `${recordsPrefix(dataset)}history/session=${date}/`;
@@ -112,10 +155,11 @@ export function parseDatasetKey(
   key: string,
 ):
   | { readonly kind: 'drop' | 'record' | 'history'; readonly date: string; readonly revision: number }
-  | { readonly kind: 'condition' | 'fields' }
+  | { readonly kind: 'condition' | 'fields' | 'table' }
   | undefined {
   if (key === conditionKey(dataset)) return { kind: 'condition' };
   if (parseFieldsVersion(dataset, key) !== undefined) return { kind: 'fields' };
+  if (key.startsWith(tablePrefix(dataset))) return { kind: 'table' };
   const drop = matchBelow(dropsPrefix(dataset), key, DROP_KEY);
   if (drop) return { kind: 'drop', date: drop['date'] ?? '', revision: 0 };
   const record = matchBelow(recordsPrefix(dataset), key, RECORD_KEY);
@@ -126,7 +170,8 @@ export function parseDatasetKey(
 }
 
 function matchBelow(prefix: string, key: string, pattern: RegExp): Record<string, string | undefined> | undefined {
-  return key.startsWith(prefix) ? (pattern.exec(key.slice(prefix.length))?.groups ?? undefined) : undefined;
+  const match = key.startsWith(prefix) ? pattern.exec(key.slice(prefix.length)) : null;
+  return match === null ? undefined : (match.groups ?? {});
 }
 
 /** A file that may become a drop, named by its content. */

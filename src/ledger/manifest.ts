@@ -65,6 +65,8 @@ export const manifestSchema = z.looseObject({
   date: z.string(),
   revision: revisionSchema,
   condition: z.enum(SEALED_CONDITIONS),
+  /** The job's `drop.table`; absent without one. In a table each revision has a file name of its own. */
+  table: z.enum(['iceberg']).optional(),
   /** Why the drop is incomplete; absent for an available one. */
   degraded_reason: z.string().optional(),
   /**

@@ -24,12 +24,15 @@ import { findNewestKept, keepHistory } from './history.ts';
 import {
   dropFilename,
   fileKey,
+  isDropFilename,
   manifestKey,
   QUARANTINE_FILENAME,
   SUMMARY_FILENAME,
   sealingDecisionKey,
   sealingFileKey,
   sealingPrefix,
+  tableDropFilename,
+  tableVersionsPrefix,
 } from './layout.ts';
 import { formatManifest, type Manifest, type ManifestDraft, type ManifestFile, signManifest } from './manifest.ts';
 import { readManifest } from './sealed-dates.ts';
@@ -78,7 +81,9 @@ export async function publishDrop(
   if (sealed && !isSame(sealed, supersedes)) return { manifest: assertOwn(store, draft, sealed), won: false };
   if (sealed === undefined && supersedes) throw broken(store, draft, 'the manifest of the revision to replace is gone');
   const revision = replaced + 1;
-  const contents = await describeFiles(files, dataset);
+  if (draft.table === undefined && supersedes) await assertNoTable(store, dataset);
+  const filename = draft.table === undefined ? dropFilename(dataset) : tableDropFilename(dataset, revision);
+  const contents = await describeFiles(files, filename);
   const ours = signManifest({
     ...draft,
     revision,
@@ -104,6 +109,23 @@ function assertOwn(store: Store, { job_id: job, dataset, date }: ManifestDraft, 
     `${date} of ${store.url}/${dataset} was sealed by the job "${found.job_id}", not by "${job}"`,
     { kind: 'usage', hint: 'Give one of the two jobs its own dataset (drop.dataset).' },
   );
+}
+
+/**
+ * A file that an Iceberg table names must never change: readers of its older snapshots would read wrong rows without an
+ * error. @throws Fault `DATASET_IS_TABLE` (usage)
+ */
+async function assertNoTable(store: Store, dataset: string): Promise<void> {
+  for await (const { key } of store.list(tableVersionsPrefix(dataset))) {
+    throw new Fault(
+      'DATASET_IS_TABLE',
+      `${store.url}/${key}: the dataset is an Iceberg table; its files are not replaced`,
+      {
+        kind: 'usage',
+        hint: 'Set `drop.table: iceberg` in the job again, or give the job another dataset (drop.dataset).',
+      },
+    );
+  }
 }
 
 /** Steps 2 to 4. Returns the manifest of the revision, ours or another worker's. */
@@ -178,8 +200,10 @@ async function publishDecided(
     throw error;
   }
   const names = new Set(decided.files.map(({ filename }) => filename));
+  const isKept = (filename: string) =>
+    names.has(filename) || (decided.table !== undefined && isDropFilename(dataset, filename));
   for (const { filename } of current?.files ?? []) {
-    if (!names.has(filename)) await store.remove(fileKey(dataset, date, filename));
+    if (!isKept(filename)) await store.remove(fileKey(dataset, date, filename));
   }
   const published = await readPublished(store, decided);
   if (published) return published;
@@ -204,9 +228,9 @@ export async function cleanUp(store: Store, dataset: string, date: string, revis
   for (const key of keys) await store.remove(key);
 }
 
-async function describeFiles(files: DropFiles, dataset: string) {
+async function describeFiles(files: DropFiles, dropName: string) {
   const named = [
-    { path: files.drop, filename: dropFilename(dataset) },
+    { path: files.drop, filename: dropName },
     ...(files.summary === undefined ? [] : [{ path: files.summary, filename: SUMMARY_FILENAME }]),
     ...(files.quarantine === undefined ? [] : [{ path: files.quarantine, filename: QUARANTINE_FILENAME }]),
   ];

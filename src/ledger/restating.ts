@@ -19,18 +19,19 @@ export async function readSuccessor(
 }
 
 /**
- * The manifest of a date whose object has `sizeBytes` bytes: the published one, or the next one if that matches
- * instead. If neither matches, the published one: then the object is damaged.
+ * The manifest of a date whose files with rows have these sizes: the published one, or the next one if that matches
+ * instead. If neither matches, the published one: then its file is damaged.
  * @throws Fault `MANIFEST_INVALID`
  */
 export async function readManifestOf(
   store: Store,
   dataset: string,
   date: string,
-  sizeBytes: number | undefined,
+  drops: ReadonlyMap<string, number>,
 ): Promise<Manifest | undefined> {
   const manifest = await readManifest(store, dataset, date);
-  if (manifest === undefined || manifest.files[0].size === sizeBytes) return manifest;
+  const isThere = ({ files: [file] }: Manifest) => drops.get(file.filename) === file.size;
+  if (manifest === undefined || isThere(manifest)) return manifest;
   const next = await readSuccessor(store, manifest);
-  return next !== undefined && next.files[0].size === sizeBytes ? next : manifest;
+  return next !== undefined && isThere(next) ? next : manifest;
 }

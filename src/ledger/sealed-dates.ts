@@ -7,8 +7,8 @@ import { invalidManifest, type Manifest, parseManifest } from './manifest.ts';
 /** A date with a manifest, as found in a listing. */
 export interface SealedDate {
   readonly date: string;
-  /** Size of the drop in bytes; `undefined` when the listing does not have it. */
-  readonly sizeBytes: number | undefined;
+  /** Sizes in bytes of the files with rows, by name: one, and in a table those of replaced revisions too. */
+  readonly drops: ReadonlyMap<string, number>;
   /** Sizes in bytes of the files beside it, by name: the summary, the quarantine. */
   readonly beside: ReadonlyMap<string, number>;
 }
@@ -25,17 +25,28 @@ export async function listSealed(store: Store, dataset: string): Promise<readonl
     else beside.set(date, (beside.get(date) ?? new Map()).set(key.slice(key.lastIndexOf('/') + 1), sizeBytes));
   }
   // Listed after the manifests: a date that is sealed in between is not listed without its object.
-  const sizes = new Map<string, number>();
-  if (dates.length > 0)
-    for await (const { key, sizeBytes } of store.list(dropsPrefix(dataset))) sizes.set(key, sizeBytes);
+  const drops = new Map<string, Map<string, number>>();
+  if (dates.length > 0) {
+    for await (const { key, sizeBytes } of store.list(dropsPrefix(dataset))) {
+      const place = parseDatasetKey(dataset, key);
+      if (place?.kind !== 'drop') continue;
+      const { date } = place;
+      drops.set(date, (drops.get(date) ?? new Map()).set(key.slice(key.lastIndexOf('/') + 1), sizeBytes));
+    }
+  }
   return dates.sort().map((date) => {
-    return { date, sizeBytes: sizes.get(dropKey(dataset, date)), beside: beside.get(date) ?? new Map() };
+    return { date, drops: drops.get(date) ?? new Map(), beside: beside.get(date) ?? new Map() };
   });
 }
 
 /** Like `listSealed`, without the sizes. */
 export async function listSealedDates(store: Store, dataset: string): Promise<readonly string[]> {
   return (await listSealed(store, dataset)).map(({ date }) => date);
+}
+
+/** The object with the rows of a manifest. */
+export function dropKeyOf({ dataset, date, files }: Pick<Manifest, 'dataset' | 'date' | 'files'>): string {
+  return dropKey(dataset, date, files[0].filename);
 }
 
 /** The manifest of a date, or `undefined` when it is not sealed. @throws Fault `MANIFEST_INVALID` */

@@ -18,6 +18,8 @@ export interface SealedFacts {
   /** What is wrong with the object in the store, in words; absent when no damage is known. */
   readonly damage?: string | undefined;
   readonly degraded_reason?: string | undefined;
+  /** Name of the drop's file; absent: `<dataset>.parquet`. */
+  readonly filename?: string | undefined;
 }
 
 /** Manifests read in parallel, so that a store without `condition.json` does not take minutes. */
@@ -45,8 +47,8 @@ export async function readSealedFacts(
       if (found) facts.set(date, found);
     }
   }
-  for (const [date, { rows, revision }] of facts) {
-    const key = dropKey(dataset, date);
+  for (const [date, { rows, revision, filename }] of facts) {
+    const key = dropKey(dataset, date, filename);
     if (objects.has(key)) continue;
     facts.set(date, { condition: 'degraded', rows, revision, damage: `${store.url}/${key} is missing` });
   }
@@ -72,15 +74,17 @@ async function listRevisions(store: Store, dataset: string) {
 /** `undefined` when the document has the date as unsealed, or has a revision that was replaced since. */
 function factsOf(entry: ConditionEntry | undefined, replaced: number): SealedFacts | undefined {
   if (entry === undefined || !isSealed(entry.condition)) return undefined;
-  const { condition, rows, revision, damage, degraded_reason } = entry;
-  return revision !== null && revision > replaced ? { condition, rows, revision, damage, degraded_reason } : undefined;
+  const { condition, rows, revision, damage, degraded_reason, filename } = entry;
+  const isNewest = revision !== null && revision > replaced;
+  return isNewest ? { condition, rows, revision, damage, degraded_reason, filename } : undefined;
 }
 
 /** A damaged manifest makes its date degraded; `verify` reports the damage. */
 async function readManifestFacts(store: Store, dataset: string, date: string): Promise<SealedFacts> {
   const damaged: SealedFacts = { condition: 'degraded', rows: null, revision: null };
   try {
-    return (await readManifest(store, dataset, date)) ?? damaged;
+    const manifest = await readManifest(store, dataset, date);
+    return manifest === undefined ? damaged : { ...manifest, filename: manifest.files[0].filename };
   } catch (error) {
     if (!isFault(error) || error.code !== 'MANIFEST_INVALID') throw error;
     return damaged;

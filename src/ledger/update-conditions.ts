@@ -152,7 +152,7 @@ async function readSealed(
   for (const found of await listSealed(deps.store, dataset)) {
     const { date } = found;
     const kept = date < changeable ? document.entries.get(date) : undefined;
-    if (kept && isCurrent(kept, found)) sealed.set(date, kept);
+    if (kept && isCurrent(dataset, kept, found)) sealed.set(date, kept);
     else {
       const manifest = await readManifestIfValid(deps, job, date);
       const damage = manifest && (await findDamage(deps.store, dataset, found, sizesOf(manifest)));
@@ -165,9 +165,9 @@ async function readSealed(
 /**
  * Whether the entry of a sealed date can be trusted: it is complete, without damage, and its files have the same sizes.
  */
-function isCurrent(entry: ConditionEntry, found: SealedDate): boolean {
+function isCurrent(dataset: string, entry: ConditionEntry, found: SealedDate): boolean {
   const { revision, beside, damage } = entry;
-  return revision !== null && beside !== undefined && damage === undefined && isAsExpected(found, entry);
+  return revision !== null && beside !== undefined && damage === undefined && isAsExpected(dataset, found, entry);
 }
 
 /** Whether the job has its own `where`: then a session without rows may not be one of its dates. */

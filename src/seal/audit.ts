@@ -11,7 +11,15 @@ import { hashFile } from '../core/file-hash.ts';
 import { makeFolder } from '../core/folder.ts';
 import type { Engine } from '../engine/engine.ts';
 import { EngineFault } from '../engine/engine-fault.ts';
-import { dropFilename, dropsPrefix, fileKey, manifestKey, recordsPrefix, SUMMARY_FILENAME } from '../ledger/layout.ts';
+import {
+  dropFilename,
+  dropsPrefix,
+  fileKey,
+  manifestKey,
+  recordsPrefix,
+  SUMMARY_FILENAME,
+  tableDropFilename,
+} from '../ledger/layout.ts';
 import { type CheckResult, hashSchema, type Manifest, type ManifestFile, readSigned } from '../ledger/manifest.ts';
 import { readSuccessor } from '../ledger/restating.ts';
 import type { Store } from '../store/store.ts';
@@ -140,7 +148,8 @@ async function countLines(path: string): Promise<number> {
 /** Checks the names of the files, and that a declared summary and quarantine file are among them. */
 function compareNames(manifest: Manifest): readonly string[] {
   const beside = [manifest.summary, manifest.quarantine?.filename].filter((name) => typeof name === 'string');
-  const expected = [dropFilename(manifest.dataset), ...beside];
+  const { dataset, revision, table } = manifest;
+  const expected = [table === undefined ? dropFilename(dataset) : tableDropFilename(dataset, revision), ...beside];
   const found = manifest.files.map(({ filename }) => filename);
   if (found.join('\n') === expected.join('\n')) return [];
   return [`the manifest lists the files ${found.join(', ')}; a drop of it has ${expected.join(', ')}`];

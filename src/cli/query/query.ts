@@ -64,7 +64,7 @@ async function withArchive(
       store,
       access: await archiveOpeners.readAccess(to),
       dataset,
-      readManifest: (date, sizeBytes) => readManifestOf(store, dataset, date, sizeBytes),
+      readManifest: (date, drops) => readManifestOf(store, dataset, date, drops),
       lastSession: lastSettled ?? previousSessions(firstWhole, 1, calendar)[0] ?? firstWhole,
       calendar,
       folder,
