@@ -59,6 +59,8 @@ export function draftManifest(job: Job, facts: DraftFacts): ManifestDraft {
     sort: [...job.drop.sort],
     compression: COMPRESSION,
     row_groups: facts.file.rowGroups,
+    row_group_offsets: [...facts.file.rowGroupOffsets],
+    statistics: [...facts.file.statistics],
     ...describeOddities(facts.quarantine),
     checks: [...facts.checks],
     summary: facts.summary,

@@ -58,6 +58,17 @@ const quarantineSchema = z.looseObject({
   reasons: z.array(z.looseObject({ column: z.string(), reason: z.string(), rows: z.int().nonnegative() })),
 });
 
+/** Of a column of the drop. Absent bounds are unknown, or the column has only nulls. */
+const statisticsSchema = z.looseObject({
+  column: z.string(),
+  /** Compressed size in the file. */
+  bytes: z.int().nonnegative(),
+  nulls: z.int().nonnegative(),
+  /** A number, a text, a date, a time with milliseconds (`Z` at the end if UTC), or a long integer as text. */
+  min: z.union([z.string(), z.number()]).optional(),
+  max: z.union([z.string(), z.number()]).optional(),
+});
+
 export const manifestSchema = z.looseObject({
   manifest_version: z.int().positive(),
   job_id: z.string(),
@@ -101,6 +112,10 @@ export const manifestSchema = z.looseObject({
   sort: z.array(z.string()),
   compression: z.string(),
   row_groups: z.int().nonnegative(),
+  /** Where each row group begins in the file, bytes; absent in manifests of earlier versions. */
+  row_group_offsets: z.array(z.int().nonnegative()).optional(),
+  /** In the order of `schema`; absent in manifests of earlier versions. */
+  statistics: z.array(statisticsSchema).optional(),
   /** Invalid rows, stored beside the drop; absent when there are none. */
   quarantine: quarantineSchema.optional(),
   /** Values that were converted; absent when there are none. */

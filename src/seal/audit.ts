@@ -220,6 +220,11 @@ function compareFacts(key: string, manifest: Manifest, found: ReadBack): string[
   if (JSON.stringify(found.schema) !== JSON.stringify(manifest.schema)) {
     findings.push(`${key} has other columns than the manifest says`);
   }
+  const { statistics, row_group_offsets: offsets } = manifest;
+  if (statistics !== undefined && JSON.stringify(found.statistics) !== JSON.stringify(statistics))
+    findings.push(`${key} has other statistics than the manifest says`);
+  if (offsets !== undefined && JSON.stringify(found.rowGroupOffsets) !== JSON.stringify(offsets))
+    findings.push(`${key} has its row groups at other places than the manifest says`);
   return findings;
 }
 

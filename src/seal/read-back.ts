@@ -4,6 +4,7 @@
  */
 import type { FileMetaData } from 'hyparquet';
 import { Fault } from '../core/errors.ts';
+import { describeStatistics, listRowGroupOffsets } from './file-statistics.ts';
 import { decodeColumn, openParquet } from './second-reader.ts';
 import { describeSchema, type VerifiedFile } from './verify-file.ts';
 
@@ -50,6 +51,8 @@ export async function readBack(path: string, sort: readonly string[], signal?: A
       rows: Number(metadata.num_rows),
       rowGroups: metadata.row_groups.length,
       schema,
+      rowGroupOffsets: listRowGroupOffsets(metadata),
+      statistics: describeStatistics(metadata),
       minTime: formatTime(range.min),
       maxTime: formatTime(range.max),
       bad: [...bad].map(([column, rows]) => ({ column, rows })),

@@ -6,7 +6,9 @@
 import type { FileMetaData, SchemaElement } from 'hyparquet';
 import { Fault } from '../core/errors.ts';
 import type { Engine } from '../engine/engine.ts';
+import type { Manifest } from '../ledger/manifest.ts';
 import type { DropColumn } from './drop-columns.ts';
+import { describeStatistics, listRowGroupOffsets } from './file-statistics.ts';
 import { decodeColumn, type OpenedFile, openParquet } from './second-reader.ts';
 import { checksumParquet, type DropChecksum } from './write-parquet.ts';
 
@@ -14,6 +16,8 @@ export interface VerifiedFile {
   readonly rows: number;
   readonly rowGroups: number;
   readonly schema: readonly { readonly name: string; readonly type: string; readonly nullable: boolean }[];
+  readonly rowGroupOffsets: readonly number[];
+  readonly statistics: NonNullable<Manifest['statistics']>;
 }
 
 /** @throws Fault `SEAL_UNVERIFIED` if either reader disagrees; then nothing may be published */
@@ -78,7 +82,13 @@ export async function readIndependently(path: string): Promise<VerifiedFile> {
     }
     from = to;
   }
-  return { rows: Number(metadata.num_rows), rowGroups: groups, schema };
+  return {
+    rows: Number(metadata.num_rows),
+    rowGroups: groups,
+    schema,
+    rowGroupOffsets: listRowGroupOffsets(metadata),
+    statistics: describeStatistics(metadata),
+  };
 }
 
 /** The columns as written in a manifest. */

@@ -1,0 +1,128 @@
+/**
+ * Brings the Iceberg table of a dataset up to date with the ledger: a sealed date is an append, a restated one an
+ * overwrite, a date that is no longer sealed a delete. Invariant: the table is derived. It is committed after the
+ * manifests, each snapshot once, and a commit that was killed or lost to another worker is made by the next one.
+ */
+import { Fault, isFault } from '../../core/errors.ts';
+import type { Store } from '../../store/store.ts';
+import { readConditionDocument } from '../condition-file.ts';
+import { manifestKey, tablePrefix } from '../layout.ts';
+import type { Manifest } from '../manifest.ts';
+import { dropKeyOf, readManifest } from '../sealed-dates.ts';
+import { locateTable, readTable, writeTableVersion } from './table-log.ts';
+import { createMetadata, listTableDates, type TableDate, type TableMetadata } from './table-metadata.ts';
+import { listTableFields } from './table-schema.ts';
+import { GrowingTable, type TableChange } from './table-snapshots.ts';
+
+/** Each is lost to another worker that commits at the same moment. */
+const MAX_TRIES = 20;
+
+export interface TableCommit {
+  /** The version that is in the store now; 0 without a table. */
+  readonly version: number;
+  /** Dates that this call added, replaced or removed. */
+  readonly dates: readonly string[];
+  /** Dates that the table cannot take, with the reason in words. */
+  readonly unfit: ReadonlyMap<string, string>;
+}
+
+/**
+ * Costs a listing and two reads when there is nothing to do. The dates are those of `condition.json`, so call it after
+ * that is written. @throws StoreFault; Fault `TABLE_DAMAGED`, `TABLE_BUSY`
+ */
+export async function commitTable(store: Store, dataset: string, nowMs: number): Promise<TableCommit> {
+  const unfit = new Map<string, string>();
+  for (let tries = 0; tries < MAX_TRIES; tries += 1) {
+    const found = await readTable(store, dataset);
+    const changes = await findChanges(store, dataset, found?.metadata, nowMs);
+    if (changes.length === 0) return { version: found?.version ?? 0, dates: [], unfit };
+    const grown = await growTable(store, dataset, found?.metadata, changes);
+    for (const [date, reason] of grown.unfit) unfit.set(date, reason);
+    if (grown.dates.length === 0 || grown.metadata === undefined)
+      return { version: found?.version ?? 0, dates: [], unfit };
+    const version = (found?.version ?? 0) + 1;
+    if (await writeTableVersion(store, dataset, { version, metadata: grown.metadata }))
+      return { version, dates: grown.dates, unfit };
+  }
+  throw new Fault('TABLE_BUSY', `${store.url}/${tablePrefix(dataset)}: other workers keep committing`, {
+    hint: 'The drops are sealed; the next run commits them to the table.',
+  });
+}
+
+export interface GrownTable {
+  /** `undefined` without any snapshot. */
+  readonly metadata: TableMetadata | undefined;
+  readonly dates: readonly string[];
+  readonly unfit: ReadonlyMap<string, string>;
+}
+
+/** Adds a snapshot for each change, in memory and in files that nothing names yet. */
+export async function growTable(
+  store: Store,
+  dataset: string,
+  before: TableMetadata | undefined,
+  changes: readonly TableChange[],
+): Promise<GrownTable> {
+  const unfit = new Map<string, string>();
+  const dates: string[] = [];
+  let table = before && new GrowingTable(store, dataset, before);
+  for (const change of changes) {
+    const date = change.kind === 'put' ? change.manifest.date : change.date;
+    try {
+      // A table without snapshots has no document.
+      if (table === undefined && change.kind === 'put') {
+        const fields = listTableFields(change.manifest);
+        const fresh = new GrowingTable(store, dataset, createMetadata(locateTable(store, dataset), fields));
+        await fresh.add(change);
+        table = fresh;
+      } else await table?.add(change);
+      dates.push(date);
+    } catch (error) {
+      if (!isFault(error) || error.code !== 'TABLE_UNFIT') throw error;
+      unfit.set(date, error.message);
+    }
+  }
+  return { metadata: table?.metadata, dates, unfit };
+}
+
+/** What the table lacks, in the order in which it was sealed. */
+async function findChanges(
+  store: Store,
+  dataset: string,
+  metadata: TableMetadata | undefined,
+  nowMs: number,
+): Promise<readonly TableChange[]> {
+  const { entries } = await readConditionDocument(store, dataset);
+  const inTable = metadata === undefined ? new Map<string, TableDate>() : listTableDates(metadata);
+  const toPut: Manifest[] = [];
+  for (const { date, revision, rows, size } of entries.values()) {
+    if (revision === null) continue;
+    const known = inTable.get(date);
+    if (known?.revision === revision && known.rows === rows && known.sizeBytes === size) continue;
+    const manifest = await readManifestOrNone(store, dataset, date);
+    if (manifest && manifest.manifest_hash !== known?.manifestHash) toPut.push(manifest);
+  }
+  const removed: TableChange[] = [];
+  for (const [date, { revision }] of inTable) {
+    if ((entries.get(date)?.revision ?? null) !== null) continue;
+    // The document may be outdated: what counts is whether the date has a manifest.
+    if ((await store.head(manifestKey(dataset, date))) === undefined)
+      removed.push({ kind: 'remove', date, revision, atMs: nowMs });
+  }
+  const sealed = toPut.sort((a, b) => compareTexts(a.sealed_at, b.sealed_at) || compareTexts(a.date, b.date));
+  return [...sealed.map((manifest) => ({ kind: 'put' as const, manifest, key: dropKeyOf(manifest) })), ...removed];
+}
+
+/** A damaged manifest is reported by whoever needs it; the table keeps what it has of the date. */
+async function readManifestOrNone(store: Store, dataset: string, date: string): Promise<Manifest | undefined> {
+  try {
+    return await readManifest(store, dataset, date);
+  } catch (error) {
+    if (!isFault(error) || error.code !== 'MANIFEST_INVALID') throw error;
+    return undefined;
+  }
+}
+
+function compareTexts(a: string, b: string): number {
+  return a < b ? -1 : Number(a > b);
+}

@@ -1,0 +1,80 @@
+/**
+ * The versions of a table's metadata in the store. Invariant: a version is written once (the store decides who writes
+ * it), the newest is the one with the highest number, and `version-hint.text` follows.
+ */
+import type { Store } from '../../store/store.ts';
+import { parseTableVersion, tableHintKey, tablePrefix, tableVersionKey, tableVersionsPrefix } from '../layout.ts';
+import { damagedTable } from './table-avro.ts';
+import { formatMetadata, parseMetadata, type TableMetadata } from './table-metadata.ts';
+
+/** Older ones are removed after a commit: a reader may still be at one of these. */
+const KEPT_VERSIONS = 10;
+
+/** Of reading the newest version. */
+const MAX_TRIES = 10;
+
+export interface TableVersion {
+  readonly version: number;
+  readonly metadata: TableMetadata;
+}
+
+/** How readers address an object of the store: the store's URL, or `file://` and the path of a directory. */
+export function locate(store: Pick<Store, 'url'>, key: string): string {
+  return `${store.url.startsWith('/') ? 'file://' : ''}${store.url}/${key}`;
+}
+
+/** The key of an object that the table names. @throws Fault `TABLE_DAMAGED` if it is in another place */
+export function keyOf(store: Pick<Store, 'url'>, location: string): string {
+  const root = locate(store, '');
+  if (location.startsWith(root)) return location.slice(root.length);
+  throw damagedTable(`the table names ${location}, which is not in ${store.url}`);
+}
+
+export function locateTable(store: Pick<Store, 'url'>, dataset: string): string {
+  return locate(store, tablePrefix(dataset)).replace(/\/$/, '');
+}
+
+/** Numbers of the versions, ascending. */
+export async function listTableVersions(store: Store, dataset: string): Promise<readonly number[]> {
+  const versions: number[] = [];
+  for await (const { key } of store.list(tableVersionsPrefix(dataset))) {
+    const version = parseTableVersion(dataset, key);
+    if (version !== undefined) versions.push(version);
+  }
+  return versions.sort((a, b) => a - b);
+}
+
+/** The newest version, or `undefined` if there is no table. @throws Fault `TABLE_DAMAGED` */
+export async function readTable(store: Store, dataset: string): Promise<TableVersion | undefined> {
+  for (let tries = 0; tries < MAX_TRIES; tries += 1) {
+    const version = (await listTableVersions(store, dataset)).at(-1);
+    if (version === undefined) return undefined;
+    const key = tableVersionKey(dataset, version);
+    const bytes = await store.get(key);
+    // Removed since it was listed: then there are newer ones.
+    if (bytes !== undefined) return { version, metadata: parseMetadata(bytes, `${store.url}/${key}`) };
+  }
+  throw damagedTable(`${store.url}/${tableVersionsPrefix(dataset)}*: the newest version is listed but cannot be read`);
+}
+
+/**
+ * Writes a version. @returns whether it is ours: another worker may have written it first, or have gone on so far that
+ * an old number was free again
+ */
+export async function writeTableVersion(
+  store: Store,
+  dataset: string,
+  { version, metadata }: TableVersion,
+): Promise<boolean> {
+  const key = tableVersionKey(dataset, version);
+  if (!(await store.putIfAbsent(key, formatMetadata(metadata), { contentType: 'application/json' }))) return false;
+  const versions = await listTableVersions(store, dataset);
+  const newest = versions.at(-1) ?? version;
+  if (newest - version >= KEPT_VERSIONS) {
+    await store.remove(key);
+    return false;
+  }
+  await store.put(tableHintKey(dataset), { bytes: Buffer.from(String(newest)) }, { contentType: 'text/plain' });
+  for (const old of versions) if (newest - old >= KEPT_VERSIONS) await store.remove(tableVersionKey(dataset, old));
+  return true;
+}

@@ -1,0 +1,254 @@
+/**
+ * The metadata document of an Iceberg table (format version 2): its fields, snapshots and sort orders, and how a
+ * snapshot is added. Invariant: a document is never changed, only followed by one with more snapshots. What a snapshot
+ * did to which date is in its summary, so the dates of the table are known from the document alone.
+ * Source: the Iceberg table spec, "Table Metadata". Pure.
+ */
+import { createHash } from 'node:crypto';
+import { z } from 'zod';
+import { describeError } from '../../core/errors.ts';
+import type { Manifest } from '../manifest.ts';
+import { damagedTable } from './table-avro.ts';
+import { describeNameMapping, type TableField } from './table-schema.ts';
+
+const fieldSchema = z.object({
+  id: z.int().positive(),
+  name: z.string(),
+  required: z.literal(false),
+  type: z.enum(['string', 'int', 'long', 'double', 'date', 'timestamp', 'timestamptz']),
+});
+const snapshotSchema = z.object({
+  'snapshot-id': z.int().positive(),
+  'parent-snapshot-id': z.int().positive().optional(),
+  'sequence-number': z.int().positive(),
+  'timestamp-ms': z.int(),
+  'manifest-list': z.string(),
+  'schema-id': z.int(),
+  summary: z.record(z.string(), z.string()),
+});
+const sortOrderSchema = z.object({
+  'order-id': z.int(),
+  fields: z.array(
+    z.object({
+      transform: z.literal('identity'),
+      'source-id': z.int(),
+      direction: z.literal('asc'),
+      'null-order': z.literal('nulls-last'),
+    }),
+  ),
+});
+const metadataSchema = z.object({
+  'format-version': z.literal(2),
+  'table-uuid': z.string(),
+  location: z.string(),
+  'last-sequence-number': z.int().nonnegative(),
+  'last-updated-ms': z.int(),
+  'last-column-id': z.int(),
+  'current-schema-id': z.int(),
+  schemas: z.array(z.object({ type: z.literal('struct'), 'schema-id': z.int(), fields: z.array(fieldSchema) })),
+  'default-spec-id': z.literal(0),
+  'partition-specs': z.tuple([
+    z.object({
+      'spec-id': z.literal(0),
+      fields: z.array(
+        z.object({ name: z.string(), transform: z.literal('identity'), 'source-id': z.int(), 'field-id': z.int() }),
+      ),
+    }),
+  ]),
+  'last-partition-id': z.int(),
+  'default-sort-order-id': z.int(),
+  'sort-orders': z.array(sortOrderSchema),
+  properties: z.record(z.string(), z.string()),
+  'current-snapshot-id': z.int(),
+  refs: z.record(z.string(), z.object({ 'snapshot-id': z.int(), type: z.literal('branch') })),
+  snapshots: z.array(snapshotSchema),
+  'snapshot-log': z.array(z.object({ 'snapshot-id': z.int(), 'timestamp-ms': z.int() })),
+  'metadata-log': z.array(z.object({ 'metadata-file': z.string(), 'timestamp-ms': z.int() })),
+});
+
+export type TableMetadata = z.infer<typeof metadataSchema>;
+export type TableSnapshot = z.infer<typeof snapshotSchema>;
+
+/** Of a table without snapshots. */
+const NO_SNAPSHOT = -1;
+/** First id of a partition field, as the spec has it. */
+const FIRST_PARTITION_ID = 1000;
+const PARTITION_COLUMN = 'date';
+
+/** What a snapshot's summary says about its date. */
+export interface TableDate {
+  readonly revision: number;
+  readonly rows: number;
+  readonly sizeBytes: number;
+  readonly manifestHash: string;
+}
+
+/** @param location folder of the table, as readers address it @param fields of its first date */
+export function createMetadata(location: string, fields: readonly TableField[]): TableMetadata {
+  const date = fields.find(({ name, type }) => name === PARTITION_COLUMN && type === 'date');
+  const partition =
+    date === undefined
+      ? []
+      : [{ name: date.name, transform: 'identity' as const, 'source-id': date.id, 'field-id': FIRST_PARTITION_ID }];
+  return {
+    'format-version': 2,
+    'table-uuid': deriveUuid(location),
+    location,
+    'last-sequence-number': 0,
+    'last-updated-ms': 0,
+    'last-column-id': 0,
+    'current-schema-id': 0,
+    schemas: [],
+    'default-spec-id': 0,
+    'partition-specs': [{ 'spec-id': 0, fields: partition }],
+    'last-partition-id': FIRST_PARTITION_ID - 1 + partition.length,
+    'default-sort-order-id': 0,
+    'sort-orders': [{ 'order-id': 0, fields: [] }],
+    properties: {
+      // A reader that cleans up must not remove drops, or what our own readers know.
+      'gc.enabled': 'false',
+      'write.parquet.compression-codec': 'zstd',
+    },
+    'current-snapshot-id': NO_SNAPSHOT,
+    refs: {},
+    snapshots: [],
+    'snapshot-log': [],
+    'metadata-log': [],
+  };
+}
+
+/** @param where URL of the document, for the error @throws Fault `TABLE_DAMAGED` */
+export function parseMetadata(bytes: Uint8Array, where: string): TableMetadata {
+  try {
+    return metadataSchema.parse(JSON.parse(Buffer.from(bytes).toString('utf8')));
+  } catch (cause) {
+    const why = cause instanceof z.ZodError ? z.prettifyError(cause).replaceAll('\n', ' ') : describeError(cause);
+    throw damagedTable(`${where} is not the metadata of a table of flowdrop: ${why}`, cause);
+  }
+}
+
+/** On one line: readers parse it, and it has an entry for each commit. */
+export function formatMetadata(metadata: TableMetadata): Buffer {
+  return Buffer.from(`${JSON.stringify(metadata)}\n`);
+}
+
+export function currentSnapshot(metadata: TableMetadata): TableSnapshot | undefined {
+  return metadata.snapshots.find((one) => one['snapshot-id'] === metadata['current-snapshot-id']);
+}
+
+export function currentFields(metadata: TableMetadata): readonly TableField[] {
+  return metadata.schemas.find((one) => one['schema-id'] === metadata['current-schema-id'])?.fields ?? [];
+}
+
+export function isPartitioned(metadata: TableMetadata): boolean {
+  return metadata['partition-specs'][0].fields.length > 0;
+}
+
+/** The dates of the table now, by the summaries of its snapshots. */
+export function listTableDates(metadata: TableMetadata): ReadonlyMap<string, TableDate> {
+  const dates = new Map<string, TableDate>();
+  // Every snapshot follows the one before: the table has one branch.
+  for (const { summary } of metadata.snapshots) {
+    const date = summary['flowdrop.date'] ?? '';
+    if (summary['operation'] === 'delete') dates.delete(date);
+    else
+      dates.set(date, {
+        revision: Number(summary['flowdrop.revision']),
+        rows: Number(summary['added-records']),
+        sizeBytes: Number(summary['added-files-size']),
+        manifestHash: summary['flowdrop.manifest-hash'] ?? '',
+      });
+  }
+  return dates;
+}
+
+/** The document with these fields as its current schema; a new schema only if they differ. */
+export function withFields(metadata: TableMetadata, fields: readonly TableField[]): TableMetadata {
+  const same = metadata.schemas.find((one) => JSON.stringify(one.fields) === JSON.stringify(fields));
+  const id = same?.['schema-id'] ?? metadata.schemas.length;
+  const added = same ? [] : [{ type: 'struct' as const, 'schema-id': id, fields: [...fields] }];
+  return {
+    ...metadata,
+    schemas: [...metadata.schemas, ...added],
+    'current-schema-id': id,
+    'last-column-id': Math.max(metadata['last-column-id'], ...fields.map((field) => field.id)),
+    properties: { ...metadata.properties, 'schema.name-mapping.default': describeNameMapping(fields) },
+  };
+}
+
+/** The document with the sort order of a drop, and the id of that order. */
+export function withSortOrder(
+  metadata: TableMetadata,
+  sort: readonly string[],
+): { readonly metadata: TableMetadata; readonly orderId: number } {
+  const ids = new Map(currentFields(metadata).map(({ name, id }) => [name, id]));
+  const fields = sort.flatMap((name) => {
+    const id = ids.get(name);
+    return id === undefined
+      ? []
+      : [
+          {
+            transform: 'identity' as const,
+            'source-id': id,
+            direction: 'asc' as const,
+            'null-order': 'nulls-last' as const,
+          },
+        ];
+  });
+  const same = metadata['sort-orders'].find((one) => JSON.stringify(one.fields) === JSON.stringify(fields));
+  const orderId = same?.['order-id'] ?? metadata['sort-orders'].length;
+  const added = same ? [] : [{ 'order-id': orderId, fields }];
+  return {
+    metadata: {
+      ...metadata,
+      'sort-orders': [...metadata['sort-orders'], ...added],
+      'default-sort-order-id': orderId,
+    },
+    orderId,
+  };
+}
+
+export function withSnapshot(metadata: TableMetadata, snapshot: TableSnapshot): TableMetadata {
+  const id = snapshot['snapshot-id'];
+  const at = snapshot['timestamp-ms'];
+  return {
+    ...metadata,
+    'last-sequence-number': snapshot['sequence-number'],
+    'last-updated-ms': at,
+    'current-snapshot-id': id,
+    refs: { main: { 'snapshot-id': id, type: 'branch' } },
+    snapshots: [...metadata.snapshots, snapshot],
+    'snapshot-log': [...metadata['snapshot-log'], { 'snapshot-id': id, 'timestamp-ms': at }],
+  };
+}
+
+/**
+ * Follows from what the snapshot does, so that a commit that is repeated is the same commit. A date that is removed and
+ * added again, or sealed again under its number, needs another id: the first that the table does not have.
+ */
+export function deriveSnapshotId(
+  metadata: TableMetadata,
+  { dataset, date, revision }: Pick<Manifest, 'dataset' | 'date' | 'revision'>,
+  operation: 'add' | 'delete',
+): number {
+  const taken = new Set(metadata.snapshots.map((one) => one['snapshot-id']));
+  for (let repeat = 0; ; repeat += 1) {
+    const text = `${operation} ${dataset} ${date} revision ${revision} repeat ${repeat}`;
+    // 52 bits: readers in JavaScript lose digits of longer numbers.
+    const id = Number.parseInt(createHash('sha256').update(text).digest('hex').slice(0, 13), 16);
+    if (id > 0 && !taken.has(id)) return id;
+  }
+}
+
+/** A UUID of version 8 (RFC 9562), so that a table that is made again is the same table to a catalog. */
+function deriveUuid(location: string): string {
+  const hex = createHash('sha256').update(`flowdrop table ${location}`).digest('hex');
+  const groups = [
+    hex.slice(0, 8),
+    hex.slice(8, 12),
+    `8${hex.slice(13, 16)}`,
+    `8${hex.slice(17, 20)}`,
+    hex.slice(20, 32),
+  ];
+  return groups.join('-');
+}

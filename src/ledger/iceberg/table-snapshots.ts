@@ -1,0 +1,304 @@
+/**
+ * Adds snapshots to a table: each adds, replaces or removes the file of one date. The files of a month share a manifest,
+ * which is written anew when one of its dates changes, so a snapshot costs two small files however long the table is.
+ * Invariant: nothing that an earlier snapshot names is changed; new files are named by their content.
+ */
+import type { Store } from '../../store/store.ts';
+import { tableMetadataPrefix } from '../layout.ts';
+import type { Manifest } from '../manifest.ts';
+import { countDays, encodeBound } from './bound-bytes.ts';
+import {
+  type AvroFile,
+  type DataFile,
+  damagedTable,
+  decodeManifest,
+  decodeManifestList,
+  ENTRY_STATUS,
+  encodeManifest,
+  encodeManifestList,
+  type ListedManifest,
+  type ManifestEntry,
+} from './table-avro.ts';
+import { keyOf, locate } from './table-log.ts';
+import {
+  currentFields,
+  currentSnapshot,
+  deriveSnapshotId,
+  isPartitioned,
+  type TableMetadata,
+  type TableSnapshot,
+  withFields,
+  withSnapshot,
+  withSortOrder,
+} from './table-metadata.ts';
+import { mergeTableFields, unfit } from './table-schema.ts';
+
+const AVRO_CONTENT = { contentType: 'application/avro' } as const;
+
+export type TableChange =
+  /** @property key of the object with the rows */
+  | { readonly kind: 'put'; readonly manifest: Manifest; readonly key: string }
+  | { readonly kind: 'remove'; readonly date: string; readonly revision: number; readonly atMs: number };
+
+/** A table to which snapshots are added. Its document counts only when it is written as the next version. */
+export class GrowingTable {
+  readonly #store: Store;
+  readonly #dataset: string;
+  #metadata: TableMetadata;
+  /** The manifests of the current snapshot; `undefined` until they are needed. */
+  #manifests: readonly ListedManifest[] | undefined;
+  readonly #entries = new Map<string, readonly ManifestEntry[]>();
+
+  constructor(store: Store, dataset: string, metadata: TableMetadata) {
+    this.#store = store;
+    this.#dataset = dataset;
+    this.#metadata = metadata;
+  }
+
+  get metadata(): TableMetadata {
+    return this.#metadata;
+  }
+
+  /** Adds one snapshot. @throws StoreFault; Fault `TABLE_UNFIT`, `TABLE_DAMAGED` */
+  async add(change: TableChange): Promise<void> {
+    const before = this.#metadata;
+    const fileOf =
+      change.kind === 'put' ? describeFile(before, change.manifest, locate(this.#store, change.key)) : undefined;
+    const metadata = fileOf?.metadata ?? before;
+    const date = change.kind === 'put' ? change.manifest.date : change.date;
+    const id = deriveSnapshotId(
+      metadata,
+      {
+        dataset: this.#dataset,
+        date,
+        revision: change.kind === 'put' ? change.manifest.revision : change.revision,
+      },
+      change.kind === 'put' ? 'add' : 'delete',
+    );
+    const sequence = metadata['last-sequence-number'] + 1;
+    const parent = currentSnapshot(metadata);
+    const listed = await this.#listManifests();
+    const month = date.slice(0, 'YYYY-MM'.length);
+    const own = listed.find((one) => monthOf(one.manifest_path) === month);
+    const live = own === undefined ? [] : (await this.#readEntries(own.manifest_path)).filter(isLive);
+    const folder = `/session=${date}/`;
+    const ofDate = live.filter((entry) => entry.data_file.file_path.includes(folder));
+    const entries: ManifestEntry[] = [
+      ...live.filter((entry) => !ofDate.includes(entry)).map((entry) => ({ ...entry, status: ENTRY_STATUS.existing })),
+      ...ofDate.map((entry) => ({ ...entry, status: ENTRY_STATUS.deleted, snapshot_id: id })),
+      ...(fileOf
+        ? [
+            {
+              status: ENTRY_STATUS.added,
+              snapshot_id: id,
+              sequence_number: sequence,
+              file_sequence_number: sequence,
+              data_file: fileOf.file,
+            },
+          ]
+        : []),
+    ];
+    const written = await this.#writeManifest(metadata, month, entries, { id, sequence });
+    // A manifest without live files says only what this snapshot deleted.
+    const manifests = [
+      ...listed.filter((one) => one !== own && one.added_files_count + one.existing_files_count > 0),
+      written,
+    ];
+    const list = await encodeManifestList(manifests, {
+      'snapshot-id': String(id),
+      'parent-snapshot-id': String(parent?.['snapshot-id'] ?? 'null'),
+      'sequence-number': String(sequence),
+      'format-version': '2',
+    });
+    const at = change.kind === 'put' ? Date.parse(change.manifest.sealed_at) : change.atMs;
+    const snapshot: TableSnapshot = {
+      'snapshot-id': id,
+      ...(parent ? { 'parent-snapshot-id': parent['snapshot-id'] } : {}),
+      'sequence-number': sequence,
+      // When the date was sealed; but snapshots are in the order of their times.
+      'timestamp-ms': Math.max(at, (parent?.['timestamp-ms'] ?? 0) + 1),
+      'manifest-list': await this.#write('snap', list),
+      'schema-id': metadata['current-schema-id'],
+      summary: summarize(parent, change, ofDate),
+    };
+    this.#metadata = withSnapshot(metadata, snapshot);
+    this.#manifests = manifests;
+  }
+
+  async #listManifests(): Promise<readonly ListedManifest[]> {
+    const snapshot = currentSnapshot(this.#metadata);
+    this.#manifests ??= snapshot === undefined ? [] : await readManifestList(this.#store, snapshot);
+    return this.#manifests;
+  }
+
+  async #readEntries(path: string): Promise<readonly ManifestEntry[]> {
+    const known = this.#entries.get(path);
+    if (known) return known;
+    const entries = await readTableManifest(this.#store, path);
+    this.#entries.set(path, entries);
+    return entries;
+  }
+
+  async #writeManifest(
+    metadata: TableMetadata,
+    month: string,
+    entries: readonly ManifestEntry[],
+    { id, sequence }: { readonly id: number; readonly sequence: number },
+  ): Promise<ListedManifest> {
+    const [{ 'spec-id': specId, fields }] = metadata['partition-specs'];
+    const schema = metadata.schemas.find((one) => one['schema-id'] === metadata['current-schema-id']);
+    const encoded = await encodeManifest(entries, isPartitioned(metadata), {
+      schema: JSON.stringify(schema),
+      'schema-id': String(metadata['current-schema-id']),
+      'partition-spec': JSON.stringify(fields),
+      'partition-spec-id': String(specId),
+      'format-version': '2',
+      content: 'data',
+    });
+    const path = await this.#write(month, encoded);
+    this.#entries.set(path, entries);
+    const of = (status: ManifestEntry['status']) => entries.filter((entry) => entry.status === status);
+    const rows = (some: readonly ManifestEntry[]) =>
+      some.reduce((sum, { data_file: file }) => sum + file.record_count, 0);
+    const days = entries.flatMap(({ data_file: { partition } }) => partition.date ?? []);
+    return {
+      manifest_path: path,
+      manifest_length: encoded.bytes.length,
+      partition_spec_id: specId,
+      content: 0,
+      sequence_number: sequence,
+      min_sequence_number: Math.min(...entries.filter(isLive).map((entry) => entry.sequence_number), sequence),
+      added_snapshot_id: id,
+      added_files_count: of(ENTRY_STATUS.added).length,
+      existing_files_count: of(ENTRY_STATUS.existing).length,
+      deleted_files_count: of(ENTRY_STATUS.deleted).length,
+      added_rows_count: rows(of(ENTRY_STATUS.added)),
+      existing_rows_count: rows(of(ENTRY_STATUS.existing)),
+      deleted_rows_count: rows(of(ENTRY_STATUS.deleted)),
+      partitions: isPartitioned(metadata)
+        ? [
+            {
+              contains_null: false,
+              contains_nan: false,
+              lower_bound: encodeBound('int', Math.min(...days), 'lower'),
+              upper_bound: encodeBound('int', Math.max(...days), 'upper'),
+            },
+          ]
+        : [],
+    };
+  }
+
+  /** @returns how readers address the file */
+  async #write(name: string, { bytes, digest }: AvroFile): Promise<string> {
+    const key = `${tableMetadataPrefix(this.#dataset)}${name}-${digest}.avro`;
+    await this.#store.put(key, { bytes }, AVRO_CONTENT);
+    return locate(this.#store, key);
+  }
+}
+
+/** @throws StoreFault; Fault `TABLE_DAMAGED` */
+export async function readManifestList(store: Store, snapshot: TableSnapshot): Promise<readonly ListedManifest[]> {
+  const path = snapshot['manifest-list'];
+  return await decodeManifestList(await readMetadataFile(store, path), path);
+}
+
+/** @throws StoreFault; Fault `TABLE_DAMAGED` */
+export async function readTableManifest(store: Store, path: string): Promise<readonly ManifestEntry[]> {
+  return await decodeManifest(await readMetadataFile(store, path), path);
+}
+
+export function isLive({ status }: ManifestEntry): boolean {
+  return status !== ENTRY_STATUS.deleted;
+}
+
+async function readMetadataFile(store: Store, path: string): Promise<Uint8Array> {
+  const bytes = await store.get(keyOf(store, path));
+  if (bytes === undefined) throw damagedTable(`${path} is missing`);
+  return bytes;
+}
+
+/** Manifests are named by month and content. */
+function monthOf(path: string): string {
+  return path.slice(path.lastIndexOf('/') + 1).slice(0, 'YYYY-MM'.length);
+}
+
+/** The data file of a manifest, and the document with what it brings: columns, a sort order. */
+function describeFile(
+  before: TableMetadata,
+  manifest: Manifest,
+  path: string,
+): { readonly file: DataFile; readonly metadata: TableMetadata } {
+  const { statistics, row_group_offsets: offsets } = manifest;
+  if (statistics === undefined || offsets === undefined)
+    throw unfit(manifest, 'it was sealed by an earlier version, which wrote no statistics');
+  const fields = mergeTableFields(currentFields(before), manifest);
+  const { metadata, orderId } = withSortOrder(withFields(before, fields), manifest.sort);
+  const ids = new Map(manifest.schema.map(({ name, field_id: id }) => [name, id ?? 0]));
+  const types = new Map(fields.map(({ id, type }) => [id, type]));
+  const columns = statistics.map((one) => ({ ...one, key: ids.get(one.column) ?? 0 }));
+  const bounds = (end: 'lower' | 'upper') =>
+    columns.flatMap(({ key, min, max }) => {
+      const [value, type] = [end === 'lower' ? min : max, types.get(key)];
+      return value === undefined || type === undefined ? [] : [{ key, value: encodeBound(type, value, end) }];
+    });
+  const day = columns.find(({ key }) => key === metadata['partition-specs'][0].fields[0]?.['source-id']);
+  if (isPartitioned(metadata) && (day?.min !== manifest.date || day.max !== manifest.date || day.nulls > 0))
+    throw unfit(
+      manifest,
+      `its rows have the dates ${day?.min ?? 'none'} to ${day?.max ?? 'none'}, and readers go by the partition`,
+    );
+  const file: DataFile = {
+    content: 0,
+    file_path: path,
+    file_format: 'PARQUET',
+    partition: isPartitioned(metadata) ? { date: countDays(manifest.date) } : {},
+    record_count: manifest.rows,
+    file_size_in_bytes: manifest.files[0].size,
+    column_sizes: columns.map(({ key, bytes }) => ({ key, value: bytes })),
+    value_counts: columns.map(({ key }) => ({ key, value: manifest.rows })),
+    null_value_counts: columns.map(({ key, nulls }) => ({ key, value: nulls })),
+    lower_bounds: bounds('lower'),
+    upper_bounds: bounds('upper'),
+    split_offsets: offsets,
+    sort_order_id: orderId,
+  };
+  return { file, metadata };
+}
+
+/** In the words of the spec ("Optional Snapshot Summary Fields"), and what our own code needs to know of the date. */
+function summarize(
+  parent: TableSnapshot | undefined,
+  change: TableChange,
+  removed: readonly ManifestEntry[],
+): Record<string, string> {
+  const total = (name: string) => Number(parent?.summary[`total-${name}`] ?? 0);
+  const sum = (value: (file: DataFile) => number) => removed.reduce((all, entry) => all + value(entry.data_file), 0);
+  const added =
+    change.kind === 'put'
+      ? { files: 1, rows: change.manifest.rows, bytes: change.manifest.files[0].size }
+      : { files: 0, rows: 0, bytes: 0 };
+  const gone = {
+    files: removed.length,
+    rows: sum((file) => file.record_count),
+    bytes: sum((file) => file.file_size_in_bytes),
+  };
+  const operation = change.kind === 'remove' ? 'delete' : removed.length > 0 ? 'overwrite' : 'append';
+  const facts = {
+    'added-data-files': added.files,
+    'added-records': added.rows,
+    'added-files-size': added.bytes,
+    'deleted-data-files': gone.files,
+    'deleted-records': gone.rows,
+    'removed-files-size': gone.bytes,
+    'total-data-files': total('data-files') + added.files - gone.files,
+    'total-records': total('records') + added.rows - gone.rows,
+    'total-files-size': total('files-size') + added.bytes - gone.bytes,
+  };
+  return {
+    operation,
+    ...Object.fromEntries(Object.entries(facts).map(([name, value]) => [name, String(value)])),
+    'flowdrop.date': change.kind === 'put' ? change.manifest.date : change.date,
+    'flowdrop.revision': String(change.kind === 'put' ? change.manifest.revision : change.revision),
+    'flowdrop.manifest-hash': (change.kind === 'put' && change.manifest.manifest_hash) || '',
+  };
+}
