@@ -255,6 +255,17 @@ Exit code 0: a run can work; 1: one of the checks failed, and a run would fail t
     ],
     load: async () => (await import('./upgrade.ts')).upgrade,
   }),
+  command<readonly string[]>({
+    name: 'iceberg',
+    group: 'data',
+    summary: 'make the Iceberg table of a job again from what is sealed',
+    argument: { syntax: '[action...]', text: '`rebuild`, and the name of the job or path of its file' },
+    examples: [
+      ['flowdrop iceberg rebuild nightly-trades', 'after its metadata was lost, or its directory moved'],
+      ['flowdrop iceberg rebuild nightly-trades --json', 'the result as one JSON document'],
+    ],
+    load: async () => (await import('./iceberg.ts')).iceberg,
+  }),
   command({
     name: 'query',
     group: 'data',

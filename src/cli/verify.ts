@@ -7,6 +7,7 @@ import { closeSource } from '../export/job-source.ts';
 import { compareWithSource } from '../export/recount-date.ts';
 import type { Job } from '../job/job.ts';
 import { readJob } from '../job/job-folder.ts';
+import { auditTable } from '../ledger/iceberg/audit-table.ts';
 import type { Manifest } from '../ledger/manifest.ts';
 import { listSealedDates } from '../ledger/sealed-dates.ts';
 import { openJobSource } from '../run/open-source.ts';
@@ -90,8 +91,12 @@ async function audit(deps: AuditDeps, job: Job, only: string | undefined): Promi
       ...(await findForeignKeys(deps.store, dataset, dates)),
       ...(await auditConditions(deps.store, dataset, manifests)),
     ];
+    const table = job.drop.table === null ? undefined : await auditTable(deps.store, dataset, manifests);
+    findings.push(...(table?.findings ?? []));
+    const behind = (table?.behind ?? []).map((what) => `${what}; the next run commits it`);
+    const leftovers = [...(await listLeftovers(deps.store, dataset)), ...behind];
     const rows = results.reduce((sum, result) => sum + result.rows, 0);
-    results.push({ ...PLAIN, date: null, rows, findings, leftovers: await listLeftovers(deps.store, dataset) });
+    results.push({ ...PLAIN, date: null, rows, findings, leftovers });
   }
   return { results, manifests };
 }

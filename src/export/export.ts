@@ -36,6 +36,7 @@ import {
 import { describeNamed } from './named-dates.ts';
 import { planDates } from './planner.ts';
 import { readSelectionFacts } from './selection-facts.ts';
+import { updateTable } from './update-table.ts';
 
 export interface RunOptions {
   /** Only these dates. Default: every date inside the lookback. */
@@ -153,6 +154,7 @@ async function concludeExport(context: ExportContext, job: Job, end: ExportEnd):
   const staged = await listStages(context.engine, { withRows: true });
   const memory = { before: start.before, staged, range };
   const { conditions, lostBefore, damaged } = await updateConditions(context, job, known, memory);
+  await updateTable(context, job);
   const pending = [...conditions].filter(([, condition]) => condition === 'pending' && expires(job.source));
   return {
     job: job.name,

@@ -262,7 +262,13 @@ async function findForeignObjects(
 ): Promise<readonly string[]> {
   const [{ dataset, date }] = manifests;
   const files = manifests.flatMap((manifest) => manifest.files.map(({ filename }) => fileKey(dataset, date, filename)));
-  const known = new Set([manifestKey(dataset, date), ...files]);
+  // In a table, readers of older snapshots still read the replaced revisions.
+  const kept = manifests.flatMap(({ table, revision }) =>
+    table === undefined
+      ? []
+      : Array.from({ length: revision }, (_, index) => fileKey(dataset, date, tableDropFilename(dataset, index + 1))),
+  );
+  const known = new Set([manifestKey(dataset, date), ...files, ...kept]);
   const findings: string[] = [];
   for (const prefix of [recordsPrefix(dataset, date), dropsPrefix(dataset, date)]) {
     for await (const { key } of store.list(prefix)) {
