@@ -9,6 +9,8 @@ export interface JobText {
   readonly api?: 'historical' | 'portal';
   readonly to?: string;
   readonly source?: string;
+  /** More keys of `drop`. */
+  readonly drop?: string;
   readonly reports?: string;
   readonly schedule?: string;
 }
@@ -24,6 +26,7 @@ ${job.source ?? ''}
 drop:
   to: ${job.to ?? 'drops'}
   dataset: trades
+${job.drop ?? ''}
 ${job.schedule ?? ''}
 ${job.reports ?? 'reports:\n  - template: flow\n    to: [desk@example.com, second@example.com]'}
 `;
