@@ -76,6 +76,7 @@ export function createComposition(input: ComposeInput): Composition {
       async openServerPool(options) {
         return await (await import('./engine/server-pool.ts')).openServerPool(options);
       },
+      readS3Defaults: () => readS3Defaults(env),
       readClickhouse: () => ({
         url: readSecret(env, 'FLOWDROP_CLICKHOUSE_URL', cwd) || undefined,
         adminUrl: readSecret(env, 'FLOWDROP_CLICKHOUSE_ADMIN_URL', cwd) || undefined,
@@ -284,6 +285,18 @@ function s3Options(
     endpoint: env['AWS_ENDPOINT_URL_S3'] || undefined,
     region: env['AWS_REGION'] || undefined,
     pathStyle: env['FLOWDROP_S3_PATH_STYLE'] ? readFlag(env, 'FLOWDROP_S3_PATH_STYLE') : undefined,
+  };
+}
+
+/** Names of properties differ between clients, so each fact has those of Java and Python. */
+function readS3Defaults(env: Environment): Readonly<Record<string, string>> {
+  const { AWS_ENDPOINT_URL_S3: endpoint, AWS_REGION: region } = env;
+  const address = endpoint && URL.canParse(endpoint) ? new URL(endpoint) : undefined;
+  const isPathStyle = Boolean(env['FLOWDROP_S3_PATH_STYLE'] && readFlag(env, 'FLOWDROP_S3_PATH_STYLE'));
+  return {
+    ...(address ? { 's3.endpoint': `${address.protocol}//${address.host}${address.pathname.replace(/\/$/, '')}` } : {}),
+    ...(region ? { 'client.region': region, 's3.region': region } : {}),
+    ...(isPathStyle ? { 's3.path-style-access': 'true' } : {}),
   };
 }
 

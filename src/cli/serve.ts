@@ -1,4 +1,7 @@
-/** `flowdrop serve`: the options data service, on the embedded engine or a ClickHouse server, until SIGTERM. */
+/**
+ * `flowdrop serve`: the options data service, on the embedded engine or a ClickHouse server, until SIGTERM; or with
+ * `--catalog` the catalog of a store instead.
+ */
 import { SERVICE_DEFAULTS, type ServiceOptions } from '../service/options.ts';
 import { startService } from '../service/start-service.ts';
 import type { ActionResult, CommandCall } from './command.ts';
@@ -11,15 +14,18 @@ interface ServeFlags extends Partial<Omit<ServiceOptions, 'generateSessions' | '
   readonly generate?: number;
   readonly key?: readonly string[];
   readonly clickhouseUrl?: string;
+  readonly catalog?: string;
 }
 
 type ServeCli = Pick<CliContext, 'openers' | 'self' | 'service' | 'signal' | 'terminal'>;
 
-export async function serve(
-  { openers, service: engines, terminal, signal, self }: ServeCli,
-  { options }: CommandCall<undefined, ServeFlags>,
-): ActionResult {
-  const { generate, key = [], clickhouseUrl, ...given } = options;
+export async function serve(cli: ServeCli, { options }: CommandCall<undefined, ServeFlags>): ActionResult {
+  const { openers, service: engines, terminal, signal, self } = cli;
+  const { generate, key = [], clickhouseUrl, catalog, ...given } = options;
+  if (catalog !== undefined) {
+    await (await import('./serve-catalog.ts')).serveCatalog(cli, { ...options, catalog });
+    return undefined;
+  }
   const { adminUrl, ...server } = engines.readClickhouse();
   const url = clickhouseUrl ?? server.url;
   const password = url !== undefined && URL.canParse(url) ? new URL(url).password : '';

@@ -133,6 +133,12 @@ export function parseTableVersion(dataset: string, key: string): number | undefi
   return groups === undefined ? undefined : Number(groups['version']);
 }
 
+/** The dataset of a version of a table's metadata; `undefined` for any other object. */
+export function parseTableDataset(key: string): string | undefined {
+  const [, dataset] = /^([^/]+)\//.exec(key.startsWith(RECORDS_PREFIX) ? key.slice(RECORDS_PREFIX.length) : '') ?? [];
+  return dataset !== undefined && parseTableVersion(dataset, key) !== undefined ? dataset : undefined;
+}
+
 export function tableHintKey(dataset: string): string {
   return `${tableMetadataPrefix(dataset)}version-hint.text`;
 }
