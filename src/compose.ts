@@ -192,6 +192,11 @@ function createOpeners(input: ComposeInput, stateDir: string, openPacer: OpenPac
       const { openServerEngine } = await import('./engine/server.ts');
       return openServerTable(url, source, { engine: await openServerEngine({ url }), clock, log });
     },
+    async openCatalog(target) {
+      const token = readSecret(env, 'FLOWDROP_CATALOG_TOKEN', cwd);
+      const credential = readSecret(env, 'FLOWDROP_CATALOG_CREDENTIAL', cwd);
+      return (await import('./catalog/rest-catalog.ts')).openRestCatalog(target, { token, credential });
+    },
     async openMailer() {
       const domains = env['FLOWDROP_MAIL_DOMAINS'];
       if (!domains) return await openAnyMailer(env, cwd);

@@ -11,6 +11,7 @@
  *     _flowdrop/<dataset>/fields/v1.json                              field ids of the columns; v2 with the next column
  *     _flowdrop/<dataset>/iceberg/metadata/v1.metadata.json           the Iceberg table; v2 with the next commit
  *     _flowdrop/<dataset>/iceberg/metadata/version-hint.text          the newest version, for readers without a catalog
+ *     _flowdrop/<dataset>/iceberg/metadata/<number>-<name>.metadata.json   the same for REST catalogs, which add theirs
  *     _flowdrop/<dataset>/iceberg/metadata/<name>.avro                manifests of the table, named by their content
  *     _flowdrop/<dataset>/history/session=2026-11-19/rev=1/...        the files of a replaced revision
  *     _flowdrop/sealing/<dataset>/session=2026-11-19/rev=1/...        only while a date is being sealed
@@ -121,6 +122,11 @@ export function tableMetadataPrefix(dataset: string): string {
 
 export function tableVersionKey(dataset: string, version: number): string {
   return `${tableMetadataPrefix(dataset)}v${version}.metadata.json`;
+}
+
+/** A version that a REST catalog was given, named by its content: no commit removes it. */
+export function registeredVersionKey(dataset: string, digest: string): string {
+  return `${tableMetadataPrefix(dataset)}00000-${digest}.metadata.json`;
 }
 
 /** All versions; beside them the prefix has only the version hint. */
