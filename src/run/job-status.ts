@@ -125,7 +125,7 @@ async function readClockOffset(deps: StatusDeps, { source }: Job, nowMs: number)
   if (source.kind === 'table') return 0;
   try {
     const url = deps.sourceUrl(source.api);
-    const path = limitsPath(deps.stateDir, url, deps.readKeyFingerprint(), source);
+    const path = limitsPath(deps.stateDir, url, deps.readKeyFingerprint(source), source);
     return (await new ApiLimits(path, url, nowMs).load()).clockOffsetMs;
   } catch (error) {
     if (!isFault(error)) throw error;
