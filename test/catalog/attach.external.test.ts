@@ -3,11 +3,11 @@
  * that real runs made, in a directory and on S3, now and by each snapshot, and see a restatement without a restart. Routes
  * and errors are tested in `read-only-catalog.test.ts`.
  */
-import { type ChildProcess, spawn } from 'node:child_process';
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { rm } from 'node:fs/promises';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { TableMetadata } from '../../src/ledger/iceberg/table-metadata.ts';
@@ -19,6 +19,7 @@ import { type CatalogProcess, startCatalogProcess } from '../support/catalog-pro
 import { queryDuckDb } from '../support/drop.ts';
 import { flowdrop, makeFolder, startService, type TestService } from '../support/flowdrop.ts';
 import { writeJob } from '../support/jobs.ts';
+import { listBlocks, PAGES } from '../support/pages.ts';
 import { findPython } from '../support/python.ts';
 import { startS3, useS3Credentials } from '../support/s3-server.ts';
 import { findS3Jar, findSparkJar } from '../support/spark.ts';
@@ -108,6 +109,32 @@ function describeS3Case(): StoreCase {
     },
   };
 }
+
+interface SnippetRunner {
+  readonly isMissing: boolean;
+  /** Of Python. */
+  readonly path: string;
+  readonly wrap: (text: string) => string;
+}
+
+/** Snippets of the pages, by their info; packages come from where the tests have them. */
+const SNIPPET_RUNNERS: Readonly<Record<string, SnippetRunner>> = {
+  'python catalog run': { isMissing: python.isMissing, path: python.path, wrap: (text) => text },
+  'python spark catalog run': {
+    isMissing: python.isMissing || spark.isMissing,
+    path: python.path,
+    wrap: (text) =>
+      text
+        .replace(/"spark\.jars\.packages", "[^"]*"/, `"spark.jars", "${spark.path}"`)
+        .replaceAll('.show()', '.show(99, False)'),
+  },
+  'sql catalog run': {
+    isMissing: duckdb.isMissing,
+    path: duckdb.path,
+    wrap: (text) =>
+      `import attach, duckdb\nattach.load_extensions(duckdb)\nduckdb.sql("""${text.replace('INSTALL iceberg;', '')}""").show()\n`,
+  },
+};
 
 /** Keeps the reader's process, as a user keeps a session. */
 function attach(path: string, reader: string, url: string, options: object): AttachedReader {
@@ -208,37 +235,65 @@ describe.each(CASES.filter(({ isMissing }) => !isMissing))(
       }
     }
 
-    it(`gives ${name.split(',')[0]} to each reader, which sees a restatement and goes back before it`, async () => {
-      const first = await readSealed();
-      const dates = Object.keys(first).sort();
-      expect(dates).toHaveLength(3);
-      const before = (await load()).snapshots;
-      for (const [reader, { read }] of readers) expectSums((await read([null])).get(null), first, `${reader} at first`);
+    it.skipIf(python.isMissing && duckdb.isMissing)(
+      `gives ${name.split(',')[0]} to each reader, which sees a restatement and goes back before it`,
+      async () => {
+        const first = await readSealed();
+        const dates = Object.keys(first).sort();
+        expect(dates).toHaveLength(3);
+        const before = (await load()).snapshots;
+        for (const [reader, { read }] of readers)
+          expectSums((await read([null])).get(null), first, `${reader} at first`);
 
-      // Other rows for the same dates: the last one is restated, while catalog and readers stay as they are.
-      service = await startService(['--generate', '3', '--generate-rows', '2500', '--seed', '7']);
-      const last = dates.at(-1) ?? '';
-      const again = await flowdrop(['backfill', job, '--all', '--from', last, '--to', last], {
-        cwd,
-        env: { ...service.env, ...env },
-      });
-      await service.stop();
-      expect(again.code, again.stderr).toBe(0);
+        // Other rows for the same dates: the last one is restated, while catalog and readers stay as they are.
+        service = await startService(['--generate', '3', '--generate-rows', '2500', '--seed', '7']);
+        const last = dates.at(-1) ?? '';
+        const again = await flowdrop(['backfill', job, '--all', '--from', last, '--to', last], {
+          cwd,
+          env: { ...service.env, ...env },
+        });
+        await service.stop();
+        expect(again.code, again.stderr).toBe(0);
 
-      const second = await readSealed();
-      expect(second[last]?.[0]).toBe(2500);
-      const now = (await load()).snapshots;
-      expect(now).toHaveLength(before.length + 1);
-      const ids = now.map((snapshot) => snapshot['snapshot-id']);
-      for (const [reader, { read }] of readers) {
-        const found = await read([null, ...ids]);
-        expectSums(found.get(null), second, `${reader} now`);
-        expectSums(found.get(ids[3] ?? 0), second, `${reader} by the last snapshot`);
-        expectSums(found.get(ids[2] ?? 0), first, `${reader} before the restatement`);
-        const [monday = ''] = dates;
-        expectSums(found.get(ids[0] ?? 0), { [monday]: first[monday] ?? [0, 0] }, `${reader} by the first snapshot`);
-      }
-    }, 400_000);
+        const second = await readSealed();
+        expect(second[last]?.[0]).toBe(2500);
+        const now = (await load()).snapshots;
+        expect(now).toHaveLength(before.length + 1);
+        const ids = now.map((snapshot) => snapshot['snapshot-id']);
+        for (const [reader, { read }] of readers) {
+          const found = await read([null, ...ids]);
+          expectSums(found.get(null), second, `${reader} now`);
+          expectSums(found.get(ids[3] ?? 0), second, `${reader} by the last snapshot`);
+          expectSums(found.get(ids[2] ?? 0), first, `${reader} before the restatement`);
+          const [monday = ''] = dates;
+          expectSums(found.get(ids[0] ?? 0), { [monday]: first[monday] ?? [0, 0] }, `${reader} by the first snapshot`);
+        }
+      },
+      400_000,
+    );
+
+    const snippets = env['AWS_REGION'] === undefined ? PAGES.flatMap(listBlocks) : [];
+    it.each(
+      snippets.flatMap(({ info, page, line, text }) => {
+        const runner = SNIPPET_RUNNERS[info];
+        return runner === undefined || runner.isMissing ? [] : [[`${page}:${line}`, text, runner] as const];
+      }),
+    )(
+      'runs the snippet of %s',
+      (_, text, { path, wrap }) => {
+        const input = wrap(text).replaceAll('http://127.0.0.1:8181', catalog.url);
+        expect(input).toContain(catalog.url);
+        const run = spawnSync(path, ['-'], {
+          cwd,
+          input,
+          encoding: 'utf8',
+          env: { ...process.env, PYTHONPATH: dirname(SCRIPT) },
+        });
+        expect(run.status, run.stderr).toBe(0);
+        expect(run.stdout.match(/2026-\d\d-\d\d/g)?.length).toBeGreaterThanOrEqual(3);
+      },
+      240_000,
+    );
 
     it(`logs no credential of ${name.split(',')[0]}, and hands none out`, async () => {
       const config = await (await fetch(`${catalog.url}/v1/config`, headers ? { headers } : {})).text();

@@ -11,7 +11,7 @@ import { openRestCatalog } from '../../src/catalog/rest-catalog.ts';
 import type { JobCatalog } from '../../src/job/job.ts';
 import { commitTable } from '../../src/ledger/iceberg/commit-table.ts';
 import { rebuildTable } from '../../src/ledger/iceberg/rebuild-table.ts';
-import { readTable } from '../../src/ledger/iceberg/table-log.ts';
+import { locateTable, readTable } from '../../src/ledger/iceberg/table-log.ts';
 import type { TableMetadata } from '../../src/ledger/iceberg/table-metadata.ts';
 import { manifestKey, tableMetadataPrefix, tableVersionKey } from '../../src/ledger/layout.ts';
 import { openDirectoryStore } from '../../src/store/directory.ts';
@@ -25,10 +25,13 @@ import {
   type RestCatalogServer,
   startRestCatalog,
 } from '../support/rest-catalog.ts';
+import { startS3 } from '../support/s3-server.ts';
+import { STORES } from '../support/stores.ts';
 import { DATASET, recordDays, sealDay, type TableDay } from '../support/table-days.ts';
 
 /** Skipped where Java or Maven cannot be had, which `support/` says aloud; CI never skips it. */
 const programs = findCatalogPrograms();
+const s3 = await startS3();
 
 const TOKEN = 'token-of-the-catalog-4711';
 const CREDENTIAL = 'worker:secret-of-the-worker-4711';
@@ -49,16 +52,16 @@ afterAll(async () => {
 });
 
 /** The table as the catalog has it. */
-async function load(namespace: string, table = DATASET): Promise<TableMetadata | undefined> {
-  const answer = await fetch(`${server.url}/v1/namespaces/${namespace}/tables/${table}`);
+async function load(namespace: string, { table = DATASET, url = server.url } = {}): Promise<TableMetadata | undefined> {
+  const answer = await fetch(`${url}/v1/namespaces/${namespace}/tables/${table}`);
   return answer.status === 404 ? undefined : ((await answer.json()) as { metadata: TableMetadata }).metadata;
 }
 
 const idsOf = (metadata: TableMetadata | undefined) => metadata?.snapshots.map((one) => one['snapshot-id']);
 
 /** The store and the catalog have the same snapshots, the same current one, and the same columns. */
-async function expectSame(store: Store, namespace: string): Promise<void> {
-  const [ours, theirs] = [(await readTable(store, DATASET))?.metadata, await load(namespace)];
+async function expectSame(store: Store, namespace: string, url = server.url): Promise<void> {
+  const [ours, theirs] = [(await readTable(store, DATASET))?.metadata, await load(namespace, { url })];
   expect(idsOf(theirs)).toEqual(idsOf(ours));
   expect(theirs?.['current-snapshot-id']).toBe(ours?.['current-snapshot-id']);
   expect(theirs?.['table-uuid']).toBe(ours?.['table-uuid']);
@@ -128,6 +131,21 @@ describe.skipIf(programs.isMissing)('a job with a catalog', () => {
     expect(gate.heard).toContain('POST /v1/namespaces/flowdrop/register 200');
   }, 120_000);
 
+  it('is among the checks of doctor', async () => {
+    const check = async (token: string) => {
+      const { stdout } = await flowdrop(['doctor', job, '--json'], {
+        cwd,
+        env: { ...service.env, FLOWDROP_CATALOG_TOKEN: token },
+      });
+      const { checks } = JSON.parse(stdout) as { checks: readonly { check: string; status: string; next: string }[] };
+      return checks.filter((one) => one.check === 'catalog');
+    };
+    expect(await check(TOKEN)).toMatchObject([{ status: 'ok', seen: `${gate.url} flowdrop.trades is there` }]);
+    const wrong = await check('another-token');
+    expect(wrong).toMatchObject([{ status: 'fail', next: expect.stringContaining('FLOWDROP_CATALOG_TOKEN') }]);
+    expect(JSON.stringify(wrong)).not.toContain('another-token');
+  }, 120_000);
+
   it('asks once when there is nothing to commit', async () => {
     gate.heard.length = 0;
     expect(eventsOf(await run(['run', job]))).toEqual([]);
@@ -157,6 +175,10 @@ describe.skipIf(programs.isMissing)('a job with a catalog', () => {
 
     await gate.open();
     expect(eventsOf(await run(['run', job]))).toMatchObject([{ event: 'catalog-committed', done: 'committed' }]);
+    await expectSame(store, 'flowdrop');
+    // Made again from the ledger, it is the same table.
+    const rebuilt = JSON.parse((await run(['iceberg', 'rebuild', job, '--json'])).stdout) as { catalog: string };
+    expect(rebuilt.catalog).toBe(`${gate.url} flowdrop.trades: current`);
     await expectSame(store, 'flowdrop');
     const { code, stdout } = await flowdrop(['verify', job], { cwd, env: service.env });
     expect(stdout).toContain('nothing is wrong');
@@ -307,7 +329,7 @@ describe.skipIf(programs.isMissing)('a table in a catalog', () => {
       'registered',
     );
     expect(await updateCatalog(store, DATASET, openRestCatalog(named, {}))).toBe('registered');
-    expect(idsOf(await load(`${target.namespace}%1Foptions`, 'all_trades'))).toHaveLength(1);
+    expect(idsOf(await load(`${target.namespace}%1Foptions`, { table: 'all_trades' }))).toHaveLength(1);
   });
 
   it('is reported when the address is no catalog', async () => {
@@ -315,4 +337,43 @@ describe.skipIf(programs.isMissing)('a table in a catalog', () => {
     const wrong = openRestCatalog({ ...target, uri: `${server.url}/v1/namespaces` }, {});
     await expect(updateCatalog(store, DATASET, wrong)).rejects.toMatchObject({ code: 'CATALOG_FAILED' });
   });
+});
+
+describe.skipIf(programs.isMissing || s3.server === undefined)('a table on S3 in a catalog', () => {
+  it('is registered, and gets a restatement and a new date in one commit', async () => {
+    if (s3.server === undefined) throw new Error(s3.reason);
+    const { endpoint, region, accessKeyId, secretAccessKey } = s3.server;
+    const { path: folder, remove } = await makeFolder();
+    const own = await startRestCatalog(programs, folder, {
+      CATALOG_IO__IMPL: 'org.apache.iceberg.aws.s3.S3FileIO',
+      CATALOG_S3_ENDPOINT: endpoint,
+      CATALOG_S3_PATH__STYLE__ACCESS: 'true',
+      AWS_REGION: region,
+      AWS_ACCESS_KEY_ID: accessKeyId,
+      AWS_SECRET_ACCESS_KEY: secretAccessKey,
+    });
+    const store = await STORES.find(({ name }) => name === 'S3')?.open(folder);
+    if (store === undefined) throw new Error('no store');
+    try {
+      const scratch = join(folder, 'scratch.parquet');
+      const names = { namespace: 'flowdrop', table: DATASET, warehouse: null, oauthUri: null, scope: 'catalog' };
+      const catalog = openRestCatalog({ ...names, uri: own.url }, {});
+      const seal = async (date: string, rows: number) => {
+        await sealDay(store, { date, rows }, scratch);
+        await recordDays(store);
+        await commitTable(store, DATASET, NOW);
+      };
+      await seal('2026-11-19', 50);
+      expect(await updateCatalog(store, DATASET, catalog)).toBe('registered');
+      await seal('2026-11-20', 50);
+      await seal('2026-11-19', 60);
+      expect(await updateCatalog(store, DATASET, catalog)).toBe('committed');
+      await expectSame(store, 'flowdrop', own.url);
+      expect((await load('flowdrop', { url: own.url }))?.location).toBe(locateTable(store, DATASET));
+    } finally {
+      await store.close();
+      await own.stop();
+      await remove();
+    }
+  }, 120_000);
 });
