@@ -30,7 +30,7 @@ import {
   describeFault,
   finishLeftovers,
   listUnfinished,
-  mendSummaries,
+  mendDerived,
   removeLocalLeftovers,
   reportDamage,
 } from './leftovers.ts';
@@ -84,7 +84,7 @@ async function prepareExport(context: ExportContext, job: Job, options: RunOptio
   const finished = await finishLeftovers(context, job);
   const setAside = finished.setAside.map(({ date }) => date);
   const found = await readSelectionFacts(context.store, job, context.state, setAside);
-  const facts = await mendSummaries(context, job, found, setAside);
+  const facts = await mendDerived(context, job, found, setAside);
   const { sealed } = facts;
   reportDamage(context, facts.damaged);
   await removeLocalLeftovers(context, [...sealed].sort().at(-1));
@@ -149,8 +149,14 @@ async function auditOthers(
   if (isByHand || results.some(({ error }) => error && API_DOWN_CODES.has(error.code))) return exported;
   const done = new Set(results.map(({ date }) => date));
   const dates = [...sealed].filter((date) => !done.has(date) && !damaged.has(date));
-  const audited = await auditSealed(context, context.opened, dates);
-  return { ...exported, results: [...results, ...audited.results], audits: audited.audits };
+  // Limits found while auditing are kept as well.
+  const audited = await auditSealed(context, context.opened, dates).finally(() => saveLimits(context));
+  const all = [...results, ...audited.results];
+  await discardOldFiles(
+    context,
+    all.toSorted((a, b) => (a.date < b.date ? -1 : 1)),
+  );
+  return { ...exported, results: all, audits: audited.audits };
 }
 
 interface ExportEnd {

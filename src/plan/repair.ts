@@ -50,14 +50,28 @@ export function planRepair(moved: DayCounts, now: DayCounts, limit: number): Rep
     between = 0;
   }
   if (open !== undefined) fetched.push({ from: open.from, to: open.to });
-  return { fetched, kept: listRest(fetched) };
+  return { fetched, kept: listRest(fetched, now, limit) };
 }
 
-function listRest(fetched: readonly Stretch[]): readonly Stretch[] {
+/** What is not fetched, in stretches of about a page: if one of them has to be fetched after all, the others stay. */
+function listRest(fetched: readonly Stretch[], now: DayCounts, limit: number): readonly Stretch[] {
   const bounds = [DAY_START, ...fetched.flatMap(({ from, to }) => [from, to]), DAY_END];
   const rest: Stretch[] = [];
-  for (let at = 0; at + 1 < bounds.length; at += 2) {
-    const [from = DAY_START, to = DAY_END] = bounds.slice(at, at + 2);
+  let at = 0;
+  for (let index = 0; index + 1 < bounds.length; index += 2) {
+    const [start = DAY_START, to = DAY_END] = bounds.slice(index, index + 2);
+    let from = start;
+    let rows = 0;
+    for (let cell = now[at]; cell !== undefined && compareBounds(startOf(cell), to) < 0; cell = now[at]) {
+      at += 1;
+      if (compareBounds(startOf(cell), from) < 0) continue;
+      if (rows > 0 && rows + cell.rows > limit) {
+        rest.push({ from, to: startOf(cell) });
+        from = startOf(cell);
+        rows = 0;
+      }
+      rows += cell.rows;
+    }
     if (compareBounds(from, to) < 0) rest.push({ from, to });
   }
   return rest;
