@@ -232,9 +232,11 @@ Exit code 0: a run can work; 1: one of the checks failed, and a run would fail t
     options: {
       date: text('date', 'only this trading date; default: every sealed one, and the dataset as a whole'),
       deep: flag('also compare with the source, for dates still inside the lookback'),
+      repair: flag('repair what is damaged, as long as the source has the date; record lost revisions'),
     },
     examples: [
       ['flowdrop verify nightly-trades', 'every sealed date'],
+      ['flowdrop verify nightly-trades --repair', 'also repairs what is damaged'],
       ['flowdrop verify nightly-trades --date 2026-11-20', 'one date'],
       ['flowdrop verify nightly-trades --deep', 'also compares with the source'],
     ],

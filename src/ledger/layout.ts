@@ -13,6 +13,7 @@
  *     _flowdrop/<dataset>/iceberg/metadata/version-hint.text          the newest version, for readers without a catalog
  *     _flowdrop/<dataset>/iceberg/metadata/<name>.avro                manifests of the table, named by their content
  *     _flowdrop/<dataset>/history/session=2026-11-19/rev=1/...        the files of a replaced revision
+ *     _flowdrop/<dataset>/history/session=2026-11-19/rev=1/lost.json  which of them are lost, if any
  *     _flowdrop/sealing/<dataset>/session=2026-11-19/rev=1/...        only while a date is being sealed
  *     _flowdrop/sealing/<dataset>/set-aside/session=2026-11-19/rev=1/<hash>/...   a failed decision, for the operator
  *     _flowdrop/doctor/...                                            only while `flowdrop doctor` tests its rights
@@ -32,6 +33,7 @@ export const MAX_REVISION = 1_000_000;
 export const MANIFEST_FILENAME = 'manifest.json';
 export const SUMMARY_FILENAME = 'summary.parquet';
 export const QUARANTINE_FILENAME = 'quarantine.ndjson';
+export const LOST_FILENAME = 'lost.json';
 
 /** Relative to the folder of a dataset's rows. */
 const DROP_KEY = /^session=(?<date>\d{4}-\d{2}-\d{2})\/[^/]+\.parquet$/;

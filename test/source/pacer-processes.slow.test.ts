@@ -91,7 +91,7 @@ describe('processes that share a budget', () => {
     // The first widened the spacing, the second halved the pace.
     expect(Math.min(...gapsOf(after))).toBeGreaterThanOrEqual(2 * 1.02 * INTERVAL_MS);
     expect(Math.min(...gapsOf(after))).toBeLessThan(3.5 * INTERVAL_MS);
-    const [newest] = (await readStates()).sort((x, y) => y.paced_until - x.paced_until);
+    const [newest] = [...(await readStates())].sort((x, y) => y.paced_until - x.paced_until);
     expect(newest).toMatchObject({ spacing: 1.02, starts_since_429: 3 });
   });
 });
