@@ -8,6 +8,7 @@
  *     _flowdrop/<dataset>/session=2026-11-19/summary.parquet          for datasets of single trades
  *     _flowdrop/<dataset>/session=2026-11-19/quarantine.ndjson        when rows were invalid
  *     _flowdrop/<dataset>/condition.json                              one entry a date
+ *     _flowdrop/<dataset>/accepted/session=2026-11-19.json            a gap that a person accepted: who, when, why
  *     _flowdrop/<dataset>/fields/v1.json                              field ids of the columns; v2 with the next column
  *     _flowdrop/<dataset>/iceberg/metadata/v1.metadata.json           the Iceberg table; v2 with the next commit
  *     _flowdrop/<dataset>/iceberg/metadata/version-hint.text          the newest version, for readers without a catalog
@@ -97,6 +98,15 @@ export function conditionKey(dataset: string): string {
   return `${recordsPrefix(dataset)}condition.json`;
 }
 
+/** The record of an accepted gap. */
+export function acceptedKey(dataset: string, date: string): string {
+  return `${acceptedPrefix(dataset)}${date}.json`;
+}
+
+export function acceptedPrefix(dataset: string): string {
+  return `${recordsPrefix(dataset)}accepted/session=`;
+}
+
 /** The field ids of a dataset's columns: each version adds columns to the one before. */
 export function fieldsKey(dataset: string, version: number): string {
   return `${fieldsPrefix(dataset)}${version}.json`;
@@ -157,11 +167,14 @@ export function parseDatasetKey(
   key: string,
 ):
   | { readonly kind: 'drop' | 'record' | 'history'; readonly date: string; readonly revision: number }
+  | { readonly kind: 'accepted'; readonly date: string }
   | { readonly kind: 'condition' | 'fields' | 'table' }
   | undefined {
   if (key === conditionKey(dataset)) return { kind: 'condition' };
   if (parseFieldsVersion(dataset, key) !== undefined) return { kind: 'fields' };
   if (key.startsWith(tablePrefix(dataset))) return { kind: 'table' };
+  const accepted = matchBelow(acceptedPrefix(dataset), key, /^(?<date>\d{4}-\d{2}-\d{2})\.json$/);
+  if (accepted) return { kind: 'accepted', date: accepted['date'] ?? '' };
   const drop = matchBelow(dropsPrefix(dataset), key, DROP_KEY);
   if (drop) return { kind: 'drop', date: drop['date'] ?? '', revision: 0 };
   const record = matchBelow(recordsPrefix(dataset), key, RECORD_KEY);

@@ -36,7 +36,8 @@ export async function findForeignKeys(
     for await (const { key } of store.list(prefix)) {
       const part = parseDatasetKey(dataset, key);
       if (!part) findings.push(`${key} does not belong to the dataset`);
-      else if ('date' in part && !dates.has(part.date)) findings.push(`${key} belongs to a date that is not sealed`);
+      else if ('date' in part && part.kind !== 'accepted' && !dates.has(part.date))
+        findings.push(`${key} belongs to a date that is not sealed`);
     }
   }
   return findings;
