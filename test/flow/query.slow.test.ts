@@ -82,7 +82,12 @@ describe('flowdrop query', () => {
   it('writes a file whole, by its extension, and replaces none without --force', async () => {
     const all = 'SELECT * FROM RawOptionTrades';
     const run = await flowdrop(['--json', 'query', all, '--out', 'all.parquet'], { cwd });
-    expect(JSON.parse(run.stdout)).toMatchObject({ format: 'parquet', dates: DATES, degraded: ['2026-11-12'] });
+    expect(JSON.parse(run.stdout)).toMatchObject({
+      format: 'parquet',
+      datasets: [
+        { dataset: 'trades', dates: DATES, degraded: ['2026-11-12'], missing: expect.arrayContaining(['2026-11-11']) },
+      ],
+    });
     expect(
       await queryDuckDb(`SELECT count(*)::INT AS n, count(DISTINCT id)::INT AS ids FROM '${cwd}/all.parquet'`),
     ).toEqual([{ n: 2 * ROWS, ids: 2 * ROWS }]);
@@ -118,9 +123,32 @@ describe('flowdrop query', () => {
     ],
     ['no SQL', ['  '], 2, /SQL_MISSING/],
     ['an unknown job', ['SELECT 1', '--job', 'nope'], 2, /JOB_UNKNOWN/],
-    ['a store without its dataset', ['SELECT 1', '--from-store', 'drops'], 2, /go together/],
-    ['a dataset that leads elsewhere', ['SELECT 1', '--from-store', 'drops', '--dataset', '../x'], 2, /--dataset is/],
-    ['a dataset without drops', ['SELECT 1', '--from-store', 'drops', '--dataset', 'x'], 1, /ARCHIVE_EMPTY/],
+    ['a dataset without its store', ['SELECT 1', '--dataset', 'trades'], 2, /--from-store LOCATION, which is missing/],
+    [
+      'a dataset that leads elsewhere',
+      ['SELECT 1', '--from-store', 'drops', '--dataset', '../x'],
+      2,
+      /DATASET_UNKNOWN: .* has no dataset "..\/x"; it has trades/,
+    ],
+    [
+      'a dataset that is misspelt',
+      ['SELECT 1', '--from-store', 'drops', '--dataset', 'trade'],
+      2,
+      /DATASET_UNKNOWN: .*\n {2}-> Did you mean --dataset trades\?/,
+    ],
+    [
+      'a table that is misspelt',
+      ['SELECT 1 FROM tradse'],
+      2,
+      /INVALID_SQL: Table tradse is not available \(did you mean trades\?\); allowed are trades, trades_summary, RawOptionTrades and/,
+    ],
+    ['a store without drops', ['SELECT 1', '--from-store', 'jobs'], 1, /ARCHIVE_EMPTY/],
+    [
+      'a text function of a date',
+      ["SELECT count() FROM trades WHERE date LIKE '2026-11-1%'"],
+      2,
+      /INVALID_QUERY: (.*\n)*.*-> .*typed.*toString\(date\).*--api-types/,
+    ],
     ['a store that is not there', ['SELECT 1', '--from-store', 'nowhere', '--dataset', 'x'], 1, /STORE_MISSING/],
     ['an unknown format', ['SELECT 1', '--format', 'xml'], 2, /Allowed choices are table, json/],
     ['a file without a format', ['SELECT 1', '--out', 'answer'], 2, /the format of --out answer is unknown/],
@@ -139,15 +167,6 @@ describe('flowdrop query', () => {
     expect(run.stderr).not.toMatch(/flowdrop-query-|(archive|resolve)_[0-9a-f]{24}|DB::/);
   });
 
-  it.each([
-    ['option-chain', 'snapshots'],
-    ['symbol-minute-flow', 'groups of trades'],
-  ])('refuses the job %s, which exports %s', async (name, what) => {
-    const run = await flowdrop(['--jobs', join(REPO, 'jobs'), 'query', 'SELECT 1', '--job', name], { cwd });
-    expect([run.code, run.stdout]).toEqual([2, '']);
-    expect(run.stderr).toMatch(`NO_TRADES: job ${name} exports ${what}, query needs single trades`);
-  });
-
   it('ends well when its reader has enough', async () => {
     const all = 'SELECT * FROM RawOptionTrades';
     const run = await flowdrop(['query', all, '--format', 'csv'], {
@@ -157,14 +176,14 @@ describe('flowdrop query', () => {
     expect([run.code, run.stderr]).toEqual([0, expect.not.stringContaining('EPIPE')]);
   });
 
-  it('asks which dataset when there are two', async () => {
+  it('asks which store when there are two', async () => {
     const path = await folder();
     await writeJob(path, { name: 'one', to: 'a' });
     await writeJob(path, { name: 'two', to: 'b' });
     const run = await flowdrop(['--jobs', path, 'query', 'SELECT 1'], { cwd });
     expect(run.code).toBe(2);
     expect(run.stderr).toMatch(
-      /2 datasets of single trades\n {2}-> Choose one: --job one \(a\/trades\), --job two \(b\/trades\)/,
+      /drop into 2 stores\n {2}-> Choose one: --job one \(a\/trades\), --job two \(b\/trades\)/,
     );
   });
 
