@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { type Archive, type ArchiveAnswer, openArchive } from '../../archive/archive.ts';
 import type { AnswerTypes } from '../../archive/archive-column.ts';
 import type { Coverage } from '../../archive/coverage.ts';
+import type { AnswerColumn, OutputFormat } from '../../archive/output-format.ts';
 import { previousSessions } from '../../calendar/session.ts';
 import { Fault } from '../../core/errors.ts';
 import { planWorkerMemory, readMemoryBytes } from '../../core/machine.ts';
@@ -16,6 +17,8 @@ import type { CliContext } from '../context.ts';
 import { workerCommand } from '../engine-worker.ts';
 import { type DatasetFlags, type DatasetPlace, findDataset, listReadable } from './query-dataset.ts';
 import { chooseOutput, type OutputFlags } from './query-output.ts';
+import { declareArrowWallClock } from './wall-clock-arrow.ts';
+import { declareParquetWallClock } from './wall-clock-parquet.ts';
 
 /** Most dates that are listed by name; the rest is counted. */
 const MAX_NAMED = 20;
@@ -46,6 +49,7 @@ export async function query(
     const path = output.temporary ?? join(folder, 'answer');
     try {
       const answer = await archive.query({ sql, format: output.format, path });
+      await declareTimes(output.format, path, answer.columns, cli.signal);
       terminal.err(describeNotes(answer, openers.clock.now() - startedMs));
       await output.deliver(path, () => describeAnswer(answer));
     } finally {
@@ -53,6 +57,22 @@ export async function query(
     }
     return undefined;
   });
+}
+
+/** Times without a zone are the exchange's wall clock, which the engine's binary formats do not know. */
+async function declareTimes(
+  format: OutputFormat,
+  path: string,
+  columns: readonly AnswerColumn[],
+  signal: AbortSignal,
+): Promise<void> {
+  const isWall = columns.map(({ type }) => {
+    const times = type.match(/\bDateTime(64)?\b(\([^)]*\))?/g) ?? [];
+    return times.length > 0 && times.every((time) => !time.includes("'"));
+  });
+  if (!isWall.includes(true)) return;
+  if (format === 'parquet') await declareParquetWallClock(path, isWall);
+  if (format === 'arrow') await declareArrowWallClock(path, isWall, signal);
 }
 
 async function withArchive(
