@@ -15,6 +15,7 @@ import { type Condition, deriveConditions, isSealed } from '../plan/conditions.t
 import type { DayCounts } from '../plan/counts.ts';
 import type { LookbackRange } from '../plan/dates.ts';
 import { expires } from '../plan/lookback.ts';
+import type { AuditRecord } from '../state/audit-record.ts';
 import type { RunResult } from '../state/run-result.ts';
 import { isStoreChange } from '../store/identity.ts';
 import type { Store } from '../store/store.ts';
@@ -61,6 +62,8 @@ export interface KnownDates {
   readonly staged: readonly string[];
   /** Range that the plan was restricted to; the source was not asked about other dates. */
   readonly range?: DateRange | undefined;
+  /** Audits of this run, by date. */
+  readonly audits?: Readonly<Record<string, AuditRecord>> | undefined;
 }
 
 /**
@@ -94,7 +97,7 @@ export async function updateConditions(
   deps: ConditionDeps,
   job: Job,
   plan: SeenDates,
-  { before, staged, range }: KnownDates,
+  { before, staged, range, audits = {} }: KnownDates,
 ): Promise<Conditions> {
   const { dataset } = job.drop;
   const document = await readConditionDocument(deps.store, dataset);
@@ -123,7 +126,13 @@ export async function updateConditions(
     isFiltered: isFiltered(job),
     shown: { dates: plan.dates.map(({ date }) => date), empty: plan.empty, range },
   });
-  const entries = [...conditions].map(([date, condition]) => sealed.get(date) ?? describeUnsealed(date, condition));
+  const entries = [...conditions].map(([date, condition]) => {
+    const entry = sealed.get(date);
+    const audit = audits[date] ?? document.entries.get(date)?.audit;
+    // A later revision was proved anew when it was sealed.
+    if (entry && audit?.revision === entry.revision) return { ...entry, audit };
+    return entry ?? describeUnsealed(date, condition);
+  });
   await writeConditionDocument(deps.store, dataset, entries, document);
   return {
     conditions,

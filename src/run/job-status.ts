@@ -15,6 +15,7 @@ import { isFiltered } from '../ledger/update-conditions.ts';
 import { type Condition, deriveConditions, isOpen, isSealed } from '../plan/conditions.ts';
 import { expiresAt, type LookbackRange } from '../plan/dates.ts';
 import { expires, lookbackOf } from '../plan/lookback.ts';
+import type { AuditRecord } from '../state/audit-record.ts';
 import { JobState, limitsPath } from '../state/job-state.ts';
 import { ApiLimits } from '../state/limits.ts';
 import { readProgress } from '../state/progress.ts';
@@ -37,6 +38,8 @@ export interface DateStatus {
   readonly damage: string | null;
   /** Why a sealed date is degraded, if known. */
   readonly degraded_reason?: string | undefined;
+  /** The last comparison of the sealed revision with the source; absent before the first. */
+  readonly audit?: AuditRecord | undefined;
 }
 
 /** The document of a job that `flowdrop --json status` prints; the daemon's `documents.ts` reads it. */
@@ -125,7 +128,7 @@ async function readClockOffset(deps: StatusDeps, { source }: Job, nowMs: number)
   if (source.kind === 'table') return 0;
   try {
     const url = deps.sourceUrl(source.api);
-    const path = limitsPath(deps.stateDir, url, deps.readKeyFingerprint(), source);
+    const path = limitsPath(deps.stateDir, url, deps.readKeyFingerprint(source), source);
     return (await new ApiLimits(path, url, nowMs).load()).clockOffsetMs;
   } catch (error) {
     if (!isFault(error)) throw error;
@@ -213,5 +216,6 @@ function describeDate(job: Job, date: string, condition: Condition, sealed: Seal
     begins_to_expire: expires(job.source) && isOpen(condition) ? new Date(expiresAt(date)).toISOString() : null,
     damage: sealed?.damage ?? null,
     degraded_reason: sealed?.degraded_reason,
+    audit: sealed?.audit,
   };
 }

@@ -33,6 +33,7 @@ const RUN: RunResult = {
   lost: [],
   gaps: [],
   held: [],
+  audits: {},
   expires: {},
 };
 
