@@ -2,6 +2,7 @@
  * The versions of a table's metadata in the store. Invariant: a version is written once (the store decides who writes
  * it), the newest is the one with the highest number, and `version-hint.text` follows.
  */
+import { isFault } from '../../core/errors.ts';
 import type { Store } from '../../store/store.ts';
 import { parseTableVersion, tableHintKey, tablePrefix, tableVersionKey, tableVersionsPrefix } from '../layout.ts';
 import { damagedTable } from './table-avro.ts';
@@ -10,7 +11,7 @@ import { formatMetadata, parseMetadata, type TableMetadata } from './table-metad
 /** Older ones are removed after a commit: a reader may still be at one of these. */
 const KEPT_VERSIONS = 10;
 
-/** Of reading the newest version. */
+/** Of what other workers may disturb. */
 const MAX_TRIES = 10;
 
 export interface TableVersion {
@@ -74,7 +75,30 @@ export async function writeTableVersion(
     await store.remove(key);
     return false;
   }
-  await store.put(tableHintKey(dataset), { bytes: Buffer.from(String(newest)) }, { contentType: 'text/plain' });
+  await settleHint(store, dataset, newest);
   for (const old of versions) if (newest - old >= KEPT_VERSIONS) await store.remove(tableVersionKey(dataset, old));
   return true;
+}
+
+/** Number in `version-hint.text`, by which some readers find the newest version. */
+export async function readHint(store: Store, dataset: string): Promise<number | undefined> {
+  const bytes = await store.get(tableHintKey(dataset));
+  return bytes === undefined ? undefined : Number(Buffer.from(bytes).toString('utf8'));
+}
+
+/**
+ * Lets the hint name the newest version. Needed also when nothing is committed: a worker may have been killed between
+ * the two. Whoever writes it last looks again, so it ends at the newest.
+ */
+export async function settleHint(store: Store, dataset: string, known: number): Promise<void> {
+  let newest = known;
+  for (let tries = 1; (await readHint(store, dataset)) !== newest && tries <= MAX_TRIES; tries += 1) {
+    try {
+      await store.put(tableHintKey(dataset), { bytes: Buffer.from(String(newest)) }, { contentType: 'text/plain' });
+    } catch (error) {
+      // Another worker wrote it at the same moment, which the store's own check notices.
+      if (!isFault(error) || error.code !== 'STORE_FAILED' || tries === MAX_TRIES) throw error;
+    }
+    newest = (await listTableVersions(store, dataset)).at(-1) ?? newest;
+  }
 }
