@@ -9,7 +9,7 @@ import { readConditionDocument } from '../condition-file.ts';
 import { manifestKey, tablePrefix } from '../layout.ts';
 import type { Manifest } from '../manifest.ts';
 import { dropKeyOf, readManifest } from '../sealed-dates.ts';
-import { locateTable, readTable, settleHint, writeTableVersion } from './table-log.ts';
+import { locateTable, readHint, readTable, settleHint, writeTableVersion } from './table-log.ts';
 import { createMetadata, listTableDates, type TableDate, type TableMetadata } from './table-metadata.ts';
 import { listTableFields } from './table-schema.ts';
 import { GrowingTable, type TableChange } from './table-snapshots.ts';
@@ -36,7 +36,7 @@ export async function commitTable(store: Store, dataset: string, nowMs: number):
     const found = await readTable(store, dataset);
     const changes = await findChanges(store, dataset, found?.metadata, nowMs);
     if (changes.length === 0) {
-      if (found) await settleHint(store, dataset, found.version);
+      if (found && (await readHint(store, dataset)) !== found.version) await settleHint(store, dataset, found.version);
       return { version: found?.version ?? 0, dates: [], unfit };
     }
     const grown = await growTable(store, dataset, found?.metadata, changes);

@@ -11,8 +11,11 @@ import { formatMetadata, parseMetadata, type TableMetadata } from './table-metad
 /** Older ones are removed after a commit: a reader may still be at one of these. */
 const KEPT_VERSIONS = 10;
 
-/** Of what other workers may disturb. */
+/** Of reading the newest version. */
 const MAX_TRIES = 10;
+
+/** Of writing the hint. */
+const MAX_HINTS = 3;
 
 export interface TableVersion {
   readonly version: number;
@@ -88,17 +91,25 @@ export async function readHint(store: Store, dataset: string): Promise<number | 
 
 /**
  * Lets the hint name the newest version. Needed also when nothing is committed: a worker may have been killed between
- * the two. Whoever writes it last looks again, so it ends at the newest.
+ * the two. Whoever writes it looks again afterwards, so the last one writes the newest.
  */
 export async function settleHint(store: Store, dataset: string, known: number): Promise<void> {
   let newest = known;
-  for (let tries = 1; (await readHint(store, dataset)) !== newest && tries <= MAX_TRIES; tries += 1) {
-    try {
-      await store.put(tableHintKey(dataset), { bytes: Buffer.from(String(newest)) }, { contentType: 'text/plain' });
-    } catch (error) {
-      // Another worker wrote it at the same moment, which the store's own check notices.
-      if (!isFault(error) || error.code !== 'STORE_FAILED' || tries === MAX_TRIES) throw error;
-    }
-    newest = (await listTableVersions(store, dataset)).at(-1) ?? newest;
+  for (let hints = 1; hints <= MAX_HINTS; hints += 1) {
+    const isWritten = await writeHint(store, dataset, newest, hints === MAX_HINTS);
+    const latest = (await listTableVersions(store, dataset)).at(-1) ?? newest;
+    if (isWritten && latest === newest) return;
+    newest = latest;
+  }
+}
+
+/** @returns whether it was kept: the store's own check notices when another worker writes it at the same moment */
+async function writeHint(store: Store, dataset: string, version: number, isLast: boolean): Promise<boolean> {
+  try {
+    await store.put(tableHintKey(dataset), { bytes: Buffer.from(String(version)) }, { contentType: 'text/plain' });
+    return true;
+  } catch (error) {
+    if (!isFault(error) || error.code !== 'STORE_FAILED' || isLast) throw error;
+    return false;
   }
 }
