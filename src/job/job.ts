@@ -16,6 +16,7 @@ export interface Job<Source extends JobSource = JobSource> {
   readonly drop: JobDrop;
   readonly rows: JobRows;
   readonly checks: readonly JobCheck[];
+  readonly audit: AuditRule;
   readonly schedule: JobSchedule | undefined;
   readonly reports: readonly JobReport[];
   readonly alerts: JobAlerts;
@@ -137,6 +138,15 @@ export interface JobRows {
   /** Largest share of a date's rows that may be in quarantine; if above 0, one row is always allowed. */
   readonly maxBad: number;
 }
+
+/**
+ * What a run does with a sealed date that differs from the source:
+ * - `repair`: takes over rows that were added or changed, and keeps those that are gone
+ * - `mirror`: also removes those that are gone
+ * - `report`: changes nothing
+ * - `off`: sealed dates are not compared
+ */
+export type AuditRule = 'repair' | 'mirror' | 'report' | 'off';
 
 /** A check that a date must pass before it is sealed; one that only warns is recorded in the manifest. */
 export type JobCheck = { readonly onFailure: 'warn' | 'fail' } & (

@@ -24,6 +24,7 @@ export const JOB_DEFAULTS = {
   onBad: 'quarantine',
   /** One in a thousand: a larger share is not just a few odd rows, and would distort the numbers. */
   maxBad: 0.001,
+  audit: 'repair',
   /** Prices have four decimals; premium is a float. */
   premiumTolerance: 0.0001,
   report: REPORT_DEFAULTS,
@@ -264,6 +265,12 @@ export const jobSchema = z.strictObject({
     .describe('Where and how drops are written.'),
   rows: rowsSchema.optional().describe('What to do with bad rows.'),
   checks: z.array(checkSchema).optional().describe('Checks that a date must pass before it is sealed.'),
+  audit: z
+    .enum(['repair', 'mirror', 'report', 'off'])
+    .optional()
+    .describe(
+      'What a run does with sealed dates that differ from the source. `repair` takes over added and changed rows, and keeps rows that are gone; `mirror` also removes these; `report` changes nothing; `off` compares nothing. Only with SQL exports. Default: repair.',
+    ),
   schedule: z
     .strictObject({
       cron: cronSchema.describe('When to run: a cron line of five fields.'),

@@ -22,13 +22,13 @@ import { writeJob } from '../support/jobs.ts';
 import { listBlocks, PAGES } from '../support/pages.ts';
 import { findPython } from '../support/python.ts';
 import { startS3, useS3Credentials } from '../support/s3-server.ts';
-import { findS3Jar, findSparkJar } from '../support/spark.ts';
+import { findS3Jar, findSparkJars } from '../support/spark.ts';
 
 const SCRIPT = new URL('attach.py', import.meta.url).pathname;
 /** Skipped where one cannot be had, which `support/` says aloud; CI never skips it. */
 const python = findPython();
-const duckdb = findPython('requirements-duckdb-iceberg.txt');
-const spark = findSparkJar();
+const duckdb = findPython('requirements-duckdb.txt');
+const spark = findSparkJars();
 const s3Jar = findS3Jar();
 const s3 = await startS3();
 
@@ -63,7 +63,7 @@ const CASES: readonly StoreCase[] = [
     args: [],
     options: {
       pyiceberg: { properties: {} },
-      spark: { properties: {}, jars: spark.path },
+      spark: { properties: {}, jars: spark.jars },
       duckdb: { secret: '', access: "AUTHORIZATION_TYPE 'none'" },
     },
   },
@@ -103,7 +103,7 @@ function describeS3Case(): StoreCase {
       pyiceberg: { properties: credentials },
       spark: {
         properties: { ...credentials, 'io-impl': 'org.apache.iceberg.aws.s3.S3FileIO' },
-        jars: `${spark.path},${s3Jar.path}`,
+        jars: `${spark.jars},${s3Jar.path}`,
       },
       duckdb: { secret: secret.join(', '), access: `TOKEN '${KEY}'` },
     },
@@ -125,7 +125,7 @@ const SNIPPET_RUNNERS: Readonly<Record<string, SnippetRunner>> = {
     path: python.path,
     wrap: (text) =>
       text
-        .replace(/"spark\.jars\.packages", "[^"]*"/, `"spark.jars", "${spark.path}"`)
+        .replace(/"spark\.jars\.packages", "[^"]*"/, `"spark.jars", "${spark.jars}"`)
         .replaceAll('.show()', '.show(99, False)'),
   },
   'sql catalog run': {

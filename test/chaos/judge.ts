@@ -226,10 +226,14 @@ function readMailed(messageId: string): { readonly date: string; readonly revisi
 
 function nameObjects(date: string) {
   const drop = dropKey('trades', date);
-  const [manifestName, quarantine, summary] = ['manifest.json', 'quarantine.ndjson', 'summary.parquet'].map((name) =>
-    fileKey('trades', date, name),
-  ) as [string, string, string];
-  return { drop, manifestName, quarantine, all: [drop, manifestName, quarantine, summary] };
+  const at = (name: string) => fileKey('trades', date, name);
+  const [manifestName, quarantine] = [at('manifest.json'), at('quarantine.ndjson')];
+  return {
+    drop,
+    manifestName,
+    quarantine,
+    all: [drop, manifestName, quarantine, at('summary.parquet'), at('counts.parquet')],
+  };
 }
 
 /**

@@ -1,6 +1,6 @@
 /**
- * A Python with the packages of a list in `test/contract`, from PyPI, in an environment of its own. Made once for a
- * machine and list of versions; test files that start side by side wait for each other.
+ * A Python with the readers of a list in `test/contract`, from PyPI, in an environment of its own. Made once for a machine
+ * and list of versions; test files that start side by side wait for each other.
  */
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -9,17 +9,17 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { HAS_EXTERNAL, isMissing } from './external.ts';
 
-/** Readers that share an environment; and DuckDB of the version for which PyPI has its Iceberg extension. */
-export type PythonList = 'requirements.txt' | 'requirements-duckdb-iceberg.txt';
-
 export interface Python {
   readonly path: string;
   /** Why tests with it are skipped. */
   readonly isMissing: boolean;
 }
 
-/** @throws when `CI` is set and it cannot be had */
-export function findPython(list: PythonList = 'requirements.txt'): Python {
+/**
+ * @param list of versions: most readers, or DuckDB with the extensions that its version has on PyPI
+ * @throws when `CI` is set and it cannot be had
+ */
+export function findPython(list: 'requirements.txt' | 'requirements-duckdb.txt' = 'requirements.txt'): Python {
   const requirements = new URL(`../contract/${list}`, import.meta.url).pathname;
   const digest = createHash('sha256').update(readFileSync(requirements)).digest('hex').slice(0, 12);
   const place = join(tmpdir(), `flowdrop-test-python-${digest}`);
