@@ -59,7 +59,11 @@ export async function answerCatalog(options: CatalogOptions, request: HeardReque
   const [namespaces, namespace, tables, table, ...more] = withoutPrefix(path);
   if (namespaces !== 'namespaces' || more.length > 0) return answerError(noPath());
   if (namespace === undefined) return answerNamespaces(query.get('parent') ?? '');
-  if (namespace !== CATALOG_NAMESPACE) return answerError(noNamespace(namespace));
+  if (namespace !== CATALOG_NAMESPACE) {
+    // Clients ask for `flowdrop.trades.snapshots` so, and only without such a table for the snapshots of `flowdrop.trades`.
+    if (tables === 'tables' && table !== undefined) return answerError(noTable(namespace, table));
+    return answerError(noNamespace(namespace));
+  }
   if (tables === undefined) return answerJson({ namespace: [CATALOG_NAMESPACE], properties: {} });
   if (tables === 'views' && table === undefined) return answerJson({ identifiers: [] });
   if (tables !== 'tables') return answerError(noPath());
@@ -92,10 +96,7 @@ async function answerTable(
 ): Promise<ReadyAnswer> {
   // The name becomes part of a key: only a name that a dataset can have gets there.
   const found = nameSchema.safeParse(name).success ? await readTable(store, name) : undefined;
-  if (found === undefined) {
-    const message = `Table does not exist: ${CATALOG_NAMESPACE}.${name}`;
-    return answerError({ code: 404, type: 'NoSuchTableException', message });
-  }
+  if (found === undefined) return answerError(noTable(CATALOG_NAMESPACE, name));
   const answer = answerJson({
     'metadata-location': locate(store, tableVersionKey(name, found.version)),
     metadata: query.get('snapshots') === 'refs' ? withoutHistory(found.metadata) : found.metadata,
@@ -126,6 +127,11 @@ function refuseWrite(): ReadyAnswer {
 function noPath(): CatalogError {
   const message = 'No such route: this catalog has /v1/config, and /v1/namespaces with their tables.';
   return { code: 404, type: 'NotFoundException', message };
+}
+
+function noTable(namespace: string, name: string): CatalogError {
+  const shown = `${namespace.replaceAll(PART_SEPARATOR, '.')}.${name}`;
+  return { code: 404, type: 'NoSuchTableException', message: `Table does not exist: ${shown}` };
 }
 
 function noNamespace(name: string): CatalogError {
