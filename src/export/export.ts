@@ -179,7 +179,8 @@ async function concludeExport(context: ExportContext, job: Job, end: ExportEnd):
   logHeld(context, held, clocks);
   const staged = await listStages(context.engine, { withRows: true });
   const memory = { before: start.before, staged, range, audits };
-  const { conditions, lostBefore, damaged } = await updateConditions(context, job, known, memory);
+  const updated = await updateConditions(context, job, known, memory);
+  const { conditions, damaged } = updated;
   await updateTable(context, job);
   const pending = [...conditions].filter(([, condition]) => condition === 'pending' && expires(job.source));
   return {
@@ -203,7 +204,7 @@ async function concludeExport(context: ExportContext, job: Job, end: ExportEnd):
     named: range && describeNamed(range, known, start.selection, start.sealed),
     conditions: Object.fromEntries(conditions),
     damaged: Object.fromEntries([...damaged].filter(([date]) => isInRange(date, range))),
-    ...findShortfall(conditions, plan.lookback.clipped, lostBefore, range),
+    ...findShortfall(updated, plan.lookback.clipped, range),
     expires: Object.fromEntries(pending.map(([date]) => [date, new Date(expiresAt(date)).toISOString()])),
   };
 }
@@ -223,12 +224,14 @@ async function recordResult(
 }
 
 /**
- * The exit of the process: failed comes before incomplete; `undefined` when all is well. A lost date counts in the run that
- * finds it, a gap while it is inside the lookback; later both are only in `status`. Damage counts until it is repaired.
+ * The exit of the process: failed comes before incomplete; `undefined` when all that could be had is sealed. A lost date
+ * and a gap count in the run that finds them, and a gap in a backfill of named dates; later both are only in `status`.
+ * Damage counts until it is repaired.
  */
 export function judgeRun(result: RunResult): 'failed' | 'incomplete' | undefined {
   if (result.dates.some(({ status }) => status === 'failed')) return 'failed';
-  const isLacking = result.lost.length > 0 || result.gaps.length > 0 || Object.keys(result.damaged).length > 0;
+  const gaps = result.named === undefined ? result.new_gaps : result.gaps;
+  const isLacking = result.lost.length > 0 || gaps.length > 0 || Object.keys(result.damaged).length > 0;
   return isInVain(result) || isLacking || result.held.length > 0 ? 'incomplete' : undefined;
 }
 

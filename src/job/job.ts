@@ -32,8 +32,15 @@ export type SnapshotApi = 'chain' | 'market-structure';
 export type SqlSource = RowSource | AggregateSource;
 export type JobSource = SqlSource | SnapshotSource | ServerSource;
 
+/** What is asked, and with which key. */
+export interface ApiAccess {
+  readonly api: SqlApi | SnapshotApi;
+  /** Name of the job's own key, from `FLOWDROP_KEY_<NAME>`; null: the key of the entry point. */
+  readonly key: string | null;
+}
+
 /** Single trades: every row has an `id`, so windows may be cut inside a second. */
-interface RowSource {
+interface RowSource extends ApiAccess {
   readonly kind: 'rows';
   readonly api: SqlApi;
   readonly table: string;
@@ -47,7 +54,7 @@ interface RowSource {
 }
 
 /** Rows aggregated by the API: windows are cut only between groups, so no group is ever split. */
-export interface AggregateSource {
+export interface AggregateSource extends ApiAccess {
   readonly kind: 'aggregate';
   readonly api: SqlApi;
   readonly table: string;
@@ -65,7 +72,7 @@ export interface AggregateSource {
 }
 
 /** One snapshot per symbol and date, requested by symbol: option chains and market structure. */
-export interface SnapshotSource {
+export interface SnapshotSource extends ApiAccess {
   readonly kind: 'snapshots';
   readonly api: SnapshotApi;
   readonly symbols: readonly string[];

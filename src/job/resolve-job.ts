@@ -132,12 +132,12 @@ function resolveSource(written: JobFile['source']): JobSource {
 function resolveSnapshotSource(written: JobFile['source'], api: SnapshotApi): SnapshotSource {
   const symbols = written.symbols ?? [];
   assertOnce(symbols, ['source', 'symbols']);
-  return { kind: 'snapshots', api, symbols, columns: SNAPSHOT_COLUMNS[api] };
+  return { kind: 'snapshots', api, key: written.key ?? null, symbols, columns: SNAPSHOT_COLUMNS[api] };
 }
 
 function resolveSqlSource(written: JobFile['source'], api: SqlApi): SqlSource {
   const table = written.table ?? JOB_DEFAULTS.table;
-  const base = { api, table };
+  const base = { api, key: written.key ?? null, table };
   if (written.sql === undefined) {
     const columns = resolveRowColumns(written.columns);
     return { kind: 'rows', ...base, columns, where: written.where?.trim() ?? JOB_DEFAULTS.where, sql: '' };

@@ -42,10 +42,10 @@ const symbolSchema = z.string().regex(/^[A-Z0-9][A-Z0-9.^/_-]{0,15}$/, 'a symbol
 
 /** Keys of `source` that go with each API, besides `api` itself. */
 const SOURCE_KEYS = {
-  historical: ['table', 'columns', 'where', 'sql', 'grain', 'time', 'split', 'types'],
-  portal: ['table', 'columns', 'where', 'sql', 'grain', 'time', 'split', 'types'],
-  chain: ['symbols'],
-  'market-structure': ['symbols'],
+  historical: ['table', 'columns', 'where', 'sql', 'grain', 'time', 'split', 'types', 'key'],
+  portal: ['table', 'columns', 'where', 'sql', 'grain', 'time', 'split', 'types', 'key'],
+  chain: ['symbols', 'key'],
+  'market-structure': ['symbols', 'key'],
   clickhouse: ['table', 'columns', 'where', 'types'],
 } as const;
 
@@ -87,6 +87,12 @@ const sourceSchema = z
       .record(identifierSchema, columnTypeSchema)
       .optional()
       .describe('Types of output columns that are not in the trade record.'),
+    key: z
+      .string()
+      .regex(/^[a-z][a-z0-9]*(-[a-z0-9]+)*$/, 'a name in small letters, digits and single hyphens, e.g. desk')
+      .max(32)
+      .optional()
+      .describe('Name of a key for this job: `desk` is in FLOWDROP_KEY_DESK. Default: the key of the entry point.'),
     symbols: z.array(symbolSchema).nonempty().optional().describe('Symbols whose end-of-day snapshots are exported.'),
   })
   .superRefine((source, context) => {

@@ -6,6 +6,7 @@
 import { z } from 'zod';
 import { tryParseJson } from '../core/json-file.ts';
 import { CONDITIONS } from '../plan/conditions.ts';
+import { acceptedGapSchema } from '../state/accepted-gap.ts';
 import { auditRecordSchema } from '../state/audit-record.ts';
 import type { Store } from '../store/store.ts';
 import { conditionKey, dropFilename } from './layout.ts';
@@ -32,6 +33,8 @@ const entrySchema = z.looseObject({
   degraded_reason: z.string().optional(),
   /** The last comparison of the sealed revision with the source; absent before the first. */
   audit: auditRecordSchema.optional(),
+  /** For a gap that a person accepted. */
+  accepted: acceptedGapSchema.optional(),
 });
 
 export type ConditionEntry = z.infer<typeof entrySchema>;

@@ -15,6 +15,7 @@ import { isFiltered } from '../ledger/update-conditions.ts';
 import { type Condition, deriveConditions, isOpen, isSealed } from '../plan/conditions.ts';
 import { expiresAt, type LookbackRange } from '../plan/dates.ts';
 import { expires, lookbackOf } from '../plan/lookback.ts';
+import type { AcceptedGap } from '../state/accepted-gap.ts';
 import type { AuditRecord } from '../state/audit-record.ts';
 import { JobState, limitsPath } from '../state/job-state.ts';
 import { ApiLimits } from '../state/limits.ts';
@@ -40,6 +41,8 @@ export interface DateStatus {
   readonly degraded_reason?: string | undefined;
   /** The last comparison of the sealed revision with the source; absent before the first. */
   readonly audit?: AuditRecord | undefined;
+  /** Who accepted the gap, when and why; null if nobody did. */
+  readonly accepted: AcceptedGap | null;
 }
 
 /** The document of a job that `flowdrop --json status` prints; the daemon's `documents.ts` reads it. */
@@ -128,7 +131,7 @@ async function readClockOffset(deps: StatusDeps, { source }: Job, nowMs: number)
   if (source.kind === 'table') return 0;
   try {
     const url = deps.sourceUrl(source.api);
-    const path = limitsPath(deps.stateDir, url, deps.readKeyFingerprint(), source);
+    const path = limitsPath(deps.stateDir, url, deps.readKeyFingerprint(source), source);
     return (await new ApiLimits(path, url, nowMs).load()).clockOffsetMs;
   } catch (error) {
     if (!isFault(error)) throw error;
@@ -155,7 +158,9 @@ async function readStore(
     ]);
     const sealed = await readSealedFacts(store, dataset, entries);
     const conditions = joinConditions(job, { sealed, entries, last }, lookback);
-    const dates = [...conditions].map(([date, condition]) => describeDate(job, date, condition, sealed.get(date)));
+    const dates = [...conditions].map(([date, condition]) =>
+      describeDate(job, date, condition, sealed.get(date), entries.get(date)?.accepted),
+    );
     return { store: store.url, dates, reports, fault: null, conditionFault: fault };
   } finally {
     await store.close();
@@ -207,7 +212,13 @@ function recallRuns(job: Job, records: readonly (RunResult | undefined)[], fault
   return { store: runs[0]?.store ?? job.drop.to, dates, reports: [], fault, conditionFault: undefined };
 }
 
-function describeDate(job: Job, date: string, condition: Condition, sealed: SealedFacts | undefined): DateStatus {
+function describeDate(
+  job: Job,
+  date: string,
+  condition: Condition,
+  sealed: SealedFacts | undefined,
+  accepted?: AcceptedGap,
+): DateStatus {
   return {
     date,
     condition,
@@ -217,5 +228,6 @@ function describeDate(job: Job, date: string, condition: Condition, sealed: Seal
     damage: sealed?.damage ?? null,
     degraded_reason: sealed?.degraded_reason,
     audit: sealed?.audit,
+    accepted: accepted?.condition === condition ? accepted : null,
   };
 }

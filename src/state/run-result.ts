@@ -73,6 +73,10 @@ export const runResultSchema = z.object({
    */
   lost: z.array(z.string()).readonly(),
   gaps: z.array(z.string()).readonly(),
+  /** Of the gaps, those that no earlier run knew; empty in records of versions without it. */
+  new_gaps: z.array(z.string()).readonly().default([]),
+  /** Gaps and losses that a person accepted: in no other list; empty in records of versions without it. */
+  accepted: z.array(z.string()).readonly().default([]),
   /** When each pending date begins to leave the lookback. */
   expires: z.record(z.string(), z.string()),
 });

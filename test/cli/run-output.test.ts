@@ -32,6 +32,8 @@ const RUN: RunResult = {
   damaged: {},
   lost: [],
   gaps: [],
+  new_gaps: [],
+  accepted: [],
   held: [],
   audits: {},
   expires: {},

@@ -65,6 +65,7 @@ test('a minimal job gets every default', () => {
     source: {
       kind: 'rows',
       api: 'historical',
+      key: null,
       table: 'RawOptionTrades',
       where: '',
       sql: '',

@@ -157,7 +157,7 @@ export async function openAuditedDays(engine: Engine): Promise<AuditedDays> {
       if (read === undefined) return findings;
       const { limits, clock } = await createRunContext({ job, engine, store, source, folder });
       const deep = await compareWithSource({ limits, clock, clockRule: 'source' }, { kind: 'sql', job, source }, read);
-      return [...findings, ...(await auditHistory(deps, read)), ...(deep ?? [])];
+      return [...findings, ...(await auditHistory(deps, read)).findings, ...(deep ?? [])];
     },
     async close() {
       await store.close();
