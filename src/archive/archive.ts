@@ -72,11 +72,7 @@ const OWNER = 'query';
 export async function openArchive(options: ArchiveOptions): Promise<Archive> {
   const { store, dataset, signal } = options;
   const drops = await listDrops(store, dataset);
-  if (drops.dates.length === 0) {
-    throw new Fault('ARCHIVE_EMPTY', `nothing is sealed in ${store.url}/${dataset}`, {
-      hint: 'Run the job first, or check the names of store and dataset; `flowdrop status` shows what is sealed.',
-    });
-  }
+  if (drops.dates.length === 0) throw emptyArchive(store, dataset);
   const files = await openDropFiles(options.access, dataset, options.folder);
   const pool = await options.openWorkers({
     folder: join(options.folder, 'engine'),
@@ -99,6 +95,12 @@ export async function openArchive(options: ArchiveOptions): Promise<Archive> {
     await pool.close();
     throw error;
   }
+}
+
+export function emptyArchive(store: Store, dataset: string): Fault {
+  return new Fault('ARCHIVE_EMPTY', `nothing is sealed in ${store.url}/${dataset}`, {
+    hint: 'Run the job first, or check the names of store and dataset; `flowdrop status` shows what is sealed.',
+  });
 }
 
 interface ArchiveParts {
@@ -201,15 +203,7 @@ export class Archive {
         .filter((read) => read.table === table)
         .map((read) => read.time)
         .reduce(unite);
-      await engine.command(
-        describeView(
-          table,
-          files,
-          columns,
-          own.map(({ date }) => date),
-          time,
-        ),
-      );
+      await engine.command(describeView(table, files, columns, own, time));
     }
     return describeCoverage({
       sealed: drops.dates,
@@ -236,7 +230,7 @@ export class Archive {
 }
 
 /** Snapshots and aggregates have dates and manifests too, but contain no single trades. */
-function assertTrades(manifests: readonly Manifest[]): void {
+export function assertTrades(manifests: readonly Manifest[]): void {
   for (const { dataset, schema } of manifests) {
     const lacking = ['id', 'time'].filter((name) => !schema.some((column) => column.name === name));
     if (lacking.length === 0) continue;

@@ -7,17 +7,21 @@ import { symlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Fault } from '../core/errors.ts';
 import { quoteString } from '../engine/literal.ts';
-import { dropFilename, dropKey } from '../ledger/layout.ts';
+import { dropKey } from '../ledger/layout.ts';
+import type { Manifest } from '../ledger/manifest.ts';
 import type { StoreAccess } from '../store/access.ts';
 
 export interface SealedFiles {
-  /** Table function over the files of all dates. @param structure columns to read, with their types */
+  /** Table function over the files of all dates and revisions. @param structure columns to read, with their types */
   tableSql(structure: string): string;
-  /** The engine's path (`_path`) of a date's file. */
-  pathOf(date: string): string;
+  /** The engine's path (`_path`) of the file with a date's rows. */
+  pathOf(drop: SealedDrop): string;
   /** Texts that must be hidden in messages: credentials, folders. */
   readonly secrets: readonly string[];
 }
+
+/** As its manifest names it: in a table each revision of a date has a file of its own. */
+export type SealedDrop = Pick<Manifest, 'date' | 'files'>;
 
 /** Characters that the engine reads as a pattern. */
 const PATTERN = /[*?{}]/;
@@ -25,15 +29,14 @@ const LINK = 'drops';
 
 /** @param folder our own folder, for the link @throws Fault `ARCHIVE_LOCATION_INVALID` (usage) */
 export async function openDropFiles(access: StoreAccess, dataset: string, folder: string): Promise<SealedFiles> {
-  const filename = dropFilename(dataset);
   if (access.kind === 'directory') {
     assertPlain(dataset);
     const link = join(folder, LINK);
     await symlink(join(access.path, dataset), link);
     return {
       tableSql: (structure) =>
-        `file(${quoteString(`${link}/session=*/${filename}`)}, Parquet, ${quoteString(structure)})`,
-      pathOf: (date) => `${link}/session=${date}/${filename}`,
+        `file(${quoteString(`${link}/session=*/${dataset}*.parquet`)}, Parquet, ${quoteString(structure)})`,
+      pathOf: ({ date, files: [{ filename }] }) => `${link}/session=${date}/${filename}`,
       secrets: [folder],
     };
   }
@@ -44,10 +47,10 @@ export async function openDropFiles(access: StoreAccess, dataset: string, folder
   const credentials = [accessKeyId, secretAccessKey, ...(sessionToken === undefined ? [] : [sessionToken])];
   return {
     tableSql: (structure) => {
-      const args = [`${base}/session=*/${encodePath(filename)}`, ...credentials, 'Parquet', structure];
+      const args = [`${base}/session=*/${encodePath(dataset)}*.parquet`, ...credentials, 'Parquet', structure];
       return `s3(${args.map(quoteString).join(', ')})`;
     },
-    pathOf: (date) => `${access.bucket}/${root}${dropKey(dataset, date)}`,
+    pathOf: ({ date, files: [{ filename }] }) => `${access.bucket}/${root}${dropKey(dataset, date, filename)}`,
     secrets: [...credentials, folder],
   };
 }

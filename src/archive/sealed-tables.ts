@@ -9,7 +9,7 @@ import { TABLES } from '../api-contract/published-limits.ts';
 import { TRADE_COLUMNS, type TradeColumn } from '../api-contract/trade.ts';
 import { quoteIdentifier, quoteString } from '../engine/literal.ts';
 import type { Manifest } from '../ledger/manifest.ts';
-import type { SealedFiles } from './drop-files.ts';
+import type { SealedDrop, SealedFiles } from './drop-files.ts';
 import { describeBounds, type TimeBounds } from './time-bounds.ts';
 
 /** The API's tables, and the dataset under its own name, as users of the archive expect. */
@@ -66,14 +66,14 @@ export function describeEmptyTable(name: string, manifests: readonly Manifest[])
 
 /**
  * The statement that creates a view of the archive.
- * @param dates the only dates that the view shows
+ * @param drops the only drops that the view shows
  * @param time bounds that every read of the statement has anyway: as conditions on the files' times, they can prune
  */
 export function describeView(
   name: string,
   files: SealedFiles,
   columns: readonly ArchiveColumn[],
-  dates: readonly string[],
+  drops: readonly SealedDrop[],
   time: TimeBounds,
 ): string {
   const structure = columns
@@ -83,11 +83,11 @@ export function describeView(
     column.value === quoteIdentifier(column.name) ? column.value : `${column.value} AS ${quoteIdentifier(column.name)}`,
   );
   const hasTime = columns.some((column) => column.name === 'time');
-  const source = dates.length > 0 ? files.tableSql(structure.join(', ')) : `null(${quoteString(structure.join(', '))})`;
-  const path = dates.length > 0 ? PATH_DATE : "''";
+  const source = drops.length > 0 ? files.tableSql(structure.join(', ')) : `null(${quoteString(structure.join(', '))})`;
+  const path = drops.length > 0 ? PATH_DATE : "''";
   // Not IN: its set is not built yet when the engine chooses files.
-  const chosen = `has([${dates.map((date) => quoteString(files.pathOf(date))).join(', ')}], _path)`;
-  const conditions = dates.length > 0 ? [chosen, ...(hasTime ? describeBounds(time) : [])] : ['1'];
+  const chosen = `has([${drops.map((drop) => quoteString(files.pathOf(drop))).join(', ')}], _path)`;
+  const conditions = drops.length > 0 ? [chosen, ...(hasTime ? describeBounds(time) : [])] : ['1'];
   return `CREATE VIEW ${quoteIdentifier(name)} AS SELECT ${values.join(', ')} FROM (
     SELECT *, ${path} AS path_date_of_drop FROM ${source}
     WHERE ${conditions.join(' AND ')})`;

@@ -158,12 +158,14 @@ class S3Store implements Store {
       });
       if (page.done) return;
       token = page.value.NextContinuationToken;
-      for (const { Key = '', Size = 0, LastModified } of page.value.Contents ?? []) {
+      for (const { Key = '', Size = 0, LastModified, ETag = '' } of page.value.Contents ?? []) {
         // Consoles create empty objects with a trailing slash as "folders": skip them.
         if (Key.endsWith('/')) continue;
         // If a service omits the time, its objects never count as old.
         const modifiedAtMs = LastModified?.getTime() ?? Number.POSITIVE_INFINITY;
-        yield { key: Key.slice(this.#root.length), sizeBytes: Size, modifiedAtMs };
+        // The time has whole seconds in some services, so the tag of the content decides.
+        const version = `${ETag} ${modifiedAtMs} ${Size}`;
+        yield { key: Key.slice(this.#root.length), sizeBytes: Size, modifiedAtMs, version };
       }
     }
   }

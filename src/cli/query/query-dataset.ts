@@ -30,12 +30,17 @@ export async function findDataset(
   if (job !== undefined && (fromStore !== undefined || dataset !== undefined))
     throw usage('--job names the store and the dataset: leave out --from-store and --dataset');
   if ((fromStore === undefined) !== (dataset === undefined)) throw usage('--from-store and --dataset go together');
-  if (dataset !== undefined && !DATASET.test(dataset))
-    throw usage(`--dataset is ${JSON.stringify(dataset)}; allowed are letters, digits, . _ and -`);
+  if (dataset !== undefined) assertDatasetName(dataset, 'query');
   const place =
     fromStore !== undefined && dataset !== undefined ? { to: fromStore, dataset } : await readPlace(job, jobsFolder);
   await assertDirectory(cwd, place.to, STORE_HINT);
   return place;
+}
+
+/** @param command whose flag it is @throws Fault `USAGE` */
+export function assertDatasetName(dataset: string, command: string): void {
+  if (DATASET.test(dataset)) return;
+  throw usage(`--dataset is ${JSON.stringify(dataset)}; allowed are letters, digits, . _ and -`, command);
 }
 
 async function readPlace(reference: string | undefined, folder: string): Promise<DatasetPlace> {
@@ -71,6 +76,6 @@ function describeKind({ kind }: Job['source']): string {
   return kind === 'aggregate' ? 'groups of trades' : 'snapshots';
 }
 
-function usage(message: string): Fault {
-  return new Fault('USAGE', message, { kind: 'usage', hint: 'See `flowdrop query --help`.' });
+function usage(message: string, command = 'query'): Fault {
+  return new Fault('USAGE', message, { kind: 'usage', hint: `See \`flowdrop ${command} --help\`.` });
 }
