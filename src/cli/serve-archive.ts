@@ -16,6 +16,10 @@ import type { BackendParts } from '../service/start-service.ts';
 import type { CliContext } from './context.ts';
 import { workerCommand } from './engine-worker.ts';
 
+interface ArchiveCli extends Pick<CliContext, 'archive' | 'self'> {
+  readonly openers: Pick<CliContext['openers'], 'openStore'>;
+}
+
 export interface ArchivePlace {
   /** `s3://...` or a directory, as in a job file. */
   readonly store: string;
@@ -27,7 +31,7 @@ export interface ArchivePlace {
  * @throws Fault `ARCHIVE_EMPTY`, `NO_TRADES`, `ARCHIVE_LOCATION_INVALID` (usage), `DROP_DAMAGED`, StoreFault
  */
 export async function openArchiveBackend(
-  { archive: archiveOpeners, openers, self }: Pick<CliContext, 'archive' | 'openers' | 'self'>,
+  { archive: archiveOpeners, openers, self }: ArchiveCli,
   { store: to, dataset: name }: ArchivePlace,
   concurrency: number,
   { log, onRestart }: BackendParts,

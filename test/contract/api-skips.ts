@@ -11,7 +11,7 @@ const TROUBLE = 'overloads or kills engines';
 const VALUES = 'the value of the limit is not known there';
 const RATE = 'would exceed the rate limit on purpose';
 const OWN = "the document does not show it: the service's own choice";
-const REALTIME = 'the key has no realtime entitlement';
+const REALTIME = 'the key has no realtime entitlement, or the address no such product';
 
 export const REAL_ADDRESS_SKIPS: Readonly<Record<string, string>> = {
   'a trialing caller gets row-capped responses': OTHER_KEY,
@@ -66,6 +66,11 @@ export const REALTIME_SKIPS: Readonly<Record<string, string>> = {
   'the SQL and option chain endpoints take api_key in the request body': REALTIME,
 };
 
+/** Where trades of all dates are visible, as in an archive. */
+export const ALL_DATES_SKIPS: Readonly<Record<string, string>> = {
+  'meta.lookback_days | integer | always 15; present for active paid subscriptions only': 'no date is hidden there',
+};
+
 export interface Skips {
   readonly titles: Readonly<Record<string, string>>;
   readonly hasRealtime: boolean;
@@ -75,8 +80,14 @@ export interface Skips {
 export async function announceAddressSkips(target: Target): Promise<Skips> {
   if (!target.isReal) return { titles: {}, hasRealtime: true };
   const chain = await target.send('/api/option-chain', postJson({ api_key: target.key, symbol: 'SPY' }));
-  const hasRealtime = chain.status !== 403;
-  const titles = hasRealtime ? REAL_ADDRESS_SKIPS : { ...REAL_ADDRESS_SKIPS, ...REALTIME_SKIPS };
+  // An archive has neither; a service says that a key may not, or that a symbol has none.
+  const isAbsent = chain.status === 404 && (chain.body as { errorCode?: unknown }).errorCode === 'INVALID_REQUEST';
+  const hasRealtime = chain.status !== 403 && !isAbsent;
+  const titles = {
+    ...REAL_ADDRESS_SKIPS,
+    ...(hasRealtime ? {} : REALTIME_SKIPS),
+    ...(isAbsent ? ALL_DATES_SKIPS : {}),
+  };
   const lines = Object.entries(titles).map(([title, why]) => `  ${title}: ${why}`);
   if (!hasRealtime) lines.push(`  the sections of the option chain and of market structure: ${REALTIME}`);
   console.warn(`\nThese tests are skipped at the real address:\n${lines.join('\n')}\n`);

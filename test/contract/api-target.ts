@@ -4,7 +4,6 @@
  * 429 is waited out; here the clock is moved instead.
  */
 import type { ChildProcess } from 'node:child_process';
-import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -14,6 +13,7 @@ import { stringify } from 'yaml';
 import { describeEntry } from '../../src/service/access/key-entry.ts';
 import { buildEntry, hashKey } from '../../src/service/access/keys.ts';
 import { KEY, type Reply, startTestService, type TestService } from '../service/running-service.ts';
+import { watchEngines } from '../support/engine-workers.ts';
 
 export interface Target {
   readonly isReal: boolean;
@@ -143,19 +143,6 @@ export async function startServices(): Promise<Services> {
       await Promise.all([open.stop(), strict.stop(), frail.stop()]);
       await rm(folder, { recursive: true, force: true });
     },
-  };
-}
-
-/** Processes that are started from now on and still live, oldest first. */
-function watchEngines(): { list(): readonly ChildProcess[]; stop(): void } {
-  const started: ChildProcess[] = [];
-  const add = (message: unknown) => {
-    started.push((message as { process: ChildProcess }).process); // What Node says on this channel.
-  };
-  subscribe('child_process', add);
-  return {
-    list: () => started.filter(({ exitCode, signalCode }) => exitCode === null && signalCode === null),
-    stop: () => unsubscribe('child_process', add),
   };
 }
 
