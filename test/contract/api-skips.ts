@@ -71,6 +71,11 @@ export const ALL_DATES_SKIPS: Readonly<Record<string, string>> = {
   'meta.lookback_days | integer | always 15; present for active paid subscriptions only': 'no date is hidden there',
 };
 
+const ARCHIVE_SKIPS: Readonly<Record<string, string>> = {
+  ...REALTIME_SKIPS,
+  ...ALL_DATES_SKIPS,
+};
+
 export interface Skips {
   readonly titles: Readonly<Record<string, string>>;
   readonly hasRealtime: boolean;
@@ -78,6 +83,7 @@ export interface Skips {
 
 /** The skips that apply, said aloud: none on a service of this process. */
 export async function announceAddressSkips(target: Target): Promise<Skips> {
+  if (target.isArchive) return announce('over an archive', { titles: ARCHIVE_SKIPS, hasRealtime: false });
   if (!target.isReal) return { titles: {}, hasRealtime: true };
   const chain = await target.send('/api/option-chain', postJson({ api_key: target.key, symbol: 'SPY' }));
   // An archive has neither; a service says that a key may not, or that a symbol has none.
@@ -88,8 +94,12 @@ export async function announceAddressSkips(target: Target): Promise<Skips> {
     ...(hasRealtime ? {} : REALTIME_SKIPS),
     ...(isAbsent ? ALL_DATES_SKIPS : {}),
   };
-  const lines = Object.entries(titles).map(([title, why]) => `  ${title}: ${why}`);
-  if (!hasRealtime) lines.push(`  the sections of the option chain and of market structure: ${REALTIME}`);
-  console.warn(`\nThese tests are skipped at the real address:\n${lines.join('\n')}\n`);
-  return { titles, hasRealtime };
+  return announce('at the real address', { titles, hasRealtime });
+}
+
+function announce(where: string, skips: Skips): Skips {
+  const lines = Object.entries(skips.titles).map(([title, why]) => `  ${title}: ${why}`);
+  if (!skips.hasRealtime) lines.push(`  the sections of the option chain and of market structure: ${REALTIME}`);
+  console.warn(`\nThese tests are skipped ${where}:\n${lines.join('\n')}\n`);
+  return skips;
 }

@@ -39,6 +39,8 @@ const MINUTE_MS = 60_000;
 const DAY_MS = 24 * 60 * MINUTE_MS;
 /** A test of a real address may be many requests, a second each. */
 const REAL_TIMEOUT_MS = 180_000;
+/** Over an archive, the trades are exported first. */
+const START_TIMEOUT_MS = 300_000;
 
 let services: Services;
 const real = openRealTarget();
@@ -51,7 +53,7 @@ const describeRealtime = describe.skipIf(!skips.hasRealtime);
 if (real) vi.setConfig({ testTimeout: REAL_TIMEOUT_MS });
 beforeAll(async () => {
   if (!real) services = await startServices();
-});
+}, START_TIMEOUT_MS);
 afterAll(() => services?.stop());
 
 /** One statement of the document, skipped where it cannot be asked. */
