@@ -66,14 +66,25 @@ export const REALTIME_SKIPS: Readonly<Record<string, string>> = {
   'the SQL and option chain endpoints take api_key in the request body': REALTIME,
 };
 
-/** Where trades of all dates are visible, as in an archive. */
-export const ALL_DATES_SKIPS: Readonly<Record<string, string>> = {
-  'meta.lookback_days | integer | always 15; present for active paid subscriptions only': 'no date is hidden there',
-};
+const NO_LOOKBACK = 'no date is hidden there';
+const ASKS_SNAPSHOTS = 'asks the snapshots too, which an archive has not';
 
-const ARCHIVE_SKIPS: Readonly<Record<string, string>> = {
+/** Of an archive, which shows all its dates and has no snapshots. */
+export const ARCHIVE_SKIPS: Readonly<Record<string, string>> = {
   ...REALTIME_SKIPS,
-  ...ALL_DATES_SKIPS,
+  'meta.lookback_days | integer | always 15; present for active paid subscriptions only': NO_LOOKBACK,
+  'an active paid subscriber gets a rolling lookback window': NO_LOOKBACK,
+  'the lookback window rolls with the clock': NO_LOOKBACK,
+  'Earliest data | historical data | 2025-02-28': 'the first date is the first sealed one',
+  'visible trade rows are at least 15 minutes old': 'moves the clock to before the newest date was sealed',
+  'failed authentication gives HTTP 401 (UNAUTHORIZED) at every endpoint': ASKS_SNAPSHOTS,
+  'a caller without the required entitlement gets HTTP 403 (SUBSCRIPTION_REQUIRED) at every endpoint': ASKS_SNAPSHOTS,
+  'every other method is refused whatever its body is': ASKS_SNAPSHOTS,
+  'Rate | option chain | sustained traffic of 1 request per second per customer; short bursts of 10 requests or fewer; throttling is best-effort; honor Retry-After on HTTP 429':
+    ASKS_SNAPSHOTS,
+  'Snapshot refresh | option chain, latest session | about every 90 seconds during U.S. market hours': ASKS_SNAPSHOTS,
+  'market structure has a rate limit of its own': ASKS_SNAPSHOTS,
+  'the interface description carries version 1.0.0': 'it lists what is served, tested with the archive',
 };
 
 export interface Skips {
@@ -92,7 +103,7 @@ export async function announceAddressSkips(target: Target): Promise<Skips> {
   const titles = {
     ...REAL_ADDRESS_SKIPS,
     ...(hasRealtime ? {} : REALTIME_SKIPS),
-    ...(isAbsent ? ALL_DATES_SKIPS : {}),
+    ...(isAbsent ? ARCHIVE_SKIPS : {}),
   };
   return announce('at the real address', { titles, hasRealtime });
 }
