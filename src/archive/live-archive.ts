@@ -5,7 +5,6 @@
  * otherwise it runs again. The types are the API's, and the statement is the guard's: this module admits nothing.
  */
 import { randomBytes } from 'node:crypto';
-import { TABLES } from '../api-contract/published-limits.ts';
 import { type Clock, elapsedMs } from '../core/clock.ts';
 import { Fault } from '../core/errors.ts';
 import { formatSettings, quoteIdentifier } from '../engine/literal.ts';
@@ -13,13 +12,14 @@ import type { PooledEngine } from '../engine/pool.ts';
 import type { Manifest } from '../ledger/manifest.ts';
 import type { StoreAccess } from '../store/access.ts';
 import type { Store } from '../store/store.ts';
-import { assertTrades, emptyArchive } from './archive.ts';
-import { openDropFiles, type SealedFiles } from './drop-files.ts';
-import type { ReadManifest } from './drops.ts';
+import { holdsTrades } from './archive-column.ts';
+import { openStoreFiles, type StoreFiles } from './drop-files.ts';
+import { openDrops, type ReadManifest } from './drops.ts';
+import { describeReadable, OpenTable } from './open-table.ts';
 import { READ_SETTINGS } from './output-format.ts';
 import type { TableRead } from './reads.ts';
 import { readAll, resolveReads } from './resolve-reads.ts';
-import { describeEmptyTable, describeView, isLatestOnly, listColumns } from './sealed-tables.ts';
+import { describeEmptyTable, describeView, listTables } from './sealed-tables.ts';
 import { type SealedSet, SealedWatch } from './sealed-watch.ts';
 import { isBefore, unite } from './time-bounds.ts';
 
@@ -68,14 +68,18 @@ export const LIVE_SETTINGS: Readonly<Record<string, string | number>> = {
   use_query_cache: 0,
 };
 
-/** @throws Fault `ARCHIVE_EMPTY`, `NO_TRADES`, `ARCHIVE_LOCATION_INVALID` (usage), `DROP_DAMAGED`, StoreFault */
+/** @throws Fault `ARCHIVE_EMPTY`; `NO_TRADES`, `ARCHIVE_LOCATION_INVALID` (usage); `DROP_DAMAGED`, StoreFault */
 export async function openLiveArchive(options: LiveArchiveOptions): Promise<LiveArchive> {
-  const watch = new SealedWatch(options);
-  const sealed = await watch.current();
-  if (sealed.dates.length === 0) throw emptyArchive(options.store, options.dataset);
-  const newest = await watch.readManifests(sealed, sealed.dates.slice(-1));
-  assertTrades(newest);
-  const archive = new LiveArchive(options, watch, newest);
+  const { store, dataset } = options;
+  const drops = await openDrops(store, dataset, options.readManifest);
+  const newest = await drops.readManifests(drops.dates.slice(-1));
+  if (!newest.every(holdsTrades)) {
+    throw new Fault('NO_TRADES', `the drops of ${dataset} are not single trades, so they are not the API's tables`, {
+      kind: 'usage',
+      hint: 'Name a dataset of single trades. `flowdrop query` reads every dataset by its name.',
+    });
+  }
+  const archive = new LiveArchive(options, newest);
   await archive.openFiles();
   return archive;
 }
@@ -87,13 +91,13 @@ export class LiveArchive {
   readonly #watch: SealedWatch;
   /** The newest manifest seen: its columns are those of an archive that has lost all dates. */
   #newest: readonly Manifest[];
-  #files: { readonly files: SealedFiles; readonly isTemporary: boolean; readonly openedMs: number } | undefined;
+  #files: { readonly files: StoreFiles; readonly isTemporary: boolean; readonly openedMs: number } | undefined;
   /** Engine processes that have the databases, with the columns of their empty tables. */
   readonly #prepared = new WeakMap<object, string>();
 
-  constructor(options: LiveArchiveOptions, watch: SealedWatch, newest: readonly Manifest[]) {
+  constructor(options: LiveArchiveOptions, newest: readonly Manifest[]) {
     this.#options = options;
-    this.#watch = watch;
+    this.#watch = new SealedWatch(options);
     this.#newest = newest;
     const suffix = () => randomBytes(12).toString('hex');
     this.databases = [`resolve_${suffix()}`, `archive_${suffix()}`];
@@ -101,7 +105,7 @@ export class LiveArchive {
 
   /** The sealed dates of a moment ago, ascending. @throws StoreFault */
   async readDates(): Promise<readonly string[]> {
-    return (await this.#watch.current()).dates;
+    return (await this.#watch.current()).drops.dates;
   }
 
   /**
@@ -135,19 +139,21 @@ export class LiveArchive {
   /** Creates the databases in an engine process, once. @throws EngineFault */
   async prepare(engine: PooledEngine): Promise<void> {
     if (this.#prepared.has(engine.state)) return;
+    // Types without a zone take the zone when a view is made.
+    await engine.command("SET session_timezone = 'UTC'");
     // In memory, because the views of an S3 store contain its credentials.
     for (const name of this.databases) await engine.command(`CREATE DATABASE ${name} ENGINE = Memory`);
     this.#prepared.set(engine.state, '');
   }
 
   /** The files as the engine reads them, with credentials that are valid for a while. */
-  async openFiles(): Promise<SealedFiles> {
-    const { clock, dataset, folder } = this.#options;
+  async openFiles(): Promise<StoreFiles> {
+    const { clock, folder } = this.#options;
     const known = this.#files;
     const isGood = known && (!known.isTemporary || elapsedMs(clock) - known.openedMs < RENEW_ACCESS_MS);
     if (isGood) return known.files;
     const access = await this.#options.readAccess();
-    const files = await openDropFiles(access, dataset, folder);
+    const files = await openStoreFiles(access, folder);
     const isTemporary = access.kind === 's3' && access.sessionToken !== undefined;
     this.#files = { files, isTemporary, openedMs: elapsedMs(clock) };
     return files;
@@ -155,72 +161,67 @@ export class LiveArchive {
 
   /** Creates views of the tables that the statement reads, with the drops that it can touch. */
   async #show(engine: PooledEngine, text: string, attempt: Attempt): Promise<void> {
-    const { reads, described } = await this.#resolve(engine, text, attempt);
-    const files = await this.openFiles();
-    const shown = new Map<string, readonly Manifest[]>();
-    for (const table of TABLES) {
-      const own = reads.filter((read) => read.table === table);
-      if (own.length === 0) continue;
-      const dates = isLatestOnly(table) ? attempt.sealed.dates.slice(-1) : attempt.sealed.dates;
-      const manifests = await this.#readManifests(
-        attempt,
-        dates.filter((date) => own.some((read) => read.mayTouch(date))),
-      );
-      shown.set(
-        table,
-        manifests.filter((manifest) => own.some((read) => mayTouchTimes(read, manifest))),
-      );
-    }
-    attempt.dates = [...new Set([...shown.values()].flat().map(({ date }) => date))];
-    const columns = listColumns([...[...shown.values()].flat(), ...described]);
+    const tables = await this.#openTables(attempt);
+    const reads = await this.#resolve(engine, text, tables, attempt);
     await engine.command(`USE ${this.databases[1]}`);
-    for (const table of TABLES) {
-      await engine.command(`DROP TABLE IF EXISTS ${quoteIdentifier(table)}`);
-      const own = shown.get(table);
-      if (own === undefined) continue;
-      const time = reads
-        .filter((read) => read.table === table)
-        .map((read) => read.time)
-        .reduce(unite);
-      await engine.command(describeView(table, files, columns, own, time));
+    const shown = new Set<string>();
+    for (const table of tables) {
+      await engine.command(`DROP TABLE IF EXISTS ${quoteIdentifier(table.name)}`);
+      const own = reads.filter((read) => read.table === table.name);
+      if (own.length === 0) continue;
+      const dates = table.dates.filter((date) => own.some((read) => read.mayTouch(date)));
+      attempt.dates = [...attempt.dates, ...dates];
+      const dated = await table.drops.readManifests(dates);
+      const manifests = dated.filter((manifest) => own.some((read) => mayTouchTimes(read, manifest)));
+      for (const { date } of manifests) shown.add(date);
+      const time = own.map((read) => read.time).reduce(unite);
+      await engine.command(describeView({ ...table.view(manifests), time }));
     }
+    attempt.dates = [...shown];
   }
 
-  /**
-   * Finds what the statement reads. The newest manifest lists the columns beyond the contract. If the statement does
-   * not resolve with these, it may name a column of older dates, so all manifests are read.
-   */
-  async #resolve(engine: PooledEngine, text: string, attempt: Attempt) {
-    const { dates } = attempt.sealed;
-    const newest = await this.#readManifests(attempt, dates.slice(-1));
+  /** The API's tables, with the columns of the newest date. */
+  async #openTables(attempt: Attempt): Promise<readonly OpenTable[]> {
+    const { drops } = attempt.sealed;
+    attempt.dates = drops.dates.slice(-1);
+    const newest = await drops.readManifests(attempt.dates);
     if (newest.length > 0) this.#newest = newest;
-    const reads = await this.#resolveWith(engine, text, this.#newest);
-    if (reads !== undefined) return { reads, described: this.#newest };
-    const all = [...this.#newest, ...(await this.#readManifests(attempt, dates))];
-    return { reads: (await this.#resolveWith(engine, text, all)) ?? readAll(TABLES), described: all };
+    const context = { files: await this.openFiles(), types: 'api' } as const;
+    return listTables([], this.#options.dataset).map(
+      (table) => new OpenTable(table, drops, this.#newest, undefined, context),
+    );
   }
 
-  async #readManifests(attempt: Attempt, dates: readonly string[]): Promise<readonly Manifest[]> {
-    attempt.dates = [...attempt.dates, ...dates];
-    return await this.#watch.readManifests(attempt.sealed, dates);
+  /** Finds what the statement reads. If it does not resolve, it may name a column of older dates. */
+  async #resolve(
+    engine: PooledEngine,
+    text: string,
+    tables: readonly OpenTable[],
+    attempt: Attempt,
+  ): Promise<readonly TableRead[]> {
+    const reads = await this.#resolveWith(engine, text, tables);
+    if (reads !== undefined) return reads;
+    attempt.dates = attempt.sealed.drops.dates;
+    if (attempt.dates.length > 0) for (const table of tables) await table.describeAll();
+    return (await this.#resolveWith(engine, text, tables)) ?? readAll(tables.map(describeReadable));
   }
 
   async #resolveWith(
     engine: PooledEngine,
     text: string,
-    manifests: readonly Manifest[],
+    tables: readonly OpenTable[],
   ): Promise<readonly TableRead[] | undefined> {
     await engine.command(`USE ${this.databases[0]}`);
-    const tables = TABLES.map((table) => describeEmptyTable(table, manifests));
-    const columns = tables.join(';\n');
+    const statements = tables.map((table) => describeEmptyTable(table.name, table.columns()));
+    const columns = statements.join(';\n');
     if (this.#prepared.get(engine.state) !== columns) {
-      for (const [k, table] of TABLES.entries()) {
-        await engine.command(`DROP TABLE IF EXISTS ${quoteIdentifier(table)}`);
-        await engine.command(tables[k] ?? '');
+      for (const [k, { name }] of tables.entries()) {
+        await engine.command(`DROP TABLE IF EXISTS ${quoteIdentifier(name)}`);
+        await engine.command(statements[k] ?? '');
       }
       this.#prepared.set(engine.state, columns);
     }
-    return await resolveReads(engine, text, TABLES);
+    return await resolveReads(engine, text, tables.map(describeReadable));
   }
 }
 

@@ -5,12 +5,13 @@
  */
 import { type Clock, elapsedMs } from '../core/clock.ts';
 import type { Manifest } from '../ledger/manifest.ts';
-import { listSealed, type SealedDate } from '../ledger/sealed-dates.ts';
+import { listSealed } from '../ledger/sealed-dates.ts';
 import type { Store } from '../store/store.ts';
-import { type DropList, type ReadManifest, readManifests } from './drops.ts';
+import { DatasetDrops, type ReadManifest } from './drops.ts';
 
 /** The sealed dates of one moment. */
-export interface SealedSet extends DropList {
+export interface SealedSet {
+  readonly drops: DatasetDrops;
   /** Opaque text that changes when the date is restated; `undefined`: it is not sealed. */
   versionOf(date: string): string | undefined;
 }
@@ -61,21 +62,6 @@ export class SealedWatch {
     return isUnchanged;
   }
 
-  /**
-   * The manifests of `dates`, in the same order. Each version is read once.
-   * @throws Fault `MANIFEST_INVALID`, `DROP_DAMAGED`, StoreFault
-   */
-  async readManifests(set: SealedSet, dates: readonly string[]): Promise<readonly Manifest[]> {
-    const isKnown = (date: string) => this.#manifests.get(date)?.version === set.versionOf(date);
-    const unread = dates.filter((date) => !isKnown(date));
-    for (const manifest of await readManifests(unread, set, this.#parts.readManifest)) {
-      const { date } = manifest;
-      // Large days have megabytes of windows.
-      this.#manifests.set(date, { version: set.versionOf(date) ?? '', manifest: { ...manifest, windows: [] } });
-    }
-    return dates.flatMap((date) => this.#manifests.get(date)?.manifest ?? []);
-  }
-
   /** A listing that begins after this call. Callers that wait share one. */
   async #list(): Promise<SealedSet> {
     if (this.#running === undefined) return await this.#start();
@@ -102,13 +88,27 @@ export class SealedWatch {
 
   async #read(): Promise<SealedSet> {
     const { store, dataset } = this.#parts;
-    const sealed = new Map<string, SealedDate>();
-    for (const found of await listSealed(store, dataset)) sealed.set(found.date, found);
-    for (const date of this.#manifests.keys()) if (!sealed.has(date)) this.#manifests.delete(date);
-    return {
-      dates: [...sealed.keys()],
-      filesOf: (date) => sealed.get(date)?.drops ?? new Map(),
-      versionOf: (date) => sealed.get(date)?.version,
-    };
+    const sealed = await listSealed(store, dataset);
+    const versions = new Map(sealed.map(({ date, version }) => [date, version]));
+    for (const date of this.#manifests.keys()) if (!versions.has(date)) this.#manifests.delete(date);
+    const read: ReadManifest = async (_dataset, date, drops) =>
+      await this.#readManifest(date, drops, versions.get(date) ?? '');
+    return { drops: new DatasetDrops(dataset, sealed, read), versionOf: (date) => versions.get(date) };
+  }
+
+  /** Reads each version of a manifest once. */
+  async #readManifest(
+    date: string,
+    drops: ReadonlyMap<string, number>,
+    version: string,
+  ): Promise<Manifest | undefined> {
+    const known = this.#manifests.get(date);
+    if (known?.version === version) return known.manifest;
+    const found = await this.#parts.readManifest(this.#parts.dataset, date, drops);
+    if (found === undefined) return undefined;
+    // Large days have megabytes of windows.
+    const manifest = { ...found, windows: [] };
+    this.#manifests.set(date, { version, manifest });
+    return manifest;
   }
 }

@@ -15,6 +15,7 @@ import { makeServiceFolder, removeServiceFolder } from '../service/service-folde
 import type { BackendParts } from '../service/start-service.ts';
 import type { CliContext } from './context.ts';
 import { workerCommand } from './engine-worker.ts';
+import { listReadable } from './query/query-dataset.ts';
 
 interface ArchiveCli extends Pick<CliContext, 'archive' | 'self'> {
   readonly openers: Pick<CliContext['openers'], 'openStore'>;
@@ -28,7 +29,7 @@ export interface ArchivePlace {
 
 /**
  * @param concurrency queries that run at the same time
- * @throws Fault `ARCHIVE_EMPTY`, `NO_TRADES`, `ARCHIVE_LOCATION_INVALID` (usage), `DROP_DAMAGED`, StoreFault
+ * @throws Fault `DATASET_UNKNOWN`, `ARCHIVE_EMPTY`, `NO_TRADES`, `ARCHIVE_LOCATION_INVALID` (usage), `DROP_DAMAGED`, StoreFault
  */
 export async function openArchiveBackend(
   { archive: archiveOpeners, openers, self }: ArchiveCli,
@@ -43,6 +44,7 @@ export async function openArchiveBackend(
   try {
     const store = await openers.openStore(to);
     closers.push(() => store.close());
+    await listReadable(store, { to, trades: name, datasets: [] });
     const temporary = await makeServiceFolder();
     closers.push(() => removeServiceFolder(temporary));
     const folder = join(await realpath(temporary), 'archive');
@@ -50,7 +52,7 @@ export async function openArchiveBackend(
     const archive = await openLiveArchive({
       store,
       dataset: name,
-      readManifest: (date, drops) => readManifestOf(store, name, date, drops),
+      readManifest: (dataset, date, drops) => readManifestOf(store, dataset, date, drops),
       readAccess: () => archiveOpeners.readAccess(to),
       folder,
       clock: systemClock,

@@ -9,7 +9,6 @@ import type { ActionResult, CommandCall } from './command.ts';
 import type { CliContext } from './context.ts';
 import { workerCommand } from './engine-worker.ts';
 import { LOCAL_KEY } from './local-key.ts';
-import { assertDatasetName } from './query/query-dataset.ts';
 import type { ArchivePlace } from './serve-archive.ts';
 import { assertDirectory } from './store-directory.ts';
 
@@ -92,7 +91,6 @@ async function readPlace(cwd: string, flags: ServeFlags): Promise<ArchivePlace |
   if (store === undefined || dataset === undefined) throw usage('--store and --dataset go together');
   const other = OTHER_DATA.find((name) => flags[name] !== undefined);
   if (other !== undefined) throw usage(`--${toFlag(other)} is not possible with --store, which brings its own data`);
-  assertDatasetName(dataset, 'serve');
   await assertDirectory(cwd, store, 'Run the job first, or check the path.');
   return { store, dataset };
 }
