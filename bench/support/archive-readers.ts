@@ -1,0 +1,184 @@
+/**
+ * The readers that answer a question about an archive: flowdrop through its own path, and its peers over the same files.
+ * Warm, a reader stays open and is asked again and again; cold, it is a process that answers one question and ends, as a
+ * user who types one sees it. The peers are those of PyPI where Python can be had, else those of npm.
+ */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtemp, readFile, realpath, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
+import { openArchive } from '../../src/archive/archive.ts';
+import { planWorkerMemory, readMemoryBytes } from '../../src/core/machine.ts';
+import { openWorkerPool } from '../../src/engine/worker-pool.ts';
+import { readManifestOf } from '../../src/ledger/restating.ts';
+import type { StoreAccess } from '../../src/store/access.ts';
+import type { Store } from '../../src/store/store.ts';
+import { WORKER_COMMAND } from '../../test/support/engine-workers.ts';
+import { flowdrop } from '../../test/support/flowdrop.ts';
+import type { S3Server } from '../../test/support/s3-server.ts';
+import type { ArchiveQuestion } from './archive-questions.ts';
+import { YEAR_DATASET } from './year.ts';
+
+export type AnswerRow = readonly unknown[];
+
+export interface ArchiveAnswer {
+  readonly ms: number;
+  readonly rows: readonly AnswerRow[];
+  /** As the kernel counts what the process read; absent if the reader reads in a process of its own. */
+  readonly bytes?: number;
+}
+
+export interface ArchiveReader {
+  readonly name: string;
+  /** Asks the open reader. */
+  ask(question: ArchiveQuestion): Promise<ArchiveAnswer>;
+  /** Starts a new process, asks it, and waits for its end. */
+  askCold(question: ArchiveQuestion): Promise<ArchiveAnswer>;
+  close(): Promise<void>;
+}
+
+/** How the files are reached. */
+export interface ArchivePlace {
+  readonly store: Store;
+  readonly access: StoreAccess;
+  /** As `--from-store` takes it. */
+  readonly location: string;
+  /** Settings of the environment that the location needs. */
+  readonly env?: Readonly<Record<string, string>> | undefined;
+}
+
+const QUERY_COLUMNS = (row: Readonly<Record<string, unknown>>): AnswerRow => Object.values(row);
+
+export async function openFlowdropReader(place: ArchivePlace, lastSession: string): Promise<ArchiveReader> {
+  const { store, access, location, env } = place;
+  const folder = await realpath(await mkdtemp(join(tmpdir(), 'flowdrop-bench-archive-')));
+  const archive = await openArchive({
+    ...{ store, access, dataset: YEAR_DATASET, lastSession, folder },
+    readManifest: (date, drops) => readManifestOf(store, YEAR_DATASET, date, drops),
+    maxMemoryBytes: planWorkerMemory(readMemoryBytes()),
+    signal: new AbortController().signal,
+    openWorkers: (workers) => openWorkerPool({ ...workers, command: WORKER_COMMAND }),
+  });
+  const path = join(folder, 'answer');
+  const readAnswer = async (startedMs: number): Promise<ArchiveAnswer> => {
+    const ms = performance.now() - startedMs;
+    const rows = JSON.parse(await readFile(path, 'utf8')) as Readonly<Record<string, unknown>>[]; // The shape of the format.
+    await rm(path);
+    return { ms, rows: rows.map(QUERY_COLUMNS) };
+  };
+  return {
+    name: 'flowdrop',
+    async ask({ flowdrop: sql }) {
+      const started = performance.now();
+      await archive.query({ sql, format: 'json', path });
+      return await readAnswer(started);
+    },
+    async askCold({ flowdrop: sql }) {
+      const from = ['--from-store', location, '--dataset', YEAR_DATASET];
+      const started = performance.now();
+      const { code, stderr } = await flowdrop(['query', sql, ...from, '--format', 'json', '--out', path], {
+        cwd: folder,
+        ...(env ? { env } : {}),
+      });
+      if (code !== 0) throw new Error(`flowdrop query ended with ${code}: ${stderr}`);
+      return await readAnswer(started);
+    },
+    async close() {
+      await archive.close();
+      await rm(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+export interface PeerSetup {
+  /** A pattern of all files. */
+  readonly files: string;
+  /** Statements that make the table `trades`. */
+  readonly duckdb: readonly string[];
+  /** Polars' own options of the store. */
+  readonly storageOptions?: Readonly<Record<string, string>> | undefined;
+}
+
+export interface Peer {
+  readonly engine: 'duckdb' | 'polars';
+  /** With DuckDB and Polars; absent: the packages of npm. */
+  readonly python?: string | undefined;
+}
+
+export function describeFiles(folder: string): PeerSetup {
+  const files = `${folder}/${YEAR_DATASET}/**/*.parquet`;
+  return { files, duckdb: [`CREATE VIEW trades AS SELECT * FROM read_parquet('${files}', hive_partitioning = true)`] };
+}
+
+/** The same in S3. */
+export function describeObjects(server: S3Server): PeerSetup {
+  return {
+    files: `s3://${server.bucket}/${YEAR_DATASET}/**/*.parquet`,
+    duckdb: [],
+    storageOptions: {
+      aws_endpoint_url: server.endpoint,
+      aws_allow_http: 'true',
+      aws_access_key_id: server.accessKeyId,
+      aws_secret_access_key: server.secretAccessKey,
+      aws_region: server.region,
+    },
+  };
+}
+
+export async function openPeer(peer: Peer, setup: PeerSetup): Promise<ArchiveReader> {
+  const warm = await PeerProcess.start(peer, setup);
+  return {
+    name: `${peer.engine === 'duckdb' ? 'DuckDB' : 'Polars'} ${warm.version}`,
+    ask: async (question) => await warm.ask(question),
+    async askCold(question) {
+      const started = performance.now();
+      const cold = await PeerProcess.start(peer, setup);
+      const { rows } = await cold.ask(question);
+      await cold.close();
+      return { ms: performance.now() - started, rows };
+    },
+    close: async () => await warm.close(),
+  };
+}
+
+class PeerProcess {
+  readonly version: string;
+  readonly #child: ChildProcess;
+  readonly #lines: AsyncIterator<string>;
+
+  static async start({ engine, python }: Peer, setup: PeerSetup): Promise<PeerProcess> {
+    const entry = fileURLToPath(new URL(`archive-peer.${python === undefined ? 'mjs' : 'py'}`, import.meta.url));
+    const child = spawn(python ?? process.execPath, [entry, engine, JSON.stringify(setup)], {
+      stdio: ['pipe', 'pipe', 'inherit'],
+    });
+    const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
+    const { version } = await readLine<{ version: string }>(lines, engine);
+    return new PeerProcess(child, lines, version);
+  }
+
+  private constructor(child: ChildProcess, lines: AsyncIterator<string>, version: string) {
+    this.#child = child;
+    this.#lines = lines;
+    this.version = version;
+  }
+
+  async ask({ name, peers: sql }: ArchiveQuestion): Promise<ArchiveAnswer> {
+    this.#child.stdin?.write(`${JSON.stringify({ sql })}\n`);
+    return await readLine<ArchiveAnswer>(this.#lines, name);
+  }
+
+  async close(): Promise<void> {
+    const ended = this.#child.exitCode === null ? once(this.#child, 'exit') : undefined;
+    this.#child.stdin?.end();
+    await ended;
+  }
+}
+
+async function readLine<T>(lines: AsyncIterator<string>, what: string): Promise<T> {
+  const { value, done } = await lines.next();
+  if (done) throw new Error(`the peer ended at "${what}"; its own message is above`);
+  return JSON.parse(value) as T; // Printed by archive-peer.
+}
