@@ -7,7 +7,7 @@ import { createReadStream } from 'node:fs';
 import { link, open, readFile, rename, rm, stat } from 'node:fs/promises';
 import { basename, dirname, extname, join, resolve } from 'node:path';
 import { pipeline } from 'node:stream/promises';
-import { MAX_TABLE_ROWS, type OutputFormat } from '../../archive/output-format.ts';
+import { isBinary, MAX_TABLE_ROWS, type OutputFormat } from '../../archive/output-format.ts';
 import { hasErrorCode, syncFolder } from '../../core/atomic-file.ts';
 import { describeError, Fault } from '../../core/errors.ts';
 import { formatCount } from '../../core/units.ts';
@@ -72,7 +72,7 @@ export async function chooseOutput(
   if (json && format !== undefined && format !== 'json')
     throw usage(`--json and --format ${format} contradict each other`, 'Leave one of them out, or add --out.');
   const chosen = json ? 'json' : (format ?? (cli.terminal.outIsTerminal ? 'table' : 'json'));
-  if (cli.terminal.outIsTerminal && (chosen === 'arrow' || chosen === 'parquet'))
+  if (cli.terminal.outIsTerminal && isBinary(chosen))
     throw usage(`--format ${chosen} cannot be shown on a terminal`, 'Give --out FILE, or redirect stdout to a file.');
   return { format: chosen, temporary: undefined, deliver: (written) => deliverStdout(cli, chosen, written, layOut) };
 }
