@@ -65,7 +65,7 @@ export function listQuestions({ day, month, quarter, contract }: QuestionScope):
     },
     {
       name: '0DTE share by month',
-      flowdrop: `SELECT toStartOfMonth(toDate(date)) AS month, sumIf(premium, expiration_date = date) / sum(premium) AS share
+      flowdrop: `SELECT toStartOfMonth(date) AS month, sumIf(premium, expiration_date = date) / sum(premium) AS share
         FROM trades GROUP BY month ORDER BY month`,
       peers: `SELECT date_trunc('month', session) AS month, sum(premium) FILTER (WHERE expiration_date = date) / sum(premium) AS share
         FROM trades GROUP BY date_trunc('month', session) ORDER BY month`,
@@ -80,7 +80,7 @@ export function listQuestions({ day, month, quarter, contract }: QuestionScope):
     },
     {
       name: 'put/call by half hour of a day',
-      flowdrop: `SELECT toHour(toDateTime(time)) * 2 + intDiv(toMinute(toDateTime(time)), 30) AS half_hour,
+      flowdrop: `SELECT toHour(time) * 2 + intDiv(toMinute(time), 30) AS half_hour,
           sumIf(size, put_call = 'PUT') / sumIf(size, put_call = 'CALL') AS ratio
         FROM trades WHERE ${onDay.flowdrop} GROUP BY half_hour ORDER BY half_hour`,
       peers: `SELECT EXTRACT(hour FROM time) * 2 + EXTRACT(minute FROM time) // 30 AS half_hour,
@@ -89,7 +89,7 @@ export function listQuestions({ day, month, quarter, contract }: QuestionScope):
     },
     {
       name: 'net premium of NVDA by week',
-      flowdrop: `SELECT toMonday(toDate(date)) AS week, sumIf(premium, sentiment = 'BULLISH') - sumIf(premium, sentiment = 'BEARISH') AS net
+      flowdrop: `SELECT toMonday(date) AS week, sumIf(premium, sentiment = 'BULLISH') - sumIf(premium, sentiment = 'BEARISH') AS net
         FROM trades WHERE symbol = 'NVDA' GROUP BY week ORDER BY week`,
       peers: `SELECT date_trunc('week', session) AS week, sum(premium) FILTER (WHERE sentiment = 'BULLISH') - sum(premium) FILTER (WHERE sentiment = 'BEARISH') AS net
         FROM trades WHERE symbol = 'NVDA' GROUP BY date_trunc('week', session) ORDER BY week`,
@@ -97,14 +97,14 @@ export function listQuestions({ day, month, quarter, contract }: QuestionScope):
     { name: 'volume above OI of TSLA on a date', flowdrop: above(onDay.flowdrop), peers: above(onDay.peers) },
     {
       name: 'sweeps above $1M by month',
-      flowdrop: `SELECT toStartOfMonth(toDate(date)) AS month, count(*) AS sweeps, sum(premium) AS dollars
+      flowdrop: `SELECT toStartOfMonth(date) AS month, count(*) AS sweeps, sum(premium) AS dollars
         FROM trades WHERE option_activity_type = 'ISOI' AND premium >= 1000000 GROUP BY month ORDER BY month`,
       peers: `SELECT date_trunc('month', session) AS month, count(*) AS sweeps, sum(premium) AS dollars
         FROM trades WHERE option_activity_type = 'ISOI' AND premium >= 1000000 GROUP BY date_trunc('month', session) ORDER BY month`,
     },
     {
       name: 'last-hour share by symbol, a month',
-      flowdrop: `SELECT symbol, sumIf(premium, toHour(toDateTime(time)) >= 15) / sum(premium) AS share
+      flowdrop: `SELECT symbol, sumIf(premium, toHour(time) >= 15) / sum(premium) AS share
         FROM trades WHERE ${inMonth.flowdrop} GROUP BY symbol ORDER BY symbol`,
       peers: `SELECT symbol, coalesce(sum(premium) FILTER (WHERE EXTRACT(hour FROM time) >= 15), 0) / sum(premium) AS share
         FROM trades WHERE ${inMonth.peers} GROUP BY symbol ORDER BY symbol`,

@@ -56,8 +56,8 @@ export async function openFlowdropReader(place: ArchivePlace, lastSession: strin
   const { store, access, location, env } = place;
   const folder = await realpath(await mkdtemp(join(tmpdir(), 'flowdrop-bench-archive-')));
   const archive = await openArchive({
-    ...{ store, access, dataset: YEAR_DATASET, lastSession, folder },
-    readManifest: (date, drops) => readManifestOf(store, YEAR_DATASET, date, drops),
+    ...{ store, access, datasets: [YEAR_DATASET], types: 'typed' as const, lastSession, folder },
+    readManifest: (dataset, date, drops) => readManifestOf(store, dataset, date, drops),
     maxMemoryBytes: planWorkerMemory(readMemoryBytes()),
     signal: new AbortController().signal,
     openWorkers: (workers) => openWorkerPool({ ...workers, command: WORKER_COMMAND }),

@@ -8,7 +8,8 @@ import { availableParallelism, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import { previousSessions } from '../../src/calendar/session.ts';
+import { listSessions } from '../../src/calendar/session.ts';
+import { addDays } from '../../src/calendar/wall-clock.ts';
 import { listSealed } from '../../src/ledger/sealed-dates.ts';
 import { openDirectoryStore } from '../../src/store/directory.ts';
 import { say } from './bench.ts';
@@ -37,12 +38,16 @@ export interface YearPart {
   readonly rows: number;
 }
 
-const LAST_DATE = '2026-11-20';
+/** The first session; the next ones follow it, so that a year that was cut short is a shorter year. */
+const FIRST_DATE = '2025-11-24';
+
+/** Beyond twice the sessions: holidays and weekends at once. */
+const DAYS_MORE = 10;
 
 /** @param place where the folders of years are kept */
 export async function makeYear({ sessions, rows }: YearSize, place = tmpdir()): Promise<Year> {
   const folder = join(place, `flowdrop-bench-year-${sessions}x${rows}`);
-  const dates = previousSessions(LAST_DATE, sessions);
+  const dates = listSessions(FIRST_DATE, addDays(FIRST_DATE, 2 * sessions + DAYS_MORE)).slice(0, sessions);
   await mkdir(folder, { recursive: true });
   const store = await openDirectoryStore(folder);
   try {

@@ -46,6 +46,8 @@ const SETTINGS: Readonly<Record<string, string | number>> = {
   input_format_parquet_allow_missing_columns: 1,
   // Ranges closer than this are read as one. With the engine's default of 4 MiB, a point query reads a third of a drop.
   remote_read_min_bytes_for_seek: 65_536,
+  // It would begin with the first bytes of every file, and give up that request when the footer is read.
+  remote_filesystem_read_prefetch: 0,
   // Bytes read for a file's footer alone; 1 MiB would be more than everything else that a point query reads.
   max_read_buffer_size_remote_fs: 65_536,
 };
