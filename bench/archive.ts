@@ -25,6 +25,8 @@ import {
   openFlowdropReader,
   openPeer,
   type Peer,
+  type ProcessUse,
+  readUse,
 } from './support/archive-readers.ts';
 import { formatRatio, median, type RunBench, say } from './support/bench.ts';
 import { atMost, type NoteGoal } from './support/goal.ts';
@@ -46,14 +48,11 @@ export const benchArchive: RunBench = async ({ rows, sessions, repeat, note }) =
   const year = await makeYear({ sessions, rows });
   const { path, isMissing } = findPython();
   const python = isMissing ? undefined : path;
-  return await measureArchive(year, {
-    repeat,
-    note,
-    peers: [
-      { engine: 'duckdb', python },
-      { engine: 'polars', python },
-    ],
-  });
+  const peers: readonly Peer[] = [
+    { engine: 'duckdb', python },
+    ...(python === undefined ? [] : [{ engine: 'polars' as const, python }]),
+  ];
+  return await measureArchive(year, { repeat, note, peers });
 };
 
 interface MeasureOptions {
@@ -63,39 +62,73 @@ interface MeasureOptions {
   readonly peers: readonly Peer[];
 }
 
-/** Milliseconds by question and reader. */
-type Times = ReadonlyMap<ArchiveQuestion, readonly (readonly number[])[]>;
+interface Taken extends ProcessUse {
+  readonly ms: number;
+}
 
-/** @throws when two readers answer a question differently */
-export async function measureArchive(year: Year, { repeat, note, peers }: MeasureOptions): Promise<string> {
+/** By question and reader, flowdrop first: what each answer took. */
+type Times = ReadonlyMap<ArchiveQuestion, readonly (readonly Taken[])[]>;
+
+async function measureArchive(year: Year, { repeat, note, peers }: MeasureOptions): Promise<string> {
+  const rows = formatCount(year.sessions * year.rows);
   const questions = listQuestions(await chooseScope(year));
-  const place = { store: await openDirectoryStore(year.folder), location: year.folder };
-  const access = { kind: 'directory' as const, path: year.folder };
-  const readers: ArchiveReader[] = [];
-  try {
-    readers.push(await openFlowdropReader({ ...place, access }, year.dates.at(-1) ?? ''));
-    for (const peer of peers) readers.push(await openPeer(peer, describeFiles(year.folder)));
-    const warm = await measure('warm', readers, questions, repeat + 1, (reader, question) => reader.ask(question));
+  const local = await withReaders(year, peers, async (readers) => {
+    const first = await measure('warm', readers, questions, repeat + 1, (reader, question) => reader.ask(question));
+    const warm = withoutFirst(first);
     const cold = await measure('cold', readers, questions, repeat, async (reader, question) => {
       await forgetFiles(year);
       return await reader.askCold(question);
     });
-    noteTimes(note, `${formatCount(year.sessions * year.rows)} rows, warm`, withoutFirst(warm));
-    noteTimes(note, `${formatCount(year.sessions * year.rows)} rows, cold`, cold);
+    noteTimes(note, `${rows} rows, warm`, warm);
+    noteTimes(note, `${rows} rows, cold`, cold);
     const names = readers.map(({ name }) => name);
+    const coldTitle = `Cold: milliseconds from the start of a process to its end, medians of ${repeat}; the files are not in the system's cache`;
     return [
-      `A year of ${formatCount(year.sessions)} sessions, ${formatCount(year.sessions * year.rows)} rows, ${formatBytes(year.sizeBytes)}: all answers equal`,
-      describeTimes(`Warm: milliseconds of an open reader, medians of ${repeat}`, names, withoutFirst(warm)),
-      describeTimes(
-        `Cold: milliseconds from the start of a process to its end, medians of ${repeat}; the files are not in the system's cache`,
-        names,
-        cold,
-      ),
-      await measureStore(year, questions, peers, note),
-    ].join('\n\n');
+      describeTimes(`Warm: milliseconds of an open reader, medians of ${repeat}`, names, warm),
+      describeTimes('Warm: milliseconds of CPU, which depend less on what else the machine does', names, warm, 'cpuMs'),
+      describeTimes('Warm: bytes read', names, warm, 'bytes'),
+      describeTimes(coldTitle, names, cold),
+    ];
+  });
+  return [
+    `A year of ${formatCount(year.sessions)} sessions, ${rows} rows, ${formatBytes(year.sizeBytes)}: all answers equal`,
+    ...local,
+    await measureStore(year, questions, peers, note),
+  ].join('\n\n');
+}
+
+/**
+ * Asks every reader every question once. @returns the questions that had rows
+ * @throws when two readers answer a question differently
+ */
+export async function compareAnswers(year: Year, peers: readonly Peer[]): Promise<readonly string[]> {
+  const questions = listQuestions(await chooseScope(year));
+  const found: string[] = [];
+  await withReaders(year, peers, (readers) =>
+    measure('answers', readers, questions, 1, async (reader, question) => {
+      const answer = await reader.ask(question);
+      if (answer.rows.length > 0 && !found.includes(question.name)) found.push(question.name);
+      return answer;
+    }),
+  );
+  return found;
+}
+
+async function withReaders<T>(
+  year: Year,
+  peers: readonly Peer[],
+  act: (readers: readonly ArchiveReader[]) => Promise<T>,
+): Promise<T> {
+  const store = await openDirectoryStore(year.folder);
+  const place = { store, location: year.folder, access: { kind: 'directory' as const, path: year.folder } };
+  const readers: ArchiveReader[] = [];
+  try {
+    readers.push(await openFlowdropReader(place, year.dates.at(-1) ?? ''));
+    for (const peer of peers) readers.push(await openPeer(peer, describeFiles(year.folder)));
+    return await act(readers);
   } finally {
     for (const reader of readers) await reader.close();
-    await place.store.close();
+    await store.close();
   }
 }
 
@@ -109,18 +142,20 @@ async function measure(
   rounds: number,
   ask: Ask,
 ): Promise<Times> {
-  const times = new Map(questions.map((question) => [question, readers.map((): number[] => [])]));
+  const times = new Map(questions.map((question) => [question, readers.map((): Taken[] => [])]));
   for (let round = 1; round <= rounds; round += 1) {
     for (const [question, taken] of times) {
       let expected: readonly AnswerRow[] | undefined;
       for (const [index, reader] of readers.entries()) {
+        const before = readUse(reader.pids);
         const { ms, rows } = await ask(reader, question);
+        const after = readUse(reader.pids);
         expected ??= rows;
         assertEqual(question, reader, rows, expected);
-        taken[index]?.push(ms);
+        taken[index]?.push({ ms, cpuMs: after.cpuMs - before.cpuMs, bytes: after.bytes - before.bytes });
       }
       say(
-        `archive: ${what}, ${round} of ${rounds}, ${question.name}: ${taken.map((ms) => formatMs(ms.at(-1))).join(', ')} ms`,
+        `archive: ${what}, ${round} of ${rounds}, ${question.name}: ${taken.map((each) => formatMs(each.at(-1)?.ms)).join(', ')} ms`,
       );
     }
   }
@@ -129,7 +164,7 @@ async function measure(
 
 /** Warm is what comes after the first answer. */
 function withoutFirst(times: Times): Times {
-  return new Map([...times].map(([question, taken]) => [question, taken.map((ms) => ms.slice(1))]));
+  return new Map([...times].map(([question, taken]) => [question, taken.map((each) => each.slice(1))]));
 }
 
 function assertEqual(
@@ -138,7 +173,6 @@ function assertEqual(
   rows: readonly AnswerRow[],
   expected: readonly AnswerRow[],
 ): void {
-  if (rows.length === 0) throw new Error(`${reader.name} found nothing for "${name}": the question measures nothing`);
   const isSame = rows.length === expected.length && rows.every((row, index) => isSameRow(row, expected[index] ?? []));
   if (isSame) return;
   const at = rows.findIndex((row, index) => !isSameRow(row, expected[index] ?? []));
@@ -193,7 +227,7 @@ async function chooseScope({ folder, dates }: Year): Promise<QuestionScope> {
 }
 
 function noteTimes(note: NoteGoal, what: string, times: Times): void {
-  const ratios = [...times].map(([question, taken]) => ({ question, ratio: ratioOf(taken) }));
+  const ratios = [...times].map(([question, taken]) => ({ question, ratio: ratioOf(taken, 'ms') }));
   note(
     atMost(
       `archive, ${what}: median question / fastest peer`,
@@ -207,27 +241,29 @@ function noteTimes(note: NoteGoal, what: string, times: Times): void {
     note(atMost(`archive, ${what}: worst question (${worst.question.name})`, REACH_WORST, worst.ratio, formatRatio));
 }
 
-/** flowdrop comes first. */
-function ratioOf([own = [], ...peers]: readonly (readonly number[])[]): number {
-  return median(own) / Math.min(...peers.map(median));
+type Measure = keyof Taken;
+
+function medianOf(taken: readonly Taken[], measure: Measure): number {
+  return median(taken.map((each) => each[measure]));
 }
 
-function describeTimes(title: string, names: readonly string[], times: Times): string {
+/** Against the peer that took least. */
+function ratioOf([own = [], ...peers]: readonly (readonly Taken[])[], measure: Measure): number {
+  return medianOf(own, measure) / Math.min(...peers.map((peer) => medianOf(peer, measure)));
+}
+
+function describeTimes(title: string, names: readonly string[], times: Times, measure: Measure = 'ms'): string {
   const right = 'right' as const;
-  const columns = [
-    { title: 'question' },
-    ...names.map((name) => ({ title: name, align: right })),
-    { title: 'ratio', align: right },
-  ];
+  const format = measure === 'bytes' ? formatBytes : formatMs;
+  const titles = [...names, 'ratio'].map((name) => ({ title: name, align: right }));
   const lines = [...times].map(([{ name }, taken]) => [
     name,
-    ...taken.map((ms) => formatMs(median(ms))),
-    formatRatio(ratioOf(taken)),
+    ...taken.map((each) => format(medianOf(each, measure))),
+    formatRatio(ratioOf(taken, measure)),
   ]);
-  const middle = median([...times.values()].map(ratioOf));
-  return [title, '', formatTable(columns, [...lines, ['median', ...names.map(() => ''), formatRatio(middle)]])].join(
-    '\n',
-  );
+  const middle = median([...times.values()].map((taken) => ratioOf(taken, measure)));
+  const last = ['median', ...names.map(() => ''), formatRatio(middle)];
+  return [title, '', formatTable([{ title: 'question' }, ...titles], [...lines, last])].join('\n');
 }
 
 function formatMs(ms: number | undefined): string {

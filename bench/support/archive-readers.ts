@@ -1,10 +1,11 @@
 /**
  * The readers that answer a question about an archive: flowdrop through its own path, and its peers over the same files.
  * Warm, a reader stays open and is asked again and again; cold, it is a process that answers one question and ends, as a
- * user who types one sees it. The peers are those of PyPI where Python can be had, else those of npm.
+ * user who types one sees it. The peers are those of PyPI where Python can be had, else DuckDB from npm.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
 import { mkdtemp, readFile, realpath, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -27,17 +28,56 @@ export type AnswerRow = readonly unknown[];
 export interface ArchiveAnswer {
   readonly ms: number;
   readonly rows: readonly AnswerRow[];
-  /** As the kernel counts what the process read; absent if the reader reads in a process of its own. */
-  readonly bytes?: number;
 }
 
 export interface ArchiveReader {
   readonly name: string;
+  /** The processes of the open reader. */
+  readonly pids: readonly number[];
   /** Asks the open reader. */
   ask(question: ArchiveQuestion): Promise<ArchiveAnswer>;
   /** Starts a new process, asks it, and waits for its end. */
   askCold(question: ArchiveQuestion): Promise<ArchiveAnswer>;
   close(): Promise<void>;
+}
+
+/** What processes have used since their start, as the kernel counts it; zeros where it does not (other systems than Linux). */
+export interface ProcessUse {
+  readonly cpuMs: number;
+  /** Read from files, pipes and sockets. */
+  readonly bytes: number;
+}
+
+/** The kernel's clock ticks a second, in `/proc/PID/stat`. */
+const TICKS = 100;
+
+export function readUse(pids: readonly number[]): ProcessUse {
+  const uses = pids.map((pid) => {
+    const io = readProc(pid, 'io');
+    // After the name, which may have spaces: user and system time are the 12th and 13th field.
+    const fields = readProc(pid, 'stat')
+      .replace(/^.*\) /s, '')
+      .split(' ');
+    const ticks = Number(fields[11] ?? 0) + Number(fields[12] ?? 0);
+    return { cpuMs: (ticks * 1000) / TICKS, bytes: Number(/^rchar: (\d+)/m.exec(io)?.[1] ?? 0) };
+  });
+  return {
+    cpuMs: uses.reduce((sum, use) => sum + use.cpuMs, 0),
+    bytes: uses.reduce((sum, use) => sum + use.bytes, 0),
+  };
+}
+
+function readProc(pid: number, name: string): string {
+  try {
+    return readFileSync(`/proc/${pid}/${name}`, 'utf8');
+  } catch {
+    return '';
+  }
+}
+
+/** Processes that this one has started and that still run. */
+function listChildren(): readonly number[] {
+  return readProc(process.pid, `task/${process.pid}/children`).split(' ').filter(Boolean).map(Number);
 }
 
 /** How the files are reached. */
@@ -50,11 +90,10 @@ export interface ArchivePlace {
   readonly env?: Readonly<Record<string, string>> | undefined;
 }
 
-const QUERY_COLUMNS = (row: Readonly<Record<string, unknown>>): AnswerRow => Object.values(row);
-
 export async function openFlowdropReader(place: ArchivePlace, lastSession: string): Promise<ArchiveReader> {
   const { store, access, location, env } = place;
   const folder = await realpath(await mkdtemp(join(tmpdir(), 'flowdrop-bench-archive-')));
+  const others = listChildren();
   const archive = await openArchive({
     ...{ store, access, datasets: [YEAR_DATASET], types: 'typed' as const, lastSession, folder },
     readManifest: (dataset, date, drops) => readManifestOf(store, dataset, date, drops),
@@ -62,15 +101,17 @@ export async function openFlowdropReader(place: ArchivePlace, lastSession: strin
     signal: new AbortController().signal,
     openWorkers: (workers) => openWorkerPool({ ...workers, command: WORKER_COMMAND }),
   });
+  const pids = [process.pid, ...listChildren().filter((pid) => !others.includes(pid))];
   const path = join(folder, 'answer');
   const readAnswer = async (startedMs: number): Promise<ArchiveAnswer> => {
     const ms = performance.now() - startedMs;
     const rows = JSON.parse(await readFile(path, 'utf8')) as Readonly<Record<string, unknown>>[]; // The shape of the format.
     await rm(path);
-    return { ms, rows: rows.map(QUERY_COLUMNS) };
+    return { ms, rows: rows.map((row) => Object.values(row)) };
   };
   return {
     name: 'flowdrop',
+    pids,
     async ask({ flowdrop: sql }) {
       const started = performance.now();
       await archive.query({ sql, format: 'json', path });
@@ -104,7 +145,7 @@ export interface PeerSetup {
 
 export interface Peer {
   readonly engine: 'duckdb' | 'polars';
-  /** With DuckDB and Polars; absent: the packages of npm. */
+  /** A Python with DuckDB and Polars; absent: DuckDB from npm. */
   readonly python?: string | undefined;
 }
 
@@ -132,6 +173,7 @@ export async function openPeer(peer: Peer, setup: PeerSetup): Promise<ArchiveRea
   const warm = await PeerProcess.start(peer, setup);
   return {
     name: `${peer.engine === 'duckdb' ? 'DuckDB' : 'Polars'} ${warm.version}`,
+    pids: warm.pid === undefined ? [] : [warm.pid],
     ask: async (question) => await warm.ask(question),
     async askCold(question) {
       const started = performance.now();
@@ -163,6 +205,10 @@ class PeerProcess {
     this.#child = child;
     this.#lines = lines;
     this.version = version;
+  }
+
+  get pid(): number | undefined {
+    return this.#child.pid;
   }
 
   async ask({ name, peers: sql }: ArchiveQuestion): Promise<ArchiveAnswer> {
