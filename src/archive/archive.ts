@@ -145,7 +145,9 @@ export class Archive {
         const coverage = await this.#show(engine, admitted, tables, await this.#resolve(engine, admitted, tables));
         const columns = isBinary(format) ? await readAnswerColumns(engine, admitted) : [];
         const before = await readCost(engine);
-        await engine.command(describeStatement(admitted, format, path, maxMemoryBytes));
+        // Above this limit the statement fails, so the machine does not run out of memory.
+        const limits = { max_memory_usage: maxMemoryBytes, ...files.threads };
+        await engine.command(describeStatement(admitted, format, path, limits));
         return { coverage, columns, cost: subtractCost(await readCost(engine), before) };
       });
     } catch (error) {

@@ -70,11 +70,16 @@ export async function readAnswerColumns(engine: PooledEngine, sql: string): Prom
 
 /**
  * The complete statement that writes the answer of `sql` (admitted by the guard) to `path`.
- * @param maxMemoryBytes above this limit the statement fails, so the machine does not run out of memory
+ * @param limits settings of the engine that depend on the machine and on the store
  */
-export function describeStatement(sql: string, format: OutputFormat, path: string, maxMemoryBytes: number): string {
+export function describeStatement(
+  sql: string,
+  format: OutputFormat,
+  path: string,
+  limits: Readonly<Record<string, number>>,
+): string {
   const { name, settings } = ENGINE_FORMATS[format];
-  const all = Object.entries({ ...SETTINGS, ...settings, max_memory_usage: maxMemoryBytes }).map(
+  const all = Object.entries({ ...SETTINGS, ...settings, ...limits }).map(
     ([setting, value]) => `${setting} = ${value}`,
   );
   return `${sql} INTO OUTFILE ${quoteString(path)} FORMAT ${name} SETTINGS ${all.join(', ')}`;
