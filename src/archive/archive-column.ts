@@ -30,7 +30,7 @@ const NUMBERS: Readonly<Record<string, string>> = { INT32: 'Int32', INT64: 'Int6
 const DATE_TYPE = 'INT32/DATE';
 
 /** Columns that single trades have, and no other drops. */
-const TRADE_MARKS: readonly string[] = ['id', 'time', 'option_symbol'];
+const TRADE_MARKS: readonly string[] = ['id', 'time'];
 
 /** Whether drops with these columns hold single trades: the API's tables. */
 export function holdsTrades({ schema }: Pick<Manifest, 'schema'>): boolean {

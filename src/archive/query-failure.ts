@@ -32,6 +32,7 @@ const WRITE_CODES: Readonly<Record<string, number>> = {
 /** The engine's codes, version and stack trace, which help only its developers. */
 const ENGINE_FRAME =
   /: \(in file\/uri .*$|\bCode: \d+\. |\bDB::\w*Exception: |\s*\((?:version [^)]*|[A-Z0-9_]+)\)\s*\.?|Stack trace:.*$/gs;
+const API_TYPES = "--api-types gives the API's texts.";
 const HIDDEN = /\b(?:archive|resolve)_[0-9a-f]{24}\./g;
 
 interface FailureContext {
@@ -74,10 +75,20 @@ export function describeQueryFailure(error: unknown, { sql, secrets, tables, typ
   });
 }
 
-/** What to write where a statement takes a date or a time for a text. */
+/** What to write where a statement takes a date, a time or a null for a text. */
 function explainTypes(message: string, types: AnswerTypes): string | undefined {
-  if (types === 'api' || !/\b(Nullable\()?Date(Time|32|64)?\b/.test(message)) return undefined;
-  return "Dates and times are typed: compare with '2026-11-19', use functions of dates, or toString(date) for text functions such as LIKE; --api-types gives the API's texts.";
+  if (types === 'api') return undefined;
+  if (/converting '' to|after eof/i.test(message))
+    return `Unknown values are null: write IS NULL for = ''. ${API_TYPES}`;
+  if (/Date32 and (Nullable\()?Date32.*function minus/.test(message))
+    return "Days between two dates: dateDiff('day', date, expiration_date).";
+  if (/Cannot (parse|read) (date|time|DateTime)/i.test(message))
+    return `Write dates as '2026-11-19' and times as '2026-11-19 09:30:00'. ${API_TYPES}`;
+  if (/OrZero|OrNull|OrDefault/.test(message))
+    return `Columns of numbers are numbers: they need no conversion. ${API_TYPES}`;
+  if (/\bDate(32|Time(64)?)?\b/.test(message))
+    return `Dates and times are typed: use functions of dates, or toString(date) for functions of texts such as LIKE. ${API_TYPES}`;
+  return undefined;
 }
 
 function explainRefusal(refusal: Refusal, tables: readonly string[]): Fault {
@@ -87,7 +98,9 @@ function explainRefusal(refusal: Refusal, tables: readonly string[]): Fault {
   });
 }
 
-function joinWords(words: readonly string[]): string {
+/** Names that need no quotes; each dataset has summaries besides, if it has single trades. */
+function joinWords(tables: readonly string[]): string {
+  const words = tables.filter((name) => /^\w+$/.test(name) && !name.endsWith('_summary'));
   return `${words.slice(0, -1).join(', ')} and ${words.at(-1)}`;
 }
 

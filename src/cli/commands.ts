@@ -232,6 +232,7 @@ Exit code 0: a run can work; 1: one of the checks failed, and a run would fail t
     options: {
       date: text('date', 'only this trading date; default: every sealed one, and the dataset as a whole'),
       deep: flag('also compare with the source, for dates still inside the lookback'),
+      repair: flag('repair what is damaged, as long as the source has the date; record lost revisions'),
     },
     examples: [
       ['flowdrop verify nightly-trades', 'every sealed date'],
@@ -254,6 +255,15 @@ Exit code 0: a run can work; 1: one of the checks failed, and a run would fail t
       ['flowdrop upgrade --job nightly-trades', ''],
     ],
     load: async () => (await import('./upgrade.ts')).upgrade,
+  }),
+  command<readonly string[]>({
+    name: 'gap',
+    group: 'data',
+    summary: 'accept a gap that will not be filled: it stays visible, but raises nothing; or list the gaps',
+    argument: { syntax: '[action...]', text: '`accept JOB DATE` or `list JOB`' },
+    options: { reason: text('text', 'why it is accepted'), by: text('name', 'who accepts it; default: the user') },
+    examples: [['flowdrop gap accept nightly-trades 2026-11-19 --reason "vendor outage"', 'no more alerts about it']],
+    load: async () => (await import('./gap.ts')).gap,
   }),
   command<readonly string[]>({
     name: 'iceberg',

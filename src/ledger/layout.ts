@@ -6,13 +6,16 @@
  *     _flowdrop/store.json                                            the identity of the store; written first
  *     _flowdrop/<dataset>/session=2026-11-19/manifest.json            written last: a date is sealed if it exists
  *     _flowdrop/<dataset>/session=2026-11-19/summary.parquet          for datasets of single trades
+ *     _flowdrop/<dataset>/session=2026-11-19/counts.parquet           the source's counts, which audits compare
  *     _flowdrop/<dataset>/session=2026-11-19/quarantine.ndjson        when rows were invalid
  *     _flowdrop/<dataset>/condition.json                              one entry a date
+ *     _flowdrop/<dataset>/accepted/session=2026-11-19.json            a gap that a person accepted: who, when, why
  *     _flowdrop/<dataset>/fields/v1.json                              field ids of the columns; v2 with the next column
  *     _flowdrop/<dataset>/iceberg/metadata/v1.metadata.json           the Iceberg table; v2 with the next commit
  *     _flowdrop/<dataset>/iceberg/metadata/version-hint.text          the newest version, for readers without a catalog
  *     _flowdrop/<dataset>/iceberg/metadata/<name>.avro                manifests of the table, named by their content
  *     _flowdrop/<dataset>/history/session=2026-11-19/rev=1/...        the files of a replaced revision
+ *     _flowdrop/<dataset>/history/session=2026-11-19/rev=1/lost.json  which of them are lost, if any
  *     _flowdrop/sealing/<dataset>/session=2026-11-19/rev=1/...        only while a date is being sealed
  *     _flowdrop/sealing/<dataset>/set-aside/session=2026-11-19/rev=1/<hash>/...   a failed decision, for the operator
  *     _flowdrop/doctor/...                                            only while `flowdrop doctor` tests its rights
@@ -31,7 +34,9 @@ export const MAX_REVISION = 1_000_000;
 
 export const MANIFEST_FILENAME = 'manifest.json';
 export const SUMMARY_FILENAME = 'summary.parquet';
+export const COUNTS_FILENAME = 'counts.parquet';
 export const QUARANTINE_FILENAME = 'quarantine.ndjson';
+export const LOST_FILENAME = 'lost.json';
 
 /** Relative to the folder of a dataset's rows. */
 const DROP_KEY = /^session=(?<date>\d{4}-\d{2}-\d{2})\/[^/]+\.parquet$/;
@@ -95,6 +100,15 @@ export function conditionKey(dataset: string): string {
   return `${recordsPrefix(dataset)}condition.json`;
 }
 
+/** The record of an accepted gap. */
+export function acceptedKey(dataset: string, date: string): string {
+  return `${acceptedPrefix(dataset)}${date}.json`;
+}
+
+export function acceptedPrefix(dataset: string): string {
+  return `${recordsPrefix(dataset)}accepted/session=`;
+}
+
 /** The field ids of a dataset's columns: each version adds columns to the one before. */
 export function fieldsKey(dataset: string, version: number): string {
   return `${fieldsPrefix(dataset)}${version}.json`;
@@ -155,11 +169,14 @@ export function parseDatasetKey(
   key: string,
 ):
   | { readonly kind: 'drop' | 'record' | 'history'; readonly date: string; readonly revision: number }
+  | { readonly kind: 'accepted'; readonly date: string }
   | { readonly kind: 'condition' | 'fields' | 'table' }
   | undefined {
   if (key === conditionKey(dataset)) return { kind: 'condition' };
   if (parseFieldsVersion(dataset, key) !== undefined) return { kind: 'fields' };
   if (key.startsWith(tablePrefix(dataset))) return { kind: 'table' };
+  const accepted = matchBelow(acceptedPrefix(dataset), key, /^(?<date>\d{4}-\d{2}-\d{2})\.json$/);
+  if (accepted) return { kind: 'accepted', date: accepted['date'] ?? '' };
   const drop = matchBelow(dropsPrefix(dataset), key, DROP_KEY);
   if (drop) return { kind: 'drop', date: drop['date'] ?? '', revision: 0 };
   const record = matchBelow(recordsPrefix(dataset), key, RECORD_KEY);

@@ -2,7 +2,7 @@
  * `flowdrop query` as a user runs it: which dataset, which format, where the answer goes, exit codes, and what is said
  * beside it. What the archive answers is tested in `test/archive`.
  */
-import { spawn } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -25,6 +25,7 @@ const COUNT = 'SELECT date, count() AS n FROM RawOptionTrades GROUP BY date ORDE
 const COUNTED = DATES.map((date) => ({ date, n: ROWS }));
 
 const { server } = await startS3();
+const hasScript = spawnSync('script', ['--version']).status === 0;
 let cwd: string;
 const { cleanups, folder } = useCleanups();
 
@@ -80,6 +81,33 @@ describe('flowdrop query', () => {
     expect(run.stdout).toMatch(/^Row 1\n {2}id {6}\S+\n {2}symbol {2}\S+\n {2}size {4}\d+\nRow 2\n {2}id /);
     const refused = await query('SELECT 1', '--vertical', '--format', 'csv');
     expect([refused.code, refused.stderr]).toEqual([2, expect.stringContaining('contradict each other')]);
+  });
+
+  // Skipped where `script`, which gives a process a terminal, is not installed.
+  it.skipIf(!hasScript)('fits a terminal of 80 columns: a table, or one line a column when it is wider', async () => {
+    const show = async (sql: string) => {
+      const command = `stty cols 80 rows 50; exec "${process.execPath}" "${MAIN}" query "${sql}"`;
+      const env = { PATH: process.env['PATH'] ?? '', TERM: 'dumb', HOME: process.env['HOME'] };
+      const child = spawn('script', ['-qec', command, '/dev/null'], { cwd, env, stdio: ['ignore', 'pipe', 'inherit'] });
+      let text = '';
+      child.stdout.on('data', (chunk) => {
+        text += chunk;
+      });
+      const [code] = await once(child, 'close');
+      expect(code, text).toBe(0);
+      const lines = text.replaceAll('\r', '').trimEnd().split('\n');
+      return lines.filter((line) => !/^(missing|degraded|\d+ of \d+ sealed)/.test(line));
+    };
+    const narrow = await show('SELECT date, time, symbol, size FROM trades ORDER BY id LIMIT 3');
+    expect(narrow[0]).toMatch(/^date +time +symbol +size$/);
+    expect(narrow[2]).toMatch(/^2026-11-10 {2}2026-11-10 \d\d:\d\d:\d\d {2}SYM\d+ +\d+$/);
+    expect(narrow).toHaveLength(5);
+    const wide = await show('SELECT * FROM trades ORDER BY id LIMIT 2');
+    expect(wide.filter((line) => line.length > 80 && !line.startsWith('The table is wider'))).toEqual([]);
+    expect(wide.find((line) => line.startsWith('The table is wider than the terminal'))).toBeDefined();
+    expect(wide.filter((line) => /^Row [12]$/.test(line))).toEqual(['Row 1', 'Row 2']);
+    expect(wide.filter((line) => /^ {2}expiration_date +2026-12-18$/.test(line))).toHaveLength(2);
+    expect(wide).toHaveLength(1 + 2 * 38);
   });
 
   it('writes a file whole, by its extension, and replaces none without --force', async () => {
@@ -186,6 +214,19 @@ describe('flowdrop query', () => {
       ['Timestamp<MICROSECOND>', 'Timestamp<SECOND>'],
     ]);
     expect((await listFiles(cwd)).filter((name) => /\.(tmp|times)/.test(name))).toEqual([]);
+  });
+
+  it('shows the wall clock as it is, in whatever zone the machine is', async () => {
+    const sql =
+      "SELECT id, time, toHour(time) AS hour, toDate(time) = date AS same, toStartOfDay(time) AS day FROM trades WHERE time >= '2026-11-12 09:30:02' AND time < '2026-11-12 09:30:04' ORDER BY id";
+    const [here, there] = await Promise.all(
+      ['UTC', 'Asia/Tokyo'].map((TZ) => flowdrop(['query', sql], { cwd, env: { TZ } })),
+    );
+    const rows = JSON.parse(here?.stdout ?? '');
+    expect(rows).toHaveLength(60);
+    expect(rows[0]).toMatchObject({ time: expect.stringMatching(/^2026-11-12 09:30:0[23]$/), hour: 9, same: 1 });
+    expect(rows[0]).toMatchObject({ day: '2026-11-12 00:00:00' });
+    expect(JSON.parse(there?.stdout ?? '')).toEqual(rows);
   });
 
   it('leaves no file behind when the query fails half-way', async () => {
@@ -329,7 +370,7 @@ describe('flowdrop query', () => {
     const help = (await query('--help')).stdout;
     const real = [...help.matchAll(/^ {2}(--[a-z-]+)/gm)].map((match) => match[1]);
     const docs = await readFile(join(REPO, 'docs', 'query.md'), 'utf8');
-    const table = docs.split('\n## ')[0] ?? '';
+    const table = docs.split('\n## ').find((part) => part.startsWith('Options\n')) ?? '';
     const listed = [...table.matchAll(/^\| (`--.*?) +\|/gm)].flatMap(([, cell = '']) => cell.match(/--[a-z-]+/g) ?? []);
     // Of every command, not of this one.
     expect(listed.filter((name) => name !== '--json').sort()).toEqual(real.sort());

@@ -13,6 +13,7 @@ import { describeError, Fault } from '../../core/errors.ts';
 import { formatCount } from '../../core/units.ts';
 import type { CliContext } from '../context.ts';
 import { formatTable } from '../terminal/text-table.ts';
+import { measureWidth } from '../terminal/text-width.ts';
 
 export interface OutputFlags {
   readonly format?: OutputFormat | undefined;
@@ -151,17 +152,24 @@ async function readTableText(cli: OutputCli, path: string, layOut: LayOut): Prom
       `Only the first ${formatCount(MAX_TABLE_ROWS)} rows are shown; --format json, csv, arrow or parquet gives all.\n`,
     );
   }
-  return `${layOut(columns, rows, { width: cli.terminal.columns.out })}\n`;
+  const width = cli.terminal.columns.out;
+  const text = layOut(columns, rows, { width });
+  // The rule below the titles is as long as the longest line can be.
+  const [, rule = ''] = text.split('\n', 2);
+  if (layOut !== formatTable || width === undefined || rule.length <= width) return `${text}\n`;
+  cli.terminal.err(
+    `The table is wider than the terminal, so each column has a line; select fewer columns for a table.\n`,
+  );
+  return `${formatVertical(columns, rows)}\n`;
 }
 
 /** A block a row, a line a column: for rows that are wider than the terminal. */
 const formatVertical: LayOut = (columns, rows) => {
-  const width = Math.max(0, ...columns.map(({ title }) => title.length));
+  const width = Math.max(0, ...columns.map(({ title }) => measureWidth(title)));
+  const titles = columns.map(({ title }) => `  ${title}${' '.repeat(width - measureWidth(title))}  `);
   return rows
     .map((row, index) =>
-      [`Row ${index + 1}`, ...row.map((cell, at) => `  ${(columns[at]?.title ?? '').padEnd(width)}  ${cell}`)].join(
-        '\n',
-      ),
+      [`Row ${index + 1}`, ...row.map((cell, at) => `${titles[at] ?? ''}${cell}`.trimEnd())].join('\n'),
     )
     .join('\n');
 };
