@@ -23,6 +23,7 @@ import {
   readClockRule,
   readFlag,
   readIsLogPretty,
+  readKey,
   readLevel,
   readMailPatienceMs,
   readMaxRuns,
@@ -142,7 +143,7 @@ function createOpeners(input: ComposeInput, stateDir: string, openPacer: OpenPac
     stateDir,
     templatesDir: join(packageDir, 'templates'),
     mailFrom: readSetting(env, 'FLOWDROP_MAIL_FROM'),
-    readKeyFingerprint: () => fingerprint(readSecret(env, 'FLOWDROP_API_KEY', cwd)),
+    readKeyFingerprint: (access) => fingerprint(readKey(env, cwd, access)),
     redact: (text) => maskByKey(createRedactor(secrets())(text)),
     openLog,
     async openStore(to, { objects = {}, use = 'look' } = {}) {
@@ -162,9 +163,10 @@ function createOpeners(input: ComposeInput, stateDir: string, openPacer: OpenPac
       return await (await import('./engine/embedded.ts')).openEmbeddedEngine(options);
     },
     sourceUrl: (api) => sourceUrl(env, api),
-    async openSource(api, log, clockOffsetMs) {
+    async openSource(source, log, clockOffsetMs) {
+      const { api } = source;
       const { createHistoricalSource } = await import('./source/historical.ts');
-      const apiKey = readApiKey(env, cwd);
+      const apiKey = readApiKey(env, cwd, source);
       const pacer = await openPacer('historical', apiKey);
       return createHistoricalSource(
         { url: sourceUrl(env, api), apiKey, expectsMeta: api === 'historical', clockOffsetMs },
@@ -172,7 +174,7 @@ function createOpeners(input: ComposeInput, stateDir: string, openPacer: OpenPac
       );
     },
     async openSnapshots(source, log, clockOffsetMs) {
-      const apiKey = readApiKey(env, cwd);
+      const apiKey = readApiKey(env, cwd, source);
       const options = { url: sourceUrl(env, source.api), apiKey, clockOffsetMs };
       const deps = { clock, pacer: await openPacer(source.api, apiKey), log };
       if (source.api === 'chain') return (await import('./source/chain.ts')).createChainClient(options, deps);

@@ -1,5 +1,6 @@
 /** How an answer is written: the engine writes it to a file, so its size does not matter. A table of data. */
 import { quoteString } from '../engine/literal.ts';
+import type { PooledEngine } from '../engine/pool.ts';
 
 const OUTPUT_FORMATS = ['table', 'json', 'csv', 'arrow', 'parquet'] as const;
 export type OutputFormat = (typeof OUTPUT_FORMATS)[number];
@@ -35,6 +36,8 @@ const SETTINGS: Readonly<Record<string, string | number>> = {
   output_format_json_validate_utf8: 1,
   output_format_json_quote_64bit_integers: 0,
   session_timezone: "'UTC'",
+  // 09:30:00, not 09:30:00.000000: fractions only where there are some.
+  date_time_64_output_format_cut_trailing_zeros_align_to_groups_of_thousands: 1,
   // Only our own views take the date from the path.
   use_hive_partitioning: 0,
   input_format_parquet_filter_push_down: 1,
@@ -46,6 +49,22 @@ const SETTINGS: Readonly<Record<string, string | number>> = {
   // Bytes read for a file's footer alone; 1 MiB would be more than everything else that a point query reads.
   max_read_buffer_size_remote_fs: 65_536,
 };
+
+/** Formats with types of their own, which no terminal shows. */
+export function isBinary(format: OutputFormat): format is 'arrow' | 'parquet' {
+  return format === 'arrow' || format === 'parquet';
+}
+
+/** A column of an answer, with the engine's name of its type. */
+export interface AnswerColumn {
+  readonly name: string;
+  readonly type: string;
+}
+
+/** The columns of the answer of `sql` (admitted by the guard). @throws EngineFault if the statement is wrong */
+export async function readAnswerColumns(engine: PooledEngine, sql: string): Promise<readonly AnswerColumn[]> {
+  return await engine.rows<AnswerColumn>(`DESCRIBE TABLE (${sql})`);
+}
 
 /**
  * The complete statement that writes the answer of `sql` (admitted by the guard) to `path`.

@@ -279,15 +279,16 @@ Exit code 0: a run can work; 1: one of the checks failed, and a run would fail t
   command({
     name: 'query',
     group: 'data',
-    summary: "the API's SQL over all sealed drops of a dataset, without its lookback and limits",
+    summary: 'SQL over all sealed drops of a store, without lookback and limits',
     argument: {
       syntax: '<sql>',
-      text: 'one SELECT over RawOptionTrades, RawOptionTradesMaxDateOnlyMV or the dataset by its name; - reads it from stdin',
+      text: "one SELECT over datasets by their names, or over the API's tables; - reads it from stdin",
     },
     options: {
-      job: text('job', 'job whose drops to query; default: the only job of single trades in the jobs folder'),
-      fromStore: text('location', 'directory or s3://bucket/prefix instead of a job; needs --dataset'),
-      dataset: text('name', 'dataset in that store'),
+      job: text('job', "job whose store to query; default: the store that the jobs folder's jobs share"),
+      fromStore: text('location', 'directory or s3://bucket/prefix instead of a job'),
+      dataset: text('name', "dataset of that store behind the API's tables; default: the only one of single trades"),
+      apiTypes: flag("dates, times and empty values as the API's texts, instead of types of their own"),
       format: choice(
         'format',
         ['table', 'json', 'csv', 'arrow', 'parquet'],
@@ -298,12 +299,13 @@ Exit code 0: a run can work; 1: one of the checks failed, and a run would fail t
       vertical: flag('one line a column instead of a table: for wide rows'),
     },
     examples: [
+      ['flowdrop query "SELECT symbol, sum(premium) AS p FROM trades GROUP BY symbol ORDER BY p DESC LIMIT 10"', ''],
+      ['flowdrop query "SELECT * FROM trades WHERE date >= today() - 7" --out week.parquet', ''],
       [
-        'flowdrop query "SELECT symbol, sum(premium) AS p FROM RawOptionTrades GROUP BY symbol ORDER BY p DESC LIMIT 10"',
-        '',
+        'flowdrop query "SELECT date, symbol, total_premium FROM trades_summary"',
+        'sums by day, without reading the days',
       ],
-      ['flowdrop query --job nightly-trades --out day.parquet "SELECT * FROM RawOptionTrades"', ''],
-      ['flowdrop query --vertical "SELECT * FROM trades WHERE symbol = \'SPX\' LIMIT 2"', 'by the name of the dataset'],
+      ['flowdrop query --vertical "SELECT * FROM option_chain WHERE symbol = \'SPX\' LIMIT 2"', 'dataset option-chain'],
       ['flowdrop query - --format csv < report.sql > report.csv', ''],
     ],
     load: async () => (await import('./query/query.ts')).query,

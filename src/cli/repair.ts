@@ -1,5 +1,5 @@
 /**
- * `verify --repair`: puts right what an audit found. A damaged summary is rebuilt from its drop; a damaged drop is
+ * `verify --repair`: puts right what an audit found. Damaged files beside a drop are rebuilt from it; a damaged drop is
  * exported again while the source has its whole date; a damaged revision of the history, whose bytes are gone for good,
  * is recorded as lost. Invariant: nothing is changed that no audit found damaged, and what cannot be repaired is named
  * with its reason.
@@ -12,7 +12,7 @@ import { type LostRevision, writeLost } from '../ledger/lost-revision.ts';
 import type { Manifest } from '../ledger/manifest.ts';
 import { type RunContext, withRunContext } from '../run/run-context.ts';
 import { type AuditDeps, auditDrop } from '../seal/audit.ts';
-import { mendSummary } from '../seal/mend.ts';
+import { mendFiles } from '../seal/mend.ts';
 import type { DateResult } from '../state/run-result.ts';
 import { isStoreChange } from '../store/identity.ts';
 import { createRunDeps, type RunCli } from './run-output.ts';
@@ -56,9 +56,9 @@ export async function repairInStore(
     }
     if (damage === null) continue;
     const scratch = join(folder, 'mend');
-    const how = await mendSummary({ store, engine, scratch, nowMs, signal }, dataset, date);
+    const how = await mendFiles({ store, engine, scratch, nowMs, signal }, job, date);
     if ((await auditDrop(deps, dataset, date)).damage === 'files') left.push(date);
-    else if (how !== 'not-mended') note(repairs, date, 'its summary was rebuilt from the drop');
+    else if (how !== 'not-mended') note(repairs, date, 'its files beside the drop were rebuilt');
   }
   return left;
 }

@@ -19,17 +19,18 @@ import { type DateResult, isInVain, type RunResult } from '../state/run-result.t
 import { addUnavailable } from '../state/unavailable.ts';
 import { isStoreChange } from '../store/identity.ts';
 import { API_DOWN_CODES } from './api-down.ts';
+import { auditSealed } from './audits/source-audit.ts';
 import { type ClockReading, findConflict, readClocks } from './clocks.ts';
 import { type BackfillMode, type DateSelection, selectDates } from './date-selection.ts';
 import type { ExportContext } from './export-context.ts';
 import { exportDate } from './export-date.ts';
 import type { PlannedDate, RunPlan } from './export-plan.ts';
-import type { HeldBack } from './exported.ts';
+import { describeSealedDate, type HeldBack } from './exported.ts';
 import {
   describeFault,
   finishLeftovers,
   listUnfinished,
-  mendSummaries,
+  mendDerived,
   removeLocalLeftovers,
   reportDamage,
 } from './leftovers.ts';
@@ -60,7 +61,7 @@ export async function runExport(given: ExportContext, job: Job, options: RunOpti
   await saveLimits(context);
   await noteRows(context, job, plan);
   onEvent(describePlan(plan));
-  const exported = await exportPlanned(context, plan, start);
+  const exported = await auditOthers(context, options, start, await exportPlanned(context, plan, start));
   const result = await concludeExport(context, job, { options, start, plan, exported, startedAtMs, splits });
   await recordResult(context, result, { options, results: exported.results, plan });
   return result;
@@ -71,6 +72,8 @@ interface ExportStart {
   readonly finished: Finished;
   /** Dates that have a manifest. */
   readonly sealed: ReadonlySet<string>;
+  /** Of these, the ones with damaged or missing files. */
+  readonly damaged: ReadonlySet<string>;
   readonly selection: DateSelection;
   /** The job's last run. */
   readonly before: RunResult | undefined;
@@ -81,7 +84,7 @@ async function prepareExport(context: ExportContext, job: Job, options: RunOptio
   const finished = await finishLeftovers(context, job);
   const setAside = finished.setAside.map(({ date }) => date);
   const found = await readSelectionFacts(context.store, job, context.state, setAside);
-  const facts = await mendSummaries(context, job, found, setAside);
+  const facts = await mendDerived(context, job, found, setAside);
   const { sealed } = facts;
   reportDamage(context, facts.damaged);
   await removeLocalLeftovers(context, [...sealed].sort().at(-1));
@@ -90,7 +93,7 @@ async function prepareExport(context: ExportContext, job: Job, options: RunOptio
   const notBeforeMs = before ? Date.parse(before.finished_at) : undefined;
   const selection = selectDates(options.mode ?? 'unsealed', facts, options.range, notBeforeMs);
   await discardSealedStages(context, selection, sealed);
-  return { finished, sealed, selection, before };
+  return { finished, sealed, damaged: new Set(facts.damaged.keys()), selection, before };
 }
 
 function describePlan({ dates }: RunPlan): RunEvent {
@@ -106,6 +109,7 @@ function describePlan({ dates }: RunPlan): RunEvent {
 interface ExportedDates {
   readonly results: readonly DateResult[];
   readonly held: readonly HeldDate[];
+  readonly audits?: RunResult['audits'];
 }
 
 /** The planned dates, one after the other. */
@@ -133,6 +137,28 @@ async function exportPlanned(
   return { results, held };
 }
 
+/** Compares the other sealed dates with the source. A backfill does only what it was asked for. */
+async function auditOthers(
+  context: ExportContext,
+  options: RunOptions,
+  { sealed, damaged }: ExportStart,
+  exported: ExportedDates,
+): Promise<ExportedDates> {
+  const isByHand = options.range !== undefined || options.mode !== undefined;
+  const { results } = exported;
+  if (isByHand || results.some(({ error }) => error && API_DOWN_CODES.has(error.code))) return exported;
+  const done = new Set(results.map(({ date }) => date));
+  const dates = [...sealed].filter((date) => !done.has(date) && !damaged.has(date));
+  // Limits found while auditing are kept as well.
+  const audited = await auditSealed(context, context.opened, dates).finally(() => saveLimits(context));
+  const all = [...results, ...audited.results];
+  await discardOldFiles(
+    context,
+    all.toSorted((a, b) => (a.date < b.date ? -1 : 1)),
+  );
+  return { ...exported, results: all, audits: audited.audits };
+}
+
 interface ExportEnd {
   readonly options: RunOptions;
   readonly start: ExportStart;
@@ -146,13 +172,13 @@ interface ExportEnd {
 async function concludeExport(context: ExportContext, job: Job, end: ExportEnd): Promise<RunResult> {
   const { source, limits } = context;
   const { start, plan, startedAtMs, splits } = end;
-  const { results, held } = end.exported;
+  const { results, held, audits = {} } = end.exported;
   const { range } = end.options;
   const known = { ...withoutMissing(plan, results), held };
   const clocks = readClocks(context, plan.ends?.rowMs());
   logHeld(context, held, clocks);
   const staged = await listStages(context.engine, { withRows: true });
-  const memory = { before: start.before, staged, range };
+  const memory = { before: start.before, staged, range, audits };
   const updated = await updateConditions(context, job, known, memory);
   const { conditions, damaged } = updated;
   await updateTable(context, job);
@@ -172,6 +198,7 @@ async function concludeExport(context: ExportContext, job: Job, end: ExportEnd):
     bytes: source.stats.bytes,
     row_limit: limits.rowLimit,
     dates: context.opened.kind === 'sql' ? results.filter(({ status }) => status !== 'missing') : [...results],
+    audits,
     held,
     clocks,
     named: range && describeNamed(range, known, start.selection, start.sealed),
@@ -259,21 +286,7 @@ async function runDate(
     const requests = source.stats.requests - requestsBefore;
     const lacking = missing.length > 0 ? { missing } : {};
     if (published === undefined) return { date, status: 'missing', rows: 0, requests, ...lacking };
-    const { manifest, status, changes } = published;
-    const { rows, revision, degraded_reason } = manifest;
-    const [{ size }] = manifest.files;
-    onEvent({ kind: 'sealed', date, rows, sizeBytes: size, requests });
-    return {
-      date,
-      status,
-      rows,
-      requests,
-      size,
-      revision,
-      changes,
-      degraded_reason,
-      ...lacking,
-    };
+    return { ...describeSealedDate(context, published, requests), ...lacking };
   } catch (error) {
     // A wrong query or key fails every date, and an interruption is not the date's fault.
     if (!isFault(error) || error.kind === 'usage' || error.kind === 'interrupted') throw error;

@@ -6,6 +6,7 @@ import { findNearest } from '../core/nearest.ts';
 import { isS3Location } from '../store/location.ts';
 import type { ObjectOptions } from '../store/store.ts';
 import type {
+  AuditRule,
   Job,
   JobCheck,
   JobColumn,
@@ -69,6 +70,7 @@ export function resolveJob(file: string, written: JobFile): Job {
       maxBad: written.rows?.max ?? JOB_DEFAULTS.maxBad,
     },
     checks: (written.checks ?? []).map((check, index) => resolveCheck(check, index, names)),
+    audit: resolveAudit(source, written.audit),
     schedule: written.schedule && resolveSchedule(written.schedule),
     reports: resolveReports(written.reports ?? []),
     alerts: { to: written.alerts?.to ?? [], webhook: written.alerts?.webhook ?? true },
@@ -80,6 +82,13 @@ function withNulls(source: JobSource, sort: readonly string[]): JobSource {
   if (source.kind === 'snapshots') return source;
   const keys = source.kind === 'aggregate' ? [source.timeColumn, ...source.splitColumns] : [];
   return { ...source, columns: allowNulls(source.columns, [...sort, ...keys]) };
+}
+
+/** Only rows that the API counts can be compared. */
+function resolveAudit({ kind, api }: JobSource, written: JobFile['audit']): AuditRule {
+  if (kind === 'rows' || kind === 'aggregate') return written ?? JOB_DEFAULTS.audit;
+  if (written === undefined || written === 'off') return 'off';
+  throw new ResolveFault(['audit'], `is only allowed with \`api: historical\` or \`api: portal\`, not with \`${api}\``);
 }
 
 function resolveSchedule(written: NonNullable<JobFile['schedule']>): JobSchedule {
@@ -123,12 +132,12 @@ function resolveSource(written: JobFile['source']): JobSource {
 function resolveSnapshotSource(written: JobFile['source'], api: SnapshotApi): SnapshotSource {
   const symbols = written.symbols ?? [];
   assertOnce(symbols, ['source', 'symbols']);
-  return { kind: 'snapshots', api, symbols, columns: SNAPSHOT_COLUMNS[api] };
+  return { kind: 'snapshots', api, key: written.key ?? null, symbols, columns: SNAPSHOT_COLUMNS[api] };
 }
 
 function resolveSqlSource(written: JobFile['source'], api: SqlApi): SqlSource {
   const table = written.table ?? JOB_DEFAULTS.table;
-  const base = { api, table };
+  const base = { api, key: written.key ?? null, table };
   if (written.sql === undefined) {
     const columns = resolveRowColumns(written.columns);
     return { kind: 'rows', ...base, columns, where: written.where?.trim() ?? JOB_DEFAULTS.where, sql: '' };

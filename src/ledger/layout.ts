@@ -6,6 +6,7 @@
  *     _flowdrop/store.json                                            the identity of the store; written first
  *     _flowdrop/<dataset>/session=2026-11-19/manifest.json            written last: a date is sealed if it exists
  *     _flowdrop/<dataset>/session=2026-11-19/summary.parquet          for datasets of single trades
+ *     _flowdrop/<dataset>/session=2026-11-19/counts.parquet           the source's counts, which audits compare
  *     _flowdrop/<dataset>/session=2026-11-19/quarantine.ndjson        when rows were invalid
  *     _flowdrop/<dataset>/condition.json                              one entry a date
  *     _flowdrop/<dataset>/accepted/session=2026-11-19.json            a gap that a person accepted: who, when, why
@@ -33,6 +34,7 @@ export const MAX_REVISION = 1_000_000;
 
 export const MANIFEST_FILENAME = 'manifest.json';
 export const SUMMARY_FILENAME = 'summary.parquet';
+export const COUNTS_FILENAME = 'counts.parquet';
 export const QUARANTINE_FILENAME = 'quarantine.ndjson';
 export const LOST_FILENAME = 'lost.json';
 

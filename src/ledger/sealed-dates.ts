@@ -1,5 +1,6 @@
 /** The ledger of a dataset: the manifests in the store are the record of what is sealed. Read-only. */
 import { isFault } from '../core/errors.ts';
+import { RECORDS_PREFIX, RESERVED_DATASETS } from '../store/key-kind.ts';
 import type { Store } from '../store/store.ts';
 import { dropKey, dropsPrefix, manifestKey, parseDatasetKey, sealedPrefix } from './layout.ts';
 import { invalidManifest, type Manifest, parseManifest } from './manifest.ts';
@@ -11,6 +12,12 @@ export interface SealedDate {
   readonly drops: ReadonlyMap<string, number>;
   /** Sizes in bytes of the files beside it, by name: the summary, the quarantine. */
   readonly beside: ReadonlyMap<string, number>;
+}
+
+/** Names of the datasets of a store. Some may have no sealed date yet. */
+export async function listDatasets(store: Store): Promise<readonly string[]> {
+  const folders = await store.listFolders(RECORDS_PREFIX);
+  return folders.filter((name) => !RESERVED_DATASETS.includes(name));
 }
 
 /** Sealed dates of a dataset, ascending. Costs two listings; reads no object. */

@@ -15,6 +15,7 @@ import { type Condition, deriveConditions, isSealed } from '../plan/conditions.t
 import type { DayCounts } from '../plan/counts.ts';
 import type { LookbackRange } from '../plan/dates.ts';
 import { expires } from '../plan/lookback.ts';
+import type { AuditRecord } from '../state/audit-record.ts';
 import type { RunResult } from '../state/run-result.ts';
 import { isStoreChange } from '../store/identity.ts';
 import type { Store } from '../store/store.ts';
@@ -66,6 +67,8 @@ export interface KnownDates {
   readonly staged: readonly string[];
   /** Range that the plan was restricted to; the source was not asked about other dates. */
   readonly range?: DateRange | undefined;
+  /** Audits of this run, by date. */
+  readonly audits?: Readonly<Record<string, AuditRecord>> | undefined;
 }
 
 /**
@@ -99,7 +102,7 @@ export async function updateConditions(
   deps: ConditionDeps,
   job: Job,
   plan: SeenDates,
-  { before, staged, range }: KnownDates,
+  { before, staged, range, audits = {} }: KnownDates,
 ): Promise<Conditions> {
   const { dataset } = job.drop;
   const document = await readConditionDocument(deps.store, dataset);
@@ -131,7 +134,10 @@ export async function updateConditions(
   const accepted = await readAcceptedGaps(deps.store, dataset, conditions);
   const entries = [...conditions].map(([date, condition]) => {
     const entry = sealed.get(date) ?? describeUnsealed(date, condition);
-    return { ...entry, accepted: accepted.get(date) };
+    const audit = audits[date] ?? document.entries.get(date)?.audit;
+    // A later revision was proved anew when it was sealed.
+    const isCurrent = audit !== undefined && audit.revision === entry.revision;
+    return { ...entry, audit: isCurrent ? audit : undefined, accepted: accepted.get(date) };
   });
   await writeConditionDocument(deps.store, dataset, entries, document);
   return {

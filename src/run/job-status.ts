@@ -16,6 +16,7 @@ import { type Condition, deriveConditions, isOpen, isSealed } from '../plan/cond
 import { expiresAt, type LookbackRange } from '../plan/dates.ts';
 import { expires, lookbackOf } from '../plan/lookback.ts';
 import type { AcceptedGap } from '../state/accepted-gap.ts';
+import type { AuditRecord } from '../state/audit-record.ts';
 import { JobState, limitsPath } from '../state/job-state.ts';
 import { ApiLimits } from '../state/limits.ts';
 import { readProgress } from '../state/progress.ts';
@@ -38,6 +39,8 @@ export interface DateStatus {
   readonly damage: string | null;
   /** Why a sealed date is degraded, if known. */
   readonly degraded_reason?: string | undefined;
+  /** The last comparison of the sealed revision with the source; absent before the first. */
+  readonly audit?: AuditRecord | undefined;
   /** Who accepted the gap, when and why; null if nobody did. */
   readonly accepted: AcceptedGap | null;
 }
@@ -128,7 +131,7 @@ async function readClockOffset(deps: StatusDeps, { source }: Job, nowMs: number)
   if (source.kind === 'table') return 0;
   try {
     const url = deps.sourceUrl(source.api);
-    const path = limitsPath(deps.stateDir, url, deps.readKeyFingerprint(), source);
+    const path = limitsPath(deps.stateDir, url, deps.readKeyFingerprint(source), source);
     return (await new ApiLimits(path, url, nowMs).load()).clockOffsetMs;
   } catch (error) {
     if (!isFault(error)) throw error;
@@ -224,6 +227,7 @@ function describeDate(
     begins_to_expire: expires(job.source) && isOpen(condition) ? new Date(expiresAt(date)).toISOString() : null,
     damage: sealed?.damage ?? null,
     degraded_reason: sealed?.degraded_reason,
+    audit: sealed?.audit,
     accepted: accepted?.condition === condition ? accepted : null,
   };
 }

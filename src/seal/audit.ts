@@ -23,6 +23,7 @@ import {
 import { type CheckResult, hashSchema, type Manifest, type ManifestFile, readSigned } from '../ledger/manifest.ts';
 import { readSuccessor } from '../ledger/restating.ts';
 import type { Store } from '../store/store.ts';
+import { compareCounts } from './counts-file.ts';
 import { type ReadBack, readBack } from './read-back.ts';
 import { checkOf, runChecks } from './run-checks.ts';
 import { compareSummary } from './summary.ts';
@@ -106,6 +107,7 @@ async function auditFiles(deps: AuditDeps, manifest: Manifest): Promise<readonly
   const paths = {
     drop: join(folder, 'drop.parquet'),
     summary: join(folder, 'summary.parquet'),
+    counts: join(folder, 'counts.parquet'),
     quarantine: join(folder, 'quarantine.ndjson'),
   };
   await makeFolder(folder);
@@ -125,6 +127,14 @@ async function auditFiles(deps: AuditDeps, manifest: Manifest): Promise<readonly
         findings.push(...(await compute(keyOf(summary), () => compareSummary(engine, paths.drop, paths.summary))));
       }
     }
+    const counts = manifest.files.find(({ filename }) => filename === manifest.counts);
+    if (counts) {
+      const spoilt = await fetchAndHash(deps, keyOf(counts), counts, paths.counts);
+      findings.push(...spoilt);
+      if (spoilt.length === 0) {
+        findings.push(...(await compute(keyOf(counts), () => compareCounts(engine, paths.counts, manifest))));
+      }
+    }
     const { quarantine } = manifest;
     const bad = manifest.files.find(({ filename }) => filename === quarantine?.filename);
     if (quarantine && bad) {
@@ -140,6 +150,7 @@ async function auditFiles(deps: AuditDeps, manifest: Manifest): Promise<readonly
     await rm(paths.quarantine, { force: true });
     await rm(paths.drop, { force: true });
     await rm(paths.summary, { force: true });
+    await rm(paths.counts, { force: true });
   }
 }
 
@@ -150,9 +161,11 @@ async function countLines(path: string): Promise<number> {
   return lines;
 }
 
-/** Checks the names of the files, and that a declared summary and quarantine file are among them. */
+/** Checks the names of the files, and that the declared summary, counts and quarantine are among them. */
 function compareNames(manifest: Manifest): readonly string[] {
-  const beside = [manifest.summary, manifest.quarantine?.filename].filter((name) => typeof name === 'string');
+  const beside = [manifest.summary, manifest.counts, manifest.quarantine?.filename].filter(
+    (name) => typeof name === 'string',
+  );
   const { dataset, revision, table } = manifest;
   const expected = [table === undefined ? dropFilename(dataset) : tableDropFilename(dataset, revision), ...beside];
   const found = manifest.files.map(({ filename }) => filename);

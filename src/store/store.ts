@@ -73,6 +73,11 @@ export interface Store {
   /** Every object whose key begins with `prefix`, in key order. Pages are fetched as needed. */
   list(prefix: string): AsyncIterable<ListedObject>;
   /**
+   * Names of the folders directly below `prefix`, which ends with a `/`, in key order; in a directory also of empty
+   * ones. Costs one request for 1,000 folders, whatever is in them.
+   */
+  listFolders(prefix: string): Promise<readonly string[]>;
+  /**
    * Copies an object inside the store, replacing `to`, and confirms that `to` equals `from`.
    * @returns `to` as it is in the store now @throws StoreFault, also if `from` is missing
    */

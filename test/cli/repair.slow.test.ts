@@ -77,7 +77,7 @@ describe('damage to what is sealed', () => {
     expect((await verify()).stdout).toMatch(/FAIL {2}2026-11-18 .*summary[\s\S]*FAIL {2}2026-11-19 .*was edited/);
     const repaired = await verify('--repair');
     expect(repaired.code, repaired.stdout + repaired.stderr).toBe(0);
-    expect(repaired.stdout).toMatch(/ok {4}2026-11-18 .*; repaired: its summary was rebuilt from the drop\n/);
+    expect(repaired.stdout).toMatch(/ok {4}2026-11-18 .*; repaired: its files beside the drop were rebuilt\n/);
     expect(repaired.stdout).toMatch(/note {2}2026-11-19 {2}revision 1 is lost: its manifest was edited/);
     expect((await verify()).code).toBe(0);
   });

@@ -1,174 +1,224 @@
 /**
- * The Iceberg table of a job, made by whole runs and read by PyIceberg, Spark and icebird: each date once, after a
- * restatement too, and each revision by its snapshot as the history has it.
+ * The Iceberg table of a job, made by whole runs in a directory and in S3, and read by PyIceberg, Polars, DuckDB, Spark,
+ * ClickHouse and icebird: each date once, restated ones too, a column that the job got later, and each revision by its
+ * snapshot as the history has it. A table that changes while it is read is in `iceberg-restated.external.test.ts`.
  */
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { readFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { icebergRead } from 'icebird';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
+import type { Engine } from '../../src/engine/engine.ts';
 import { readTable } from '../../src/ledger/iceberg/table-log.ts';
-import type { TableMetadata } from '../../src/ledger/iceberg/table-metadata.ts';
-import { tablePrefix, tableVersionKey } from '../../src/ledger/layout.ts';
-import { listSealedDates } from '../../src/ledger/sealed-dates.ts';
+import type { TableSnapshot } from '../../src/ledger/iceberg/table-metadata.ts';
+import { historyKey } from '../../src/ledger/layout.ts';
+import type { Manifest } from '../../src/ledger/manifest.ts';
+import { dropKeyOf, listSealedDates, readManifest } from '../../src/ledger/sealed-dates.ts';
 import { openDirectoryStore } from '../../src/store/directory.ts';
+import { openS3Store } from '../../src/store/s3.ts';
+import type { Store } from '../../src/store/store.ts';
 import { queryDuckDb } from '../support/drop.ts';
-import { flowdrop, makeFolder, startService, type TestService } from '../support/flowdrop.ts';
+import { flowdrop, makeFolder, startService } from '../support/flowdrop.ts';
 import { writeJob } from '../support/jobs.ts';
-import { findPython } from '../support/python.ts';
-import { findSparkJar } from '../support/spark.ts';
+import { startS3, useS3Credentials } from '../support/s3-server.ts';
+import {
+  type DayFacts,
+  readByClickHouse,
+  readByIcebird,
+  readByScript,
+  SCRIPT_READERS,
+  type TableAnswers,
+  type TableFacts,
+  type TableToRead,
+} from '../support/table-readers.ts';
 
-const SCRIPT = new URL('read_table.py', import.meta.url).pathname;
-/** Skipped where Python or Java cannot be had, which `support/` says aloud; CI never skips it. */
-const python = findPython();
-const spark = findSparkJar();
+const { server: s3 } = await startS3();
+const COLUMNS = 'id, symbol, date, time, put_call, strike, expiration_date, size, price, premium';
+const PREFIX = `tables/${process.pid}-${Date.now()}`;
 
-type Sums = Readonly<Record<string, readonly [rows: number, premium: number]>>;
+interface TestTable extends TableToRead {
+  /** Address of the store in the job, and what a run needs to reach it. */
+  readonly to: string;
+  readonly env: Readonly<Record<string, string>>;
+}
 
-let service: TestService;
+const home = process.cwd();
 let cwd: string;
 let remove: () => Promise<void>;
-let job: string;
-let metadata: TableMetadata;
-let metadataPath: string;
-let dates: readonly string[];
-/** What each snapshot has, by the files of the ledger; `null`: the table now. */
-const truth = new Map<number | null, Sums>();
+let engine: Engine;
+const tables = new Map<string, TestTable>();
+
+/** Runs a job whose rows are of this seed, in each place. */
+async function run(words: readonly string[], columns: string, generate: readonly string[]): Promise<void> {
+  const service = await startService(['--generate', '3', ...generate]);
+  try {
+    for (const { to, env } of tables.values()) {
+      const job = { to, reports: '', drop: '  table: iceberg', source: `  columns: [${columns}]` };
+      const [command = '', ...more] = words;
+      const done = await flowdrop([command, await writeJob(cwd, job), ...more], {
+        cwd,
+        env: { ...service.env, ...env },
+      });
+      expect(done.code, done.stderr).toBe(0);
+    }
+  } finally {
+    await service.stop();
+  }
+}
 
 beforeAll(async () => {
-  service = await startService(['--generate', '3', '--generate-rows', '2000']);
   ({ path: cwd, remove } = await makeFolder());
-  job = await writeJob(cwd, { reports: '', drop: '  table: iceberg' });
-  const run = await flowdrop(['run', job], { cwd, env: service.env });
-  expect(run.code, run.stderr).toBe(0);
-  await service.stop();
-  // Other rows for the same dates: the last one is restated.
-  service = await startService(['--generate', '3', '--generate-rows', '2500', '--seed', '7']);
-  const store = await openDirectoryStore(join(cwd, 'drops'));
-  dates = await listSealedDates(store, 'trades');
-  const [, , last = ''] = dates;
-  const again = await flowdrop(['backfill', job, '--all', '--from', last, '--to', last], { cwd, env: service.env });
-  expect(again.code, again.stderr).toBe(0);
-  const found = await readTable(store, 'trades');
-  if (found === undefined) throw new Error('there is no table');
-  metadata = found.metadata;
-  metadataPath = join(cwd, 'drops', tableVersionKey('trades', found.version));
-  // The first snapshots add a date each; the last replaces the newest date by its second revision.
-  const folder = join(cwd, 'drops', 'trades');
-  const files = new Map<string, string>();
-  for (const snapshot of metadata.snapshots) {
-    const { 'flowdrop.date': date = '', 'flowdrop.revision': revision } = snapshot.summary;
-    const name = revision === '1' ? 'trades.parquet' : `trades.r${revision}.parquet`;
-    files.set(date, `${folder}/session=${date}/${name}`);
-    const sums: Record<string, readonly [number, number]> = {};
-    for (const [one, path] of files) {
-      const [row] = await queryDuckDb(
-        `SELECT count(*)::INTEGER AS n, round(sum(premium), 3) AS p FROM read_parquet('${path}', hive_partitioning = false)`,
-      );
-      sums[one] = [Number(row?.['n']), Number(row?.['p'])];
-    }
-    truth.set(snapshot['snapshot-id'], sums);
-    truth.set(null, sums);
+  // The engine reads tables only below the folder in which it was started.
+  process.chdir(tmpdir());
+  engine = await openEmbeddedEngine({ path: join(cwd, 'engine') });
+  tables.set('a directory', { to: 'drops', env: {}, store: await openDirectoryStore(join(cwd, 'drops')) });
+  if (s3) {
+    useS3Credentials(s3);
+    const { bucket, endpoint, region, pathStyle, accessKeyId, secretAccessKey } = s3;
+    tables.set('S3', {
+      s3,
+      to: `s3://${bucket}/${PREFIX}`,
+      env: {
+        AWS_ENDPOINT_URL_S3: endpoint,
+        AWS_REGION: region,
+        AWS_ACCESS_KEY_ID: accessKeyId,
+        AWS_SECRET_ACCESS_KEY: secretAccessKey,
+        FLOWDROP_S3_PATH_STYLE: String(pathStyle),
+      },
+      store: await openS3Store({ bucket, prefix: PREFIX, endpoint, region, pathStyle }),
+    });
   }
-}, 180_000);
+  await run(['run'], COLUMNS, ['--generate-rows', '2000']);
+  // The last two dates again, with other rows, and with a column that the job has got meanwhile.
+  const [, second = '', third = ''] = await listSealedDates(tableIn('a directory').store, 'trades');
+  const words = ['backfill', '--all', '--from', second, '--to', third];
+  await run(words, `${COLUMNS}, exchange`, ['--generate-rows', '2500', '--seed', '7']);
+}, 300_000);
 afterAll(async () => {
-  await service.stop();
+  await engine.close();
+  process.chdir(home);
   await remove();
 });
 
-async function read(...words: readonly string[]): Promise<ReadonlyMap<number | null, Sums>> {
-  const child = spawn(python.path, [SCRIPT, ...words], { stdio: ['ignore', 'pipe', 'pipe'] });
-  const [output, errors]: string[][] = [[], []];
-  child.stdout.setEncoding('utf8').on('data', (part: string) => output?.push(part));
-  child.stderr.setEncoding('utf8').on('data', (part: string) => errors?.push(part));
-  const [code] = await once(child, 'close');
-  expect(code, errors?.join('')).toBe(0);
-  const lines = (output?.join('') ?? '').split('\n').filter((line) => line.startsWith('["'));
-  return new Map(
-    lines.map((line) => {
-      const [, snapshot, sums] = JSON.parse(line) as [string, number | null, Sums];
-      return [snapshot, sums];
-    }),
-  );
+function tableIn(place: string): TestTable {
+  const table = tables.get(place);
+  if (table === undefined) throw new Error(`there is no table in ${place}`);
+  return table;
+}
+
+const readSnapshots = async (store: Store): Promise<readonly TableSnapshot[]> =>
+  (await readTable(store, 'trades'))?.metadata.snapshots ?? [];
+
+/** All revisions in the order in which they were sealed, by the ledger alone. */
+async function listRevisions(store: Store): Promise<readonly { readonly manifest: Manifest; readonly key: string }[]> {
+  const revisions: { readonly manifest: Manifest; readonly key: string }[] = [];
+  for (const date of await listSealedDates(store, 'trades')) {
+    const manifest = await readManifest(store, 'trades', date);
+    if (manifest === undefined) throw new Error(`${date} is not sealed`);
+    revisions.push({ manifest, key: dropKeyOf(manifest) });
+    for (let revision = manifest.revision - 1; revision > 0; revision -= 1) {
+      const bytes = await store.get(historyKey('trades', date, revision, 'manifest.json'));
+      const replaced = JSON.parse(Buffer.from(bytes ?? []).toString('utf8')) as Manifest;
+      revisions.push({
+        manifest: replaced,
+        key: historyKey('trades', date, revision, replaced.files[0].filename),
+      });
+    }
+  }
+  return revisions.sort((a, b) => Date.parse(a.manifest.sealed_at) - Date.parse(b.manifest.sealed_at));
+}
+
+/** What each snapshot must have, by the files of the ledger and its history. */
+async function readTruth({ store }: TableToRead): Promise<TableAnswers> {
+  const snapshots = await readSnapshots(store);
+  const revisions = await listRevisions(store);
+  expect(revisions).toHaveLength(snapshots.length);
+  const truth = new Map<number | null, TableFacts>();
+  let facts: TableFacts = {};
+  for (const [index, { manifest, key }] of revisions.entries()) {
+    const path = join(cwd, 'revision.parquet');
+    expect(await store.download(key, path)).toBe(true);
+    const exchanges = manifest.schema.some(({ name }) => name === 'exchange') ? 'count(exchange)' : '0';
+    const [row] = await queryDuckDb(
+      `SELECT count(*)::INTEGER AS n, sum(premium) AS p, md5(string_agg(id, ',' ORDER BY id)) AS ids, (${exchanges})::INTEGER AS e FROM read_parquet('${path}')`,
+    );
+    const day: DayFacts = [Number(row?.['n']), Number(row?.['p']), String(row?.['ids']), Number(row?.['e'])];
+    expect(day[0]).toBe(manifest.rows);
+    facts = { ...facts, [manifest.date]: day };
+    truth.set(snapshots[index]?.['snapshot-id'] ?? 0, facts);
+    truth.set(null, facts);
+  }
+  return truth;
 }
 
 /** Sums of doubles depend on the order of rows in their last digits. */
-function expectSame(found: ReadonlyMap<number | null, Sums>): void {
-  expect([...found.keys()].sort()).toEqual([...truth.keys()].sort());
-  for (const [snapshot, sums] of truth) {
-    expect(Object.keys(found.get(snapshot) ?? {}).sort()).toEqual(Object.keys(sums));
-    for (const [date, [rows, premium]] of Object.entries(sums)) {
-      const [n, sum] = found.get(snapshot)?.[date] ?? [0, 0];
-      expect(n, `${date} of ${snapshot}`).toBe(rows);
-      expect(sum).toBeCloseTo(premium, 1);
-    }
-  }
+const rounded = (answers: TableAnswers) =>
+  [...answers].map(
+    ([snapshot, facts]) =>
+      [
+        snapshot,
+        Object.fromEntries(
+          Object.entries(facts)
+            .sort(([a], [b]) => (a < b ? -1 : 1))
+            .map(([date, [rows, premium, ids, exchanges]]) => [date, [rows, Math.round(premium), ids, exchanges]]),
+        ),
+      ] as const,
+  );
+
+function expectSame(found: TableAnswers, truth: TableAnswers): void {
+  expect(new Map(rounded(found))).toEqual(new Map(rounded(truth)));
 }
 
-const snapshotIds = () => JSON.stringify(metadata.snapshots.map((one) => one['snapshot-id']));
+async function readEach(
+  { store }: TableToRead,
+  read: (snapshot: number | null) => Promise<TableFacts>,
+): Promise<TableAnswers> {
+  const answers = new Map<number | null, TableFacts>([[null, await read(null)]]);
+  for (const snapshot of await readSnapshots(store))
+    answers.set(snapshot['snapshot-id'], await read(snapshot['snapshot-id']));
+  return answers;
+}
 
-describe('the Iceberg table of a job', () => {
-  it('has a snapshot for each date, and one for the restatement', () => {
-    expect(metadata.snapshots.map(({ summary }) => summary['operation'])).toEqual([
-      'append',
-      'append',
-      'append',
-      'overwrite',
+describe.each(['a directory', ...(s3 ? ['S3'] : [])])('the Iceberg table of a job in %s', (place) => {
+  let table: TestTable;
+  let truth: TableAnswers;
+  beforeAll(async () => {
+    table = tableIn(place);
+    truth = await readTruth(table);
+  });
+
+  it('has a snapshot for each date, and one for each restatement', async () => {
+    const operations = (await readSnapshots(table.store)).map(({ summary }) => summary['operation']);
+    expect(operations).toEqual(['append', 'append', 'append', 'overwrite', 'overwrite']);
+    const days = Object.values(truth.get(null) ?? {});
+    expect(days.map(([rows, , , exchanges]) => [rows, exchanges])).toEqual([
+      [2000, 0],
+      [2500, 2500],
+      [2500, 2500],
     ]);
-    expect(truth.get(null)?.[dates.at(-1) ?? '']?.[0]).toBe(2500);
   });
 
   it('is in order for verify', async () => {
-    const { code, stdout } = await flowdrop(['verify', job], { cwd, env: service.env });
+    const job = await writeJob(cwd, { to: table.to, reports: '', drop: '  table: iceberg' });
+    const { code, stdout } = await flowdrop(['verify', job], { cwd, env: table.env });
     expect(stdout).toContain('nothing is wrong');
     expect(code).toBe(0);
   });
 
-  it.skipIf(python.isMissing)(
-    'is read by PyIceberg, now and by each snapshot',
-    async () => {
-      expectSame(await read('pyiceberg', metadataPath, snapshotIds()));
-    },
-    120_000,
-  );
+  for (const reader of SCRIPT_READERS) {
+    it.skipIf(reader.isMissing)(
+      `is read by ${reader.reader}, now and at each snapshot`,
+      async () => {
+        expectSame(await readByScript(reader, table), truth);
+      },
+      400_000,
+    );
+  }
 
-  it.skipIf(python.isMissing || spark.isMissing)(
-    'is read by Spark, now and by each snapshot',
-    async () => {
-      const location = `file://${join(cwd, 'drops', tablePrefix('trades'))}`;
-      expectSame(await read('spark', location, snapshotIds(), spark.path));
-    },
-    240_000,
-  );
+  it('is read by ClickHouse, now and at each snapshot', async () => {
+    expectSame(await readEach(table, async (snapshot) => await readByClickHouse(engine, table, snapshot)), truth);
+  });
 
-  it('is read by icebird', async () => {
-    const fetched = globalThis.fetch;
-    // It reads by HTTP only.
-    globalThis.fetch = async (input, options) => {
-      const bytes = await readFile(new URL(String(input)));
-      const range = /bytes=(\d+)-(\d+)?/.exec(new Headers(options?.headers).get('range') ?? '');
-      const [from, to] = range ? [Number(range[1]), Number(range[2] ?? bytes.length - 1) + 1] : [0, bytes.length];
-      const headers = { 'content-length': String(options?.method === 'HEAD' ? bytes.length : to - from) };
-      return new Response(options?.method === 'HEAD' ? null : bytes.subarray(from, to), {
-        status: range ? 206 : 200,
-        headers,
-      });
-    };
-    try {
-      const rows = await icebergRead({ tableUrl: metadata.location, metadata: metadata as never });
-      const sums: Record<string, [number, number]> = {};
-      for (const { date, premium } of rows) {
-        const day = (date as Date).toISOString().slice(0, 10);
-        const sum = sums[day] ?? [0, 0];
-        sums[day] = [sum[0] + 1, sum[1] + Number(premium)];
-      }
-      for (const [date, [count, premium]] of Object.entries(truth.get(null) ?? {})) {
-        expect(sums[date]?.[0]).toBe(count);
-        expect(sums[date]?.[1]).toBeCloseTo(premium, 1);
-      }
-    } finally {
-      globalThis.fetch = fetched;
-    }
+  it('is read by icebird, now and at each snapshot', async () => {
+    expectSame(await readEach(table, async (snapshot) => await readByIcebird(table, snapshot)), truth);
   });
 });

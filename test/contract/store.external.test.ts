@@ -257,6 +257,14 @@ describe.each(IMPLEMENTATIONS)('$name store', ({ isMissing, hasLinks, open, open
       expect(await listKeys('s/')).toEqual(ordered);
     });
 
+    test('folders are listed by name, without what is below them', async () => {
+      for (const key of ['f/b/1', 'f/a-1/x/2', 'f/a/3', 'f/file', 'fx/y/4'])
+        await store.put(key, { bytes: new Uint8Array([1]) });
+      expect(await store.listFolders('f/')).toEqual(['a-1', 'a', 'b']);
+      expect(await store.listFolders('f/a-1/')).toEqual(['x']);
+      expect(await store.listFolders('none/')).toEqual([]);
+    });
+
     test('a listing of more than a page has every key once', async () => {
       const keys = Array.from({ length: 1005 }, (_, index) => `page/${String(index).padStart(5, '0')}`);
       for (let start = 0; start < keys.length; start += 32) {

@@ -65,6 +65,7 @@ test('a minimal job gets every default', () => {
     source: {
       kind: 'rows',
       api: 'historical',
+      key: null,
       table: 'RawOptionTrades',
       where: '',
       sql: '',
@@ -73,6 +74,7 @@ test('a minimal job gets every default', () => {
     drop: { to: 'out', dataset: 'trades', sort: ['symbol', 'time', 'id'], table: null, s3: {} },
     rows: { onBad: 'quarantine', maxBad: 0.001 },
     checks: [],
+    audit: 'repair',
     schedule: undefined,
     reports: [],
     alerts: { to: [], webhook: true },
@@ -137,7 +139,13 @@ const CASES: readonly Case[] = [
     title: 'a key far from any',
     text: `${GOOD}whatever: 1\n`,
     line: 7,
-    says: ['whatever', 'unknown key', 'name, source, partition, drop, rows, checks, schedule, reports, alerts'],
+    says: ['whatever', 'unknown key', 'name, source, partition, drop, rows, checks, audit, schedule, reports, alerts'],
+  },
+  {
+    title: 'an audit of rows that cannot be counted',
+    text: 'name: x\nsource: {api: chain, symbols: [SPY]}\ndrop: {to: out, dataset: x}\naudit: mirror\n',
+    line: 4,
+    says: ['audit', 'is only allowed with `api: historical` or `api: portal`, not with `chain`'],
   },
   {
     title: 'an unknown key in a list',

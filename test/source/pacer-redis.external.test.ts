@@ -212,7 +212,7 @@ describe('FLOWDROP_REDIS_URL', () => {
     const port = await findFreePort();
     await writeFile(join(folder.path, 'redis-url'), `redis://:secret-4711@127.0.0.1:${port}\n`);
     const composition = compose({ FLOWDROP_REDIS_URL_FILE: 'redis-url' });
-    const source = await composition.openers.openSource('historical', createSilentLog(), 0);
+    const source = await composition.openers.openSource({ api: 'historical', key: null }, createSilentLog(), 0);
     const fault = await source.ask('SELECT 1').catch((error: unknown) => error);
     expect(fault).toMatchObject({
       code: 'PACE_REDIS_FAILED',
@@ -230,7 +230,7 @@ describe('FLOWDROP_REDIS_URL', () => {
     async (value) => {
       const composition = compose({ FLOWDROP_REDIS_URL: value });
       const fault = await composition.openers
-        .openSource('historical', createSilentLog(), 0)
+        .openSource({ api: 'historical', key: null }, createSilentLog(), 0)
         .catch((error: unknown) => error);
       expect(fault).toMatchObject({ code: 'SETTING_INVALID', message: expect.stringContaining('FLOWDROP_REDIS_URL') });
       expect(String(fault)).not.toContain('secret-4711');

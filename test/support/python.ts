@@ -1,6 +1,6 @@
 /**
- * A Python with the readers of `test/contract/requirements.txt`, from PyPI, in an environment of its own. Made once for a
- * machine and list of versions; test files that start side by side wait for each other.
+ * A Python with the readers of a list in `test/contract`, from PyPI, in an environment of its own. Made once for a machine
+ * and list of versions; test files that start side by side wait for each other.
  */
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -9,33 +9,35 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { HAS_EXTERNAL, isMissing } from './external.ts';
 
-const REQUIREMENTS = new URL('../contract/requirements.txt', import.meta.url).pathname;
-
 export interface Python {
   readonly path: string;
   /** Why tests with it are skipped. */
   readonly isMissing: boolean;
 }
 
-/** @throws when `CI` is set and it cannot be had */
-export function findPython(): Python {
-  const digest = createHash('sha256').update(readFileSync(REQUIREMENTS)).digest('hex').slice(0, 12);
+/**
+ * @param list of versions: most readers, or DuckDB with the extensions that its version has on PyPI
+ * @throws when `CI` is set and it cannot be had
+ */
+export function findPython(list: 'requirements.txt' | 'requirements-duckdb.txt' = 'requirements.txt'): Python {
+  const requirements = new URL(`../contract/${list}`, import.meta.url).pathname;
+  const digest = createHash('sha256').update(readFileSync(requirements)).digest('hex').slice(0, 12);
   const place = join(tmpdir(), `flowdrop-test-python-${digest}`);
   const path = join(place, 'bin', 'python');
   if (existsSync(path)) return { path, isMissing: isMissing('Python readers', undefined) };
   return {
     path,
-    isMissing: isMissing('Python readers', HAS_EXTERNAL ? make(place) : undefined),
+    isMissing: isMissing('Python readers', HAS_EXTERNAL ? make(place, requirements) : undefined),
   };
 }
 
 /** @returns what stood in the way */
-function make(place: string): string | undefined {
+function make(place: string, requirements: string): string | undefined {
   const own = `${place}.${process.pid}`;
   try {
     for (const [command, ...words] of [
       ['python3', '-m', 'venv', own],
-      [join(own, 'bin', 'python'), '-m', 'pip', 'install', '-q', '--disable-pip-version-check', '-r', REQUIREMENTS],
+      [join(own, 'bin', 'python'), '-m', 'pip', 'install', '-q', '--disable-pip-version-check', '-r', requirements],
     ] as const) {
       const made = spawnSync(command, words, { encoding: 'utf8', timeout: 300_000 });
       if (made.status !== 0) return `${command} ${words[1]}: ${made.error?.message ?? made.stderr.slice(-500)}`;

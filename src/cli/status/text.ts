@@ -7,6 +7,7 @@ import { isHoliday, nameHoliday } from '../../calendar/holidays.ts';
 import { addDays, weekday } from '../../calendar/wall-clock.ts';
 import type { FailureKind } from '../../core/errors.ts';
 import { formatCount, formatDuration } from '../../core/units.ts';
+import { expiresAt } from '../../plan/dates.ts';
 import type { DateStatus, StatusReading } from '../../run/job-status.ts';
 import { describeAccepted } from '../../state/accepted-gap.ts';
 import type { RunEnd } from '../../state/run-end.ts';
@@ -68,6 +69,7 @@ function describeDates(view: StatusView): readonly string[] {
     ...describeWeekends(shown),
     ...(older.length === 0 ? [] : [describeOlder(older)]),
     ...describeDegraded(shown),
+    ...describeAudits(shown, view.nowMs),
     ...describeGaps(view),
   ];
 }
@@ -115,6 +117,37 @@ function describeDegraded(dates: readonly DateStatus[]): readonly string[] {
     reason === undefined || accepted !== null ? [] : [`${date} degraded: ${escapeText(reason)}`],
   );
   return known.reverse().slice(0, NAMED_DATES);
+}
+
+/** What comparisons with the source found: of dates that expired, the last one. */
+function describeAudits(dates: readonly DateStatus[], nowMs: number): readonly string[] {
+  const audited = dates.flatMap(({ date, audit }) => (audit === undefined ? [] : [{ date, ...audit }]));
+  const isExpired = ({ date }: { readonly date: string }) => expiresAt(date) <= nowMs;
+  const equal = audited.filter(({ result }) => result === 'equal');
+  const [gone, open] = [equal.filter(isExpired), equal.filter((one) => !isExpired(one))];
+  const newest = open
+    .map(({ audited_at: at }) => at)
+    .sort()
+    .at(-1);
+  const differing = audited.filter(({ result }) => result === 'differs').reverse();
+  return [
+    ...(newest === undefined
+      ? []
+      : [`equal to the source: ${open.length} date(s), compared ${describeAgo(newest, { nowMs })}`]),
+    ...(gone.length === 0 ? [] : [`equal to the source when it expired: ${listDates(gone)}`]),
+    ...differing.slice(0, NAMED_DATES).map((one) => {
+      const what = isExpired(one) ? 'differed from the source when it expired' : 'differs from the source';
+      return `${one.date} ${what}: ${escapeText(one.reason ?? '')}`;
+    }),
+  ];
+}
+
+function listDates(dates: readonly { readonly date: string }[]): string {
+  const more = dates.length > NAMED_DATES ? `${dates.length - NAMED_DATES} more, ` : '';
+  return `${more}${dates
+    .slice(-NAMED_DATES)
+    .map(({ date }) => date)
+    .join(', ')}`;
 }
 
 function describeGaps({ document, nowMs, style }: StatusView): readonly string[] {

@@ -8,7 +8,7 @@ import { dropsPrefix, recordsPrefix, tableMetadataPrefix } from '../layout.ts';
 import type { Manifest } from '../manifest.ts';
 import { dropKeyOf } from '../sealed-dates.ts';
 import type { ManifestEntry } from './table-avro.ts';
-import { keyOf, readTable } from './table-log.ts';
+import { keyOf, readHint, readTable } from './table-log.ts';
 import { currentSnapshot } from './table-metadata.ts';
 import { isLive, readManifestList, readTableManifest } from './table-snapshots.ts';
 
@@ -52,7 +52,9 @@ export async function auditTable(
         );
       }
     }
-    return { findings: [...new Set(findings)], behind: compareDates(store, live, manifests) };
+    const hint = await readHint(store, dataset);
+    const behind = hint === found.version ? [] : [`version-hint.text names version ${hint}, not ${found.version}`];
+    return { findings: [...new Set(findings)], behind: [...behind, ...compareDates(store, live, manifests)] };
   } catch (error) {
     if (!isFault(error) || error.code !== 'TABLE_DAMAGED') throw error;
     return { findings: [`${error.message}; run \`flowdrop iceberg rebuild JOB\``], behind: [] };

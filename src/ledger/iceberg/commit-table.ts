@@ -9,7 +9,7 @@ import { readConditionDocument } from '../condition-file.ts';
 import { manifestKey, tablePrefix } from '../layout.ts';
 import type { Manifest } from '../manifest.ts';
 import { dropKeyOf, readManifest } from '../sealed-dates.ts';
-import { locateTable, readTable, writeTableVersion } from './table-log.ts';
+import { locateTable, readHint, readTable, settleHint, writeTableVersion } from './table-log.ts';
 import { createMetadata, listTableDates, type TableDate, type TableMetadata } from './table-metadata.ts';
 import { listTableFields } from './table-schema.ts';
 import { GrowingTable, type TableChange } from './table-snapshots.ts';
@@ -27,7 +27,7 @@ export interface TableCommit {
 }
 
 /**
- * Costs a listing and two reads when there is nothing to do. The dates are those of `condition.json`, so call it after
+ * Costs a listing and three reads when there is nothing to do. The dates are those of `condition.json`, so call it after
  * that is written. @throws StoreFault; Fault `TABLE_DAMAGED`, `TABLE_BUSY`
  */
 export async function commitTable(store: Store, dataset: string, nowMs: number): Promise<TableCommit> {
@@ -35,7 +35,10 @@ export async function commitTable(store: Store, dataset: string, nowMs: number):
   for (let tries = 0; tries < MAX_TRIES; tries += 1) {
     const found = await readTable(store, dataset);
     const changes = await findChanges(store, dataset, found?.metadata, nowMs);
-    if (changes.length === 0) return { version: found?.version ?? 0, dates: [], unfit };
+    if (changes.length === 0) {
+      if (found && (await readHint(store, dataset)) !== found.version) await settleHint(store, dataset, found.version);
+      return { version: found?.version ?? 0, dates: [], unfit };
+    }
     const grown = await growTable(store, dataset, found?.metadata, changes);
     for (const [date, reason] of grown.unfit) unfit.set(date, reason);
     if (grown.dates.length === 0 || grown.metadata === undefined)

@@ -2,6 +2,7 @@
  * The versions of a table's metadata in the store. Invariant: a version is written once (the store decides who writes
  * it), the newest is the one with the highest number, and `version-hint.text` follows.
  */
+import { isFault } from '../../core/errors.ts';
 import type { Store } from '../../store/store.ts';
 import { parseTableVersion, tableHintKey, tablePrefix, tableVersionKey, tableVersionsPrefix } from '../layout.ts';
 import { damagedTable } from './table-avro.ts';
@@ -12,6 +13,9 @@ const KEPT_VERSIONS = 10;
 
 /** Of reading the newest version. */
 const MAX_TRIES = 10;
+
+/** Of writing the hint. */
+const MAX_HINTS = 3;
 
 export interface TableVersion {
   readonly version: number;
@@ -74,7 +78,38 @@ export async function writeTableVersion(
     await store.remove(key);
     return false;
   }
-  await store.put(tableHintKey(dataset), { bytes: Buffer.from(String(newest)) }, { contentType: 'text/plain' });
+  await settleHint(store, dataset, newest);
   for (const old of versions) if (newest - old >= KEPT_VERSIONS) await store.remove(tableVersionKey(dataset, old));
   return true;
+}
+
+/** Number in `version-hint.text`, by which some readers find the newest version. */
+export async function readHint(store: Store, dataset: string): Promise<number | undefined> {
+  const bytes = await store.get(tableHintKey(dataset));
+  return bytes === undefined ? undefined : Number(Buffer.from(bytes).toString('utf8'));
+}
+
+/**
+ * Lets the hint name the newest version. Needed also when nothing is committed: a worker may have been killed between
+ * the two. Whoever writes it looks again afterwards, so the last one writes the newest.
+ */
+export async function settleHint(store: Store, dataset: string, known: number): Promise<void> {
+  let newest = known;
+  for (let hints = 1; hints <= MAX_HINTS; hints += 1) {
+    const isWritten = await writeHint(store, dataset, newest, hints === MAX_HINTS);
+    const latest = (await listTableVersions(store, dataset)).at(-1) ?? newest;
+    if (isWritten && latest === newest) return;
+    newest = latest;
+  }
+}
+
+/** @returns whether it was kept: the store's own check notices when another worker writes it at the same moment */
+async function writeHint(store: Store, dataset: string, version: number, isLast: boolean): Promise<boolean> {
+  try {
+    await store.put(tableHintKey(dataset), { bytes: Buffer.from(String(version)) }, { contentType: 'text/plain' });
+    return true;
+  } catch (error) {
+    if (!isFault(error) || error.code !== 'STORE_FAILED' || isLast) throw error;
+    return false;
+  }
 }

@@ -110,6 +110,16 @@ describe('a table', () => {
     ]);
   });
 
+  it('is found by its hint again after a worker was killed between version and hint', async () => {
+    await seal({ date: MONDAY, rows: 100 });
+    await commit();
+    await store.put(tableHintKey(DATASET), { bytes: Buffer.from('0') });
+    const manifests = new Map((await recordDays(store)).map((manifest) => [manifest.date, manifest]));
+    expect((await auditTable(store, DATASET, manifests)).behind).toEqual(['version-hint.text names version 0, not 1']);
+    expect((await commit()).dates).toEqual([]);
+    expect(await readText(store, tableHintKey(DATASET))).toBe('1');
+  });
+
   it('is not written again when nothing changed', async () => {
     await seal({ date: MONDAY, rows: 100 });
     await commit();

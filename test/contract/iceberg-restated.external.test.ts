@@ -1,0 +1,129 @@
+/**
+ * An Iceberg table that is read while one of its dates is restated over and over. Each reader must see each date once,
+ * whole and of one revision. The same for the plain folder is in `python-readers.external.test.ts`.
+ */
+import { createHash } from 'node:crypto';
+import { writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
+import type { Engine } from '../../src/engine/engine.ts';
+import { commitTable } from '../../src/ledger/iceberg/commit-table.ts';
+import { openDirectoryStore } from '../../src/store/directory.ts';
+import type { Store } from '../../src/store/store.ts';
+import { makeFolder } from '../support/flowdrop.ts';
+import { DATASET, recordDays, sealDay } from '../support/table-days.ts';
+import {
+  readByClickHouse,
+  readByIcebird,
+  readUntil,
+  SCRIPT_READERS,
+  type TableFacts,
+} from '../support/table-readers.ts';
+
+const [OTHER, DATE] = ['2026-11-18', '2026-11-19'];
+const OTHER_ROWS = 70;
+const MIN_REVISIONS = 100;
+/** While every reader reads: Spark takes long to start. */
+const MIN_REVISIONS_MET = 25;
+const home = process.cwd();
+
+let cwd: string;
+let remove: () => Promise<void>;
+let engine: Engine;
+let store: Store;
+beforeAll(async () => {
+  ({ path: cwd, remove } = await makeFolder());
+  // The engine reads tables only below the folder in which it was started.
+  process.chdir(tmpdir());
+  engine = await openEmbeddedEngine({ path: join(cwd, 'engine') });
+  store = await openDirectoryStore(join(cwd, 'store'));
+});
+afterAll(async () => {
+  await engine.close();
+  process.chdir(home);
+  await remove();
+});
+
+const seal = async (date: string, rows: number) => {
+  await sealDay(store, { date, rows }, join(cwd, 'scratch.parquet'));
+  await recordDays(store);
+  await commitTable(store, DATASET, Date.now());
+};
+
+/** A revision as `sealDay` writes it: its own number of rows, its own sum. */
+function describeRevision(date: string, rows: number, revision: number): readonly [number, number, string, number] {
+  const numbers = Array.from({ length: rows }, (_, n) => n);
+  const premium = numbers.reduce((sum, n) => sum + n + revision / 1000, 0);
+  const ids = numbers.map((n) => `${date}-${String(n).padStart(5, '0')}`).join(',');
+  return [rows, Math.round(premium * 1000) / 1000, createHash('md5').update(ids).digest('hex'), 0];
+}
+
+const rowsOf = (revision: number) => 100 + (revision % 37);
+
+it('a table has each date once, whole and of one revision for every reader while a date is restated', async () => {
+  await seal(OTHER, OTHER_ROWS);
+  await seal(DATE, rowsOf(1));
+  const stop = join(cwd, 'stop');
+  let hasStopped = false;
+  const table = { store };
+  const seen = new Map<string, TableFacts[]>();
+  const note = (reader: string, facts: TableFacts) => seen.set(reader, [...(seen.get(reader) ?? []), facts]);
+  const scripts = SCRIPT_READERS.filter(({ isMissing }) => !isMissing);
+  let starting = scripts.length;
+  const reading = [
+    ...scripts.map(async (reader) => {
+      const answers = await readUntil(stop, reader, table, () => {
+        starting -= 1;
+      });
+      for (const facts of answers) note(reader.reader, facts);
+    }),
+    (async () => {
+      while (!hasStopped) {
+        note('ClickHouse', await readByClickHouse(engine, table, null));
+        note('icebird', await readByIcebird(table, null));
+      }
+    })(),
+  ];
+  // One that fails ends the restating.
+  const ended = Promise.race(reading).then(
+    () => {},
+    () => {
+      hasStopped = true;
+    },
+  );
+  let revision = 1;
+  let met = 0;
+  try {
+    while (!hasStopped && (revision < MIN_REVISIONS || met < MIN_REVISIONS_MET)) {
+      revision += 1;
+      if (starting === 0) met += 1;
+      await seal(DATE, rowsOf(revision));
+    }
+  } finally {
+    hasStopped = true;
+    await writeFile(stop, '');
+  }
+  await Promise.all([ended, ...reading]);
+  const other = describeRevision(OTHER, OTHER_ROWS, 1);
+  const valid = new Set(
+    Array.from({ length: revision }, (_, n) => JSON.stringify(describeRevision(DATE, rowsOf(n + 1), n + 1))),
+  );
+  const round = ([rows, premium, ids, exchanges]: TableFacts[string]) =>
+    JSON.stringify([rows, Math.round(premium * 1000) / 1000, ids, exchanges]);
+  for (const [reader, answers] of seen) {
+    const wrong = answers.filter((facts) => {
+      const [first, second, ...more] = Object.keys(facts).sort();
+      const [otherDay, day] = [facts[OTHER], facts[DATE]];
+      if (first !== OTHER || second !== DATE || more.length > 0 || !otherDay || !day) return true;
+      return round(otherDay) !== JSON.stringify(other) || !valid.has(round(day));
+    });
+    expect(wrong, reader).toEqual([]);
+    // The reader met several revisions.
+    const revisions = new Set(answers.map((facts) => round(facts[DATE] ?? other)));
+    console.log(`${reader}: ${revisions.size} of ${revision} revisions`);
+    expect(revisions.size, reader).toBeGreaterThan(1);
+  }
+  expect(seen.size).toBe(2 + scripts.length);
+}, 600_000);
