@@ -257,9 +257,11 @@ describe('a cancel message', () => {
 });
 
 describe('a comparison', () => {
+  let past = 0;
   const summarise = async (date: string, premium: number) => {
-    const { path: drop } = await writeDrop(engine, folder.path, `past-${date}`, [createTrade({ date, premium })]);
-    const path = join(folder.path, `past-${date}.summary.parquet`);
+    past += 1;
+    const { path: drop } = await writeDrop(engine, folder.path, `past-${past}`, [createTrade({ date, premium })]);
+    const path = join(folder.path, `past-${past}.summary.parquet`);
     await writeSummary(engine, drop, path);
     return { date, path };
   };
@@ -272,7 +274,7 @@ describe('a comparison', () => {
   });
 
   it('with one or two sessions before has a previous one and no mean, with three both', async () => {
-    const past = [
+    const sessions = [
       await summarise('2026-11-18', 500),
       await summarise('2026-11-17', 700),
       await summarise('2026-11-16', 900),
@@ -282,7 +284,7 @@ describe('a comparison', () => {
       [2, null],
       [3, 700],
     ] as const) {
-      const { comparison } = await build(`second-${count}`, [createTrade()], { before: past.slice(0, count) });
+      const { comparison } = await build(`second-${count}`, [createTrade()], { before: sessions.slice(0, count) });
       expect(comparison.changes.total).toEqual({ latest: 1250, previous: 500, mean });
       expect(comparison.changes.putCallByPremium).toEqual({ latest: 0, previous: 0, mean: mean === null ? null : 0 });
     }
