@@ -57,9 +57,9 @@ export const benchTable: RunBench = async ({ note }) =>
     }
     const parts = await measureParts(store);
     const bytes = parts.reduce((sum, part) => sum + part.bytes, 0);
-    const typical = median([...nights, ...restated].map(({ seconds }) => seconds));
+    const slowest = Math.max(...[...nights, ...restated].map(({ seconds }) => seconds));
     note(atMost('metadata that a reader of ten years reads', MOST_BYTES, bytes, formatBytes));
-    note(atMost('commit of a night, ten years (median)', MOST_SECONDS, typical, (value) => `${value.toFixed(2)} s`));
+    note(atMost('slowest commit of one date, ten years', MOST_SECONDS, slowest, (value) => `${value.toFixed(2)} s`));
     return describe(parts, bytes, { bulk, nights, restated });
   });
 

@@ -176,7 +176,7 @@ describe.each(['a directory', ...(s3 ? ['S3'] : [])])('the folder of a dataset i
 
   it('is read as it is by every reader, each date once and whole', async () => {
     await expectRead(await readTruth());
-  }, 120_000);
+  }, 240_000);
 
   it('is read as it is after a date was restated', async () => {
     const before = await readTruth();
@@ -185,7 +185,7 @@ describe.each(['a directory', ...(s3 ? ['S3'] : [])])('the folder of a dataset i
     const truth = await readTruth();
     expect(truth[last]?.[0]).toBe(2500);
     await expectRead(truth);
-  }, 180_000);
+  }, 400_000);
 
   it.skipIf(python.isMissing || spark.isMissing)(
     'is read as it is by Spark',
@@ -195,7 +195,7 @@ describe.each(['a directory', ...(s3 ? ['S3'] : [])])('the folder of a dataset i
       expect(answers.map(([reader]) => reader)).toEqual(SPARK);
       for (const [reader, answer] of answers) expect(answer, reader).toEqual(truth);
     },
-    300_000,
+    400_000,
   );
 });
 
@@ -238,5 +238,5 @@ describe.skipIf(python.isMissing)('the folder of a dataset, while a date is rest
     expect(wrong).toEqual([]);
     // The readers met many of the revisions.
     expect(new Set(seen.map(([, answer]) => JSON.stringify(answer[DATE]))).size).toBeGreaterThan(10);
-  }, 240_000);
+  }, 400_000);
 });

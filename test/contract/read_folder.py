@@ -76,6 +76,11 @@ def grouped(table):
     return zip(pc.cast(sums["session"], "string").to_pylist(), sums["premium_count"].to_pylist(), sums["premium_sum"].to_pylist())
 
 
+def polars_folder():
+    # It takes an address in S3 for one object, unless it ends with a slash.
+    return f"{FOLDER}/" if S3 else FOLDER
+
+
 def polars_options():
     return S3 and {
         "aws_endpoint_url": S3["endpoint"],
@@ -89,21 +94,21 @@ def polars_options():
 def by_polars():
     import polars as pl
 
-    table = pl.scan_parquet(FOLDER, storage_options=polars_options())
+    table = pl.scan_parquet(polars_folder(), storage_options=polars_options())
     return table.group_by("date").agg(pl.len(), pl.col("premium").sum()).collect().rows()
 
 
 def by_polars_eager():
     import polars as pl
 
-    table = pl.read_parquet(FOLDER, hive_partitioning=False, storage_options=polars_options())
+    table = pl.read_parquet(polars_folder(), hive_partitioning=False, storage_options=polars_options())
     return table.group_by("date").agg(pl.len(), pl.col("premium").sum()).rows()
 
 
 def by_polars_partition():
     import polars as pl
 
-    table = pl.scan_parquet(FOLDER, hive_partitioning=True, storage_options=polars_options())
+    table = pl.scan_parquet(polars_folder(), hive_partitioning=True, storage_options=polars_options())
     return table.group_by("session").agg(pl.len(), pl.col("premium").sum()).collect().rows()
 
 

@@ -39,6 +39,9 @@ const DONE_ELSEWHERE: Readonly<Record<string, string>> = {
   'json condition check': 'test/docs/drops.test.ts',
   'json policy check': 'test/docs/security.test.ts',
   'python run': 'test/docs/python.external.test.ts',
+  'python table run': 'test/docs/table.external.test.ts',
+  'sql clickhouse table run': 'test/docs/table.external.test.ts',
+  'sql duckdb table run': 'test/docs/table.external.test.ts',
 };
 
 /** What a fragment of a job file is put into: the job that it overrides, section by section. */

@@ -15,8 +15,16 @@ const ARTIFACTS = [
   'com.amazonaws:aws-java-sdk-bundle:1.12.262',
 ];
 
-/** `jars` is a list for `spark.jars`. @throws when `CI` is set and they cannot be had */
-export function findSparkJars(): { readonly jars: string; readonly isMissing: boolean } {
+export interface Spark {
+  /** A list for `spark.jars`. */
+  readonly jars: string;
+  /** For the variable `PYSPARK_SUBMIT_ARGS` of a script that names no settings: as few tasks as can be. */
+  readonly submitArgs: string;
+  readonly isMissing: boolean;
+}
+
+/** @throws when `CI` is set and they cannot be had */
+export function findSparkJars(): Spark {
   const folder = join(tmpdir(), 'flowdrop-test-spark');
   const pathOf = (artifact: string) => {
     const [, name, version] = artifact.split(':');
@@ -24,7 +32,9 @@ export function findSparkJars(): { readonly jars: string; readonly isMissing: bo
   };
   const missing = ARTIFACTS.filter((artifact) => !existsSync(pathOf(artifact)));
   const obstacle = HAS_EXTERNAL ? missing.map((artifact) => fetchJar(artifact, folder)).find(Boolean) : undefined;
-  return { jars: ARTIFACTS.map(pathOf).join(','), isMissing: isMissing('Spark', obstacle) };
+  const jars = ARTIFACTS.map(pathOf).join(',');
+  const settings = '--master local[1] --conf spark.ui.enabled=false --conf spark.sql.shuffle.partitions=1';
+  return { jars, submitArgs: `--jars ${jars} ${settings} pyspark-shell`, isMissing: isMissing('Spark', obstacle) };
 }
 
 /** @returns what stood in the way */
