@@ -343,8 +343,12 @@ Exit code 0: a run can work; 1: one of the checks failed, and a run would fail t
         'a ClickHouse server instead of the embedded engine; set FLOWDROP_CLICKHOUSE_URL instead to hide the password',
       ),
       order: choice('column', ['time', 'symbol'], 'sort column of the table'),
+      catalog: text(
+        'store',
+        'instead: serve the Iceberg tables of a store, directory or s3://bucket/prefix, as a read-only REST catalog',
+      ),
       host: text('address', 'interface to listen on'),
-      port: number('port', 'port of the main entry point; 0 picks one'),
+      port: number('port', 'port of the main entry point, or of the catalog; 0 picks one'),
       portalPort: number('port', 'port of the separate entry point; 0 picks one'),
     },
     examples: [
@@ -352,6 +356,7 @@ Exit code 0: a run can work; 1: one of the checks failed, and a run would fail t
       ['flowdrop serve --data trades.parquet --port 8080', 'trades from a file'],
       ['flowdrop serve --data-dir data --key-file keys.yaml', 'data that is kept, your own keys'],
       ['flowdrop serve --store s3://bucket/drops --dataset trades', 'the archive of years, for any client of the API'],
+      ['flowdrop serve --catalog out/drops', 'Spark, PyIceberg and DuckDB attach to http://127.0.0.1:8181'],
     ],
     load: async () => (await import('./serve.ts')).serve,
   }),

@@ -1,6 +1,6 @@
 /**
  * `flowdrop serve`: the options data service, on the embedded engine, a ClickHouse server or an archive of sealed drops,
- * until SIGTERM.
+ * until SIGTERM; or with `--catalog` the catalog of a store instead.
  */
 import { Fault } from '../core/errors.ts';
 import { SERVICE_DEFAULTS, type ServiceOptions } from '../service/options.ts';
@@ -17,6 +17,7 @@ interface ServeFlags extends Partial<Omit<ServiceOptions, 'generateSessions' | '
   readonly generate?: number;
   readonly key?: readonly string[];
   readonly clickhouseUrl?: string;
+  readonly catalog?: string;
 }
 
 /**
@@ -44,7 +45,11 @@ type ServeCli = Pick<CliContext, 'archive' | 'cwd' | 'openers' | 'self' | 'servi
 
 export async function serve(cli: ServeCli, { options }: CommandCall<undefined, ServeFlags>): ActionResult {
   const { openers, service: engines, terminal, signal, self } = cli;
-  const { generate, key = [], clickhouseUrl, store, dataset, ...given } = options;
+  const { generate, key = [], clickhouseUrl, store, dataset, catalog, ...given } = options;
+  if (catalog !== undefined) {
+    await (await import('./serve-catalog.ts')).serveCatalog(cli, { ...options, catalog });
+    return undefined;
+  }
   const place = await readPlace(cli.cwd, options);
   const { adminUrl, ...server } = engines.readClickhouse();
   const url = place === undefined ? (clickhouseUrl ?? server.url) : undefined;
