@@ -20,7 +20,10 @@ interface ServeFlags extends Partial<Omit<ServiceOptions, 'generateSessions' | '
   readonly catalog?: string;
 }
 
-/** Flags for data of the service's own: an archive has its own dates, order and files. */
+/**
+ * Flags for data of the service's own: an archive has its own dates, order and files. The engine does not count rows of
+ * files against a scan limit, so there is none.
+ */
 const OTHER_DATA = [
   'data',
   'chain',
@@ -30,11 +33,12 @@ const OTHER_DATA = [
   'seed',
   'earliest',
   'chainLimit',
+  'scanLimit',
   'order',
   'clickhouseUrl',
 ] as const satisfies readonly (keyof ServeFlags)[];
 
-/** Scan limit of an archive unless one is given: more rows than there are. */
+/** Scan limit of an archive: more rows than there are. */
 const NO_SCAN_LIMIT = Number.MAX_SAFE_INTEGER;
 
 type ServeCli = Pick<CliContext, 'archive' | 'cwd' | 'openers' | 'self' | 'service' | 'signal' | 'terminal'>;

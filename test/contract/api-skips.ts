@@ -67,6 +67,7 @@ export const REALTIME_SKIPS: Readonly<Record<string, string>> = {
 };
 
 const NO_LOOKBACK = 'no date is hidden there';
+const NO_SCAN_LIMIT = 'an archive has no scan limit';
 const ASKS_SNAPSHOTS = 'asks the snapshots too, which an archive has not';
 
 /** Of an archive, which shows all its dates and has no snapshots. */
@@ -84,6 +85,10 @@ export const ARCHIVE_SKIPS: Readonly<Record<string, string>> = {
     ASKS_SNAPSHOTS,
   'Snapshot refresh | option chain, latest session | about every 90 seconds during U.S. market hours': ASKS_SNAPSHOTS,
   'market structure has a rate limit of its own': ASKS_SNAPSHOTS,
+  'errorCode QUERY_TOO_BROAD with HTTP 422': NO_SCAN_LIMIT,
+  'reason SCAN_LIMIT_EXCEEDED': NO_SCAN_LIMIT,
+  'hints are the recovery guidance of QUERY_TOO_BROAD': NO_SCAN_LIMIT,
+  'Scan limits | historical SQL | exceeding them gives QUERY_TOO_BROAD; their values are hidden': NO_SCAN_LIMIT,
   'the interface description carries version 1.0.0': 'it lists what is served, tested with the archive',
 };
 
