@@ -35,10 +35,11 @@ export async function updateCatalog(
   signal?: AbortSignal,
 ): Promise<CatalogUpdate> {
   for (let tries = 0; tries < MAX_TRIES; tries += 1) {
+    // The catalog first: whatever it has was in the store before, so a snapshot that is not there now was removed.
+    const theirs = await catalog.load(signal);
     const found = await readTable(store, dataset);
     if (found === undefined) return 'none';
     const ours = withCatalogProperties(found.metadata);
-    const theirs = await catalog.load(signal);
     if (theirs === undefined) {
       if (await register(store, dataset, ours, catalog, signal)) return 'registered';
       continue;
@@ -94,9 +95,11 @@ function describeChange(theirs: LoadedMetadata, ours: TableMetadata): TableChang
   const isKept = (theirs.snapshots ?? []).every((one) => lists.get(one['snapshot-id']) === one['manifest-list']);
   const at = ours.snapshots.findIndex((one) => one['snapshot-id'] === theirs['current-snapshot-id']);
   if (!isKept || at < 0) return 'rebuilt';
-  const missing = ours.snapshots.slice(at + 1);
-  const last = missing.at(-1);
-  if (last === undefined) return undefined;
+  const last = ours.snapshots.at(-1);
+  if (last === undefined || at === ours.snapshots.length - 1) return undefined;
+  // Somebody may have taken the table back to an older snapshot; then it has the newer ones already.
+  const known = new Set((theirs.snapshots ?? []).map((one) => one['snapshot-id']));
+  const missing = ours.snapshots.slice(at + 1).filter((one) => !known.has(one['snapshot-id']));
   const schema = describeSchemas(theirs, ours);
   const order = describeSortOrders(theirs, ours);
   const properties = Object.entries(ours.properties).filter(([name, value]) => theirs.properties?.[name] !== value);
