@@ -13,7 +13,7 @@ const SMALL_LINES = 40;
 /** A room may have this share of all lines; the service, a product of its own, more. */
 const ROOM_SHARE = 1 / 8;
 
-/** Files that one opens, in order, to follow something through the program. Each is imported by one before it. */
+/** Files that one opens, in order, to follow something through the program. */
 const WAYS: Readonly<Record<string, readonly string[]>> = {
   'a window, from job file to manifest': [
     ...['job/parse.ts', 'job/resolve-job.ts', 'job/job.ts'],
@@ -24,6 +24,19 @@ const WAYS: Readonly<Record<string, readonly string[]>> = {
     ...['stage/engine-stage.ts', 'stage/intake.ts', 'export/trades/recount-proof.ts'],
     ...['export/seal-date.ts', 'seal/write-parquet.ts', 'seal/verify-file.ts', 'export/draft.ts', 'ledger/publish.ts'],
     'ledger/manifest.ts',
+  ],
+  'a number, from Parquet to the HTML of the mail': [
+    ...['report/flow-report.ts', 'report/drop-source.ts', 'report/records.ts', 'report/query/sums.ts'],
+    ...['report/numbers.ts', 'report/number-values.ts', 'report/model.ts', 'report/key-numbers.ts'],
+    ...['report/report-tables.ts', 'report/text/mail-view.ts', 'report/render.ts', 'report/template.ts'],
+  ],
+  'a request, from socket to rows': [
+    ...['service/http/http-app.ts', 'service/http/listener.ts', 'service/http/endpoint.ts'],
+    ...['service/historical/historical.ts', 'service/access/gate.ts', 'service/access/keys.ts'],
+    ...['service/access/pace.ts', 'service/historical/query-runner.ts', 'service/sql/admitted.ts', 'guard/guard.ts'],
+    ...['engine/worker-pool.ts', 'engine/worker-process.ts', 'engine/worker-task.ts', 'engine/worker-socket.ts'],
+    ...['engine/worker.ts', 'engine/embedded.ts', 'service/historical/piece-queue.ts'],
+    'service/historical/row-stream.ts',
   ],
 };
 

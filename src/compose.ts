@@ -23,6 +23,7 @@ import {
   readClockRule,
   readFlag,
   readIsLogPretty,
+  readKey,
   readLevel,
   readMailPatienceMs,
   readMaxRuns,
@@ -76,6 +77,7 @@ export function createComposition(input: ComposeInput): Composition {
       async openServerPool(options) {
         return await (await import('./engine/server-pool.ts')).openServerPool(options);
       },
+      readS3Defaults: () => readS3Defaults(env),
       readClickhouse: () => ({
         url: readSecret(env, 'FLOWDROP_CLICKHOUSE_URL', cwd) || undefined,
         adminUrl: readSecret(env, 'FLOWDROP_CLICKHOUSE_ADMIN_URL', cwd) || undefined,
@@ -142,7 +144,7 @@ function createOpeners(input: ComposeInput, stateDir: string, openPacer: OpenPac
     stateDir,
     templatesDir: join(packageDir, 'templates'),
     mailFrom: readSetting(env, 'FLOWDROP_MAIL_FROM'),
-    readKeyFingerprint: () => fingerprint(readSecret(env, 'FLOWDROP_API_KEY', cwd)),
+    readKeyFingerprint: (access) => fingerprint(readKey(env, cwd, access)),
     redact: (text) => maskByKey(createRedactor(secrets())(text)),
     openLog,
     async openStore(to, { objects = {}, use = 'look' } = {}) {
@@ -162,9 +164,10 @@ function createOpeners(input: ComposeInput, stateDir: string, openPacer: OpenPac
       return await (await import('./engine/embedded.ts')).openEmbeddedEngine(options);
     },
     sourceUrl: (api) => sourceUrl(env, api),
-    async openSource(api, log, clockOffsetMs) {
+    async openSource(source, log, clockOffsetMs) {
+      const { api } = source;
       const { createHistoricalSource } = await import('./source/historical.ts');
-      const apiKey = readApiKey(env, cwd);
+      const apiKey = readApiKey(env, cwd, source);
       const pacer = await openPacer('historical', apiKey);
       return createHistoricalSource(
         { url: sourceUrl(env, api), apiKey, expectsMeta: api === 'historical', clockOffsetMs },
@@ -172,7 +175,7 @@ function createOpeners(input: ComposeInput, stateDir: string, openPacer: OpenPac
       );
     },
     async openSnapshots(source, log, clockOffsetMs) {
-      const apiKey = readApiKey(env, cwd);
+      const apiKey = readApiKey(env, cwd, source);
       const options = { url: sourceUrl(env, source.api), apiKey, clockOffsetMs };
       const deps = { clock, pacer: await openPacer(source.api, apiKey), log };
       if (source.api === 'chain') return (await import('./source/chain.ts')).createChainClient(options, deps);
@@ -190,6 +193,11 @@ function createOpeners(input: ComposeInput, stateDir: string, openPacer: OpenPac
       const { openServerTable } = await import('./source/server-table.ts');
       const { openServerEngine } = await import('./engine/server.ts');
       return openServerTable(url, source, { engine: await openServerEngine({ url }), clock, log });
+    },
+    async openCatalog(target) {
+      const token = readSecret(env, 'FLOWDROP_CATALOG_TOKEN', cwd);
+      const credential = readSecret(env, 'FLOWDROP_CATALOG_CREDENTIAL', cwd);
+      return (await import('./catalog/rest-catalog.ts')).openRestCatalog(target, { token, credential });
     },
     async openMailer() {
       const domains = env['FLOWDROP_MAIL_DOMAINS'];
@@ -284,6 +292,18 @@ function s3Options(
     endpoint: env['AWS_ENDPOINT_URL_S3'] || undefined,
     region: env['AWS_REGION'] || undefined,
     pathStyle: env['FLOWDROP_S3_PATH_STYLE'] ? readFlag(env, 'FLOWDROP_S3_PATH_STYLE') : undefined,
+  };
+}
+
+/** Names of properties differ between clients, so each fact has those of Java and Python. */
+function readS3Defaults(env: Environment): Readonly<Record<string, string>> {
+  const { AWS_ENDPOINT_URL_S3: endpoint, AWS_REGION: region } = env;
+  const address = endpoint && URL.canParse(endpoint) ? new URL(endpoint) : undefined;
+  const isPathStyle = Boolean(env['FLOWDROP_S3_PATH_STYLE'] && readFlag(env, 'FLOWDROP_S3_PATH_STYLE'));
+  return {
+    ...(address ? { 's3.endpoint': `${address.protocol}//${address.host}${address.pathname.replace(/\/$/, '')}` } : {}),
+    ...(region ? { 'client.region': region, 's3.region': region } : {}),
+    ...(isPathStyle ? { 's3.path-style-access': 'true' } : {}),
   };
 }
 

@@ -10,6 +10,8 @@ import { REPO } from './support/flowdrop.ts';
 const SRC = join(REPO, 'src');
 /** Above this a file has more than one thought; only tables of data may be longer. */
 const MAX_LINES = 400;
+/** Tables of data may be longer: a row more makes them no harder to read. */
+const TABLES_OF_DATA: readonly string[] = ['cli/commands.ts', 'report/numbers.ts'];
 
 /**
  * The rooms from top to bottom. A room imports rooms of the lines below its own, types included, never one beside it or
@@ -22,7 +24,7 @@ const LAYERS: readonly (readonly string[])[] = [
   ['daemon', 'run'],
   ['alert'],
   ['export', 'deliver'],
-  ['seal', 'archive'],
+  ['seal', 'archive', 'catalog'],
   ['ledger'],
   ['state'],
   ['stage'],
@@ -124,8 +126,10 @@ describe('every file of src', () => {
     expect([...wrong, ...vague]).toEqual([]);
   });
 
-  it(`has at most ${MAX_LINES} lines`, () => {
-    const long = [...texts].filter(([, text]) => text.split('\n').length > MAX_LINES).map(([file]) => file);
+  it(`has at most ${MAX_LINES} lines, unless it is a table of data`, () => {
+    const long = [...texts]
+      .filter(([file, text]) => text.split('\n').length > MAX_LINES && !TABLES_OF_DATA.includes(file))
+      .map(([file]) => file);
     expect(long).toEqual([]);
   });
 

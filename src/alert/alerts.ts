@@ -202,7 +202,10 @@ async function readFacts(
     isExpiring: expires(job.source),
     hasReports: job.reports.length > 0,
   };
-  if (result) return { facts: { ...shared, conditions: result.conditions }, unread: undefined };
-  const { conditions, unread } = await readKnownConditions(context, job, nowMs);
-  return { facts: { ...shared, conditions: Object.fromEntries(conditions) }, unread };
+  if (result) {
+    const { conditions, accepted } = result;
+    return { facts: { ...shared, conditions, accepted: new Set(accepted) }, unread: undefined };
+  }
+  const { conditions, accepted, unread } = await readKnownConditions(context, job, nowMs);
+  return { facts: { ...shared, conditions: Object.fromEntries(conditions), accepted }, unread };
 }

@@ -109,7 +109,7 @@ function listFailures(facts: RunFacts): readonly Cause[] {
 }
 
 function listDates(facts: RunFacts): readonly Cause[] {
-  const { conditions, result, nowMs, isExpiring } = facts;
+  const { conditions, accepted, result, nowMs, isExpiring } = facts;
   const { clipped } = computeLookback(nowMs);
   const gaps = new Set(result?.gaps);
   const lost = new Set(result?.lost);
@@ -120,7 +120,9 @@ function listDates(facts: RunFacts): readonly Cause[] {
     const damage = result?.damaged[date];
     if (damage !== undefined) {
       causes.push(createCause(facts, 'date-degraded', date, { date, code: DROP_DAMAGED, said: damage }));
-    } else if (condition === 'degraded' && isGap) add('date-degraded', describeLacking(facts, date));
+    }
+    if (accepted.has(date)) continue;
+    if (damage === undefined && condition === 'degraded' && isGap) add('date-degraded', describeLacking(facts, date));
     if (condition === 'missing' && isGap) add('date-missing');
     if (condition === 'expired' && (lost.has(date) || date >= addDays(clipped, -LOSS_DAYS))) add('date-expired');
     if (condition === 'pending' && isExpiring && expiresAt(date) - nowMs < GAP_WARNING_MS) add('gap-expires-soon');
@@ -159,6 +161,7 @@ export function judgeCause(
   found: readonly string[],
 ): CauseOutcome {
   const condition = cause.date === null ? undefined : facts.conditions[cause.date];
+  const isAccepted = cause.date !== null && facts.accepted.has(cause.date);
   const isDateSealed = condition !== undefined && isSealed(condition);
   switch (cause.kind) {
     case 'run-failed':
@@ -186,7 +189,7 @@ export function judgeCause(
       if (condition === 'available') return 'recovered';
       return condition === undefined ? 'open' : 'over';
     case 'date-expired':
-      return isDateSealed ? 'over' : 'open';
+      return isDateSealed || isAccepted ? 'over' : 'open';
     case 'report-failed':
     case 'report-refused':
       return cause.report === null ? judgeReports(facts) : judgeDelivery(cause, cause.report, facts);

@@ -7,6 +7,7 @@ import type { CalendarOverride } from '../calendar/session.ts';
 import { describeError, Fault } from '../core/errors.ts';
 import type { Log } from '../core/log.ts';
 import type { Job } from '../job/job.ts';
+import { readAcceptedGaps } from '../ledger/acceptance.ts';
 import { type ConditionDocument, readConditionDocument } from '../ledger/condition-file.ts';
 import { listSealedDates } from '../ledger/sealed-dates.ts';
 import { isFiltered, readManifestIfValid } from '../ledger/update-conditions.ts';
@@ -23,20 +24,26 @@ interface DerivedDeps {
 interface DerivedConditions {
   /** Empty if the store cannot be read. */
   readonly conditions: ReadonlyMap<string, Condition>;
+  /** Gaps that a person accepted. */
+  readonly accepted: ReadonlySet<string>;
   /** Why an opened store could not be read. */
   readonly unread: string | undefined;
 }
 
+const NONE = { conditions: new Map<string, Condition>(), accepted: new Set<string>() } as const;
+
 /** Never throws. */
 export async function readKnownConditions(deps: DerivedDeps, job: Job, nowMs: number): Promise<DerivedConditions> {
   const { store, log } = deps;
-  if (!store) return { conditions: new Map(), unread: undefined };
+  if (!store) return { ...NONE, unread: undefined };
   try {
-    return { conditions: await deriveFromStore({ ...deps, store }, job, nowMs), unread: undefined };
+    const conditions = await deriveFromStore({ ...deps, store }, job, nowMs);
+    const accepted = await readAcceptedGaps(store, job.drop.dataset, conditions);
+    return { conditions, accepted: new Set(accepted.keys()), unread: undefined };
   } catch (error) {
     const reason = describeError(error);
     log.error({ event: 'conditions-unread', reason }, `cannot read the conditions of the dates: ${reason}`);
-    return { conditions: new Map(), unread: reason };
+    return { ...NONE, unread: reason };
   }
 }
 

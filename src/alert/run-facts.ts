@@ -41,6 +41,8 @@ export interface RunFacts extends RunOutcome {
   /** Whether dates that are not fetched in time are lost. */
   readonly isExpiring: boolean;
   readonly conditions: Readonly<Record<string, Condition>>;
+  /** Gaps that a person accepted: no reason for an alert. */
+  readonly accepted: ReadonlySet<string>;
   /** Whether the job mails reports of the dates. */
   readonly hasReports: boolean;
 }

@@ -1,10 +1,11 @@
 /**
- * The archive: the API's SQL over all sealed drops of a dataset. Invariant: a statement runs only as the guard admitted
- * it, in a separate process, over views that show only whole, sealed dates. A date is left out only if the resolved
- * statement cannot touch it. There is no lookback, no row limit and no scan limit. The caller owns the folder.
+ * The archive: SQL over all sealed drops of a store. Invariant: a statement runs only as the guard admitted it, in a
+ * separate process, over views that show only whole, sealed dates. A date is left out only if the resolved statement
+ * cannot touch it. There is no lookback, no row limit and no scan limit. The caller owns the folder.
  */
 
 import { randomBytes } from 'node:crypto';
+import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { CalendarOverride } from '../calendar/session.ts';
 import { Fault } from '../core/errors.ts';
@@ -14,25 +15,36 @@ import type { WorkerPoolOptions } from '../engine/worker-pool.ts';
 import { listTokens, type SqlToken } from '../guard/canonical-text.ts';
 import { type Guard, openGuard } from '../guard/guard.ts';
 import { openParser } from '../guard/parser.ts';
-import type { Manifest } from '../ledger/manifest.ts';
 import type { StoreAccess } from '../store/access.ts';
 import type { Store } from '../store/store.ts';
+import type { AnswerTypes } from './archive-column.ts';
 import { type ReadCost, readCost, subtractCost } from './cost.ts';
-import { type Coverage, describeCoverage } from './coverage.ts';
-import { openDropFiles, type SealedFiles } from './drop-files.ts';
-import { type DropList, listDrops, type ReadManifest, readManifests } from './drops.ts';
-import { describeStatement, type OutputFormat } from './output-format.ts';
+import { type Coverage, describeCoverage, type ShownTable } from './coverage.ts';
+import { openStoreFiles, type StoreFiles } from './drop-files.ts';
+import type { ReadManifest } from './drops.ts';
+import { describeReadable, type OpenTable, openTables } from './open-table.ts';
+import {
+  type AnswerColumn,
+  describeStatement,
+  isBinary,
+  type OutputFormat,
+  readAnswerColumns,
+} from './output-format.ts';
 import { describeQueryFailure } from './query-failure.ts';
 import type { TableRead } from './reads.ts';
 import { readAll, resolveReads } from './resolve-reads.ts';
-import { describeEmptyTable, describeView, isLatestOnly, listColumns, listTables } from './sealed-tables.ts';
+import { describeEmptyTable, describeView, listTables } from './sealed-tables.ts';
 import { unite } from './time-bounds.ts';
 
 interface ArchiveOptions {
   readonly store: Store;
   /** How the engine reaches the same objects. */
   readonly access: StoreAccess;
-  readonly dataset: string;
+  /** Datasets of the store that statements may read. */
+  readonly datasets: readonly string[];
+  /** The one behind the API's two tables; absent: the only one of single trades. */
+  readonly trades?: string | undefined;
+  readonly types: AnswerTypes;
   readonly readManifest: ReadManifest;
   /** The last session that should be sealed by now. */
   readonly lastSession: string;
@@ -54,30 +66,22 @@ interface ArchiveQuery {
 }
 
 export interface ArchiveAnswer {
-  readonly coverage: Coverage;
+  /** Of each dataset that the statement reads. */
+  readonly coverage: readonly Coverage[];
+  /** Only of a binary format. */
+  readonly columns: readonly AnswerColumn[];
   readonly cost: ReadCost;
-}
-
-/** The tables that a statement reads, and the manifests whose columns were used to resolve it. */
-interface Resolved {
-  readonly reads: readonly TableRead[];
-  readonly described: readonly Manifest[];
 }
 
 /** Only small results, such as EXPLAIN output, return as messages; answers go to a file. */
 const MAX_MESSAGE_BYTES = 64_000_000;
 const OWNER = 'query';
+const NAMES_DAY = /\b(today|yesterday)\b/i;
 
-/** @throws Fault `ARCHIVE_EMPTY`, `ARCHIVE_LOCATION_INVALID` (usage), StoreFault, EngineFault */
+/** @throws Fault `ARCHIVE_LOCATION_INVALID` (usage), StoreFault, EngineFault */
 export async function openArchive(options: ArchiveOptions): Promise<Archive> {
-  const { store, dataset, signal } = options;
-  const drops = await listDrops(store, dataset);
-  if (drops.dates.length === 0) {
-    throw new Fault('ARCHIVE_EMPTY', `nothing is sealed in ${store.url}/${dataset}`, {
-      hint: 'Run the job first, or check the names of store and dataset; `flowdrop status` shows what is sealed.',
-    });
-  }
-  const files = await openDropFiles(options.access, dataset, options.folder);
+  const { signal } = options;
+  const files = await openStoreFiles(options.access, options.folder);
   const pool = await options.openWorkers({
     folder: join(options.folder, 'engine'),
     size: 1,
@@ -93,8 +97,9 @@ export async function openArchive(options: ArchiveOptions): Promise<Archive> {
       // In memory, because the views of an S3 store contain its credentials.
       for (const name of Object.values(names)) await engine.command(`CREATE DATABASE ${name} ENGINE = Memory`);
     });
-    const guard = await openGuard(openParser(pool), Object.values(names), [], listTables(options.dataset));
-    return new Archive(options, { drops, files, pool, guard, names });
+    const tables = listTables(options.datasets, options.trades).map(({ name }) => name);
+    const guard = await openGuard(openParser(pool), Object.values(names), [], tables);
+    return new Archive(options, { files, pool, guard, names });
   } catch (error) {
     await pool.close();
     throw error;
@@ -102,8 +107,7 @@ export async function openArchive(options: ArchiveOptions): Promise<Archive> {
 }
 
 interface ArchiveParts {
-  readonly drops: DropList;
-  readonly files: SealedFiles;
+  readonly files: StoreFiles;
   readonly pool: EnginePool;
   readonly guard: Guard;
   /** Databases with unguessable names: one to resolve statements in, one to run them in. */
@@ -113,35 +117,45 @@ interface ArchiveParts {
 export class Archive {
   readonly #options: ArchiveOptions;
   readonly #parts: ArchiveParts;
-  readonly #manifests = new Map<string, Manifest>();
-  readonly #tables: readonly string[];
 
   constructor(options: ArchiveOptions, parts: ArchiveParts) {
     this.#options = options;
     this.#parts = parts;
-    this.#tables = listTables(options.dataset);
-  }
-
-  /** Sealed dates of the dataset, ascending. */
-  get dates(): readonly string[] {
-    return this.#parts.drops.dates;
   }
 
   /**
-   * Writes the answer of one statement to a file.
-   * @throws Fault `INVALID_SQL`, `INVALID_QUERY`, `NO_TRADES` (usage), `QUERY_TOO_BROAD`, `DROP_DAMAGED`,
-   *   `MANIFEST_INVALID`, `ARCHIVE_UNREADABLE`, `OUT_FAILED`, `ENGINE_FAILED`, `INTERRUPTED`
+   * Writes the answer of one statement to a file. Each statement lists the sealed dates anew.
+   * @throws Fault `INVALID_SQL`, `INVALID_QUERY`, `NO_TRADES`, `NO_SUMMARY`, `DATASET_UNCLEAR` (usage),
+   *   `ARCHIVE_EMPTY`, `QUERY_TOO_BROAD`, `DROP_DAMAGED`, `MANIFEST_INVALID`, `ARCHIVE_UNREADABLE`, `OUT_FAILED`,
+   *   `ENGINE_FAILED`, `INTERRUPTED`
    */
   async query({ sql, format, path }: ArchiveQuery): Promise<ArchiveAnswer> {
     const { pool, guard, files } = this.#parts;
-    const { signal } = this.#options;
+    const { signal, types, datasets, trades, maxMemoryBytes } = this.#options;
+    const known = listTables(datasets, trades);
     try {
       const admitted = await guard.admit(sql, { owner: OWNER, signal });
       return await pool.use({ owner: OWNER, signal }, async (engine) => {
-        const coverage = await this.#show(engine, admitted, await this.#resolve(engine, admitted));
-        const before = await readCost(engine);
-        await engine.command(describeStatement(admitted, format, path, this.#options.maxMemoryBytes));
-        return { coverage, cost: subtractCost(await readCost(engine), before) };
+        // Also where the process is a new one: types without a zone take the zone when a view is made.
+        await engine.command("SET session_timezone = 'UTC'");
+        const named = new Set(listTokens(admitted).map(({ value }) => value));
+        const tables = await openTables(
+          known.filter(({ name }) => named.has(name)),
+          { ...this.#options, engine, files },
+        );
+        const answer = async (reads: readonly TableRead[]) => {
+          const coverage = await this.#show(engine, admitted, tables, reads);
+          const columns = isBinary(format) ? await readAnswerColumns(engine, admitted) : [];
+          const before = await readCost(engine);
+          await engine.command(describeStatement(admitted, format, path, maxMemoryBytes));
+          return { coverage, columns, cost: subtractCost(await readCost(engine), before) };
+        };
+        const day = await readDay(engine);
+        const answered = await answer(await this.#resolve(engine, admitted, tables));
+        if (!NAMES_DAY.test(admitted) || (await readDay(engine)) === day) return answered;
+        // Midnight has passed: `today()` may have been another day when the dates were chosen, so read them all.
+        await rm(path, { force: true });
+        return await answer(readAll(tables.map(describeReadable)));
       });
     } catch (error) {
       if (signal.aborted) {
@@ -150,7 +164,8 @@ export class Archive {
           hint: 'Nothing was written; start the same command again.',
         });
       }
-      throw describeQueryFailure(error, { sql, secrets: files.secrets });
+      const tables = known.map(({ name }) => name);
+      throw describeQueryFailure(error, { sql, secrets: files.secrets, tables, types });
     }
   }
 
@@ -160,101 +175,53 @@ export class Archive {
   }
 
   /**
-   * Finds what the statement reads. The newest manifest lists the columns beyond the contract. If the statement does
-   * not resolve with these, it may name a column of older dates, so all manifests are read.
+   * Finds what the statement reads. The newest manifest lists the columns. If the statement does not resolve with
+   * these, it may name a column of older dates, so all manifests are read.
    */
-  async #resolve(engine: PooledEngine, admitted: string): Promise<Resolved> {
-    const newest = await this.#readManifests(this.dates.slice(-1));
-    assertTrades(newest);
-    const reads = await this.#resolveWith(engine, admitted, newest);
-    if (reads !== undefined) return { reads, described: newest };
-    const all = await this.#readManifests(this.dates);
-    return { reads: (await this.#resolveWith(engine, admitted, all)) ?? readAll(this.#tables), described: all };
+  async #resolve(engine: PooledEngine, admitted: string, tables: readonly OpenTable[]): Promise<readonly TableRead[]> {
+    const reads = await this.#resolveWith(engine, admitted, tables);
+    if (reads !== undefined) return reads;
+    for (const table of tables) await table.describeAll();
+    return (await this.#resolveWith(engine, admitted, tables)) ?? readAll(tables.map(describeReadable));
   }
 
-  async #resolveWith(engine: PooledEngine, admitted: string, manifests: readonly Manifest[]) {
+  async #resolveWith(engine: PooledEngine, admitted: string, tables: readonly OpenTable[]) {
     await engine.command(`USE ${this.#parts.names.resolve}`);
-    for (const table of this.#tables) {
-      await engine.command(`DROP TABLE IF EXISTS ${quoteIdentifier(table)}`);
-      await engine.command(describeEmptyTable(table, manifests));
+    for (const table of tables) {
+      await engine.command(`DROP TABLE IF EXISTS ${quoteIdentifier(table.name)}`);
+      await engine.command(describeEmptyTable(table.name, table.columns()));
     }
-    return await resolveReads(engine, admitted, this.#tables);
+    return await resolveReads(engine, admitted, tables.map(describeReadable));
   }
 
   /** Creates views of the tables that the statement reads, with the dates that it can touch. */
-  async #show(engine: PooledEngine, admitted: string, { reads, described }: Resolved): Promise<Coverage> {
-    const { files, names, drops } = this.#parts;
-    const touched = new Map<string, readonly Manifest[]>();
-    for (const table of this.#tables) {
-      const own = reads.filter((read) => read.table === table);
-      if (own.length > 0) touched.set(table, await this.#readManifests(this.#listDates(table, own)));
+  async #show(
+    engine: PooledEngine,
+    admitted: string,
+    tables: readonly OpenTable[],
+    reads: readonly TableRead[],
+  ): Promise<readonly Coverage[]> {
+    await engine.command(`USE ${this.#parts.names.visible}`);
+    const shown: ShownTable[] = [];
+    for (const table of tables) {
+      await engine.command(`DROP TABLE IF EXISTS ${quoteIdentifier(table.name)}`);
+      const own = reads.filter((read) => read.table === table.name);
+      if (own.length === 0) continue;
+      const dates = table.dates.filter((date) => own.some((read) => read.mayTouch(date)));
+      const manifests = await table.drops.readManifests(dates);
+      const time = own.map((read) => read.time).reduce(unite);
+      await engine.command(describeView({ ...table.view(manifests), time }));
+      shown.push({ table, reads: own, manifests });
     }
-    const byDate = new Map([...touched.values()].flat().map((manifest) => [manifest.date, manifest]));
-    const manifests = [...byDate.values()].sort((a, b) => (a.date < b.date ? -1 : 1));
-    const columns = listColumns([...manifests, ...described]);
-    await engine.command(`USE ${names.visible}`);
-    for (const table of this.#tables) {
-      await engine.command(`DROP TABLE IF EXISTS ${quoteIdentifier(table)}`);
-      const own = touched.get(table);
-      if (own === undefined) continue;
-      const time = reads
-        .filter((read) => read.table === table)
-        .map((read) => read.time)
-        .reduce(unite);
-      await engine.command(
-        describeView(
-          table,
-          files,
-          columns,
-          own.map(({ date }) => date),
-          time,
-        ),
-      );
-    }
-    return describeCoverage({
-      sealed: drops.dates,
-      manifests,
-      lastSession: this.#options.lastSession,
-      calendar: this.#options.calendar,
-      columns: columns.map(({ name }) => name).filter((name) => isNamed(admitted, name)),
-      mayTouch: (date) => reads.some((read) => !isLatestOnly(read.table) && mayTouch(read, date)),
-    });
-  }
-
-  #listDates(table: string, reads: readonly TableRead[]): readonly string[] {
-    const dates = isLatestOnly(table) ? this.dates.slice(-1) : this.dates;
-    return dates.filter((date) => reads.some((read) => read.mayTouch(date)));
-  }
-
-  async #readManifests(dates: readonly string[]): Promise<readonly Manifest[]> {
-    const unread = dates.filter((date) => !this.#manifests.has(date));
-    for (const manifest of await readManifests(unread, this.#parts.drops, this.#options.readManifest)) {
-      this.#manifests.set(manifest.date, manifest);
-    }
-    return dates.flatMap((date) => this.#manifests.get(date) ?? []);
+    const { lastSession, calendar } = this.#options;
+    return describeCoverage(shown, { lastSession, calendar, isNamed: (column) => isNamed(admitted, column) });
   }
 }
 
-/** Snapshots and aggregates have dates and manifests too, but contain no single trades. */
-function assertTrades(manifests: readonly Manifest[]): void {
-  for (const { dataset, schema } of manifests) {
-    const lacking = ['id', 'time'].filter((name) => !schema.some((column) => column.name === name));
-    if (lacking.length === 0) continue;
-    throw new Fault(
-      'NO_TRADES',
-      `the drops of ${dataset} are not single trades: they have no ${lacking.join(' and no ')}`,
-      {
-        kind: 'usage',
-        hint: 'Name a dataset of single trades; these drops are Parquet files that any reader opens.',
-      },
-    );
-  }
-}
-
-/** Whether rows of an unsealed date could be in the answer. All times of a date lie on that date. */
-function mayTouch(read: TableRead, date: string): boolean {
-  const { from, to } = read.time;
-  return read.mayTouch(date) && !(from !== undefined && `${date} 24` < from) && !(to !== undefined && to < date);
+/** The day that `today()` means. */
+async function readDay(engine: PooledEngine): Promise<string | undefined> {
+  const [row] = await engine.rows<{ readonly day: string }>('SELECT toString(today()) AS day');
+  return row?.day;
 }
 
 /**

@@ -7,14 +7,21 @@ import { symlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Fault } from '../core/errors.ts';
 import { quoteString } from '../engine/literal.ts';
-import { dropFilename, dropKey } from '../ledger/layout.ts';
+import { dropsPrefix, fileKey, SUMMARY_FILENAME } from '../ledger/layout.ts';
 import type { StoreAccess } from '../store/access.ts';
 
 export interface SealedFiles {
   /** Table function over the files of all dates. @param structure columns to read, with their types */
   tableSql(structure: string): string;
-  /** The engine's path (`_path`) of a date's file. */
-  pathOf(date: string): string;
+  /** Table function over one file, with its own columns. */
+  fileSql(date: string, filename: string): string;
+  /** The engine's path (`_path`) of a file of a date, by the name that the manifest gives it. */
+  pathOf(date: string, filename: string): string;
+}
+
+export interface StoreFiles {
+  /** The files with rows, or the summaries. @throws Fault `ARCHIVE_LOCATION_INVALID` (usage) */
+  of(dataset: string, rows: 'drops' | 'summaries'): SealedFiles;
   /** Texts that must be hidden in messages: credentials, folders. */
   readonly secrets: readonly string[];
 }
@@ -24,36 +31,47 @@ const PATTERN = /[*?{}]/;
 const LINK = 'drops';
 
 /** @param folder our own folder, for the link @throws Fault `ARCHIVE_LOCATION_INVALID` (usage) */
-export async function openDropFiles(access: StoreAccess, dataset: string, folder: string): Promise<SealedFiles> {
-  const filename = dropFilename(dataset);
+export async function openStoreFiles(access: StoreAccess, folder: string): Promise<StoreFiles> {
   if (access.kind === 'directory') {
-    assertPlain(dataset);
     const link = join(folder, LINK);
-    await symlink(join(access.path, dataset), link);
+    await symlink(access.path, link);
     return {
-      tableSql: (structure) =>
-        `file(${quoteString(`${link}/session=*/${filename}`)}, Parquet, ${quoteString(structure)})`,
-      pathOf: (date) => `${link}/session=${date}/${filename}`,
+      of: (dataset, rows) => ({
+        tableSql: (structure) =>
+          `file(${quoteString(`${link}/${patternOf(dataset, rows)}`)}, Parquet, ${quoteString(structure)})`,
+        fileSql: (date, filename) => `file(${quoteString(`${link}/${fileKey(dataset, date, filename)}`)}, Parquet)`,
+        pathOf: (date, filename) => `${link}/${fileKey(dataset, date, filename)}`,
+      }),
       secrets: [folder],
     };
   }
   const root = access.prefix === '' ? '' : `${access.prefix}/`;
-  assertPlain(root + dataset);
-  const base = `${access.bucketUrl}/${encodePath(`${root}${dataset}`)}`;
+  assertPlain(root);
   const { accessKeyId, secretAccessKey, sessionToken } = access;
   const credentials = [accessKeyId, secretAccessKey, ...(sessionToken === undefined ? [] : [sessionToken])];
+  const s3 = (key: string, ...structure: readonly string[]) => {
+    const args = [`${access.bucketUrl}/${encodePath(root + key)}`, ...credentials, 'Parquet', ...structure];
+    return `s3(${args.map(quoteString).join(', ')})`;
+  };
   return {
-    tableSql: (structure) => {
-      const args = [`${base}/session=*/${encodePath(filename)}`, ...credentials, 'Parquet', structure];
-      return `s3(${args.map(quoteString).join(', ')})`;
-    },
-    pathOf: (date) => `${access.bucket}/${root}${dropKey(dataset, date)}`,
+    of: (dataset, rows) => ({
+      tableSql: (structure) => s3(patternOf(dataset, rows), structure),
+      fileSql: (date, filename) => s3(fileKey(dataset, date, filename)),
+      pathOf: (date, filename) => `${access.bucket}/${root}${fileKey(dataset, date, filename)}`,
+    }),
     secrets: [...credentials, folder],
   };
 }
 
+/** The keys of all files, as a pattern: revisions of a table have file names of their own. */
+function patternOf(dataset: string, rows: 'drops' | 'summaries'): string {
+  assertPlain(dataset);
+  return rows === 'drops' ? `${dropsPrefix(dataset, '*')}*.parquet` : fileKey(dataset, '*', SUMMARY_FILENAME);
+}
+
+/** `*` and the `=` of partitions stay as they are. */
 function encodePath(path: string): string {
-  return path.split('/').map(encodeURIComponent).join('/');
+  return path.split('/').map(encodeURIComponent).join('/').replaceAll('%3D', '=');
 }
 
 function assertPlain(path: string): void {

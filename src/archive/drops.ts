@@ -1,57 +1,85 @@
 /**
  * The sealed dates of a dataset: two listings, and the manifests of the dates that a statement touches. Invariant: a
- * date counts as sealed if it has a manifest. If its object is missing or differs in size from the manifest, the
- * statement is refused with that date before anything is computed.
+ * date counts as sealed if it has a manifest. If an object that the statement reads is missing or differs in size from
+ * the manifest, the statement is refused with that date before anything is computed.
  */
 import { Fault } from '../core/errors.ts';
 
-import type { Manifest } from '../ledger/manifest.ts';
-import { listSealed } from '../ledger/sealed-dates.ts';
+import type { Manifest, ManifestFile } from '../ledger/manifest.ts';
+import { listSealed, type SealedDate } from '../ledger/sealed-dates.ts';
 import type { Store } from '../store/store.ts';
 
-export interface DropList {
-  /** Sealed dates, ascending. */
-  readonly dates: readonly string[];
-  /** Sizes in bytes of a date's files with rows, by name. */
-  filesOf(date: string): ReadonlyMap<string, number>;
-}
-
-/** Reads the manifest of a sealed date, given the sizes of its files with rows; see `seal/`. @throws Fault `MANIFEST_INVALID` */
-export type ReadManifest = (date: string, drops: ReadonlyMap<string, number>) => Promise<Manifest | undefined>;
+/**
+ * Reads the manifest of a sealed date, given the sizes of its files with rows; see `ledger/restating.ts`.
+ * @throws Fault `MANIFEST_INVALID`
+ */
+export type ReadManifest = (
+  dataset: string,
+  date: string,
+  drops: ReadonlyMap<string, number>,
+) => Promise<Manifest | undefined>;
 
 /** Manifests read concurrently. */
 const MAX_READS = 16;
 
-/** Costs two listings, however many dates there are. @throws StoreFault */
-export async function listDrops(store: Store, dataset: string): Promise<DropList> {
-  const sealed = new Map((await listSealed(store, dataset)).map((found) => [found.date, found.drops]));
-  return { dates: [...sealed.keys()], filesOf: (date) => sealed.get(date) ?? new Map() };
-}
+/** A dataset at the time of one statement. */
+export class DatasetDrops {
+  readonly dataset: string;
+  readonly #sealed: ReadonlyMap<string, SealedDate>;
+  readonly #read: ReadManifest;
+  readonly #manifests = new Map<string, Manifest>();
 
-/** Reads the manifests of `dates`, in the same order. @throws Fault `MANIFEST_INVALID`, `DROP_DAMAGED` */
-export async function readManifests(
-  dates: readonly string[],
-  list: DropList,
-  read: ReadManifest,
-): Promise<readonly Manifest[]> {
-  const manifests: Manifest[] = [];
-  for (let first = 0; first < dates.length; first += MAX_READS) {
-    const some = dates.slice(first, first + MAX_READS);
-    manifests.push(...(await Promise.all(some.map((date) => readWhole(date, list, read)))));
+  constructor(dataset: string, sealed: readonly SealedDate[], read: ReadManifest) {
+    this.dataset = dataset;
+    this.#sealed = new Map(sealed.map((one) => [one.date, one]));
+    this.#read = read;
   }
-  return manifests;
+
+  /** Sealed dates, ascending. */
+  get dates(): readonly string[] {
+    return [...this.#sealed.keys()];
+  }
+
+  /** The manifests of `dates`, in the same order; each is read once. @throws Fault `MANIFEST_INVALID`, `DROP_DAMAGED` */
+  async readManifests(dates: readonly string[]): Promise<readonly Manifest[]> {
+    const unread = dates.filter((date) => !this.#manifests.has(date));
+    for (let first = 0; first < unread.length; first += MAX_READS) {
+      const some = await Promise.all(unread.slice(first, first + MAX_READS).map((date) => this.#readWhole(date)));
+      for (const manifest of some) this.#manifests.set(manifest.date, manifest);
+    }
+    return dates.flatMap((date) => this.#manifests.get(date) ?? []);
+  }
+
+  /** The summary of a date, or `undefined` if it has none. @throws Fault `DROP_DAMAGED` */
+  summaryOf({ date, files, summary }: Manifest): ManifestFile | undefined {
+    const file = files.find(({ filename }) => filename === summary);
+    if (file !== undefined) assertSize(date, file, this.#sealed.get(date)?.beside);
+    return file;
+  }
+
+  async #readWhole(date: string): Promise<Manifest> {
+    const drops = this.#sealed.get(date)?.drops ?? new Map<string, number>();
+    const manifest = await this.#read(this.dataset, date, drops);
+    if (manifest === undefined) throw damaged(date, 'its manifest was removed after it was listed');
+    assertSize(date, manifest.files[0], drops);
+    return manifest;
+  }
 }
 
-async function readWhole(date: string, list: DropList, read: ReadManifest): Promise<Manifest> {
-  const drops = list.filesOf(date);
-  const manifest = await read(date, drops);
-  if (manifest === undefined) throw damaged(date, 'its manifest was removed after it was listed');
-  const [file] = manifest.files;
-  const size = drops.get(file.filename);
+/** Costs two listings, however many dates there are. @throws Fault `ARCHIVE_EMPTY`, StoreFault */
+export async function openDrops(store: Store, dataset: string, read: ReadManifest): Promise<DatasetDrops> {
+  const sealed = await listSealed(store, dataset);
+  if (sealed.length > 0) return new DatasetDrops(dataset, sealed, read);
+  throw new Fault('ARCHIVE_EMPTY', `nothing is sealed in ${store.url}/${dataset}`, {
+    hint: 'Run the job first, or check the names of store and dataset; `flowdrop status` shows what is sealed.',
+  });
+}
+
+function assertSize(date: string, file: ManifestFile, sizes: ReadonlyMap<string, number> | undefined): void {
+  const size = sizes?.get(file.filename);
   if (size === undefined) throw damaged(date, `${file.filename} is missing`);
   if (size !== file.size)
     throw damaged(date, `${file.filename} has ${size} bytes where the manifest says ${file.size}`);
-  return manifest;
 }
 
 function damaged(date: string, what: string): Fault {

@@ -1,5 +1,6 @@
 /** How an answer is written: the engine writes it to a file, so its size does not matter. A table of data. */
-import { quoteString } from '../engine/literal.ts';
+import { formatSettings, quoteString } from '../engine/literal.ts';
+import type { PooledEngine } from '../engine/pool.ts';
 
 const OUTPUT_FORMATS = ['table', 'json', 'csv', 'arrow', 'parquet'] as const;
 export type OutputFormat = (typeof OUTPUT_FORMATS)[number];
@@ -31,10 +32,12 @@ const ENGINE_FORMATS: Readonly<Record<OutputFormat, EngineFormat>> = {
 };
 
 /** Settings of every statement: those that shape the service's answers too, and how the files are read. */
-const SETTINGS: Readonly<Record<string, string | number>> = {
+export const READ_SETTINGS: Readonly<Record<string, string | number>> = {
   output_format_json_validate_utf8: 1,
   output_format_json_quote_64bit_integers: 0,
   session_timezone: "'UTC'",
+  // 09:30:00, not 09:30:00.000000: fractions only where there are some.
+  date_time_64_output_format_cut_trailing_zeros_align_to_groups_of_thousands: 1,
   // Only our own views take the date from the path.
   use_hive_partitioning: 0,
   input_format_parquet_filter_push_down: 1,
@@ -47,14 +50,28 @@ const SETTINGS: Readonly<Record<string, string | number>> = {
   max_read_buffer_size_remote_fs: 65_536,
 };
 
+/** Formats with types of their own, which no terminal shows. */
+export function isBinary(format: OutputFormat): format is 'arrow' | 'parquet' {
+  return format === 'arrow' || format === 'parquet';
+}
+
+/** A column of an answer, with the engine's name of its type. */
+export interface AnswerColumn {
+  readonly name: string;
+  readonly type: string;
+}
+
+/** The columns of the answer of `sql` (admitted by the guard). @throws EngineFault if the statement is wrong */
+export async function readAnswerColumns(engine: PooledEngine, sql: string): Promise<readonly AnswerColumn[]> {
+  return await engine.rows<AnswerColumn>(`DESCRIBE TABLE (${sql})`);
+}
+
 /**
  * The complete statement that writes the answer of `sql` (admitted by the guard) to `path`.
  * @param maxMemoryBytes above this limit the statement fails, so the machine does not run out of memory
  */
 export function describeStatement(sql: string, format: OutputFormat, path: string, maxMemoryBytes: number): string {
   const { name, settings } = ENGINE_FORMATS[format];
-  const all = Object.entries({ ...SETTINGS, ...settings, max_memory_usage: maxMemoryBytes }).map(
-    ([setting, value]) => `${setting} = ${value}`,
-  );
-  return `${sql} INTO OUTFILE ${quoteString(path)} FORMAT ${name} SETTINGS ${all.join(', ')}`;
+  const all = { ...READ_SETTINGS, ...settings, max_memory_usage: maxMemoryBytes };
+  return `${sql} INTO OUTFILE ${quoteString(path)} FORMAT ${name} ${formatSettings(all)}`;
 }

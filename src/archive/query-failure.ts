@@ -3,13 +3,13 @@
  * caller may see every row of the archive, but without our internal names, folders, addresses and credentials.
  */
 
-import { TABLES } from '../api-contract/published-limits.ts';
 import { Fault } from '../core/errors.ts';
 import { findSqlPlaces } from '../core/place.ts';
 import { createRedactor } from '../core/redact.ts';
 import { EngineFault } from '../engine/engine-fault.ts';
 import { TIMEOUT_CODES, TOO_BROAD_CODES } from '../guard/engine-codes.ts';
 import { Refusal, toRefusal } from '../guard/refusal.ts';
+import type { AnswerTypes } from './archive-column.ts';
 
 /** ClickHouse's codes for file, network and S3 errors; names as in `ErrorCodes.cpp`. */
 const READ_CODES: Readonly<Record<string, number>> = {
@@ -30,18 +30,23 @@ const WRITE_CODES: Readonly<Record<string, number>> = {
   NOT_ENOUGH_SPACE: 243,
 };
 /** The engine's codes, version and stack trace, which help only its developers. */
-const ENGINE_FRAME = /\bCode: \d+\. |\bDB::\w*Exception: |\s*\((?:version [^)]*|[A-Z0-9_]+)\)\s*\.?|Stack trace:.*$/gs;
+const ENGINE_FRAME =
+  /: \(in file\/uri .*$|\bCode: \d+\. |\bDB::\w*Exception: |\s*\((?:version [^)]*|[A-Z0-9_]+)\)\s*\.?|Stack trace:.*$/gs;
+const API_TYPES = "--api-types gives the API's texts.";
 const HIDDEN = /\b(?:archive|resolve)_[0-9a-f]{24}\./g;
 
 interface FailureContext {
   readonly sql: string;
   /** Texts that must be hidden in messages. */
   readonly secrets: readonly string[];
+  /** Names that a statement may read. */
+  readonly tables: readonly string[];
+  readonly types: AnswerTypes;
 }
 
 /** The fault of a failed statement; its kind is `usage` if the statement is wrong. */
-export function describeQueryFailure(error: unknown, { sql, secrets }: FailureContext): unknown {
-  if (error instanceof Refusal && error.cause === undefined) return explainRefusal(error);
+export function describeQueryFailure(error: unknown, { sql, secrets, tables, types }: FailureContext): unknown {
+  if (error instanceof Refusal && error.cause === undefined) return explainRefusal(error, tables);
   const cause = error instanceof Refusal ? error.cause : error;
   if (!(cause instanceof EngineFault)) return error;
   const words = cleanWords(cause.message, secrets);
@@ -66,15 +71,37 @@ export function describeQueryFailure(error: unknown, { sql, secrets }: FailureCo
   return new Fault(`${refusal.errorCode}`, `${refusal.message} ClickHouse says: ${words}`, {
     kind: 'usage',
     places: findSqlPlaces(sql, refusal.message),
-    hint: `Reason ${refusal.reason ?? 'unknown'}. Tables are ${TABLES.join(' and ')}; the SQL is ClickHouse's.`,
+    hint: `Reason ${refusal.reason ?? 'unknown'}. ${explainTypes(cause.message, types) ?? `Tables are ${joinWords(tables)}; the SQL is ClickHouse's.`}`,
   });
 }
 
-function explainRefusal(refusal: Refusal): Fault {
+/** What to write where a statement takes a date, a time or a null for a text. */
+function explainTypes(message: string, types: AnswerTypes): string | undefined {
+  if (types === 'api') return undefined;
+  if (/converting '' to|after eof/i.test(message))
+    return `Unknown values are null: write IS NULL for = ''. ${API_TYPES}`;
+  if (/Date32 and (Nullable\()?Date32.*function minus/.test(message))
+    return "Days between two dates: dateDiff('day', date, expiration_date).";
+  if (/Cannot (parse|read) (date|time|DateTime)/i.test(message))
+    return `Write dates as '2026-11-19' and times as '2026-11-19 09:30:00'. ${API_TYPES}`;
+  if (/OrZero|OrNull|OrDefault/.test(message))
+    return `Columns of numbers are numbers: they need no conversion. ${API_TYPES}`;
+  if (/\bDate(32|Time(64)?)?\b/.test(message))
+    return `Dates and times are typed: use functions of dates, or toString(date) for functions of texts such as LIKE. ${API_TYPES}`;
+  return undefined;
+}
+
+function explainRefusal(refusal: Refusal, tables: readonly string[]): Fault {
   return new Fault(refusal.errorCode, refusal.message, {
     kind: 'usage',
-    hint: `Allowed is one SELECT over ${TABLES.join(' and ')}, in ClickHouse SQL, without settings, formats, files and addresses.`,
+    hint: `Allowed is one SELECT over ${joinWords(tables)}, in ClickHouse SQL, without settings, formats, files and addresses.`,
   });
+}
+
+/** Names that need no quotes; each dataset has summaries besides, if it has single trades. */
+function joinWords(tables: readonly string[]): string {
+  const words = tables.filter((name) => /^\w+$/.test(name) && !name.endsWith('_summary'));
+  return `${words.slice(0, -1).join(', ')} and ${words.at(-1)}`;
 }
 
 function cleanWords(message: string, secrets: readonly string[]): string {

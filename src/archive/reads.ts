@@ -5,8 +5,16 @@
  * join cannot bring back. Pure.
  */
 
-import { argumentsOf, childrenUnder, type TreeNode, textsOf } from './resolved-query.ts';
-import { intersect, isBefore, type TimeBounds, UNBOUNDED, unite } from './time-bounds.ts';
+import { argumentsOf, childrenUnder, momentOf, type TreeNode, textsOf } from './resolved-query.ts';
+import { completeTime, intersect, isBefore, type TimeBounds, UNBOUNDED, unite } from './time-bounds.ts';
+
+/** A table that a statement may read. */
+export interface ReadableTable {
+  readonly name: string;
+  readonly columns: readonly string[];
+  /** Whether its column `date` is the date of the file, not one of the file's own. */
+  readonly isDated: boolean;
+}
 
 /** One read of a table. */
 export interface TableRead {
@@ -23,7 +31,7 @@ export function wholeRead(table: string): TableRead {
 }
 
 /** @returns `undefined` if the tree names a table that is not ours: then nothing is known about the reads */
-export function listReads(root: TreeNode, tables: readonly string[]): readonly TableRead[] | undefined {
+export function listReads(root: TreeNode, tables: readonly ReadableTable[]): readonly TableRead[] | undefined {
   const bound = new Map<TreeNode, readonly TreeNode[]>();
   const reads: TableRead[] = [];
   const visit = (node: TreeNode): boolean => {
@@ -33,9 +41,10 @@ export function listReads(root: TreeNode, tables: readonly string[]): readonly T
     }
     if (node.kind === 'other' && /^TABLE(_FUNCTION)? /.test(node.text)) return false;
     if (node.kind === 'table') {
-      const table = tables.find((known) => known === node.name);
+      const table = tables.find(({ name }) => name === node.name);
       if (table === undefined) return false;
-      reads.push(describeRead(table, node.id, bound.get(node) ?? []));
+      const read = describeRead(table.name, node.id, bound.get(node) ?? []);
+      reads.push(table.isDated ? read : { ...read, mayTouch: () => true });
     }
     return node.children.every(visit);
   };
@@ -77,7 +86,7 @@ function judge(node: TreeNode, id: number, date: string): boolean | undefined {
     }
     case 'in':
     case 'notIn': {
-      const list = isColumn(args[0], 'date', id) ? textsOf(args[1]) : undefined;
+      const list = isColumn(args[0], 'date', id) ? readOperands(args[0], args[1]) : undefined;
       return list && list.includes(date) === (node.name === 'in');
     }
     case 'startsWith': {
@@ -144,9 +153,22 @@ function readComparison(
   const operator = name as Operator; // `name` is a key of `MIRRORED`.
   const isMirrored = isColumn(right, column, id);
   if (!isMirrored && !isColumn(left, column, id)) return undefined;
-  const [text, ...more] = textsOf(isMirrored ? left : right) ?? [];
+  const [text, ...more] = (isMirrored ? readOperands(right, left) : readOperands(left, right)) ?? [];
   if (text === undefined || more.length > 0) return undefined;
   return { operator: isMirrored ? MIRRORED[operator] : operator, text };
+}
+
+/**
+ * The values that a column is compared with, as texts in whose order its values stand. A typed column reads a text in
+ * many ways; only those count that are written as the column's own values are.
+ */
+function readOperands(column: TreeNode | undefined, operand: TreeNode | undefined): readonly string[] | undefined {
+  if (column?.kind !== 'column') return undefined;
+  if (column.type === 'String') return textsOf(operand);
+  const moment = momentOf(operand);
+  const texts = moment === undefined ? textsOf(operand) : [moment];
+  const isOwn = (text: string) => completeTime(text) !== undefined && (column.type !== 'Date32' || text.length === 10);
+  return texts?.every(isOwn) ? texts : undefined;
 }
 
 function compare(value: string, { operator, text }: Comparison): boolean {

@@ -5,10 +5,15 @@
  */
 import { type OutlineNode, parseOutline } from '../guard/outline.ts';
 
+/** Of the columns with a meaning here: text, or of the archive's own types. */
+export type ColumnType = 'String' | 'Date32' | 'DateTime64(6)';
+
 export type TreeNode = (
-  | { readonly kind: 'column'; readonly name: string; readonly source: number }
+  | { readonly kind: 'column'; readonly name: string; readonly type: ColumnType; readonly source: number }
   /** Texts: one for a literal, several for a list. A value that the engine computed has children; see `textsOf`. */
   | { readonly kind: 'text'; readonly values: readonly string[] }
+  /** A date or a time, as the text that a column of its type compares with; see `momentOf`. */
+  | { readonly kind: 'moment'; readonly text: string }
   | { readonly kind: 'function'; readonly name: string }
   | { readonly kind: 'table'; readonly id: number; readonly name: string }
   | { readonly kind: 'join'; readonly join: string; readonly isPlain: boolean }
@@ -19,13 +24,19 @@ export type TreeNode = (
 
 const INDENT = 2;
 const TEXT = `'[^'\\\\]*'`;
-const COLUMN = /^COLUMN id: \d+, column_name: (\w+), result_type: String, source_id: (\d+)$/;
+const COLUMN = /^COLUMN id: \d+, column_name: (\w+), result_type: (String|Date32|DateTime64\(6\)), source_id: (\d+)$/;
 const LITERAL = new RegExp(`^CONSTANT id: \\d+, constant_value: (${TEXT}), constant_value_type: String$`);
 const LIST = new RegExp(
   `^CONSTANT id: \\d+, constant_value: (?:Tuple_\\(|Array_\\[)(${TEXT}(?:, ${TEXT})*)[)\\]], constant_value_type: (?:Tuple\\((?:String|, )+\\)|Array\\(String\\))$`,
 );
+/** Days, seconds or seconds with a fraction since the epoch, in UTC. */
+const MOMENT =
+  /^CONSTANT id: \d+, constant_value: U?Int64_(\d+), constant_value_type: (Date|Date32|DateTime)$|^CONSTANT id: \d+, constant_value: Decimal64_'(\d+)(?:\.0+)?', constant_value_type: DateTime64\(\d\)$/;
+/** Functions whose value depends only on their arguments, as a date or time is written with them. */
+const MOMENT_FUNCTION =
+  /^(today|yesterday|_?CAST|toDate|toDate32|toDateTime|toDateTime64|makeDate|makeDate32|plus|minus|toInterval\w+|(add|subtract)(Second|Minute|Hour|Day|Week|Month|Quarter|Year)s|toStartOf(Month|Quarter|Year)|toMonday)$/;
 const FUNCTION = /^FUNCTION id: \d+, function_name: (\w+), function_type: ordinary\b/;
-const TABLE = /^TABLE id: (\d+), (?:alias: \w+, )?table_name: \w+\.(\w+)$/;
+const TABLE = /^TABLE id: (\d+), (?:alias: \w+, )?table_name: \w+\.([\w-]+)$/;
 /** The table that a statement without FROM reads: one dummy row. */
 const NO_TABLE = /^TABLE id: \d+, (?:alias: \w+, )?table_name: system\.one$/;
 const JOIN = /^JOIN id: \d+, strictness: (\w+), kind: (\w+)/;
@@ -56,14 +67,43 @@ export function textsOf(node: TreeNode | undefined): readonly string[] | undefin
   return node?.kind === 'text' && node.children.length === 0 ? node.values : undefined;
 }
 
+/** The text of a date or time that is written as such, or computed from what is written. */
+export function momentOf(node: TreeNode | undefined): string | undefined {
+  return node?.kind === 'moment' && node.children.every(isWritten) ? node.text : undefined;
+}
+
+function isWritten(node: TreeNode): boolean {
+  const isKnown =
+    node.kind === 'function'
+      ? MOMENT_FUNCTION.test(node.name)
+      : ['text', 'moment'].includes(node.kind) ||
+        (node.kind === 'other' && /^(EXPRESSION$|ARGUMENTS$|LIST |CONSTANT )/.test(node.text));
+  return isKnown && node.children.every(isWritten);
+}
+
+/** `2026-11-19` of days, `2026-11-19 09:30:00` of seconds. */
+function formatMoment(value: string, type: string): string {
+  const isDay = type.startsWith('Date') && !type.startsWith('DateTime');
+  const text = new Date(Number(value) * (isDay ? 86_400_000 : 1_000)).toISOString();
+  return isDay ? text.slice(0, 10) : text.slice(0, 19).replace('T', ' ');
+}
+
 function readNode({ text, children: below }: OutlineNode): TreeNode {
   const children = below.map(readNode);
   const column = COLUMN.exec(text);
-  if (column) return { kind: 'column', name: column[1] ?? '', source: Number(column[2]), children };
+  if (column) {
+    const type = column[2] as ColumnType; // As the pattern has it.
+    return { kind: 'column', name: column[1] ?? '', type, source: Number(column[3]), children };
+  }
   const texts = (LITERAL.exec(text) ?? LIST.exec(text))?.[1];
   if (texts !== undefined) {
     const values = Array.from(texts.matchAll(new RegExp(TEXT, 'g')), ([quoted]) => quoted.slice(1, -1));
     return { kind: 'text', values, children };
+  }
+  const moment = MOMENT.exec(text);
+  if (moment) {
+    const [, value, type = 'DateTime64', seconds = ''] = moment;
+    return { kind: 'moment', text: formatMoment(value ?? seconds, type), children };
   }
   const called = FUNCTION.exec(text)?.[1];
   if (called !== undefined) return { kind: 'function', name: called, children };

@@ -50,7 +50,7 @@ export function describeBounds({ from, to }: TimeBounds): readonly string[] {
  * The first second whose text begins with `text`. A text at or after `text` is a time at or after this second, and a
  * text at or before `text` is a time at or before it. `undefined` if `text` is not a time.
  */
-function completeTime(text: string): string | undefined {
+export function completeTime(text: string): string | undefined {
   const [, date, hour = '00', minute = '00', second = '00'] = TIME_TEXT.exec(text) ?? [];
   if (date === undefined) return undefined;
   const year = Number(date.slice(0, 4));

@@ -5,7 +5,14 @@
 import { Argument, Command, CommanderError, InvalidArgumentError, Option } from 'commander';
 import { Fault } from '../core/errors.ts';
 import { findNearest } from '../core/nearest.ts';
-import { COMMAND_GROUPS, type CommandCall, type CommandSpec, formatFlag, type OptionSpec } from './command.ts';
+import {
+  COMMAND_GROUPS,
+  type CommandCall,
+  type CommandSpec,
+  EXIT_CODE_MEANINGS,
+  formatFlag,
+  type OptionSpec,
+} from './command.ts';
 import { COMMANDS, GLOBAL_OPTIONS } from './commands.ts';
 import type { GlobalOptions, Terminal } from './context.ts';
 
@@ -13,15 +20,9 @@ import type { GlobalOptions, Terminal } from './context.ts';
 const HELP_WIDTH = 80;
 const MAX_HELP_WIDTH = 100;
 
-/** Must match `EXIT_CODES`. */
-const EXIT_CODE_TEXT = `
+const HELP_END = `
 Exit codes:
-    0    done
-    1    something outside failed; the same command may succeed later
-    2    wrong flags, job file, settings or SQL; nothing was started
-    3    finished, but a date is degraded, missing, expired or held back
-    4    another run of the same job is active
-    130  stopped by a signal; the same command goes on from there
+${EXIT_CODE_MEANINGS.map(([code, meaning]) => `    ${String(code).padEnd(3)}  ${meaning}`).join('\n')}
 
 New here? \`flowdrop demo\` needs no key. \`flowdrop init\` sets up a folder of your own, \`flowdrop doctor\` checks it.
 \`flowdrop help COMMAND\` has examples.
@@ -57,7 +58,7 @@ export function buildParser({ version, terminal }: ParserOptions, call: CallComm
   addOptions(parser, GLOBAL_OPTIONS);
   for (const spec of COMMANDS) addCommand(parser, spec, call);
   parser.commandsGroup('Help:').helpCommand('help [command]', 'what a command does, with examples');
-  return parser.addHelpText('after', EXIT_CODE_TEXT);
+  return parser.addHelpText('after', HELP_END);
 }
 
 function addCommand(parser: Command, spec: CommandSpec, call: CallCommand): void {

@@ -232,6 +232,7 @@ Exit code 0: a run can work; 1: one of the checks failed, and a run would fail t
     options: {
       date: text('date', 'only this trading date; default: every sealed one, and the dataset as a whole'),
       deep: flag('also compare with the source, for dates still inside the lookback'),
+      repair: flag('repair what is damaged, as long as the source has the date; record lost revisions'),
     },
     examples: [
       ['flowdrop verify nightly-trades', 'every sealed date'],
@@ -256,6 +257,15 @@ Exit code 0: a run can work; 1: one of the checks failed, and a run would fail t
     load: async () => (await import('./upgrade.ts')).upgrade,
   }),
   command<readonly string[]>({
+    name: 'gap',
+    group: 'data',
+    summary: 'accept a gap that will not be filled: it stays visible, but raises nothing; or list the gaps',
+    argument: { syntax: '[action...]', text: '`accept JOB DATE` or `list JOB`' },
+    options: { reason: text('text', 'why it is accepted'), by: text('name', 'who accepts it; default: the user') },
+    examples: [['flowdrop gap accept nightly-trades 2026-11-19 --reason "vendor outage"', 'no more alerts about it']],
+    load: async () => (await import('./gap.ts')).gap,
+  }),
+  command<readonly string[]>({
     name: 'iceberg',
     group: 'data',
     summary: 'make the Iceberg table of a job again from what is sealed',
@@ -269,15 +279,16 @@ Exit code 0: a run can work; 1: one of the checks failed, and a run would fail t
   command({
     name: 'query',
     group: 'data',
-    summary: "the API's SQL over all sealed drops of a dataset, without its lookback and limits",
+    summary: 'SQL over all sealed drops of a store, without lookback and limits',
     argument: {
       syntax: '<sql>',
-      text: 'one SELECT over RawOptionTrades, RawOptionTradesMaxDateOnlyMV or the dataset by its name; - reads it from stdin',
+      text: "one SELECT over datasets by their names, or over the API's tables; - reads it from stdin",
     },
     options: {
-      job: text('job', 'job whose drops to query; default: the only job of single trades in the jobs folder'),
-      fromStore: text('location', 'directory or s3://bucket/prefix instead of a job; needs --dataset'),
-      dataset: text('name', 'dataset in that store'),
+      job: text('job', "job whose store to query; default: the store that the jobs folder's jobs share"),
+      fromStore: text('location', 'directory or s3://bucket/prefix instead of a job'),
+      dataset: text('name', "dataset of that store behind the API's tables; default: the only one of single trades"),
+      apiTypes: flag("dates, times and empty values as the API's texts, instead of types of their own"),
       format: choice(
         'format',
         ['table', 'json', 'csv', 'arrow', 'parquet'],
@@ -288,12 +299,13 @@ Exit code 0: a run can work; 1: one of the checks failed, and a run would fail t
       vertical: flag('one line a column instead of a table: for wide rows'),
     },
     examples: [
+      ['flowdrop query "SELECT symbol, sum(premium) AS p FROM trades GROUP BY symbol ORDER BY p DESC LIMIT 10"', ''],
+      ['flowdrop query "SELECT * FROM trades WHERE date >= today() - 7" --out week.parquet', ''],
       [
-        'flowdrop query "SELECT symbol, sum(premium) AS p FROM RawOptionTrades GROUP BY symbol ORDER BY p DESC LIMIT 10"',
-        '',
+        'flowdrop query "SELECT date, symbol, total_premium FROM trades_summary"',
+        'sums by day, without reading the days',
       ],
-      ['flowdrop query --job nightly-trades --out day.parquet "SELECT * FROM RawOptionTrades"', ''],
-      ['flowdrop query --vertical "SELECT * FROM trades WHERE symbol = \'SPX\' LIMIT 2"', 'by the name of the dataset'],
+      ['flowdrop query --vertical "SELECT * FROM option_chain WHERE symbol = \'SPX\' LIMIT 2"', 'dataset option-chain'],
       ['flowdrop query - --format csv < report.sql > report.csv', ''],
     ],
     load: async () => (await import('./query/query.ts')).query,
@@ -302,8 +314,13 @@ Exit code 0: a run can work; 1: one of the checks failed, and a run would fail t
     name: 'serve',
     group: 'service',
     summary:
-      'serve the options data API over files, generated sessions or a ClickHouse server; prints its addresses as one JSON line',
+      'serve the options data API over files, generated sessions, a ClickHouse server or your sealed drops; prints its addresses as one JSON line',
     options: {
+      store: text(
+        'location',
+        'sealed drops instead: s3://BUCKET/PREFIX or a directory; every sealed date, no lookback',
+      ),
+      dataset: text('name', 'dataset in --store'),
       data: each('file', 'trades: .ndjson, .csv (also .gz) or .parquet; repeatable'),
       chain: each('file', 'option chain: .csv (also .gz) with the columns of the exchange or ours; repeatable'),
       dataDir: text('dir', 'folder that keeps the loaded data; default: a temporary one'),
@@ -326,14 +343,20 @@ Exit code 0: a run can work; 1: one of the checks failed, and a run would fail t
         'a ClickHouse server instead of the embedded engine; set FLOWDROP_CLICKHOUSE_URL instead to hide the password',
       ),
       order: choice('column', ['time', 'symbol'], 'sort column of the table'),
+      catalog: text(
+        'store',
+        'instead: serve the Iceberg tables of a store, directory or s3://bucket/prefix, as a read-only REST catalog',
+      ),
       host: text('address', 'interface to listen on'),
-      port: number('port', 'port of the main entry point; 0 picks one'),
+      port: number('port', 'port of the main entry point, or of the catalog; 0 picks one'),
       portalPort: number('port', 'port of the separate entry point; 0 picks one'),
     },
     examples: [
       ['flowdrop serve --generate 3', `three generated sessions, key ${LOCAL_KEY}`],
       ['flowdrop serve --data trades.parquet --port 8080', 'trades from a file'],
       ['flowdrop serve --data-dir data --key-file keys.yaml', 'data that is kept, your own keys'],
+      ['flowdrop serve --store s3://bucket/drops --dataset trades', 'the archive of years, for any client of the API'],
+      ['flowdrop serve --catalog out/drops', 'Spark, PyIceberg and DuckDB attach to http://127.0.0.1:8181'],
     ],
     load: async () => (await import('./serve.ts')).serve,
   }),

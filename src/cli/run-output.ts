@@ -63,7 +63,7 @@ function describeRun(result: RunResult, deliveries: readonly Delivery[]): string
       ? `Nothing to seal${isAllSealed ? ': every date with rows is sealed' : ''} (${result.requests} request(s)).`
       : `Sealed ${sealed.length} of ${result.dates.length} date(s), ${formatCount(rows)} rows, ${result.requests} requests, ${formatDuration(took)}, into ${result.store}/${result.dataset}`,
   );
-  lines.push(...passed, ...describeHeld(result));
+  lines.push(...passed, ...describeAudits(result), ...describeHeld(result));
   for (const [date, condition] of Object.entries(result.conditions)) {
     if (condition !== 'available') {
       const expires = result.expires[date];
@@ -93,6 +93,15 @@ function describePassed(named: NamedDates | undefined, inFull: boolean): readonl
   ];
   const lines = kinds.flatMap(([what, dates]) => (dates.length === 0 ? [] : [`${what}: ${listDates(dates)}`]));
   return lines.length > 0 && inFull && sealed.length > 0 ? [...lines, `Sealed before: ${listDates(sealed)}`] : lines;
+}
+
+/** What the comparison of sealed dates with the source found. */
+function describeAudits({ audits }: RunResult): readonly string[] {
+  const all = Object.entries(audits);
+  const differing = all.filter(([, { result }]) => result === 'differs');
+  if (all.length === 0) return [];
+  const equal = `${formatCount(all.length - differing.length)} of ${formatCount(all.length)} sealed date(s) compared with the source are equal.`;
+  return [equal, ...differing.map(([date, { reason = '' }]) => `${date} differs from the source: ${reason}`)];
 }
 
 /** A clock conflict is printed once, not with every date. */

@@ -1,6 +1,9 @@
-/** `flowdrop verify JOB`: re-hashes and re-reads the sealed drops and compares them with their manifests. */
+/**
+ * `flowdrop verify JOB`: re-hashes and re-reads the sealed drops, compares them with their manifests, and says with each
+ * finding what to do next. Changes nothing without `--repair`.
+ */
 import { rm } from 'node:fs/promises';
-import { EXIT_CODES } from '../core/errors.ts';
+import { EXIT_CODES, Fault } from '../core/errors.ts';
 import { formatCount } from '../core/units.ts';
 import type { Engine } from '../engine/engine.ts';
 import { closeSource } from '../export/job-source.ts';
@@ -8,7 +11,7 @@ import { compareWithSource } from '../export/recount-date.ts';
 import type { Job } from '../job/job.ts';
 import { readJob } from '../job/job-folder.ts';
 import { auditTable } from '../ledger/iceberg/audit-table.ts';
-import type { Manifest } from '../ledger/manifest.ts';
+import { manifestKey } from '../ledger/layout.ts';
 import { listSealedDates } from '../ledger/sealed-dates.ts';
 import { openJobSource } from '../run/open-source.ts';
 import { type AuditDeps, auditDrop } from '../seal/audit.ts';
@@ -17,11 +20,14 @@ import { assertStateFolder, makeScratchFolder } from '../state/state-folder.ts';
 import type { ActionResult, CommandCall } from './command.ts';
 import type { CliContext, GlobalOptions } from './context.ts';
 import { assertDate } from './range.ts';
+import { type AuditedDate, type Repairs, repairFromSource, repairInStore } from './repair.ts';
+import type { RunCli } from './run-output.ts';
 import { assertDirectory } from './store-directory.ts';
 
 interface VerifyFlags {
   readonly date?: string | undefined;
   readonly deep?: boolean | undefined;
+  readonly repair?: boolean | undefined;
 }
 
 interface VerifyResult {
@@ -35,33 +41,61 @@ interface VerifyResult {
   readonly restating: number | null;
   /** Whether the source was also checked. */
   readonly recounted: boolean;
+  /** Replaced revisions that the ledger records as lost, in words; they are no findings. */
+  readonly lost: readonly string[];
+  /** What `--repair` did. */
+  readonly repaired: readonly string[];
+  /** What to do about the findings, mostly a command to type; `null` without findings. */
+  readonly next: string | null;
   /** For the dataset: objects under `_flowdrop/sealing/`, which are no damage. */
   readonly leftovers: readonly string[];
 }
 
 /** Fields of an ordinary result. */
-const PLAIN = { degraded: null, restating: null, recounted: false, leftovers: [] } as const;
+const PLAIN = {
+  ...{ degraded: null, restating: null, recounted: false, leftovers: [] },
+  ...{ lost: [], repaired: [], next: null },
+} as const;
 
-type VerifyCli = Pick<CliContext, 'cwd' | 'openers' | 'signal' | 'terminal'>;
+type VerifyCli = Pick<CliContext, 'cwd'> & RunCli;
 
 export async function verify(
   cli: VerifyCli,
   { globals, argument, options }: CommandCall<string, VerifyFlags>,
 ): ActionResult {
   if (options.date !== undefined) assertDate('--date', options.date);
+  if (options.repair && options.deep) {
+    throw new Fault('USAGE', '--repair and --deep cannot be given together', {
+      kind: 'usage',
+      hint: 'Repair first. What then differs at the source is exported again by `flowdrop backfill JOB --all`.',
+    });
+  }
   const job = await readJob(argument, globals.jobs);
   await assertDirectory(cli.cwd, job.drop.to, 'Run the job first, or check `drop.to` in the job file.');
-  const { openers, signal } = cli;
-  await assertStateFolder(openers.stateDir);
+  await assertStateFolder(cli.openers.stateDir);
+  const repairs: Repairs = { done: new Map(), refused: new Map() };
+  if (options.repair) await repair(cli, job, options.date, repairs);
+  const results = await withAudit(cli, job, async (deps) => {
+    const audited = await audit(deps, job, options.date);
+    const recounted = options.deep ? await recount(cli, deps.engine, job, audited) : audited.results;
+    return recounted.map((result) => withNextStep(result, job, audited.dates, repairs));
+  });
+  printResults(cli, globals, job, results);
+  if (results.some(({ findings }) => findings.length > 0)) return EXIT_CODES.failed;
+  return results.some(({ restating }) => restating !== null) ? EXIT_CODES.incomplete : undefined;
+}
+
+/** Store, engine and a folder for the time of `action`: a repair needs an engine of its own in between. */
+async function withAudit<Result>(
+  { openers, signal }: VerifyCli,
+  job: Job,
+  action: (deps: AuditDeps) => Promise<Result>,
+): Promise<Result> {
   const store = await openers.openStore(job.drop.to, { objects: job.drop.s3 });
   const folder = await makeScratchFolder(openers.stateDir, openers.clock.now());
   const engine = await openers.openEngine({ signal });
   try {
-    const { results, manifests } = await audit({ store, engine, folder, signal }, job, options.date);
-    const recounted = options.deep ? await recount(cli, engine, job, results, manifests) : results;
-    printResults(cli, globals, job, recounted);
-    if (recounted.some(({ findings }) => findings.length > 0)) return EXIT_CODES.failed;
-    return recounted.some(({ restating }) => restating !== null) ? EXIT_CODES.incomplete : undefined;
+    return await action({ store, engine, folder, signal });
   } finally {
     await engine.close();
     await rm(folder, { recursive: true, force: true });
@@ -69,36 +103,79 @@ export async function verify(
   }
 }
 
+async function repair(cli: VerifyCli, job: Job, only: string | undefined, repairs: Repairs): Promise<void> {
+  const found = await withAudit(cli, job, async (deps) => {
+    const { dates, wrongConditions } = await audit(deps, job, only);
+    const left = await repairInStore(deps, job, dates, repairs, cli.openers.clock.now());
+    return { left, isOutdated: wrongConditions || repairs.done.size > 0 };
+  });
+  if (found.left.length > 0 || found.isOutdated) await repairFromSource(cli, job, found.left, repairs);
+}
+
 interface Audited {
   readonly results: readonly VerifyResult[];
-  readonly manifests: ReadonlyMap<string, Manifest | undefined>;
+  readonly dates: ReadonlyMap<string, AuditedDate>;
+  /** Whether `condition.json` differs from the manifests. */
+  readonly wrongConditions: boolean;
 }
 
 async function audit(deps: AuditDeps, job: Job, only: string | undefined): Promise<Audited> {
   const { dataset } = job.drop;
   const dates = only === undefined ? await listSealedDates(deps.store, dataset) : [only];
   const results: VerifyResult[] = [];
-  const manifests = new Map<string, Manifest | undefined>();
+  const audited = new Map<string, AuditedDate>();
   for (const date of dates) {
-    const { manifest, rows, findings, restating } = await auditDrop(deps, dataset, date);
-    manifests.set(date, manifest);
-    const history = manifest ? await auditHistory(deps, manifest) : [];
+    const { manifest, rows, findings, damage, restating } = await auditDrop(deps, dataset, date);
+    const history = manifest && (await auditHistory(deps, manifest));
+    audited.set(date, { manifest, damage, unrecorded: history?.unrecorded ?? new Map() });
     const degraded = manifest?.condition === 'degraded' ? (manifest.degraded_reason ?? 'incomplete') : null;
-    results.push({ ...PLAIN, date, rows, findings: [...findings, ...history], degraded, restating });
+    const all = [...findings, ...(history?.findings ?? [])];
+    results.push({ ...PLAIN, date, rows, findings: all, degraded, restating, lost: history?.lost ?? [] });
   }
-  if (only === undefined) {
-    const findings = [
-      ...(await findForeignKeys(deps.store, dataset, dates)),
-      ...(await auditConditions(deps.store, dataset, manifests)),
-    ];
-    const table = job.drop.table === null ? undefined : await auditTable(deps.store, dataset, manifests);
-    findings.push(...(table?.findings ?? []));
-    const behind = (table?.behind ?? []).map((what) => `${what}; the next run commits it`);
-    const leftovers = [...(await listLeftovers(deps.store, dataset)), ...behind];
-    const rows = results.reduce((sum, result) => sum + result.rows, 0);
-    results.push({ ...PLAIN, date: null, rows, findings, leftovers });
-  }
-  return { results, manifests };
+  if (only !== undefined) return { results, dates: audited, wrongConditions: false };
+  const manifests = new Map([...audited].map(([date, { manifest }]) => [date, manifest]));
+  const conditions = await auditConditions(deps.store, dataset, manifests);
+  const foreign = await findForeignKeys(deps.store, dataset, dates);
+  const table = job.drop.table === null ? undefined : await auditTable(deps.store, dataset, manifests);
+  const behind = (table?.behind ?? []).map((what) => `${what}; the next run commits it`);
+  const leftovers = [...(await listLeftovers(deps.store, dataset)), ...behind];
+  const rows = results.reduce((sum, result) => sum + result.rows, 0);
+  const findings = [...foreign, ...conditions, ...(table?.findings ?? [])];
+  const steps = [
+    ...(foreign.length > 0 ? ['move away the objects that do not belong there'] : []),
+    ...(conditions.length > 0 ? [`flowdrop run ${job.name}`] : []),
+    ...(table && table.findings.length > 0 ? [`flowdrop iceberg rebuild ${job.name}`] : []),
+  ];
+  results.push({ ...PLAIN, date: null, rows, findings, leftovers, next: steps.join('; ') || null });
+  return { results, dates: audited, wrongConditions: conditions.length > 0 };
+}
+
+/** Adds what was repaired, and what to do about the findings that are left. */
+function withNextStep(
+  result: VerifyResult,
+  { name, drop }: Job,
+  dates: Audited['dates'],
+  { done, refused }: Repairs,
+): VerifyResult {
+  const { date, findings } = result;
+  if (date === null) return result;
+  const found = dates.get(date);
+  const range = `--from ${date} --to ${date}`;
+  const repaired = done.get(date) ?? [];
+  const next = () => {
+    if (found?.damage === 'manifest') {
+      return `move ${manifestKey(drop.dataset, date)} away, then: flowdrop backfill ${name} ${range}`;
+    }
+    const reason = refused.get(date);
+    if (reason !== undefined) {
+      return `not repaired: ${reason}. Restore the objects from a backup, or an earlier version of them`;
+    }
+    if (found?.damage === 'files' || (found?.unrecorded.size ?? 0) > 0) return `flowdrop verify ${name} --repair`;
+    if (found?.manifest === undefined) return `flowdrop backfill ${name} ${range}`;
+    if (result.recounted) return `flowdrop backfill ${name} --all ${range}`;
+    return 'move away the objects that do not belong there';
+  };
+  return { ...result, repaired, next: findings.length === 0 ? null : next() };
 }
 
 /** Also compares with the source, for the dates that are still complete there. */
@@ -106,8 +183,7 @@ async function recount(
   cli: VerifyCli,
   engine: Engine,
   job: Job,
-  results: readonly VerifyResult[],
-  manifests: Audited['manifests'],
+  { results, dates }: Audited,
 ): Promise<readonly VerifyResult[]> {
   if (job.source.kind === 'snapshots') {
     const { api } = job.source;
@@ -122,7 +198,7 @@ async function recount(
   const recounted: VerifyResult[] = [];
   try {
     for (const result of results) {
-      const manifest = result.date === null ? undefined : manifests.get(result.date);
+      const manifest = result.date === null ? undefined : dates.get(result.date)?.manifest;
       const found = manifest && (await compareWithSource({ limits, signal, clock, clockRule }, opened, manifest));
       recounted.push(found ? { ...result, recounted: true, findings: [...result.findings, ...found] } : result);
     }
@@ -146,19 +222,22 @@ function printResults(
   if (dates.length === 0) terminal.out('Nothing is sealed yet.\n');
   for (const result of results) {
     if (result.date !== null || result.findings.length > 0) terminal.out(`${describeResult(result, job)}\n`);
+    for (const lost of result.lost) terminal.out(`note  ${result.date}  ${lost}\n`);
     for (const leftover of result.leftovers) terminal.out(`note  ${job.drop.dataset}  ${leftover}\n`);
   }
   if (dates.length > 0) terminal.out(`${summarise(results)}\n`);
 }
 
-function describeResult({ date, rows, findings, degraded, restating, recounted }: VerifyResult, job: Job): string {
+function describeResult(result: VerifyResult, job: Job): string {
+  const { date, rows, findings, degraded, restating, recounted, repaired, next } = result;
   const what = date ?? job.drop.dataset;
-  if (findings.length > 0) return `FAIL  ${what}  ${findings.join('; ')}`;
+  if (findings.length > 0) return `FAIL  ${what}  ${findings.join('; ')}${next === null ? '' : `\n  -> ${next}`}`;
   if (restating !== null) {
     return `busy  ${what}  being replaced by revision ${restating}; if no run is active, \`flowdrop run ${job.name}\` finishes it`;
   }
   const counted = recounted ? ', same count at the source' : '';
-  return `ok    ${what}  ${formatCount(rows)} rows${counted}${degraded === null ? '' : `; degraded: ${degraded}`}`;
+  const done = repaired.length === 0 ? '' : `; repaired: ${repaired.join(', ')}`;
+  return `ok    ${what}  ${formatCount(rows)} rows${counted}${degraded === null ? '' : `; degraded: ${degraded}`}${done}`;
 }
 
 /** `2 dates, 800 rows: nothing is wrong, 1 is degraded`. */
@@ -170,6 +249,8 @@ function summarise(results: readonly VerifyResult[]): string {
     [count(({ restating }) => restating !== null), 'being replaced'],
     [count(({ degraded }) => degraded !== null), 'degraded'],
     [count(({ recounted }) => recounted), 'recounted at the source'],
+    [count(({ repaired }) => repaired.length > 0), 'repaired'],
+    [count(({ lost }) => lost.length > 0), 'with a lost revision'],
   ];
   const counts = parts.filter(([n]) => n > 0).map(([n, word]) => `${n} ${word}`);
   const rows = formatCount(dates.reduce((sum, result) => sum + result.rows, 0));

@@ -19,6 +19,8 @@ const dateSchema = z.object({
   begins_to_expire: z.string().nullable(),
   /** What is wrong with the object in the store, in words. */
   damage: z.string().nullish(),
+  /** Who accepted the gap, when and why; absent in documents of older versions. */
+  accepted: z.object({ by: z.string(), at: z.string(), reason: z.string() }).nullish(),
 });
 
 /** One job in the output of `flowdrop --json status`, which is a list of jobs. */

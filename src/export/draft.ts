@@ -22,6 +22,9 @@ interface DraftFacts {
   readonly times: Pick<ManifestDraft, 'min_time' | 'max_time'>;
   readonly checks: readonly CheckResult[];
   readonly summary: string | null;
+  readonly counts: string | undefined;
+  /** Rows that the source no longer has. */
+  readonly kept: number | undefined;
   /** SQL of a page that spans the whole day. */
   readonly query: string;
   readonly sourceUrl: string;
@@ -64,6 +67,8 @@ export function draftManifest(job: Job, facts: DraftFacts): ManifestDraft {
     ...describeOddities(facts.quarantine),
     checks: [...facts.checks],
     summary: facts.summary,
+    counts: facts.counts,
+    kept: facts.kept,
     query: { sql: facts.query, entry_point: job.source.api, url: facts.sourceUrl },
     windows: [...facts.windows].sort((a, b) => (a.window < b.window ? -1 : 1)),
     ...(facts.missing.length > 0 ? { missing: [...facts.missing] } : {}),

@@ -19,17 +19,18 @@ import { type DateResult, isInVain, type RunResult } from '../state/run-result.t
 import { addUnavailable } from '../state/unavailable.ts';
 import { isStoreChange } from '../store/identity.ts';
 import { API_DOWN_CODES } from './api-down.ts';
+import { auditSealed } from './audits/source-audit.ts';
 import { type ClockReading, findConflict, readClocks } from './clocks.ts';
 import { type BackfillMode, type DateSelection, selectDates } from './date-selection.ts';
 import type { ExportContext } from './export-context.ts';
 import { exportDate } from './export-date.ts';
 import type { PlannedDate, RunPlan } from './export-plan.ts';
-import type { HeldBack } from './exported.ts';
+import { describeSealedDate, type HeldBack } from './exported.ts';
 import {
   describeFault,
   finishLeftovers,
   listUnfinished,
-  mendSummaries,
+  mendDerived,
   removeLocalLeftovers,
   reportDamage,
 } from './leftovers.ts';
@@ -60,7 +61,7 @@ export async function runExport(given: ExportContext, job: Job, options: RunOpti
   await saveLimits(context);
   await noteRows(context, job, plan);
   onEvent(describePlan(plan));
-  const exported = await exportPlanned(context, plan, start);
+  const exported = await auditOthers(context, options, start, await exportPlanned(context, plan, start));
   const result = await concludeExport(context, job, { options, start, plan, exported, startedAtMs, splits });
   await recordResult(context, result, { options, results: exported.results, plan });
   return result;
@@ -71,6 +72,8 @@ interface ExportStart {
   readonly finished: Finished;
   /** Dates that have a manifest. */
   readonly sealed: ReadonlySet<string>;
+  /** Of these, the ones with damaged or missing files. */
+  readonly damaged: ReadonlySet<string>;
   readonly selection: DateSelection;
   /** The job's last run. */
   readonly before: RunResult | undefined;
@@ -81,7 +84,7 @@ async function prepareExport(context: ExportContext, job: Job, options: RunOptio
   const finished = await finishLeftovers(context, job);
   const setAside = finished.setAside.map(({ date }) => date);
   const found = await readSelectionFacts(context.store, job, context.state, setAside);
-  const facts = await mendSummaries(context, job, found, setAside);
+  const facts = await mendDerived(context, job, found, setAside);
   const { sealed } = facts;
   reportDamage(context, facts.damaged);
   await removeLocalLeftovers(context, [...sealed].sort().at(-1));
@@ -90,7 +93,7 @@ async function prepareExport(context: ExportContext, job: Job, options: RunOptio
   const notBeforeMs = before ? Date.parse(before.finished_at) : undefined;
   const selection = selectDates(options.mode ?? 'unsealed', facts, options.range, notBeforeMs);
   await discardSealedStages(context, selection, sealed);
-  return { finished, sealed, selection, before };
+  return { finished, sealed, damaged: new Set(facts.damaged.keys()), selection, before };
 }
 
 function describePlan({ dates }: RunPlan): RunEvent {
@@ -106,6 +109,7 @@ function describePlan({ dates }: RunPlan): RunEvent {
 interface ExportedDates {
   readonly results: readonly DateResult[];
   readonly held: readonly HeldDate[];
+  readonly audits?: RunResult['audits'];
 }
 
 /** The planned dates, one after the other. */
@@ -133,6 +137,28 @@ async function exportPlanned(
   return { results, held };
 }
 
+/** Compares the other sealed dates with the source. A backfill does only what it was asked for. */
+async function auditOthers(
+  context: ExportContext,
+  options: RunOptions,
+  { sealed, damaged }: ExportStart,
+  exported: ExportedDates,
+): Promise<ExportedDates> {
+  const isByHand = options.range !== undefined || options.mode !== undefined;
+  const { results } = exported;
+  if (isByHand || results.some(({ error }) => error && API_DOWN_CODES.has(error.code))) return exported;
+  const done = new Set(results.map(({ date }) => date));
+  const dates = [...sealed].filter((date) => !done.has(date) && !damaged.has(date));
+  // Limits found while auditing are kept as well.
+  const audited = await auditSealed(context, context.opened, dates).finally(() => saveLimits(context));
+  const all = [...results, ...audited.results];
+  await discardOldFiles(
+    context,
+    all.toSorted((a, b) => (a.date < b.date ? -1 : 1)),
+  );
+  return { ...exported, results: all, audits: audited.audits };
+}
+
 interface ExportEnd {
   readonly options: RunOptions;
   readonly start: ExportStart;
@@ -146,14 +172,15 @@ interface ExportEnd {
 async function concludeExport(context: ExportContext, job: Job, end: ExportEnd): Promise<RunResult> {
   const { source, limits } = context;
   const { start, plan, startedAtMs, splits } = end;
-  const { results, held } = end.exported;
+  const { results, held, audits = {} } = end.exported;
   const { range } = end.options;
   const known = { ...withoutMissing(plan, results), held };
   const clocks = readClocks(context, plan.ends?.rowMs());
   logHeld(context, held, clocks);
   const staged = await listStages(context.engine, { withRows: true });
-  const memory = { before: start.before, staged, range };
-  const { conditions, lostBefore, damaged } = await updateConditions(context, job, known, memory);
+  const memory = { before: start.before, staged, range, audits };
+  const updated = await updateConditions(context, job, known, memory);
+  const { conditions, damaged } = updated;
   await updateTable(context, job);
   const pending = [...conditions].filter(([, condition]) => condition === 'pending' && expires(job.source));
   return {
@@ -171,12 +198,13 @@ async function concludeExport(context: ExportContext, job: Job, end: ExportEnd):
     bytes: source.stats.bytes,
     row_limit: limits.rowLimit,
     dates: context.opened.kind === 'sql' ? results.filter(({ status }) => status !== 'missing') : [...results],
+    audits,
     held,
     clocks,
     named: range && describeNamed(range, known, start.selection, start.sealed),
     conditions: Object.fromEntries(conditions),
     damaged: Object.fromEntries([...damaged].filter(([date]) => isInRange(date, range))),
-    ...findShortfall(conditions, plan.lookback.clipped, lostBefore, range),
+    ...findShortfall(updated, plan.lookback.clipped, range),
     expires: Object.fromEntries(pending.map(([date]) => [date, new Date(expiresAt(date)).toISOString()])),
   };
 }
@@ -196,12 +224,14 @@ async function recordResult(
 }
 
 /**
- * The exit of the process: failed comes before incomplete; `undefined` when all is well. A lost date counts in the run that
- * finds it, a gap while it is inside the lookback; later both are only in `status`. Damage counts until it is repaired.
+ * The exit of the process: failed comes before incomplete; `undefined` when all that could be had is sealed. A lost date
+ * and a gap count in the run that finds them, and a gap in a backfill of named dates; later both are only in `status`.
+ * Damage counts until it is repaired.
  */
 export function judgeRun(result: RunResult): 'failed' | 'incomplete' | undefined {
   if (result.dates.some(({ status }) => status === 'failed')) return 'failed';
-  const isLacking = result.lost.length > 0 || result.gaps.length > 0 || Object.keys(result.damaged).length > 0;
+  const gaps = result.named === undefined ? result.new_gaps : result.gaps;
+  const isLacking = result.lost.length > 0 || gaps.length > 0 || Object.keys(result.damaged).length > 0;
   return isInVain(result) || isLacking || result.held.length > 0 ? 'incomplete' : undefined;
 }
 
@@ -256,21 +286,7 @@ async function runDate(
     const requests = source.stats.requests - requestsBefore;
     const lacking = missing.length > 0 ? { missing } : {};
     if (published === undefined) return { date, status: 'missing', rows: 0, requests, ...lacking };
-    const { manifest, status, changes } = published;
-    const { rows, revision, degraded_reason } = manifest;
-    const [{ size }] = manifest.files;
-    onEvent({ kind: 'sealed', date, rows, sizeBytes: size, requests });
-    return {
-      date,
-      status,
-      rows,
-      requests,
-      size,
-      revision,
-      changes,
-      degraded_reason,
-      ...lacking,
-    };
+    return { ...describeSealedDate(context, published, requests), ...lacking };
   } catch (error) {
     // A wrong query or key fails every date, and an interruption is not the date's fault.
     if (!isFault(error) || error.kind === 'usage' || error.kind === 'interrupted') throw error;

@@ -1,5 +1,7 @@
 /** The outcome of exporting one date. */
 import type { Manifest } from '../ledger/manifest.ts';
+import type { DateResult } from '../state/run-result.ts';
+import type { ExportContext } from './export-context.ts';
 import type { SealResult } from './seal-date.ts';
 
 export interface ExportedDate {
@@ -16,3 +18,15 @@ export interface HeldBack {
 
 /** `open`: the last rows are so recent that the date may not be over. */
 export type ExportOutcome = ExportedDate | HeldBack | 'open';
+
+/** The record of a sealed date, after its event. */
+export function describeSealedDate(
+  { onEvent }: Pick<ExportContext, 'onEvent'>,
+  { manifest, status, changes }: SealResult,
+  requests: number,
+): DateResult {
+  const { date, rows, revision, degraded_reason } = manifest;
+  const [{ size }] = manifest.files;
+  onEvent({ kind: 'sealed', date, rows, sizeBytes: size, requests });
+  return { date, status, rows, requests, size, revision, changes, degraded_reason };
+}

@@ -11,8 +11,7 @@ import { makeFolder } from '../core/folder.ts';
 import type { Job } from '../job/job.ts';
 import type { Damage } from '../ledger/damage.ts';
 import { type Finished, finishSealing } from '../ledger/finish.ts';
-import { SUMMARY_FILENAME } from '../ledger/layout.ts';
-import { mendSummary } from '../seal/mend.ts';
+import { isMendable, mendFiles } from '../seal/mend.ts';
 import { clearSpools } from '../stage/engine-stage.ts';
 import type { DateResult } from '../state/run-result.ts';
 import { isStoreChange } from '../store/identity.ts';
@@ -66,39 +65,40 @@ export async function removeLocalLeftovers(
 }
 
 /**
- * Rebuilds missing summaries, newest first, because reports compare with recent dates.
+ * Rebuilds missing summaries and counts, newest first, because reports compare with recent dates.
  * @param setAside dates that are exported again anyway
  * @returns the facts, without repaired damage
  * @throws StoreFault when the store's identity has changed
  */
-export async function mendSummaries(
+export async function mendDerived(
   context: ExportContext,
-  { drop }: Job,
+  job: Job,
   facts: StoreFacts,
   setAside: readonly string[],
 ): Promise<StoreFacts> {
   const { store, engine, state, clock, log, signal } = context;
-  const onlySummary = [...facts.damaged].filter(([, { filenames }]) => filenames.join() === SUMMARY_FILENAME);
-  const dates = onlySummary.map(([date]) => date).sort();
+  const mendable = new Map([...facts.damaged].filter(([, { filenames }]) => isMendable(filenames)));
+  const dates = [...mendable].map(([date]) => date).sort();
   const mended = new Set<string>();
   for (const date of dates.slice(-MAX_MENDED).reverse()) {
     try {
       assertNotAborted(signal);
       const deps = { store, engine, scratch: join(state.drops, 'mend'), nowMs: clock.now(), signal };
       await makeFolder(state.drops);
-      const how = await mendSummary(deps, drop.dataset, date);
+      const how = await mendFiles(deps, job, date);
       if (how === 'not-mended') continue;
       mended.add(date);
+      const files = mendable.get(date)?.filenames ?? [];
       const as = how === 'restored' ? 'as it was' : 'with the next revision, because this version writes another file';
       log.warn(
-        { event: 'summary-rebuilt', date, how },
-        `${date}: ${SUMMARY_FILENAME} was missing in the store; it was rebuilt from the drop, ${as}`,
+        { event: 'summary-rebuilt', date, how, files },
+        `${date}: ${files.join(', ')} was missing in the store; it was rebuilt from the drop, ${as}`,
       );
     } catch (error) {
       if (!isFault(error) || error.kind === 'interrupted' || isStoreChange(error)) throw error;
       log.warn(
         { event: 'summary-not-rebuilt', date, code: error.code, reason: error.message },
-        `${date}: its summary could not be rebuilt: ${error.message}`,
+        `${date}: its files beside the drop could not be rebuilt: ${error.message}`,
       );
     }
   }

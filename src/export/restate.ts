@@ -2,9 +2,8 @@
 import { rm } from 'node:fs/promises';
 import type { Engine } from '../engine/engine.ts';
 import type { Job } from '../job/job.ts';
-import { findWrong } from '../ledger/damage.ts';
 import { fetchFile } from '../ledger/history.ts';
-import type { Manifest, ManifestDraft } from '../ledger/manifest.ts';
+import { formatManifest, type Manifest, type ManifestDraft, readSigned } from '../ledger/manifest.ts';
 import { compareFiles, isUnchanged } from '../seal/changes.ts';
 import type { DropChanges } from '../state/row-changes.ts';
 import type { Store } from '../store/store.ts';
@@ -47,12 +46,22 @@ export async function compareWithSealed(
       draft.sort.join() === sealed.sort.join() &&
       describeLack(draft) === describeLack(sealed);
     if (!sameForm || !isUnchanged(changes)) return { unchanged: false, changes };
-    // A missing file beside the drop comes back with a new revision.
-    const isWhole = (await findWrong(deps.store, sealed)).length === 0;
+    // A missing or damaged file beside the drop, or a manifest, comes back with a new revision.
+    const isWhole = isSigned(sealed) && (await areWhole(deps, sealed, sealedPath));
     return { unchanged: isWhole, changes: isWhole ? changes : null };
   } finally {
     await rm(sealedPath, { force: true });
   }
+}
+
+function isSigned(sealed: Manifest): boolean {
+  return readSigned(formatManifest(sealed), sealed.date).findings.length === 0;
+}
+
+async function areWhole({ store, signal }: RestateDeps, sealed: Manifest, path: string): Promise<boolean> {
+  const [, ...beside] = sealed.files;
+  for (const file of beside) if (!(await fetchFile(store, sealed, file, path, signal))) return false;
+  return true;
 }
 
 /** What the drop lacks: the quarantined rows may differ beside the same good rows. */

@@ -8,17 +8,19 @@ import type { Engine } from '../engine/engine.ts';
 import { quoteIdentifier, quoteString } from '../engine/literal.ts';
 import type { Job } from '../job/job.ts';
 import { assignFieldIds } from '../ledger/field-ids.ts';
-import { SUMMARY_FILENAME } from '../ledger/layout.ts';
+import { COUNTS_FILENAME, SUMMARY_FILENAME } from '../ledger/layout.ts';
 import type { CheckResult, Manifest, ManifestDraft } from '../ledger/manifest.ts';
 import { publishDrop } from '../ledger/publish.ts';
 import { readManifest } from '../ledger/sealed-dates.ts';
-import type { CountTotals } from '../plan/counts.ts';
+import type { CountTotals, DayCounts } from '../plan/counts.ts';
+import { writeCounts } from '../seal/counts-file.ts';
 import { type DropColumn, listDropColumns } from '../seal/drop-columns.ts';
 import { writeFooter } from '../seal/footer.ts';
 import { assertChecks, describeCheck, runChecks } from '../seal/run-checks.ts';
 import { hasSummary, writeSummary } from '../seal/summary.ts';
-import { verifyParquet } from '../seal/verify-file.ts';
+import { type VerifiedFile, verifyParquet } from '../seal/verify-file.ts';
 import { type DropChecksum, writeParquet } from '../seal/write-parquet.ts';
+import type { Quarantine } from '../stage/quarantine.ts';
 import type { Stage } from '../stage/stage.ts';
 import type { DropChanges } from '../state/row-changes.ts';
 import type { Store } from '../store/store.ts';
@@ -70,6 +72,10 @@ export interface SealInput {
   readonly counted: CountTotals | undefined;
   /** What the recount proved; absent without one. */
   readonly recount?: Manifest['recount'];
+  /** The counts that the recount proved: sealed beside the drop, for audits. */
+  readonly counts?: DayCounts | undefined;
+  /** Of a restatement by an audit. */
+  readonly audit?: AuditedRows | undefined;
   readonly requests: number;
   readonly startedAtMs: number;
   readonly sealedAtMs: number;
@@ -78,6 +84,16 @@ export interface SealInput {
   readonly restate?: boolean;
   /** Seal as `degraded`, for this reason, whatever the source counted. */
   readonly degradedReason?: string;
+}
+
+/** How an audit's rows differ from those that an export would have staged. */
+interface AuditedRows {
+  /** Rows that the source no longer has. */
+  readonly kept: number;
+  /** Replaced rows at the source that the stage cannot count, because their trades came from the sealed drop. */
+  readonly duplicates: number;
+  /** Of the sealed drop: columns of its rows that have nulls, and values that were converted. */
+  readonly sealed: Pick<Manifest, 'nulls' | 'rewritten'>;
 }
 
 export interface SealResult {
@@ -93,6 +109,7 @@ export async function sealDate(deps: SealDeps, job: Job, stage: SealedRows, inpu
   const { store, signal } = deps;
   const { path } = input;
   const summaryPath = `${path}.summary`;
+  const countsPath = `${path}.counts`;
   const quarantinePath = `${path}.quarantine`;
   await makeFolder(dirname(path));
   try {
@@ -102,6 +119,8 @@ export async function sealDate(deps: SealDeps, job: Job, stage: SealedRows, inpu
     const summary = draft.summary === null ? undefined : summaryPath;
     const quarantine = draft.quarantine === undefined ? undefined : quarantinePath;
     if (quarantine !== undefined) await stage.writeQuarantine(quarantine);
+    if (input.counts !== undefined) await writeCounts(deps.engine, countsPath, input.counts);
+    const counts = input.counts && countsPath;
     const sealed = input.restate ? await readManifest(store, draft.dataset, draft.date) : undefined;
     const comparison = sealed && (await compareWithSealed(deps, job, sealed, draft, path));
     if (sealed && comparison?.unchanged) {
@@ -109,19 +128,22 @@ export async function sealDate(deps: SealDeps, job: Job, stage: SealedRows, inpu
       await rm(path, { force: true });
       return { manifest: sealed, status: 'unchanged' };
     }
+    const found = comparison?.changes;
+    const changed = found && input.audit ? { ...found, found_by: 'audit' as const } : found;
     const { manifest, won } = await publishDrop(
       store,
-      { drop: path, summary, quarantine },
-      { ...draft, ...(comparison ? { changes: comparison.changes } : {}) },
+      { drop: path, summary, counts, quarantine },
+      { ...draft, ...(comparison ? { changes: changed ?? null } : {}) },
       { supersedes: sealed, signal },
     );
     reportQuarantine(deps.log, manifest);
     await stage.discard();
     if (!won) await rm(path, { force: true });
-    const changes = won && comparison ? { changes: comparison.changes } : {};
+    const changes = won && comparison ? { changes: changed ?? null } : {};
     return { manifest, status: won ? 'sealed' : 'sealed-elsewhere', ...changes };
   } finally {
     await rm(summaryPath, { force: true });
+    await rm(countsPath, { force: true });
     await rm(quarantinePath, { force: true });
   }
 }
@@ -144,7 +166,8 @@ async function writeDrop(
   const totals = await stage.totals();
   const quarantine = await stage.quarantine();
   await assertFewBadRows(job, stage, counted?.rows ?? totals.rows + quarantine.rows, quarantine);
-  const withNulls = quarantine.nulls.map(({ column }) => column);
+  const sealedNulls = input.audit?.sealed.nulls ?? [];
+  const withNulls = [...quarantine.nulls, ...sealedNulls].map(({ column }) => column);
   const columns = listDropColumns(job.source.columns, await stage.extraFields(), withNulls);
   const duplicates = totals.ids < totals.rows ? await stage.countReplaced() : 0;
   const shared = totals.rows - totals.ids - duplicates;
@@ -176,21 +199,24 @@ async function writeDrop(
   const verifying = verifyParquet(engine, path, columns, expected);
   const [file, { checks, times }] = await sideBySide(verifying, computeOnFile());
   if (degradedReason === undefined) {
-    assertCounted(job, stage.date, { rows: file.rows, leftOut: quarantine.rows }, counted);
+    const rows = file.rows - (input.audit?.kept ?? 0);
+    assertCounted(job, stage.date, { rows, leftOut: quarantine.rows }, counted);
   }
   const draft = draftManifest(job, {
     date: stage.date,
     columns,
     file,
     degradedReason: joinReasons(degradedReason, describeQuarantine(quarantine, totals.rows)),
-    quarantine,
+    quarantine: input.audit ? addSealed(quarantine, input.audit.sealed, file) : quarantine,
     sourceRows: counted?.rows ?? null,
     recount: input.recount,
-    duplicates,
+    duplicates: duplicates + (input.audit?.duplicates ?? 0),
+    kept: input.audit?.kept || undefined,
     ids: shared > 0 ? totals.ids : undefined,
     times,
     checks,
     summary: withSummary ? SUMMARY_FILENAME : null,
+    counts: input.counts && COUNTS_FILENAME,
     query: input.query,
     sourceUrl: source.url,
     lookbackEdge: input.lookbackEdge,
@@ -203,6 +229,26 @@ async function writeDrop(
     version: deps.version,
   });
   return { draft, checks };
+}
+
+/** Also of the rows that came from the sealed drop: nulls as the file has them, converted values as many as were counted. */
+function addSealed(
+  staged: Quarantine,
+  { nulls = [], rewritten = [] }: AuditedRows['sealed'],
+  { rows, statistics }: VerifiedFile,
+): Quarantine {
+  const columns = [...new Set([...staged.nulls, ...nulls].map(({ column }) => column))];
+  const nullsIn = (name: string) => statistics.find(({ column }) => column === name)?.nulls ?? 0;
+  const forms = new Map<string, Quarantine['rewritten'][number]>();
+  for (const one of [...rewritten, ...staged.rewritten]) {
+    const key = `${one.column} ${one.form}`;
+    forms.set(key, { ...one, rows: Math.min(rows, one.rows + (forms.get(key)?.rows ?? 0)) });
+  }
+  return {
+    ...staged,
+    nulls: columns.map((column) => ({ column, rows: nullsIn(column) })).filter((one) => one.rows > 0),
+    rewritten: [...forms.values()],
+  };
 }
 
 /** Waits for both, even when one fails. An error of the first is thrown before one of the second. */

@@ -9,6 +9,7 @@
 
 import { TABLES } from '../api-contract/published-limits.ts';
 import { TRADE_COLUMNS } from '../api-contract/trade.ts';
+import { findNearest } from '../core/nearest.ts';
 import type { PoolRequest } from '../engine/pool.ts';
 import {
   listAliases,
@@ -223,5 +224,7 @@ function readLiteral(value: string): string {
 
 function unknownTable(name: string, { tables }: Rules): Refusal {
   const allowed = `${tables.slice(0, -1).join(', ')} and ${tables.at(-1)}`;
-  return refuseSql(`Table ${name} is not available; allowed are ${allowed}.`);
+  const nearest = findNearest(name, tables);
+  const hint = nearest === undefined ? '' : ` (did you mean ${nearest}?)`;
+  return refuseSql(`Table ${name} is not available${hint}; allowed are ${allowed}.`);
 }

@@ -16,6 +16,7 @@ export interface Job<Source extends JobSource = JobSource> {
   readonly drop: JobDrop;
   readonly rows: JobRows;
   readonly checks: readonly JobCheck[];
+  readonly audit: AuditRule;
   readonly schedule: JobSchedule | undefined;
   readonly reports: readonly JobReport[];
   readonly alerts: JobAlerts;
@@ -31,8 +32,15 @@ export type SnapshotApi = 'chain' | 'market-structure';
 export type SqlSource = RowSource | AggregateSource;
 export type JobSource = SqlSource | SnapshotSource | ServerSource;
 
+/** What is asked, and with which key. */
+export interface ApiAccess {
+  readonly api: SqlApi | SnapshotApi;
+  /** Name of the job's own key, from `FLOWDROP_KEY_<NAME>`; null: the key of the entry point. */
+  readonly key: string | null;
+}
+
 /** Single trades: every row has an `id`, so windows may be cut inside a second. */
-interface RowSource {
+interface RowSource extends ApiAccess {
   readonly kind: 'rows';
   readonly api: SqlApi;
   readonly table: string;
@@ -46,7 +54,7 @@ interface RowSource {
 }
 
 /** Rows aggregated by the API: windows are cut only between groups, so no group is ever split. */
-export interface AggregateSource {
+export interface AggregateSource extends ApiAccess {
   readonly kind: 'aggregate';
   readonly api: SqlApi;
   readonly table: string;
@@ -64,7 +72,7 @@ export interface AggregateSource {
 }
 
 /** One snapshot per symbol and date, requested by symbol: option chains and market structure. */
-export interface SnapshotSource {
+export interface SnapshotSource extends ApiAccess {
   readonly kind: 'snapshots';
   readonly api: SnapshotApi;
   readonly symbols: readonly string[];
@@ -100,10 +108,27 @@ interface JobDrop {
   readonly dataset: string;
   /** What the dataset is kept as, beside its files; null: the files are all. */
   readonly table: 'iceberg' | null;
+  /** The REST catalog that also has the table; null: none. */
+  readonly catalog: JobCatalog | null;
   /** Columns of the drop's sort order, ascending. */
   readonly sort: readonly string[];
   /** How objects are written if the store is S3. */
   readonly s3: ObjectOptions;
+}
+
+/** A table of an Iceberg REST catalog. */
+export interface JobCatalog {
+  /** Address before `/v1/config`. */
+  readonly uri: string;
+  /** What the catalog calls a warehouse; null: its only one. */
+  readonly warehouse: string | null;
+  /** Parts are separated by dots. */
+  readonly namespace: string;
+  readonly table: string;
+  /** Where client credentials are exchanged for a token; null: at the catalog itself. */
+  readonly oauthUri: string | null;
+  /** OAuth 2 scope of that token. */
+  readonly scope: string;
 }
 
 /** How rows are handled that fit the columns neither exactly nor with a null. */
@@ -113,6 +138,15 @@ export interface JobRows {
   /** Largest share of a date's rows that may be in quarantine; if above 0, one row is always allowed. */
   readonly maxBad: number;
 }
+
+/**
+ * What a run does with a sealed date that differs from the source:
+ * - `repair`: takes over rows that were added or changed, and keeps those that are gone
+ * - `mirror`: also removes those that are gone
+ * - `report`: changes nothing
+ * - `off`: sealed dates are not compared
+ */
+export type AuditRule = 'repair' | 'mirror' | 'report' | 'off';
 
 /** A check that a date must pass before it is sealed; one that only warns is recorded in the manifest. */
 export type JobCheck = { readonly onFailure: 'warn' | 'fail' } & (

@@ -6,7 +6,9 @@ import { findNearest } from '../core/nearest.ts';
 import { isS3Location } from '../store/location.ts';
 import type { ObjectOptions } from '../store/store.ts';
 import type {
+  AuditRule,
   Job,
+  JobCatalog,
   JobCheck,
   JobColumn,
   JobSchedule,
@@ -61,6 +63,7 @@ export function resolveJob(file: string, written: JobFile): Job {
       to: written.drop.to,
       dataset: written.drop.dataset,
       table: written.drop.table ?? null,
+      catalog: resolveCatalog(written.drop),
       sort,
       s3: resolveObjectOptions(written.drop.s3),
     },
@@ -69,6 +72,7 @@ export function resolveJob(file: string, written: JobFile): Job {
       maxBad: written.rows?.max ?? JOB_DEFAULTS.maxBad,
     },
     checks: (written.checks ?? []).map((check, index) => resolveCheck(check, index, names)),
+    audit: resolveAudit(source, written.audit),
     schedule: written.schedule && resolveSchedule(written.schedule),
     reports: resolveReports(written.reports ?? []),
     alerts: { to: written.alerts?.to ?? [], webhook: written.alerts?.webhook ?? true },
@@ -80,6 +84,13 @@ function withNulls(source: JobSource, sort: readonly string[]): JobSource {
   if (source.kind === 'snapshots') return source;
   const keys = source.kind === 'aggregate' ? [source.timeColumn, ...source.splitColumns] : [];
   return { ...source, columns: allowNulls(source.columns, [...sort, ...keys]) };
+}
+
+/** Only rows that the API counts can be compared. */
+function resolveAudit({ kind, api }: JobSource, written: JobFile['audit']): AuditRule {
+  if (kind === 'rows' || kind === 'aggregate') return written ?? JOB_DEFAULTS.audit;
+  if (written === undefined || written === 'off') return 'off';
+  throw new ResolveFault(['audit'], `is only allowed with \`api: historical\` or \`api: portal\`, not with \`${api}\``);
 }
 
 function resolveSchedule(written: NonNullable<JobFile['schedule']>): JobSchedule {
@@ -98,6 +109,22 @@ function resolveSchedule(written: NonNullable<JobFile['schedule']>): JobSchedule
 function assertReportable(source: JobSource, reports: JobFile['reports']): void {
   if (source.kind !== 'snapshots' || reports === undefined || reports.length === 0) return;
   throw new ResolveFault(['reports'], `a job with \`api: ${source.api}\` has no trades, so it has no report`);
+}
+
+/** Catalogs and clients agree on these; a job rarely needs others. */
+const CATALOG_DEFAULTS = { namespace: 'flowdrop', scope: 'catalog' } as const;
+
+function resolveCatalog({ catalog, table, dataset }: JobFile['drop']): JobCatalog | null {
+  if (catalog === undefined) return null;
+  if (table === undefined) throw new ResolveFault(['drop', 'catalog'], 'is only allowed with `table: iceberg`');
+  return {
+    uri: catalog.uri,
+    warehouse: catalog.warehouse ?? null,
+    namespace: catalog.namespace ?? CATALOG_DEFAULTS.namespace,
+    table: catalog.table ?? dataset,
+    oauthUri: catalog.oauth_uri ?? null,
+    scope: catalog.scope ?? CATALOG_DEFAULTS.scope,
+  };
 }
 
 function resolveObjectOptions(written: JobFile['drop']['s3']): ObjectOptions {
@@ -123,12 +150,12 @@ function resolveSource(written: JobFile['source']): JobSource {
 function resolveSnapshotSource(written: JobFile['source'], api: SnapshotApi): SnapshotSource {
   const symbols = written.symbols ?? [];
   assertOnce(symbols, ['source', 'symbols']);
-  return { kind: 'snapshots', api, symbols, columns: SNAPSHOT_COLUMNS[api] };
+  return { kind: 'snapshots', api, key: written.key ?? null, symbols, columns: SNAPSHOT_COLUMNS[api] };
 }
 
 function resolveSqlSource(written: JobFile['source'], api: SqlApi): SqlSource {
   const table = written.table ?? JOB_DEFAULTS.table;
-  const base = { api, table };
+  const base = { api, key: written.key ?? null, table };
   if (written.sql === undefined) {
     const columns = resolveRowColumns(written.columns);
     return { kind: 'rows', ...base, columns, where: written.where?.trim() ?? JOB_DEFAULTS.where, sql: '' };

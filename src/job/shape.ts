@@ -24,6 +24,7 @@ export const JOB_DEFAULTS = {
   onBad: 'quarantine',
   /** One in a thousand: a larger share is not just a few odd rows, and would distort the numbers. */
   maxBad: 0.001,
+  audit: 'repair',
   /** Prices have four decimals; premium is a float. */
   premiumTolerance: 0.0001,
   report: REPORT_DEFAULTS,
@@ -41,10 +42,10 @@ const symbolSchema = z.string().regex(/^[A-Z0-9][A-Z0-9.^/_-]{0,15}$/, 'a symbol
 
 /** Keys of `source` that go with each API, besides `api` itself. */
 const SOURCE_KEYS = {
-  historical: ['table', 'columns', 'where', 'sql', 'grain', 'time', 'split', 'types'],
-  portal: ['table', 'columns', 'where', 'sql', 'grain', 'time', 'split', 'types'],
-  chain: ['symbols'],
-  'market-structure': ['symbols'],
+  historical: ['table', 'columns', 'where', 'sql', 'grain', 'time', 'split', 'types', 'key'],
+  portal: ['table', 'columns', 'where', 'sql', 'grain', 'time', 'split', 'types', 'key'],
+  chain: ['symbols', 'key'],
+  'market-structure': ['symbols', 'key'],
   clickhouse: ['table', 'columns', 'where', 'types'],
 } as const;
 
@@ -86,6 +87,12 @@ const sourceSchema = z
       .record(identifierSchema, columnTypeSchema)
       .optional()
       .describe('Types of output columns that are not in the trade record.'),
+    key: z
+      .string()
+      .regex(/^[a-z][a-z0-9]*(-[a-z0-9]+)*$/, 'a name in small letters, digits and single hyphens, e.g. desk')
+      .max(32)
+      .optional()
+      .describe('Name of a key for this job: `desk` is in FLOWDROP_KEY_DESK. Default: the key of the entry point.'),
     symbols: z.array(symbolSchema).nonempty().optional().describe('Symbols whose end-of-day snapshots are exported.'),
   })
   .superRefine((source, context) => {
@@ -203,6 +210,29 @@ const s3Schema = z
     if (Object.keys(s3.tags ?? {}).length > 10) fail('tags', 'S3 allows at most 10 tags');
   });
 
+const addressOfCatalog = z
+  .url({ protocol: /^https?$/, error: 'an http or https address' })
+  .refine((text) => !/[?#@]/.test(text), 'an address without user, password and query');
+
+const catalogSchema = z.strictObject({
+  uri: addressOfCatalog.describe('Address of the catalog, before /v1/config.'),
+  warehouse: z.string().min(1).optional().describe('Warehouse, as the catalog calls it. Default: its only one.'),
+  namespace: z
+    .string()
+    .regex(/^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$/, 'letters, digits, - and _, parts separated by dots')
+    .optional()
+    .describe('Namespace of the table; made if it is missing. Default: flowdrop.'),
+  table: z
+    .string()
+    .regex(/^[A-Za-z0-9_-]+$/, 'letters, digits, - and _')
+    .optional()
+    .describe('Name of the table. Default: the dataset.'),
+  oauth_uri: addressOfCatalog
+    .optional()
+    .describe('Where FLOWDROP_CATALOG_CREDENTIAL is exchanged for a token. Default: /v1/oauth/tokens of the catalog.'),
+  scope: z.string().min(1).optional().describe('OAuth 2 scope of that token. Default: catalog.'),
+});
+
 const cronSchema = z
   .string()
   .refine(
@@ -228,12 +258,19 @@ export const jobSchema = z.strictObject({
         .describe(
           '`iceberg`: the dataset is also an Iceberg table, and a restated date gets a new file instead of replacing the old one. Default: files only.',
         ),
+      catalog: catalogSchema.optional().describe('Iceberg REST catalog that also has the table; needs `table`.'),
       sort: z.array(identifierSchema).nonempty().optional().describe('Sort order. Default: symbol, time, id.'),
       s3: s3Schema.optional().describe('How objects are written to S3.'),
     })
     .describe('Where and how drops are written.'),
   rows: rowsSchema.optional().describe('What to do with bad rows.'),
   checks: z.array(checkSchema).optional().describe('Checks that a date must pass before it is sealed.'),
+  audit: z
+    .enum(['repair', 'mirror', 'report', 'off'])
+    .optional()
+    .describe(
+      'What a run does with sealed dates that differ from the source. `repair` takes over added and changed rows, and keeps rows that are gone; `mirror` also removes these; `report` changes nothing; `off` compares nothing. Only with SQL exports. Default: repair.',
+    ),
   schedule: z
     .strictObject({
       cron: cronSchema.describe('When to run: a cron line of five fields.'),

@@ -6,6 +6,8 @@
 import { z } from 'zod';
 import { tryParseJson } from '../core/json-file.ts';
 import { CONDITIONS } from '../plan/conditions.ts';
+import { acceptedGapSchema } from '../state/accepted-gap.ts';
+import { auditRecordSchema } from '../state/audit-record.ts';
 import type { Store } from '../store/store.ts';
 import { conditionKey, dropFilename } from './layout.ts';
 import type { Manifest } from './manifest.ts';
@@ -29,6 +31,10 @@ const entrySchema = z.looseObject({
   damage: z.string().optional(),
   /** Why a sealed date is degraded; absent otherwise. */
   degraded_reason: z.string().optional(),
+  /** The last comparison of the sealed revision with the source; absent before the first. */
+  audit: auditRecordSchema.optional(),
+  /** For a gap that a person accepted. */
+  accepted: acceptedGapSchema.optional(),
 });
 
 export type ConditionEntry = z.infer<typeof entrySchema>;

@@ -66,7 +66,7 @@ interface WrongFile {
 }
 
 /** Files of a manifest that are missing or have another size. Costs one request a file. */
-export async function findWrong(
+async function findWrong(
   store: Store,
   { dataset, date, files }: Pick<Manifest, 'dataset' | 'date' | 'files'>,
 ): Promise<readonly WrongFile[]> {

@@ -1,6 +1,7 @@
 /**
  * The history of a date: the files of a replaced revision, saved before its object is overwritten. Invariant: a file in
- * the history matches its manifest, and the manifest is written last. The bytes are downloaded and checked on the way,
+ * the history matches its manifest, what could not be saved is on record as lost, and the manifest is written last. The
+ * bytes are downloaded and checked on the way,
  * because another worker may overwrite the object at any moment: a copy inside the store could save the new revision
  * under the old one's name.
  */
@@ -8,6 +9,7 @@ import { rm } from 'node:fs/promises';
 import { hashFile } from '../core/file-hash.ts';
 import type { Store } from '../store/store.ts';
 import { fileKey, historyKey, historyPrefix, MANIFEST_FILENAME, parseDatasetKey } from './layout.ts';
+import { writeLost } from './lost-revision.ts';
 import { formatManifest, type Manifest, type ManifestFile, readSigned } from './manifest.ts';
 
 /** Idempotent, and safe while other workers do the same. @param scratch local path, removed afterwards */
@@ -18,11 +20,21 @@ export async function keepHistory(store: Store, manifest: Manifest, scratch: str
   const kept = await store.get(manifestAt);
   if (kept !== undefined && readSigned(kept, manifestAt).findings.length === 0) return;
   try {
+    const lost: string[] = [];
     for (const file of manifest.files) {
+      const key = historyKey(dataset, date, revision, file.filename);
+      if (await fetchFile(store, manifest, file, scratch)) await store.put(key, { path: scratch });
       // If a file does not match the manifest, it is either damaged, and wrong as history, or the new revision's. In
       // the second case another worker saved the old file before it overwrote it.
-      if (!(await fetchFile(store, manifest, file, scratch))) continue;
-      await store.put(historyKey(dataset, date, revision, file.filename), { path: scratch });
+      else if (!(await hasHash(store, key, file, scratch))) lost.push(file.filename);
+    }
+    const replaced = `when revision ${revision + 1} replaced it`;
+    if (readSigned(formatManifest(manifest), manifestAt).findings.length > 0) {
+      const reason = `its manifest was edited or damaged ${replaced}`;
+      await writeLost(store, dataset, date, revision, { files: null, reason });
+    } else if (lost.length > 0) {
+      const reason = `missing or damaged ${replaced}`;
+      await writeLost(store, dataset, date, revision, { files: lost, reason });
     }
   } finally {
     await rm(scratch, { force: true });
@@ -55,7 +67,7 @@ export async function takeBack(store: Store, manifest: Manifest, scratch: string
     for (const file of manifest.files) {
       if (await fetchFile(store, manifest, file, scratch)) continue;
       const key = folder + file.filename;
-      if (!(await store.download(key, scratch)) || file.hash !== `sha256:${await hashFile(scratch)}`) return;
+      if (!(await hasHash(store, key, file, scratch))) return;
       await store.copy(key, fileKey(dataset, date, file.filename));
     }
   } finally {
@@ -74,7 +86,16 @@ export async function fetchFile(
   path: string,
   signal?: AbortSignal,
 ): Promise<boolean> {
-  const key = fileKey(manifest.dataset, manifest.date, file.filename);
-  if (!(await store.download(key, path, signal))) return false;
-  return file.hash === `sha256:${await hashFile(path)}`;
+  return await hasHash(store, fileKey(manifest.dataset, manifest.date, file.filename), file, path, signal);
+}
+
+/** Downloads an object; `false` when it is missing or is not this file. */
+async function hasHash(
+  store: Store,
+  key: string,
+  file: ManifestFile,
+  path: string,
+  signal?: AbortSignal,
+): Promise<boolean> {
+  return (await store.download(key, path, signal)) && file.hash === `sha256:${await hashFile(path)}`;
 }

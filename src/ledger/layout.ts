@@ -6,13 +6,17 @@
  *     _flowdrop/store.json                                            the identity of the store; written first
  *     _flowdrop/<dataset>/session=2026-11-19/manifest.json            written last: a date is sealed if it exists
  *     _flowdrop/<dataset>/session=2026-11-19/summary.parquet          for datasets of single trades
+ *     _flowdrop/<dataset>/session=2026-11-19/counts.parquet           the source's counts, which audits compare
  *     _flowdrop/<dataset>/session=2026-11-19/quarantine.ndjson        when rows were invalid
  *     _flowdrop/<dataset>/condition.json                              one entry a date
+ *     _flowdrop/<dataset>/accepted/session=2026-11-19.json            a gap that a person accepted: who, when, why
  *     _flowdrop/<dataset>/fields/v1.json                              field ids of the columns; v2 with the next column
  *     _flowdrop/<dataset>/iceberg/metadata/v1.metadata.json           the Iceberg table; v2 with the next commit
  *     _flowdrop/<dataset>/iceberg/metadata/version-hint.text          the newest version, for readers without a catalog
+ *     _flowdrop/<dataset>/iceberg/metadata/<number>-<name>.metadata.json   the same for REST catalogs, which add theirs
  *     _flowdrop/<dataset>/iceberg/metadata/<name>.avro                manifests of the table, named by their content
  *     _flowdrop/<dataset>/history/session=2026-11-19/rev=1/...        the files of a replaced revision
+ *     _flowdrop/<dataset>/history/session=2026-11-19/rev=1/lost.json  which of them are lost, if any
  *     _flowdrop/sealing/<dataset>/session=2026-11-19/rev=1/...        only while a date is being sealed
  *     _flowdrop/sealing/<dataset>/set-aside/session=2026-11-19/rev=1/<hash>/...   a failed decision, for the operator
  *     _flowdrop/doctor/...                                            only while `flowdrop doctor` tests its rights
@@ -31,7 +35,9 @@ export const MAX_REVISION = 1_000_000;
 
 export const MANIFEST_FILENAME = 'manifest.json';
 export const SUMMARY_FILENAME = 'summary.parquet';
+export const COUNTS_FILENAME = 'counts.parquet';
 export const QUARANTINE_FILENAME = 'quarantine.ndjson';
+export const LOST_FILENAME = 'lost.json';
 
 /** Relative to the folder of a dataset's rows. */
 const DROP_KEY = /^session=(?<date>\d{4}-\d{2}-\d{2})\/[^/]+\.parquet$/;
@@ -95,6 +101,15 @@ export function conditionKey(dataset: string): string {
   return `${recordsPrefix(dataset)}condition.json`;
 }
 
+/** The record of an accepted gap. */
+export function acceptedKey(dataset: string, date: string): string {
+  return `${acceptedPrefix(dataset)}${date}.json`;
+}
+
+export function acceptedPrefix(dataset: string): string {
+  return `${recordsPrefix(dataset)}accepted/session=`;
+}
+
 /** The field ids of a dataset's columns: each version adds columns to the one before. */
 export function fieldsKey(dataset: string, version: number): string {
   return `${fieldsPrefix(dataset)}${version}.json`;
@@ -123,6 +138,11 @@ export function tableVersionKey(dataset: string, version: number): string {
   return `${tableMetadataPrefix(dataset)}v${version}.metadata.json`;
 }
 
+/** A version that a REST catalog was given, named by its content: no commit removes it. */
+export function registeredVersionKey(dataset: string, digest: string): string {
+  return `${tableMetadataPrefix(dataset)}00000-${digest}.metadata.json`;
+}
+
 /** All versions; beside them the prefix has only the version hint. */
 export function tableVersionsPrefix(dataset: string): string {
   return `${tableMetadataPrefix(dataset)}v`;
@@ -131,6 +151,12 @@ export function tableVersionsPrefix(dataset: string): string {
 export function parseTableVersion(dataset: string, key: string): number | undefined {
   const groups = matchBelow(tableVersionsPrefix(dataset), key, /^(?<version>[1-9]\d{0,8})\.metadata\.json$/);
   return groups === undefined ? undefined : Number(groups['version']);
+}
+
+/** The dataset of a version of a table's metadata; `undefined` for any other object. */
+export function parseTableDataset(key: string): string | undefined {
+  const [, dataset] = /^([^/]+)\//.exec(key.startsWith(RECORDS_PREFIX) ? key.slice(RECORDS_PREFIX.length) : '') ?? [];
+  return dataset !== undefined && parseTableVersion(dataset, key) !== undefined ? dataset : undefined;
 }
 
 export function tableHintKey(dataset: string): string {
@@ -155,11 +181,14 @@ export function parseDatasetKey(
   key: string,
 ):
   | { readonly kind: 'drop' | 'record' | 'history'; readonly date: string; readonly revision: number }
+  | { readonly kind: 'accepted'; readonly date: string }
   | { readonly kind: 'condition' | 'fields' | 'table' }
   | undefined {
   if (key === conditionKey(dataset)) return { kind: 'condition' };
   if (parseFieldsVersion(dataset, key) !== undefined) return { kind: 'fields' };
   if (key.startsWith(tablePrefix(dataset))) return { kind: 'table' };
+  const accepted = matchBelow(acceptedPrefix(dataset), key, /^(?<date>\d{4}-\d{2}-\d{2})\.json$/);
+  if (accepted) return { kind: 'accepted', date: accepted['date'] ?? '' };
   const drop = matchBelow(dropsPrefix(dataset), key, DROP_KEY);
   if (drop) return { kind: 'drop', date: drop['date'] ?? '', revision: 0 };
   const record = matchBelow(recordsPrefix(dataset), key, RECORD_KEY);

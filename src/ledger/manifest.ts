@@ -81,7 +81,7 @@ export const manifestSchema = z.looseObject({
   /** Why the drop is incomplete; absent for an available one. */
   degraded_reason: z.string().optional(),
   /**
-   * The drop's file first, then the summary and the quarantine if they exist. A tuple, so that the first always exists.
+   * The drop's file first, then the summary, the counts and the quarantine if they exist. A tuple, so that the first always exists.
    */
   files: z.tuple([fileSchema], fileSchema),
   /** Rows in the file. */
@@ -124,8 +124,15 @@ export const manifestSchema = z.looseObject({
   nulls: z.array(z.looseObject({ column: z.string(), rows: z.int().nonnegative() })).optional(),
   /** Results of the job's checks on these rows. */
   checks: z.array(checkResultSchema).optional(),
+  /** Rows that the source no longer had when an audit restated the date, and that it kept; absent when there are none. */
+  kept: z.int().positive().optional(),
   /** Name of the file with the daily aggregates; null when the rows are not single trades. */
   summary: z.string().nullable().optional(),
+  /**
+   * Name of the file with the source's counts by cell, which audits compare; absent without a count at the source, and in
+   * drops of earlier versions.
+   */
+  counts: z.string().optional(),
   /** SQL of a page for the whole date instead of a window, and the entry point that answered it. */
   query: z.looseObject({ sql: z.string(), entry_point: z.string(), url: z.string() }),
   windows: z.array(z.looseObject({ window: z.string(), rows: z.int().nonnegative() })),

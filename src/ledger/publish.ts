@@ -22,6 +22,7 @@ import type { Store } from '../store/store.ts';
 import { digestOf, locateFiles, readDecision } from './decision.ts';
 import { findNewestKept, keepHistory } from './history.ts';
 import {
+  COUNTS_FILENAME,
   dropFilename,
   fileKey,
   isDropFilename,
@@ -45,6 +46,7 @@ const JSON_CONTENT = { contentType: 'application/json' } as const;
 interface DropFiles {
   readonly drop: string;
   readonly summary?: string | undefined;
+  readonly counts?: string | undefined;
   readonly quarantine?: string | undefined;
 }
 
@@ -232,6 +234,7 @@ async function describeFiles(files: DropFiles, dropName: string) {
   const named = [
     { path: files.drop, filename: dropName },
     ...(files.summary === undefined ? [] : [{ path: files.summary, filename: SUMMARY_FILENAME }]),
+    ...(files.counts === undefined ? [] : [{ path: files.counts, filename: COUNTS_FILENAME }]),
     ...(files.quarantine === undefined ? [] : [{ path: files.quarantine, filename: QUARANTINE_FILENAME }]),
   ];
   return await Promise.all(

@@ -6,6 +6,7 @@
  */
 import { isFault } from '../core/errors.ts';
 import { isSealed, type SealedCondition } from '../plan/conditions.ts';
+import type { AuditRecord } from '../state/audit-record.ts';
 import type { Store } from '../store/store.ts';
 import type { ConditionEntry } from './condition-file.ts';
 import { dropKey, dropsPrefix, manifestKey, parseDatasetKey, recordsPrefix } from './layout.ts';
@@ -18,6 +19,8 @@ export interface SealedFacts {
   /** What is wrong with the object in the store, in words; absent when no damage is known. */
   readonly damage?: string | undefined;
   readonly degraded_reason?: string | undefined;
+  /** The last comparison with the source, as far as `condition.json` has it. */
+  readonly audit?: AuditRecord | undefined;
   /** Name of the drop's file; absent: `<dataset>.parquet`. */
   readonly filename?: string | undefined;
 }
@@ -74,9 +77,9 @@ async function listRevisions(store: Store, dataset: string) {
 /** `undefined` when the document has the date as unsealed, or has a revision that was replaced since. */
 function factsOf(entry: ConditionEntry | undefined, replaced: number): SealedFacts | undefined {
   if (entry === undefined || !isSealed(entry.condition)) return undefined;
-  const { condition, rows, revision, damage, degraded_reason, filename } = entry;
+  const { condition, rows, revision, damage, degraded_reason, filename, audit } = entry;
   const isNewest = revision !== null && revision > replaced;
-  return isNewest ? { condition, rows, revision, damage, degraded_reason, filename } : undefined;
+  return isNewest ? { condition, rows, revision, damage, degraded_reason, filename, audit } : undefined;
 }
 
 /** A damaged manifest makes its date degraded; `verify` reports the damage. */

@@ -15,9 +15,11 @@ import { type Condition, deriveConditions, isSealed } from '../plan/conditions.t
 import type { DayCounts } from '../plan/counts.ts';
 import type { LookbackRange } from '../plan/dates.ts';
 import { expires } from '../plan/lookback.ts';
+import type { AuditRecord } from '../state/audit-record.ts';
 import type { RunResult } from '../state/run-result.ts';
 import { isStoreChange } from '../store/identity.ts';
 import type { Store } from '../store/store.ts';
+import { readAcceptedGaps } from './acceptance.ts';
 import {
   type ConditionDocument,
   type ConditionEntry,
@@ -37,6 +39,10 @@ export interface Conditions {
   readonly lostBefore: ReadonlySet<string>;
   /** Sealed dates whose files differ from what was sealed, with the reason in words. */
   readonly damaged: ReadonlyMap<string, string>;
+  /** Gaps that a person accepted. */
+  readonly accepted: ReadonlySet<string>;
+  /** Dates that an earlier run left in the condition that they have. */
+  readonly knownBefore: ReadonlySet<string>;
 }
 
 interface ConditionDeps {
@@ -61,6 +67,8 @@ export interface KnownDates {
   readonly staged: readonly string[];
   /** Range that the plan was restricted to; the source was not asked about other dates. */
   readonly range?: DateRange | undefined;
+  /** Audits of this run, by date. */
+  readonly audits?: Readonly<Record<string, AuditRecord>> | undefined;
 }
 
 /**
@@ -94,7 +102,7 @@ export async function updateConditions(
   deps: ConditionDeps,
   job: Job,
   plan: SeenDates,
-  { before, staged, range }: KnownDates,
+  { before, staged, range, audits = {} }: KnownDates,
 ): Promise<Conditions> {
   const { dataset } = job.drop;
   const document = await readConditionDocument(deps.store, dataset);
@@ -123,11 +131,20 @@ export async function updateConditions(
     isFiltered: isFiltered(job),
     shown: { dates: plan.dates.map(({ date }) => date), empty: plan.empty, range },
   });
-  const entries = [...conditions].map(([date, condition]) => sealed.get(date) ?? describeUnsealed(date, condition));
+  const accepted = await readAcceptedGaps(deps.store, dataset, conditions);
+  const entries = [...conditions].map(([date, condition]) => {
+    const entry = sealed.get(date) ?? describeUnsealed(date, condition);
+    const audit = audits[date] ?? document.entries.get(date)?.audit;
+    // A later revision was proved anew when it was sealed.
+    const isCurrent = audit !== undefined && audit.revision === entry.revision;
+    return { ...entry, audit: isCurrent ? audit : undefined, accepted: accepted.get(date) };
+  });
   await writeConditionDocument(deps.store, dataset, entries, document);
   return {
     conditions,
     lostBefore,
+    accepted: new Set(accepted.keys()),
+    knownBefore: new Set([...conditions].flatMap(([date, now]) => (recorded.get(date) === now ? [date] : []))),
     damaged: new Map(
       [...sealed].flatMap(([date, { damage }]) => (damage === undefined ? [] : [[date, damage] as const])),
     ),
@@ -191,20 +208,26 @@ interface Shortfall {
   readonly lost: readonly string[];
   /** Dates inside the lookback that are missing or degraded. */
   readonly gaps: readonly string[];
+  /** Of the gaps, those that no earlier run knew. */
+  readonly new_gaps: readonly string[];
+  /** Dates that would be in one of these lists, had nobody accepted them. */
+  readonly accepted: readonly string[];
 }
 
 /** Lost dates and gaps; for a run with a date selection, only among the selected dates. */
 export function findShortfall(
-  conditions: ReadonlyMap<string, Condition>,
+  { conditions, lostBefore, accepted, knownBefore }: Conditions,
   clipped: string,
-  lostBefore: ReadonlySet<string>,
   range: DateRange | undefined,
 ): Shortfall {
-  const dates = [...conditions].filter(([date]) => isInRange(date, range));
+  const dates = [...conditions].filter(([date]) => isInRange(date, range) && !accepted.has(date));
+  const gaps = dates
+    .filter(([date, condition]) => date >= clipped && (condition === 'missing' || condition === 'degraded'))
+    .map(([date]) => date);
   return {
     lost: dates.filter(([date, condition]) => condition === 'expired' && !lostBefore.has(date)).map(([date]) => date),
-    gaps: dates
-      .filter(([date, condition]) => date >= clipped && (condition === 'missing' || condition === 'degraded'))
-      .map(([date]) => date),
+    gaps,
+    new_gaps: gaps.filter((date) => !knownBefore.has(date)),
+    accepted: [...accepted].filter((date) => isInRange(date, range)),
   };
 }

@@ -167,7 +167,9 @@ export interface ExposureSums {
   readonly netDex: Amount;
   /** Series that traded this date. */
   readonly contracts: number;
-  /** Series among `contracts` without a gamma or an open interest: they count as 0. */
+  /** Series among `contracts` that are not for 100 shares, adjusted or mini: they count as 0. */
+  readonly adjustedContracts: number;
+  /** Other series among `contracts` without a gamma or an open interest: they count as 0. */
   readonly unknownContracts: number;
 }
 

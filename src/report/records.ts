@@ -63,6 +63,30 @@ export const SERIES_KEY = 'symbol, option_symbol, put_call, strike, expiration_d
 export const SERIES_HASH =
   "cityHash64(symbol, ifNull(option_symbol, '\\0'), ifNull(put_call, '\\0'), ifNull(strike, nan), ifNull(expiration_date, toDate32('1900-01-01')))";
 
+/** Characters of an option symbol after its root: six digits of expiration, C or P, eight digits of strike. */
+const SYMBOL_TAIL = 15;
+
+/**
+ * Whether a contract's root ends in a digit (`SDS1`): it was adjusted for a split, merger or special dividend, or is a
+ * mini, and does not stand for 100 shares of the underlying. Source: OCC, Options Symbology Initiative: adjusted series get
+ * a root with a number at its end.
+ * @param symbol the option symbol, with or without the padding of some feeds; null or empty: not known to be adjusted
+ */
+export function hasAdjustedRoot(symbol: string): string {
+  const plain = `replace(${symbol}, ' ', '')`;
+  const at = (fromEnd: number) => `substring(${plain}, length(${plain}) - ${fromEnd}, 1)`;
+  return `(length(${plain}) > ${SYMBOL_TAIL} AND ${at(SYMBOL_TAIL)} BETWEEN '0' AND '9' AND ${at(8)} IN ('C', 'P'))`;
+}
+
+/**
+ * Whether the day's premium of a series shows that a contract is not 100 shares: less than half or more than twice of
+ * price x size x 100. Known sums only.
+ * @param premium sum of the premiums @param standard sum of price x size x 100
+ */
+export function hasOddSize(premium: string, standard: string): string {
+  return `(${premium} > 0 AND ${standard} > 0 AND (${premium} < 0.5 * ${standard} OR ${premium} > 2 * ${standard}))`;
+}
+
 /** The key that a cancel message shares with the print that it cancels. */
 const KEY = `${SERIES_KEY}, size, price`;
 /** Numbers of the key that separate most keys cheaply: the rest is compared only if these are equal. */

@@ -15,6 +15,8 @@ import { isFiltered } from '../ledger/update-conditions.ts';
 import { type Condition, deriveConditions, isOpen, isSealed } from '../plan/conditions.ts';
 import { expiresAt, type LookbackRange } from '../plan/dates.ts';
 import { expires, lookbackOf } from '../plan/lookback.ts';
+import type { AcceptedGap } from '../state/accepted-gap.ts';
+import type { AuditRecord } from '../state/audit-record.ts';
 import { JobState, limitsPath } from '../state/job-state.ts';
 import { ApiLimits } from '../state/limits.ts';
 import { readProgress } from '../state/progress.ts';
@@ -37,6 +39,10 @@ export interface DateStatus {
   readonly damage: string | null;
   /** Why a sealed date is degraded, if known. */
   readonly degraded_reason?: string | undefined;
+  /** The last comparison of the sealed revision with the source; absent before the first. */
+  readonly audit?: AuditRecord | undefined;
+  /** Who accepted the gap, when and why; null if nobody did. */
+  readonly accepted: AcceptedGap | null;
 }
 
 /** The document of a job that `flowdrop --json status` prints; the daemon's `documents.ts` reads it. */
@@ -125,7 +131,7 @@ async function readClockOffset(deps: StatusDeps, { source }: Job, nowMs: number)
   if (source.kind === 'table') return 0;
   try {
     const url = deps.sourceUrl(source.api);
-    const path = limitsPath(deps.stateDir, url, deps.readKeyFingerprint(), source);
+    const path = limitsPath(deps.stateDir, url, deps.readKeyFingerprint(source), source);
     return (await new ApiLimits(path, url, nowMs).load()).clockOffsetMs;
   } catch (error) {
     if (!isFault(error)) throw error;
@@ -152,7 +158,9 @@ async function readStore(
     ]);
     const sealed = await readSealedFacts(store, dataset, entries);
     const conditions = joinConditions(job, { sealed, entries, last }, lookback);
-    const dates = [...conditions].map(([date, condition]) => describeDate(job, date, condition, sealed.get(date)));
+    const dates = [...conditions].map(([date, condition]) =>
+      describeDate(job, date, condition, sealed.get(date), entries.get(date)?.accepted),
+    );
     return { store: store.url, dates, reports, fault: null, conditionFault: fault };
   } finally {
     await store.close();
@@ -204,7 +212,13 @@ function recallRuns(job: Job, records: readonly (RunResult | undefined)[], fault
   return { store: runs[0]?.store ?? job.drop.to, dates, reports: [], fault, conditionFault: undefined };
 }
 
-function describeDate(job: Job, date: string, condition: Condition, sealed: SealedFacts | undefined): DateStatus {
+function describeDate(
+  job: Job,
+  date: string,
+  condition: Condition,
+  sealed: SealedFacts | undefined,
+  accepted?: AcceptedGap,
+): DateStatus {
   return {
     date,
     condition,
@@ -213,5 +227,7 @@ function describeDate(job: Job, date: string, condition: Condition, sealed: Seal
     begins_to_expire: expires(job.source) && isOpen(condition) ? new Date(expiresAt(date)).toISOString() : null,
     damage: sealed?.damage ?? null,
     degraded_reason: sealed?.degraded_reason,
+    audit: sealed?.audit,
+    accepted: accepted?.condition === condition ? accepted : null,
   };
 }

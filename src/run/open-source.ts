@@ -26,25 +26,25 @@ export async function openJobSource(
   engine?: Engine,
 ): Promise<OpenJobSource> {
   const source = await readSourceSql(openers, job, engine);
-  const load = async (url: string) => {
-    const path = limitsPath(openers.stateDir, url, openers.readKeyFingerprint(), job.source);
+  const load = async (url: string, key: string) => {
+    const path = limitsPath(openers.stateDir, url, key, job.source);
     return { limits: await new ApiLimits(path, url, openers.clock.now()).load() };
   };
   switch (source.kind) {
     case 'rows':
     case 'aggregate': {
-      const known = await load(openers.sourceUrl(source.api));
-      const client = await openers.openSource(source.api, log, known.limits.clockOffsetMs);
+      const known = await load(openers.sourceUrl(source.api), openers.readKeyFingerprint(source));
+      const client = await openers.openSource(source, log, known.limits.clockOffsetMs);
       return { opened: { kind: 'sql', job: { ...job, source }, source: client }, ...known };
     }
     case 'snapshots': {
-      const known = await load(openers.sourceUrl(source.api));
+      const known = await load(openers.sourceUrl(source.api), openers.readKeyFingerprint(source));
       const client = await openers.openSnapshots(source, log, known.limits.clockOffsetMs);
       return { opened: { kind: 'snapshots', job: { ...job, source }, source: client }, ...known };
     }
     case 'table': {
       const table = await openers.openTable(source, log);
-      return { opened: { kind: 'table', job: { ...job, source }, source: table }, ...(await load(table.url)) };
+      return { opened: { kind: 'table', job: { ...job, source }, source: table }, ...(await load(table.url, '')) };
     }
     default:
       return source satisfies never;

@@ -3,12 +3,13 @@
  * composition root implements it, and the caller closes what it opens.
  */
 import type { CalendarOverride } from '../calendar/session.ts';
+import type { RestCatalog } from '../catalog/rest-catalog.ts';
 import type { Clock } from '../core/clock.ts';
 import type { Log } from '../core/log.ts';
 import type { EmbeddedOptions } from '../engine/embedded.ts';
 import type { Engine } from '../engine/engine.ts';
 import type { ClockRule } from '../export/clocks.ts';
-import type { ServerSource, SnapshotApi, SnapshotSource, SqlApi } from '../job/job.ts';
+import type { ApiAccess, JobCatalog, ServerSource, SnapshotApi, SnapshotSource, SqlApi } from '../job/job.ts';
 import type { Mailer } from '../mail/mailer.ts';
 import type { Webhook } from '../mail/webhook.ts';
 import type { ServerTable } from '../source/server-table.ts';
@@ -24,17 +25,20 @@ interface OpenStoreOptions {
   readonly use?: StoreUse | undefined;
 }
 
+/** What the client of an entry point needs to know of a job. */
+export type SqlAccess = ApiAccess & { readonly api: SqlApi };
+
 /** What opens a job's source. */
 export interface SourceOpeners {
   readonly clock: Clock;
   readonly stateDir: string;
   /** Distinguishes API keys without containing them; empty without a key. @throws Fault `SETTING_INVALID` */
-  readKeyFingerprint(): string;
+  readKeyFingerprint(access: ApiAccess): string;
   /** URL of an entry point; also the key of its limits. @throws Fault `SETTING_MISSING` */
   sourceUrl(api: SqlApi | SnapshotApi): string;
   /** Without a path the data is temporary. Only one engine at a time in a process. */
   openEngine(options?: EmbeddedOptions): Promise<Engine>;
-  openSource(api: SqlApi, log: Log, clockOffsetMs: number): Promise<Source>;
+  openSource(source: SqlAccess, log: Log, clockOffsetMs: number): Promise<Source>;
   /** @throws Fault `SETTING_MISSING`, `SETTING_INVALID` */
   openSnapshots(source: SnapshotSource, log: Log, clockOffsetMs: number): Promise<SnapshotClient>;
   /** A table of the ClickHouse server. @throws Fault `SETTING_MISSING`, `SERVER_URL_INVALID` */
@@ -63,6 +67,8 @@ export interface Openers extends SourceOpeners {
    * @throws Fault if it is neither, `STORE_CHANGED` if another store, or none, has taken its place, StoreFault
    */
   openStore(to: string, options?: OpenStoreOptions): Promise<Store>;
+  /** Sends nothing yet. @throws Fault `SETTING_INVALID` */
+  openCatalog(target: JobCatalog): Promise<RestCatalog>;
   openMailer(): Promise<Mailer>;
   /** Where alerts are posted; `undefined` without an address. @throws Fault `SETTING_INVALID` */
   openWebhook(): Promise<Webhook | undefined>;

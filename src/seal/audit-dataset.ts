@@ -11,12 +11,14 @@ import {
   dropsPrefix,
   historyKey,
   historyPrefix,
+  LOST_FILENAME,
   MANIFEST_FILENAME,
   parseDatasetKey,
   parseSealingKey,
   recordsPrefix,
   sealingPrefix,
 } from '../ledger/layout.ts';
+import { describeLost, type LostRevision, readLost } from '../ledger/lost-revision.ts';
 import { type Manifest, readSigned } from '../ledger/manifest.ts';
 import { readSuccessor } from '../ledger/restating.ts';
 import type { Store } from '../store/store.ts';
@@ -34,14 +36,26 @@ export async function findForeignKeys(
     for await (const { key } of store.list(prefix)) {
       const part = parseDatasetKey(dataset, key);
       if (!part) findings.push(`${key} does not belong to the dataset`);
-      else if ('date' in part && !dates.has(part.date)) findings.push(`${key} belongs to a date that is not sealed`);
+      else if ('date' in part && part.kind !== 'accepted' && !dates.has(part.date))
+        findings.push(`${key} belongs to a date that is not sealed`);
     }
   }
   return findings;
 }
 
-/** Audits the replaced revisions of a date: each must be complete, of this date, and older than the sealed one. */
-export async function auditHistory(deps: AuditDeps, manifest: Manifest): Promise<readonly string[]> {
+interface HistoryAudit {
+  readonly findings: readonly string[];
+  /** Lost revisions, in words: the ledger knows of them, so they are no findings. */
+  readonly lost: readonly string[];
+  /** Revisions with damage that is not on record: their bytes are gone for good. */
+  readonly unrecorded: ReadonlyMap<number, LostRevision>;
+}
+
+/**
+ * Audits the replaced revisions of a date: each must be complete, of this date, and older than the sealed one, except
+ * for what is on record as lost.
+ */
+export async function auditHistory(deps: AuditDeps, manifest: Manifest): Promise<HistoryAudit> {
   const { store, folder } = deps;
   const { dataset, date } = manifest;
   const keys = new Map<number, string[]>();
@@ -51,11 +65,16 @@ export async function auditHistory(deps: AuditDeps, manifest: Manifest): Promise
     keys.set(part.revision, [...(keys.get(part.revision) ?? []), key]);
   }
   const findings: (readonly string[])[] = [];
+  const lost: string[] = [];
+  const unrecorded = new Map<number, LostRevision>();
   await makeFolder(folder);
   let next: Manifest | undefined = manifest;
   for (let revision = manifest.revision - 1; revision > 0; revision -= 1) {
     const audited = await auditRevision(deps, manifest, { revision, keys: keys.get(revision) ?? [], next });
+    const { damage } = audited;
     findings.unshift(audited.findings);
+    if (audited.lost) lost.unshift(describeLost(revision, audited.lost));
+    if (damage) unrecorded.set(revision, damage);
     next = audited.manifest;
     keys.delete(revision);
   }
@@ -64,7 +83,7 @@ export async function auditHistory(deps: AuditDeps, manifest: Manifest): Promise
   for (const found of keys.values()) {
     findings.push(found.map((key) => `${key} belongs to no replaced revision; the sealed one is ${manifest.revision}`));
   }
-  return findings.flat();
+  return { findings: findings.flat(), lost, unrecorded: new Map([...unrecorded].reverse()) };
 }
 
 /** Whether what the history has of the sealed revision is a copy of it, kept by a worker that was about to replace it. */
@@ -85,38 +104,62 @@ interface ReplacedRevision {
   readonly next: Manifest | undefined;
 }
 
+interface RevisionAudit {
+  readonly manifest: Manifest | undefined;
+  readonly findings: readonly string[];
+  /** What is on record as lost. */
+  readonly lost: LostRevision | undefined;
+  /** What else cannot be read. */
+  readonly damage: LostRevision | undefined;
+}
+
 async function auditRevision(
   deps: AuditDeps,
   current: Manifest,
   { revision, keys, next }: ReplacedRevision,
-): Promise<{ readonly manifest: Manifest | undefined; readonly findings: readonly string[] }> {
+): Promise<RevisionAudit> {
   const { store, folder } = deps;
   const { dataset, date } = current;
   const manifestAt = historyKey(dataset, date, revision, MANIFEST_FILENAME);
+  const onRecord = await readLost(store, dataset, date, revision);
   const bytes = await store.get(manifestAt);
+  const { manifest, findings } = bytes ? readSigned(bytes, manifestAt) : { manifest: undefined, findings: [] };
+  if (onRecord?.files === null) return { manifest, findings: [], lost: onRecord, damage: undefined };
+  const gone = (reason: string, wrong: readonly string[]): RevisionAudit => {
+    return { manifest, findings: wrong, lost: onRecord, damage: { files: null, reason } };
+  };
   if (!bytes) {
-    const gone = `${manifestAt} is missing: revision ${revision} was replaced, and its history is gone`;
-    return { manifest: undefined, findings: [gone] };
+    const missing = `${manifestAt} is missing: revision ${revision} was replaced, and its history is gone`;
+    return gone('its manifest is missing in the history', [missing]);
   }
-  const { manifest, findings } = readSigned(bytes, manifestAt);
-  if (!manifest) return { manifest, findings };
-  const wrong = [...findings];
+  if (!manifest || findings.length > 0) return gone('its manifest was edited or damaged in the history', findings);
   if (manifest.date !== date || manifest.dataset !== dataset || manifest.revision !== revision) {
-    wrong.push(`${manifestAt} is the manifest of ${manifest.dataset} ${manifest.date} revision ${manifest.revision}`);
+    const other = `${manifest.dataset} ${manifest.date} revision ${manifest.revision}`;
+    return gone('the history has the manifest of another', [`${manifestAt} is the manifest of ${other}`]);
   }
   const prefix = historyKey(dataset, date, revision, '');
-  const known = new Set([manifestAt, ...manifest.files.map(({ filename }) => prefix + filename)]);
-  wrong.push(...keys.filter((key) => !known.has(key)).map((key) => `${key} does not belong to revision ${revision}`));
-  // The replacing manifest says that these files were already lost: nothing could be kept.
-  const wasLost = next?.changes === null;
-  const kept = manifest.files.filter(({ filename }) => !wasLost || keys.includes(prefix + filename));
+  const names = manifest.files.map(({ filename }) => filename);
+  const known = new Set([...names, MANIFEST_FILENAME, LOST_FILENAME].map((name) => prefix + name));
+  const wrong = keys.filter((key) => !known.has(key)).map((key) => `${key} does not belong to revision ${revision}`);
+  // Earlier versions wrote no record: the replacing manifest alone says that nothing could be kept.
+  const before = next?.changes === null ? names.filter((name) => !keys.includes(prefix + name)) : [];
+  const replaced = { files: before, reason: `missing or damaged when revision ${revision + 1} replaced it` };
+  const lost = onRecord ?? (before.length > 0 ? replaced : undefined);
+  const spoilt: string[] = [];
   const path = join(folder, 'history.parquet');
   try {
-    for (const file of kept) wrong.push(...(await fetchAndHash(deps, prefix + file.filename, file, path)));
+    for (const file of manifest.files) {
+      if (lost?.files?.includes(file.filename)) continue;
+      const found = await fetchAndHash(deps, prefix + file.filename, file, path);
+      wrong.push(...found);
+      if (found.length > 0) spoilt.push(file.filename);
+    }
   } finally {
     await rm(path, { force: true });
   }
-  return { manifest, findings: wrong };
+  const all = [...(lost?.files ?? []), ...spoilt];
+  const damage = spoilt.length === 0 ? undefined : { files: all, reason: 'missing or damaged in the history' };
+  return { manifest, findings: wrong, lost, damage };
 }
 
 /**

@@ -23,6 +23,7 @@ import {
 import { type CheckResult, hashSchema, type Manifest, type ManifestFile, readSigned } from '../ledger/manifest.ts';
 import { readSuccessor } from '../ledger/restating.ts';
 import type { Store } from '../store/store.ts';
+import { compareCounts } from './counts-file.ts';
 import { type ReadBack, readBack } from './read-back.ts';
 import { checkOf, runChecks } from './run-checks.ts';
 import { compareSummary } from './summary.ts';
@@ -41,6 +42,8 @@ interface AuditResult {
   readonly rows: number;
   /** Descriptions of everything that is wrong; empty if nothing is. */
   readonly findings: readonly string[];
+  /** What of it is damaged: its files, or the manifest itself. Foreign objects are not damage. `null`: nothing. */
+  readonly damage: 'files' | 'manifest' | null;
   /** The manifest, if it is readable. */
   readonly manifest: Manifest | undefined;
   /** The revision about to replace it: its files may already exist, which is not damage. `null`: none. */
@@ -53,22 +56,25 @@ export async function auditDrop(deps: AuditDeps, dataset: string, date: string):
   const { store } = deps;
   const key = manifestKey(dataset, date);
   const bytes = await store.get(key);
-  if (!bytes) return damaged(date, undefined, ['there is no manifest: the date is not sealed']);
+  if (!bytes) return describe(undefined, ['there is no manifest: the date is not sealed'], null);
   const read = readSigned(bytes, `${store.url}/${key}`);
   const { manifest } = read;
-  if (!manifest) return damaged(date, manifest, read.findings);
+  if (!manifest) return describe(manifest, read.findings, 'manifest');
   if (manifest.dataset !== dataset || manifest.date !== date) {
-    return damaged(date, manifest, [...read.findings, `the manifest is that of ${manifest.dataset} ${manifest.date}`]);
+    const other = `the manifest is that of ${manifest.dataset} ${manifest.date}`;
+    return describe(manifest, [...read.findings, other], 'manifest');
   }
-  const found = [...(await auditFiles(deps, manifest)), ...(await findForeignObjects(store, [manifest]))];
-  const next = found.length > 0 ? await readSuccessor(store, manifest) : undefined;
-  if (next === undefined) return damaged(date, manifest, [...read.findings, ...found]);
+  const wrong = await auditFiles(deps, manifest);
+  const foreign = await findForeignObjects(store, [manifest]);
+  const next = wrong.length + foreign.length > 0 ? await readSuccessor(store, manifest) : undefined;
+  const damage = [...read.findings, ...wrong].length > 0 ? 'files' : null;
+  if (next === undefined) return describe(manifest, [...read.findings, ...wrong, ...foreign], damage);
   const left = await findStrangeFiles(deps, manifest, next);
-  return { ...damaged(date, manifest, [...read.findings, ...left]), restating: next.revision };
-}
+  return { ...describe(manifest, [...read.findings, ...left], null), restating: next.revision };
 
-function damaged(date: string, manifest: Manifest | undefined, findings: readonly string[]): AuditResult {
-  return { date, rows: manifest?.rows ?? 0, findings, manifest, restating: null };
+  function describe(found: Manifest | undefined, findings: readonly string[], what: AuditResult['damage']) {
+    return { date, rows: found?.rows ?? 0, findings, damage: what, manifest: found, restating: null };
+  }
 }
 
 /** During a replacement: finds files that match neither the old nor the new revision. */
@@ -101,6 +107,7 @@ async function auditFiles(deps: AuditDeps, manifest: Manifest): Promise<readonly
   const paths = {
     drop: join(folder, 'drop.parquet'),
     summary: join(folder, 'summary.parquet'),
+    counts: join(folder, 'counts.parquet'),
     quarantine: join(folder, 'quarantine.ndjson'),
   };
   await makeFolder(folder);
@@ -120,6 +127,14 @@ async function auditFiles(deps: AuditDeps, manifest: Manifest): Promise<readonly
         findings.push(...(await compute(keyOf(summary), () => compareSummary(engine, paths.drop, paths.summary))));
       }
     }
+    const counts = manifest.files.find(({ filename }) => filename === manifest.counts);
+    if (counts) {
+      const spoilt = await fetchAndHash(deps, keyOf(counts), counts, paths.counts);
+      findings.push(...spoilt);
+      if (spoilt.length === 0) {
+        findings.push(...(await compute(keyOf(counts), () => compareCounts(engine, paths.counts, manifest))));
+      }
+    }
     const { quarantine } = manifest;
     const bad = manifest.files.find(({ filename }) => filename === quarantine?.filename);
     if (quarantine && bad) {
@@ -135,6 +150,7 @@ async function auditFiles(deps: AuditDeps, manifest: Manifest): Promise<readonly
     await rm(paths.quarantine, { force: true });
     await rm(paths.drop, { force: true });
     await rm(paths.summary, { force: true });
+    await rm(paths.counts, { force: true });
   }
 }
 
@@ -145,9 +161,11 @@ async function countLines(path: string): Promise<number> {
   return lines;
 }
 
-/** Checks the names of the files, and that a declared summary and quarantine file are among them. */
+/** Checks the names of the files, and that the declared summary, counts and quarantine are among them. */
 function compareNames(manifest: Manifest): readonly string[] {
-  const beside = [manifest.summary, manifest.quarantine?.filename].filter((name) => typeof name === 'string');
+  const beside = [manifest.summary, manifest.counts, manifest.quarantine?.filename].filter(
+    (name) => typeof name === 'string',
+  );
   const { dataset, revision, table } = manifest;
   const expected = [table === undefined ? dropFilename(dataset) : tableDropFilename(dataset, revision), ...beside];
   const found = manifest.files.map(({ filename }) => filename);

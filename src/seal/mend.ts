@@ -1,18 +1,27 @@
 /**
- * Rebuilds the missing summary of a sealed date from its drop. Invariant: a file beside a manifest is byte for byte the
- * file that the manifest describes. Another engine version writes other bytes: then the same drop is sealed as the next
- * revision with the new summary. A damaged drop is not changed.
+ * Rebuilds a sealed date's missing files beside the drop, summary and counts, from the drop. Invariant: a file beside a
+ * manifest is byte for byte the file that the manifest describes. Another engine version writes other bytes, and the counts
+ * of a source that sent rows twice cannot be rebuilt: then the same drop is sealed as the next revision, with the new files or
+ * without counts. A damaged drop is not changed.
  */
 import { rm, stat } from 'node:fs/promises';
 import { hashFile } from '../core/file-hash.ts';
 import type { Engine } from '../engine/engine.ts';
+import type { Job } from '../job/job.ts';
 import { fetchFile } from '../ledger/history.ts';
-import { fileKey, SUMMARY_FILENAME } from '../ledger/layout.ts';
+import { COUNTS_FILENAME, fileKey, SUMMARY_FILENAME } from '../ledger/layout.ts';
 import type { Manifest, ManifestDraft } from '../ledger/manifest.ts';
 import { PARQUET_CONTENT_TYPE, publishDrop } from '../ledger/publish.ts';
 import { readManifest } from '../ledger/sealed-dates.ts';
+import type { DayCounts } from '../plan/counts.ts';
+import { countStaged, secondKey } from '../stage/count.ts';
+import { readSealedRows } from '../stage/sealed-rows.ts';
 import type { Store } from '../store/store.ts';
+import { compareCounts, writeCounts } from './counts-file.ts';
 import { writeSummary } from './summary.ts';
+
+/** What this module can rebuild. */
+const MENDABLE: readonly string[] = [SUMMARY_FILENAME, COUNTS_FILENAME];
 
 interface MendDeps {
   readonly store: Store;
@@ -24,41 +33,99 @@ interface MendDeps {
 }
 
 /**
- * `restored`: the sealed revision has its summary again. `resealed`: the next revision has one. `not-mended`: the drop
- * is damaged, or another worker replaced it meanwhile.
+ * `restored`: the sealed revision has its files again. `resealed`: the next revision has what can be had. `not-mended`: the
+ * drop is damaged, or another worker replaced it meanwhile.
  */
 type Mended = 'restored' | 'resealed' | 'not-mended';
 
+/** Whether all of these files can be rebuilt from the drop. */
+export function isMendable(filenames: readonly string[]): boolean {
+  return filenames.every((name) => MENDABLE.includes(name));
+}
+
 /** @throws StoreFault, EngineFault; Fault `MANIFEST_INVALID`, `SEALING_BROKEN` */
-export async function mendSummary(deps: MendDeps, dataset: string, date: string): Promise<Mended> {
+export async function mendFiles(deps: MendDeps, job: Job, date: string): Promise<Mended> {
   const { store, engine, scratch, signal } = deps;
-  const paths = { drop: scratch, summary: `${scratch}.summary`, quarantine: `${scratch}.quarantine` };
+  const { dataset } = job.drop;
+  const paths = {
+    drop: scratch,
+    summary: `${scratch}.summary`,
+    counts: `${scratch}.counts`,
+    quarantine: `${scratch}.quarantine`,
+  };
   try {
     const manifest = await readManifest(store, dataset, date);
-    const file = manifest?.files.find(({ filename }) => filename === SUMMARY_FILENAME);
-    if (manifest === undefined || file === undefined) return 'not-mended';
+    if (manifest === undefined) return 'not-mended';
+    const find = (name: string | undefined | null) => manifest.files.find(({ filename }) => filename === name);
+    const [summary, counts, quarantine] = [manifest.summary, manifest.counts, manifest.quarantine?.filename].map(find);
     if (!(await fetchFile(store, manifest, manifest.files[0], paths.drop, signal))) return 'not-mended';
-    await writeSummary(engine, paths.drop, paths.summary);
-    const isSame = (await stat(paths.summary)).size === file.size && (await hashOf(paths.summary)) === file.hash;
-    const quarantine = manifest.files.find(({ filename }) => filename === manifest.quarantine?.filename);
-    if (!isSame && quarantine && !(await fetchFile(store, manifest, quarantine, paths.quarantine, signal)))
-      return 'not-mended';
-    if (!isSame) {
-      const files = { drop: paths.drop, summary: paths.summary, quarantine: quarantine && paths.quarantine };
-      const { won } = await publishDrop(store, files, draftAgain(manifest, deps.nowMs), {
-        supersedes: manifest,
-        signal,
-      });
+    if (summary) await writeSummary(engine, paths.drop, paths.summary);
+    const hasCounts = counts !== undefined && (await rebuildCounts(engine, job, manifest, paths));
+    const rebuilt = [
+      ...(summary ? [{ file: summary, path: paths.summary }] : []),
+      ...(counts ? [{ file: counts, path: paths.counts }] : []),
+    ];
+    const differs = async ({ file, path }: (typeof rebuilt)[number]) =>
+      (path === paths.counts && !hasCounts) ||
+      (await hashOf(path)) !== file.hash ||
+      (await stat(path)).size !== file.size;
+    const missing = (
+      await Promise.all(rebuilt.map(async (one) => ((await isStored(store, manifest, one)) ? [] : [one])))
+    ).flat();
+    if ((await Promise.all(missing.map(differs))).includes(true)) {
+      if (quarantine && !(await fetchFile(store, manifest, quarantine, paths.quarantine, signal))) return 'not-mended';
+      const files = {
+        drop: paths.drop,
+        summary: summary && paths.summary,
+        counts: hasCounts ? paths.counts : undefined,
+        quarantine: quarantine && paths.quarantine,
+      };
+      const draft = { ...draftAgain(manifest, deps.nowMs), counts: hasCounts ? COUNTS_FILENAME : undefined };
+      const { won } = await publishDrop(store, files, draft, { supersedes: manifest, signal });
       return won ? 'resealed' : 'not-mended';
     }
-    // A later revision has its own summary.
+    // A later revision has its own files.
     if ((await readManifest(store, dataset, date))?.revision !== manifest.revision) return 'not-mended';
-    const key = fileKey(dataset, date, file.filename);
-    await store.put(key, { path: paths.summary }, { contentType: PARQUET_CONTENT_TYPE, signal });
+    for (const { file, path } of missing) {
+      const key = fileKey(dataset, date, file.filename);
+      await store.put(key, { path }, { contentType: PARQUET_CONTENT_TYPE, signal });
+    }
     return 'restored';
   } finally {
     for (const path of Object.values(paths)) await rm(path, { force: true });
   }
+}
+
+async function isStored(
+  store: Store,
+  { dataset, date }: Manifest,
+  { file }: { readonly file: Manifest['files'][number] },
+): Promise<boolean> {
+  return (await store.head(fileKey(dataset, date, file.filename)))?.sizeBytes === file.size;
+}
+
+/** @returns whether the drop's own counts are those that the source had */
+async function rebuildCounts(
+  engine: Engine,
+  job: Job,
+  manifest: Manifest,
+  paths: { readonly drop: string; readonly counts: string },
+): Promise<boolean> {
+  const { date, recount, extra_columns: extraFields } = manifest;
+  if (job.source.kind !== 'rows' || recount === undefined) return false;
+  const hashed = job.source.columns.filter(({ name }) => recount.columns.includes(name));
+  const cells = await countStaged<number>(
+    engine,
+    job,
+    readSealedRows(job, { path: paths.drop, extraFields, symbols: [] }),
+    secondKey(job, date),
+    { hashed: recount.id_hash === undefined ? undefined : hashed },
+  );
+  const counts: DayCounts = [...cells]
+    .map(([second, count]) => ({ second, ...count }))
+    .sort((a, b) => a.second - b.second);
+  await writeCounts(engine, paths.counts, counts);
+  return (await compareCounts(engine, paths.counts, manifest)).length === 0;
 }
 
 /** Drafts the next revision with the same rows. The history of the replaced one lacks the missing file. */

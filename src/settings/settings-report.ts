@@ -7,6 +7,7 @@ import { findNearest } from '../core/nearest.ts';
 import {
   DEFAULTS,
   type Environment,
+  listJobKeys,
   readClockRule,
   readFlag,
   readIsLogPretty,
@@ -25,6 +26,7 @@ const SETTINGS: Readonly<Record<string, 'plain' | 'secret'>> = {
   FLOWDROP_API_URL: 'plain',
   FLOWDROP_PORTAL_URL: 'plain',
   FLOWDROP_API_KEY: 'secret',
+  FLOWDROP_PORTAL_KEY: 'secret',
   FLOWDROP_REQUESTS_PER_SECOND: 'plain',
   FLOWDROP_SNAPSHOTS_PER_SECOND: 'plain',
   FLOWDROP_REDIS_URL: 'secret',
@@ -40,6 +42,8 @@ const SETTINGS: Readonly<Record<string, 'plain' | 'secret'>> = {
   FLOWDROP_S3_PATH_STYLE: 'plain',
   FLOWDROP_CLICKHOUSE_URL: 'secret',
   FLOWDROP_CLICKHOUSE_ADMIN_URL: 'secret',
+  FLOWDROP_CATALOG_TOKEN: 'secret',
+  FLOWDROP_CATALOG_CREDENTIAL: 'secret',
   FLOWDROP_CALENDAR_FILE: 'plain',
   FLOWDROP_LOG_LEVEL: 'plain',
   FLOWDROP_LOG_FORMAT: 'plain',
@@ -61,20 +65,22 @@ const AWS_SETTINGS: Readonly<Record<string, 'plain' | 'secret'>> = {
 
 /** Reports the settings without any secret. Faults are returned, not thrown. */
 export function reportSettings(env: Environment, cwd: string) {
-  const known = { ...SETTINGS, ...AWS_SETTINGS };
+  const jobKeys = Object.fromEntries(listJobKeys(env).map((name) => [name, 'secret'] as const));
+  const settings = { ...SETTINGS, ...jobKeys };
+  const known = { ...settings, ...AWS_SETTINGS };
   const set = Object.entries(known).flatMap(([name, shown]) => {
     const value = env[name];
     if (value) return [shown === 'secret' || hasCredentials(value) ? name : `${name}=${value}`];
     return shown === 'secret' && env[`${name}_FILE`] ? [`${name} (from a file)`] : [];
   });
-  const names = Object.entries(SETTINGS).flatMap(([name, shown]) =>
+  const names = Object.entries(settings).flatMap(([name, shown]) =>
     shown === 'secret' ? [name, `${name}_FILE`] : [name],
   );
   const unknown = Object.keys(env)
     .filter((name) => name.startsWith('FLOWDROP_') && !names.includes(name))
     .map((name) => ({ name, meant: findNearest(name, names) }));
   // The token is read together with its address.
-  const secrets = names.filter((name) => SETTINGS[name] === 'secret' && name !== 'FLOWDROP_STATUS_TOKEN');
+  const secrets = names.filter((name) => settings[name] === 'secret' && name !== 'FLOWDROP_STATUS_TOKEN');
   const checks: readonly (() => unknown)[] = [
     ...secrets.map((name) => () => readSecret(env, name, cwd)),
     () => readRate(env, 'FLOWDROP_REQUESTS_PER_SECOND'),

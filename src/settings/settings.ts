@@ -14,7 +14,7 @@ import {
 } from '../api-contract/published-limits.ts';
 import { type CalendarOverride, NO_OVERRIDE } from '../calendar/session.ts';
 import { Fault } from '../core/errors.ts';
-import type { SnapshotApi, SqlApi } from '../job/job.ts';
+import type { ApiAccess, SnapshotApi, SqlApi } from '../job/job.ts';
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 
@@ -71,13 +71,31 @@ export function sourceUrl(env: Environment, api: SqlApi | SnapshotApi): string {
   return `${base.replace(/\/+$/, '')}${path}`;
 }
 
-/** @throws Fault `SETTING_MISSING` */
-export function readApiKey(env: Environment, cwd: string): string {
-  const apiKey = readSecret(env, 'FLOWDROP_API_KEY', cwd);
+/** Settings with the keys that jobs name (`source.key`) begin with this; the name follows in capitals. */
+export const JOB_KEY_PREFIX = 'FLOWDROP_KEY_';
+
+/** The setting with the key: the job's own, or that of the entry point. The portal's is optional. */
+function findKeySetting(env: Environment, { api, key }: ApiAccess): string {
+  if (key !== null) return `${JOB_KEY_PREFIX}${key.toUpperCase().replaceAll('-', '_')}`;
+  const hasOwn = Boolean(env['FLOWDROP_PORTAL_KEY'] || env['FLOWDROP_PORTAL_KEY_FILE']);
+  return api === 'portal' && hasOwn ? 'FLOWDROP_PORTAL_KEY' : 'FLOWDROP_API_KEY';
+}
+
+/** `undefined` if it is not set. @throws Fault `SETTING_INVALID` */
+export function readKey(env: Environment, cwd: string, access: ApiAccess): string | undefined {
+  return readSecret(env, findKeySetting(env, access), cwd);
+}
+
+/** @throws Fault `SETTING_MISSING`, `SETTING_INVALID` */
+export function readApiKey(env: Environment, cwd: string, access: ApiAccess): string {
+  const apiKey = readKey(env, cwd, access);
   if (apiKey) return apiKey;
-  throw new Fault('SETTING_MISSING', 'FLOWDROP_API_KEY is not set', {
+  const name = findKeySetting(env, access);
+  const whose =
+    access.key === null ? 'the key of the options data API' : `the key that \`source.key: ${access.key}\` names`;
+  throw new Fault('SETTING_MISSING', `${name} is not set`, {
     kind: 'usage',
-    hint: 'Set it, or FLOWDROP_API_KEY_FILE, to the key of the options data API. `flowdrop demo` needs none.',
+    hint: `Set it, or ${name}_FILE, to ${whose}. \`flowdrop demo\` needs none.`,
   });
 }
 
@@ -208,16 +226,25 @@ export function listSecrets(env: Environment, cwd: string): readonly string[] {
   // A value that is no URL may be a password as a whole.
   const passwords = urls.map((url) => (URL.canParse(url) ? new URL(url).password : url));
   const aws = [env['AWS_SECRET_ACCESS_KEY'] ?? '', env['AWS_SESSION_TOKEN'] ?? ''];
+  const credential = read('FLOWDROP_CATALOG_CREDENTIAL');
+  const catalog = [read('FLOWDROP_CATALOG_TOKEN'), credential, credential.slice(credential.indexOf(':') + 1)];
   const webhook = [...listUrlSecrets(read('FLOWDROP_ALERT_WEBHOOK_URL')), read('FLOWDROP_ALERT_WEBHOOK_SECRET')];
   const all = [
-    read('FLOWDROP_API_KEY'),
+    ...[read('FLOWDROP_API_KEY'), read('FLOWDROP_PORTAL_KEY'), ...listJobKeys(env).map(read)],
     read('FLOWDROP_STATUS_TOKEN'),
     ...passwords,
     ...passwords.map(decodePercent),
     ...aws,
     ...webhook,
+    ...catalog,
   ];
   return all.filter((secret) => secret !== '');
+}
+
+/** Settings with the keys of jobs that name their own, without `_FILE`. */
+export function listJobKeys(env: Environment): readonly string[] {
+  const names = Object.keys(env).filter((name) => name.startsWith(JOB_KEY_PREFIX));
+  return [...new Set(names.map((name) => name.replace(/_FILE$/, '')))];
 }
 
 /** A webhook's address is the permission to post there. A short path is not secret, and may be any word. */

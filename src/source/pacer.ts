@@ -1,15 +1,15 @@
 /**
  * The request budget of a key. Invariant: request starts keep the pace of the budget, however long the answers take,
- * across all processes that share a state folder or, through Redis, across machines. A 429 lowers the rate for a while;
- * it recovers slowly. Each process has one FIFO queue for urgent requests and one for the others; the head of each
- * queue reserves the next start in a shared cell. Time comes from a `Clock`.
+ * across all processes that share a state folder or, through Redis, across machines. A single 429 widens the spacing a
+ * little, repeated ones lower the rate for a few starts. Each process has one FIFO queue for urgent requests and one for
+ * the others; the head of each queue reserves the next start in a shared cell. Time comes from a `Clock`.
  */
 import { createHash, randomBytes } from 'node:crypto';
 import { join } from 'node:path';
 import type { Clock } from '../core/clock.ts';
 import { BUDGETS, type BudgetName, type Pace, paceOf } from './pace/budget.ts';
 import type { PaceCell } from './pace/cell.ts';
-import { cancel, type PaceState, reserve, settle, slowDown } from './pace/reservations.ts';
+import { cancel, intervalOf, type PaceState, reserve, settle, slowDown, UNUSED } from './pace/reservations.ts';
 
 /** A server that asks for a longer wait is down: with this cap, the caller's retries end sooner. */
 export const MAX_RETRY_AFTER_MS = 15 * 60_000;
@@ -27,7 +27,7 @@ export interface Pacer {
    */
   acquire(options?: AcquireOptions): Promise<void>;
   /**
-   * After a 429: no start for the next `retryAfterMs`, and a lower rate.
+   * After a 429: no start for the next `retryAfterMs`, and a wider spacing or, if it is not the first, a lower rate.
    * @param startedAtMs start of the refused request; several requests in flight that get the same 429 then count once
    */
   slowDown(retryAfterMs: number, startedAtMs?: number): Promise<void>;
@@ -72,12 +72,12 @@ export function createCellPacer(clock: Clock, pace: Pace, cell: PaceCell): Pacer
   const process = randomBytes(6).toString('hex');
   const plain: Queue = { id: `${process}-plain`, urgent: false, tail: Promise.resolve() };
   const urgent: Queue = { id: `${process}-urgent`, urgent: true, tail: Promise.resolve() };
-  let slowdown = 1;
+  let known: Pick<PaceState, 'spacing' | 'slowdown'> = UNUSED;
 
   const update = <Result>(change: (state: PaceState, nowMs: number) => { state: PaceState; result: Result }) =>
     cell.update((found, nowMs) => {
       const changed = change(settle(found, pace, nowMs), nowMs);
-      slowdown = changed.state.slowdown;
+      known = changed.state;
       return changed;
     });
 
@@ -114,7 +114,7 @@ export function createCellPacer(clock: Clock, pace: Pace, cell: PaceCell): Pacer
         return { state: slowDown(state, pace, nowMs, pauseMs, started), result: undefined };
       });
     },
-    intervalMs: () => pace.intervalMs * slowdown,
+    intervalMs: () => intervalOf(known, pace),
     close: () => cell.close(),
   };
 }

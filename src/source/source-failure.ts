@@ -119,7 +119,8 @@ export function judgeNetwork(url: string, cause: unknown, hasBegun: boolean): An
 /** Statuses that suggest a wrong address. A redirect does too; it is not followed, because the key would go along. */
 const ADDRESS_STATUSES: ReadonlySet<number> = new Set([404, 405, 410]);
 
-const KEY_HINT = 'Check FLOWDROP_API_KEY (or _FILE): the key is missing, mistyped or revoked. It is not retried.';
+const KEY_HINT =
+  'Check the key in FLOWDROP_API_KEY (for the portal FLOWDROP_PORTAL_KEY, for `source.key` FLOWDROP_KEY_...): it is missing, mistyped or revoked. It is not retried.';
 const SUBSCRIPTION_HINT = 'The key has no subscription for historical SQL; ask the provider. It is not retried.';
 const ADDRESS_HINT = 'Check FLOWDROP_API_URL (or FLOWDROP_PORTAL_URL): this is not the entry point of the API.';
 const RATE_HINT = 'Something else uses this key. Stop it, or lower FLOWDROP_REQUESTS_PER_SECOND.';

@@ -5,14 +5,17 @@ import { join } from 'node:path';
 import { compareText, formatWindow, parseWindow, type Window } from '../calendar/window.ts';
 import type { Engine } from '../engine/engine.ts';
 import { quoteIdentifier, quoteString } from '../engine/literal.ts';
+import { listPasses } from '../engine/passes.ts';
 import type { HashedColumn } from '../engine/row-hash.ts';
 import type { Job } from '../job/job.ts';
+import type { RepairPlan } from '../plan/repair.ts';
 import { type BadRow, type JudgedPage, judgePage } from './bad-row.ts';
 import { type CountOptions, countRepeats, countReplaced, countStaged, type StagedCount, secondKey } from './count.ts';
 import { readHashedRows } from './hashed-rows.ts';
 import { Intake, type IntakeTarget, isAboutData, type PageKind } from './intake.ts';
 import { listStageTables } from './list.ts';
 import { countAllowed, isQuarantineName, QuarantineTable, tooManyBadRows } from './quarantine.ts';
+import { isIn, readPlacedRows, SEALED_READ_SETTINGS, type SealedFile } from './sealed-rows.ts';
 import type { Stage, StageOptions } from './stage.ts';
 import {
   createTableSql,
@@ -301,6 +304,34 @@ class EngineStage implements Stage {
       `SELECT name FROM system.columns WHERE database = currentDatabase() AND table = ${quoteString(this.#name)} ORDER BY position`,
     );
     return columns.map(({ name }) => name).filter((name) => !known.includes(name));
+  }
+
+  async fill(drop: SealedFile, plan: RepairPlan): Promise<void> {
+    if (plan.kept.length === 0) return;
+    const rows = readPlacedRows(this.#job, this.date, drop, plan);
+    await this.#insertSealed(drop, `SELECT * FROM ${rows} WHERE ${isIn(plan.kept)}`);
+  }
+
+  async keepGone(drop: SealedFile, plan: RepairPlan): Promise<number> {
+    const rows = readPlacedRows(this.#job, this.date, drop, plan);
+    let kept = 0;
+    for (const pass of await listPasses(this.#engine, this.table, 'id')) {
+      const known = `SELECT id FROM ${this.table} WHERE ${pass} AND NOT ${isIn(plan.kept)}`;
+      const gone = `FROM ${rows} WHERE NOT ${isIn(plan.kept)} AND id != '' AND ${pass} AND id NOT IN (${known})`;
+      const [found] = await this.#engine.rows<{ n: number }>(`SELECT count() AS n ${gone}`);
+      if (Number(found?.n ?? 0) === 0) continue;
+      kept += Number(found?.n);
+      await this.#insertSealed(drop, `SELECT * ${gone}`);
+    }
+    return kept;
+  }
+
+  async #insertSealed({ extraFields }: SealedFile, select: string): Promise<void> {
+    await this.#addFields(extraFields);
+    const names = [...this.#job.source.columns.map(({ name }) => name), ...extraFields, WINDOW_COLUMN];
+    const list = names.map(quoteIdentifier).join(', ');
+    await this.#engine.command(`INSERT INTO ${this.table} (${list}) ${select} SETTINGS ${SEALED_READ_SETTINGS}`);
+    this.#staged = undefined;
   }
 
   async forget(windows: readonly Window[]): Promise<void> {

@@ -6,9 +6,11 @@
 import type { Window } from '../calendar/window.ts';
 import type { HashedColumn } from '../engine/row-hash.ts';
 import type { DayCounts } from '../plan/counts.ts';
+import type { RepairPlan } from '../plan/repair.ts';
 import type { CountOptions, StageTotals } from './count.ts';
 import type { HashedRows } from './hashed-rows.ts';
 import type { Quarantine } from './quarantine.ts';
+import type { SealedFile } from './sealed-rows.ts';
 import type { StagedPage } from './staged-page.ts';
 import type { ExampleId, RepeatedIds, SharedContract, TornGroup } from './window-conflicts.ts';
 
@@ -56,6 +58,13 @@ export interface Stage {
   quarantine(): Promise<Quarantine>;
   /** Writes the rows in quarantine as JSON lines. @throws EngineFault */
   writeQuarantine(path: string): Promise<void>;
+  /** Stages the rows of a sealed drop in the stretches that a plan keeps, each stretch as a window. Call it on an empty stage. */
+  fill(drop: SealedFile, plan: RepairPlan): Promise<void>;
+  /**
+   * Stages the rows of a sealed drop, outside of what the plan keeps, whose id no staged row has: the source no longer has
+   * them. Rows without an id are left out. Call it once. @returns how many
+   */
+  keepGone(drop: SealedFile, plan: RepairPlan): Promise<number>;
   /** Drops the pages of these windows, so that they can be requested again. */
   forget(windows: readonly Window[]): Promise<void>;
   /** Drops the pages that have rows in quarantine: they may have changed when requested again. */

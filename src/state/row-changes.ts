@@ -7,6 +7,8 @@ export const changesSchema = z.looseObject({
   altered: z.int().nonnegative(),
   columns_added: z.array(z.string()),
   columns_removed: z.array(z.string()),
+  /** `audit`: a run found by itself that the source had changed. Absent for a restatement on request. */
+  found_by: z.enum(['audit']).optional(),
 });
 
 export type DropChanges = z.infer<typeof changesSchema>;

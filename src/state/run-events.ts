@@ -1,7 +1,7 @@
 /** The events of a run in progress: data for progress bars and logs, never for decisions. */
 
 /** What a run is doing now. */
-export type RunPhase = 'planning' | 'fetching' | 'recounting' | 'sealing' | 'mailing';
+export type RunPhase = 'planning' | 'fetching' | 'recounting' | 'sealing' | 'auditing' | 'mailing';
 
 export type RunEvent =
   /** `date` is empty for a phase of the whole run. Fetching has its own events, `date` and `page`. */

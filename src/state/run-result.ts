@@ -1,6 +1,7 @@
 /** The record of a run: `--json` prints it, and the state directory keeps the one of a job's last run. */
 import { z } from 'zod';
 import { CONDITIONS } from '../plan/conditions.ts';
+import { auditRecordSchema } from './audit-record.ts';
 import { changesSchema } from './row-changes.ts';
 
 const dateResultSchema = z.object({
@@ -54,6 +55,8 @@ export const runResultSchema = z.object({
   bytes: z.number(),
   row_limit: z.number(),
   dates: z.array(dateResultSchema),
+  /** Sealed dates that were compared with the source, by date; empty in older records. */
+  audits: z.record(z.string(), auditRecordSchema).default({}),
   /** Dates that may be due but were not exported because the clocks disagree; empty in older records. */
   held: z.array(heldSchema).readonly().default([]),
   /** The clocks at the end, and their difference in words; absent in records of older versions. */
@@ -70,6 +73,10 @@ export const runResultSchema = z.object({
    */
   lost: z.array(z.string()).readonly(),
   gaps: z.array(z.string()).readonly(),
+  /** Of the gaps, those that no earlier run knew; empty in records of versions without it. */
+  new_gaps: z.array(z.string()).readonly().default([]),
+  /** Gaps and losses that a person accepted: in no other list; empty in records of versions without it. */
+  accepted: z.array(z.string()).readonly().default([]),
   /** When each pending date begins to leave the lookback. */
   expires: z.record(z.string(), z.string()),
 });

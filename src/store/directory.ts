@@ -114,6 +114,13 @@ class DirectoryStore implements Store {
     yield* this.#listFolder(folder, prefix);
   }
 
+  async listFolders(prefix: string): Promise<readonly string[]> {
+    assertPrefix(prefix);
+    if (!(await this.#isThere('list'))) return [];
+    const names = await this.#listNames(prefix);
+    return names.filter((name) => name.endsWith('/')).map((name) => name.slice(0, -1));
+  }
+
   async copy(from: string, to: string): Promise<ObjectInfo> {
     const source = this.#path(from);
     const sizeBytes = await this.#write('copy', to, undefined, async (path) => {
@@ -196,15 +203,7 @@ class DirectoryStore implements Store {
 
   /** @param folder empty, or a key that ends with `/` */
   async *#listFolder(folder: string, prefix: string): AsyncIterable<ListedObject> {
-    const entries = await attemptLocal('list', join(this.url, folder), undefined, () => {
-      const reading = readdir(join(this.url, folder), { withFileTypes: true });
-      return folder === '' ? reading : ifPresent(reading);
-    });
-    // A folder is compared with the `/` that its keys have, so that walking in this order gives keys in order.
-    const names = (await Promise.all((entries ?? []).map((entry) => this.#formatEntry(folder, entry))))
-      .filter((name) => !isTemporaryName(name) && isUnder(folder + name, prefix))
-      .sort(compareKeys);
-    for (const name of names) {
+    for (const name of (await this.#listNames(folder)).filter((name) => isUnder(folder + name, prefix))) {
       const key = folder + name;
       if (name.endsWith('/')) yield* this.#listFolder(key, prefix);
       else {
@@ -212,6 +211,17 @@ class DirectoryStore implements Store {
         if (info !== undefined) yield info;
       }
     }
+  }
+
+  /** Names in a folder, in key order, folders with a `/`. */
+  async #listNames(folder: string): Promise<readonly string[]> {
+    const entries = await attemptLocal('list', join(this.url, folder), undefined, () => {
+      const reading = readdir(join(this.url, folder), { withFileTypes: true });
+      return folder === '' ? reading : ifPresent(reading);
+    });
+    // A folder is compared with the `/` that its keys have, so that walking in this order gives keys in order.
+    const names = await Promise.all((entries ?? []).map((entry) => this.#formatEntry(folder, entry)));
+    return names.filter((name) => !isTemporaryName(name)).sort(compareKeys);
   }
 
   /** The entry's name, with a `/` after a folder. A link counts as its target; a cycle of links ends in ELOOP. */
@@ -226,7 +236,10 @@ class DirectoryStore implements Store {
   async #info(key: string): Promise<ListedObject | undefined> {
     const path = join(this.url, key);
     const found = await attemptLocal('list', path, undefined, () => ifPresent(stat(path)));
-    return found?.isFile() ? { key, sizeBytes: found.size, modifiedAtMs: found.mtimeMs } : undefined;
+    if (!found?.isFile()) return undefined;
+    const { size: sizeBytes, mtimeMs: modifiedAtMs, ino } = found;
+    // A replaced file is a new one, but its number may be used again: only with the time it is never the same.
+    return { key, sizeBytes, modifiedAtMs, version: `${ino} ${modifiedAtMs} ${sizeBytes}` };
   }
 }
 

@@ -71,6 +71,16 @@ class HeldStore implements Store {
     await this.#assertSame();
   }
 
+  async listFolders(prefix: string): Promise<readonly string[]> {
+    try {
+      const folders = await this.#store.listFolders(prefix);
+      await this.#assertSame();
+      return folders;
+    } catch (error) {
+      throw await this.#explain(error);
+    }
+  }
+
   async copy(from: string, to: string): Promise<ObjectInfo> {
     return await this.#write(() => this.#store.copy(from, to));
   }

@@ -11,6 +11,7 @@ import {
   DeleteObjectCommand,
   GetObjectCommand,
   HeadObjectCommand,
+  type ListObjectsV2CommandOutput,
   PutObjectCommand,
   paginateListObjectsV2,
   type S3Client,
@@ -144,11 +145,33 @@ class S3Store implements Store {
   }
 
   async *list(prefix: string): AsyncIterable<ListedObject> {
+    for await (const { Contents = [] } of this.#listPages(prefix)) {
+      for (const { Key = '', Size = 0, LastModified, ETag = '' } of Contents) {
+        // Consoles create empty objects with a trailing slash as "folders": skip them.
+        if (Key.endsWith('/')) continue;
+        // If a service omits the time, its objects never count as old.
+        const modifiedAtMs = LastModified?.getTime() ?? Number.POSITIVE_INFINITY;
+        // The time has whole seconds in some services, so the tag of the content decides.
+        const version = `${ETag} ${modifiedAtMs} ${Size}`;
+        yield { key: Key.slice(this.#root.length), sizeBytes: Size, modifiedAtMs, version };
+      }
+    }
+  }
+
+  async listFolders(prefix: string): Promise<readonly string[]> {
+    const folders: string[] = [];
+    for await (const { CommonPrefixes = [] } of this.#listPages(prefix, '/')) {
+      folders.push(...CommonPrefixes.map(({ Prefix = '' }) => Prefix.slice(this.#root.length + prefix.length, -1)));
+    }
+    return folders;
+  }
+
+  async *#listPages(prefix: string, delimiter?: string): AsyncIterable<ListObjectsV2CommandOutput> {
     assertPrefix(prefix);
     const target = `${this.url}/${prefix}`;
     const pages = paginateListObjectsV2(
       { client: this.#client },
-      { Bucket: this.#bucket, Prefix: this.#root + prefix },
+      { Bucket: this.#bucket, Prefix: this.#root + prefix, Delimiter: delimiter },
     );
     for (let token: string | undefined; ; ) {
       const page = await attemptS3('list', target, undefined, async () => {
@@ -158,13 +181,7 @@ class S3Store implements Store {
       });
       if (page.done) return;
       token = page.value.NextContinuationToken;
-      for (const { Key = '', Size = 0, LastModified } of page.value.Contents ?? []) {
-        // Consoles create empty objects with a trailing slash as "folders": skip them.
-        if (Key.endsWith('/')) continue;
-        // If a service omits the time, its objects never count as old.
-        const modifiedAtMs = LastModified?.getTime() ?? Number.POSITIVE_INFINITY;
-        yield { key: Key.slice(this.#root.length), sizeBytes: Size, modifiedAtMs };
-      }
+      yield page.value;
     }
   }
 

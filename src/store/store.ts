@@ -19,6 +19,8 @@ export interface ObjectInfo {
 export interface ListedObject extends ObjectInfo {
   /** When it was written, by the store's own clock. */
   readonly modifiedAtMs: number;
+  /** Opaque text that changes whenever the object is replaced by other bytes, even of the same size. */
+  readonly version: string;
 }
 
 /** A small object in memory, or a local file that is streamed. */
@@ -72,6 +74,11 @@ export interface Store {
   download(key: string, path: string, signal?: AbortSignal): Promise<boolean>;
   /** Every object whose key begins with `prefix`, in key order. Pages are fetched as needed. */
   list(prefix: string): AsyncIterable<ListedObject>;
+  /**
+   * Names of the folders directly below `prefix`, which ends with a `/`, in key order; in a directory also of empty
+   * ones. Costs one request for 1,000 folders, whatever is in them.
+   */
+  listFolders(prefix: string): Promise<readonly string[]>;
   /**
    * Copies an object inside the store, replacing `to`, and confirms that `to` equals `from`.
    * @returns `to` as it is in the store now @throws StoreFault, also if `from` is missing

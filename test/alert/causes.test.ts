@@ -162,7 +162,7 @@ describe('the causes of a run', () => {
         .map((date) => failedDate(date, pick(['CHECK_FAILED', 'SERVER_ERROR'])));
       const named = { sealed: [], no_session: [], no_rows: pick([[], ['2026-11-06']]), not_over: [] };
       const result = createResult({
-        ...{ conditions, dates, gaps: of('missing', 'degraded'), lost: of('expired') },
+        ...{ conditions, dates, gaps: of('missing', 'degraded'), new_gaps: of('missing'), lost: of('expired') },
         ...(random() < 0.3 ? { named } : {}),
       });
       if (judgeRun(result) === undefined) continue;
@@ -170,6 +170,29 @@ describe('the causes of a run', () => {
       expect(ids({ result }), JSON.stringify(result)).not.toEqual([]);
     }
     expect(judged).toBeGreaterThan(100);
+  });
+});
+
+describe('a gap that a person accepted', () => {
+  it('is no cause, and ends one that was told before, without a recovery', () => {
+    const conditions = { '2026-11-17': 'missing', '2026-11-18': 'degraded', '2026-11-19': 'expired' } as const;
+    const result = createResult({ conditions });
+    expect(ids({ result })).toHaveLength(3);
+    const accepted = new Set(Object.keys(conditions));
+    expect(ids({ result, accepted })).toEqual([]);
+    const facts = createRunFacts({ result, accepted });
+    for (const [date, kind] of [
+      ['2026-11-17', 'date-missing'],
+      ['2026-11-18', 'date-degraded'],
+      ['2026-11-19', 'date-expired'],
+    ] as const) {
+      expect(judgeCause({ kind, date, report: null }, facts, [])).toBe('over');
+    }
+  });
+
+  it('is told all the same when its object is damaged', () => {
+    const result = createResult({ conditions: { '2026-11-18': 'degraded' }, damaged: { '2026-11-18': 'is missing' } });
+    expect(ids({ result, accepted: new Set(['2026-11-18']) })).toEqual(['nightly/date-degraded/2026-11-18']);
   });
 });
 

@@ -89,7 +89,10 @@ afterAll(() => days?.remove());
 
 describe.each(places)('the archive in $name', ({ open, isS3 }) => {
   let place: Place;
+  /** Answers with the API's texts. */
   let archive: TestArchive;
+  /** Answers with types of its own. */
+  let typed: TestArchive;
   let largeBytes: number;
 
   beforeAll(async () => {
@@ -98,10 +101,12 @@ describe.each(places)('the archive in $name', ({ open, isS3 }) => {
       await place.store.put(key, { path: join(days.store.url, key) });
     }
     largeBytes = (await place.store.head(dropKey('trades', LARGE.date)))?.sizeBytes ?? 0;
-    archive = await openTestArchive(place.store, place.access, 'trades');
+    archive = await openTestArchive(place.store, place.access, 'trades', { types: 'api' });
+    typed = await openTestArchive(place.store, place.access, 'trades');
   });
   afterAll(async () => {
     await archive?.stop();
+    await typed?.stop();
     await place?.remove();
   });
 
@@ -143,6 +148,46 @@ describe.each(places)('the archive in $name', ({ open, isS3 }) => {
     );
     expect(Number(rows[0]?.['n'])).toBeGreaterThan(0);
     expect(cost.files).toBe(files);
+  });
+
+  test.each([
+    ["date = '2026-11-16'", 1],
+    ["date IN ('2026-11-16', '2026-11-17')", 2],
+    ["date >= '2026-11-11' AND date < '2026-11-16'", 2],
+    ["date > toDate('2026-11-19') - 3", 2],
+    ["date >= today() - 3 AND date < '2026-11-16'", 0],
+    ['toDayOfWeek(date) = 1', 1],
+    ["toStartOfWeek(date, 1) = '2026-11-16' AND date != '2026-11-18'", 2],
+    ["toYYYYMM(date) = 202611 AND formatDateTime(date, '%d') = '17'", 1],
+    ["dateDiff('day', date, toDate('2026-11-18')) = 1", 1],
+    ['date = (SELECT min(date) FROM RawOptionTradesMaxDateOnlyMV WHERE size > 0)', 2],
+    ["toString(date) LIKE '%-1_' AND toString(date) NOT LIKE '%18' AND endsWith(toString(date), '7')", 1],
+  ])('chooses files by typed dates: WHERE %s', async (condition, files) => {
+    const { rows, cost } = await typed.rows(`SELECT count() AS n, sum(size) AS s FROM trades WHERE ${condition}`);
+    expect([Number(rows[0]?.['n']) > 0, cost.files]).toEqual([files > 0, files]);
+  });
+
+  test.each([
+    [`time < '${LARGE.date} 09:00:00'`, 0, 0],
+    [`time <= '${LARGE.date} 09:30:01'`, 60, 9],
+    [`time <= toDateTime('${LARGE.date} 09:30:01')`, 60, 9],
+    [
+      `toStartOfInterval(time, INTERVAL 1 MINUTE) = '${LARGE.date} 09:30:00' AND time < '${LARGE.date} 09:31:00'`,
+      1_800,
+      9,
+    ],
+    [`symbol = 'SYM1' AND time >= '${LARGE.date} 09:30:00'`, 1_000, 1],
+    [`option_symbol = '${OPTION}'`, 1_000, 1],
+    [`expiration_date < date`, 0, 9],
+    [`expiration_date < '2026-12-18'`, 0, 0],
+    [`updated_timestamp < '2026-01-01 00:00:00'`, 0, 0],
+  ])('chooses row groups by typed conditions: %s', async (condition, rows, groups) => {
+    const { rows: found, cost } = await typed.rows(
+      `SELECT count() AS n, max(time) AS newest FROM trades WHERE date = '${LARGE.date}' AND ${condition}`,
+    );
+    if (rows < 1_000) expect(found[0]?.['n']).toBe(rows);
+    else expect(Number(found[0]?.['n'])).toBeGreaterThan(rows / 2);
+    expect(cost.rowGroups).toBeLessThanOrEqual(groups);
   });
 
   test('a condition on the outside of a subquery or of a join chooses files as well', async () => {
@@ -356,7 +401,8 @@ describe('what is wrong with the drops', () => {
       await expect(own.rows('SELECT count() FROM RawOptionTrades')).rejects.toMatchObject({
         code: 'NO_TRADES',
         kind: 'usage',
-        message: 'the drops of trades are not single trades: they have no id',
+        message: "the drops of trades are not single trades, so they are not the API's tables",
+        hint: 'Read them by their name: FROM trades.',
       });
     } finally {
       await own.stop();
@@ -365,8 +411,8 @@ describe('what is wrong with the drops', () => {
   });
 
   test('an archive of nothing is refused', async () => {
-    await expect(openTestArchive(place.store, place.access, 'nothing')).rejects.toMatchObject({
-      code: 'ARCHIVE_EMPTY',
-    });
+    const own = await openTestArchive(place.store, place.access, 'nothing');
+    await expect(own.rows('SELECT 1 FROM nothing')).rejects.toMatchObject({ code: 'ARCHIVE_EMPTY' });
+    await own.stop();
   });
 });

@@ -59,8 +59,11 @@ beforeAll(async () => {
   };
   const run = await flowdrop(['--jobs', folder.path, 'run', 'nightly'], { cwd: folder.path, env });
   expect([0, 3], run.stderr).toContain(run.code);
-  archive = await openTestArchive(await openDirectoryStore(drops), { kind: 'directory', path: drops }, 'sealed');
-  expect(archive.dates).toEqual(['2026-11-17', '2026-11-18', '2026-11-19']);
+  archive = await openTestArchive(await openDirectoryStore(drops), { kind: 'directory', path: drops }, 'sealed', {
+    types: 'api',
+  });
+  const { coverage } = await archive.rows('SELECT count() FROM sealed');
+  expect(coverage.dates).toEqual(['2026-11-17', '2026-11-18', '2026-11-19']);
 });
 afterAll(async () => {
   await archive?.stop();

@@ -4,6 +4,8 @@ import { mkdtemp, readFile, realpath, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type Archive, type ArchiveAnswer, openArchive } from '../../src/archive/archive.ts';
+import type { AnswerTypes } from '../../src/archive/archive-column.ts';
+import type { Coverage } from '../../src/archive/coverage.ts';
 import type { OutputFormat } from '../../src/archive/output-format.ts';
 import { openWorkerPool } from '../../src/engine/worker-pool.ts';
 import { readManifestOf } from '../../src/ledger/restating.ts';
@@ -13,15 +15,25 @@ import { WORKER_COMMAND } from '../support/engine-workers.ts';
 
 export interface TestArchive extends Archive {
   /** The answer's rows, and what is told beside them. */
-  rows(sql: string): Promise<ArchiveAnswer & { readonly rows: readonly Row[] }>;
+  rows(sql: string): Promise<RowsAnswer>;
   /** The answer's bytes. */
   bytes(sql: string, format: OutputFormat): Promise<Buffer>;
   /** Closes it and removes its folder. */
   stop(): Promise<void>;
 }
 
+interface RowsAnswer extends Omit<ArchiveAnswer, 'coverage'> {
+  readonly rows: readonly Row[];
+  /** Of the only dataset that the statement reads; without dates if it reads none. */
+  readonly coverage: Coverage;
+  readonly coverages: readonly Coverage[];
+}
+
 export type Row = Readonly<Record<string, unknown>>;
 
+const NOTHING: Coverage = {
+  ...{ dataset: '', sealed: [], dates: [], degraded: [], missing: [], unsummarized: [], lacking: new Map() },
+};
 /** As much as the service allows. */
 const MAX_MEMORY_BYTES = 2_000_000_000;
 
@@ -29,14 +41,22 @@ export async function openTestArchive(
   store: Store,
   access: StoreAccess,
   dataset: string,
-  given: { readonly lastSession?: string; readonly signal?: AbortSignal } = {},
+  given: {
+    readonly lastSession?: string;
+    readonly signal?: AbortSignal;
+    readonly types?: AnswerTypes;
+    /** Datasets beside the first, which is that of the API's tables. */
+    readonly others?: readonly string[];
+  } = {},
 ): Promise<TestArchive> {
   const folder = await realpath(await mkdtemp(join(tmpdir(), 'flowdrop-archive-')));
   const archive = await openArchive({
     store,
     access,
-    dataset,
-    readManifest: (date, sizeBytes) => readManifestOf(store, dataset, date, sizeBytes),
+    datasets: [dataset, ...(given.others ?? [])],
+    trades: dataset,
+    types: given.types ?? 'typed',
+    readManifest: (name, date, drops) => readManifestOf(store, name, date, drops),
     lastSession: given.lastSession ?? '2026-11-19',
     folder,
     maxMemoryBytes: MAX_MEMORY_BYTES,
@@ -52,8 +72,9 @@ export async function openTestArchive(
   };
   return Object.assign(archive, {
     rows: async (sql: string) => {
-      const { bytes, ...told } = await answer(sql, 'json');
-      return { ...told, rows: JSON.parse(bytes.toString('utf8')) as readonly Row[] }; // The shape of the format.
+      const { bytes, coverage: coverages, ...told } = await answer(sql, 'json');
+      const rows = JSON.parse(bytes.toString('utf8')) as readonly Row[]; // The shape of the format.
+      return { ...told, rows, coverages, coverage: coverages[0] ?? NOTHING };
     },
     bytes: async (sql: string, format: OutputFormat) => (await answer(sql, format)).bytes,
     stop: async () => {

@@ -18,6 +18,15 @@ const STATEMENTS = 240;
 const ROWS = 600;
 const DATES = ['2026-10-30', '2026-11-03', '2026-11-04', '2026-11-17', '2026-11-18', '2026-11-19', '2026-12-01'];
 const TABLE = 'RawOptionTrades';
+const COLUMNS = `id String, symbol String, put_call String, side String, expiration_date String, market_cap String,
+  size Int32, oi Int32, price Float64, strike Float64`;
+
+/** How the archive has its dates and times: `api` as texts, `typed` as such. */
+type Mode = 'api' | 'typed';
+const TYPES: Readonly<Record<Mode, string>> = {
+  api: 'date String, time String',
+  typed: 'date Date32, time DateTime64(6)',
+};
 
 let engine: Engine;
 let pooled: PooledEngine;
@@ -31,38 +40,42 @@ beforeAll(async () => {
     command: (sql) => engine.command(sql),
     stream: () => Promise.reject(new Error('not used')),
   };
-  const columns = (time: string) =>
-    `id String, symbol String, date String, time ${time}, put_call String, side String, expiration_date String,
-     market_cap String, size Int32, oi Int32, price Float64, strike Float64`;
-  for (const database of ['empty', 'whole', 'pruned']) await engine.command(`CREATE DATABASE ${database}`);
-  for (const table of [TABLE, `${TABLE}MaxDateOnlyMV`])
-    await engine.command(`CREATE TABLE empty.${table} (${columns('String')}) ENGINE = Null`);
-  await engine.command(`CREATE TABLE whole.files (${columns("DateTime64(3, 'UTC')")}) ENGINE = Memory`);
+  await engine.command("SET session_timezone = 'UTC'");
+  await engine.command('CREATE DATABASE files');
+  await engine.command(`CREATE TABLE files.files (${COLUMNS}, date String, time DateTime64(3, 'UTC')) ENGINE = Memory`);
   rows = createRows(createRandom(SEED));
   const payload = rows.map((row, k) =>
     JSON.stringify({ ...row, time: `${row.time}.${String(k % 1000).padStart(3, '0')}` }),
   );
-  await engine.insert({ table: 'whole.files', format: 'JSONEachRow', payload: Buffer.from(payload.join('\n')) });
-  await engine.command(`CREATE VIEW whole.${TABLE} AS ${describeRows('1')}`);
+  await engine.insert({ table: 'files.files', format: 'JSONEachRow', payload: Buffer.from(payload.join('\n')) });
+  for (const mode of ['api', 'typed'] as const) {
+    for (const database of ['empty', 'whole', 'pruned']) await engine.command(`CREATE DATABASE ${database}_${mode}`);
+    for (const table of [TABLE, `${TABLE}MaxDateOnlyMV`])
+      await engine.command(`CREATE TABLE empty_${mode}.${table} (${COLUMNS}, ${TYPES[mode]}) ENGINE = Null`);
+    await engine.command(`CREATE VIEW whole_${mode}.${TABLE} AS ${describeRows(mode, '1')}`);
+  }
 });
 afterAll(() => engine.close());
 
 describe('what the archive leaves out', () => {
-  test('changes no answer, whatever the statement', async () => {
+  test.each([
+    ['api', createStatement],
+    ['typed', createTypedStatement],
+  ] as const)('changes no answer, whatever the statement, with %s dates', async (mode, create) => {
     const random = createRandom(SEED);
     let pruned = 0;
     let bounded = 0;
     let answered = 0;
     for (let k = 0; k < STATEMENTS; k += 1) {
-      const sql = createStatement(random);
-      const kept = await keep(sql);
+      const sql = create(random);
+      const kept = await keep(sql, mode);
       if (kept.dates.length < DATES.length) pruned += 1;
       if (kept.bounds.length > 0) bounded += 1;
-      const whole = await answer('whole', sql);
+      const whole = await answer(`whole_${mode}`, sql);
       // Over unmatched rows of a join some statements fail; without those rows they need not.
       if (whole instanceof EngineFault) continue;
       answered += 1;
-      expect(await answer('pruned', sql), `seed ${SEED}, statement ${k}: ${sql}`).toEqual(whole);
+      expect(await answer(`pruned_${mode}`, sql), `seed ${SEED}, statement ${k}: ${sql}`).toEqual(whole);
     }
     expect(answered).toBeGreaterThan(STATEMENTS * 0.8);
     // A test in which nothing is left out would prove nothing.
@@ -104,6 +117,44 @@ describe('what the archive leaves out', () => {
     expect((await keep(`SELECT count() FROM ${TABLE} ${rest}`)).dates).toEqual(dates);
   });
 
+  test.each([
+    ["WHERE date = '2026-11-18'", ['2026-11-18']],
+    ["WHERE date BETWEEN '2026-11-03' AND '2026-11-17' AND size > 3", ['2026-11-03', '2026-11-04', '2026-11-17']],
+    ["WHERE date IN ('2026-11-03', '2026-12-01')", ['2026-11-03', '2026-12-01']],
+    [
+      "WHERE date NOT IN ('2026-11-03', '2026-12-01') AND date != '2026-11-04' AND date < '2026-11-18'",
+      [DATES[0], DATES[3]],
+    ],
+    ["WHERE date >= toDate('2026-11-21') - 3", ['2026-11-18', '2026-11-19', '2026-12-01']],
+    ["WHERE date = DATE '2026-11-18' OR '2026-11-19'::Date = date", ['2026-11-18', '2026-11-19']],
+    ['WHERE toYYYYMM(date) = 202612 OR toYear(date) = 2025', ['2026-12-01']],
+    ['WHERE date < today() + 36500 AND yesterday() - INTERVAL 100 YEAR < date', DATES],
+    ['WHERE date > today() + 36500 OR date = yesterday() - 36500', []],
+    ["WHERE date > addMonths(toDate32('2026-10-30'), 1)", ['2026-12-01']],
+    ["AS a LEFT JOIN RawOptionTrades AS b USING (id) WHERE a.date = '2026-11-03' AND b.date > '2026-11-03'", DATES],
+    // What is not understood leaves all dates in: a typed date reads a text in many ways.
+    ["WHERE date = '20261118'", DATES],
+    ["WHERE date = '2026-11-3'", DATES],
+    ["WHERE date IN ('2026-11-18', '20261119')", DATES],
+    ['WHERE date >= toDate(now()) - 3', DATES],
+    ["WHERE date = (SELECT toDate('2026-11-18'))", DATES],
+    ["WHERE toDayOfWeek(date) = 1 OR date = '2026-11-18'", DATES],
+  ])('of typed dates, %s: %j are read', async (rest, dates) => {
+    expect((await keep(`SELECT count() FROM ${TABLE} ${rest}`, 'typed')).dates).toEqual(dates);
+  });
+
+  test.each([
+    ["time >= '2026-11-18 10:00:00'", 1],
+    ["time >= '2026-11-18' AND time < toDateTime('2026-11-19 12:00:00')", 2],
+    ["time >= toDateTime64('2026-11-18 10:00:00', 3) AND time < toDate('2026-11-20')", 2],
+    ["time >= '2026-11-18 10:00:00.5'", 0],
+    ["time >= '2026-11-18 9:00:00'", 0],
+    ["time >= toDateTime('2026-11-18 10:00:00', 'America/New_York')", 0],
+    ['time >= now() - 3600', 0],
+  ])('typed times: WHERE %s gives the files %i bounds', async (condition, count) => {
+    expect((await keep(`SELECT count() FROM ${TABLE} WHERE ${condition}`, 'typed')).bounds).toHaveLength(count);
+  });
+
   test('an alias called date is not taken for the column', async () => {
     expect(
       (await keep(`SELECT upper(symbol) AS date, count() FROM ${TABLE} WHERE date = 'SYM1' GROUP BY date`)).dates,
@@ -127,14 +178,19 @@ describe('what the archive leaves out', () => {
 });
 
 /** What the archive would keep, as the view `pruned` shows it. */
-async function keep(sql: string): Promise<{ readonly dates: readonly string[]; readonly bounds: readonly string[] }> {
-  await engine.command('USE empty');
-  const reads = ((await resolveReads(pooled, sql, [TABLE])) ?? readAll([TABLE])).filter(({ table }) => table === TABLE);
+async function keep(
+  sql: string,
+  mode: Mode = 'api',
+): Promise<{ readonly dates: readonly string[]; readonly bounds: readonly string[] }> {
+  await engine.command(`USE empty_${mode}`);
+  const columns = `${COLUMNS}, ${TYPES[mode]}`.split(',').map((column) => column.trim().split(' ')[0] ?? '');
+  const tables = [{ name: TABLE, columns, isDated: true }];
+  const reads = ((await resolveReads(pooled, sql, tables)) ?? readAll(tables)).filter(({ table }) => table === TABLE);
   const dates = DATES.filter((date) => reads.some((read) => read.mayTouch(date)));
   const bounds = reads.length > 0 ? describeBounds(reads.map(({ time }) => time).reduce(unite)) : [];
   const list = dates.map((date) => `'${date}'`).join(', ');
   await engine.command(
-    `CREATE OR REPLACE VIEW pruned.${TABLE} AS ${describeRows([`date IN (${list || "''"})`, ...bounds].join(' AND '))}`,
+    `CREATE OR REPLACE VIEW pruned_${mode}.${TABLE} AS ${describeRows(mode, [`date IN (${list || "''"})`, ...bounds].join(' AND '))}`,
   );
   return { dates, bounds };
 }
@@ -144,8 +200,75 @@ async function answer(database: string, sql: string): Promise<unknown> {
   return await engine.rows(sql).catch((error: unknown) => error);
 }
 
-function describeRows(condition: string): string {
-  return `SELECT * REPLACE (substring(toString(time), 1, 19) AS time) FROM (SELECT * FROM whole.files WHERE ${condition})`;
+function describeRows(mode: Mode, condition: string): string {
+  const values =
+    mode === 'api'
+      ? 'substring(toString(time), 1, 19) AS time'
+      : "toDate32(date) AS date, CAST(time, 'DateTime64(6)') AS time";
+  return `SELECT * REPLACE (${values}) FROM (SELECT * FROM files.files WHERE ${condition})`;
+}
+
+/** Statements as quants write them over typed dates. */
+function createTypedStatement(random: () => number): string {
+  const date = pick(random, DATES);
+  const at = pick(random, rows).time;
+  const filter = () =>
+    pick(random, ['size > 10', "symbol = 'SYM3'", "put_call = 'PUT'", 'toHour(time) < 12', 'price * size > 100']);
+  const day = () =>
+    pick(random, [
+      `date = '${date}'`,
+      `date >= '${date}'`,
+      `'${date}' > date`,
+      `date != '${date}'`,
+      `date IN ('${date}', '2026-11-18')`,
+      `date NOT IN ('${date}', '2026-11-18')`,
+      `date BETWEEN '2026-11-03' AND '${date}'`,
+      `date >= toDate('${date}') - 2`,
+      `date < toDate32('${date}') + INTERVAL 1 DAY`,
+      `toYYYYMM(date) = ${date.slice(0, 7).replace('-', '')}`,
+      `toDayOfWeek(date) = 3`,
+      `date = '${date.replaceAll('-', '')}'`,
+      `toStartOfMonth(date) = '${date.slice(0, 8)}01'`,
+      `dateDiff('day', date, toDate32('${date}')) < 5`,
+    ]);
+  const clock = () =>
+    pick(random, [
+      `time >= '${at}'`,
+      `time < '${at}'`,
+      `time <= '${at}.500'`,
+      `time = '${at}'`,
+      `time > '${date}'`,
+      `time < toDateTime('${at}')`,
+      `time >= toDate('${date}')`,
+      `time >= '${date}T12:00:00'`,
+      `toStartOfInterval(time, INTERVAL 1 HOUR) = '${at.slice(0, 13)}:00:00'`,
+      `toDate(time) = '${date}'`,
+      `time BETWEEN '${date} 10:00:00' AND '${at}'`,
+    ]);
+  const where = () =>
+    pick(random, [
+      () => `${day()} AND ${filter()}`,
+      () => `${clock()} AND ${filter()}`,
+      () => `(${day()} OR ${clock()}) AND ${filter()}`,
+      () => `NOT (${day()} AND ${clock()})`,
+      () => `${day()} AND (${clock()} OR ${clock()})`,
+      () => `${day()} OR ${filter()}`,
+    ])();
+  return pick(random, [
+    () => `SELECT count() AS n, sum(size) AS s, arraySort(groupArray(id)) AS ids FROM ${TABLE} WHERE ${where()}`,
+    () => `SELECT id FROM (SELECT * FROM ${TABLE} WHERE ${where()}) WHERE ${day()} ORDER BY id`,
+    () =>
+      `WITH x AS (SELECT id FROM ${TABLE} WHERE ${where()}) SELECT count() AS n FROM ${TABLE} WHERE id IN x AND ${day()}`,
+    () =>
+      `SELECT count() AS n, sum(b.size) AS s FROM ${TABLE} AS a LEFT JOIN ${TABLE} AS b ON a.id = b.id WHERE a.date = '${date}' AND a.size > 3`,
+    () =>
+      `SELECT count() AS n FROM ${TABLE} AS a FULL JOIN ${TABLE} AS b ON a.id = b.id AND b.date < '${date}' WHERE b.date >= '2026-11-04'`,
+    () =>
+      `SELECT date, count() AS n FROM ${TABLE} WHERE ${where()} GROUP BY date WITH ROLLUP HAVING ${day()} ORDER BY date, n`,
+    () =>
+      `SELECT count() AS n FROM ${TABLE} WHERE date = (SELECT max(date) FROM ${TABLE} WHERE ${where()}) OR ${day()}`,
+    () => `SELECT toStartOfHour(time) AS h, sum(size) AS s FROM ${TABLE} WHERE ${where()} GROUP BY h ORDER BY h`,
+  ])();
 }
 
 function createStatement(random: () => number): string {

@@ -187,7 +187,10 @@ function readQuarantined(line: string): string {
   return encoding === 'base64' ? Buffer.from(row, 'base64').toString('latin1') : row;
 }
 
-/** Nobody is left out, nobody is mailed under two Message-IDs, and only an interruption explains a second mail. */
+/**
+ * Nobody is left out, one revision has one Message-ID, and only an interruption explains a second mail of a date: under
+ * the same Message-ID, or that of the next revision if the date was sealed again before the worker came back.
+ */
 function judgeMails({ mail, attempts, place, problems, losses }: Run, dates: readonly string[]): void {
   if (!mail) return;
   const interruptions =
@@ -201,9 +204,13 @@ function judgeMails({ mail, attempts, place, problems, losses }: Run, dates: rea
   for (const to of RECIPIENTS) {
     const got = mail.taken.filter((taken) => taken.to === to);
     const ids = new Set(got.map(({ messageId }) => messageId));
-    if (ids.size !== dates.length)
-      problems.push(`${to} got mails under ${ids.size} Message-IDs, not ${dates.length}: ${[...ids].join(', ')}`);
-    repeated += got.length - ids.size;
+    const mailed = new Set([...ids].map((id) => readMailed(id).date));
+    const left = dates.filter((date) => !mailed.has(date));
+    if (left.length > 0) problems.push(`${to} got no mail of ${left.join(', ')}: ${[...ids].join(', ')}`);
+    const revisions = new Set([...ids].map((id) => readMailed(id).revision));
+    if (revisions.size !== ids.size)
+      problems.push(`${to} got one revision under two Message-IDs: ${[...ids].join(', ')}`);
+    repeated += got.length - mailed.size;
   }
   if (repeated > interruptions)
     problems.push(
@@ -211,12 +218,22 @@ function judgeMails({ mail, attempts, place, problems, losses }: Run, dates: rea
     );
 }
 
+/** A Message-ID is `<job.date.rN.hash@domain>`. */
+function readMailed(messageId: string): { readonly date: string; readonly revision: string } {
+  const [revision = messageId, date = messageId] = /\.(\d{4}-\d\d-\d\d)\.r\d+\./.exec(messageId) ?? [];
+  return { date, revision };
+}
+
 function nameObjects(date: string) {
   const drop = dropKey('trades', date);
-  const [manifestName, quarantine, summary] = ['manifest.json', 'quarantine.ndjson', 'summary.parquet'].map((name) =>
-    fileKey('trades', date, name),
-  ) as [string, string, string];
-  return { drop, manifestName, quarantine, all: [drop, manifestName, quarantine, summary] };
+  const at = (name: string) => fileKey('trades', date, name);
+  const [manifestName, quarantine] = [at('manifest.json'), at('quarantine.ndjson')];
+  return {
+    drop,
+    manifestName,
+    quarantine,
+    all: [drop, manifestName, quarantine, at('summary.parquet'), at('counts.parquet')],
+  };
 }
 
 /**

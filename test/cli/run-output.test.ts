@@ -32,7 +32,10 @@ const RUN: RunResult = {
   damaged: {},
   lost: [],
   gaps: [],
+  new_gaps: [],
+  accepted: [],
   held: [],
+  audits: {},
   expires: {},
 };
 

@@ -60,7 +60,9 @@ describe('a dataset as the runs left it', () => {
       '_flowdrop/trades/condition.json',
       '_flowdrop/trades/fields/v1.json',
       ...DATES.flatMap((date) =>
-        ['manifest.json', 'summary.parquet'].map((name) => `_flowdrop/trades/session=${date}/${name}`),
+        ['counts.parquet', 'manifest.json', 'summary.parquet'].map(
+          (name) => `_flowdrop/trades/session=${date}/${name}`,
+        ),
       ),
       ...DATES.map((date) => `trades/session=${date}/trades.parquet`),
     ]);

@@ -257,6 +257,14 @@ describe.each(IMPLEMENTATIONS)('$name store', ({ isMissing, hasLinks, open, open
       expect(await listKeys('s/')).toEqual(ordered);
     });
 
+    test('folders are listed by name, without what is below them', async () => {
+      for (const key of ['f/b/1', 'f/a-1/x/2', 'f/a/3', 'f/file', 'fx/y/4'])
+        await store.put(key, { bytes: new Uint8Array([1]) });
+      expect(await store.listFolders('f/')).toEqual(['a-1', 'a', 'b']);
+      expect(await store.listFolders('f/a-1/')).toEqual(['x']);
+      expect(await store.listFolders('none/')).toEqual([]);
+    });
+
     test('a listing of more than a page has every key once', async () => {
       const keys = Array.from({ length: 1005 }, (_, index) => `page/${String(index).padStart(5, '0')}`);
       for (let start = 0; start < keys.length; start += 32) {
@@ -271,10 +279,22 @@ describe.each(IMPLEMENTATIONS)('$name store', ({ isMissing, hasLinks, open, open
       const found = [];
       for await (const info of store.list('sizes/')) found.push(info);
       expect(found).toEqual([
-        { key: 'sizes/one', sizeBytes: 1, modifiedAtMs: expect.any(Number) },
-        { key: 'sizes/three', sizeBytes: 3, modifiedAtMs: expect.any(Number) },
+        { key: 'sizes/one', sizeBytes: 1, modifiedAtMs: expect.any(Number), version: expect.any(String) },
+        { key: 'sizes/three', sizeBytes: 3, modifiedAtMs: expect.any(Number), version: expect.any(String) },
       ]);
       for (const { modifiedAtMs } of found) expect(Math.abs(Date.now() - modifiedAtMs)).toBeLessThan(60_000);
+    });
+
+    test('the version in a listing changes with the bytes, even of the same size at the same moment', async () => {
+      const readVersion = async () => {
+        for await (const { version } of store.list('version/')) return version;
+        return undefined;
+      };
+      await putText('version/one', 'aaaa');
+      const before = await readVersion();
+      expect(await readVersion()).toBe(before);
+      await putText('version/one', 'bbbb');
+      expect(await readVersion()).not.toBe(before);
     });
 
     test('copy replaces its target and keeps its source', async () => {

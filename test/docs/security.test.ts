@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { buildWriteSettings } from '../../src/store/s3-write-settings.ts';
 import { REPO } from '../support/flowdrop.ts';
-import { listBlocks, listCodes, readPage, readSection } from '../support/pages.ts';
+import { listBlocks, listCodes, readSection } from '../support/pages.ts';
 
 const PAGE = 'docs/security.md';
 
@@ -80,12 +80,6 @@ describe('the page of security', () => {
     for (const { Version, Statement } of policies) {
       expect([Version, ...new Set(Statement.map(({ Effect }) => Effect))]).toEqual(['2012-10-17', 'Allow']);
     }
-  });
-
-  it('agrees with the README about the rights', () => {
-    const line = /^- \*\*S3 rights\*\*.*$/m.exec(readPage('README.md'))?.[0] ?? '';
-    const named = listCodes(line).filter((code) => /^(s3|kms):/.test(code));
-    expect(unique(named)).toEqual(unique([...actionsOf(policies[0]), ...actionsOf(policies[1])]));
   });
 
   it('names modules and tests that exist', () => {

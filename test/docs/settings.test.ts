@@ -16,7 +16,9 @@ const read = new Set(
     .flatMap((name) => [...readFileSync(join(REPO, 'src', name), 'utf8').matchAll(/FLOWDROP_[A-Z0-9_]+[A-Z0-9]/g)])
     .map(([name]) => name.replace(/_FILE$/, ''))
     // A setting that ends so by its own name.
-    .map((name) => (name === 'FLOWDROP_CALENDAR' ? 'FLOWDROP_CALENDAR_FILE' : name)),
+    .map((name) => (name === 'FLOWDROP_CALENDAR' ? 'FLOWDROP_CALENDAR_FILE' : name))
+    // A job's own name follows.
+    .map((name) => (name === 'FLOWDROP_KEY' ? 'FLOWDROP_KEY_NAME' : name)),
 );
 
 describe('the page of settings', () => {

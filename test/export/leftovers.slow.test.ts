@@ -118,7 +118,7 @@ const filesOf = async (date: string, revision = 1) =>
 async function verify(date: string): Promise<readonly string[]> {
   const deps = { store, engine, folder: join(folder, 'verify') };
   const { findings, manifest } = await auditDrop(deps, 'trades', date);
-  const history = manifest ? await auditHistory(deps, manifest) : [];
+  const history = manifest ? (await auditHistory(deps, manifest)).findings : [];
   return [...findings, ...history, ...(await auditConditions(store, 'trades', new Map([[date, manifest]])))].filter(
     (finding) => finding.includes(date),
   );

@@ -280,6 +280,7 @@ describe.each(['historical', 'portal'])(
       expect(manifest.files.map(({ filename }) => filename)).toEqual([
         'trades.parquet',
         'summary.parquet',
+        'counts.parquet',
         'quarantine.ndjson',
       ]);
       expect(manifest.rewritten).toContainEqual({ column: 'oi', form: 'other number form', rows: 2 });

@@ -2,10 +2,13 @@
  * `flowdrop query` as a user runs it: which dataset, which format, where the answer goes, exit codes, and what is said
  * beside it. What the archive answers is tested in `test/archive`.
  */
-import { spawn } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { tableFromIPC } from 'apache-arrow';
+import { asyncBufferFromFile, parquetMetadataAsync, parquetReadObjects } from 'hyparquet';
+import { compressors } from 'hyparquet-compressors';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import { openDirectoryStore } from '../../src/store/directory.ts';
@@ -22,6 +25,7 @@ const COUNT = 'SELECT date, count() AS n FROM RawOptionTrades GROUP BY date ORDE
 const COUNTED = DATES.map((date) => ({ date, n: ROWS }));
 
 const { server } = await startS3();
+const hasScript = spawnSync('script', ['--version']).status === 0;
 let cwd: string;
 const { cleanups, folder } = useCleanups();
 
@@ -79,10 +83,42 @@ describe('flowdrop query', () => {
     expect([refused.code, refused.stderr]).toEqual([2, expect.stringContaining('contradict each other')]);
   });
 
+  // Skipped where `script`, which gives a process a terminal, is not installed.
+  it.skipIf(!hasScript)('fits a terminal of 80 columns: a table, or one line a column when it is wider', async () => {
+    const show = async (sql: string) => {
+      const command = `stty cols 80 rows 50; exec "${process.execPath}" "${MAIN}" query "${sql}"`;
+      const env = { PATH: process.env['PATH'] ?? '', TERM: 'dumb', HOME: process.env['HOME'] };
+      const child = spawn('script', ['-qec', command, '/dev/null'], { cwd, env, stdio: ['ignore', 'pipe', 'inherit'] });
+      let text = '';
+      child.stdout.on('data', (chunk) => {
+        text += chunk;
+      });
+      const [code] = await once(child, 'close');
+      expect(code, text).toBe(0);
+      const lines = text.replaceAll('\r', '').trimEnd().split('\n');
+      return lines.filter((line) => !/^(missing|degraded|\d+ of \d+ sealed)/.test(line));
+    };
+    const narrow = await show('SELECT date, time, symbol, size FROM trades ORDER BY id LIMIT 3');
+    expect(narrow[0]).toMatch(/^date +time +symbol +size$/);
+    expect(narrow[2]).toMatch(/^2026-11-10 {2}2026-11-10 \d\d:\d\d:\d\d {2}SYM\d+ +\d+$/);
+    expect(narrow).toHaveLength(5);
+    const wide = await show('SELECT * FROM trades ORDER BY id LIMIT 2');
+    expect(wide.filter((line) => line.length > 80 && !line.startsWith('The table is wider'))).toEqual([]);
+    expect(wide.find((line) => line.startsWith('The table is wider than the terminal'))).toBeDefined();
+    expect(wide.filter((line) => /^Row [12]$/.test(line))).toEqual(['Row 1', 'Row 2']);
+    expect(wide.filter((line) => /^ {2}expiration_date +2026-12-18$/.test(line))).toHaveLength(2);
+    expect(wide).toHaveLength(1 + 2 * 38);
+  });
+
   it('writes a file whole, by its extension, and replaces none without --force', async () => {
     const all = 'SELECT * FROM RawOptionTrades';
     const run = await flowdrop(['--json', 'query', all, '--out', 'all.parquet'], { cwd });
-    expect(JSON.parse(run.stdout)).toMatchObject({ format: 'parquet', dates: DATES, degraded: ['2026-11-12'] });
+    expect(JSON.parse(run.stdout)).toMatchObject({
+      format: 'parquet',
+      datasets: [
+        { dataset: 'trades', dates: DATES, degraded: ['2026-11-12'], missing: expect.arrayContaining(['2026-11-11']) },
+      ],
+    });
     expect(
       await queryDuckDb(`SELECT count(*)::INT AS n, count(DISTINCT id)::INT AS ids FROM '${cwd}/all.parquet'`),
     ).toEqual([{ n: 2 * ROWS, ids: 2 * ROWS }]);
@@ -93,6 +129,104 @@ describe('flowdrop query', () => {
     expect((await query('SELECT 1 AS one', '--out', 'all.parquet', '--force', '--format', 'csv')).code).toBe(0);
     expect(await readFile(join(cwd, 'all.parquet'), 'utf8')).toBe('"one"\n1\n');
     expect((await listFiles(cwd)).filter((name) => name.includes('.tmp'))).toEqual([]);
+  });
+
+  it('writes dates, times and numbers to Parquet and Arrow as such, the wall clock in no zone', async () => {
+    const columns = [
+      ...['id', 'date', 'time', 'expiration_date', 'earning_date', 'updated_timestamp', 'market_cap', 'size', 'price'],
+      'toStartOfInterval(time, INTERVAL 5 MINUTE) AS five',
+      'nullIf(toDateTime(time), toDateTime(time)) AS nothing',
+      'toDate(time) AS day',
+      "toTimeZone(updated_timestamp, 'America/New_York') AS zoned",
+      '[time, time] AS times',
+      "(time, 'x', time) AS pair",
+      'toUInt8(1) AS tiny',
+      'toDecimal64(price, 2) AS money',
+      'size > 5 AS is_large',
+    ];
+    const sql = `SELECT ${columns.join(', ')} FROM trades ORDER BY date, id`;
+    for (const name of ['typed.parquet', 'typed.arrow'])
+      expect(await query(sql, '--out', name)).toMatchObject({ code: 0, stdout: '' });
+    const described = await queryDuckDb(
+      `SELECT column_name AS name, column_type AS type FROM (DESCRIBE FROM '${cwd}/typed.parquet')`,
+    );
+    expect(Object.fromEntries(described.map(({ name, type }) => [name, type]))).toEqual({
+      ...{ id: 'VARCHAR', date: 'DATE', time: 'TIMESTAMP', expiration_date: 'DATE', earning_date: 'DATE' },
+      ...{ updated_timestamp: 'TIMESTAMP WITH TIME ZONE', market_cap: 'BIGINT', size: 'INTEGER', price: 'DOUBLE' },
+      ...{ five: 'TIMESTAMP', nothing: 'TIMESTAMP', day: 'DATE', zoned: 'TIMESTAMP WITH TIME ZONE' },
+      ...{ times: 'TIMESTAMP[]', tiny: 'UTINYINT', money: 'DECIMAL(18,2)', is_large: 'UTINYINT' },
+      pair: 'STRUCT("1" TIMESTAMP, "2" VARCHAR, "3" TIMESTAMP)',
+    });
+    const file = await asyncBufferFromFile(join(cwd, 'typed.parquet'));
+    const { schema } = await parquetMetadataAsync(file);
+    const time = schema.find(({ name }) => name === 'time');
+    expect([time?.logical_type, time?.converted_type]).toEqual([
+      { type: 'TIMESTAMP', isAdjustedToUTC: false, unit: 'MICROS' },
+      undefined,
+    ]);
+    const arrow = tableFromIPC(await readFile(join(cwd, 'typed.arrow')));
+    const types = Object.fromEntries(arrow.schema.fields.map(({ name, type }) => [name, String(type)]));
+    expect(types).toMatchObject({
+      ...{ id: 'Utf8', date: 'Date32<DAY>', time: 'Timestamp<MICROSECOND>', expiration_date: 'Date32<DAY>' },
+      ...{ earning_date: 'Date32<DAY>', updated_timestamp: 'Timestamp<MICROSECOND, UTC>', market_cap: 'Int64' },
+      ...{
+        five: 'Timestamp<SECOND>',
+        nothing: 'Timestamp<SECOND>',
+        day: 'Date32<DAY>',
+        size: 'Int32',
+        price: 'Float64',
+      },
+    });
+    // Each reader has the very values that the drops have.
+    const sums = `count(*)::INT AS n, sum(epoch_us(time))::TEXT AS time, sum(epoch_us(updated_timestamp))::TEXT AS updated,
+      sum(epoch_us(earning_date))::TEXT AS earning, count(earning_date)::INT AS earnings, count(nothing)::INT AS nothing,
+      sum(market_cap)::TEXT AS cap, sum(epoch_us(five))::TEXT AS five, sum(price) AS price`;
+    const ours = `date_trunc('minute', time) - to_minutes(date_part('minute', time)::INT % 5) AS five, NULL AS nothing`;
+    const [written] = await queryDuckDb(`SELECT ${sums} FROM '${cwd}/typed.parquet'`);
+    const drops = `SELECT * REPLACE (updated_timestamp::TIMESTAMPTZ AS updated_timestamp), ${ours} FROM '${cwd}/drops/trades/**/*.parquet'`;
+    expect(await queryDuckDb(`SELECT ${sums} FROM (${drops})`)).toEqual([
+      { ...written, price: expect.closeTo(Number(written?.['price'])) },
+    ]);
+    const rows = await parquetReadObjects({
+      file,
+      columns: ['id', 'time', 'five', 'date', 'earning_date'],
+      compressors,
+    });
+    const micros = rows.reduce((sum, row) => sum + BigInt((row['time'] as Date).getTime()) * 1000n, 0n);
+    expect(String(micros)).toBe(written?.['time']);
+    expect(arrow.numRows).toBe(written?.['n']);
+    const sumOf = (name: string) => {
+      let sum = 0n;
+      for (const data of arrow.getChild(name)?.data ?? [])
+        for (const value of data.values as BigInt64Array) sum += value;
+      return sum;
+    };
+    expect([String(sumOf('time')), String(sumOf('five') * 1_000_000n)]).toEqual([written?.['time'], written?.['five']]);
+    expect([arrow.getChild('nothing')?.nullCount, arrow.getChild('earning_date')?.nullCount]).toEqual([
+      arrow.numRows,
+      arrow.numRows - Number(written?.['earnings']),
+    ]);
+    const none = await query('SELECT time, toDateTime(time) AS t FROM trades WHERE size < 0', '--out', 'none.arrow');
+    expect(none.code, none.stderr).toBe(0);
+    const empty = tableFromIPC(await readFile(join(cwd, 'none.arrow')));
+    expect([empty.numRows, empty.schema.fields.map(({ type }) => String(type))]).toEqual([
+      0,
+      ['Timestamp<MICROSECOND>', 'Timestamp<SECOND>'],
+    ]);
+    expect((await listFiles(cwd)).filter((name) => /\.(tmp|times)/.test(name))).toEqual([]);
+  });
+
+  it('shows the wall clock as it is, in whatever zone the machine is', async () => {
+    const sql =
+      "SELECT id, time, toHour(time) AS hour, toDate(time) = date AS same, toStartOfDay(time) AS day FROM trades WHERE time >= '2026-11-12 09:30:02' AND time < '2026-11-12 09:30:04' ORDER BY id";
+    const [here, there] = await Promise.all(
+      ['UTC', 'Asia/Tokyo'].map((TZ) => flowdrop(['query', sql], { cwd, env: { TZ } })),
+    );
+    const rows = JSON.parse(here?.stdout ?? '');
+    expect(rows).toHaveLength(60);
+    expect(rows[0]).toMatchObject({ time: expect.stringMatching(/^2026-11-12 09:30:0[23]$/), hour: 9, same: 1 });
+    expect(rows[0]).toMatchObject({ day: '2026-11-12 00:00:00' });
+    expect(JSON.parse(there?.stdout ?? '')).toEqual(rows);
   });
 
   it('leaves no file behind when the query fails half-way', async () => {
@@ -118,9 +252,32 @@ describe('flowdrop query', () => {
     ],
     ['no SQL', ['  '], 2, /SQL_MISSING/],
     ['an unknown job', ['SELECT 1', '--job', 'nope'], 2, /JOB_UNKNOWN/],
-    ['a store without its dataset', ['SELECT 1', '--from-store', 'drops'], 2, /go together/],
-    ['a dataset that leads elsewhere', ['SELECT 1', '--from-store', 'drops', '--dataset', '../x'], 2, /--dataset is/],
-    ['a dataset without drops', ['SELECT 1', '--from-store', 'drops', '--dataset', 'x'], 1, /ARCHIVE_EMPTY/],
+    ['a dataset without its store', ['SELECT 1', '--dataset', 'trades'], 2, /--from-store LOCATION, which is missing/],
+    [
+      'a dataset that leads elsewhere',
+      ['SELECT 1', '--from-store', 'drops', '--dataset', '../x'],
+      2,
+      /DATASET_UNKNOWN: .* has no dataset "..\/x"; it has trades/,
+    ],
+    [
+      'a dataset that is misspelt',
+      ['SELECT 1', '--from-store', 'drops', '--dataset', 'trade'],
+      2,
+      /DATASET_UNKNOWN: .*\n {2}-> Did you mean --dataset trades\?/,
+    ],
+    [
+      'a table that is misspelt',
+      ['SELECT 1 FROM tradse'],
+      2,
+      /INVALID_SQL: Table tradse is not available \(did you mean trades\?\); allowed are trades, trades_summary, RawOptionTrades and/,
+    ],
+    ['a store without drops', ['SELECT 1', '--from-store', 'jobs'], 1, /ARCHIVE_EMPTY/],
+    [
+      'a text function of a date',
+      ["SELECT count() FROM trades WHERE date LIKE '2026-11-1%'"],
+      2,
+      /INVALID_QUERY: (.*\n)*.*-> .*typed.*toString\(date\).*--api-types/,
+    ],
     ['a store that is not there', ['SELECT 1', '--from-store', 'nowhere', '--dataset', 'x'], 1, /STORE_MISSING/],
     ['an unknown format', ['SELECT 1', '--format', 'xml'], 2, /Allowed choices are table, json/],
     ['a file without a format', ['SELECT 1', '--out', 'answer'], 2, /the format of --out answer is unknown/],
@@ -139,15 +296,6 @@ describe('flowdrop query', () => {
     expect(run.stderr).not.toMatch(/flowdrop-query-|(archive|resolve)_[0-9a-f]{24}|DB::/);
   });
 
-  it.each([
-    ['option-chain', 'snapshots'],
-    ['symbol-minute-flow', 'groups of trades'],
-  ])('refuses the job %s, which exports %s', async (name, what) => {
-    const run = await flowdrop(['--jobs', join(REPO, 'jobs'), 'query', 'SELECT 1', '--job', name], { cwd });
-    expect([run.code, run.stdout]).toEqual([2, '']);
-    expect(run.stderr).toMatch(`NO_TRADES: job ${name} exports ${what}, query needs single trades`);
-  });
-
   it('ends well when its reader has enough', async () => {
     const all = 'SELECT * FROM RawOptionTrades';
     const run = await flowdrop(['query', all, '--format', 'csv'], {
@@ -157,14 +305,14 @@ describe('flowdrop query', () => {
     expect([run.code, run.stderr]).toEqual([0, expect.not.stringContaining('EPIPE')]);
   });
 
-  it('asks which dataset when there are two', async () => {
+  it('asks which store when there are two', async () => {
     const path = await folder();
     await writeJob(path, { name: 'one', to: 'a' });
     await writeJob(path, { name: 'two', to: 'b' });
     const run = await flowdrop(['--jobs', path, 'query', 'SELECT 1'], { cwd });
     expect(run.code).toBe(2);
     expect(run.stderr).toMatch(
-      /2 datasets of single trades\n {2}-> Choose one: --job one \(a\/trades\), --job two \(b\/trades\)/,
+      /drop into 2 stores\n {2}-> Choose one: --job one \(a\/trades\), --job two \(b\/trades\)/,
     );
   });
 
@@ -222,7 +370,7 @@ describe('flowdrop query', () => {
     const help = (await query('--help')).stdout;
     const real = [...help.matchAll(/^ {2}(--[a-z-]+)/gm)].map((match) => match[1]);
     const docs = await readFile(join(REPO, 'docs', 'query.md'), 'utf8');
-    const table = docs.split('\n## ')[0] ?? '';
+    const table = docs.split('\n## ').find((part) => part.startsWith('Options\n')) ?? '';
     const listed = [...table.matchAll(/^\| (`--.*?) +\|/gm)].flatMap(([, cell = '']) => cell.match(/--[a-z-]+/g) ?? []);
     // Of every command, not of this one.
     expect(listed.filter((name) => name !== '--json').sort()).toEqual(real.sort());

@@ -9,6 +9,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import type { DateRange } from '../../src/calendar/date-range.ts';
 import { listSessions } from '../../src/calendar/session.ts';
 import type { RunPlan } from '../../src/export/export-plan.ts';
+import { writeAcceptedGap } from '../../src/ledger/acceptance.ts';
 import { conditionKey, dropKey, manifestKey } from '../../src/ledger/layout.ts';
 import { formatManifest, type ManifestDraft, signManifest } from '../../src/ledger/manifest.ts';
 import { listSealedDates } from '../../src/ledger/sealed-dates.ts';
@@ -78,7 +79,7 @@ interface Night {
 /** The end of a run with an empty disk: what it finds out, and what it says is lost and missing. */
 async function run(
   night: Night = {},
-): Promise<Conditions & { readonly lost: readonly string[]; readonly gaps: readonly string[] }> {
+): Promise<Pick<Conditions, 'conditions' | 'damaged'> & ReturnType<typeof findShortfall>> {
   const lookback = computeLookback(night.nowMs ?? NOW);
   const sealed = new Set(await listSealedDates(store, 'trades'));
   const asked = listSettled(lookback).filter(
@@ -96,7 +97,7 @@ async function run(
     staged: night.staged ?? [],
     range: night.range,
   });
-  return { ...found, ...findShortfall(found.conditions, lookback.clipped, found.lostBefore, night.range) };
+  return { ...found, ...findShortfall(found, lookback.clipped, night.range) };
 }
 
 type Entry = Readonly<Record<string, unknown>>;
@@ -209,6 +210,34 @@ describe.each(STORES)('in $name', ({ isMissing, open }) => {
       expect(after.conditions.get('2026-11-09')).toBe('missing');
       expect(after.lost).toContain('2026-11-10');
       expect(after.lost).not.toContain('2026-11-09');
+    });
+
+    it('tells a gap as new in the run that finds it, and not again', async () => {
+      await seal('2026-11-16', { rows: 42 });
+      await seal('2026-11-18', { condition: 'degraded', rows: 7 });
+      const first = await run({ empty: ['2026-11-17'] });
+      expect([first.gaps, first.new_gaps]).toEqual([
+        ['2026-11-17', '2026-11-18'],
+        ['2026-11-17', '2026-11-18'],
+      ]);
+      const second = await run({ empty: ['2026-11-17', '2026-11-19'] });
+      expect([second.gaps, second.new_gaps]).toEqual([['2026-11-17', '2026-11-18', '2026-11-19'], ['2026-11-19']]);
+    });
+
+    it('has who accepted a gap, which is then in no list, as long as its condition is the one accepted', async () => {
+      await seal('2026-11-16', { rows: 42 });
+      await run({ empty: ['2026-11-17'] });
+      const gap = { condition: 'missing', reason: 'outage', by: 'alice', at: '2026-11-18T10:00:00.000Z' } as const;
+      await writeAcceptedGap(store, 'trades', '2026-11-17', gap);
+      const accepted = await run({ empty: ['2026-11-17'] });
+      expect(accepted).toMatchObject({ gaps: [], new_gaps: [], lost: [], accepted: ['2026-11-17'] });
+      expect((await document()).find(({ date }) => date === '2026-11-17')).toMatchObject({
+        condition: 'missing',
+        accepted: gap,
+      });
+      await seal('2026-11-17', { condition: 'degraded', rows: 3 });
+      expect(await run()).toMatchObject({ gaps: ['2026-11-17'], new_gaps: ['2026-11-17'], accepted: [] });
+      expect((await document()).find(({ date }) => date === '2026-11-17')).not.toHaveProperty('accepted');
     });
 
     it('keeps as missing what a run of chosen dates did not ask for, and asks again when it does', async () => {

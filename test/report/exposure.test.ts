@@ -70,6 +70,7 @@ type Row = Pick<
   | 'option_symbol'
   | 'oi'
   | 'underlying_price'
+  | 'premium'
 > & { readonly gamma: number | null; readonly iv: number | null; readonly delta: number | null };
 
 function row(changes: Partial<Row> = {}): Row {
@@ -239,6 +240,32 @@ describe('the exposure of a symbol', () => {
     expect(lead?.strikes.map(({ strike }) => strike)).toEqual([600]);
   });
 
+  it.each<[string, string, Partial<Row>]>([
+    ['an adjusted root', 'SPY1261120C00600000', {}],
+    ['an adjusted root that is padded', 'SPY1  261120P00600000', { put_call: 'PUT' }],
+    ['the premium of 10 shares', 'SPY261120C00610000', { premium: 125 }],
+    ['the premium of 1,000 shares', 'SPY261120C00620000', { premium: 12_500 }],
+  ])('leaves out a contract with %s, and counts it', async (_name, symbol, strange) => {
+    const odd = row({ ...call, ...strange, id: '3', option_symbol: symbol });
+    const { total, lead } = await expose([call, put, odd]);
+    expectClose(total.callGex, CALL_GEX, CALL_GEX);
+    expectClose(total.putGex, PUT_GEX, CALL_GEX);
+    expectClose(total.netDex, 0.1 * 1000 * 100 * SPOT, 1e8);
+    expect([total.contracts, total.adjustedContracts, total.unknownContracts]).toEqual([3, 1, 0]);
+    expect(lead?.adjustedContracts).toBe(1);
+  });
+
+  it.each([
+    ['a digit in the middle of its root', { option_symbol: 'SP1Y261120C00610000' }],
+    ['no option symbol', { option_symbol: '' }],
+    ['a premium that is rounded', { premium: 1251.4 }],
+    ['a premium of nothing', { premium: 0 }],
+  ])('counts a contract with %s', async (_name, changes) => {
+    const { total } = await expose([call, put, row({ ...call, strike: 610, id: '3', option_symbol: 'X', ...changes })]);
+    expectClose(total.callGex, 2 * CALL_GEX, CALL_GEX);
+    expect(total.adjustedContracts).toBe(0);
+  });
+
   it.each<[string, Partial<Row>]>([
     ['a put above 0', { put_call: 'PUT', delta: 0.4 }],
     ['a call below 0', { put_call: 'CALL', delta: -0.4 }],
@@ -391,6 +418,7 @@ describe('the symbols of the exposure', () => {
       putDex: 0,
       netDex: 0,
       contracts: 2,
+      adjustedContracts: 0,
       unknownContracts: 0,
     });
     expect(exposure.focus[0]).toEqual({
@@ -403,6 +431,7 @@ describe('the symbols of the exposure', () => {
       putDex: 0,
       netDex: 0,
       contracts: 1,
+      adjustedContracts: 0,
       unknownContracts: 0,
       zeroGamma: null,
       callWall: null,

@@ -20,6 +20,15 @@ type Row = Readonly<Record<string, unknown>>;
 const DAYS: readonly (readonly [string, readonly Trade[]])[] = [
   ['random', createRandomDay(5, { date: '2026-11-19', prints: 2000 })],
   ['single', [createTrade()]],
+  [
+    'adjusted',
+    [
+      createTrade(),
+      createTrade({ id: '2', option_symbol: 'SPY1261120C00600000' }),
+      createTrade({ id: '3', option_symbol: 'SPY  261120C00610000', strike: 610, premium: 125 }),
+      createTrade({ id: '4', option_symbol: 'SPY7 261120P00600000', put_call: 'PUT' }),
+    ],
+  ],
   ['gapped', createRandomDay(7, { date: '2026-11-19', prints: 2000, gaps: 0.02 })],
   ['unpriced', [createTrade({ premium: null }), createTrade({ id: '2', premium: Number.NaN, put_call: null })]],
 ];

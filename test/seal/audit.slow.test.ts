@@ -281,7 +281,7 @@ describe.each(STORES)('in $name', ({ name: storeName, isMissing, open }) => {
         `${foreign[1]} does not belong to the dataset`,
         `${foreign[2]} belongs to a date that is not sealed`,
       ]);
-      expect(await auditHistory({ store, engine, folder }, manifest)).toEqual([
+      expect((await auditHistory({ store, engine, folder }, manifest)).findings).toEqual([
         expect.stringMatching(/rev=1\/more.parquet does not belong to revision 1/),
         expect.stringMatching(/rev=5\/trades.parquet belongs to no replaced revision/),
       ]);
@@ -289,7 +289,7 @@ describe.each(STORES)('in $name', ({ name: storeName, isMissing, open }) => {
 
     it('does not take a copy of the sealed revision for damage, whose successor was never decided', async () => {
       const manifest = await seal(200);
-      const findings = async () => (await auditHistory({ store, engine, folder }, manifest)).join();
+      const findings = async () => (await auditHistory({ store, engine, folder }, manifest)).findings.join();
       const [object, record] = ['trades.parquet', 'manifest.json'].map((name) => historyKey('trades', DATE, 1, name));
       // As a worker leaves it that died in the middle of keeping it, and after.
       await put(object ?? '', await store.get(OBJECT));
@@ -303,7 +303,7 @@ describe.each(STORES)('in $name', ({ name: storeName, isMissing, open }) => {
     it('finds what is wrong in the history: a flipped byte, an edit, a missing object, no history at all', async () => {
       await seal(200);
       const manifest = await seal(201);
-      const findings = async () => (await auditHistory({ store, engine, folder }, manifest)).join();
+      const findings = async () => (await auditHistory({ store, engine, folder }, manifest)).findings.join();
       expect(await findings()).toBe('');
       const file = historyKey('trades', DATE, 1, 'trades.parquet');
       const kept = await store.get(file);

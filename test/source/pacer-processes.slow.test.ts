@@ -76,18 +76,23 @@ describe('processes that share a budget', () => {
     expect(new Set(contended)).toEqual(new Set([0, 1, 2]));
   });
 
-  test('slow down together at a 429, obey its pause to the second, and count it once', async () => {
+  test('slow down together at repeated 429s, obey their pause to the second, and count each once', async () => {
     const processes = await start(2);
     await Promise.all(processes.map((process) => process.follow({ take: 3 })));
+    await Promise.all(processes.map((process) => process.follow({ slowDownMs: 0 })));
+    await processes[0]?.follow({ take: 1 });
     const told = Date.now();
     await Promise.all(processes.map((process) => process.follow({ slowDownMs: 1000 })));
-    await Promise.all(processes.map((process) => process.follow({ take: 4 })));
-    const after = startsOf(processes).slice(6);
-    expect(after).toHaveLength(8);
+    await processes[1]?.follow({ take: 3 });
+    const after = startsOf(processes).slice(7);
+    expect(after).toHaveLength(3);
     expect((after[0] ?? 0) - told).toBeGreaterThanOrEqual(1000);
     expect((after[0] ?? 0) - told).toBeLessThan(2000);
-    expect(Math.min(...gapsOf(after))).toBeGreaterThanOrEqual(2 * INTERVAL_MS);
+    // The first widened the spacing, the second halved the pace.
+    expect(Math.min(...gapsOf(after))).toBeGreaterThanOrEqual(2 * 1.02 * INTERVAL_MS);
     expect(Math.min(...gapsOf(after))).toBeLessThan(3.5 * INTERVAL_MS);
+    const [newest] = [...(await readStates())].sort((x, y) => y.paced_until - x.paced_until);
+    expect(newest).toMatchObject({ spacing: 1.02, starts_since_429: 3 });
   });
 });
 
@@ -145,7 +150,9 @@ describe('a process that goes away', () => {
   });
 });
 
-async function readStates(): Promise<readonly { readonly reservations: readonly unknown[] }[]> {
+type State = { readonly paced_until: number; readonly reservations: readonly unknown[] };
+
+async function readStates(): Promise<readonly State[]> {
   const pace = join(folder.path, 'pace');
   const [budget = ''] = await readdir(pace);
   const names = (await readdir(join(pace, budget))).filter((name) => name.endsWith('.json'));
@@ -153,7 +160,5 @@ async function readStates(): Promise<readonly { readonly reservations: readonly 
   const texts = await Promise.all(
     names.map((name) => readFile(join(pace, budget, name), 'utf8').catch(() => undefined)),
   );
-  return texts.flatMap((text) =>
-    text === undefined ? [] : [JSON.parse(text) as { reservations: readonly unknown[] }],
-  );
+  return texts.flatMap((text) => (text === undefined ? [] : [JSON.parse(text) as State]));
 }

@@ -128,41 +128,128 @@ describe('a 429', () => {
     expect(clock.now() - began).toBe(MAX_RETRY_AFTER_MS);
   });
 
-  test('halves the pace, once for all in flight, to an eighth at most, and takes it back', async () => {
+  test('alone widens the spacing by two percent, once for all in flight, and lowers no pace', async () => {
     const clock = createFakeClock();
     const pacer = createPacer(clock, { requestsPerSecond: 1 });
-    const full = pacer.intervalMs();
-    await pacer.slowDown(0);
-    await pacer.slowDown(0);
-    expect(pacer.intervalMs()).toBe(full * 2);
-    for (let i = 0; i < 5; i += 1) {
-      await pacer.acquire();
+    await takeStarts(pacer, clock, 3);
+    await pacer.slowDown(1_000);
+    await pacer.slowDown(1_000);
+    expect(pacer.intervalMs()).toBeCloseTo(INTERVAL_MS * 1.02, 6);
+    for (const gap of gapsOf(await takeStarts(pacer, clock, 20))) expect(gap).toBeCloseTo(INTERVAL_MS * 1.02, 3);
+  });
+
+  test('keeps the next request an interval away from the refused one, even with a shorter Retry-After', async () => {
+    const clock = createFakeClock();
+    const pacer = createPacer(clock, { requestsPerSecond: 1 });
+    await takeStarts(pacer, clock, 1);
+    clock.advance(900);
+    const refused = clock.now();
+    await pacer.slowDown(100);
+    await pacer.acquire();
+    expect(clock.now() - refused).toBeCloseTo(INTERVAL_MS * 1.02, 3);
+  });
+
+  test('now and then widens the spacing to a tenth at most, and 2,000 starts without one give a step back', async () => {
+    const clock = createFakeClock();
+    const pacer = createPacer(clock, { requestsPerSecond: 1 });
+    for (let i = 0; i < 8; i += 1) {
+      await takeStarts(pacer, clock, 10);
       await pacer.slowDown(0);
     }
-    expect(pacer.intervalMs()).toBe(full * 8);
-    const intervals: number[] = [];
-    for (let i = 0; i < 60; i += 1) {
-      await pacer.acquire();
-      intervals.push(pacer.intervalMs() / full);
+    expect(pacer.intervalMs()).toBeCloseTo(INTERVAL_MS * 1.1, 6);
+    await takeStarts(pacer, clock, 1_999);
+    expect(pacer.intervalMs()).toBeCloseTo(INTERVAL_MS * 1.1, 6);
+    await takeStarts(pacer, clock, 1);
+    expect(pacer.intervalMs()).toBeCloseTo(INTERVAL_MS * 1.08, 6);
+    await takeStarts(pacer, clock, 10_000);
+    expect(pacer.intervalMs()).toBe(INTERVAL_MS);
+  });
+
+  test('within ten starts of another halves the pace, to an eighth at most, and ten good starts take it back', async () => {
+    const clock = createFakeClock();
+    const pacer = createPacer(clock, { requestsPerSecond: 1 });
+    await pacer.slowDown(0);
+    const spaced = pacer.intervalMs();
+    for (const slowdown of [2, 4, 8, 8]) {
+      await takeStarts(pacer, clock, 2);
+      await pacer.slowDown(0);
+      expect(pacer.intervalMs() / spaced).toBe(slowdown);
     }
-    expect([0, 18, 19, 38, 39, 58, 59].map((i) => intervals[i])).toEqual([8, 8, 4, 4, 2, 2, 1]);
+    const slowdowns: number[] = [];
+    for (let i = 0; i < 10; i += 1) {
+      await pacer.acquire();
+      slowdowns.push(pacer.intervalMs() / spaced);
+    }
+    expect(slowdowns).toEqual([8, 8, 4, 4, 4, 2, 2, 2, 1, 1]);
+    await pacer.slowDown(0);
+    expect(pacer.intervalMs()).toBeCloseTo(INTERVAL_MS * 1.04, 6);
   });
 
   test('met by a request from before the last slow-down does not count again, even after another start', async () => {
     const clock = createFakeClock();
     const pacer = createPacer(clock, { requestsPerSecond: 1 });
-    const full = pacer.intervalMs();
     const [first = 0, second = 0] = await takeStarts(pacer, clock, 2);
     clock.advance(100);
     await pacer.slowDown(0, first);
+    const spaced = pacer.intervalMs();
     const [third = 0] = await takeStarts(pacer, clock, 1);
     clock.advance(100);
     await pacer.slowDown(0, second);
-    expect(pacer.intervalMs()).toBe(full * 2);
+    expect(pacer.intervalMs()).toBe(spaced);
     await pacer.slowDown(0, third);
-    expect(pacer.intervalMs()).toBe(full * 4);
+    expect(pacer.intervalMs()).toBe(spaced * 2);
+  });
+
+  test.each([1, 2, 3, 4, 5])(
+    'of a server that counts each second costs one request in a hundred, seed %i',
+    async (seed) => {
+      const { clock, starts, refused } = await askJitteryServer(seed, 20);
+      const seconds = (clock.now() - (starts[0] ?? 0)) / 1000;
+      expect(refused).toBe(1);
+      expect(starts.length / seconds).toBeGreaterThanOrEqual(0.95);
+    },
+  );
+
+  test('of a server whose network is slower than any spacing costs less than the pace', async () => {
+    const { clock, starts, refused } = await askJitteryServer(7, 150);
+    // Every second request of a fixed pace would come too early.
+    expect(refused).toBeLessThan(20);
+    expect((starts.length - refused) / ((clock.now() - (starts[0] ?? 0)) / 1000)).toBeGreaterThan(0.5);
   });
 });
+
+/**
+ * A hundred requests, four in flight, to a server that answers after 2.5 s and refuses whatever arrives within a second
+ * of the arrival before, refused ones included.
+ * @param jitterMs each request takes up to this long to arrive
+ */
+async function askJitteryServer(seed: number, jitterMs: number) {
+  const random = createRandom(seed);
+  const clock = createVirtualClock();
+  const pacer = createPacer(clock, { requestsPerSecond: 1 });
+  const starts: number[] = [];
+  let lastArrival = Number.NEGATIVE_INFINITY;
+  let refused = 0;
+  const work = async () => {
+    while (starts.length < 100) {
+      await pacer.acquire();
+      const startedAt = clock.now();
+      starts.push(startedAt);
+      await clock.sleep(5 + random() * jitterMs);
+      const isTooSoon = clock.now() - lastArrival < 1_000;
+      lastArrival = clock.now();
+      if (!isTooSoon) {
+        await clock.sleep(2_500);
+        continue;
+      }
+      refused += 1;
+      await clock.sleep(5);
+      await pacer.slowDown(1_000, startedAt);
+    }
+  };
+  await clock.run(Promise.all([work(), work(), work(), work()]));
+  return { clock, starts, refused };
+}
 
 describe('turns between processes', () => {
   type Starter = { readonly name: string; readonly urgent?: boolean; readonly count: number; readonly at?: number };
@@ -309,15 +396,18 @@ describe('a budget in a folder', () => {
 
   test('of the option chain has nothing saved up after a 429', async () => {
     const pacer = await open('chain');
+    const began = clock.now();
     await pacer.slowDown(5_000);
-    for (const gap of gapsOf(await takeStarts(pacer, clock, 5))) expect(gap).toBeCloseTo(2 * INTERVAL_MS, 0);
+    const starts = await takeStarts(pacer, clock, 15);
+    expect((starts[0] ?? 0) - began).toBeCloseTo(5_000, 3);
+    for (const gap of gapsOf(starts)) expect(gap).toBeCloseTo(INTERVAL_MS * 1.02, 3);
   });
 
   test.each([
     ['empty', ''],
-    ['half-written', '{"version":2,"paced_'],
-    ['of another version', '{"version":1}'],
-    ['full of impossible numbers', '{"version":2,"slowdown":-1,"paced_until":null}'],
+    ['half-written', '{"version":3,"paced_'],
+    ['of another version', '{"version":2}'],
+    ['full of impossible numbers', '{"version":3,"slowdown":-1,"paced_until":null}'],
   ])('that was left %s costs one whole interval', async (_name, text) => {
     await takeStarts(await open(), clock, 3);
     clock.advance(60_000);
@@ -413,7 +503,7 @@ describe('a budget in a folder', () => {
 
   test.each([
     ['uses up years', { paced_until: 1e13, interval_ms: 1e300 }],
-    ['is of no time at all', { paced_until: 1e300, blocked_until: 1e300, interval_ms: 1e300, slowed_at: 1e300 }],
+    ['is of no time at all', { paced_until: 1e300, blocked_until: 1e300, interval_ms: 1e300, limited_at: 1e300 }],
   ])('waits one interval at most for a state that %s', async (_name, odd) => {
     await takeStarts(await open(), clock, 1);
     const { path, states } = await listStates();
@@ -431,7 +521,7 @@ describe('a budget in a folder', () => {
     clock.advance(-3_600_000);
     const began = clock.now();
     await pacer.acquire();
-    expect(clock.now() - began).toBeCloseTo(2 * INTERVAL_MS, 0);
+    expect(clock.now() - began).toBeCloseTo(INTERVAL_MS * 1.02, 0);
   });
 
   test('that cannot be written is a fault that says what to do, and nothing starts', async () => {

@@ -15,7 +15,7 @@ export function createResult(changes: Partial<RunResult> = {}): RunResult {
     ...{ requests: 10, retries: 0, rate_limited: 0, splits: 0, bytes: 1000, row_limit: 10_000 },
     dates: [],
     conditions: { '2026-11-19': 'available', '2026-11-20': 'available' },
-    ...{ damaged: {}, lost: [], gaps: [], held: [], expires: {} },
+    ...{ damaged: {}, lost: [], gaps: [], new_gaps: [], accepted: [], held: [], audits: {}, expires: {} },
     ...changes,
   };
 }
@@ -30,7 +30,14 @@ export function createOutcome(changes: Changes<RunOutcome> = {}): RunOutcome {
 export function createRunFacts(changes: Changes<RunFacts> = {}): RunFacts {
   const outcome = createOutcome(changes);
   const conditions = outcome.result?.conditions ?? {};
-  const shared = { job: 'nightly', nowMs: ALERT_NOW, isExpiring: true, hasReports: true, conditions };
+  const shared = {
+    job: 'nightly',
+    nowMs: ALERT_NOW,
+    isExpiring: true,
+    hasReports: true,
+    conditions,
+    accepted: new Set<string>(),
+  };
   return applyChanges({ ...outcome, ...shared }, changes);
 }
 

@@ -7,12 +7,13 @@ import { createReadStream } from 'node:fs';
 import { link, open, readFile, rename, rm, stat } from 'node:fs/promises';
 import { basename, dirname, extname, join, resolve } from 'node:path';
 import { pipeline } from 'node:stream/promises';
-import { MAX_TABLE_ROWS, type OutputFormat } from '../../archive/output-format.ts';
+import { isBinary, MAX_TABLE_ROWS, type OutputFormat } from '../../archive/output-format.ts';
 import { hasErrorCode, syncFolder } from '../../core/atomic-file.ts';
 import { describeError, Fault } from '../../core/errors.ts';
 import { formatCount } from '../../core/units.ts';
 import type { CliContext } from '../context.ts';
 import { formatTable } from '../terminal/text-table.ts';
+import { measureWidth } from '../terminal/text-width.ts';
 
 export interface OutputFlags {
   readonly format?: OutputFormat | undefined;
@@ -72,7 +73,7 @@ export async function chooseOutput(
   if (json && format !== undefined && format !== 'json')
     throw usage(`--json and --format ${format} contradict each other`, 'Leave one of them out, or add --out.');
   const chosen = json ? 'json' : (format ?? (cli.terminal.outIsTerminal ? 'table' : 'json'));
-  if (cli.terminal.outIsTerminal && (chosen === 'arrow' || chosen === 'parquet'))
+  if (cli.terminal.outIsTerminal && isBinary(chosen))
     throw usage(`--format ${chosen} cannot be shown on a terminal`, 'Give --out FILE, or redirect stdout to a file.');
   return { format: chosen, temporary: undefined, deliver: (written) => deliverStdout(cli, chosen, written, layOut) };
 }
@@ -151,17 +152,24 @@ async function readTableText(cli: OutputCli, path: string, layOut: LayOut): Prom
       `Only the first ${formatCount(MAX_TABLE_ROWS)} rows are shown; --format json, csv, arrow or parquet gives all.\n`,
     );
   }
-  return `${layOut(columns, rows, { width: cli.terminal.columns.out })}\n`;
+  const width = cli.terminal.columns.out;
+  const text = layOut(columns, rows, { width });
+  // The rule below the titles is as long as the longest line can be.
+  const [, rule = ''] = text.split('\n', 2);
+  if (layOut !== formatTable || width === undefined || rule.length <= width) return `${text}\n`;
+  cli.terminal.err(
+    `The table is wider than the terminal, so each column has a line; select fewer columns for a table.\n`,
+  );
+  return `${formatVertical(columns, rows)}\n`;
 }
 
 /** A block a row, a line a column: for rows that are wider than the terminal. */
 const formatVertical: LayOut = (columns, rows) => {
-  const width = Math.max(0, ...columns.map(({ title }) => title.length));
+  const width = Math.max(0, ...columns.map(({ title }) => measureWidth(title)));
+  const titles = columns.map(({ title }) => `  ${title}${' '.repeat(width - measureWidth(title))}  `);
   return rows
     .map((row, index) =>
-      [`Row ${index + 1}`, ...row.map((cell, at) => `  ${(columns[at]?.title ?? '').padEnd(width)}  ${cell}`)].join(
-        '\n',
-      ),
+      [`Row ${index + 1}`, ...row.map((cell, at) => `${titles[at] ?? ''}${cell}`.trimEnd())].join('\n'),
     )
     .join('\n');
 };

@@ -1,8 +1,11 @@
-/** `flowdrop query "SQL"`: the API's SQL over the sealed drops of a dataset. */
+/** `flowdrop query "SQL"`: SQL over the sealed drops of a store. */
 import { mkdtemp, realpath, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type Archive, type ArchiveAnswer, openArchive } from '../../archive/archive.ts';
+import type { AnswerTypes } from '../../archive/archive-column.ts';
+import type { Coverage } from '../../archive/coverage.ts';
+import type { AnswerColumn, OutputFormat } from '../../archive/output-format.ts';
 import { previousSessions } from '../../calendar/session.ts';
 import { Fault } from '../../core/errors.ts';
 import { planWorkerMemory, readMemoryBytes } from '../../core/machine.ts';
@@ -12,13 +15,17 @@ import { computeLookback } from '../../plan/dates.ts';
 import type { ActionResult, CommandCall } from '../command.ts';
 import type { CliContext } from '../context.ts';
 import { workerCommand } from '../engine-worker.ts';
-import { type DatasetFlags, type DatasetPlace, findDataset } from './query-dataset.ts';
+import { type DatasetFlags, type DatasetPlace, findDataset, listReadable } from './query-dataset.ts';
 import { chooseOutput, type OutputFlags } from './query-output.ts';
+import { declareArrowWallClock } from './wall-clock-arrow.ts';
+import { declareParquetWallClock } from './wall-clock-parquet.ts';
 
 /** Most dates that are listed by name; the rest is counted. */
 const MAX_NAMED = 20;
 
-interface QueryFlags extends DatasetFlags, OutputFlags {}
+interface QueryFlags extends DatasetFlags, OutputFlags {
+  readonly apiTypes?: boolean | undefined;
+}
 
 type QueryCli = Pick<CliContext, 'archive' | 'cwd' | 'openers' | 'self' | 'signal' | 'terminal'>;
 
@@ -37,11 +44,13 @@ export async function query(
   }
   const place = await findDataset(cli.cwd, globals.jobs, options);
   const startedMs = openers.clock.now();
-  return await withArchive(cli, place, async (archive, folder) => {
+  const types = options.apiTypes === true ? 'api' : 'typed';
+  return await withArchive(cli, place, types, async (archive, folder) => {
     const path = output.temporary ?? join(folder, 'answer');
     try {
       const answer = await archive.query({ sql, format: output.format, path });
-      terminal.err(describeNotes(answer, archive.dates, openers.clock.now() - startedMs));
+      await declareTimes(output.format, path, answer.columns, cli.signal);
+      terminal.err(describeNotes(answer, openers.clock.now() - startedMs));
       await output.deliver(path, () => describeAnswer(answer));
     } finally {
       await rm(path, { force: true });
@@ -50,21 +59,40 @@ export async function query(
   });
 }
 
+/** Times without a zone are the exchange's wall clock, which the engine's binary formats do not know. */
+async function declareTimes(
+  format: OutputFormat,
+  path: string,
+  columns: readonly AnswerColumn[],
+  signal: AbortSignal,
+): Promise<void> {
+  const isWall = columns.map(({ type }) => {
+    const times = type.match(/\bDateTime(64)?\b(\([^)]*\))?/g) ?? [];
+    return times.length > 0 && times.every((time) => !time.includes("'"));
+  });
+  if (!isWall.includes(true)) return;
+  if (format === 'parquet') await declareParquetWallClock(path, isWall);
+  if (format === 'arrow') await declareArrowWallClock(path, isWall, signal);
+}
+
 async function withArchive(
   { archive: archiveOpeners, openers, signal, self }: QueryCli,
-  { to, dataset }: DatasetPlace,
+  place: DatasetPlace,
+  types: AnswerTypes,
   act: (archive: Archive, folder: string) => ActionResult,
 ): ActionResult {
-  const store = await openers.openStore(to);
+  const store = await openers.openStore(place.to);
   const folder = await realpath(await mkdtemp(join(tmpdir(), 'flowdrop-query-')));
   try {
     const calendar = await openers.readCalendar();
     const { lastSettled, firstWhole } = computeLookback(openers.clock.now(), calendar);
     const archive = await openArchive({
       store,
-      access: await archiveOpeners.readAccess(to),
-      dataset,
-      readManifest: (date, drops) => readManifestOf(store, dataset, date, drops),
+      access: await archiveOpeners.readAccess(place.to),
+      datasets: await listReadable(store, place),
+      trades: place.trades,
+      types,
+      readManifest: (dataset, date, drops) => readManifestOf(store, dataset, date, drops),
       lastSession: lastSettled ?? previousSessions(firstWhole, 1, calendar)[0] ?? firstWhole,
       calendar,
       folder,
@@ -86,35 +114,40 @@ async function withArchive(
 /** The document that `--json` prints if the answer was written to a file. */
 function describeAnswer({ coverage, cost }: ArchiveAnswer): object {
   return {
-    dates: coverage.dates,
-    missing: coverage.missing,
-    degraded: coverage.degraded,
+    datasets: coverage.map(({ dataset, dates, missing, degraded, unsummarized }) => ({
+      ...{ dataset, dates, missing, degraded, unsummarized },
+    })),
     row_groups: cost.rowGroups,
     row_groups_pruned: cost.prunedRowGroups,
     bytes_from_s3: cost.s3Bytes,
   };
 }
 
-/**
- * What the answer is based on, and what it lacks. @param sealed all sealed dates of the dataset @param ms time it took
- */
-function describeNotes({ coverage, cost }: ArchiveAnswer, sealed: readonly string[], ms: number): string {
-  const { dates, missing, degraded, lacking } = coverage;
+/** What the answer is based on, and what it lacks. @param ms time it took */
+function describeNotes({ coverage, cost }: ArchiveAnswer, ms: number): string {
   const read = [
     `${formatCount(cost.rowGroups)} of ${formatCount(cost.rowGroups + cost.prunedRowGroups)} row groups read`,
     ...(cost.s3Bytes > 0 ? [`${formatBytes(cost.s3Bytes)} from S3`] : []),
     formatDuration(ms),
   ];
-  const lines = [
-    ...(missing.length > 0 ? [`missing, not in the answer: ${nameDates(missing)}`] : []),
-    ...(degraded.length > 0 ? [`degraded, known to be incomplete: ${nameDates(degraded)}`] : []),
-    ...Array.from(
-      lacking,
-      ([name, without]) => `without the column ${name}, which reads as empty: ${nameDates(without)}`,
-    ),
-    `${formatCount(dates.length)} of ${formatCount(sealed.length)} sealed dates, ${read.join(', ')}`,
-  ];
-  return `${lines.join('\n')}\n`;
+  const dates = coverage.map(
+    (one) =>
+      `${formatCount(one.dates.length)} of ${formatCount(one.sealed.length)} sealed dates${coverage.length > 1 ? ` of ${one.dataset}` : ''}`,
+  );
+  const lines = coverage.flatMap((one) =>
+    describeGaps(one).map((line) => (coverage.length > 1 ? `${one.dataset}: ${line}` : line)),
+  );
+  return `${[...lines, [...dates, ...read].join(', ')].join('\n')}\n`;
+}
+
+function describeGaps({ missing, degraded, unsummarized, lacking }: Coverage): readonly string[] {
+  const gaps = [
+    ['missing, not in the answer', missing],
+    ['degraded, known to be incomplete', degraded],
+    ['without a summary, not in the answer', unsummarized],
+    ...Array.from(lacking, ([name, dates]) => [`without the column ${name}, which is empty there`, dates] as const),
+  ] as const;
+  return gaps.filter(([, dates]) => dates.length > 0).map(([what, dates]) => `${what}: ${nameDates(dates)}`);
 }
 
 function nameDates(dates: readonly string[]): string {

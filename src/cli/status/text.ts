@@ -7,7 +7,9 @@ import { isHoliday, nameHoliday } from '../../calendar/holidays.ts';
 import { addDays, weekday } from '../../calendar/wall-clock.ts';
 import type { FailureKind } from '../../core/errors.ts';
 import { formatCount, formatDuration } from '../../core/units.ts';
+import { expiresAt } from '../../plan/dates.ts';
 import type { DateStatus, StatusReading } from '../../run/job-status.ts';
+import { describeAccepted } from '../../state/accepted-gap.ts';
 import type { RunEnd } from '../../state/run-end.ts';
 import type { RunProgress } from '../../state/run-progress.ts';
 import type { Style } from '../terminal/color.ts';
@@ -67,6 +69,7 @@ function describeDates(view: StatusView): readonly string[] {
     ...describeWeekends(shown),
     ...(older.length === 0 ? [] : [describeOlder(older)]),
     ...describeDegraded(shown),
+    ...describeAudits(shown, view.nowMs),
     ...describeGaps(view),
   ];
 }
@@ -110,19 +113,51 @@ function describeWeekends(dates: readonly DateStatus[]): readonly string[] {
 
 /** Newest first: a new export may still complete these. */
 function describeDegraded(dates: readonly DateStatus[]): readonly string[] {
-  const known = dates.flatMap(({ date, degraded_reason: reason }) =>
-    reason === undefined ? [] : [`${date} degraded: ${escapeText(reason)}`],
+  const known = dates.flatMap(({ date, degraded_reason: reason, accepted }) =>
+    reason === undefined || accepted !== null ? [] : [`${date} degraded: ${escapeText(reason)}`],
   );
   return known.reverse().slice(0, NAMED_DATES);
 }
 
+/** What comparisons with the source found: of dates that expired, the last one. */
+function describeAudits(dates: readonly DateStatus[], nowMs: number): readonly string[] {
+  const audited = dates.flatMap(({ date, audit }) => (audit === undefined ? [] : [{ date, ...audit }]));
+  const isExpired = ({ date }: { readonly date: string }) => expiresAt(date) <= nowMs;
+  const equal = audited.filter(({ result }) => result === 'equal');
+  const [gone, open] = [equal.filter(isExpired), equal.filter((one) => !isExpired(one))];
+  const newest = open
+    .map(({ audited_at: at }) => at)
+    .sort()
+    .at(-1);
+  const differing = audited.filter(({ result }) => result === 'differs').reverse();
+  return [
+    ...(newest === undefined
+      ? []
+      : [`equal to the source: ${open.length} date(s), compared ${describeAgo(newest, { nowMs })}`]),
+    ...(gone.length === 0 ? [] : [`equal to the source when it expired: ${listDates(gone)}`]),
+    ...differing.slice(0, NAMED_DATES).map((one) => {
+      const what = isExpired(one) ? 'differed from the source when it expired' : 'differs from the source';
+      return `${one.date} ${what}: ${escapeText(one.reason ?? '')}`;
+    }),
+  ];
+}
+
+function listDates(dates: readonly { readonly date: string }[]): string {
+  const more = dates.length > NAMED_DATES ? `${dates.length - NAMED_DATES} more, ` : '';
+  return `${more}${dates
+    .slice(-NAMED_DATES)
+    .map(({ date }) => date)
+    .join(', ')}`;
+}
+
 function describeGaps({ document, nowMs, style }: StatusView): readonly string[] {
-  const open = document.dates.filter(({ condition }) => condition === 'pending' || condition === 'missing');
+  const unaccepted = document.dates.filter(({ accepted }) => accepted === null);
+  const open = unaccepted.filter(({ condition }) => condition === 'pending' || condition === 'missing');
   const isOver = ({ begins_to_expire: at }: DateStatus) => at !== null && Date.parse(at) <= nowMs;
   const gaps = open
     .filter((date) => !isOver(date))
     .sort((a, b) => (a.begins_to_expire ?? a.date).localeCompare(b.begins_to_expire ?? b.date));
-  const lost = document.dates.filter((date) => date.condition === 'expired' || (open.includes(date) && isOver(date)));
+  const lost = unaccepted.filter((date) => date.condition === 'expired' || (open.includes(date) && isOver(date)));
   const table = formatTable(
     [{ title: 'not sealed' }, { title: 'condition' }, { title: 'expires' }, { title: 'begins to expire (UTC)' }],
     gaps.map(({ date, condition, begins_to_expire: at }) => [
@@ -133,11 +168,15 @@ function describeGaps({ document, nowMs, style }: StatusView): readonly string[]
     ]),
   );
   const damaged = document.dates.filter(({ damage }) => damage !== null);
+  const accepted = document.dates.flatMap(({ date, condition, accepted: gap }) =>
+    gap === null ? [] : [`${date} ${condition}, ${escapeText(describeAccepted(gap))}`],
+  );
   const named = lost.slice(-NAMED_DATES).map(({ date, condition }) => `${date} ${condition}`);
   const more = lost.length > NAMED_DATES ? `${lost.length - NAMED_DATES} more, ` : '';
   return [
     ...(gaps.length === 0 ? [] : ['', table]),
     ...(lost.length === 0 ? [] : ['', `${style.red('lost')}: ${more}${named.join(', ')}`]),
+    ...(accepted.length === 0 ? [] : ['', ...accepted.slice(-NAMED_DATES)]),
     ...(damaged.length === 0 ? [] : ['']),
     ...damaged.slice(-NAMED_DATES).map(({ date, damage }) => `${style.red('damaged')}: ${date}, ${damage ?? ''}`),
     ...(damaged.length <= NAMED_DATES

@@ -8,6 +8,7 @@ import { type CalendarOverride, isHalfDay, isSession } from '../../calendar/sess
 import { addDays, formatWallDate, weekday } from '../../calendar/wall-clock.ts';
 import { formatCount } from '../../core/units.ts';
 import { CONDITIONS, type Condition } from '../../plan/conditions.ts';
+import { describeAccepted } from '../../state/accepted-gap.ts';
 import type { StatusDocument } from '../documents.ts';
 import { html, type Markup } from './html.ts';
 import { formatBothClocks, formatDay } from './time-text.ts';
@@ -103,11 +104,20 @@ function renderDay(date: string, shape: Shape): Markup {
   return html`<td class="day none">${day}<span class="unseen">${formatDay(date)}: ${isSession(date, shape.calendar) ? why : 'weekend'}</span></td>`;
 }
 
-function describeDate({ date, condition, rows, revision, damage, begins_to_expire: expires }: DateStatus): string {
+function describeDate({
+  date,
+  condition,
+  rows,
+  revision,
+  damage,
+  accepted,
+  begins_to_expire: expires,
+}: DateStatus): string {
   const parts = [`${formatDay(date)}: ${condition}`];
   if (rows !== null) parts.push(`${formatCount(rows)} rows`);
   if (revision !== null) parts.push(`revision ${revision}`);
   if (damage) parts.push(`damaged: ${damage}`);
+  if (accepted) parts.push(describeAccepted(accepted));
   if (expires !== null && !Number.isNaN(Date.parse(expires))) {
     parts.push(`begins to expire ${formatBothClocks(Date.parse(expires))}`);
   }

@@ -1,5 +1,5 @@
 /**
- * Gaps: dates that are not sealed and will expire. Pure. The newest session is not a gap until a run that could seal it
+ * Gaps: dates that are not sealed, will expire, and were not accepted. Pure. The newest session is not a gap until a run that could seal it
  * has ended, because every date is pending between its close and the evening's run.
  */
 
@@ -24,7 +24,8 @@ export interface Gap {
 export function listGaps(job: JobView, nowMs: number, calendar: CalendarOverride): readonly Gap[] {
   const dates = job.status?.document.dates ?? [];
   const newest = dates.at(-1)?.date;
-  const gaps = dates.flatMap(({ date, condition, begins_to_expire: expires }): readonly Gap[] => {
+  const gaps = dates.flatMap(({ date, condition, accepted, begins_to_expire: expires }): readonly Gap[] => {
+    if (accepted) return [];
     if (condition !== 'pending' && condition !== 'missing') return [];
     if (condition === 'pending' && date === newest && isAwaited(job, date, nowMs, calendar)) return [];
     return [{ job: job.name, date, condition, expiresAtMs: parseInstant(expires) }];

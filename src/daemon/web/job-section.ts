@@ -1,5 +1,6 @@
 /** The section of one job: what it does now and next, its calendar, gaps, runs and archived reports. */
 import type { CalendarOverride } from '../../calendar/session.ts';
+import { describeAccepted } from '../../state/accepted-gap.ts';
 import type { JobView } from '../job-view.ts';
 import { renderCalendar, renderShape } from './condition-calendar.ts';
 import { listGaps } from './date-gap.ts';
@@ -60,7 +61,10 @@ function renderGaps(job: JobView, nowMs: number, calendar: CalendarOverride): Ma
     return html`<p class="quiet">Unknown until a run finds the first date.</p>`;
   }
   const gaps = listGaps(job, nowMs, calendar);
-  if (gaps.length === 0) return html`<p class="quiet">None.</p>`;
+  const accepted = job.status.document.dates.flatMap(({ date, condition, accepted: gap }) =>
+    gap ? [html`<p class="quiet small"><b>${date}</b> ${condition}, ${describeAccepted(gap)}</p>`] : [],
+  );
+  if (gaps.length === 0) return html`<p class="quiet">None.</p>${accepted.slice(-SHOWN_GAPS)}`;
   const more = gaps.length - SHOWN_GAPS;
   return html`<ol class="gaps">${gaps.slice(0, SHOWN_GAPS).map(({ date, condition, expiresAtMs }) => {
     const left =
@@ -71,7 +75,7 @@ function renderGaps(job: JobView, nowMs: number, calendar: CalendarOverride): Ma
           : 'expires now';
     return html`<li class="${condition}"><p class="line">${renderShape(condition)}<b>${date}</b> ${condition}, ${left}</p>
 ${expiresAtMs !== undefined && html`<p class="quiet small">${renderTime(expiresAtMs, formatBothClocks(expiresAtMs))}</p>`}</li>`;
-  })}</ol>${more > 0 && html`<p class="quiet">and ${more} more</p>`}`;
+  })}</ol>${more > 0 && html`<p class="quiet">and ${more} more</p>`}${accepted.slice(-SHOWN_GAPS)}`;
 }
 
 function renderReading({ file, status }: JobView, nowMs: number): Markup {

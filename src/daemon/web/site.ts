@@ -6,11 +6,11 @@ import type { IncomingHttpHeaders } from 'node:http';
 import type { CalendarOverride } from '../../calendar/session.ts';
 import type { Clock } from '../../core/clock.ts';
 import { describeError } from '../../core/errors.ts';
+import type { HeardRequest } from '../../core/http-listener.ts';
 import type { Log } from '../../core/log.ts';
 import type { DaemonView } from '../job-view.ts';
 import { answerPage, answerReport, answerReportNotice, answerText, type PageAnswer } from './answer.ts';
 import { DaemonMetrics } from './daemon-metrics.ts';
-import { checkLive, checkReady } from './health.ts';
 import type { Access } from './page-access.ts';
 import { findReport, isReportPath } from './report-path.ts';
 import { renderNotice, renderPage, renderPassage, TOKEN_FORM } from './status-page.ts';
@@ -19,6 +19,9 @@ import { renderNotice, renderPage, renderPassage, TOKEN_FORM } from './status-pa
 const PAGE_LIFETIME_MS = 1_000;
 /** Reports read in parallel; each reading is a process. */
 const MAX_READING = 2;
+
+/** The loop beats every 15 seconds; without a beat for this long it is stuck. */
+const STALL_MS = 5 * 60_000;
 
 const NOTHING_HERE = renderNotice('Nothing here', ['The status page is at /, beside /healthz and /metrics.']);
 
@@ -33,13 +36,6 @@ interface SiteOptions {
   readonly log: Log;
 }
 
-interface SiteRequest {
-  readonly method: string;
-  /** Path and query. */
-  readonly target: string;
-  readonly headers: IncomingHttpHeaders;
-}
-
 export class Site {
   readonly #options: SiteOptions;
   readonly #metrics: DaemonMetrics;
@@ -52,7 +48,7 @@ export class Site {
   }
 
   /** Never rejects. */
-  async answer(request: SiteRequest): Promise<PageAnswer> {
+  async answer(request: HeardRequest): Promise<PageAnswer> {
     try {
       return await this.#route(request);
     } catch (error) {
@@ -62,7 +58,7 @@ export class Site {
     }
   }
 
-  async #route({ method, target, headers }: SiteRequest): Promise<PageAnswer> {
+  async #route({ method, target, headers }: HeardRequest): Promise<PageAnswer> {
     const { access, clock, view } = this.#options;
     if (method !== 'GET' && method !== 'HEAD') {
       const text = renderNotice('Read-only', ['Only GET and HEAD are allowed.']);
@@ -156,4 +152,31 @@ function refuseStranger(title: string): PageAnswer {
 function splitOnce(text: string, separator: string): readonly string[] {
   const index = text.indexOf(separator);
   return index < 0 ? [text] : [text.slice(0, index), text.slice(index + 1)];
+}
+
+/** For orchestrators. Needs no token, so it has counts and reasons, but no names. */
+interface Health {
+  readonly ok: boolean;
+  /** Empty when healthy. */
+  readonly reasons: readonly string[];
+}
+
+/** Live: the process answers and its schedules advance. */
+function checkLive(view: DaemonView, nowMs: number): Health {
+  // A changed clock looks the same until the next beat, which comes before orchestrators lose patience.
+  const isStalled = !view.isStopping && nowMs - view.beatAtMs > STALL_MS;
+  return toHealth(isStalled ? [`the schedule was not checked for ${STALL_MS / 60_000} minutes`] : []);
+}
+
+/** Ready: it starts runs, and has at least one job to run. */
+function checkReady(view: DaemonView): Health {
+  return toHealth([
+    ...(view.isStopping ? ['the daemon is stopping'] : []),
+    // A job with a broken file continues unchanged; one that was never valid has no schedule.
+    ...(view.jobs.some(({ schedule }) => schedule !== undefined) ? [] : ['no job can be run']),
+  ]);
+}
+
+function toHealth(reasons: readonly string[]): Health {
+  return { ok: reasons.length === 0, reasons };
 }

@@ -42,6 +42,8 @@ export interface CompletedDate extends CountTotals, HashTotals {
   readonly proof: Proof;
   /** Columns that `valueHash` covers. */
   readonly columns: readonly string[];
+  /** The counts themselves: of the rows behind the groups for aggregating jobs. */
+  readonly counts: DayCounts;
 }
 
 /** A source whose counts still move after this many rounds is not settled: the date stays pending. */
@@ -102,13 +104,13 @@ export async function completeDate(
   );
 }
 
-/** Counts without a hash were not compared. */
-function describeCompleted({ source }: SqlJob, counts: DayCounts, wanted: Proof): CompletedDate {
+/** Counts without a hash were not compared. @param wanted what was compared at most */
+export function describeCompleted({ source }: SqlJob, counts: DayCounts, wanted: Proof): CompletedDate {
   const hashes = sumHashes(counts);
   const had = hashes.idHash === undefined ? 'counts' : hashes.valueHash === undefined ? 'ids' : wanted;
   const proof = weakerProof(wanted, had);
   const columns = hashes.valueHash === undefined ? [] : (listHashedColumns(source, bestProof(source)) ?? []);
-  return { ...sumCounts(counts), ...hashes, proof, columns: columns.map(({ name }) => name) };
+  return { ...sumCounts(counts), ...hashes, proof, columns: columns.map(({ name }) => name), counts };
 }
 
 /**

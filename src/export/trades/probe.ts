@@ -28,6 +28,7 @@ type BuildSql = (job: SqlJob, span: ProbeSpan) => string;
 /**
  * Counts of raw rows by cell of each date, in as few requests as the source allows. Dates without rows are absent; dates
  * with rows between the first and the last requested one may be included, whether sessions or not.
+ * @param isHashed whether rows are also hashed; by default only where that is needed before an export
  * @returns `undefined` when so many dates at once are too broad: then each is counted alone, before its export
  * @throws SourceFault
  */
@@ -35,15 +36,16 @@ export async function probeDates(
   deps: ProbeDeps,
   job: SqlJob,
   dates: readonly string[],
+  isHashed = isHashedFirst(job),
 ): Promise<ReadonlyMap<string, DayCounts> | undefined> {
   const [first] = dates;
   const last = dates.at(-1);
   if (first === undefined || last === undefined) return new Map();
   if (dates.length > countDatesAtOnce(deps.limits)) return undefined;
-  if (dates.length === 1) return withRows(first, await probeRows(deps, job, first));
+  if (dates.length === 1) return withRows(first, await countRows(deps, job, first, isHashed));
   const whole = { fromDate: first, toDate: last, from: DAY_START, to: DAY_END, axis: 'time' } as const;
   try {
-    return await withHashes(deps, job, isHashedFirst(job), async (hashed) => {
+    return await withHashes(deps, job, isHashed, async (hashed) => {
       const span: ProbeSpan = { ...whole, hashed, edges: deps.limits.dayEdges };
       return await askCounts(deps, buildProbe(job, span), span);
     });

@@ -67,6 +67,7 @@ export async function exportTrades(
     lookbackEdge: formatWallClock(computeLookback(source.serverNow()).edgeMs),
     counted,
     recount: describeRecount(counted),
+    counts: counted.counts,
     requests: source.stats.requests - requestsBefore,
     startedAtMs,
     sealedAtMs: believedNow(context),
@@ -78,7 +79,7 @@ export async function exportTrades(
 }
 
 /** The recount as written in the manifest; later recounts are compared with it. */
-function describeRecount({ proof, idHash, valueHash, columns }: CompletedDate): Manifest['recount'] {
+export function describeRecount({ proof, idHash, valueHash, columns }: CompletedDate): Manifest['recount'] {
   return { proved: proof, columns: [...columns], id_hash: idHash, value_hash: valueHash };
 }
 
@@ -97,7 +98,7 @@ async function explainEnd(
  * The lookback moves while a date is fetched, and its first rows may have expired. A shorter lookback than the contract's
  * may have cut them from the start.
  */
-function assertStillWhole(date: string, nowMs: number, toldDays: number | undefined): void {
+export function assertStillWhole(date: string, nowMs: number, toldDays: number | undefined): void {
   const { firstWhole, edge } = computeLookback(nowMs);
   if (toldDays !== undefined && toldDays < LOOKBACK_DAYS && expiresAt(date, toldDays) < nowMs) {
     throw new Fault(

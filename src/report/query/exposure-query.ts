@@ -2,7 +2,7 @@
  * The SQL of gamma and delta exposure: in one pass over the counted records, the engine computes the latest state of
  * every series, the sums of every symbol, and the details of a few symbols. Invariants: the result is bounded
  * (`TOP_EXPOSURES` and the `focus` symbols, each with at most `NEAR_STRIKES` strikes and `FIRST_EXPIRATIONS`
- * expirations). A value that is impossible for a long option (a gamma below 0, a call's delta outside 0..1, a put's
+ * expirations). A series whose contracts are not 100 shares counts as 0. A value that is impossible for a long option (a gamma below 0, a call's delta outside 0..1, a put's
  * outside -1..0, a negative open interest, infinity or NaN) counts as 0 in its own series and affects nothing else.
  * `exposure.ts` defines the numbers.
  */
@@ -17,7 +17,7 @@ import { MOVE, SHARES_PER_CONTRACT } from '../../exposure/contract.ts';
 import { PRICE_LEVELS } from '../../exposure/zero-gamma.ts';
 import type { EngineNumber } from '../amount.ts';
 import { RECORD_ORDER } from '../drop-source.ts';
-import { SERIES_HASH } from '../records.ts';
+import { hasAdjustedRoot, hasOddSize, SERIES_HASH } from '../records.ts';
 
 /** Symbols of the ranking: few enough to read at a glance. */
 export const TOP_EXPOSURES = 10;
@@ -37,7 +37,9 @@ export interface ExposureRow {
   /** 0 if no record had a price. */
   readonly spot: number;
   readonly series: number;
-  /** Series without a gamma or an open interest. */
+  /** Series whose contracts are not 100 shares: they count as 0. */
+  readonly adjusted: number;
+  /** Other series without a gamma or an open interest. */
   readonly unknown: number;
   readonly call_gex: EngineNumber;
   readonly put_gex: EngineNumber;
@@ -46,6 +48,7 @@ export interface ExposureRow {
   /** 1 = the largest absolute net GEX; symbols without a price come last. */
   readonly place: number;
   readonly all_series: number;
+  readonly all_adjusted: number;
   readonly all_unknown: number;
   readonly all_call_gex: EngineNumber;
   readonly all_put_gex: EngineNumber;
@@ -79,7 +82,7 @@ export function buildExposureQuery(table: string, date: string): string {
     ranked AS (
       SELECT *, row_number() OVER (ORDER BY spot > 0 DESC, abs(call_gex + put_gex) DESC, symbol) AS place,
         sum(series) OVER () AS all_series, sum(call_gex) OVER () AS all_call_gex, sum(put_gex) OVER () AS all_put_gex,
-        sum(call_dex) OVER () AS all_call_dex, sum(put_dex) OVER () AS all_put_dex, countIf(spot = 0) OVER () AS unpriced, sum(unknown) OVER () AS all_unknown
+        sum(call_dex) OVER () AS all_call_dex, sum(put_dex) OVER () AS all_put_dex, countIf(spot = 0) OVER () AS unpriced, sum(unknown) OVER () AS all_unknown, sum(adjusted) OVER () AS all_adjusted
       FROM symbols
     ),
     details AS (${selectDetails(date)})
@@ -112,9 +115,11 @@ function selectSeries(table: string): string {
   const priced = 'underlying_price > 0 AND isFinite(underlying_price)';
   return `SELECT any(symbol) AS root, any(strike) AS k, any(expiration_date) AS expires,
       any(toInt8(ifNull(transform(put_call, ['CALL', 'PUT'], [1, -1], 0), 0))) AS sign,
+      ${sumPaid('premium')} AS paid, any(option_symbol) AS contract, ${sumPaid(`price * size * ${SHARES_PER_CONTRACT}`)} AS standard,
       argMaxIf(concat(${pack}), ${RECORD_ORDER}, isFinite(gamma)) AS state,
-      empty(state) OR NOT isFinite(${unpack('toFloat64(oi)').value}) AS is_unknown,
-      greatest(${unpack('toFloat64(oi)').orZero}, 0) AS lots,
+      ifNull(${hasAdjustedRoot('contract')}, 0) OR ${hasOddSize('paid', 'standard')} AS is_adjusted,
+      NOT is_adjusted AND (empty(state) OR NOT isFinite(${unpack('toFloat64(oi)').value})) AS is_unknown,
+      if(is_adjusted, 0, greatest(${unpack('toFloat64(oi)').orZero}, 0)) AS lots,
       ${unpack('iv').orZero} AS sigma,
       sign * lots * greatest(${unpack('gamma').orZero}, 0) AS gamma_lots,
       ${unpack('delta').orZero} AS latest_delta,
@@ -124,10 +129,15 @@ function selectSeries(table: string): string {
     FROM ${table} GROUP BY ${SERIES_HASH}`;
 }
 
+/** Sum over the records that have both numbers. */
+function sumPaid(dollars: string): string {
+  return `ifNull(sumIf(${dollars}, isFinite(premium) AND isFinite(price * size)), 0)`;
+}
+
 /** One row per symbol, with its series packed into an array (40 bytes per series), so that the file is read once. */
 function selectSymbols(): string {
   const sumSide = (column: string, sign: number) => `sumIf(${column}, sign = ${sign}) * ${SHARES_PER_CONTRACT} * spot`;
-  return `SELECT root AS symbol, argMax(latest_price, priced_at) AS spot, toUInt32(count()) AS series, toUInt32(countIf(is_unknown)) AS unknown,
+  return `SELECT root AS symbol, argMax(latest_price, priced_at) AS spot, toUInt32(count()) AS series, toUInt32(countIf(is_unknown)) AS unknown, toUInt32(countIf(is_adjusted)) AS adjusted,
       ${sumSide('gamma_lots', 1)} * spot * ${MOVE} AS call_gex, ${sumSide('gamma_lots', -1)} * spot * ${MOVE} AS put_gex,
       ${sumSide('delta_lots', 1)} AS call_dex, ${sumSide('delta_lots', -1)} AS put_dex,
       groupArray((sign, k, expires, gamma_lots, lots, sigma)) AS packed
@@ -139,8 +149,27 @@ function selectSymbols(): string {
  * ranked keeps one row of zeros (LEFT ARRAY JOIN). `sumMap` sorts by key and drops keys whose sums are all 0.
  */
 function selectDetails(date: string): string {
-  const kept = ['spot', 'series', 'unknown', 'call_gex', 'put_gex', 'call_dex', 'put_dex', 'place', 'unpriced'];
-  const all = ['all_series', 'all_unknown', 'all_call_gex', 'all_put_gex', 'all_call_dex', 'all_put_dex'];
+  const kept = [
+    'spot',
+    'series',
+    'adjusted',
+    'unknown',
+    'call_gex',
+    'put_gex',
+    'call_dex',
+    'put_dex',
+    'place',
+    'unpriced',
+  ];
+  const all = [
+    'all_series',
+    'all_adjusted',
+    'all_unknown',
+    'all_call_gex',
+    'all_put_gex',
+    'all_call_dex',
+    'all_put_dex',
+  ];
   const dollars = `gamma_lots * spot * spot * ${SHARES_PER_CONTRACT * MOVE}`;
   const zipped = (key: string, condition: string) =>
     `arrayZip((sumMapIf([${key}], [call_side], [put_side], ${condition}) AS by_${key}).1, by_${key}.2, by_${key}.3)`;

@@ -10,7 +10,7 @@
  *
  * Gamma, delta, volatility and open interest come from the series' latest record with a known gamma; S is the symbol's
  * last positive price of the date. `exposure/zero-gamma.ts` has the method for zero gamma. Left out: series that did
- * not trade, and symbols without a price. Invariant: rows never reach this module, only the bounded result of
+ * not trade, contracts that are not 100 shares (`hasAdjustedRoot`, `hasOddSize`), and symbols without a price. Invariant: rows never reach this module, only the bounded result of
  * `exposure-query.ts`.
  */
 import { findSignChange, scaleGammaProfile } from '../../exposure/zero-gamma.ts';
@@ -79,6 +79,7 @@ function rankSymbol(row: ExposureRow): RankedExposure {
     ...sumGex(row.call_gex, row.put_gex),
     ...sumDex(row.call_dex, row.put_dex),
     contracts: row.series,
+    adjustedContracts: row.adjusted,
     unknownContracts: row.unknown,
   };
 }
@@ -89,6 +90,7 @@ function readTotal(row: ExposureRow | undefined): ExposureSums {
     ...sumGex(row?.all_call_gex ?? 0, row?.all_put_gex ?? 0),
     ...sumDex(row?.all_call_dex ?? 0, row?.all_put_dex ?? 0),
     contracts: row?.all_series ?? 0,
+    adjustedContracts: row?.all_adjusted ?? 0,
     unknownContracts: row?.all_unknown ?? 0,
   };
 }

@@ -6,7 +6,17 @@
 
 import type { Exclusions, RebuildQuery } from '../model.ts';
 import { buildPartList, buildPremiumList, sumKnown, sumWhere } from '../number-values.ts';
-import { buildCountedTable, buildFate, CODES, IS_CALL, IS_PUT, KNOWN_PREMIUM, SERIES_KEY } from '../records.ts';
+import {
+  buildCountedTable,
+  buildFate,
+  CODES,
+  hasAdjustedRoot,
+  hasOddSize,
+  IS_CALL,
+  IS_PUT,
+  KNOWN_PREMIUM,
+  SERIES_KEY,
+} from '../records.ts';
 import { BIGGEST_TRADES } from './biggest-trades.ts';
 import { buildUnknown } from './exclusions.ts';
 import { TOP_EXPOSURES } from './exposure-query.ts';
@@ -87,10 +97,12 @@ function buildExposureQuery(counted: string): string {
   const weigh = (right: string, sign: string) => `${sign}100 * 0.01 * spot * spot * ${sumWhere(right, 'gamma_lots')}`;
   const latest = 'time DESC, id DESC';
   const known = 'CASE WHEN isFinite(gamma) THEN 0 ELSE 1 END';
+  const paid = (dollars: string) => `CASE WHEN isFinite(premium) AND isFinite(price * size) THEN ${dollars} ELSE 0 END`;
   return `
 series AS (
-  SELECT symbol, put_call, CASE WHEN isFinite(gamma) AND gamma > 0 AND oi > 0 THEN gamma * oi ELSE 0 END AS gamma_lots FROM (
-    SELECT ${SERIES_KEY}, oi, gamma, row_number() OVER (PARTITION BY ${SERIES_KEY} ORDER BY ${known}, ${latest}) AS age
+  SELECT symbol, put_call, CASE WHEN ${hasAdjustedRoot('option_symbol')} OR ${hasOddSize('paid', 'standard')} THEN 0 WHEN isFinite(gamma) AND gamma > 0 AND oi > 0 THEN gamma * oi ELSE 0 END AS gamma_lots FROM (
+    SELECT ${SERIES_KEY}, oi, gamma, row_number() OVER (PARTITION BY ${SERIES_KEY} ORDER BY ${known}, ${latest}) AS age,
+      sum(${paid('premium')}) OVER (PARTITION BY ${SERIES_KEY}) AS paid, sum(${paid('price * size * 100')}) OVER (PARTITION BY ${SERIES_KEY}) AS standard
     FROM ${counted}
   ) AS aged WHERE age = 1
 ),

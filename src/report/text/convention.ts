@@ -53,5 +53,9 @@ function describeGexGaps({ exposure }: FlowReport): string {
     total.unknownContracts === 0
       ? ''
       : `; ${countOf(total.unknownContracts, 'contract')} without a gamma or an open interest`;
-  return `every contract that did not trade this day (${countOf(total.contracts, 'contract')} did)${unpriced}${unknown}.`;
+  const adjusted =
+    total.adjustedContracts === 0
+      ? ''
+      : `; ${countOf(total.adjustedContracts, 'adjusted or mini contract')}, which ${total.adjustedContracts === 1 ? 'is' : 'are'} not 100 shares`;
+  return `every contract that did not trade this day (${countOf(total.contracts, 'contract')} did)${unpriced}${adjusted}${unknown}.`;
 }

@@ -1,6 +1,7 @@
 /**
  * The HTTP framework with the service's limits, before any route: sizes, times, compression, bodies, and stopping.
- * Invariant: a silent connection is cut, and closing ends within `STOP_MS`.
+ * Invariant: a silent connection is cut, and closing ends within `STOP_MS`. Bodies, JSON or forms, become the values that
+ * endpoints validate: a form's boolean gets the type that it would have in JSON.
  */
 import { randomUUID } from 'node:crypto';
 import { constants } from 'node:zlib';
@@ -8,7 +9,7 @@ import fastifyCompress from '@fastify/compress';
 import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from 'fastify';
 import type { Clock } from '../../core/clock.ts';
 import { keepRoom } from '../../core/connections.ts';
-import { parseForm, parseJson } from './body.ts';
+import { ApiFailure } from './api-failure.ts';
 
 /** A statement may have 64 kB; JSON or percent escapes make it longer. */
 const MAX_BODY_BYTES = 512 * 1024;
@@ -70,6 +71,26 @@ function addBodyParsers(app: FastifyInstance): void {
       parse(body),
     );
   }
+}
+
+/** @throws ApiFailure INVALID_REQUEST */
+function parseJson(text: string): unknown {
+  if (text.trim() === '') return undefined;
+  try {
+    return JSON.parse(text);
+  } catch (cause) {
+    throw new ApiFailure(400, 'INVALID_REQUEST', 'The request body is not valid JSON.', { cause });
+  }
+}
+
+/** The form's fields; of a repeated field the last value counts. */
+function parseForm(text: string): Readonly<Record<string, string | boolean>> {
+  const fields: Record<string, string | boolean> = {};
+  for (const [name, value] of new URLSearchParams(text)) {
+    const isFlag = name === 'test_mode' && /^(true|false|1|0)$/i.test(value);
+    fields[name] = isFlag ? /^(true|1)$/i.test(value) : value;
+  }
+  return fields;
 }
 
 /**

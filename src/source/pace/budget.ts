@@ -22,11 +22,14 @@ export const BUDGETS = {
 
 export type BudgetName = keyof typeof BUDGETS;
 
-/** Intervals are longer than the budget requires, so that network jitter does not bring two requests too close. */
+/**
+ * Intervals are longer than the budget requires, so that network jitter does not bring two requests too close. Where
+ * this is not enough, `reservations.ts` learns more.
+ */
 const JITTER_GUARD = 1.01;
 
 export interface Pace {
-  /** Between two starts, while no 429 has lowered the rate. */
+  /** Between two starts, while no 429 has made it longer. */
   readonly intervalMs: number;
   readonly burst: number;
   /** Maximum time that a 429 holds back starts. */

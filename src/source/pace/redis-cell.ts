@@ -11,8 +11,8 @@ import type { PaceCell } from './cell.ts';
 import { type PaceState, parseState } from './reservations.ts';
 
 const KEY_PREFIX = 'flowdrop:pace';
-/** A budget unused for this long is deleted; the next start then waits for one interval. */
-const FORGET_MS = 24 * 3_600_000;
+/** A budget unused for this long is deleted, with the spacing it learned; the next start then waits for one interval. */
+const FORGET_MS = 30 * 24 * 3_600_000;
 /** Connection attempts at first use. An address that never answered is most likely wrong. */
 const FIRST_TRIES = 4;
 const FIRST_PAUSE_MS = 250;
@@ -105,8 +105,9 @@ export function createRedisCell(url: string, key: string, { patienceMs = 30_000 
     update: (change) =>
       use(async (redis) => {
         for (let attempt = 1; attempt <= MAX_TRIES; attempt += 1) {
-          const [seconds, micros] = await redis.time();
+          // In this order a state is never from a later time than `nowMs`, which would make it look impossible.
           const text = (await redis.get(name)) ?? '';
+          const [seconds, micros] = await redis.time();
           const { state, result } = change(readState(text), Number(seconds) * 1000 + Number(micros) / 1000);
           const swapped = await redis.eval(SWAP_SCRIPT, 1, name, text, JSON.stringify(state), FORGET_MS);
           if (swapped === 1) return result;

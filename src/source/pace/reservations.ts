@@ -7,12 +7,23 @@
 import { z } from 'zod';
 import type { Pace } from './budget.ts';
 
-/** A 429 divides the rate by this; the recovery multiplies it by the same. */
+/**
+ * A 429 that follows another within this many starts is congestion and lowers the rate. One alone is jitter: two
+ * requests arrived closer together than they were sent.
+ */
+const STARTS_OF_CONGESTION = 10;
+/** Congestion divides the rate by this; the recovery multiplies it by the same. */
 const SLOWDOWN_STEP = 2;
 /** 1/8 of the rate at the lowest: below that the provider is down rather than busy. */
 const MAX_SLOWDOWN = 8;
-/** After this many starts without a 429, a lowered rate recovers by a step, up to the allowed one. */
-const STARTS_TO_RECOVER = 20;
+/** A lowered rate recovers by a step after this many starts without a 429: from the lowest within ten. */
+const STARTS_TO_RECOVER = 3;
+/** What a single 429 adds to the spacing, as a share of the interval: more than the jitter of most networks. */
+const SPACING_STEP = 0.02;
+/** A network that needs more has a 429 now and then, which costs less than a still slower pace. */
+const MAX_SPACING = 1.1;
+/** After this many starts without a 429, about three nights, the spacing gives a step back: networks change. */
+const STARTS_TO_NARROW = 2_000;
 /** How often urgent requests may overtake the same other request: three starts in four are urgent while others wait. */
 const MAX_OVERTAKEN = 3;
 /** A reservation not used this long after its time is dropped: its process may be busy, stopped or dead. */
@@ -33,18 +44,20 @@ const reservationSchema = z.object({
 });
 
 const stateSchema = z.object({
-  version: z.literal(2),
+  version: z.literal(3),
   /** The time until which the starts so far have used up the budget. */
   paced_until: z.number(),
   /** No start before this time, because of a 429. */
   blocked_until: z.number(),
   /** Interval between starts when the last one was made. */
   interval_ms: z.number().nonnegative(),
-  /** Factor by which the interval is longer than the pace allows. */
+  /** Factor by which the interval is longer because of jitter: learned, and kept across runs. */
+  spacing: z.number().min(1).max(MAX_SPACING),
+  /** Factor by which the interval is longer because of congestion. */
   slowdown: z.number().min(1).max(MAX_SLOWDOWN),
   starts_since_429: z.int().nonnegative(),
-  /** Time of the last 429 that lowered the rate. */
-  slowed_at: z.number(),
+  /** Time of the last 429 that counted. */
+  limited_at: z.number(),
   /** In the order of their starts. */
   reservations: z.array(reservationSchema).max(MAX_RESERVATIONS),
 });
@@ -56,19 +69,26 @@ export type PaceState = Readonly<Omit<z.infer<typeof stateSchema>, 'reservations
 
 /** The state of an unused budget. */
 export const UNUSED: PaceState = {
-  version: 2,
+  version: 3,
   paced_until: 0,
   blocked_until: 0,
   interval_ms: 0,
+  spacing: 1,
   slowdown: 1,
-  starts_since_429: 0,
-  slowed_at: 0,
+  // The first 429 is a single one, however early it comes.
+  starts_since_429: STARTS_OF_CONGESTION,
+  limited_at: 0,
   reservations: [],
 };
 
 /** @throws SyntaxError or ZodError if the text is not a valid state */
 export function parseState(text: string): PaceState {
   return stateSchema.parse(JSON.parse(text));
+}
+
+/** Between two starts at present. */
+export function intervalOf({ spacing, slowdown }: Pick<PaceState, 'spacing' | 'slowdown'>, pace: Pace): number {
+  return pace.intervalMs * spacing * slowdown;
 }
 
 /**
@@ -78,15 +98,15 @@ export function parseState(text: string): PaceState {
 export function settle(found: PaceState | undefined, pace: Pace, nowMs: number): PaceState {
   const state = found ?? UNUSED;
   // Another process may have a slower pace, but no single start costs more than the longest pause.
-  const intervalMs = Math.max(pace.intervalMs * state.slowdown, Math.min(state.interval_ms, pace.longestPauseMs));
-  const furthest = nowMs + pace.burst * intervalMs + 1;
+  const intervalMs = Math.max(intervalOf(state, pace), Math.min(state.interval_ms, pace.longestPauseMs));
   const isBlockTrue = state.blocked_until <= nowMs + pace.longestPauseMs;
+  const furthest = Math.max(nowMs, isBlockTrue ? state.blocked_until : 0) + pace.burst * intervalMs + 1;
   const isTrue = found !== undefined && isBlockTrue && state.paced_until <= furthest;
   return {
     ...state,
-    paced_until: isTrue ? state.paced_until : nowMs + pace.intervalMs * state.slowdown + savedMs(state, pace),
+    paced_until: isTrue ? state.paced_until : nowMs + intervalOf(state, pace) + savedMs(pace),
     blocked_until: isBlockTrue ? state.blocked_until : 0,
-    slowed_at: Math.min(state.slowed_at, nowMs),
+    limited_at: Math.min(state.limited_at, nowMs),
     // A queue that is dropped by mistake, because the clock was set, reserves again at its next check.
     reservations: isTrue ? state.reservations : [],
   };
@@ -120,7 +140,8 @@ export function cancel(state: PaceState, id: string): PaceState {
 }
 
 /**
- * After a 429: no start for the next `pauseMs`, and a lower rate.
+ * After a 429: no start for the next `pauseMs`, and nothing saved up for a burst. A single one widens the spacing a
+ * little, a repeated one lowers the rate.
  * @param startedAtMs start of the refused request. Several requests in flight that get the same 429 count once: only a
  * request that started after the last counted 429 counts. If unknown, it counts if there was a start since.
  */
@@ -131,13 +152,21 @@ export function slowDown(
   pauseMs: number,
   startedAtMs: number | undefined,
 ): PaceState {
-  const counts =
-    startedAtMs === undefined ? state.slowdown === 1 || state.starts_since_429 > 0 : startedAtMs > state.slowed_at;
+  const counts = startedAtMs === undefined ? state.starts_since_429 > 0 : startedAtMs > state.limited_at;
+  const isCongestion = state.starts_since_429 < STARTS_OF_CONGESTION;
+  const next = {
+    spacing: counts && !isCongestion ? Math.min(MAX_SPACING, state.spacing + SPACING_STEP) : state.spacing,
+    slowdown: counts && isCongestion ? Math.min(MAX_SLOWDOWN, state.slowdown * SLOWDOWN_STEP) : state.slowdown,
+  };
+  const blockedUntil = Math.max(state.blocked_until, nowMs + Math.min(pauseMs, pace.longestPauseMs));
+  // A server may count refused requests, so the next one keeps its distance from this one too.
+  const nextStartMs = Math.max(blockedUntil, nowMs + intervalOf(next, pace));
   return {
     ...state,
-    blocked_until: Math.max(state.blocked_until, nowMs + Math.min(pauseMs, pace.longestPauseMs)),
-    slowdown: counts ? Math.min(MAX_SLOWDOWN, state.slowdown * SLOWDOWN_STEP) : state.slowdown,
-    slowed_at: counts ? nowMs : state.slowed_at,
+    ...next,
+    blocked_until: blockedUntil,
+    paced_until: Math.max(state.paced_until, nextStartMs + savedMs(pace)),
+    limited_at: counts ? nowMs : state.limited_at,
     starts_since_429: 0,
   };
 }
@@ -161,26 +190,29 @@ function timeOfPlace(state: PaceState, pace: Pace, nowMs: number, place: number)
   let pacedUntil = state.paced_until;
   let startMs = 0;
   for (let ahead = 0; ahead <= place; ahead += 1) {
-    startMs = Math.max(nowMs, state.blocked_until, pacedUntil - savedMs(state, pace));
-    pacedUntil = Math.max(startMs, pacedUntil) + pace.intervalMs * state.slowdown;
+    startMs = Math.max(nowMs, state.blocked_until, pacedUntil - savedMs(pace));
+    pacedUntil = Math.max(startMs, pacedUntil) + intervalOf(state, pace);
   }
   return startMs;
 }
 
 /** The state after a start. */
 function spend(state: PaceState, pace: Pace, nowMs: number): PaceState {
-  const intervalMs = pace.intervalMs * state.slowdown;
-  const recovers = state.slowdown > 1 && state.starts_since_429 + 1 >= STARTS_TO_RECOVER;
+  const intervalMs = intervalOf(state, pace);
+  const starts = state.starts_since_429 + 1;
+  const narrows = starts % STARTS_TO_NARROW === 0;
+  const recovers = starts % STARTS_TO_RECOVER === 0;
   return {
     ...state,
     paced_until: Math.max(nowMs, state.paced_until) + intervalMs,
     interval_ms: intervalMs,
+    spacing: narrows ? Math.max(1, state.spacing - SPACING_STEP) : state.spacing,
     slowdown: recovers ? Math.max(1, state.slowdown / SLOWDOWN_STEP) : state.slowdown,
-    starts_since_429: recovers ? 0 : state.starts_since_429 + 1,
+    starts_since_429: starts,
   };
 }
 
-/** How far ahead of its pace a start may be. After a 429 nothing is saved up. */
-function savedMs(state: PaceState, pace: Pace): number {
-  return state.slowdown > 1 ? 0 : (pace.burst - 1) * pace.intervalMs;
+/** How far ahead of its pace a start may be. */
+function savedMs(pace: Pace): number {
+  return (pace.burst - 1) * pace.intervalMs;
 }

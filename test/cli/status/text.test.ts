@@ -23,6 +23,7 @@ function createDates(from: string, to: string, others: Readonly<Record<string, C
       rows: isSealed ? 1_250_000 : null,
       revision: isSealed ? 1 : null,
       damage: null,
+      accepted: null,
       begins_to_expire: isSealed || condition === 'expired' ? null : `${addFifteen(date)}T05:00:00.000Z`,
     };
   });

@@ -90,6 +90,7 @@ function createExposure(symbol: string): SymbolExposure {
     putDex: -2.5e10,
     netDex: 1.5e10,
     contracts: 4321,
+    adjustedContracts: 0,
     unknownContracts: 0,
     zeroGamma: 598.25,
     callWall: 610,
@@ -241,6 +242,7 @@ export function createEmptyReport(): FlowReport {
   const report = createReport([]);
   const nothing = { trades: 0, contracts: 0, total: 0, calls: 0, puts: 0 };
   const total = {
+    adjustedContracts: 0,
     unknownContracts: 0,
     callGex: 0,
     putGex: 0,

@@ -1,0 +1,198 @@
+/**
+ * The tables that one statement names, opened: which dataset each reads, its sealed dates, its columns, its files.
+ * Invariant: what a table shows is one listing of its dataset, however long the statement takes. The API's tables are
+ * those of the only dataset of single trades, unless one was chosen.
+ */
+import { Fault, isFault } from '../core/errors.ts';
+import { quoteIdentifier } from '../engine/literal.ts';
+import type { PooledEngine } from '../engine/pool.ts';
+import type { Manifest } from '../ledger/manifest.ts';
+import type { Store } from '../store/store.ts';
+import { type AnswerTypes, type ArchiveColumn, holdsTrades, listColumns } from './archive-column.ts';
+import type { StoreFiles } from './drop-files.ts';
+import { type DatasetDrops, openDrops, type ReadManifest } from './drops.ts';
+import type { ReadableTable } from './reads.ts';
+import type { ArchiveTable, View } from './sealed-tables.ts';
+
+interface OpenTablesContext {
+  readonly store: Store;
+  readonly datasets: readonly string[];
+  readonly types: AnswerTypes;
+  readonly readManifest: ReadManifest;
+  readonly engine: PooledEngine;
+  readonly files: StoreFiles;
+}
+
+/** Summaries without these columns count other records: see `seal/summary.ts`. */
+const SUMMARY_MARKS: readonly string[] = ['recorded_trades', 'unpriced_trades'];
+const OLD_SUMMARY = 'a date has a summary of an earlier version, which counts other records: query its trades';
+
+/** @throws Fault `ARCHIVE_EMPTY`, `NO_TRADES`, `NO_SUMMARY`, `DATASET_UNCLEAR` (usage), StoreFault, EngineFault */
+export async function openTables(
+  tables: readonly ArchiveTable[],
+  context: OpenTablesContext,
+): Promise<readonly OpenTable[]> {
+  const opened = new Map<string, DatasetDrops>();
+  const open = async (dataset: string) => {
+    const drops = opened.get(dataset) ?? (await openDrops(context.store, dataset, context.readManifest));
+    opened.set(dataset, drops);
+    return drops;
+  };
+  const all: OpenTable[] = [];
+  for (const table of tables) {
+    const drops = table.dataset === undefined ? await findTrades(context, open) : await open(table.dataset);
+    const newest = await drops.readManifests(drops.dates.slice(-1));
+    if (table.isApi) assertTrades(newest);
+    const summary = table.rows === 'summary' ? await readSummaryColumns(drops, newest, context) : undefined;
+    all.push(new OpenTable(table, drops, newest, summary, context));
+  }
+  return all;
+}
+
+export class OpenTable {
+  readonly name: string;
+  readonly rows: ArchiveTable['rows'];
+  readonly drops: DatasetDrops;
+  readonly #summary: readonly ArchiveColumn[] | undefined;
+  readonly #context: Pick<OpenTablesContext, 'files' | 'types'>;
+  #described: readonly Manifest[];
+
+  constructor(
+    { name, rows }: ArchiveTable,
+    drops: DatasetDrops,
+    newest: readonly Manifest[],
+    summary: readonly ArchiveColumn[] | undefined,
+    context: Pick<OpenTablesContext, 'files' | 'types'>,
+  ) {
+    this.name = name;
+    this.rows = rows;
+    this.drops = drops;
+    this.#described = newest;
+    this.#summary = summary;
+    this.#context = context;
+  }
+
+  /** Dates that the table can show, ascending. */
+  get dates(): readonly string[] {
+    return this.rows === 'newest' ? this.drops.dates.slice(-1) : this.drops.dates;
+  }
+
+  /** The columns of the newest date, and of the dates of `manifests`. */
+  columns(manifests: readonly Manifest[] = []): readonly ArchiveColumn[] {
+    if (this.#summary !== undefined) return this.#summary;
+    const byDate = new Map([...manifests, ...this.#described].map((manifest) => [manifest.date, manifest]));
+    const ascending = [...byDate.values()].sort((a, b) => (a.date < b.date ? -1 : 1));
+    return listColumns(ascending, this.#context.types);
+  }
+
+  /** Adds the columns of all dates. */
+  async describeAll(): Promise<void> {
+    this.#described = await this.drops.readManifests(this.dates);
+  }
+
+  /** The view of the dates of `manifests`. @throws Fault `DROP_DAMAGED` */
+  view(manifests: readonly Manifest[]): Omit<View, 'time'> {
+    const { dataset } = this.drops;
+    const columns = this.columns(manifests);
+    if (this.#summary === undefined) {
+      const files = this.#context.files.of(dataset, 'drops');
+      const paths = manifests.map((manifest) => files.pathOf(manifest.date, manifest.files[0].filename));
+      return { name: this.name, files, columns, paths };
+    }
+    const files = this.#context.files.of(dataset, 'summaries');
+    const paths = manifests.flatMap((manifest) => {
+      const summary = this.drops.summaryOf(manifest);
+      return summary === undefined ? [] : [files.pathOf(manifest.date, summary.filename)];
+    });
+    // The row of all symbols would double every sum.
+    const conditions = [
+      `throwIf(${SUMMARY_MARKS.map((name) => `isNull(${name})`).join(' OR ')}, '${OLD_SUMMARY}') = 0`,
+      "symbol != ''",
+    ];
+    return { name: this.name, files, columns, paths, conditions };
+  }
+}
+
+/** What a statement may read of a table, to resolve it. */
+export function describeReadable(table: OpenTable): ReadableTable {
+  const columns = table.columns();
+  const isDated = columns.some(({ name, readAs }) => name === 'date' && readAs === undefined);
+  return { name: table.name, columns: columns.map(({ name }) => name), isDated };
+}
+
+/** The only dataset of single trades. */
+async function findTrades(
+  { datasets, store }: OpenTablesContext,
+  open: (dataset: string) => Promise<DatasetDrops>,
+): Promise<DatasetDrops> {
+  const found: DatasetDrops[] = [];
+  for (const dataset of datasets) {
+    const drops = await open(dataset).catch((error: unknown) => {
+      // A job that has not run yet.
+      if (isFault(error) && error.code === 'ARCHIVE_EMPTY') return undefined;
+      throw error;
+    });
+    const [newest] = (await drops?.readManifests(drops.dates.slice(-1))) ?? [];
+    if (drops !== undefined && newest !== undefined && holdsTrades(newest)) found.push(drops);
+  }
+  const [only, ...others] = found;
+  if (only !== undefined && others.length === 0) return only;
+  const names = found.map(({ dataset }) => dataset).join(', ');
+  throw new Fault(
+    'DATASET_UNCLEAR',
+    only === undefined
+      ? `${store.url} has no dataset of single trades, so it has not the API's tables`
+      : `${store.url} has ${found.length} datasets of single trades: ${names}`,
+    {
+      kind: 'usage',
+      hint:
+        only === undefined
+          ? `Read a dataset by its name: ${datasets.join(', ') || 'none is sealed'}.`
+          : 'Read one by its name, as in FROM trades, or choose it with --dataset NAME.',
+    },
+  );
+}
+
+/** Snapshots and aggregates have dates and manifests too, but contain no single trades. */
+function assertTrades(manifests: readonly Manifest[]): void {
+  for (const manifest of manifests) {
+    if (holdsTrades(manifest)) continue;
+    throw new Fault(
+      'NO_TRADES',
+      `the drops of ${manifest.dataset} are not single trades, so they are not the API's tables`,
+      {
+        kind: 'usage',
+        hint: `Read them by their name: FROM ${manifest.dataset.replaceAll(/[-.]/g, '_')}.`,
+      },
+    );
+  }
+}
+
+/** The columns of the newest summary; sums may be null there. */
+async function readSummaryColumns(
+  drops: DatasetDrops,
+  newest: readonly Manifest[],
+  { engine, files, types }: OpenTablesContext,
+): Promise<readonly ArchiveColumn[]> {
+  const [manifest] = newest;
+  const summary = manifest && drops.summaryOf(manifest);
+  const described =
+    manifest && summary
+      ? await engine.rows<{ readonly name: string; readonly type: string }>(
+          `DESCRIBE TABLE ${files.of(drops.dataset, 'summaries').fileSql(manifest.date, summary.filename)}`,
+        )
+      : [];
+  if (!SUMMARY_MARKS.every((mark) => described.some(({ name }) => name === mark))) {
+    throw new Fault('NO_SUMMARY', `the drops of ${drops.dataset} have no summaries`, {
+      kind: 'usage',
+      hint: `Only single trades have them. Read the drops: FROM ${drops.dataset.replaceAll(/[-.]/g, '_')}.`,
+    });
+  }
+  const date = listColumns([], types);
+  const rest = described.map(({ name, type }): ArchiveColumn => {
+    // A summary that lacks a column must not show 0.
+    const readAs = name === 'symbol' ? 'String' : `Nullable(${type.replace(/^Nullable\((.*)\)$/, '$1')})`;
+    return { name, readAs, value: quoteIdentifier(name), type: readAs };
+  });
+  return [...date, ...rest];
+}

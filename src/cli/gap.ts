@@ -1,0 +1,121 @@
+/**
+ * `flowdrop gap accept JOB DATE --reason TEXT` acknowledges a gap that will not be filled; `flowdrop gap list JOB` prints
+ * the gaps of a job. An accepted gap is in the ledger with who, when and why.
+ */
+import { hostname, userInfo } from 'node:os';
+import { Fault } from '../core/errors.ts';
+import type { Job } from '../job/job.ts';
+import { readJob } from '../job/job-folder.ts';
+import { writeAcceptedGap } from '../ledger/acceptance.ts';
+import { readConditionDocument, writeConditionDocument } from '../ledger/condition-file.ts';
+import { type DateStatus, readStatus } from '../run/job-status.ts';
+import { type AcceptedGap, describeAccepted, isAcceptable } from '../state/accepted-gap.ts';
+import type { ActionResult, CommandCall } from './command.ts';
+import type { CliContext } from './context.ts';
+import { assertDate } from './range.ts';
+import { formatTable } from './terminal/text-table.ts';
+
+interface GapFlags {
+  readonly reason?: string | undefined;
+  readonly by?: string | undefined;
+}
+
+type GapCli = Pick<CliContext, 'openers' | 'terminal'>;
+
+const USAGE = 'flowdrop gap accept JOB DATE --reason TEXT';
+
+export async function gap(
+  cli: GapCli,
+  { globals, argument: [action, name, date, ...more], options }: CommandCall<readonly string[], GapFlags>,
+): ActionResult {
+  const isList = action === 'list' && date === undefined;
+  if ((!isList && action !== 'accept') || name === undefined || more.length > 0) {
+    throw new Fault('ARGUMENTS_INVALID', 'gap takes an action and a job; the actions are `accept` and `list`', {
+      kind: 'usage',
+      hint: `${USAGE}, or: flowdrop gap list JOB`,
+    });
+  }
+  const job = await readJob(name, globals.jobs);
+  const { document } = await readStatus(cli.openers, job);
+  if (document.fault !== null) throw new Fault('STORE_UNREAD', `the store could not be read: ${document.fault}`);
+  if (isList) {
+    listGaps(cli, globals.json, document.dates);
+    return undefined;
+  }
+  const accepted = checkGap(date ?? '', document.dates, options, cli.openers.clock.now());
+  await acceptGap(cli, job, date ?? '', accepted);
+  if (globals.json) cli.terminal.out(`${JSON.stringify({ job: job.name, date, ...accepted }, undefined, 2)}\n`);
+  else cli.terminal.out(`${date}: ${accepted.condition}, ${describeAccepted(accepted)}\n`);
+  return undefined;
+}
+
+function listGaps({ terminal }: GapCli, asJson: boolean | undefined, dates: readonly DateStatus[]): void {
+  const gaps = dates.filter(({ condition }) => condition !== 'available');
+  if (asJson) {
+    terminal.out(`${JSON.stringify(gaps, undefined, 2)}\n`);
+    return;
+  }
+  const cells = gaps.map(({ date, condition, accepted }) => [
+    date,
+    condition,
+    accepted ? describeAccepted(accepted) : '',
+  ]);
+  const columns = [{ title: 'date' }, { title: 'condition' }, { title: 'accepted' }];
+  terminal.out(gaps.length === 0 ? 'No gaps.\n' : `${formatTable(columns, cells)}\n`);
+}
+
+/** @throws Fault `DATE_INVALID`, `REASON_MISSING`, `NOT_A_GAP` (usage) */
+function checkGap(
+  date: string,
+  dates: readonly DateStatus[],
+  { reason = '', by }: GapFlags,
+  nowMs: number,
+): AcceptedGap {
+  assertDate('DATE', date);
+  if (reason.trim() === '') {
+    throw new Fault('REASON_MISSING', '--reason is missing; whoever reads the status later needs it', {
+      kind: 'usage',
+      hint: USAGE,
+    });
+  }
+  const condition = dates.find((one) => one.date === date)?.condition;
+  if (!isAcceptable(condition)) {
+    throw new Fault(
+      'NOT_A_GAP',
+      `${date} is ${condition ?? 'no known date of the job'}; only a missing, degraded or expired date can be accepted`,
+      {
+        kind: 'usage',
+        hint: condition === 'pending' ? 'It can still be exported: flowdrop run JOB' : 'flowdrop gap list JOB',
+      },
+    );
+  }
+  return { condition, reason: reason.trim(), by: by ?? nameUser(), at: new Date(nowMs).toISOString() };
+}
+
+/** The record first: `condition.json` repeats it at once, and every run does so again. */
+async function acceptGap({ openers }: GapCli, job: Job, date: string, accepted: AcceptedGap): Promise<void> {
+  const { dataset } = job.drop;
+  const store = await openers.openStore(job.drop.to, { objects: job.drop.s3, use: 'run' });
+  try {
+    await writeAcceptedGap(store, dataset, date, accepted);
+    const document = await readConditionDocument(store, dataset);
+    const entries = [...document.entries.values()];
+    await writeConditionDocument(
+      store,
+      dataset,
+      entries.map((entry) => (entry.date === date ? { ...entry, accepted } : entry)),
+      document,
+    );
+  } finally {
+    await store.close();
+  }
+}
+
+/** A container's user may have no name. */
+function nameUser(): string {
+  try {
+    return `${userInfo().username}@${hostname()}`;
+  } catch {
+    return `uid ${process.getuid?.() ?? 'unknown'}@${hostname()}`;
+  }
+}

@@ -1,0 +1,102 @@
+/**
+ * `verify --repair`: puts right what an audit found. Damaged files beside a drop are rebuilt from it; a damaged drop is
+ * exported again while the source has its whole date; a damaged revision of the history, whose bytes are gone for good,
+ * is recorded as lost. Invariant: nothing is changed that no audit found damaged, and what cannot be repaired is named
+ * with its reason.
+ */
+import { join } from 'node:path';
+import { isFault } from '../core/errors.ts';
+import { runExport } from '../export/export.ts';
+import type { Job } from '../job/job.ts';
+import { type LostRevision, writeLost } from '../ledger/lost-revision.ts';
+import type { Manifest } from '../ledger/manifest.ts';
+import { type RunContext, withRunContext } from '../run/run-context.ts';
+import { type AuditDeps, auditDrop } from '../seal/audit.ts';
+import { mendFiles } from '../seal/mend.ts';
+import type { DateResult } from '../state/run-result.ts';
+import { isStoreChange } from '../store/identity.ts';
+import { createRunDeps, type RunCli } from './run-output.ts';
+
+/** What an audit found of a date that a repair needs to know. */
+export interface AuditedDate {
+  readonly manifest: Manifest | undefined;
+  readonly damage: 'files' | 'manifest' | null;
+  /** Damaged revisions of its history that are not on record as lost. */
+  readonly unrecorded: ReadonlyMap<number, LostRevision>;
+}
+
+/** By date: what was done, or why nothing could be. */
+export interface Repairs {
+  readonly done: Map<string, string[]>;
+  readonly refused: Map<string, string>;
+}
+
+/**
+ * What needs no source: the history and the summaries.
+ * @returns the dates whose drop must be exported again
+ */
+export async function repairInStore(
+  deps: AuditDeps,
+  job: Job,
+  dates: ReadonlyMap<string, AuditedDate>,
+  repairs: Repairs,
+  nowMs: number,
+): Promise<readonly string[]> {
+  const { store, engine, folder, signal } = deps;
+  const { dataset } = job.drop;
+  const left: string[] = [];
+  for (const [date, { damage, unrecorded }] of dates) {
+    for (const [revision, lost] of unrecorded) {
+      await writeLost(store, dataset, date, revision, lost);
+      note(repairs, date, `revision ${revision} recorded as lost`);
+    }
+    if (damage === 'manifest') {
+      repairs.refused.set(date, 'its manifest cannot be read, so nobody knows what was sealed');
+      continue;
+    }
+    if (damage === null) continue;
+    const scratch = join(folder, 'mend');
+    const how = await mendFiles({ store, engine, scratch, nowMs, signal }, job, date);
+    if ((await auditDrop(deps, dataset, date)).damage === 'files') left.push(date);
+    else if (how !== 'not-mended') note(repairs, date, 'its files beside the drop were rebuilt');
+  }
+  return left;
+}
+
+/** Exports the dates again, each by itself: a run of a range would take the dates between them too. */
+export async function repairFromSource(
+  cli: RunCli,
+  job: Job,
+  dates: readonly string[],
+  repairs: Repairs,
+): Promise<void> {
+  await withRunContext(createRunDeps(cli), job, async (context) => {
+    for (const date of dates) {
+      const found = await exportAgain(context, job, date);
+      if (found?.status === 'sealed') note(repairs, date, `sealed again as revision ${found.revision}`);
+      else repairs.refused.set(date, found?.error?.message ?? 'the source has no rows for it now');
+    }
+    // Derives `condition.json` from what is sealed now.
+    await runExport(context, job, { mode: 'none' });
+  });
+}
+
+async function exportAgain(context: RunContext, job: Job, date: string): Promise<DateResult | undefined> {
+  try {
+    const { dates, held } = await runExport(context, job, { mode: 'all', range: { from: date, to: date } });
+    const reason = held.find((one) => one.date === date)?.reason;
+    if (reason !== undefined) return describeFailed(date, 'DATE_HELD', `held back, ${reason}`);
+    return dates.find((one) => one.date === date);
+  } catch (error) {
+    if (!isFault(error) || error.kind === 'interrupted' || isStoreChange(error)) throw error;
+    return describeFailed(date, error.code, context.redact(error.message));
+  }
+}
+
+function describeFailed(date: string, code: string, message: string): DateResult {
+  return { date, status: 'failed', rows: 0, requests: 0, error: { code, message } };
+}
+
+function note({ done }: Repairs, date: string, what: string): void {
+  done.set(date, [...(done.get(date) ?? []), what]);
+}

@@ -1,0 +1,209 @@
+/**
+ * The audit of a run: compares each sealed date that is still whole inside the lookback with the source, and repairs what
+ * differs as the job's rule says. It comes after all exports, soonest expiry first, and costs one request for all dates where
+ * the source counts them at once. Invariant: an audit fails no run and unseals no date; what failed is repeated by the next run.
+ */
+
+import { assertNotAborted, describeError, isFault } from '../../core/errors.ts';
+import { formatCount } from '../../core/units.ts';
+import type { SqlJob } from '../../job/job.ts';
+import { readConditionDocument } from '../../ledger/condition-file.ts';
+import type { Manifest } from '../../ledger/manifest.ts';
+import type { DayCounts } from '../../plan/counts.ts';
+import { expiresAt } from '../../plan/dates.ts';
+import { lookbackOf } from '../../plan/lookback.ts';
+import type { Source } from '../../source/source.ts';
+import type { AuditRecord } from '../../state/audit-record.ts';
+import type { DateResult } from '../../state/run-result.ts';
+import { isStoreChange } from '../../store/identity.ts';
+import { API_DOWN_CODES } from '../api-down.ts';
+import { findConflict, latestNow } from '../clocks.ts';
+import type { ExportContext } from '../export-context.ts';
+import { describeSealedDate } from '../exported.ts';
+import type { OpenedSource } from '../job-source.ts';
+import { probeDates, recountRows } from '../trades/probe.ts';
+import { countDatesAtOnce } from '../trades/scan.ts';
+import { repairDate } from './repair-date.ts';
+import {
+  compareCounts,
+  describeMoved,
+  hashCounts,
+  readComparable,
+  readSealedCounts,
+  type SealedCounts,
+} from './sealed-counts.ts';
+
+export interface Audited {
+  /** By date; without those that could not be compared. */
+  readonly audits: Readonly<Record<string, AuditRecord>>;
+  /** Restated dates. */
+  readonly results: readonly DateResult[];
+}
+
+const NOTHING: Audited = { audits: {}, results: [] };
+
+/**
+ * @param dates sealed and undamaged dates that this run did not export
+ * @throws Fault of kind `interrupted`, `STORE_CHANGED`
+ */
+export async function auditSealed(
+  context: ExportContext,
+  opened: OpenedSource,
+  dates: readonly string[],
+): Promise<Audited> {
+  if (opened.kind !== 'sql' || opened.job.audit === 'off') return NOTHING;
+  const { job, source } = opened;
+  const { log, onEvent } = context;
+  const whole = dates.filter((date) => isWhole(context, source, job, date)).sort();
+  if (whole.length === 0) return NOTHING;
+  onEvent({ kind: 'phase', date: '', phase: 'auditing' });
+  const conflict = findConflict(context);
+  const skipped = new Map<string, string>(conflict === undefined ? [] : whole.map((date) => [date, conflict]));
+  const audits: Record<string, AuditRecord> = {};
+  const results: DateResult[] = [];
+  const failed = new Map<string, string>();
+  const requestsBefore = source.stats.requests;
+  const tryDate = async (date: string, act: () => Promise<void>): Promise<'down' | undefined> => {
+    try {
+      assertNotAborted(context.signal);
+      await act();
+      return undefined;
+    } catch (error) {
+      if (!isFault(error) || error.kind === 'interrupted' || isStoreChange(error)) throw error;
+      const reason = context.redact(describeError(error));
+      failed.set(date, reason);
+      log.warn(
+        { event: 'audit-failed', date, code: error.code, reason },
+        `${date}: it could not be compared with the source, the next run tries again: ${reason}`,
+      );
+      return API_DOWN_CODES.has(error.code) ? 'down' : undefined;
+    }
+  };
+  const sealed = new Map<string, Manifest>();
+  for (const date of conflict === undefined ? whole : []) {
+    await tryDate(date, async () => {
+      const read = await readComparable(context, job, date);
+      if (typeof read === 'string') skipped.set(date, read);
+      else sealed.set(date, read);
+    });
+  }
+  const { entries } = await readConditionDocument(context.store, job.drop.dataset);
+  const counts = new SourceCounts(context, source, job, [...sealed.keys()]);
+  for (const [date, manifest] of sealed) {
+    const state = await tryDate(date, async () => {
+      const now = await counts.read(date);
+      const before = await readSealedCounts(context, job, manifest);
+      // Counting takes time, and a clipped date would look as if rows were gone.
+      if (!isWhole(context, source, job, date)) return void skipped.set(date, 'it has begun to expire');
+      const audited = await auditDate(context, source, job, { manifest, before }, now, entries.get(date)?.audit);
+      if (audited.record !== undefined) audits[date] = audited.record;
+      if (audited.restated !== undefined) results.push(audited.restated);
+    });
+    if (state === 'down') break;
+  }
+  for (const [reason, which] of groupByReason(skipped)) {
+    log.info(
+      { event: 'audit-skipped', dates: which, reason },
+      `not compared with the source: ${which.join(', ')}, because ${reason}`,
+    );
+  }
+  const requests = source.stats.requests - requestsBefore;
+  const differing = Object.entries(audits).filter(([, { result }]) => result === 'differs');
+  log.info(
+    {
+      event: 'audited',
+      dates: Object.keys(audits),
+      restated: results.map(({ date }) => date),
+      differing: differing.map(([date]) => date),
+      requests,
+    },
+    `${formatCount(Object.keys(audits).length)} sealed date(s) compared with the source, ${results.length} restated, ${differing.length} differ; ${requests} request(s)`,
+  );
+  return { audits, results };
+}
+
+/** By the fastest clock, and by the shortest lookback that the source has reported. */
+function isWhole(context: ExportContext, source: Source, job: SqlJob, date: string): boolean {
+  const nowMs = latestNow(context);
+  const days = source.lookbackDays?.();
+  return date >= lookbackOf(job.source, nowMs).firstWhole && (days === undefined || expiresAt(date, days) >= nowMs);
+}
+
+function groupByReason(skipped: ReadonlyMap<string, string>): ReadonlyMap<string, readonly string[]> {
+  const groups = new Map<string, string[]>();
+  for (const [date, reason] of skipped) groups.set(reason, [...(groups.get(reason) ?? []), date]);
+  return groups;
+}
+
+/** The source's counts of sealed dates now, in as few requests as it allows. */
+class SourceCounts {
+  readonly #deps: ExportContext & { readonly source: Source };
+  readonly #job: SqlJob;
+  #left: readonly string[];
+  #counted = new Map<string, DayCounts>();
+
+  constructor(context: ExportContext, source: Source, job: SqlJob, dates: readonly string[]) {
+    this.#deps = { ...context, source };
+    this.#job = job;
+    this.#left = dates;
+  }
+
+  /** Call it for each date in their order. @returns empty if the source has no rows of the date */
+  async read(date: string): Promise<DayCounts> {
+    const known = this.#counted.get(date);
+    if (known !== undefined) {
+      this.#counted.delete(date);
+      return known;
+    }
+    const group = this.#left.slice(this.#left.indexOf(date)).slice(0, countDatesAtOnce(this.#deps.limits));
+    this.#left = this.#left.slice(this.#left.indexOf(date) + 1);
+    const counted = group.length > 1 ? await probeDates(this.#deps, this.#job, group, true) : undefined;
+    if (counted === undefined) return await recountRows(this.#deps, this.#job, date);
+    this.#left = this.#left.slice(group.length - 1);
+    this.#counted = new Map(group.slice(1).map((one) => [one, counted.get(one) ?? []]));
+    return counted.get(date) ?? [];
+  }
+}
+
+interface AuditedDate {
+  /** `undefined` if another worker restated the date meanwhile. */
+  readonly record: AuditRecord | undefined;
+  readonly restated?: DateResult | undefined;
+}
+
+async function auditDate(
+  context: ExportContext,
+  source: Source,
+  job: SqlJob,
+  sealed: SealedCounts,
+  now: DayCounts,
+  last: AuditRecord | undefined,
+): Promise<AuditedDate> {
+  const { manifest, before } = sealed;
+  const { date, revision, kept = 0 } = manifest;
+  const requestsBefore = source.stats.requests;
+  const rule = job.audit === 'off' ? 'report' : job.audit;
+  const base = { audited_at: new Date(source.serverNow()).toISOString(), revision, rule, counts: hashCounts(now) };
+  const judge = (reason: string | undefined, of = revision): AuditRecord => {
+    if (reason === undefined) return { ...base, revision: of, result: 'equal' };
+    context.log.warn({ event: 'audit-differs', date, rule, reason }, `${date} differs from the source: ${reason}`);
+    return { ...base, revision: of, result: 'differs', reason };
+  };
+  const moved = compareCounts(before, now);
+  if (moved?.length === 0) return { record: judge(describeKept(kept)) };
+  const isKnown = last?.revision === revision && last.rule === rule && last.counts === base.counts;
+  if (isKnown) return { record: judge(last.reason) };
+  const reason = describeMoved(before, now, moved);
+  // An empty answer adds nothing, and is no proof that all rows are gone.
+  if (rule === 'report' || now.length === 0) return { record: judge(reason) };
+  context.log.info({ event: 'audit-repair', date, rule, reason }, `${date} is restated: ${reason}`);
+  const repaired = await repairDate(context, source, job, sealed, now, moved);
+  if (repaired.status === 'sealed-elsewhere') return { record: undefined };
+  const record = judge(describeKept(repaired.kept), repaired.manifest.revision);
+  if (repaired.status === 'unchanged') return { record };
+  return { record, restated: describeSealedDate(context, repaired, source.stats.requests - requestsBefore) };
+}
+
+function describeKept(rows: number): string | undefined {
+  return rows === 0 ? undefined : `it keeps ${formatCount(rows)} row(s) that the source no longer has`;
+}

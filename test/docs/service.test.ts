@@ -1,0 +1,19 @@
+/** docs/service.md against the product: its options are those of `flowdrop serve`. */
+import { expect, it } from 'vitest';
+import { formatFlag } from '../../src/cli/command.ts';
+import { COMMANDS } from '../../src/cli/commands.ts';
+import { readPage } from '../support/pages.ts';
+
+it('the page of the service lists exactly the options of the service', () => {
+  const { options = {} } = COMMANDS.find(({ name }) => name === 'serve') ?? {};
+  const table = readPage('docs/service.md').split('## Endpoints')[0] ?? '';
+  const listed = [...table.matchAll(/^\| .*$/gm)].flatMap(([row]) =>
+    [...(row.split('|')[1] ?? '').matchAll(/--[a-z][a-z-]*/g)].map(([name]) => name),
+  );
+  expect(listed.length).toBeGreaterThan(15);
+  expect(listed.sort()).toEqual(
+    Object.entries(options)
+      .map(([name, spec]) => formatFlag(name, spec))
+      .sort(),
+  );
+});

@@ -1,0 +1,179 @@
+/** Days that are sealed and audited run by run, in one process: a real engine that is the source's table and the stage. */
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect } from 'vitest';
+import { listSessions, NO_OVERRIDE } from '../../../src/calendar/session.ts';
+import type { Engine } from '../../../src/engine/engine.ts';
+import { runExport } from '../../../src/export/export.ts';
+import { compareWithSource } from '../../../src/export/recount-date.ts';
+import type { SqlJob } from '../../../src/job/job.ts';
+import { type ConditionEntry, readConditionDocument } from '../../../src/ledger/condition-file.ts';
+import { dropKey } from '../../../src/ledger/layout.ts';
+import type { Manifest } from '../../../src/ledger/manifest.ts';
+import { readManifest } from '../../../src/ledger/sealed-dates.ts';
+import { auditDrop } from '../../../src/seal/audit.ts';
+import { auditHistory } from '../../../src/seal/audit-dataset.ts';
+import { discardStages, listStages } from '../../../src/stage/list.ts';
+import type { RunResult } from '../../../src/state/run-result.ts';
+import { openDirectoryStore } from '../../../src/store/directory.ts';
+import type { Store } from '../../../src/store/store.ts';
+import { type ApiRow, readWithDuckDb } from '../../support/drop.ts';
+import { createEngineSource, createTradesTable, type EngineSource, insertTrades } from '../../support/engine-source.ts';
+import { parseSqlJob } from '../../support/jobs.ts';
+import { createKeptLog } from '../../support/log.ts';
+import { createRunContext } from '../../support/run-context.ts';
+import { DATE, type TradeRow } from '../../support/trades.ts';
+
+export const LIMIT = 100;
+/** Of the lookback all but these are closed: no run counts dates without rows. */
+export const DATES = ['2026-11-17', '2026-11-18', DATE] as const;
+const CALENDAR = {
+  ...NO_OVERRIDE,
+  closed: new Set(listSessions('2026-11-02', DATE).filter((date) => !DATES.some((one) => one === date))),
+};
+const NOW = Date.parse('2026-11-20T03:00:00Z');
+const GROUPS =
+  'SELECT symbol, substring(time, 1, 16) AS minute, sum(premium) AS value FROM RawOptionTrades WHERE {window} GROUP BY symbol, minute';
+
+export interface DayOptions {
+  readonly api?: 'historical' | 'portal';
+  readonly rule?: SqlJob['audit'];
+  readonly url?: string;
+  readonly where?: string;
+  readonly grouped?: boolean;
+  readonly scanLimit?: number;
+  readonly signal?: AbortSignal;
+  /** Before the n-th request of the audit; may throw a fault, or change the table. */
+  readonly beforeAudit?: (request: number, sql: string) => unknown;
+}
+
+export interface AuditedDays {
+  readonly engine: Engine;
+  readonly store: Store;
+  /** Of the last run. */
+  readonly source: EngineSource;
+  /** Records of all runs. */
+  readonly log: readonly Readonly<Record<string, unknown>>[];
+  run(options?: DayOptions): Promise<RunResult>;
+  /** Requests of the last run from its audit on. */
+  auditRequests(): number;
+  recreate(order: 'time' | 'symbol', rows: readonly TradeRow[]): Promise<void>;
+  moveTo(row: TradeRow, date: string): TradeRow;
+  manifest(date: string): Promise<Manifest | undefined>;
+  entry(date: string): Promise<ConditionEntry | undefined>;
+  rows(date: string): Promise<readonly ApiRow[]>;
+  /** Every value of every row of the source is in the drop, and no other row but those that vanished. */
+  expectEqual(date: string, vanished?: readonly string[]): Promise<void>;
+  /** What `verify --deep` finds, history included. */
+  verify(date: string): Promise<readonly string[]>;
+  close(): Promise<void>;
+}
+
+/** @param engine shared by the days of a file */
+export async function openAuditedDays(engine: Engine): Promise<AuditedDays> {
+  const folder = await mkdtemp(join(tmpdir(), 'flowdrop-audit-'));
+  const store = await openDirectoryStore(join(folder, 'store'));
+  await createTradesTable(engine);
+  for (const date of await listStages(engine)) await discardStages(engine, date);
+  const log: Readonly<Record<string, unknown>>[] = [];
+  let source: EngineSource;
+  let before = 0;
+  let job = jobOf({});
+  const manifest = async (date: string) => await readManifest(store, job.drop.dataset, date);
+  const rows = async (date: string) => await readWithDuckDb(join(folder, 'store', dropKey(job.drop.dataset, date)));
+  return {
+    engine,
+    store,
+    log,
+    get source() {
+      return source;
+    },
+    async run(options = {}) {
+      const { api = 'historical', url, scanLimit, signal, beforeAudit } = options;
+      job = jobOf(options);
+      let auditing = false;
+      let request = 0;
+      const asking = createEngineSource(engine, {
+        ...{ rowLimit: LIMIT, meta: api === 'historical', nowMs: NOW },
+        ...(scanLimit === undefined ? {} : { scanLimit }),
+        before: async (sql) => {
+          if (!auditing) return;
+          request += 1;
+          await beforeAudit?.(request, sql);
+        },
+      });
+      source = { ...asking, url: url ?? asking.url };
+      before = 0;
+      const kept = createKeptLog();
+      const context = await createRunContext({ job, engine, store, source, folder, log: kept.log });
+      await context.limits.load();
+      try {
+        return await runExport(
+          {
+            ...context,
+            calendar: CALENDAR,
+            signal,
+            onEvent: (event) => {
+              if (event.kind !== 'phase' || event.phase !== 'auditing') return;
+              auditing = true;
+              before = source.asked.length;
+            },
+          },
+          job,
+        );
+      } finally {
+        if (!auditing) before = source.asked.length;
+        log.push(...kept.records);
+      }
+    },
+    auditRequests: () => source.asked.length - before,
+    async recreate(order, given) {
+      await createTradesTable(engine, order);
+      await insertTrades(engine, given);
+    },
+    moveTo: (row, date) => ({
+      ...row,
+      date,
+      time: String(row['time']).replace(DATE, date),
+      id: `${date}-${String(row['id'])}`,
+    }),
+    manifest,
+    entry: async (date) => (await readConditionDocument(store, job.drop.dataset)).entries.get(date),
+    rows,
+    async expectEqual(date, vanished = []) {
+      const names = job.source.columns.map(({ name }) => `\`${name}\``).join(', ');
+      const wanted = await engine.rows<ApiRow>(
+        `SELECT ${names} FROM RawOptionTrades WHERE date = '${date}' ORDER BY id`,
+      );
+      const found = (await rows(date)).toSorted((a, b) => (String(a['id']) < String(b['id']) ? -1 : 1));
+      const isVanished = ({ id }: ApiRow) => vanished.includes(String(id));
+      expect(found.filter((row) => !isVanished(row))).toEqual(wanted);
+      expect(found.filter(isVanished)).toHaveLength(vanished.length);
+    },
+    async verify(date) {
+      const deps = { store, engine, folder: join(folder, 'verify') };
+      const { findings, manifest: read } = await auditDrop(deps, job.drop.dataset, date);
+      if (read === undefined) return findings;
+      const { limits, clock } = await createRunContext({ job, engine, store, source, folder });
+      const deep = await compareWithSource({ limits, clock, clockRule: 'source' }, { kind: 'sql', job, source }, read);
+      return [...findings, ...(await auditHistory(deps, read)).findings, ...(deep ?? [])];
+    },
+    async close() {
+      await store.close();
+      await rm(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+function jobOf({ api = 'historical', rule = 'repair', where, grouped }: DayOptions): SqlJob {
+  const sql = grouped
+    ? `, sql: "${GROUPS}", grain: minute, time: minute, split: [symbol], types: {value: double}`
+    : where === undefined
+      ? ''
+      : `, where: ${where}`;
+  return parseSqlJob(
+    'job.yaml',
+    `name: trades\nsource: {api: ${api}${sql}}\naudit: ${rule}\ndrop: {to: out, dataset: trades}\n`,
+  );
+}
