@@ -5,6 +5,7 @@
  */
 
 import { randomBytes } from 'node:crypto';
+import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { CalendarOverride } from '../calendar/session.ts';
 import { Fault } from '../core/errors.ts';
@@ -21,7 +22,7 @@ import { type ReadCost, readCost, subtractCost } from './cost.ts';
 import { type Coverage, describeCoverage, type ShownTable } from './coverage.ts';
 import { openStoreFiles, type StoreFiles } from './drop-files.ts';
 import type { ReadManifest } from './drops.ts';
-import { type OpenTable, openTables } from './open-table.ts';
+import { describeReadable, type OpenTable, openTables } from './open-table.ts';
 import {
   type AnswerColumn,
   describeStatement,
@@ -30,7 +31,7 @@ import {
   readAnswerColumns,
 } from './output-format.ts';
 import { describeQueryFailure } from './query-failure.ts';
-import type { ReadableTable, TableRead } from './reads.ts';
+import type { TableRead } from './reads.ts';
 import { readAll, resolveReads } from './resolve-reads.ts';
 import { describeEmptyTable, describeView, listTables } from './sealed-tables.ts';
 import { unite } from './time-bounds.ts';
@@ -75,6 +76,7 @@ export interface ArchiveAnswer {
 /** Only small results, such as EXPLAIN output, return as messages; answers go to a file. */
 const MAX_MESSAGE_BYTES = 64_000_000;
 const OWNER = 'query';
+const NAMES_DAY = /\b(today|yesterday)\b/i;
 
 /** @throws Fault `ARCHIVE_LOCATION_INVALID` (usage), StoreFault, EngineFault */
 export async function openArchive(options: ArchiveOptions): Promise<Archive> {
@@ -135,17 +137,28 @@ export class Archive {
       const admitted = await guard.admit(sql, { owner: OWNER, signal });
       return await pool.use({ owner: OWNER, signal }, async (engine) => {
         // Also where the process is a new one: types without a zone take the zone when a view is made.
-        await engine.command("SET session_timezone = 'UTC'");
+        // The date of a file's path is a LowCardinality date while it is parsed.
+        await engine.command("SET session_timezone = 'UTC', allow_suspicious_low_cardinality_types = 1");
         const named = new Set(listTokens(admitted).map(({ value }) => value));
         const tables = await openTables(
           known.filter(({ name }) => named.has(name)),
           { ...this.#options, engine, files },
         );
-        const coverage = await this.#show(engine, admitted, tables, await this.#resolve(engine, admitted, tables));
-        const columns = isBinary(format) ? await readAnswerColumns(engine, admitted) : [];
-        const before = await readCost(engine);
-        await engine.command(describeStatement(admitted, format, path, maxMemoryBytes));
-        return { coverage, columns, cost: subtractCost(await readCost(engine), before) };
+        const answer = async (reads: readonly TableRead[]) => {
+          const coverage = await this.#show(engine, admitted, tables, reads);
+          const columns = isBinary(format) ? await readAnswerColumns(engine, admitted) : [];
+          const before = await readCost(engine);
+          // Above this limit the statement fails, so the machine does not run out of memory.
+          const limits = { max_memory_usage: maxMemoryBytes, ...files.threads };
+          await engine.command(describeStatement(admitted, format, path, limits));
+          return { coverage, columns, cost: subtractCost(await readCost(engine), before) };
+        };
+        const day = await readDay(engine);
+        const answered = await answer(await this.#resolve(engine, admitted, tables));
+        if (!NAMES_DAY.test(admitted) || (await readDay(engine)) === day) return answered;
+        // Midnight has passed: `today()` may have been another day when the dates were chosen, so read them all.
+        await rm(path, { force: true });
+        return await answer(readAll(tables.map(describeReadable)));
       });
     } catch (error) {
       if (signal.aborted) {
@@ -208,10 +221,10 @@ export class Archive {
   }
 }
 
-function describeReadable(table: OpenTable): ReadableTable {
-  const columns = table.columns();
-  const isDated = columns.some(({ name, readAs }) => name === 'date' && readAs === undefined);
-  return { name: table.name, columns: columns.map(({ name }) => name), isDated };
+/** The day that `today()` means. */
+async function readDay(engine: PooledEngine): Promise<string | undefined> {
+  const [row] = await engine.rows<{ readonly day: string }>('SELECT toString(today()) AS day');
+  return row?.day;
 }
 
 /**

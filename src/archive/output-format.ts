@@ -1,5 +1,5 @@
 /** How an answer is written: the engine writes it to a file, so its size does not matter. A table of data. */
-import { quoteString } from '../engine/literal.ts';
+import { formatSettings, quoteString } from '../engine/literal.ts';
 import type { PooledEngine } from '../engine/pool.ts';
 
 const OUTPUT_FORMATS = ['table', 'json', 'csv', 'arrow', 'parquet'] as const;
@@ -32,7 +32,7 @@ const ENGINE_FORMATS: Readonly<Record<OutputFormat, EngineFormat>> = {
 };
 
 /** Settings of every statement: those that shape the service's answers too, and how the files are read. */
-const SETTINGS: Readonly<Record<string, string | number>> = {
+export const READ_SETTINGS: Readonly<Record<string, string | number>> = {
   output_format_json_validate_utf8: 1,
   output_format_json_quote_64bit_integers: 0,
   session_timezone: "'UTC'",
@@ -46,6 +46,8 @@ const SETTINGS: Readonly<Record<string, string | number>> = {
   input_format_parquet_allow_missing_columns: 1,
   // Ranges closer than this are read as one. With the engine's default of 4 MiB, a point query reads a third of a drop.
   remote_read_min_bytes_for_seek: 65_536,
+  // It would begin with the first bytes of every file, and give up that request when the footer is read.
+  remote_filesystem_read_prefetch: 0,
   // Bytes read for a file's footer alone; 1 MiB would be more than everything else that a point query reads.
   max_read_buffer_size_remote_fs: 65_536,
 };
@@ -68,12 +70,15 @@ export async function readAnswerColumns(engine: PooledEngine, sql: string): Prom
 
 /**
  * The complete statement that writes the answer of `sql` (admitted by the guard) to `path`.
- * @param maxMemoryBytes above this limit the statement fails, so the machine does not run out of memory
+ * @param limits settings of the engine that depend on the machine and on the store
  */
-export function describeStatement(sql: string, format: OutputFormat, path: string, maxMemoryBytes: number): string {
+export function describeStatement(
+  sql: string,
+  format: OutputFormat,
+  path: string,
+  limits: Readonly<Record<string, number>>,
+): string {
   const { name, settings } = ENGINE_FORMATS[format];
-  const all = Object.entries({ ...SETTINGS, ...settings, max_memory_usage: maxMemoryBytes }).map(
-    ([setting, value]) => `${setting} = ${value}`,
-  );
-  return `${sql} INTO OUTFILE ${quoteString(path)} FORMAT ${name} SETTINGS ${all.join(', ')}`;
+  const all = { ...READ_SETTINGS, ...settings, ...limits };
+  return `${sql} INTO OUTFILE ${quoteString(path)} FORMAT ${name} ${formatSettings(all)}`;
 }

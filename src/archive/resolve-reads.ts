@@ -13,10 +13,10 @@ import { parseQueryTree } from './resolved-query.ts';
 const TAKES_SET = /^(global)?(not)?(null)?in(ignoreset)?$/i;
 /**
  * Names whose value can change between resolving and running: the time, random values, and functions that show how a
- * column is stored, because the empty tables store columns differently.
+ * column is stored, because the empty tables store columns differently. Not `today` and `yesterday`: the caller sees to
+ * it that the day is the same.
  */
-const MOVES =
-  /^(now|today|yesterday|curdate|current|utc|local|time|rand|generate|totypename|tocolumntypename|isconstant)/i;
+const MOVES = /^(now|curdate|current|utc|local|time|rand|generate|totypename|tocolumntypename|isconstant)/i;
 
 /**
  * @param tables of ours that the statement may read

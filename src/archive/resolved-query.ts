@@ -34,7 +34,7 @@ const MOMENT =
   /^CONSTANT id: \d+, constant_value: U?Int64_(\d+), constant_value_type: (Date|Date32|DateTime)$|^CONSTANT id: \d+, constant_value: Decimal64_'(\d+)(?:\.0+)?', constant_value_type: DateTime64\(\d\)$/;
 /** Functions whose value depends only on their arguments, as a date or time is written with them. */
 const MOMENT_FUNCTION =
-  /^(_?CAST|toDate|toDate32|toDateTime|toDateTime64|makeDate|makeDate32|plus|minus|toInterval\w+|(add|subtract)(Second|Minute|Hour|Day|Week|Month|Quarter|Year)s|toStartOf(Month|Quarter|Year)|toMonday)$/;
+  /^(today|yesterday|_?CAST|toDate|toDate32|toDateTime|toDateTime64|makeDate|makeDate32|plus|minus|toInterval\w+|(add|subtract)(Second|Minute|Hour|Day|Week|Month|Quarter|Year)s|toStartOf(Month|Quarter|Year)|toMonday)$/;
 const FUNCTION = /^FUNCTION id: \d+, function_name: (\w+), function_type: ordinary\b/;
 const TABLE = /^TABLE id: (\d+), (?:alias: \w+, )?table_name: \w+\.([\w-]+)$/;
 /** The table that a statement without FROM reads: one dummy row. */

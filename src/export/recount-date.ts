@@ -16,7 +16,7 @@ import { type Recount, recountDate, sumParts } from './trades/recount.ts';
 /** A source whose rows can be counted. */
 type CountedSource = Exclude<OpenedSource, { kind: 'snapshots' }>;
 
-type SealedCounts = Pick<Manifest, 'date' | 'rows' | 'source_rows' | 'recount' | 'ids' | 'quarantine'>;
+type SealedCounts = Pick<Manifest, 'date' | 'rows' | 'source_rows' | 'recount' | 'ids' | 'quarantine' | 'kept'>;
 
 interface RecountDeps extends Pick<ClockDeps, 'clock' | 'clockRule'> {
   readonly limits: ApiLimits;
@@ -67,9 +67,9 @@ function compareHashes({ recount, source_rows: had }: SealedCounts, now: Recount
   return ['the source has the same ids as when the date was sealed, but with other values: rows were corrected'];
 }
 
-/** Distinct ids in the source: those of the drop and of rows in quarantine. */
-function countIds({ ids, rows, quarantine }: SealedCounts): number {
-  return (ids ?? rows) + (quarantine?.ids ?? 0);
+/** Distinct ids in the source: those of the drop and of rows in quarantine, without rows that an audit kept. */
+function countIds({ ids, rows, quarantine, kept = 0 }: SealedCounts): number {
+  return (ids ?? rows) - kept + (quarantine?.ids ?? 0);
 }
 
 /** Without ids, each row of the table is a row of the drop. */

@@ -17,8 +17,7 @@ export interface RepairPlan {
 export const WHOLE_DATE: RepairPlan = { fetched: [{ from: DAY_START, to: DAY_END }], kept: [] };
 
 /**
- * Cells whose rows at the source have changed between two counts along one axis, with one cell for each symbol on the axis
- * of symbols. Cells without rows now are among them.
+ * Cells whose rows at the source have changed between two counts along one axis; along the symbols each has one cell. Cells without rows now are among them.
  */
 export function findMoved(earlier: DayCounts, now: DayCounts): DayCounts {
   const before = new Map(earlier.map((cell) => [keyOf(cell), cell.rows]));
@@ -27,8 +26,16 @@ export function findMoved(earlier: DayCounts, now: DayCounts): DayCounts {
   return [...moved.values()].sort(compareCells);
 }
 
-/** @param moved from `findMoved` @param now the counts it was found by @param limit most rows of a page */
-export function planRepair(moved: DayCounts, now: DayCounts, limit: number): RepairPlan {
+/**
+ * @param moved from `findMoved` @param now the counts it was found by @param limit most rows of a page
+ * @param bySecond symbols that were counted by second: their cells end with it
+ */
+export function planRepair(
+  moved: DayCounts,
+  now: DayCounts,
+  limit: number,
+  bySecond: ReadonlySet<string> = new Set(),
+): RepairPlan {
   const isMoved = new Set(moved.map(keyOf));
   const present = new Set(now.map(keyOf));
   const gone = moved.filter((cell) => !present.has(keyOf(cell))).map((cell) => ({ ...cell, rows: 0 }));
@@ -40,7 +47,8 @@ export function planRepair(moved: DayCounts, now: DayCounts, limit: number): Rep
       between += cell.rows;
       continue;
     }
-    const { to } = stretchOf(cell);
+    const { symbol, second } = cell;
+    const to = symbol !== undefined && bySecond.has(symbol) ? { symbol, second: second + 1 } : stretchOf(cell).to;
     if (open !== undefined && open.rows + between + cell.rows <= limit) {
       open = { from: open.from, to, rows: open.rows + between + cell.rows };
     } else {

@@ -172,7 +172,7 @@ describe.each(places)('the archive in $name', ({ open, isS3 }) => {
     [`time <= '${LARGE.date} 09:30:01'`, 60, 9],
     [`time <= toDateTime('${LARGE.date} 09:30:01')`, 60, 9],
     [
-      `toStartOfInterval(time, INTERVAL 1 MINUTE) = '${LARGE.date} 09:30:00' AND time < '${LARGE.date} 09:31'`,
+      `toStartOfInterval(time, INTERVAL 1 MINUTE) = '${LARGE.date} 09:30:00' AND time < '${LARGE.date} 09:31:00'`,
       1_800,
       9,
     ],

@@ -12,6 +12,7 @@ import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
 import { hashSchema } from '../../src/ledger/manifest.ts';
 import { publishDrop } from '../../src/ledger/publish.ts';
+import { readManifest } from '../../src/ledger/sealed-dates.ts';
 import { openDirectoryStore } from '../../src/store/directory.ts';
 import type { Store } from '../../src/store/store.ts';
 import { queryDuckDb } from '../support/drop.ts';
@@ -301,16 +302,50 @@ describe('a dataset whose columns change', () => {
 
   /** A date of one row, as a table of a server may be exported. */
   async function publishRow(date: string, select: string, table?: 'iceberg'): Promise<void> {
-    const path = join(folder.path, `${randomUUID()}.parquet`);
-    await engine.command(`SELECT ${select} INTO OUTFILE '${path}' FORMAT Parquet`);
+    const path = await writeRow(select);
     const metadata = await parquetMetadataAsync(await asyncBufferFromFile(path));
     const schema = metadata.schema.slice(1).map(({ name, type = '', logical_type: logical }) => {
       const suffix = logical?.type === 'TIMESTAMP' ? 'TIMESTAMP(MICROS,utc=false)' : logical?.type;
       return { name, type: suffix === undefined ? type : `${type}/${suffix}`, nullable: true };
     });
     const draft = createDraft({ dataset: 'odd-set', date, schema, schema_hash: hashSchema(schema), rows: 1, table });
-    await publishDrop(store, { drop: path, summary: undefined }, draft);
+    const supersedes = await readManifest(store, 'odd-set', date);
+    await publishDrop(store, { drop: path, summary: undefined }, draft, { supersedes });
   }
+
+  async function writeRow(select: string): Promise<string> {
+    const path = join(folder.path, `${randomUUID()}.parquet`);
+    await engine.command(`SELECT ${select} INTO OUTFILE '${path}' FORMAT Parquet`);
+    return path;
+  }
+
+  test('never mixes summaries of two versions, which count other records', async () => {
+    const counts = "'SPY' AS symbol, 5.0 AS total_premium";
+    const summaries = [
+      ['2026-11-18', counts],
+      ['2026-11-19', `${counts}, toInt64(2) AS recorded_trades, toInt64(0) AS unpriced_trades`],
+    ] as const;
+    for (const [date, select] of summaries) {
+      const draft = createDraft({ dataset: 'sums', date, summary: 'summary.parquet' });
+      await publishDrop(store, { drop: await writeRow(counts), summary: await writeRow(select) }, draft);
+    }
+    await publishDrop(
+      store,
+      { drop: await writeRow(counts), summary: undefined },
+      createDraft({ dataset: 'sums', date: '2026-11-17' }),
+    );
+    const sums = await openTestArchive(store, { kind: 'directory', path: place }, 'sums');
+    try {
+      const select = 'SELECT count() AS n, sum(total_premium) AS p FROM sums_summary';
+      const { rows, coverage } = await sums.rows(`${select} WHERE date != '2026-11-18'`);
+      expect([rows, coverage.unsummarized]).toEqual([[{ n: 1, p: 5 }], ['2026-11-17']]);
+      await expect(sums.rows(select)).rejects.toMatchObject({
+        message: expect.stringContaining('a date has a summary of an earlier version'),
+      });
+    } finally {
+      await sums.stop();
+    }
+  });
 
   test('has a type that holds all values, and nulls where a date lacks a column', async () => {
     const { rows, coverage } = await own.rows('SELECT * FROM odd_set ORDER BY date');

@@ -42,6 +42,9 @@ const DONE_ELSEWHERE: Readonly<Record<string, string>> = {
   'python catalog run': 'test/catalog/attach.external.test.ts',
   'python spark catalog run': 'test/catalog/attach.external.test.ts',
   'sql catalog run': 'test/catalog/attach.external.test.ts',
+  'python table run': 'test/docs/table.external.test.ts',
+  'sql clickhouse table run': 'test/docs/table.external.test.ts',
+  'sql duckdb table run': 'test/docs/table.external.test.ts',
 };
 
 /** What the parser calls a command line that lacks a word. */

@@ -216,6 +216,19 @@ describe('flowdrop query', () => {
     expect((await listFiles(cwd)).filter((name) => /\.(tmp|times)/.test(name))).toEqual([]);
   });
 
+  it('shows the wall clock as it is, in whatever zone the machine is', async () => {
+    const sql =
+      "SELECT id, time, toHour(time) AS hour, toDate(time) = date AS same, toStartOfDay(time) AS day FROM trades WHERE time >= '2026-11-12 09:30:02' AND time < '2026-11-12 09:30:04' ORDER BY id";
+    const [here, there] = await Promise.all(
+      ['UTC', 'Asia/Tokyo'].map((TZ) => flowdrop(['query', sql], { cwd, env: { TZ } })),
+    );
+    const rows = JSON.parse(here?.stdout ?? '');
+    expect(rows).toHaveLength(60);
+    expect(rows[0]).toMatchObject({ time: expect.stringMatching(/^2026-11-12 09:30:0[23]$/), hour: 9, same: 1 });
+    expect(rows[0]).toMatchObject({ day: '2026-11-12 00:00:00' });
+    expect(JSON.parse(there?.stdout ?? '')).toEqual(rows);
+  });
+
   it('leaves no file behind when the query fails half-way', async () => {
     const run = await query('SELECT id, intDiv(1, size - 1) FROM RawOptionTrades', '--out', 'half.csv');
     expect(run.code).toBe(2);

@@ -13,10 +13,24 @@ const ARTIFACTS = [
   'com.amazonaws:aws-java-sdk-bundle:1.12.262',
 ];
 
-/** `jars` is a list for `spark.jars`. @throws when `CI` is set and they cannot be had */
-export function findSparkJars(): { readonly jars: string; readonly isMissing: boolean } {
+export interface Spark {
+  /** A list for `spark.jars`. */
+  readonly jars: string;
+  /** For the variable `PYSPARK_SUBMIT_ARGS` of a script that names no settings: as few tasks as can be. */
+  readonly submitArgs: string;
+  readonly isMissing: boolean;
+}
+
+/** @throws when `CI` is set and they cannot be had */
+export function findSparkJars(): Spark {
   const found = ARTIFACTS.map((artifact) => findJar('Spark', artifact));
-  return { jars: found.map(({ path }) => path).join(','), isMissing: found.some(({ isMissing }) => isMissing) };
+  const jars = found.map(({ path }) => path).join(',');
+  const settings = '--master local[1] --conf spark.ui.enabled=false --conf spark.sql.shuffle.partitions=1';
+  return {
+    jars,
+    submitArgs: `--jars ${jars} ${settings} pyspark-shell`,
+    isMissing: found.some(({ isMissing }) => isMissing),
+  };
 }
 
 /** Iceberg's own access to S3, which clients of a catalog use. @throws when `CI` is set and it cannot be had */

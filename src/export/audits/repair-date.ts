@@ -7,17 +7,26 @@ import { rm } from 'node:fs/promises';
 import { formatWallClock } from '../../calendar/wall-clock.ts';
 import { compareBounds, wholeDay } from '../../calendar/window.ts';
 import { Fault } from '../../core/errors.ts';
+import type { HashedColumn } from '../../engine/row-hash.ts';
 import type { SqlJob } from '../../job/job.ts';
 import { fetchFile } from '../../ledger/history.ts';
 import type { Manifest } from '../../ledger/manifest.ts';
-import { type CellCount, type DayCounts, findDifferences, startOf, sumCounts } from '../../plan/counts.ts';
+import {
+  type CellCount,
+  compareCells,
+  type DayCounts,
+  findDifferences,
+  startOf,
+  sumCounts,
+} from '../../plan/counts.ts';
 import { computeLookback, expiresAt } from '../../plan/dates.ts';
 import { listHashedColumns } from '../../plan/proof.ts';
-import { listSymbols, planRepair, type RepairPlan, WHOLE_DATE } from '../../plan/repair.ts';
+import { findMoved, listSymbols, planRepair, type RepairPlan, WHOLE_DATE } from '../../plan/repair.ts';
 import { buildPage } from '../../plan/statement.ts';
 import type { Source } from '../../source/source.ts';
+import { countStaged, secondKey } from '../../stage/count.ts';
 import { openStage } from '../../stage/engine-stage.ts';
-import type { SealedFile } from '../../stage/sealed-rows.ts';
+import { readSealedRows, type SealedFile } from '../../stage/sealed-rows.ts';
 import type { Stage } from '../../stage/stage.ts';
 import { forgetWhenBad } from '../bad-rows.ts';
 import { believedNow, latestNow } from '../clocks.ts';
@@ -26,7 +35,7 @@ import { hurry } from '../priority.ts';
 import { type SealResult, sealDate, stageWriter } from '../seal-date.ts';
 import { type CompletedDate, completeDate, describeCompleted } from '../trades/complete-date.ts';
 import { fetchDate } from '../trades/fetch.ts';
-import { recountRows } from '../trades/probe.ts';
+import { probeSymbol, recountRows } from '../trades/probe.ts';
 import { proofOf } from '../trades/recount-proof.ts';
 import { assertStillWhole, describeRecount } from '../trades/trades.ts';
 import {
@@ -166,13 +175,22 @@ async function fetchMoved(deps: RepairDeps, job: SqlJob, stage: Stage, moves: Mo
   if (moved === undefined || manifest.quarantine !== undefined || job.source.kind !== 'rows') {
     return { completed: await complete(), ...whole };
   }
-  const plan = planRepair(moved, mergeParts(now), deps.limits.rowLimit);
+  const hashed = listHashedColumns(job.source, proofOf(deps.limits, job));
+  const fine = new Map<string, FineCounts>();
+  for (const symbol of listLarge(moved, mergeParts(now), deps.limits.rowLimit)) {
+    fine.set(symbol, await countFine(deps, job, symbol, moves, hashed));
+  }
+  const current = refine(mergeParts(now), fine, (counts) => counts.now);
+  const plan = planRepair(
+    refine(moved, fine, (counts) => counts.moved),
+    current,
+    deps.limits.rowLimit,
+    new Set(fine.keys()),
+  );
   await stage.fill(drop, plan);
   await fetchDate(deps, job, stage, now, async () => await recountRows(deps, job, stage.date));
-  const hashed = listHashedColumns(job.source, proofOf(deps.limits, job));
-  const staged = isBySymbol(now) ? await stage.countBySymbol({ hashed }) : await stage.countBySecond({ hashed });
+  const staged = await countStage(stage, isBySymbol(now), [...fine.keys()], hashed);
   const isFetched = (cell: CellCount) => plan.fetched.some((stretch) => isInside(cell, stretch));
-  const current = mergeParts(now);
   const differing = findDifferences(staged.filter(isFetched), current.filter(isFetched));
   deps.onEvent({ kind: 'recounted', date: stage.date, changed: differing.length });
   // Rows still move: the date is settled as in any export.
@@ -186,6 +204,67 @@ async function fetchMoved(deps: RepairDeps, job: SqlJob, stage: Stage, moves: Mo
     keptBefore: Math.max(0, idsOf(staged) - idsOf(current)),
     carried: { duplicates: Math.min(manifest.duplicates, replaced), sealed: manifest },
   };
+}
+
+/** A symbol with many pages, counted by second: its whole day is not fetched again for one row. */
+interface FineCounts {
+  readonly now: DayCounts;
+  readonly moved: DayCounts;
+}
+
+/** Each costs a request and reads the drop; the others are fetched as a whole. */
+const MAX_FINE_SYMBOLS = 16;
+
+/** Moved symbols with more rows than a page, largest first. */
+function listLarge(moved: DayCounts, current: DayCounts, limit: number): readonly string[] {
+  const isMoved = new Set(moved.flatMap(({ symbol }) => symbol ?? []));
+  const large = current.filter(({ symbol, rows }) => symbol !== undefined && rows > limit && isMoved.has(symbol));
+  const sorted = large.toSorted((a, b) => b.rows - a.rows).slice(0, MAX_FINE_SYMBOLS);
+  return sorted.flatMap(({ symbol }) => symbol ?? []);
+}
+
+/** Compares the seconds of a symbol with those of the drop. Costs a request, more where one is too broad. */
+async function countFine(
+  deps: RepairDeps,
+  job: SqlJob,
+  symbol: string,
+  { now, drop, sealed }: Moved,
+  hashed: readonly HashedColumn[] | undefined,
+): Promise<FineCounts> {
+  const { date } = sealed.manifest;
+  const parts = now.filter((cell) => cell.symbol === symbol);
+  const source = await probeSymbol(deps, job, date, symbol, parts);
+  const sealedRows = await countStaged<number>(deps.engine, job, readSealedRows(job, drop), secondKey(job, date), {
+    symbol,
+    hashed,
+  });
+  const had = [...sealedRows].map(([second, count]) => ({ symbol, second, ...count })).sort(compareCells);
+  return { now: source, moved: findMoved(had, source) };
+}
+
+/** The cells with those of finely counted symbols in place of the symbols' own. */
+function refine(
+  cells: DayCounts,
+  fine: ReadonlyMap<string, FineCounts>,
+  of: (counts: FineCounts) => DayCounts,
+): DayCounts {
+  return cells.flatMap((cell) => {
+    const counts = cell.symbol === undefined ? undefined : fine.get(cell.symbol);
+    return counts === undefined ? [cell] : of(counts);
+  });
+}
+
+async function countStage(
+  stage: Stage,
+  isBySymbols: boolean,
+  symbols: readonly string[],
+  hashed: readonly HashedColumn[] | undefined,
+): Promise<DayCounts> {
+  if (!isBySymbols) return await stage.countBySecond({ hashed });
+  const all = await stage.countBySymbol({ hashed });
+  const fine = new Map<string, DayCounts>();
+  for (const symbol of symbols) fine.set(symbol, await stage.countBySecond({ symbol, hashed }));
+  return all.flatMap((cell) => fine.get(cell.symbol ?? '') ?? [cell]);
 }
 
 function isInside(cell: CellCount, { from, to }: RepairPlan['fetched'][number]): boolean {

@@ -10,9 +10,8 @@ import type { Engine } from '../../../src/engine/engine.ts';
 import { insertTrades, unreachable } from '../../support/engine-source.ts';
 import { createRandom } from '../../support/random.ts';
 import { createTrade, type TradeRow } from '../../support/trades.ts';
-import { type AuditedDays, type DayOptions, LIMIT, openAuditedDays } from './audited-days.ts';
+import { type AuditedDays, DATES, type DayOptions, LIMIT, openAuditedDays } from './audited-days.ts';
 
-const DATES = ['2026-11-17', '2026-11-18', '2026-11-19'];
 const DAYS = Number(process.env['FLOWDROP_TEST_AUDIT_DAYS'] ?? 6);
 const SEED = Number(process.env['FLOWDROP_TEST_AUDIT_SEED'] ?? 1);
 const SEEDS = Array.from({ length: Math.ceil(DAYS / DATES.length) }, (_, k) => SEED + k);

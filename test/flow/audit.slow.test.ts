@@ -1,0 +1,135 @@
+/**
+ * A sealed date whose rows move at the source, seen from outside: processes that are killed in the middle of an audit, a real
+ * HTTP API, a real mail server. After the next run the drop has every row of the source, and the correction is mailed once.
+ */
+import type { ChildProcess } from 'node:child_process';
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import PostalMime from 'postal-mime';
+import { describe, expect, it } from 'vitest';
+import { closeSecond } from '../../src/calendar/session.ts';
+import { formatSecond } from '../../src/calendar/wall-clock.ts';
+import { dropKey, manifestKey } from '../../src/ledger/layout.ts';
+import type { Manifest } from '../../src/ledger/manifest.ts';
+import { computeLookback } from '../../src/plan/dates.ts';
+import { startFront } from '../chaos/front.ts';
+import type { TableRow } from '../chaos/rows.ts';
+import { ChaosTable, closeTables } from '../chaos/table.ts';
+import { openTruth } from '../chaos/truth.ts';
+import { startSmtpReceiver } from '../mail/smtp-receiver.ts';
+import { useCleanups } from '../support/cleanups.ts';
+import { isPage } from '../support/engine-source.ts';
+import { flowdrop, KEY, readJson } from '../support/flowdrop.ts';
+import { writeJob } from '../support/jobs.ts';
+import { createTrade } from '../support/trades.ts';
+
+const ROWS = 2_000;
+const LIMIT = 200;
+const OPEN_SECOND = 34_200;
+const TO = ['a@example.com', 'b@example.com'] as const;
+/** The newest session that is over, by the clock of this machine, which is the API's too. */
+const DATE = computeLookback(Date.now()).lastSettled ?? '';
+
+const { cleanups, folder } = useCleanups();
+// Last, after the tables.
+cleanups.push(closeTables);
+
+function createRow(k: number, changes: Readonly<Record<string, unknown>> = {}): TableRow {
+  const width = (closeSecond(DATE, 'equity') - OPEN_SECOND) / ROWS;
+  const time = `${DATE} ${formatSecond(OPEN_SECOND + Math.floor((k % ROWS) * width))}`;
+  const id = `row-${k}`;
+  const values = { ...createTrade(k), id, date: DATE, time, ...changes };
+  return { id, values };
+}
+
+describe('a sealed date whose rows move', () => {
+  it.each([
+    ['historical', 'time'],
+    ['portal', 'symbol'],
+  ] as const)(
+    'equals the source after a run that nobody kills, of %s by %s',
+    async (api, order) => {
+      const cwd = await folder();
+      const rows = Array.from({ length: ROWS }, (_, k) => createRow(k));
+      const table = await ChaosTable.create(order, rows);
+      cleanups.push(() => table.drop());
+      let child: ChildProcess | undefined;
+      let killAt = Number.POSITIVE_INFINITY;
+      let asked = 0;
+      const front = await startFront({
+        table,
+        rowLimit: LIMIT,
+        isPage: (sql) => {
+          asked += 1;
+          if (asked === killAt) child?.kill('SIGKILL');
+          return isPage(sql);
+        },
+      });
+      cleanups.push(() => front.close());
+      const receiver = await startSmtpReceiver();
+      cleanups.push(() => receiver.close());
+      const env = {
+        ...{ FLOWDROP_API_URL: front.url, FLOWDROP_PORTAL_URL: front.url, FLOWDROP_API_KEY: KEY },
+        FLOWDROP_REQUESTS_PER_SECOND: '50',
+        FLOWDROP_SMTP_URL: `smtp://127.0.0.1:${receiver.port}`,
+      };
+      const reports = `reports:\n  - template: flow\n    to: [${TO.join(', ')}]`;
+      const job = await writeJob(cwd, { name: 'nightly', api, reports });
+      const run = async (at = Number.POSITIVE_INFINITY) => {
+        killAt = at;
+        asked = 0;
+        return await flowdrop(['run', job], {
+          cwd,
+          env,
+          onStart: (started) => {
+            child = started;
+          },
+        });
+      };
+      const first = await run();
+      expect(first.code, first.stderr).toBe(0);
+      expect(receiver.messages).toHaveLength(TO.length);
+
+      const corrected = rows.filter((_, k) => k % 50 === 7);
+      const values = (row: TableRow) => ({
+        premium: Number(row.values['premium']) * 30,
+        updated_timestamp: '1799000000000',
+      });
+      const late = Array.from({ length: 5 }, (_, k) => createRow(k * 300, { id: `late-${k}` }));
+      await table.change({
+        remove: corrected.map(({ id }) => id),
+        add: [
+          ...corrected.map((row) => ({ ...row, values: { ...row.values, ...values(row) } })),
+          ...late.map((row, k) => ({ ...row, id: `late-${k}` })),
+        ],
+      });
+      // `isPage` is called more than once a request.
+      for (const at of [1, 4, 9]) {
+        const killed = await run(at);
+        expect(killed.code, killed.stderr).toBeNull();
+      }
+      const last = await run();
+      expect(last.code, last.stderr).toBe(0);
+      expect(last.stdout).toMatch(/1 of 1 sealed date\(s\) compared with the source are equal/);
+      const truthFile = join(cwd, 'truth.ndjson');
+      await writeFile(truthFile, table.rows.map((row) => `${JSON.stringify(row.values)}\n`).join(''));
+      const truth = await openTruth(truthFile);
+      cleanups.push(async () => truth.close());
+      expect(await truth.compare(join(cwd, 'drops', dropKey('trades', DATE)))).toEqual([]);
+      const manifest = await readJson<Manifest>(join(cwd, 'drops'), manifestKey('trades', DATE));
+      expect(manifest).toMatchObject({ revision: 2, changes: { added: 5, removed: 0, altered: corrected.length } });
+      const corrections = receiver.messages.slice(TO.length);
+      expect(corrections.map(({ to }) => to).toSorted()).toEqual([...TO]);
+      for (const { source } of corrections) expect((await PostalMime.parse(source)).subject).toMatch(/correct/i);
+
+      const calm = await run();
+      expect(calm.stdout).toContain('Nothing to seal');
+      expect(receiver.messages).toHaveLength(2 * TO.length);
+      const verified = await flowdrop(['verify', job, '--deep'], { cwd, env });
+      expect(verified.code, verified.stdout).toBe(0);
+      const status = await flowdrop(['status', job], { cwd, env });
+      expect(status.stdout).toMatch(/equal to the source: 1 date\(s\), compared \d+ s ago/);
+    },
+    300_000,
+  );
+});
