@@ -22,6 +22,7 @@ const BENCHES: Readonly<Record<string, () => Promise<RunBench>>> = {
   seal: async () => (await import('./seal.ts')).benchSeal,
   service: async () => (await import('./service.ts')).benchService,
   settings: async () => (await import('./settings.ts')).benchSettings,
+  table: async () => (await import('./table.ts')).benchTable,
 };
 
 /** Rows of a session where `--rows` is not given: a real one has about 7 million, which takes long to make. */

@@ -77,6 +77,7 @@ export function createComposition(input: ComposeInput): Composition {
       async openServerPool(options) {
         return await (await import('./engine/server-pool.ts')).openServerPool(options);
       },
+      readS3Defaults: () => readS3Defaults(env),
       readClickhouse: () => ({
         url: readSecret(env, 'FLOWDROP_CLICKHOUSE_URL', cwd) || undefined,
         adminUrl: readSecret(env, 'FLOWDROP_CLICKHOUSE_ADMIN_URL', cwd) || undefined,
@@ -193,6 +194,11 @@ function createOpeners(input: ComposeInput, stateDir: string, openPacer: OpenPac
       const { openServerEngine } = await import('./engine/server.ts');
       return openServerTable(url, source, { engine: await openServerEngine({ url }), clock, log });
     },
+    async openCatalog(target) {
+      const token = readSecret(env, 'FLOWDROP_CATALOG_TOKEN', cwd);
+      const credential = readSecret(env, 'FLOWDROP_CATALOG_CREDENTIAL', cwd);
+      return (await import('./catalog/rest-catalog.ts')).openRestCatalog(target, { token, credential });
+    },
     async openMailer() {
       const domains = env['FLOWDROP_MAIL_DOMAINS'];
       if (!domains) return await openAnyMailer(env, cwd);
@@ -286,6 +292,18 @@ function s3Options(
     endpoint: env['AWS_ENDPOINT_URL_S3'] || undefined,
     region: env['AWS_REGION'] || undefined,
     pathStyle: env['FLOWDROP_S3_PATH_STYLE'] ? readFlag(env, 'FLOWDROP_S3_PATH_STYLE') : undefined,
+  };
+}
+
+/** Names of properties differ between clients, so each fact has those of Java and Python. */
+function readS3Defaults(env: Environment): Readonly<Record<string, string>> {
+  const { AWS_ENDPOINT_URL_S3: endpoint, AWS_REGION: region } = env;
+  const address = endpoint && URL.canParse(endpoint) ? new URL(endpoint) : undefined;
+  const isPathStyle = Boolean(env['FLOWDROP_S3_PATH_STYLE'] && readFlag(env, 'FLOWDROP_S3_PATH_STYLE'));
+  return {
+    ...(address ? { 's3.endpoint': `${address.protocol}//${address.host}${address.pathname.replace(/\/$/, '')}` } : {}),
+    ...(region ? { 'client.region': region, 's3.region': region } : {}),
+    ...(isPathStyle ? { 's3.path-style-access': 'true' } : {}),
   };
 }
 

@@ -24,7 +24,7 @@ const LAYERS: readonly (readonly string[])[] = [
   ['daemon', 'run'],
   ['alert'],
   ['export', 'deliver'],
-  ['seal', 'archive'],
+  ['seal', 'archive', 'catalog'],
   ['ledger'],
   ['state'],
   ['stage'],

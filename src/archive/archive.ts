@@ -22,7 +22,7 @@ import { type ReadCost, readCost, subtractCost } from './cost.ts';
 import { type Coverage, describeCoverage, type ShownTable } from './coverage.ts';
 import { openStoreFiles, type StoreFiles } from './drop-files.ts';
 import type { ReadManifest } from './drops.ts';
-import { type OpenTable, openTables } from './open-table.ts';
+import { describeReadable, type OpenTable, openTables } from './open-table.ts';
 import {
   type AnswerColumn,
   describeStatement,
@@ -31,7 +31,7 @@ import {
   readAnswerColumns,
 } from './output-format.ts';
 import { describeQueryFailure } from './query-failure.ts';
-import type { ReadableTable, TableRead } from './reads.ts';
+import type { TableRead } from './reads.ts';
 import { readAll, resolveReads } from './resolve-reads.ts';
 import { describeEmptyTable, describeView, listTables } from './sealed-tables.ts';
 import { unite } from './time-bounds.ts';
@@ -225,12 +225,6 @@ export class Archive {
 async function readDay(engine: PooledEngine): Promise<string | undefined> {
   const [row] = await engine.rows<{ readonly day: string }>('SELECT toString(today()) AS day');
   return row?.day;
-}
-
-function describeReadable(table: OpenTable): ReadableTable {
-  const columns = table.columns();
-  const isDated = columns.some(({ name, readAs }) => name === 'date' && readAs === undefined);
-  return { name: table.name, columns: columns.map(({ name }) => name), isDated };
 }
 
 /**

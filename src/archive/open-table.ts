@@ -11,6 +11,7 @@ import type { Store } from '../store/store.ts';
 import { type AnswerTypes, type ArchiveColumn, holdsTrades, listColumns } from './archive-column.ts';
 import type { StoreFiles } from './drop-files.ts';
 import { type DatasetDrops, openDrops, type ReadManifest } from './drops.ts';
+import type { ReadableTable } from './reads.ts';
 import type { ArchiveTable, View } from './sealed-tables.ts';
 
 interface OpenTablesContext {
@@ -110,6 +111,13 @@ export class OpenTable {
     ];
     return { name: this.name, files, columns, paths, conditions };
   }
+}
+
+/** What a statement may read of a table, to resolve it. */
+export function describeReadable(table: OpenTable): ReadableTable {
+  const columns = table.columns();
+  const isDated = columns.some(({ name, readAs }) => name === 'date' && readAs === undefined);
+  return { name: table.name, columns: columns.map(({ name }) => name), isDated };
 }
 
 /** The only dataset of single trades. */

@@ -1,5 +1,5 @@
 /** How an answer is written: the engine writes it to a file, so its size does not matter. A table of data. */
-import { quoteString } from '../engine/literal.ts';
+import { formatSettings, quoteString } from '../engine/literal.ts';
 import type { PooledEngine } from '../engine/pool.ts';
 
 const OUTPUT_FORMATS = ['table', 'json', 'csv', 'arrow', 'parquet'] as const;
@@ -32,7 +32,7 @@ const ENGINE_FORMATS: Readonly<Record<OutputFormat, EngineFormat>> = {
 };
 
 /** Settings of every statement: those that shape the service's answers too, and how the files are read. */
-const SETTINGS: Readonly<Record<string, string | number>> = {
+export const READ_SETTINGS: Readonly<Record<string, string | number>> = {
   output_format_json_validate_utf8: 1,
   output_format_json_quote_64bit_integers: 0,
   session_timezone: "'UTC'",
@@ -79,8 +79,6 @@ export function describeStatement(
   limits: Readonly<Record<string, number>>,
 ): string {
   const { name, settings } = ENGINE_FORMATS[format];
-  const all = Object.entries({ ...SETTINGS, ...settings, ...limits }).map(
-    ([setting, value]) => `${setting} = ${value}`,
-  );
-  return `${sql} INTO OUTFILE ${quoteString(path)} FORMAT ${name} SETTINGS ${all.join(', ')}`;
+  const all = { ...READ_SETTINGS, ...settings, ...limits };
+  return `${sql} INTO OUTFILE ${quoteString(path)} FORMAT ${name} ${formatSettings(all)}`;
 }

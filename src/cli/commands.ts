@@ -314,8 +314,13 @@ Exit code 0: a run can work; 1: one of the checks failed, and a run would fail t
     name: 'serve',
     group: 'service',
     summary:
-      'serve the options data API over files, generated sessions or a ClickHouse server; prints its addresses as one JSON line',
+      'serve the options data API over files, generated sessions, a ClickHouse server or your sealed drops; prints its addresses as one JSON line',
     options: {
+      store: text(
+        'location',
+        'sealed drops instead: s3://BUCKET/PREFIX or a directory; every sealed date, no lookback',
+      ),
+      dataset: text('name', 'dataset in --store'),
       data: each('file', 'trades: .ndjson, .csv (also .gz) or .parquet; repeatable'),
       chain: each('file', 'option chain: .csv (also .gz) with the columns of the exchange or ours; repeatable'),
       dataDir: text('dir', 'folder that keeps the loaded data; default: a temporary one'),
@@ -338,14 +343,20 @@ Exit code 0: a run can work; 1: one of the checks failed, and a run would fail t
         'a ClickHouse server instead of the embedded engine; set FLOWDROP_CLICKHOUSE_URL instead to hide the password',
       ),
       order: choice('column', ['time', 'symbol'], 'sort column of the table'),
+      catalog: text(
+        'store',
+        'instead: serve the Iceberg tables of a store, directory or s3://bucket/prefix, as a read-only REST catalog',
+      ),
       host: text('address', 'interface to listen on'),
-      port: number('port', 'port of the main entry point; 0 picks one'),
+      port: number('port', 'port of the main entry point, or of the catalog; 0 picks one'),
       portalPort: number('port', 'port of the separate entry point; 0 picks one'),
     },
     examples: [
       ['flowdrop serve --generate 3', `three generated sessions, key ${LOCAL_KEY}`],
       ['flowdrop serve --data trades.parquet --port 8080', 'trades from a file'],
       ['flowdrop serve --data-dir data --key-file keys.yaml', 'data that is kept, your own keys'],
+      ['flowdrop serve --store s3://bucket/drops --dataset trades', 'the archive of years, for any client of the API'],
+      ['flowdrop serve --catalog out/drops', 'Spark, PyIceberg and DuckDB attach to http://127.0.0.1:8181'],
     ],
     load: async () => (await import('./serve.ts')).serve,
   }),

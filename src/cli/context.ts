@@ -60,6 +60,8 @@ interface ServiceOpeners {
   openWorkers(options: WorkerPoolOptions): Promise<EnginePool>;
   openServer(options: ServerOptions): Promise<StreamingEngine>;
   openServerPool(options: ServerPoolOptions): Promise<ServerPool>;
+  /** Where clients of a catalog find an S3 store, in the words of Iceberg's clients; no credentials. */
+  readS3Defaults(): Readonly<Record<string, string>>;
   /** URLs of a ClickHouse server: for the service's own user, and for an administrator. */
   readClickhouse(): { readonly url: string | undefined; readonly adminUrl: string | undefined };
 }

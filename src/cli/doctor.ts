@@ -75,6 +75,7 @@ async function* examineAll(
     return seen === undefined ? [] : [ok('redis', seen)];
   });
   for (const job of pickStores(jobs)) yield await examineStore(cli, job);
+  for (const job of jobs) yield await examineCatalog(cli, job);
   yield await checkMail(() => openers.openMailer());
   yield await checkStateDirectory(openers.stateDir);
   yield checkLimits(readMemoryBytes(), readFileLimit());
@@ -148,6 +149,17 @@ async function examineStore(cli: DoctorCli, { drop }: Job): Promise<readonly Fin
     } finally {
       await folder.remove();
     }
+  });
+}
+
+/** Logs in and asks for the table; whether it may be changed, only a run finds out. */
+async function examineCatalog({ openers, signal }: DoctorCli, { drop }: Job): Promise<readonly Finding[]> {
+  const { catalog: target } = drop;
+  if (target === null) return [];
+  return await tryCheck('catalog', async () => {
+    const catalog = await openers.openCatalog(target);
+    const loaded = await catalog.load(signal);
+    return [ok('catalog', `${catalog.place} ${loaded ? 'is there' : 'is registered by the next run'}`)];
   });
 }
 

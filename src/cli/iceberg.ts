@@ -1,9 +1,14 @@
-/** `flowdrop iceberg rebuild JOB`: makes the Iceberg table of a job's dataset again from what is sealed. */
-import { Fault } from '../core/errors.ts';
+/**
+ * `flowdrop iceberg rebuild JOB`: makes the Iceberg table of a job's dataset again from what is sealed, also in its catalog.
+ */
+import { updateCatalog } from '../catalog/registered-table.ts';
+import { Fault, isFault } from '../core/errors.ts';
 import { formatCount } from '../core/units.ts';
+import type { Job, JobCatalog } from '../job/job.ts';
 import { readJob } from '../job/job-folder.ts';
 import { rebuildTable } from '../ledger/iceberg/rebuild-table.ts';
 import { locateTable } from '../ledger/iceberg/table-log.ts';
+import type { Store } from '../store/store.ts';
 import type { ActionResult, CommandCall } from './command.ts';
 import type { CliContext } from './context.ts';
 
@@ -29,10 +34,13 @@ export async function iceberg(
   const store = await openers.openStore(job.drop.to, { objects: job.drop.s3, use: 'run' });
   try {
     const { version, snapshots, left, removed } = await rebuildTable(store, dataset, openers.clock.now());
+    const catalog = job.drop.catalog === null ? null : await updateCatalogOf(cli, store, job.drop, job.drop.catalog);
     if (globals.json) {
-      terminal.out(`${JSON.stringify({ dataset, version, snapshots, left: Object.fromEntries(left), removed })}\n`);
+      const found = { dataset, version, snapshots, left: Object.fromEntries(left), removed, catalog };
+      terminal.out(`${JSON.stringify(found)}\n`);
       return undefined;
     }
+    if (catalog !== null) terminal.err(`catalog   ${catalog}\n`);
     for (const [what, reason] of left) terminal.err(`left out  ${what}  ${reason}\n`);
     terminal.out(
       version === 0
@@ -42,5 +50,21 @@ export async function iceberg(
     return undefined;
   } finally {
     await store.close();
+  }
+}
+
+/** At once, because a catalog with the old snapshots names files that a rebuild removes. @returns for people */
+async function updateCatalogOf(
+  { openers }: Pick<CliContext, 'openers'>,
+  store: Store,
+  { dataset }: Job['drop'],
+  target: JobCatalog,
+): Promise<string> {
+  const catalog = await openers.openCatalog(target);
+  try {
+    return `${catalog.place}: ${await updateCatalog(store, dataset, catalog)}`;
+  } catch (error) {
+    if (!isFault(error)) throw error;
+    return `${catalog.place}: not updated, the next run tries again: ${error.message}`;
   }
 }

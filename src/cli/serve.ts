@@ -1,33 +1,66 @@
-/** `flowdrop serve`: the options data service, on the embedded engine or a ClickHouse server, until SIGTERM. */
+/**
+ * `flowdrop serve`: the options data service, on the embedded engine, a ClickHouse server or an archive of sealed drops,
+ * until SIGTERM; or with `--catalog` the catalog of a store instead.
+ */
+import { Fault } from '../core/errors.ts';
 import { SERVICE_DEFAULTS, type ServiceOptions } from '../service/options.ts';
 import { startService } from '../service/start-service.ts';
 import type { ActionResult, CommandCall } from './command.ts';
 import type { CliContext } from './context.ts';
 import { workerCommand } from './engine-worker.ts';
 import { LOCAL_KEY } from './local-key.ts';
+import type { ArchivePlace } from './serve-archive.ts';
+import { assertDirectory } from './store-directory.ts';
 
 /** The service's options, some under other names on the command line. */
-interface ServeFlags extends Partial<Omit<ServiceOptions, 'generateSessions' | 'keys'>> {
+interface ServeFlags extends Partial<Omit<ServiceOptions, 'generateSessions' | 'keys'>>, Partial<ArchivePlace> {
   readonly generate?: number;
   readonly key?: readonly string[];
   readonly clickhouseUrl?: string;
+  readonly catalog?: string;
 }
 
-type ServeCli = Pick<CliContext, 'openers' | 'self' | 'service' | 'signal' | 'terminal'>;
+/**
+ * Flags for data of the service's own: an archive has its own dates, order and files. The engine does not count rows of
+ * files against a scan limit, so there is none.
+ */
+const OTHER_DATA = [
+  'data',
+  'chain',
+  'dataDir',
+  'generate',
+  'generateRows',
+  'seed',
+  'earliest',
+  'chainLimit',
+  'scanLimit',
+  'order',
+  'clickhouseUrl',
+] as const satisfies readonly (keyof ServeFlags)[];
 
-export async function serve(
-  { openers, service: engines, terminal, signal, self }: ServeCli,
-  { options }: CommandCall<undefined, ServeFlags>,
-): ActionResult {
-  const { generate, key = [], clickhouseUrl, ...given } = options;
+/** Scan limit of an archive: more rows than there are. */
+const NO_SCAN_LIMIT = Number.MAX_SAFE_INTEGER;
+
+type ServeCli = Pick<CliContext, 'archive' | 'cwd' | 'openers' | 'self' | 'service' | 'signal' | 'terminal'>;
+
+export async function serve(cli: ServeCli, { options }: CommandCall<undefined, ServeFlags>): ActionResult {
+  const { openers, service: engines, terminal, signal, self } = cli;
+  const { generate, key = [], clickhouseUrl, store, dataset, catalog, ...given } = options;
+  if (catalog !== undefined) {
+    await (await import('./serve-catalog.ts')).serveCatalog(cli, { ...options, catalog });
+    return undefined;
+  }
+  const place = await readPlace(cli.cwd, options);
   const { adminUrl, ...server } = engines.readClickhouse();
-  const url = clickhouseUrl ?? server.url;
+  const url = place === undefined ? (clickhouseUrl ?? server.url) : undefined;
   const password = url !== undefined && URL.canParse(url) ? new URL(url).password : '';
   const log = await openers.openLog({ isService: true, secrets: [...key, password].filter((secret) => secret !== '') });
   const command = workerCommand(self);
+  const concurrency = given.concurrency ?? SERVICE_DEFAULTS.concurrency;
   const service = await startService(
     {
       ...SERVICE_DEFAULTS,
+      ...(place === undefined ? {} : { scanLimit: NO_SCAN_LIMIT }),
       ...given,
       generateSessions: generate ?? SERVICE_DEFAULTS.generateSessions,
       keys: key.length > 0 || given.keyFile !== undefined ? key : [LOCAL_KEY],
@@ -36,6 +69,9 @@ export async function serve(
       openWorkers: (workers) => engines.openWorkers({ ...workers, command }),
       openServer: engines.openServer,
       openServerPool: engines.openServerPool,
+      openBackend:
+        place &&
+        (async (parts) => (await import('./serve-archive.ts')).openArchiveBackend(cli, place, concurrency, parts)),
       clickhouse: url === undefined ? undefined : { url, adminUrl },
       clock: openers.clock,
       log,
@@ -52,4 +88,26 @@ export async function serve(
     await service.close();
   }
   return undefined;
+}
+
+/**
+ * The archive to serve; `undefined` without `--store`.
+ * @throws Fault `USAGE`, `STORE_MISSING`, `LOCATION_INVALID` (usage)
+ */
+async function readPlace(cwd: string, flags: ServeFlags): Promise<ArchivePlace | undefined> {
+  const { store, dataset } = flags;
+  if (store === undefined && dataset === undefined) return undefined;
+  if (store === undefined || dataset === undefined) throw usage('--store and --dataset go together');
+  const other = OTHER_DATA.find((name) => flags[name] !== undefined);
+  if (other !== undefined) throw usage(`--${toFlag(other)} is not possible with --store, which brings its own data`);
+  await assertDirectory(cwd, store, 'Run the job first, or check the path.');
+  return { store, dataset };
+}
+
+function usage(message: string): Fault {
+  return new Fault('USAGE', message, { kind: 'usage', hint: 'See `flowdrop serve --help`.' });
+}
+
+function toFlag(name: string): string {
+  return name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
 }

@@ -29,3 +29,8 @@ export function formatListenAddress({ host, port }: ListenAddress): string {
 export function isLoopback(host: string): boolean {
   return /^(localhost|127(\.\d{1,3}){3}|::1|::ffff:127(\.\d{1,3}){3})$/i.test(host);
 }
+
+/** The host of a `Host` header in lower case, without port and brackets; empty if there is none. */
+export function parseHostHeader(header = ''): string {
+  return (/^\[([^\]]*)\](?::\d+)?$/.exec(header)?.[1] ?? /^([^:]*)(?::\d+)?$/.exec(header)?.[1] ?? '').toLowerCase();
+}

@@ -12,3 +12,10 @@ export function quoteString(value: string): string {
 export function quoteIdentifier(name: string): string {
   return `\`${name.replaceAll('\\', '\\\\').replaceAll('`', '\\`')}\``;
 }
+
+/** A SETTINGS clause; text values are quoted by the caller. */
+export function formatSettings(settings: Readonly<Record<string, string | number>>): string {
+  return `SETTINGS ${Object.entries(settings)
+    .map(([name, value]) => `${name} = ${value}`)
+    .join(', ')}`;
+}

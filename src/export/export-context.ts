@@ -1,5 +1,6 @@
 /** What an export needs. The composition root opens and closes it. */
 import type { CalendarOverride } from '../calendar/session.ts';
+import type { RestCatalog } from '../catalog/rest-catalog.ts';
 import type { Clock } from '../core/clock.ts';
 import type { Log } from '../core/log.ts';
 import type { Engine } from '../engine/engine.ts';
@@ -18,6 +19,8 @@ export interface ExportContext {
   readonly opened: OpenedSource;
   readonly engine: Engine;
   readonly store: Store;
+  /** The catalog that also has the job's table. */
+  readonly catalog?: RestCatalog | undefined;
   readonly clock: Clock;
   /** Which clocks must agree. Default: `checked`. */
   readonly clockRule?: ClockRule | undefined;

@@ -108,10 +108,27 @@ interface JobDrop {
   readonly dataset: string;
   /** What the dataset is kept as, beside its files; null: the files are all. */
   readonly table: 'iceberg' | null;
+  /** The REST catalog that also has the table; null: none. */
+  readonly catalog: JobCatalog | null;
   /** Columns of the drop's sort order, ascending. */
   readonly sort: readonly string[];
   /** How objects are written if the store is S3. */
   readonly s3: ObjectOptions;
+}
+
+/** A table of an Iceberg REST catalog. */
+export interface JobCatalog {
+  /** Address before `/v1/config`. */
+  readonly uri: string;
+  /** What the catalog calls a warehouse; null: its only one. */
+  readonly warehouse: string | null;
+  /** Parts are separated by dots. */
+  readonly namespace: string;
+  readonly table: string;
+  /** Where client credentials are exchanged for a token; null: at the catalog itself. */
+  readonly oauthUri: string | null;
+  /** OAuth 2 scope of that token. */
+  readonly scope: string;
 }
 
 /** How rows are handled that fit the columns neither exactly nor with a null. */

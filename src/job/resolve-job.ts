@@ -8,6 +8,7 @@ import type { ObjectOptions } from '../store/store.ts';
 import type {
   AuditRule,
   Job,
+  JobCatalog,
   JobCheck,
   JobColumn,
   JobSchedule,
@@ -62,6 +63,7 @@ export function resolveJob(file: string, written: JobFile): Job {
       to: written.drop.to,
       dataset: written.drop.dataset,
       table: written.drop.table ?? null,
+      catalog: resolveCatalog(written.drop),
       sort,
       s3: resolveObjectOptions(written.drop.s3),
     },
@@ -107,6 +109,22 @@ function resolveSchedule(written: NonNullable<JobFile['schedule']>): JobSchedule
 function assertReportable(source: JobSource, reports: JobFile['reports']): void {
   if (source.kind !== 'snapshots' || reports === undefined || reports.length === 0) return;
   throw new ResolveFault(['reports'], `a job with \`api: ${source.api}\` has no trades, so it has no report`);
+}
+
+/** Catalogs and clients agree on these; a job rarely needs others. */
+const CATALOG_DEFAULTS = { namespace: 'flowdrop', scope: 'catalog' } as const;
+
+function resolveCatalog({ catalog, table, dataset }: JobFile['drop']): JobCatalog | null {
+  if (catalog === undefined) return null;
+  if (table === undefined) throw new ResolveFault(['drop', 'catalog'], 'is only allowed with `table: iceberg`');
+  return {
+    uri: catalog.uri,
+    warehouse: catalog.warehouse ?? null,
+    namespace: catalog.namespace ?? CATALOG_DEFAULTS.namespace,
+    table: catalog.table ?? dataset,
+    oauthUri: catalog.oauth_uri ?? null,
+    scope: catalog.scope ?? CATALOG_DEFAULTS.scope,
+  };
 }
 
 function resolveObjectOptions(written: JobFile['drop']['s3']): ObjectOptions {

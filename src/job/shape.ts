@@ -210,6 +210,29 @@ const s3Schema = z
     if (Object.keys(s3.tags ?? {}).length > 10) fail('tags', 'S3 allows at most 10 tags');
   });
 
+const addressOfCatalog = z
+  .url({ protocol: /^https?$/, error: 'an http or https address' })
+  .refine((text) => !/[?#@]/.test(text), 'an address without user, password and query');
+
+const catalogSchema = z.strictObject({
+  uri: addressOfCatalog.describe('Address of the catalog, before /v1/config.'),
+  warehouse: z.string().min(1).optional().describe('Warehouse, as the catalog calls it. Default: its only one.'),
+  namespace: z
+    .string()
+    .regex(/^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$/, 'letters, digits, - and _, parts separated by dots')
+    .optional()
+    .describe('Namespace of the table; made if it is missing. Default: flowdrop.'),
+  table: z
+    .string()
+    .regex(/^[A-Za-z0-9_-]+$/, 'letters, digits, - and _')
+    .optional()
+    .describe('Name of the table. Default: the dataset.'),
+  oauth_uri: addressOfCatalog
+    .optional()
+    .describe('Where FLOWDROP_CATALOG_CREDENTIAL is exchanged for a token. Default: /v1/oauth/tokens of the catalog.'),
+  scope: z.string().min(1).optional().describe('OAuth 2 scope of that token. Default: catalog.'),
+});
+
 const cronSchema = z
   .string()
   .refine(
@@ -235,6 +258,7 @@ export const jobSchema = z.strictObject({
         .describe(
           '`iceberg`: the dataset is also an Iceberg table, and a restated date gets a new file instead of replacing the old one. Default: files only.',
         ),
+      catalog: catalogSchema.optional().describe('Iceberg REST catalog that also has the table; needs `table`.'),
       sort: z.array(identifierSchema).nonempty().optional().describe('Sort order. Default: symbol, time, id.'),
       s3: s3Schema.optional().describe('How objects are written to S3.'),
     })

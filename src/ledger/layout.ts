@@ -13,6 +13,7 @@
  *     _flowdrop/<dataset>/fields/v1.json                              field ids of the columns; v2 with the next column
  *     _flowdrop/<dataset>/iceberg/metadata/v1.metadata.json           the Iceberg table; v2 with the next commit
  *     _flowdrop/<dataset>/iceberg/metadata/version-hint.text          the newest version, for readers without a catalog
+ *     _flowdrop/<dataset>/iceberg/metadata/<number>-<name>.metadata.json   the same for REST catalogs, which add theirs
  *     _flowdrop/<dataset>/iceberg/metadata/<name>.avro                manifests of the table, named by their content
  *     _flowdrop/<dataset>/history/session=2026-11-19/rev=1/...        the files of a replaced revision
  *     _flowdrop/<dataset>/history/session=2026-11-19/rev=1/lost.json  which of them are lost, if any
@@ -137,6 +138,11 @@ export function tableVersionKey(dataset: string, version: number): string {
   return `${tableMetadataPrefix(dataset)}v${version}.metadata.json`;
 }
 
+/** A version that a REST catalog was given, named by its content: no commit removes it. */
+export function registeredVersionKey(dataset: string, digest: string): string {
+  return `${tableMetadataPrefix(dataset)}00000-${digest}.metadata.json`;
+}
+
 /** All versions; beside them the prefix has only the version hint. */
 export function tableVersionsPrefix(dataset: string): string {
   return `${tableMetadataPrefix(dataset)}v`;
@@ -145,6 +151,12 @@ export function tableVersionsPrefix(dataset: string): string {
 export function parseTableVersion(dataset: string, key: string): number | undefined {
   const groups = matchBelow(tableVersionsPrefix(dataset), key, /^(?<version>[1-9]\d{0,8})\.metadata\.json$/);
   return groups === undefined ? undefined : Number(groups['version']);
+}
+
+/** The dataset of a version of a table's metadata; `undefined` for any other object. */
+export function parseTableDataset(key: string): string | undefined {
+  const [, dataset] = /^([^/]+)\//.exec(key.startsWith(RECORDS_PREFIX) ? key.slice(RECORDS_PREFIX.length) : '') ?? [];
+  return dataset !== undefined && parseTableVersion(dataset, key) !== undefined ? dataset : undefined;
 }
 
 export function tableHintKey(dataset: string): string {

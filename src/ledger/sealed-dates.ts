@@ -2,7 +2,7 @@
 import { isFault } from '../core/errors.ts';
 import { RECORDS_PREFIX, RESERVED_DATASETS } from '../store/key-kind.ts';
 import type { Store } from '../store/store.ts';
-import { dropKey, dropsPrefix, manifestKey, parseDatasetKey, sealedPrefix } from './layout.ts';
+import { dropKey, dropsPrefix, manifestKey, parseDatasetKey, recordsPrefix, sealedPrefix } from './layout.ts';
 import { invalidManifest, type Manifest, parseManifest } from './manifest.ts';
 
 /** A date with a manifest, as found in a listing. */
@@ -12,6 +12,8 @@ export interface SealedDate {
   readonly drops: ReadonlyMap<string, number>;
   /** Sizes in bytes of the files beside it, by name: the summary, the quarantine. */
   readonly beside: ReadonlyMap<string, number>;
+  /** Opaque text that changes whenever the manifest or a file with rows is replaced. */
+  readonly version: string;
 }
 
 /** Names of the datasets of a store. Some may have no sealed date yet. */
@@ -20,29 +22,43 @@ export async function listDatasets(store: Store): Promise<readonly string[]> {
   return folders.filter((name) => !RESERVED_DATASETS.includes(name));
 }
 
-/** Sealed dates of a dataset, ascending. Costs two listings; reads no object. */
-export async function listSealed(store: Store, dataset: string): Promise<readonly SealedDate[]> {
+/**
+ * Sealed dates of a dataset, ascending. Costs two listings; reads no object.
+ * @param only the only date to look for, which makes the listings short
+ */
+export async function listSealed(store: Store, dataset: string, only?: string): Promise<readonly SealedDate[]> {
   const dates: string[] = [];
+  const versions = new Map<string, string>();
+  const addVersion = (date: string, version: string) => versions.set(date, `${versions.get(date) ?? ''}${version}\n`);
   const beside = new Map<string, Map<string, number>>();
-  for await (const { key, sizeBytes } of store.list(sealedPrefix(dataset))) {
+  const records = only === undefined ? sealedPrefix(dataset) : recordsPrefix(dataset, only);
+  for await (const { key, sizeBytes, version } of store.list(records)) {
     const place = parseDatasetKey(dataset, key);
     if (place?.kind !== 'record') continue;
     const { date } = place;
-    if (key === manifestKey(dataset, date)) dates.push(date);
-    else beside.set(date, (beside.get(date) ?? new Map()).set(key.slice(key.lastIndexOf('/') + 1), sizeBytes));
+    if (key === manifestKey(dataset, date)) {
+      dates.push(date);
+      addVersion(date, version);
+    } else beside.set(date, (beside.get(date) ?? new Map()).set(key.slice(key.lastIndexOf('/') + 1), sizeBytes));
   }
   // Listed after the manifests: a date that is sealed in between is not listed without its object.
   const drops = new Map<string, Map<string, number>>();
   if (dates.length > 0) {
-    for await (const { key, sizeBytes } of store.list(dropsPrefix(dataset))) {
+    for await (const { key, sizeBytes, version } of store.list(dropsPrefix(dataset, only))) {
       const place = parseDatasetKey(dataset, key);
       if (place?.kind !== 'drop') continue;
       const { date } = place;
+      addVersion(date, version);
       drops.set(date, (drops.get(date) ?? new Map()).set(key.slice(key.lastIndexOf('/') + 1), sizeBytes));
     }
   }
   return dates.sort().map((date) => {
-    return { date, drops: drops.get(date) ?? new Map(), beside: beside.get(date) ?? new Map() };
+    return {
+      date,
+      drops: drops.get(date) ?? new Map(),
+      beside: beside.get(date) ?? new Map(),
+      version: versions.get(date) ?? '',
+    };
   });
 }
 

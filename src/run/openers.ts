@@ -3,12 +3,13 @@
  * composition root implements it, and the caller closes what it opens.
  */
 import type { CalendarOverride } from '../calendar/session.ts';
+import type { RestCatalog } from '../catalog/rest-catalog.ts';
 import type { Clock } from '../core/clock.ts';
 import type { Log } from '../core/log.ts';
 import type { EmbeddedOptions } from '../engine/embedded.ts';
 import type { Engine } from '../engine/engine.ts';
 import type { ClockRule } from '../export/clocks.ts';
-import type { ApiAccess, ServerSource, SnapshotApi, SnapshotSource, SqlApi } from '../job/job.ts';
+import type { ApiAccess, JobCatalog, ServerSource, SnapshotApi, SnapshotSource, SqlApi } from '../job/job.ts';
 import type { Mailer } from '../mail/mailer.ts';
 import type { Webhook } from '../mail/webhook.ts';
 import type { ServerTable } from '../source/server-table.ts';
@@ -66,6 +67,8 @@ export interface Openers extends SourceOpeners {
    * @throws Fault if it is neither, `STORE_CHANGED` if another store, or none, has taken its place, StoreFault
    */
   openStore(to: string, options?: OpenStoreOptions): Promise<Store>;
+  /** Sends nothing yet. @throws Fault `SETTING_INVALID` */
+  openCatalog(target: JobCatalog): Promise<RestCatalog>;
   openMailer(): Promise<Mailer>;
   /** Where alerts are posted; `undefined` without an address. @throws Fault `SETTING_INVALID` */
   openWebhook(): Promise<Webhook | undefined>;

@@ -71,10 +71,11 @@ export async function withRunContext<T>(
     const { source } = opened;
     const { runId } = deps;
     const clockRule = deps.readClockRule();
+    const catalog = job.drop.catalog === null ? undefined : await deps.openCatalog(job.drop.catalog);
     return await withDeliverContext(
       deps,
       job,
-      (context) => action({ ...context, log, calendar, clockRule, source, opened, runId, ...known }),
+      (context) => action({ ...context, log, calendar, clockRule, catalog, source, opened, runId, ...known }),
       { ...options, stats: source.stats },
     );
   } finally {

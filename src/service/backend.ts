@@ -1,6 +1,6 @@
 /**
  * Contract of a backend: where the service's data is and what runs its queries. This part differs between the embedded
- * engine and a ClickHouse server.
+ * engine, a ClickHouse server, and an archive that the composition brings.
  */
 import type { Engine } from '../engine/engine.ts';
 import type { EnginePool } from '../engine/pool.ts';
@@ -8,7 +8,7 @@ import type { ServerOptions } from '../engine/server.ts';
 import type { ServerPool, ServerPoolOptions } from '../engine/server-pool.ts';
 import type { WorkerPoolOptions } from '../engine/worker-pool.ts';
 import type { Parser } from '../guard/parser.ts';
-import type { Dataset } from './dataset.ts';
+import type { Dataset, SnapshotDataset } from './dataset.ts';
 
 /**
  * Maximum tasks that wait for an engine, in either backend. Further calls fail with a `Retry-After`, which is shorter
@@ -32,6 +32,10 @@ export interface Backend {
   /** Parses callers' SQL; never runs it. */
   readonly parser: Parser;
   readonly dataset: Dataset;
+  /** What option chain and market structure are computed from; `undefined`: they are not served. */
+  readonly snapshots: SnapshotDataset | undefined;
+  /** Settings of callers' statements besides the limits; `undefined`: those that keep hidden rows hidden. */
+  readonly settings?: Readonly<Record<string, string | number>>;
   /** Settings that the engine of `pool` supports; `undefined`: all settings that the service uses. */
   readonly knownSettings?: ReadonlySet<string>;
   /** Functions that the engine of `pool` has and the parser lacks; `undefined`: none. */

@@ -20,12 +20,32 @@ export interface DatasetTables {
   readonly dates: string;
 }
 
+/** A caller's statement as the guard admitted it, and what it must run with. */
+export interface AdmittedStatement {
+  readonly text: string;
+  readonly settings: Readonly<Record<string, string | number>>;
+  /** ClickHouse's name of the format of its rows. */
+  readonly format: string;
+}
+
+/** What historical SQL reads. */
 export interface Dataset {
-  readonly tables: DatasetTables;
   /** Database names that a caller's query may not contain. */
   readonly databases: readonly string[];
   /** Number of stored trades, including hidden ones where they can be counted; `null` where they cannot. */
   readonly rows: number | null;
+  /** Days back from the present that an active subscription sees; `undefined`: all dates. */
+  readonly lookbackDays: number | undefined;
+  /**
+   * Runs a statement to its end over the visible rows. When it resolves, the query has succeeded; the pieces then are
+   * read before the next statement. @throws EngineFault
+   */
+  stream(engine: PooledEngine, statement: AdmittedStatement): Promise<AsyncIterable<Uint8Array>>;
+}
+
+/** What the snapshots read. */
+export interface SnapshotDataset {
+  readonly tables: DatasetTables;
   /** Delay that `tables.trades` already applies to its trades, milliseconds; 0 for none. */
   readonly delayMs: number;
   /** First visible date, YYYY-MM-DD. */

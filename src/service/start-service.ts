@@ -12,13 +12,14 @@ import { openGuard } from '../guard/guard.ts';
 import { Gate } from './access/gate.ts';
 import { openKeys } from './access/key-source.ts';
 import { createLogin, SESSION_SECONDS, Sessions } from './access/login-session.ts';
-import type { EngineOpeners } from './backend.ts';
+import type { Backend, EngineOpeners } from './backend.ts';
 import { openLocalBackend } from './data/local-backend.ts';
 import { openServerBackend } from './data/server-backend.ts';
 import { createHistorical } from './historical/historical.ts';
 import { createPortal } from './historical/portal.ts';
 import { createQueryRunner } from './historical/query-runner.ts';
 import type { Served } from './http/answer-log.ts';
+import type { Endpoint } from './http/endpoint.ts';
 import { createListener } from './http/listener.ts';
 import { createHealth, createInterface, createMetrics } from './http/operations.ts';
 import { ServiceMetrics } from './http/service-metrics.ts';
@@ -39,11 +40,20 @@ export interface RunningService {
   close(): Promise<void>;
 }
 
+/** What the service gives to a backend that the composition brings. */
+export interface BackendParts {
+  readonly log: Log;
+  /** To be called when an engine process has ended and will be replaced. */
+  readonly onRestart: () => void;
+}
+
 export interface ServiceParts extends EngineOpeners {
   readonly clock: Clock;
   readonly log: Log;
   /** Program version. */
   readonly version: string;
+  /** Opens data that is not the service's own. Default: none. */
+  readonly openBackend?: ((parts: BackendParts) => Promise<Backend>) | undefined;
   /** A ClickHouse server: URL of the service's own user, and of an administrator. Default: the embedded engine. */
   readonly clickhouse?: { readonly url: string; readonly adminUrl?: string | undefined } | undefined;
 }
@@ -68,13 +78,10 @@ export async function startService(options: ServiceOptions, parts: ServiceParts)
     const gate = new Gate(clock, keys.ring, options);
     const metrics = new ServiceMetrics({ version: parts.version });
     const onRestart = () => metrics.countEngineRestart();
-    const { clickhouse } = parts;
-    const backend = clickhouse
-      ? await openServerBackend(options, { ...parts, ...clickhouse, clock })
-      : await openLocalBackend(options, { ...parts, clock, onRestart });
+    const backend = await openBackend(options, { ...parts, clock, onRestart });
     closers.push(backend.close);
     metrics.watchPool(() => backend.pool);
-    const { dataset, pool, knownSettings } = backend;
+    const { dataset, pool, knownSettings, settings } = backend;
     metrics.watch(
       'flowdrop_service_trades',
       'Trades held, as far as they can be counted.',
@@ -82,18 +89,15 @@ export async function startService(options: ServiceOptions, parts: ServiceParts)
     );
     const guard = rememberAdmitted(await openGuard(backend.parser, dataset.databases, backend.knownFunctions));
     const { scanLimit, rowLimit, trialRowLimit } = options;
-    const known = knownSettings ? { knownSettings } : {};
-    const runner = createQueryRunner({ pool, guard, dataset, scanLimit, ...known });
-    const entry = { gate, runner, limits: { rowLimit, trialRowLimit } };
+    const runner = createQueryRunner({ pool, guard, dataset, scanLimit, knownSettings, settings });
+    const { lookbackDays } = dataset;
+    const entry = { gate, runner, limits: { rowLimit, trialRowLimit, lookbackDays } };
     const historical = createHistorical(entry);
     const secure = options.secureCookies;
     const sessions = new Sessions(clock, keys.ring, { lifetimeSeconds: SESSION_SECONDS, secure });
     const login = createLogin({ gate, sessions, fail: historical.fail });
     const readSession = (header: string | undefined) => sessions.read(header);
-    const onLookup = (result: 'hit' | 'miss') => metrics.countCacheLookup('snapshots', result);
-    const reader = new SnapshotReader({ pool, dataset, clock, onLookup });
-    const { chainLimit } = options;
-    const snapshots = [createChain({ gate, reader, chainLimit }), createMarketStructure({ gate, reader })];
+    const snapshots = openSnapshots(options, backend, { gate, clock, metrics });
     const { fail } = historical;
     const common = { clock, log, onServed: (served: Served) => metrics.observeRequest(served) };
     const portalEndpoint = createPortal(entry);
@@ -109,7 +113,10 @@ export async function startService(options: ServiceOptions, parts: ServiceParts)
       createMetrics(metrics, fail),
     ] as const;
     const operations = [historical, portalEndpoint, ...described.slice(1)].map(({ operation }) => operation);
-    const endpoints = [...described, createInterface({ operations, version: parts.version, portalUrl }, fail)] as const;
+    const endpoints = [
+      ...described,
+      createInterface({ operations, version: parts.version, portalUrl, lookbackDays }, fail),
+    ] as const;
     const main = await createListener({ ...common, endpoints, readSession });
     listeners.push(main);
     const url = await listen(main, options.host, options.port);
@@ -118,6 +125,24 @@ export async function startService(options: ServiceOptions, parts: ServiceParts)
     await close();
     throw error;
   }
+}
+
+async function openBackend(options: ServiceOptions, parts: ServiceParts & BackendParts): Promise<Backend> {
+  if (parts.openBackend) return await parts.openBackend(parts);
+  const { clickhouse } = parts;
+  if (clickhouse) return await openServerBackend(options, { ...parts, ...clickhouse });
+  return await openLocalBackend(options, parts);
+}
+
+function openSnapshots(
+  { chainLimit }: ServiceOptions,
+  { pool, snapshots: dataset }: Backend,
+  { gate, clock, metrics }: { readonly gate: Gate; readonly clock: Clock; readonly metrics: ServiceMetrics },
+): readonly Endpoint[] {
+  if (dataset === undefined) return [];
+  const onLookup = (result: 'hit' | 'miss') => metrics.countCacheLookup('snapshots', result);
+  const reader = new SnapshotReader({ pool, dataset, clock, onLookup });
+  return [createChain({ gate, reader, chainLimit }), createMarketStructure({ gate, reader })];
 }
 
 async function listen(listener: FastifyInstance, host: string, port: number): Promise<string> {

@@ -42,6 +42,8 @@ const SETTINGS: Readonly<Record<string, 'plain' | 'secret'>> = {
   FLOWDROP_S3_PATH_STYLE: 'plain',
   FLOWDROP_CLICKHOUSE_URL: 'secret',
   FLOWDROP_CLICKHOUSE_ADMIN_URL: 'secret',
+  FLOWDROP_CATALOG_TOKEN: 'secret',
+  FLOWDROP_CATALOG_CREDENTIAL: 'secret',
   FLOWDROP_CALENDAR_FILE: 'plain',
   FLOWDROP_LOG_LEVEL: 'plain',
   FLOWDROP_LOG_FORMAT: 'plain',

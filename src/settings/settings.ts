@@ -226,6 +226,8 @@ export function listSecrets(env: Environment, cwd: string): readonly string[] {
   // A value that is no URL may be a password as a whole.
   const passwords = urls.map((url) => (URL.canParse(url) ? new URL(url).password : url));
   const aws = [env['AWS_SECRET_ACCESS_KEY'] ?? '', env['AWS_SESSION_TOKEN'] ?? ''];
+  const credential = read('FLOWDROP_CATALOG_CREDENTIAL');
+  const catalog = [read('FLOWDROP_CATALOG_TOKEN'), credential, credential.slice(credential.indexOf(':') + 1)];
   const webhook = [...listUrlSecrets(read('FLOWDROP_ALERT_WEBHOOK_URL')), read('FLOWDROP_ALERT_WEBHOOK_SECRET')];
   const all = [
     ...[read('FLOWDROP_API_KEY'), read('FLOWDROP_PORTAL_KEY'), ...listJobKeys(env).map(read)],
@@ -234,6 +236,7 @@ export function listSecrets(env: Environment, cwd: string): readonly string[] {
     ...passwords.map(decodePercent),
     ...aws,
     ...webhook,
+    ...catalog,
   ];
   return all.filter((secret) => secret !== '');
 }

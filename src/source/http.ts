@@ -18,7 +18,7 @@ const UNDECODABLE = ['Z_DATA_ERROR', 'Z_BUF_ERROR'] as const;
 const CONNECT_TIMEOUT_MS = 10_000;
 
 interface RequestOptions {
-  readonly method: 'GET' | 'POST';
+  readonly method: 'GET' | 'POST' | 'DELETE';
   readonly headers: Readonly<Record<string, string>>;
   readonly body?: string | undefined;
   readonly signal: AbortSignal;

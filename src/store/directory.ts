@@ -236,7 +236,10 @@ class DirectoryStore implements Store {
   async #info(key: string): Promise<ListedObject | undefined> {
     const path = join(this.url, key);
     const found = await attemptLocal('list', path, undefined, () => ifPresent(stat(path)));
-    return found?.isFile() ? { key, sizeBytes: found.size, modifiedAtMs: found.mtimeMs } : undefined;
+    if (!found?.isFile()) return undefined;
+    const { size: sizeBytes, mtimeMs: modifiedAtMs, ino } = found;
+    // A replaced file is a new one, but its number may be used again: only with the time it is never the same.
+    return { key, sizeBytes, modifiedAtMs, version: `${ino} ${modifiedAtMs} ${sizeBytes}` };
   }
 }
 

@@ -146,12 +146,14 @@ class S3Store implements Store {
 
   async *list(prefix: string): AsyncIterable<ListedObject> {
     for await (const { Contents = [] } of this.#listPages(prefix)) {
-      for (const { Key = '', Size = 0, LastModified } of Contents) {
+      for (const { Key = '', Size = 0, LastModified, ETag = '' } of Contents) {
         // Consoles create empty objects with a trailing slash as "folders": skip them.
         if (Key.endsWith('/')) continue;
         // If a service omits the time, its objects never count as old.
         const modifiedAtMs = LastModified?.getTime() ?? Number.POSITIVE_INFINITY;
-        yield { key: Key.slice(this.#root.length), sizeBytes: Size, modifiedAtMs };
+        // The time has whole seconds in some services, so the tag of the content decides.
+        const version = `${ETag} ${modifiedAtMs} ${Size}`;
+        yield { key: Key.slice(this.#root.length), sizeBytes: Size, modifiedAtMs, version };
       }
     }
   }

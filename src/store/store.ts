@@ -19,6 +19,8 @@ export interface ObjectInfo {
 export interface ListedObject extends ObjectInfo {
   /** When it was written, by the store's own clock. */
   readonly modifiedAtMs: number;
+  /** Opaque text that changes whenever the object is replaced by other bytes, even of the same size. */
+  readonly version: string;
 }
 
 /** A small object in memory, or a local file that is streamed. */

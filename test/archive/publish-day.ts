@@ -1,9 +1,10 @@
 /** Sealed dates for the archive's tests: staged, written, completed, verified and published as a run does it. */
+import { randomUUID } from 'node:crypto';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Engine } from '../../src/engine/engine.ts';
-import { hashSchema, type Manifest } from '../../src/ledger/manifest.ts';
+import { hashSchema, type Manifest, type ManifestDraft } from '../../src/ledger/manifest.ts';
 import { publishDrop } from '../../src/ledger/publish.ts';
 import { listDropColumns } from '../../src/seal/drop-columns.ts';
 import { writeFooter } from '../../src/seal/footer.ts';
@@ -25,10 +26,31 @@ export interface Day {
   readonly change?: (k: number) => TradeRow;
 }
 
-/** @returns the manifest as published */
-export async function publishDay(engine: Engine, store: Store, day: Day): Promise<Manifest> {
-  const { date, rows: count, condition = 'available', change = () => ({}) } = day;
+/** A file that may be published, as often as a test likes. */
+export interface BuiltDay {
+  readonly path: string;
+  readonly draft: ManifestDraft;
+}
+
+/** @param supersedes the revision to replace; default: none @returns the manifest as published */
+export async function publishDay(engine: Engine, store: Store, day: Day, supersedes?: Manifest): Promise<Manifest> {
   const folder = await mkdtemp(join(tmpdir(), 'flowdrop-day-'));
+  try {
+    return await publishBuilt(store, await buildDay(engine, day, folder), supersedes);
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
+}
+
+export async function publishBuilt(store: Store, { path, draft }: BuiltDay, supersedes?: Manifest): Promise<Manifest> {
+  const { manifest, won } = await publishDrop(store, { drop: path, summary: undefined }, draft, { supersedes });
+  if (!won) throw new Error(`${draft.date} was not published`);
+  return manifest;
+}
+
+/** @param folder keeps the file */
+export async function buildDay(engine: Engine, day: Day, folder: string): Promise<BuiltDay> {
+  const { date, rows: count, condition = 'available', change = () => ({}) } = day;
   const stage = await openStage(engine, job, date, '');
   try {
     let [min, max] = ['9999', ''];
@@ -43,7 +65,7 @@ export async function publishDay(engine: Engine, store: Store, day: Day): Promis
       await stage.put({ ...windowAt(from / PAGE_ROWS), date }, createPage(rows));
     }
     const columns = listDropColumns(job.source.columns, await stage.extraFields());
-    const path = join(folder, 'trades.parquet');
+    const path = join(folder, `${randomUUID()}.parquet`);
     const sum = await writeParquet(engine, job, { table: stage.table, duplicates: 0 }, columns, path);
     await writeFooter(path, { columns, sort: job.drop.sort, keyValues: {} });
     const { rows, rowGroups, schema } = await verifyParquet(engine, path, columns, sum);
@@ -51,9 +73,8 @@ export async function publishDay(engine: Engine, store: Store, day: Day): Promis
       ...{ date, condition, rows, source_rows: rows, min_time: min, max_time: max, row_groups: rowGroups },
       ...{ schema: [...schema], schema_hash: hashSchema([...schema]), sort: [...job.drop.sort] },
     });
-    return (await publishDrop(store, { drop: path, summary: undefined }, draft)).manifest;
+    return { path, draft };
   } finally {
     await stage.discard();
-    await rm(folder, { recursive: true, force: true });
   }
 }

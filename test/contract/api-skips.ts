@@ -11,7 +11,7 @@ const TROUBLE = 'overloads or kills engines';
 const VALUES = 'the value of the limit is not known there';
 const RATE = 'would exceed the rate limit on purpose';
 const OWN = "the document does not show it: the service's own choice";
-const REALTIME = 'the key has no realtime entitlement';
+const REALTIME = 'the key has no realtime entitlement, or the address no such product';
 
 export const REAL_ADDRESS_SKIPS: Readonly<Record<string, string>> = {
   'a trialing caller gets row-capped responses': OTHER_KEY,
@@ -66,6 +66,32 @@ export const REALTIME_SKIPS: Readonly<Record<string, string>> = {
   'the SQL and option chain endpoints take api_key in the request body': REALTIME,
 };
 
+const NO_LOOKBACK = 'no date is hidden there';
+const NO_SCAN_LIMIT = 'an archive has no scan limit';
+const ASKS_SNAPSHOTS = 'asks the snapshots too, which an archive has not';
+
+/** Of an archive, which shows all its dates and has no snapshots. */
+export const ARCHIVE_SKIPS: Readonly<Record<string, string>> = {
+  ...REALTIME_SKIPS,
+  'meta.lookback_days | integer | always 15; present for active paid subscriptions only': NO_LOOKBACK,
+  'an active paid subscriber gets a rolling lookback window': NO_LOOKBACK,
+  'the lookback window rolls with the clock': NO_LOOKBACK,
+  'Earliest data | historical data | 2025-02-28': 'the first date is the first sealed one',
+  'visible trade rows are at least 15 minutes old': 'moves the clock to before the newest date was sealed',
+  'failed authentication gives HTTP 401 (UNAUTHORIZED) at every endpoint': ASKS_SNAPSHOTS,
+  'a caller without the required entitlement gets HTTP 403 (SUBSCRIPTION_REQUIRED) at every endpoint': ASKS_SNAPSHOTS,
+  'every other method is refused whatever its body is': ASKS_SNAPSHOTS,
+  'Rate | option chain | sustained traffic of 1 request per second per customer; short bursts of 10 requests or fewer; throttling is best-effort; honor Retry-After on HTTP 429':
+    ASKS_SNAPSHOTS,
+  'Snapshot refresh | option chain, latest session | about every 90 seconds during U.S. market hours': ASKS_SNAPSHOTS,
+  'market structure has a rate limit of its own': ASKS_SNAPSHOTS,
+  'errorCode QUERY_TOO_BROAD with HTTP 422': NO_SCAN_LIMIT,
+  'reason SCAN_LIMIT_EXCEEDED': NO_SCAN_LIMIT,
+  'hints are the recovery guidance of QUERY_TOO_BROAD': NO_SCAN_LIMIT,
+  'Scan limits | historical SQL | exceeding them gives QUERY_TOO_BROAD; their values are hidden': NO_SCAN_LIMIT,
+  'the interface description carries version 1.0.0': 'it lists what is served, tested with the archive',
+};
+
 export interface Skips {
   readonly titles: Readonly<Record<string, string>>;
   readonly hasRealtime: boolean;
@@ -73,12 +99,23 @@ export interface Skips {
 
 /** The skips that apply, said aloud: none on a service of this process. */
 export async function announceAddressSkips(target: Target): Promise<Skips> {
+  if (target.isArchive) return announce('over an archive', { titles: ARCHIVE_SKIPS, hasRealtime: false });
   if (!target.isReal) return { titles: {}, hasRealtime: true };
   const chain = await target.send('/api/option-chain', postJson({ api_key: target.key, symbol: 'SPY' }));
-  const hasRealtime = chain.status !== 403;
-  const titles = hasRealtime ? REAL_ADDRESS_SKIPS : { ...REAL_ADDRESS_SKIPS, ...REALTIME_SKIPS };
-  const lines = Object.entries(titles).map(([title, why]) => `  ${title}: ${why}`);
-  if (!hasRealtime) lines.push(`  the sections of the option chain and of market structure: ${REALTIME}`);
-  console.warn(`\nThese tests are skipped at the real address:\n${lines.join('\n')}\n`);
-  return { titles, hasRealtime };
+  // An archive has neither; a service says that a key may not, or that a symbol has none.
+  const isAbsent = chain.status === 404 && (chain.body as { errorCode?: unknown }).errorCode === 'INVALID_REQUEST';
+  const hasRealtime = chain.status !== 403 && !isAbsent;
+  const titles = {
+    ...REAL_ADDRESS_SKIPS,
+    ...(hasRealtime ? {} : REALTIME_SKIPS),
+    ...(isAbsent ? ARCHIVE_SKIPS : {}),
+  };
+  return announce('at the real address', { titles, hasRealtime });
+}
+
+function announce(where: string, skips: Skips): Skips {
+  const lines = Object.entries(skips.titles).map(([title, why]) => `  ${title}: ${why}`);
+  if (!skips.hasRealtime) lines.push(`  the sections of the option chain and of market structure: ${REALTIME}`);
+  console.warn(`\nThese tests are skipped ${where}:\n${lines.join('\n')}\n`);
+  return skips;
 }

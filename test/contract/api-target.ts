@@ -4,7 +4,6 @@
  * 429 is waited out; here the clock is moved instead.
  */
 import type { ChildProcess } from 'node:child_process';
-import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -13,10 +12,17 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { stringify } from 'yaml';
 import { describeEntry } from '../../src/service/access/key-entry.ts';
 import { buildEntry, hashKey } from '../../src/service/access/keys.ts';
+import { openDirectoryStore } from '../../src/store/directory.ts';
+import { startArchiveService } from '../archive/archive-service.ts';
 import { KEY, type Reply, startTestService, type TestService } from '../service/running-service.ts';
+import { watchEngines } from '../support/engine-workers.ts';
+import { flowdrop, workerEnvironment } from '../support/flowdrop.ts';
+import { writeJob } from '../support/jobs.ts';
 
 export interface Target {
   readonly isReal: boolean;
+  /** Whether it serves sealed drops. */
+  readonly isArchive: boolean;
   /** Entitled to historical SQL, and to the realtime product where `hasRealtime`. */
   readonly key: string;
   send(path: string, init: RequestInit): Promise<Reply>;
@@ -49,6 +55,9 @@ export interface Services {
   stop(): Promise<void>;
 }
 
+/** Set by `api-archive.slow.test.ts`: the services have the same trades from sealed drops. */
+const isArchive = env['FLOWDROP_CONTRACT_ARCHIVE'] === '1';
+
 const { FLOWDROP_CONTRACT_URL: url, FLOWDROP_CONTRACT_PORTAL_URL: portalUrl, FLOWDROP_CONTRACT_KEY: key } = env;
 
 /** Between two requests to a real address, with a little more than the limit's second. */
@@ -77,6 +86,7 @@ export function openRealTarget(): Target | undefined {
   };
   return {
     isReal: true,
+    isArchive: false,
     key,
     send: (path, init) => ask(`${url}${path}`, init),
     sendPortal: (path, init) => ask(`${portalUrl}${path}`, init),
@@ -91,27 +101,20 @@ export function openLocalTarget(services: () => Services): Target {
   };
   return {
     isReal: false,
+    isArchive,
     key: KEY,
     send: (path, init) => open().send(path, init),
     sendPortal: (path, init) => open().sendPortal(path, init),
   };
 }
 
-export async function startServices(): Promise<Services> {
-  const folder = await mkdtemp(join(tmpdir(), 'flowdrop-contract-'));
-  const keyFile = join(folder, 'keys.yaml');
-  await writeFile(keyFile, writeKeys());
-  const data = { generateRows: ROWS, seed: 11 } as const;
+/** Limits that tests run into, alike over trades and over drops. */
+const SMALL = { rowLimit: ROW_LIMIT, trialRowLimit: TRIAL_ROW_LIMIT, scanLimit: SCAN_LIMIT, concurrency: 2 };
+const DATA = { generateRows: ROWS, seed: 11 } as const;
+
+async function startOverTrades(_folder: string, keyFile: string) {
   const [open, strict] = await Promise.all([
-    startTestService({
-      ...data,
-      generateSessions: 3,
-      keyFile,
-      rowLimit: ROW_LIMIT,
-      trialRowLimit: TRIAL_ROW_LIMIT,
-      scanLimit: SCAN_LIMIT,
-      concurrency: 2,
-    }),
+    startTestService({ ...DATA, ...SMALL, generateSessions: 3, keyFile }),
     startTestService({
       generateSessions: 14,
       generateRows: 2_000,
@@ -120,14 +123,40 @@ export async function startServices(): Promise<Services> {
       concurrency: 1,
     }),
   ]);
-  const engines = watchEngines();
   const frail = await startTestService({
-    ...data,
+    ...DATA,
     asOf: '2025-03-05T23:15:00Z',
     generateSessions: 5,
     earliest: '2025-02-28',
     concurrency: 1,
   });
+  return { open, strict, frail };
+}
+
+/** The trades of a service, exported by a worker. */
+async function startOverDrops(folder: string, keyFile: string) {
+  const path = join(folder, 'drops');
+  const source = await startTestService({ ...DATA, generateSessions: 3 });
+  const env = { ...workerEnvironment(source.url, source.portalUrl), FLOWDROP_API_KEY: KEY };
+  await writeJob(folder, { to: path, reports: '' });
+  const run = await flowdrop(['--jobs', folder, 'run', 'nightly'], { cwd: folder, env });
+  await source.stop();
+  if (run.code !== 0) throw new Error(run.stderr);
+  const store = { open: () => openDirectoryStore(path), access: { kind: 'directory', path } } as const;
+  const [open, strict] = await Promise.all([
+    startArchiveService(store, 'trades', { ...SMALL, keyFile }),
+    startArchiveService(store, 'trades', { requestsPerSecond: 1, concurrency: 1 }),
+  ]);
+  const frail = await startArchiveService(store, 'trades', { concurrency: 1 });
+  return { open, strict, frail };
+}
+
+export async function startServices(): Promise<Services> {
+  const folder = await mkdtemp(join(tmpdir(), 'flowdrop-contract-'));
+  const keyFile = join(folder, 'keys.yaml');
+  await writeFile(keyFile, writeKeys());
+  const engines = watchEngines();
+  const { open, strict, frail } = await (isArchive ? startOverDrops : startOverTrades)(folder, keyFile);
   return {
     open,
     strict,
@@ -143,19 +172,6 @@ export async function startServices(): Promise<Services> {
       await Promise.all([open.stop(), strict.stop(), frail.stop()]);
       await rm(folder, { recursive: true, force: true });
     },
-  };
-}
-
-/** Processes that are started from now on and still live, oldest first. */
-function watchEngines(): { list(): readonly ChildProcess[]; stop(): void } {
-  const started: ChildProcess[] = [];
-  const add = (message: unknown) => {
-    started.push((message as { process: ChildProcess }).process); // What Node says on this channel.
-  };
-  subscribe('child_process', add);
-  return {
-    list: () => started.filter(({ exitCode, signalCode }) => exitCode === null && signalCode === null),
-    stop: () => unsubscribe('child_process', add),
   };
 }
 

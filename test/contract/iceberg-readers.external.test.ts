@@ -19,7 +19,7 @@ import type { Store } from '../../src/store/store.ts';
 import { queryDuckDb } from '../support/drop.ts';
 import { flowdrop, makeFolder, startService } from '../support/flowdrop.ts';
 import { writeJob } from '../support/jobs.ts';
-import { startS3, useS3Credentials } from '../support/s3-server.ts';
+import { s3Environment, startS3, useS3Credentials } from '../support/s3-server.ts';
 import {
   type DayFacts,
   readByClickHouse,
@@ -73,18 +73,11 @@ beforeAll(async () => {
   tables.set('a directory', { to: 'drops', env: {}, store: await openDirectoryStore(join(cwd, 'drops')) });
   if (s3) {
     useS3Credentials(s3);
-    const { bucket, endpoint, region, pathStyle, accessKeyId, secretAccessKey } = s3;
     tables.set('S3', {
       s3,
-      to: `s3://${bucket}/${PREFIX}`,
-      env: {
-        AWS_ENDPOINT_URL_S3: endpoint,
-        AWS_REGION: region,
-        AWS_ACCESS_KEY_ID: accessKeyId,
-        AWS_SECRET_ACCESS_KEY: secretAccessKey,
-        FLOWDROP_S3_PATH_STYLE: String(pathStyle),
-      },
-      store: await openS3Store({ bucket, prefix: PREFIX, endpoint, region, pathStyle }),
+      to: `s3://${s3.bucket}/${PREFIX}`,
+      env: s3Environment(s3),
+      store: await openS3Store({ ...s3, prefix: PREFIX }),
     });
   }
   await run(['run'], COLUMNS, ['--generate-rows', '2000']);

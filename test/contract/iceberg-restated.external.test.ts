@@ -1,6 +1,6 @@
 /**
  * An Iceberg table that is read while one of its dates is restated over and over. Each reader must see each date once,
- * whole and of one revision. The same for the plain folder is in `python-readers.external.test.ts`.
+ * whole and of one revision. The same for the plain folder is in `folder-readers.external.test.ts`.
  */
 import { createHash } from 'node:crypto';
 import { writeFile } from 'node:fs/promises';
@@ -126,4 +126,4 @@ it('a table has each date once, whole and of one revision for every reader while
     expect(revisions.size, reader).toBeGreaterThan(1);
   }
   expect(seen.size).toBe(2 + scripts.length);
-}, 600_000);
+}, 900_000);

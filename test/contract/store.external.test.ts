@@ -279,10 +279,22 @@ describe.each(IMPLEMENTATIONS)('$name store', ({ isMissing, hasLinks, open, open
       const found = [];
       for await (const info of store.list('sizes/')) found.push(info);
       expect(found).toEqual([
-        { key: 'sizes/one', sizeBytes: 1, modifiedAtMs: expect.any(Number) },
-        { key: 'sizes/three', sizeBytes: 3, modifiedAtMs: expect.any(Number) },
+        { key: 'sizes/one', sizeBytes: 1, modifiedAtMs: expect.any(Number), version: expect.any(String) },
+        { key: 'sizes/three', sizeBytes: 3, modifiedAtMs: expect.any(Number), version: expect.any(String) },
       ]);
       for (const { modifiedAtMs } of found) expect(Math.abs(Date.now() - modifiedAtMs)).toBeLessThan(60_000);
+    });
+
+    test('the version in a listing changes with the bytes, even of the same size at the same moment', async () => {
+      const readVersion = async () => {
+        for await (const { version } of store.list('version/')) return version;
+        return undefined;
+      };
+      await putText('version/one', 'aaaa');
+      const before = await readVersion();
+      expect(await readVersion()).toBe(before);
+      await putText('version/one', 'bbbb');
+      expect(await readVersion()).not.toBe(before);
     });
 
     test('copy replaces its target and keeps its source', async () => {

@@ -39,6 +39,12 @@ const DONE_ELSEWHERE: Readonly<Record<string, string>> = {
   'json condition check': 'test/docs/drops.test.ts',
   'json policy check': 'test/docs/security.test.ts',
   'python run': 'test/docs/python.external.test.ts',
+  'python catalog run': 'test/catalog/attach.external.test.ts',
+  'python spark catalog run': 'test/catalog/attach.external.test.ts',
+  'sql catalog run': 'test/catalog/attach.external.test.ts',
+  'python table run': 'test/docs/table.external.test.ts',
+  'sql clickhouse table run': 'test/docs/table.external.test.ts',
+  'sql duckdb table run': 'test/docs/table.external.test.ts',
 };
 
 /** What the parser calls a command line that lacks a word. */

@@ -5,9 +5,11 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { flowdrop, makeFolder, REPO, startService, type TestService } from '../support/flowdrop.ts';
 import { listBlocks, PAGES } from '../support/pages.ts';
 import { findPython } from '../support/python.ts';
+import { findSparkJars } from '../support/spark.ts';
 
 /** Skipped where Python or its packages cannot be had, which `support/python.ts` says aloud; CI never skips it. */
 const python = findPython();
+const spark = findSparkJars();
 const snippets = PAGES.flatMap(listBlocks).filter(({ info }) => info === 'python run');
 
 describe.skipIf(python.isMissing)('a snippet that reads drops', () => {
@@ -28,10 +30,13 @@ describe.skipIf(python.isMissing)('a snippet that reads drops', () => {
     await remove();
   });
 
-  it.each(snippets.map(({ page, line, text }) => [`${page}:${line}`, text] as const))(
+  it.for(snippets.map(({ page, line, text }) => [`${page}:${line}`, text] as const))(
     'of %s runs in Python',
-    (_, text) => {
-      const run = spawnSync(python.path, ['-'], { cwd, input: text, encoding: 'utf8' });
+    { timeout: 400_000 },
+    ([, text], { skip }) => {
+      skip(spark.isMissing && text.includes('pyspark'), 'Spark is missing');
+      const env = { ...process.env, PYSPARK_SUBMIT_ARGS: spark.submitArgs };
+      const run = spawnSync(python.path, ['-'], { cwd, input: text, encoding: 'utf8', env });
       expect(run.status, run.stderr).toBe(0);
       // It says something: an empty answer would be a snippet that reads nothing.
       expect(run.stdout.trim().length).toBeGreaterThan(20);

@@ -71,7 +71,7 @@ test('a minimal job gets every default', () => {
       sql: '',
       columns: allowNulls(TRADE_COLUMNS.map(toJobColumn), ['symbol', 'time', 'id']),
     },
-    drop: { to: 'out', dataset: 'trades', sort: ['symbol', 'time', 'id'], table: null, s3: {} },
+    drop: { to: 'out', dataset: 'trades', sort: ['symbol', 'time', 'id'], table: null, catalog: null, s3: {} },
     rows: { onBad: 'quarantine', maxBad: 0.001 },
     checks: [],
     audit: 'repair',
@@ -121,7 +121,7 @@ const CASES: readonly Case[] = [
     title: 'a misspelt key',
     text: GOOD.replace('  dataset:', '  datset:'),
     line: 6,
-    says: ['drop.datset', 'did you mean "dataset"', 'to, dataset, table, sort'],
+    says: ['drop.datset', 'did you mean "dataset"', 'to, dataset, table, catalog, sort'],
   },
   {
     title: 'two swapped letters',

@@ -210,13 +210,13 @@ describe.each(STORES)('in $name', ({ name, isMissing, open }) => {
       expect(await readText(store, dropKey('trades', DATE))).toBe('two');
     });
 
-    it('that restates a damaged object keeps its manifest in the history, and no false file', async () => {
+    it('that restates a damaged object keeps its manifest in the history, says what is lost, and keeps no false file', async () => {
       const first = await publish(store, 'one');
       await store.put(dropKey('trades', DATE), { bytes: Buffer.from('damaged') });
       await publish(store, 'two', first.manifest);
-      expect(await listKeys(store, '_flowdrop/trades/history/')).toEqual([
-        historyKey('trades', DATE, 1, 'manifest.json'),
-      ]);
+      expect(await listKeys(store, '_flowdrop/trades/history/')).toEqual(
+        ['lost.json', 'manifest.json'].map((name) => historyKey('trades', DATE, 1, name)),
+      );
       await expectWhole(store, await readManifest(store, 'trades', DATE));
     });
 

@@ -80,7 +80,7 @@ describe('a new key', () => {
 });
 
 describe('the limits of an answer', () => {
-  const limits = { rowLimit: 10_000, trialRowLimit: 1_000 };
+  const limits = { rowLimit: 10_000, trialRowLimit: 1_000, lookbackDays: 15 };
   const caller = (historical: Entitlement) =>
     buildEntry(hashKey('cus_x'), { name: 'x', historical, realtime: false }).caller;
 
@@ -89,10 +89,14 @@ describe('the limits of an answer', () => {
     expect(shown).toEqual({ entitlement: 'active', rowLimit: 10_000, capped: false, lookbackDays: 15 });
   });
 
+  test('of an active caller without a lookback name none', () => {
+    expect(describeLimits(caller('active'), { ...limits, lookbackDays: undefined }).lookbackDays).toBeUndefined();
+  });
+
   test('of a trialing caller are capped, without a lookback', () => {
     const shown = describeLimits(caller('trialing'), limits);
-    expect(shown).toEqual({ entitlement: 'trialing', rowLimit: 1_000, capped: true });
-    expect(describeLimits(caller('trialing'), { rowLimit: 50, trialRowLimit: 1_000 }).rowLimit).toBe(50);
+    expect(shown).toEqual({ entitlement: 'trialing', rowLimit: 1_000, capped: true, lookbackDays: undefined });
+    expect(describeLimits(caller('trialing'), { ...limits, rowLimit: 50 }).rowLimit).toBe(50);
   });
 
   test('of a caller without the subscription are the least', () => {

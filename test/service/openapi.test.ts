@@ -6,7 +6,7 @@ import { Validator } from '@seriousme/openapi-schema-validator';
 import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
 import { ERROR_CODES, REASONS } from '../../src/api-contract/historical.ts';
-import { HISTORICAL_PATH, PORTAL_PATH } from '../../src/api-contract/published-limits.ts';
+import { HISTORICAL_PATH, LOOKBACK_DAYS, PORTAL_PATH } from '../../src/api-contract/published-limits.ts';
 import { TRADE_COLUMNS } from '../../src/api-contract/trade.ts';
 import { buildOpenApi } from '../../src/service/openapi/openapi.ts';
 import * as historical from '../../src/service/openapi/openapi-historical.ts';
@@ -52,8 +52,10 @@ interface Document {
 
 // What is written is JSON: the document is looked at as its readers get it.
 const OPERATIONS = [...Object.values(historical), ...Object.values(snapshots), ...Object.values(service)];
-const read = (options: Omit<Parameters<typeof buildOpenApi>[0], 'operations'>) =>
-  JSON.parse(JSON.stringify(buildOpenApi({ ...options, operations: OPERATIONS }))) as Document;
+const read = (options: Partial<Parameters<typeof buildOpenApi>[0]>) =>
+  JSON.parse(
+    JSON.stringify(buildOpenApi({ version: '0.1.0', lookbackDays: LOOKBACK_DAYS, operations: OPERATIONS, ...options })),
+  ) as Document;
 const document = read({ version: '0.1.0', portalUrl: 'http://portal.example:8101' });
 const operations = Object.entries(document.paths).flatMap(([path, { servers: _, ...methods }]) =>
   Object.entries(methods).map(([method, operation]) => ({ title: `${method.toUpperCase()} ${path}`, operation })),

@@ -38,10 +38,10 @@ export interface TestService extends RunningService {
   stop(): Promise<void>;
 }
 
-/** @param clickhouse a server to keep the trades on; default: the embedded engine */
+/** @param data where the trades are; default: the embedded engine */
 export async function startTestService(
   overrides: Partial<ServiceOptions> = {},
-  clickhouse?: ServiceParts['clickhouse'],
+  data: Pick<ServiceParts, 'clickhouse' | 'openBackend'> = {},
 ): Promise<TestService> {
   const lines: Record<string, unknown>[] = [];
   const log = createLog({
@@ -65,7 +65,7 @@ export async function startTestService(
       openWorkers: (workers) => openWorkerPool({ ...workers, command: WORKER_COMMAND }),
       openServer: openServerEngine,
       openServerPool,
-      ...(clickhouse ? { clickhouse } : {}),
+      ...data,
       clock,
       log,
       version: '0.0.0-test',

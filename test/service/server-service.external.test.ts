@@ -29,7 +29,10 @@ describe.skipIf(server === undefined)('the service over a server', () => {
   const open = async (overrides = {}) => {
     if (server === undefined) throw new Error(reason);
     const { readerUrl: url, adminUrl } = server;
-    return await startTestService({ asOf: EVENING, rowLimit: ROW_LIMIT, ...overrides }, { url, adminUrl });
+    return await startTestService(
+      { asOf: EVENING, rowLimit: ROW_LIMIT, ...overrides },
+      { clickhouse: { url, adminUrl } },
+    );
   };
 
   beforeAll(async () => {

@@ -1,4 +1,6 @@
 /** How tests start engine processes: as the built program does. */
+import type { ChildProcess } from 'node:child_process';
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { execPath } from 'node:process';
 import { ENGINE_WORKER_COMMAND } from '../../src/cli/engine-worker.ts';
 import type { WorkerCommand } from '../../src/engine/worker-process.ts';
@@ -12,3 +14,16 @@ export const WORKER_COMMAND: WorkerCommand = {
   args: [MAIN, ENGINE_WORKER_COMMAND],
   env: { PATH: '/usr/bin:/bin', FLOWDROP_CANARY: ENVIRONMENT_CANARY },
 };
+
+/** Processes that are started from now on and still live, oldest first. */
+export function watchEngines(): { list(): readonly ChildProcess[]; stop(): void } {
+  const started: ChildProcess[] = [];
+  const add = (message: unknown) => {
+    started.push((message as { process: ChildProcess }).process); // What Node says on this channel.
+  };
+  subscribe('child_process', add);
+  return {
+    list: () => started.filter(({ exitCode, signalCode }) => exitCode === null && signalCode === null),
+    stop: () => unsubscribe('child_process', add),
+  };
+}

@@ -42,6 +42,17 @@ export function useS3Credentials(server: S3Server): void {
   process.env['AWS_SECRET_ACCESS_KEY'] = server.secretAccessKey;
 }
 
+/** What `flowdrop` needs in its environment to use the server. */
+export function s3Environment(server: S3Server): Readonly<Record<string, string>> {
+  return {
+    AWS_ENDPOINT_URL_S3: server.endpoint,
+    AWS_REGION: server.region,
+    AWS_ACCESS_KEY_ID: server.accessKeyId,
+    AWS_SECRET_ACCESS_KEY: server.secretAccessKey,
+    FLOWDROP_S3_PATH_STYLE: String(server.pathStyle),
+  };
+}
+
 async function findOrStart(): Promise<ServerStart<S3Server>> {
   const endpoint = process.env['FLOWDROP_TEST_S3_ENDPOINT'];
   if (endpoint) return { server: readServer(process.env, 'FLOWDROP_TEST_S3_'), reason: undefined };

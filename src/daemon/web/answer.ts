@@ -78,9 +78,9 @@ export function answerText(status: number, type: string, body: string): PageAnsw
   return { status, type, body };
 }
 
-/** All headers of an answer, including its length. */
-export function headersOf({ type, body, headers }: PageAnswer): Readonly<Record<string, string | number>> {
-  return { ...SECURITY_HEADERS, ...headers, 'content-type': type, 'content-length': Buffer.byteLength(body) };
+/** All headers of an answer, except its length. */
+export function headersOf({ type, headers }: PageAnswer): Readonly<Record<string, string>> {
+  return { ...SECURITY_HEADERS, ...headers, 'content-type': type };
 }
 
 /** For older browsers, `x-frame-options` repeats `frame-ancestors`. */

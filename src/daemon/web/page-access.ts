@@ -7,6 +7,7 @@
  */
 import { createHash, createHmac, timingSafeEqual } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
+import { parseHostHeader } from '../../core/listen-address.ts';
 
 const COOKIE = 'flowdrop_status';
 /** A month; then the token is needed again. */
@@ -26,7 +27,7 @@ export function createAccess(token: string | undefined, hosts: readonly string[]
   if (token === undefined) {
     const known = new Set(hosts.map((host) => host.toLowerCase()));
     return {
-      isKnownHost: ({ host }) => known.has(nameOf(host ?? '')),
+      isKnownHost: ({ host }) => known.has(parseHostHeader(host)),
       isAllowed: () => true,
       login: () => undefined,
     };
@@ -51,11 +52,6 @@ export function createAccess(token: string | undefined, hosts: readonly string[]
       return `${COOKIE}=${expires}.${sign(expires)}; Path=/; Max-Age=${LOGIN_SECONDS}; HttpOnly; SameSite=Strict${secure}`;
     },
   };
-}
-
-/** The host of a `Host` header, without port and brackets. */
-function nameOf(host: string): string {
-  return (/^\[([^\]]*)\](?::\d+)?$/.exec(host)?.[1] ?? /^([^:]*)(?::\d+)?$/.exec(host)?.[1] ?? '').toLowerCase();
 }
 
 function readCookie(header: string): string {

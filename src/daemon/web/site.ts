@@ -6,6 +6,7 @@ import type { IncomingHttpHeaders } from 'node:http';
 import type { CalendarOverride } from '../../calendar/session.ts';
 import type { Clock } from '../../core/clock.ts';
 import { describeError } from '../../core/errors.ts';
+import type { HeardRequest } from '../../core/http-listener.ts';
 import type { Log } from '../../core/log.ts';
 import type { DaemonView } from '../job-view.ts';
 import { answerPage, answerReport, answerReportNotice, answerText, type PageAnswer } from './answer.ts';
@@ -35,13 +36,6 @@ interface SiteOptions {
   readonly log: Log;
 }
 
-interface SiteRequest {
-  readonly method: string;
-  /** Path and query. */
-  readonly target: string;
-  readonly headers: IncomingHttpHeaders;
-}
-
 export class Site {
   readonly #options: SiteOptions;
   readonly #metrics: DaemonMetrics;
@@ -54,7 +48,7 @@ export class Site {
   }
 
   /** Never rejects. */
-  async answer(request: SiteRequest): Promise<PageAnswer> {
+  async answer(request: HeardRequest): Promise<PageAnswer> {
     try {
       return await this.#route(request);
     } catch (error) {
@@ -64,7 +58,7 @@ export class Site {
     }
   }
 
-  async #route({ method, target, headers }: SiteRequest): Promise<PageAnswer> {
+  async #route({ method, target, headers }: HeardRequest): Promise<PageAnswer> {
     const { access, clock, view } = this.#options;
     if (method !== 'GET' && method !== 'HEAD') {
       const text = renderNotice('Read-only', ['Only GET and HEAD are allowed.']);

@@ -3,8 +3,16 @@
  * it), the newest is the one with the highest number, and `version-hint.text` follows.
  */
 import { isFault } from '../../core/errors.ts';
+import { RECORDS_PREFIX } from '../../store/key-kind.ts';
 import type { Store } from '../../store/store.ts';
-import { parseTableVersion, tableHintKey, tablePrefix, tableVersionKey, tableVersionsPrefix } from '../layout.ts';
+import {
+  parseTableDataset,
+  parseTableVersion,
+  tableHintKey,
+  tablePrefix,
+  tableVersionKey,
+  tableVersionsPrefix,
+} from '../layout.ts';
 import { damagedTable } from './table-avro.ts';
 import { formatMetadata, parseMetadata, type TableMetadata } from './table-metadata.ts';
 
@@ -36,6 +44,16 @@ export function keyOf(store: Pick<Store, 'url'>, location: string): string {
 
 export function locateTable(store: Pick<Store, 'url'>, dataset: string): string {
   return locate(store, tablePrefix(dataset)).replace(/\/$/, '');
+}
+
+/** Names of the datasets with a table, ascending. Costs a listing of everything but the rows. */
+export async function listTables(store: Store): Promise<readonly string[]> {
+  const datasets = new Set<string>();
+  for await (const { key } of store.list(RECORDS_PREFIX)) {
+    const dataset = parseTableDataset(key);
+    if (dataset !== undefined) datasets.add(dataset);
+  }
+  return [...datasets].sort();
 }
 
 /** Numbers of the versions, ascending. */

@@ -33,6 +33,12 @@ import {
 } from './table-metadata.ts';
 import { mergeTableFields, unfit } from './table-schema.ts';
 
+/**
+ * Readers split a file at its offsets and put splits together again, up to 128 MiB by default. All row groups of a large
+ * session would be half of the metadata.
+ */
+const MIN_SPLIT_BYTES = 32 * 1024 * 1024;
+
 const AVRO_CONTENT = { contentType: 'application/avro' } as const;
 
 export type TableChange =
@@ -259,10 +265,20 @@ function describeFile(
     null_value_counts: columns.map(({ key, nulls }) => ({ key, value: nulls })),
     lower_bounds: bounds('lower'),
     upper_bounds: bounds('upper'),
-    split_offsets: offsets,
+    split_offsets: thinOffsets(offsets),
     sort_order_id: orderId,
   };
   return { file, metadata };
+}
+
+/** The first offset, and those of later row groups that are far enough apart. */
+function thinOffsets(offsets: readonly number[]): readonly number[] {
+  const kept: number[] = [];
+  for (const offset of offsets) {
+    const last = kept.at(-1);
+    if (last === undefined || offset - last >= MIN_SPLIT_BYTES) kept.push(offset);
+  }
+  return kept;
 }
 
 /** In the words of the spec ("Optional Snapshot Summary Fields"), and what our own code needs to know of the date. */

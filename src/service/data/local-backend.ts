@@ -67,7 +67,7 @@ export async function openLocalBackend(options: ServiceOptions, parts: LocalBack
       ),
     );
     await data.confirm(runOn(pool), dataset.tables);
-    return { pool, parser: openParser(writer), dataset, close };
+    return { pool, parser: openParser(writer), dataset, snapshots: dataset, close };
   } catch (error) {
     await close();
     throw error;

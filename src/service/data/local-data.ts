@@ -9,7 +9,7 @@ import { join, resolve } from 'node:path';
 import type { Clock } from '../../core/clock.ts';
 import { describeError, Fault } from '../../core/errors.ts';
 import { quoteIdentifier, quoteString } from '../../engine/literal.ts';
-import type { Dataset, DatasetTables, LoadTarget, StatementRunner } from '../dataset.ts';
+import type { DatasetTables, LoadTarget, StatementRunner } from '../dataset.ts';
 import { type Catalog, type LoadedSource, readCatalog, writeCatalog } from './catalog.ts';
 import { LocalDataset } from './local-dataset.ts';
 import {
@@ -123,7 +123,7 @@ export class LocalData {
   }
 
   /** Detaches the tables from the writing process when everything is loaded. @param earliest first visible date */
-  async publish(earliest: string, clock: Clock): Promise<Dataset> {
+  async publish(earliest: string, clock: Clock): Promise<LocalDataset> {
     for (const { name } of STORED_TABLES) {
       await this.#writer.command(`DETACH TABLE ${WRITER_DATABASE}.${name} PERMANENTLY SYNC`);
     }

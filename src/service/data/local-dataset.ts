@@ -4,19 +4,21 @@
  * views follow the service's clock.
  */
 import { randomBytes } from 'node:crypto';
+import { LOOKBACK_DAYS } from '../../api-contract/published-limits.ts';
 import { type Clock, systemClock } from '../../core/clock.ts';
-import { quoteString } from '../../engine/literal.ts';
+import { formatSettings, quoteString } from '../../engine/literal.ts';
 import type { PooledEngine } from '../../engine/pool.ts';
-import type { Dataset } from '../dataset.ts';
+import type { AdmittedStatement, Dataset, SnapshotDataset } from '../dataset.ts';
 import type { LoadedSource } from './catalog.ts';
 import { listViewStatements } from './views.ts';
 
 /** Recreate the views when the offset between service clock and engine clock has changed by more than this. */
 const CLOCK_TOLERANCE_MS = 500;
 
-export class LocalDataset implements Dataset {
+export class LocalDataset implements Dataset, SnapshotDataset {
   readonly tables;
   readonly delayMs = 0;
+  readonly lookbackDays = LOOKBACK_DAYS;
   readonly databases: readonly string[];
   readonly rows: number;
   readonly earliest: string;
@@ -39,6 +41,14 @@ export class LocalDataset implements Dataset {
     this.#clock = given.clock;
     this.#dates = dates;
     this.#mountStatements = mountStatements;
+  }
+
+  async stream(
+    engine: PooledEngine,
+    { text, settings, format }: AdmittedStatement,
+  ): Promise<AsyncIterable<Uint8Array>> {
+    await this.prepare(engine);
+    return await engine.stream(`${text} ${formatSettings(settings)}`, format);
   }
 
   async prepare(engine: PooledEngine): Promise<void> {

@@ -6,16 +6,17 @@
  */
 import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
-import { EARLIEST_DATE, MINIMUM_DATA_DELAY_MINUTES } from '../../api-contract/published-limits.ts';
+import { EARLIEST_DATE, LOOKBACK_DAYS, MINIMUM_DATA_DELAY_MINUTES } from '../../api-contract/published-limits.ts';
 import { type Clock, systemClock } from '../../core/clock.ts';
 import { Fault } from '../../core/errors.ts';
 import type { Log } from '../../core/log.ts';
 import type { Engine } from '../../engine/engine.ts';
+import { formatSettings } from '../../engine/literal.ts';
 import type { EnginePool } from '../../engine/pool.ts';
 import type { ServerPool } from '../../engine/server-pool.ts';
 import { openParser } from '../../guard/parser.ts';
 import { type Backend, type EngineOpeners, MAX_WAITING } from '../backend.ts';
-import type { Dataset, LoadTarget } from '../dataset.ts';
+import type { Dataset, LoadTarget, SnapshotDataset } from '../dataset.ts';
 import { generateSession, listClosedSessions } from '../generate/generate.ts';
 import { addressSettings, MAX_RESULT_BYTES } from '../historical/query-runner.ts';
 import type { ServiceOptions } from '../options.ts';
@@ -70,6 +71,7 @@ export async function openServerBackend(options: ServiceOptions, parts: ServerBa
       pool,
       parser: openParser(parserPool),
       dataset,
+      snapshots: dataset,
       knownSettings: pool.capabilities.settings,
       knownFunctions: pool.capabilities.functions,
       close,
@@ -157,7 +159,11 @@ function planServer(options: ServiceOptions, clock: Clock): ServerPlan {
   };
 }
 
-async function openDataset(pool: ServerPool, options: ServiceOptions, parts: ServerBackendParts): Promise<Dataset> {
+async function openDataset(
+  pool: ServerPool,
+  options: ServiceOptions,
+  parts: ServerBackendParts,
+): Promise<Dataset & SnapshotDataset> {
   const request = { owner: 'start', signal: new AbortController().signal };
   const report = await pool.use(request, (engine) => checkServer(engine, pool.capabilities));
   for (const warning of report.warnings) parts.log.warn({ event: 'server-unlike' }, warning);
@@ -172,6 +178,8 @@ async function openDataset(pool: ServerPool, options: ServiceOptions, parts: Ser
     tables: SERVER_TABLES.read,
     databases: [...new Set([...report.databases, ...SERVER_TABLES.databases])],
     rows: await countRows(pool),
+    lookbackDays: LOOKBACK_DAYS,
+    stream: (engine, { text, settings, format }) => engine.stream(`${text} ${formatSettings(settings)}`, format),
     earliest: options.earliest ?? EARLIEST_DATE,
     // The service's user sees only the views, which already apply the delay.
     delayMs: MINIMUM_DATA_DELAY_MINUTES * 60_000,

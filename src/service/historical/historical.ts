@@ -15,6 +15,7 @@ import type { Gate } from '../access/gate.ts';
 import { type ApiFailure, invalidRequest } from '../http/api-failure.ts';
 import type { Endpoint, EndpointAnswer } from '../http/endpoint.ts';
 import { QUERY_HISTORICAL } from '../openapi/openapi-historical.ts';
+import { omitFromExamples } from '../openapi/openapi-operation.ts';
 import type { QueryRunner } from './query-runner.ts';
 import { SAMPLE_ROWS, writeSample } from './sample.ts';
 
@@ -31,7 +32,8 @@ const HEADERS = { [DELAY_HEADER]: String(MINIMUM_DATA_DELAY_MINUTES) } as const;
 export function createHistorical({ gate, runner, limits }: EntryParts): Endpoint {
   return {
     name: 'historical',
-    operation: QUERY_HISTORICAL,
+    operation:
+      limits.lookbackDays === undefined ? omitFromExamples(QUERY_HISTORICAL, 'lookback_days') : QUERY_HISTORICAL,
     answer: async ({ body, session, signal }) => {
       const request = parseRequest(body);
       const caller = gate.enter({ apiKey: request.api_key, session }, 'historical');

@@ -3,9 +3,10 @@
  * stay bytes; the limits are in the outermost SETTINGS clause, where the guard admits no settings of the caller; the
  * query has succeeded before the first byte of its rows is returned.
  */
+import { formatSettings } from '../../engine/literal.ts';
 import type { EnginePool } from '../../engine/pool.ts';
 import type { Guard } from '../../guard/guard.ts';
-import type { Dataset } from '../dataset.ts';
+import type { AdmittedStatement, Dataset } from '../dataset.ts';
 import { toApiFailure } from '../http/api-failure.ts';
 import { HeldBytes, PieceQueue } from './piece-queue.ts';
 import { type RowFrame, RowStream } from './row-stream.ts';
@@ -32,7 +33,9 @@ interface QueryParts {
   /** Maximum rows that the engine may read for one answer. */
   readonly scanLimit: number;
   /** Settings that the engine supports; a server of another version may support fewer. Default: all. */
-  readonly knownSettings?: ReadonlySet<string>;
+  readonly knownSettings?: ReadonlySet<string> | undefined;
+  /** Settings besides the limits. Default: those that keep hidden rows hidden. */
+  readonly settings?: Readonly<Record<string, string | number>> | undefined;
 }
 
 /** Maximum run time of one query, seconds. */
@@ -46,13 +49,16 @@ export const MAX_RESULT_BYTES = 256_000_000;
 /** Maximum bytes of answers that wait for their callers; above this the engines wait too. */
 const MAX_HELD_BYTES = 512_000_000;
 
-export function createQueryRunner({ pool, guard, dataset, scanLimit, knownSettings }: QueryParts): QueryRunner {
+export function createQueryRunner(parts: QueryParts): QueryRunner {
+  const { pool, guard, dataset, scanLimit, knownSettings } = parts;
+  const own = parts.settings ?? keepKnown(HIDING_SETTINGS, knownSettings);
   const held = new HeldBytes(MAX_HELD_BYTES);
   return {
     run: async ({ sql, rowLimit, frame, owner, signal }) => {
       try {
         const text = await guard.admit(sql, { owner, signal });
-        const statement = `${text} ${settingsSql(rowLimit, scanLimit, knownSettings)}`;
+        const limits = limitSettings(rowLimit, scanLimit, knownSettings);
+        const statement = { text, settings: { ...limits, ...own }, format: 'JSONEachRow' };
         return new RowStream(await openLines(statement, owner, signal), rowLimit, frame);
       } catch (error) {
         throw toApiFailure(error, sql);
@@ -64,14 +70,17 @@ export function createQueryRunner({ pool, guard, dataset, scanLimit, knownSettin
    * Returns the result's lines once the query has succeeded. The engine is free as soon as it has produced them all,
    * however slowly the caller reads, unless too many bytes already wait for callers.
    */
-  async function openLines(statement: string, owner: string, signal: AbortSignal): Promise<AsyncIterable<Uint8Array>> {
+  async function openLines(
+    statement: AdmittedStatement,
+    owner: string,
+    signal: AbortSignal,
+  ): Promise<AsyncIterable<Uint8Array>> {
     return await new Promise((resolve, reject) => {
       const lines = new PieceQueue(held);
       // A caller that disconnects before the first piece never starts to read, so it never leaves the iteration.
       signal.addEventListener('abort', () => lines.leave(signal.reason), { once: true });
       const task = pool.use({ owner, signal }, async (engine) => {
-        await dataset.prepare(engine);
-        const pieces = await engine.stream(statement, 'JSONEachRow');
+        const pieces = await dataset.stream(engine, statement);
         resolve(lines);
         for await (const piece of pieces) {
           if (lines.isLeft) break;
@@ -88,13 +97,28 @@ export function createQueryRunner({ pool, guard, dataset, scanLimit, knownSettin
 }
 
 /**
- * Builds the SETTINGS clause. `limit` asks for one row more than may be answered, which reveals truncation. The
- * settings from `optimize_trivial_count_query` to `use_query_cache` force every query to read its rows, so that the
- * scan limit always means the same; otherwise a count or a repeated query could be answered without reading. The last
- * four keep the views' filter first. In a merged or reordered filter, a join filter or a late projection, the caller's
- * expressions would see hidden rows, and whether an expression failed would leak their content.
+ * Settings for data with hidden rows. The first four force every query to read its rows, so that the scan limit always
+ * means the same; otherwise a count or a repeated query could be answered without reading. The others keep the views'
+ * filter first. In a merged or reordered filter, a join filter or a late projection, the caller's expressions would see
+ * hidden rows, and whether an expression failed would leak their content.
  */
-export function settingsSql(rowLimit: number, scanLimit: number, known?: ReadonlySet<string>): string {
+const HIDING_SETTINGS: Readonly<Record<string, string | number>> = {
+  optimize_trivial_count_query: 0,
+  optimize_use_implicit_projections: 0,
+  use_query_condition_cache: 0,
+  use_query_cache: 0,
+  optimize_move_to_prewhere: 0,
+  query_plan_merge_filters: 0,
+  enable_join_runtime_filters: 0,
+  query_plan_optimize_lazy_materialization: 0,
+};
+
+/** The limits as settings. `limit` asks for one row more than may be answered, which reveals truncation. */
+function limitSettings(
+  rowLimit: number,
+  scanLimit: number,
+  known: ReadonlySet<string> | undefined,
+): Readonly<Record<string, string | number>> {
   const settings: Readonly<Record<string, string | number>> = {
     limit: rowLimit + 1,
     max_rows_to_read: scanLimit,
@@ -107,19 +131,20 @@ export function settingsSql(rowLimit: number, scanLimit: number, known?: Readonl
     output_format_json_validate_utf8: 1,
     output_format_json_quote_64bit_integers: 0,
     session_timezone: "'UTC'",
-    optimize_trivial_count_query: 0,
-    optimize_use_implicit_projections: 0,
-    use_query_condition_cache: 0,
-    use_query_cache: 0,
-    optimize_move_to_prewhere: 0,
-    query_plan_merge_filters: 0,
-    enable_join_runtime_filters: 0,
-    query_plan_optimize_lazy_materialization: 0,
   };
-  return `SETTINGS ${Object.entries(settings)
-    .filter(([name]) => known === undefined || known.has(name))
-    .map(([name, value]) => `${name} = ${value}`)
-    .join(', ')}`;
+  return keepKnown(settings, known);
+}
+
+/** The SETTINGS clause of callers' statements over data with hidden rows. */
+export function settingsSql(rowLimit: number, scanLimit: number): string {
+  return formatSettings({ ...limitSettings(rowLimit, scanLimit, undefined), ...HIDING_SETTINGS });
+}
+
+function keepKnown(
+  settings: Readonly<Record<string, string | number>>,
+  known: ReadonlySet<string> | undefined,
+): Readonly<Record<string, string | number>> {
+  return Object.fromEntries(Object.entries(settings).filter(([name]) => known === undefined || known.has(name)));
 }
 
 /**

@@ -47,3 +47,15 @@ export interface Operation {
 }
 
 export const JSON_OR_FORM = ['application/json', 'application/x-www-form-urlencoded'] as const;
+
+/** The operation without a member of its answers' examples, at a service whose answers never have it. */
+export function omitFromExamples(operation: Operation, member: string): Operation {
+  const omit = (examples: Examples) =>
+    JSON.parse(JSON.stringify(examples, (name, value: unknown) => (name === member ? undefined : value))) as Examples;
+  return {
+    ...operation,
+    responses: operation.responses.map(({ examples, ...response }) =>
+      examples === undefined ? response : { ...response, examples: omit(examples) },
+    ),
+  };
+}

@@ -3,7 +3,7 @@
  * operations. Pure.
  */
 import { z } from 'zod';
-import { MINIMUM_DATA_DELAY_MINUTES } from '../../api-contract/published-limits.ts';
+import { EARLIEST_DATE, MINIMUM_DATA_DELAY_MINUTES } from '../../api-contract/published-limits.ts';
 import { SESSION_COOKIE } from '../access/login-session.ts';
 import type { Examples, HeaderName, Operation, OperationResponse } from './openapi-operation.ts';
 import { SCHEMAS, type SchemaName } from './openapi-schemas.ts';
@@ -15,15 +15,19 @@ export interface OpenApiOptions {
   readonly version: string;
   /** Base URL of the separate entry point. Default: a variable that the reader of the document fills in. */
   readonly portalUrl?: string;
+  /** Days back that active subscriptions see; `undefined`: all dates. */
+  readonly lookbackDays: number | undefined;
 }
 
 /** The interface version given in the specification. */
 const INTERFACE_VERSION = '1.0.0';
 const DEFAULT_PORTAL_URL = 'http://127.0.0.1:8101';
 
+const SNAPSHOTS = 'Snapshots';
+
 const TAGS = [
   { name: 'Historical SQL', description: 'SELECT over individual option trades, at least 15 minutes old.' },
-  { name: 'Snapshots', description: 'Option chain and market structure, as of an instant.' },
+  { name: SNAPSHOTS, description: 'Option chain and market structure, as of an instant.' },
   { name: 'Session', description: 'A cookie in place of a key.' },
   { name: 'Service', description: 'For operators and tools; no key needed.' },
 ] as const;
@@ -55,16 +59,28 @@ const HEADERS = {
   },
 } as const satisfies Readonly<Record<HeaderName, object>>;
 
-const INFO_TEXT = [
-  'Historical option trades over SQL, option chain snapshots and market structure (dealer gamma exposure).',
-  'Three ways to authenticate: an API key as the member `api_key` of the body (the POST endpoints), an API key in the ' +
-    'Authorization header (market structure), or the cookie of a session (the POST endpoints).',
-  'Limits of historical SQL: trades are at least 15 minutes old; active subscriptions see the last 15 days, measured at ' +
-    'execution; data starts on 2025-02-28; one request per second and key, both entry points together.',
-].join('\n\n');
+function describeInterface({ operations, lookbackDays }: OpenApiOptions): string {
+  const hasSnapshots = operations.some(({ tag }) => tag === SNAPSHOTS);
+  const products = hasSnapshots
+    ? 'Historical option trades over SQL, option chain snapshots and market structure (dealer gamma exposure).'
+    : 'Historical option trades over SQL.';
+  const keys = hasSnapshots
+    ? 'Three ways to authenticate: an API key as the member `api_key` of the body (the POST endpoints), an API key in the ' +
+      'Authorization header (market structure), or the cookie of a session (the POST endpoints).'
+    : 'Two ways to authenticate: an API key as the member `api_key` of the body, or the cookie of a session.';
+  const dates =
+    lookbackDays === undefined
+      ? 'every date of the archive is visible'
+      : `active subscriptions see the last ${lookbackDays} days, measured at execution; data starts on ${EARLIEST_DATE}`;
+  const limits =
+    `Limits of historical SQL: trades are at least ${MINIMUM_DATA_DELAY_MINUTES} minutes old; ${dates}; one request per ` +
+    'second and key, both entry points together.';
+  return [products, keys, limits].join('\n\n');
+}
 
 /** The whole document, ready for `JSON.stringify`. */
-export function buildOpenApi({ operations, version, portalUrl }: OpenApiOptions): object {
+export function buildOpenApi(options: OpenApiOptions): object {
+  const { operations, version, portalUrl } = options;
   const paths: Record<string, Record<string, unknown>> = {};
   for (const operation of operations) {
     const path = operation.path.replace(/:(\w+)/g, '{$1}');
@@ -79,14 +95,14 @@ export function buildOpenApi({ operations, version, portalUrl }: OpenApiOptions)
     info: {
       title: 'Options Data API',
       version: INTERFACE_VERSION,
-      description: INFO_TEXT,
+      description: describeInterface(options),
       'x-flowdrop-version': version,
     },
     servers: [{ url: '/', description: 'The main address: the one that this document comes from.' }],
-    tags: TAGS,
+    tags: TAGS.filter(({ name }) => operations.some(({ tag }) => tag === name)),
     paths,
     components: {
-      schemas: describeSchemas(),
+      schemas: describeSchemas(operations),
       headers: HEADERS,
       securitySchemes: SECURITY_SCHEMES,
     },
@@ -156,11 +172,26 @@ function describeParameters(place: 'path' | 'query', parameters: z.ZodObject | u
   });
 }
 
-function describeSchemas(): object {
+/** The schemas that the operations refer to, and those that these refer to. */
+function describeSchemas(operations: readonly Operation[]): object {
   const registry = z.registry<{ id: string }>();
   for (const [id, schema] of Object.entries(SCHEMAS)) registry.add(schema, { id });
   const { schemas } = z.toJSONSchema(registry, { uri: refer, io: 'input', override: simplify });
-  return Object.fromEntries(Object.entries(schemas).map(([id, schema]) => [id, dropMeta(schema)]));
+  const named = operations.flatMap(({ request, responses }) => [
+    ...(request ? [request.schema] : []),
+    ...responses.flatMap(({ schema }) => schema),
+  ]);
+  const used = new Set<string>(named);
+  // A set also yields what is added while it is walked.
+  for (const name of used) {
+    const text = JSON.stringify(schemas[name]);
+    for (const other of Object.keys(schemas)) if (text.includes(`"${refer(other)}"`)) used.add(other);
+  }
+  return Object.fromEntries(
+    Object.entries(schemas)
+      .filter(([id]) => used.has(id))
+      .map(([id, schema]) => [id, dropMeta(schema)]),
+  );
 }
 
 /** Removes members that belong in a standalone schema document but not in a component. */

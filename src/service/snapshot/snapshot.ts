@@ -8,7 +8,7 @@ import type { ChainRow } from '../../api-contract/chain.ts';
 import { formatWallDate } from '../../calendar/wall-clock.ts';
 import type { Clock } from '../../core/clock.ts';
 import type { EnginePool, PooledEngine } from '../../engine/pool.ts';
-import type { Dataset } from '../dataset.ts';
+import type { SnapshotDataset } from '../dataset.ts';
 import { ApiFailure } from '../http/api-failure.ts';
 import { type FlowRow, NO_FLOW } from './flow.ts';
 import { SnapshotCache } from './snapshot-cache.ts';
@@ -24,7 +24,7 @@ import { countRefreshes, findMoment, isClosed, type Moment } from './snapshot-ti
 
 interface SnapshotParts {
   readonly pool: EnginePool;
-  readonly dataset: Pick<Dataset, 'tables' | 'earliest' | 'delayMs' | 'prepare'>;
+  readonly dataset: SnapshotDataset;
   readonly clock: Clock;
   /** Called on every lookup: `hit` when the snapshot was kept or already being computed. */
   readonly onLookup?: (result: 'hit' | 'miss') => void;

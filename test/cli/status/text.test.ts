@@ -130,6 +130,29 @@ describe('the status of a job', () => {
     ).toMatch(/^last run 10 days ago .*: done/);
   });
 
+  it('says which dates equal the source, and what was true of those that have expired', () => {
+    const { document } = createView();
+    const audit = { audited_at: '2026-11-30T22:00:00.000Z', revision: 1, rule: 'repair', counts: 'x' } as const;
+    const reason = 'it keeps 2 row(s) that the source no longer has';
+    const audits: Readonly<Record<string, DateStatus['audit']>> = {
+      '2026-11-10': { ...audit, result: 'equal', audited_at: '2026-11-24T22:00:00.000Z' },
+      '2026-11-12': { ...audit, result: 'differs', reason },
+      '2026-11-18': { ...audit, result: 'equal' },
+      '2026-11-19': { ...audit, result: 'differs', reason },
+      '2026-11-20': { ...audit, result: 'equal' },
+    };
+    const dates = document.dates.map((one) => ({ ...one, audit: audits[one.date] }));
+    const lines = describeStatus(createView({ document: { ...document, dates } })).split('\n');
+    expect(lines).toEqual(
+      expect.arrayContaining([
+        'equal to the source: 2 date(s), compared 60 min ago (2026-11-30T22:00:00.000Z)',
+        'equal to the source when it expired: 2026-11-10',
+        `2026-11-19 differs from the source: ${reason}`,
+        `2026-11-12 differed from the source when it expired: ${reason}`,
+      ]),
+    );
+  });
+
   it('believes the end of a run rather than its record, which knows nothing of reports', () => {
     const { document } = createView();
     const at = { started_at: '2026-11-20T22:30:00.000Z', finished_at: '2026-11-20T22:59:01.000Z' };

@@ -1,0 +1,65 @@
+/** `flowdrop serve --catalog STORE`: the read-only Iceberg catalog of a store, until SIGTERM. */
+import { startCatalog } from '../catalog/catalog-listener.ts';
+import { CATALOG_NAMESPACE } from '../catalog/read-only-catalog.ts';
+import { Fault } from '../core/errors.ts';
+import { openKeys } from '../service/access/key-source.ts';
+import type { Caller } from '../service/access/keys.ts';
+import { SERVICE_DEFAULTS } from '../service/options.ts';
+import type { CliContext } from './context.ts';
+
+interface CatalogFlags {
+  readonly catalog: string;
+  readonly key?: readonly string[] | undefined;
+  readonly keyFile?: string | undefined;
+  readonly host?: string | undefined;
+  readonly port?: number | undefined;
+}
+
+/** Flags of `serve` that mean something for a catalog. */
+const FLAGS: readonly string[] = ['catalog', 'key', 'keyFile', 'host', 'port'] satisfies (keyof CatalogFlags)[];
+
+/** Beside the service's own ports. */
+const DEFAULT_PORT = 8181;
+
+/** @throws Fault `SERVICE_OPTION_INVALID`, `KEY_INVALID` (kind `usage`), `LISTEN_FAILED`, StoreFault */
+export async function serveCatalog(
+  { openers, service, terminal, signal }: Pick<CliContext, 'openers' | 'service' | 'signal' | 'terminal'>,
+  options: CatalogFlags,
+): Promise<void> {
+  const { catalog, key = [], keyFile, host = SERVICE_DEFAULTS.host, port = DEFAULT_PORT } = options;
+  if (Object.keys(options).some((name) => !FLAGS.includes(name))) {
+    throw new Fault('SERVICE_OPTION_INVALID', '--catalog goes with --key, --key-file, --host and --port only', {
+      kind: 'usage',
+      hint: 'flowdrop serve --catalog out/drops --port 8181',
+    });
+  }
+  const log = await openers.openLog({ isService: true, secrets: key });
+  const { clock } = openers;
+  const hasKeys = key.length > 0 || keyFile !== undefined;
+  const keys = hasKeys ? await openKeys({ keys: key, keyFile }, clock, log) : undefined;
+  const store = await openers.openStore(catalog);
+  try {
+    const { url, close } = await startCatalog({
+      store,
+      address: { host, port },
+      identify: keys && ((token) => nameReader(keys.ring.identify(token))),
+      clientDefaults: store.url.startsWith('s3://') ? service.readS3Defaults() : {},
+      log,
+      clock,
+    });
+    terminal.out(`${JSON.stringify({ url, store: store.url, namespace: CATALOG_NAMESPACE })}\n`);
+    await new Promise<void>((resolve) => {
+      if (signal.aborted) resolve();
+      signal.addEventListener('abort', () => resolve(), { once: true });
+    });
+    await close();
+  } finally {
+    await keys?.close();
+    await store.close();
+  }
+}
+
+/** The tables hold historical data, so a key without that subscription opens nothing. */
+function nameReader(caller: Caller | undefined): string | undefined {
+  return caller === undefined || caller.historical === 'none' ? undefined : caller.name;
+}

@@ -1,0 +1,35 @@
+/** A really started service over an archive, in this process: the composition of `serve --store`, free ports, engines. */
+import { execPath } from 'node:process';
+import { openArchiveBackend } from '../../src/cli/serve-archive.ts';
+import { openWorkerPool } from '../../src/engine/worker-pool.ts';
+import type { ServiceOptions } from '../../src/service/options.ts';
+import type { StoreAccess } from '../../src/store/access.ts';
+import type { Store } from '../../src/store/store.ts';
+import { startTestService, type TestService } from '../service/running-service.ts';
+import { MAIN } from '../support/flowdrop.ts';
+
+export interface ArchiveStore {
+  /** Opens it once more: the service closes what it was given. */
+  open(): Promise<Store>;
+  readonly access: StoreAccess;
+}
+
+/** As `serve --store` without `--scan-limit`. */
+const NO_SCAN_LIMIT = Number.MAX_SAFE_INTEGER;
+
+export async function startArchiveService(
+  { open, access }: ArchiveStore,
+  dataset: string,
+  overrides: Partial<ServiceOptions> = {},
+): Promise<TestService> {
+  const concurrency = overrides.concurrency ?? 2;
+  const cli = {
+    archive: { openWorkers: openWorkerPool, readAccess: async () => access },
+    openers: { openStore: open },
+    self: { executable: execPath, args: [MAIN], env: { PATH: '/usr/bin:/bin' } },
+  };
+  return await startTestService(
+    { scanLimit: NO_SCAN_LIMIT, concurrency, ...overrides },
+    { openBackend: (parts) => openArchiveBackend(cli, { store: 'unused', dataset }, concurrency, parts) },
+  );
+}

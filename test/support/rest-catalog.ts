@@ -1,0 +1,165 @@
+/**
+ * A real Iceberg REST catalog for the tests: the one with which Iceberg tests itself, from Maven Central, before SQLite.
+ * It asks for no token and cannot be taken away, so a gate stands before it: HTTP on loopback that can demand a token and
+ * close its door.
+ */
+import { spawn } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { once } from 'node:events';
+import { existsSync, readFileSync, renameSync, rmSync } from 'node:fs';
+import { createServer, request, type Server } from 'node:http';
+import { type AddressInfo, createServer as createTcpServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { HAS_EXTERNAL, isMissing } from './external.ts';
+import { runMaven } from './maven.ts';
+
+const POM = new URL('rest-catalog/pom.xml', import.meta.url).pathname;
+const MAIN_CLASS = 'org.apache.iceberg.rest.RESTCatalogServer';
+const START_TIMEOUT_MS = 60_000;
+
+export interface CatalogPrograms {
+  /** Folder of the jars. */
+  readonly path: string;
+  readonly isMissing: boolean;
+}
+
+/** @throws when `CI` is set and they cannot be had */
+export function findCatalogPrograms(): CatalogPrograms {
+  const digest = createHash('sha256').update(readFileSync(POM)).digest('hex').slice(0, 12);
+  const path = join(tmpdir(), `flowdrop-test-rest-catalog-${digest}`);
+  return {
+    path,
+    isMissing: isMissing('a REST catalog', HAS_EXTERNAL && !existsSync(path) ? fetchJars(path) : undefined),
+  };
+}
+
+function fetchJars(path: string): string | undefined {
+  const own = `${path}.${process.pid}`;
+  try {
+    const obstacle = runMaven(['-f', POM, 'dependency:copy-dependencies', `-DoutputDirectory=${own}`]);
+    if (obstacle === undefined && !existsSync(path)) renameSync(own, path);
+    return obstacle;
+  } finally {
+    rmSync(own, { recursive: true, force: true });
+  }
+}
+
+export interface RestCatalogServer {
+  /** Of the catalog itself. */
+  readonly url: string;
+  stop(): Promise<void>;
+}
+
+/** @param folder for its database @param settings as `CATALOG_*`: `S3_ENDPOINT` is the property `s3.endpoint` */
+export async function startRestCatalog(
+  { path }: CatalogPrograms,
+  folder: string,
+  settings: Readonly<Record<string, string>> = {},
+): Promise<RestCatalogServer> {
+  const port = await findFreePort();
+  const child = spawn('java', ['-Xmx256m', '-cp', `${path}/*`, MAIN_CLASS], {
+    env: {
+      ...process.env,
+      CATALOG_REST_PORT: String(port),
+      CATALOG_URI: `jdbc:sqlite:${folder}/catalog.db`,
+      CATALOG_WAREHOUSE: join(folder, 'warehouse'),
+      ...settings,
+    },
+    stdio: ['ignore', 'ignore', 'pipe'],
+  });
+  const said: string[] = [];
+  await new Promise<void>((resolve, reject) => {
+    const timer = setTimeout(() => reject(new Error(`the catalog does not start: ${said.join('')}`)), START_TIMEOUT_MS);
+    child.stderr.setEncoding('utf8').on('data', (part: string) => {
+      said.push(part);
+      if (!/Started Server@/.test(part)) return;
+      clearTimeout(timer);
+      resolve();
+    });
+    child.once('close', (code) => reject(new Error(`the catalog ended with ${code}: ${said.join('')}`)));
+  });
+  return {
+    url: `http://127.0.0.1:${port}`,
+    stop: async () => {
+      if (child.exitCode !== null || child.signalCode !== null) return;
+      const ended = once(child, 'exit');
+      child.kill('SIGKILL');
+      await ended;
+    },
+  };
+}
+
+export interface CatalogGate {
+  readonly url: string;
+  /** Each request that came: method, path without query, and status. */
+  readonly heard: string[];
+  /** Until it opens again on the same port, nobody listens. */
+  close(): Promise<void>;
+  open(): Promise<void>;
+}
+
+/** @param token that callers must show; client credentials `id:secret` are exchanged for it */
+export async function openGate(target: string, token?: string, credential?: string): Promise<CatalogGate> {
+  const port = await findFreePort();
+  const heard: string[] = [];
+  const { hostname, port: targetPort } = new URL(target);
+  const [id = '', secret = ''] = credential?.split(':') ?? [];
+  const listener = async (
+    incoming: Parameters<Parameters<typeof createServer>[1] & object>[0],
+    answer: Parameters<Parameters<typeof createServer>[1] & object>[1],
+  ) => {
+    const note = (status: number) => heard.push(`${incoming.method} ${incoming.url?.split('?')[0]} ${status}`);
+    const refuse = (status: number, body: object) => {
+      note(status);
+      answer.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body));
+    };
+    const chunks: Buffer[] = [];
+    for await (const chunk of incoming) chunks.push(chunk as Buffer);
+    const body = Buffer.concat(chunks);
+    if (credential !== undefined && incoming.url === '/v1/oauth/tokens') {
+      const form = new URLSearchParams(body.toString());
+      const isRight = form.get('client_id') === id && form.get('client_secret') === secret;
+      if (isRight) return refuse(200, { access_token: token, token_type: 'bearer' });
+      return refuse(401, { error: { message: `unknown client ${form.get('client_secret')}`, code: 401 } });
+    }
+    if (token !== undefined && incoming.headers.authorization !== `Bearer ${token}`)
+      return refuse(401, { error: { message: `not authorized: ${incoming.headers.authorization}`, code: 401 } });
+    const onward = request(
+      { hostname, port: targetPort, path: incoming.url, method: incoming.method, headers: incoming.headers },
+      (come) => {
+        note(come.statusCode ?? 0);
+        answer.writeHead(come.statusCode ?? 502, come.headers);
+        come.pipe(answer);
+      },
+    );
+    onward.end(body);
+    return undefined;
+  };
+  let server: Server | undefined;
+  const gate: CatalogGate = {
+    url: `http://127.0.0.1:${port}`,
+    heard,
+    async open() {
+      server = createServer((incoming, answer) => void listener(incoming, answer)).listen(port, '127.0.0.1');
+      await once(server, 'listening');
+    },
+    async close() {
+      const closed = server && once(server, 'close');
+      server?.close();
+      server?.closeAllConnections();
+      await closed;
+    },
+  };
+  await gate.open();
+  return gate;
+}
+
+async function findFreePort(): Promise<number> {
+  const server = createTcpServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  server.close();
+  await once(server, 'close');
+  return port;
+}
