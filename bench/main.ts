@@ -1,5 +1,5 @@
 /**
- * `npm run bench [-- NAME...] [--rows N] [--pages N] [--repeat N]`: runs the named benches, all of them without a name,
+ * `npm run bench [-- NAME...] [--rows N] [--sessions N] [--pages N] [--repeat N]`: runs the named benches, all of them without a name,
  * prints their tables as they come, and at the end which numbers were to be reached and whether they are. Each bench is
  * one file that knows nothing of the others; what they measure runs in processes of its own. One that fails does not take
  * the others' tables with it: the exit code is 1 then.
@@ -12,6 +12,7 @@ import { formatGoals, type Goal } from './support/goal.ts';
 import { describeMachine } from './support/machine.ts';
 
 const BENCHES: Readonly<Record<string, () => Promise<RunBench>>> = {
+  archive: async () => (await import('./archive.ts')).benchArchive,
   memory: async () => (await import('./memory.ts')).benchMemory,
   moving: async () => (await import('./moving.ts')).benchMoving,
   pace: async () => (await import('./pace.ts')).benchPace,
@@ -24,18 +25,29 @@ const BENCHES: Readonly<Record<string, () => Promise<RunBench>>> = {
   table: async () => (await import('./table.ts')).benchTable,
 };
 
-/** Rows of the session where `--rows` is not given: a real one has about 7 million, which takes long to make. */
-const ROWS: Readonly<Record<string, number>> = { point: 4_000_000, report: 7_000_000, service: 4_000_000 };
+/** Rows of a session where `--rows` is not given: a real one has about 7 million, which takes long to make. */
+const ROWS: Readonly<Record<string, number>> = {
+  archive: 400_000,
+  point: 4_000_000,
+  report: 7_000_000,
+  service: 4_000_000,
+};
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
-  options: { rows: { type: 'string' }, pages: { type: 'string' }, repeat: { type: 'string' } },
+  options: {
+    rows: { type: 'string' },
+    sessions: { type: 'string' },
+    pages: { type: 'string' },
+    repeat: { type: 'string' },
+  },
 });
 const given = values.rows === undefined ? undefined : parseCount('--rows', values.rows);
 const goals: Goal[] = [];
 const options: BenchOptions = {
   ...DEFAULT_OPTIONS,
   ...(values.repeat === undefined ? {} : { repeat: parseCount('--repeat', values.repeat) }),
+  ...(values.sessions === undefined ? {} : { sessions: parseCount('--sessions', values.sessions) }),
   ...(values.pages === undefined ? {} : { pages: parseCount('--pages', values.pages) }),
   note: (goal) => goals.push(goal),
 };

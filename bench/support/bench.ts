@@ -4,6 +4,8 @@ import type { NoteGoal } from './goal.ts';
 export interface BenchOptions {
   /** Generated trades of the one session that is exported. */
   readonly rows: number;
+  /** Sessions of the year that the archive is asked about. */
+  readonly sessions: number;
   /** Times each measurement is taken; the tables show medians. */
   readonly repeat: number;
   /** Pages of the run that the pace is measured over. Each takes a second. */
@@ -15,7 +17,13 @@ export interface BenchOptions {
 }
 
 /** 300 pages: counts, cuts and recounts, which wait for each other, then weigh as little as on a real night. */
-export const DEFAULT_OPTIONS: BenchOptions = { rows: 1_000_000, repeat: 3, pages: 300, note: () => undefined };
+export const DEFAULT_OPTIONS: BenchOptions = {
+  rows: 1_000_000,
+  sessions: 250,
+  repeat: 3,
+  pages: 300,
+  note: () => undefined,
+};
 
 /** Runs a bench and returns its tables as text. */
 export type RunBench = (options: BenchOptions) => Promise<string>;

@@ -137,7 +137,8 @@ export class Archive {
       const admitted = await guard.admit(sql, { owner: OWNER, signal });
       return await pool.use({ owner: OWNER, signal }, async (engine) => {
         // Also where the process is a new one: types without a zone take the zone when a view is made.
-        await engine.command("SET session_timezone = 'UTC'");
+        // The date of a file's path is a LowCardinality date while it is parsed.
+        await engine.command("SET session_timezone = 'UTC', allow_suspicious_low_cardinality_types = 1");
         const named = new Set(listTokens(admitted).map(({ value }) => value));
         const tables = await openTables(
           known.filter(({ name }) => named.has(name)),
@@ -147,7 +148,9 @@ export class Archive {
           const coverage = await this.#show(engine, admitted, tables, reads);
           const columns = isBinary(format) ? await readAnswerColumns(engine, admitted) : [];
           const before = await readCost(engine);
-          await engine.command(describeStatement(admitted, format, path, maxMemoryBytes));
+          // Above this limit the statement fails, so the machine does not run out of memory.
+          const limits = { max_memory_usage: maxMemoryBytes, ...files.threads };
+          await engine.command(describeStatement(admitted, format, path, limits));
           return { coverage, columns, cost: subtractCost(await readCost(engine), before) };
         };
         const day = await readDay(engine);

@@ -24,8 +24,15 @@ export interface StoreFiles {
   of(dataset: string, rows: 'drops' | 'summaries'): SealedFiles;
   /** Texts that must be hidden in messages: credentials, folders. */
   readonly secrets: readonly string[];
+  /** The engine's settings of how many threads read. */
+  readonly threads: Readonly<Record<string, number>>;
 }
 
+/**
+ * Requests to S3 in flight, whatever the number of cores: each thread waits for one. 561 requests with 50 ms of latency
+ * took 7.5 s with the engine's two threads on two cores, and 1.7 s with these.
+ */
+const S3_THREADS = 16;
 /** Characters that the engine reads as a pattern. */
 const PATTERN = /[*?{}]/;
 const LINK = 'drops';
@@ -43,6 +50,7 @@ export async function openStoreFiles(access: StoreAccess, folder: string): Promi
         pathOf: (date, filename) => `${link}/${fileKey(dataset, date, filename)}`,
       }),
       secrets: [folder],
+      threads: {},
     };
   }
   const root = access.prefix === '' ? '' : `${access.prefix}/`;
@@ -60,6 +68,7 @@ export async function openStoreFiles(access: StoreAccess, folder: string): Promi
       pathOf: (date, filename) => `${access.bucket}/${root}${fileKey(dataset, date, filename)}`,
     }),
     secrets: [...credentials, folder],
+    threads: { max_threads: S3_THREADS, max_parsing_threads: S3_THREADS, max_download_threads: S3_THREADS },
   };
 }
 

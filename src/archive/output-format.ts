@@ -46,6 +46,8 @@ export const READ_SETTINGS: Readonly<Record<string, string | number>> = {
   input_format_parquet_allow_missing_columns: 1,
   // Ranges closer than this are read as one. With the engine's default of 4 MiB, a point query reads a third of a drop.
   remote_read_min_bytes_for_seek: 65_536,
+  // It would begin with the first bytes of every file, and give up that request when the footer is read.
+  remote_filesystem_read_prefetch: 0,
   // Bytes read for a file's footer alone; 1 MiB would be more than everything else that a point query reads.
   max_read_buffer_size_remote_fs: 65_536,
 };
@@ -68,10 +70,15 @@ export async function readAnswerColumns(engine: PooledEngine, sql: string): Prom
 
 /**
  * The complete statement that writes the answer of `sql` (admitted by the guard) to `path`.
- * @param maxMemoryBytes above this limit the statement fails, so the machine does not run out of memory
+ * @param limits settings of the engine that depend on the machine and on the store
  */
-export function describeStatement(sql: string, format: OutputFormat, path: string, maxMemoryBytes: number): string {
+export function describeStatement(
+  sql: string,
+  format: OutputFormat,
+  path: string,
+  limits: Readonly<Record<string, number>>,
+): string {
   const { name, settings } = ENGINE_FORMATS[format];
-  const all = { ...READ_SETTINGS, ...settings, max_memory_usage: maxMemoryBytes };
+  const all = { ...READ_SETTINGS, ...settings, ...limits };
   return `${sql} INTO OUTFILE ${quoteString(path)} FORMAT ${name} ${formatSettings(all)}`;
 }

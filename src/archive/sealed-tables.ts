@@ -77,8 +77,9 @@ export function describeView({ name, files, columns, paths, time, conditions = [
   const isEmpty = paths.length === 0;
   const source = isEmpty ? `null(${quoteString(structure)})` : files.tableSql(structure);
   const date = isEmpty ? "''" : `extract(_path, '/session=([0-9-]{10})/[^/]+$')`;
-  // Not IN: its set is not built yet when the engine chooses files.
-  const chosen = isEmpty ? '1' : `has([${paths.map(quoteString).join(', ')}], _path)`;
+  // The engine chooses files by it, and then looks the path up once a block: `has` compared texts in every row, and took
+  // 24 times as long for a sum over 36 dates. Of the bare `_path`, S3 would ask for each object instead of listing them.
+  const chosen = isEmpty ? '1' : `toString(_path) IN (${paths.map(quoteString).join(', ')})`;
   const where = [chosen, ...(hasTime ? describeBounds(time) : []), ...conditions].join(' AND ');
   return `CREATE VIEW ${quoteIdentifier(name)} AS SELECT ${values.join(', ')} FROM (
     SELECT *, ${date} AS ${PATH_DATE} FROM ${source}

@@ -83,7 +83,7 @@ export const EXIT_CODE_MEANINGS: readonly (readonly [code: number, meaning: stri
   [0, 'done'],
   [1, 'something outside failed; the same command may succeed later'],
   [2, 'wrong flags, job file, settings or SQL; nothing was started'],
-  [3, 'finished, but a date is degraded, missing, expired or held back'],
+  [3, 'finished, but lost a date, found a new gap, or held a date back'],
   [4, 'another run of the same job is active'],
   [130, 'stopped by a signal; the same command goes on from there'],
 ];

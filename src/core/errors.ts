@@ -7,7 +7,7 @@
  * What a failure means for the process.
  * - `usage`: wrong flags, job file, settings, or SQL: nothing was started (exit 2)
  * - `failed`: something outside broke; the same call may succeed later (exit 1)
- * - `incomplete`: finished, but a date is degraded, missing, expired or held back (exit 3)
+ * - `incomplete`: finished, but lost a date, found a new gap, or held a date back (exit 3)
  * - `active`: another run of the same job holds its stage (exit 4)
  * - `interrupted`: the operator stopped it; it can be resumed (exit 130)
  */

@@ -56,6 +56,8 @@ type PartFiles =
       readonly manifest: Manifest;
       readonly path: string;
       readonly before: readonly PastSession[];
+      /** Sessions before the date that the ledger knows, sealed or not. */
+      readonly known: readonly string[];
       readonly marketStructure: string | null;
     };
 
@@ -80,7 +82,9 @@ export async function fetchParts(
     const path = isOwn ? context.state.drop(date) : localPath(context, dataset, date);
     await fetchDrop(context, sealed, path);
     const before = await fetchSummaries(context, dataset, date);
-    parts.push({ title: dataset, manifest: sealed, path, before, marketStructure });
+    const { entries } = await readConditionDocument(context.store, dataset);
+    const known = [...entries.keys()].filter((other) => other < date);
+    parts.push({ title: dataset, manifest: sealed, path, before, known, marketStructure });
   }
   return parts;
 }
@@ -117,9 +121,9 @@ async function buildParts(
       parts.push(file);
       continue;
     }
-    const { title, manifest, path, before, marketStructure } = file;
+    const { title, manifest, path, before, known, marketStructure } = file;
     const report = await buildReport(context, describeDrop(context.store.url, manifest, path), {
-      ...{ symbols, before, marketStructure, job: job.name, now: new Date(context.clock.now()) },
+      ...{ symbols, before, known, marketStructure, job: job.name, now: new Date(context.clock.now()) },
       signal: context.signal,
     });
     parts.push({ title, report });

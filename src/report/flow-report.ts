@@ -28,6 +28,8 @@ export interface FlowOptions {
   readonly signal?: AbortSignal | undefined;
   /** Local files of the summaries of sealed sessions before this date, newest first; only the first five are used. */
   readonly before: readonly PastSession[];
+  /** Sessions before the date that the ledger knows: those that cannot be compared are named. Default: none. */
+  readonly known?: readonly string[] | undefined;
   /** Local file of the market-structure drop of this date; null if none is sealed. */
   readonly marketStructure: string | null;
 }
@@ -58,7 +60,7 @@ export async function buildFlowReport(engine: Engine, drop: SealedDrop, options:
     headline: sums.headline,
     exclusions,
     volumeAboveOpenInterest,
-    comparison: buildComparison(sums.headline, volumeAboveOpenInterest.premium, history),
+    comparison: buildComparison(sums.headline, volumeAboveOpenInterest.premium, history, options.known ?? []),
     expiries: sums.expiries,
     moneyness: sums.moneyness,
     halfHours: sums.halfHours,

@@ -15,6 +15,9 @@ import { formatPastDay, formatShortCount, formatSignedPercent, joinWords, NONE }
 const FINE_DIGITS = 4;
 const MILLION = 1e6;
 
+/** A mean over fewer sessions is about one of them. */
+export const FEWEST_IN_MEAN = 3;
+
 export interface ChangeRow {
   readonly name: string;
   readonly latest: string;
@@ -40,6 +43,11 @@ export function buildChangeRows(comparison: Comparison): readonly ChangeRow[] {
   });
 }
 
+/** Whether there are enough sessions for a mean; its column is left out otherwise. */
+export function hasMean({ meanDates }: Comparison): boolean {
+  return meanDates.length >= FEWEST_IN_MEAN;
+}
+
 /**
  * Headings of the two columns of past sessions: `18 Nov`, `5-session mean`.
  * @param date of the report
@@ -54,7 +62,7 @@ export function nameSessions(
   const { previousDate, meanDates } = comparison;
   return {
     previous: previousDate === null ? 'Previous' : formatPastDay(previousDate, date),
-    mean: meanDates.length === 0 ? 'Mean' : `${meanDates.length}-session mean`,
+    mean: !hasMean(comparison) ? 'Mean' : `${meanDates.length}-session mean`,
   };
 }
 
@@ -68,8 +76,7 @@ export function describeTotalChange(comparison: Comparison, date: string): reado
   const onMean = formatChange(latest, mean, 'dollars');
   return [
     ...(onPrevious === '' ? [] : [`${onPrevious} vs ${names.previous}${mark}`]),
-    // The mean of one session is that session's value.
-    ...(onMean === '' || comparison.meanDates.length < 2 ? [] : [`${onMean} vs ${names.mean}`]),
+    ...(onMean === '' ? [] : [`${onMean} vs ${names.mean}`]),
   ];
 }
 
@@ -77,6 +84,15 @@ export function describeTotalChange(comparison: Comparison, date: string): reado
 export function describePast({ degradedDates }: Comparison, date: string): string {
   if (degradedDates.length === 0) return '';
   return `Degraded, so perhaps without some of its trades: ${joinWords(degradedDates.map((past) => formatPastDay(past, date)))}.`;
+}
+
+/** For the first screen: which sessions the comparison lacks, and which of it are degraded. */
+export function listPastGaps({ missingDates, degradedDates }: Comparison, date: string): readonly string[] {
+  const name = (dates: readonly string[]) => joinWords(dates.map((past) => formatPastDay(past, date)));
+  return [
+    ...(missingDates.length === 0 ? [] : [`Missing in the comparison: ${name(missingDates)}.`]),
+    ...(degradedDates.length === 0 ? [] : [`Degraded in the comparison: ${name(degradedDates)}.`]),
+  ];
 }
 
 function formatReading(value: Amount, unit: Unit): string {
@@ -148,6 +164,7 @@ interface NumberRow extends Change {
  */
 export function buildKeyNumberTable(report: FlowReport): AttachedTable {
   const { comparison, drop } = report;
+  const sessions = hasMean(comparison) ? comparison.meanDates.length : 0;
   return buildTable(
     { name: 'key-numbers', title: 'Key numbers', date: drop.date },
     [
@@ -162,15 +179,15 @@ export function buildKeyNumberTable(report: FlowReport): AttachedTable {
       kept('unit', 'text', (row) => row.unit),
       shown(drop.date, 'latest', 'measure', (row) => row.latest),
       shown(comparison.previousDate ?? 'Session before', 'previous', 'measure', (row) => row.previous),
-      shown(describeMean(comparison.meanDates.length), 'mean', 'measure', (row) => row.mean),
+      shown(describeMean(sessions), 'mean', 'measure', (row) => row.mean),
       kept('previous_date', 'date', () => comparison.previousDate),
-      kept('mean_sessions', 'count', () => comparison.meanDates.length),
+      kept('mean_sessions', 'count', () => sessions),
     ],
   );
 }
 
 function describeMean(sessions: number): string {
-  return sessions === 0 ? 'Mean' : `Mean of ${sessions} session${sessions === 1 ? '' : 's'}`;
+  return sessions === 0 ? 'Mean' : `Mean of ${sessions} sessions`;
 }
 
 /** Numbers of this date that summaries of earlier days do not contain. */

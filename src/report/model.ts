@@ -102,7 +102,7 @@ export interface Change {
   readonly latest: number | null;
   /** The number of the sealed session before; null if there is none. */
   readonly previous: number | null;
-  /** Mean over the sessions of `Comparison.meanDates`; null if there are none. */
+  /** Mean over the sessions of `Comparison.meanDates`; null if fewer than three have the number. */
   readonly mean: number | null;
 }
 
@@ -111,6 +111,8 @@ export interface Comparison {
   readonly previousDate: string | null;
   /** Up to five sealed sessions before this date, newest first. */
   readonly meanDates: readonly string[];
+  /** Sessions between the oldest of `meanDates` and this date that are not in it, newest first: they are not compared. */
+  readonly missingDates: readonly string[];
   /** The subset of `meanDates` whose drop is degraded: their numbers may lack trades. */
   readonly degradedDates: readonly string[];
   /** Calls' and puts' share of premium in each session of `meanDates`; null if a session has none. */

@@ -205,7 +205,7 @@ describe('damage', () => {
       const { code, stdout } = await verify();
       expect(code).toBe(1);
       expect(stdout).toMatch(
-        /^ok {4}2026-11-19 .*\nFAIL {2}2026-11-20 .*has the hash.*\n2 dates, .* rows: 1 with findings\n$/,
+        /^ok {4}2026-11-19 .*\nFAIL {2}2026-11-20 .*has the hash.*\n {2}-> flowdrop verify nightly --repair\n2 dates, .* rows: 1 with findings\n$/,
       );
     });
   });

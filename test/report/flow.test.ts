@@ -257,9 +257,11 @@ describe('a cancel message', () => {
 });
 
 describe('a comparison', () => {
+  let past = 0;
   const summarise = async (date: string, premium: number) => {
-    const { path: drop } = await writeDrop(engine, folder.path, `past-${date}`, [createTrade({ date, premium })]);
-    const path = join(folder.path, `past-${date}.summary.parquet`);
+    past += 1;
+    const { path: drop } = await writeDrop(engine, folder.path, `past-${past}`, [createTrade({ date, premium })]);
+    const path = join(folder.path, `past-${past}.summary.parquet`);
     await writeSummary(engine, drop, path);
     return { date, path };
   };
@@ -271,11 +273,30 @@ describe('a comparison', () => {
     expect(unusual).toEqual([]);
   });
 
-  it('with one session before has it as previous and as mean', async () => {
-    const before = [await summarise('2026-11-18', 500)];
-    const { comparison } = await build('second', [createTrade()], { before });
-    expect(comparison.changes.total).toEqual({ latest: 1250, previous: 500, mean: 500 });
-    expect(comparison.changes.putCallByPremium).toEqual({ latest: 0, previous: 0, mean: 0 });
+  it('with one or two sessions before has a previous one and no mean, with three both', async () => {
+    const sessions = [
+      await summarise('2026-11-18', 500),
+      await summarise('2026-11-17', 700),
+      await summarise('2026-11-16', 900),
+    ];
+    for (const [count, mean] of [
+      [1, null],
+      [2, null],
+      [3, 700],
+    ] as const) {
+      const { comparison } = await build(`second-${count}`, [createTrade()], { before: sessions.slice(0, count) });
+      expect(comparison.changes.total).toEqual({ latest: 1250, previous: 500, mean });
+      expect(comparison.changes.putCallByPremium).toEqual({ latest: 0, previous: 0, mean: mean === null ? null : 0 });
+    }
+  });
+
+  it('names the known sessions between those compared that are not, newest first', async () => {
+    const before = [await summarise('2026-11-18', 500), await summarise('2026-11-13', 700)];
+    const known = ['2026-11-10', '2026-11-13', '2026-11-16', '2026-11-17', '2026-11-18'];
+    const { comparison } = await build('between', [createTrade()], { before, known });
+    expect(comparison.missingDates).toEqual(['2026-11-17', '2026-11-16']);
+    const alone = await build('alone', [createTrade()], { before: [], known });
+    expect(alone.comparison.missingDates).toEqual([]);
   });
 
   it('leaves out a summary of an older definition, whose sums have cancelled trades in them', async () => {
@@ -287,17 +308,21 @@ describe('a comparison', () => {
     const old = { date: '2026-11-18', path };
     const { comparison } = await build('third', [createTrade()], { before: [old, newer] });
     expect(comparison).toMatchObject({ previousDate: null, meanDates: ['2026-11-17'] });
-    expect(comparison.changes.total).toEqual({ latest: 1250, previous: null, mean: 700 });
+    expect(comparison.changes.total).toEqual({ latest: 1250, previous: null, mean: null });
   });
 
   it('of ratios leaves out a session that has none', async () => {
     const none = await writeDrop(engine, folder.path, 'none', []);
     const path = join(folder.path, 'none.summary.parquet');
     await writeSummary(engine, none.path, path);
-    const before = [{ date: '2026-11-18', path }, await summarise('2026-11-10', 700)];
+    const rest = [await summarise('2026-11-10', 600), await summarise('2026-11-09', 900)];
+    const before = [{ date: '2026-11-18', path }, ...rest, await summarise('2026-11-06', 900)];
     const { comparison } = await build('fourth', [createTrade()], { before });
     expect(comparison.changes.zeroDteShare).toEqual({ latest: 0, previous: null, mean: 0 });
-    expect(comparison.changes.total).toEqual({ latest: 1250, previous: 0, mean: 350 });
+    expect(comparison.changes.total).toEqual({ latest: 1250, previous: 0, mean: 600 });
+    const few = await build('fifth', [createTrade()], { before: before.slice(0, 3) });
+    expect(few.comparison.changes.zeroDteShare.mean).toBeNull();
+    expect(few.comparison.changes.total.mean).toBe(500);
   });
 
   it('finds nothing unusual in a symbol of a few hundred dollars', async () => {

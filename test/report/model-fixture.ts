@@ -223,6 +223,7 @@ export function createComparison(
   });
   return {
     previousDate: factors === null ? null : '2026-11-18',
+    missingDates: [],
     meanDates: factors === null ? [] : ['2026-11-18', '2026-11-17', '2026-11-16', '2026-11-13', '2026-11-12'],
     degradedDates: [],
     pastShares: [],

@@ -1,5 +1,7 @@
 /** The three sentences of the first screen, rule by rule: each says only what the numbers say, or nothing. */
+
 import { describe, expect, it } from 'vitest';
+import { FEWEST_IN_MEAN } from '../../src/report/key-numbers.ts';
 import type { FlowReport } from '../../src/report/model.ts';
 import {
   buildSentences,
@@ -35,6 +37,7 @@ function withShares(calls: number, previous: number | null, mean: number | null,
       previousDate: previous === null ? null : '2026-11-18',
       degradedDates: [],
       pastShares: [],
+      missingDates: [],
       meanDates: mean === null ? [] : Array.from({ length: sessions }, (_, index) => `2026-11-${18 - index}`),
       changes: {
         ...base.changes,
@@ -66,10 +69,8 @@ describe('the share of calls', () => {
     expect(sayCallShare(withShares(calls, previous, mean))).toBe(sentence);
   });
 
-  it('is not compared with a mean of one session, which is that session', () => {
-    expect(sayCallShare(withShares(0.62, 0.58, 0.58, 1))).toBe(
-      'Calls took 62 % of premium, more than on 18 Nov (58 %).',
-    );
+  it('is not compared with a mean where there is none', () => {
+    expect(sayCallShare(withShares(0.62, 0.58, null))).toBe('Calls took 62 % of premium, more than on 18 Nov (58 %).');
   });
 
   /** The calls' share of a day, of the five sessions before it, newest first, and the degraded ones among these. */
@@ -98,12 +99,7 @@ describe('the share of calls', () => {
       [],
       'Calls took 62 % of premium, more than on 18 Nov (58 %) and in the 5-session mean (54 %).',
     ],
-    [
-      0.62,
-      [0.58, 0.56],
-      [],
-      'Calls took 62 % of premium, more than on 18 Nov (58 %) and in the 2-session mean (57 %).',
-    ],
+    [0.62, [0.58, 0.56], [], 'Calls took 62 % of premium, more than on 18 Nov (58 %).'],
     [
       0.62,
       [0.58, 0.57, 0.56, 0.5, 0.6],
@@ -112,7 +108,7 @@ describe('the share of calls', () => {
     ],
   ])('%d after %j, degraded %j, claims a record only when there is one', (calls, past, degraded, sentence) => {
     const mean = past.reduce((sum, share) => sum + share, 0) / past.length;
-    const report = withShares(calls, past[0] ?? null, mean, past.length);
+    const report = withShares(calls, past[0] ?? null, past.length < FEWEST_IN_MEAN ? null : mean, past.length);
     const comparison = {
       ...report.comparison,
       pastShares: past.map((share) => ({ calls: share, puts: 1 - share })),

@@ -61,9 +61,8 @@ describe('a change', () => {
   it('of the total names what it is compared with', () => {
     const comparison = createComparison(day, { previous: 0.5, mean: 0.8 });
     expect(describeTotalChange(comparison, '2026-11-19')).toEqual(['+100 % vs 18 Nov', '+25 % vs 5-session mean']);
-    const one = { ...comparison, meanDates: comparison.meanDates.slice(0, 1) };
-    expect(describeTotalChange(one, '2026-11-19')).toEqual(['+100 % vs 18 Nov']);
-    expect(nameSessions(one, '2026-11-19').mean).toBe('1-session mean');
+    const few = { ...comparison, meanDates: comparison.meanDates.slice(0, 2) };
+    expect(nameSessions(few, '2026-11-19').mean).toBe('Mean');
     expect(describeTotalChange(createComparison(day, null), '2026-11-19')).toEqual([]);
   });
 });

@@ -22,6 +22,30 @@ async function renderDay(name: string): Promise<RenderedReport> {
   return await renderFlowReport(report, options);
 }
 
+describe('a mail whose comparison has gaps', () => {
+  it('names missing and degraded sessions on its first screen, and leaves out a mean of two sessions', async () => {
+    const { report, options } = pickDay('normal');
+    const { comparison } = report;
+    const gaps = {
+      missingDates: ['2026-11-17'],
+      degradedDates: ['2026-11-16'],
+      meanDates: ['2026-11-18', '2026-11-16'],
+      changes: Object.fromEntries(
+        Object.entries(comparison.changes).map(([key, change]) => [key, { ...change, mean: null }]),
+      ) as typeof comparison.changes, // The same keys.
+    };
+    const { html, text } = await renderFlowReport({ ...report, comparison: { ...comparison, ...gaps } }, options);
+    for (const part of [html, text]) {
+      const first = part.slice(0, part.search(/Watchlist|WATCHLIST/));
+      expect(first).toContain('Missing in the comparison: 17 Nov.');
+      expect(first).toContain('Degraded in the comparison: 16 Nov.');
+      expect(part).not.toMatch(/session mean|>Mean</);
+    }
+    const header = text.split('\n').find((line) => line.includes('Latest')) ?? '';
+    expect(header.trim().split(/ {2,}/)).toEqual(['Latest', '18 Nov', 'Change']);
+  });
+});
+
 describe('the mail of an ordinary day', () => {
   let mail: RenderedReport;
   beforeAll(async () => {

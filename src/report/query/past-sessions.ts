@@ -4,12 +4,13 @@
  * themselves. Invariant: columns are read by name; a summary of an older definition, whose sums include cancel messages
  * and late reports, is not compared with a day that leaves them out.
  *
- * The mean of a ratio or share is the mean of the sessions' values, not the ratio of their sums; a session without the
+ * A mean needs at least three sessions that have the number. The mean of a ratio or share is the mean of the sessions' values, not the ratio of their sums; a session without the
  * number (no calls, no premium) is left out of the mean.
  */
 import { quoteString } from '../../engine/literal.ts';
 import type { Amount, EngineNumber } from '../amount.ts';
 import type { DropSource } from '../drop-source.ts';
+import { FEWEST_IN_MEAN } from '../key-numbers.ts';
 import type { Change, Comparison } from '../model.ts';
 import { readKeyNumbers, readSummary, SUMMARY_COLUMNS } from '../number-values.ts';
 import { COMPARED, type Compared, type Premium } from '../numbers.ts';
@@ -86,12 +87,18 @@ function summaryOf({ path }: PastSession): string {
   return `file(${quoteString(path)}, Parquet, ${quoteString(structure)})`;
 }
 
-/** @param volumeAboveOpenInterest premium of the date in series that traded more than their open interest */
+/**
+ * @param volumeAboveOpenInterest premium of the date in series that traded more than their open interest
+ * @param known sessions before the date that the ledger knows
+ */
 export function buildComparison(
   headline: Premium,
   volumeAboveOpenInterest: Amount,
   { sessions, previous }: History,
+  known: readonly string[],
 ): Comparison {
+  const meanDates = sessions.map(({ date }) => date);
+  const oldest = meanDates.at(-1);
   const latest = readKeyNumbers(headline, volumeAboveOpenInterest);
   const changes = COMPARED.map((key): [Compared, Change] => [
     key,
@@ -103,7 +110,11 @@ export function buildComparison(
   ]);
   return {
     previousDate: previous?.date ?? null,
-    meanDates: sessions.map(({ date }) => date),
+    meanDates,
+    missingDates: known
+      .filter((date) => oldest !== undefined && date > oldest && !meanDates.includes(date))
+      .sort()
+      .reverse(),
     degradedDates: sessions.filter(({ isDegraded }) => isDegraded === true).map(({ date }) => date),
     pastShares: sessions.map(({ numbers }) => ({ calls: numbers.callShare, puts: numbers.putShare })),
     changes: Object.fromEntries(changes) as Record<Compared, Change>, // One entry for each of COMPARED.
@@ -112,6 +123,7 @@ export function buildComparison(
 
 function meanOf(values: readonly Amount[]): Amount {
   const known = values.filter((value) => value !== null);
+  if (known.length < FEWEST_IN_MEAN) return null;
   const mean = known.reduce((sum, value) => sum + value, 0) / known.length;
   return Number.isFinite(mean) ? mean : null;
 }

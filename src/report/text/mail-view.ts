@@ -5,7 +5,7 @@
 
 import { formatCount, formatDollars } from '../../core/units.ts';
 import { type Amount, leanOf, shareOf } from '../amount.ts';
-import { buildChangeRows, describePast, describeTotalChange, nameSessions } from '../key-numbers.ts';
+import { buildChangeRows, describePast, describeTotalChange, hasMean, nameSessions } from '../key-numbers.ts';
 import type { ExpiryBucket, FlowReport, MoneynessBucket, RebuildQuery } from '../model.ts';
 import type { PremiumPart } from '../numbers.ts';
 import { type MailRow, printRows } from '../report-table.ts';
@@ -94,6 +94,7 @@ export function buildFlowView(report: FlowReport, options: ViewOptions) {
     sentences: buildSentences(report),
     keyNumbers: buildChangeRows(comparison),
     sessions: nameSessions(comparison, drop.date),
+    hasMean: hasMean(comparison),
     hasHistory: comparison.previousDate !== null || comparison.meanDates.length > 0,
     // Empty if no past session is degraded.
     pastNote: describePast(comparison, drop.date),

@@ -6,7 +6,7 @@
 
 import { formatCount, formatDecimal, formatDollars, formatSignedDollars } from '../../core/units.ts';
 import { shareOf } from '../amount.ts';
-import { nameSessions } from '../key-numbers.ts';
+import { listPastGaps, nameSessions } from '../key-numbers.ts';
 import type { FlowReport, SymbolExposure } from '../model.ts';
 import { countOf, formatPart, formatPastDay, formatSignedPercent, isSameDollars, nameSymbol } from './label.ts';
 import { describeGap } from './lacking.ts';
@@ -22,12 +22,12 @@ const MAJORITY = 0.5;
 
 type Rule = (report: FlowReport) => string | null;
 
-/** Up to three sentences, preceded by one about gaps if there are any; a single one on a day without trades. */
+/** Up to three sentences, preceded by those about gaps of the date and of the sessions before, if there are any; a single one on a day without trades. */
 export function buildSentences(report: FlowReport): readonly string[] {
   if (report.headline.trades === 0) return [sayNothingCounts(report)];
   const said = RULES.map((rule) => rule(report)).filter((sentence) => sentence !== null);
-  // The sentence about gaps does not replace one of the three.
-  return [...sayGap(report), ...said.slice(0, SENTENCES)];
+  // The sentences about gaps do not replace one of the three.
+  return [...sayGap(report), ...listPastGaps(report.comparison, report.drop.date), ...said.slice(0, SENTENCES)];
 }
 
 /** Why the headline premium does not cover all trades. */
@@ -67,7 +67,7 @@ export function sayCallShare(report: FlowReport): string | null {
   if (before === null) return `${lead}.`;
   const onBefore = compareShares(share, before);
   const first = `${onBefore} on ${names.previous} (${formatPart(before)})`;
-  if (mean === null || comparison.meanDates.length < 2) return `${lead}, ${first}.`;
+  if (mean === null) return `${lead}, ${first}.`;
   const onMean = compareShares(share, mean);
   const second = `in the ${names.mean} (${formatPart(mean)})`;
   return onBefore === onMean ? `${lead}, ${first} and ${second}.` : `${lead}, ${first} and ${onMean} ${second}.`;

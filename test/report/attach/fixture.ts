@@ -170,6 +170,7 @@ export function createReport(symbols: readonly string[] = ['SPY', 'QQQ', 'NVDA']
     volumeAboveOpenInterest: { series: 321, ofSeries: 45_000, unknownSeries: 0, premium: 4.2e8 },
     comparison: {
       previousDate: '2026-11-18',
+      missingDates: [],
       meanDates: ['2026-11-18', '2026-11-17', '2026-11-16'],
       degradedDates: [],
       pastShares: [],
@@ -267,6 +268,7 @@ export function createEmptyReport(): FlowReport {
     volumeAboveOpenInterest: { series: 0, ofSeries: 0, unknownSeries: 0, premium: 0 },
     comparison: {
       previousDate: null,
+      missingDates: [],
       meanDates: [],
       degradedDates: [],
       pastShares: [],
