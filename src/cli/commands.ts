@@ -262,7 +262,10 @@ Exit code 0: a run can work; 1: one of the checks failed, and a run would fail t
     summary: 'accept a gap that will not be filled: it stays visible, but raises nothing; or list the gaps',
     argument: { syntax: '[action...]', text: '`accept JOB DATE` or `list JOB`' },
     options: { reason: text('text', 'why it is accepted'), by: text('name', 'who accepts it; default: the user') },
-    examples: [['flowdrop gap accept nightly-trades 2026-11-19 --reason "vendor outage"', 'no more alerts about it']],
+    examples: [
+      ['flowdrop gap list nightly-trades', 'gaps, and who accepted which'],
+      ['flowdrop gap accept nightly-trades 2026-11-19 --reason "vendor outage"', 'no more alerts about it'],
+    ],
     load: async () => (await import('./gap.ts')).gap,
   }),
   command<readonly string[]>({

@@ -73,13 +73,17 @@ const session = (calls: number, puts: number) =>
 
 describe('the share of calls beside its past', () => {
   it('is compared with the mean of the sessions’ own shares, not with the share of their sums', async () => {
-    // 100 % of a small session and 10 % of one a hundred times as large: 55 % on average, 11 % of the sum.
-    const before = [await summarise('2026-11-18', session(1e6, 0)), await summarise('2026-11-17', session(1e7, 9e7))];
+    // 100 % of a small session, 10 % of one a hundred times as large, 40 %: 50 % on average, 14 % of the sum.
+    const before = [
+      await summarise('2026-11-18', session(1e6, 0)),
+      await summarise('2026-11-17', session(1e7, 9e7)),
+      await summarise('2026-11-16', session(4e6, 6e6)),
+    ];
     const model = await report(session(4e6, 6e6), before);
-    expectClose(model.comparison.changes.putShare.mean, 0.45);
-    expectClose(model.comparison.changes.callShare.mean, 0.55);
+    expectClose(model.comparison.changes.putShare.mean, 0.5);
+    expectClose(model.comparison.changes.callShare.mean, 0.5);
     expect(sayCallShare(model)).toBe(
-      'Puts took 60 % of premium, more than on 18 Nov (0 %) and in the 2-session mean (45 %).',
+      'Puts took 60 % of premium, more than on 18 Nov (0 %) and in the 3-session mean (50 %).',
     );
   });
 
@@ -97,11 +101,12 @@ describe('a past that is not whole', () => {
     const before = [
       { ...(await summarise('2026-11-18', session(1e6, 1e6))), isDegraded: true },
       await summarise('2026-11-17', session(2e6, 2e6)),
+      await summarise('2026-11-16', session(1.5e6, 1.5e6)),
     ];
     const model = await report(session(3e6, 3e6), before);
     expect(model.comparison.degradedDates).toEqual(['2026-11-18']);
     const view = show(model);
-    expect(view.premiumChanges).toEqual(['+200 % vs 18 Nov (degraded)', '+100 % vs 2-session mean']);
+    expect(view.premiumChanges).toEqual(['+200 % vs 18 Nov (degraded)', '+100 % vs 3-session mean']);
     expect(view.pastNote).toBe('Degraded, so perhaps without some of its trades: 18 Nov.');
   });
 

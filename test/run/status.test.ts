@@ -152,8 +152,12 @@ describe('the status document', () => {
         ...{ date: '2026-11-18', condition: 'pending', rows: null, revision: null },
         begins_to_expire: '2026-12-03T05:00:00.000Z',
         damage: null,
+        accepted: null,
       },
-      { date: '2026-11-19', condition: 'available', rows: 5, revision: 1, begins_to_expire: null, damage: null },
+      {
+        ...{ date: '2026-11-19', condition: 'available', rows: 5, revision: 1 },
+        ...{ begins_to_expire: null, damage: null, accepted: null },
+      },
     ]);
   });
 
