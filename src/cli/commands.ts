@@ -308,7 +308,6 @@ Exit code 0: a run can work; 1: one of the checks failed, and a run would fail t
         'flowdrop query "SELECT date, symbol, total_premium FROM trades_summary"',
         'sums by day, without reading the days',
       ],
-      ['flowdrop query --vertical "SELECT * FROM option_chain WHERE symbol = \'SPX\' LIMIT 2"', 'dataset option-chain'],
       ['flowdrop query - --format csv < report.sql > report.csv', ''],
     ],
     load: async () => (await import('./query/query.ts')).query,
@@ -356,7 +355,6 @@ Exit code 0: a run can work; 1: one of the checks failed, and a run would fail t
     },
     examples: [
       ['flowdrop serve --generate 3', `three generated sessions, key ${LOCAL_KEY}`],
-      ['flowdrop serve --data trades.parquet --port 8080', 'trades from a file'],
       ['flowdrop serve --data-dir data --key-file keys.yaml', 'data that is kept, your own keys'],
       ['flowdrop serve --store s3://bucket/drops --dataset trades', 'the archive of years, for any client of the API'],
       ['flowdrop serve --catalog out/drops', 'Spark, PyIceberg and DuckDB attach to http://127.0.0.1:8181'],
