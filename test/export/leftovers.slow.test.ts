@@ -375,14 +375,15 @@ describe('a sealed date whose object', () => {
       ...['get _flowdrop/trades/condition.json', 'list _flowdrop/trades/session=', 'list trades/'],
       // Whose dataset it is.
       `get ${manifestKey('trades', DATE)}`,
-      // Rows that were counted are noted, and at the end the conditions.
-      ...[
-        'get _flowdrop/trades/condition.json',
-        'get _flowdrop/trades/condition.json',
-        'list _flowdrop/trades/session=',
-        'list trades/',
-        ...manifests,
-      ],
+      // Rows that were counted are noted.
+      'get _flowdrop/trades/condition.json',
+      // The audit compares what the source counts now with what it counted then.
+      ...manifests,
+      'get _flowdrop/trades/condition.json',
+      ...[OTHER, DATE].map((date) => `download ${fileKey('trades', date, 'counts.parquet')}`),
+      // At the end the conditions, with the time of the audit.
+      ...['get _flowdrop/trades/condition.json', 'list _flowdrop/trades/session=', 'list trades/', ...manifests],
+      'put _flowdrop/trades/condition.json',
     ]);
   });
 
