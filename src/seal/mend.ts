@@ -52,6 +52,7 @@ export async function mendFiles(deps: MendDeps, job: Job, date: string): Promise
     summary: `${scratch}.summary`,
     counts: `${scratch}.counts`,
     quarantine: `${scratch}.quarantine`,
+    stored: `${scratch}.stored`,
   };
   try {
     const manifest = await readManifest(store, dataset, date);
@@ -69,9 +70,10 @@ export async function mendFiles(deps: MendDeps, job: Job, date: string): Promise
       (path === paths.counts && !hasCounts) ||
       (await hashOf(path)) !== file.hash ||
       (await stat(path)).size !== file.size;
-    const missing = (
-      await Promise.all(rebuilt.map(async (one) => ((await isStored(store, manifest, one)) ? [] : [one])))
-    ).flat();
+    const missing: typeof rebuilt = [];
+    // What the store has may be damaged, too.
+    for (const one of rebuilt)
+      if (!(await fetchFile(store, manifest, one.file, paths.stored, signal))) missing.push(one);
     if ((await Promise.all(missing.map(differs))).includes(true)) {
       if (quarantine && !(await fetchFile(store, manifest, quarantine, paths.quarantine, signal))) return 'not-mended';
       const files = {
@@ -94,14 +96,6 @@ export async function mendFiles(deps: MendDeps, job: Job, date: string): Promise
   } finally {
     for (const path of Object.values(paths)) await rm(path, { force: true });
   }
-}
-
-async function isStored(
-  store: Store,
-  { dataset, date }: Manifest,
-  { file }: { readonly file: Manifest['files'][number] },
-): Promise<boolean> {
-  return (await store.head(fileKey(dataset, date, file.filename)))?.sizeBytes === file.size;
 }
 
 /** @returns whether the drop's own counts are those that the source had */

@@ -26,11 +26,12 @@ describe('the demo', () => {
     for (const part of ['Drops', 'Mail', 'Report: Options flow', formatCount(ROWS)]) expect(run.stdout).toContain(part);
   });
 
-  it('seals three sessions, each with its Parquet, summary and manifest, and tells their conditions', async () => {
+  it('seals three sessions, each with its Parquet, summary, counts and manifest, and their conditions', async () => {
     const files = await listFiles(join(cwd, 'out', 'drops'));
     expect(files.filter((name) => name.startsWith('trades/'))).toHaveLength(3);
-    expect(files.filter((name) => name.startsWith('_flowdrop/trades/'))).toHaveLength(8);
+    expect(files.filter((name) => name.startsWith('_flowdrop/trades/'))).toHaveLength(11);
     expect(files.filter((name) => name.endsWith('summary.parquet'))).toHaveLength(3);
+    expect(files.filter((name) => name.endsWith('counts.parquet'))).toHaveLength(3);
     expect(files.filter((name) => name.endsWith('condition.json'))).toHaveLength(1);
     expect(files.filter((name) => name.endsWith('manifest.json'))).toHaveLength(3);
     expect(files.filter((name) => name.endsWith('trades.parquet'))).toHaveLength(3);
