@@ -8,7 +8,7 @@ import { quoteIdentifier, quoteString } from '../engine/literal.ts';
 import { listPasses } from '../engine/passes.ts';
 import type { HashedColumn } from '../engine/row-hash.ts';
 import type { Job } from '../job/job.ts';
-import type { RepairPlan } from '../plan/repair.ts';
+import type { RepairPlan } from '../plan/moved-windows.ts';
 import { type BadRow, type JudgedPage, judgePage } from './bad-row.ts';
 import { type CountOptions, countRepeats, countReplaced, countStaged, type StagedCount, secondKey } from './count.ts';
 import { readHashedRows } from './hashed-rows.ts';

@@ -7,7 +7,7 @@ import { formatWindow, type Stretch } from '../calendar/window.ts';
 import { quoteIdentifier, quoteString } from '../engine/literal.ts';
 import { nullMark } from '../engine/null-mark.ts';
 import type { Job, JobColumn } from '../job/job.ts';
-import { placeOf, type RepairPlan } from '../plan/repair.ts';
+import { placeOf, type RepairPlan } from '../plan/moved-windows.ts';
 import { secondKey } from './count.ts';
 import { WINDOW_COLUMN } from './stage-table.ts';
 

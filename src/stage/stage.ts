@@ -6,7 +6,7 @@
 import type { Window } from '../calendar/window.ts';
 import type { HashedColumn } from '../engine/row-hash.ts';
 import type { DayCounts } from '../plan/counts.ts';
-import type { RepairPlan } from '../plan/repair.ts';
+import type { RepairPlan } from '../plan/moved-windows.ts';
 import type { CountOptions, StageTotals } from './count.ts';
 import type { HashedRows } from './hashed-rows.ts';
 import type { Quarantine } from './quarantine.ts';

@@ -20,8 +20,8 @@ import {
   sumCounts,
 } from '../../plan/counts.ts';
 import { computeLookback, expiresAt } from '../../plan/dates.ts';
+import { findMoved, listSymbols, planRepair, type RepairPlan, WHOLE_DATE } from '../../plan/moved-windows.ts';
 import { listHashedColumns } from '../../plan/proof.ts';
-import { findMoved, listSymbols, planRepair, type RepairPlan, WHOLE_DATE } from '../../plan/repair.ts';
 import { buildPage } from '../../plan/statement.ts';
 import type { Source } from '../../source/source.ts';
 import { countStaged, secondKey } from '../../stage/count.ts';
