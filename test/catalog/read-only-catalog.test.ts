@@ -7,7 +7,7 @@ import { rm, writeFile } from 'node:fs/promises';
 import { request } from 'node:http';
 import { connect } from 'node:net';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { commitTable } from '../../src/ledger/iceberg/commit-table.ts';
 import { readTable } from '../../src/ledger/iceberg/table-log.ts';
 import type { TableMetadata } from '../../src/ledger/iceberg/table-metadata.ts';
@@ -213,7 +213,12 @@ describe('the read-only catalog', () => {
 
   it('logs each answer in a line', async () => {
     await ask('/v1/namespaces/flowdrop/tables/unheard');
-    const line = catalog.log.find((text) => text.includes('unheard')) ?? '{}';
+    // The line is written after the answer.
+    const line = await vi.waitFor(() => {
+      const found = catalog.log.find((text) => text.includes('unheard'));
+      if (found === undefined) throw new RangeError('there is no such line yet');
+      return found;
+    });
     expect(JSON.parse(line)).toMatchObject({ event: 'catalog-request', method: 'GET', status: 404 });
   });
 
@@ -226,7 +231,7 @@ describe('the read-only catalog', () => {
       const { status, body } = await ask('/v1/namespaces/flowdrop/tables/broken', {}, served.url);
       expect([status, body.error.type]).toEqual([500, 'ServiceFailureException']);
       expect(body.error.message).not.toContain(broken.path);
-      expect(served.log.join('\n')).toContain('is not the metadata of a table');
+      await vi.waitFor(() => expect(served.log.join('\n')).toContain('is not the metadata of a table'));
       await rm(join(broken.path, 'store'), { recursive: true });
       expect((await ask('/v1/namespaces/flowdrop/tables/broken', {}, served.url)).status).not.toBe(200);
     } finally {
