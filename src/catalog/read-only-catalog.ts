@@ -153,7 +153,7 @@ function parsePath(path: string): readonly string[] | undefined {
   }
 }
 
-/** The segments after `v1`. Clients that are told a prefix put it there; this catalog has one store, so any will do. */
+/** The segments after `v1`. Clients that were given a prefix put it there. This catalog has one store, so it takes any. */
 function withoutPrefix([version, ...rest]: readonly string[]): readonly string[] {
   if (version !== 'v1') return [];
   return rest[0] === 'namespaces' ? rest : rest.slice(1);
