@@ -124,7 +124,7 @@ export class Archive {
   }
 
   /**
-   * Writes the answer of one statement to a file. Each statement lists the sealed dates anew.
+   * Writes the answer of one statement to a file. Each statement lists the sealed dates again.
    * @throws Fault `INVALID_SQL`, `INVALID_QUERY`, `NO_TRADES`, `NO_SUMMARY`, `DATASET_UNCLEAR` (usage),
    *   `ARCHIVE_EMPTY`, `QUERY_TOO_BROAD`, `DROP_DAMAGED`, `MANIFEST_INVALID`, `ARCHIVE_UNREADABLE`, `OUT_FAILED`,
    *   `ENGINE_FAILED`, `INTERRUPTED`

@@ -135,7 +135,7 @@ export async function updateConditions(
   const entries = [...conditions].map(([date, condition]) => {
     const entry = sealed.get(date) ?? describeUnsealed(date, condition);
     const audit = audits[date] ?? document.entries.get(date)?.audit;
-    // A later revision was proved anew when it was sealed.
+    // A later revision was proved when it was sealed.
     const isCurrent = audit !== undefined && audit.revision === entry.revision;
     return { ...entry, audit: isCurrent ? audit : undefined, accepted: accepted.get(date) };
   });

@@ -235,6 +235,7 @@ describe.each(CASES.filter(({ isMissing }) => !isMissing))(
       }
     }
 
+    // Skipped where no Python can be had, which `support/python.ts` says aloud; CI never skips it.
     it.skipIf(python.isMissing && duckdb.isMissing)(
       `gives ${name.split(',')[0]} to each reader, which sees a restatement and goes back before it`,
       async () => {

@@ -76,6 +76,7 @@ function eventsOf({ stderr }: Finished): readonly Readonly<Record<string, unknow
   return lines.map((line) => JSON.parse(line)).filter(({ event }) => String(event).startsWith('catalog-'));
 }
 
+// Skipped where the catalog's programs cannot be had, which `support/` says aloud; CI never skips it.
 describe.skipIf(programs.isMissing)('a job with a catalog', () => {
   let service: TestService;
   let gate: CatalogGate;
@@ -186,6 +187,7 @@ describe.skipIf(programs.isMissing)('a job with a catalog', () => {
   }, 240_000);
 });
 
+// Skipped where the catalog's programs cannot be had, which `support/` says aloud; CI never skips it.
 describe.skipIf(programs.isMissing)('a table in a catalog', () => {
   let folder: string;
   let store: Store;

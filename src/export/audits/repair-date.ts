@@ -1,7 +1,7 @@
 /**
  * Restates a sealed date that differs from the source. Only the windows that differ are fetched; the other rows come from the
  * sealed drop, whose cells the source's counts just proved again. Invariant: what is sealed is proved and verified like any
- * drop, and nothing is published before. The stage is begun anew, so a killed repair leaves nothing that counts.
+ * drop, and nothing is published before. The stage begins empty, so a killed repair leaves nothing that counts.
  */
 import { rm } from 'node:fs/promises';
 import { formatWallClock } from '../../calendar/wall-clock.ts';

@@ -73,7 +73,7 @@ function withoutValues({ valueHash: _, ...cell }: DayCounts[number]): DayCounts[
 }
 
 /** Cells that have moved; `undefined` if the counts are along different axes, and their totals differ. */
-export function compareCounts(before: DayCounts, now: DayCounts): DayCounts | undefined {
+export function findMovedCells(before: DayCounts, now: DayCounts): DayCounts | undefined {
   if (now.length === 0 || isBySymbol(before) === isBySymbol(now)) return findMoved(mergeParts(before), mergeParts(now));
   const merge = (counts: DayCounts) => mergeParts(counts.map((cell) => ({ ...cell, symbol: '' })));
   return findMoved(merge(before), merge(now)).length === 0 ? [] : undefined;

@@ -25,8 +25,8 @@ import { probeDates, recountRows } from '../trades/probe.ts';
 import { countDatesAtOnce } from '../trades/scan.ts';
 import { repairDate } from './repair-date.ts';
 import {
-  compareCounts,
   describeMoved,
+  findMovedCells,
   hashCounts,
   readComparable,
   readSealedCounts,
@@ -189,7 +189,7 @@ async function auditDate(
     context.log.warn({ event: 'audit-differs', date, rule, reason }, `${date} differs from the source: ${reason}`);
     return { ...base, revision: of, result: 'differs', reason };
   };
-  const moved = compareCounts(before, now);
+  const moved = findMovedCells(before, now);
   if (moved?.length === 0) return { record: judge(describeKept(kept)) };
   const isKnown = last?.revision === revision && last.rule === rule && last.counts === base.counts;
   if (isKnown) return { record: judge(last.reason) };
