@@ -1,0 +1,209 @@
+/**
+ * Whether a simulated life went well, judged from outside: the Parquet files row by row against the states that the source's
+ * rows were ever in, the mails that the server took, and the conditions in the store. Invariant: nothing of the product
+ * takes part in the comparison.
+ */
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { expiresAt } from '../../src/plan/dates.ts';
+import { readMailed } from '../chaos/judge.ts';
+import { type ApiRow, readWithHyparquet } from '../support/drop.ts';
+import type { TradeRow } from '../support/trades.ts';
+import type { DrawnLife } from './draw.ts';
+import type { Version } from './table.ts';
+import type { SimulatedRun } from './world.ts';
+
+/** A mail that the server took, and the run in which it did. */
+export interface TakenInRun {
+  readonly to: string;
+  readonly messageId: string;
+  readonly run: number;
+}
+
+export interface Lived {
+  readonly drawn: DrawnLife;
+  readonly storeFolder: string;
+  readonly runs: readonly SimulatedRun[];
+  readonly mails: readonly TakenInRun[];
+  readonly versions: (date: string) => readonly Version[];
+}
+
+export interface Verdict {
+  readonly problems: readonly string[];
+  readonly equal: number;
+  /** Sealed dates of which nobody was to care when they expired, and which differ from the last state of the source. */
+  readonly stale: number;
+  readonly lost: number;
+}
+
+interface Entry {
+  readonly date: string;
+  readonly condition: string;
+  readonly audit?: { readonly audited_at: string; readonly result: string; readonly revision: number };
+}
+
+export async function judgeLife(lived: Lived): Promise<Verdict> {
+  const { drawn, storeFolder, runs } = lived;
+  const problems: string[] = [];
+  const entries = (await readJson<Entry[]>(join(storeFolder, '_flowdrop/trades/condition.json'))) ?? [];
+  let [equal, stale, lost] = [0, 0, 0];
+  for (const date of drawn.dates) {
+    const folder = join(storeFolder, `_flowdrop/trades/session=${date}`);
+    const manifest = await readJson<{ revision: number; rows: number; kept?: number }>(join(folder, 'manifest.json'));
+    const entry = entries.find((one) => one.date === date);
+    const last = lived.versions(date).at(-1)?.rows ?? new Map();
+    if (manifest === undefined) {
+      const problem = explainLoss(lived, date, entry, last.size);
+      if (problem === undefined) lost += 1;
+      else problems.push(problem);
+      continue;
+    }
+    const path = join(storeFolder, `trades/session=${date}/trades.parquet`);
+    const rows = await readWithHyparquet(path).catch((error: unknown) => String(error));
+    if (typeof rows === 'string') {
+      problems.push(`${date}: its drop cannot be read: ${rows}`);
+      continue;
+    }
+    if (rows.length !== manifest.rows)
+      problems.push(`${date}: ${rows.length} rows, and ${manifest.rows} in the manifest`);
+    const found = compareRows(lived, date, rows, entry);
+    if (found.problem !== undefined) problems.push(found.problem);
+    else if (found.isLast) equal += 1;
+    else stale += 1;
+  }
+  problems.push(...judgeRuns(runs), ...(await judgeMails(lived)));
+  return { problems, equal, stale, lost };
+}
+
+/** A date that is not sealed must be written down as lost, and a run must have said so; unless it never had any rows. */
+function explainLoss({ drawn, runs }: Lived, date: string, entry: Entry | undefined, rows: number): string | undefined {
+  if (drawn.cared.has(date) && rows > 0)
+    return `${date} is not sealed (${entry?.condition}), although a run without trouble came before it expired`;
+  const isSaid = runs.some(({ finished }) => finished?.result?.lost.includes(date));
+  const isKnown = entry?.condition === 'expired' || (rows === 0 && entry?.condition === 'missing');
+  if (!isKnown) return `${date} is not sealed, and its condition is ${entry?.condition}`;
+  return isSaid || rows === 0 ? undefined : `${date} was lost, and no run said so`;
+}
+
+interface Comparison {
+  readonly problem?: string | undefined;
+  /** Whether it is the last state of the source. */
+  readonly isLast: boolean;
+}
+
+function compareRows(lived: Lived, date: string, rows: readonly ApiRow[], entry: Entry | undefined): Comparison {
+  const { drawn } = lived;
+  const versions = lived.versions(date);
+  const drop = new Map(rows.map((row) => [String(row['id']), row]));
+  if (drop.size !== rows.length)
+    return { problem: `${date}: ${rows.length - drop.size} rows repeat an id`, isLast: false };
+  const mayKeep = drawn.job.audit === 'repair';
+  const isEqual = (version: Version) => describeDifference(drop, version, versions, mayKeep) === undefined;
+  const last = versions.at(-1);
+  const difference = last && describeDifference(drop, last, versions, mayKeep);
+  const isLast = last !== undefined && difference === undefined;
+  const { audit } = entry ?? {};
+  const extra = [...drop.keys()].filter((id) => last?.rows.has(id) !== true).length;
+  if (isLast) {
+    if (drawn.cared.has(date) && extra === 0 && last.rows.size > 0 && audit?.result !== 'equal')
+      return { problem: `${date} equals the source, and its last audit says ${JSON.stringify(audit)}`, isLast };
+    if (extra > 0 && drawn.cared.has(date) && audit?.result !== 'differs')
+      return { problem: `${date} keeps ${extra} rows, and its last audit says ${JSON.stringify(audit)}`, isLast };
+    return { isLast };
+  }
+  // An empty answer is no proof that rows are gone.
+  if (drawn.cared.has(date) && (last?.rows.size ?? 0) > 0)
+    return { problem: `${date} differs from the source: ${difference}`, isLast };
+  if (!versions.some(isEqual))
+    return { problem: `${date} equals no state that the source was in: ${difference}`, isLast };
+  const claimed = audit?.result === 'equal' ? Date.parse(audit.audited_at) : Number.NEGATIVE_INFINITY;
+  if (claimed > (last?.atMs ?? 0) + 1000 && (last?.rows.size ?? 0) > 0)
+    return { problem: `${date} is said to be equal at ${audit?.audited_at}, and it differs: ${difference}`, isLast };
+  return { isLast };
+}
+
+/** @param mayKeep rows that the source had once may be there as they were */
+function describeDifference(
+  drop: ReadonlyMap<string, ApiRow>,
+  { rows }: Version,
+  all: readonly Version[],
+  mayKeep: boolean,
+): string | undefined {
+  const lacking = [...rows.keys()].filter((id) => !drop.has(id));
+  const altered = [...rows]
+    .filter(([id, values]) => drop.has(id) && !isSameRow(drop.get(id), values))
+    .map(([id]) => id);
+  const extra = [...drop].filter(
+    ([id, row]) => !rows.has(id) && !(mayKeep && all.some((version) => isSameRow(row, version.rows.get(id)))),
+  );
+  const parts = [
+    ...(lacking.length > 0 ? [`${lacking.length} rows lack (${lacking.slice(0, 2).join(', ')})`] : []),
+    ...(altered.length > 0 ? [`${altered.length} rows have other values (${altered.slice(0, 2).join(', ')})`] : []),
+    ...(extra.length > 0 ? [`${extra.length} rows are not of the source (${extra[0]?.[0]})`] : []),
+  ];
+  return parts.length === 0 ? undefined : parts.join(', ');
+}
+
+function isSameRow(row: ApiRow | undefined, values: TradeRow | undefined): boolean {
+  if (row === undefined || values === undefined) return false;
+  const names = Object.keys(values);
+  return names.length === Object.keys(row).length && names.every((name) => row[name] === values[name]);
+}
+
+/** A run without trouble ends without an error, and no run fails without knowing why. */
+function judgeRuns(runs: readonly SimulatedRun[]): readonly string[] {
+  return runs.flatMap(({ finished, isCalm, startMs }) => {
+    if (finished === undefined) return [];
+    const at = new Date(startMs).toISOString();
+    const { error, shortfall } = finished;
+    const isUnknown = error !== undefined && (error as { code?: unknown }).code === undefined;
+    if (isUnknown)
+      return [`the run of ${at} failed without knowing why: ${error instanceof Error ? error.stack : String(error)}`];
+    const isBad = error !== undefined || shortfall === 'failed';
+    return isCalm && isBad
+      ? [`the run of ${at} had no trouble and failed: ${String(error ?? JSON.stringify(finished))}`]
+      : [];
+  });
+}
+
+/** What explains that a mail is repeated under its Message-ID: nobody knows whether it was taken. */
+const UNKNOWN_FATE = /^(died|stopped|store-|mail-lost-answer)/;
+
+async function judgeMails(lived: Lived): Promise<readonly string[]> {
+  const { drawn, mails, runs, storeFolder } = lived;
+  const problems: string[] = [];
+  const byId = new Map<string, TakenInRun[]>();
+  for (const mail of mails) byId.set(mail.messageId, [...(byId.get(mail.messageId) ?? []), mail]);
+  for (const [id, taken] of byId) {
+    if (new Set(taken.map(({ to }) => to)).size > 1) problems.push(`${id} went to several recipients`);
+    for (const { run } of taken.slice(0, -1))
+      if (!runs[run]?.faults.some((fault) => UNKNOWN_FATE.test(fault)))
+        problems.push(`${id} went ${taken.length} times, and nothing in run ${run} explains it`);
+  }
+  const revisions = new Map<string, Set<string>>();
+  for (const { to, messageId } of mails) {
+    const { revision } = readMailed(messageId);
+    const key = `${to} ${revision}`;
+    revisions.set(key, (revisions.get(key) ?? new Set()).add(messageId));
+  }
+  for (const [key, ids] of revisions)
+    if (ids.size > 1) problems.push(`${key} was mailed under ${ids.size} Message-IDs`);
+  const [first] = mails.map(({ messageId }) => readMailed(messageId).date).sort();
+  for (const date of drawn.dates) {
+    const at = join(storeFolder, `_flowdrop/trades/session=${date}/manifest.json`);
+    const manifest = await readJson<{ sealed_at: string; revision: number }>(at);
+    if (manifest === undefined || first === undefined || date < first) continue;
+    const sealedMs = Date.parse(manifest.sealed_at);
+    const isDue = runs.some(({ isCalm, endMs, startMs }) => isCalm && endMs >= sealedMs && startMs < expiresAt(date));
+    if (!isDue) continue;
+    for (const to of drawn.recipients)
+      if (!mails.some((mail) => mail.to === to && readMailed(mail.messageId).date === date))
+        problems.push(`${to} got no mail of ${date}`);
+  }
+  return problems;
+}
+
+async function readJson<T>(path: string): Promise<T | undefined> {
+  const text = await readFile(path, 'utf8').catch(() => undefined);
+  return text === undefined ? undefined : (JSON.parse(text) as T);
+}
