@@ -4,6 +4,7 @@
  * expires, after the last of its rows has moved.
  */
 
+import { LOOKBACK_DAYS } from '../../src/api-contract/published-limits.ts';
 import {
   type CalendarOverride,
   closeSecond,
@@ -62,13 +63,20 @@ export interface DrawnLife {
 }
 
 const HOUR_MS = 3_600_000;
-const DAY_MS = 24 * HOUR_MS;
+/** So long before a cared date expires its rows no longer move. */
+export const CALM_MS = 6 * HOUR_MS;
 const FIRST = '2026-03-02';
 const LAST = '2027-01-29';
+/** Of the session that a life ends with: a half day has the first of them. */
+const END_SECONDS = [36_000, 46_700, 57_590] as const;
+const END_ROW = 90_000;
 const EVENING_SECOND = 17.5 * 3600;
 /** A run of a small day takes about so many steps; what is drawn beyond them does not happen. */
 const STEPS = 420;
 const STORE_OPERATIONS = 90;
+/** Without a report, and with few columns, a life takes a fraction of the time: most lives are so. */
+const NARROW_SHARE = 0.85;
+const NARROW = ['id', 'symbol', 'date', 'time', 'put_call', 'size', 'price', 'premium', 'updated_timestamp'] as const;
 const FAULT_RATE = 0.2;
 /** The same as in chaos runs but those that take real time. */
 const API_KINDS = [
@@ -105,10 +113,13 @@ export function drawLife(seed: number): DrawnLife {
   const from = below(all.length - 12);
   const near = all.slice(from, from + 10);
   const count = 1 + below(3);
-  const dates = [...new Set(Array.from({ length: count }, () => pick(near)))].sort();
+  const dates: readonly string[] = [...new Set(Array.from({ length: count }, () => pick(near)))].sort();
   const [first = FIRST] = dates;
   const last = dates.at(-1) ?? first;
-  const closed = listSessions(addDays(first, -20), addDays(last, 20)).filter((date) => !dates.includes(date));
+  // Over when all others have expired: a run's lookback always has a session.
+  const [end = last] = all.filter((date) => date >= addDays(last, LOOKBACK_DAYS + 1));
+  const open = [...dates, end];
+  const closed = listSessions(addDays(first, -20), addDays(end, 20)).filter((date) => !open.includes(date));
   const calendar = { ...NO_OVERRIDE, closed: new Set(closed) };
   const drawMove = (date: string): RowMove => ({
     ...{ date, move: pick(MOVES), rows: 1 + below(6), spread: pick(['near', 'far'] as const) },
@@ -137,30 +148,32 @@ export function drawLife(seed: number): DrawnLife {
         ...{ atMs: evening + random() * 3 * HOUR_MS, kind: 'run' },
         trouble: random() < 0.6 ? drawTrouble() : undefined,
       });
-    const until = isCared ? expiry - 6 * HOUR_MS : expiry + DAY_MS;
+    const until = isCared ? expiry - CALM_MS : expiry;
     for (let left = below(4); left > 0; left -= 1) {
       const atMs = evening - 2 * HOUR_MS + random() ** 2 * (until - evening);
       events.push({ atMs, kind: 'move', move: drawMove(date) });
     }
   }
+  rows.push(...END_SECONDS.map((second, k) => createRow(end, END_ROW + k, second)));
   const startMs = parseWallClock(first, EVENING_SECOND) - 12 * HOUR_MS;
-  const endMs = expiresAt(last) + DAY_MS;
+  const endMs = parseWallClock(end, EVENING_SECOND);
   for (let left = 2 + below(3); left > 0; left -= 1) {
     const atMs = startMs + random() * (endMs - startMs);
     // A run that begins before a cared date's last one may still move its rows.
     events.push({ atMs, kind: 'run', trouble: random() < 0.8 ? drawTrouble() : undefined });
   }
   events.push({ atMs: endMs, kind: 'run', trouble: undefined });
-  const recipients = ['a@example.com', 'b@example.com'].slice(0, 1 + below(2));
+  const isNarrow = random() < NARROW_SHARE;
+  const recipients = isNarrow ? [] : ['a@example.com', 'b@example.com'].slice(0, 1 + below(2));
   const correctAbove = pick([0.01, 0.01, 0.1, 1]);
   const text = `name: life
-source: {api: ${pick(['historical', 'historical', 'portal'])}}
+source: {api: ${pick(['historical', 'historical', 'portal'])}${isNarrow ? `, columns: [${NARROW.join(', ')}]` : ''}}
 audit: ${pick(['repair', 'repair', 'mirror'])}
 drop: {to: out, dataset: trades}
-reports: [{template: flow, to: [${recipients.join(', ')}], correct_above: ${correctAbove}}]
+${isNarrow ? '' : `reports: [{template: flow, to: [${recipients.join(', ')}], correct_above: ${correctAbove}}]`}
 `;
   return {
-    ...{ seed, rowLimit: 10 + below(25), calendar, dates, cared, recipients, correctAbove, rows, startMs },
+    ...{ seed, rowLimit: 10 + below(25), calendar, dates: open, cared, recipients, correctAbove, rows, startMs },
     job: parseSqlJob('life.yaml', text),
     events: events.sort((a, b) => a.atMs - b.atMs),
   };

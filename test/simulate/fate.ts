@@ -3,6 +3,7 @@
  * of the engine, a mail) is a step, and a step may be the one at which the run is stopped, dies, or meets a fault.
  * Invariant: a run that is dead touches nothing any more; what it waits for never comes, as in a process that was killed.
  */
+import { setMaxListeners } from 'node:events';
 import { assertNotAborted } from '../../src/core/errors.ts';
 import type { Engine, StatementOptions } from '../../src/engine/engine.ts';
 import type { Mailer } from '../../src/mail/mailer.ts';
@@ -42,6 +43,8 @@ export class Fate {
 
   constructor(trouble: Trouble) {
     this.#trouble = trouble;
+    // Everything that a run waits for listens.
+    setMaxListeners(0, this.#stop.signal);
     this.death = new Promise((resolve) => {
       this.#die = () => resolve('dead');
     });

@@ -7,7 +7,7 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expiresAt } from '../../src/plan/dates.ts';
 import { readMailed } from '../chaos/judge.ts';
-import { type ApiRow, readWithHyparquet } from '../support/drop.ts';
+import { type ApiRow, readWithDuckDb } from '../support/drop.ts';
 import type { TradeRow } from '../support/trades.ts';
 import type { DrawnLife } from './draw.ts';
 import type { Version } from './table.ts';
@@ -36,10 +36,19 @@ export interface Verdict {
   readonly lost: number;
 }
 
+/** Headers and records have whole seconds. */
+const CLOCK_MS = 1_000;
+
 interface Entry {
   readonly date: string;
   readonly condition: string;
   readonly audit?: { readonly audited_at: string; readonly result: string; readonly revision: number };
+}
+
+interface Sealed {
+  readonly revision: number;
+  readonly rows: number;
+  readonly sealed_at: string;
 }
 
 export async function judgeLife(lived: Lived): Promise<Verdict> {
@@ -49,7 +58,7 @@ export async function judgeLife(lived: Lived): Promise<Verdict> {
   let [equal, stale, lost] = [0, 0, 0];
   for (const date of drawn.dates) {
     const folder = join(storeFolder, `_flowdrop/trades/session=${date}`);
-    const manifest = await readJson<{ revision: number; rows: number; kept?: number }>(join(folder, 'manifest.json'));
+    const manifest = await readJson<Sealed>(join(folder, 'manifest.json'));
     const entry = entries.find((one) => one.date === date);
     const last = lived.versions(date).at(-1)?.rows ?? new Map();
     if (manifest === undefined) {
@@ -59,14 +68,16 @@ export async function judgeLife(lived: Lived): Promise<Verdict> {
       continue;
     }
     const path = join(storeFolder, `trades/session=${date}/trades.parquet`);
-    const rows = await readWithHyparquet(path).catch((error: unknown) => String(error));
+    const rows = await readWithDuckDb(path).catch((error: unknown) => String(error));
     if (typeof rows === 'string') {
       problems.push(`${date}: its drop cannot be read: ${rows}`);
       continue;
     }
     if (rows.length !== manifest.rows)
       problems.push(`${date}: ${rows.length} rows, and ${manifest.rows} in the manifest`);
-    const found = compareRows(lived, date, rows, entry);
+    const names = drawn.job.source.columns.map(({ name }) => name).join();
+    if (rows[0] && Object.keys(rows[0]).join() !== names) problems.push(`${date}: its columns are not ${names}`);
+    const found = compareRows(lived, date, rows, { entry, manifest });
     if (found.problem !== undefined) problems.push(found.problem);
     else if (found.isLast) equal += 1;
     else stale += 1;
@@ -77,7 +88,11 @@ export async function judgeLife(lived: Lived): Promise<Verdict> {
 
 /** A date that is not sealed must be written down as lost, and a run must have said so; unless it never had any rows. */
 function explainLoss({ drawn, runs }: Lived, date: string, entry: Entry | undefined, rows: number): string | undefined {
-  if (drawn.cared.has(date) && rows > 0)
+  // A source whose last rows are gone does not show that the session is over, and the run says so.
+  const isHeld = runs.some(
+    ({ finished, isCalm }) => isCalm && finished?.result?.held.some((held) => held.date === date),
+  );
+  if (drawn.cared.has(date) && rows > 0 && !isHeld)
     return `${date} is not sealed (${entry?.condition}), although a run without trouble came before it expired`;
   const isSaid = runs.some(({ finished }) => finished?.result?.lost.includes(date));
   const isKnown = entry?.condition === 'expired' || (rows === 0 && entry?.condition === 'missing');
@@ -91,50 +106,53 @@ interface Comparison {
   readonly isLast: boolean;
 }
 
-function compareRows(lived: Lived, date: string, rows: readonly ApiRow[], entry: Entry | undefined): Comparison {
+function compareRows(
+  lived: Lived,
+  date: string,
+  rows: readonly ApiRow[],
+  { entry, manifest }: { readonly entry: Entry | undefined; readonly manifest: Sealed },
+): Comparison {
   const { drawn } = lived;
   const versions = lived.versions(date);
   const drop = new Map(rows.map((row) => [String(row['id']), row]));
   if (drop.size !== rows.length)
     return { problem: `${date}: ${rows.length - drop.size} rows repeat an id`, isLast: false };
-  const mayKeep = drawn.job.audit === 'repair';
-  const isEqual = (version: Version) => describeDifference(drop, version, versions, mayKeep) === undefined;
   const last = versions.at(-1);
-  const difference = last && describeDifference(drop, last, versions, mayKeep);
+  const isPresent = last !== undefined && last.rows.size > 0;
+  const difference = last && describeDifference(drop, last, versions);
   const isLast = last !== undefined && difference === undefined;
   const { audit } = entry ?? {};
-  const extra = [...drop.keys()].filter((id) => last?.rows.has(id) !== true).length;
+  const fail = (problem: string) => ({ problem: `${date} ${problem}`, isLast });
+  const audited = `its last audit is ${JSON.stringify(audit)}`;
+  // What an audit said of a state that is gone is of no use when the date expires.
+  const isClaimed = audit?.result === 'equal' && Date.parse(audit.audited_at) > (last?.atMs ?? 0) + CLOCK_MS;
   if (isLast) {
-    if (drawn.cared.has(date) && extra === 0 && last.rows.size > 0 && audit?.result !== 'equal')
-      return { problem: `${date} equals the source, and its last audit says ${JSON.stringify(audit)}`, isLast };
-    if (extra > 0 && drawn.cared.has(date) && audit?.result !== 'differs')
-      return { problem: `${date} keeps ${extra} rows, and its last audit says ${JSON.stringify(audit)}`, isLast };
-    return { isLast };
+    const kept = [...drop.keys()].filter((id) => !last.rows.has(id)).length;
+    if (kept > 0 && isClaimed) return fail(`keeps ${kept} rows that the source no longer has, and ${audited}`);
+    // An empty answer is no proof that rows are gone.
+    if (!drawn.cared.has(date) || !isPresent) return { isLast };
+    if (kept > 0 && audit?.result !== 'differs') return fail(`keeps ${kept} rows, and ${audited}`);
+    const isFresh = Date.parse(manifest.sealed_at) >= last.atMs - CLOCK_MS;
+    return kept > 0 || isFresh || isClaimed ? { isLast } : fail(`equals the source, and ${audited}`);
   }
-  // An empty answer is no proof that rows are gone.
-  if (drawn.cared.has(date) && (last?.rows.size ?? 0) > 0)
-    return { problem: `${date} differs from the source: ${difference}`, isLast };
-  if (!versions.some(isEqual))
-    return { problem: `${date} equals no state that the source was in: ${difference}`, isLast };
-  const claimed = audit?.result === 'equal' ? Date.parse(audit.audited_at) : Number.NEGATIVE_INFINITY;
-  if (claimed > (last?.atMs ?? 0) + 1000 && (last?.rows.size ?? 0) > 0)
-    return { problem: `${date} is said to be equal at ${audit?.audited_at}, and it differs: ${difference}`, isLast };
-  return { isLast };
+  if (drawn.cared.has(date) && isPresent) return fail(`differs from the source: ${difference}`);
+  if (!versions.some((version) => describeDifference(drop, version, versions) === undefined))
+    return fail(`equals no state that the source was in: ${difference}`);
+  return isClaimed && isPresent ? fail(`differs, and ${audited}: ${difference}`) : { isLast };
 }
 
-/** @param mayKeep rows that the source had once may be there as they were */
+/** Rows that the source had once may be there as they were: a job may keep them, and says so. */
 function describeDifference(
   drop: ReadonlyMap<string, ApiRow>,
   { rows }: Version,
   all: readonly Version[],
-  mayKeep: boolean,
 ): string | undefined {
   const lacking = [...rows.keys()].filter((id) => !drop.has(id));
   const altered = [...rows]
     .filter(([id, values]) => drop.has(id) && !isSameRow(drop.get(id), values))
     .map(([id]) => id);
   const extra = [...drop].filter(
-    ([id, row]) => !rows.has(id) && !(mayKeep && all.some((version) => isSameRow(row, version.rows.get(id)))),
+    ([id, row]) => !rows.has(id) && !all.some((version) => isSameRow(row, version.rows.get(id))),
   );
   const parts = [
     ...(lacking.length > 0 ? [`${lacking.length} rows lack (${lacking.slice(0, 2).join(', ')})`] : []),
@@ -146,8 +164,7 @@ function describeDifference(
 
 function isSameRow(row: ApiRow | undefined, values: TradeRow | undefined): boolean {
   if (row === undefined || values === undefined) return false;
-  const names = Object.keys(values);
-  return names.length === Object.keys(row).length && names.every((name) => row[name] === values[name]);
+  return Object.entries(row).every(([name, value]) => values[name] === value);
 }
 
 /** A run without trouble ends without an error, and no run fails without knowing why. */

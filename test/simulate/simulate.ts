@@ -1,6 +1,8 @@
 /** One simulated life: what its seed drew happens in order of time, run by run; then it is judged. */
+
+import { expiresAt } from '../../src/plan/dates.ts';
 import { planAlteration } from '../chaos/rows.ts';
-import { drawLife, type RowMove } from './draw.ts';
+import { CALM_MS, drawLife, type RowMove } from './draw.ts';
 import { judgeLife, type Lived, type TakenInRun, type Verdict } from './judge.ts';
 import type { SimulatedRun, World } from './world.ts';
 
@@ -13,6 +15,12 @@ export interface LifeResult extends Verdict {
   readonly story: readonly string[];
   readonly ms: number;
 }
+
+/** Events of a run's log that a story has. */
+const TOLD: ReadonlySet<string> = new Set([
+  ...['audit-skipped', 'audit-failed', 'audit-differs', 'date-failed', 'date-held', 'rows-withdrawn', 'mail-failed'],
+  ...['report-failed', 'stage-lost', 'clocks-differ', 'mail-taken-over', 'mail-watched'],
+]);
 
 /** @param spoil breaks something before the judgement, to see that the judge notices */
 export async function simulateLife(
@@ -31,7 +39,8 @@ export async function simulateLife(
     const tell = (text: string) => story.push(`${new Date(life.now()).toISOString()} ${text}`);
     const apply = async ({ date, move, rows, spread, seed: drawnSeed }: RowMove) => {
       const there = table.rows.filter(({ values }) => values['date'] === date);
-      if (there.length === 0) return;
+      const isSettled = drawn.cared.has(date) && life.now() > expiresAt(date) - CALM_MS;
+      if (there.length === 0 || isSettled) return;
       moves += 1;
       const alteration = { move, rows, spread, seed: drawnSeed, at: { on: 'request', number: 1 } } as const;
       const change = planAlteration(alteration, there);
@@ -61,6 +70,7 @@ export async function simulateLife(
       mails.push(...mail.taken.slice(before).map((taken) => ({ ...taken, run: runs.length })));
       runs.push(run);
       tell(describeRun(run, mail.taken.length - before));
+      for (const { event: name, msg } of run.log) if (TOLD.has(String(name))) story.push(`    ${name}: ${msg}`);
     }
     const lived = {
       drawn,
