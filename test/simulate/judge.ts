@@ -205,7 +205,7 @@ async function judgeMails(lived: Lived): Promise<readonly string[]> {
   }
   for (const [key, ids] of revisions)
     if (ids.size > 1) problems.push(`${key} was mailed under ${ids.size} Message-IDs`);
-  const [first] = mails.map(({ messageId }) => readMailed(messageId).date).sort();
+  const first = findFirstDue(lived);
   for (const date of drawn.dates) {
     const at = join(storeFolder, `_flowdrop/trades/session=${date}/manifest.json`);
     const manifest = await readJson<{ sealed_at: string; revision: number }>(at);
@@ -218,6 +218,15 @@ async function judgeMails(lived: Lived): Promise<readonly string[]> {
         problems.push(`${to} got no mail of ${date}`);
   }
   return problems;
+}
+
+/** The first run that can mail does so of the newest date that is sealed then; earlier dates are nobody's news. */
+function findFirstDue({ runs, mails }: Lived): string | undefined {
+  const mailed = mails.map(({ messageId }) => readMailed(messageId).date);
+  const calm = runs.findIndex(({ isCalm }) => isCalm);
+  const sealed = runs.slice(0, calm + 1).flatMap(({ finished }) => finished?.result?.dates ?? []);
+  const newest = sealed.filter(({ status }) => status === 'sealed').map(({ date }) => date);
+  return [...mailed, ...newest.sort().slice(-1)].sort()[0];
 }
 
 async function readJson<T>(path: string): Promise<T | undefined> {

@@ -10,7 +10,7 @@ import { World } from './world.ts';
 const DEFAULT_RUNS = 300;
 const SEEDS = 1_000_000;
 /** How often the totals so far are printed, in lives. */
-const EVERY = 250;
+const EVERY = 100;
 
 const { values } = parseArgs({
   options: {

@@ -22,11 +22,11 @@ const TOLD: ReadonlySet<string> = new Set([
   ...['report-failed', 'stage-lost', 'clocks-differ', 'mail-taken-over', 'mail-watched'],
 ]);
 
-/** @param spoil breaks something before the judgement, to see that the judge notices */
+/** @param look sees what there is when the life is over, before its folder is removed */
 export async function simulateLife(
   world: World,
   seed: number,
-  spoil: (lived: Lived) => Promise<Lived> = async (lived) => lived,
+  look: (lived: Lived) => Promise<void> = async () => undefined,
 ): Promise<LifeResult> {
   const started = performance.now();
   const drawn = drawLife(seed);
@@ -79,7 +79,8 @@ export async function simulateLife(
       mails,
       versions: (date: string) => table.versions(date),
     };
-    const verdict = await judgeLife(await spoil(lived));
+    const verdict = await judgeLife(lived);
+    await look(lived);
     return {
       ...{ ...verdict, seed, dates: drawn.dates.length, runs, mails: mails.length, moves, story },
       ms: performance.now() - started,
