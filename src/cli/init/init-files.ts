@@ -55,6 +55,7 @@ drop:
 checks:
   - check: unique-id
   - check: dates
+  - check: baseline # is the day like the five before? Only warns
 
 # When \`flowdrop start\` runs it: after the close, on the exchange's clock.
 schedule:
