@@ -17,8 +17,13 @@ export interface HeldBack {
   readonly held: string;
 }
 
-/** `open`: the last rows are so recent that the date may not be over. */
-export type ExportOutcome = ExportedDate | HeldBack | 'open';
+/** The last rows are so recent that more may follow. */
+export interface OpenDate {
+  /** When the date will have settled if none does, milliseconds since the epoch. */
+  readonly settlesAtMs: number;
+}
+
+export type ExportOutcome = ExportedDate | HeldBack | OpenDate;
 
 /** The record of a sealed date, after its event. */
 export function describeSealedDate(

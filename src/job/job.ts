@@ -17,6 +17,8 @@ export interface Job<Source extends JobSource = JobSource> {
   readonly rows: JobRows;
   readonly checks: readonly JobCheck[];
   readonly audit: AuditRule;
+  /** How long after the session's last trades are visible a date may be sealed. */
+  readonly settleSeconds: number;
   readonly schedule: JobSchedule | undefined;
   readonly reports: readonly JobReport[];
   readonly alerts: JobAlerts;

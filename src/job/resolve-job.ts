@@ -74,6 +74,7 @@ export function resolveJob(file: string, written: JobFile): Job {
     },
     checks: (written.checks ?? []).map((check, index) => resolveCheck(check, index, names)),
     audit: resolveAudit(source, written.audit),
+    settleSeconds: parseDurationSeconds(written.settle ?? defaultSettle(source)),
     schedule: written.schedule && resolveSchedule(written.schedule),
     reports: resolveReports(written.reports ?? []),
     alerts: { to: written.alerts?.to ?? [], webhook: written.alerts?.webhook ?? true },
@@ -92,6 +93,11 @@ function resolveAudit({ kind, api }: JobSource, written: JobFile['audit']): Audi
   if (kind === 'rows' || kind === 'aggregate') return written ?? JOB_DEFAULTS.audit;
   if (written === undefined || written === 'off') return 'off';
   throw new ResolveFault(['audit'], `is only allowed with \`api: historical\` or \`api: portal\`, not with \`${api}\``);
+}
+
+/** A date of the API's trades can be sealed early, because audits repair it. */
+function defaultSettle({ kind }: JobSource): string {
+  return kind === 'rows' || kind === 'aggregate' ? JOB_DEFAULTS.settle : JOB_DEFAULTS.settleUnaudited;
 }
 
 function resolveSchedule(written: NonNullable<JobFile['schedule']>): JobSchedule {

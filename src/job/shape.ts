@@ -25,6 +25,10 @@ export const JOB_DEFAULTS = {
   /** One in a thousand: a larger share is not just a few odd rows, and would distort the numbers. */
   maxBad: 0.001,
   audit: 'repair',
+  /** Early, because audits repair what comes later. */
+  settle: '1m',
+  /** Snapshots and server tables have no audit. */
+  settleUnaudited: '15m',
   /** Prices have four decimals; premium is a float. */
   premiumTolerance: 0.0001,
   baseline: {
@@ -281,7 +285,7 @@ const cronSchema = z
   .string()
   .refine(
     (text) => isCron(text) && text.trim().split(/\s+/).length === 5,
-    'a cron expression of five fields: minute hour day-of-month month day-of-week, e.g. "30 17 * * 1-5"',
+    'a cron expression of five fields: minute hour day-of-month month day-of-week, e.g. "31 16 * * 1-5"',
   );
 
 export const jobSchema = z.strictObject({
@@ -314,6 +318,11 @@ export const jobSchema = z.strictObject({
     .optional()
     .describe(
       'What a run does with sealed dates that differ from the source. `repair` takes over added and changed rows, and keeps rows that are gone; `mirror` also removes these; `report` changes nothing; `off` compares nothing. Only with SQL exports. Default: repair.',
+    ),
+  settle: durationSchema
+    .optional()
+    .describe(
+      `How long after the session's last trades are visible (15 minutes after the close) a date may be sealed: 1m, 30m, 2h. Rows that come later are taken over by \`audit\`; set it longer where a date must not be restated. Default: ${JOB_DEFAULTS.settle} for SQL exports, ${JOB_DEFAULTS.settleUnaudited} for others.`,
     ),
   schedule: z
     .strictObject({

@@ -93,7 +93,7 @@ export async function readStatus(deps: StatusDeps, job: Job): Promise<StatusRead
   const state = new JobState(deps.stateDir, job.name);
   const calendar = await deps.readCalendar();
   const nowMs = deps.clock.now();
-  const lookback = lookbackOf(job.source, nowMs + (await readClockOffset(deps, job, nowMs)), calendar);
+  const lookback = lookbackOf(job, nowMs + (await readClockOffset(deps, job, nowMs)), calendar);
   const last = await state.lastRun.read();
   const lastBackfill = await state.lastBackfill.read();
   const task = job.schedule && createTask(job.schedule.cron, () => undefined, { timezone: job.schedule.timezone });

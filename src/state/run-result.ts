@@ -61,6 +61,8 @@ export const runResultSchema = z.object({
   audits: z.record(z.string(), auditRecordSchema).default({}),
   /** Dates that may be due but were not exported because the clocks disagree; empty in older records. */
   held: z.array(heldSchema).readonly().default([]),
+  /** Dates whose last rows are so recent that more may follow: when each will have settled; empty in older records. */
+  open: z.record(z.string(), z.string()).default({}),
   /** The clocks at the end, and their difference in words; absent in records of older versions. */
   clocks: z.object({ server: z.string().nullable(), own: z.string(), conflict: z.string().nullable() }).optional(),
   /** Only for a run with given dates. */
