@@ -1,7 +1,10 @@
 /** One simulated life: what its seed drew happens in order of time, run by run; then it is judged. */
 
+import { closeSecond } from '../../src/calendar/session.ts';
+import { formatSecond } from '../../src/calendar/wall-clock.ts';
 import { expiresAt } from '../../src/plan/dates.ts';
 import { planAlteration } from '../chaos/rows.ts';
+import type { TradeRow } from '../support/trades.ts';
 import { CALM_MS, drawLife, type RowMove } from './draw.ts';
 import { judgeLife, type Lived, type TakenInRun, type Verdict } from './judge.ts';
 import type { SimulatedRun, World } from './world.ts';
@@ -15,6 +18,9 @@ export interface LifeResult extends Verdict {
   readonly story: readonly string[];
   readonly ms: number;
 }
+
+/** The end of a session whose rows stay. */
+const TAIL_SECONDS = 15 * 60;
 
 /** Events of a run's log that a story has. */
 const TOLD: ReadonlySet<string> = new Set([
@@ -38,7 +44,10 @@ export async function simulateLife(
     let moves = 0;
     const tell = (text: string) => story.push(`${new Date(life.now()).toISOString()} ${text}`);
     const apply = async ({ date, move, rows, spread, seed: drawnSeed }: RowMove) => {
-      const there = table.rows.filter(({ values }) => values['date'] === date);
+      // Without the last rows no source shows that a session is over; `test/flow/clocks.slow.test.ts` has that.
+      const until = formatSecond(closeSecond(date, 'equity', drawn.calendar) - TAIL_SECONDS);
+      const isMovable = ({ time }: TradeRow) => String(time) < `${date} ${until}`;
+      const there = table.rows.filter(({ values }) => values['date'] === date && isMovable(values));
       const isSettled = drawn.cared.has(date) && life.now() > expiresAt(date) - CALM_MS;
       if (there.length === 0 || isSettled) return;
       moves += 1;
