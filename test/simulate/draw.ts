@@ -143,7 +143,7 @@ export function drawLife(seed: number): DrawnLife {
       cared.add(date);
       events.push({ atMs: expiry - (1 + 3 * random()) * HOUR_MS, kind: 'run', trouble: undefined });
     }
-    if (random() < 0.8)
+    if (random() < (isCared ? 0.8 : 0.3))
       events.push({
         ...{ atMs: evening + random() * 3 * HOUR_MS, kind: 'run' },
         trouble: random() < 0.6 ? drawTrouble() : undefined,

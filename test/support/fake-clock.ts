@@ -29,18 +29,20 @@ export function createFakeClock(
         return;
       }
       await new Promise<void>((resolve, reject) => {
+        const stop = () => {
+          waiting.delete(sleeper);
+          reject(signal?.reason as Error);
+        };
         const sleeper = {
           dueMs: now + ms,
           wake() {
             waiting.delete(sleeper);
+            signal?.removeEventListener('abort', stop);
             resolve();
           },
         };
         waiting.add(sleeper);
-        signal?.addEventListener('abort', () => {
-          waiting.delete(sleeper);
-          reject(signal.reason as Error);
-        });
+        signal?.addEventListener('abort', stop, { once: true });
       });
     },
   };
