@@ -21,7 +21,7 @@ export interface TakenInRun {
 }
 
 export interface Lived {
-  readonly drawn: DrawnLife;
+  readonly drawn: Pick<DrawnLife, 'job' | 'dates' | 'cared' | 'recipients'>;
   readonly storeFolder: string;
   readonly runs: readonly SimulatedRun[];
   readonly mails: readonly TakenInRun[];
