@@ -9,6 +9,7 @@ import { type DayCounts, dayCountsSchema } from '../plan/counts.ts';
 import { type Failures, failuresSchema } from './failures.ts';
 import { type LastSuccess, lastSuccessSchema, type RunEnd, runEndSchema } from './run-end.ts';
 import { type RunResult, runResultSchema } from './run-result.ts';
+import { type Staging, stagingSchema } from './staging.ts';
 import { StateFile } from './state-file.ts';
 import { type Unavailable, unavailableSchema } from './unavailable.ts';
 
@@ -28,6 +29,8 @@ export class JobState {
   readonly failures: StateFile<Failures>;
   /** Dates for which the source had no data. */
   readonly unavailable: StateFile<Unavailable>;
+  /** How far the running session is staged. */
+  readonly staging: StateFile<Staging>;
   /** Path: progress of the current run; no file while no run is active. */
   readonly progress: string;
   /** Path: alerts sent while the store that records them could not be written. */
@@ -54,6 +57,7 @@ export class JobState {
     this.lastSuccess = new StateFile(at('last-success.json'), lastSuccessSchema);
     this.failures = new StateFile(at('failures.json'), failuresSchema);
     this.unavailable = new StateFile(at('unavailable.json'), unavailableSchema);
+    this.staging = new StateFile(at('staging.json'), stagingSchema);
     this.progress = at('progress.json');
     this.alerts = at('alerts.json');
     this.logs = at('logs');
