@@ -6,8 +6,8 @@
 import { type CalendarOverride, closeSecond, NO_OVERRIDE, OPEN_SECOND } from '../calendar/session.ts';
 import { type Profile, shareOf } from './profile.ts';
 
-/** Full pages for which their ends are asked: 2% more requests. */
-const MANY_PAGES = 50;
+/** Full pages for which their ends are asked: fewer than 2% more requests. */
+const MANY_PAGES = 60;
 /** After the close of stock options fewer are enough, because they are what the last run would have to fetch. */
 const LAST_PAGES = 10;
 /** Part of the session's requests that may be asked for the ends of pages. */

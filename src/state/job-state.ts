@@ -37,6 +37,8 @@ export class JobState {
   readonly alerts: string;
   /** Folder of the logs of the daemon's runs, one file each. */
   readonly logs: string;
+  /** The same of the daemon's staging, so that it does not push out those of runs. */
+  readonly stageLogs: string;
   /** Path: the daemon's unfinished tick. */
   readonly unfinished: string;
   /** Path: end of a daemon run that no operator alert has reported yet. */
@@ -61,6 +63,7 @@ export class JobState {
     this.progress = at('progress.json');
     this.alerts = at('alerts.json');
     this.logs = at('logs');
+    this.stageLogs = at('stage-logs');
     this.unfinished = at('unfinished.json');
     this.unsent = at('unsent.json');
     this.worker = at('worker');

@@ -48,7 +48,6 @@ describe('a session that is staged while it runs', () => {
     const staged = day.front.answered.length;
     await seal(day);
     const all = day.front.answered.length;
-    for (const [k, { sql, rows }] of day.front.answered.entries()) if (!/^SELECT id, symbol/.test(sql) || rows < 50) console.log(k, rows, sql.slice(0, 60), sql.slice(-120));
     notes.push(`${ROWS} rows: fewest ${day.fewest}, staged day ${all} (${all - staged} after the close)`);
     expect(all).toBeLessThanOrEqual(day.fewest * 1.03);
   }, 300_000);
