@@ -189,6 +189,8 @@ export interface JobSchedule {
   readonly retrySeconds: number | null;
   /** Time after which the daemon stops a run that it started; null: no limit. */
   readonly timeoutSeconds: number | null;
+  /** Time between two calls that stage the session while it runs; null: it is not staged. */
+  readonly stageSeconds: number | null;
   /** Whether daemons on several machines share the schedule: each tick runs on one of them. */
   readonly distributed: boolean;
 }

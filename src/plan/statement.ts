@@ -1,10 +1,12 @@
 /**
- * The SQL that a job sends: probes, cuts and pages. Pure text. It works whether the server stores `date` and `time` as
+ * The SQL that a job sends: probes, cuts and pages, and how its places are read. Pure. It works whether the server stores `date` and `time` as
  * strings or as dates. Aggregates are requested as arrays, so that one answer row holds a whole day at any row limit.
  */
+import { z } from 'zod';
 import type { CalendarOverride } from '../calendar/session.ts';
 import { SECONDS_PER_DAY } from '../calendar/wall-clock.ts';
 import { axisOf, type Bound, type Stretch, type Window, wholeDay } from '../calendar/window.ts';
+import { Fault } from '../core/errors.ts';
 import { quoteIdentifier, quoteString } from '../engine/literal.ts';
 import {
   type HashedColumn,
@@ -18,7 +20,7 @@ import {
 import { updateMarkSql } from '../engine/update-mark.ts';
 import { clampToDateSql, secondOfDateSql } from '../engine/wall-clock-sql.ts';
 import type { SqlJob, SqlSource } from '../job/job.ts';
-import { type CellCount, startOf } from './counts.ts';
+import { type CellCount, readCount, startOf } from './counts.ts';
 import type { CutRequest } from './pack.ts';
 import { lastTradeSecond, lateSecond, tailSecond } from './session-end.ts';
 import { type DayEdges, datesCondition, formatTime, keyColumn, windowCondition } from './window-condition.ts';
@@ -190,10 +192,42 @@ function symbolStretch([first]: readonly CutRequest[]): Stretch {
 
 /** Parses a place that `buildCut` found in a cell. */
 export function parsePlace(cell: Pick<CellCount, 'symbol' | 'second'>, place: string): Bound {
-  if (cell.symbol === undefined) return { second: cell.second, id: place };
+  return cell.symbol === undefined
+    ? { second: cell.second, id: place }
+    : { ...startOf(cell), ...parseTimedPlace(place) };
+}
+
+/** A place of `placeSql`. */
+function parseTimedPlace(place: string): { readonly second: number; readonly id: string } {
   const [hours, minutes, seconds] = place.slice(0, TIME_LENGTH).split(':').map(Number);
   const second = (hours ?? 0) * 3600 + (minutes ?? 0) * 60 + (seconds ?? 0);
-  return { ...startOf(cell), second, id: place.slice(TIME_LENGTH) };
+  return { second, id: place.slice(TIME_LENGTH) };
+}
+
+/**
+ * Where full pages of a stretch end, along the time. Answer: one row `{rows, places: string[]}`, the place of the first row
+ * after each page; `parsePageEnds` reads it.
+ */
+export function buildPageEnds(job: SqlJob, window: Window, limit: number, edges: DayEdges): string {
+  const condition = windowCondition(job.source, window, edges);
+  const sorted = `SELECT arraySort(groupArray(${placeSql(window.date)})) AS sorted FROM ${readRows(job.source, condition)}`;
+  const ends = `arrayFilter((x, rank) -> rank > 1 AND (rank - 1) % ${limit} = 0, sorted, arrayEnumerate(sorted))`;
+  return `SELECT length(sorted) AS rows, ${ends} AS places FROM (${sorted})`;
+}
+
+const pageEndsSchema = z.object({ rows: z.unknown(), places: z.array(z.string()) });
+
+/** @throws Fault `ANSWER_MALFORMED` */
+export function parsePageEnds(row: unknown): { readonly rows: number; readonly ends: readonly Bound[] } {
+  const { rows, places } = pageEndsSchema.safeParse(row).data ?? {};
+  const count = readCount(rows);
+  const ends = places?.map((place) => parseTimedPlace(place));
+  const isInDay = ({ second }: Bound) => Number.isInteger(second) && second >= 0 && second < SECONDS_PER_DAY;
+  if (count === undefined || ends === undefined || !ends.every(isInDay)) {
+    const came = String(JSON.stringify(row)).slice(0, 200);
+    throw new Fault('ANSWER_MALFORMED', `the API's answer has no ends of pages: ${came}`);
+  }
+  return { rows: count, ends };
 }
 
 /** The place in the middle of a window's rows. Answer: one row `{rows, middle}`; `parseMiddle` reads it. */

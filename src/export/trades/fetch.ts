@@ -62,6 +62,17 @@ export async function fetchDate(
   }
 }
 
+/** Stages windows whose rows were counted to the row, all of them full pages. @throws Fault when one finally fails */
+export async function fetchWindows(
+  deps: FetchDeps,
+  job: SqlJob,
+  stage: Stage,
+  windows: readonly PackedWindow[],
+): Promise<void> {
+  const plan = { counts: [], sizes: { short: new Set<number>(), largest: 0 }, mayRecount: false };
+  await new WindowFetch(deps, job, stage, plan).run(windows);
+}
+
 interface FetchPlan {
   readonly counts: DayCounts;
   /** Of the pages of the whole date. */
