@@ -10,11 +10,14 @@ import { isInside, listGaps, type PackedWindow } from './pack.ts';
 /** Sizes tried when balancing the windows: halving the range so often finds the smallest to a group. */
 const STEPS = 20;
 
-/** A bound and the number of the date's groups before it. */
-interface Place {
-  readonly at: Bound;
+/** A place at which something may be cut, and how much lies before it. */
+export interface CutPlace<At> {
+  readonly at: At;
   readonly before: number;
 }
+
+/** A bound and the number of the date's groups before it. */
+type Place = CutPlace<Bound>;
 
 /** Gaps, counts and limit as in `planPacking`. A stretch that cannot be cut gets its own window, whatever its size. */
 export function packGroups(
@@ -51,8 +54,11 @@ function packGap(
   return windows;
 }
 
-/** The ends of the fewest windows, with the smallest size that needs no more of them. */
-function balance(places: readonly Place[], before: number, limit: number): readonly Place[] {
+/**
+ * The ends of the fewest parts, with the smallest size that needs no more of them.
+ * @param places ascending; the last is the end @param before of the first part
+ */
+export function balance<At>(places: readonly CutPlace<At>[], before: number, limit: number): readonly CutPlace<At>[] {
   let best = fill(places, before, limit);
   let [low, high] = [0, limit];
   for (let step = 0; step < STEPS && high - low > 1; step += 1) {
@@ -65,10 +71,10 @@ function balance(places: readonly Place[], before: number, limit: number): reado
 }
 
 /** Greedy: a window ends at the last place that fits. The last end is the end of the gap. */
-function fill(places: readonly Place[], before: number, size: number): readonly Place[] {
-  const ends: Place[] = [];
+function fill<At>(places: readonly CutPlace<At>[], before: number, size: number): readonly CutPlace<At>[] {
+  const ends: CutPlace<At>[] = [];
   let start = before;
-  let fitting: Place | undefined;
+  let fitting: CutPlace<At> | undefined;
   for (const [index, place] of places.entries()) {
     if (fitting !== undefined && place.before - start > size) {
       ends.push(fitting);
