@@ -226,8 +226,10 @@ class PartFetch {
       const part = partOf(symbol, {}, low, above === undefined ? undefined : above - 1);
       const answer = await this.#ask(part, queue);
       if (answer instanceof SourceFault && taken > 1) {
-        this.#sizes.noteRefused(part, answer.message);
-        shrink *= SHRINK;
+        const own = this.#sizes.noteRefused(part, answer.message);
+        // Its exact number, if the API states it, else a guess.
+        if (own === undefined) shrink *= SHRINK;
+        else density = own / sum(rest.slice(0, taken));
         continue;
       }
       if (answer instanceof SourceFault) queue.putFirst(splitPart(part) ?? [part]);
