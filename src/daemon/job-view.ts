@@ -25,6 +25,8 @@ export interface JobView {
   readonly name: string;
   readonly file: string;
   readonly schedule: { readonly cron: string; readonly timezone: string; readonly distributed: boolean } | undefined;
+  /** How long after its last trades are visible a session may be sealed. */
+  readonly settleSeconds: number;
   /** The next tick of the schedule; after a failed run, `retryAtMs` may be earlier. */
   readonly nextRunAtMs: number | undefined;
   readonly retryAtMs: number | undefined;

@@ -158,12 +158,13 @@ function pendingOf(state: DaemonJob | undefined): StatusDocument['dates'] | unde
 
 /** @param nextRunAtMs next tick of its schedule */
 export function viewJob({ filed, run, ...state }: DaemonJob, nextRunAtMs: number | undefined): JobView {
-  const { name, file, schedule } = filed.job;
+  const { name, file, schedule, settleSeconds } = filed.job;
   const running = run?.phase === 'running' ? run : undefined;
   return {
     name,
     file,
     schedule: schedule && { cron: schedule.cron, timezone: schedule.timezone, distributed: schedule.distributed },
+    settleSeconds,
     nextRunAtMs,
     retryAtMs: state.retry?.atMs,
     waitingSinceMs: run?.phase === 'waiting' ? run.sinceMs : undefined,
@@ -187,6 +188,7 @@ export function viewUnusable(file: string, name: string, message: string, sinceM
     name,
     file,
     schedule: undefined,
+    settleSeconds: 0,
     nextRunAtMs: undefined,
     retryAtMs: undefined,
     waitingSinceMs: undefined,

@@ -17,7 +17,7 @@ const STATUS_FRESH_MS = 60_000;
 const ORDER_PATIENCE_MS = 60_000;
 /** Ticks of jobs with the same scheduled time arrive within this, so that the one that expires first can go first. */
 const GATHER_MS = 100;
-/** Outcomes that a retry may fix. It cannot fix a wrong job file or an incomplete date, but it can a held-back date. */
+/** Outcomes that a retry may fix. It cannot fix a wrong job file or an incomplete date, but a held-back or open one. */
 const RETRIED: readonly RunRecord['outcome'][] = ['failed', 'died', 'timed-out', 'active'];
 
 /** No daemon needs to run this tick any more. Does nothing if the tick is not held. */
@@ -193,7 +193,7 @@ function addFinished(turn: NextState, name: string, run: RunRecord): void {
 
 function retryAt(turn: NextState, name: string, { outcome, finishedAtMs, result }: RunRecord): number | undefined {
   const seconds = turn.job(name)?.filed.job.schedule?.retrySeconds ?? null;
-  const isHeld = (result?.held?.length ?? 0) > 0;
+  const isHeld = (result?.held?.length ?? 0) > 0 || Object.keys(result?.open ?? {}).length > 0;
   if (seconds === null || !(RETRIED.includes(outcome) || isHeld)) return undefined;
   const atMs = finishedAtMs + seconds * 1000;
   return atMs < (turn.rules.nextTick(name) ?? 0) ? atMs : undefined;

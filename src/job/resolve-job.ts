@@ -3,6 +3,7 @@
 import { TRADE_COLUMNS } from '../api-contract/trade.ts';
 import { GRAIN_SECONDS } from '../calendar/window.ts';
 import { findNearest } from '../core/nearest.ts';
+import { SUMMARIZED_COLUMNS } from '../report/records.ts';
 import { isS3Location } from '../store/location.ts';
 import type { ObjectOptions } from '../store/store.ts';
 import type {
@@ -73,6 +74,7 @@ export function resolveJob(file: string, written: JobFile): Job {
     },
     checks: (written.checks ?? []).map((check, index) => resolveCheck(check, index, names)),
     audit: resolveAudit(source, written.audit),
+    settleSeconds: parseDurationSeconds(written.settle ?? defaultSettle(source)),
     schedule: written.schedule && resolveSchedule(written.schedule),
     reports: resolveReports(written.reports ?? []),
     alerts: { to: written.alerts?.to ?? [], webhook: written.alerts?.webhook ?? true },
@@ -91,6 +93,11 @@ function resolveAudit({ kind, api }: JobSource, written: JobFile['audit']): Audi
   if (kind === 'rows' || kind === 'aggregate') return written ?? JOB_DEFAULTS.audit;
   if (written === undefined || written === 'off') return 'off';
   throw new ResolveFault(['audit'], `is only allowed with \`api: historical\` or \`api: portal\`, not with \`${api}\``);
+}
+
+/** A date of the API's trades can be sealed early, because audits repair it. */
+function defaultSettle({ kind }: JobSource): string {
+  return kind === 'rows' || kind === 'aggregate' ? JOB_DEFAULTS.settle : JOB_DEFAULTS.settleUnaudited;
 }
 
 function resolveSchedule(written: NonNullable<JobFile['schedule']>): JobSchedule {
@@ -240,6 +247,8 @@ function defaultSort(source: JobSource): readonly string[] {
   return [...usual.filter((name) => name !== source.timeColumn), source.timeColumn];
 }
 
+type WrittenBaseline = Extract<NonNullable<JobFile['checks']>[number], { readonly check: 'baseline' }>;
+
 /** Columns that a check needs, besides those it names. */
 const NEEDED: Readonly<Record<JobCheck['check'], readonly string[]>> = {
   'min-rows': [],
@@ -247,6 +256,8 @@ const NEEDED: Readonly<Record<JobCheck['check'], readonly string[]>> = {
   premium: ['premium', 'price', 'size'],
   'unique-id': ['id'],
   dates: ['date'],
+  // What a summary needs, which is what days are compared by.
+  baseline: SUMMARIZED_COLUMNS,
 };
 
 /** @param columns of the drop @throws ResolveFault if the check needs a column that the job does not export */
@@ -255,7 +266,7 @@ function resolveCheck(
   index: number,
   columns: readonly string[],
 ): JobCheck {
-  const { on_failure: onFailure = JOB_DEFAULTS.onFailure, ...check } = written;
+  const { on_failure: onFailure = written.check === 'baseline' ? 'warn' : JOB_DEFAULTS.onFailure, ...check } = written;
   const needed = check.check === 'max-nulls' ? [check.column] : NEEDED[check.check];
   for (const name of needed) {
     if (columns.includes(name)) continue;
@@ -264,6 +275,25 @@ function resolveCheck(
       `needs the column "${name}", which this job does not export; its columns are ${columns.join(', ')}`,
     );
   }
+  if (check.check === 'baseline') return resolveBaseline(check, onFailure);
   if (check.check !== 'premium') return { ...check, onFailure };
   return { check: 'premium', tolerance: check.tolerance ?? JOB_DEFAULTS.premiumTolerance, onFailure };
+}
+
+function resolveBaseline(
+  { sessions, symbols, total, symbol, early, nulls, new_symbols: newSymbols }: Partial<WrittenBaseline>,
+  onFailure: JobCheck['onFailure'],
+): JobCheck {
+  const defaults = JOB_DEFAULTS.baseline;
+  return {
+    check: 'baseline',
+    onFailure,
+    sessions: sessions ?? defaults.sessions,
+    symbols: symbols ?? defaults.symbols,
+    total: total ?? defaults.total,
+    symbol: symbol ?? defaults.symbol,
+    earlySeconds: parseDurationSeconds(early ?? defaults.early),
+    nulls: nulls ?? defaults.nulls,
+    newSymbols: newSymbols ?? defaults.newSymbols,
+  };
 }

@@ -127,5 +127,6 @@ function assertSealedRows(drop: SealedDrop, rows: number): void {
 function pickShown(drop: ShownDrop): ShownDrop {
   const { dataset, date, revision, condition, rows, min_time, max_time, sealed_at, sha256, location } = drop;
   const why = drop.degraded_reason === undefined ? {} : { degraded_reason: drop.degraded_reason };
-  return { dataset, date, revision, condition, ...why, rows, min_time, max_time, sealed_at, sha256, location };
+  const odd = drop.doubts?.length ? { doubts: drop.doubts } : {};
+  return { dataset, date, revision, condition, ...why, ...odd, rows, min_time, max_time, sealed_at, sha256, location };
 }

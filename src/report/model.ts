@@ -20,6 +20,8 @@ export interface SealedDrop {
   readonly condition: 'available' | 'degraded';
   /** Why it is degraded, as in the manifest. */
   readonly degraded_reason?: string | undefined;
+  /** Failed checks of the drop, in words. */
+  readonly doubts?: readonly string[] | undefined;
   /** Rows in the Parquet file. */
   readonly rows: number;
   /** Earliest and latest trade, wall clock of the exchange; null or empty if there are no rows. */

@@ -27,6 +27,9 @@ export const IS_SWEEP = `option_activity_type IN (${quoteList(SWEEP_TYPES)})`;
 /** A contract does not trade after its expiration, so a record dated after it counts as one of the last day. */
 export const IS_ZERO_DTE = 'expiration_date <= date';
 
+/** The half hour of a record since midnight, 19 from 09:30 on. */
+export const HALF_HOUR = '2 * EXTRACT(HOUR FROM time) + CASE WHEN EXTRACT(MINUTE FROM time) < 30 THEN 0 ELSE 1 END';
+
 /** A premium that can be summed, as an expression over a record; null if there is none. */
 export const KNOWN_PREMIUM = 'CASE WHEN isFinite(premium) THEN premium END';
 
@@ -97,6 +100,11 @@ export const IS_LATE = isOneOf(LATE_TYPES);
 
 /** Columns that decide which records count. */
 export const COUNTED_COLUMNS: readonly string[] = ['id', 'time', 'option_activity_type', ...KEY.split(', ')];
+
+/** Columns that the summary beside a drop needs. */
+export const SUMMARIZED_COLUMNS: readonly string[] = [
+  ...new Set(['symbol', 'oi', ...COUNTED_COLUMNS, ...PREMIUM_COLUMNS]),
+];
 
 /**
  * A query for the cancelled prints.

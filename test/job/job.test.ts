@@ -75,6 +75,7 @@ test('a minimal job gets every default', () => {
     rows: { onBad: 'quarantine', maxBad: 0.001 },
     checks: [],
     audit: 'repair',
+    settleSeconds: 60,
     schedule: undefined,
     reports: [],
     alerts: { to: [], webhook: true },
@@ -139,7 +140,11 @@ const CASES: readonly Case[] = [
     title: 'a key far from any',
     text: `${GOOD}whatever: 1\n`,
     line: 7,
-    says: ['whatever', 'unknown key', 'name, source, partition, drop, rows, checks, audit, schedule, reports, alerts'],
+    says: [
+      'whatever',
+      'unknown key',
+      'name, source, partition, drop, rows, checks, audit, settle, schedule, reports, alerts',
+    ],
   },
   {
     title: 'an audit of rows that cannot be counted',

@@ -69,6 +69,7 @@ function describeDates(view: StatusView): readonly string[] {
     ...describeWeekends(shown),
     ...(older.length === 0 ? [] : [describeOlder(older)]),
     ...describeDegraded(shown),
+    ...describeDoubts(shown),
     ...describeAudits(shown, view.nowMs),
     ...describeGaps(view),
   ];
@@ -115,6 +116,14 @@ function describeWeekends(dates: readonly DateStatus[]): readonly string[] {
 function describeDegraded(dates: readonly DateStatus[]): readonly string[] {
   const known = dates.flatMap(({ date, degraded_reason: reason, accepted }) =>
     reason === undefined || accepted !== null ? [] : [`${date} degraded: ${escapeText(reason)}`],
+  );
+  return known.reverse().slice(0, NAMED_DATES);
+}
+
+/** Newest first: sealed dates with a failed check. */
+function describeDoubts(dates: readonly DateStatus[]): readonly string[] {
+  const known = dates.flatMap(({ date, doubts = [] }) =>
+    doubts.length === 0 ? [] : [`${date} is unlike other days: ${doubts.map((text) => escapeText(text)).join('; ')}`],
   );
   return known.reverse().slice(0, NAMED_DATES);
 }

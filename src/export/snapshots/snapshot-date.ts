@@ -41,7 +41,7 @@ export async function exportSnapshots(
   const missing = [...fetched.missing, ...empty];
   if (counted.rows === 0) return { published: undefined, missing };
   // The API's retention of snapshots is unknown: an answer proves that the date is available.
-  const held = explainHold(context, date, { isForgetting: false });
+  const held = explainHold(context, job, date, { isForgetting: false });
   if (held !== undefined) return { held };
   onEvent({ kind: 'phase', date, phase: 'sealing' });
   const published = await sealDate(context, job, stage, {

@@ -8,7 +8,15 @@ import { formatCount, formatDecimal, formatDollars, formatSignedDollars } from '
 import { shareOf } from '../amount.ts';
 import { listPastGaps, nameSessions } from '../key-numbers.ts';
 import type { FlowReport, SymbolExposure } from '../model.ts';
-import { countOf, formatPart, formatPastDay, formatSignedPercent, isSameDollars, nameSymbol } from './label.ts';
+import {
+  cleanLine,
+  countOf,
+  formatPart,
+  formatPastDay,
+  formatSignedPercent,
+  isSameDollars,
+  nameSymbol,
+} from './label.ts';
 import { describeGap } from './lacking.ts';
 
 const SENTENCES = 3;
@@ -27,7 +35,17 @@ export function buildSentences(report: FlowReport): readonly string[] {
   if (report.headline.trades === 0) return [sayNothingCounts(report)];
   const said = RULES.map((rule) => rule(report)).filter((sentence) => sentence !== null);
   // The sentences about gaps do not replace one of the three.
-  return [...sayGap(report), ...listPastGaps(report.comparison, report.drop.date), ...said.slice(0, SENTENCES)];
+  return [
+    ...sayDoubts(report),
+    ...sayGap(report),
+    ...listPastGaps(report.comparison, report.drop.date),
+    ...said.slice(0, SENTENCES),
+  ];
+}
+
+/** What is unlike other days. The texts come from a file, so they are one line each. */
+function sayDoubts({ drop: { doubts = [] } }: FlowReport): readonly string[] {
+  return doubts.length === 0 ? [] : [`Unlike other days: ${doubts.map(cleanLine).join('; ')}.`];
 }
 
 /** Why the headline premium does not cover all trades. */
