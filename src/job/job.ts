@@ -69,7 +69,7 @@ export interface AggregateSource extends ApiAccess {
   readonly timeColumn: string;
   /** Output columns that the GROUP BY must name: the time column and `split`. */
   readonly groupKeys: readonly string[];
-  /** Other GROUP BY keys that are columns of the table: a grain too large for a page may be split by the first. */
+  /** Other GROUP BY keys that are columns of the table: a grain too large for a page is split by them, in order. */
   readonly splitColumns: readonly string[];
 }
 

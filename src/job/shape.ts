@@ -95,7 +95,7 @@ const sourceSchema = z
       .array(identifierSchema)
       .nonempty()
       .optional()
-      .describe('Other keys of the GROUP BY. A grain too large for one page is split by the first.'),
+      .describe('Other keys of the GROUP BY. A grain too large for one page is split by them, in order.'),
     types: z
       .record(identifierSchema, columnTypeSchema)
       .optional()
