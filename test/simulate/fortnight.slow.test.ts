@@ -21,15 +21,18 @@ import { createRow, type TableRow } from '../chaos/rows.ts';
 import { parseSqlJob } from '../support/jobs.ts';
 import type { DrawnLife } from './draw.ts';
 import { judgeLife, type TakenInRun } from './judge.ts';
-import { type Life, type SimulatedRun, World } from './world.ts';
+import { type Life, type RunTrouble, type SimulatedRun, World } from './world.ts';
 
 const FROM = '2026-10-26';
 const TO = '2026-11-06';
 /** Clocks change on Sunday, November 1. */
 const HOLIDAY = '2026-10-28';
 const HALF_DAY = '2026-11-04';
-/** The API is away around noon, and with it the first tick of the day. */
+/** The API is away around noon: for several stagings, and for the first tick of the day. */
 const OUTAGE = '2026-10-29';
+const AWAY = [11 * 3600, 14 * 3600] as const;
+/** A session before it: what a day looks like is known then, and staging goes by it. */
+const EARLIER = '2026-10-23';
 /** Sessions after the fortnight, until its dates have expired. */
 const LATER = ['2026-11-11', '2026-11-17', '2026-11-23'] as const;
 const CALENDAR = {
@@ -37,12 +40,12 @@ const CALENDAR = {
   earlyClose: new Set([HALF_DAY]),
   closed: new Set([
     HOLIDAY,
-    ...listSessions(addDays(FROM, -20), addDays(FROM, -1)),
+    ...listSessions(addDays(FROM, -20), addDays(EARLIER, -1)),
     ...listSessions(addDays(TO, 1), '2026-12-31').filter((date) => !LATER.some((later) => later === date)),
   ]),
 };
 const FORTNIGHT = listSessions(FROM, TO, CALENDAR);
-const DATES = [...FORTNIGHT, ...LATER];
+const DATES = [EARLIER, ...FORTNIGHT, ...LATER];
 /** A minute after the release of a session's last trades, of half days and whole ones: by default it has settled then. */
 const CRON = '31 13,16 * * 1-5';
 const CORRECT_ABOVE = 0.1;
@@ -52,16 +55,22 @@ const JOB = parseSqlJob(
   `name: fortnight
 source: {api: historical}
 drop: {to: out, dataset: trades}
-schedule: {cron: "${CRON}", timezone: America/New_York}
+schedule: {cron: "${CRON}", timezone: America/New_York, stage: 5m}
 reports: [{template: flow, to: [${TO_ADDRESS}], correct_above: ${CORRECT_ABOVE}}]
 `,
 );
-const ROWS = 40;
+/** Of the daemon's own instants each sixth: a staged session is as complete by it. */
+const STAGING = '*/30 10-16 * * 1-5';
+const ROWS = 600;
+/** So few that a session takes longer than two minutes at one request a second. */
+const ROW_LIMIT = 5;
 const MINUTE_MS = 60_000;
 /** What the API holds back. */
 const DELAY_MS = 15 * MINUTE_MS;
 /** From the release of a session's last row to the mail. */
 const MOST_MS = 2 * MINUTE_MS;
+/** Requests of a staged session, of the fewest: a day this small has a few more than a large one's 1.03. */
+const MOST_SHARE = 1.1;
 const EIGHT_SECOND = 8 * 3600;
 const TIMEOUT_MS = 900_000;
 
@@ -78,7 +87,7 @@ function createSession(date: string, number: number): readonly TableRow[] {
 function createLate(date: string, number: number): readonly TableRow[] {
   const isLarge = number % 2 === 0;
   const changes = isLarge
-    ? { premium: 40_000_000, size: 9_000 }
+    ? { premium: 400_000_000, size: 9_000 }
     : { premium: 1_000, size: 1, oi: 0, gamma: 0, delta: 0, dex: 0, dei: 0 };
   return [createRow(date, number * 1000 + 500, OPEN_SECOND + 7_000, changes)];
 }
@@ -88,8 +97,8 @@ function releasedAt(date: string): number {
 }
 
 /** The ticks of the daemon, which has none on days without a session. */
-function listTicks(): readonly number[] {
-  const ticks = createTicks({ cron: CRON, timezone: 'America/New_York' });
+function listTicks(cron: string): readonly number[] {
+  const ticks = createTicks({ cron, timezone: 'America/New_York' });
   const found: number[] = [];
   const isDue = (ms: number) => isSession(formatWallDate(ms), CALENDAR);
   const [first = FROM, last = TO] = [DATES[0], DATES.at(-1)];
@@ -105,26 +114,38 @@ describe('a fortnight', () => {
   let world: World;
   let life: Life;
   const runs: SimulatedRun[] = [];
+  /** Requests of a date's stagings. */
+  const staged = new Map<string, number>();
   const mails: (TakenInRun & { readonly byMs: number })[] = [];
   beforeAll(async () => {
     world = await World.open();
     life = await world.begin({
-      ...{ startMs: parseWallClock(FROM, EIGHT_SECOND), job: JOB, rowLimit: 25, calendar: CALENDAR },
+      ...{ startMs: parseWallClock(EARLIER, EIGHT_SECOND), job: JOB, rowLimit: ROW_LIMIT, calendar: CALENDAR },
     });
     await world.table.restart(DATES.flatMap(createSession), () => life.now());
     const late = FORTNIGHT.map((date, number) => ({
       atMs: parseWallClock(addDays(date, 1), EIGHT_SECOND),
       rows: createLate(date, number),
     }));
-    for (const tick of listTicks()) {
+    const stagings = new Set(listTicks(STAGING));
+    for (const tick of [...listTicks(CRON), ...stagings].sort((a, b) => a - b)) {
       for (const { atMs, rows } of late.filter(({ atMs: due }) => due > life.now() && due <= tick)) {
         life.moveTo(atMs);
         await world.table.change({ remove: [], add: rows });
       }
       life.moveTo(tick);
-      const isAway = formatWallDate(tick) === OUTAGE && tick < parseWallClock(OUTAGE, EIGHT_SECOND * 2);
+      const date = formatWallDate(tick);
+      const [from, until] = AWAY.map((second) => parseWallClock(OUTAGE, second)) as [number, number];
+      const isAway = tick >= from && tick < until;
+      const away: RunTrouble = { api: () => ({ kind: 'status', status: 503, body: 'html' }) };
+      if (stagings.has(tick)) {
+        const requests = world.requests;
+        await life.stage(isAway ? away : undefined);
+        if (!isAway) staged.set(date, (staged.get(date) ?? 0) + world.requests - requests);
+        continue;
+      }
       const before = world.mail.taken.length;
-      const run = await life.run(isAway ? { api: () => ({ kind: 'status', status: 503, body: 'html' }) } : undefined);
+      const run = await life.run(isAway ? away : undefined);
       mails.push(...world.mail.taken.slice(before).map((mail) => ({ ...mail, run: runs.length, byMs: run.endMs })));
       runs.push(run);
     }
@@ -150,6 +171,16 @@ describe('a fortnight', () => {
     for (const atMs of [first?.endMs, mail?.byMs]) {
       expect(atMs).toBeGreaterThanOrEqual(released);
       expect(atMs).toBeLessThanOrEqual(released + MOST_MS);
+    }
+  });
+
+  it('is staged while it runs, at few requests more than the fewest', () => {
+    const fewest = Math.ceil((ROWS + 1) / ROW_LIMIT);
+    for (const date of FORTNIGHT) {
+      const ahead = staged.get(date) ?? 0;
+      const last = runs.flatMap(sealed).find((one) => one.date === date)?.requests ?? 0;
+      console.log(`${date}: ${ahead} request(s) of stagings, ${last} of the run; ${fewest} are the fewest`);
+      expect([date, ahead > fewest / 2, ahead + last <= fewest * MOST_SHARE]).toEqual([date, true, true]);
     }
   });
 

@@ -11,11 +11,13 @@ import type { CalendarOverride } from '../../src/calendar/session.ts';
 import { RENEWAL_MS } from '../../src/deliver/mailing-lease.ts';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
+import type { StagedAhead } from '../../src/export/trades/ahead.ts';
 import type { SqlJob } from '../../src/job/job.ts';
 import { openSmtpMailer } from '../../src/mail/smtp.ts';
 import type { FinishedRun } from '../../src/run/finished-run.ts';
 import type { RunDeps } from '../../src/run/run-context.ts';
 import { runJob } from '../../src/run/run-job.ts';
+import { stageJob } from '../../src/run/stage-job.ts';
 import { createHistoricalSource } from '../../src/source/historical.ts';
 import { discardStages, listStages } from '../../src/stage/list.ts';
 import { openDirectoryStore } from '../../src/store/directory.ts';
@@ -246,6 +248,19 @@ export class Life {
       endMs: this.now(),
       log: records,
     };
+  }
+
+  /** Stages the running session. @returns the error if it failed */
+  async stage(trouble: RunTrouble = {}): Promise<StagedAhead | Error> {
+    const fate = new Fate(trouble);
+    const { log } = createKeptLog();
+    this.#world.trouble(trouble);
+    this.#runs += 1;
+    const staged = await stageJob(this.#createDeps(fate, log, trouble, []), this.#options.job).catch(
+      (error: Error) => error,
+    );
+    fate.close();
+    return staged;
   }
 
   async remove(): Promise<void> {
