@@ -178,7 +178,7 @@ async function chooseReaders(
     const changes = await changesSince(from);
     if (changes === undefined) readers.push({ recipient, correction: { fromRevision: from, changes: [] } });
     else if (changes.length > 0) readers.push({ recipient, correction: { fromRevision: from, changes } });
-    else skip(address, `no number differs from revision ${from} by more than ${report.correctionThreshold * 100} %`);
+    else skip(address, `no number differs from revision ${from} by more than ${report.correctionThreshold * 100}%`);
   }
   for (const [why, addresses] of leftOut) {
     await noteAll(

@@ -119,7 +119,7 @@ describe('a day of which some trades have no premium', () => {
     ]);
     const { subject, text, html } = await render(model);
     expect(subject).toBe(
-      'Options flow 2026-11-19: $2.05K premium (2 of 4 trades have no premium), 61 % calls, bullish by $450',
+      'Options flow 2026-11-19: $2.05K premium (2 of 4 trades have no premium), 61% calls, bullish by $450',
     );
     expect(text).toContain('* All sums of premium are without some trades: 2 of 4 trades have no premium.');
     for (const part of [text, html]) expect(part).toContain('Of the largest symbols: SPY 1, QQQ 1.');

@@ -4,7 +4,7 @@
  */
 
 import { formatCount, formatDollars } from '../../core/units.ts';
-import { type Amount, leanOf, shareOf } from '../amount.ts';
+import { type Amount, clearLeanOf, shareOf } from '../amount.ts';
 import type { FlowReport } from '../model.ts';
 import type { Premium } from '../numbers.ts';
 import { countOf, formatPart, isSameDollars } from './label.ts';
@@ -17,7 +17,7 @@ interface Occasion {
 }
 
 /**
- * `Options flow 2026-11-19: $1.24B premium, 62 % calls, bullish by $120M`, with marks such as `[late]` if they apply.
+ * `Options flow 2026-11-19: $1.24B premium, 62% calls, bullish by $120M`, with marks such as `[late]` if they apply.
  */
 export function buildSubject(report: FlowReport, occasion: Occasion): string {
   const { headline, drop, exclusions } = report;
@@ -72,7 +72,7 @@ export function buildPreview(report: FlowReport): string {
   ].join(', ');
 }
 
-/** `$1.24B premium, 62 % calls, bullish by $120M`; if a number cannot be computed, says so with the reason. */
+/** `$1.24B premium, 62% calls, bullish by $120M`; if a number cannot be computed, says so with the reason. */
 function describeHeadline(headline: Premium): string {
   const gap = describeGap(headline);
   if (headline.total === null) return `premium cannot be computed (${gap})`;
@@ -80,9 +80,9 @@ function describeHeadline(headline: Premium): string {
   return `${formatDollars(headline.total)} premium${without}, ${sharePhrase(headline)}${describeLean(headline)}`;
 }
 
-/** Which of bullish and bearish premium is larger, and by how much: `bullish by $120M`. */
+/** Which of bullish and bearish premium is larger, and by how much: `bullish by $120M`; `balanced` if that is noise. */
 export function describeLean(premium: Premium): string {
-  const lean = leanOf(premium);
+  const lean = clearLeanOf(premium);
   if (lean === null) return 'sentiment cannot be computed';
   if (isSameDollars(lean, 0)) return 'balanced';
   return lean > 0 ? `bullish by ${formatDollars(lean)}` : `bearish by ${formatDollars(-lean)}`;
