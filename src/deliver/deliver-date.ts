@@ -97,7 +97,10 @@ async function mailDate(
   const models = listReports(await content.parts(readers[0]?.symbols ?? report.symbols));
   if (models.length === 0) return { ...delivery, pending: true };
   const mailed: MailedReport = { job, report, id, content, late };
-  const chosen = only === undefined ? await chooseReaders(ledger, mailed, readers, models) : wholeReport(readers);
+  const chosen =
+    only === undefined
+      ? await chooseReaders(ledger, mailed, readers, models)
+      : wholeReport(readers, findReasonToSkip(report, models));
   const { skipped } = chosen;
   if (chosen.readers.length === 0) return { ...delivery, skipped };
   const { outgoing, subject } = await prepareMails(context, mailed, chosen.readers);
@@ -138,7 +141,9 @@ interface Chosen {
   readonly skipped: string | null;
 }
 
-function wholeReport(recipients: readonly ReportRecipient[]): Chosen {
+/** @param reason why the day is not worth a mail */
+function wholeReport(recipients: readonly ReportRecipient[], reason: string | undefined): Chosen {
+  if (reason !== undefined) return { readers: [], skipped: reason };
   return { readers: recipients.map((recipient) => ({ recipient, correction: null })), skipped: null };
 }
 

@@ -278,7 +278,9 @@ describe('a digest', () => {
   });
 
   it('counts its datasets and what is pending in the subject', () => {
-    expect(mail.subject).toBe('Options flow digest 2026-11-19 [degraded]: 3 datasets, $9.97B premium, 1 pending');
+    expect(mail.subject).toBe(
+      'Options flow digest 2026-11-19 [degraded]: 3 datasets, trades $1.24B, trades $8.73B, 1 pending',
+    );
   });
 
   it('shows each dataset in short, in order, and no number of a date that is not sealed', () => {

@@ -56,9 +56,13 @@ async function summariseAsBefore(date: string, trades: readonly Trade[]): Promis
   return { date, path };
 }
 
-async function report(trades: readonly Trade[], before: readonly PastSession[] = []): Promise<FlowReport> {
+async function report(
+  trades: readonly Trade[],
+  before: readonly PastSession[] = [],
+  facts: { readonly filter?: string } = {},
+): Promise<FlowReport> {
   files += 1;
-  const drop = await writeDrop(engine, folder.path, `day-${files}`, trades);
+  const drop = { ...(await writeDrop(engine, folder.path, `day-${files}`, trades)), ...facts };
   const options = { symbols: [], now: new Date('2026-11-19T22:32:00Z'), job: 'nightly', marketStructure: null };
   return await buildFlowReport(engine, drop, { ...options, before });
 }
@@ -195,4 +199,16 @@ describe('strange records', () => {
       expect(sayLean(model)).toBe(says);
     },
   );
+
+  it.each([
+    ['premium >= 50000', ' GEX needs every trade, so there is none.', false],
+    ["symbol IN ('SPY', 'premium')", '', true],
+  ])('a drop with %s is named as filtered', async (filter, gex, hasGex) => {
+    const model = await report(listTrades({ premium: 60_000, gamma: 0.01, oi: 100 }), [], { filter });
+    const view = show(model);
+    expect(view.subject).toMatch(/^Options flow 2026-11-19 \[filtered\]: /);
+    expect(view.sentences[0]).toBe(`Only trades with ${filter}: every sum is of these alone.${gex}`);
+    expect(view.lead !== null).toBe(hasGex);
+    expect(model.exposure.total.netGex !== null).toBe(hasGex);
+  });
 });

@@ -8,6 +8,7 @@ import { formatCount, formatDecimal, formatDollars, formatSignedDollars } from '
 import { clearLeanOf, shareOf } from '../amount.ts';
 import { listPastGaps, nameSessions } from '../key-numbers.ts';
 import type { FlowReport, SymbolExposure } from '../model.ts';
+import { hasWholeSymbols } from '../records.ts';
 import {
   cleanLine,
   countOf,
@@ -36,11 +37,19 @@ export function buildSentences(report: FlowReport): readonly string[] {
   const said = RULES.map((rule) => rule(report)).filter((sentence) => sentence !== null);
   // The sentences about gaps do not replace one of the three.
   return [
+    ...sayFilter(report),
     ...sayDoubts(report),
     ...sayGap(report),
     ...listPastGaps(report.comparison, report.drop.date),
     ...said.slice(0, SENTENCES),
   ];
+}
+
+/** Which part of the market the report is of. */
+function sayFilter({ drop: { filter } }: FlowReport): readonly string[] {
+  if (filter === undefined) return [];
+  const gex = hasWholeSymbols(filter) ? '' : ' GEX needs every trade, so there is none.';
+  return [`Only trades with ${cleanLine(filter)}: every sum is of these alone.${gex}`];
 }
 
 /** What is unlike other days. The texts come from a file, so they are one line each. */
