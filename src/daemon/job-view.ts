@@ -6,8 +6,9 @@ import type { RunDocument, StatusDocument } from './documents.ts';
 
 /**
  * Why a run was started. `take-over`: the daemon that started it died. `gap`: no session today, but dates are pending.
+ * `stage`: only stages the running session.
  */
-export type RunReason = 'scheduled' | 'catch-up' | 'retry' | 'take-over' | 'gap';
+export type RunReason = 'scheduled' | 'catch-up' | 'retry' | 'take-over' | 'gap' | 'stage';
 
 export interface DaemonView {
   readonly version: string;

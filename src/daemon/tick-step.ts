@@ -8,7 +8,16 @@ import { dropAlert, oweAlert } from './alert-step.ts';
 import { describeEnd } from './end-text.ts';
 import type { RunRecord } from './job-view.ts';
 import type { NextState } from './next-state.ts';
-import { type DaemonJob, type DueRun, hasPending, isBusy, isShared, MAX_FINISHED, type MissedTick } from './state.ts';
+import {
+  type DaemonJob,
+  type DueRun,
+  hasPending,
+  isBusy,
+  isShared,
+  isStaging,
+  MAX_FINISHED,
+  type MissedTick,
+} from './state.ts';
 import { refreshStatus } from './status-step.ts';
 
 /** A status younger than this is good enough to decide whether dates are pending. */
@@ -83,6 +92,12 @@ export function admit(turn: NextState, due: DueRun): void {
   const isSure = reason === 'retry' || turn.rules.hasSession(tickMs);
   const deciding = job.run?.phase === 'deciding' ? job.run.due : undefined;
   if (isBusy(job) || (deciding && !isSure)) {
+    if (isStaging(job)) {
+      keepNext(turn, job, due);
+      // There the staging is stopped.
+      turn.later(0, { kind: 'fill-places' });
+      return;
+    }
     // The tick that is already running, found again after its file was gone for a moment: it stays held.
     if (job.run?.due.tickMs === tickMs) return;
     turn.log.warn({ event: 'overlap', job: name }, `${name} is due, but its last run has not ended`);

@@ -69,7 +69,7 @@ export interface AggregateSource extends ApiAccess {
   readonly timeColumn: string;
   /** Output columns that the GROUP BY must name: the time column and `split`. */
   readonly groupKeys: readonly string[];
-  /** Other GROUP BY keys that are columns of the table: a grain too large for a page may be split by the first. */
+  /** Other GROUP BY keys that are columns of the table: a grain too large for a page is split by them, in order. */
   readonly splitColumns: readonly string[];
 }
 
@@ -189,6 +189,8 @@ export interface JobSchedule {
   readonly retrySeconds: number | null;
   /** Time after which the daemon stops a run that it started; null: no limit. */
   readonly timeoutSeconds: number | null;
+  /** Time between two calls that stage the session while it runs; null: it is not staged. */
+  readonly stageSeconds: number | null;
   /** Whether daemons on several machines share the schedule: each tick runs on one of them. */
   readonly distributed: boolean;
 }

@@ -75,7 +75,7 @@ export function resolveJob(file: string, written: JobFile): Job {
     checks: (written.checks ?? []).map((check, index) => resolveCheck(check, index, names)),
     audit: resolveAudit(source, written.audit),
     settleSeconds: parseDurationSeconds(written.settle ?? defaultSettle(source)),
-    schedule: written.schedule && resolveSchedule(written.schedule),
+    schedule: written.schedule && resolveSchedule(source, written.schedule),
     reports: resolveReports(written.reports ?? []),
     alerts: { to: written.alerts?.to ?? [], webhook: written.alerts?.webhook ?? true },
   };
@@ -100,7 +100,17 @@ function defaultSettle({ kind }: JobSource): string {
   return kind === 'rows' || kind === 'aggregate' ? JOB_DEFAULTS.settle : JOB_DEFAULTS.settleUnaudited;
 }
 
-function resolveSchedule(written: NonNullable<JobFile['schedule']>): JobSchedule {
+function resolveSchedule(source: JobSource, written: NonNullable<JobFile['schedule']>): JobSchedule {
+  if (written.stage !== undefined && source.kind !== 'rows') {
+    const reason = 'is only allowed for single trades of `api: historical` or `api: portal`, without `grain`';
+    throw new ResolveFault(['schedule', 'stage'], reason);
+  }
+  if (written.stage !== undefined && written.distributed) {
+    throw new ResolveFault(
+      ['schedule', 'stage'],
+      'is not allowed with `distributed: true`: what is staged is on one machine',
+    );
+  }
   const retry = written.retry ?? JOB_DEFAULTS.retry;
   const timeout = written.timeout ?? JOB_DEFAULTS.timeout;
   return {
@@ -108,6 +118,7 @@ function resolveSchedule(written: NonNullable<JobFile['schedule']>): JobSchedule
     timezone: written.timezone ?? JOB_DEFAULTS.timezone,
     retrySeconds: retry === 'off' ? null : parseDurationSeconds(retry),
     timeoutSeconds: timeout === 'off' ? null : parseDurationSeconds(timeout),
+    stageSeconds: written.stage === undefined ? null : parseDurationSeconds(written.stage),
     distributed: written.distributed ?? false,
   };
 }

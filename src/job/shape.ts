@@ -95,7 +95,7 @@ const sourceSchema = z
       .array(identifierSchema)
       .nonempty()
       .optional()
-      .describe('Other keys of the GROUP BY. A grain too large for one page is split by the first.'),
+      .describe('Other keys of the GROUP BY. A grain too large for one page is split by them, in order.'),
     types: z
       .record(identifierSchema, columnTypeSchema)
       .optional()
@@ -341,6 +341,11 @@ export const jobSchema = z.strictObject({
         .optional()
         .describe(
           `Maximum duration of a run: 90m, 8h, or off. Then the daemon stops it and it counts as failed; the next run continues from what is staged. Default: ${JOB_DEFAULTS.timeout}.`,
+        ),
+      stage: durationSchema
+        .optional()
+        .describe(
+          'How often the daemon stages the session while it runs: 5m. It fetches only full pages of what is visible; after the close the scheduled run has the last minutes left. Only for single trades. Default: off.',
         ),
       distributed: z
         .boolean()

@@ -5,6 +5,7 @@
  */
 import { createTask } from 'node-cron';
 import type { CalendarOverride } from '../calendar/session.ts';
+import { formatSecond } from '../calendar/wall-clock.ts';
 import { describeError, type FailureKind, isFault } from '../core/errors.ts';
 import { type ArchivedReport, listArchive } from '../deliver/archived-pages.ts';
 import { judgeRun } from '../export/export.ts';
@@ -23,6 +24,7 @@ import { readProgress } from '../state/progress.ts';
 import type { RunEnd } from '../state/run-end.ts';
 import type { RunProgress } from '../state/run-progress.ts';
 import type { RunResult } from '../state/run-result.ts';
+import type { Staging } from '../state/staging.ts';
 import type { Openers } from './openers.ts';
 
 /** About a quarter's sessions; older copies are in the store under their dates. */
@@ -64,6 +66,8 @@ interface JobStatus {
   readonly last_backfill_end: RunEnd | null;
   readonly next_run: string | null;
   readonly running: RunProgress | null;
+  /** How far the running session is staged; null if none is. */
+  readonly staged: { readonly date: string; readonly through: string; readonly rows: number } | null;
   /** Newest date first. */
   readonly reports: readonly ArchivedReport[];
   /** Why the store could not be read; `dates` is then what the last run knew. */
@@ -114,6 +118,7 @@ export async function readStatus(deps: StatusDeps, job: Job): Promise<StatusRead
       last_backfill_end: (await state.lastBackfillEnd.read()) ?? null,
       next_run: task?.getNextRuns(1)[0]?.toISOString() ?? null,
       running: (await readProgress(state.progress, nowMs)) ?? null,
+      staged: describeStaging(await state.staging.read(), told.dates),
       reports: told.reports,
       fault: told.fault,
     },
@@ -139,6 +144,14 @@ async function readClockOffset(deps: StatusDeps, { source }: Job, nowMs: number)
     if (!isFault(error)) throw error;
     return 0;
   }
+}
+
+/** Until its date is sealed. */
+function describeStaging(staging: Staging | undefined, dates: readonly DateStatus[]): JobStatus['staged'] {
+  if (staging === undefined || staging.rows === 0) return null;
+  const { date, second, rows } = staging;
+  const isOver = dates.some((one) => one.date > date || (one.date === date && one.condition !== 'pending'));
+  return isOver ? null : { date, through: formatSecond(second), rows };
 }
 
 interface StoreReading extends Pick<JobStatus, 'store' | 'dates' | 'reports' | 'fault'> {

@@ -62,6 +62,7 @@ checks:
 schedule:
   cron: "31 16 * * 1-5"
   timezone: America/New_York
+  stage: 5m # fetch full pages while the session runs, so that the run has only the last minutes left
   # retry: 15m # wait before a failed run is retried, or off
   # timeout: 8h # time after which a run is stopped, or off
 

@@ -39,6 +39,7 @@ export function describeStatus(view: StatusView): string {
   const lines = [
     `${style.bold(document.job)}: ${document.store}/${document.dataset}`,
     ...describeRunning(document.running, view),
+    ...describeStaged(document.staged),
     ...describeLast(view),
     `next run ${describeNext(view)}`,
     // A backfill covers its own dates only.
@@ -49,6 +50,13 @@ export function describeStatus(view: StatusView): string {
     ...describeDates(view),
   ];
   return `${lines.join('\n')}\n`;
+}
+
+function describeStaged(staged: StatusView['document']['staged']): readonly string[] {
+  if (staged === null) return [];
+  return [
+    `${staged.date} is staged to ${staged.through.slice(0, 5)} (exchange time), ${formatCount(staged.rows)} rows`,
+  ];
 }
 
 function describeDates(view: StatusView): readonly string[] {

@@ -20,6 +20,7 @@ const REASON_WORDS: Readonly<Record<RunReason, string>> = {
   retry: 'as a retry',
   'take-over': 'taken over from another daemon',
   gap: 'for a gap',
+  stage: 'to stage the running session',
 };
 
 /** Visual style of each outcome. */

@@ -53,6 +53,7 @@ function createView(changes: Partial<StatusView> = {}): StatusView {
       last_backfill_end: null,
       next_run: '2026-11-30T23:30:00.000Z',
       running: null,
+      staged: null,
       reports: [],
       fault: null,
     },
