@@ -67,6 +67,7 @@ export function describeDrop(storeUrl: string, manifest: Manifest, path: string)
     condition: manifest.condition,
     degraded_reason: manifest.degraded_reason,
     doubts: listDoubts(manifest),
+    filter: manifest.filter,
     rows: manifest.rows,
     min_time: manifest.min_time,
     max_time: manifest.max_time,

@@ -148,6 +148,8 @@ export const manifestSchema = z.looseObject({
    * drops of earlier versions.
    */
   counts: z.string().optional(),
+  /** The job's condition `where`: the drop has only rows that meet it. Absent without one. */
+  filter: z.string().optional(),
   /** SQL of a page for the whole date instead of a window, and the entry point that answered it. */
   query: z.looseObject({ sql: z.string(), entry_point: z.string(), url: z.string() }),
   windows: z.array(z.looseObject({ window: z.string(), rows: z.int().nonnegative() })),

@@ -207,7 +207,7 @@ function describeRunning(running: RunProgress | null, { nowMs, style }: StatusVi
   const { total_rows: total, seconds_left: left, date, phase } = running;
   const parts = [
     `${phase}${date === '' ? '' : ` ${date}`}${running.dates_total > 1 ? `, ${running.dates_done} of ${running.dates_total} dates done` : ''}`,
-    ...(total > 0 ? [`${Math.floor((100 * Math.min(running.rows, total)) / total)} %`] : []),
+    ...(total > 0 ? [`${Math.floor((100 * Math.min(running.rows, total)) / total)}%`] : []),
     `${formatCount(running.rows)}${total > 0 ? ` of ${formatCount(total)}` : ''} rows`,
     `${formatCount(running.rows_per_second)} rows/s`,
     `${formatCount(running.pages_left)} requests left`,
