@@ -18,13 +18,15 @@ import { type Source, SourceFault } from '../source/source.ts';
 import type { ApiLimits } from '../state/limits.ts';
 import { type ClockDeps, doClocksAgree, earliestNow, latestNow, readWitnesses } from './clocks.ts';
 import type { DateSelection } from './date-selection.ts';
-import { probeDates, probeRows } from './trades/probe.ts';
+import { probeDates, probeJoined, probeRows } from './trades/probe.ts';
 import { createSessionEnds, type SessionEnds } from './trades/session-ends.ts';
 
 export interface PlannedDate {
   readonly date: string;
   /** `undefined`: not counted yet, or cannot be counted beforehand. */
   readonly counts: DayCounts | undefined;
+  /** Groups by cell of an aggregating job; `undefined`: counted before the export. */
+  readonly groups?: DayCounts | undefined;
   /** As counted, or else as many as the last date had; `undefined` if neither is known. */
   readonly rows: number | undefined;
   /** Fewest page requests at the current row limit. */
@@ -124,11 +126,15 @@ function assertInsideLookback(range: DateRange, { firstWhole, edge }: LookbackRa
 
 interface Counted {
   readonly counted: ReadonlyMap<string, DayCounts>;
+  /** Groups of the counted dates of an aggregating job, if they were counted with the rows. */
+  readonly groups?: ReadonlyMap<string, DayCounts> | undefined;
   /** Dates that are counted later, each before its export. */
   readonly left: readonly string[];
 }
 
 async function countDates(deps: PlanDeps, job: SqlJob, wanted: readonly string[]): Promise<Counted> {
+  const joined = await probeJoined(deps, job, wanted);
+  if (joined !== undefined) return { counted: joined.rows, groups: joined.groups, left: [] };
   const counted = await probeDates(deps, job, wanted);
   if (counted !== undefined) return { counted, left: [] };
   const [first = '', ...left] = wanted;
@@ -158,13 +164,15 @@ export function settlesAt(date: string, counts: DayCounts, rule: SettleRule): nu
 async function buildPlan(
   deps: PlanDeps,
   { lookback, contested }: AgreedDates,
-  { wanted, counted, left }: Counted & { readonly wanted: readonly string[] },
+  { wanted, counted, groups, left }: Counted & { readonly wanted: readonly string[] },
   { ends, rule }: { readonly ends: SessionEnds; readonly rule: SettleRule },
 ): Promise<RunPlan> {
   const { limits } = deps;
   const planned = (date: string, counts: DayCounts | undefined): PlannedDate => {
     const rows = counts === undefined ? (limits.dateRows ?? 0) : sumCounts(counts).rows;
-    return { date, counts, rows, pages: Math.ceil(rows / limits.rowLimit), expiresAtMs: expiresAt(date) };
+    const own = groups?.get(date);
+    const pages = Math.ceil((own === undefined ? rows : sumCounts(own).rows) / limits.rowLimit);
+    return { date, counts, groups: own, rows, pages, expiresAtMs: expiresAt(date) };
   };
   const nowMs = earliestNow(deps);
   const settling = new Map([...counted].map(([date, counts]) => [date, settlesAt(date, counts, rule)]));

@@ -1,4 +1,5 @@
 /** The outcome of exporting one date. */
+import { listDoubts } from '../ledger/doubts.ts';
 import type { Manifest } from '../ledger/manifest.ts';
 import type { DateResult } from '../state/run-result.ts';
 import type { ExportContext } from './export-context.ts';
@@ -33,5 +34,7 @@ export function describeSealedDate(
   const { date, rows, revision, degraded_reason } = manifest;
   const [{ size }] = manifest.files;
   onEvent({ kind: 'sealed', date, rows, sizeBytes: size, requests });
-  return { date, status, rows, requests, size, revision, changes, degraded_reason };
+  const found = listDoubts(manifest);
+  const doubts = status === 'sealed' && found.length > 0 ? [...found] : undefined;
+  return { date, status, rows, requests, size, revision, changes, degraded_reason, doubts };
 }

@@ -3,6 +3,7 @@
 import { TRADE_COLUMNS } from '../api-contract/trade.ts';
 import { GRAIN_SECONDS } from '../calendar/window.ts';
 import { findNearest } from '../core/nearest.ts';
+import { SUMMARIZED_COLUMNS } from '../report/records.ts';
 import { isS3Location } from '../store/location.ts';
 import type { ObjectOptions } from '../store/store.ts';
 import type {
@@ -257,6 +258,8 @@ function defaultSort(source: JobSource): readonly string[] {
   return [...usual.filter((name) => name !== source.timeColumn), source.timeColumn];
 }
 
+type WrittenBaseline = Extract<NonNullable<JobFile['checks']>[number], { readonly check: 'baseline' }>;
+
 /** Columns that a check needs, besides those it names. */
 const NEEDED: Readonly<Record<JobCheck['check'], readonly string[]>> = {
   'min-rows': [],
@@ -264,6 +267,8 @@ const NEEDED: Readonly<Record<JobCheck['check'], readonly string[]>> = {
   premium: ['premium', 'price', 'size'],
   'unique-id': ['id'],
   dates: ['date'],
+  // What a summary needs, which is what days are compared by.
+  baseline: SUMMARIZED_COLUMNS,
 };
 
 /** @param columns of the drop @throws ResolveFault if the check needs a column that the job does not export */
@@ -272,7 +277,7 @@ function resolveCheck(
   index: number,
   columns: readonly string[],
 ): JobCheck {
-  const { on_failure: onFailure = JOB_DEFAULTS.onFailure, ...check } = written;
+  const { on_failure: onFailure = written.check === 'baseline' ? 'warn' : JOB_DEFAULTS.onFailure, ...check } = written;
   const needed = check.check === 'max-nulls' ? [check.column] : NEEDED[check.check];
   for (const name of needed) {
     if (columns.includes(name)) continue;
@@ -281,6 +286,25 @@ function resolveCheck(
       `needs the column "${name}", which this job does not export; its columns are ${columns.join(', ')}`,
     );
   }
+  if (check.check === 'baseline') return resolveBaseline(check, onFailure);
   if (check.check !== 'premium') return { ...check, onFailure };
   return { check: 'premium', tolerance: check.tolerance ?? JOB_DEFAULTS.premiumTolerance, onFailure };
+}
+
+function resolveBaseline(
+  { sessions, symbols, total, symbol, early, nulls, new_symbols: newSymbols }: Partial<WrittenBaseline>,
+  onFailure: JobCheck['onFailure'],
+): JobCheck {
+  const defaults = JOB_DEFAULTS.baseline;
+  return {
+    check: 'baseline',
+    onFailure,
+    sessions: sessions ?? defaults.sessions,
+    symbols: symbols ?? defaults.symbols,
+    total: total ?? defaults.total,
+    symbol: symbol ?? defaults.symbol,
+    earlySeconds: parseDurationSeconds(early ?? defaults.early),
+    nulls: nulls ?? defaults.nulls,
+    newSymbols: newSymbols ?? defaults.newSymbols,
+  };
 }

@@ -31,6 +31,15 @@ export const JOB_DEFAULTS = {
   settleUnaudited: '15m',
   /** Prices have four decimals; premium is a float. */
   premiumTolerance: 0.0001,
+  baseline: {
+    sessions: 5,
+    symbols: 50,
+    total: [0.5, 3],
+    symbol: [0.1, 10],
+    early: '10m',
+    nulls: 0.05,
+    newSymbols: 0.1,
+  },
   report: REPORT_DEFAULTS,
 } as const;
 
@@ -86,7 +95,7 @@ const sourceSchema = z
       .array(identifierSchema)
       .nonempty()
       .optional()
-      .describe('Other keys of the GROUP BY. A grain too large for one page is split by the first.'),
+      .describe('Other keys of the GROUP BY. A grain too large for one page is split by them, in order.'),
     types: z
       .record(identifierSchema, columnTypeSchema)
       .optional()
@@ -131,6 +140,10 @@ const onFailureSchema = z
   .optional()
   .describe('`fail`: the date is not sealed. `warn`: the date is sealed and the result is reported. Default: fail.');
 
+const rangeSchema = z
+  .tuple([z.number().min(0), z.number().min(1)])
+  .refine(([low]) => low <= 1, 'the lower bound is 0 to 1, the upper 1 or more');
+
 const checkSchema = z
   .discriminatedUnion('check', [
     z.strictObject({
@@ -156,6 +169,37 @@ const checkSchema = z
     z.strictObject({
       check: z.literal('dates').describe('Every row has the date of its drop.'),
       on_failure: onFailureSchema,
+    }),
+    z.strictObject({
+      check: z.literal('baseline').describe('The date looks like the sessions before it.'),
+      sessions: z.int().min(3).max(20).optional().describe('Sessions whose median is compared with. Default: 5.'),
+      symbols: z
+        .int()
+        .min(0)
+        .max(1000)
+        .optional()
+        .describe('Symbols with the most trades that are compared one by one. Default: 50.'),
+      total: rangeSchema.optional().describe('Allowed multiples of the median for the whole day. Default: [0.5, 3].'),
+      symbol: rangeSchema.optional().describe('Allowed multiples of the median for one symbol. Default: [0.1, 10].'),
+      early: durationSchema
+        .optional()
+        .describe('How much earlier than usual the last trade of the day or of a symbol may be. Default: 10m.'),
+      nulls: z
+        .number()
+        .min(0)
+        .max(1)
+        .optional()
+        .describe("Allowed rise of a column's share of nulls, 0 to 1. Default: 0.05."),
+      new_symbols: z
+        .number()
+        .min(0)
+        .max(1)
+        .optional()
+        .describe('Allowed share of symbols that no session before has, 0 to 1. Default: 0.1.'),
+      on_failure: z
+        .enum(['warn', 'fail'])
+        .optional()
+        .describe('`warn`: the date is sealed and the result is reported. `fail`: it is not sealed. Default: warn.'),
     }),
   ])
   .describe('Checks that a date must pass before it is sealed.');

@@ -23,7 +23,7 @@ import type { SqlJob, SqlSource } from '../job/job.ts';
 import { type CellCount, readCount, startOf } from './counts.ts';
 import type { CutRequest } from './pack.ts';
 import { lastTradeSecond, lateSecond, tailSecond } from './session-end.ts';
-import { type DayEdges, datesCondition, formatTime, keyColumn, windowCondition } from './window-condition.ts';
+import { type DayEdges, datesCondition, formatTime, windowCondition } from './window-condition.ts';
 
 /** Dates `[from, to]`, both included, and the stretch of each to count: with several dates the whole day. */
 export interface ProbeSpan extends Stretch {
@@ -125,26 +125,12 @@ export function buildNewest(job: SqlJob, date: string, calendar?: CalendarOverri
   return `SELECT max(${TIME_TEXT}) AS newest FROM ${job.source.table} WHERE date >= ${quoteString(date)} AND time >= ${from}`;
 }
 
-/** Groups per cell that an aggregating job's own SQL returns. Answer as in `buildProbe`, for the span's first date. */
-export function buildGroupProbe(job: SqlJob, span: ProbeSpan): string {
-  const { source } = job;
-  if (source.kind !== 'aggregate') throw new TypeError('only aggregating jobs have groups');
-  const time = `toString(${quoteIdentifier(source.timeColumn)})`;
-  const day = quoteString(span.fromDate);
-  const isDaily = source.grainSeconds >= SECONDS_PER_DAY;
-  const grain = isDaily ? '0' : secondOfDateSql(time, day, source.grainSeconds);
-  const cell = span.axis === 'symbol' ? 'toString(symbol)' : grain;
-  return gatherDays(
-    `SELECT ${day} AS q_day, ${cell} AS q_cell, count() AS q_rows, count() AS q_ids, '' AS q_mark, '' AS q_odd, 0 AS q_odds FROM (${fillWindow(source.sql, spanCondition(source, span))}) GROUP BY q_day, q_cell ORDER BY q_day, q_cell`,
-  );
-}
-
 /**
  * Gathers rows `(q_day, q_cell, q_rows, q_ids, q_mark, q_odd, q_odds)`, in order, into one row of arrays. The prefix
  * avoids the column names of user SQL, because an alias would hide such a column.
  * @param hashes names of further columns of the rows
  */
-function gatherDays(ordered: string, hashes: readonly string[] = []): string {
+export function gatherDays(ordered: string, hashes: readonly string[] = []): string {
   const each = hashes.map((name) => `, groupArray(q_${name}) AS ${name}s`).join('');
   const all = hashes.map((name) => `, groupArray(${name}s) AS ${name}es`).join('');
   const perDay = `SELECT q_day, groupArray(q_cell) AS c, groupArray(q_rows) AS ns, groupArray(q_ids) AS us, groupArray(q_mark) AS ms, if(sum(q_odds) * 2 >= sum(q_rows), max(q_odd), '') AS strange${each} FROM (${ordered}) GROUP BY q_day ORDER BY q_day`;
@@ -230,20 +216,15 @@ export function parsePageEnds(row: unknown): { readonly rows: number; readonly e
   return { rows: count, ends };
 }
 
-/** The place in the middle of a window's rows. Answer: one row `{rows, middle}`; `parseMiddle` reads it. */
+/** The place in the middle of a window's single trades. Answer: one row `{rows, middle}`; `parseMiddle` reads it. */
 export function buildMiddle(job: SqlJob, window: Window, edges: DayEdges): string {
   const condition = windowCondition(job.source, window, edges);
-  const key = keyColumn(job.source);
-  if (job.source.kind === 'aggregate') {
-    const keys = `arraySort(groupUniqArray(toString(${quoteIdentifier(key ?? '')})))`;
-    return `SELECT length(found) AS rows, found[intDiv(length(found), 2) + 1] AS middle FROM (SELECT ${keys} AS found FROM ${job.source.table} WHERE ${condition})`;
-  }
   const place =
     axisOf(window) === 'symbol' ? `concat(toString(symbol), '@', ${placeSql(window.date)})` : 'toString(id)';
   return `SELECT count() AS rows, arraySort(groupArray(${place}))[intDiv(count(), 2) + 1] AS middle FROM ${readRows(job.source, condition)}`;
 }
 
-/** @param middle from `buildMiddle`: an id or split key inside the window's only second, or symbol, time and id */
+/** @param middle from `buildMiddle`: an id inside the window's only second, or symbol, time and id */
 export function parseMiddle(window: Window, middle: string): Bound {
   if (axisOf(window) !== 'symbol') return { second: window.from.second, id: middle };
   // If the window has a single symbol, its length is known, even if the symbol contains an `@`.
@@ -276,7 +257,7 @@ export function canCutBySymbol({ source }: SqlJob): boolean {
   return source.sql === '' || source.columns.some(({ name }) => name === 'symbol');
 }
 
-function spanCondition(source: SqlSource, { fromDate, toDate, from, to, edges }: ProbeSpan): string {
+export function spanCondition(source: SqlSource, { fromDate, toDate, from, to, edges }: ProbeSpan): string {
   if (fromDate === toDate) return windowCondition(source, { date: fromDate, from, to }, edges);
   return datesCondition(fromDate, toDate, edges);
 }
@@ -293,6 +274,6 @@ function hasUpdates(source: SqlSource): boolean {
   return source.kind === 'aggregate' || source.columns.some(({ name }) => name === 'updated_timestamp');
 }
 
-function fillWindow(sql: string, condition: string): string {
+export function fillWindow(sql: string, condition: string): string {
   return sql.replaceAll('{window}', `(${condition})`);
 }

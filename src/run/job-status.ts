@@ -41,6 +41,8 @@ export interface DateStatus {
   readonly damage: string | null;
   /** Why a sealed date is degraded, if known. */
   readonly degraded_reason?: string | undefined;
+  /** Failed checks of a sealed date, in words; absent if all passed. */
+  readonly doubts?: readonly string[] | undefined;
   /** The last comparison of the sealed revision with the source; absent before the first. */
   readonly audit?: AuditRecord | undefined;
   /** Who accepted the gap, when and why; null if nobody did. */
@@ -214,12 +216,12 @@ function recallRuns(job: Job, records: readonly (RunResult | undefined)[], fault
   const dates = Object.entries(runs[0]?.conditions ?? {})
     .sort(([a], [b]) => (a < b ? -1 : 1))
     .map(([date, condition]) => {
-      const { rows = null, revision = null, degraded_reason } = results.get(date) ?? {};
+      const { rows = null, revision = null, degraded_reason, doubts } = results.get(date) ?? {};
       return describeDate(
         job,
         date,
         condition,
-        isSealed(condition) ? { condition, rows, revision, degraded_reason } : undefined,
+        isSealed(condition) ? { condition, rows, revision, degraded_reason, doubts } : undefined,
       );
     });
   return { store: runs[0]?.store ?? job.drop.to, dates, reports: [], fault, conditionFault: undefined };
@@ -240,6 +242,7 @@ function describeDate(
     begins_to_expire: expires(job.source) && isOpen(condition) ? new Date(expiresAt(date)).toISOString() : null,
     damage: sealed?.damage ?? null,
     degraded_reason: sealed?.degraded_reason,
+    doubts: sealed?.doubts?.length ? sealed.doubts : undefined,
     audit: sealed?.audit,
     accepted: accepted?.condition === condition ? accepted : null,
   };

@@ -21,6 +21,8 @@ const dateResultSchema = z.object({
   missing: z.array(z.object({ window: z.string(), reason: z.string() })).optional(),
   /** Why the date is degraded. */
   degraded_reason: z.string().optional(),
+  /** Failed checks of the sealed revision, in words; absent if all passed. */
+  doubts: z.array(z.string()).optional(),
   error: z.object({ code: z.string(), message: z.string(), hint: z.string().optional() }).optional(),
 });
 

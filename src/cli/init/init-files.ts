@@ -55,6 +55,7 @@ drop:
 checks:
   - check: unique-id
   - check: dates
+  - check: baseline # is the day like the five before? Only warns
 
 # When \`flowdrop start\` runs it: when the last trades (16:15) have been visible for a minute, on the exchange's clock.
 # settle: 1m # how long the last trades of a date have been visible before it is sealed

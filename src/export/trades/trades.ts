@@ -58,8 +58,16 @@ export async function exportTrades(
   const { rows } = sumCounts(counts);
   const stage = await openStage(engine, job, date, source.url, { rows });
   const totals = await stage.totals();
-  onEvent({ kind: 'date', date, rows, staged: totals.rows, pages: Math.ceil(rows / limits.rowLimit) });
-  const counted = await forgetWhenBad(stage, () => completeDate(deps, job, stage, counts, state.counts(date)));
+  onEvent({
+    kind: 'date',
+    date,
+    rows,
+    staged: totals.rows,
+    pages: planned.groups === undefined ? Math.ceil(rows / limits.rowLimit) : planned.pages,
+  });
+  const counted = await forgetWhenBad(stage, () =>
+    completeDate(deps, job, stage, counts, state.counts(date), planned.groups),
+  );
   const late = findConflict(context, ends?.rowMs()) === undefined ? undefined : explain();
   if (late !== undefined) return { held: late };
   assertStillWhole(date, latestNow(context), source.lookbackDays?.());
