@@ -5,7 +5,7 @@
  * join cannot bring back. Pure.
  */
 
-import { argumentsOf, childrenUnder, momentOf, type TreeNode, textsOf } from './resolved-query.ts';
+import { argumentsOf, childrenUnder, columnsOf, momentOf, type TreeNode, textsOf } from './resolved-query.ts';
 import { completeTime, intersect, isBefore, type TimeBounds, UNBOUNDED, unite } from './time-bounds.ts';
 
 /** A table that a statement may read. */
@@ -23,11 +23,13 @@ export interface TableRead {
   mayTouch(date: string): boolean;
   /** Bounds of the text of `time` for all rows that can be in the answer, both inclusive; `undefined`: no bound. */
   readonly time: TimeBounds;
+  /** Columns that are read; `undefined`: all. */
+  readonly columns: readonly string[] | undefined;
 }
 
 /** A read without known limits. */
 export function wholeRead(table: string): TableRead {
-  return { table, mayTouch: () => true, time: UNBOUNDED };
+  return { table, mayTouch: () => true, time: UNBOUNDED, columns: undefined };
 }
 
 /** @returns `undefined` if the tree names a table that is not ours: then nothing is known about the reads */
@@ -43,7 +45,7 @@ export function listReads(root: TreeNode, tables: readonly ReadableTable[]): rea
     if (node.kind === 'table') {
       const table = tables.find(({ name }) => name === node.name);
       if (table === undefined) return false;
-      const read = describeRead(table.name, node.id, bound.get(node) ?? []);
+      const read = { ...describeRead(table.name, node.id, bound.get(node) ?? []), columns: columnsOf(root, node.id) };
       reads.push(table.isDated ? read : { ...read, mayTouch: () => true });
     }
     return node.children.every(visit);
@@ -62,7 +64,7 @@ function listFilteredTables(node: TreeNode): readonly TreeNode[] {
   return sides.flatMap(listFilteredTables);
 }
 
-function describeRead(table: string, id: number, conditions: readonly TreeNode[]): TableRead {
+function describeRead(table: string, id: number, conditions: readonly TreeNode[]): Omit<TableRead, 'columns'> {
   return {
     table,
     mayTouch: (date) => conditions.every((condition) => judge(condition, id, date) !== false),

@@ -29,6 +29,7 @@ const LITERAL = new RegExp(`^CONSTANT id: \\d+, constant_value: (${TEXT}), const
 const LIST = new RegExp(
   `^CONSTANT id: \\d+, constant_value: (?:Tuple_\\(|Array_\\[)(${TEXT}(?:, ${TEXT})*)[)\\]], constant_value_type: (?:Tuple\\((?:String|, )+\\)|Array\\(String\\))$`,
 );
+const ANY_COLUMN = /^COLUMN id: \d+, column_name: (\w+), result_type: .*, source_id: (\d+)$/;
 /** Days, seconds or seconds with a fraction since the epoch, in UTC. */
 const MOMENT =
   /^CONSTANT id: \d+, constant_value: U?Int64_(\d+), constant_value_type: (Date|Date32|DateTime)$|^CONSTANT id: \d+, constant_value: Decimal64_'(\d+)(?:\.0+)?', constant_value_type: DateTime64\(\d\)$/;
@@ -65,6 +66,21 @@ export function argumentsOf(node: TreeNode): readonly TreeNode[] {
  */
 export function textsOf(node: TreeNode | undefined): readonly string[] | undefined {
   return node?.kind === 'text' && node.children.length === 0 ? node.values : undefined;
+}
+
+/** The columns of the table `id` below a node, of any type; `undefined` if one of them is not understood. */
+export function columnsOf(node: TreeNode, id: number): readonly string[] | undefined {
+  const found = new Set<string>();
+  const visit = (each: TreeNode): boolean => {
+    if (each.kind === 'column' && each.source === id) found.add(each.name);
+    if (each.kind === 'other' && each.text.startsWith('COLUMN ')) {
+      const [, name, source] = ANY_COLUMN.exec(each.text) ?? [];
+      if (name === undefined) return false;
+      if (Number(source) === id) found.add(name);
+    }
+    return each.children.every(visit);
+  };
+  return visit(node) ? [...found] : undefined;
 }
 
 /** The text of a date or time that is written as such, or computed from what is written. */

@@ -48,7 +48,7 @@ export async function query(
   return await withArchive(cli, place, types, async (archive, folder) => {
     const path = output.temporary ?? join(folder, 'answer');
     try {
-      const answer = await archive.query({ sql, format: output.format, path });
+      const answer = await archive.query({ sql, format: output.format, path, isCounted: true });
       await declareTimes(output.format, path, answer.columns, cli.signal);
       terminal.err(describeNotes(answer, openers.clock.now() - startedMs));
       await output.deliver(path, () => describeAnswer(answer));
