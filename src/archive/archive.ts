@@ -9,6 +9,8 @@ import { join } from 'node:path';
 import type { CalendarOverride } from '../calendar/session.ts';
 import { systemClock } from '../core/clock.ts';
 import { Fault } from '../core/errors.ts';
+import { EngineFault } from '../engine/engine-fault.ts';
+import { formatSettings } from '../engine/literal.ts';
 import type { EnginePool, PooledEngine } from '../engine/pool.ts';
 import type { WorkerPoolOptions } from '../engine/worker-pool.ts';
 import { listTokens } from '../guard/canonical-text.ts';
@@ -28,6 +30,7 @@ import {
   describeStatement,
   isBinary,
   type OutputFormat,
+  READ_SETTINGS,
   readAnswerColumns,
 } from './output-format.ts';
 import { describeQueryFailure } from './query-failure.ts';
@@ -37,6 +40,7 @@ import { readAll } from './resolve-reads.ts';
 import { listTables } from './sealed-tables.ts';
 import { SealedWatch } from './sealed-watch.ts';
 import { NAMES_DAY, StatementViews } from './statement-views.ts';
+import { describeBound, describeProbe } from './top-rows.ts';
 
 interface ArchiveOptions {
   readonly store: Store;
@@ -103,6 +107,12 @@ export async function openArchive(options: ArchiveOptions): Promise<Archive> {
     await pool.close();
     throw error;
   }
+}
+
+/** What a statement reads. */
+interface Reading {
+  readonly tables: readonly OpenTable[];
+  readonly reads: readonly TableRead[];
 }
 
 interface ArchiveParts {
@@ -174,20 +184,46 @@ export class Archive {
   async #answer(
     engine: PooledEngine,
     admitted: string,
-    read: { readonly tables: readonly OpenTable[]; readonly reads: readonly TableRead[] },
+    read: Reading,
     { format, path, isCounted = false }: ArchiveQuery,
   ): Promise<ArchiveAnswer> {
     const { views, files } = this.#parts;
     const { lastSession, calendar, maxMemoryBytes } = this.#options;
-    const shown = await views.show(engine, admitted, read);
-    const coverage = describeCoverage(shown, { lastSession, calendar, isNamed: listNamed(admitted) });
-    const columns = isBinary(format) ? await readAnswerColumns(engine, admitted) : [];
-    const before = isCounted ? await readCost(engine) : NO_COST;
     // Above this limit the statement fails, so the machine does not run out of memory.
     const limits = { max_memory_usage: maxMemoryBytes, ...files.threads };
+    const before = isCounted ? await readCost(engine) : NO_COST;
+    const unbound = await views.show(engine, admitted, read);
+    const bound = await this.#findBound(engine, admitted, read, limits);
+    const shown = bound === undefined ? unbound : await views.show(engine, admitted, { ...read, bound });
+    const coverage = describeCoverage(shown, { lastSession, calendar, isNamed: listNamed(admitted) });
+    const columns = isBinary(format) ? await readAnswerColumns(engine, admitted) : [];
     await engine.command(describeStatement(admitted, format, path, limits));
     const after = isCounted ? await readCost(engine) : NO_COST;
     return { coverage, columns, cost: subtractCost(after, before) };
+  }
+
+  /** The condition that the first rows of a table meet, if the answer is these; see `top-rows.ts`. */
+  async #findBound(
+    engine: PooledEngine,
+    admitted: string,
+    { tables, reads }: Reading,
+    limits: Readonly<Record<string, number>>,
+  ): Promise<string | undefined> {
+    const [read] = reads;
+    const table = tables.find(({ name }) => name === read?.table);
+    const column = table?.columns().find(({ name }) => name === read?.top?.column);
+    if (read?.top === undefined || column === undefined) return undefined;
+    const probe = describeProbe(admitted, read.top, column);
+    if (probe === undefined) return undefined;
+    try {
+      const settings = formatSettings({ ...READ_SETTINGS, ...limits });
+      const [found] = await engine.rows<{ rows: number; bound: string | null }>(`${probe} ${settings}`);
+      return found?.rows === read.top.count ? describeBound(read.top, column, found.bound ?? '') : undefined;
+    } catch (error) {
+      // Then the statement itself fails, and says why.
+      if (error instanceof EngineFault && error.clickhouseCode !== 0) return undefined;
+      throw error;
+    }
   }
 
   /** The guard's text of a statement, which is the same each time. */

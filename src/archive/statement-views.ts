@@ -11,7 +11,7 @@ import type { Manifest } from '../ledger/manifest.ts';
 import type { ShownTable } from './coverage.ts';
 import { listNamed } from './named-columns.ts';
 import { describeReadable, type OpenTable } from './open-table.ts';
-import type { TableRead } from './reads.ts';
+import { describeNumbers, type TableRead } from './reads.ts';
 import { Remembered } from './remembered.ts';
 import { readAll, resolveReads } from './resolve-reads.ts';
 import { describeEmptyTable, describeView } from './sealed-tables.ts';
@@ -28,6 +28,8 @@ interface Prepared {
 interface ShowOptions {
   readonly tables: readonly OpenTable[];
   readonly reads: readonly TableRead[];
+  /** A condition of the only table's rows; see `top-rows.ts`. */
+  readonly bound?: string | undefined;
   /** Is given the dates that are about to be read. */
   readonly note?: ((dates: readonly string[]) => void) | undefined;
 }
@@ -94,7 +96,7 @@ export class StatementViews {
   async show(
     engine: PooledEngine,
     admitted: string,
-    { tables, reads, note = () => {} }: ShowOptions,
+    { tables, reads, bound, note = () => {} }: ShowOptions,
   ): Promise<readonly ShownView[]> {
     const [, database] = this.databases;
     await this.#use(engine, database);
@@ -114,7 +116,11 @@ export class StatementViews {
       const touched = manifests.filter((manifest) => own.some((read) => mayTouchTimes(read, manifest)));
       const time = own.map((read) => read.time).reduce(unite);
       const view = table.view(manifests, touched, (column) => own.some((read) => mayRead(read, column)));
-      await this.#make(engine, database, table.name, describeView({ ...view, time }));
+      const [only, ...others] = own;
+      // One view serves all reads of a table.
+      const numbers = only !== undefined && others.length === 0 ? describeNumbers(only, view.columns) : [];
+      const conditions = [...(view.conditions ?? []), ...numbers, ...(bound === undefined ? [] : [bound])];
+      await this.#make(engine, database, table.name, describeView({ ...view, time, conditions }));
       shown.push({ table, reads: own, manifests, touched });
     }
     return shown;
