@@ -61,6 +61,7 @@ interface ArchiveOptions {
   /** Memory limit of one statement, bytes. */
   readonly maxMemoryBytes: number;
   readonly signal: AbortSignal;
+  /** The archive closes the pool. @param options see `describeWorkers` */
   openWorkers(options: Omit<WorkerPoolOptions, 'command'>): Promise<EnginePool>;
 }
 
@@ -86,16 +87,16 @@ export interface ArchiveAnswer {
 const MAX_MESSAGE_BYTES = 64_000_000;
 const OWNER = 'query';
 
+/** The pool of an archive in `folder`, for a caller that starts its process before it has found the store. */
+export function describeWorkers(folder: string): Omit<WorkerPoolOptions, 'command'> {
+  return { folder: join(folder, 'engine'), size: 1, maxWaiting: 1, maxResultBytes: MAX_MESSAGE_BYTES };
+}
+
 /** @throws Fault `ARCHIVE_LOCATION_INVALID` (usage), StoreFault, EngineFault */
 export async function openArchive(options: ArchiveOptions): Promise<Archive> {
   const { signal } = options;
   const files = await openStoreFiles(options.access, options.folder);
-  const pool = await options.openWorkers({
-    folder: join(options.folder, 'engine'),
-    size: 1,
-    maxWaiting: 1,
-    maxResultBytes: MAX_MESSAGE_BYTES,
-  });
+  const pool = await options.openWorkers(describeWorkers(options.folder));
   try {
     const views = new StatementViews();
     // At once: a name of a database is refused in statements only if the engine has it.
